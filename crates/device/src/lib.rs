@@ -1,0 +1,1 @@
+//! Where kernels run: the CPU, its threads and memory, and the kernel interface.

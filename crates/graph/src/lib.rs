@@ -1,0 +1,1 @@
+//! The static graph: dtypes, shapes, tensors, nodes, gradients and passes.

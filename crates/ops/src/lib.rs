@@ -1,0 +1,1 @@
+//! Every op, each in one place: builder, shape rule, gradient, kernels.

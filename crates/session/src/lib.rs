@@ -1,0 +1,1 @@
+//! Plans and runs: compile what is fetched, run it many times.

@@ -1,0 +1,1 @@
+//! Thalweg: an engine for static dataflow graphs.
