@@ -1,1 +1,3 @@
 //! Where kernels run: the CPU, its threads and memory, and the kernel interface.
+
+pub mod pool;
