@@ -70,6 +70,17 @@ pub fn infer(
     Ok(infer.outputs)
 }
 
+/// Which input a node's only output equals; see [`OpDef::same_as`].
+pub fn same_as(op: &'static OpDef, inputs: &[Fact], attrs: &Attrs) -> Option<usize> {
+    (op.same_as)(&Infer {
+        op,
+        attrs,
+        inputs,
+        outputs: SmallVec::new(),
+    })
+    .filter(|&i| i < inputs.len())
+}
+
 /// The most tensors that one list argument may have.
 const MOST_REPEATS: i64 = 1 << 20;
 

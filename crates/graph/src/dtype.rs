@@ -87,6 +87,22 @@ impl DType {
         DType::U32,
         DType::U64,
     ];
+    /// The dtypes whose elements are plain bytes: numbers and bools.
+    pub const PLAIN: &'static [DType] = &[
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::U64,
+        DType::Bool,
+    ];
     /// The dtypes of an index or an axis.
     pub const INDICES: &'static [DType] = &[DType::I32, DType::I64];
 
@@ -222,6 +238,7 @@ unsafe impl Element for bool {
 /// Runs a generic function for the Rust type that stands for `dtype`: `dispatch!(dtype, T => f::<T>(x))`.
 ///
 /// The listed dtypes are those for which the body is compiled; any other one evaluates `else`.
+/// `FLOATS`, `INTS`, `NUMBERS` and `PLAIN` (all that are plain bytes) stand for lists.
 #[macro_export]
 macro_rules! dispatch {
     (@arm F16) => { $crate::half::f16 };
@@ -237,6 +254,18 @@ macro_rules! dispatch {
     (@arm U32) => { u32 };
     (@arm U64) => { u64 };
     (@arm Bool) => { bool };
+    ($dtype:expr, FLOATS, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [F16 BF16 F32 F64], $T => $body, else $other)
+    };
+    ($dtype:expr, INTS, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [I8 I16 I32 I64 U8 U16 U32 U64], $T => $body, else $other)
+    };
+    ($dtype:expr, NUMBERS, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64], $T => $body, else $other)
+    };
+    ($dtype:expr, PLAIN, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64 Bool], $T => $body, else $other)
+    };
     ($dtype:expr, [$($variant:ident)*], $T:ident => $body:expr, else $other:expr) => {
         match $dtype {
             $($crate::DType::$variant => { type $T = $crate::dispatch!(@arm $variant); $body })*
@@ -263,7 +292,7 @@ mod tests {
             assert_eq!(size_of::<T>(), T::DTYPE.size());
         }
         for d in DType::ALL {
-            dispatch!(d, [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64 Bool], T => check::<T>(), else ());
+            dispatch!(d, PLAIN, T => check::<T>(), else ());
         }
     }
 }

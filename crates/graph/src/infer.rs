@@ -108,6 +108,21 @@ impl<'a> Infer<'a> {
         self.value(i).and_then(Tensor::to_ints)
     }
 
+    /// The dtype and shape of the variable behind input `i`; unknown `f32` where it is no handle
+    /// of one.
+    pub fn variable(&self, i: usize) -> (DType, Shape) {
+        let known = self.inputs.get(i).and_then(|f| f.variable.clone());
+        known.unwrap_or((DType::F32, Shape::unknown()))
+    }
+
+    /// Says which dtype and shape the variable behind output `i` has.
+    pub fn set_variable(&mut self, i: usize, dtype: DType, shape: Shape) {
+        if let Some(f) = self.outputs.get_mut(i) {
+            f.shape = Shape::scalar();
+            f.variable = Some((dtype, shape));
+        }
+    }
+
     /// The attributes.
     pub fn attrs(&self) -> &'a Attrs {
         self.attrs

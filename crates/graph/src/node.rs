@@ -49,6 +49,8 @@ pub struct Fact {
     pub shape: Shape,
     /// Its value, where that is the same in every run and known already.
     pub value: Option<Tensor>,
+    /// Of a resource: the dtype and shape of the variable behind it.
+    pub variable: Option<(DType, Shape)>,
 }
 
 impl Fact {
@@ -58,6 +60,7 @@ impl Fact {
             dtype,
             shape,
             value: None,
+            variable: None,
         }
     }
 }

@@ -30,6 +30,9 @@ pub struct OpDef {
     pub gradient: Gradient,
     /// What running it does beside computing its outputs.
     pub effect: Effect,
+    /// Which input the only output equals, where it equals one (a sum over no axis): such a node
+    /// is left out of what runs.
+    pub same_as: fn(&Infer<'_>) -> Option<usize>,
 }
 
 impl fmt::Debug for OpDef {
@@ -290,6 +293,19 @@ pub const fn ints_attr(name: &'static str, default: &'static [i64]) -> AttrDef {
 }
 
 impl OpDef {
+    /// A pure op without inputs, outputs, attributes or gradient, to build definitions on.
+    pub const EMPTY: OpDef = OpDef {
+        name: "",
+        summary: "",
+        inputs: &[],
+        outputs: &[],
+        attrs: &[],
+        shape: |_| Ok(()),
+        gradient: Gradient::Missing,
+        effect: Effect::Pure,
+        same_as: |_| None,
+    };
+
     /// The definition of an attribute.
     pub fn attr(&self, name: &str) -> Option<&'static AttrDef> {
         self.attrs.iter().find(|a| a.name == name)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::attr::Attr;
-use crate::check::infer;
+use crate::check::{infer, same_as};
 use crate::data::GraphData;
 use crate::dtype::DType;
 use crate::error::{GraphError, Reason};
@@ -20,12 +20,11 @@ use crate::tensor::Tensor;
 pub static FEED: OpDef = OpDef {
     name: "_Feed",
     summary: "A value that the caller of the step hands in.",
-    inputs: &[],
     outputs: &[arg("value", "T")],
     attrs: &[type_attr("T", &DType::ALL), int_attr("index", 0)],
-    shape: |_| Ok(()),
     gradient: Gradient::None,
     effect: Effect::Feed,
+    ..OpDef::EMPTY
 };
 
 /// Computes a pure node from its inputs' values; `None` where that cannot be done now.
@@ -35,7 +34,7 @@ pub type Evaluate<'a> = &'a dyn Fn(&Node, &[&Tensor]) -> Option<Vec<Tensor>>;
 pub struct Simplify<'a> {
     /// Folds constants with this; `None` leaves them.
     pub evaluate: Option<Evaluate<'a>>,
-    /// Whether equal nodes are shared.
+    /// Whether equal nodes are shared, and nodes that equal their input left out.
     pub share: bool,
 }
 
@@ -169,6 +168,19 @@ impl Pass<'_> {
             }
         }
         let pure = node.op.effect == Effect::Pure;
+        if self.options.share
+            && pure
+            && controls.is_empty()
+            && let Some(i) = same_as(node.op, &facts, &node.attrs)
+        {
+            self.nodes.insert(old, inputs[i].node);
+            let output = OutputId {
+                node: old,
+                index: 0,
+            };
+            self.values.entry(output).or_insert(inputs[i]);
+            return Ok(());
+        }
         if pure && controls.is_empty() {
             self.fold(node, &facts, &mut outputs);
         }

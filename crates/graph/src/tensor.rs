@@ -517,7 +517,7 @@ impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{} ", self.dtype, self.shape())?;
         let mut list = f.debug_list();
-        crate::dispatch!(self.dtype, [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64 Bool], T => {
+        crate::dispatch!(self.dtype, PLAIN, T => {
             list.entries(self.as_slice::<T>().unwrap_or(&[]).iter().take(SHOWN));
         }, else {
             list.entries(self.as_strings().unwrap_or(&[]).iter().take(SHOWN).map(|s| String::from_utf8_lossy(s)));
