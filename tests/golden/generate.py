@@ -12,6 +12,7 @@ import sys
 
 import cases_array
 import cases_conv
+import cases_logic
 import cases_make
 import cases_math
 import cases_move
@@ -28,6 +29,7 @@ MODULES = (
     cases_move,
     cases_make,
     cases_math,
+    cases_logic,
     cases_reduce,
     cases_nn,
     cases_conv,
