@@ -22,6 +22,7 @@ import cases_random
 import cases_reduce
 import cases_state
 from suite import Suite
+from traces import trace_lines
 
 HERE = pathlib.Path(__file__).parent
 MODULES = (
@@ -89,7 +90,7 @@ def check(path, lines):
 
 def report(path, lines, data):
     """Prints the number of cases per op."""
-    counts = collections.Counter(json.loads(line).get("op", "trace") for line in lines)
+    counts = collections.Counter(json.loads(line)["name"].split("/")[0] for line in lines)
     print(" ".join(f"{op}:{n}" for op, n in sorted(counts.items())))
     print(f"{path.name}: {len(lines)} cases, {len(counts)} kinds, {len(data)} bytes")
 
@@ -102,6 +103,8 @@ def main():
     parser.add_argument("--dry", metavar="MODULE", help="run one case module, write nothing")
     options = parser.parse_args()
     files = {HERE / "ops.jsonl.gz": op_lines(options.dry)}
+    if not options.dry:
+        files[HERE / "training.jsonl.gz"] = trace_lines()
     differing = 0
     for path, lines in files.items():
         if options.check:
