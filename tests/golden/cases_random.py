@@ -79,5 +79,10 @@ def both_runs(s, op, label, **arguments):
     for a, b in ((run.outputs, other.outputs), (run.second, other.second)):
         if not np.array_equal(a[0], b[0]):
             s.failures.append(f"{op}/{label}: depends on the number of threads")
-    # Uniform numbers are bits put into a mantissa; the normal ones go through log, sin and cos.
-    s.record(op, label, run, None if op.startswith("RandomUniform") else "default")
+    # Uniform numbers are bits put into a mantissa; the normal ones go through log, sin and cos, where
+    # an argument near a zero of the sine makes the absolute error the larger part.
+    if op.startswith("RandomUniform"):
+        tolerance = None
+    else:
+        tolerance = (1e-5, 5e-6) if arguments["dtype"] is f32 else (1e-12, 2e-13)
+    s.record(op, label, run, tolerance)
