@@ -1,1 +1,3 @@
 //! What a training program needs: optimizers, schedules, datasets.
+
+pub mod data;
