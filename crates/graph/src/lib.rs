@@ -18,6 +18,7 @@ pub mod output;
 pub mod shape;
 pub mod simplify;
 pub mod tensor;
+mod value;
 
 pub use half;
 
@@ -33,3 +34,4 @@ pub use op::{OpDef, Registry};
 pub use output::{Operation, Output};
 pub use shape::{Dims, Shape};
 pub use tensor::{Tensor, TensorError};
+pub use value::Value;

@@ -12,12 +12,14 @@ mod elementwise;
 mod math;
 mod number;
 mod shapes;
+mod state;
 
 pub use array::SourceOps;
 pub use math::MathOps;
+pub use state::{StateOps, Variable};
 
 /// The families of ops. An op is registered by standing in its family's list.
-static FAMILIES: &[&[&Op]] = &[array::OPS, math::OPS];
+static FAMILIES: &[&[&Op]] = &[array::OPS, math::OPS, state::OPS];
 
 /// Every op.
 pub fn ops() -> impl Iterator<Item = &'static Op> {

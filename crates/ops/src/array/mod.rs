@@ -2,6 +2,7 @@
 
 mod basic;
 
+pub(crate) use basic::VIEW;
 use thalweg_device::Op;
 use thalweg_graph::{DType, Graph, Output, Shape, Tensor};
 
