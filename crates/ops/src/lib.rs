@@ -16,6 +16,7 @@ mod math;
 mod number;
 mod shapes;
 mod state;
+mod training;
 
 pub use array::SourceOps;
 pub use linalg::LinalgOps;
@@ -23,7 +24,13 @@ pub use math::MathOps;
 pub use state::{StateOps, Variable};
 
 /// The families of ops. An op is registered by standing in its family's list.
-static FAMILIES: &[&[&Op]] = &[array::OPS, linalg::OPS, math::OPS, state::OPS];
+static FAMILIES: &[&[&Op]] = &[
+    array::OPS,
+    linalg::OPS,
+    math::OPS,
+    state::OPS,
+    training::OPS,
+];
 
 /// Every op.
 pub fn ops() -> impl Iterator<Item = &'static Op> {
