@@ -1,1 +1,22 @@
-//! Where kernels run: the CPU, its threads and memory, and the kernel interface.
+//! Where kernels run: the CPU and its threads, variables, and the kernel interface. It knows no op
+//! by name.
+
+pub mod cpu;
+pub mod error;
+pub mod evaluate;
+pub mod isa;
+pub mod kernel;
+pub mod parallel;
+pub mod pool;
+pub mod variable;
+
+pub use cpu::Cpu;
+pub use error::KernelError;
+pub use evaluate::{Argument, evaluate};
+pub use isa::{Isa, Vectorize};
+pub use kernel::{
+    Body, DeviceType, Environment, InOut, Kernel, KernelCx, Op, Operand, Prepare, Prepared, Slot,
+    cpu,
+};
+pub use pool::ThreadPool;
+pub use variable::Variable;

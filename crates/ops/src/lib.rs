@@ -1,1 +1,44 @@
-//! Every op, each in one place: builder, shape rule, gradient, kernels.
+//! Every op, each in one place: what a node of it may look like, its shape rule, its gradient and
+//! its kernels. Builder methods are traits on `Graph` and `Output`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use thalweg_device::Op;
+use thalweg_graph::{Graph, Registry};
+
+mod array;
+mod elementwise;
+mod math;
+mod number;
+mod shapes;
+mod state;
+
+pub use array::SourceOps;
+pub use math::MathOps;
+pub use state::{StateOps, Variable};
+
+/// The families of ops. An op is registered by standing in its family's list.
+static FAMILIES: &[&[&Op]] = &[array::OPS, math::OPS, state::OPS];
+
+/// Every op.
+pub fn ops() -> impl Iterator<Item = &'static Op> {
+    FAMILIES.iter().flat_map(|family| family.iter().copied())
+}
+
+/// The kernels of every op, by its name.
+pub fn kernels() -> HashMap<&'static str, &'static Op> {
+    ops().map(|op| (op.def.name, op)).collect()
+}
+
+/// Makes graphs whose ops are all of those in this crate.
+pub trait NewGraph {
+    /// An empty graph.
+    fn new() -> Graph;
+}
+
+impl NewGraph for Graph {
+    fn new() -> Graph {
+        Graph::with_registry(Arc::new(Registry::new(ops().map(|op| &op.def))))
+    }
+}

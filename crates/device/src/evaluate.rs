@@ -1,0 +1,155 @@
+//! One node at a time, on tensors: what folding, nodes whose shapes are known late, and the naive
+//! interpreter of the tests share.
+
+use std::sync::atomic::AtomicU64;
+
+use smallvec::SmallVec;
+use thalweg_graph::check::infer;
+use thalweg_graph::{DType, Fact, Node, Shape, Tensor};
+
+use crate::error::KernelError;
+use crate::kernel::{Body, DeviceType, Environment, KernelCx, Op, Operand, Prepare, Slot};
+use crate::variable::Variable;
+
+/// What stands at an input of a node.
+#[derive(Clone, Copy)]
+pub enum Argument<'a> {
+    /// A value.
+    Value(&'a Tensor),
+    /// The variable behind a handle.
+    Variable(&'a Variable),
+}
+
+/// Runs a node of `op` on these arguments, into new tensors.
+///
+/// `counter` is what a random op draws from.
+///
+/// # Errors
+/// What the op's shape rule, preparation or kernel says.
+pub fn evaluate(
+    environment: Environment<'_>,
+    op: &Op,
+    node: &Node,
+    arguments: &[Argument<'_>],
+    counter: Option<&AtomicU64>,
+) -> Result<Vec<Tensor>, KernelError> {
+    let facts: SmallVec<[Fact; 4]> = arguments.iter().map(fact).collect();
+    let outputs =
+        infer(node.op, &facts, &node.attrs).map_err(|e| KernelError::Invalid(e.to_string()))?;
+    if !outputs.is_empty() && outputs.iter().all(|o| o.value.is_some()) {
+        return Ok(outputs.into_iter().filter_map(|o| o.value).collect());
+    }
+    let kernel = op.kernels.iter().find(|k| k.takes(DeviceType::Cpu, node));
+    let kernel = kernel.ok_or(KernelError::DType(
+        facts
+            .first()
+            .or(outputs.first())
+            .map_or(DType::F32, |f| f.dtype),
+    ))?;
+    let dims = |o: &Fact| {
+        o.shape.to_dims().ok_or_else(|| {
+            KernelError::Invalid(format!("the shape {} of an output stays unknown", o.shape))
+        })
+    };
+    match kernel.body {
+        Body::Nothing => Ok(Vec::new()),
+        Body::Handle => Err(KernelError::Argument("a value in place of a handle")),
+        Body::Read => match arguments.first() {
+            Some(Argument::Variable(v)) => Ok(vec![v.read()?]),
+            _ => Err(KernelError::Argument("a variable")),
+        },
+        Body::View => match (arguments.first(), outputs.first()) {
+            (Some(Argument::Value(t)), Some(o)) => Ok(vec![t.reshaped(&dims(o)?)?]),
+            _ => Err(KernelError::Argument("an input")),
+        },
+        Body::Compute(prepare) => {
+            let inputs: SmallVec<[Operand; 4]> = arguments.iter().map(operand).collect();
+            let mut operands: SmallVec<[Operand; 2]> = SmallVec::new();
+            let mut tensors = Vec::with_capacity(outputs.len());
+            for o in &outputs {
+                let dims = dims(o)?;
+                tensors.push(Tensor::zeros(o.dtype, &dims)?);
+                operands.push(Operand {
+                    dtype: o.dtype,
+                    dims,
+                    value: None,
+                });
+            }
+            let prepared = prepare(&Prepare {
+                node,
+                inputs: &inputs,
+                outputs: &operands,
+            })?;
+            let scratch = thalweg_graph::tensor::Buffer::zeroed(prepared.scratch);
+            let variables: SmallVec<[Option<&Variable>; 4]> = arguments
+                .iter()
+                .map(|a| match a {
+                    Argument::Variable(v) => Some(*v),
+                    Argument::Value(_) => None,
+                })
+                .collect();
+            // SAFETY: inputs are borrowed for the run and only read; outputs were made above, are
+            // apart from everything, and nobody else has them; so is the scratch memory.
+            let cx = unsafe {
+                KernelCx::new(
+                    environment,
+                    arguments.iter().map(slot).collect(),
+                    tensors.iter().map(tensor_slot).collect(),
+                    &variables,
+                    counter,
+                    (scratch.as_ptr(), scratch.len()),
+                )
+            };
+            (prepared.run)(&cx)?;
+            Ok(tensors)
+        }
+    }
+}
+
+fn fact(argument: &Argument<'_>) -> Fact {
+    match argument {
+        Argument::Value(t) => Fact {
+            value: Some((*t).clone()),
+            ..Fact::new(t.dtype(), t.shape())
+        },
+        Argument::Variable(v) => Fact {
+            variable: Some((v.dtype(), v.shape().clone())),
+            ..Fact::new(DType::Resource, Shape::scalar())
+        },
+    }
+}
+
+fn operand(argument: &Argument<'_>) -> Operand {
+    match argument {
+        Argument::Value(t) => Operand {
+            dtype: t.dtype(),
+            dims: t.dims().into(),
+            value: Some((*t).clone()),
+        },
+        Argument::Variable(v) => Operand {
+            dtype: v.dtype(),
+            dims: v.shape().to_dims().unwrap_or_default(),
+            value: None,
+        },
+    }
+}
+
+fn slot(argument: &Argument<'_>) -> Slot {
+    match argument {
+        Argument::Value(t) => tensor_slot(t),
+        Argument::Variable(_) => Slot::empty(DType::Resource),
+    }
+}
+
+/// Where a tensor's elements lie; strings lie nowhere that a kernel could read.
+pub fn tensor_slot(tensor: &Tensor) -> Slot {
+    Slot {
+        ptr: tensor.bytes().as_ptr().cast_mut(),
+        len: if tensor.dtype().size() == 0 {
+            0
+        } else {
+            tensor.len()
+        },
+        dtype: tensor.dtype(),
+    }
+}

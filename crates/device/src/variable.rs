@@ -1,0 +1,91 @@
+//! Variables: values that outlive steps.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use thalweg_graph::{DType, Shape, Tensor};
+
+use crate::error::KernelError;
+
+/// A value on a device that steps read and update.
+///
+/// A read shares the value's buffer; an update writes it in place if nobody else holds it, and
+/// otherwise into a copy, so that what was read stays as it was read.
+#[derive(Debug)]
+pub struct Variable {
+    name: String,
+    dtype: DType,
+    shape: Shape,
+    value: Mutex<Option<Tensor>>,
+}
+
+impl Variable {
+    /// A variable without a value.
+    pub fn new(name: &str, dtype: DType, shape: Shape) -> Variable {
+        Variable {
+            name: name.to_owned(),
+            dtype,
+            shape,
+            value: Mutex::new(None),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The dtype of its values.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The shape that its values have.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Its value, or `None` before the first assignment.
+    pub fn value(&self) -> Option<Tensor> {
+        self.lock().clone()
+    }
+
+    /// Its value.
+    ///
+    /// # Errors
+    /// [`KernelError::Uninitialized`].
+    pub fn read(&self) -> Result<Tensor, KernelError> {
+        self.value().ok_or_else(|| self.uninitialized())
+    }
+
+    /// Gives it a value.
+    ///
+    /// # Errors
+    /// [`KernelError::Variable`] where dtype or shape are not the variable's.
+    pub fn assign(&self, value: Tensor) -> Result<(), KernelError> {
+        if value.dtype() != self.dtype || !self.shape.admits(value.dims()) {
+            return Err(KernelError::Variable {
+                variable: self.name.clone(),
+                expected_dtype: self.dtype,
+                expected: self.shape.clone(),
+                found_dtype: value.dtype(),
+                found: value.shape(),
+            });
+        }
+        *self.lock() = Some(value);
+        Ok(())
+    }
+
+    /// The error of a read before the first assignment.
+    pub fn uninitialized(&self) -> KernelError {
+        KernelError::Uninitialized {
+            variable: self.name.clone(),
+        }
+    }
+
+    /// Its value, held against all others until the guard is dropped.
+    pub fn lock(&self) -> MutexGuard<'_, Option<Tensor>> {
+        // A kernel that panicked in the middle of an update leaves a whole tensor, if a half
+        // updated one; the panic itself has ended its step.
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,188 @@
+//! The graph as plain data: nodes and edges, with no handle, lock or scope. Passes read one and
+//! make another.
+
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+
+use petgraph::Direction;
+use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::EdgeRef;
+
+use crate::node::{Fact, Node, NodeId, OutputId};
+
+/// What an edge carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Edge {
+    Value,
+    Control,
+}
+
+/// A variable that a graph declares.
+#[derive(Clone, Debug)]
+pub struct VariableInfo {
+    /// Its name.
+    pub name: String,
+    /// The output that is its handle.
+    pub handle: OutputId,
+    /// The read of its value that uses of it share.
+    pub value: OutputId,
+    /// The node that assigns its initial value.
+    pub initializer: NodeId,
+    /// Whether an optimizer updates it unless told otherwise.
+    pub trainable: bool,
+}
+
+/// Nodes and edges.
+#[derive(Clone, Debug, Default)]
+pub struct GraphData {
+    graph: DiGraph<Arc<Node>, Edge>,
+    names: HashMap<String, NodeId>,
+    pub(crate) variables: Vec<VariableInfo>,
+}
+
+fn index(id: NodeId) -> NodeIndex {
+    NodeIndex::new(id.index())
+}
+
+fn id(index: NodeIndex) -> NodeId {
+    NodeId(u32::try_from(index.index()).unwrap_or(u32::MAX))
+}
+
+impl GraphData {
+    /// A graph without nodes.
+    pub fn new() -> GraphData {
+        GraphData::default()
+    }
+
+    /// The number of nodes.
+    pub fn len(&self) -> usize {
+        self.graph.node_count()
+    }
+
+    /// Whether there are no nodes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a node whose inputs exist already, and gives its number.
+    pub fn push(&mut self, node: impl Into<Arc<Node>>) -> NodeId {
+        let node = node.into();
+        let at = self.graph.add_node(node.clone());
+        for input in &node.inputs {
+            self.graph.add_edge(index(input.node), at, Edge::Value);
+        }
+        for &control in &node.controls {
+            self.graph.add_edge(index(control), at, Edge::Control);
+        }
+        self.names.insert(node.name.clone(), id(at));
+        id(at)
+    }
+
+    /// The node of this number.
+    ///
+    /// # Panics
+    /// Where the number is of another graph; numbers that a graph gave out are never invalid in it.
+    pub fn node(&self, node: NodeId) -> &Arc<Node> {
+        &self.graph[index(node)]
+    }
+
+    /// The node of this number, where it is one of this graph.
+    pub fn get(&self, node: NodeId) -> Option<&Arc<Node>> {
+        self.graph.node_weight(index(node))
+    }
+
+    /// The node of this name.
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.names.get(name).copied()
+    }
+
+    /// What is known of an output.
+    pub fn fact(&self, output: OutputId) -> Option<&Fact> {
+        self.get(output.node)?.outputs.get(output.index as usize)
+    }
+
+    /// An output's name: `node:index`.
+    pub fn output_name(&self, output: OutputId) -> String {
+        match self.get(output.node) {
+            Some(node) => format!("{}:{}", node.name, output.index),
+            None => format!("<invalid>:{}", output.index),
+        }
+    }
+
+    /// Every node's number, in the order of building.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
+        (0..self.len()).map(|i| NodeId(i as u32))
+    }
+
+    /// Every node, in the order of building.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Arc<Node>)> {
+        self.ids().map(|id| (id, self.node(id)))
+    }
+
+    /// The variables that the graph declares.
+    pub fn variables(&self) -> &[VariableInfo] {
+        &self.variables
+    }
+
+    /// The nodes that use an output of `node` or wait for it; one that uses it twice comes twice.
+    pub fn consumers(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        self.graph
+            .edges_directed(index(node), Direction::Outgoing)
+            .map(|e| id(e.target()))
+    }
+
+    /// Which nodes must run for `roots` to have run, by number; the walk does not go past an
+    /// output for which `cut` is true (one that is fed).
+    pub fn needed(
+        &self,
+        roots: impl IntoIterator<Item = NodeId>,
+        cut: impl Fn(OutputId) -> bool,
+    ) -> Vec<bool> {
+        let mut seen = vec![false; self.len()];
+        let mut stack: Vec<NodeId> = roots.into_iter().collect();
+        while let Some(at) = stack.pop() {
+            if at.index() >= seen.len() || std::mem::replace(&mut seen[at.index()], true) {
+                continue;
+            }
+            let node = self.node(at);
+            stack.extend(node.inputs.iter().filter(|&&i| !cut(i)).map(|i| i.node));
+            stack.extend(node.controls.iter());
+        }
+        seen
+    }
+
+    /// The nodes for which `keep` is true, each after those that it uses or waits for, otherwise
+    /// in the order of building. Nodes on a cycle are left out.
+    ///
+    /// Takes n log n of the number of nodes and edges.
+    pub fn order(&self, keep: &[bool]) -> Vec<NodeId> {
+        let kept = |n: NodeIndex| keep.get(n.index()).copied().unwrap_or(false);
+        let mut waiting: Vec<u32> = vec![0; self.len()];
+        for e in self.graph.edge_references() {
+            if kept(e.source()) && kept(e.target()) {
+                waiting[e.target().index()] += 1;
+            }
+        }
+        let mut ready: BinaryHeap<std::cmp::Reverse<usize>> = self
+            .graph
+            .node_indices()
+            .filter(|&n| kept(n) && waiting[n.index()] == 0)
+            .map(|n| std::cmp::Reverse(n.index()))
+            .collect();
+        let mut order = Vec::new();
+        while let Some(std::cmp::Reverse(n)) = ready.pop() {
+            let n = NodeIndex::new(n);
+            order.push(id(n));
+            for next in self.graph.neighbors_directed(n, Direction::Outgoing) {
+                if kept(next) {
+                    let w = &mut waiting[next.index()];
+                    *w -= 1;
+                    if *w == 0 {
+                        ready.push(std::cmp::Reverse(next.index()));
+                    }
+                }
+            }
+        }
+        order
+    }
+}

@@ -1,0 +1,298 @@
+//! Element types of tensors, and the Rust types that stand for them.
+
+use std::fmt;
+
+use half::{bf16, f16};
+
+/// The type of a tensor's elements. Names and meaning are TensorFlow's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DType {
+    /// IEEE half precision, 2 bytes.
+    F16,
+    /// The upper half of an `f32`, 2 bytes.
+    BF16,
+    /// IEEE single precision, 4 bytes.
+    F32,
+    /// IEEE double precision, 8 bytes.
+    F64,
+    /// Signed, 1 byte.
+    I8,
+    /// Signed, 2 bytes.
+    I16,
+    /// Signed, 4 bytes.
+    I32,
+    /// Signed, 8 bytes.
+    I64,
+    /// Unsigned, 1 byte.
+    U8,
+    /// Unsigned, 2 bytes.
+    U16,
+    /// Unsigned, 4 bytes.
+    U32,
+    /// Unsigned, 8 bytes.
+    U64,
+    /// One byte, 0 or 1.
+    Bool,
+    /// Byte strings of any length; elements live on the heap.
+    String,
+    /// A handle to a variable. It has no bytes: it is resolved when a plan is made.
+    Resource,
+}
+
+impl DType {
+    /// Every dtype, in declaration order.
+    pub const ALL: [DType; 15] = [
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::U64,
+        DType::Bool,
+        DType::String,
+        DType::Resource,
+    ];
+    /// The floating-point dtypes.
+    pub const FLOATS: &'static [DType] = &[DType::F16, DType::BF16, DType::F32, DType::F64];
+    /// The integer dtypes, signed and unsigned.
+    pub const INTS: &'static [DType] = &[
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::U64,
+    ];
+    /// Floats and integers.
+    pub const NUMBERS: &'static [DType] = &[
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::U64,
+    ];
+    /// The dtypes whose elements are plain bytes: numbers and bools.
+    pub const PLAIN: &'static [DType] = &[
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::U64,
+        DType::Bool,
+    ];
+    /// The dtypes of an index or an axis.
+    pub const INDICES: &'static [DType] = &[DType::I32, DType::I64];
+
+    /// Bytes of one element; 0 for strings and resources, whose elements are not plain bytes.
+    pub const fn size(self) -> usize {
+        match self {
+            DType::F16 | DType::BF16 | DType::I16 | DType::U16 => 2,
+            DType::F32 | DType::I32 | DType::U32 => 4,
+            DType::F64 | DType::I64 | DType::U64 => 8,
+            DType::I8 | DType::U8 | DType::Bool => 1,
+            DType::String | DType::Resource => 0,
+        }
+    }
+
+    /// Whether this is one of [`DType::FLOATS`].
+    pub const fn is_float(self) -> bool {
+        matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
+    }
+
+    /// Whether this is one of [`DType::INTS`].
+    pub const fn is_int(self) -> bool {
+        matches!(
+            self,
+            DType::I8
+                | DType::I16
+                | DType::I32
+                | DType::I64
+                | DType::U8
+                | DType::U16
+                | DType::U32
+                | DType::U64
+        )
+    }
+
+    /// The short name: `f32`, `i64`, `bool`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            DType::F32 => "f32",
+            DType::F64 => "f64",
+            DType::I8 => "i8",
+            DType::I16 => "i16",
+            DType::I32 => "i32",
+            DType::I64 => "i64",
+            DType::U8 => "u8",
+            DType::U16 => "u16",
+            DType::U32 => "u32",
+            DType::U64 => "u64",
+            DType::Bool => "bool",
+            DType::String => "string",
+            DType::Resource => "resource",
+        }
+    }
+
+    /// The dtype with this short name.
+    pub fn from_name(name: &str) -> Option<DType> {
+        DType::ALL.into_iter().find(|d| d.name() == name)
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A Rust type whose values are a tensor's elements, byte for byte.
+///
+/// # Safety
+/// `DTYPE.size()` must be the type's size, the type must have no padding, and every bit pattern
+/// that a tensor of that dtype may hold must be a value of it (a `Bool` tensor holds only 0 and 1).
+pub unsafe trait Element:
+    Copy + Default + PartialEq + Send + Sync + fmt::Debug + 'static
+{
+    /// The dtype that this type stands for.
+    const DTYPE: DType;
+}
+
+// SAFETY (all of them): plain numbers without padding, of the size of their dtype.
+unsafe impl Element for f16 {
+    const DTYPE: DType = DType::F16;
+}
+// SAFETY: see above.
+unsafe impl Element for bf16 {
+    const DTYPE: DType = DType::BF16;
+}
+// SAFETY: see above.
+unsafe impl Element for f32 {
+    const DTYPE: DType = DType::F32;
+}
+// SAFETY: see above.
+unsafe impl Element for f64 {
+    const DTYPE: DType = DType::F64;
+}
+// SAFETY: see above.
+unsafe impl Element for i8 {
+    const DTYPE: DType = DType::I8;
+}
+// SAFETY: see above.
+unsafe impl Element for i16 {
+    const DTYPE: DType = DType::I16;
+}
+// SAFETY: see above.
+unsafe impl Element for i32 {
+    const DTYPE: DType = DType::I32;
+}
+// SAFETY: see above.
+unsafe impl Element for i64 {
+    const DTYPE: DType = DType::I64;
+}
+// SAFETY: see above.
+unsafe impl Element for u8 {
+    const DTYPE: DType = DType::U8;
+}
+// SAFETY: see above.
+unsafe impl Element for u16 {
+    const DTYPE: DType = DType::U16;
+}
+// SAFETY: see above.
+unsafe impl Element for u32 {
+    const DTYPE: DType = DType::U32;
+}
+// SAFETY: see above.
+unsafe impl Element for u64 {
+    const DTYPE: DType = DType::U64;
+}
+// SAFETY: one byte; a `Bool` tensor is only ever made from bytes that are 0 or 1.
+unsafe impl Element for bool {
+    const DTYPE: DType = DType::Bool;
+}
+
+/// Runs a generic function for the Rust type that stands for `dtype`: `dispatch!(dtype, T => f::<T>(x))`.
+///
+/// The listed dtypes are those for which the body is compiled; any other one evaluates `else`.
+/// `FLOATS`, `INTS`, `NUMBERS` and `PLAIN` (all that are plain bytes) stand for lists.
+#[macro_export]
+macro_rules! dispatch {
+    (@arm F16) => { $crate::half::f16 };
+    (@arm BF16) => { $crate::half::bf16 };
+    (@arm F32) => { f32 };
+    (@arm F64) => { f64 };
+    (@arm I8) => { i8 };
+    (@arm I16) => { i16 };
+    (@arm I32) => { i32 };
+    (@arm I64) => { i64 };
+    (@arm U8) => { u8 };
+    (@arm U16) => { u16 };
+    (@arm U32) => { u32 };
+    (@arm U64) => { u64 };
+    (@arm Bool) => { bool };
+    ($dtype:expr, FLOATS, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [F16 BF16 F32 F64], $T => $body, else $other)
+    };
+    ($dtype:expr, INTS, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [I8 I16 I32 I64 U8 U16 U32 U64], $T => $body, else $other)
+    };
+    ($dtype:expr, NUMBERS, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64], $T => $body, else $other)
+    };
+    ($dtype:expr, PLAIN, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64 Bool], $T => $body, else $other)
+    };
+    ($dtype:expr, [$($variant:ident)*], $T:ident => $body:expr, else $other:expr) => {
+        match $dtype {
+            $($crate::DType::$variant => { type $T = $crate::dispatch!(@arm $variant); $body })*
+            _ => $other,
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back() {
+        for d in DType::ALL {
+            assert_eq!(DType::from_name(d.name()), Some(d));
+        }
+        assert_eq!(DType::from_name("float"), None);
+    }
+
+    #[test]
+    fn element_sizes_agree_with_their_dtype() {
+        fn check<T: Element>() {
+            assert_eq!(size_of::<T>(), T::DTYPE.size());
+        }
+        for d in DType::ALL {
+            dispatch!(d, PLAIN, T => check::<T>(), else ());
+        }
+    }
+}

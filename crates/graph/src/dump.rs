@@ -1,0 +1,89 @@
+//! A graph as text for people and tests, and as Graphviz DOT.
+
+use std::fmt::Write;
+
+use crate::data::GraphData;
+use crate::op::Effect;
+
+impl GraphData {
+    /// One line a node, in the order of building:
+    /// `name = Op(inputs; ^controls) {attrs} @device -> facts`.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for (_, node) in self.nodes() {
+            let mut args: Vec<String> = node.inputs.iter().map(|&i| self.output_name(i)).collect();
+            args.extend(
+                node.controls
+                    .iter()
+                    .map(|&c| format!("^{}", self.node(c).name)),
+            );
+            let attrs: Vec<String> = node
+                .attrs
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            let facts: Vec<String> = node.outputs.iter().map(ToString::to_string).collect();
+            // Writing to a String cannot fail.
+            let _ = write!(
+                text,
+                "{} = {}({})",
+                node.name,
+                node.op.name,
+                args.join(", ")
+            );
+            if !attrs.is_empty() {
+                let _ = write!(text, " {{{}}}", attrs.join(", "));
+            }
+            if !node.device.is_empty() {
+                let _ = write!(text, " @{}", node.device);
+            }
+            if !facts.is_empty() {
+                let _ = write!(text, " -> {}", facts.join(", "));
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The graph in Graphviz's language: values as solid edges, control dependencies as dashed
+    /// ones; variables, updates and feeds are coloured.
+    pub fn to_dot(&self) -> String {
+        let mut dot = String::from(
+            "digraph thalweg {\n  rankdir=BT;\n  node [shape=box, style=\"rounded,filled\", fillcolor=white, fontname=\"sans-serif\"];\n",
+        );
+        for (id, node) in self.nodes() {
+            let colour = match node.op.effect {
+                Effect::Handle | Effect::Read => "#cfe8cf",
+                Effect::Write => "#f6d5c5",
+                Effect::Feed => "#cfdff2",
+                Effect::Random => "#efe3f5",
+                Effect::Pure | Effect::Control => "white",
+            };
+            let _ = writeln!(
+                dot,
+                "  n{} [label={:?}, fillcolor={colour:?}];",
+                id.index(),
+                format!("{}\n{}", node.name, node.op.name)
+            );
+            for input in &node.inputs {
+                let label = self.fact(*input).map_or(String::new(), ToString::to_string);
+                let _ = writeln!(
+                    dot,
+                    "  n{} -> n{} [label={label:?}, fontsize=9];",
+                    input.node.index(),
+                    id.index()
+                );
+            }
+            for control in &node.controls {
+                let _ = writeln!(
+                    dot,
+                    "  n{} -> n{} [style=dashed];",
+                    control.index(),
+                    id.index()
+                );
+            }
+        }
+        dot.push_str("}\n");
+        dot
+    }
+}

@@ -1,0 +1,127 @@
+//! What can be wrong with a graph.
+
+use thiserror::Error;
+
+use crate::attr::AttrKind;
+use crate::dtype::DType;
+use crate::infer::InferError;
+use crate::node::Origin;
+use crate::shape::Shape;
+
+/// A mistake in the building of a graph. It is kept by the graph and comes out when a session is
+/// made of it.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[error("node '{node}' ({op}), made at {origin}: {reason}")]
+pub struct GraphError {
+    /// The name that the node would have had.
+    pub node: String,
+    /// Its op.
+    pub op: String,
+    /// The line that made it.
+    pub origin: Origin,
+    /// What is wrong.
+    pub reason: Reason,
+}
+
+/// What is wrong with a node.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// No op has this name.
+    #[error("there is no such op{}", .nearest.map_or(String::new(), |n| format!(": did you mean {n}?")))]
+    UnknownOp {
+        /// The op with the most similar name.
+        nearest: Option<&'static str>,
+    },
+    /// The name has characters that a name cannot have.
+    #[error("a name must match [A-Za-z0-9.][A-Za-z0-9_.\\-/]*")]
+    Name,
+    /// Too few or too many inputs.
+    #[error("it takes {expected} inputs, {found} were given")]
+    InputCount {
+        /// What the op takes.
+        expected: usize,
+        /// What was given.
+        found: usize,
+    },
+    /// An input of the wrong dtype.
+    #[error("input {input} ({name}) is {found}, but must be {expected}: Cast it")]
+    InputType {
+        /// Which input.
+        input: usize,
+        /// Its name in the op's definition.
+        name: &'static str,
+        /// What it must be.
+        expected: DType,
+        /// What it is.
+        found: DType,
+    },
+    /// An attribute that the op does not have.
+    #[error("the op has no attribute {attr}")]
+    UnknownAttr {
+        /// The attribute.
+        attr: String,
+    },
+    /// An attribute that must be given.
+    #[error("attribute {attr} must be given")]
+    MissingAttr {
+        /// The attribute.
+        attr: &'static str,
+    },
+    /// An attribute of the wrong kind.
+    #[error("attribute {attr} is a {found}, but must be a {expected}")]
+    AttrKind {
+        /// The attribute.
+        attr: &'static str,
+        /// Its kind by the op's definition.
+        expected: AttrKind,
+        /// The kind that was given.
+        found: AttrKind,
+    },
+    /// An attribute with a value that the op does not take.
+    #[error("attribute {attr} is {found}, but must be {allowed}")]
+    AttrValue {
+        /// The attribute.
+        attr: &'static str,
+        /// The value that was given.
+        found: String,
+        /// What the op takes.
+        allowed: String,
+    },
+    /// Shapes or values that the op cannot take.
+    #[error("{0}")]
+    Infer(#[from] InferError),
+    /// An input or control input of another graph.
+    #[error("input {input} belongs to another graph: build both in one")]
+    OtherGraph {
+        /// Which input.
+        input: usize,
+    },
+    /// The graph is frozen.
+    #[error(
+        "the graph is frozen: build before freezing it, or add on purpose inside Graph::extend"
+    )]
+    Frozen,
+    /// A gradient was asked for through an op that has none.
+    #[error(
+        "no gradient is known for this op: put a stop_gradient before it, or leave it out of the loss"
+    )]
+    NoGradient,
+    /// A gradient was asked for of something that is not a float.
+    #[error("a gradient of {found} was asked for: only floating-point tensors have one")]
+    NotDifferentiable {
+        /// The dtype of what it was asked of.
+        found: DType,
+    },
+    /// A gradient that was handed in does not have its tensor's shape.
+    #[error("the gradient given for it has shape {found}, it has {expected}")]
+    GradientShape {
+        /// The shape of the tensor.
+        expected: Shape,
+        /// The shape of what was given.
+        found: Shape,
+    },
+    /// Something that a builder function found wrong with its arguments.
+    #[error("{0}")]
+    Argument(String),
+}

@@ -1,0 +1,259 @@
+//! What a shape rule sees of a node, and what it can say.
+
+use smallvec::SmallVec;
+use thiserror::Error;
+
+use crate::attr::Attr;
+use crate::dtype::DType;
+use crate::node::{Attrs, Fact};
+use crate::op::OpDef;
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+/// Why an op cannot take its inputs or attributes.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InferError {
+    /// An input of the wrong rank.
+    #[error("input {input} has shape {found}, but must have {expected} dimensions")]
+    Rank {
+        /// Which input.
+        input: usize,
+        /// What the op takes: "2", "at least 1".
+        expected: String,
+        /// The input's shape.
+        found: Shape,
+    },
+    /// Two shapes that cannot be broadcast together.
+    #[error(
+        "shapes {left} and {right} cannot be broadcast together: counted from the last, each pair of dimensions must be equal or one of them 1"
+    )]
+    Broadcast {
+        /// The first input's shape.
+        left: Shape,
+        /// The second input's shape.
+        right: Shape,
+    },
+    /// Two shapes that must agree and do not.
+    #[error("{what}: {left} does not fit {right}")]
+    Mismatch {
+        /// What must agree.
+        what: String,
+        /// The one shape.
+        left: Shape,
+        /// The other one.
+        right: Shape,
+    },
+    /// An attribute whose value the op cannot use.
+    #[error("attribute {attr}: {reason}")]
+    Attr {
+        /// The attribute.
+        attr: &'static str,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// An input whose value the op cannot use.
+    #[error("input {input}: {reason}")]
+    Value {
+        /// Which input.
+        input: usize,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+}
+
+/// A node under inference: its attributes, what is known of its inputs, and what the rule says of
+/// its outputs.
+pub struct Infer<'a> {
+    pub(crate) op: &'static OpDef,
+    pub(crate) attrs: &'a Attrs,
+    pub(crate) inputs: &'a [Fact],
+    pub(crate) outputs: SmallVec<[Fact; 1]>,
+}
+
+impl<'a> Infer<'a> {
+    /// The op of the node.
+    pub fn op(&self) -> &'static OpDef {
+        self.op
+    }
+
+    /// The number of inputs.
+    pub fn inputs(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// The number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// The shape of input `i`; unknown where there is no such input.
+    pub fn shape(&self, i: usize) -> &'a Shape {
+        const UNKNOWN: &Shape = &Shape::UNKNOWN;
+        self.inputs.get(i).map_or(UNKNOWN, |f| &f.shape)
+    }
+
+    /// The dtype of input `i`.
+    pub fn dtype(&self, i: usize) -> DType {
+        self.inputs.get(i).map_or(DType::F32, |f| f.dtype)
+    }
+
+    /// The value of input `i`, where it is known already.
+    pub fn value(&self, i: usize) -> Option<&'a Tensor> {
+        self.inputs.get(i).and_then(|f| f.value.as_ref())
+    }
+
+    /// The value of an integer input (axes, a shape) as `i64`, where it is known already.
+    pub fn ints(&self, i: usize) -> Option<Vec<i64>> {
+        self.value(i).and_then(Tensor::to_ints)
+    }
+
+    /// The dtype and shape of the variable behind input `i`; unknown `f32` where it is no handle
+    /// of one.
+    pub fn variable(&self, i: usize) -> (DType, Shape) {
+        let known = self.inputs.get(i).and_then(|f| f.variable.clone());
+        known.unwrap_or((DType::F32, Shape::unknown()))
+    }
+
+    /// Says which dtype and shape the variable behind output `i` has.
+    pub fn set_variable(&mut self, i: usize, dtype: DType, shape: Shape) {
+        if let Some(f) = self.outputs.get_mut(i) {
+            f.shape = Shape::scalar();
+            f.variable = Some((dtype, shape));
+        }
+    }
+
+    /// The attributes.
+    pub fn attrs(&self) -> &'a Attrs {
+        self.attrs
+    }
+
+    /// Says the shape of output `i`.
+    pub fn set(&mut self, i: usize, shape: Shape) {
+        if let Some(f) = self.outputs.get_mut(i) {
+            f.shape = shape;
+        }
+    }
+
+    /// Says the value of output `i`, and with it its shape.
+    pub fn set_value(&mut self, i: usize, value: Tensor) {
+        if let Some(f) = self.outputs.get_mut(i) {
+            f.shape = value.shape();
+            f.value = Some(value);
+        }
+    }
+
+    /// The shape of input `i` if its rank is `rank` or unknown (then as one of that rank).
+    ///
+    /// # Errors
+    /// [`InferError::Rank`].
+    pub fn ranked(&self, i: usize, rank: usize) -> Result<Shape, InferError> {
+        self.shape(i)
+            .merge(&Shape::of_rank(rank))
+            .ok_or_else(|| InferError::Rank {
+                input: i,
+                expected: rank.to_string(),
+                found: self.shape(i).clone(),
+            })
+    }
+
+    /// What inputs `i` and `j` know of one shape that they must share.
+    ///
+    /// # Errors
+    /// [`InferError::Mismatch`].
+    pub fn same(&self, i: usize, j: usize) -> Result<Shape, InferError> {
+        let (left, right) = (self.shape(i), self.shape(j));
+        left.merge(right).ok_or_else(|| InferError::Mismatch {
+            what: format!("inputs {i} and {j} must have the same shape"),
+            left: left.clone(),
+            right: right.clone(),
+        })
+    }
+
+    /// An axis of input `i`, counted from the end where negative, as an index.
+    ///
+    /// # Errors
+    /// [`InferError::Value`] (of input `from`) where the input has no such axis.
+    pub fn axis(&self, from: usize, axis: i64, rank: usize) -> Result<usize, InferError> {
+        resolve_axis(axis, rank).ok_or_else(|| InferError::Value {
+            input: from,
+            reason: format!(
+                "axis {axis} is not one of a tensor with {rank} dimensions: use {}..{rank}",
+                -(rank as i64)
+            ),
+        })
+    }
+}
+
+/// An axis as an index below `rank`; a negative one counts from the end.
+pub fn resolve_axis(axis: i64, rank: usize) -> Option<usize> {
+    let resolved = if axis < 0 {
+        axis.checked_add(rank as i64)?
+    } else {
+        axis
+    };
+    usize::try_from(resolved).ok().filter(|&a| a < rank)
+}
+
+impl Attrs {
+    /// The integer attribute `name`; 0 where there is none.
+    pub fn int(&self, name: &str) -> i64 {
+        match self.get(name) {
+            Some(Attr::Int(v)) => *v,
+            _ => 0,
+        }
+    }
+
+    /// The number attribute `name`; 0 where there is none.
+    pub fn float(&self, name: &str) -> f32 {
+        match self.get(name) {
+            Some(Attr::Float(v)) => *v,
+            _ => 0.0,
+        }
+    }
+
+    /// The flag attribute `name`; false where there is none.
+    pub fn bool(&self, name: &str) -> bool {
+        matches!(self.get(name), Some(Attr::Bool(true)))
+    }
+
+    /// The string attribute `name`; empty where there is none.
+    pub fn str(&self, name: &str) -> &str {
+        match self.get(name) {
+            Some(Attr::Str(v)) => v,
+            _ => "",
+        }
+    }
+
+    /// The integer list `name`; empty where there is none.
+    pub fn ints(&self, name: &str) -> &[i64] {
+        match self.get(name) {
+            Some(Attr::Ints(v)) => v,
+            _ => &[],
+        }
+    }
+
+    /// The dtype attribute `name`.
+    pub fn dtype(&self, name: &str) -> Option<DType> {
+        match self.get(name) {
+            Some(Attr::Type(v)) => Some(*v),
+            _ => None,
+        }
+    }
+
+    /// The shape attribute `name`; unknown where there is none.
+    pub fn shape(&self, name: &str) -> Shape {
+        match self.get(name) {
+            Some(Attr::Shape(v)) => v.clone(),
+            _ => Shape::unknown(),
+        }
+    }
+
+    /// The tensor attribute `name`.
+    pub fn tensor(&self, name: &str) -> Option<&Tensor> {
+        match self.get(name) {
+            Some(Attr::Tensor(v)) => Some(v),
+            _ => None,
+        }
+    }
+}

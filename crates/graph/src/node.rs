@@ -1,0 +1,156 @@
+//! Nodes, and the small numbers that name them and their outputs.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::attr::Attr;
+use crate::dtype::DType;
+use crate::op::OpDef;
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+/// A node's number in its graph. Numbers ascend in the order of building.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub(crate) u32);
+
+impl NodeId {
+    /// What stands for a node that could not be made; its error is kept by the graph.
+    pub const INVALID: NodeId = NodeId(u32::MAX);
+
+    /// The number.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Whether this stands for a node that could not be made.
+    pub fn is_invalid(self) -> bool {
+        self == NodeId::INVALID
+    }
+}
+
+/// A node's numbered result: what an edge starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OutputId {
+    /// The node.
+    pub node: NodeId,
+    /// Which of its outputs.
+    pub index: u32,
+}
+
+/// What is known of an output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fact {
+    /// Its dtype.
+    pub dtype: DType,
+    /// Its shape.
+    pub shape: Shape,
+    /// Its value, where that is the same in every run and known already.
+    pub value: Option<Tensor>,
+    /// Of a resource: the dtype and shape of the variable behind it.
+    pub variable: Option<(DType, Shape)>,
+}
+
+impl Fact {
+    /// A dtype and a shape.
+    pub fn new(dtype: DType, shape: Shape) -> Fact {
+        Fact {
+            dtype,
+            shape,
+            value: None,
+            variable: None,
+        }
+    }
+}
+
+impl fmt::Display for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.dtype, self.shape)
+    }
+}
+
+/// A node's attributes, sorted by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attrs(SmallVec<[(&'static str, Attr); 4]>);
+
+impl Attrs {
+    /// The value of attribute `name`.
+    pub fn get(&self, name: &str) -> Option<&Attr> {
+        self.0
+            .binary_search_by(|(n, _)| (*n).cmp(name))
+            .ok()
+            .map(|i| &self.0[i].1)
+    }
+
+    /// Sets attribute `name`.
+    pub fn set(&mut self, name: &'static str, value: Attr) {
+        match self.0.binary_search_by(|(n, _)| (*n).cmp(name)) {
+            Ok(i) => self.0[i].1 = value,
+            Err(i) => self.0.insert(i, (name, value)),
+        }
+    }
+
+    /// Every attribute, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Attr)> {
+        self.0.iter().map(|(n, v)| (*n, v))
+    }
+}
+
+/// Where a node was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// At a line of the program.
+    Line(&'static Location<'static>),
+    /// Elsewhere: the name of a file, or of the pass that made it.
+    Other(Arc<str>),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Line(l) => write!(f, "{}:{}", l.file(), l.line()),
+            Origin::Other(s) => f.write_str(s),
+        }
+    }
+}
+
+/// One use of an op in a graph.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name, unique in its graph.
+    pub name: String,
+    /// Its op.
+    pub op: &'static OpDef,
+    /// Where its inputs come from, in order.
+    pub inputs: SmallVec<[OutputId; 4]>,
+    /// The nodes that must have run before it.
+    pub controls: SmallVec<[NodeId; 2]>,
+    /// Its attributes: every one of its op, defaults filled in.
+    pub attrs: Attrs,
+    /// The device that was asked for; empty for any.
+    pub device: String,
+    /// What is known of its outputs.
+    pub outputs: SmallVec<[Fact; 1]>,
+    /// Where it was made.
+    pub origin: Origin,
+}
+
+impl Node {
+    /// The argument of the op's definition that input `i` belongs to.
+    pub fn input_arg(&self, i: usize) -> Option<&'static crate::op::Arg> {
+        let mut end = 0;
+        self.op.inputs.iter().find(|a| {
+            end += a
+                .count
+                .map_or(1, |c| usize::try_from(self.attrs.int(c)).unwrap_or(0));
+            i < end
+        })
+    }
+
+    /// Whether the value of input `i` shapes the kernel; see [`crate::op::Arg::host`].
+    pub fn is_host_input(&self, i: usize) -> bool {
+        self.input_arg(i).is_some_and(|a| a.host)
+    }
+}

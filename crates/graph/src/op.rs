@@ -1,0 +1,338 @@
+//! Op definitions: what a node of a kind may look like, told as data.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use crate::attr::{Attr, AttrKind};
+use crate::dtype::DType;
+use crate::gradients::GradCx;
+use crate::infer::{Infer, InferError};
+use crate::output::Output;
+use crate::shape::Shape;
+
+/// An op: the kind of a node. Names, attributes and defaults are TensorFlow's.
+pub struct OpDef {
+    /// The name: `MatMul`.
+    pub name: &'static str,
+    /// What it computes, in a sentence.
+    pub summary: &'static str,
+    /// Its inputs, in order.
+    pub inputs: &'static [Arg],
+    /// Its outputs, in order.
+    pub outputs: &'static [Arg],
+    /// Its attributes.
+    pub attrs: &'static [AttrDef],
+    /// Tells the outputs' shapes from the inputs'.
+    pub shape: ShapeFn,
+    /// How a gradient goes back through it.
+    pub gradient: Gradient,
+    /// What running it does beside computing its outputs.
+    pub effect: Effect,
+    /// Which input the only output equals, where it equals one (a sum over no axis): such a node
+    /// is left out of what runs.
+    pub same_as: fn(&Infer<'_>) -> Option<usize>,
+}
+
+impl fmt::Debug for OpDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpDef({})", self.name)
+    }
+}
+
+/// A shape rule: tells an [`Infer`] the shape of each output.
+pub type ShapeFn = fn(&mut Infer<'_>) -> Result<(), InferError>;
+
+/// A gradient rule: the gradient of each input from those of the outputs; `None` where an input
+/// has none. Mistakes in the nodes it adds are kept by the graph, as those of a user are.
+pub type GradientFn = for<'g> fn(&GradCx<'_, 'g>) -> InputGradients<'g>;
+
+/// One gradient for each input of a node; may be shorter, the rest is then `None`.
+pub type InputGradients<'g> = SmallVec<[Option<Output<'g>>; 4]>;
+
+/// How a gradient goes back through an op.
+#[derive(Clone, Copy)]
+pub enum Gradient {
+    /// By this rule.
+    Rule(GradientFn),
+    /// Not at all, and that is right: the op is constant, integer, or piecewise constant.
+    None,
+    /// Nobody has written it: asking for it is an error.
+    Missing,
+}
+
+/// What running a node does beside computing its outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: it may be folded, shared with an equal node, or left out.
+    Pure,
+    /// Nothing, but the outputs differ from run to run: never folded or shared.
+    Random,
+    /// Makes the handle of a variable.
+    Handle,
+    /// Reads the variable behind input 0.
+    Read,
+    /// Updates the variables behind its resource inputs.
+    Write,
+    /// Has its value from outside of the graph: a placeholder, a feed.
+    Feed,
+    /// Computes nothing and orders others: NoOp.
+    Control,
+}
+
+/// The dtype of an input or output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArgType {
+    /// Always this one.
+    Is(DType),
+    /// What this attribute says; of an input, the attribute follows from what is connected.
+    Attr(&'static str),
+}
+
+/// An input or output of an op.
+#[derive(Clone, Copy, Debug)]
+pub struct Arg {
+    /// The name: `features`.
+    pub name: &'static str,
+    /// The dtype.
+    pub ty: ArgType,
+    /// The attribute that says how many tensors stand here; `None` for one.
+    pub count: Option<&'static str>,
+    /// Whether the value itself shapes the kernel (a reduction's axes, a target shape): it lies in
+    /// host memory, and is wanted when the kernel is prepared.
+    pub host: bool,
+}
+
+/// An argument whose dtype is what attribute `attr` says.
+pub const fn arg(name: &'static str, attr: &'static str) -> Arg {
+    Arg {
+        name,
+        ty: ArgType::Attr(attr),
+        count: None,
+        host: false,
+    }
+}
+
+/// An argument of a fixed dtype.
+pub const fn arg_of(name: &'static str, dtype: DType) -> Arg {
+    Arg {
+        name,
+        ty: ArgType::Is(dtype),
+        count: None,
+        host: false,
+    }
+}
+
+impl Arg {
+    /// The same, as a list of as many tensors as attribute `count` says.
+    pub const fn list(self, count: &'static str) -> Arg {
+        Arg {
+            count: Some(count),
+            ..self
+        }
+    }
+
+    /// The same, as a value that shapes the kernel; see [`Arg::host`].
+    pub const fn host(self) -> Arg {
+        Arg { host: true, ..self }
+    }
+}
+
+/// The default of an attribute.
+#[derive(Clone, Copy, Debug)]
+pub enum Default {
+    /// None: the attribute must be given, or follow from the inputs.
+    Required,
+    /// A dtype.
+    Type(DType),
+    /// An integer.
+    Int(i64),
+    /// A number.
+    Float(f32),
+    /// A flag.
+    Bool(bool),
+    /// A string.
+    Str(&'static str),
+    /// A list of integers.
+    Ints(&'static [i64]),
+    /// The unknown shape.
+    UnknownShape,
+}
+
+impl Default {
+    /// The default as a value; `None` for [`Default::Required`].
+    pub fn value(self) -> Option<Attr> {
+        Some(match self {
+            Default::Required => return None,
+            Default::Type(v) => Attr::Type(v),
+            Default::Int(v) => Attr::Int(v),
+            Default::Float(v) => Attr::Float(v),
+            Default::Bool(v) => Attr::Bool(v),
+            Default::Str(v) => Attr::Str(v.to_owned()),
+            Default::Ints(v) => Attr::Ints(v.to_vec()),
+            Default::UnknownShape => Attr::Shape(Shape::unknown()),
+        })
+    }
+}
+
+/// What an attribute's value may be, beyond its kind.
+#[derive(Clone, Copy, Debug)]
+pub enum Allowed {
+    /// Anything.
+    Any,
+    /// One of these dtypes.
+    Types(&'static [DType]),
+    /// One of these strings.
+    Strs(&'static [&'static str]),
+    /// At least this.
+    AtLeast(i64),
+}
+
+/// An attribute of an op.
+#[derive(Clone, Copy, Debug)]
+pub struct AttrDef {
+    /// The name: `strides`.
+    pub name: &'static str,
+    /// The kind of its value.
+    pub kind: AttrKind,
+    /// Its default.
+    pub default: Default,
+    /// What its value may be.
+    pub allowed: Allowed,
+}
+
+/// A dtype attribute that is one of `allowed` and follows from the inputs, or must be given.
+pub const fn type_attr(name: &'static str, allowed: &'static [DType]) -> AttrDef {
+    AttrDef {
+        name,
+        kind: AttrKind::Type,
+        default: Default::Required,
+        allowed: Allowed::Types(allowed),
+    }
+}
+
+/// A dtype attribute with a default.
+pub const fn type_attr_or(
+    name: &'static str,
+    allowed: &'static [DType],
+    default: DType,
+) -> AttrDef {
+    AttrDef {
+        default: Default::Type(default),
+        ..type_attr(name, allowed)
+    }
+}
+
+/// An attribute that must be given.
+pub const fn attr(name: &'static str, kind: AttrKind) -> AttrDef {
+    AttrDef {
+        name,
+        kind,
+        default: Default::Required,
+        allowed: Allowed::Any,
+    }
+}
+
+/// The number of tensors of a list argument; at least 1.
+pub const fn count_attr(name: &'static str) -> AttrDef {
+    AttrDef {
+        allowed: Allowed::AtLeast(1),
+        ..attr(name, AttrKind::Int)
+    }
+}
+
+/// An integer attribute with a default.
+pub const fn int_attr(name: &'static str, default: i64) -> AttrDef {
+    AttrDef {
+        default: Default::Int(default),
+        ..attr(name, AttrKind::Int)
+    }
+}
+
+/// A number attribute with a default.
+pub const fn float_attr(name: &'static str, default: f32) -> AttrDef {
+    AttrDef {
+        default: Default::Float(default),
+        ..attr(name, AttrKind::Float)
+    }
+}
+
+/// A flag attribute with a default.
+pub const fn bool_attr(name: &'static str, default: bool) -> AttrDef {
+    AttrDef {
+        default: Default::Bool(default),
+        ..attr(name, AttrKind::Bool)
+    }
+}
+
+/// A string attribute with a default; where `allowed` is not empty, one of those.
+pub const fn str_attr(
+    name: &'static str,
+    default: &'static str,
+    allowed: &'static [&'static str],
+) -> AttrDef {
+    AttrDef {
+        name,
+        kind: AttrKind::Str,
+        default: Default::Str(default),
+        allowed: if allowed.is_empty() {
+            Allowed::Any
+        } else {
+            Allowed::Strs(allowed)
+        },
+    }
+}
+
+/// A list of integers with a default.
+pub const fn ints_attr(name: &'static str, default: &'static [i64]) -> AttrDef {
+    AttrDef {
+        default: Default::Ints(default),
+        ..attr(name, AttrKind::Ints)
+    }
+}
+
+impl OpDef {
+    /// A pure op without inputs, outputs, attributes or gradient, to build definitions on.
+    pub const EMPTY: OpDef = OpDef {
+        name: "",
+        summary: "",
+        inputs: &[],
+        outputs: &[],
+        attrs: &[],
+        shape: |_| Ok(()),
+        gradient: Gradient::Missing,
+        effect: Effect::Pure,
+        same_as: |_| None,
+    };
+
+    /// The definition of an attribute.
+    pub fn attr(&self, name: &str) -> Option<&'static AttrDef> {
+        self.attrs.iter().find(|a| a.name == name)
+    }
+}
+
+/// The ops that a graph may use, by name.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    ops: BTreeMap<&'static str, &'static OpDef>,
+}
+
+impl Registry {
+    /// A registry of these ops; of two with one name the later one stands.
+    pub fn new(ops: impl IntoIterator<Item = &'static OpDef>) -> Registry {
+        Registry {
+            ops: ops.into_iter().map(|op| (op.name, op)).collect(),
+        }
+    }
+
+    /// The op of this name.
+    pub fn get(&self, name: &str) -> Option<&'static OpDef> {
+        self.ops.get(name).copied()
+    }
+
+    /// Every op, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &'static OpDef> + '_ {
+        self.ops.values().copied()
+    }
+}

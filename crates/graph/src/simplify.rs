@@ -1,0 +1,371 @@
+//! What is run instead of what was built: pruned to what is fetched, cut where it is fed, shapes
+//! inferred anew from the feeds', constants folded, equal nodes shared. One walk does it, and
+//! makes another graph.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::attr::Attr;
+use crate::check::{infer, same_as};
+use crate::data::GraphData;
+use crate::dtype::DType;
+use crate::error::{GraphError, Reason};
+use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
+use crate::op::{Effect, Gradient, OpDef, arg, int_attr, type_attr};
+use crate::tensor::Tensor;
+
+/// The op that stands for a fed output in a simplified graph.
+pub static FEED: OpDef = OpDef {
+    name: "_Feed",
+    summary: "A value that the caller of the step hands in.",
+    outputs: &[arg("value", "T")],
+    attrs: &[type_attr("T", &DType::ALL), int_attr("index", 0)],
+    gradient: Gradient::None,
+    effect: Effect::Feed,
+    ..OpDef::EMPTY
+};
+
+/// Computes a pure node from its inputs' values; `None` where that cannot be done now.
+pub type Evaluate<'a> = &'a dyn Fn(&Node, &[&Tensor]) -> Option<Vec<Tensor>>;
+
+/// How far [`simplify`] goes.
+pub struct Simplify<'a> {
+    /// Folds constants with this; `None` leaves them.
+    pub evaluate: Option<Evaluate<'a>>,
+    /// Whether equal nodes are shared, and nodes that equal their input left out.
+    pub share: bool,
+}
+
+/// The outputs of a folded node may have this many bytes: what is larger is cheaper to compute than
+/// to keep.
+const MOST_FOLDED_BYTES: usize = 1 << 20;
+
+/// A graph to run, and where the things asked for are in it.
+#[derive(Debug)]
+pub struct Simplified {
+    /// The graph. Its nodes' numbers ascend along edges.
+    pub graph: GraphData,
+    /// For each feed, its node; `None` where nothing that is fetched needs it.
+    pub feeds: Vec<Option<NodeId>>,
+    /// For each fetch, where its value comes from.
+    pub fetches: Vec<OutputId>,
+    /// For each target, its node.
+    pub targets: Vec<NodeId>,
+}
+
+/// Makes the graph that computes `fetches` and runs `targets` when `feeds` are given with these
+/// facts.
+///
+/// # Errors
+/// What an op's shape rule finds wrong with the shapes that are fed.
+pub fn simplify(
+    data: &GraphData,
+    feeds: &[(OutputId, Fact)],
+    fetches: &[OutputId],
+    targets: &[NodeId],
+    options: &Simplify<'_>,
+) -> Result<Simplified, GraphError> {
+    let fed: HashMap<OutputId, usize> = feeds.iter().enumerate().map(|(i, f)| (f.0, i)).collect();
+    let roots = fetches
+        .iter()
+        .filter(|f| !fed.contains_key(f))
+        .map(|f| f.node)
+        .chain(targets.iter().copied());
+    let needed = data.needed(roots, |o| fed.contains_key(&o));
+    let mut pass = Pass {
+        data,
+        options,
+        out: GraphData::new(),
+        feeds: vec![None; feeds.len()],
+        values: HashMap::new(),
+        nodes: HashMap::new(),
+        equal: HashMap::new(),
+    };
+    let used: Vec<bool> = used_feeds(data, &needed, &fed, fetches, feeds.len());
+    for (i, (output, fact)) in feeds.iter().enumerate() {
+        if used[i] {
+            pass.feed(i, *output, fact);
+        }
+    }
+    for id in data.order(&needed) {
+        pass.node(id)?;
+    }
+    let fetches: Vec<OutputId> = fetches.iter().map(|f| pass.values[f]).collect();
+    let targets: Vec<NodeId> = targets.iter().map(|t| pass.nodes[t]).collect();
+    Ok(pass.finish(fetches, targets))
+}
+
+fn used_feeds(
+    data: &GraphData,
+    needed: &[bool],
+    fed: &HashMap<OutputId, usize>,
+    fetches: &[OutputId],
+    count: usize,
+) -> Vec<bool> {
+    let mut used = vec![false; count];
+    let inputs = data
+        .nodes()
+        .filter(|(id, _)| needed[id.index()])
+        .flat_map(|(_, n)| n.inputs.iter());
+    for output in inputs.chain(fetches) {
+        if let Some(&i) = fed.get(output) {
+            used[i] = true;
+        }
+    }
+    used
+}
+
+struct Pass<'a> {
+    data: &'a GraphData,
+    options: &'a Simplify<'a>,
+    out: GraphData,
+    feeds: Vec<Option<NodeId>>,
+    /// Where an output of the old graph is in the new one.
+    values: HashMap<OutputId, OutputId>,
+    /// Which node of the new graph has run when a node of the old one has.
+    nodes: HashMap<NodeId, NodeId>,
+    /// Nodes of the new graph by what they compute.
+    equal: HashMap<u64, SmallVec<[NodeId; 1]>>,
+}
+
+impl Pass<'_> {
+    fn feed(&mut self, i: usize, output: OutputId, fact: &Fact) {
+        let mut attrs = Attrs::default();
+        attrs.set("T", Attr::Type(fact.dtype));
+        attrs.set("index", Attr::Int(i as i64));
+        let source = self.data.node(output.node);
+        let name = match output.index {
+            0 => source.name.clone(),
+            n => format!("{}_{n}", source.name),
+        };
+        let id = self.out.push(Node {
+            name,
+            op: &FEED,
+            inputs: SmallVec::new(),
+            controls: SmallVec::new(),
+            attrs,
+            device: source.device.clone(),
+            outputs: SmallVec::from_elem(fact.clone(), 1),
+            origin: source.origin.clone(),
+        });
+        self.feeds[i] = Some(id);
+        self.values.insert(output, OutputId { node: id, index: 0 });
+    }
+
+    fn node(&mut self, old: NodeId) -> Result<(), GraphError> {
+        let node = self.data.node(old);
+        let inputs: SmallVec<[OutputId; 4]> = node.inputs.iter().map(|i| self.values[i]).collect();
+        let controls = self.controls(node);
+        let facts: SmallVec<[Fact; 4]> = inputs.iter().map(|&i| self.fact(i)).collect();
+        let mut outputs =
+            infer(node.op, &facts, &node.attrs).map_err(|reason| error(node, reason))?;
+        for (new, old) in outputs.iter_mut().zip(&node.outputs) {
+            // What was said of an output when the graph was built stays true.
+            if let Some(shape) = new.shape.merge(&old.shape) {
+                new.shape = shape;
+            }
+        }
+        let pure = node.op.effect == Effect::Pure;
+        if self.options.share
+            && pure
+            && controls.is_empty()
+            && let Some(i) = same_as(node.op, &facts, &node.attrs)
+        {
+            self.nodes.insert(old, inputs[i].node);
+            let output = OutputId {
+                node: old,
+                index: 0,
+            };
+            self.values.entry(output).or_insert(inputs[i]);
+            return Ok(());
+        }
+        if pure && controls.is_empty() {
+            self.fold(node, &facts, &mut outputs);
+        }
+        let id = match self.options.share && pure {
+            true => self.shared(node, &inputs, &controls, &outputs),
+            false => None,
+        };
+        let id = id.unwrap_or_else(|| {
+            let id = self.out.push(Node {
+                inputs,
+                controls,
+                outputs,
+                ..Node::clone(node)
+            });
+            let hash = self.hash(id);
+            self.equal.entry(hash).or_default().push(id);
+            id
+        });
+        self.nodes.insert(old, id);
+        for index in 0..node.outputs.len() as u32 {
+            self.values
+                .entry(OutputId { node: old, index })
+                .or_insert(OutputId { node: id, index });
+        }
+        Ok(())
+    }
+
+    fn controls(&self, node: &Node) -> SmallVec<[NodeId; 2]> {
+        let mut controls: SmallVec<[NodeId; 2]> = node
+            .controls
+            .iter()
+            .map(|c| self.nodes[c])
+            // What has no effect and no control inputs of its own orders nothing.
+            .filter(|&c| {
+                let n = self.out.node(c);
+                n.op.effect != Effect::Pure || !n.controls.is_empty() || !n.inputs.is_empty()
+            })
+            .collect();
+        controls.sort();
+        controls.dedup();
+        controls
+    }
+
+    fn fact(&self, output: OutputId) -> Fact {
+        self.out.node(output.node).outputs[output.index as usize].clone()
+    }
+
+    /// Computes the outputs whose inputs are all known.
+    fn fold(&self, node: &Node, inputs: &[Fact], outputs: &mut SmallVec<[Fact; 1]>) {
+        let Some(evaluate) = self.options.evaluate else {
+            return;
+        };
+        let small = |f: &Fact| {
+            f.shape
+                .elements()
+                .is_some_and(|n| n.saturating_mul(f.dtype.size()) <= MOST_FOLDED_BYTES)
+        };
+        if outputs.iter().all(|f| f.value.is_some()) || !outputs.iter().all(small) {
+            return;
+        }
+        let values: Option<SmallVec<[_; 4]>> = inputs.iter().map(|f| f.value.as_ref()).collect();
+        if let Some(values) = values
+            && let Some(results) = evaluate(node, &values)
+        {
+            for (fact, value) in outputs.iter_mut().zip(results) {
+                fact.shape = value.shape();
+                fact.value = Some(value);
+            }
+        }
+    }
+
+    /// A node of the new graph that computes the same.
+    fn shared(
+        &self,
+        node: &Node,
+        inputs: &[OutputId],
+        controls: &[NodeId],
+        outputs: &[Fact],
+    ) -> Option<NodeId> {
+        let hash = hash(node, inputs, controls);
+        let same = |id: &&NodeId| {
+            let other = self.out.node(**id);
+            std::ptr::eq(other.op, node.op)
+                && other.inputs[..] == *inputs
+                && other.controls[..] == *controls
+                && other.device == node.device
+                && other.attrs == node.attrs
+                && other.outputs[..] == *outputs
+        };
+        self.equal.get(&hash)?.iter().find(same).copied()
+    }
+
+    fn hash(&self, id: NodeId) -> u64 {
+        let node = self.out.node(id);
+        hash(node, &node.inputs, &node.controls)
+    }
+
+    /// Leaves out what folding has made unused: a node whose outputs are all known needs no inputs.
+    fn finish(self, fetches: Vec<OutputId>, targets: Vec<NodeId>) -> Simplified {
+        let mut needed = vec![false; self.out.len()];
+        let feeds = self.feeds.iter().flatten().copied();
+        let fetched = fetches.iter().map(|f| f.node);
+        for root in fetched.chain(targets.iter().copied()).chain(feeds) {
+            needed[root.index()] = true;
+        }
+        for id in self.out.ids().rev() {
+            let node = self.out.node(id);
+            if needed[id.index()] && !constant(node) {
+                for used in node
+                    .inputs
+                    .iter()
+                    .map(|i| i.node)
+                    .chain(node.controls.iter().copied())
+                {
+                    needed[used.index()] = true;
+                }
+            }
+        }
+        let mut graph = GraphData::new();
+        let mut moved: HashMap<NodeId, NodeId> = HashMap::new();
+        for id in self.out.ids().filter(|id| needed[id.index()]) {
+            let node = self.out.node(id);
+            let node: Arc<Node> = if constant(node) && !node.inputs.is_empty() {
+                Arc::new(Node {
+                    inputs: SmallVec::new(),
+                    ..Node::clone(node)
+                })
+            } else {
+                let mut node = Node::clone(node);
+                node.inputs.iter_mut().for_each(|i| i.node = moved[&i.node]);
+                node.controls.iter_mut().for_each(|c| *c = moved[c]);
+                Arc::new(node)
+            };
+            moved.insert(id, graph.push(node));
+        }
+        let at = |o: OutputId| OutputId {
+            node: moved[&o.node],
+            ..o
+        };
+        Simplified {
+            feeds: self.feeds.iter().map(|f| f.map(|f| moved[&f])).collect(),
+            fetches: fetches.into_iter().map(at).collect(),
+            targets: targets.into_iter().map(|t| moved[&t]).collect(),
+            graph,
+        }
+    }
+}
+
+/// Whether all that a node gives is known, so that it need not run.
+pub fn constant(node: &Node) -> bool {
+    node.op.effect == Effect::Pure
+        && node.controls.is_empty()
+        && !node.outputs.is_empty()
+        && node.outputs.iter().all(|f| f.value.is_some())
+}
+
+fn hash(node: &Node, inputs: &[OutputId], controls: &[NodeId]) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut h = DefaultHasher::new();
+    node.op.name.hash(&mut h);
+    inputs.hash(&mut h);
+    controls.hash(&mut h);
+    node.device.hash(&mut h);
+    for (name, value) in node.attrs.iter() {
+        name.hash(&mut h);
+        match value {
+            Attr::Type(v) => v.hash(&mut h),
+            Attr::Int(v) => v.hash(&mut h),
+            Attr::Float(v) => v.to_bits().hash(&mut h),
+            Attr::Bool(v) => v.hash(&mut h),
+            Attr::Str(v) => v.hash(&mut h),
+            Attr::Shape(v) => v.hash(&mut h),
+            Attr::Tensor(v) => v.bytes().hash(&mut h),
+            Attr::Ints(v) => v.hash(&mut h),
+            Attr::Types(v) => v.hash(&mut h),
+        }
+    }
+    h.finish()
+}
+
+fn error(node: &Node, reason: Reason) -> GraphError {
+    GraphError {
+        node: node.name.clone(),
+        op: node.op.name.to_owned(),
+        origin: node.origin.clone(),
+        reason,
+    }
+}

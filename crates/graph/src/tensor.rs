@@ -1,0 +1,588 @@
+//! Tensors: values with a dtype and dimensions, in host memory.
+//!
+//! They stand in this crate because constants and folded values are part of a graph; a device's
+//! own buffers are the device crate's.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::dtype::{DType, Element};
+use crate::shape::{Dims, Shape, checked_elements};
+
+/// Alignment of every tensor's first byte: a cache line, and the widest vector register.
+pub const ALIGNMENT: usize = 64;
+
+/// What can be wrong with the making or reading of a tensor.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TensorError {
+    /// The tensor holds another dtype than was asked for.
+    #[error("the tensor holds {found}, not {asked}: read it as {found}, or Cast it in the graph")]
+    DType {
+        /// What was asked for.
+        asked: DType,
+        /// What the tensor holds.
+        found: DType,
+    },
+    /// The number of elements is not what the dimensions say.
+    #[error("shape {shape} needs {expected} elements, {found} were given", shape = Shape::known(.dims))]
+    Length {
+        /// The dimensions that were asked for.
+        dims: Dims,
+        /// The number of elements they need.
+        expected: usize,
+        /// The number that was given.
+        found: usize,
+    },
+    /// A tensor that is not one element was read as one.
+    #[error("a tensor of shape {shape} is not one value", shape = Shape::known(.dims))]
+    NotScalar {
+        /// The tensor's dimensions.
+        dims: Dims,
+    },
+    /// More bytes than an address space has.
+    #[error("a {dtype} tensor of shape {shape} is larger than the address space", shape = Shape::known(.dims))]
+    TooLarge {
+        /// The dtype that was asked for.
+        dtype: DType,
+        /// The dimensions that were asked for.
+        dims: Dims,
+    },
+    /// Bytes that are no value of the dtype (a bool that is neither 0 nor 1), or a dtype whose
+    /// elements are not plain bytes.
+    #[error("the given bytes are not {dtype} elements")]
+    Bytes {
+        /// The dtype that was asked for.
+        dtype: DType,
+    },
+}
+
+/// Owned bytes, zeroed when made, aligned to [`ALIGNMENT`].
+pub struct Buffer {
+    ptr: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a `Buffer` owns its bytes as a `Box<[u8]>` does.
+unsafe impl Send for Buffer {}
+// SAFETY: as above; shared access only reads.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// `len` zeroed bytes.
+    pub fn zeroed(len: usize) -> Buffer {
+        let layout = Self::layout(len);
+        // SAFETY: the layout's size is not zero (`layout` rounds up to one alignment unit).
+        let ptr = unsafe { alloc_zeroed(layout) };
+        let Some(ptr) = NonNull::new(ptr) else {
+            handle_alloc_error(layout)
+        };
+        Buffer { ptr, len }
+    }
+
+    fn layout(len: usize) -> Layout {
+        Layout::from_size_align(len.max(1), ALIGNMENT)
+            .expect("a length that was checked against the address space")
+    }
+
+    /// The number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The first byte's address. Writing through it needs exclusive access to the buffer.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `ptr` is valid for `len` initialised bytes for as long as `self` lives.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+
+    /// The bytes, to write.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and `&mut self` makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `zeroed` with this very layout.
+        unsafe { dealloc(self.ptr.as_ptr(), Self::layout(self.len)) }
+    }
+}
+
+#[derive(Clone)]
+enum Data {
+    Bytes(Arc<Buffer>),
+    Strings(Arc<[Box<[u8]>]>),
+}
+
+/// A value: dtype, dimensions and elements in row-major order.
+///
+/// Cloning shares the elements; nothing that is shared is ever written.
+#[derive(Clone)]
+pub struct Tensor {
+    dtype: DType,
+    dims: Dims,
+    data: Data,
+}
+
+impl Tensor {
+    /// A tensor of zeros (of empty strings, of `false`).
+    ///
+    /// # Errors
+    /// [`TensorError::TooLarge`], or [`TensorError::Bytes`] for resources, which hold no value.
+    pub fn zeros(dtype: DType, dims: &[usize]) -> Result<Tensor, TensorError> {
+        let too_large = || TensorError::TooLarge {
+            dtype,
+            dims: dims.into(),
+        };
+        let n = checked_elements(dims).ok_or_else(too_large)?;
+        let data = match dtype {
+            DType::Resource => return Err(TensorError::Bytes { dtype }),
+            DType::String => Data::Strings(vec![Box::from([]); n].into()),
+            _ => {
+                let bytes = n
+                    .checked_mul(dtype.size())
+                    .filter(|&b| b <= isize::MAX as usize - ALIGNMENT)
+                    .ok_or_else(too_large)?;
+                Data::Bytes(Arc::new(Buffer::zeroed(bytes)))
+            }
+        };
+        Ok(Tensor {
+            dtype,
+            dims: dims.into(),
+            data,
+        })
+    }
+
+    /// A tensor with these elements, in row-major order.
+    ///
+    /// # Errors
+    /// [`TensorError::Length`] where their number is not what `dims` needs.
+    pub fn new<T: Element>(dims: &[usize], elements: &[T]) -> Result<Tensor, TensorError> {
+        let expected = checked_elements(dims).ok_or_else(|| TensorError::TooLarge {
+            dtype: T::DTYPE,
+            dims: dims.into(),
+        })?;
+        if expected != elements.len() {
+            return Err(TensorError::Length {
+                dims: dims.into(),
+                expected,
+                found: elements.len(),
+            });
+        }
+        Ok(Self::filled(dims.into(), elements))
+    }
+
+    fn filled<T: Element>(dims: Dims, elements: &[T]) -> Tensor {
+        let mut buffer = Buffer::zeroed(size_of_val(elements));
+        // SAFETY: an `Element` has no padding, so its bytes may be read.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements))
+        };
+        buffer.bytes_mut().copy_from_slice(bytes);
+        Tensor {
+            dtype: T::DTYPE,
+            dims,
+            data: Data::Bytes(Arc::new(buffer)),
+        }
+    }
+
+    /// A tensor of no dimensions.
+    pub fn scalar<T: Element>(value: T) -> Tensor {
+        Self::filled(Dims::new(), &[value])
+    }
+
+    /// A tensor of one dimension.
+    pub fn vector<T: Element>(elements: &[T]) -> Tensor {
+        Self::filled(Dims::from_slice(&[elements.len()]), elements)
+    }
+
+    /// A tensor of byte strings.
+    ///
+    /// # Errors
+    /// [`TensorError::Length`] where their number is not what `dims` needs.
+    pub fn strings<S: AsRef<[u8]>>(dims: &[usize], elements: &[S]) -> Result<Tensor, TensorError> {
+        let expected = checked_elements(dims).unwrap_or(usize::MAX);
+        if expected != elements.len() {
+            return Err(TensorError::Length {
+                dims: dims.into(),
+                expected,
+                found: elements.len(),
+            });
+        }
+        Ok(Tensor {
+            dtype: DType::String,
+            dims: dims.into(),
+            data: Data::Strings(elements.iter().map(|s| s.as_ref().into()).collect()),
+        })
+    }
+
+    /// A tensor from elements as bytes in this machine's order.
+    ///
+    /// # Errors
+    /// [`TensorError::Length`] (counted in elements), or [`TensorError::Bytes`] where they are no
+    /// elements of `dtype`.
+    pub fn from_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<Tensor, TensorError> {
+        check_bytes(dtype, dims, bytes)?;
+        let mut buffer = Buffer::zeroed(bytes.len());
+        buffer.bytes_mut().copy_from_slice(bytes);
+        Ok(Tensor {
+            dtype,
+            dims: dims.into(),
+            data: Data::Bytes(Arc::new(buffer)),
+        })
+    }
+
+    /// A tensor over a buffer that is shared, without a copy.
+    ///
+    /// # Errors
+    /// As [`Tensor::from_bytes`]; the buffer must have exactly the bytes that are needed.
+    pub fn from_buffer(
+        dtype: DType,
+        dims: &[usize],
+        buffer: Arc<Buffer>,
+    ) -> Result<Tensor, TensorError> {
+        check_bytes(dtype, dims, buffer.bytes())?;
+        Ok(Tensor {
+            dtype,
+            dims: dims.into(),
+            data: Data::Bytes(buffer),
+        })
+    }
+
+    /// The dtype.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The dimensions.
+    pub fn dims(&self) -> &[usize] {
+        &self.dims
+    }
+
+    /// The dimensions as a [`Shape`].
+    pub fn shape(&self) -> Shape {
+        Shape::known(&self.dims)
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        match &self.data {
+            Data::Bytes(b) => b.len() / self.dtype.size(),
+            Data::Strings(s) => s.len(),
+        }
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The elements.
+    ///
+    /// # Errors
+    /// [`TensorError::DType`] where they are not `T`.
+    pub fn as_slice<T: Element>(&self) -> Result<&[T], TensorError> {
+        match &self.data {
+            // SAFETY: the buffer is aligned to ALIGNMENT, holds a whole number of elements of
+            // `dtype`, and `T` stands for that dtype.
+            Data::Bytes(b) if T::DTYPE == self.dtype => Ok(unsafe {
+                std::slice::from_raw_parts(b.as_ptr().cast::<T>(), b.len() / size_of::<T>())
+            }),
+            _ => Err(TensorError::DType {
+                asked: T::DTYPE,
+                found: self.dtype,
+            }),
+        }
+    }
+
+    /// The elements, to write: copied first where they are shared.
+    ///
+    /// # Errors
+    /// [`TensorError::DType`] where they are not `T`.
+    pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T], TensorError> {
+        match &mut self.data {
+            Data::Bytes(b) if T::DTYPE == self.dtype => {
+                if Arc::get_mut(b).is_none() {
+                    let mut copy = Buffer::zeroed(b.len());
+                    copy.bytes_mut().copy_from_slice(b.bytes());
+                    *b = Arc::new(copy);
+                }
+                // SAFETY: as in `as_slice`; the buffer is not shared (just made so), and `&mut
+                // self` keeps it from being cloned meanwhile.
+                Ok(unsafe {
+                    std::slice::from_raw_parts_mut(b.as_ptr().cast::<T>(), b.len() / size_of::<T>())
+                })
+            }
+            _ => Err(TensorError::DType {
+                asked: T::DTYPE,
+                found: self.dtype,
+            }),
+        }
+    }
+
+    /// The byte strings of a string tensor.
+    ///
+    /// # Errors
+    /// [`TensorError::DType`] where it holds something else.
+    pub fn as_strings(&self) -> Result<&[Box<[u8]>], TensorError> {
+        match &self.data {
+            Data::Strings(s) => Ok(s),
+            Data::Bytes(_) => Err(TensorError::DType {
+                asked: DType::String,
+                found: self.dtype,
+            }),
+        }
+    }
+
+    /// The only element.
+    ///
+    /// # Errors
+    /// [`TensorError::NotScalar`] where there is not exactly one, [`TensorError::DType`] where it
+    /// is not a `T`.
+    pub fn to_scalar<T: Element>(&self) -> Result<T, TensorError> {
+        match self.as_slice::<T>()? {
+            [value] => Ok(*value),
+            _ => Err(TensorError::NotScalar {
+                dims: self.dims.clone(),
+            }),
+        }
+    }
+
+    /// The elements, copied.
+    ///
+    /// # Errors
+    /// [`TensorError::DType`] where they are not `T`.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, TensorError> {
+        Ok(self.as_slice::<T>()?.to_vec())
+    }
+
+    /// The elements of an integer tensor as `i64`; `None` for any other dtype.
+    pub fn to_ints(&self) -> Option<Vec<i64>> {
+        match self.dtype {
+            DType::I32 => Some(
+                self.as_slice::<i32>()
+                    .ok()?
+                    .iter()
+                    .map(|&v| v.into())
+                    .collect(),
+            ),
+            DType::I64 => self.to_vec().ok(),
+            _ => None,
+        }
+    }
+
+    /// The elements as bytes; empty for strings.
+    pub fn bytes(&self) -> &[u8] {
+        match &self.data {
+            Data::Bytes(b) => b.bytes(),
+            Data::Strings(_) => &[],
+        }
+    }
+
+    /// The buffer of the elements, to share; `None` for strings.
+    pub fn buffer(&self) -> Option<&Arc<Buffer>> {
+        match &self.data {
+            Data::Bytes(b) => Some(b),
+            Data::Strings(_) => None,
+        }
+    }
+
+    /// The same elements with other dimensions, shared.
+    ///
+    /// # Errors
+    /// [`TensorError::Length`] where the number of elements differs.
+    pub fn reshaped(&self, dims: &[usize]) -> Result<Tensor, TensorError> {
+        let expected = checked_elements(dims).unwrap_or(usize::MAX);
+        if expected != self.len() {
+            return Err(TensorError::Length {
+                dims: dims.into(),
+                expected,
+                found: self.len(),
+            });
+        }
+        Ok(Tensor {
+            dims: dims.into(),
+            ..self.clone()
+        })
+    }
+}
+
+/// Whether `bytes` are the elements of a `dtype` tensor with these dimensions.
+///
+/// # Errors
+/// [`TensorError::Length`] or [`TensorError::Bytes`].
+pub fn check_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<(), TensorError> {
+    let size = dtype.size();
+    if size == 0 || (dtype == DType::Bool && bytes.iter().any(|&b| b > 1)) {
+        return Err(TensorError::Bytes { dtype });
+    }
+    let expected = checked_elements(dims).unwrap_or(usize::MAX);
+    if expected.checked_mul(size) != Some(bytes.len()) {
+        return Err(TensorError::Length {
+            dims: dims.into(),
+            expected,
+            found: bytes.len() / size,
+        });
+    }
+    Ok(())
+}
+
+impl PartialEq for Tensor {
+    /// Same dtype, dimensions and bytes: a NaN equals itself, and 0.0 is not -0.0.
+    fn eq(&self, other: &Tensor) -> bool {
+        self.dtype == other.dtype
+            && self.dims == other.dims
+            && match (&self.data, &other.data) {
+                (Data::Bytes(a), Data::Bytes(b)) => a.bytes() == b.bytes(),
+                (Data::Strings(a), Data::Strings(b)) => a == b,
+                _ => false,
+            }
+    }
+}
+
+impl Eq for Tensor {}
+
+impl<T: Element> From<T> for Tensor {
+    fn from(value: T) -> Tensor {
+        Tensor::scalar(value)
+    }
+}
+
+impl<T: Element> From<&[T]> for Tensor {
+    fn from(elements: &[T]) -> Tensor {
+        Tensor::vector(elements)
+    }
+}
+
+impl<T: Element> From<Vec<T>> for Tensor {
+    fn from(elements: Vec<T>) -> Tensor {
+        Tensor::vector(&elements)
+    }
+}
+
+impl<T: Element, const N: usize> From<[T; N]> for Tensor {
+    fn from(elements: [T; N]) -> Tensor {
+        Tensor::vector(&elements)
+    }
+}
+
+impl<T: Element, const M: usize, const N: usize> From<[[T; N]; M]> for Tensor {
+    fn from(rows: [[T; N]; M]) -> Tensor {
+        Tensor::filled(Dims::from_slice(&[M, N]), rows.as_flattened())
+    }
+}
+
+impl From<&Tensor> for Tensor {
+    fn from(tensor: &Tensor) -> Tensor {
+        tensor.clone()
+    }
+}
+
+impl From<&str> for Tensor {
+    fn from(value: &str) -> Tensor {
+        Tensor {
+            dtype: DType::String,
+            dims: Dims::new(),
+            data: Data::Strings(Arc::new([value.as_bytes().into()])),
+        }
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The most elements that are printed.
+const SHOWN: usize = 8;
+
+impl fmt::Display for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{} ", self.dtype, self.shape())?;
+        let mut list = f.debug_list();
+        crate::dispatch!(self.dtype, PLAIN, T => {
+            list.entries(self.as_slice::<T>().unwrap_or(&[]).iter().take(SHOWN));
+        }, else {
+            list.entries(self.as_strings().unwrap_or(&[]).iter().take(SHOWN).map(|s| String::from_utf8_lossy(s)));
+        });
+        list.finish()?;
+        if self.len() > SHOWN {
+            write!(f, " and {} more", self.len() - SHOWN)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_share_and_writing_separates() {
+        let a = Tensor::vector(&[1.0f32, 2.0]);
+        let mut b = a.clone();
+        assert!(std::ptr::eq(a.bytes(), b.bytes()));
+        b.as_mut_slice::<f32>().unwrap()[0] = 5.0;
+        assert_eq!(a.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+        assert_eq!(b.to_vec::<f32>().unwrap(), [5.0, 2.0]);
+    }
+
+    #[test]
+    fn elements_are_aligned() {
+        for n in 0..9 {
+            let t = Tensor::zeros(DType::U8, &[n]).unwrap();
+            assert_eq!(t.bytes().as_ptr() as usize % ALIGNMENT, 0);
+        }
+    }
+
+    #[test]
+    fn wrong_reads_are_errors_that_say_what_to_do() {
+        let t = Tensor::from([[1i32, 2], [3, 4]]);
+        let e = t.as_slice::<f32>().unwrap_err();
+        assert_eq!(
+            e.to_string(),
+            "the tensor holds i32, not f32: read it as i32, or Cast it in the graph"
+        );
+        assert!(matches!(
+            t.to_scalar::<i32>(),
+            Err(TensorError::NotScalar { .. })
+        ));
+        assert!(matches!(
+            Tensor::new(&[3], &[1.0f32]),
+            Err(TensorError::Length { .. })
+        ));
+        assert!(matches!(
+            Tensor::from_bytes(DType::Bool, &[1], &[2]),
+            Err(TensorError::Bytes { .. })
+        ));
+        assert!(matches!(
+            Tensor::zeros(DType::F32, &[usize::MAX, 3]),
+            Err(TensorError::TooLarge { .. })
+        ));
+    }
+
+    #[test]
+    fn prints_a_few_elements() {
+        assert_eq!(Tensor::from([1i64, 2]).to_string(), "i64[2] [1, 2]");
+        assert_eq!(Tensor::from("hi").to_string(), "string[] [\"hi\"]");
+        let long = Tensor::from(vec![0u8; 10]);
+        assert!(long.to_string().ends_with("and 2 more"), "{long}");
+    }
+}

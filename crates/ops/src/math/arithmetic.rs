@@ -1,0 +1,116 @@
+//! Sums, differences, products, negation, squares.
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, cpu};
+use thalweg_graph::op::{Gradient, arg, type_attr};
+use thalweg_graph::{DType, OpDef, dispatch};
+
+use crate::elementwise::{binary, unary};
+use crate::math::broadcast::sum_to;
+use crate::number::Number;
+use crate::shapes;
+
+/// `x + y`.
+pub(crate) static ADD: Op = Op {
+    def: OpDef {
+        name: "AddV2",
+        summary: "The sum of two tensors, element by element, with broadcasting.",
+        inputs: &[arg("x", "T"), arg("y", "T")],
+        outputs: &[arg("z", "T")],
+        attrs: &[type_attr("T", DType::NUMBERS)],
+        shape: shapes::broadcast,
+        gradient: Gradient::Rule(|g| {
+            let (x, y) = (g.input(0), g.input(1));
+            smallvec![Some(sum_to(g.grad(), x, y)), Some(sum_to(g.grad(), y, x))]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, T::add)), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0), (1, 0)])],
+};
+
+/// `x - y`.
+pub(crate) static SUB: Op = Op {
+    def: OpDef {
+        name: "Sub",
+        summary: "The difference of two tensors, element by element, with broadcasting.",
+        inputs: &[arg("x", "T"), arg("y", "T")],
+        outputs: &[arg("z", "T")],
+        attrs: &[type_attr("T", DType::NUMBERS)],
+        shape: shapes::broadcast,
+        gradient: Gradient::Rule(|g| {
+            let (x, y) = (g.input(0), g.input(1));
+            smallvec![Some(sum_to(g.grad(), x, y)), Some(sum_to(-g.grad(), y, x))]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, T::sub)), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0), (1, 0)])],
+};
+
+/// `x * y`.
+pub(crate) static MUL: Op = Op {
+    def: OpDef {
+        name: "Mul",
+        summary: "The product of two tensors, element by element, with broadcasting.",
+        inputs: &[arg("x", "T"), arg("y", "T")],
+        outputs: &[arg("z", "T")],
+        attrs: &[type_attr("T", DType::NUMBERS)],
+        shape: shapes::broadcast,
+        gradient: Gradient::Rule(|g| {
+            let (x, y, dz) = (g.input(0), g.input(1), g.grad());
+            smallvec![Some(sum_to(dz * y, x, y)), Some(sum_to(dz * x, y, x))]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, T::mul)), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0), (1, 0)])],
+};
+
+/// `-x`.
+pub(crate) static NEG: Op = Op {
+    def: OpDef {
+        name: "Neg",
+        summary: "The negative of each element.",
+        inputs: &[arg("x", "T")],
+        outputs: &[arg("y", "T")],
+        attrs: &[type_attr("T", DType::NUMBERS)],
+        shape: shapes::unchanged,
+        gradient: Gradient::Rule(|g| smallvec![Some(-g.grad())]),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        // -x and not 0 - x, which has the other sign at zero; an integer's negative wraps.
+        dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| -x)), else
+            dispatch!(p.dtype(0), INTS, T => Ok(unary::<T>(p, |x| T::ZERO.sub(x))), else
+                Err(KernelError::DType(p.dtype(0)))))
+    })
+    .in_place(&[(0, 0)])],
+};
+
+/// `x * x`.
+pub(crate) static SQUARE: Op = Op {
+    def: OpDef {
+        name: "Square",
+        summary: "The square of each element.",
+        inputs: &[arg("x", "T")],
+        outputs: &[arg("y", "T")],
+        attrs: &[type_attr("T", DType::NUMBERS)],
+        shape: shapes::unchanged,
+        gradient: Gradient::Rule(|g| {
+            let x = g.input(0);
+            smallvec![Some(g.grad() * (x * x.constant_like(2.0)))]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, |x| x.mul(x))), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0)])],
+};

@@ -1,0 +1,99 @@
+//! The handle of a variable, and what reads it.
+
+use smallvec::smallvec;
+use thalweg_device::{Body, Kernel, Op, Prepared, cpu};
+use thalweg_graph::op::{
+    AttrDef, Default, Effect, Gradient, arg, arg_of, attr, str_attr, type_attr,
+};
+use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape};
+
+use crate::array::VIEW;
+
+/// The handle of a variable.
+pub(crate) static VAR_HANDLE: Op = Op {
+    def: OpDef {
+        name: "VarHandleOp",
+        summary: "The handle of a variable, which lives in the session (or the server) under its shared name, or else the node's.",
+        outputs: &[arg_of("resource", DType::Resource)],
+        attrs: &[
+            str_attr("container", "", &[]),
+            str_attr("shared_name", "", &[]),
+            type_attr("dtype", &DType::ALL),
+            AttrDef {
+                default: Default::UnknownShape,
+                ..attr("shape", AttrKind::Shape)
+            },
+        ],
+        shape: |cx| {
+            let (dtype, shape) = (cx.attrs().dtype("dtype"), cx.attrs().shape("shape"));
+            cx.set_variable(0, dtype.unwrap_or(DType::F32), shape);
+            Ok(())
+        },
+        gradient: Gradient::None,
+        effect: Effect::Handle,
+        ..OpDef::EMPTY
+    },
+    kernels: &[Kernel {
+        body: Body::Handle,
+        ..VIEW
+    }],
+};
+
+/// The value of a variable.
+pub(crate) static READ: Op = Op {
+    def: OpDef {
+        name: "ReadVariableOp",
+        summary: "The value of a variable: before any update of the same step, unless a control dependency says otherwise.",
+        inputs: &[arg_of("resource", DType::Resource)],
+        outputs: &[arg("value", "dtype")],
+        attrs: &[type_attr("dtype", &DType::ALL)],
+        shape: |cx| {
+            let shape = expect_dtype(cx, "dtype")?;
+            cx.set(0, shape);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| smallvec![Some(g.grad())]),
+        effect: Effect::Read,
+        ..OpDef::EMPTY
+    },
+    kernels: &[Kernel {
+        body: Body::Read,
+        ..VIEW
+    }],
+};
+
+/// Whether a variable has a value.
+pub(crate) static IS_INITIALIZED: Op = Op {
+    def: OpDef {
+        name: "VarIsInitializedOp",
+        summary: "Whether a variable has a value.",
+        inputs: &[arg_of("resource", DType::Resource)],
+        outputs: &[arg_of("is_initialized", DType::Bool)],
+        shape: |cx| {
+            cx.set(0, Shape::scalar());
+            Ok(())
+        },
+        gradient: Gradient::None,
+        effect: Effect::Read,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|_| {
+        Ok(Prepared::new(1, |cx| {
+            let initialized = cx.variable(0)?.value().is_some();
+            cx.output::<bool>(0)?.fill(initialized);
+            Ok(())
+        }))
+    })],
+};
+
+/// The shape of the variable behind input 0, whose dtype must be what `attr` says.
+pub(super) fn expect_dtype(cx: &Infer<'_>, attr: &'static str) -> Result<Shape, InferError> {
+    let (dtype, shape) = cx.variable(0);
+    match cx.attrs().dtype(attr) {
+        Some(asked) if asked != dtype => Err(InferError::Attr {
+            attr,
+            reason: format!("the variable holds {dtype}, not {asked}"),
+        }),
+        _ => Ok(shape),
+    }
+}

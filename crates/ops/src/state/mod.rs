@@ -1,0 +1,253 @@
+//! Variables: handles, reads, assignments.
+
+mod assign;
+mod handle;
+
+use thalweg_device::Op;
+use thalweg_graph::{Graph, Operation, Output, Reason, Value, VariableInfo};
+
+/// The ops of this family.
+pub(crate) static OPS: &[&Op] = &[
+    &handle::VAR_HANDLE,
+    &handle::READ,
+    &handle::IS_INITIALIZED,
+    &assign::ASSIGN,
+    &assign::ASSIGN_ADD,
+    &assign::ASSIGN_SUB,
+];
+
+/// A tensor that outlives steps, and is updated by them.
+///
+/// Used as an operand it stands for its value as it is before any update of the same step.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable<'g> {
+    handle: Output<'g>,
+    value: Output<'g>,
+    initializer: Operation<'g>,
+}
+
+impl<'g> Variable<'g> {
+    /// Its handle, which ops that read or update it take.
+    pub fn handle(self) -> Output<'g> {
+        self.handle
+    }
+
+    /// Its value.
+    pub fn value(self) -> Output<'g> {
+        self.value
+    }
+
+    /// A read of its own, which waits for the control dependencies that stand around it: the value
+    /// after an update, if it waits for that update.
+    #[track_caller]
+    pub fn read(self) -> Output<'g> {
+        let dtype = self.value.dtype();
+        self.handle
+            .graph()
+            .op("ReadVariableOp")
+            .input(self.handle)
+            .attr("dtype", dtype)
+            .output()
+    }
+
+    /// The node that gives it its initial value.
+    pub fn initializer(self) -> Operation<'g> {
+        self.initializer
+    }
+
+    /// Gives it another value.
+    #[track_caller]
+    pub fn assign(self, value: impl Into<Value<'g>>) -> Operation<'g> {
+        self.update("AssignVariableOp", value.into())
+    }
+
+    /// Adds to its value.
+    #[track_caller]
+    pub fn assign_add(self, value: impl Into<Value<'g>>) -> Operation<'g> {
+        self.update("AssignAddVariableOp", value.into())
+    }
+
+    /// Subtracts from its value.
+    #[track_caller]
+    pub fn assign_sub(self, value: impl Into<Value<'g>>) -> Operation<'g> {
+        self.update("AssignSubVariableOp", value.into())
+    }
+
+    #[track_caller]
+    fn update(self, op: &str, value: Value<'g>) -> Operation<'g> {
+        let graph = self.handle.graph();
+        let value = value.on(graph);
+        graph.op(op).input(self.handle).input(value).build()
+    }
+
+    /// Whether it has a value: a scalar bool.
+    #[track_caller]
+    pub fn is_initialized(self) -> Output<'g> {
+        self.handle
+            .graph()
+            .op("VarIsInitializedOp")
+            .input(self.handle)
+            .output()
+    }
+}
+
+impl<'g> From<Variable<'g>> for Output<'g> {
+    fn from(variable: Variable<'g>) -> Output<'g> {
+        variable.value
+    }
+}
+
+// The four operators with a variable on the left; a trait's method cannot be generic over them.
+macro_rules! operators {
+    ($($Trait:ident $method:ident $op:tt;)*) => {$(
+        impl<'g, R> std::ops::$Trait<R> for Variable<'g>
+        where
+            Output<'g>: std::ops::$Trait<R, Output = Output<'g>>,
+        {
+            type Output = Output<'g>;
+            #[track_caller]
+            fn $method(self, rhs: R) -> Output<'g> {
+                self.value $op rhs
+            }
+        }
+    )*};
+}
+
+operators! {
+    Add add +;
+    Sub sub -;
+    Mul mul *;
+    Div div /;
+}
+
+/// Builder methods for variables.
+pub trait StateOps {
+    /// A variable that an optimizer trains, with its initial value: a tensor, or an output (of
+    /// random numbers, say).
+    fn variable<'g>(&'g self, name: &str, initial: impl Into<Value<'g>>) -> Variable<'g>;
+
+    /// A variable that no optimizer touches: a counter, a mean.
+    fn untrained_variable<'g>(&'g self, name: &str, initial: impl Into<Value<'g>>) -> Variable<'g>;
+
+    /// The nodes that give all variables their initial values.
+    fn initializers(&self) -> Vec<Operation<'_>>;
+
+    /// The variables that an optimizer trains.
+    fn trainable_variables(&self) -> Vec<Variable<'_>>;
+
+    /// One node that runs when all of these have run.
+    fn group<'g>(
+        &'g self,
+        name: &str,
+        nodes: impl IntoIterator<Item = impl Into<Operation<'g>>>,
+    ) -> Operation<'g>;
+}
+
+impl StateOps for Graph {
+    #[track_caller]
+    fn variable<'g>(&'g self, name: &str, initial: impl Into<Value<'g>>) -> Variable<'g> {
+        declare(self, name, initial.into(), true)
+    }
+
+    #[track_caller]
+    fn untrained_variable<'g>(&'g self, name: &str, initial: impl Into<Value<'g>>) -> Variable<'g> {
+        declare(self, name, initial.into(), false)
+    }
+
+    fn initializers(&self) -> Vec<Operation<'_>> {
+        let all = self.variables();
+        all.iter().map(|v| self.operation(v.initializer)).collect()
+    }
+
+    fn trainable_variables(&self) -> Vec<Variable<'_>> {
+        let all = self.variables();
+        let trained = all.iter().filter(|v| v.trainable);
+        trained
+            .map(|v| Variable {
+                handle: self.output(v.handle),
+                value: self.output(v.value),
+                initializer: self.operation(v.initializer),
+            })
+            .collect()
+    }
+
+    #[track_caller]
+    fn group<'g>(
+        &'g self,
+        name: &str,
+        nodes: impl IntoIterator<Item = impl Into<Operation<'g>>>,
+    ) -> Operation<'g> {
+        let group = self.op("NoOp").name(name);
+        nodes
+            .into_iter()
+            .fold(group, |group, n| group.control(n))
+            .build()
+    }
+}
+
+#[track_caller]
+fn declare<'g>(graph: &'g Graph, name: &str, initial: Value<'g>, trainable: bool) -> Variable<'g> {
+    // A variable waits for nothing that stands around it: it is made once, and read often.
+    let handle = graph.without_control_dependencies(|| {
+        // The initial value is built first where it is a tensor, for its dtype and shape.
+        let (dtype, shape) = match &initial {
+            Value::Tensor(t) => (t.dtype(), t.shape()),
+            Value::Output(o) => (o.dtype(), o.shape()),
+        };
+        if let Value::Output(o) = &initial
+            && o.is_invalid()
+        {
+            return graph.invalid();
+        }
+        if !shape.is_known() {
+            let text = format!("the initial value has shape {shape}: a variable needs a known one");
+            return graph.fail(name, "VarHandleOp", Reason::Argument(text));
+        }
+        graph
+            .op("VarHandleOp")
+            .attr("dtype", dtype)
+            .attr("shape", shape)
+            .name(name)
+            .output()
+    });
+    let unique = handle.operation().name();
+    let scope = format!("{unique}/");
+    if handle.is_invalid() {
+        return Variable {
+            handle,
+            value: handle,
+            initializer: handle.operation(),
+        };
+    }
+    let (value, initializer) = graph.without_control_dependencies(|| {
+        graph.name_scope(&scope, || {
+            let dtype = match &initial {
+                Value::Tensor(t) => t.dtype(),
+                Value::Output(o) => o.dtype(),
+            };
+            let initial = match initial {
+                Value::Tensor(_) => initial.on(graph).named("initial_value"),
+                Value::Output(o) => o,
+            };
+            let assign = graph.op("AssignVariableOp").name("Assign");
+            let initializer = assign.input(handle).input(initial).build();
+            let read = graph.op("ReadVariableOp").name("Read/ReadVariableOp");
+            (
+                read.input(handle).attr("dtype", dtype).output(),
+                initializer,
+            )
+        })
+    });
+    graph.declare_variable(VariableInfo {
+        name: unique,
+        handle: handle.id(),
+        value: value.id(),
+        initializer: initializer.id(),
+        trainable,
+    });
+    Variable {
+        handle,
+        value,
+        initializer,
+    }
+}

@@ -1,0 +1,153 @@
+"""Conv2D and its two gradients, both layouts."""
+
+import numpy as np
+
+from inputs import generator, rnd
+from reference import f32, f64, i32
+
+# label: (input NHWC, filter HWIO, strides (h, w), padding, dilations (h, w)); explicit padding is
+# ((top, bottom), (left, right)).
+CONFIGS = {
+    "valid_s1_1x1": ([1, 4, 5, 3], [1, 1, 3, 2], (1, 1), "VALID", (1, 1)),
+    "same_s1_1x1": ([2, 3, 3, 2], [1, 1, 2, 5], (1, 1), "SAME", (1, 1)),
+    "same_s2_1x1": ([2, 5, 6, 2], [1, 1, 2, 3], (2, 2), "SAME", (1, 1)),
+    "valid_s2_1x1": ([1, 6, 5, 3], [1, 1, 3, 4], (2, 2), "VALID", (1, 1)),
+    "valid_s1_3x3": ([1, 5, 6, 2], [3, 3, 2, 3], (1, 1), "VALID", (1, 1)),
+    "same_s1_3x3": ([2, 5, 5, 2], [3, 3, 2, 4], (1, 1), "SAME", (1, 1)),
+    "same_s2_3x3": ([1, 7, 6, 3], [3, 3, 3, 2], (2, 2), "SAME", (1, 1)),
+    "valid_s2_3x3": ([2, 7, 8, 2], [3, 3, 2, 3], (2, 2), "VALID", (1, 1)),
+    "same_s3_3x3": ([1, 8, 10, 1], [3, 3, 1, 2], (3, 3), "SAME", (1, 1)),
+    "same_s2x1_3x3": ([1, 7, 5, 2], [3, 3, 2, 2], (2, 1), "SAME", (1, 1)),
+    "valid_s1x2_3x2": ([1, 6, 7, 2], [3, 2, 2, 3], (1, 2), "VALID", (1, 1)),
+    "same_s1_5x5": ([2, 7, 7, 1], [5, 5, 1, 4], (1, 1), "SAME", (1, 1)),
+    "same_s2_5x5": ([1, 9, 8, 3], [5, 5, 3, 2], (2, 2), "SAME", (1, 1)),
+    "valid_s1_5x5": ([1, 8, 7, 2], [5, 5, 2, 2], (1, 1), "VALID", (1, 1)),
+    "same_s1_1x7": ([1, 3, 9, 2], [1, 7, 2, 2], (1, 1), "SAME", (1, 1)),
+    "same_s1_7x1": ([1, 9, 3, 2], [7, 1, 2, 2], (1, 1), "SAME", (1, 1)),
+    "valid_s2_1x7": ([1, 3, 11, 1], [1, 7, 1, 3], (2, 2), "VALID", (1, 1)),
+    "same_s1_2x2": ([1, 4, 5, 2], [2, 2, 2, 3], (1, 1), "SAME", (1, 1)),
+    "same_s2_2x2": ([1, 5, 5, 2], [2, 2, 2, 3], (2, 2), "SAME", (1, 1)),
+    "same_s1_4x4": ([1, 6, 6, 1], [4, 4, 1, 2], (1, 1), "SAME", (1, 1)),
+    "same_filter_larger_than_image": ([1, 2, 3, 2], [5, 5, 2, 2], (1, 1), "SAME", (1, 1)),
+    "same_s4_2x2_gaps": ([1, 9, 9, 2], [2, 2, 2, 2], (4, 4), "SAME", (1, 1)),
+    "valid_s3_2x2_gaps": ([1, 8, 8, 1], [2, 2, 1, 3], (3, 3), "VALID", (1, 1)),
+    "valid_whole_image": ([3, 4, 4, 2], [4, 4, 2, 5], (1, 1), "VALID", (1, 1)),
+    "same_one_pixel": ([1, 1, 1, 3], [3, 3, 3, 2], (1, 1), "SAME", (1, 1)),
+    "explicit_s1_3x3": ([1, 5, 4, 2], [3, 3, 2, 3], (1, 1), ((1, 2), (0, 1)), (1, 1)),
+    "explicit_s2_3x3": ([2, 6, 5, 2], [3, 3, 2, 2], (2, 2), ((0, 1), (2, 1)), (1, 1)),
+    "explicit_wide_2x2": ([1, 3, 3, 1], [3, 3, 1, 2], (1, 1), ((2, 2), (2, 0)), (1, 1)),
+    "valid_d2_3x3": ([1, 7, 8, 2], [3, 3, 2, 3], (1, 1), "VALID", (2, 2)),
+    "same_d2_3x3": ([1, 6, 7, 2], [3, 3, 2, 2], (1, 1), "SAME", (2, 2)),
+    "same_d1x3_3x3": ([1, 5, 9, 2], [3, 3, 2, 2], (1, 1), "SAME", (1, 3)),
+    "same_d2_5x5": ([1, 9, 9, 1], [5, 5, 1, 2], (1, 1), "SAME", (2, 2)),
+    "valid_d3_2x2": ([2, 6, 6, 2], [2, 2, 2, 2], (1, 1), "VALID", (3, 3)),
+    "explicit_d2_3x3": ([1, 5, 6, 2], [3, 3, 2, 2], (1, 1), ((2, 1), (1, 3)), (2, 2)),
+    "same_s2_d2_3x3": ([1, 9, 8, 2], [3, 3, 2, 2], (2, 2), "SAME", (2, 2)),
+    "same_s1_3x3_17_channels": ([1, 3, 4, 17], [3, 3, 17, 5], (1, 1), "SAME", (1, 1)),
+    "same_s1_3x3_to_33_channels": ([1, 3, 3, 3], [3, 3, 3, 33], (1, 1), "SAME", (1, 1)),
+    "same_s1_5x5_mnist": ([1, 14, 14, 1], [5, 5, 1, 8], (1, 1), "SAME", (1, 1)),
+    "same_s1_5x5_8_to_16": ([1, 7, 7, 8], [5, 5, 8, 16], (1, 1), "SAME", (1, 1)),
+    "valid_s2_3x3_stem": ([1, 23, 23, 3], [3, 3, 3, 4], (2, 2), "VALID", (1, 1)),
+    "same_no_images": ([0, 5, 5, 2], [3, 3, 2, 3], (1, 1), "SAME", (1, 1)),
+}
+IN_F64 = (
+    "same_s1_1x1",
+    "same_s1_3x3",
+    "same_s2_5x5",
+    "valid_s2_3x3",
+    "explicit_s2_3x3",
+    "same_d2_3x3",
+    "same_s1_1x7",
+    "valid_s1_5x5",
+    "valid_s3_2x2_gaps",
+    "same_no_images",
+)
+
+
+def add(s):
+    """Adds the cases of this module."""
+    for label, config in CONFIGS.items():
+        forward(s, f"f32_{label}", f32, *config)
+        if label in IN_F64:
+            forward(s, f"f64_{label}", f64, *config)
+
+
+def attributes(strides, padding, dilations):
+    """The attributes in NHWC order."""
+    attrs = {"strides": [1, *strides, 1], "dilations": [1, *dilations, 1], "data_format": "NHWC"}
+    if isinstance(padding, str):
+        return attrs | {"padding": padding}
+    (top, bottom), (left, right) = padding
+    return attrs | {"padding": "EXPLICIT", "explicit_paddings": [0, 0, top, bottom, left, right, 0, 0]}
+
+
+def forward(s, label, dtype, dims, filter_dims, strides, padding, dilations):
+    """One configuration as Conv2D; its output's shape is then what the gradients are given."""
+    attrs = attributes(strides, padding, dilations)
+    run = s.case_twice(
+        "Conv2D", label, images=(0,), input=rnd(dtype, dims), filter=rnd(dtype, filter_dims), **attrs
+    )
+    if run is None:
+        return
+    rng = generator(f"Conv2D gradients/{label}")
+    out = rnd(dtype, run.outputs[0].shape).draw(rng)
+    filt, image = rnd(dtype, filter_dims).draw(rng), rnd(dtype, dims).draw(rng)
+    if dilations == (1, 1):
+        s.case_twice(
+            "Conv2DBackpropInput",
+            label,
+            images=(2,),
+            sizes=(0,),
+            input_sizes=np.array(dims, i32),
+            filter=filt,
+            out_backprop=out,
+            **attrs,
+        )
+        s.case_twice(
+            "Conv2DBackpropFilter",
+            label,
+            images=(0, 2),
+            out_images=(),
+            input=image,
+            filter_sizes=np.array(filter_dims, i32),
+            out_backprop=out,
+            **attrs,
+        )
+    else:
+        dilated(s, label, dims, strides, padding, dilations, filt, image, out)
+
+
+def dilated(s, label, dims, strides, padding, dilations, filt, image, out):
+    """The gradients of a dilated convolution.
+
+    TensorFlow's CPU has them for a dilation of one only. Dilating is the same as spreading the
+    filter out with zeros between its elements, so they are computed with the spread filter, and the
+    elements that are zero by construction are taken out of the filter's gradient again.
+    """
+    wide = np.zeros(
+        [(n - 1) * d + 1 for n, d in zip(filt.shape, dilations)] + list(filt.shape[2:]), filt.dtype
+    )
+    wide[:: dilations[0], :: dilations[1]] = filt
+    attrs = attributes(strides, padding, (1, 1))
+    spread = {"ints": [1, *dilations, 1]}
+
+    run = s.run(
+        "Conv2DBackpropInput",
+        label,
+        {"input_sizes": np.array(dims, i32), "filter": wide, "out_backprop": out, **attrs},
+    )
+    if run is not None:
+        run.attrs["dilations"] = spread
+        run.inputs[1] = filt
+        s.record_twice("Conv2DBackpropInput", label, run, (2,), (0,), (0,))
+
+    run = s.run(
+        "Conv2DBackpropFilter",
+        label,
+        {"input": image, "filter_sizes": np.array(wide.shape, i32), "out_backprop": out, **attrs},
+    )
+    if run is not None:
+        run.attrs["dilations"] = spread
+        run.inputs[1] = np.array(filt.shape, i32)
+        run.outputs = [run.outputs[0][:: dilations[0], :: dilations[1]]]
+        s.record_twice("Conv2DBackpropFilter", label, run, (0, 2), (), ())

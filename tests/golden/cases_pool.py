@@ -1,0 +1,142 @@
+"""MaxPool, AvgPool and their gradients, both layouts."""
+
+import numpy as np
+
+from inputs import distinct, generator, rnd
+from reference import f32, f64, i32, i64
+
+# label: (input NHWC, ksize (h, w), strides (h, w), padding)
+CONFIGS = {
+    "valid_2x2_s2": ([2, 4, 6, 3], (2, 2), (2, 2), "VALID"),
+    "same_2x2_s2": ([1, 4, 4, 2], (2, 2), (2, 2), "SAME"),
+    "same_2x2_s2_odd": ([2, 5, 7, 2], (2, 2), (2, 2), "SAME"),
+    "valid_2x2_s2_odd": ([1, 5, 7, 2], (2, 2), (2, 2), "VALID"),
+    "same_2x2_s1": ([1, 4, 5, 2], (2, 2), (1, 1), "SAME"),
+    "valid_3x3_s1": ([1, 5, 6, 2], (3, 3), (1, 1), "VALID"),
+    "same_3x3_s1": ([1, 5, 4, 3], (3, 3), (1, 1), "SAME"),
+    "valid_3x3_s2": ([2, 7, 8, 2], (3, 3), (2, 2), "VALID"),
+    "same_3x3_s2": ([1, 7, 6, 2], (3, 3), (2, 2), "SAME"),
+    "same_3x2_s1x2": ([1, 6, 7, 2], (3, 2), (1, 2), "SAME"),
+    "valid_1x4_s1x3": ([1, 3, 10, 2], (1, 4), (1, 3), "VALID"),
+    "same_5x5_s3": ([1, 8, 8, 1], (5, 5), (3, 3), "SAME"),
+    "valid_whole_image": ([2, 4, 3, 5], (4, 3), (1, 1), "VALID"),
+    "valid_1x1_s1": ([1, 3, 3, 2], (1, 1), (1, 1), "VALID"),
+    "valid_1x1_s2_gaps": ([1, 5, 5, 2], (1, 1), (2, 2), "VALID"),
+    "valid_2x2_s3_gaps": ([1, 8, 8, 2], (2, 2), (3, 3), "VALID"),
+    "same_one_pixel": ([1, 1, 1, 3], (2, 2), (2, 2), "SAME"),
+    "same_2x2_s2_channels_33": ([1, 4, 4, 33], (2, 2), (2, 2), "SAME"),
+    "same_2x2_s2_mnist": ([1, 14, 14, 8], (2, 2), (2, 2), "SAME"),
+    "valid_no_images": ([0, 4, 4, 2], (2, 2), (2, 2), "VALID"),
+}
+IN_F64 = ("valid_2x2_s2", "same_2x2_s2_odd", "same_3x3_s2", "valid_3x3_s1", "same_5x5_s3")
+
+
+def add(s):
+    """Adds the cases of this module."""
+    for label, config in CONFIGS.items():
+        for name, dtype in (("f32", f32), ("f64", f64)):
+            if name == "f32" or label in IN_F64:
+                pools(s, f"{name}_{label}", dtype, *config)
+    special(s)
+
+
+def attributes(ksize, strides, padding):
+    """The attributes in NHWC order."""
+    return {"ksize": [1, *ksize, 1], "strides": [1, *strides, 1], "padding": padding, "data_format": "NHWC"}
+
+
+def pools(s, label, dtype, dims, ksize, strides, padding):
+    """All four ops on one configuration; no ties, so every gradient has one place to go."""
+    attrs = attributes(ksize, strides, padding)
+    image = distinct(dtype, dims).draw(generator(f"pools/{label}"))
+    run = s.case_twice("MaxPool", label, images=(0,), input=image, **attrs)
+    if run is not None:
+        pooled = run.outputs[0]
+        s.case_twice(
+            "MaxPoolGrad",
+            label,
+            images=(0, 1, 2),
+            orig_input=image,
+            orig_output=pooled,
+            grad=rnd(dtype, pooled.shape),
+            **attrs,
+        )
+    run = s.case_twice("AvgPool", label, images=(0,), value=image, **attrs)
+    if run is not None:
+        s.case_twice(
+            "AvgPoolGrad",
+            label,
+            images=(1,),
+            sizes=(0,),
+            orig_input_shape=np.array(dims, i32),
+            grad=rnd(dtype, run.outputs[0].shape),
+            **attrs,
+        )
+
+
+def special(s):
+    """Ties, negative images against padding, explicit padding, integers."""
+    ties = np.array([[1, 1, 0, 2], [1, 1, 2, 2], [0, 0, 3, 3], [0, 0, 3, 1]], f32).reshape(1, 4, 4, 1)
+    for label, ksize, strides, padding in (
+        ("2x2_s2", (2, 2), (2, 2), "VALID"),
+        ("3x3_s1_overlapping", (3, 3), (1, 1), "SAME"),
+        ("2x2_s1_overlapping", (2, 2), (1, 1), "VALID"),
+    ):
+        attrs = attributes(ksize, strides, padding)
+        run = s.case_twice("MaxPool", f"f32_ties_{label}", images=(0,), input=ties, **attrs)
+        pooled = run.outputs[0]
+        s.case_twice(
+            "MaxPoolGrad",
+            f"f32_ties_{label}",
+            images=(0, 1, 2),
+            orig_input=ties,
+            orig_output=pooled,
+            grad=rnd(f32, pooled.shape),
+            **attrs,
+        )
+        rounded = rnd(f32, [2, 5, 5, 2], -2, 2, 0).draw(generator(label))
+        run = s.case_twice("MaxPool", f"f32_many_ties_{label}", images=(0,), input=rounded, **attrs)
+        pooled = run.outputs[0]
+        s.case_twice(
+            "MaxPoolGrad",
+            f"f32_many_ties_{label}",
+            images=(0, 1, 2),
+            orig_input=rounded,
+            orig_output=pooled,
+            grad=rnd(f32, pooled.shape),
+            **attrs,
+        )
+    attrs = attributes((3, 3), (2, 2), "SAME")
+    for name, dtype in (("f32", f32), ("f64", f64)):
+        s.case_twice(
+            "MaxPool",
+            f"{name}_all_negative_padded",
+            images=(0,),
+            input=rnd(dtype, [1, 4, 5, 2], -9, -1),
+            **attrs,
+        )
+        s.case_twice(
+            "AvgPool", f"{name}_padding_not_counted", images=(0,), value=np.ones([1, 4, 5, 2], dtype), **attrs
+        )
+    for name, dtype in (("i32", i32), ("i64", i64)):
+        s.case_twice(
+            "MaxPool",
+            f"{name}_2x2_s2",
+            images=(0,),
+            input=rnd(dtype, [1, 4, 4, 2], -9, 9),
+            **attributes((2, 2), (2, 2), "VALID"),
+        )
+    explicit = attributes((3, 3), (2, 2), "EXPLICIT") | {"explicit_paddings": [0, 0, 1, 0, 2, 1, 0, 0]}
+    image = distinct(f32, [1, 6, 5, 2]).draw(generator("explicit"))
+    run = s.case_twice("MaxPool", "f32_explicit_3x3_s2", images=(0,), input=image, **explicit)
+    if run is not None:
+        pooled = run.outputs[0]
+        s.case_twice(
+            "MaxPoolGrad",
+            "f32_explicit_3x3_s2",
+            images=(0, 1, 2),
+            orig_input=image,
+            orig_output=pooled,
+            grad=rnd(f32, pooled.shape),
+            **explicit,
+        )

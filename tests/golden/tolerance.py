@@ -1,0 +1,58 @@
+"""How far a result may be from the recorded one."""
+
+import numpy as np
+
+from encode import FLOATS, SHORT
+from reference import f64
+
+# (rel, abs): a few roundings of the type for elementwise functions.
+BASE_TOLERANCE = {"f64": (1e-12, 1e-13), "f32": (1e-5, 1e-6), "f16": (4e-3, 1e-3), "bf16": (2e-2, 1e-2)}
+LOOSEST_FIRST = ("bf16", "f16", "f32", "f64")
+
+# Results that IEEE arithmetic or plain copying fixes to the last bit.
+EXACT_OPS = set(
+    """
+Identity StopGradient Cast Reshape Shape Rank Size ExpandDims Squeeze Transpose ConcatV2 Split Slice
+StridedSlice StridedSliceGrad Pad PadV2 Tile GatherV2 OneHot Fill ZerosLike OnesLike BroadcastTo
+BroadcastGradientArgs ConcatOffset InvertPermutation AddV2 Sub Mul RealDiv Neg Abs Sign Square Maximum
+Minimum Equal NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr LogicalNot SelectV2 Max
+Min All Any ArgMax ArgMin FloorMod FloorDiv BiasAdd Relu ReluGrad Relu6 Relu6Grad MaxPool AssignVariableOp
+AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp
+""".split()
+)
+
+# Sums of many terms: the order of summation is free, so the bound follows the largest value.
+SUMMING_OPS = set(
+    """
+AddN MatMul BatchMatMulV2 Sum Mean Prod Conv2D Conv2DBackpropInput Conv2DBackpropFilter BiasAddGrad
+AvgPool AvgPoolGrad L2Loss MaxPoolGrad
+""".split()
+)
+
+
+def floats_of(arrays):
+    """The dtype names of the floating arrays among `arrays`."""
+    return [
+        SHORT[a.dtype.name]
+        for a in map(np.asarray, arrays)
+        if a.dtype.kind not in "OSU" and SHORT[a.dtype.name] in FLOATS
+    ]
+
+
+def default_tolerance(op, inputs, outputs):
+    """rel and abs for the coarsest floating type involved, or None where results are exact."""
+    present = floats_of(outputs)
+    if op in EXACT_OPS or not present:
+        return None
+    present += floats_of(inputs)
+    kind = next(k for k in LOOSEST_FIRST if k in present)
+    rel, absolute = BASE_TOLERANCE[kind]
+    if op in SUMMING_OPS:
+        finite = [
+            np.abs(a[np.isfinite(a)]).max()
+            for a in (np.asarray(o, f64) for o in outputs)
+            if np.isfinite(a).any()
+        ]
+        absolute *= max([1.0] + [float(f) for f in finite])
+        absolute *= 4 if kind in ("f16", "bf16") else 10
+    return {"rel": rel, "abs": float(f"{absolute:.1e}")}

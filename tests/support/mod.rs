@@ -1,0 +1,8 @@
+//! What the tests share: the table of op cases and the runtimes that it is run on.
+#![allow(
+    dead_code,
+    reason = "each test program uses a part of what all of them share"
+)]
+
+pub mod golden;
+pub mod runtime;

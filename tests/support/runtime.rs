@@ -1,0 +1,112 @@
+//! The runtimes that the table of op cases is run on. A new one (a GPU, a cluster) is one more
+//! implementation here; the cases stay as they are.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use thalweg_device::{Argument, Cpu, Environment, Variable, evaluate};
+use thalweg_graph::{Graph, Node, Shape, Tensor};
+use thalweg_ops::{NewGraph, SourceOps};
+
+use super::golden::{Case, Input};
+
+/// What a case gave.
+#[derive(Default)]
+pub struct Results {
+    pub outputs: Vec<Tensor>,
+    pub second_run: Vec<Tensor>,
+    pub variables_after: Vec<Tensor>,
+}
+
+/// Something that can run a case.
+pub trait Runtime {
+    /// Runs it, twice where it has a second run.
+    fn run(&self, case: &Case) -> Result<Results, String>;
+}
+
+/// One node at a time, on tensors: no session, no plan.
+pub struct Direct {
+    cpu: Cpu,
+}
+
+impl Direct {
+    pub fn new(threads: usize) -> Direct {
+        Direct {
+            cpu: Cpu::new(threads),
+        }
+    }
+}
+
+/// Adds the node of a case to a graph, with a placeholder or a variable's handle for each input.
+pub fn build<'g>(g: &'g Graph, case: &Case) -> thalweg_graph::Operation<'g> {
+    let mut node = g.op(&case.op);
+    for (i, input) in case.inputs.iter().enumerate() {
+        let name = format!("input_{i}");
+        node = node.input(match input {
+            Input::Tensor(t) => g.placeholder(&name, t.dtype(), t.shape()),
+            Input::Variable(dtype, dims, _) => g
+                .op("VarHandleOp")
+                .attr("dtype", *dtype)
+                .attr("shape", Shape::known(dims))
+                .name(&name)
+                .output(),
+        });
+    }
+    let known = g.registry().get(&case.op);
+    for (name, value) in &case.attrs {
+        // Attributes that say nothing of what is computed need not be known.
+        if known.is_none_or(|op| op.attr(name).is_some()) {
+            node = node.attr(name, value.clone());
+        }
+    }
+    node.name("case").build()
+}
+
+impl Runtime for Direct {
+    fn run(&self, case: &Case) -> Result<Results, String> {
+        let g = Graph::new();
+        let id = build(&g, case).id();
+        if let Some(error) = g.errors().first() {
+            return Err(error.to_string());
+        }
+        let data = g.snapshot();
+        let node: &Node = data.node(id);
+        let op = thalweg_ops::kernels()[node.op.name];
+        let mut variables = Vec::new();
+        for input in &case.inputs {
+            if let Input::Variable(dtype, dims, value) = input {
+                let v = Variable::new("v", *dtype, Shape::known(dims));
+                if let Some(value) = value {
+                    v.assign(value.clone()).map_err(|e| e.to_string())?;
+                }
+                variables.push(v);
+            }
+        }
+        let mut next = variables.iter();
+        let arguments: Vec<Argument<'_>> = case
+            .inputs
+            .iter()
+            .map(|input| match input {
+                Input::Tensor(t) => Argument::Value(t),
+                Input::Variable(..) => Argument::Variable(next.next().unwrap()),
+            })
+            .collect();
+        let stop = AtomicBool::new(false);
+        let environment = Environment {
+            cpu: &self.cpu,
+            stop: &stop,
+        };
+        let counter = AtomicU64::new(0);
+        let run = || {
+            evaluate(environment, op, node, &arguments, Some(&counter)).map_err(|e| e.to_string())
+        };
+        let mut results = Results {
+            outputs: run()?,
+            ..Results::default()
+        };
+        if !case.second_run.is_empty() {
+            results.second_run = run()?;
+        }
+        results.variables_after = variables.iter().filter_map(Variable::value).collect();
+        Ok(results)
+    }
+}
