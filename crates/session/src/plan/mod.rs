@@ -158,10 +158,11 @@ impl Plan {
         }
         for (i, instruction) in self.instructions.iter().enumerate() {
             let node = self.graph.node(instruction.node);
-            let place = |&s: &u32| match &self.slots[s as usize].home {
-                Home::Arena(offset) => format!("%{s}@{offset}"),
-                Home::Constant(_) => format!("%{s}=const"),
-                Home::Held => format!("%{s}"),
+            let place = |&s: &u32| match self.slots.get(s as usize).map(|s| &s.home) {
+                Some(Home::Arena(offset)) => format!("%{s}@{offset}"),
+                Some(Home::Constant(_)) => format!("%{s}=const"),
+                Some(Home::Held) => format!("%{s}"),
+                None => "handle".to_owned(),
             };
             let list = |slots: &[u32]| slots.iter().map(place).collect::<Vec<_>>().join(" ");
             // Writing to a String cannot fail.
