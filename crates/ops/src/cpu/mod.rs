@@ -9,6 +9,7 @@
 
 use thalweg_device::pool::ThreadPool;
 
+pub mod conv;
 pub mod gemm;
 mod isa;
 mod par;
@@ -26,4 +27,13 @@ pub struct Cpu<'a> {
     pub pool: &'a ThreadPool,
     /// The instructions that every one of them understands.
     pub isa: Isa,
+}
+
+/// How the dimensions of a batch of images lie, from the slowest to the fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// Image, line, column, channel.
+    Nhwc,
+    /// Image, channel, line, column.
+    Nchw,
 }
