@@ -1,0 +1,169 @@
+use super::*;
+use thalweg_device::pool::ThreadPool;
+
+/// Small whole numbers: products and sums of them are exact in every type here.
+fn numbers(len: usize, salt: usize) -> Vec<f64> {
+    (0..len)
+        .map(|i| ((i * 7 + salt * 13 + i / 5) % 9) as f64 - 4.0)
+        .collect()
+}
+
+fn naive(p: &Product, a: &[f64], b: &[f64]) -> Vec<f64> {
+    let at = |i: usize, q: usize| {
+        if p.transpose_a {
+            a[q * p.m + i]
+        } else {
+            a[i * p.k + q]
+        }
+    };
+    let bt = |q: usize, j: usize| {
+        if p.transpose_b {
+            b[j * p.k + q]
+        } else {
+            b[q * p.n + j]
+        }
+    };
+    let mut c = Vec::new();
+    for i in 0..p.m {
+        for j in 0..p.n {
+            c.push((0..p.k).map(|q| at(i, q) * bt(q, j)).sum());
+        }
+    }
+    c
+}
+
+fn run<T: Element>(isa: Isa, threads: usize, p: &Product, a: &[T], b: &[T]) -> Vec<T> {
+    let pool = ThreadPool::new(threads);
+    let mut c = a
+        .iter()
+        .chain(b)
+        .copied()
+        .cycle()
+        .take(p.m * p.n)
+        .collect::<Vec<_>>();
+    c.resize(p.m * p.n, T::zeroed());
+    let mut scratch = vec![0xff; gemm_scratch::<T>(isa, threads, p)];
+    gemm(Cpu { pool: &pool, isa }, p, a, b, &mut c, &mut scratch);
+    c
+}
+
+fn shapes() -> impl Iterator<Item = Product> {
+    let sizes = [
+        (1, 1, 1),
+        (3, 5, 7),
+        (14, 32, 160),
+        (15, 33, 161),
+        (50, 10, 40),
+        (113, 70, 3),
+        (29, 300, 33),
+        (5, 16, 330),
+        (230, 17, 9),
+    ];
+    let flags = [(false, false), (true, false), (false, true), (true, true)];
+    sizes.into_iter().flat_map(move |(m, n, k)| {
+        flags.map(|(transpose_a, transpose_b)| Product {
+            m,
+            n,
+            k,
+            transpose_a,
+            transpose_b,
+        })
+    })
+}
+
+fn check<T: Element + PartialEq + std::fmt::Debug>(convert: impl Fn(f64) -> T) {
+    for isa in Isa::available() {
+        for p in shapes() {
+            let (a, b) = (numbers(p.m * p.k, 1), numbers(p.k * p.n, 2));
+            let wanted: Vec<T> = naive(&p, &a, &b).into_iter().map(&convert).collect();
+            let a: Vec<T> = a.into_iter().map(&convert).collect();
+            let b: Vec<T> = b.into_iter().map(&convert).collect();
+            assert_eq!(run(isa, 2, &p, &a, &b), wanted, "{isa:?} {p:?}");
+        }
+    }
+}
+
+#[test]
+fn products_of_whole_numbers_are_exact() {
+    check(|x| x as f32);
+    check(|x| x);
+}
+
+#[test]
+fn half_types_are_summed_wide_and_rounded_once() {
+    check(f16::from_f64);
+    check(bf16::from_f64);
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    for isa in Isa::available() {
+        for p in shapes() {
+            let a: Vec<f32> = numbers(p.m * p.k, 1)
+                .iter()
+                .map(|x| (x * 0.37).sin() as f32)
+                .collect();
+            let b: Vec<f32> = numbers(p.k * p.n, 2)
+                .iter()
+                .map(|x| (x * 0.73).sin() as f32)
+                .collect();
+            let bits = |threads| {
+                run(isa, threads, &p, &a, &b)
+                    .into_iter()
+                    .map(f32::to_bits)
+                    .collect::<Vec<_>>()
+            };
+            let one = bits(1);
+            assert_eq!(bits(2), one, "{isa:?} {p:?}");
+            assert_eq!(bits(3), one, "{isa:?} {p:?}");
+        }
+    }
+}
+
+#[test]
+fn an_empty_inner_dimension_gives_zeros() {
+    let p = Product {
+        m: 3,
+        n: 4,
+        k: 0,
+        transpose_a: false,
+        transpose_b: false,
+    };
+    let pool = ThreadPool::new(1);
+    let mut c = [1.0f32; 12];
+    gemm(
+        Cpu {
+            pool: &pool,
+            isa: Isa::detect(),
+        },
+        &p,
+        &[],
+        &[],
+        &mut c,
+        &mut [],
+    );
+    assert_eq!(c, [0.0; 12]);
+}
+
+#[test]
+fn an_empty_result_is_left_alone() {
+    for (m, n) in [(0, 4), (4, 0)] {
+        let p = Product {
+            m,
+            n,
+            k: 2,
+            transpose_a: false,
+            transpose_b: true,
+        };
+        assert_eq!(
+            run(
+                Isa::detect(),
+                2,
+                &p,
+                &vec![1.0f32; m * 2],
+                &vec![1.0; n * 2]
+            ),
+            []
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! Instruction sets: found once when the process starts a device, then passed along.
+
+/// The vector instructions that a kernel may use. A value other than [`Isa::portable`] exists only on a machine that has
+/// them, which is what makes it safe to call code compiled for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Isa(Level);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub(super) enum Level {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+/// A loop to be compiled for each instruction set: see [`Isa::run`].
+pub trait Kernel {
+    /// What the loop gives.
+    type Out;
+    /// The loop. Must be `#[inline(always)]`, or it is compiled for the baseline only.
+    fn run(self) -> Self::Out;
+}
+
+impl Isa {
+    /// What every machine of this architecture has.
+    pub fn portable() -> Self {
+        Isa(Level::Portable)
+    }
+
+    /// The widest instructions of this machine.
+    pub fn detect() -> Self {
+        Self::available().last().unwrap_or(Self::portable())
+    }
+
+    /// All that this machine has, from narrow to wide.
+    pub fn available() -> impl Iterator<Item = Self> {
+        #[cfg(target_arch = "x86_64")]
+        let levels = {
+            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            let avx512 = avx2
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512bw");
+            [
+                (Level::Portable, true),
+                (Level::Avx2, avx2),
+                (Level::Avx512, avx512),
+            ]
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        let levels = [(Level::Portable, true)];
+        levels.into_iter().filter(|l| l.1).map(|l| Isa(l.0))
+    }
+
+    pub(super) fn level(self) -> Level {
+        self.0
+    }
+
+    /// Runs `kernel` as compiled for these instructions. Its loops are vectorised by the compiler; as it contracts no
+    /// multiplications and additions by itself, an elementwise kernel gives the same bits on each of them.
+    #[inline]
+    pub fn run<K: Kernel>(self, kernel: K) -> K::Out {
+        match self.0 {
+            Level::Portable => kernel.run(),
+            // SAFETY: a value with this level is only made on a machine that has these features.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => unsafe { run_avx2(kernel) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => unsafe { run_avx512(kernel) },
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn run_avx2<K: Kernel>(kernel: K) -> K::Out {
+    kernel.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512dq,avx512bw")]
+fn run_avx512<K: Kernel>(kernel: K) -> K::Out {
+    kernel.run()
+}

@@ -1,0 +1,39 @@
+//! What the CPU kernels compute, apart from graphs and tensors: functions on slices.
+//!
+//! Every function takes what it needs by argument: a [`Cpu`] (threads and instruction set), shapes, slices, and, where
+//! it needs memory of its own, a scratch slice whose length a function named `*_scratch` tells. None of them allocates.
+//! Work is split into tasks by shape alone, and sums run in a fixed order, so results are the same bit for bit on any
+//! number of threads. They may differ in the last bits between instruction sets, which fuse and group differently.
+//!
+//! Slices whose lengths do not fit the shapes given with them are a mistake of the caller, not of a user: they panic.
+
+use thalweg_device::pool::ThreadPool;
+
+pub mod conv;
+pub mod gemm;
+mod isa;
+mod par;
+mod tile;
+mod transpose;
+mod vector;
+
+pub use isa::{Isa, Kernel};
+pub use par::Scratch;
+
+/// Where a kernel runs: the threads it may use and the instructions it may use on them.
+#[derive(Clone, Copy, Debug)]
+pub struct Cpu<'a> {
+    /// The threads that share the work.
+    pub pool: &'a ThreadPool,
+    /// The instructions that every one of them understands.
+    pub isa: Isa,
+}
+
+/// How the dimensions of a batch of images lie, from the slowest to the fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// Image, line, column, channel.
+    Nhwc,
+    /// Image, channel, line, column.
+    Nchw,
+}

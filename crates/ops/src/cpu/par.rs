@@ -1,0 +1,145 @@
+//! Splitting work and memory over threads: scratch, lanes, and outputs written in disjoint parts.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytemuck::Pod;
+use thalweg_device::pool::ThreadPool;
+
+/// Alignment of what [`Scratch::take`] gives, in bytes: a cache line, and the widest vector.
+pub(super) const ALIGN: usize = 64;
+
+/// Memory that a kernel may use while it runs, handed out from the front.
+pub struct Scratch<'a>(&'a mut [u8]);
+
+impl<'a> Scratch<'a> {
+    /// Hands out parts of `bytes`, whose content does not matter.
+    pub fn new(bytes: &'a mut [u8]) -> Self {
+        Scratch(bytes)
+    }
+
+    /// How many bytes `take::<T>(len)` may need, wherever the scratch begins.
+    pub const fn bytes<T>(len: usize) -> usize {
+        len * size_of::<T>() + ALIGN
+    }
+
+    /// The next `len` elements, aligned to a cache line, with arbitrary content.
+    ///
+    /// # Panics
+    /// If the scratch is smaller than the kernel said it needs.
+    pub fn take<T: Pod>(&mut self, len: usize) -> &'a mut [T] {
+        let bytes = std::mem::take(&mut self.0);
+        let (_, bytes) = bytes.split_at_mut(bytes.as_ptr().align_offset(ALIGN).min(bytes.len()));
+        assert!(
+            len * size_of::<T>() <= bytes.len(),
+            "scratch is smaller than the kernel asked for"
+        );
+        let (taken, rest) = bytes.split_at_mut(len * size_of::<T>());
+        self.0 = rest;
+        bytemuck::cast_slice_mut(taken)
+    }
+
+    /// All that is left.
+    pub fn rest(self) -> &'a mut [u8] {
+        self.0
+    }
+}
+
+/// The bytes that [`for_lanes`] needs for `tasks` tasks of `per_lane` bytes on `threads` threads.
+pub(super) fn lanes_scratch(tasks: usize, threads: usize, per_lane: usize) -> usize {
+    per_lane.next_multiple_of(ALIGN) * tasks.min(threads)
+}
+
+/// Runs `body(task, scratch)` once for each task; no two that run at the same time share scratch. Each gets at least
+/// `per_lane` bytes, with whatever content the task before it left there.
+pub(super) fn for_lanes(
+    pool: &ThreadPool,
+    tasks: usize,
+    scratch: &mut [u8],
+    per_lane: usize,
+    body: &(dyn Fn(usize, &mut [u8]) + Sync),
+) {
+    let per_lane = per_lane.next_multiple_of(ALIGN);
+    let room = scratch.len().checked_div(per_lane).unwrap_or(usize::MAX);
+    let lanes = tasks.min(pool.threads()).min(room);
+    if lanes <= 1 {
+        (0..tasks).for_each(|task| body(task, scratch));
+        return;
+    }
+    let scratch = Disjoint::new(scratch);
+    let next = AtomicUsize::new(0);
+    pool.parallel_for(lanes, &|lane| {
+        // SAFETY: each lane runs once, and their ranges do not overlap.
+        let mine = unsafe { scratch.slice(lane * per_lane, per_lane) };
+        loop {
+            let task = next.fetch_add(1, Ordering::Relaxed);
+            if task >= tasks {
+                return;
+            }
+            body(task, mine);
+        }
+    });
+}
+
+/// Runs `body(i, part)` for each part of `data`, `chunk` elements long but for the last.
+pub(super) fn for_chunks<T: Send>(
+    pool: &ThreadPool,
+    data: &mut [T],
+    chunk: usize,
+    body: &(dyn Fn(usize, &mut [T]) + Sync),
+) {
+    let (len, chunk) = (data.len(), chunk.max(1));
+    let data = Disjoint::new(data);
+    pool.parallel_for(len.div_ceil(chunk), &|i| {
+        let start = i * chunk;
+        // SAFETY: each index runs once, and the chunks do not overlap.
+        body(i, unsafe { data.slice(start, chunk.min(len - start)) });
+    });
+}
+
+/// A slice of which several threads write disjoint parts.
+pub(super) struct Disjoint<'a, T> {
+    start: *mut T,
+    len: usize,
+    borrow: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: it hands out parts of a `&mut [T]`, which may go to other threads if `T` may; that the parts are disjoint is
+// the promise made where they are asked for.
+unsafe impl<T: Send> Sync for Disjoint<'_, T> {}
+
+impl<'a, T> Disjoint<'a, T> {
+    pub(super) fn new(data: &'a mut [T]) -> Self {
+        Disjoint {
+            start: data.as_mut_ptr(),
+            len: data.len(),
+            borrow: PhantomData,
+        }
+    }
+
+    /// The part of `len` elements from `start`.
+    ///
+    /// # Safety
+    /// While the part lives, no other part that overlaps it does.
+    #[allow(clippy::mut_from_ref)]
+    pub(super) unsafe fn slice(&self, start: usize, len: usize) -> &mut [T] {
+        assert!(
+            start <= self.len && len <= self.len - start,
+            "part out of bounds"
+        );
+        // SAFETY: in bounds as just checked; not aliased by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) }
+    }
+
+    /// A pointer to element `at`, for writes that the caller keeps in bounds and disjoint.
+    pub(super) fn pointer(&self, at: usize) -> *mut T {
+        assert!(at <= self.len, "part out of bounds");
+        self.start.wrapping_add(at)
+    }
+}
+
+/// Part `i` of `0..len` split into `parts` parts whose lengths differ by at most one: its start and its length.
+pub(super) fn part(len: usize, parts: usize, i: usize) -> (usize, usize) {
+    let (each, more) = (len / parts, len % parts);
+    (i * each + i.min(more), each + usize::from(i < more))
+}

@@ -1,0 +1,93 @@
+//! Vectors of numbers, one type for each instruction set, for the code that needs to say which registers it uses.
+
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+/// A vector register's worth of numbers.
+///
+/// # Safety
+/// All functions need the machine to have the vector's instructions; pointers are valid for the lanes they touch, and
+/// need no alignment. Implementations are `#[inline(always)]`, so that they become code of a caller that is compiled for
+/// those instructions.
+pub(super) trait Vector: Copy {
+    type Elem: Copy;
+    const LANES: usize;
+
+    unsafe fn zero() -> Self;
+    unsafe fn splat(x: Self::Elem) -> Self;
+    unsafe fn load(from: *const Self::Elem) -> Self;
+    /// The first `n` lanes, `0 < n <= LANES`; nothing behind them is read.
+    unsafe fn load_first(from: *const Self::Elem, n: usize) -> Self;
+    unsafe fn store(self, to: *mut Self::Elem);
+    /// The first `n` lanes, `0 < n <= LANES`; nothing behind them is written.
+    unsafe fn store_first(self, to: *mut Self::Elem, n: usize);
+    unsafe fn add(self, other: Self) -> Self;
+    /// Zero where the number is below zero; keeps NaN.
+    unsafe fn relu(self) -> Self;
+    /// `self * factor + term`, fused where the instructions are.
+    unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
+}
+
+/// Four or two numbers that the compiler keeps in a vector register where the architecture has one.
+#[derive(Clone, Copy)]
+pub(super) struct Lanes<T, const N: usize>([T; N]);
+
+impl<T, const N: usize> Vector for Lanes<T, N>
+where
+    T: Copy + Default + PartialOrd + std::ops::Add<Output = T> + std::ops::Mul<Output = T>,
+{
+    type Elem = T;
+    const LANES: usize = N;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        Lanes([T::default(); N])
+    }
+    #[inline(always)]
+    unsafe fn splat(x: T) -> Self {
+        Lanes([x; N])
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const T) -> Self {
+        // SAFETY: the caller's pointer is valid for `N` elements.
+        Lanes(unsafe { from.cast::<[T; N]>().read_unaligned() })
+    }
+    #[inline(always)]
+    unsafe fn load_first(from: *const T, n: usize) -> Self {
+        // SAFETY: the caller's pointer is valid for `n` elements.
+        Lanes(std::array::from_fn(|i| {
+            if i < n {
+                unsafe { *from.add(i) }
+            } else {
+                T::default()
+            }
+        }))
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut T) {
+        // SAFETY: the caller's pointer is valid for `N` elements.
+        unsafe { to.cast::<[T; N]>().write_unaligned(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut T, n: usize) {
+        for (i, x) in self.0.into_iter().enumerate().take(n) {
+            // SAFETY: the caller's pointer is valid for `n` elements.
+            unsafe { *to.add(i) = x }
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        Lanes(std::array::from_fn(|i| self.0[i] + other.0[i]))
+    }
+    #[inline(always)]
+    unsafe fn relu(self) -> Self {
+        Lanes(
+            self.0
+                .map(|x| if x < T::default() { T::default() } else { x }),
+        )
+    }
+    #[inline(always)]
+    unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
+        Lanes(std::array::from_fn(|i| self.0[i] * factor.0[i] + term.0[i]))
+    }
+}
