@@ -76,6 +76,7 @@ pub fn evaluate(
                 });
             }
             let prepared = prepare(&Prepare {
+                cpu: environment.cpu,
                 node,
                 inputs: &inputs,
                 outputs: &operands,

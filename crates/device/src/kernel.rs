@@ -180,6 +180,8 @@ impl Operand {
 
 /// What a kernel is prepared for.
 pub struct Prepare<'a> {
+    /// The CPU that the kernel will run on: how much scratch it needs depends on the threads.
+    pub cpu: &'a Cpu,
     /// The node: its attributes.
     pub node: &'a Node,
     /// Its inputs.

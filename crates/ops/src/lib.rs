@@ -10,17 +10,27 @@ use thalweg_graph::{Graph, Registry};
 mod array;
 pub mod cpu;
 mod elementwise;
+mod kernel;
+mod linalg;
 mod math;
 mod number;
 mod shapes;
 mod state;
+mod training;
 
 pub use array::SourceOps;
+pub use linalg::LinalgOps;
 pub use math::MathOps;
 pub use state::{StateOps, Variable};
 
 /// The families of ops. An op is registered by standing in its family's list.
-static FAMILIES: &[&[&Op]] = &[array::OPS, math::OPS, state::OPS];
+static FAMILIES: &[&[&Op]] = &[
+    array::OPS,
+    linalg::OPS,
+    math::OPS,
+    state::OPS,
+    training::OPS,
+];
 
 /// Every op.
 pub fn ops() -> impl Iterator<Item = &'static Op> {

@@ -1,0 +1,203 @@
+//! Products of many matrices at once.
+
+use smallvec::smallvec;
+use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{AttrDef, Gradient, arg, bool_attr, type_attr};
+use thalweg_graph::shape::{broadcast_dims, elements};
+use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape, Tensor};
+
+use super::LinalgOps;
+use super::product::{self, Batches};
+
+/// The dimensions before the last two, where the rank is known.
+fn batch_of(shape: &Shape) -> Shape {
+    match shape.dims() {
+        Some([batch @ .., _, _]) => Shape::partial(batch.iter().copied()),
+        _ => Shape::unknown(),
+    }
+}
+
+fn matrices(cx: &Infer<'_>, i: usize) -> Result<(Shape, [Option<usize>; 2]), InferError> {
+    let shape = cx.shape(i);
+    match shape.dims() {
+        None => Ok((Shape::unknown(), [None, None])),
+        Some(&[.., rows, cols]) => Ok((batch_of(shape), [rows, cols])),
+        Some(_) => Err(InferError::Rank {
+            input: i,
+            expected: "at least 2".to_owned(),
+            found: shape.clone(),
+        }),
+    }
+}
+
+fn shape(cx: &mut Infer<'_>, broadcast: bool) -> Result<(), InferError> {
+    let ((x_batch, x), (y_batch, y)) = (matrices(cx, 0)?, matrices(cx, 1)?);
+    let transposed = |attr: &str| usize::from(cx.attrs().bool(attr));
+    let (tx, ty) = (transposed("adj_x"), transposed("adj_y"));
+    product::expect_inner(cx.shape(0), x[1 - tx], cx.shape(1), y[ty])?;
+    let batch = if broadcast {
+        x_batch.broadcast(&y_batch).ok_or(InferError::Broadcast {
+            left: x_batch,
+            right: y_batch,
+        })?
+    } else {
+        x_batch.merge(&y_batch).ok_or(InferError::Mismatch {
+            what: "the dimensions before the matrices must be the same: use BatchMatMulV2 to broadcast them".to_owned(),
+            left: x_batch,
+            right: y_batch,
+        })?
+    };
+    let out = match batch.dims() {
+        Some(batch) => Shape::partial(batch.iter().copied().chain([x[tx], y[1 - ty]])),
+        None => Shape::unknown(),
+    };
+    cx.set(0, out);
+    Ok(())
+}
+
+fn gradients<'g>(g: &GradCx<'_, 'g>) -> [Output<'g>; 2] {
+    let (x, y, dz) = (g.input(0), g.input(1), g.grad());
+    match (g.attrs().bool("adj_x"), g.attrs().bool("adj_y")) {
+        (false, false) => [
+            dz.batch_matmul_t(y, false, true),
+            x.batch_matmul_t(dz, true, false),
+        ],
+        (false, true) => [
+            dz.batch_matmul_t(y, false, false),
+            dz.batch_matmul_t(x, true, false),
+        ],
+        (true, false) => [
+            y.batch_matmul_t(dz, false, true),
+            x.batch_matmul_t(dz, false, false),
+        ],
+        (true, true) => [
+            y.batch_matmul_t(dz, true, true),
+            dz.batch_matmul_t(x, true, true),
+        ],
+    }
+}
+
+/// `grad`, whose matrices are those of `x`, summed over the batches along which `x` is repeated
+/// beside `other`.
+fn sum_batches<'g>(grad: Output<'g>, x: Output<'g>, other: Output<'g>) -> Output<'g> {
+    let graph = grad.graph();
+    let (own, beside) = (batch_of(&x.shape()), batch_of(&other.shape()));
+    if own.is_known() && own == beside {
+        return grad;
+    }
+    let shape_of = |o: Output<'g>| graph.op("Shape").input(o).output();
+    let ints = |values: [i32; 1]| {
+        let value = Tensor::from(values);
+        graph
+            .op("Const")
+            .attr("value", value)
+            .attr("dtype", DType::I32)
+            .output()
+    };
+    let batch_of = |o: Output<'g>| {
+        graph
+            .op("StridedSlice")
+            .input(shape_of(o))
+            .input(ints([0]))
+            .input(ints([-2]))
+            .input(ints([1]))
+            .output()
+    };
+    let args = graph
+        .op("BroadcastGradientArgs")
+        .input(batch_of(x))
+        .input(batch_of(other))
+        .build();
+    let sum = graph
+        .op("Sum")
+        .input(grad)
+        .input(args.output(0))
+        .attr("keep_dims", false)
+        .output();
+    graph.op("Reshape").input(sum).input(shape_of(x)).output()
+}
+
+fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let (x, y) = (p.dims(0), p.dims(1));
+    let (tx, ty) = (p.node.attrs.bool("adj_x"), p.node.attrs.bool("adj_y"));
+    let mut product = product::product_of(x, y, tx, ty)?;
+    let (x, y) = (&x[..x.len() - 2], &y[..y.len() - 2]);
+    let batch = broadcast_dims(x, y).ok_or(KernelError::Argument("batches that broadcast"))?;
+    if p.outputs[0].elements() == 0 {
+        let pairs = Vec::new();
+        return product::prepare(p, Batches { product, pairs });
+    }
+    let count = elements(&batch);
+    if !tx && elements(y) == 1 {
+        // One matrix on the right: those on the left are the rows of a single tall one.
+        product.m *= count;
+        let pairs = vec![[0, 0]];
+        return product::prepare(p, Batches { product, pairs });
+    }
+    let pairs = (0..count)
+        .map(|i| [matrix_at(i, &batch, x), matrix_at(i, &batch, y)])
+        .collect();
+    product::prepare(p, Batches { product, pairs })
+}
+
+/// Which matrix of an input with the batch dimensions `own` stands at number `i` of `batch`.
+fn matrix_at(mut i: usize, batch: &[usize], own: &[usize]) -> usize {
+    let (mut at, mut step) = (0, 1);
+    for (axis, &len) in batch.iter().enumerate().rev() {
+        let index = i % len;
+        i /= len;
+        // Dimensions that the input does not have stand before its own.
+        if let Some(&len) = (axis + own.len())
+            .checked_sub(batch.len())
+            .and_then(|own_axis| own.get(own_axis))
+        {
+            at += if len == 1 { 0 } else { index * step };
+            step *= len;
+        }
+    }
+    at
+}
+
+const ATTRS: &[AttrDef] = &[
+    type_attr("T", DType::NUMBERS),
+    bool_attr("adj_x", false),
+    bool_attr("adj_y", false),
+    bool_attr("grad_x", false),
+    bool_attr("grad_y", false),
+];
+
+const KERNELS: &[Kernel] = &[cpu(prepare).only(product::DTYPES)];
+
+/// The products of matrices in two tensors with the same batch dimensions.
+pub(crate) static BATCH_MAT_MUL: Op = Op {
+    def: OpDef {
+        name: "BatchMatMul",
+        summary: "The products of the matrices in the last two dimensions of two tensors.",
+        inputs: &[arg("x", "T"), arg("y", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| shape(cx, false),
+        gradient: Gradient::Rule(|g| gradients(g).into_iter().map(Some).collect()),
+        ..OpDef::EMPTY
+    },
+    kernels: KERNELS,
+};
+
+/// The products of matrices in two tensors whose batch dimensions broadcast.
+pub(crate) static BATCH_MAT_MUL_V2: Op = Op {
+    def: OpDef {
+        name: "BatchMatMulV2",
+        summary: "The products of the matrices in the last two dimensions of two tensors, the dimensions before them broadcast.",
+        inputs: &[arg("x", "T"), arg("y", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| shape(cx, true),
+        gradient: Gradient::Rule(|g| {
+            let (x, y) = (g.input(0), g.input(1));
+            let [dx, dy] = gradients(g);
+            smallvec![Some(sum_batches(dx, x, y)), Some(sum_batches(dy, y, x))]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: KERNELS,
+};

@@ -1,0 +1,54 @@
+//! The product of two matrices.
+
+use smallvec::smallvec;
+use thalweg_device::{Op, cpu};
+use thalweg_graph::op::{Gradient, arg, bool_attr, type_attr};
+use thalweg_graph::{DType, Infer, InferError, OpDef, Shape};
+
+use super::LinalgOps;
+use super::product::{self, Batches};
+
+fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let (a, b) = (cx.ranked(0, 2)?, cx.ranked(1, 2)?);
+    let transposed = |attr: &str| usize::from(cx.attrs().bool(attr));
+    let (ta, tb) = (transposed("transpose_a"), transposed("transpose_b"));
+    product::expect_inner(&a, a.dim(1 - ta), &b, b.dim(tb))?;
+    cx.set(0, Shape::partial([a.dim(ta), b.dim(1 - tb)]));
+    Ok(())
+}
+
+/// `a b`, with either of them transposed first.
+pub(crate) static MAT_MUL: Op = Op {
+    def: OpDef {
+        name: "MatMul",
+        summary: "The product of two matrices, either of them transposed first.",
+        inputs: &[arg("a", "T"), arg("b", "T")],
+        outputs: &[arg("product", "T")],
+        attrs: &[
+            bool_attr("transpose_a", false),
+            bool_attr("transpose_b", false),
+            type_attr("T", DType::NUMBERS),
+            bool_attr("grad_a", false),
+            bool_attr("grad_b", false),
+        ],
+        shape,
+        gradient: Gradient::Rule(|g| {
+            let (a, b, dy) = (g.input(0), g.input(1), g.grad());
+            let (ta, tb) = (g.attrs().bool("transpose_a"), g.attrs().bool("transpose_b"));
+            let [da, db] = match (ta, tb) {
+                (false, false) => [dy.matmul_t(b, false, true), a.matmul_t(dy, true, false)],
+                (false, true) => [dy.matmul_t(b, false, false), dy.matmul_t(a, true, false)],
+                (true, false) => [b.matmul_t(dy, false, true), a.matmul_t(dy, false, false)],
+                (true, true) => [b.matmul_t(dy, true, true), dy.matmul_t(a, true, true)],
+            };
+            smallvec![Some(da), Some(db)]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        let attrs = &p.node.attrs;
+        let (ta, tb) = (attrs.bool("transpose_a"), attrs.bool("transpose_b"));
+        product::prepare(p, Batches::one(p, ta, tb)?)
+    })
+    .only(product::DTYPES)],
+};

@@ -1,0 +1,72 @@
+//! Products of matrices.
+
+mod batch_matmul;
+mod matmul;
+mod product;
+
+use thalweg_device::Op;
+use thalweg_graph::Output;
+
+/// The ops of this family.
+pub(crate) static OPS: &[&Op] = &[
+    &matmul::MAT_MUL,
+    &batch_matmul::BATCH_MAT_MUL,
+    &batch_matmul::BATCH_MAT_MUL_V2,
+];
+
+/// Builder methods of this family.
+pub trait LinalgOps<'g>: Sized {
+    /// The product of two matrices: `[m, k]` and `[k, n]` give `[m, n]`.
+    fn matmul(self, b: impl Into<Output<'g>>) -> Output<'g>;
+
+    /// [`LinalgOps::matmul`] with either matrix transposed first: `[k, m]` where `transpose_a`,
+    /// `[n, k]` where `transpose_b`.
+    fn matmul_t(self, b: impl Into<Output<'g>>, transpose_a: bool, transpose_b: bool)
+    -> Output<'g>;
+
+    /// The products of the matrices in the last two dimensions: `[.., m, k]` and `[.., k, n]` give
+    /// `[.., m, n]`, the dimensions before them broadcast.
+    fn batch_matmul(self, b: impl Into<Output<'g>>) -> Output<'g>;
+
+    /// [`LinalgOps::batch_matmul`] with the matrices of either side transposed first.
+    fn batch_matmul_t(self, b: impl Into<Output<'g>>, adj_x: bool, adj_y: bool) -> Output<'g>;
+}
+
+impl<'g> LinalgOps<'g> for Output<'g> {
+    #[track_caller]
+    fn matmul(self, b: impl Into<Output<'g>>) -> Output<'g> {
+        self.matmul_t(b, false, false)
+    }
+
+    #[track_caller]
+    fn matmul_t(
+        self,
+        b: impl Into<Output<'g>>,
+        transpose_a: bool,
+        transpose_b: bool,
+    ) -> Output<'g> {
+        self.graph()
+            .op("MatMul")
+            .input(self)
+            .input(b)
+            .attr("transpose_a", transpose_a)
+            .attr("transpose_b", transpose_b)
+            .output()
+    }
+
+    #[track_caller]
+    fn batch_matmul(self, b: impl Into<Output<'g>>) -> Output<'g> {
+        self.batch_matmul_t(b, false, false)
+    }
+
+    #[track_caller]
+    fn batch_matmul_t(self, b: impl Into<Output<'g>>, adj_x: bool, adj_y: bool) -> Output<'g> {
+        self.graph()
+            .op("BatchMatMulV2")
+            .input(self)
+            .input(b)
+            .attr("adj_x", adj_x)
+            .attr("adj_y", adj_y)
+            .output()
+    }
+}

@@ -1,0 +1,165 @@
+//! The kernel of all products of matrices: one product for each matrix of the output.
+
+use half::{bf16, f16};
+use thalweg_device::parallel::for_chunks;
+use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
+use thalweg_graph::{DType, InferError, Shape};
+
+use crate::cpu::gemm::{self, Product, gemm, gemm_scratch};
+use crate::kernel::{isa, on};
+use crate::number::Number;
+
+/// The dtypes with a kernel.
+pub(super) const DTYPES: &[(&str, &[DType])] = &[("T", DType::NUMBERS)];
+
+/// The inner dimensions `ka` of `a` and `kb` of `b` must be equal, where they are known.
+pub(super) fn expect_inner(
+    a: &Shape,
+    ka: Option<usize>,
+    b: &Shape,
+    kb: Option<usize>,
+) -> Result<(), InferError> {
+    match (ka, kb) {
+        (Some(ka), Some(kb)) if ka != kb => Err(InferError::Mismatch {
+            what: format!(
+                "the matrices of input 0 have an inner dimension of {ka}, those of input 1 of {kb}; they must be equal"
+            ),
+            left: a.clone(),
+            right: b.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The products to be computed, and where the matrices of each begin.
+pub(super) struct Batches {
+    pub(super) product: Product,
+    /// For each matrix of the output, the number of the matrix of each input.
+    pub(super) pairs: Vec<[usize; 2]>,
+}
+
+impl Batches {
+    /// The product of two inputs that are one matrix each.
+    pub(super) fn one(p: &Prepare<'_>, ta: bool, tb: bool) -> Result<Batches, KernelError> {
+        Ok(Batches {
+            product: product_of(p.dims(0), p.dims(1), ta, tb)?,
+            pairs: vec![[0, 0]],
+        })
+    }
+}
+
+/// The product of the matrices in the last two dimensions of inputs of these dimensions.
+pub(super) fn product_of(
+    a: &[usize],
+    b: &[usize],
+    transpose_a: bool,
+    transpose_b: bool,
+) -> Result<Product, KernelError> {
+    let (&[.., a0, a1], &[.., b0, b1]) = (a, b) else {
+        return Err(KernelError::Argument("two matrices"));
+    };
+    let (m, k) = if transpose_a { (a1, a0) } else { (a0, a1) };
+    let n = if transpose_b { b0 } else { b1 };
+    Ok(Product {
+        m,
+        n,
+        k,
+        transpose_a,
+        transpose_b,
+    })
+}
+
+/// Prepares the kernel for inputs 0 and 1 and output 0.
+pub(super) fn prepare(p: &Prepare<'_>, batches: Batches) -> Result<Prepared, KernelError> {
+    match p.dtype(0) {
+        DType::F32 => Ok(floats::<f32>(p, batches)),
+        DType::F64 => Ok(floats::<f64>(p, batches)),
+        DType::F16 => Ok(floats::<f16>(p, batches)),
+        DType::BF16 => Ok(floats::<bf16>(p, batches)),
+        DType::I8 => Ok(ints::<i8>(p, batches)),
+        DType::I16 => Ok(ints::<i16>(p, batches)),
+        DType::I32 => Ok(ints::<i32>(p, batches)),
+        DType::I64 => Ok(ints::<i64>(p, batches)),
+        DType::U8 => Ok(ints::<u8>(p, batches)),
+        DType::U16 => Ok(ints::<u16>(p, batches)),
+        DType::U32 => Ok(ints::<u32>(p, batches)),
+        DType::U64 => Ok(ints::<u64>(p, batches)),
+        other => Err(KernelError::DType(other)),
+    }
+}
+
+/// A multiplication and an addition take about a sixtieth of a nanosecond in a large product.
+fn cost(batches: &Batches) -> u64 {
+    let Product { m, n, k, .. } = batches.product;
+    let steps = m as f64 * n as f64 * k as f64 * batches.pairs.len() as f64;
+    100 + (steps / 30.0) as u64
+}
+
+fn floats<T: gemm::Element + thalweg_graph::Element>(
+    p: &Prepare<'_>,
+    batches: Batches,
+) -> Prepared {
+    let (cost, product) = (cost(&batches), batches.product);
+    let empty = p.outputs[0].elements() == 0;
+    let scratch = match empty {
+        true => 0,
+        false => gemm_scratch::<T>(isa(p.cpu), p.cpu.pool().threads(), &product),
+    };
+    Prepared::new(0, move |cx| {
+        let scratch = cx.scratch::<u8>(scratch)?;
+        each::<T>(cx, &batches, |a, b, c| {
+            gemm(on(cx.cpu()), &product, a, b, c, scratch);
+        })
+    })
+    .with_scratch(scratch)
+    .with_cost(cost)
+}
+
+/// Integers wrap, as all arithmetic on them does.
+fn ints<T: Number>(_: &Prepare<'_>, batches: Batches) -> Prepared {
+    let (cost, p) = (cost(&batches), batches.product);
+    Prepared::new(0, move |cx| {
+        each::<T>(cx, &batches, |a, b, c| {
+            for_chunks(cx.pool(), c, p.n, &|row, c| {
+                c.fill(T::ZERO);
+                for i in 0..p.k {
+                    let x = if p.transpose_a {
+                        a[i * p.m + row]
+                    } else {
+                        a[row * p.k + i]
+                    };
+                    if p.transpose_b {
+                        let column = b[i..].iter().step_by(p.k);
+                        c.iter_mut()
+                            .zip(column)
+                            .for_each(|(c, &y)| *c = c.add(x.mul(y)));
+                    } else {
+                        let row = &b[i * p.n..][..p.n];
+                        c.iter_mut()
+                            .zip(row)
+                            .for_each(|(c, &y)| *c = c.add(x.mul(y)));
+                    }
+                }
+            });
+        })
+    })
+    .with_cost(cost.saturating_mul(10))
+}
+
+/// Calls `body` with the matrices of each product.
+fn each<T: thalweg_graph::Element>(
+    cx: &KernelCx<'_>,
+    batches: &Batches,
+    mut body: impl FnMut(&[T], &[T], &mut [T]),
+) -> Result<(), KernelError> {
+    let (a, b, c) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<T>(0)?);
+    let Product { m, n, k, .. } = batches.product;
+    if c.is_empty() {
+        return Ok(());
+    }
+    // An output that is not empty has m and n of at least 1.
+    for (c, [i, j]) in c.chunks_exact_mut(m * n).zip(&batches.pairs) {
+        body(&a[i * m * k..][..m * k], &b[j * k * n..][..k * n], c);
+    }
+    Ok(())
+}
