@@ -186,7 +186,6 @@ impl<'g> Session<'g> {
         self.graph
     }
 
-
     /// Runs a step: computes what is fetched, from what is fed.
     ///
     /// # Errors
