@@ -1,1 +1,21 @@
-//! Thalweg: an engine for static dataflow graphs.
+//! Thalweg: an engine for static dataflow graphs. A graph is built once, and a session runs what is
+//! asked of it many times.
+//!
+//! This crate is a face: it re-exports what the crates under `crates/` hold.
+
+pub use thalweg_device as device;
+pub use thalweg_graph as graph;
+pub use thalweg_ops as ops;
+pub use thalweg_session as session;
+pub use thalweg_train as train;
+
+/// What a program that builds and runs a graph needs in scope.
+pub mod prelude {
+    pub use thalweg_graph::{
+        DType, Graph, Operation, Output, Shape, Tensor, Value, gradients, gradients_with,
+    };
+    pub use thalweg_ops::{MathOps, NewGraph, SourceOps, StateOps, Variable};
+    pub use thalweg_session::{
+        Callable, Feeding, Fetched, RunOptions, Session, SessionError, SessionOptions,
+    };
+}

@@ -182,51 +182,51 @@ pub unsafe trait Element:
     const DTYPE: DType;
 }
 
-// SAFETY (all of them): plain numbers without padding, of the size of their dtype.
+// SAFETY: a plain number without padding, of the size of its dtype.
 unsafe impl Element for f16 {
     const DTYPE: DType = DType::F16;
 }
-// SAFETY: see above.
+// SAFETY: a plain number without padding, of the size of its dtype.
 unsafe impl Element for bf16 {
     const DTYPE: DType = DType::BF16;
 }
-// SAFETY: see above.
+// SAFETY: a plain number without padding, of the size of its dtype.
 unsafe impl Element for f32 {
     const DTYPE: DType = DType::F32;
 }
-// SAFETY: see above.
+// SAFETY: a plain number without padding, of the size of its dtype.
 unsafe impl Element for f64 {
     const DTYPE: DType = DType::F64;
 }
-// SAFETY: see above.
+// SAFETY: a plain number without padding, of the size of its dtype.
 unsafe impl Element for i8 {
     const DTYPE: DType = DType::I8;
 }
-// SAFETY: see above.
+// SAFETY: a plain number without padding, of the size of its dtype.
 unsafe impl Element for i16 {
     const DTYPE: DType = DType::I16;
 }
-// SAFETY: see above.
+// SAFETY: a plain number without padding, of the size of its dtype.
 unsafe impl Element for i32 {
     const DTYPE: DType = DType::I32;
 }
-// SAFETY: see above.
+// SAFETY: a plain number without padding, of the size of its dtype.
 unsafe impl Element for i64 {
     const DTYPE: DType = DType::I64;
 }
-// SAFETY: see above.
+// SAFETY: a plain number without padding, of the size of its dtype.
 unsafe impl Element for u8 {
     const DTYPE: DType = DType::U8;
 }
-// SAFETY: see above.
+// SAFETY: a plain number without padding, of the size of its dtype.
 unsafe impl Element for u16 {
     const DTYPE: DType = DType::U16;
 }
-// SAFETY: see above.
+// SAFETY: a plain number without padding, of the size of its dtype.
 unsafe impl Element for u32 {
     const DTYPE: DType = DType::U32;
 }
-// SAFETY: see above.
+// SAFETY: a plain number without padding, of the size of its dtype.
 unsafe impl Element for u64 {
     const DTYPE: DType = DType::U64;
 }

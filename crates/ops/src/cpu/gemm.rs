@@ -9,10 +9,10 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::Cpu;
-use super::isa::Isa;
 use super::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
-use super::tile::{Tile, Tiled, Tiles};
+use super::tile::{Finish, Tile, Tiled, Tiles};
 use super::transpose::{Rows, transpose};
+use thalweg_device::Isa;
 
 /// The longest block of the inner dimension: with it, a panel of `B` and a tile's rows of `A` fit the first-level cache.
 const INNER: usize = 160;
@@ -259,6 +259,7 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
                         c_row,
                         cols: tiles.cols().min(self.cols - col),
                         add: block > 0,
+                        finish: Finish::NONE,
                     };
                     // SAFETY: the packed operands hold `inner` whole rows; `c` points to this task's part, in bounds by
                     // the lengths that `gemm` checked, and of type `S` because `T` is `S` when `own`.

@@ -9,15 +9,15 @@
 
 use thalweg_device::pool::ThreadPool;
 
+pub mod conv;
 pub mod gemm;
-mod isa;
 mod par;
 mod tile;
 mod transpose;
 mod vector;
 
-pub use isa::{Isa, Kernel};
 pub use par::Scratch;
+pub use thalweg_device::Isa;
 
 /// Where a kernel runs: the threads it may use and the instructions it may use on them.
 #[derive(Clone, Copy, Debug)]
@@ -26,4 +26,13 @@ pub struct Cpu<'a> {
     pub pool: &'a ThreadPool,
     /// The instructions that every one of them understands.
     pub isa: Isa,
+}
+
+/// How the dimensions of a batch of images lie, from the slowest to the fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// Image, line, column, channel.
+    Nhwc,
+    /// Image, channel, line, column.
+    Nchw,
 }

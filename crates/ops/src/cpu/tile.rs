@@ -10,8 +10,8 @@
 //! have to write its patches out first), and because those at hand keep their packing buffers in thread-local or freshly
 //! allocated memory, which a step of this engine must not do.
 
-use super::isa::{Isa, Level};
 use super::vector::{Lanes, Vector};
+use thalweg_device::isa::{Isa, Level};
 
 /// Vectors in a row of a tile.
 const WIDTH: usize = 2;
@@ -40,6 +40,25 @@ pub(super) struct Tile<'a, T> {
     pub cols: usize,
     /// Whether `C` is added to, or overwritten.
     pub add: bool,
+    /// What is done to the sums before they are stored.
+    pub finish: Finish<T>,
+}
+
+/// What follows a product: `max(x + bias, 0)`, or a part of that.
+#[derive(Clone, Copy)]
+pub(super) struct Finish<T> {
+    /// One number a column, readable in full vectors; none if null.
+    pub bias: *const T,
+    /// Whether numbers below zero become zero.
+    pub relu: bool,
+}
+
+impl<T> Finish<T> {
+    /// Nothing.
+    pub(super) const NONE: Self = Finish {
+        bias: std::ptr::null(),
+        relu: false,
+    };
 }
 
 /// A tile's code for one number of rows and one number of vectors.
@@ -115,18 +134,27 @@ unsafe fn body<V: Vector, const ROWS: usize, const VECTORS: usize>(t: &Tile<'_, 
         }
         let last = t.cols - (VECTORS - 1) * V::LANES;
         for (i, sums) in sum.into_iter().enumerate() {
-            for (v, s) in sums.into_iter().enumerate() {
+            for (v, mut s) in sums.into_iter().enumerate() {
                 let c = t.c.add(i * t.c_row + v * V::LANES);
-                if v + 1 < VECTORS || last == V::LANES {
-                    if t.add {
-                        V::load(c).add(s).store(c)
+                let whole = v + 1 < VECTORS || last == V::LANES;
+                if t.add {
+                    s = if whole {
+                        V::load(c)
                     } else {
-                        s.store(c)
+                        V::load_first(c, last)
                     }
-                } else if t.add {
-                    V::load_first(c, last).add(s).store_first(c, last);
+                    .add(s);
+                }
+                if !t.finish.bias.is_null() {
+                    s = s.add(V::load(t.finish.bias.add(v * V::LANES)));
+                }
+                if t.finish.relu {
+                    s = s.relu();
+                }
+                if whole {
+                    s.store(c)
                 } else {
-                    s.store_first(c, last);
+                    s.store_first(c, last)
                 }
             }
         }

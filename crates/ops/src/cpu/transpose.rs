@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 
-use super::isa::{Isa, Level};
+use thalweg_device::isa::{Isa, Level};
 
 /// The side of the blocks that go through registers.
 const SIDE: usize = 8;
@@ -21,28 +21,51 @@ pub(super) fn transpose<T: Pod>(
     (from, from_rows): (&[T], Rows),
     (to, to_rows): (&mut [T], Rows),
 ) {
+    assert!(rows * cols == 0 || to_rows.start + (cols - 1) * to_rows.stride + rows <= to.len());
+    // SAFETY: the last element that is written was just checked to be inside.
+    unsafe {
+        let to = to.as_mut_ptr().wrapping_add(to_rows.start);
+        transpose_to(isa, (rows, cols), (from, from_rows), to, to_rows.stride);
+    }
+}
+
+/// As [`transpose`], into rows that others may own the gaps of.
+///
+/// # Safety
+/// `to` is valid for writes of `cols` rows of `rows` elements, `to_stride` apart.
+pub(super) unsafe fn transpose_to<T: Pod>(
+    isa: Isa,
+    (rows, cols): (usize, usize),
+    (from, from_rows): (&[T], Rows),
+    to: *mut T,
+    to_stride: usize,
+) {
     if rows == 0 || cols == 0 {
         return;
     }
     // Once here, so that the blocks below need no checks of their own.
     assert!(from_rows.start + (rows - 1) * from_rows.stride + cols <= from.len());
-    assert!(to_rows.start + (cols - 1) * to_rows.stride + rows <= to.len());
-    let (whole_rows, whole_cols) = (rows / SIDE * SIDE, cols / SIDE * SIDE);
-    for i in (0..whole_rows).step_by(SIDE) {
-        for j in (0..whole_cols).step_by(SIDE) {
-            let source = from_rows.start + i * from_rows.stride + j;
-            let target = to_rows.start + j * to_rows.stride + i;
-            // SAFETY: the block lies inside the matrices, whose last elements were checked.
-            unsafe {
-                let (source, target) = (from.as_ptr().add(source), to.as_mut_ptr().add(target));
-                block(isa, source, from_rows.stride, target, to_rows.stride);
+    let from = from[from_rows.start..].as_ptr();
+    if rows < SIDE || cols < SIDE {
+        for i in 0..rows {
+            for j in 0..cols {
+                // SAFETY: inside both matrices.
+                unsafe { *to.add(j * to_stride + i) = *from.add(i * from_rows.stride + j) }
             }
         }
+        return;
     }
-    for i in 0..rows {
-        for j in if i < whole_rows { whole_cols } else { 0 }..cols {
-            to[to_rows.start + j * to_rows.stride + i] =
-                from[from_rows.start + i * from_rows.stride + j];
+    // The last block of a row or column overlaps the one before it, and writes the same again.
+    for i in (0..rows).step_by(SIDE).map(|i| i.min(rows - SIDE)) {
+        for j in (0..cols).step_by(SIDE).map(|j| j.min(cols - SIDE)) {
+            // SAFETY: the block lies inside both matrices.
+            unsafe {
+                let (from, to) = (
+                    from.add(i * from_rows.stride + j),
+                    to.add(j * to_stride + i),
+                );
+                block(isa, from, from_rows.stride, to, to_stride);
+            }
         }
     }
 }

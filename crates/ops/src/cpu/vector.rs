@@ -22,6 +22,8 @@ pub(super) trait Vector: Copy {
     /// The first `n` lanes, `0 < n <= LANES`; nothing behind them is written.
     unsafe fn store_first(self, to: *mut Self::Elem, n: usize);
     unsafe fn add(self, other: Self) -> Self;
+    /// Zero where the number is below zero; keeps NaN.
+    unsafe fn relu(self) -> Self;
     /// `self * factor + term`, fused where the instructions are.
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
 }
@@ -32,7 +34,7 @@ pub(super) struct Lanes<T, const N: usize>([T; N]);
 
 impl<T, const N: usize> Vector for Lanes<T, N>
 where
-    T: Copy + Default + std::ops::Add<Output = T> + std::ops::Mul<Output = T>,
+    T: Copy + Default + PartialOrd + std::ops::Add<Output = T> + std::ops::Mul<Output = T>,
 {
     type Elem = T;
     const LANES: usize = N;
@@ -76,6 +78,13 @@ where
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         Lanes(std::array::from_fn(|i| self.0[i] + other.0[i]))
+    }
+    #[inline(always)]
+    unsafe fn relu(self) -> Self {
+        Lanes(
+            self.0
+                .map(|x| if x < T::default() { T::default() } else { x }),
+        )
     }
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {

@@ -79,16 +79,24 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     if let (Some(a), Some(b)) = (cx.ints(0), cx.ints(1)) {
         let (a, b) = (Shape::from(a), Shape::from(b));
         let dtype = cx.dtype(0);
-        for (i, axes) in [repeated_axes(&a, &b), repeated_axes(&b, &a)]
-            .into_iter()
-            .enumerate()
-        {
-            if let Some(axes) = axes {
-                cx.set_value(i, ints(dtype, &axes));
-            }
+        if a.broadcast(&b).is_none() {
+            return Err(InferError::Broadcast { left: a, right: b });
         }
+        cx.set_value(0, ints(dtype, &reduced_axes(&a, &b)));
+        cx.set_value(1, ints(dtype, &reduced_axes(&b, &a)));
     }
     Ok(())
+}
+
+/// The axes that TensorFlow lists for `x`: where it is 1, unless the shapes are the same.
+fn reduced_axes(x: &Shape, other: &Shape) -> Vec<i32> {
+    let rank = x.rank().max(other.rank()).unwrap_or(0);
+    let missing = rank - x.rank().unwrap_or(0);
+    let is_one = |&i: &usize| i < missing || x.dim(i - missing) == Some(1);
+    match x == other {
+        true => Vec::new(),
+        false => (0..rank).filter(is_one).map(|i| i as i32).collect(),
+    }
 }
 
 fn ints(dtype: DType, values: &[i32]) -> Tensor {
@@ -118,8 +126,7 @@ pub(crate) static BROADCAST_GRADIENT_ARGS: Op = Op {
     kernels: &[cpu(|p| {
         let dims = |i: usize| p.ints(i).map(Shape::from);
         let (a, b) = (dims(0)?, dims(1)?);
-        let axes = |x: &Shape, other: &Shape| repeated_axes(x, other).unwrap_or_default();
-        let both: SmallVec<[Tensor; 2]> = [axes(&a, &b), axes(&b, &a)]
+        let both: SmallVec<[Tensor; 2]> = [reduced_axes(&a, &b), reduced_axes(&b, &a)]
             .iter()
             .map(|axes| ints(p.dtype(0), axes))
             .collect();

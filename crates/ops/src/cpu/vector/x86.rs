@@ -40,6 +40,11 @@ impl Vector for __m512 {
         unsafe { _mm512_add_ps(self, other) }
     }
     #[inline(always)]
+    unsafe fn relu(self) -> Self {
+        // The second operand is what comes out when one is NaN.
+        unsafe { _mm512_max_ps(_mm512_setzero_ps(), self) }
+    }
+    #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
         unsafe { _mm512_fmadd_ps(self, factor, term) }
     }
@@ -77,6 +82,11 @@ impl Vector for __m512d {
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         unsafe { _mm512_add_pd(self, other) }
+    }
+    #[inline(always)]
+    unsafe fn relu(self) -> Self {
+        // The second operand is what comes out when one is NaN.
+        unsafe { _mm512_max_pd(_mm512_setzero_pd(), self) }
     }
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
@@ -118,6 +128,11 @@ impl Vector for __m256 {
         unsafe { _mm256_add_ps(self, other) }
     }
     #[inline(always)]
+    unsafe fn relu(self) -> Self {
+        // The second operand is what comes out when one is NaN.
+        unsafe { _mm256_max_ps(_mm256_setzero_ps(), self) }
+    }
+    #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
         unsafe { _mm256_fmadd_ps(self, factor, term) }
     }
@@ -155,6 +170,11 @@ impl Vector for __m256d {
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         unsafe { _mm256_add_pd(self, other) }
+    }
+    #[inline(always)]
+    unsafe fn relu(self) -> Self {
+        // The second operand is what comes out when one is NaN.
+        unsafe { _mm256_max_pd(_mm256_setzero_pd(), self) }
     }
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {

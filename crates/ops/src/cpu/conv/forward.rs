@@ -1,0 +1,261 @@
+//! The forward convolution: each output line is a product of the pixels under it and the filter as a matrix.
+
+use super::band::{Bands, Images, Window, copy_to_planes};
+use super::{ConvGeometry, Real};
+use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
+use crate::cpu::tile::{Finish, Tile, Tiles};
+use crate::cpu::{Cpu, Isa, Layout};
+
+/// What is done to each output before it is stored: `max(x + bias, 0)`, or a part of that.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Epilogue<'a, T> {
+    /// One number for each output channel.
+    pub bias: Option<&'a [T]>,
+    /// Whether numbers below zero become zero; NaN stays.
+    pub relu: bool,
+}
+
+/// How a forward convolution is cut up.
+struct Plan<T: 'static> {
+    tiles: Tiles<T>,
+    bands: Bands,
+    /// Taps that lie side by side in the image and in the filter are one.
+    merged: usize,
+    inner: usize,
+    panels: usize,
+}
+
+impl<T: Real> Plan<T> {
+    fn new(isa: Isa, g: &ConvGeometry) -> Self {
+        let tiles = T::tiles(isa);
+        Plan {
+            tiles,
+            bands: Bands::new(
+                g.batch,
+                g.out_h,
+                g.stride[0] * g.cols_seen() * g.in_c * size_of::<T>(),
+            ),
+            merged: if g.dilation[1] == 1 { g.k_w } else { 1 },
+            inner: g.k_h * g.k_w * g.in_c,
+            panels: g.out_c.div_ceil(tiles.cols()),
+        }
+    }
+
+    fn shared(&self, g: &ConvGeometry) -> usize {
+        let width = self.panels * self.tiles.cols();
+        Scratch::bytes::<T>(self.inner * width)
+            + Scratch::bytes::<T>(width)
+            + Scratch::bytes::<usize>(g.k_h * g.k_w / self.merged)
+    }
+
+    fn band_len(&self, g: &ConvGeometry) -> usize {
+        g.lines_seen(self.bands.lines) * g.cols_seen() * g.in_c
+    }
+
+    fn lane(&self, g: &ConvGeometry) -> usize {
+        let turned = if g.layout == Layout::Nchw {
+            self.bands.lines * g.out_w * g.out_c
+        } else {
+            0
+        };
+        Scratch::bytes::<T>(self.band_len(g)) + Scratch::bytes::<T>(turned)
+    }
+}
+
+/// The scratch that [`conv2d`] needs on this many threads, in bytes.
+pub fn conv2d_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeometry) -> usize {
+    if g.is_empty() {
+        return 0;
+    }
+    let plan = Plan::<T>::new(isa, g);
+    plan.shared(g) + lanes_scratch(g.batch * plan.bands.per_image, threads, plan.lane(g))
+}
+
+/// The convolution of `input` with `filter`, and the epilogue, to `output`.
+///
+/// # Panics
+/// If a slice is not as long as the geometry says, or the scratch is too small.
+pub fn conv2d<T: Real>(
+    cpu: Cpu<'_>,
+    g: &ConvGeometry,
+    input: &[T],
+    filter: &[T],
+    epilogue: Epilogue<'_, T>,
+    output: &mut [T],
+    scratch: &mut [u8],
+) {
+    assert!(
+        input.len() == g.input_len()
+            && filter.len() == g.filter_len()
+            && output.len() == g.output_len(),
+        "operands do not fit {g:?}"
+    );
+    assert!(
+        epilogue.bias.is_none_or(|b| b.len() == g.out_c),
+        "one bias for each output channel"
+    );
+    if output.is_empty() {
+        return;
+    }
+    if g.is_empty() {
+        // No channels or no taps: every sum is zero.
+        let zero = |c: usize| {
+            let x = epilogue.bias.map_or(T::zeroed(), |b| b[c]);
+            if epilogue.relu && x < T::zeroed() {
+                T::zeroed()
+            } else {
+                x
+            }
+        };
+        let plane = g.out_h * g.out_w;
+        for (i, y) in output.iter_mut().enumerate() {
+            *y = zero(if g.layout == Layout::Nhwc {
+                i % g.out_c
+            } else {
+                i / plane % g.out_c
+            });
+        }
+        return;
+    }
+    let plan = Plan::<T>::new(cpu.isa, g);
+    let width = plan.tiles.cols();
+    let mut scratch = Scratch::new(scratch);
+    let packed = scratch.take::<T>(plan.inner * plan.panels * width);
+    for_chunks(cpu.pool, packed, plan.inner * width, &|panel, to| {
+        let cols = width.min(g.out_c - panel * width);
+        for (to, from) in to.chunks_exact_mut(width).zip(filter.chunks_exact(g.out_c)) {
+            to[..cols].copy_from_slice(&from[panel * width..][..cols]);
+            to[cols..].fill(T::zeroed());
+        }
+    });
+    let bias = scratch.take::<T>(plan.panels * width);
+    bias.fill(T::zeroed());
+    if let Some(b) = epilogue.bias {
+        bias[..g.out_c].copy_from_slice(b);
+    }
+    let offsets = scratch.take::<usize>(g.k_h * g.k_w / plan.merged);
+    let per_line = g.k_w / plan.merged;
+    for (tap, offset) in offsets.iter_mut().enumerate() {
+        let (i, j) = (tap / per_line, tap % per_line);
+        *offset = (i * g.dilation[0] * g.cols_seen() + j * g.dilation[1]) * g.in_c;
+    }
+
+    let run = Run {
+        isa: cpu.isa,
+        g,
+        plan: &plan,
+        input: Images {
+            data: input,
+            h: g.in_h,
+            w: g.in_w,
+            c: g.in_c,
+            layout: g.layout,
+        },
+        packed,
+        offsets,
+        bias: epilogue.bias.map(|_| &*bias),
+        relu: epilogue.relu,
+        output: Disjoint::new(output),
+    };
+    let tasks = g.batch * plan.bands.per_image;
+    for_lanes(
+        cpu.pool,
+        tasks,
+        scratch.rest(),
+        plan.lane(g),
+        &|task, scratch| run.task(task, scratch),
+    );
+}
+
+/// What the tasks of one call share.
+struct Run<'a, T: 'static> {
+    isa: Isa,
+    g: &'a ConvGeometry,
+    plan: &'a Plan<T>,
+    input: Images<'a, T>,
+    packed: &'a [T],
+    offsets: &'a [usize],
+    bias: Option<&'a [T]>,
+    relu: bool,
+    output: Disjoint<'a, T>,
+}
+
+impl<T: Real> Run<'_, T> {
+    /// Computes one band of one image.
+    fn task(&self, task: usize, scratch: &mut [u8]) {
+        let (g, plan) = (self.g, self.plan);
+        let (image, band) = (task / plan.bands.per_image, task % plan.bands.per_image);
+        let (line, lines) = part(g.out_h, plan.bands.per_image, band);
+        let mut scratch = Scratch::new(scratch);
+        let seen = scratch.take::<T>(plan.band_len(g));
+        let window = Window {
+            image,
+            y: (line * g.stride[0]) as isize - g.pad_top as isize,
+            lines: g.lines_seen(lines),
+            x: -(g.pad_left as isize),
+            cols: g.cols_seen(),
+        };
+        self.input.copy(self.isa, window, seen, g.in_c);
+        let pixels = lines * g.out_w;
+        let place = image * g.out_h * g.out_w * g.out_c;
+        match g.layout {
+            Layout::Nhwc => {
+                // SAFETY: the lines of this task, which no other writes.
+                let to = unsafe {
+                    self.output
+                        .slice(place + line * g.out_w * g.out_c, pixels * g.out_c)
+                };
+                self.lines(seen, lines, to);
+            }
+            Layout::Nchw => {
+                let turned = scratch.take::<T>(pixels * g.out_c);
+                self.lines(seen, lines, turned);
+                let to = self.output.pointer(place + line * g.out_w);
+                // SAFETY: the lines of this task in each plane of its image, which no other writes.
+                unsafe { copy_to_planes(self.isa, turned, pixels, g.out_c, to, g.out_h * g.out_w) };
+            }
+        }
+    }
+
+    /// Computes output lines from the input lines they see, both channels last.
+    fn lines(&self, seen: &[T], lines: usize, to: &mut [T]) {
+        let (g, plan, width) = (self.g, self.plan, self.plan.tiles.cols());
+        let line_seen = g.stride[0] * g.cols_seen() * g.in_c;
+        // Where the lines follow each other at the pixels' own distance, they are one long line.
+        let joined = g.stride[0] * g.cols_seen() == g.out_w * g.stride[1];
+        let (lines, pixels) = if joined {
+            (1, lines * g.out_w)
+        } else {
+            (lines, g.out_w)
+        };
+        let row_tiles = pixels.div_ceil(plan.tiles.rows());
+        for line in 0..lines {
+            for tile in 0..row_tiles {
+                let (x, rows) = part(pixels, row_tiles, tile);
+                for panel in 0..plan.panels {
+                    let col = panel * width;
+                    let cols = width.min(g.out_c - col);
+                    let tile = Tile {
+                        a: seen[line * line_seen + x * g.stride[1] * g.in_c..].as_ptr(),
+                        offsets: self.offsets,
+                        len: plan.merged * g.in_c,
+                        a_row: g.stride[1] * g.in_c,
+                        a_col: 1,
+                        b: self.packed[col * plan.inner..].as_ptr(),
+                        b_row: width,
+                        c: to[(line * pixels + x) * g.out_c + col..].as_mut_ptr(),
+                        c_row: g.out_c,
+                        cols,
+                        add: false,
+                        finish: Finish {
+                            bias: self.bias.map_or(std::ptr::null(), |b| b[col..].as_ptr()),
+                            relu: self.relu,
+                        },
+                    };
+                    // SAFETY: the band holds all that these pixels see, the panel `inner` rows, and `to` the pixels.
+                    unsafe { plan.tiles.run(rows, &tile) };
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Two-dimensional convolutions: forward, and the gradients to the input and to the filter.
+//!
+//! All three are products that read the image in place, through [tiles](super::tile) with an offset per filter tap. A
+//! task copies a band of lines into scratch, with the padding written out and the channels last, so that a pixel and its
+//! neighbour are a fixed distance apart; the band is small enough to stay in the second-level cache. A layout with
+//! channels first differs only in how bands are copied in and out, and gives the same bits.
+
+mod band;
+mod filter_grad;
+mod forward;
+mod input_grad;
+#[cfg(test)]
+mod tests;
+
+pub use filter_grad::{conv2d_filter_grad, conv2d_filter_grad_scratch};
+pub use forward::{Epilogue, conv2d, conv2d_scratch};
+pub use input_grad::{conv2d_input_grad, conv2d_input_grad_scratch};
+
+use bytemuck::Pod;
+
+use super::Layout;
+use super::tile::Tiled;
+
+/// The types of convolutions: `f32` and `f64`.
+pub trait Real: Tiled + Pod + Default + PartialOrd + Send + Sync + std::ops::AddAssign {}
+impl Real for f32 {}
+impl Real for f64 {}
+
+/// The shape of a convolution. Images lie as `layout` says; the filter is always `k_h x k_w x in_c x out_c`, dense.
+///
+/// Output pixel `(y, x)` sees input pixels `(y stride[0] - pad_top + i dilation[0], x stride[1] - pad_left + j dilation[1])`
+/// for `i < k_h`, `j < k_w`; those outside the image are zero. Padding below and to the right follows from `out_h` and
+/// `out_w`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConvGeometry {
+    /// Images.
+    pub batch: usize,
+    /// Lines of an input image.
+    pub in_h: usize,
+    /// Columns of an input image.
+    pub in_w: usize,
+    /// Channels of an input image.
+    pub in_c: usize,
+    /// Lines of an output image.
+    pub out_h: usize,
+    /// Columns of an output image.
+    pub out_w: usize,
+    /// Channels of an output image.
+    pub out_c: usize,
+    /// Lines of the filter.
+    pub k_h: usize,
+    /// Columns of the filter.
+    pub k_w: usize,
+    /// From an output line, and an output column, to the next, in input pixels; at least one.
+    pub stride: [usize; 2],
+    /// From a filter line, and a filter column, to the next, in input pixels; at least one.
+    pub dilation: [usize; 2],
+    /// Lines of zeros above the image.
+    pub pad_top: usize,
+    /// Columns of zeros left of the image.
+    pub pad_left: usize,
+    /// How both the input and the output lie.
+    pub layout: Layout,
+}
+
+impl ConvGeometry {
+    /// Elements of the input.
+    pub fn input_len(&self) -> usize {
+        self.batch * self.in_h * self.in_w * self.in_c
+    }
+
+    /// Elements of the output.
+    pub fn output_len(&self) -> usize {
+        self.batch * self.out_h * self.out_w * self.out_c
+    }
+
+    /// Elements of the filter.
+    pub fn filter_len(&self) -> usize {
+        self.k_h * self.k_w * self.in_c * self.out_c
+    }
+
+    /// Input lines that this many output lines see.
+    fn lines_seen(&self, lines: usize) -> usize {
+        (lines - 1) * self.stride[0] + (self.k_h - 1) * self.dilation[0] + 1
+    }
+
+    /// Input columns that an output line sees.
+    fn cols_seen(&self) -> usize {
+        (self.out_w - 1) * self.stride[1] + (self.k_w - 1) * self.dilation[1] + 1
+    }
+
+    /// Nothing to compute: the output or what it is made of is empty.
+    fn is_empty(&self) -> bool {
+        self.output_len() * self.filter_len() * self.input_len() == 0
+    }
+}

@@ -1,0 +1,257 @@
+use super::*;
+use crate::cpu::{Cpu, Isa};
+use thalweg_device::pool::ThreadPool;
+
+/// Small whole numbers: products and sums of them are exact.
+fn numbers<T: Real + From<i8>>(len: usize, salt: usize) -> Vec<T> {
+    (0..len)
+        .map(|i| T::from(((i * 7 + salt * 13 + i / 5 + i / 31) % 9) as i8 - 4))
+        .collect()
+}
+
+fn place(layout: Layout, [h, w, c]: [usize; 3], [n, y, x, k]: [usize; 4]) -> usize {
+    match layout {
+        Layout::Nhwc => ((n * h + y) * w + x) * c + k,
+        Layout::Nchw => ((n * c + k) * h + y) * w + x,
+    }
+}
+
+/// Calls `f(input place, filter place, output place)` for each product in the convolution.
+fn each_product(g: &ConvGeometry, mut f: impl FnMut(usize, usize, usize)) {
+    for n in 0..g.batch {
+        for oy in 0..g.out_h {
+            for ox in 0..g.out_w {
+                for (i, j) in (0..g.k_h).flat_map(|i| (0..g.k_w).map(move |j| (i, j))) {
+                    let y = (oy * g.stride[0] + i * g.dilation[0]).wrapping_sub(g.pad_top);
+                    let x = (ox * g.stride[1] + j * g.dilation[1]).wrapping_sub(g.pad_left);
+                    if y >= g.in_h || x >= g.in_w {
+                        continue;
+                    }
+                    for c in 0..g.in_c {
+                        for o in 0..g.out_c {
+                            f(
+                                place(g.layout, [g.in_h, g.in_w, g.in_c], [n, y, x, c]),
+                                ((i * g.k_w + j) * g.in_c + c) * g.out_c + o,
+                                place(g.layout, [g.out_h, g.out_w, g.out_c], [n, oy, ox, o]),
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Forward, input gradient and filter gradient, on memory that holds garbage before.
+fn run<T: Real + From<i8>>(
+    isa: Isa,
+    threads: usize,
+    g: &ConvGeometry,
+    all: &[Vec<T>; 3],
+) -> [Vec<T>; 3] {
+    let pool = ThreadPool::new(threads);
+    let cpu = Cpu { pool: &pool, isa };
+    let [x, f, dy] = all;
+    let [mut y, mut dx, mut df] = [dy, x, f].map(|like| vec![T::from(77); like.len()]);
+    let scratch = |len| vec![0xffu8; len];
+    conv2d(
+        cpu,
+        g,
+        x,
+        f,
+        Epilogue::default(),
+        &mut y,
+        &mut scratch(conv2d_scratch::<T>(isa, threads, g)),
+    );
+    let len = conv2d_input_grad_scratch::<T>(isa, threads, g);
+    conv2d_input_grad(cpu, g, f, dy, &mut dx, &mut scratch(len));
+    let len = conv2d_filter_grad_scratch::<T>(isa, threads, g);
+    conv2d_filter_grad(cpu, g, x, dy, &mut df, &mut scratch(len));
+    [y, dx, df]
+}
+
+fn operands<T: Real + From<i8>>(g: &ConvGeometry) -> [Vec<T>; 3] {
+    [
+        numbers(g.input_len(), 1),
+        numbers(g.filter_len(), 2),
+        numbers(g.output_len(), 3),
+    ]
+}
+
+/// A geometry from `[h, w, c]`, `[k_h, k_w, out_c]`, strides, dilations and `[top, bottom, left, right]`.
+fn geometry(
+    batch: usize,
+    [in_h, in_w, in_c]: [usize; 3],
+    [k_h, k_w, out_c]: [usize; 3],
+    stride: [usize; 2],
+    dilation: [usize; 2],
+    pads: [usize; 4],
+) -> ConvGeometry {
+    let out = |len: usize, k: usize, s: usize, d: usize| (len - (k - 1) * d - 1) / s + 1;
+    ConvGeometry {
+        batch,
+        in_h,
+        in_w,
+        in_c,
+        out_h: out(in_h + pads[0] + pads[1], k_h, stride[0], dilation[0]),
+        out_w: out(in_w + pads[2] + pads[3], k_w, stride[1], dilation[1]),
+        out_c,
+        k_h,
+        k_w,
+        stride,
+        dilation,
+        pad_top: pads[0],
+        pad_left: pads[2],
+        layout: Layout::Nhwc,
+    }
+}
+
+fn geometries() -> impl Iterator<Item = ConvGeometry> {
+    let one = [1, 1];
+    [
+        geometry(1, [1, 1, 1], [1, 1, 1], one, one, [0; 4]),
+        geometry(3, [9, 8, 1], [5, 5, 32], one, one, [2; 4]),
+        geometry(2, [14, 14, 32], [5, 5, 64], one, one, [2; 4]),
+        geometry(2, [7, 9, 5], [3, 2, 7], one, one, [1, 0, 0, 1]),
+        geometry(2, [12, 17, 3], [3, 3, 19], [2, 2], one, [0, 1, 0, 1]),
+        geometry(1, [11, 13, 4], [3, 3, 6], [2, 3], one, [1, 1, 2, 2]),
+        geometry(2, [13, 12, 6], [3, 3, 16], one, [2, 3], [2, 2, 3, 3]),
+        geometry(1, [15, 15, 3], [3, 4, 5], [2, 3], [3, 2], [3, 4, 2, 5]),
+        geometry(1, [16, 18, 3], [2, 3, 5], [4, 4], [2, 2], [1, 2, 0, 3]),
+        geometry(2, [10, 10, 33], [1, 1, 40], one, one, [0; 4]),
+        geometry(2, [10, 11, 8], [1, 1, 9], [3, 2], one, [0; 4]),
+        geometry(1, [6, 3, 2], [7, 7, 3], one, one, [3; 4]),
+        geometry(1, [4, 4, 2], [2, 2, 2], one, one, [5, 6, 7, 8]),
+        geometry(1, [5, 40, 70], [3, 3, 67], one, one, [1; 4]),
+        geometry(20, [6, 5, 2], [3, 3, 3], one, one, [1; 4]),
+        geometry(1, [9, 9, 64], [3, 3, 160], one, one, [1; 4]),
+    ]
+    .into_iter()
+    .flat_map(|g| [Layout::Nhwc, Layout::Nchw].map(|layout| ConvGeometry { layout, ..g }))
+}
+
+fn check<T: Real + From<i8> + PartialEq + std::fmt::Debug + std::ops::Mul<Output = T>>() {
+    for g in geometries() {
+        let all = operands::<T>(&g);
+        let [x, f, dy] = &all;
+        let [mut y, mut dx, mut df] = [dy, x, f].map(|like| vec![T::from(0); like.len()]);
+        each_product(&g, |i, k, o| {
+            y[o] += x[i] * f[k];
+            dx[i] += dy[o] * f[k];
+            df[k] += x[i] * dy[o];
+        });
+        for isa in Isa::available() {
+            let got = run(isa, 2, &g, &all);
+            assert_eq!(got[0], y, "forward, {isa:?}, {g:?}");
+            assert_eq!(got[1], dx, "input gradient, {isa:?}, {g:?}");
+            assert_eq!(got[2], df, "filter gradient, {isa:?}, {g:?}");
+        }
+    }
+}
+
+#[test]
+fn convolutions_of_f32_and_their_gradients_match_the_definition() {
+    check::<f32>();
+}
+
+#[test]
+fn convolutions_of_f64_and_their_gradients_match_the_definition() {
+    check::<f64>();
+}
+
+/// Operands whose sums round.
+fn rough(g: &ConvGeometry) -> [Vec<f32>; 3] {
+    operands::<f64>(g).map(|v| {
+        v.into_iter()
+            .enumerate()
+            .map(|(i, x)| ((x + i as f64).sin() * 1.7) as f32)
+            .collect()
+    })
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    let bits = |r: [Vec<f32>; 3]| r.map(|v| v.into_iter().map(f32::to_bits).collect::<Vec<_>>());
+    for isa in Isa::available() {
+        for g in geometries() {
+            let all = rough(&g);
+            let one = bits(run(isa, 1, &g, &all));
+            assert_eq!(bits(run(isa, 2, &g, &all)), one, "{isa:?} {g:?}");
+            assert_eq!(bits(run(isa, 3, &g, &all)), one, "{isa:?} {g:?}");
+        }
+    }
+}
+
+#[test]
+fn the_epilogue_adds_a_bias_and_clips() {
+    let pool = ThreadPool::new(2);
+    for isa in Isa::available() {
+        let cpu = Cpu { pool: &pool, isa };
+        for g in geometries() {
+            let [x, f, _] = operands::<f32>(&g);
+            let bias: Vec<f32> = (0..g.out_c).map(|c| c as f32 - 3.0).collect();
+            let mut scratch = vec![0u8; conv2d_scratch::<f32>(isa, 2, &g)];
+            let [mut plain, mut done] = [0.0, 9.0].map(|x| vec![x; g.output_len()]);
+            conv2d(
+                cpu,
+                &g,
+                &x,
+                &f,
+                Epilogue::default(),
+                &mut plain,
+                &mut scratch,
+            );
+            let epilogue = Epilogue {
+                bias: Some(&bias),
+                relu: true,
+            };
+            conv2d(cpu, &g, &x, &f, epilogue, &mut done, &mut scratch);
+            for (i, (p, d)) in plain.into_iter().zip(done).enumerate() {
+                let c = match g.layout {
+                    Layout::Nhwc => i % g.out_c,
+                    Layout::Nchw => i / (g.out_h * g.out_w) % g.out_c,
+                };
+                assert_eq!(d, (p + bias[c]).max(0.0), "{isa:?} {g:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_input_channels_give_the_epilogue_of_zero() {
+    let pool = ThreadPool::new(1);
+    let cpu = Cpu {
+        pool: &pool,
+        isa: Isa::detect(),
+    };
+    let g = geometry(1, [3, 3, 0], [2, 2, 2], [1, 1], [1, 1], [0; 4]);
+    let mut y = [7.0f32; 8];
+    conv2d(
+        cpu,
+        &g,
+        &[],
+        &[],
+        Epilogue {
+            bias: Some(&[1.0, -1.0]),
+            relu: true,
+        },
+        &mut y,
+        &mut [],
+    );
+    assert_eq!(y, [1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0]);
+}
+
+#[test]
+fn an_empty_batch_has_gradients_of_zero() {
+    let pool = ThreadPool::new(1);
+    let cpu = Cpu {
+        pool: &pool,
+        isa: Isa::detect(),
+    };
+    let g = geometry(0, [3, 3, 1], [2, 2, 1], [1, 1], [1, 1], [0; 4]);
+    let mut df = [7.0f32; 4];
+    conv2d_filter_grad(cpu, &g, &[], &[], &mut df, &mut []);
+    assert_eq!(df, [0.0; 4]);
+    conv2d_input_grad(cpu, &g, &df, &[], &mut [], &mut []);
+    conv2d(cpu, &g, &[], &df, Epilogue::default(), &mut [], &mut []);
+}

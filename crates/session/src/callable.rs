@@ -1,0 +1,102 @@
+//! Callables: a step in the hand, for the last microsecond.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use thalweg_graph::{Dims, Element, Output, OutputId, Tensor};
+
+use crate::error::SessionError;
+use crate::exec::Watch;
+use crate::fetch::{Fetch, scalar, tensor};
+use crate::session::{Ready, Session};
+
+/// A step with its plan. Once warmed up, a call allocates nothing as long as the feeds keep their
+/// shapes and the results are not held elsewhere.
+pub struct Callable<'s, 'g> {
+    session: &'s Session<'g>,
+    fetches: SmallVec<[Fetch; 4]>,
+    feeds: SmallVec<[OutputId; 4]>,
+    ready: Option<Arc<Ready>>,
+    dims: SmallVec<[Dims; 4]>,
+    results: SmallVec<[Option<Tensor>; 4]>,
+}
+
+impl<'s, 'g> Callable<'s, 'g> {
+    pub(crate) fn new(
+        session: &'s Session<'g>,
+        fetches: SmallVec<[Fetch; 4]>,
+        feeds: &[Output<'g>],
+    ) -> Callable<'s, 'g> {
+        Callable {
+            session,
+            fetches,
+            feeds: feeds.iter().map(|f| f.id()).collect(),
+            ready: None,
+            dims: SmallVec::new(),
+            results: SmallVec::new(),
+        }
+    }
+
+    /// Runs the step, with a value for each feed in the order in which the callable was made.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn call(&mut self, feeds: &[Tensor]) -> Result<Called<'_>, SessionError> {
+        if feeds.len() != self.feeds.len() {
+            return Err(SessionError::FeedCount {
+                expected: self.feeds.len(),
+                found: feeds.len(),
+            });
+        }
+        let same = self.dims.len() == feeds.len()
+            && self.dims.iter().zip(feeds).all(|(d, t)| d[..] == *t.dims());
+        let ready = match &self.ready {
+            // A dtype cannot change: the first call has checked it against the output's.
+            Some(ready) if same && self.dtypes_fit(ready, feeds) => ready.clone(),
+            _ => {
+                let ready = self
+                    .session
+                    .plan(&self.fetches, self.feeds.iter().copied().zip(feeds))?;
+                self.dims = feeds.iter().map(|t| t.dims().into()).collect();
+                self.ready = Some(ready.clone());
+                ready
+            }
+        };
+        self.session
+            .step(&ready, feeds.iter(), Watch::default(), &mut self.results)?;
+        Ok(Called {
+            values: &self.results,
+        })
+    }
+
+    fn dtypes_fit(&self, ready: &Ready, feeds: &[Tensor]) -> bool {
+        let slots = ready.plan.feeds.iter().zip(feeds);
+        slots.into_iter().all(|(slot, tensor)| {
+            slot.is_none_or(|s| ready.plan.slots[s as usize].dtype == tensor.dtype())
+        })
+    }
+}
+
+/// What a call gave; valid until the next one.
+#[derive(Clone, Copy, Debug)]
+pub struct Called<'c> {
+    values: &'c [Option<Tensor>],
+}
+
+impl<'c> Called<'c> {
+    /// The value of fetch `index`.
+    ///
+    /// # Errors
+    /// [`SessionError::Result`] where there is no such fetch, or it is an operation.
+    pub fn tensor(self, index: usize) -> Result<&'c Tensor, SessionError> {
+        tensor(self.values, index)
+    }
+
+    /// The only element of the value of fetch `index`.
+    ///
+    /// # Errors
+    /// [`SessionError::Result`], also where it is not one element, or not a `T`.
+    pub fn scalar<T: Element>(self, index: usize) -> Result<T, SessionError> {
+        scalar(self.values, index)
+    }
+}

@@ -1,0 +1,184 @@
+//! What a step is asked for, what it is given, and what it gives.
+
+use smallvec::SmallVec;
+use thalweg_graph::{Element, Graph, NodeId, Operation, Output, OutputId, Tensor};
+use thalweg_ops::Variable;
+
+use crate::error::SessionError;
+
+/// One thing to fetch: an output's value, or that a node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fetch {
+    Value(OutputId),
+    Run(NodeId),
+}
+
+/// What a step fetches, in order.
+#[derive(Default)]
+pub struct FetchList<'g> {
+    pub(crate) items: SmallVec<[Fetch; 4]>,
+    pub(crate) graphs: SmallVec<[Option<&'g Graph>; 4]>,
+}
+
+/// Things that can be fetched: outputs, operations, variables, and arrays, slices, vectors and
+/// tuples of them, nested as one likes. An operation is run and gives no value.
+pub trait Fetches<'g> {
+    /// Adds itself to the list.
+    fn add_to(&self, list: &mut FetchList<'g>);
+}
+
+impl<'g> Fetches<'g> for Output<'g> {
+    fn add_to(&self, list: &mut FetchList<'g>) {
+        list.items.push(Fetch::Value(self.id()));
+        list.graphs.push(Some(self.graph()));
+    }
+}
+
+impl<'g> Fetches<'g> for Operation<'g> {
+    fn add_to(&self, list: &mut FetchList<'g>) {
+        list.items.push(Fetch::Run(self.id()));
+        list.graphs.push(Some(self.graph()));
+    }
+}
+
+impl<'g> Fetches<'g> for Variable<'g> {
+    fn add_to(&self, list: &mut FetchList<'g>) {
+        self.value().add_to(list);
+    }
+}
+
+impl<'g, F: Fetches<'g> + ?Sized> Fetches<'g> for &F {
+    fn add_to(&self, list: &mut FetchList<'g>) {
+        (**self).add_to(list);
+    }
+}
+
+impl<'g, F: Fetches<'g>> Fetches<'g> for [F] {
+    fn add_to(&self, list: &mut FetchList<'g>) {
+        self.iter().for_each(|f| f.add_to(list));
+    }
+}
+
+impl<'g, F: Fetches<'g>, const N: usize> Fetches<'g> for [F; N] {
+    fn add_to(&self, list: &mut FetchList<'g>) {
+        self[..].add_to(list);
+    }
+}
+
+impl<'g, F: Fetches<'g>> Fetches<'g> for Vec<F> {
+    fn add_to(&self, list: &mut FetchList<'g>) {
+        self[..].add_to(list);
+    }
+}
+
+impl<'g> Fetches<'g> for () {
+    fn add_to(&self, _: &mut FetchList<'g>) {}
+}
+
+// Tuples of two to six; Rust has no way to say "of any length".
+macro_rules! tuples {
+    ($(($($name:ident)*))*) => {$(
+        impl<'g, $($name: Fetches<'g>),*> Fetches<'g> for ($($name,)*) {
+            #[allow(non_snake_case, reason = "the names are those of the types")]
+            fn add_to(&self, list: &mut FetchList<'g>) {
+                let ($($name,)*) = self;
+                $($name.add_to(list);)*
+            }
+        }
+    )*};
+}
+
+tuples! { (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
+
+/// A value for an output, for one step. Any output can be fed: the graph is cut there.
+#[derive(Clone, Debug)]
+pub struct Feed<'g> {
+    pub(crate) output: Output<'g>,
+    pub(crate) value: Tensor,
+}
+
+/// Makes feeds.
+pub trait Feeding<'g> {
+    /// This output's value for a step. A tensor is shared, not copied.
+    fn feed(self, value: impl Into<Tensor>) -> Feed<'g>;
+}
+
+impl<'g> Feeding<'g> for Output<'g> {
+    fn feed(self, value: impl Into<Tensor>) -> Feed<'g> {
+        Feed {
+            output: self,
+            value: value.into(),
+        }
+    }
+}
+
+/// What a step gave: a value for each fetched output, in order; nothing for an operation.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    pub(crate) values: SmallVec<[Option<Tensor>; 4]>,
+}
+
+impl Fetched {
+    /// The number of things that were fetched.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether nothing was fetched.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The value of fetch `index`.
+    ///
+    /// # Errors
+    /// [`SessionError::Result`] where there is no such fetch, or it is an operation.
+    pub fn tensor(&self, index: usize) -> Result<&Tensor, SessionError> {
+        tensor(&self.values, index)
+    }
+
+    /// The only element of the value of fetch `index`.
+    ///
+    /// # Errors
+    /// [`SessionError::Result`], also where it is not one element, or not a `T`.
+    pub fn scalar<T: Element>(&self, index: usize) -> Result<T, SessionError> {
+        scalar(&self.values, index)
+    }
+
+    /// The elements of the value of fetch `index`.
+    ///
+    /// # Errors
+    /// [`SessionError::Result`], also where they are not `T`.
+    pub fn slice<T: Element>(&self, index: usize) -> Result<&[T], SessionError> {
+        self.tensor(index)?
+            .as_slice()
+            .map_err(|e| result(index, e.to_string()))
+    }
+}
+
+pub(crate) fn tensor(values: &[Option<Tensor>], index: usize) -> Result<&Tensor, SessionError> {
+    match values.get(index) {
+        Some(Some(tensor)) => Ok(tensor),
+        Some(None) => Err(result(
+            index,
+            "an operation has no value: fetch an output".into(),
+        )),
+        None => Err(result(
+            index,
+            format!("only {} things were fetched", values.len()),
+        )),
+    }
+}
+
+pub(crate) fn scalar<T: Element>(
+    values: &[Option<Tensor>],
+    index: usize,
+) -> Result<T, SessionError> {
+    tensor(values, index)?
+        .to_scalar()
+        .map_err(|e| result(index, e.to_string()))
+}
+
+fn result(index: usize, reason: String) -> SessionError {
+    SessionError::Result { index, reason }
+}

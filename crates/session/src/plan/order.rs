@@ -1,0 +1,207 @@
+//! The order of a step, and which node waits for which.
+//!
+//! Beside values and control inputs, a step has an order from its variables: one is read before it
+//! is updated unless a control dependency says otherwise, and updates of one variable happen in the
+//! order in which they were built. The order found here is a sequence that keeps all of that; what
+//! waits for what then follows from the sequence, so that it cannot be cyclic.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
+
+use smallvec::SmallVec;
+use thalweg_graph::op::Effect;
+use thalweg_graph::{GraphData, NodeId, OutputId};
+
+/// A variable of a step, by number.
+pub(super) type VariableId = usize;
+
+/// What the nodes of a graph do with variables.
+pub(super) struct Accesses {
+    /// By node: the variables that it reads, or whose value as read it uses.
+    pub(super) uses: Vec<SmallVec<[VariableId; 2]>>,
+    /// By node: the variables that it updates.
+    pub(super) updates: Vec<SmallVec<[VariableId; 2]>>,
+    pub(super) variables: usize,
+}
+
+impl Accesses {
+    /// `variable_of` gives the variable behind a handle; `shares` tells whether a node gives its
+    /// input's buffer on.
+    pub(super) fn new(
+        graph: &GraphData,
+        variable_of: &HashMap<OutputId, VariableId>,
+        shares: &dyn Fn(NodeId) -> bool,
+    ) -> Accesses {
+        let mut held: HashMap<OutputId, VariableId> = HashMap::new();
+        let mut uses = vec![SmallVec::new(); graph.len()];
+        let mut updates = vec![SmallVec::new(); graph.len()];
+        for (id, node) in graph.nodes() {
+            for input in &node.inputs {
+                if let Some(&v) = variable_of.get(input) {
+                    match node.op.effect {
+                        Effect::Write => updates[id.index()].push(v),
+                        Effect::Read => {
+                            uses[id.index()].push(v);
+                            held.insert(OutputId { node: id, index: 0 }, v);
+                        }
+                        _ => {}
+                    }
+                } else if let Some(&v) = held.get(input) {
+                    uses[id.index()].push(v);
+                    if shares(id) {
+                        held.insert(OutputId { node: id, index: 0 }, v);
+                    }
+                }
+            }
+        }
+        let variables = variable_of.values().max().map_or(0, |v| v + 1);
+        Accesses {
+            uses,
+            updates,
+            variables,
+        }
+    }
+}
+
+/// The nodes of `graph` in the order in which one thread runs them. Nodes on a cycle are missing.
+///
+/// Among the nodes that may run next the one built first is taken, but an update waits until all
+/// uses of its variable's old value have run, and is then taken at once: its gradient is still in
+/// the cache, and its buffer can be given back.
+pub(super) fn sequence(graph: &GraphData, accesses: &Accesses) -> Vec<NodeId> {
+    let mut waiting: Vec<u32> = graph
+        .nodes()
+        .map(|(_, n)| (n.inputs.len() + n.controls.len()) as u32)
+        .collect();
+    let mut order = Order {
+        accesses,
+        pending_uses: vec![0; accesses.variables],
+        pending_updates: vec![BTreeSet::new(); accesses.variables],
+        ready: BinaryHeap::new(),
+        urgent: BinaryHeap::new(),
+        deferred: BTreeSet::new(),
+    };
+    for id in graph.ids() {
+        for &v in &accesses.uses[id.index()] {
+            order.pending_uses[v] += 1;
+        }
+        for &v in &accesses.updates[id.index()] {
+            order.pending_updates[v].insert(id);
+        }
+    }
+    for id in graph.ids().filter(|id| waiting[id.index()] == 0) {
+        order.add(id);
+    }
+    let mut sequence = Vec::with_capacity(graph.len());
+    while let Some(id) = order.next() {
+        sequence.push(id);
+        order.done(id);
+        for next in graph.consumers(id) {
+            let w = &mut waiting[next.index()];
+            *w -= 1;
+            if *w == 0 {
+                order.add(next);
+            }
+        }
+    }
+    sequence
+}
+
+struct Order<'a> {
+    accesses: &'a Accesses,
+    /// By variable: how many uses have not run.
+    pending_uses: Vec<u32>,
+    /// By variable: the updates that have not run.
+    pending_updates: Vec<BTreeSet<NodeId>>,
+    ready: BinaryHeap<Reverse<NodeId>>,
+    urgent: BinaryHeap<Reverse<NodeId>>,
+    deferred: BTreeSet<NodeId>,
+}
+
+impl Order<'_> {
+    fn add(&mut self, id: NodeId) {
+        if self.accesses.updates[id.index()].is_empty() {
+            self.ready.push(Reverse(id));
+        } else if self.is_free(id) {
+            self.urgent.push(Reverse(id));
+        } else {
+            self.deferred.insert(id);
+        }
+    }
+
+    /// Whether nothing that has not run comes before this update.
+    fn is_free(&self, id: NodeId) -> bool {
+        self.accesses.updates[id.index()].iter().all(|&v| {
+            // An update that also reads its variable does not wait for itself.
+            let own = self.accesses.uses[id.index()]
+                .iter()
+                .filter(|&&u| u == v)
+                .count() as u32;
+            self.pending_uses[v] == own && self.pending_updates[v].first() == Some(&id)
+        })
+    }
+
+    fn next(&mut self) -> Option<NodeId> {
+        if let Some(Reverse(id)) = self.urgent.pop().or_else(|| self.ready.pop()) {
+            return Some(id);
+        }
+        // Uses that wait for an update to come first: the first update built goes on.
+        self.deferred.pop_first()
+    }
+
+    fn done(&mut self, id: NodeId) {
+        let (uses, updates) = (
+            &self.accesses.uses[id.index()],
+            &self.accesses.updates[id.index()],
+        );
+        for &v in uses {
+            self.pending_uses[v] -= 1;
+        }
+        for &v in updates {
+            self.pending_updates[v].remove(&id);
+        }
+        for &v in uses.iter().chain(updates) {
+            if let Some(&first) = self.pending_updates[v].first()
+                && self.deferred.contains(&first)
+                && self.is_free(first)
+            {
+                self.deferred.remove(&first);
+                self.urgent.push(Reverse(first));
+            }
+        }
+    }
+}
+
+/// By variable, while walking a sequence: who has to be waited for.
+pub(super) struct Hazards {
+    last_update: Vec<Option<u32>>,
+    uses: Vec<Vec<u32>>,
+}
+
+impl Hazards {
+    pub(super) fn new(variables: usize) -> Hazards {
+        Hazards {
+            last_update: vec![None; variables],
+            uses: vec![Vec::new(); variables],
+        }
+    }
+
+    /// What step `at` of the sequence waits for because of the variables that it uses and updates.
+    pub(super) fn visit(
+        &mut self,
+        at: u32,
+        uses: &[VariableId],
+        updates: &[VariableId],
+        waits_for: &mut Vec<u32>,
+    ) {
+        for &v in uses {
+            waits_for.extend(self.last_update[v]);
+            self.uses[v].push(at);
+        }
+        for &v in updates {
+            waits_for.extend(self.last_update[v]);
+            waits_for.extend(self.uses[v].drain(..).filter(|&u| u != at));
+            self.last_update[v] = Some(at);
+        }
+    }
+}

@@ -1,0 +1,524 @@
+//! Sessions: run what is asked for, from plans that are made once.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use thalweg_device::{Cpu, Op};
+use thalweg_graph::shape::checked_elements;
+use thalweg_graph::{DType, Dims, Fact, Graph, OutputId, Tensor};
+
+use crate::callable::Callable;
+use crate::error::SessionError;
+use crate::exec::{Step, Watch, copy};
+use crate::fetch::{Feed, Fetch, FetchList, Fetched, Fetches};
+use crate::frame::Frame;
+use crate::plan::{FetchPlan, Home, Plan, Request, compile};
+use crate::store::Store;
+use crate::trace::{Recorder, Trace};
+
+/// How a session works.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SessionOptions {
+    /// Threads of the CPU device, the calling one among them; 0 stands for as many as the machine
+    /// runs at once.
+    pub threads: usize,
+    /// The most plans that are kept; the one that was not used for longest goes first.
+    pub plans: usize,
+    /// Whether constants are folded and equal nodes shared. Off, a step runs the graph as built.
+    pub optimise: bool,
+}
+
+impl Default for SessionOptions {
+    fn default() -> SessionOptions {
+        SessionOptions {
+            threads: 0,
+            plans: 64,
+            optimise: true,
+        }
+    }
+}
+
+impl SessionOptions {
+    /// The defaults with this many threads.
+    pub fn with_threads(threads: usize) -> SessionOptions {
+        SessionOptions {
+            threads,
+            ..SessionOptions::default()
+        }
+    }
+}
+
+/// What one step is asked for beside its fetches.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RunOptions {
+    /// The step ends with [`SessionError::Timeout`] before the first kernel that would start later.
+    pub timeout: Option<Duration>,
+    /// Whether to record what ran when.
+    pub trace: bool,
+    /// Whether to look at every value: the first that is not finite ends the step with
+    /// [`SessionError::NotFinite`].
+    pub check_finite: bool,
+}
+
+impl RunOptions {
+    /// With a limit on the step's time.
+    pub fn timeout(limit: Duration) -> RunOptions {
+        RunOptions {
+            timeout: Some(limit),
+            ..RunOptions::default()
+        }
+    }
+
+    /// With a trace.
+    pub fn traced() -> RunOptions {
+        RunOptions {
+            trace: true,
+            ..RunOptions::default()
+        }
+    }
+
+    /// With a look at every value.
+    pub fn checked() -> RunOptions {
+        RunOptions {
+            check_finite: true,
+            ..RunOptions::default()
+        }
+    }
+}
+
+/// Runs steps of a graph. It holds the variables, and may be used by several threads at once.
+pub struct Session<'g> {
+    graph: &'g Graph,
+    cpu: Cpu,
+    kernels: HashMap<&'static str, &'static Op>,
+    store: Store,
+    options: SessionOptions,
+    plans: Mutex<Plans>,
+    hasher: RandomState,
+}
+
+/// What a plan is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    fetches: SmallVec<[Fetch; 4]>,
+    feeds: SmallVec<[(OutputId, DType, Dims); 4]>,
+}
+
+#[derive(Default)]
+struct Plans {
+    by_key: HashMap<u64, SmallVec<[Entry; 1]>>,
+    count: usize,
+    clock: u64,
+}
+
+struct Entry {
+    key: Key,
+    ready: Arc<Ready>,
+    used: u64,
+}
+
+/// A plan, and the frames that its steps have left behind.
+pub(crate) struct Ready {
+    pub(crate) plan: Plan,
+    frames: Mutex<Vec<Frame>>,
+    /// Whether a step has ended before. A plan that runs once (initializers) leaves no frame behind.
+    ran: AtomicBool,
+}
+
+impl Ready {
+    /// A frame for one step.
+    pub(crate) fn take(&self) -> Frame {
+        let frame = self
+            .frames
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        frame.unwrap_or_else(|| Frame::new(&self.plan))
+    }
+
+    /// Gives a frame back for later steps.
+    pub(crate) fn give(&self, mut frame: Frame) {
+        frame.clear(&self.plan);
+        if !self.ran.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.frames
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(frame);
+    }
+}
+
+impl<'g> Session<'g> {
+    /// A session for `graph` with the default options.
+    ///
+    /// # Errors
+    /// The graph's first mistake.
+    pub fn new(graph: &'g Graph) -> Result<Session<'g>, SessionError> {
+        Session::with_options(graph, SessionOptions::default())
+    }
+
+    /// A session for `graph`.
+    ///
+    /// # Errors
+    /// The graph's first mistake.
+    pub fn with_options(
+        graph: &'g Graph,
+        options: SessionOptions,
+    ) -> Result<Session<'g>, SessionError> {
+        let errors = graph.errors();
+        if !errors.is_empty() {
+            return Err(errors.into());
+        }
+        Ok(Session {
+            graph,
+            cpu: Cpu::new(options.threads),
+            kernels: thalweg_ops::kernels(),
+            store: Store::default(),
+            options,
+            plans: Mutex::default(),
+            hasher: RandomState::new(),
+        })
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &'g Graph {
+        self.graph
+    }
+
+    /// Runs a step: computes what is fetched, from what is fed.
+    ///
+    /// # Errors
+    /// See [`SessionError`]. The session is usable after any of them; an update that had run by
+    /// then stays.
+    pub fn run(
+        &self,
+        fetches: impl Fetches<'g>,
+        feeds: impl AsRef<[Feed<'g>]>,
+    ) -> Result<Fetched, SessionError> {
+        let (ready, feeds) = self.ready(&fetches, feeds.as_ref())?;
+        let mut results = SmallVec::new();
+        self.step(
+            &ready,
+            feeds.iter().map(|f| &f.value),
+            Watch::default(),
+            &mut results,
+        )?;
+        Ok(Fetched { values: results })
+    }
+
+    /// Runs a step with options; gives its trace too, which is empty unless it was asked for.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_with(
+        &self,
+        fetches: impl Fetches<'g>,
+        feeds: impl AsRef<[Feed<'g>]>,
+        options: &RunOptions,
+    ) -> Result<(Fetched, Trace), SessionError> {
+        let (ready, feeds) = self.ready(&fetches, feeds.as_ref())?;
+        let recorder = options.trace.then(Recorder::new);
+        let watch = Watch {
+            timeout: options.timeout,
+            check_finite: options.check_finite,
+            recorder: recorder.as_ref(),
+        };
+        let mut results = SmallVec::new();
+        self.step(&ready, feeds.iter().map(|f| &f.value), watch, &mut results)?;
+        let trace = recorder.map_or_else(Trace::default, Recorder::finish);
+        Ok((Fetched { values: results }, trace))
+    }
+
+    /// A step in the hand: its plan is looked up once, and its results are written into the same
+    /// tensors again as long as nobody else holds them.
+    ///
+    /// # Errors
+    /// A fetch or feed that does not exist or belongs to another graph.
+    pub fn callable<'s>(
+        &'s self,
+        fetches: impl Fetches<'g>,
+        feeds: &[thalweg_graph::Output<'g>],
+    ) -> Result<Callable<'s, 'g>, SessionError> {
+        let mut list = FetchList::default();
+        fetches.add_to(&mut list);
+        self.check_fetches(&list)?;
+        for (index, feed) in feeds.iter().enumerate() {
+            self.check_output("feed", index, feed.id(), Some(feed.graph()))?;
+        }
+        Ok(Callable::new(self, list.items, feeds))
+    }
+
+    /// What a step of these fetches and feeds runs, as text: its simplified graph and its plan.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn explain(
+        &self,
+        fetches: impl Fetches<'g>,
+        feeds: impl AsRef<[Feed<'g>]>,
+    ) -> Result<String, SessionError> {
+        let (ready, _) = self.ready(&fetches, feeds.as_ref())?;
+        Ok(format!(
+            "{}\n{}",
+            ready.plan.graph.to_text(),
+            ready.plan.to_text()
+        ))
+    }
+
+    fn ready<'f>(
+        &self,
+        fetches: &impl Fetches<'g>,
+        feeds: &'f [Feed<'g>],
+    ) -> Result<(Arc<Ready>, &'f [Feed<'g>]), SessionError> {
+        let mut list = FetchList::default();
+        fetches.add_to(&mut list);
+        self.check_graphs(&list, feeds)?;
+        let values = feeds.iter().map(|f| (f.output.id(), &f.value));
+        Ok((self.plan(&list.items, values)?, feeds))
+    }
+
+    /// The plan for these fetches and feeds: a kept one, or a new one.
+    pub(crate) fn plan<'t>(
+        &self,
+        fetches: &[Fetch],
+        feeds: impl Iterator<Item = (OutputId, &'t Tensor)>,
+    ) -> Result<Arc<Ready>, SessionError> {
+        let key = Key {
+            fetches: SmallVec::from_slice(fetches),
+            feeds: feeds
+                .map(|(o, t)| (o, t.dtype(), Dims::from_slice(t.dims())))
+                .collect(),
+        };
+        let hash = self.hasher.hash_one(&key);
+        {
+            let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+            plans.clock += 1;
+            let clock = plans.clock;
+            if let Some(entries) = plans.by_key.get_mut(&hash)
+                && let Some(entry) = entries.iter_mut().find(|e| e.key == key)
+            {
+                entry.used = clock;
+                return Ok(entry.ready.clone());
+            }
+        }
+        // Compiled without the lock, so that other steps go on; of two that compile the same the
+        // later one is kept.
+        let ready = Arc::new(Ready {
+            plan: self.compile(&key)?,
+            frames: Mutex::default(),
+            ran: AtomicBool::new(false),
+        });
+        self.keep(hash, key, ready.clone());
+        Ok(ready)
+    }
+
+    fn keep(&self, hash: u64, key: Key, ready: Arc<Ready>) {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = plans.clock;
+        plans
+            .by_key
+            .entry(hash)
+            .or_default()
+            .push(Entry { key, ready, used });
+        plans.count += 1;
+        while plans.count > self.options.plans.max(1) {
+            let oldest = plans
+                .by_key
+                .iter()
+                .flat_map(|(h, entries)| entries.iter().enumerate().map(|(i, e)| (e.used, *h, i)));
+            let Some((_, hash, i)) = oldest.min() else {
+                return;
+            };
+            if let Some(entries) = plans.by_key.get_mut(&hash) {
+                entries.remove(i);
+                if entries.is_empty() {
+                    plans.by_key.remove(&hash);
+                }
+            }
+            plans.count -= 1;
+        }
+    }
+
+    fn compile(&self, key: &Key) -> Result<Plan, SessionError> {
+        let errors = self.graph.errors();
+        if !errors.is_empty() {
+            return Err(errors.into());
+        }
+        let data = self.graph.snapshot();
+        let mut facts = Vec::with_capacity(key.feeds.len());
+        for (index, (output, dtype, dims)) in key.feeds.iter().enumerate() {
+            self.check_output("feed", index, *output, None)?;
+            let fact = data.fact(*output).ok_or(SessionError::NoSuchOutput {
+                what: "feed",
+                index,
+            })?;
+            if facts.iter().any(|(o, _): &(OutputId, Fact)| o == output) {
+                return Err(SessionError::FedTwice {
+                    output: data.output_name(*output),
+                });
+            }
+            if fact.dtype != *dtype || !fact.shape.admits(dims) || checked_elements(dims).is_none()
+            {
+                return Err(SessionError::Feed {
+                    output: data.output_name(*output),
+                    origin: data.node(output.node).origin.clone(),
+                    dtype: fact.dtype,
+                    shape: fact.shape.clone(),
+                    found_dtype: *dtype,
+                    found: dims.as_slice().into(),
+                });
+            }
+            facts.push((*output, Fact::new(*dtype, dims.as_slice().into())));
+        }
+        for (index, fetch) in key.fetches.iter().enumerate() {
+            let output = match *fetch {
+                Fetch::Value(output) => output,
+                Fetch::Run(node) if data.get(node).is_some() => continue,
+                Fetch::Run(node) => OutputId { node, index: 0 },
+            };
+            match data.fact(output) {
+                Some(f) if f.dtype == DType::Resource => {
+                    return Err(SessionError::Handle {
+                        output: data.output_name(output),
+                    });
+                }
+                Some(_) => {}
+                None => {
+                    return Err(SessionError::NoSuchOutput {
+                        what: "fetch",
+                        index,
+                    });
+                }
+            }
+        }
+        compile(
+            &data,
+            &Request {
+                feeds: &facts,
+                fetches: &key.fetches,
+                optimise: self.options.optimise,
+            },
+            &self.kernels,
+            &self.cpu,
+            &self.store,
+        )
+    }
+
+    fn check_fetches(&self, list: &FetchList<'g>) -> Result<(), SessionError> {
+        for (index, graph) in list.graphs.iter().enumerate() {
+            if graph.is_some_and(|g| !std::ptr::eq(g, self.graph)) {
+                let what = "fetch";
+                return Err(SessionError::OtherGraph { what, index });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_graphs(&self, list: &FetchList<'g>, feeds: &[Feed<'g>]) -> Result<(), SessionError> {
+        self.check_fetches(list)?;
+        match feeds
+            .iter()
+            .position(|f| !std::ptr::eq(f.output.graph(), self.graph))
+        {
+            Some(index) => Err(SessionError::OtherGraph {
+                what: "feed",
+                index,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn check_output(
+        &self,
+        what: &'static str,
+        index: usize,
+        output: OutputId,
+        graph: Option<&Graph>,
+    ) -> Result<(), SessionError> {
+        if graph.is_some_and(|g| !std::ptr::eq(g, self.graph)) {
+            return Err(SessionError::OtherGraph { what, index });
+        }
+        match self.graph.snapshot().fact(output) {
+            Some(_) => Ok(()),
+            None => Err(SessionError::NoSuchOutput { what, index }),
+        }
+    }
+
+    /// Runs a step of a plan; its results are written into those of an earlier one where nobody
+    /// else holds them.
+    pub(crate) fn step<'t>(
+        &self,
+        ready: &Ready,
+        feeds: impl Iterator<Item = &'t Tensor>,
+        watch: Watch<'_>,
+        results: &mut SmallVec<[Option<Tensor>; 4]>,
+    ) -> Result<(), SessionError> {
+        let plan = &ready.plan;
+        let mut frame = ready.take();
+        frame.reset(plan);
+        // A variable's value that an earlier result shares would have to be copied by an update.
+        for (fetch, result) in plan.fetches.iter().zip(results.iter_mut()) {
+            let own = |f: &FetchPlan| matches!(plan.slots[f.slot as usize].home, Home::Arena(_));
+            if !fetch.as_ref().is_some_and(own) {
+                *result = None;
+            }
+        }
+        for (slot, value) in plan.feeds.iter().zip(feeds) {
+            if let Some(slot) = slot {
+                // SAFETY: nobody else has the frame yet.
+                unsafe { frame.hold(*slot, Some(value.clone())) };
+            }
+        }
+        let step = Step {
+            plan,
+            frame: &frame,
+            cpu: &self.cpu,
+            watch,
+        };
+        let result = step.run().and_then(|()| collect(&step, results));
+        ready.give(frame);
+        result
+    }
+}
+
+/// Copies or shares what was fetched.
+fn collect(
+    step: &Step<'_>,
+    results: &mut SmallVec<[Option<Tensor>; 4]>,
+) -> Result<(), SessionError> {
+    let plan = step.plan;
+    results.resize(plan.fetches.len(), None);
+    for (index, (fetch, result)) in plan.fetches.iter().zip(results).enumerate() {
+        let Some(fetch) = fetch else {
+            *result = None;
+            continue;
+        };
+        let error = |e: thalweg_device::KernelError| SessionError::Result {
+            index,
+            reason: e.to_string(),
+        };
+        let dims = fetch.dims.as_deref();
+        // Into the tensor of the last step, if it is of this size and nobody else's.
+        if let (Some(old), Some(dims), Home::Arena(_)) =
+            (result.as_mut(), dims, &plan.slots[fetch.slot as usize].home)
+            && old.dims() == dims
+            && old.buffer().is_some_and(|b| Arc::strong_count(b) == 1)
+        {
+            // SAFETY: the step is over.
+            let slot = unsafe { step.frame.slot(fetch.slot) };
+            if old.dtype() == slot.dtype {
+                copy(slot, old).map_err(error)?;
+                continue;
+            }
+        }
+        *result = Some(step.tensor(fetch.slot, dims).map_err(error)?);
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! A step's trace: what ran where and when, in the form that trace viewers open.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread::ThreadId;
+use std::time::Instant;
+
+use crate::plan::Plan;
+
+/// One kernel's run.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The node.
+    pub node: String,
+    /// Its op.
+    pub op: String,
+    /// The device that ran it.
+    pub device: String,
+    /// The thread, counted from 0 in the order in which they appear.
+    pub thread: usize,
+    /// Microseconds from the step's start.
+    pub start_us: f64,
+    /// Microseconds that it took.
+    pub duration_us: f64,
+    /// Bytes that it wrote.
+    pub bytes: usize,
+}
+
+/// What ran in a step.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// The runs, in the order of their starts.
+    pub events: Vec<Event>,
+}
+
+impl Trace {
+    /// The trace in Chrome's JSON format, which Perfetto and `chrome://tracing` open.
+    pub fn to_chrome_json(&self) -> String {
+        let events: Vec<serde_json::Value> = self
+            .events
+            .iter()
+            .map(|e| {
+                serde_json::json!({
+                    "name": e.node, "cat": e.op, "ph": "X",
+                    "ts": e.start_us, "dur": e.duration_us,
+                    "pid": e.device, "tid": e.thread,
+                    "args": {"op": e.op, "bytes": e.bytes},
+                })
+            })
+            .collect();
+        serde_json::json!({"traceEvents": events, "displayTimeUnit": "ms"}).to_string()
+    }
+
+    /// Writes [`Trace::to_chrome_json`] to a file.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn save(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
+        let mut file = std::fs::File::create(path)?;
+        file.write_all(self.to_chrome_json().as_bytes())
+    }
+}
+
+/// Collects events while a step runs.
+pub(crate) struct Recorder {
+    start: Instant,
+    events: Mutex<Vec<(ThreadId, Event)>>,
+}
+
+impl Recorder {
+    pub(crate) fn new() -> Recorder {
+        Recorder {
+            start: Instant::now(),
+            events: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn add(&self, plan: &Plan, at: u32, start: Instant) {
+        let node = plan.node(at);
+        let outputs = &plan.instructions[at as usize].outputs;
+        let bytes = outputs
+            .iter()
+            .map(|&s| &plan.slots[s as usize])
+            .filter(|s| s.len != usize::MAX)
+            .map(|s| s.len * s.dtype.size())
+            .sum();
+        let event = Event {
+            node: node.name.clone(),
+            op: node.op.name.to_owned(),
+            device: "/device:CPU:0".to_owned(),
+            thread: 0,
+            start_us: start.duration_since(self.start).as_secs_f64() * 1e6,
+            duration_us: start.elapsed().as_secs_f64() * 1e6,
+            bytes,
+        };
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.push((std::thread::current().id(), event));
+    }
+
+    pub(crate) fn finish(self) -> Trace {
+        let mut events = self
+            .events
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        events.sort_by(|a, b| a.1.start_us.total_cmp(&b.1.start_us));
+        let mut threads: Vec<ThreadId> = Vec::new();
+        let numbered = events.into_iter().map(|(id, event)| {
+            let thread = threads.iter().position(|&t| t == id).unwrap_or_else(|| {
+                threads.push(id);
+                threads.len() - 1
+            });
+            Event { thread, ..event }
+        });
+        Trace {
+            events: numbered.collect(),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What the examples share towards people: a progress bar, tables, JSON lines, plots
+//! and a clean end on Ctrl-C. No example needs it to build or to train a model.
+
+// Each example compiles this module for itself and uses its own part of it.
+#![allow(dead_code)]
+
+pub mod plot;
+pub mod progress;
+pub mod report;
+pub mod stop;

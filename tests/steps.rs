@@ -1,0 +1,68 @@
+//! What a session does: fetches, feeds, variables, order, errors.
+
+use thalweg::prelude::*;
+
+fn run<'g>(g: &'g Graph, fetch: Output<'g>) -> f32 {
+    let session = Session::new(g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    session.run(fetch, []).unwrap().scalar(0).unwrap()
+}
+
+#[test]
+fn a_step_computes_what_is_fetched_from_what_is_fed() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let w = g.variable("w", 2.0f32);
+    let y = x * w + 1.0;
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    for i in 0..3 {
+        let got = session.run(y, [x.feed(i as f32)]).unwrap();
+        assert_eq!(got.scalar::<f32>(0).unwrap(), 2.0 * i as f32 + 1.0);
+    }
+}
+
+#[test]
+fn a_variable_is_read_before_it_is_updated() {
+    let g = Graph::new();
+    let w = g.variable("w", 1.0f32);
+    let update = w.assign_add(w.value() * 10.0);
+    let after = g.control_dependencies([update], || w.read());
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let got = session.run((update, w, after), []).unwrap();
+    assert_eq!(got.scalar::<f32>(1).unwrap(), 1.0);
+    assert_eq!(got.scalar::<f32>(2).unwrap(), 11.0);
+    assert_eq!(session.run(w, []).unwrap().scalar::<f32>(0).unwrap(), 11.0);
+}
+
+#[test]
+fn gradients_of_a_line_are_those_of_calculus() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let w = g.variable("w", 3.0f32);
+    let loss = (x * w - 1.0).square();
+    let dw = gradients(&[loss], &[w.handle()])[0].unwrap();
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let got = session.run(dw, [x.feed(2.0f32)]).unwrap();
+    assert_eq!(got.scalar::<f32>(0).unwrap(), 2.0 * (2.0 * 3.0 - 1.0) * 2.0);
+}
+
+#[test]
+fn feeding_any_tensor_cuts_the_graph_there() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let inner = x.square();
+    let y = inner + 1.0;
+    let session = Session::new(&g).unwrap();
+    let got = session.run(y, [inner.feed(5.0f32)]).unwrap();
+    assert_eq!(got.scalar::<f32>(0).unwrap(), 6.0);
+}
+
+#[test]
+fn constants_need_no_session_state() {
+    let g = Graph::new();
+    let y = (g.constant(2.0f32) + 3.0) * 4.0;
+    assert_eq!(run(&g, y), 20.0);
+}
