@@ -57,4 +57,13 @@ impl<'a, T> Disjoint<'a, T> {
         // SAFETY: in bounds as just checked; not aliased by the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) }
     }
+
+    /// A pointer to element `at`, for writes that the caller keeps in bounds and disjoint.
+    ///
+    /// # Panics
+    /// Where there is no such place in the slice.
+    pub fn pointer(&self, at: usize) -> *mut T {
+        assert!(at <= self.len, "part out of bounds");
+        self.start.wrapping_add(at)
+    }
 }

@@ -9,10 +9,10 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::Cpu;
-use super::isa::Isa;
 use super::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use super::tile::{Finish, Tile, Tiled, Tiles};
 use super::transpose::{Rows, transpose};
+use thalweg_device::Isa;
 
 /// The longest block of the inner dimension: with it, a panel of `B` and a tile's rows of `A` fit the first-level cache.
 const INNER: usize = 160;

@@ -11,14 +11,13 @@ use thalweg_device::pool::ThreadPool;
 
 pub mod conv;
 pub mod gemm;
-mod isa;
 mod par;
 mod tile;
 mod transpose;
 mod vector;
 
-pub use isa::{Isa, Kernel};
 pub use par::Scratch;
+pub use thalweg_device::Isa;
 
 /// Where a kernel runs: the threads it may use and the instructions it may use on them.
 #[derive(Clone, Copy, Debug)]

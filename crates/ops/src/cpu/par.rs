@@ -1,9 +1,9 @@
 //! Splitting work and memory over threads: scratch, lanes, and outputs written in disjoint parts.
 
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::Pod;
+pub(super) use thalweg_device::parallel::{Disjoint, for_chunks};
 use thalweg_device::pool::ThreadPool;
 
 /// Alignment of what [`Scratch::take`] gives, in bytes: a cache line, and the widest vector.
@@ -79,63 +79,6 @@ pub(super) fn for_lanes(
             body(task, mine);
         }
     });
-}
-
-/// Runs `body(i, part)` for each part of `data`, `chunk` elements long but for the last.
-pub(super) fn for_chunks<T: Send>(
-    pool: &ThreadPool,
-    data: &mut [T],
-    chunk: usize,
-    body: &(dyn Fn(usize, &mut [T]) + Sync),
-) {
-    let (len, chunk) = (data.len(), chunk.max(1));
-    let data = Disjoint::new(data);
-    pool.parallel_for(len.div_ceil(chunk), &|i| {
-        let start = i * chunk;
-        // SAFETY: each index runs once, and the chunks do not overlap.
-        body(i, unsafe { data.slice(start, chunk.min(len - start)) });
-    });
-}
-
-/// A slice of which several threads write disjoint parts.
-pub(super) struct Disjoint<'a, T> {
-    start: *mut T,
-    len: usize,
-    borrow: PhantomData<&'a mut [T]>,
-}
-
-// SAFETY: it hands out parts of a `&mut [T]`, which may go to other threads if `T` may; that the parts are disjoint is
-// the promise made where they are asked for.
-unsafe impl<T: Send> Sync for Disjoint<'_, T> {}
-
-impl<'a, T> Disjoint<'a, T> {
-    pub(super) fn new(data: &'a mut [T]) -> Self {
-        Disjoint {
-            start: data.as_mut_ptr(),
-            len: data.len(),
-            borrow: PhantomData,
-        }
-    }
-
-    /// The part of `len` elements from `start`.
-    ///
-    /// # Safety
-    /// While the part lives, no other part that overlaps it does.
-    #[allow(clippy::mut_from_ref)]
-    pub(super) unsafe fn slice(&self, start: usize, len: usize) -> &mut [T] {
-        assert!(
-            start <= self.len && len <= self.len - start,
-            "part out of bounds"
-        );
-        // SAFETY: in bounds as just checked; not aliased by the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) }
-    }
-
-    /// A pointer to element `at`, for writes that the caller keeps in bounds and disjoint.
-    pub(super) fn pointer(&self, at: usize) -> *mut T {
-        assert!(at <= self.len, "part out of bounds");
-        self.start.wrapping_add(at)
-    }
 }
 
 /// Part `i` of `0..len` split into `parts` parts whose lengths differ by at most one: its start and its length.

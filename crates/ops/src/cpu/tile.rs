@@ -10,8 +10,8 @@
 //! have to write its patches out first), and because those at hand keep their packing buffers in thread-local or freshly
 //! allocated memory, which a step of this engine must not do.
 
-use super::isa::{Isa, Level};
 use super::vector::{Lanes, Vector};
+use thalweg_device::isa::{Isa, Level};
 
 /// Vectors in a row of a tile.
 const WIDTH: usize = 2;

@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 
-use super::isa::{Isa, Level};
+use thalweg_device::isa::{Isa, Level};
 
 /// The side of the blocks that go through registers.
 const SIDE: usize = 8;

@@ -6,7 +6,7 @@ use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_graph::{DType, InferError, Shape};
 
 use crate::cpu::gemm::{self, Product, gemm, gemm_scratch};
-use crate::kernel::{isa, on};
+use crate::kernel::on;
 use crate::number::Number;
 
 /// The dtypes with a kernel.
@@ -103,7 +103,7 @@ fn floats<T: gemm::Element + thalweg_graph::Element>(
     let empty = p.outputs[0].elements() == 0;
     let scratch = match empty {
         true => 0,
-        false => gemm_scratch::<T>(isa(p.cpu), p.cpu.pool().threads(), &product),
+        false => gemm_scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), &product),
     };
     Prepared::new(0, move |cx| {
         let scratch = cx.scratch::<u8>(scratch)?;

@@ -66,13 +66,14 @@ pub fn compile(
         },
     )
     .map_err(|e| SessionError::from(vec![e]))?;
-    let mut compiler = Compiler::new(&simplified, kernels, store)?;
+    let mut compiler = Compiler::new(&simplified, kernels, cpu, store)?;
     compiler.run(&simplified)?;
     compiler.finish(simplified, request)
 }
 
 struct Compiler<'a> {
     kernels: &'a HashMap<&'static str, &'static Op>,
+    cpu: &'a Cpu,
     store: &'a Store,
     variables: Vec<Arc<Variable>>,
     variable_of: HashMap<OutputId, VariableId>,
@@ -110,6 +111,7 @@ impl<'a> Compiler<'a> {
     fn new(
         simplified: &Simplified,
         kernels: &'a HashMap<&'static str, &'static Op>,
+        cpu: &'a Cpu,
         store: &'a Store,
     ) -> Result<Compiler<'a>, SessionError> {
         let graph = &simplified.graph;
@@ -165,6 +167,7 @@ impl<'a> Compiler<'a> {
         }
         Ok(Compiler {
             kernels,
+            cpu,
             store,
             hazards: Hazards::new(accesses.variables),
             held: vec![Vec::new(); accesses.variables],
@@ -378,6 +381,7 @@ impl<'a> Compiler<'a> {
             .collect();
         let output_operands: SmallVec<[Operand; 2]> = node.outputs.iter().map(operand).collect();
         let prepared = prepare(&Prepare {
+            cpu: self.cpu,
             node,
             inputs: &input_operands,
             outputs: &output_operands,

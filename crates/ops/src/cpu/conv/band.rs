@@ -2,8 +2,8 @@
 
 use bytemuck::Pod;
 
+use crate::cpu::Isa;
 use crate::cpu::Layout;
-use crate::cpu::isa::Isa;
 use crate::cpu::transpose::{Rows, transpose, transpose_to};
 
 /// A band is cut so that it takes about this many bytes: a part of the second-level cache.
