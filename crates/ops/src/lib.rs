@@ -15,6 +15,7 @@ mod linalg;
 mod math;
 mod nn;
 mod number;
+mod reduce;
 mod shapes;
 mod state;
 mod training;
@@ -31,6 +32,7 @@ static FAMILIES: &[&[&Op]] = &[
     linalg::OPS,
     math::OPS,
     nn::OPS,
+    reduce::OPS,
     state::OPS,
     training::OPS,
 ];
