@@ -21,7 +21,7 @@ mod training;
 
 pub use array::SourceOps;
 pub use linalg::LinalgOps;
-pub use math::MathOps;
+pub use math::{MathOps, SumOps};
 pub use nn::{DataFormat, NnOps, Padding};
 pub use state::{StateOps, Variable};
 
