@@ -221,9 +221,7 @@ fn learning_rates_follow_the_global_step() {
                 let list = |key: &str| arguments[key].as_array().unwrap().iter();
                 let boundaries: Vec<i64> =
                     list("boundaries").map(|v| v.as_i64().unwrap()).collect();
-                let values: Vec<f32> = list("values")
-                    .map(|v| v.as_f64().unwrap() as f32)
-                    .collect();
+                let values: Vec<f32> = list("values").map(|v| v.as_f64().unwrap() as f32).collect();
                 piecewise_constant(step, &boundaries, &values)
             }
             other => panic!("no schedule is called {other}"),
