@@ -15,13 +15,13 @@ mod linalg;
 mod math;
 mod nn;
 mod number;
-mod reduce;
 mod random;
+mod reduce;
 mod shapes;
 mod state;
 mod training;
 
-pub use array::SourceOps;
+pub use array::{ArrayOps, SourceOps};
 pub use linalg::LinalgOps;
 pub use math::{MathOps, SumOps};
 pub use nn::{DataFormat, NnOps, Padding};
