@@ -15,6 +15,7 @@ mod linalg;
 mod math;
 mod nn;
 mod number;
+mod reduce;
 mod random;
 mod shapes;
 mod state;
@@ -22,7 +23,7 @@ mod training;
 
 pub use array::SourceOps;
 pub use linalg::LinalgOps;
-pub use math::MathOps;
+pub use math::{MathOps, SumOps};
 pub use nn::{DataFormat, NnOps, Padding};
 pub use random::{DropoutOps, RandomOps};
 pub use state::{StateOps, Variable};
@@ -33,6 +34,7 @@ static FAMILIES: &[&[&Op]] = &[
     linalg::OPS,
     math::OPS,
     nn::OPS,
+    reduce::OPS,
     random::OPS,
     state::OPS,
     training::OPS,

@@ -12,6 +12,7 @@ use thalweg_device::pool::ThreadPool;
 pub mod conv;
 pub mod gemm;
 mod par;
+pub mod pooling;
 mod tile;
 mod transpose;
 mod vector;

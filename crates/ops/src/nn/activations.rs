@@ -6,7 +6,7 @@ use thalweg_graph::op::{AttrDef, Gradient, arg, float_attr, type_attr, type_attr
 use thalweg_graph::{DType, GradCx, OpDef, Output, dispatch};
 
 use crate::elementwise::{binary, unary};
-use crate::number::{Float, Number, Wide};
+use crate::number::{Float, Number};
 use crate::shapes;
 
 /// The node `op(gradients, values)` with the attributes of the node that is differentiated.
@@ -16,6 +16,13 @@ fn back<'g>(g: &GradCx<'_, 'g>, op: &str, gradients: Output<'g>, values: Output<
         Some(alpha) => node.attr("alpha", alpha.clone()).output(),
         None => node.output(),
     }
+}
+
+/// `max(x, 0)`; NaN stays NaN.
+#[inline(always)]
+fn at_least_zero<T: Number>(x: T) -> T {
+    let zero = T::ZERO;
+    if x < zero { zero } else { x }
 }
 
 const NUMBERS: &[AttrDef] = &[type_attr("T", DType::NUMBERS)];
@@ -36,7 +43,7 @@ pub(crate) static RELU: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, |x| if x < T::ZERO { T::ZERO } else { x })), else
+        dispatch!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, at_least_zero)), else
             Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0)])],
@@ -79,7 +86,7 @@ pub(crate) static RELU_6: Op = Op {
         dispatch!(p.dtype(0), NUMBERS, T => {
             let six = T::from_f64(6.0);
             Ok(unary::<T>(p, move |x| {
-                let x = if x < T::ZERO { T::ZERO } else { x };
+                let x = at_least_zero(x);
                 if x > six { six } else { x }
             }))
         }, else Err(KernelError::DType(p.dtype(0))))

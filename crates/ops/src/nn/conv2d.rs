@@ -1,17 +1,22 @@
 //! Convolution, and its gradients to the images and to the filter.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{
     AttrDef, Gradient, arg, arg_of, attr, bool_attr, ints_attr, str_attr, type_attr,
 };
-use thalweg_graph::{AttrKind, DType, GradCx, Infer, InferError, NodeBuilder, OpDef, Shape};
+use thalweg_graph::{
+    AttrKind, DType, Element, GradCx, Infer, InferError, NodeBuilder, OpDef, Shape,
+};
 
-use super::direct;
 use super::format::Sliding;
-use super::geometry::{Geometry, geometry, output_shape, sizes};
+use super::geometry::{geometry, output_shape, sizes};
 use super::shape_of;
-use crate::number::Number;
+use crate::cpu::conv::{
+    ConvGeometry, Epilogue, Real, conv2d, conv2d_filter_grad, conv2d_filter_grad_scratch,
+    conv2d_input_grad, conv2d_input_grad_scratch, conv2d_scratch,
+};
+use crate::kernel::on;
 
 const ATTRS: &[AttrDef] = &[
     type_attr(
@@ -102,8 +107,8 @@ pub(crate) static CONV_2D: Op = Op {
     kernels: &[cpu(|p| {
         let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
         match p.dtype(0) {
-            DType::F32 => Ok(forward::<f32>(g)),
-            DType::F64 => Ok(forward::<f64>(g)),
+            DType::F32 => Ok(forward::<f32>(p.cpu, g)),
+            DType::F64 => Ok(forward::<f64>(p.cpu, g)),
             other => Err(KernelError::DType(other)),
         }
     })
@@ -143,8 +148,8 @@ pub(crate) static CONV_2D_BACKPROP_INPUT: Op = Op {
     kernels: &[cpu(|p| {
         let g = geometry(&Sliding::of_node(p)?, p.output_dims(0), p.dims(1))?;
         match p.dtype(1) {
-            DType::F32 => Ok(input_grad::<f32>(g)),
-            DType::F64 => Ok(input_grad::<f64>(g)),
+            DType::F32 => Ok(input_grad::<f32>(p.cpu, g)),
+            DType::F64 => Ok(input_grad::<f64>(p.cpu, g)),
             other => Err(KernelError::DType(other)),
         }
     })
@@ -183,8 +188,8 @@ pub(crate) static CONV_2D_BACKPROP_FILTER: Op = Op {
     kernels: &[cpu(|p| {
         let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.output_dims(0))?;
         match p.dtype(0) {
-            DType::F32 => Ok(filter_grad::<f32>(g)),
-            DType::F64 => Ok(filter_grad::<f64>(g)),
+            DType::F32 => Ok(filter_grad::<f32>(p.cpu, g)),
+            DType::F64 => Ok(filter_grad::<f64>(p.cpu, g)),
             other => Err(KernelError::DType(other)),
         }
     })
@@ -192,35 +197,44 @@ pub(crate) static CONV_2D_BACKPROP_FILTER: Op = Op {
 };
 
 /// A multiplication and an addition take about a thirtieth of a nanosecond.
-fn cost(g: &Geometry) -> u64 {
+fn cost(g: &ConvGeometry) -> u64 {
     let outputs = g.batch as f64 * g.out_h as f64 * g.out_w as f64 * g.out_c as f64;
     200 + (outputs * g.k_h as f64 * g.k_w as f64 * g.in_c as f64 / 30.0) as u64
 }
 
-fn forward<T: Number>(g: Geometry) -> Prepared {
+fn forward<T: Real + Element>(cpu: &Cpu, g: ConvGeometry) -> Prepared {
+    let scratch = conv2d_scratch::<T>(cpu.isa(), cpu.pool().threads(), &g);
     Prepared::new(0, move |cx| {
         let (x, w, y) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<T>(0)?);
-        direct::forward(&g, x, w, y);
+        let scratch = cx.scratch::<u8>(scratch)?;
+        conv2d(on(cx.cpu()), &g, x, w, Epilogue::default(), y, scratch);
         Ok(())
     })
+    .with_scratch(scratch)
     .with_cost(cost(&g))
 }
 
-fn input_grad<T: Number>(g: Geometry) -> Prepared {
+fn input_grad<T: Real + Element>(cpu: &Cpu, g: ConvGeometry) -> Prepared {
+    let scratch = conv2d_input_grad_scratch::<T>(cpu.isa(), cpu.pool().threads(), &g);
     Prepared::new(0, move |cx| {
         let (w, dy, dx) = (cx.input::<T>(1)?, cx.input::<T>(2)?, cx.output::<T>(0)?);
-        direct::input_grad(&g, w, dy, dx);
+        let scratch = cx.scratch::<u8>(scratch)?;
+        conv2d_input_grad(on(cx.cpu()), &g, w, dy, dx, scratch);
         Ok(())
     })
+    .with_scratch(scratch)
     .with_cost(cost(&g))
 }
 
-fn filter_grad<T: Number>(g: Geometry) -> Prepared {
+fn filter_grad<T: Real + Element>(cpu: &Cpu, g: ConvGeometry) -> Prepared {
+    let scratch = conv2d_filter_grad_scratch::<T>(cpu.isa(), cpu.pool().threads(), &g);
     Prepared::new(0, move |cx| {
         let (x, dy, dw) = (cx.input::<T>(0)?, cx.input::<T>(2)?, cx.output::<T>(0)?);
-        direct::filter_grad(&g, x, dy, dw);
+        let scratch = cx.scratch::<u8>(scratch)?;
+        conv2d_filter_grad(on(cx.cpu()), &g, x, dy, dw, scratch);
         Ok(())
     })
+    .with_scratch(scratch)
     .with_cost(cost(&g))
 }
 

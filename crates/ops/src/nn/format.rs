@@ -2,6 +2,8 @@
 
 use thalweg_graph::{Attr, Attrs, InferError, Shape};
 
+use crate::cpu::Layout;
+
 /// The order of the dimensions of a batch of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum DataFormat {
@@ -50,6 +52,14 @@ impl DataFormat {
         match self {
             DataFormat::Nhwc => [image, line, column, channel],
             DataFormat::Nchw => [image, channel, line, column],
+        }
+    }
+
+    /// As the functions on slices name it.
+    pub(crate) fn layout(self) -> Layout {
+        match self {
+            DataFormat::Nhwc => Layout::Nhwc,
+            DataFormat::Nchw => Layout::Nchw,
         }
     }
 

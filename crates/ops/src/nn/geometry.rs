@@ -3,26 +3,8 @@
 use thalweg_device::KernelError;
 use thalweg_graph::{Infer, InferError, Shape};
 
-use super::format::{DataFormat, Sliding, parts};
-
-/// All lengths of a convolution.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Geometry {
-    pub(crate) batch: usize,
-    pub(crate) in_h: usize,
-    pub(crate) in_w: usize,
-    pub(crate) in_c: usize,
-    pub(crate) out_h: usize,
-    pub(crate) out_w: usize,
-    pub(crate) out_c: usize,
-    pub(crate) k_h: usize,
-    pub(crate) k_w: usize,
-    pub(crate) stride: [usize; 2],
-    pub(crate) dilation: [usize; 2],
-    pub(crate) pad_top: usize,
-    pub(crate) pad_left: usize,
-    pub(crate) format: DataFormat,
-}
+use super::format::{Sliding, parts};
+use crate::cpu::conv::ConvGeometry;
 
 /// The most elements of one padded image: beyond it no kernel has memory to work in.
 const MOST_PADDED: usize = 1 << 34;
@@ -96,7 +78,7 @@ pub(crate) fn geometry(
     sliding: &Sliding,
     image: &[usize],
     filter: &[usize],
-) -> Result<Geometry, KernelError> {
+) -> Result<ConvGeometry, KernelError> {
     let invalid = |e: InferError| KernelError::Invalid(e.to_string());
     let (Some(batch), Some(in_c), [Some(in_h), Some(in_w)]) =
         parts(sliding.format, &Shape::known(image))
@@ -132,7 +114,7 @@ pub(crate) fn geometry(
             Shape::known(filter)
         )));
     }
-    Ok(Geometry {
+    Ok(ConvGeometry {
         batch,
         in_h,
         in_w,
@@ -146,6 +128,6 @@ pub(crate) fn geometry(
         dilation,
         pad_top,
         pad_left,
-        format: sliding.format,
+        layout: sliding.format.layout(),
     })
 }

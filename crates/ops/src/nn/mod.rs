@@ -3,7 +3,6 @@
 mod activations;
 mod bias;
 mod conv2d;
-mod direct;
 mod format;
 mod geometry;
 mod losses;

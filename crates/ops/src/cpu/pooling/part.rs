@@ -1,0 +1,158 @@
+//! The parts of an image that a task pools, and the windows in it.
+
+use thalweg_device::Vectorize;
+use thalweg_device::parallel::Disjoint;
+
+use super::PoolGeometry;
+use super::window::{Op, Window};
+use crate::cpu::{Cpu, Layout};
+use crate::number::Number;
+
+/// Channels of a task where they come last.
+const CHANNELS: usize = 64;
+/// Elements of a task where the channels come first, if a plane has fewer.
+const ELEMENTS: usize = 1 << 14;
+/// Channels that are computed side by side.
+const LANES: usize = 16;
+
+/// Runs `op` for every window.
+pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to: &mut [T]) {
+    if to.is_empty() {
+        return;
+    }
+    let to = &Disjoint::new(to);
+    let (input, output) = (g.in_h * g.in_w, g.out_h * g.out_w);
+    match g.layout {
+        Layout::Nhwc => {
+            let blocks = g.channels.div_ceil(CHANNELS);
+            cpu.pool.parallel_for(g.batch * blocks, &|task| {
+                let (image, channel) = (task / blocks, task % blocks * CHANNELS);
+                let first = image * g.channels;
+                cpu.isa.run(Part {
+                    g,
+                    op,
+                    to,
+                    input: first * input + channel,
+                    output: first * output + channel,
+                    channels: CHANNELS.min(g.channels - channel),
+                    pixel: g.channels,
+                });
+            });
+        }
+        Layout::Nchw => {
+            let planes = g.batch * g.channels;
+            let block = (ELEMENTS / input.max(1)).clamp(1, planes);
+            cpu.pool.parallel_for(planes.div_ceil(block), &|task| {
+                for plane in task * block..planes.min((task + 1) * block) {
+                    cpu.isa.run(Part {
+                        g,
+                        op,
+                        to,
+                        input: plane * input,
+                        output: plane * output,
+                        channels: 1,
+                        pixel: 1,
+                    });
+                }
+            });
+        }
+    }
+}
+
+/// Some channels of an image, side by side.
+struct Part<'a, T, O> {
+    g: &'a PoolGeometry,
+    op: O,
+    /// The result, of which no other task writes these channels.
+    to: &'a Disjoint<'a, T>,
+    /// Where the part begins in the input's images.
+    input: usize,
+    /// Where the part begins in the output's images.
+    output: usize,
+    channels: usize,
+    /// From a pixel to the next.
+    pixel: usize,
+}
+
+impl<T: Number, O: Op<T>> Vectorize for Part<'_, T, O> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let Part {
+            g,
+            op,
+            to,
+            input,
+            output,
+            channels,
+            pixel,
+        } = self;
+        if O::BACKWARD {
+            for i in 0..if pixel == 1 { 1 } else { g.in_h * g.in_w } {
+                let len = if pixel == 1 {
+                    g.in_h * g.in_w
+                } else {
+                    channels
+                };
+                // SAFETY: this part's own elements, and nothing else of them is borrowed.
+                unsafe { to.slice(input + i * pixel, len) }.fill(T::ZERO);
+            }
+        }
+        if pixel == 1 && self.halves() {
+            for y in 0..g.out_h {
+                let from = input + 2 * y * g.in_w;
+                let window = Window {
+                    at: from,
+                    lines: 2,
+                    cols: 2,
+                    line: g.in_w,
+                    pixel: 1,
+                };
+                op.halve(window, output + y * g.out_w, g.out_w, to);
+            }
+            return;
+        }
+        let whole = channels / LANES * LANES;
+        for y in 0..g.out_h {
+            let (top, lines) = seen(y * g.stride[0], g.k_h, g.pad_top, g.in_h);
+            for x in 0..g.out_w {
+                let (left, cols) = seen(x * g.stride[1], g.k_w, g.pad_left, g.in_w);
+                let window = |c| Window {
+                    at: input + (top * g.in_w + left) * pixel + c,
+                    lines,
+                    cols,
+                    line: g.in_w * pixel,
+                    pixel,
+                };
+                let out = output + (y * g.out_w + x) * pixel;
+                for c in (0..whole).step_by(LANES) {
+                    op.window::<LANES>(window(c), out + c, to);
+                }
+                for c in whole..channels {
+                    op.window::<1>(window(c), out + c, to);
+                }
+            }
+        }
+    }
+}
+
+impl<T, O> Part<'_, T, O> {
+    /// Whether the windows are squares of two that tile the image from its corner.
+    fn halves(&self) -> bool {
+        let g = self.g;
+        g.k_h == 2
+            && g.k_w == 2
+            && g.stride == [2, 2]
+            && g.pad_top + g.pad_left == 0
+            && 2 * g.out_h <= g.in_h
+            && 2 * g.out_w <= g.in_w
+    }
+}
+
+/// Where the pixels begin that a window of length `k` sees, which begins at `start` before the padding, and how many
+/// they are.
+#[inline(always)]
+fn seen(start: usize, k: usize, pad: usize, len: usize) -> (usize, usize) {
+    let first = start.saturating_sub(pad);
+    (first, (start + k - pad).min(len) - first)
+}
