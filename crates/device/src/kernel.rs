@@ -354,17 +354,32 @@ impl<'a> KernelCx<'a> {
     /// [`KernelError::DType`] or [`KernelError::Argument`]: a defect of the kernel.
     #[allow(clippy::mut_from_ref, reason = "each output is handed out once")]
     pub fn output<T: Element>(&self, i: usize) -> Result<&'a mut [T], KernelError> {
+        let slot = self.take_output::<T>(i)?;
+        if T::DTYPE == DType::Bool && slot.len > 0 {
+            // What lay there before need not have been bools.
+            // SAFETY: the slot is valid for its elements, and `take_output` hands it out once.
+            unsafe { slot.ptr.write_bytes(0, slot.len) };
+        }
+        Ok(Self::elements_mut(slot))
+    }
+
+    fn take_output<T: Element>(&self, i: usize) -> Result<Slot, KernelError> {
         let slot = Self::slot::<T>(&self.outputs, i)?;
         let bit = 1u64.checked_shl(i as u32).unwrap_or(0);
         if bit == 0 || self.taken.replace(self.taken.get() | bit) & bit != 0 {
             return Err(KernelError::Argument("an output for the second time"));
         }
+        Ok(slot)
+    }
+
+    /// The elements of a slot that `take_output` has just handed out.
+    fn elements_mut<T: Element>(slot: Slot) -> &'a mut [T] {
         if slot.len == 0 {
-            return Ok(&mut []);
+            return &mut [];
         }
-        // SAFETY: the slot is valid and of dtype `T`; no one else has it (the bit), and an input
-        // that is the same buffer is not handed out beside it (`input`).
-        Ok(unsafe { std::slice::from_raw_parts_mut(slot.ptr.cast::<T>(), slot.len) })
+        // SAFETY: the slot is valid and of dtype `T`; no one else has it (`take_output`), and an
+        // input that is the same buffer is not handed out beside it (`input`).
+        unsafe { std::slice::from_raw_parts_mut(slot.ptr.cast::<T>(), slot.len) }
     }
 
     /// Input `i` and output `o`, of one dtype and length, that may be one buffer.
@@ -374,7 +389,7 @@ impl<'a> KernelCx<'a> {
     pub fn in_out<T: Element>(&self, i: usize, o: usize) -> Result<InOut<'a, T>, KernelError> {
         if self.is_in_place(i, o) {
             Self::slot::<T>(&self.inputs, i)?;
-            Ok(InOut::Same(self.output(o)?))
+            Ok(InOut::Same(Self::elements_mut(self.take_output::<T>(o)?)))
         } else {
             Ok(InOut::Apart(self.input(i)?, self.output(o)?))
         }

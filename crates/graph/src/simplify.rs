@@ -114,6 +114,11 @@ fn used_feeds(
             used[i] = true;
         }
     }
+    // A placeholder that something only waits for.
+    for (output, &i) in fed {
+        let waited_for = needed.get(output.node.index()).copied().unwrap_or(false);
+        used[i] |= waited_for && data.node(output.node).op.effect == Effect::Feed;
+    }
     used
 }
 
@@ -156,6 +161,15 @@ impl Pass<'_> {
 
     fn node(&mut self, old: NodeId) -> Result<(), GraphError> {
         let node = self.data.node(old);
+        if node.op.effect == Effect::Feed
+            && let Some(fed) = self.values.get(&OutputId {
+                node: old,
+                index: 0,
+            })
+        {
+            self.nodes.insert(old, fed.node);
+            return Ok(());
+        }
         let inputs: SmallVec<[OutputId; 4]> = node.inputs.iter().map(|i| self.values[i]).collect();
         let controls = self.controls(node);
         let facts: SmallVec<[Fact; 4]> = inputs.iter().map(|&i| self.fact(i)).collect();

@@ -125,6 +125,14 @@ impl Walk {
         walk
     }
 
+    /// Where the two inputs are for one element of the output.
+    pub(crate) fn at(&self, element: usize) -> [usize; 2] {
+        let (inner, steps) = self.inner();
+        let inside = element % inner;
+        let [a, b] = self.start(element / inner);
+        [a + inside * steps[0], b + inside * steps[1]]
+    }
+
     fn inner(&self) -> (usize, [usize; 2]) {
         let last = self.lens.len() - 1;
         (self.lens[last], self.steps[last])

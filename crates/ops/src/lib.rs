@@ -13,6 +13,7 @@ mod elementwise;
 mod kernel;
 mod linalg;
 mod math;
+mod nn;
 mod number;
 mod shapes;
 mod state;
@@ -20,7 +21,8 @@ mod training;
 
 pub use array::SourceOps;
 pub use linalg::LinalgOps;
-pub use math::MathOps;
+pub use math::{MathOps, SumOps};
+pub use nn::{DataFormat, NnOps, Padding};
 pub use state::{StateOps, Variable};
 
 /// The families of ops. An op is registered by standing in its family's list.
@@ -28,6 +30,7 @@ static FAMILIES: &[&[&Op]] = &[
     array::OPS,
     linalg::OPS,
     math::OPS,
+    nn::OPS,
     state::OPS,
     training::OPS,
 ];

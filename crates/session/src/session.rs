@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::error::SessionError;
 use crate::exec::{Step, Watch, copy};
 use crate::fetch::{Feed, Fetch, FetchList, Fetched, Fetches};
 use crate::frame::Frame;
-use crate::plan::{Home, Plan, Request, compile};
+use crate::plan::{FetchPlan, Home, Plan, Request, compile};
 use crate::store::Store;
 use crate::trace::{Recorder, Trace};
 
@@ -126,6 +127,8 @@ struct Entry {
 pub(crate) struct Ready {
     pub(crate) plan: Plan,
     frames: Mutex<Vec<Frame>>,
+    /// Whether a step has ended before. A plan that runs once (initializers) leaves no frame behind.
+    ran: AtomicBool,
 }
 
 impl Ready {
@@ -142,6 +145,9 @@ impl Ready {
     /// Gives a frame back for later steps.
     pub(crate) fn give(&self, mut frame: Frame) {
         frame.clear(&self.plan);
+        if !self.ran.swap(true, Ordering::Relaxed) {
+            return;
+        }
         self.frames
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -307,6 +313,7 @@ impl<'g> Session<'g> {
         let ready = Arc::new(Ready {
             plan: self.compile(&key)?,
             frames: Mutex::default(),
+            ran: AtomicBool::new(false),
         });
         self.keep(hash, key, ready.clone());
         Ok(ready)
@@ -456,6 +463,13 @@ impl<'g> Session<'g> {
         let plan = &ready.plan;
         let mut frame = ready.take();
         frame.reset(plan);
+        // A variable's value that an earlier result shares would have to be copied by an update.
+        for (fetch, result) in plan.fetches.iter().zip(results.iter_mut()) {
+            let own = |f: &FetchPlan| matches!(plan.slots[f.slot as usize].home, Home::Arena(_));
+            if !fetch.as_ref().is_some_and(own) {
+                *result = None;
+            }
+        }
         for (slot, value) in plan.feeds.iter().zip(feeds) {
             if let Some(slot) = slot {
                 // SAFETY: nobody else has the frame yet.

@@ -3,6 +3,7 @@
 use smallvec::smallvec;
 use thalweg_device::{Body, DeviceType, Kernel, KernelError, Op, Prepared, cpu};
 use thalweg_graph::op::{AttrDef, Default, Effect, Gradient, arg, attr, type_attr};
+use thalweg_graph::output::scalar_of;
 use thalweg_graph::{AttrKind, DType, InferError, OpDef, dispatch};
 
 use crate::number::Number;
@@ -119,7 +120,16 @@ pub(crate) static ONES_LIKE: Op = Op {
         inputs: &[arg("x", "T")],
         outputs: &[arg("y", "T")],
         attrs: &[type_attr("T", DType::PLAIN)],
-        shape: shapes::unchanged,
+        shape: |cx| {
+            shapes::unchanged(cx)?;
+            // The seed of a scalar loss's gradient: known, so that products with it fall away.
+            if cx.shape(0).rank() == Some(0)
+                && let Some(one) = scalar_of(cx.dtype(0), 1.0)
+            {
+                cx.set_value(0, one);
+            }
+            Ok(())
+        },
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },

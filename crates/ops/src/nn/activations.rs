@@ -1,0 +1,225 @@
+//! Relu and its kin, each with the op that is its gradient.
+
+use smallvec::smallvec;
+use thalweg_device::{Kernel, KernelError, Op, cpu};
+use thalweg_graph::op::{AttrDef, Gradient, arg, float_attr, type_attr, type_attr_or};
+use thalweg_graph::{DType, GradCx, OpDef, Output, dispatch};
+
+use crate::elementwise::{binary, unary};
+use crate::number::{Float, Number};
+use crate::shapes;
+
+/// The node `op(gradients, values)` with the attributes of the node that is differentiated.
+fn back<'g>(g: &GradCx<'_, 'g>, op: &str, gradients: Output<'g>, values: Output<'g>) -> Output<'g> {
+    let node = g.graph().op(op).input(gradients).input(values);
+    match g.attrs().get("alpha") {
+        Some(alpha) => node.attr("alpha", alpha.clone()).output(),
+        None => node.output(),
+    }
+}
+
+/// `max(x, 0)`; NaN stays NaN.
+#[inline(always)]
+fn at_least_zero<T: Number>(x: T) -> T {
+    let zero = T::ZERO;
+    if x < zero { zero } else { x }
+}
+
+const NUMBERS: &[AttrDef] = &[type_attr("T", DType::NUMBERS)];
+const FLOATS: &[AttrDef] = &[type_attr("T", DType::FLOATS)];
+
+/// `max(x, 0)`; NaN stays NaN.
+pub(crate) static RELU: Op = Op {
+    def: OpDef {
+        name: "Relu",
+        summary: "The larger of each element and 0.",
+        inputs: &[arg("features", "T")],
+        outputs: &[arg("activations", "T")],
+        attrs: NUMBERS,
+        shape: shapes::unchanged,
+        // By the output, which is 0 exactly where the input is not positive: the input need not be
+        // kept.
+        gradient: Gradient::Rule(|g| smallvec![Some(back(g, "ReluGrad", g.grad(), g.output(0)))]),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, at_least_zero)), else
+            Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0)])],
+};
+
+/// The gradient where the feature is positive, 0 elsewhere.
+pub(crate) static RELU_GRAD: Op = Op {
+    def: OpDef {
+        name: "ReluGrad",
+        summary: "The gradient of Relu.",
+        inputs: &[arg("gradients", "T"), arg("features", "T")],
+        outputs: &[arg("backprops", "T")],
+        attrs: NUMBERS,
+        shape: shapes::all_the_same,
+        gradient: Gradient::Rule(|g| {
+            smallvec![Some(back(g, "ReluGrad", g.grad(), g.input(1))), None]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |g, x| if x > T::ZERO { g } else { T::ZERO })), else
+            Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0), (1, 0)])],
+};
+
+/// `min(max(x, 0), 6)`; NaN stays NaN.
+pub(crate) static RELU_6: Op = Op {
+    def: OpDef {
+        name: "Relu6",
+        summary: "Each element, brought between 0 and 6.",
+        inputs: &[arg("features", "T")],
+        outputs: &[arg("activations", "T")],
+        attrs: NUMBERS,
+        shape: shapes::unchanged,
+        gradient: Gradient::Rule(|g| smallvec![Some(back(g, "Relu6Grad", g.grad(), g.output(0)))]),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => {
+            let six = T::from_f64(6.0);
+            Ok(unary::<T>(p, move |x| {
+                let x = at_least_zero(x);
+                if x > six { six } else { x }
+            }))
+        }, else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0)])],
+};
+
+/// The gradient where the feature is above 0 and below 6, 0 elsewhere.
+pub(crate) static RELU_6_GRAD: Op = Op {
+    def: OpDef {
+        name: "Relu6Grad",
+        summary: "The gradient of Relu6.",
+        inputs: &[arg("gradients", "T"), arg("features", "T")],
+        outputs: &[arg("backprops", "T")],
+        attrs: NUMBERS,
+        shape: shapes::all_the_same,
+        gradient: Gradient::Rule(|g| {
+            smallvec![Some(back(g, "Relu6Grad", g.grad(), g.input(1))), None]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => {
+            let six = T::from_f64(6.0);
+            Ok(binary::<T>(p, move |g, x| if x > T::ZERO && x < six { g } else { T::ZERO }))
+        }, else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0), (1, 0)])],
+};
+
+/// `x` where it is not negative, `exp(x) - 1` elsewhere.
+pub(crate) static ELU: Op = Op {
+    def: OpDef {
+        name: "Elu",
+        summary: "Each element, if negative e to its power less 1.",
+        inputs: &[arg("features", "T")],
+        outputs: &[arg("activations", "T")],
+        attrs: FLOATS,
+        shape: shapes::unchanged,
+        gradient: Gradient::Rule(|g| smallvec![Some(back(g, "EluGrad", g.grad(), g.output(0)))]),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| {
+            if x < T::ZERO { T::narrow(x.widen().exp_m1()) } else { x }
+        })), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0)])],
+};
+
+/// The gradient, times the output plus 1 where that is negative.
+pub(crate) static ELU_GRAD: Op = Op {
+    def: OpDef {
+        name: "EluGrad",
+        summary: "The gradient of Elu, by its outputs.",
+        inputs: &[arg("gradients", "T"), arg("outputs", "T")],
+        outputs: &[arg("backprops", "T")],
+        attrs: FLOATS,
+        shape: shapes::all_the_same,
+        gradient: Gradient::Rule(|g| {
+            let (graph, y, d) = (g.graph(), g.input(1), g.grad());
+            let by_output = d * g.input(0);
+            let zeros = graph.op("ZerosLike").input(y).output();
+            let negative = graph
+                .op("Less")
+                .input(y)
+                .input(y.constant_like(0.0))
+                .output();
+            let chosen = graph.op("SelectV2").input(negative);
+            let by_output = chosen.input(by_output).input(zeros).output();
+            smallvec![Some(back(g, "EluGrad", d, y)), Some(by_output)]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |g, y| {
+            if y < T::ZERO { g.mul(y.add(T::ONE)) } else { g }
+        })), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0), (1, 0)])],
+};
+
+const LEAKY: &[AttrDef] = &[
+    float_attr("alpha", 0.2),
+    type_attr_or("T", DType::FLOATS, DType::F32),
+];
+
+const LEAKY_KERNEL: Kernel = cpu(|p| {
+    let alpha = f64::from(p.node.attrs.float("alpha"));
+    dispatch!(p.dtype(0), FLOATS, T => {
+        let alpha = T::from_f64(alpha);
+        Ok(unary::<T>(p, move |x| if x > T::ZERO { x } else { x.mul(alpha) }))
+    }, else Err(KernelError::DType(p.dtype(0))))
+})
+.in_place(&[(0, 0)]);
+
+/// `x` where it is positive, `alpha * x` elsewhere.
+pub(crate) static LEAKY_RELU: Op = Op {
+    def: OpDef {
+        name: "LeakyRelu",
+        summary: "Each element, if negative times alpha.",
+        inputs: &[arg("features", "T")],
+        outputs: &[arg("activations", "T")],
+        attrs: LEAKY,
+        shape: shapes::unchanged,
+        gradient: Gradient::Rule(|g| {
+            smallvec![Some(back(g, "LeakyReluGrad", g.grad(), g.input(0)))]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[LEAKY_KERNEL],
+};
+
+/// The gradient where the feature is positive, alpha times it elsewhere.
+pub(crate) static LEAKY_RELU_GRAD: Op = Op {
+    def: OpDef {
+        name: "LeakyReluGrad",
+        summary: "The gradient of LeakyRelu.",
+        inputs: &[arg("gradients", "T"), arg("features", "T")],
+        outputs: &[arg("backprops", "T")],
+        attrs: LEAKY,
+        shape: shapes::all_the_same,
+        gradient: Gradient::Rule(|g| {
+            smallvec![Some(back(g, "LeakyReluGrad", g.grad(), g.input(1))), None]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        let alpha = f64::from(p.node.attrs.float("alpha"));
+        dispatch!(p.dtype(0), FLOATS, T => {
+            let alpha = T::from_f64(alpha);
+            Ok(binary::<T>(p, move |g, x| if x > T::ZERO { g } else { g.mul(alpha) }))
+        }, else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0), (1, 0)])],
+};

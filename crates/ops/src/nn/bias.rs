@@ -1,0 +1,208 @@
+//! Biases, one for each channel, and their gradient.
+
+use smallvec::smallvec;
+use thalweg_device::parallel::for_chunks;
+use thalweg_device::{KernelError, Op, Operand, Prepare, Prepared, Vectorize, cpu};
+use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
+use thalweg_graph::shape::elements;
+use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
+
+use super::conv2d::FORMAT;
+use super::format::DataFormat;
+use crate::elementwise::{CHUNK, binary};
+use crate::number::{Float, Number};
+
+const ATTRS: &[AttrDef] = &[type_attr("T", DType::NUMBERS), FORMAT];
+
+/// The axis of the channels of input 0, where its rank is known.
+fn channel(cx: &Infer<'_>) -> Result<Option<usize>, InferError> {
+    match cx.shape(0).rank() {
+        None => Ok(None),
+        Some(rank) if rank >= 2 => Ok(Some(DataFormat::of(cx.attrs()).channel(rank))),
+        Some(_) => Err(InferError::Rank {
+            input: 0,
+            expected: "at least 2".to_owned(),
+            found: cx.shape(0).clone(),
+        }),
+    }
+}
+
+/// The dimensions as `[before, channels, after]`.
+fn around_channels(p: &Prepare<'_>) -> Result<[usize; 3], KernelError> {
+    let dims = p.dims(0);
+    if dims.len() < 2 {
+        return Err(KernelError::Argument("an input with channels"));
+    }
+    let axis = DataFormat::of(&p.node.attrs).channel(dims.len());
+    let (before, after) = (&dims[..axis], &dims[axis + 1..]);
+    Ok([elements(before), dims[axis], elements(after)])
+}
+
+/// Adds to each element the bias of its channel.
+pub(crate) static BIAS_ADD: Op = Op {
+    def: OpDef {
+        name: "BiasAdd",
+        summary: "Adds to each element the bias of its channel.",
+        inputs: &[arg("value", "T"), arg("bias", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| {
+            let (bias, axis) = (cx.ranked(1, 1)?, channel(cx)?);
+            let value = cx.shape(0);
+            let Some(axis) = axis else {
+                cx.set(0, Shape::unknown());
+                return Ok(());
+            };
+            let channels = Shape::partial([value.dim(axis)]);
+            let channels = channels.merge(&bias).ok_or_else(|| InferError::Mismatch {
+                what: format!(
+                    "there must be one bias for each channel, which is dimension {axis} in {}",
+                    DataFormat::of(cx.attrs()).name()
+                ),
+                left: value.clone(),
+                right: bias.clone(),
+            })?;
+            let dims = value.dims().unwrap_or_default().iter().enumerate();
+            let out = dims.map(|(i, d)| if i == axis { channels.dim(0) } else { *d });
+            cx.set(0, Shape::partial(out));
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let sum = g.graph().op("BiasAddGrad").input(g.grad());
+            let sum = sum.attr("data_format", DataFormat::of(g.attrs()));
+            smallvec![Some(g.grad()), Some(sum.output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        let dims = around_channels(p)?;
+        let shaped = |dtype: DType, dims: &[usize]| Operand {
+            dtype,
+            dims: dims.into(),
+            value: None,
+        };
+        let dtype = p.dtype(0);
+        // With the channels in a dimension of their own, a bias is one more input that broadcasts.
+        let p = Prepare {
+            inputs: &[shaped(dtype, &dims), shaped(dtype, &[dims[1], 1])],
+            outputs: &[shaped(dtype, &dims)],
+            ..*p
+        };
+        dispatch!(dtype, NUMBERS, T => Ok(binary::<T>(&p, T::add)), else Err(KernelError::DType(dtype)))
+    })
+    .in_place(&[(0, 0)])],
+};
+
+/// The sum over all elements of each channel.
+pub(crate) static BIAS_ADD_GRAD: Op = Op {
+    def: OpDef {
+        name: "BiasAddGrad",
+        summary: "The sum of each channel: the gradient of BiasAdd to its bias.",
+        inputs: &[arg("out_backprop", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| {
+            let channels = channel(cx)?.and_then(|axis| cx.shape(0).dim(axis));
+            cx.set(0, Shape::partial([channels]));
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            // Each element gets its channel's gradient.
+            let zeros = g.graph().op("ZerosLike").input(g.input(0)).output();
+            let spread = g.graph().op("BiasAdd").input(zeros).input(g.grad());
+            let spread = spread.attr("data_format", DataFormat::of(g.attrs()));
+            smallvec![Some(spread.output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        let dims = around_channels(p)?;
+        dispatch!(p.dtype(0), FLOATS, T => Ok(sums(dims, T::widen, T::narrow)), else
+            dispatch!(p.dtype(0), INTS, T => Ok(sums::<T, T>(dims, |x| x, |x| x)), else
+                Err(KernelError::DType(p.dtype(0)))))
+    })],
+};
+
+/// The most tasks, each with a sum of its own for every channel.
+const TASKS: usize = 64;
+
+fn sums<T: Element, S: Number>(
+    [before, channels, after]: [usize; 3],
+    widen: impl Fn(T) -> S + Copy + Send + Sync + 'static,
+    narrow: impl Fn(S) -> T + Copy + Send + Sync + 'static,
+) -> Prepared {
+    let row = channels * after;
+    let rows = (CHUNK / row.max(1)).max(1).max(before.div_ceil(TASKS));
+    let tasks = before.div_ceil(rows);
+    let partials = tasks * channels;
+    Prepared::new(before * row, move |cx| {
+        let (x, out) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
+        let partials = cx.scratch::<S>(partials)?;
+        let isa = cx.cpu().isa();
+        for_chunks(cx.pool(), partials, channels, &|task, sums| {
+            let x = &x[task * rows * row..x.len().min((task + 1) * rows * row)];
+            isa.run(Sum {
+                x,
+                sums,
+                after,
+                widen,
+            });
+        });
+        for (c, out) in out.iter_mut().enumerate() {
+            let own = partials.iter().skip(c).step_by(channels);
+            *out = narrow(own.fold(S::ZERO, |sum, &x| sum.add(x)));
+        }
+        Ok(())
+    })
+    .with_scratch(partials * size_of::<S>())
+}
+
+struct Sum<'a, T, S, F> {
+    x: &'a [T],
+    sums: &'a mut [S],
+    after: usize,
+    widen: F,
+}
+
+/// Sums that are taken side by side.
+const LANES: usize = 16;
+
+impl<T: Copy, S: Number, F: Fn(T) -> S + Copy> Vectorize for Sum<'_, T, S, F> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let Sum {
+            x,
+            sums,
+            after,
+            widen,
+        } = self;
+        sums.fill(S::ZERO);
+        if x.is_empty() {
+            return;
+        }
+        let channels = sums.len();
+        if after == 1 {
+            for pixel in x.chunks_exact(channels) {
+                for (sum, &x) in sums.iter_mut().zip(pixel) {
+                    *sum = sum.add(widen(x));
+                }
+            }
+            return;
+        }
+        for (i, line) in x.chunks_exact(after).enumerate() {
+            let mut lanes = [S::ZERO; LANES];
+            let (whole, rest) = line.as_chunks::<LANES>();
+            for part in whole {
+                for (lane, &x) in lanes.iter_mut().zip(part) {
+                    *lane = lane.add(widen(x));
+                }
+            }
+            for (lane, &x) in lanes.iter_mut().zip(rest) {
+                *lane = lane.add(widen(x));
+            }
+            let sum = &mut sums[i % channels];
+            *sum = lanes.iter().fold(*sum, |sum, &lane| sum.add(lane));
+        }
+    }
+}

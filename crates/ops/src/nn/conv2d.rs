@@ -1,0 +1,249 @@
+//! Convolution, and its gradients to the images and to the filter.
+
+use smallvec::smallvec;
+use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{
+    AttrDef, Gradient, arg, arg_of, attr, bool_attr, ints_attr, str_attr, type_attr,
+};
+use thalweg_graph::{
+    AttrKind, DType, Element, GradCx, Infer, InferError, NodeBuilder, OpDef, Shape,
+};
+
+use super::format::Sliding;
+use super::geometry::{geometry, output_shape, sizes};
+use super::shape_of;
+use crate::cpu::conv::{
+    ConvGeometry, Epilogue, Real, conv2d, conv2d_filter_grad, conv2d_filter_grad_scratch,
+    conv2d_input_grad, conv2d_input_grad_scratch, conv2d_scratch,
+};
+use crate::kernel::on;
+
+const ATTRS: &[AttrDef] = &[
+    type_attr(
+        "T",
+        &[DType::F16, DType::BF16, DType::F32, DType::F64, DType::I32],
+    ),
+    attr("strides", AttrKind::Ints),
+    bool_attr("use_cudnn_on_gpu", true),
+    PADDING,
+    ints_attr("explicit_paddings", &[]),
+    FORMAT,
+    ints_attr("dilations", &[1, 1, 1, 1]),
+];
+
+const FILTER_GRAD_ATTRS: &[AttrDef] = &[
+    type_attr("T", DType::FLOATS),
+    ATTRS[1],
+    ATTRS[2],
+    ATTRS[3],
+    ATTRS[4],
+    ATTRS[5],
+    ATTRS[6],
+];
+
+/// The attribute `padding` of convolutions, which has no default.
+pub(super) const PADDING: AttrDef = AttrDef {
+    default: thalweg_graph::op::Default::Required,
+    ..str_attr("padding", "", &["SAME", "VALID", "EXPLICIT"])
+};
+
+/// The attribute `data_format`.
+pub(super) const FORMAT: AttrDef = str_attr("data_format", "NHWC", &["NHWC", "NCHW"]);
+
+const DTYPES: &[(&str, &[DType])] = &[("T", &[DType::F32, DType::F64])];
+
+/// The same attributes on the node of a gradient.
+fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
+    let copied = ATTRS.iter().filter(|attr| attr.name != "T");
+    copied.fold(g.graph().op(op), |node, attr| {
+        match g.attrs().get(attr.name) {
+            Some(value) => node.attr(attr.name, value.clone()),
+            None => node,
+        }
+    })
+}
+
+/// The gradient of the output must have the output's shape.
+fn expect_output(
+    cx: &Infer<'_>,
+    sliding: &Sliding,
+    image_at: usize,
+    image: &Shape,
+    filter: &Shape,
+) -> Result<Shape, InferError> {
+    let (expected, found) = (
+        output_shape(sliding, image_at, image, filter)?,
+        cx.ranked(2, 4)?,
+    );
+    expected.merge(&found).ok_or_else(|| InferError::Mismatch {
+        what: "out_backprop must have the shape of the convolution's output".to_owned(),
+        left: found,
+        right: expected,
+    })
+}
+
+/// The convolution of images with a filter.
+pub(crate) static CONV_2D: Op = Op {
+    def: OpDef {
+        name: "Conv2D",
+        summary: "The convolution of a batch of images with a filter of [lines, columns, input channels, output channels].",
+        inputs: &[arg("input", "T"), arg("filter", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| {
+            let sliding = Sliding::of(cx.attrs())?;
+            let out = output_shape(&sliding, 0, &cx.ranked(0, 4)?, &cx.ranked(1, 4)?)?;
+            cx.set(0, out);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let (x, w, dy) = (g.input(0), g.input(1), g.grad());
+            let dx = alike(g, "Conv2DBackpropInput").input(shape_of(x)).input(w);
+            let dw = alike(g, "Conv2DBackpropFilter").input(x).input(shape_of(w));
+            smallvec![Some(dx.input(dy).output()), Some(dw.input(dy).output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
+        match p.dtype(0) {
+            DType::F32 => Ok(forward::<f32>(p.cpu, g)),
+            DType::F64 => Ok(forward::<f64>(p.cpu, g)),
+            other => Err(KernelError::DType(other)),
+        }
+    })
+    .only(DTYPES)],
+};
+
+/// The gradient of a convolution to its images.
+pub(crate) static CONV_2D_BACKPROP_INPUT: Op = Op {
+    def: OpDef {
+        name: "Conv2DBackpropInput",
+        summary: "The gradient of a convolution to its images.",
+        inputs: &[
+            arg_of("input_sizes", DType::I32).host(),
+            arg("filter", "T"),
+            arg("out_backprop", "T"),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| {
+            let sliding = Sliding::of(cx.attrs())?;
+            let (image, filter) = (sizes(cx, 0)?, cx.ranked(1, 4)?);
+            let out = expect_output(cx, &sliding, 0, &image, &filter)?;
+            let known = sliding.format.order(out.dim(0), filter.dim(2), [None; 2]);
+            // What the gradient and the filter tell stands beside what the sizes tell; that they
+            // agree was checked.
+            cx.set(0, image.merge(&Shape::partial(known)).unwrap_or(image));
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let (w, dy, d) = (g.input(1), g.input(2), g.grad());
+            let dw = alike(g, "Conv2DBackpropFilter").input(d).input(shape_of(w));
+            let ddy = alike(g, "Conv2D").input(d).input(w);
+            smallvec![None, Some(dw.input(dy).output()), Some(ddy.output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        let g = geometry(&Sliding::of_node(p)?, p.output_dims(0), p.dims(1))?;
+        match p.dtype(1) {
+            DType::F32 => Ok(input_grad::<f32>(p.cpu, g)),
+            DType::F64 => Ok(input_grad::<f64>(p.cpu, g)),
+            other => Err(KernelError::DType(other)),
+        }
+    })
+    .only(DTYPES)],
+};
+
+/// The gradient of a convolution to its filter.
+pub(crate) static CONV_2D_BACKPROP_FILTER: Op = Op {
+    def: OpDef {
+        name: "Conv2DBackpropFilter",
+        summary: "The gradient of a convolution to its filter.",
+        inputs: &[
+            arg("input", "T"),
+            arg_of("filter_sizes", DType::I32).host(),
+            arg("out_backprop", "T"),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: FILTER_GRAD_ATTRS,
+        shape: |cx| {
+            let sliding = Sliding::of(cx.attrs())?;
+            let (image, filter) = (cx.ranked(0, 4)?, sizes(cx, 1)?);
+            let out = expect_output(cx, &sliding, 0, &image, &filter)?;
+            let channels = |shape: &Shape| shape.dim(sliding.format.channel(4));
+            let known = Shape::partial([None, None, channels(&image), channels(&out)]);
+            cx.set(0, filter.merge(&known).unwrap_or(filter));
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let (x, dy, d) = (g.input(0), g.input(2), g.grad());
+            let dx = alike(g, "Conv2DBackpropInput").input(shape_of(x)).input(d);
+            let ddy = alike(g, "Conv2D").input(x).input(d);
+            smallvec![Some(dx.input(dy).output()), None, Some(ddy.output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.output_dims(0))?;
+        match p.dtype(0) {
+            DType::F32 => Ok(filter_grad::<f32>(p.cpu, g)),
+            DType::F64 => Ok(filter_grad::<f64>(p.cpu, g)),
+            other => Err(KernelError::DType(other)),
+        }
+    })
+    .only(DTYPES)],
+};
+
+/// A multiplication and an addition take about a thirtieth of a nanosecond.
+fn cost(g: &ConvGeometry) -> u64 {
+    let outputs = g.batch as f64 * g.out_h as f64 * g.out_w as f64 * g.out_c as f64;
+    200 + (outputs * g.k_h as f64 * g.k_w as f64 * g.in_c as f64 / 30.0) as u64
+}
+
+fn forward<T: Real + Element>(cpu: &Cpu, g: ConvGeometry) -> Prepared {
+    let scratch = conv2d_scratch::<T>(cpu.isa(), cpu.pool().threads(), &g);
+    Prepared::new(0, move |cx| {
+        let (x, w, y) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<T>(0)?);
+        let scratch = cx.scratch::<u8>(scratch)?;
+        conv2d(on(cx.cpu()), &g, x, w, Epilogue::default(), y, scratch);
+        Ok(())
+    })
+    .with_scratch(scratch)
+    .with_cost(cost(&g))
+}
+
+fn input_grad<T: Real + Element>(cpu: &Cpu, g: ConvGeometry) -> Prepared {
+    let scratch = conv2d_input_grad_scratch::<T>(cpu.isa(), cpu.pool().threads(), &g);
+    Prepared::new(0, move |cx| {
+        let (w, dy, dx) = (cx.input::<T>(1)?, cx.input::<T>(2)?, cx.output::<T>(0)?);
+        let scratch = cx.scratch::<u8>(scratch)?;
+        conv2d_input_grad(on(cx.cpu()), &g, w, dy, dx, scratch);
+        Ok(())
+    })
+    .with_scratch(scratch)
+    .with_cost(cost(&g))
+}
+
+fn filter_grad<T: Real + Element>(cpu: &Cpu, g: ConvGeometry) -> Prepared {
+    let scratch = conv2d_filter_grad_scratch::<T>(cpu.isa(), cpu.pool().threads(), &g);
+    Prepared::new(0, move |cx| {
+        let (x, dy, dw) = (cx.input::<T>(0)?, cx.input::<T>(2)?, cx.output::<T>(0)?);
+        let scratch = cx.scratch::<u8>(scratch)?;
+        conv2d_filter_grad(on(cx.cpu()), &g, x, dy, dw, scratch);
+        Ok(())
+    })
+    .with_scratch(scratch)
+    .with_cost(cost(&g))
+}
+
+impl Sliding {
+    /// What the attributes of the node say, when a kernel is prepared.
+    ///
+    /// # Errors
+    /// [`KernelError::Invalid`].
+    pub(super) fn of_node(p: &Prepare<'_>) -> Result<Sliding, KernelError> {
+        Sliding::of(&p.node.attrs).map_err(|e| KernelError::Invalid(e.to_string()))
+    }
+}

@@ -1,0 +1,343 @@
+//! Where the dimensions of a batch of images lie, and how windows slide over them.
+
+use thalweg_graph::{Attr, Attrs, InferError, Shape};
+
+use crate::cpu::Layout;
+
+/// The order of the dimensions of a batch of images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum DataFormat {
+    /// Image, line, column, channel: TensorFlow's default.
+    #[default]
+    Nhwc,
+    /// Image, channel, line, column.
+    Nchw,
+}
+
+impl DataFormat {
+    /// The value of attribute `data_format`.
+    pub fn name(self) -> &'static str {
+        match self {
+            DataFormat::Nhwc => "NHWC",
+            DataFormat::Nchw => "NCHW",
+        }
+    }
+
+    /// What attribute `data_format` says.
+    pub(crate) fn of(attrs: &Attrs) -> DataFormat {
+        match attrs.str("data_format") {
+            "NCHW" => DataFormat::Nchw,
+            _ => DataFormat::Nhwc,
+        }
+    }
+
+    /// The axis of the channels of a tensor of this rank (at least 2).
+    pub(crate) fn channel(self, rank: usize) -> usize {
+        match self {
+            DataFormat::Nhwc => rank - 1,
+            DataFormat::Nchw => 1,
+        }
+    }
+
+    /// The axes of lines and columns of a batch of images.
+    pub(crate) fn spatial(self) -> [usize; 2] {
+        match self {
+            DataFormat::Nhwc => [1, 2],
+            DataFormat::Nchw => [2, 3],
+        }
+    }
+
+    /// `[image, channel, line, column]` in this order.
+    pub(crate) fn order<T>(self, image: T, channel: T, [line, column]: [T; 2]) -> [T; 4] {
+        match self {
+            DataFormat::Nhwc => [image, line, column, channel],
+            DataFormat::Nchw => [image, channel, line, column],
+        }
+    }
+
+    /// As the functions on slices name it.
+    pub(crate) fn layout(self) -> Layout {
+        match self {
+            DataFormat::Nhwc => Layout::Nhwc,
+            DataFormat::Nchw => Layout::Nchw,
+        }
+    }
+
+    /// The two values of a four-element attribute (`strides`) that lie on lines and columns, one at
+    /// least; those on images and channels must be 1.
+    ///
+    /// # Errors
+    /// [`InferError::Attr`].
+    pub(crate) fn pair(self, attrs: &Attrs, attr: &'static str) -> Result<[usize; 2], InferError> {
+        let values = attrs.ints(attr);
+        let error = |reason: String| InferError::Attr { attr, reason };
+        let &[a, b, c, d] = values else {
+            return Err(error(format!(
+                "has {} values, but must have 4, one for each of {}",
+                values.len(),
+                self.name()
+            )));
+        };
+        let (image, channel, spatial) = match self {
+            DataFormat::Nhwc => (a, d, [b, c]),
+            DataFormat::Nchw => (a, b, [c, d]),
+        };
+        if image != 1 || channel != 1 {
+            return Err(error(format!(
+                "is {image} for images and {channel} for channels: windows move over lines and columns only, so both must be 1"
+            )));
+        }
+        match spatial.map(positive) {
+            [Some(line), Some(column)] => Ok([line, column]),
+            _ => Err(error(format!(
+                "is {} for lines and {} for columns; both must be between 1 and {}",
+                spatial[0],
+                spatial[1],
+                i32::MAX
+            ))),
+        }
+    }
+}
+
+fn positive(value: i64) -> Option<usize> {
+    i32::try_from(value)
+        .ok()
+        .and_then(|v| usize::try_from(v).ok())
+        .filter(|&v| v > 0)
+}
+
+impl From<DataFormat> for Attr {
+    fn from(format: DataFormat) -> Attr {
+        Attr::from(format.name())
+    }
+}
+
+/// What stands around an image so that windows can begin outside of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Padding {
+    /// As much as makes the output `ceil(input / stride)` long, evenly on both sides, the odd one
+    /// after.
+    #[default]
+    Same,
+    /// Nothing: windows lie within the image.
+    Valid,
+    /// These lines above and below, and these columns to the left and to the right.
+    Explicit([[usize; 2]; 2]),
+}
+
+impl Padding {
+    /// The value of attribute `padding`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Padding::Same => "SAME",
+            Padding::Valid => "VALID",
+            Padding::Explicit(_) => "EXPLICIT",
+        }
+    }
+
+    /// The value of attribute `explicit_paddings`.
+    pub(crate) fn explicit(self, format: DataFormat) -> Vec<i64> {
+        match self {
+            // A count beyond an i64 is refused like one beyond an i32.
+            Padding::Explicit(sides) => format
+                .order([0; 2], [0; 2], sides)
+                .into_iter()
+                .flatten()
+                .map(|n| i64::try_from(n).unwrap_or(i64::MAX))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What attributes `padding` and `explicit_paddings` say.
+    ///
+    /// # Errors
+    /// [`InferError::Attr`].
+    pub(crate) fn of(attrs: &Attrs, format: DataFormat) -> Result<Padding, InferError> {
+        let explicit = attrs.ints("explicit_paddings");
+        let error = |reason: String| InferError::Attr {
+            attr: "explicit_paddings",
+            reason,
+        };
+        let plain = match attrs.str("padding") {
+            "SAME" => Padding::Same,
+            "VALID" => Padding::Valid,
+            _ => {
+                let &[a, b, c, d, e, f, g, h] = explicit else {
+                    return Err(error(format!(
+                        "has {} values, but must have 8: before and after for each of {}",
+                        explicit.len(),
+                        format.name()
+                    )));
+                };
+                let sides = match format {
+                    DataFormat::Nhwc => [[a, b], [g, h], [c, d], [e, f]],
+                    DataFormat::Nchw => [[a, b], [c, d], [e, f], [g, h]],
+                };
+                if sides[0] != [0, 0] || sides[1] != [0, 0] {
+                    return Err(error("is not 0 for images and channels".to_owned()));
+                }
+                let count = |n: i64| {
+                    i32::try_from(n)
+                        .ok()
+                        .and_then(|n| usize::try_from(n).ok())
+                        .ok_or_else(|| {
+                            error(format!("has {n}, but must be between 0 and {}", i32::MAX))
+                        })
+                };
+                let pair = |[n, m]: [i64; 2]| Ok([count(n)?, count(m)?]);
+                return Ok(Padding::Explicit([pair(sides[2])?, pair(sides[3])?]));
+            }
+        };
+        if explicit.is_empty() {
+            Ok(plain)
+        } else {
+            Err(error(format!(
+                "is given, but padding is {}: leave it out, or set padding to EXPLICIT",
+                plain.name()
+            )))
+        }
+    }
+}
+
+/// How windows slide over the lines and columns of images.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sliding {
+    pub(crate) format: DataFormat,
+    pub(crate) padding: Padding,
+    pub(crate) strides: [usize; 2],
+    pub(crate) dilations: [usize; 2],
+}
+
+impl Sliding {
+    /// What the attributes of a convolution or of a pooling op say.
+    ///
+    /// # Errors
+    /// [`InferError::Attr`].
+    pub(crate) fn of(attrs: &Attrs) -> Result<Sliding, InferError> {
+        let format = DataFormat::of(attrs);
+        let dilations = match attrs.get("dilations") {
+            Some(_) => format.pair(attrs, "dilations")?,
+            None => [1, 1],
+        };
+        Ok(Sliding {
+            format,
+            padding: Padding::of(attrs, format)?,
+            strides: format.pair(attrs, "strides")?,
+            dilations,
+        })
+    }
+
+    /// How many windows of `window` elements there are along a line (`axis` 1) or a column (`axis`
+    /// 0) of `input` elements, and how much padding stands before it.
+    ///
+    /// # Errors
+    /// [`InferError::Value`] of input `i`, whose dimension `input` is.
+    pub(crate) fn count(
+        &self,
+        i: usize,
+        axis: usize,
+        input: usize,
+        window: usize,
+    ) -> Result<(usize, usize), InferError> {
+        let error = |reason: String| InferError::Value { input: i, reason };
+        let what = ["lines", "columns"][axis];
+        let (stride, dilation) = (self.strides[axis], self.dilations[axis]);
+        let limit = |n: usize| i32::try_from(n).is_ok();
+        if window == 0 {
+            return Err(error(format!("the window has no {what}")));
+        }
+        // From the first to the last element that a window sees.
+        let seen = (window - 1)
+            .checked_mul(dilation)
+            .and_then(|n| n.checked_add(1))
+            .filter(|&n| limit(n) && limit(input))
+            .ok_or_else(|| {
+                error(format!(
+                    "a window of {window} {what}, {dilation} apart, over {input} is too large: there may be at most {}",
+                    i32::MAX
+                ))
+            })?;
+        let (before, after) = match self.padding {
+            Padding::Same => {
+                let count = input.div_ceil(stride);
+                let needed = (count.max(1) - 1) * stride + seen;
+                let before = needed.saturating_sub(input) / 2;
+                return Ok((count, before));
+            }
+            Padding::Valid => (0, 0),
+            Padding::Explicit(sides) => (sides[axis][0], sides[axis][1]),
+        };
+        // Each of the three is at most an i32's maximum.
+        let padded = input + before + after;
+        if padded < seen || !limit(padded) {
+            return Err(error(format!(
+                "a window that spans {seen} {what} does not fit into {padded} (with the padding): use a smaller window or dilation, more padding, or a larger image"
+            )));
+        }
+        Ok(((padded - seen) / stride + 1, before))
+    }
+}
+
+/// Dimensions `[image, channel, line, column]` of a batch of images.
+pub(crate) type Parts = (Option<usize>, Option<usize>, [Option<usize>; 2]);
+
+/// The dimensions of a batch of images by what they mean.
+pub(crate) fn parts(format: DataFormat, shape: &Shape) -> Parts {
+    let [line, column] = format.spatial();
+    (
+        shape.dim(0),
+        shape.dim(format.channel(4)),
+        [shape.dim(line), shape.dim(column)],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sliding(padding: Padding, stride: usize, dilation: usize) -> Sliding {
+        Sliding {
+            format: DataFormat::Nhwc,
+            padding,
+            strides: [stride; 2],
+            dilations: [dilation; 2],
+        }
+    }
+
+    #[test]
+    fn same_padding_puts_the_odd_element_after() {
+        let count = |stride, input, window| {
+            sliding(Padding::Same, stride, 1)
+                .count(0, 0, input, window)
+                .unwrap()
+        };
+        assert_eq!(count(1, 5, 5), (5, 2));
+        assert_eq!(count(2, 5, 2), (3, 0));
+        assert_eq!(count(2, 6, 3), (3, 0));
+        assert_eq!(count(2, 0, 3), (0, 1));
+    }
+
+    #[test]
+    fn a_window_that_does_not_fit_is_an_error() {
+        let valid = sliding(Padding::Valid, 1, 2);
+        assert_eq!(valid.count(0, 0, 5, 3).unwrap(), (1, 0));
+        assert!(valid.count(0, 0, 4, 3).is_err());
+        assert!(valid.count(0, 0, 4, 0).is_err());
+    }
+
+    #[test]
+    fn extents_beyond_an_i32_are_errors_and_do_not_overflow() {
+        let most = usize::MAX;
+        for padding in [
+            Padding::Same,
+            Padding::Valid,
+            Padding::Explicit([[i32::MAX as usize; 2]; 2]),
+        ] {
+            let sliding = sliding(padding, i32::MAX as usize, i32::MAX as usize);
+            assert!(sliding.count(0, 1, most, most).is_err());
+            assert!(sliding.count(0, 1, 5, most).is_err());
+            assert!(sliding.count(0, 1, most, 1).is_err());
+        }
+    }
+}

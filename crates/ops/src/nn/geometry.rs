@@ -1,0 +1,133 @@
+//! The shape of a convolution: one rule for shapes and kernels, forward and back.
+
+use thalweg_device::KernelError;
+use thalweg_graph::{Infer, InferError, Shape};
+
+use super::format::{Sliding, parts};
+use crate::cpu::conv::ConvGeometry;
+
+/// The most elements of one padded image: beyond it no kernel has memory to work in.
+const MOST_PADDED: usize = 1 << 34;
+
+/// The shape of the output of a convolution of `image` (of rank 4) with `filter` (lines, columns,
+/// input channels, output channels); `image_at` is the input that a window which does not fit is
+/// told of.
+///
+/// # Errors
+/// [`InferError`] where they do not fit each other.
+pub(crate) fn output_shape(
+    sliding: &Sliding,
+    image_at: usize,
+    image: &Shape,
+    filter: &Shape,
+) -> Result<Shape, InferError> {
+    let (batch, channels, lengths) = parts(sliding.format, image);
+    if let (Some(found), Some(expected)) = (channels, filter.dim(2))
+        && found != expected
+    {
+        return Err(InferError::Mismatch {
+            what: format!(
+                "the images ({}) have {found} channels, the filter is for {expected}",
+                sliding.format.name()
+            ),
+            left: image.clone(),
+            right: filter.clone(),
+        });
+    }
+    let mut counts = [None, None];
+    for axis in 0..2 {
+        if let (Some(input), Some(window)) = (lengths[axis], filter.dim(axis)) {
+            counts[axis] = Some(sliding.count(image_at, axis, input, window)?.0);
+        }
+    }
+    Ok(Shape::partial(sliding.format.order(
+        batch,
+        filter.dim(3),
+        counts,
+    )))
+}
+
+/// The shape that input `i`, four integers, tells of a tensor.
+///
+/// # Errors
+/// [`InferError`] where they are not four, or one is negative.
+pub(crate) fn sizes(cx: &Infer<'_>, i: usize) -> Result<Shape, InferError> {
+    let wrong = |reason: String| InferError::Value { input: i, reason };
+    let count = cx.ranked(i, 1)?;
+    if let Some(n) = count.dim(0)
+        && n != 4
+    {
+        return Err(wrong(format!("has {n} sizes, but must have 4")));
+    }
+    let Some(sizes) = cx.ints(i) else {
+        return Ok(Shape::of_rank(4));
+    };
+    if let Some(negative) = sizes.iter().find(|&&n| n < 0) {
+        return Err(wrong(format!(
+            "has {negative} among the sizes, but none may be negative"
+        )));
+    }
+    Ok(Shape::from(sizes))
+}
+
+/// All lengths of the convolution of images with a filter of these dimensions.
+///
+/// # Errors
+/// [`KernelError::Invalid`] where they do not fit, or are too large to be computed.
+pub(crate) fn geometry(
+    sliding: &Sliding,
+    image: &[usize],
+    filter: &[usize],
+) -> Result<ConvGeometry, KernelError> {
+    let invalid = |e: InferError| KernelError::Invalid(e.to_string());
+    let (Some(batch), Some(in_c), [Some(in_h), Some(in_w)]) =
+        parts(sliding.format, &Shape::known(image))
+    else {
+        return Err(KernelError::Argument("images"));
+    };
+    let &[k_h, k_w, filter_c, out_c] = filter else {
+        return Err(KernelError::Argument("a filter"));
+    };
+    if filter_c != in_c {
+        return Err(KernelError::Argument("a filter for these channels"));
+    }
+    let (out_h, pad_top) = sliding.count(0, 0, in_h, k_h).map_err(invalid)?;
+    let (out_w, pad_left) = sliding.count(0, 1, in_w, k_w).map_err(invalid)?;
+    let [stride, dilation] = [sliding.strides, sliding.dilations];
+    let seen = |axis: usize, out: usize, k: usize, input: usize| {
+        ((out.max(1) - 1) * stride[axis] + (k - 1) * dilation[axis] + 1).max(input)
+    };
+    let padded = [seen(1, out_w, k_w, in_w), in_c.max(out_c)]
+        .into_iter()
+        .try_fold(seen(0, out_h, k_h, in_h), usize::checked_mul);
+    // Products of lengths of which one is zero may overflow although there is nothing in them.
+    let counted = |lengths: [usize; 4]| lengths.into_iter().try_fold(1, usize::checked_mul);
+    let whole = [
+        counted([batch, in_h, in_w, in_c]),
+        counted([batch, out_h, out_w, out_c]),
+        counted([k_h, k_w, in_c, out_c]),
+    ];
+    if padded.is_none_or(|n| n > MOST_PADDED) || whole.contains(&None) {
+        return Err(KernelError::Invalid(format!(
+            "a convolution of images {} with a filter {} is too large: a padded image may have {MOST_PADDED} elements",
+            Shape::known(image),
+            Shape::known(filter)
+        )));
+    }
+    Ok(ConvGeometry {
+        batch,
+        in_h,
+        in_w,
+        in_c,
+        out_h,
+        out_w,
+        out_c,
+        k_h,
+        k_w,
+        stride,
+        dilation,
+        pad_top,
+        pad_left,
+        layout: sliding.format.layout(),
+    })
+}

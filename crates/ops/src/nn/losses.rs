@@ -1,0 +1,242 @@
+//! Cross entropies between labels and the softmax of logits, each with its gradient to the logits
+//! as a second output.
+
+use smallvec::{SmallVec, smallvec};
+use thalweg_device::parallel::Disjoint;
+use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
+use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, Shape, dispatch};
+
+use super::softmax::normalizer;
+use super::sum_of_classes;
+use crate::elementwise::CHUNK;
+use crate::math::broadcast::sum_to;
+use crate::number::{Float, Number, Wide};
+
+/// Sets the loss to one number a row of `backprop`.
+fn set_outputs(cx: &mut Infer<'_>, backprop: Shape) {
+    cx.set(0, Shape::partial([backprop.dim(0)]));
+    cx.set(1, backprop);
+}
+
+fn dense_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let (logits, labels) = (cx.shape(0), cx.shape(1));
+    let both = logits
+        .broadcast(labels)
+        .ok_or_else(|| InferError::Broadcast {
+            left: logits.clone(),
+            right: labels.clone(),
+        })?;
+    let rows = both
+        .merge(&Shape::of_rank(2))
+        .ok_or_else(|| InferError::Rank {
+            input: 0,
+            expected: "2, broadcast with the labels: rows and classes,".to_owned(),
+            found: logits.clone(),
+        })?;
+    set_outputs(cx, rows);
+    Ok(())
+}
+
+fn sparse_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let (logits, labels) = (cx.ranked(0, 2)?, cx.ranked(1, 1)?);
+    let rows = Shape::partial([logits.dim(0)]);
+    let rows = rows.merge(&labels).ok_or_else(|| InferError::Mismatch {
+        what: "there must be one label for each row of logits".to_owned(),
+        left: logits.clone(),
+        right: labels,
+    })?;
+    set_outputs(cx, Shape::partial([rows.dim(0), logits.dim(1)]));
+    Ok(())
+}
+
+/// The gradient to the logits, of the shape of the second output: that of the losses times their
+/// gradient, and that of this gradient back through the softmax it has in it.
+fn logits_grad<'g>(g: &GradCx<'_, 'g>, softmax: impl Fn() -> Output<'g>) -> Option<Output<'g>> {
+    let by_loss = g.dy(0).map(|d| beside_classes(d) * g.output(1));
+    let by_backprop = g.dy(1).map(|d| {
+        let softmax = softmax();
+        (d - sum_of_classes(d * softmax)) * softmax
+    });
+    match (by_loss, by_backprop) {
+        (Some(a), Some(b)) => Some(a + b),
+        (a, b) => a.or(b),
+    }
+}
+
+/// One number a row, as a column beside the classes.
+fn beside_classes(losses: Output<'_>) -> Output<'_> {
+    let axis = super::ints(losses.graph(), &[-1]);
+    losses
+        .graph()
+        .op("ExpandDims")
+        .input(losses)
+        .input(axis)
+        .output()
+}
+
+fn dense_gradients<'g>(g: &GradCx<'_, 'g>) -> SmallVec<[Option<Output<'g>>; 4]> {
+    let (logits, labels, backprop) = (g.input(0), g.input(1), g.output(1));
+    let dx = logits_grad(g, || backprop + labels);
+    let by_loss = g.dy(0).map(|d| {
+        // Logits that broadcast are brought to their full shape first: classes count one by one.
+        let alike = logits.shape().is_known() && logits.shape() == backprop.shape();
+        let full = if alike {
+            logits
+        } else {
+            logits + g.graph().op("ZerosLike").input(backprop).output()
+        };
+        -(beside_classes(d) * g.graph().op("LogSoftmax").input(full).output())
+    });
+    let by_backprop = g.dy(1).map(|d| -d);
+    let dlabels = match (by_loss, by_backprop) {
+        (Some(a), Some(b)) => Some(a + b),
+        (a, b) => a.or(b),
+    };
+    smallvec![
+        dx.map(|d| sum_to(d, logits, labels)),
+        dlabels.map(|d| sum_to(d, labels, logits)),
+    ]
+}
+
+/// The cross entropy with labels that are distributions.
+pub(crate) static SOFTMAX_CROSS_ENTROPY: Op = Op {
+    def: OpDef {
+        name: "SoftmaxCrossEntropyWithLogits",
+        summary: "The cross entropy between rows of labels and the softmax of rows of logits, and its gradient to the logits.",
+        inputs: &[arg("features", "T"), arg("labels", "T")],
+        outputs: &[arg("loss", "T"), arg("backprop", "T")],
+        attrs: &[type_attr("T", DType::FLOATS)],
+        shape: dense_shape,
+        gradient: Gradient::Rule(dense_gradients),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(
+        |p| dispatch!(p.dtype(0), FLOATS, T => Ok(dense::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
+    )],
+};
+
+/// The cross entropy with one class a row.
+pub(crate) static SPARSE_SOFTMAX_CROSS_ENTROPY: Op = Op {
+    def: OpDef {
+        name: "SparseSoftmaxCrossEntropyWithLogits",
+        summary: "The cross entropy between one class a row and the softmax of rows of logits, and its gradient to the logits.",
+        inputs: &[arg("features", "T"), arg("labels", "Tlabels")],
+        outputs: &[arg("loss", "T"), arg("backprop", "T")],
+        attrs: &[
+            type_attr("T", DType::FLOATS),
+            type_attr_or("Tlabels", DType::INDICES, DType::I64),
+        ],
+        shape: sparse_shape,
+        gradient: Gradient::Rule(|g| {
+            let softmax = || g.graph().op("Softmax").input(g.input(0)).output();
+            smallvec![logits_grad(g, softmax), None]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => match p.dtype(1) {
+            DType::I32 => Ok(sparse::<T, i32>(p)),
+            DType::I64 => Ok(sparse::<T, i64>(p)),
+            other => Err(KernelError::DType(other)),
+        }, else Err(KernelError::DType(p.dtype(0))))
+    })],
+};
+
+/// Runs `row(i, loss, backprop)` for each row, over threads in blocks of a fixed size.
+fn for_rows<T: Send>(
+    cpu: &Cpu,
+    loss: &mut [T],
+    backprop: &mut [T],
+    row: impl Fn(usize, &mut T, &mut [T]) + Sync,
+) {
+    let rows = loss.len();
+    let classes = backprop.len().checked_div(rows).unwrap_or(0);
+    let block = (CHUNK / 8 / classes.max(1)).max(1);
+    let (loss, backprop) = (Disjoint::new(loss), Disjoint::new(backprop));
+    cpu.pool().parallel_for(rows.div_ceil(block), &|task| {
+        for i in task * block..rows.min((task + 1) * block) {
+            // SAFETY: each row belongs to one task, and each task runs once.
+            let (loss, backprop) =
+                unsafe { (loss.slice(i, 1), backprop.slice(i * classes, classes)) };
+            row(i, &mut loss[0], backprop);
+        }
+    });
+}
+
+/// From a row to the next and from a class to the next, for an input that broadcasts to rows and
+/// classes.
+fn steps(dims: &[usize]) -> [usize; 2] {
+    let classes = dims.last().copied().unwrap_or(1);
+    let rows = dims.len().checked_sub(2).map_or(1, |i| dims[i]);
+    [
+        if rows == 1 { 0 } else { classes },
+        usize::from(classes != 1),
+    ]
+}
+
+/// About how many nanoseconds an element takes: two exponentials.
+const COST: u64 = 10;
+
+fn dense<T: Float>(p: &Prepare<'_>) -> Prepared {
+    let ([x_row, x_class], [y_row, y_class]) = (steps(p.dims(0)), steps(p.dims(1)));
+    Prepared::new(0, move |cx| {
+        let (x, y) = (cx.input::<T>(0)?, cx.input::<T>(1)?);
+        let (loss, backprop) = (cx.output::<T>(0)?, cx.output::<T>(1)?);
+        for_rows(cx.cpu(), loss, backprop, |i, loss, backprop| {
+            let classes = backprop.len();
+            let x = |c: usize| x[i * x_row + c * x_class].widen();
+            let y = |c: usize| y[i * y_row + c * y_class].widen();
+            let (largest, sum) = normalizer((0..classes).map(x));
+            let log = sum.ln();
+            let mut total = T::Wide::ZERO;
+            for (c, backprop) in backprop.iter_mut().enumerate() {
+                let (above, label) = (x(c) - largest, y(c));
+                // A class that cannot be has no part, however unlikely the logits make it.
+                if label != T::Wide::ZERO {
+                    total = total + label * (log - above);
+                }
+                *backprop = T::narrow(above.exp() / sum - label);
+            }
+            *loss = T::narrow(total);
+        });
+        Ok(())
+    })
+    .with_cost(50 + p.outputs[1].elements() as u64 * COST)
+}
+
+fn sparse<T: Float, L: Element + TryInto<usize> + std::fmt::Display>(p: &Prepare<'_>) -> Prepared {
+    let classes = p.dims(0).last().copied().unwrap_or(0);
+    Prepared::new(0, move |cx| {
+        let (x, labels) = (cx.input::<T>(0)?, cx.input::<L>(1)?);
+        let class = |label: L| label.try_into().ok().filter(|&c: &usize| c < classes);
+        if let Some(element) = labels.iter().position(|&label| class(label).is_none()) {
+            return Err(KernelError::Element {
+                input: 1,
+                element,
+                reason: format!(
+                    "label {} is not one of the {classes} classes of the logits: use 0 to {}",
+                    labels[element],
+                    classes.saturating_sub(1)
+                ),
+            });
+        }
+        let (loss, backprop) = (cx.output::<T>(0)?, cx.output::<T>(1)?);
+        for_rows(cx.cpu(), loss, backprop, |i, loss, backprop| {
+            let x = &x[i * classes..][..classes];
+            let own = class(labels[i]).unwrap_or(0);
+            let (largest, sum) = normalizer(x.iter().map(|x| x.widen()));
+            *loss = T::narrow(sum.ln() - (x[own].widen() - largest));
+            for (c, (backprop, x)) in backprop.iter_mut().zip(x).enumerate() {
+                let label = if c == own {
+                    T::Wide::ONE
+                } else {
+                    T::Wide::ZERO
+                };
+                *backprop = T::narrow((x.widen() - largest).exp() / sum - label);
+            }
+        });
+        Ok(())
+    })
+    .with_cost(50 + p.outputs[1].elements() as u64 * COST)
+}

@@ -1,0 +1,271 @@
+//! The layers of neural networks: convolution, biases, activations, pooling, softmax, losses.
+
+mod activations;
+mod bias;
+mod conv2d;
+mod format;
+mod geometry;
+mod losses;
+mod pool;
+mod softmax;
+mod window;
+
+use thalweg_device::Op;
+use thalweg_graph::{DType, Graph, NodeBuilder, Output, Tensor};
+
+pub use format::{DataFormat, Padding};
+
+/// The ops of this family.
+pub(crate) static OPS: &[&Op] = &[
+    &activations::RELU,
+    &activations::RELU_GRAD,
+    &activations::RELU_6,
+    &activations::RELU_6_GRAD,
+    &activations::ELU,
+    &activations::ELU_GRAD,
+    &activations::LEAKY_RELU,
+    &activations::LEAKY_RELU_GRAD,
+    &bias::BIAS_ADD,
+    &bias::BIAS_ADD_GRAD,
+    &conv2d::CONV_2D,
+    &conv2d::CONV_2D_BACKPROP_INPUT,
+    &conv2d::CONV_2D_BACKPROP_FILTER,
+    &losses::SOFTMAX_CROSS_ENTROPY,
+    &losses::SPARSE_SOFTMAX_CROSS_ENTROPY,
+    &pool::MAX_POOL,
+    &pool::MAX_POOL_GRAD,
+    &pool::AVG_POOL,
+    &pool::AVG_POOL_GRAD,
+    &softmax::SOFTMAX,
+    &softmax::LOG_SOFTMAX,
+];
+
+/// A constant of these integers: axes, a shape.
+fn ints<'g>(graph: &'g Graph, values: &[i32]) -> Output<'g> {
+    graph
+        .op("Const")
+        .attr("value", Tensor::from(values))
+        .attr("dtype", DType::I32)
+        .output()
+}
+
+/// The shape of `x` as a tensor: a constant, where it is known.
+fn shape_of(x: Output<'_>) -> Output<'_> {
+    let known = x.shape().to_dims();
+    let known = known.and_then(|dims| dims.iter().map(|&d| i32::try_from(d).ok()).collect());
+    match known {
+        Some::<Vec<i32>>(dims) => ints(x.graph(), &dims),
+        None => x.graph().op("Shape").input(x).output(),
+    }
+}
+
+/// The sum over the last axis, which stays as one of length 1.
+fn sum_of_classes(x: Output<'_>) -> Output<'_> {
+    let sum = x.graph().op("Sum").input(x).input(ints(x.graph(), &[-1]));
+    sum.attr("keep_dims", true).output()
+}
+
+/// Builder methods of this family. Images are batches as [`DataFormat`] says: `[n, h, w, c]` or
+/// `[n, c, h, w]`.
+pub trait NnOps<'g>: Sized {
+    /// The convolution of images with `filter` (`[h, w, in channels, out channels]`); `strides` are
+    /// lines and columns.
+    fn conv2d(
+        self,
+        filter: impl Into<Output<'g>>,
+        strides: [usize; 2],
+        padding: Padding,
+        format: DataFormat,
+    ) -> Output<'g>;
+
+    /// [`NnOps::conv2d`] with the filter's lines and columns `dilations` apart.
+    fn conv2d_dilated(
+        self,
+        filter: impl Into<Output<'g>>,
+        strides: [usize; 2],
+        dilations: [usize; 2],
+        padding: Padding,
+        format: DataFormat,
+    ) -> Output<'g>;
+
+    /// The largest element of each window of `ksize` lines and columns, `strides` apart.
+    fn max_pool(
+        self,
+        ksize: [usize; 2],
+        strides: [usize; 2],
+        padding: Padding,
+        format: DataFormat,
+    ) -> Output<'g>;
+
+    /// The mean of each window of `ksize` lines and columns, `strides` apart; padding does not
+    /// count, and cannot be [`Padding::Explicit`].
+    fn avg_pool(
+        self,
+        ksize: [usize; 2],
+        strides: [usize; 2],
+        padding: Padding,
+        format: DataFormat,
+    ) -> Output<'g>;
+
+    /// Adds `bias`, one for each channel: the last dimension, or dimension 1 in
+    /// [`DataFormat::Nchw`].
+    fn bias_add(self, bias: impl Into<Output<'g>>, format: DataFormat) -> Output<'g>;
+
+    /// `max(x, 0)`.
+    fn relu(self) -> Output<'g>;
+
+    /// `min(max(x, 0), 6)`.
+    fn relu6(self) -> Output<'g>;
+
+    /// `x` where it is not negative, `exp(x) - 1` elsewhere.
+    fn elu(self) -> Output<'g>;
+
+    /// `x` where it is positive, `alpha x` elsewhere.
+    fn leaky_relu(self, alpha: f32) -> Output<'g>;
+
+    /// `exp(x) / sum(exp(x))` over the last dimension.
+    fn softmax(self) -> Output<'g>;
+
+    /// The logarithm of [`NnOps::softmax`].
+    fn log_softmax(self) -> Output<'g>;
+
+    /// The cross entropy of each row of logits (`[rows, classes]`) with a row of labels, which are
+    /// distributions: `[rows]`.
+    fn softmax_cross_entropy(self, labels: impl Into<Output<'g>>) -> Output<'g>;
+
+    /// The cross entropy of each row of logits (`[rows, classes]`) with a class (`labels`:
+    /// `[rows]`, integers from 0): `[rows]`.
+    fn sparse_softmax_cross_entropy(self, labels: impl Into<Output<'g>>) -> Output<'g>;
+}
+
+/// Lines and columns as an attribute with a value for each dimension.
+fn spatial(format: DataFormat, lengths: [usize; 2]) -> Vec<i64> {
+    // A length beyond an i64 is refused like one beyond an i32.
+    let lengths = lengths.map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+    format.order(1, 1, lengths).to_vec()
+}
+
+#[track_caller]
+fn pool<'g>(
+    x: Output<'g>,
+    op: &str,
+    ksize: [usize; 2],
+    strides: [usize; 2],
+    padding: Padding,
+    format: DataFormat,
+) -> NodeBuilder<'g> {
+    x.graph()
+        .op(op)
+        .input(x)
+        .attr("ksize", spatial(format, ksize))
+        .attr("strides", spatial(format, strides))
+        .attr("padding", padding.name())
+        .attr("data_format", format)
+}
+
+impl<'g> NnOps<'g> for Output<'g> {
+    #[track_caller]
+    fn conv2d(
+        self,
+        filter: impl Into<Output<'g>>,
+        strides: [usize; 2],
+        padding: Padding,
+        format: DataFormat,
+    ) -> Output<'g> {
+        self.conv2d_dilated(filter, strides, [1, 1], padding, format)
+    }
+
+    #[track_caller]
+    fn conv2d_dilated(
+        self,
+        filter: impl Into<Output<'g>>,
+        strides: [usize; 2],
+        dilations: [usize; 2],
+        padding: Padding,
+        format: DataFormat,
+    ) -> Output<'g> {
+        self.graph()
+            .op("Conv2D")
+            .input(self)
+            .input(filter)
+            .attr("strides", spatial(format, strides))
+            .attr("dilations", spatial(format, dilations))
+            .attr("padding", padding.name())
+            .attr("explicit_paddings", padding.explicit(format))
+            .attr("data_format", format)
+            .output()
+    }
+
+    #[track_caller]
+    fn max_pool(
+        self,
+        ksize: [usize; 2],
+        strides: [usize; 2],
+        padding: Padding,
+        format: DataFormat,
+    ) -> Output<'g> {
+        pool(self, "MaxPool", ksize, strides, padding, format)
+            .attr("explicit_paddings", padding.explicit(format))
+            .output()
+    }
+
+    #[track_caller]
+    fn avg_pool(
+        self,
+        ksize: [usize; 2],
+        strides: [usize; 2],
+        padding: Padding,
+        format: DataFormat,
+    ) -> Output<'g> {
+        pool(self, "AvgPool", ksize, strides, padding, format).output()
+    }
+
+    #[track_caller]
+    fn bias_add(self, bias: impl Into<Output<'g>>, format: DataFormat) -> Output<'g> {
+        let node = self.graph().op("BiasAdd").input(self).input(bias);
+        node.attr("data_format", format).output()
+    }
+
+    #[track_caller]
+    fn relu(self) -> Output<'g> {
+        self.graph().op("Relu").input(self).output()
+    }
+
+    #[track_caller]
+    fn relu6(self) -> Output<'g> {
+        self.graph().op("Relu6").input(self).output()
+    }
+
+    #[track_caller]
+    fn elu(self) -> Output<'g> {
+        self.graph().op("Elu").input(self).output()
+    }
+
+    #[track_caller]
+    fn leaky_relu(self, alpha: f32) -> Output<'g> {
+        let node = self.graph().op("LeakyRelu").input(self);
+        node.attr("alpha", alpha).output()
+    }
+
+    #[track_caller]
+    fn softmax(self) -> Output<'g> {
+        self.graph().op("Softmax").input(self).output()
+    }
+
+    #[track_caller]
+    fn log_softmax(self) -> Output<'g> {
+        self.graph().op("LogSoftmax").input(self).output()
+    }
+
+    #[track_caller]
+    fn softmax_cross_entropy(self, labels: impl Into<Output<'g>>) -> Output<'g> {
+        let node = self.graph().op("SoftmaxCrossEntropyWithLogits");
+        node.input(self).input(labels).output()
+    }
+
+    #[track_caller]
+    fn sparse_softmax_cross_entropy(self, labels: impl Into<Output<'g>>) -> Output<'g> {
+        let node = self.graph().op("SparseSoftmaxCrossEntropyWithLogits");
+        node.input(self).input(labels).output()
+    }
+}
