@@ -57,6 +57,7 @@ fn at<T, const L: usize>(from: &[T], at: usize) -> &[T; L] {
 
 /// `L` elements of the result.
 #[inline(always)]
+#[allow(clippy::mut_from_ref, reason = "as `Disjoint::slice`")]
 fn part<'a, T, const L: usize>(to: &'a Disjoint<'_, T>, at: usize) -> &'a mut [T; L] {
     // SAFETY: a window writes elements of its own task, and drops one part before it takes the next.
     let part = unsafe { to.slice(at, L) };
