@@ -9,7 +9,7 @@ use thalweg_device::{
     Argument, Body, Cpu, DeviceType, Environment, Kernel, Op, Operand, Prepare, Variable, evaluate,
 };
 use thalweg_graph::op::Effect;
-use thalweg_graph::simplify::{FEED, Simplified, Simplify, constant, simplify};
+use thalweg_graph::simplify::{FEED, Simplified, Simplify, known, simplify};
 use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, OutputId, Tensor};
 
 use super::memory::{Arena, Block};
@@ -226,17 +226,22 @@ impl<'a> Compiler<'a> {
             .map(|index| OutputId { node: id, index })
             .collect();
         let left = |o: &OutputId| uses.get(o).copied().unwrap_or(0);
-        if constant(node) {
+        if known(node) {
+            let mut slots = SmallVec::new();
             for (o, fact) in outputs.iter().zip(&node.outputs) {
                 if let Some(value) = &fact.value {
-                    self.slot(
-                        *o,
-                        fact.dtype,
-                        value.len(),
-                        Home::Constant(value.clone()),
-                        left(o),
-                    );
+                    let home = Home::Constant(value.clone());
+                    slots.push(self.slot(*o, fact.dtype, value.len(), home, left(o)));
                 }
+            }
+            if !node.controls.is_empty() {
+                // Who uses it waits for what it waits for: an instruction that does nothing.
+                let action = Action::Run {
+                    run: Box::new(|_| Ok(())),
+                    scratch: (0, 0),
+                };
+                let mut waits = self.after(node).to_vec();
+                self.emit(id, node, action, SmallVec::new(), slots, &mut waits, 0);
             }
             return Ok(());
         }
