@@ -112,7 +112,7 @@ fn compare(genes: &[Gene], vague: bool, requests: &[Request]) -> Result<(), Test
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 96,
+        cases: 256,
         max_shrink_iters: 2000,
         failure_persistence: None,
         ..ProptestConfig::default()
