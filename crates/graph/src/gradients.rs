@@ -87,9 +87,12 @@ pub fn gradients_with<'g>(
     if ys.iter().chain(xs).any(|o| o.is_invalid()) {
         return vec![Some(graph.invalid()); xs.len()];
     }
+    let given = grad_ys.iter().flatten();
     if let Some(i) = ys
         .iter()
         .chain(xs)
+        .chain(stop)
+        .chain(given)
         .position(|o| !std::ptr::eq(o.graph(), graph))
     {
         graph.report("gradients", "gradients", Reason::OtherGraph { input: i });

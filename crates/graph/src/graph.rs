@@ -147,12 +147,13 @@ impl Graph {
     /// Runs `build` in a name scope: what it makes is called `scope/...`.
     ///
     /// The scope's name is made unique (`a`, then `a_1`); one that ends in `/` is taken as it is,
-    /// from the root, so that an earlier scope can be entered again.
+    /// from the root, so that an earlier scope can be entered again. The empty name is the root.
     pub fn name_scope<R>(&self, scope: &str, build: impl FnOnce() -> R) -> R {
         let prefix = {
             let mut state = self.state();
             match scope.strip_suffix('/') {
                 Some(absolute) => absolute.to_owned(),
+                None if scope.is_empty() => String::new(),
                 None => {
                     let full = state.scoped(scope);
                     state.names.unique(&full)
@@ -167,17 +168,22 @@ impl Graph {
     }
 
     /// Runs `build` so that every node it makes waits for `nodes`.
+    #[track_caller]
     pub fn control_dependencies<'g, R>(
         &'g self,
         nodes: impl IntoIterator<Item = impl Into<Operation<'g>>>,
         build: impl FnOnce() -> R,
     ) -> R {
-        let nodes = nodes
-            .into_iter()
-            .map(|n| n.into().id())
-            .filter(|n| !n.is_invalid())
-            .collect();
-        self.state().controls.push(nodes);
+        let mut own = SmallVec::new();
+        for (input, node) in nodes.into_iter().map(Into::into).enumerate() {
+            if !std::ptr::eq(node.graph(), self) {
+                let reason = Reason::OtherGraph { input };
+                self.report(&node.name(), "control_dependencies", reason);
+            } else if !node.is_invalid() {
+                own.push(node.id());
+            }
+        }
+        self.state().controls.push(own);
         let _pop = Pop(self, |s| {
             s.controls.pop();
         });
@@ -331,7 +337,11 @@ impl<'g> NodeBuilder<'g> {
 
     /// Makes the node wait for another one.
     pub fn control(mut self, node: impl Into<Operation<'g>>) -> Self {
-        self.controls.push(node.into().id());
+        let node = node.into();
+        if !std::ptr::eq(node.graph(), self.graph) && self.other_graph.is_none() {
+            self.other_graph = Some(self.inputs.len() + self.controls.len());
+        }
+        self.controls.push(node.id());
         self
     }
 
