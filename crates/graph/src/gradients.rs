@@ -103,6 +103,16 @@ pub fn gradients_with<'g>(
         graph.report(&y.name(), "gradients", Reason::NotDifferentiable { found });
         return vec![Some(graph.invalid()); xs.len()];
     }
+    graph.at_caller(|| backward(graph, ys, xs, grad_ys, stop))
+}
+
+fn backward<'g>(
+    graph: &'g Graph,
+    ys: &[Output<'g>],
+    xs: &[Output<'g>],
+    grad_ys: &[Option<Output<'g>>],
+    stop: &[Output<'g>],
+) -> Vec<Option<Output<'g>>> {
     graph.name_scope("gradients", || {
         let mut pass = Backward::new(graph, xs, stop);
         for (i, &y) in ys.iter().enumerate() {

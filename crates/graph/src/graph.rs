@@ -40,6 +40,8 @@ struct State {
     seed: Option<i64>,
     frozen: bool,
     errors: Vec<GraphError>,
+    /// The line that all is said to be made at, while a function of a library builds for it.
+    line: Option<&'static Location<'static>>,
 }
 
 impl Graph {
@@ -81,8 +83,10 @@ impl Graph {
     /// Keeps a mistake, as if a node had been built with it; `name` and `op` say what was meant.
     #[track_caller]
     pub fn report(&self, name: &str, op: &str, reason: Reason) {
-        let origin = Origin::Line(Location::caller());
-        self.state().errors.push(GraphError {
+        let caller = Location::caller();
+        let mut state = self.state();
+        let origin = Origin::Line(state.line.unwrap_or(caller));
+        state.errors.push(GraphError {
             node: name.to_owned(),
             op: op.to_owned(),
             origin,
@@ -119,8 +123,27 @@ impl Graph {
             controls: SmallVec::new(),
             attrs: SmallVec::new(),
             other_graph: None,
-            origin: Location::caller(),
+            origin: {
+                let caller = Location::caller();
+                self.state().line.unwrap_or(caller)
+            },
         }
+    }
+
+    /// Runs `build` so that what it makes, and its mistakes, are said to be made at the line that
+    /// called the function that calls this: for functions that build in closures, which a caller's
+    /// line does not reach by itself. The outermost line stands.
+    #[track_caller]
+    pub fn at_caller<R>(&self, build: impl FnOnce() -> R) -> R {
+        let caller = Location::caller();
+        let outermost = {
+            let mut state = self.state();
+            let outermost = state.line.is_none();
+            state.line.get_or_insert(caller);
+            outermost
+        };
+        let _pop = outermost.then(|| Pop(self, |s| s.line = None));
+        build()
     }
 
     /// An output of this graph by its number.
