@@ -8,7 +8,6 @@ mod geometry;
 mod losses;
 mod pool;
 mod softmax;
-mod window;
 
 use thalweg_device::Op;
 use thalweg_graph::{DType, Graph, NodeBuilder, Output, Tensor};
