@@ -124,6 +124,21 @@ fn gradients_of_products_are_right_twice() {
 }
 
 #[test]
+fn gradients_of_products_whose_batches_broadcast_are_summed() {
+    let cases: [[&[usize]; 2]; 4] = [
+        [&[2, 2, 3], &[3, 2]],
+        [&[2, 1, 2, 3], &[3, 3, 1]],
+        [&[1, 3], &[2, 2, 3, 2]],
+        [&[1, 1, 3], &[2, 3, 1]],
+    ];
+    for dims in cases {
+        check(&format!("BatchMatMulV2 {dims:?}"), &dims, false, |x| {
+            x[0].batch_matmul(x[1])
+        });
+    }
+}
+
+#[test]
 fn gradients_of_convolutions_are_right_twice() {
     let explicit = Padding::Explicit([[1, 2], [0, 1]]);
     for format in FORMATS {
@@ -188,14 +203,16 @@ fn gradients_of_biases_and_activations_are_right() {
 fn gradients_of_softmax_and_its_losses_are_right_twice() {
     check("Softmax", &[&[3, 4]], true, |x| x[0].softmax());
     check("LogSoftmax", &[&[2, 3, 4]], true, |x| x[0].log_softmax());
-    for labels in [[3, 4], [1, 4], [3, 1]] {
-        let what = format!("softmax_cross_entropy {labels:?}");
-        check(&what, &[&[3, 4], &labels], true, |x| {
-            x[0].softmax_cross_entropy(x[1])
-        });
-        let what = format!("{what}, labels and logits exchanged");
-        check(&what, &[&labels, &[3, 4]], true, |x| {
-            x[0].softmax_cross_entropy(x[1])
+    // The gradient to the logits takes labels that sum to one.
+    for (logits, labels) in [
+        ([3, 4], [3, 4]),
+        ([3, 4], [1, 4]),
+        ([1, 4], [3, 4]),
+        ([3, 1], [3, 4]),
+    ] {
+        let what = format!("softmax_cross_entropy of {logits:?} with {labels:?}");
+        check(&what, &[&logits, &labels], true, |x| {
+            x[0].softmax_cross_entropy(x[1].softmax())
         });
     }
     check("sparse_softmax_cross_entropy", &[&[3, 4]], true, |x| {
@@ -217,6 +234,53 @@ fn gradients_of_gradients_of_activations_and_biases_are_right() {
                 sum.attr("data_format", format).output()
             },
         );
+    }
+}
+
+#[test]
+fn a_training_step_gives_the_same_bits_on_any_number_of_threads() {
+    let step = |threads: usize, format: DataFormat| -> Vec<Vec<f32>> {
+        let g = Graph::new();
+        let given = |dims: &[usize], seed| {
+            let values: Vec<f32> = numbers(dims.iter().product(), seed)
+                .iter()
+                .map(|&x| x as f32)
+                .collect();
+            g.constant(Tensor::new(dims, &values).unwrap())
+        };
+        let dims = match format {
+            DataFormat::Nhwc => [8, 28, 28, 3],
+            DataFormat::Nchw => [8, 3, 28, 28],
+        };
+        // Inputs that are fed, so that nothing is folded while the plan is made.
+        let x = g.placeholder("x", DType::F32, Shape::known(&dims));
+        let (w, b) = (given(&[5, 5, 3, 16], 1), given(&[16], 2));
+        let y = x
+            .conv2d(w, [1, 1], Padding::Same, format)
+            .bias_add(b, format)
+            .relu();
+        let y = y.max_pool([2, 2], [2, 2], Padding::Same, format);
+        let grads = gradients(&[y], &[w, b, x]);
+        let options = SessionOptions::with_threads(threads);
+        let session = Session::with_options(&g, options).unwrap();
+        let image: Vec<f32> = numbers(dims.iter().product(), 3)
+            .iter()
+            .map(|&x| x as f32)
+            .collect();
+        let fetches: Vec<Output<'_>> = grads.into_iter().flatten().chain([y]).collect();
+        let got = session
+            .run(fetches, [x.feed(Tensor::new(&dims, &image).unwrap())])
+            .unwrap();
+        (0..4)
+            .map(|i| got.slice::<f32>(i).unwrap().to_vec())
+            .collect()
+    };
+    for format in FORMATS {
+        let one = step(1, format);
+        assert!(one.iter().flatten().any(|&x| x != 0.0));
+        for threads in [2, 3] {
+            assert_eq!(one, step(threads, format), "{threads} threads, {format:?}");
+        }
     }
 }
 

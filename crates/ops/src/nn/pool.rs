@@ -12,7 +12,7 @@ use thalweg_graph::{
 use super::conv2d::{FORMAT, PADDING};
 use super::format::{DataFormat, Padding, Sliding, parts};
 use super::geometry::sizes;
-use super::shape_of;
+use crate::constants::shape_of;
 use crate::cpu::pooling::{PoolGeometry, avg_pool, avg_pool_grad, max_pool, max_pool_grad};
 use crate::kernel::on;
 
