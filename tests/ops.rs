@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use support::golden::{cases, difference};
 use support::runtime::{Direct, Runtime};
+use support::session::{Entry, SessionRuntime};
 use thalweg_graph::Tensor;
 
 fn check(runtime: &dyn Runtime) {
@@ -73,4 +74,51 @@ fn compare(
 #[test]
 fn every_op_gives_what_tensorflow_gives_one_node_at_a_time() {
     check(&Direct::new(2));
+}
+
+#[test]
+fn every_op_gives_the_same_in_a_session_that_is_fed_everything() {
+    check(&SessionRuntime {
+        threads: 2,
+        optimise: true,
+        entry: Entry::Fed,
+    });
+}
+
+#[test]
+fn every_op_gives_the_same_in_a_session_where_shapes_are_known_only_in_the_step() {
+    check(&SessionRuntime {
+        threads: 1,
+        optimise: true,
+        entry: Entry::FedUnknown,
+    });
+}
+
+#[test]
+fn every_op_gives_the_same_in_a_session_that_knows_its_host_inputs() {
+    for threads in [1, 2] {
+        check(&SessionRuntime {
+            threads,
+            optimise: true,
+            entry: Entry::HostConstant,
+        });
+    }
+}
+
+#[test]
+fn every_op_gives_the_same_when_it_is_folded() {
+    check(&SessionRuntime {
+        threads: 1,
+        optimise: true,
+        entry: Entry::Constant,
+    });
+}
+
+#[test]
+fn every_op_gives_the_same_when_nothing_is_optimised() {
+    check(&SessionRuntime {
+        threads: 1,
+        optimise: false,
+        entry: Entry::Constant,
+    });
 }

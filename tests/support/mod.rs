@@ -6,3 +6,4 @@
 
 pub mod golden;
 pub mod runtime;
+pub mod session;

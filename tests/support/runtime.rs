@@ -51,6 +51,15 @@ pub fn build<'g>(g: &'g Graph, case: &Case) -> thalweg_graph::Operation<'g> {
                 .output(),
         });
     }
+    attributes(g, node, case).name("case").build()
+}
+
+/// Gives a node the attributes of a case.
+pub fn attributes<'g>(
+    g: &'g Graph,
+    mut node: thalweg_graph::NodeBuilder<'g>,
+    case: &Case,
+) -> thalweg_graph::NodeBuilder<'g> {
     let known = g.registry().get(&case.op);
     for (name, value) in &case.attrs {
         // Attributes that say nothing of what is computed need not be known.
@@ -58,7 +67,7 @@ pub fn build<'g>(g: &'g Graph, case: &Case) -> thalweg_graph::Operation<'g> {
             node = node.attr(name, value.clone());
         }
     }
-    node.name("case").build()
+    node
 }
 
 impl Runtime for Direct {

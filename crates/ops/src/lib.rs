@@ -16,14 +16,17 @@ mod linalg;
 mod math;
 mod nn;
 mod number;
+mod reduce;
+mod random;
 mod shapes;
 mod state;
 mod training;
 
 pub use array::SourceOps;
 pub use linalg::LinalgOps;
-pub use math::MathOps;
+pub use math::{MathOps, SumOps};
 pub use nn::{DataFormat, NnOps, Padding};
+pub use random::{DropoutOps, RandomOps};
 pub use state::{StateOps, Variable};
 
 /// The families of ops. An op is registered by standing in its family's list.
@@ -32,6 +35,8 @@ static FAMILIES: &[&[&Op]] = &[
     linalg::OPS,
     math::OPS,
     nn::OPS,
+    reduce::OPS,
+    random::OPS,
     state::OPS,
     training::OPS,
 ];

@@ -1,34 +1,45 @@
 //! Sums, differences, products, negation, squares.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, cpu};
+use thalweg_device::{Kernel, KernelError, Op, cpu};
 use thalweg_graph::op::{Gradient, arg, type_attr};
-use thalweg_graph::{DType, OpDef, dispatch};
+use thalweg_graph::output::scalar_of;
+use thalweg_graph::{DType, Infer, OpDef, dispatch};
 
+use super::broadcast::sum_to;
+use super::define::{NUMBER, two};
 use crate::elementwise::{binary, unary};
-use crate::math::broadcast::sum_to;
 use crate::number::Number;
 use crate::shapes;
 
+const ADD_DEF: OpDef = two(
+    "AddV2",
+    "The sum of two tensors, element by element, with broadcasting.",
+    NUMBER,
+    Gradient::Rule(|g| {
+        let (x, y) = (g.input(0), g.input(1));
+        smallvec![Some(sum_to(g.grad(), x, y)), Some(sum_to(g.grad(), y, x))]
+    }),
+);
+
+const ADD_KERNELS: &[Kernel] = &[cpu(|p| {
+    dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, T::add)), else Err(KernelError::DType(p.dtype(0))))
+})
+.in_place(&[(0, 0), (1, 0)])];
+
 /// `x + y`.
 pub(crate) static ADD: Op = Op {
+    def: ADD_DEF,
+    kernels: ADD_KERNELS,
+};
+
+/// `x + y`, as TensorFlow 1 names it.
+pub(crate) static ADD_V1: Op = Op {
     def: OpDef {
-        name: "AddV2",
-        summary: "The sum of two tensors, element by element, with broadcasting.",
-        inputs: &[arg("x", "T"), arg("y", "T")],
-        outputs: &[arg("z", "T")],
-        attrs: &[type_attr("T", DType::NUMBERS)],
-        shape: shapes::broadcast,
-        gradient: Gradient::Rule(|g| {
-            let (x, y) = (g.input(0), g.input(1));
-            smallvec![Some(sum_to(g.grad(), x, y)), Some(sum_to(g.grad(), y, x))]
-        }),
-        ..OpDef::EMPTY
+        name: "Add",
+        ..ADD_DEF
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, T::add)), else Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0), (1, 0)])],
+    kernels: ADD_KERNELS,
 };
 
 /// `x - y`.
@@ -61,6 +72,7 @@ pub(crate) static MUL: Op = Op {
         outputs: &[arg("z", "T")],
         attrs: &[type_attr("T", DType::NUMBERS)],
         shape: shapes::broadcast,
+        same_as: times_one,
         gradient: Gradient::Rule(|g| {
             let (x, y, dz) = (g.input(0), g.input(1), g.grad());
             smallvec![Some(sum_to(dz * y, x, y)), Some(sum_to(dz * x, y, x))]
@@ -72,6 +84,15 @@ pub(crate) static MUL: Op = Op {
     })
     .in_place(&[(0, 0), (1, 0)])],
 };
+
+/// The other factor, where one is a scalar 1.
+fn times_one(cx: &Infer<'_>) -> Option<usize> {
+    let is_one = |i: usize| {
+        let one = cx.value(i).filter(|v| v.dims().is_empty());
+        one.is_some() && one == scalar_of(cx.dtype(i), 1.0).as_ref()
+    };
+    (0..2).find(|&i| is_one(1 - i))
+}
 
 /// `-x`.
 pub(crate) static NEG: Op = Op {

@@ -1,0 +1,135 @@
+//! Comparisons and logic.
+
+use thalweg_device::{KernelError, Op, cpu};
+use thalweg_graph::op::{Arg, Gradient, arg, arg_of, bool_attr, type_attr};
+use thalweg_graph::{DType, OpDef, dispatch};
+
+use super::define::NUMBER;
+use crate::elementwise::{binary, binary_to, unary};
+use crate::shapes;
+
+const fn comparison(name: &'static str, summary: &'static str) -> OpDef {
+    OpDef {
+        name,
+        summary,
+        inputs: NUMBERS_X_Y,
+        outputs: Z,
+        attrs: NUMBER,
+        shape: shapes::broadcast,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    }
+}
+
+/// A comparison of two numbers.
+macro_rules! comparison_kernel {
+    ($list:ident, $op:tt) => {
+        &[cpu(|p| {
+            dispatch!(p.dtype(0), $list, T => Ok(binary_to::<T, bool>(p, |x, y| x $op y)),
+                else Err(KernelError::DType(p.dtype(0))))
+        })]
+    };
+}
+
+/// `x == y`.
+pub(crate) static EQUAL: Op = Op {
+    def: OpDef {
+        attrs: &[
+            type_attr("T", DType::PLAIN),
+            bool_attr("incompatible_shape_error", true),
+        ],
+        ..comparison(
+            "Equal",
+            "Whether two elements are equal, with broadcasting.",
+        )
+    },
+    kernels: comparison_kernel!(PLAIN, ==),
+};
+
+/// `x != y`.
+pub(crate) static NOT_EQUAL: Op = Op {
+    def: OpDef {
+        attrs: &[
+            type_attr("T", DType::PLAIN),
+            bool_attr("incompatible_shape_error", true),
+        ],
+        ..comparison(
+            "NotEqual",
+            "Whether two elements differ, with broadcasting.",
+        )
+    },
+    kernels: comparison_kernel!(PLAIN, !=),
+};
+
+/// `x < y`.
+pub(crate) static LESS: Op = Op {
+    def: comparison("Less", "Whether x is below y, with broadcasting."),
+    kernels: comparison_kernel!(NUMBERS, <),
+};
+
+/// `x <= y`.
+pub(crate) static LESS_EQUAL: Op = Op {
+    def: comparison("LessEqual", "Whether x is at most y, with broadcasting."),
+    kernels: comparison_kernel!(NUMBERS, <=),
+};
+
+/// `x > y`.
+pub(crate) static GREATER: Op = Op {
+    def: comparison("Greater", "Whether x is above y, with broadcasting."),
+    kernels: comparison_kernel!(NUMBERS, >),
+};
+
+/// `x >= y`.
+pub(crate) static GREATER_EQUAL: Op = Op {
+    def: comparison(
+        "GreaterEqual",
+        "Whether x is at least y, with broadcasting.",
+    ),
+    kernels: comparison_kernel!(NUMBERS, >=),
+};
+
+const NUMBERS_X_Y: &[Arg] = &[arg("x", "T"), arg("y", "T")];
+const X_Y: &[Arg] = &[arg_of("x", DType::Bool), arg_of("y", DType::Bool)];
+const Z: &[Arg] = &[arg_of("z", DType::Bool)];
+
+/// Both.
+pub(crate) static LOGICAL_AND: Op = Op {
+    def: OpDef {
+        name: "LogicalAnd",
+        summary: "Whether both are true, with broadcasting.",
+        inputs: X_Y,
+        outputs: Z,
+        shape: shapes::broadcast,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| Ok(binary::<bool>(p, |x, y| x & y))).in_place(&[(0, 0), (1, 0)])],
+};
+
+/// At least one.
+pub(crate) static LOGICAL_OR: Op = Op {
+    def: OpDef {
+        name: "LogicalOr",
+        summary: "Whether at least one is true, with broadcasting.",
+        inputs: X_Y,
+        outputs: Z,
+        shape: shapes::broadcast,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| Ok(binary::<bool>(p, |x, y| x | y))).in_place(&[(0, 0), (1, 0)])],
+};
+
+/// The opposite.
+pub(crate) static LOGICAL_NOT: Op = Op {
+    def: OpDef {
+        name: "LogicalNot",
+        summary: "Whether an element is false.",
+        inputs: &[arg_of("x", DType::Bool)],
+        outputs: &[arg_of("y", DType::Bool)],
+        shape: shapes::unchanged,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| Ok(unary::<bool>(p, |x| !x))).in_place(&[(0, 0)])],
+};

@@ -1,0 +1,73 @@
+//! What the definitions of elementwise ops share.
+
+use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr};
+use thalweg_graph::{DType, OpDef};
+
+use crate::shapes;
+
+/// `T` is any number.
+pub(super) const NUMBER: &[AttrDef] = &[type_attr("T", DType::NUMBERS)];
+/// `T` is a float.
+pub(super) const FLOAT: &[AttrDef] = &[type_attr("T", DType::FLOATS)];
+
+const X: &[Arg] = &[arg("x", "T")];
+const X_Y: &[Arg] = &[arg("x", "T"), arg("y", "T")];
+const Y: &[Arg] = &[arg("y", "T")];
+const Z: &[Arg] = &[arg("z", "T")];
+const Y_DY: &[Arg] = &[arg("y", "T"), arg("dy", "T")];
+
+/// An op of one input whose output has its dtype and shape.
+pub(super) const fn one(
+    name: &'static str,
+    summary: &'static str,
+    attrs: &'static [AttrDef],
+    gradient: Gradient,
+) -> OpDef {
+    OpDef {
+        name,
+        summary,
+        inputs: X,
+        outputs: Y,
+        attrs,
+        shape: shapes::unchanged,
+        gradient,
+        ..OpDef::EMPTY
+    }
+}
+
+/// An op of two inputs of one dtype, broadcast to an output of that dtype.
+pub(super) const fn two(
+    name: &'static str,
+    summary: &'static str,
+    attrs: &'static [AttrDef],
+    gradient: Gradient,
+) -> OpDef {
+    OpDef {
+        name,
+        summary,
+        inputs: X_Y,
+        outputs: Z,
+        attrs,
+        shape: shapes::broadcast,
+        gradient,
+        ..OpDef::EMPTY
+    }
+}
+
+/// The gradient of an op, computed from its result `y` and the result's gradient `dy`.
+pub(super) const fn of_result(
+    name: &'static str,
+    summary: &'static str,
+    gradient: Gradient,
+) -> OpDef {
+    OpDef {
+        name,
+        summary,
+        inputs: Y_DY,
+        outputs: Z,
+        attrs: FLOAT,
+        shape: shapes::all_the_same,
+        gradient,
+        ..OpDef::EMPTY
+    }
+}

@@ -1,0 +1,159 @@
+//! Quotients and remainders.
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::Gradient;
+use thalweg_graph::{Element, dispatch};
+
+use super::broadcast::sum_to;
+use super::define::{FLOAT, NUMBER, two};
+use super::powers::float_kernel_2;
+use crate::elementwise::binary;
+use crate::number::{Float, Number, Wide};
+
+/// The gradients of `x / y`.
+const QUOTIENT: Gradient = Gradient::Rule(|g| {
+    let (x, y, dz) = (g.input(0), g.input(1), g.grad());
+    let dx = dz / y;
+    smallvec![
+        Some(sum_to(dx, x, y)),
+        Some(sum_to(-(dx * g.output(0)), y, x))
+    ]
+});
+
+/// `x / y`.
+pub(crate) static REAL_DIV: Op = Op {
+    def: two(
+        "RealDiv",
+        "The quotient of two tensors of floats, with broadcasting.",
+        FLOAT,
+        QUOTIENT,
+    ),
+    kernels: float_kernel_2!(|x, y| x / y),
+};
+
+/// `x / y`, rounded towards zero for integers.
+pub(crate) static DIV: Op = Op {
+    def: two(
+        "Div",
+        "The quotient of two tensors, with broadcasting; of integers, rounded towards zero.",
+        NUMBER,
+        QUOTIENT,
+    ),
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(x.widen() / y.widen()))), else
+            dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(binary::<T>(p, T::quotient))), else
+                Err(KernelError::DType(p.dtype(0)))))
+    })],
+};
+
+/// `floor(x / y)`.
+pub(crate) static FLOOR_DIV: Op = Op {
+    def: two(
+        "FloorDiv",
+        "The quotient of two tensors rounded down, with broadcasting.",
+        NUMBER,
+        Gradient::None,
+    ),
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(Wide::floor(x.widen() / y.widen())))), else
+            dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(binary::<T>(p, T::floor_quotient))), else
+                Err(KernelError::DType(p.dtype(0)))))
+    })],
+};
+
+/// `x - floor(x / y) y`.
+pub(crate) static FLOOR_MOD: Op = Op {
+    def: two(
+        "FloorMod",
+        "The remainder of a division rounded down: it has the divisor's sign.",
+        NUMBER,
+        Gradient::Rule(|g| {
+            let (x, y, dz) = (g.input(0), g.input(1), g.grad());
+            let quotient = g.graph().op("FloorDiv").input(x).input(y).output();
+            smallvec![Some(sum_to(dz, x, y)), Some(sum_to(-(dz * quotient), y, x))]
+        }),
+    ),
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(float_mod(x.widen(), y.widen())))), else
+            dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(binary::<T>(p, T::floor_remainder))), else
+                Err(KernelError::DType(p.dtype(0)))))
+    })],
+};
+
+/// The exact remainder, moved to the divisor's sign.
+fn float_mod<W: Wide>(x: W, y: W) -> W {
+    let remainder = W::from_f64(x.to_f64() % y.to_f64());
+    if remainder != W::ZERO && (remainder < W::ZERO) != (y < W::ZERO) {
+        remainder + y
+    } else {
+        remainder
+    }
+}
+
+/// Division of integers that is defined for every pair: by zero gives zero (and is refused by
+/// [`no_zero`]), the smallest by -1 wraps.
+trait Divide: Number {
+    fn quotient(self, by: Self) -> Self;
+    fn floor_quotient(self, by: Self) -> Self;
+    fn floor_remainder(self, by: Self) -> Self;
+}
+
+macro_rules! divide {
+    ($($t:ty)*) => {$(
+        impl Divide for $t {
+            fn quotient(self, by: $t) -> $t {
+                if by == 0 { 0 } else { self.wrapping_div(by) }
+            }
+            #[allow(unused_comparisons, reason = "the unsigned ones are never below zero")]
+            fn floor_quotient(self, by: $t) -> $t {
+                if by == 0 {
+                    return 0;
+                }
+                let (q, r) = (self.wrapping_div(by), self.wrapping_rem(by));
+                if r != 0 && (r < 0) != (by < 0) { q.wrapping_sub(1) } else { q }
+            }
+            #[allow(unused_comparisons, reason = "the unsigned ones are never below zero")]
+            fn floor_remainder(self, by: $t) -> $t {
+                if by == 0 {
+                    return 0;
+                }
+                let r = self.wrapping_rem(by);
+                if r != 0 && (r < 0) != (by < 0) { r.wrapping_add(by) } else { r }
+            }
+        }
+    )*};
+}
+
+divide! { i8 i16 i32 i64 u8 u16 u32 u64 }
+
+fn no_zero<T: Number>(inner: Prepared) -> Prepared {
+    checking::<T>(
+        inner,
+        |y| y == T::ZERO,
+        "division by zero: an integer has no infinity",
+    )
+}
+
+/// A kernel that looks at all of input 1 before it runs. It must not be one that works in place of
+/// that input.
+pub(super) fn checking<T: Element>(
+    inner: Prepared,
+    wrong: impl Fn(T) -> bool + Send + Sync + 'static,
+    reason: &'static str,
+) -> Prepared {
+    let run = inner.run;
+    Prepared {
+        run: Box::new(move |cx| {
+            if let Some(element) = cx.input::<T>(1)?.iter().position(|&y| wrong(y)) {
+                return Err(KernelError::Element {
+                    input: 1,
+                    element,
+                    reason: reason.to_owned(),
+                });
+            }
+            run(cx)
+        }),
+        ..inner
+    }
+}

@@ -1,0 +1,128 @@
+//! Absolute values, signs, larger and smaller, rounding.
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, cpu};
+use thalweg_graph::dispatch;
+use thalweg_graph::op::Gradient;
+use thalweg_graph::{GradCx, Output};
+
+use super::broadcast::sum_to;
+use super::define::{FLOAT, NUMBER, one, two};
+use super::powers::float_kernel;
+use crate::elementwise::{binary, unary};
+use crate::number::{Float, Number, Wide};
+
+/// `|x|`.
+pub(crate) static ABS: Op = Op {
+    def: one(
+        "Abs",
+        "The absolute value of each element.",
+        NUMBER,
+        Gradient::Rule(|g| {
+            let sign = g.graph().op("Sign").input(g.input(0)).output();
+            smallvec![Some(g.grad() * sign)]
+        }),
+    ),
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(Wide::abs(x.widen())))), else
+            dispatch!(p.dtype(0), INTS, T => Ok(unary::<T>(p, |x| if x < T::ZERO { T::ZERO.sub(x) } else { x })), else
+                Err(KernelError::DType(p.dtype(0)))))
+    })
+    .in_place(&[(0, 0)])],
+};
+
+/// -1, 0 or 1.
+pub(crate) static SIGN: Op = Op {
+    def: one(
+        "Sign",
+        "-1, 0 or 1 for each element, by its sign; a NaN stays.",
+        NUMBER,
+        Gradient::None,
+    ),
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, |x| {
+            if x > T::ZERO {
+                T::ONE
+            } else if x < T::ZERO {
+                T::ZERO.sub(T::ONE)
+            } else {
+                // Zero, or NaN.
+                x
+            }
+        })), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0)])],
+};
+
+/// The gradient goes to the input that was taken; to the first where they are equal.
+fn to_the_taken<'g>(g: &GradCx<'_, 'g>, compare: &str) -> [Output<'g>; 2] {
+    let (graph, x, y, dz) = (g.graph(), g.input(0), g.input(1), g.grad());
+    let first = graph.op(compare).input(x).input(y).output();
+    let zero = graph.op("ZerosLike").input(dz).output();
+    let to_x = graph
+        .op("SelectV2")
+        .input(first)
+        .input(dz)
+        .input(zero)
+        .output();
+    let to_y = graph
+        .op("SelectV2")
+        .input(first)
+        .input(zero)
+        .input(dz)
+        .output();
+    [sum_to(to_x, x, y), sum_to(to_y, y, x)]
+}
+
+/// The larger of two.
+pub(crate) static MAXIMUM: Op = Op {
+    def: two(
+        "Maximum",
+        "The larger of two elements, with broadcasting; NaN if either is.",
+        NUMBER,
+        Gradient::Rule(|g| {
+            to_the_taken(g, "GreaterEqual")
+                .map(Some)
+                .into_iter()
+                .collect()
+        }),
+    ),
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |x, y| {
+            // Only a NaN differs from itself.
+            #[allow(clippy::eq_op, reason = "only a NaN differs from itself")]
+            let take_x = x > y || x != x;
+            if take_x { x } else { y }
+        })), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0), (1, 0)])],
+};
+
+/// The smaller of two.
+pub(crate) static MINIMUM: Op = Op {
+    def: two(
+        "Minimum",
+        "The smaller of two elements, with broadcasting; NaN if either is.",
+        NUMBER,
+        Gradient::Rule(|g| to_the_taken(g, "LessEqual").map(Some).into_iter().collect()),
+    ),
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |x, y| {
+            #[allow(clippy::eq_op, reason = "only a NaN differs from itself")]
+            let take_x = x < y || x != x;
+            if take_x { x } else { y }
+        })), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0), (1, 0)])],
+};
+
+/// The largest whole number not above.
+pub(crate) static FLOOR: Op = Op {
+    def: one(
+        "Floor",
+        "The largest whole number not above each element.",
+        FLOAT,
+        Gradient::None,
+    ),
+    kernels: float_kernel!(|x| Wide::floor(x)),
+};

@@ -1,0 +1,186 @@
+//! Roots, exponentials, logarithms, powers.
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::dispatch;
+use thalweg_graph::op::Gradient;
+
+use super::broadcast::sum_to;
+use super::define::{FLOAT, NUMBER, of_result, one, two};
+use crate::elementwise::{binary, unary};
+use crate::number::{Float, Number, Wide};
+
+/// A function of one float, computed in `f32` or `f64`, in place where the plan says so.
+macro_rules! float_kernel {
+    ($f:expr) => {
+        &[cpu(|p| {
+            dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow($f(x.widen())))),
+                else Err(KernelError::DType(p.dtype(0))))
+        })
+        .in_place(&[(0, 0)])]
+    };
+}
+
+/// A function of two floats, computed in `f32` or `f64`, in place where the plan says so.
+macro_rules! float_kernel_2 {
+    ($f:expr) => {
+        &[cpu(|p| {
+            dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow($f(x.widen(), y.widen())))),
+                else Err(KernelError::DType(p.dtype(0))))
+        })
+        .in_place(&[(0, 0), (1, 0)])]
+    };
+}
+
+pub(super) use {float_kernel, float_kernel_2};
+
+/// The square root.
+pub(crate) static SQRT: Op = Op {
+    def: one(
+        "Sqrt",
+        "The square root of each element.",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let grad = g.graph().op("SqrtGrad").input(g.output(0)).input(g.grad());
+            smallvec![Some(grad.output())]
+        }),
+    ),
+    kernels: float_kernel!(|x| Wide::sqrt(x)),
+};
+
+/// `0.5 dy / y`.
+pub(crate) static SQRT_GRAD: Op = Op {
+    def: of_result(
+        "SqrtGrad",
+        "The gradient of a square root y: 0.5 dy / y.",
+        Gradient::Rule(|g| {
+            // z = 0.5 dy / y
+            let (y, z) = (g.input(0), g.output(0));
+            let by_y = g.grad() / y;
+            smallvec![Some(-(by_y * z)), Some(by_y * 0.5)]
+        }),
+    ),
+    kernels: float_kernel_2!(|y, dy| sqrt_grad(y, dy)),
+};
+
+#[inline(always)]
+fn sqrt_grad<W: Wide>(y: W, dy: W) -> W {
+    W::from_f64(0.5) * dy / y
+}
+
+/// `1 / sqrt(x)`.
+pub(crate) static RSQRT: Op = Op {
+    def: one(
+        "Rsqrt",
+        "One over the square root of each element.",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let grad = g.graph().op("RsqrtGrad").input(g.output(0)).input(g.grad());
+            smallvec![Some(grad.output())]
+        }),
+    ),
+    kernels: float_kernel!(|x| one_over_sqrt(x)),
+};
+
+#[inline(always)]
+fn one_over_sqrt<W: Wide>(x: W) -> W {
+    W::ONE / Wide::sqrt(x)
+}
+
+/// `-0.5 dy y^3`.
+pub(crate) static RSQRT_GRAD: Op = Op {
+    def: of_result(
+        "RsqrtGrad",
+        "The gradient of one over a square root y: -0.5 dy y^3.",
+        Gradient::Rule(|g| {
+            let (y, dy, dz) = (g.input(0), g.input(1), g.grad());
+            let square = dz * y * y;
+            smallvec![Some(square * dy * -1.5), Some(square * y * -0.5)]
+        }),
+    ),
+    kernels: float_kernel_2!(|y, dy| rsqrt_grad(y, dy)),
+};
+
+#[inline(always)]
+fn rsqrt_grad<W: Wide>(y: W, dy: W) -> W {
+    W::from_f64(-0.5) * dy * y * y * y
+}
+
+/// e to the power of x.
+pub(crate) static EXP: Op = Op {
+    def: one(
+        "Exp",
+        "e to the power of each element.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(g.grad() * g.output(0))]),
+    ),
+    kernels: float_kernel!(|x| Wide::exp(x)),
+};
+
+/// The natural logarithm.
+pub(crate) static LOG: Op = Op {
+    def: one(
+        "Log",
+        "The natural logarithm of each element.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(g.grad() / g.input(0))]),
+    ),
+    kernels: float_kernel!(|x| Wide::ln(x)),
+};
+
+/// The natural logarithm of `1 + x`.
+pub(crate) static LOG1P: Op = Op {
+    def: one(
+        "Log1p",
+        "The natural logarithm of one more than each element.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(g.grad() / (g.input(0) + 1.0))]),
+    ),
+    kernels: float_kernel!(|x| Wide::ln_1p(x)),
+};
+
+/// `x ^ y`.
+pub(crate) static POW: Op = Op {
+    def: two(
+        "Pow",
+        "One tensor to the power of another, with broadcasting.",
+        NUMBER,
+        Gradient::Rule(|g| {
+            let (graph, x, y, z, dz) = (g.graph(), g.input(0), g.input(1), g.output(0), g.grad());
+            let dx = dz * y * graph.op("Pow").input(x).input(y - 1.0).output();
+            // Where x is not above zero the logarithm is not defined, and taken as zero.
+            let zero = graph.op("ZerosLike").input(x).output();
+            let positive = graph.op("Greater").input(x).input(zero).output();
+            let one = graph.op("OnesLike").input(x).output();
+            let safe = graph.op("SelectV2").input(positive).input(x).input(one).output();
+            let log = graph.op("Log").input(safe).output();
+            let log = graph.op("SelectV2").input(positive).input(log).input(zero).output();
+            smallvec![Some(sum_to(dx, x, y)), Some(sum_to(dz * z * log, y, x))]
+        }),
+    ),
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(x.widen().powf(y.widen())))),
+            else dispatch!(p.dtype(0), INTS, T => Ok(int_power::<T>(p)), else Err(KernelError::DType(p.dtype(0)))))
+    })
+    .in_place(&[(0, 0)])],
+};
+
+/// Powers of integers, modulo their range. A negative exponent has no integer result.
+fn int_power<T: Number>(p: &Prepare<'_>) -> Prepared {
+    let inner = binary::<T>(p, |x, y| {
+        let (mut base, mut exponent, mut power) = (x, y.to_f64() as u64, T::ONE);
+        while exponent > 0 {
+            if exponent & 1 == 1 {
+                power = power.mul(base);
+            }
+            base = base.mul(base);
+            exponent >>= 1;
+        }
+        power
+    });
+    super::division::checking::<T>(
+        inner,
+        |y| y < T::ZERO,
+        "an integer cannot be raised to a negative power: Cast to a float",
+    )
+}

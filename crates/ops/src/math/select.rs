@@ -1,0 +1,92 @@
+//! A choice between two tensors, element by element.
+
+use smallvec::smallvec;
+use thalweg_device::parallel::for_chunks;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
+use thalweg_graph::shape::broadcast_dims;
+use thalweg_graph::{DType, Element, Infer, InferError, OpDef, dispatch};
+
+use super::broadcast::sum_to;
+use crate::elementwise::{CHUNK, Walk};
+
+fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let of = |a: &thalweg_graph::Shape, b: &thalweg_graph::Shape| {
+        a.broadcast(b).ok_or_else(|| InferError::Broadcast {
+            left: a.clone(),
+            right: b.clone(),
+        })
+    };
+    let values = of(cx.shape(1), cx.shape(2))?;
+    let all = of(cx.shape(0), &values)?;
+    cx.set(0, all);
+    Ok(())
+}
+
+/// `condition ? t : e`.
+pub(crate) static SELECT: Op = Op {
+    def: OpDef {
+        name: "SelectV2",
+        summary: "An element of t where the condition is true, otherwise one of e, with broadcasting.",
+        inputs: &[
+            arg_of("condition", DType::Bool),
+            arg("t", "T"),
+            arg("e", "T"),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: &[type_attr("T", DType::PLAIN)],
+        shape,
+        gradient: Gradient::Rule(|g| {
+            let (graph, condition, dz) = (g.graph(), g.input(0), g.grad());
+            let zero = graph.op("ZerosLike").input(dz).output();
+            let select = || graph.op("SelectV2").input(condition);
+            let (to_t, to_e) = (
+                select().input(dz).input(zero),
+                select().input(zero).input(dz),
+            );
+            let (t, e, out) = (g.input(1), g.input(2), g.output(0));
+            smallvec![
+                None,
+                Some(sum_to(to_t.output(), t, out)),
+                Some(sum_to(to_e.output(), e, out))
+            ]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(
+        |p| dispatch!(p.dtype(1), PLAIN, T => select::<T>(p), else Err(KernelError::DType(p.dtype(1)))),
+    )],
+};
+
+fn select<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let out = p.output_dims(0);
+    let fits = broadcast_dims(p.dims(1), p.dims(2)).is_some();
+    if !fits {
+        return Err(KernelError::Argument("inputs that broadcast"));
+    }
+    // The condition and t are walked together; so are the condition and e.
+    let with_t = Walk::new(p.dims(0), p.dims(1), out);
+    let with_e = Walk::new(p.dims(0), p.dims(2), out);
+    let simple = [0, 1, 2].iter().all(|&i| p.dims(i) == out);
+    Ok(Prepared::new(p.outputs[0].elements() * 2, move |cx| {
+        let (c, t, e) = (cx.input::<bool>(0)?, cx.input::<T>(1)?, cx.input::<T>(2)?);
+        for_chunks(cx.pool(), cx.output::<T>(0)?, CHUNK, &|task, part| {
+            let at = task * CHUNK;
+            if simple {
+                let all = c[at..].iter().zip(&t[at..]).zip(&e[at..]);
+                for (out, ((&c, &t), &e)) in part.iter_mut().zip(all) {
+                    *out = if c { t } else { e };
+                }
+                return;
+            }
+            for (i, out) in part.iter_mut().enumerate() {
+                let [condition, then] = with_t.at(at + i);
+                *out = match c[condition] {
+                    true => t[then],
+                    false => e[with_e.at(at + i)[1]],
+                };
+            }
+        });
+        Ok(())
+    }))
+}

@@ -1,0 +1,149 @@
+//! Smooth steps: tanh, sigmoid, softplus.
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, cpu};
+use thalweg_graph::op::{Gradient, arg};
+use thalweg_graph::{OpDef, dispatch};
+
+use super::define::{FLOAT, of_result, one};
+use super::powers::{float_kernel, float_kernel_2};
+use crate::elementwise::{binary, unary};
+use crate::number::{Float, Number, Wide};
+use crate::shapes;
+
+/// The hyperbolic tangent.
+pub(crate) static TANH: Op = Op {
+    def: one(
+        "Tanh",
+        "The hyperbolic tangent of each element.",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let grad = g.graph().op("TanhGrad").input(g.output(0)).input(g.grad());
+            smallvec![Some(grad.output())]
+        }),
+    ),
+    kernels: float_kernel!(|x| Wide::tanh(x)),
+};
+
+/// `dy (1 - y^2)`.
+pub(crate) static TANH_GRAD: Op = Op {
+    def: of_result(
+        "TanhGrad",
+        "The gradient of a hyperbolic tangent y: dy (1 - y^2).",
+        Gradient::Rule(|g| {
+            let (y, dy, dz) = (g.input(0), g.input(1), g.grad());
+            let to_dy = g.graph().op("TanhGrad").input(y).input(dz).output();
+            smallvec![Some(dz * dy * y * -2.0), Some(to_dy)]
+        }),
+    ),
+    kernels: float_kernel_2!(|y, dy| tanh_grad(y, dy)),
+};
+
+#[inline(always)]
+fn tanh_grad<W: Wide>(y: W, dy: W) -> W {
+    dy * (W::ONE - y * y)
+}
+
+/// `1 / (1 + exp(-x))`.
+pub(crate) static SIGMOID: Op = Op {
+    def: one(
+        "Sigmoid",
+        "1 / (1 + exp(-x)) for each element.",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let grad = g
+                .graph()
+                .op("SigmoidGrad")
+                .input(g.output(0))
+                .input(g.grad());
+            smallvec![Some(grad.output())]
+        }),
+    ),
+    kernels: float_kernel!(|x| sigmoid(x)),
+};
+
+/// Of the two forms the one whose exponential cannot overflow.
+#[inline(always)]
+fn sigmoid<W: Wide>(x: W) -> W {
+    let e = Wide::exp(-Wide::abs(x));
+    let small = e / (W::ONE + e);
+    if x < W::ZERO {
+        small
+    } else {
+        W::ONE / (W::ONE + e)
+    }
+}
+
+/// `dy y (1 - y)`.
+pub(crate) static SIGMOID_GRAD: Op = Op {
+    def: of_result(
+        "SigmoidGrad",
+        "The gradient of a sigmoid y: dy y (1 - y).",
+        Gradient::Rule(|g| {
+            let (y, dy, dz) = (g.input(0), g.input(1), g.grad());
+            let to_dy = g.graph().op("SigmoidGrad").input(y).input(dz).output();
+            let product = dz * dy;
+            smallvec![Some(product - product * y * 2.0), Some(to_dy)]
+        }),
+    ),
+    kernels: float_kernel_2!(|y, dy| sigmoid_grad(y, dy)),
+};
+
+#[inline(always)]
+fn sigmoid_grad<W: Wide>(y: W, dy: W) -> W {
+    dy * y * (W::ONE - y)
+}
+
+/// `log(1 + exp(x))`.
+pub(crate) static SOFTPLUS: Op = Op {
+    def: OpDef {
+        inputs: &[arg("features", "T")],
+        outputs: &[arg("activations", "T")],
+        ..one(
+            "Softplus",
+            "log(1 + exp(x)) for each element.",
+            FLOAT,
+            Gradient::Rule(|g| {
+                let grad = g
+                    .graph()
+                    .op("SoftplusGrad")
+                    .input(g.grad())
+                    .input(g.input(0));
+                smallvec![Some(grad.output())]
+            }),
+        )
+    },
+    kernels: float_kernel!(|x| softplus(x)),
+};
+
+/// `max(x, 0) + log(1 + exp(-|x|))`: nothing in it overflows, and small results keep their digits.
+#[inline(always)]
+fn softplus<W: Wide>(x: W) -> W {
+    let tail = Wide::ln_1p(Wide::exp(-Wide::abs(x)));
+    if x > W::ZERO { x + tail } else { tail }
+}
+
+/// `dy sigmoid(x)`.
+pub(crate) static SOFTPLUS_GRAD: Op = Op {
+    def: OpDef {
+        name: "SoftplusGrad",
+        summary: "The gradient of softplus at x: dy sigmoid(x).",
+        inputs: &[arg("gradients", "T"), arg("features", "T")],
+        outputs: &[arg("backprops", "T")],
+        attrs: FLOAT,
+        shape: shapes::all_the_same,
+        gradient: Gradient::Rule(|g| {
+            let (dy, x, dz) = (g.input(0), g.input(1), g.grad());
+            let to_dy = g.graph().op("SoftplusGrad").input(dz).input(x).output();
+            let sigmoid = g.graph().op("Sigmoid").input(x).output();
+            smallvec![Some(to_dy), Some(dz * dy * sigmoid * (1.0 - sigmoid))]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: float_kernel_2!(|dy, x| softplus_grad(dy, x)),
+};
+
+#[inline(always)]
+fn softplus_grad<W: Wide>(dy: W, x: W) -> W {
+    dy * sigmoid(x)
+}

@@ -1,0 +1,72 @@
+//! Sums of several tensors, and squared differences.
+
+use smallvec::{SmallVec, smallvec};
+use thalweg_device::parallel::for_chunks;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{Gradient, arg, count_attr, type_attr};
+use thalweg_graph::{DType, OpDef, dispatch};
+
+use super::broadcast::sum_to;
+use super::define::{NUMBER, two};
+use crate::elementwise::{CHUNK, binary};
+use crate::number::Number;
+use crate::shapes;
+
+/// The sum of any number of tensors.
+pub(crate) static ADD_N: Op = Op {
+    def: OpDef {
+        name: "AddN",
+        summary: "The sum of tensors of one shape, from the first to the last.",
+        inputs: &[arg("inputs", "T").list("N")],
+        outputs: &[arg("sum", "T")],
+        attrs: &[count_attr("N"), type_attr("T", DType::NUMBERS)],
+        shape: shapes::all_the_same,
+        gradient: Gradient::Rule(|g| smallvec::SmallVec::from_elem(Some(g.grad()), g.inputs())),
+        same_as: |cx| (cx.inputs() == 1).then_some(0),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(
+        |p| dispatch!(p.dtype(0), NUMBERS, T => Ok(add_n::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
+    )],
+};
+
+fn add_n<T: Number>(p: &Prepare<'_>) -> Prepared {
+    let inputs = p.inputs.len();
+    Prepared::new(p.outputs[0].elements() * inputs, move |cx| {
+        let all: SmallVec<[&[T]; 8]> = (0..inputs)
+            .map(|i| cx.input::<T>(i))
+            .collect::<Result<_, _>>()?;
+        for_chunks(cx.pool(), cx.output::<T>(0)?, CHUNK, &|task, part| {
+            let at = task * CHUNK;
+            part.copy_from_slice(&all[0][at..at + part.len()]);
+            for input in &all[1..] {
+                for (sum, &x) in part.iter_mut().zip(&input[at..]) {
+                    *sum = sum.add(x);
+                }
+            }
+        });
+        Ok(())
+    })
+}
+
+/// `(x - y)^2`.
+pub(crate) static SQUARED_DIFFERENCE: Op = Op {
+    def: two(
+        "SquaredDifference",
+        "The square of the difference of two tensors, with broadcasting.",
+        NUMBER,
+        Gradient::Rule(|g| {
+            let (x, y) = (g.input(0), g.input(1));
+            let twice = x.constant_like(2.0);
+            let dx = g.grad() * (x - y) * twice;
+            smallvec![Some(sum_to(dx, x, y)), Some(sum_to(-dx, y, x))]
+        }),
+    ),
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |x, y| {
+            let d = x.sub(y);
+            d.mul(d)
+        })), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0), (1, 0)])],
+};

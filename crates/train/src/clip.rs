@@ -1,0 +1,75 @@
+//! Limits on gradients.
+
+use thalweg_graph::{DType, Graph, Output};
+use thalweg_ops::{MathOps, SumOps};
+
+use crate::rate::Rate;
+
+/// Each element of `x`, but at least `low` and at most `high`. The limits are of the dtype of `x`.
+#[track_caller]
+pub fn clip_by_value<'g>(
+    x: Output<'g>,
+    low: impl Into<Rate<'g>>,
+    high: impl Into<Rate<'g>>,
+) -> Output<'g> {
+    let (graph, dtype) = (x.graph(), x.dtype());
+    graph.name_scope("clip_by_value", || {
+        let low = low.into().on(graph, "low", dtype);
+        let high = high.into().on(graph, "high", dtype);
+        x.minimum(high).maximum(low)
+    })
+}
+
+/// `x`, scaled down to an L2 norm of `clip_norm` (above 0) where its norm is larger.
+#[track_caller]
+pub fn clip_by_norm<'g>(x: Output<'g>, clip_norm: impl Into<Rate<'g>>) -> Output<'g> {
+    let (graph, dtype) = (x.graph(), x.dtype());
+    graph.name_scope("clip_by_norm", || {
+        let clip_norm = clip_norm.into().on(graph, "clip_norm", dtype);
+        let half = graph.op("L2Loss").input(x).output();
+        let square = half * 2.0;
+        // The root of a zero has no gradient: such a norm is taken around it.
+        let zero = square.equal(square.constant_like(0.0));
+        let root = zero.select(square.constant_like(1.0), square).sqrt();
+        let norm = zero.select(square, root);
+        x * clip_norm / norm.maximum(clip_norm)
+    })
+}
+
+/// The L2 norm of all elements of `tensors` together, a scalar; 0 for no tensors. They are of one
+/// dtype.
+#[track_caller]
+pub fn global_norm<'g>(graph: &'g Graph, tensors: &[Output<'g>]) -> Output<'g> {
+    graph.name_scope("global_norm", || {
+        let Some(first) = tensors.first() else {
+            return Rate::Number(0.0).on(graph, "zero", DType::F32);
+        };
+        let halves = tensors
+            .iter()
+            .map(|&t| graph.op("L2Loss").input(t).output());
+        let half = graph.add_n(&halves.collect::<Vec<_>>());
+        let two = Rate::Number(2.0).on(graph, "two", first.dtype());
+        (half * two).sqrt()
+    })
+}
+
+/// `tensors` (of one dtype), all scaled down by one factor to a [`global_norm`] of `clip_norm`
+/// (above 0) where it is larger; and that norm. A norm that is not finite makes every element NaN,
+/// so that the step is seen to have failed.
+#[track_caller]
+pub fn clip_by_global_norm<'g>(
+    graph: &'g Graph,
+    tensors: &[Output<'g>],
+    clip_norm: impl Into<Rate<'g>>,
+) -> (Vec<Output<'g>>, Output<'g>) {
+    let norm = global_norm(graph, tensors);
+    let clipped = graph.name_scope("clip_by_global_norm", || {
+        let clip_norm = clip_norm.into().on(graph, "clip_norm", norm.dtype());
+        let one = norm.constant_like(1.0);
+        let scale = clip_norm * (one / norm).minimum(one / clip_norm);
+        // Zero where the norm is finite, and NaN where it is not.
+        let scale = scale + (norm - norm);
+        tensors.iter().map(|&t| t * scale).collect()
+    });
+    (clipped, norm)
+}

@@ -1,0 +1,108 @@
+//! Optimizers: what turns gradients into updates of variables. Names, defaults and slots are those
+//! of `tf.compat.v1.train`.
+
+mod adagrad;
+mod adam;
+mod descent;
+mod rms_prop;
+mod updates;
+
+use thalweg_graph::{Graph, Operation, Output, Reason, gradients};
+use thalweg_ops::{StateOps, Variable};
+
+pub use adagrad::Adagrad;
+pub use adam::Adam;
+pub use descent::{GradientDescent, Momentum};
+pub use rms_prop::RmsProp;
+pub use updates::Updates;
+
+/// Something that updates variables by the gradient of a loss.
+///
+/// An optimizer is a description without state: what it keeps between steps lies in variables of
+/// the graph, its slots, and each call that builds updates makes slots of its own.
+pub trait Optimizer<'g> {
+    /// The name of its scope, and of its slots: `Adam`.
+    fn name(&self) -> &'static str;
+
+    /// Builds the update of every variable, and of what the updates share. Called inside the
+    /// optimizer's name scope.
+    #[track_caller]
+    fn update(
+        &self,
+        updates: &mut Updates<'g>,
+        gradients: &[(Output<'g>, Variable<'g>)],
+    ) -> Vec<Operation<'g>>;
+
+    /// The gradient of the sum of `loss` with respect to each variable, for those that it depends
+    /// on. Each gradient has its variable's dtype and shape.
+    ///
+    /// That it depends on none of them is a mistake that the graph keeps.
+    #[track_caller]
+    fn compute_gradients(
+        &self,
+        loss: Output<'g>,
+        variables: &[Variable<'g>],
+    ) -> Vec<(Output<'g>, Variable<'g>)> {
+        let handles: Vec<_> = variables.iter().map(|v| v.handle()).collect();
+        let found: Vec<_> = gradients(&[loss], &handles)
+            .into_iter()
+            .zip(variables)
+            .filter_map(|(gradient, &variable)| Some((gradient?, variable)))
+            .collect();
+        if found.is_empty() && !loss.is_invalid() {
+            let text = match variables.len() {
+                0 => "there are no variables to train: make them with Graph::variable".to_owned(),
+                n => format!(
+                    "{} depends on none of the {n} variables to train: compute it from them, \
+                     through ops that have a gradient",
+                    loss.name()
+                ),
+            };
+            let graph = loss.graph();
+            graph.report(self.name(), self.name(), Reason::Argument(text));
+        }
+        found
+    }
+
+    /// One operation that updates the variables, each by its gradient, and then adds one to
+    /// `global_step`. What else reads a variable in the same step sees it as it was before.
+    ///
+    /// With nothing to update it does nothing: [`Optimizer::compute_gradients`] has then kept a
+    /// mistake.
+    #[track_caller]
+    fn apply_gradients(
+        &self,
+        graph: &'g Graph,
+        gradients: &[(Output<'g>, Variable<'g>)],
+        global_step: Option<Variable<'g>>,
+    ) -> Operation<'g> {
+        graph.name_scope(self.name(), || {
+            let nodes = self.update(&mut Updates::new(graph), gradients);
+            let update = graph.group("update", nodes);
+            match global_step {
+                Some(step) => graph.control_dependencies([update], || step.assign_add(1i64)),
+                None => update,
+            }
+        })
+    }
+
+    /// One operation that makes `loss` smaller: a step along its gradient for every trainable
+    /// variable that it depends on.
+    #[track_caller]
+    fn minimize(&self, loss: Output<'g>) -> Operation<'g> {
+        let graph = loss.graph();
+        let found = self.compute_gradients(loss, &graph.trainable_variables());
+        self.apply_gradients(graph, &found, None)
+    }
+
+    /// As [`Optimizer::minimize`]; adds one to `global_step` after each update.
+    #[track_caller]
+    fn minimize_counting(&self, loss: Output<'g>, global_step: Variable<'g>) -> Operation<'g> {
+        let graph = loss.graph();
+        let found = self.compute_gradients(loss, &graph.trainable_variables());
+        self.apply_gradients(graph, &found, Some(global_step))
+    }
+}
+
+#[cfg(test)]
+mod tests;

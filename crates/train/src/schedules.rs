@@ -1,0 +1,204 @@
+//! Learning rates that follow the global step: `f32` scalars, computed in each step that reads
+//! them. The functions and their arguments are those of `tf.compat.v1.train`.
+
+use std::f64::consts::PI;
+
+use thalweg_graph::{DType, Graph, Output, Reason, Value};
+use thalweg_ops::MathOps;
+
+/// `rate * decay_rate ^ (step / decay_steps)`; the exponent is rounded down where `staircase`.
+#[track_caller]
+pub fn exponential_decay<'g>(
+    rate: f32,
+    global_step: impl Into<Output<'g>>,
+    decay_steps: u32,
+    decay_rate: f32,
+    staircase: bool,
+) -> Output<'g> {
+    schedule("ExponentialDecay", global_step.into(), |step| {
+        let passed = passed(step, decay_steps, staircase);
+        step.number(decay_rate).pow(passed) * f64::from(rate)
+    })
+}
+
+/// `rate * e ^ (-decay_rate * step / decay_steps)`; the quotient is rounded down where `staircase`.
+#[track_caller]
+pub fn natural_exp_decay<'g>(
+    rate: f32,
+    global_step: impl Into<Output<'g>>,
+    decay_steps: u32,
+    decay_rate: f32,
+    staircase: bool,
+) -> Output<'g> {
+    schedule("NaturalExpDecay", global_step.into(), |step| {
+        let exponent = passed(step, decay_steps, staircase) * f64::from(-decay_rate);
+        exponent.exp() * f64::from(rate)
+    })
+}
+
+/// `rate / (1 + decay_rate * step / decay_steps)`; the quotient is rounded down where `staircase`.
+#[track_caller]
+pub fn inverse_time_decay<'g>(
+    rate: f32,
+    global_step: impl Into<Output<'g>>,
+    decay_steps: u32,
+    decay_rate: f32,
+    staircase: bool,
+) -> Output<'g> {
+    schedule("InverseTimeDecay", global_step.into(), |step| {
+        let passed = passed(step, decay_steps, staircase);
+        step.number(rate) / (passed * f64::from(decay_rate) + 1.0)
+    })
+}
+
+/// From `rate` to `end_rate` in `decay_steps` steps, by a polynomial of degree `power`:
+/// `(rate - end_rate) * (1 - step / decay_steps) ^ power + end_rate`, and `end_rate` afterwards.
+///
+/// Where `cycle`, the rate goes up again after that: `decay_steps` is then taken as its smallest
+/// multiple that `step` does not go beyond.
+#[track_caller]
+pub fn polynomial_decay<'g>(
+    rate: f32,
+    global_step: impl Into<Output<'g>>,
+    decay_steps: u32,
+    end_rate: f32,
+    power: f32,
+    cycle: bool,
+) -> Output<'g> {
+    schedule("PolynomialDecay", global_step.into(), |step| {
+        let steps = step.count(decay_steps);
+        let fraction = if cycle {
+            // Rounded up: the negative of the negative, rounded down. At least one cycle.
+            let cycles = -(-step.at).floor_div(steps);
+            let cycles = cycles.maximum(1.0f32);
+            step.at / (steps * cycles)
+        } else {
+            step.at.minimum(steps) / steps
+        };
+        let left = (1.0 - fraction).pow(power);
+        left * (f64::from(rate) - f64::from(end_rate)) + f64::from(end_rate)
+    })
+}
+
+/// From `rate` to `alpha * rate` in `decay_steps` steps along half a period of a cosine
+/// (<https://arxiv.org/abs/1608.03983>): `rate * ((1 - alpha) * (1 + cos(pi * step / decay_steps)) /
+/// 2 + alpha)`, and the last value afterwards.
+#[track_caller]
+pub fn cosine_decay<'g>(
+    rate: f32,
+    global_step: impl Into<Output<'g>>,
+    decay_steps: u32,
+    alpha: f32,
+) -> Output<'g> {
+    schedule("CosineDecay", global_step.into(), |step| {
+        let steps = step.count(decay_steps);
+        let fraction = step.at.minimum(steps) / steps;
+        let (rate, alpha) = (f64::from(rate), f64::from(alpha));
+        (cos_pi(fraction) * 0.5 + 0.5) * (rate * (1.0 - alpha)) + rate * alpha
+    })
+}
+
+/// `values[0]` up to and at step `boundaries[0]`, then `values[1]` up to `boundaries[1]`, and so
+/// on; the last value after the last boundary. The boundaries ascend, and there is one value more
+/// than there are boundaries; the graph keeps it as a mistake where that is not so.
+#[track_caller]
+pub fn piecewise_constant<'g>(
+    global_step: impl Into<Output<'g>>,
+    boundaries: &[i64],
+    values: &[f32],
+) -> Output<'g> {
+    let step = global_step.into();
+    let graph = step.graph();
+    let mistake = if !boundaries.is_sorted_by(|a, b| a < b) {
+        "the boundaries do not ascend".to_owned()
+    } else if values.len() != boundaries.len() + 1 {
+        let (b, v) = (boundaries.len(), values.len());
+        format!("{v} values for {b} boundaries: give {} values", b + 1)
+    } else {
+        return graph.name_scope("PiecewiseConstant", || {
+            let at = cast(step, DType::I64);
+            let constant = |value: f32| Value::from(value).on(graph);
+            let mut values = values.iter().map(|&v| constant(v));
+            let first = values.next().unwrap_or_else(|| graph.invalid());
+            boundaries
+                .iter()
+                .zip(values)
+                .fold(first, |rate, (&b, value)| at.greater(b).select(value, rate))
+        });
+    };
+    let name = "PiecewiseConstant";
+    graph.fail(name, "piecewise_constant", Reason::Argument(mistake))
+}
+
+/// A schedule at work: the step that it is at, as `f32`.
+#[derive(Clone, Copy)]
+struct Step<'g> {
+    graph: &'g Graph,
+    at: Output<'g>,
+}
+
+impl<'g> Step<'g> {
+    #[track_caller]
+    fn number(self, value: f32) -> Output<'g> {
+        Value::from(value).on(self.graph)
+    }
+
+    /// A number of steps to divide by.
+    #[track_caller]
+    fn count(self, steps: u32) -> Output<'g> {
+        if steps == 0 {
+            let text = "decay_steps is 0: give the number of steps that the decay takes";
+            let reason = Reason::Argument(text.to_owned());
+            return self.graph.fail("decay_steps", "Const", reason);
+        }
+        self.number(steps as f32)
+    }
+}
+
+#[track_caller]
+fn schedule<'g>(
+    scope: &str,
+    global_step: Output<'g>,
+    build: impl FnOnce(Step<'g>) -> Output<'g>,
+) -> Output<'g> {
+    let graph = global_step.graph();
+    graph.name_scope(scope, || {
+        let at = cast(global_step, DType::F32);
+        build(Step { graph, at })
+    })
+}
+
+/// How many times `decay_steps` have passed.
+#[track_caller]
+fn passed<'g>(step: Step<'g>, decay_steps: u32, staircase: bool) -> Output<'g> {
+    let steps = step.count(decay_steps);
+    if staircase {
+        step.at.floor_div(steps)
+    } else {
+        step.at / steps
+    }
+}
+
+/// `cos(pi * x)` for `x` in 0..=1.
+///
+/// It is `-sin(pi * (x - 1/2))`, by the series of the sine to its seventh term: the eighth is below
+/// 7e-10 there, a hundredth of what the last bit of an `f32` near 1 is worth.
+#[track_caller]
+fn cos_pi(x: Output<'_>) -> Output<'_> {
+    let s = (x - 0.5) * PI;
+    let square = s * s;
+    // From the innermost: 1 - s^2 / (2 * 3) * (1 - s^2 / (4 * 5) * (...)).
+    let mut series = square * (-1.0 / (12.0 * 13.0)) + 1.0;
+    for n in (2..12).step_by(2).rev() {
+        series = series * square * (-1.0 / f64::from(n * (n + 1))) + 1.0;
+    }
+    -(s * series)
+}
+
+#[track_caller]
+fn cast(x: Output<'_>, to: DType) -> Output<'_> {
+    if x.is_invalid() || x.dtype() == to {
+        return x;
+    }
+    x.graph().op("Cast").input(x).attr("DstT", to).output()
+}

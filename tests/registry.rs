@@ -1,0 +1,108 @@
+//! What every registered op must have: a case in the table, and a word on its gradient.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use support::golden::cases;
+use thalweg_graph::op::Gradient;
+
+/// Ops that stand in no case of the table, and why.
+const WITHOUT_CASE: &[(&str, &str)] = &[
+    ("Const", "every constant of every case is one"),
+    ("Placeholder", "every fed input of every case is one"),
+    (
+        "PlaceholderWithDefault",
+        "a feed decides what it gives: tests/steps.rs feeds it and leaves it",
+    ),
+    ("NoOp", "it computes nothing"),
+    ("VarHandleOp", "every variable of every case is one"),
+];
+
+/// Ops whose gradient nobody has written, and why that is right.
+const WITHOUT_GRADIENT: &[(&str, &str)] = &[];
+
+#[test]
+fn every_op_has_a_case_in_the_table_or_a_reason() {
+    let covered: BTreeSet<String> = cases("").into_iter().map(|c| c.op).collect();
+    let excused = |name: &str| WITHOUT_CASE.iter().any(|(op, _)| *op == name);
+    let missing: Vec<&str> = thalweg_ops::ops()
+        .map(|op| op.def.name)
+        .filter(|name| !covered.contains(*name) && !excused(name))
+        .collect();
+    assert!(missing.is_empty(), "ops without a case: {missing:?}");
+}
+
+#[test]
+fn every_op_of_the_table_is_registered() {
+    let known: BTreeSet<&str> = thalweg_ops::ops().map(|op| op.def.name).collect();
+    let unknown: BTreeSet<String> = cases("")
+        .into_iter()
+        .map(|c| c.op)
+        .filter(|op| !known.contains(op.as_str()))
+        .collect();
+    assert!(
+        unknown.is_empty(),
+        "cases of ops that do not exist: {unknown:?}"
+    );
+}
+
+#[test]
+fn every_op_has_a_gradient_or_says_that_it_has_none() {
+    let missing: Vec<&str> = thalweg_ops::ops()
+        .filter(|op| matches!(op.def.gradient, Gradient::Missing))
+        .map(|op| op.def.name)
+        .filter(|name| WITHOUT_GRADIENT.iter().all(|(op, _)| op != name))
+        .collect();
+    assert!(missing.is_empty(), "ops without a gradient: {missing:?}");
+}
+
+#[test]
+fn names_are_unique_and_summaries_are_sentences() {
+    let mut seen = BTreeSet::new();
+    for op in thalweg_ops::ops() {
+        let def = &op.def;
+        assert!(seen.insert(def.name), "{} is registered twice", def.name);
+        assert!(
+            def.summary.ends_with('.'),
+            "{}: {:?}",
+            def.name,
+            def.summary
+        );
+    }
+}
+
+#[test]
+fn attributes_and_arguments_fit_together() {
+    for op in thalweg_ops::ops() {
+        let def = &op.def;
+        for arg in def.inputs.iter().chain(def.outputs) {
+            for attr in arg.count.iter().chain(match &arg.ty {
+                thalweg_graph::op::ArgType::Attr(a) => Some(a),
+                thalweg_graph::op::ArgType::Is(_) => None,
+            }) {
+                assert!(
+                    def.attr(attr).is_some(),
+                    "{}: no attribute {attr}",
+                    def.name
+                );
+            }
+        }
+        for kernel in op.kernels {
+            for &(input, output) in kernel.in_place {
+                assert!(
+                    input < def.inputs.len() && output < def.outputs.len(),
+                    "{}: in place of what it does not have",
+                    def.name
+                );
+            }
+            for (attr, _) in kernel.dtypes {
+                assert!(
+                    def.attr(attr).is_some(),
+                    "{}: no attribute {attr}",
+                    def.name
+                );
+            }
+        }
+    }
+}
