@@ -8,6 +8,7 @@ use thalweg_device::Op;
 use thalweg_graph::{Graph, Registry};
 
 mod array;
+mod constants;
 pub mod cpu;
 mod elementwise;
 mod kernel;
