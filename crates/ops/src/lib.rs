@@ -15,8 +15,8 @@ mod linalg;
 mod math;
 mod nn;
 mod number;
-mod reduce;
 mod random;
+mod reduce;
 mod shapes;
 mod state;
 mod training;
@@ -26,6 +26,7 @@ pub use linalg::LinalgOps;
 pub use math::{MathOps, SumOps};
 pub use nn::{DataFormat, NnOps, Padding};
 pub use random::{DropoutOps, RandomOps};
+pub use reduce::ReduceOps;
 pub use state::{StateOps, Variable};
 
 /// The families of ops. An op is registered by standing in its family's list.
