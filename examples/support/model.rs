@@ -21,7 +21,7 @@ pub struct DeepMnist<'g> {
 }
 
 /// Two convolutions of 5 x 5, each with a pool of 2 x 2, and two fully connected layers.
-pub fn deep_mnist(g: &Graph, format: DataFormat, learning_rate: f32) -> DeepMnist<'_> {
+pub fn deep_mnist<'g>(g: &'g Graph, format: DataFormat, learning_rate: f32) -> DeepMnist<'g> {
     const PIXELS: i64 = (SIDE * SIDE) as i64;
     let images = g.placeholder("images", DType::F32, [-1, PIXELS]);
     let labels = g.placeholder("labels", DType::F32, [-1, CLASSES as i64]);
@@ -32,7 +32,7 @@ pub fn deep_mnist(g: &Graph, format: DataFormat, learning_rate: f32) -> DeepMnis
         g.variable("weight", initial)
     };
     let bias = |n: usize| g.variable("bias", vec![0.1f32; n]);
-    let conv_pool = |name: &str, x: Output<'_>, from: i32, to: i32| {
+    let conv_pool = |name: &str, x: Output<'g>, from: i32, to: i32| {
         g.name_scope(name, || {
             x.conv2d(weight(&[5, 5, from, to]), [1, 1], Padding::Same, format)
                 .bias_add(bias(to as usize), format)
@@ -40,7 +40,7 @@ pub fn deep_mnist(g: &Graph, format: DataFormat, learning_rate: f32) -> DeepMnis
                 .max_pool([2, 2], [2, 2], Padding::Same, format)
         })
     };
-    let dense = |name: &str, x: Output<'_>, from: i32, to: i32| {
+    let dense = |name: &str, x: Output<'g>, from: i32, to: i32| {
         g.name_scope(name, || x.matmul(weight(&[from, to])) + bias(to as usize))
     };
 
