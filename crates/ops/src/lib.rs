@@ -22,7 +22,7 @@ mod shapes;
 mod state;
 mod training;
 
-pub use array::SourceOps;
+pub use array::{ArrayOps, SourceOps};
 pub use linalg::LinalgOps;
 pub use math::{MathOps, SumOps};
 pub use nn::{DataFormat, NnOps, Padding};
