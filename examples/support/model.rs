@@ -21,7 +21,7 @@ pub struct DeepMnist<'g> {
 }
 
 /// Two convolutions of 5 x 5, each with a pool of 2 x 2, and two fully connected layers.
-pub fn deep_mnist(g: &Graph, format: DataFormat, learning_rate: f32) -> DeepMnist<'_> {
+pub fn deep_mnist<'g>(g: &'g Graph, format: DataFormat, learning_rate: f32) -> DeepMnist<'g> {
     const PIXELS: i64 = (SIDE * SIDE) as i64;
     let images = g.placeholder("images", DType::F32, [-1, PIXELS]);
     let labels = g.placeholder("labels", DType::F32, [-1, CLASSES as i64]);
@@ -32,7 +32,7 @@ pub fn deep_mnist(g: &Graph, format: DataFormat, learning_rate: f32) -> DeepMnis
         g.variable("weight", initial)
     };
     let bias = |n: usize| g.variable("bias", vec![0.1f32; n]);
-    let conv_pool = |name: &str, x: Output<'_>, from: i32, to: i32| {
+    let conv_pool = |name: &str, x: Output<'g>, from: i32, to: i32| {
         g.name_scope(name, || {
             x.conv2d(weight(&[5, 5, from, to]), [1, 1], Padding::Same, format)
                 .bias_add(bias(to as usize), format)
@@ -40,18 +40,18 @@ pub fn deep_mnist(g: &Graph, format: DataFormat, learning_rate: f32) -> DeepMnis
                 .max_pool([2, 2], [2, 2], Padding::Same, format)
         })
     };
-    let dense = |name: &str, x: Output<'_>, from: i32, to: i32| {
+    let dense = |name: &str, x: Output<'g>, from: i32, to: i32| {
         g.name_scope(name, || x.matmul(weight(&[from, to])) + bias(to as usize))
     };
 
     let side = SIDE as i32;
     let x = match format {
-        DataFormat::Nhwc => images.reshape([-1, side, side, 1]),
-        DataFormat::Nchw => images.reshape([-1, 1, side, side]),
+        DataFormat::Nhwc => reshape(images, &[-1, side, side, 1]),
+        DataFormat::Nchw => reshape(images, &[-1, 1, side, side]),
     };
     let x = conv_pool("conv1", x, 1, 32);
     let x = conv_pool("conv2", x, 32, 64);
-    let x = x.reshape([-1, 7 * 7 * 64]);
+    let x = reshape(x, &[-1, 7 * 7 * 64]);
     let x = dense("fc1", x, 7 * 7 * 64, 1024).relu();
     let x = x.dropout(keep_prob, None);
     let logits = dense("fc2", x, 1024, 10);
@@ -63,7 +63,7 @@ pub fn deep_mnist(g: &Graph, format: DataFormat, learning_rate: f32) -> DeepMnis
         labels,
         keep_prob,
         loss,
-        accuracy: found.cast(DType::F32).mean(),
+        accuracy: cast(found, DType::F32).mean(),
         train: Adam::new(learning_rate).minimize(loss),
     }
 }
@@ -110,4 +110,13 @@ pub fn synthetic_feeds(n: usize) -> Result<[Tensor; 3], thalweg::graph::TensorEr
         row[i % CLASSES] = 1.0;
     }
     Ok(feeds)
+}
+
+fn reshape<'g>(x: Output<'g>, dims: &[i32]) -> Output<'g> {
+    let dims = x.graph().constant(dims);
+    x.graph().op("Reshape").input(x).input(dims).output()
+}
+
+fn cast(x: Output<'_>, to: DType) -> Output<'_> {
+    x.graph().op("Cast").input(x).attr("DstT", to).output()
 }

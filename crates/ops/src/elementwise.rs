@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{Cpu, InOut, KernelError, Operand, Prepare, Prepared, Vectorize};
-use thalweg_graph::Element;
+use thalweg_graph::{DType, Element};
 
 /// Elements in a task: large enough to be worth a thread, small enough to balance.
 pub(crate) const CHUNK: usize = 16 * 1024;
@@ -33,6 +33,17 @@ impl<T: Copy, F: Fn(T) -> T> Vectorize for MapSame<'_, T, F> {
     }
 }
 
+/// Runs a loop over elements of `T`, compiled for the instruction set where `T` is what models
+/// compute in; other dtypes are compiled once, for every machine.
+#[inline(always)]
+fn run<T: Element, K: Vectorize>(cpu: &Cpu, kernel: K) -> K::Out {
+    if const { matches!(T::DTYPE, DType::F32 | DType::F64) } {
+        cpu.isa().run(kernel)
+    } else {
+        kernel.run()
+    }
+}
+
 /// Runs `body(part)` over `out` in chunks, on this thread where there is only one.
 fn over_chunks<T: Send>(cpu: &Cpu, out: &mut [T], body: &(dyn Fn(usize, &mut [T]) + Sync)) {
     for_chunks(cpu.pool(), out, CHUNK, &|i, part| body(i * CHUNK, part));
@@ -46,9 +57,9 @@ pub(crate) fn unary<T: Element>(
     Prepared::new(p.outputs[0].elements(), move |cx| {
         let cpu = cx.cpu();
         match cx.in_out::<T>(0, 0)? {
-            InOut::Same(out) => over_chunks(cpu, out, &|_, o| cpu.isa().run(MapSame(o, f))),
+            InOut::Same(out) => over_chunks(cpu, out, &|_, o| run::<T, _>(cpu, MapSame(o, f))),
             InOut::Apart(a, out) => over_chunks(cpu, out, &|at, o| {
-                cpu.isa().run(Map(&a[at..at + o.len()], o, f));
+                run::<T, _>(cpu, Map(&a[at..at + o.len()], o, f));
             }),
         }
         Ok(())
@@ -64,7 +75,7 @@ pub(crate) fn convert<A: Element, B: Element>(
         let (a, out) = (cx.input::<A>(0)?, cx.output::<B>(0)?);
         let cpu = cx.cpu();
         over_chunks(cpu, out, &|at, o| {
-            cpu.isa().run(Map(&a[at..at + o.len()], o, f));
+            run::<A, _>(cpu, Map(&a[at..at + o.len()], o, f));
         });
         Ok(())
     })
@@ -260,7 +271,7 @@ fn zip<T: Element, C: Element>(
 ) {
     let (_, steps) = walk.inner();
     over_rows(cpu, walk, out, &|[at, bt], out| {
-        cpu.isa().run(Zip {
+        run::<T, _>(cpu, Zip {
             a: run_of(a, at, steps[0], out.len()),
             b: run_of(b, bt, steps[1], out.len()),
             out,
@@ -287,7 +298,7 @@ pub(crate) fn binary<T: Element>(
             let other = cx.input::<T>(1)?;
             over_rows(cpu, &walk, out, &|[_, at], out| {
                 let other = run_of(other, at, steps[1], out.len());
-                cpu.isa().run(ZipSame::<_, _, true> {
+                run::<T, _>(cpu, ZipSame::<_, _, true> {
                     other,
                     out,
                     step: steps[1],
@@ -298,7 +309,7 @@ pub(crate) fn binary<T: Element>(
             let other = cx.input::<T>(0)?;
             over_rows(cpu, &walk, out, &|[at, _], out| {
                 let other = run_of(other, at, steps[0], out.len());
-                cpu.isa().run(ZipSame::<_, _, false> {
+                run::<T, _>(cpu, ZipSame::<_, _, false> {
                     other,
                     out,
                     step: steps[0],

@@ -8,6 +8,7 @@ use thalweg_device::Op;
 use thalweg_graph::{Graph, Registry};
 
 mod array;
+mod constants;
 pub mod cpu;
 mod elementwise;
 mod kernel;
@@ -21,11 +22,12 @@ mod shapes;
 mod state;
 mod training;
 
-pub use array::SourceOps;
+pub use array::{ArrayOps, SourceOps};
 pub use linalg::LinalgOps;
 pub use math::{MathOps, SumOps};
 pub use nn::{DataFormat, NnOps, Padding};
 pub use random::{DropoutOps, RandomOps};
+pub use reduce::ReduceOps;
 pub use state::{StateOps, Variable};
 
 /// The families of ops. An op is registered by standing in its family's list.

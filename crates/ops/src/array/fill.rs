@@ -5,20 +5,15 @@ use thalweg_device::{KernelError, Op, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, dispatch};
 
+use super::rules::length;
 use crate::elementwise::copy_broadcast;
 use crate::shapes;
 
 /// The shape that host input `i` asks for.
 pub(crate) fn asked_shape(cx: &Infer<'_>, i: usize) -> Result<Shape, InferError> {
-    if !matches!(cx.shape(i).rank(), None | Some(1)) {
-        return Err(InferError::Rank {
-            input: i,
-            expected: "1".to_owned(),
-            found: cx.shape(i).clone(),
-        });
-    }
+    let rank = length(cx, i)?;
     let Some(dims) = cx.ints(i) else {
-        return Ok(cx.shape(i).dim(0).map_or(Shape::unknown(), Shape::of_rank));
+        return Ok(rank.map_or(Shape::unknown(), Shape::of_rank));
     };
     let shape = Shape::from(&dims[..]);
     if let Some(bad) = dims.iter().find(|&&d| d < 0) {

@@ -1,14 +1,31 @@
 //! Constants, feeds, shapes, and the rearranging of elements.
 
 mod basic;
+mod build;
 mod cast;
+mod concat;
 mod fill;
+mod gather;
+mod gather_gradient;
 mod measure;
+mod moves;
+mod one_hot;
+mod pack;
+mod pad;
+mod range;
 pub(crate) mod reshape;
+mod rules;
+mod segment;
+mod slice;
+mod split;
+mod stride;
+mod strided_slice;
+mod tile;
+mod transpose;
 
 pub(crate) use basic::VIEW;
+pub use build::{ArrayOps, SourceOps};
 use thalweg_device::Op;
-use thalweg_graph::{DType, Graph, Output, Shape, Tensor};
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
@@ -29,32 +46,21 @@ pub(crate) static OPS: &[&Op] = &[
     &reshape::SQUEEZE,
     &reshape::STOP_GRADIENT,
     &reshape::PLACEHOLDER_WITH_DEFAULT,
+    &concat::CONCAT,
+    &concat::CONCAT_OFFSET,
+    &gather::GATHER,
+    &one_hot::ONE_HOT,
+    &pack::PACK,
+    &pack::UNPACK,
+    &pad::PAD,
+    &pad::PAD_V2,
+    &range::RANGE,
+    &segment::UNSORTED_SEGMENT_SUM,
+    &slice::SLICE,
+    &split::SPLIT,
+    &strided_slice::STRIDED_SLICE,
+    &strided_slice::STRIDED_SLICE_GRAD,
+    &tile::TILE,
+    &transpose::TRANSPOSE,
+    &transpose::INVERT_PERMUTATION,
 ];
-
-/// Builder methods of this family that start from a graph.
-pub trait SourceOps {
-    /// A value that each step feeds.
-    fn placeholder(&self, name: &str, dtype: DType, shape: impl Into<Shape>) -> Output<'_>;
-    /// A constant.
-    fn constant(&self, value: impl Into<Tensor>) -> Output<'_>;
-}
-
-impl SourceOps for Graph {
-    #[track_caller]
-    fn placeholder(&self, name: &str, dtype: DType, shape: impl Into<Shape>) -> Output<'_> {
-        self.op("Placeholder")
-            .attr("dtype", dtype)
-            .attr("shape", shape.into())
-            .name(name)
-            .output()
-    }
-
-    #[track_caller]
-    fn constant(&self, value: impl Into<Tensor>) -> Output<'_> {
-        let value = value.into();
-        self.op("Const")
-            .attr("dtype", value.dtype())
-            .attr("value", value)
-            .output()
-    }
-}

@@ -7,6 +7,7 @@ use thalweg_graph::op::{Gradient, arg, ints_attr, type_attr, type_attr_or};
 use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape, Tensor};
 
 use super::basic::VIEW;
+use super::rules::{int_vector, length, shape_of};
 
 /// The gradient has the input's shape again.
 pub(crate) fn reshape_back<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
@@ -16,8 +17,17 @@ pub(crate) fn reshape_back<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
 /// `x` with the shape of `like`.
 #[track_caller]
 pub(crate) fn reshape_like<'g>(x: Output<'g>, like: Output<'g>) -> Output<'g> {
-    let shape = x.graph().op("Shape").input(like).output();
-    x.graph().op("Reshape").input(x).input(shape).output()
+    let (graph, shape) = (x.graph(), like.shape());
+    let dims = shape.dims().unwrap_or_default();
+    // One unknown dimension follows from the others, unless one of them is 0.
+    let follows = dims.iter().filter(|d| d.is_none()).count() == 1 && !dims.contains(&Some(0));
+    let to = if follows {
+        let dims: Vec<i64> = dims.iter().map(|d| d.map_or(-1, |d| d as i64)).collect();
+        int_vector(graph, DType::I64, &dims)
+    } else {
+        shape_of(like, DType::I32)
+    };
+    graph.op("Reshape").input(x).input(to).output()
 }
 
 /// An input that is known not to change, with its value.
@@ -59,15 +69,9 @@ pub(crate) static RESHAPE: Op = Op {
 
 fn target(cx: &Infer<'_>) -> Result<Shape, InferError> {
     let wrong = |reason: String| InferError::Value { input: 1, reason };
-    if !matches!(cx.shape(1).rank(), None | Some(1)) {
-        return Err(InferError::Rank {
-            input: 1,
-            expected: "1".to_owned(),
-            found: cx.shape(1).clone(),
-        });
-    }
+    let rank = length(cx, 1)?;
     let Some(asked) = cx.ints(1) else {
-        return Ok(cx.shape(1).dim(0).map_or(Shape::unknown(), Shape::of_rank));
+        return Ok(rank.map_or(Shape::unknown(), Shape::of_rank));
     };
     if let Some(bad) = asked.iter().find(|&&d| d < -1) {
         return Err(wrong(format!(

@@ -10,12 +10,14 @@ use half::{bf16, f16};
 
 use super::Cpu;
 use super::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
-use super::tile::{Finish, Tile, Tiled, Tiles};
+use super::tile::{Ahead, Finish, Tile, Tiled, Tiles};
 use super::transpose::{Rows, transpose};
 use thalweg_device::Isa;
 
 /// The longest block of the inner dimension: with it, a panel of `B` and a tile's rows of `A` fit the first-level cache.
 const INNER: usize = 160;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 /// The most rows of `C` in a task.
 const TASK_ROWS: usize = 112;
 /// Panels of `B` in a task, where there are enough of them for many threads, and where there are few.
@@ -260,6 +262,7 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
                         cols: tiles.cols().min(self.cols - col),
                         add: block > 0,
                         finish: Finish::NONE,
+                        ahead: self.ahead(b, block + 1, panel * row_tiles + tile),
                     };
                     // SAFETY: the packed operands hold `inner` whole rows; `c` points to this task's part, in bounds by
                     // the lengths that `gemm` checked, and of type `S` because `T` is `S` when `own`.
@@ -275,6 +278,30 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
                 });
             }
         }
+    }
+
+    /// What tile number `call` of a block brings near of the block of `B` after it, which lies in rows that are far
+    /// apart: one cache line of each.
+    fn ahead<T: Element<Sum = S>>(&self, b: &[T], block: usize, call: usize) -> Ahead<S> {
+        if block >= self.plan.blocks {
+            return Ahead::NONE;
+        }
+        let Some(b) = T::as_sums(b) else {
+            return Ahead::NONE;
+        };
+        let (at, inner) = part(self.p.k, self.plan.blocks, block);
+        let (start, len, step, count) = if self.p.transpose_b {
+            (self.col * self.p.k + at, inner, self.p.k, self.cols)
+        } else {
+            (at * self.p.n + self.col, self.cols, self.p.n, inner)
+        };
+        let within = call * (LINE / size_of::<S>());
+        // A row that does not begin with a line ends in one more.
+        if within >= len + LINE / size_of::<S>() {
+            return Ahead::NONE;
+        }
+        let at = b.as_ptr().wrapping_add(start + within.min(len - 1));
+        Ahead { at, step, count }
     }
 
     /// Copies this task's rows of a block of `A`, in the direction in which they lie.

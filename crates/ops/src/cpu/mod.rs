@@ -14,7 +14,7 @@ pub mod gemm;
 mod par;
 pub mod pooling;
 mod tile;
-mod transpose;
+pub(crate) mod transpose;
 mod vector;
 
 pub use par::Scratch;

@@ -42,6 +42,27 @@ pub(super) struct Tile<'a, T> {
     pub add: bool,
     /// What is done to the sums before they are stored.
     pub finish: Finish<T>,
+    /// What to bring near meanwhile.
+    pub ahead: Ahead<T>,
+}
+
+/// Cache lines that will be needed soon, one for each of the first `count` elements of a stretch. Fetching them while the
+/// tile computes hides the memory's latency; nothing is read, so that they may lie anywhere.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead<T> {
+    pub at: *const T,
+    /// From one to the next, in elements.
+    pub step: usize,
+    pub count: usize,
+}
+
+impl<T> Ahead<T> {
+    /// None.
+    pub(super) const NONE: Self = Ahead {
+        at: std::ptr::null(),
+        step: 0,
+        count: 0,
+    };
 }
 
 /// What follows a product: `max(x + bias, 0)`, or a part of that.
@@ -117,7 +138,10 @@ unsafe fn body<V: Vector, const ROWS: usize, const VECTORS: usize>(t: &Tile<'_, 
         let mut b = t.b;
         for &offset in t.offsets {
             let mut a = t.a.add(offset);
-            for _ in 0..t.len {
+            for p in 0..t.len {
+                if p < t.ahead.count {
+                    V::prefetch(t.ahead.at.wrapping_add(p * t.ahead.step));
+                }
                 let mut b_row = [V::zero(); VECTORS];
                 for (v, part) in b_row.iter_mut().enumerate() {
                     *part = V::load(b.add(v * V::LANES));

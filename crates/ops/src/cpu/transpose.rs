@@ -9,7 +9,7 @@ const SIDE: usize = 8;
 
 /// A matrix inside a slice: where it begins, and from one of its rows to the next.
 #[derive(Clone, Copy)]
-pub(super) struct Rows {
+pub(crate) struct Rows {
     pub start: usize,
     pub stride: usize,
 }
@@ -33,7 +33,7 @@ pub(super) fn transpose<T: Pod>(
 ///
 /// # Safety
 /// `to` is valid for writes of `cols` rows of `rows` elements, `to_stride` apart.
-pub(super) unsafe fn transpose_to<T: Pod>(
+pub(crate) unsafe fn transpose_to<T: Pod>(
     isa: Isa,
     (rows, cols): (usize, usize),
     (from, from_rows): (&[T], Rows),

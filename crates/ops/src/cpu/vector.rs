@@ -22,6 +22,8 @@ pub(super) trait Vector: Copy {
     /// The first `n` lanes, `0 < n <= LANES`; nothing behind them is written.
     unsafe fn store_first(self, to: *mut Self::Elem, n: usize);
     unsafe fn add(self, other: Self) -> Self;
+    /// Asks for the cache line of an address, valid or not, to be brought near.
+    unsafe fn prefetch(_address: *const Self::Elem) {}
     /// Zero where the number is below zero; keeps NaN.
     unsafe fn relu(self) -> Self;
     /// `self * factor + term`, fused where the instructions are.
@@ -54,14 +56,12 @@ where
     }
     #[inline(always)]
     unsafe fn load_first(from: *const T, n: usize) -> Self {
-        // SAFETY: the caller's pointer is valid for `n` elements.
-        Lanes(std::array::from_fn(|i| {
-            if i < n {
-                unsafe { *from.add(i) }
-            } else {
-                T::default()
-            }
-        }))
+        let mut lanes = [T::default(); N];
+        for (i, lane) in lanes.iter_mut().enumerate().take(n) {
+            // SAFETY: the caller's pointer is valid for `n` elements.
+            *lane = unsafe { *from.add(i) };
+        }
+        Lanes(lanes)
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut T) {

@@ -4,10 +4,11 @@ use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, bool_attr, type_attr};
 use thalweg_graph::shape::{broadcast_dims, elements};
-use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape, Tensor};
+use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape};
 
 use super::LinalgOps;
 use super::product::{self, Batches};
+use crate::constants::{ints, shape_of};
 
 /// The dimensions before the last two, where the rank is known.
 fn batch_of(shape: &Shape) -> Shape {
@@ -85,36 +86,47 @@ fn sum_batches<'g>(grad: Output<'g>, x: Output<'g>, other: Output<'g>) -> Output
     if own.is_known() && own == beside {
         return grad;
     }
-    let shape_of = |o: Output<'g>| graph.op("Shape").input(o).output();
-    let ints = |values: [i32; 1]| {
-        let value = Tensor::from(values);
-        graph
-            .op("Const")
-            .attr("value", value)
-            .attr("dtype", DType::I32)
-            .output()
+    let axes = match (own.to_dims(), beside.to_dims()) {
+        (Some(own), Some(beside)) => ints(graph, &repeated(&own, &beside)),
+        _ => {
+            let batch_of = |o: Output<'g>| {
+                let shape = graph.op("Shape").input(o).output();
+                let slice = graph
+                    .op("StridedSlice")
+                    .input(shape)
+                    .input(ints(graph, &[0]));
+                slice
+                    .input(ints(graph, &[-2]))
+                    .input(ints(graph, &[1]))
+                    .output()
+            };
+            let args = graph.op("BroadcastGradientArgs").input(batch_of(x));
+            args.input(batch_of(other)).build().output(0)
+        }
     };
-    let batch_of = |o: Output<'g>| {
-        graph
-            .op("StridedSlice")
-            .input(shape_of(o))
-            .input(ints([0]))
-            .input(ints([-2]))
-            .input(ints([1]))
-            .output()
-    };
-    let args = graph
-        .op("BroadcastGradientArgs")
-        .input(batch_of(x))
-        .input(batch_of(other))
-        .build();
     let sum = graph
         .op("Sum")
         .input(grad)
-        .input(args.output(0))
-        .attr("keep_dims", false)
-        .output();
-    graph.op("Reshape").input(sum).input(shape_of(x)).output()
+        .input(axes)
+        .attr("keep_dims", false);
+    graph
+        .op("Reshape")
+        .input(sum.output())
+        .input(shape_of(x))
+        .output()
+}
+
+/// The axes of the broadcast batches along which those of `own` are repeated.
+fn repeated(own: &[usize], beside: &[usize]) -> Vec<i32> {
+    let rank = own.len().max(beside.len());
+    let at = |dims: &[usize], axis: usize| (axis + dims.len()).checked_sub(rank).map(|i| dims[i]);
+    (0..rank)
+        .filter(|&axis| match (at(own, axis), at(beside, axis)) {
+            (None, _) => true,
+            (Some(own), beside) => own == 1 && beside.is_some_and(|n| n != 1),
+        })
+        .map(|axis| axis as i32)
+        .collect()
 }
 
 fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {

@@ -11,7 +11,7 @@ use thalweg_graph::{
 
 use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
-use super::shape_of;
+use crate::constants::shape_of;
 use crate::cpu::conv::{
     ConvGeometry, Epilogue, Real, conv2d, conv2d_filter_grad, conv2d_filter_grad_scratch,
     conv2d_input_grad, conv2d_input_grad_scratch, conv2d_scratch,

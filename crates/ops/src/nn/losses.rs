@@ -9,6 +9,7 @@ use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, Sh
 
 use super::softmax::normalizer;
 use super::sum_of_classes;
+use crate::constants::ints;
 use crate::elementwise::CHUNK;
 use crate::math::broadcast::sum_to;
 use crate::number::{Float, Number, Wide};
@@ -66,7 +67,7 @@ fn logits_grad<'g>(g: &GradCx<'_, 'g>, softmax: impl Fn() -> Output<'g>) -> Opti
 
 /// One number a row, as a column beside the classes.
 fn beside_classes(losses: Output<'_>) -> Output<'_> {
-    let axis = super::ints(losses.graph(), &[-1]);
+    let axis = ints(losses.graph(), &[-1]);
     losses
         .graph()
         .op("ExpandDims")

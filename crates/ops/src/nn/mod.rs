@@ -8,10 +8,11 @@ mod geometry;
 mod losses;
 mod pool;
 mod softmax;
-mod window;
 
 use thalweg_device::Op;
-use thalweg_graph::{DType, Graph, NodeBuilder, Output, Tensor};
+use thalweg_graph::{NodeBuilder, Output};
+
+use crate::constants::ints;
 
 pub use format::{DataFormat, Padding};
 
@@ -39,25 +40,6 @@ pub(crate) static OPS: &[&Op] = &[
     &softmax::SOFTMAX,
     &softmax::LOG_SOFTMAX,
 ];
-
-/// A constant of these integers: axes, a shape.
-fn ints<'g>(graph: &'g Graph, values: &[i32]) -> Output<'g> {
-    graph
-        .op("Const")
-        .attr("value", Tensor::from(values))
-        .attr("dtype", DType::I32)
-        .output()
-}
-
-/// The shape of `x` as a tensor: a constant, where it is known.
-fn shape_of(x: Output<'_>) -> Output<'_> {
-    let known = x.shape().to_dims();
-    let known = known.and_then(|dims| dims.iter().map(|&d| i32::try_from(d).ok()).collect());
-    match known {
-        Some::<Vec<i32>>(dims) => ints(x.graph(), &dims),
-        None => x.graph().op("Shape").input(x).output(),
-    }
-}
 
 /// The sum over the last axis, which stays as one of length 1.
 fn sum_of_classes(x: Output<'_>) -> Output<'_> {

@@ -1,7 +1,7 @@
 //! Pooling: the largest element or the mean of each window.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, cpu};
+use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{
     Allowed, AttrDef, Gradient, arg, arg_of, attr, ints_attr, type_attr, type_attr_or,
 };
@@ -12,8 +12,9 @@ use thalweg_graph::{
 use super::conv2d::{FORMAT, PADDING};
 use super::format::{DataFormat, Padding, Sliding, parts};
 use super::geometry::sizes;
-use super::shape_of;
-use super::window::{self, Windows};
+use crate::constants::shape_of;
+use crate::cpu::pooling::{PoolGeometry, avg_pool, avg_pool_grad, max_pool, max_pool_grad};
+use crate::kernel::on;
 
 const MAX_ATTRS: &[AttrDef] = &[
     type_attr_or("T", DType::NUMBERS, DType::F32),
@@ -101,12 +102,55 @@ fn refined(cx: &Infer<'_>, image: Shape, pooled: &Shape) -> Shape {
     image.merge(&told).unwrap_or(image)
 }
 
-/// The windows over images of these dimensions.
-fn windows(p: &Prepare<'_>, image: &[usize]) -> Result<Windows, KernelError> {
+/// All lengths of the pooling of images of these dimensions.
+fn geometry(p: &Prepare<'_>, image: &[usize]) -> Result<PoolGeometry, KernelError> {
+    let invalid = |e: InferError| KernelError::Invalid(e.to_string());
     let sliding = Sliding::of_node(p)?;
-    let window = sliding.format.pair(&p.node.attrs, "ksize");
-    let window = window.map_err(|e| KernelError::Invalid(e.to_string()))?;
-    Windows::new(&sliding, window, image)
+    let window = sliding
+        .format
+        .pair(&p.node.attrs, "ksize")
+        .map_err(invalid)?;
+    let (Some(batch), Some(channels), [Some(in_h), Some(in_w)]) =
+        parts(sliding.format, &Shape::known(image))
+    else {
+        return Err(KernelError::Argument("images"));
+    };
+    // A product of lengths of which one is zero may overflow although there is nothing in it.
+    if [batch, in_h, in_w, channels]
+        .into_iter()
+        .try_fold(1, usize::checked_mul)
+        .is_none()
+    {
+        let image = Shape::known(image);
+        return Err(KernelError::Invalid(format!(
+            "images {image} are too large"
+        )));
+    }
+    let (out_h, pad_top) = sliding.count(0, 0, in_h, window[0]).map_err(invalid)?;
+    let (out_w, pad_left) = sliding.count(0, 1, in_w, window[1]).map_err(invalid)?;
+    Ok(PoolGeometry {
+        batch,
+        in_h,
+        in_w,
+        channels,
+        out_h,
+        out_w,
+        k_h: window[0],
+        k_w: window[1],
+        stride: sliding.strides,
+        pad_top,
+        pad_left,
+        layout: sliding.format.layout(),
+    })
+}
+
+/// A kernel that looks at every element of every window, or writes every element of the images.
+fn prepared(
+    g: PoolGeometry,
+    run: impl Fn(&KernelCx<'_>) -> Result<(), KernelError> + Send + Sync + 'static,
+) -> Prepared {
+    let seen = g.output_len().saturating_mul(g.k_h.saturating_mul(g.k_w));
+    Prepared::new(g.input_len().max(seen), run)
 }
 
 /// The largest element of each window.
@@ -129,8 +173,11 @@ pub(crate) static MAX_POOL: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        let w = windows(p, p.dims(0))?;
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(window::max::<T>(w)), else Err(KernelError::DType(p.dtype(0))))
+        let g = geometry(p, p.dims(0))?;
+        dispatch!(p.dtype(0), NUMBERS, T => Ok(prepared(g, move |cx| {
+            max_pool::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
+            Ok(())
+        })), else Err(KernelError::DType(p.dtype(0))))
     })],
 };
 
@@ -157,8 +204,11 @@ pub(crate) static MAX_POOL_GRAD: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        let w = windows(p, p.dims(0))?;
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(window::max_grad::<T>(w)), else Err(KernelError::DType(p.dtype(0))))
+        let g = geometry(p, p.dims(0))?;
+        dispatch!(p.dtype(0), NUMBERS, T => Ok(prepared(g, move |cx| {
+            max_pool_grad::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.input(2)?, cx.output(0)?);
+            Ok(())
+        })), else Err(KernelError::DType(p.dtype(0))))
     })],
 };
 
@@ -182,8 +232,11 @@ pub(crate) static AVG_POOL: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        let w = windows(p, p.dims(0))?;
-        dispatch!(p.dtype(0), FLOATS, T => Ok(window::avg::<T>(w)), else Err(KernelError::DType(p.dtype(0))))
+        let g = geometry(p, p.dims(0))?;
+        dispatch!(p.dtype(0), FLOATS, T => Ok(prepared(g, move |cx| {
+            avg_pool::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
+            Ok(())
+        })), else Err(KernelError::DType(p.dtype(0))))
     })],
 };
 
@@ -211,7 +264,10 @@ pub(crate) static AVG_POOL_GRAD: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        let w = windows(p, p.output_dims(0))?;
-        dispatch!(p.dtype(1), FLOATS, T => Ok(window::avg_grad::<T>(w)), else Err(KernelError::DType(p.dtype(1))))
+        let g = geometry(p, p.output_dims(0))?;
+        dispatch!(p.dtype(1), FLOATS, T => Ok(prepared(g, move |cx| {
+            avg_pool_grad::<T>(on(cx.cpu()), &g, cx.input(1)?, cx.output(0)?);
+            Ok(())
+        })), else Err(KernelError::DType(p.dtype(1))))
     })],
 };

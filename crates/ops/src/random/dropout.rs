@@ -1,7 +1,7 @@
 //! Dropout: leaving out elements at random while a network learns (Srivastava et al., 2014).
 
 use thalweg_graph::error::Reason;
-use thalweg_graph::{DType, Output, Tensor, Value};
+use thalweg_graph::{DType, Output, Shape, Tensor, Value};
 
 use crate::random::draw;
 
@@ -30,7 +30,13 @@ impl<'g> DropoutOps<'g> for Output<'g> {
             ));
         }
         let keep = match keep {
-            Value::Output(keep) => keep,
+            Value::Output(keep) if keep.shape().merge(&Shape::scalar()).is_some() => keep,
+            Value::Output(keep) => {
+                return fail(format!(
+                    "keep_prob has shape {}: it must be a scalar",
+                    keep.shape()
+                ));
+            }
             Value::Tensor(keep) => {
                 let value = number(&keep);
                 let Some(value) = value.filter(|&v| v > 0.0 && v <= 1.0) else {

@@ -71,20 +71,20 @@ struct Blocks<'a, T, F, const N: usize> {
     draw: F,
 }
 
-impl<T: Copy, F: Fn([u32; 4]) -> [T; N], const N: usize> Vectorize for Blocks<'_, T, F, N> {
+impl<T: Element, F: Fn([u32; 4]) -> [T; N], const N: usize> Vectorize for Blocks<'_, T, F, N> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
         let (groups, rest) = self.out.as_chunks_mut::<N>();
-        let mut at = self.first;
-        for group in groups {
-            *group = (self.draw)(self.philox.block(at));
-            at = at.wrapping_add(1);
+        let mut last = [[T::default(); N]];
+        let after = self.first.wrapping_add(groups.len() as u64);
+        // One loop for both: a second call would keep `draw` from being inlined and vectorised.
+        for (groups, first) in [(groups, self.first), (&mut last, after)] {
+            for (i, group) in groups.iter_mut().enumerate() {
+                *group = (self.draw)(self.philox.block(first.wrapping_add(i as u64)));
+            }
         }
-        if !rest.is_empty() {
-            let last = (self.draw)(self.philox.block(at));
-            rest.copy_from_slice(&last[..rest.len()]);
-        }
+        rest.copy_from_slice(&last[0][..rest.len()]);
     }
 }
 

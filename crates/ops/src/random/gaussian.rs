@@ -30,10 +30,10 @@ pub(crate) static RANDOM_STANDARD_NORMAL: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| match p.node.attrs.dtype("dtype") {
-        Some(DType::F32) => Ok(blockwise(p, 25, four)),
-        Some(DType::F64) => Ok(blockwise(p, 300, pair_f64)),
-        Some(DType::F16) => Ok(blockwise(p, 30, |x| four(x).map(f16::from_f32))),
-        Some(DType::BF16) => Ok(blockwise(p, 30, |x| four(x).map(bf16::from_f32))),
+        Some(DType::F32) => Ok(blockwise(p, 30, four)),
+        Some(DType::F64) => Ok(blockwise(p, 350, pair_f64)),
+        Some(DType::F16) => Ok(blockwise(p, 130, |x| four(x).map(f16::from_f32))),
+        Some(DType::BF16) => Ok(blockwise(p, 40, |x| four(x).map(bf16::from_f32))),
         other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
     })],
 };
@@ -52,10 +52,10 @@ pub(crate) static TRUNCATED_NORMAL: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| match p.node.attrs.dtype("dtype") {
-        Some(DType::F32) => Ok(truncated(p, 50, four, |v| v)),
+        Some(DType::F32) => Ok(truncated(p, 70, four, |v| v)),
         Some(DType::F64) => Ok(truncated(p, 400, pair_f64, |v| v)),
-        Some(DType::F16) => Ok(truncated(p, 50, four, |v| v.map(f16::from_f32))),
-        Some(DType::BF16) => Ok(truncated(p, 50, four, |v| v.map(bf16::from_f32))),
+        Some(DType::F16) => Ok(truncated(p, 180, four, |v| v.map(f16::from_f32))),
+        Some(DType::BF16) => Ok(truncated(p, 90, four, |v| v.map(bf16::from_f32))),
         other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
     })],
 };

@@ -179,3 +179,6 @@ fn scaled(x: Output<'_>, factor: f64, shift: f64) -> Output<'_> {
         product + shift
     }
 }
+
+#[cfg(test)]
+mod tests;

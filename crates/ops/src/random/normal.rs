@@ -70,12 +70,14 @@ fn sin_cos(x: f32) -> (f32, f32) {
     let cos =
         t * (1.0 / 24.0 + t * (-1.0 / 720.0 + t * (1.0 / 40_320.0 - t * (1.0 / 3_628_800.0))));
     let cos = 1.0 - (0.5 * t - t * cos);
-    let (a, b) = match quadrant & 1 {
-        0 => (sin, cos),
-        _ => (cos, sin),
-    };
-    let signed = |v: f32, quadrant: u32| f32::from_bits(v.to_bits() ^ (quadrant & 2) << 30);
-    (signed(a, quadrant), signed(b, quadrant.wrapping_add(1)))
+    // Chosen by bits and not by a branch, which a compiler may make of a condition.
+    let (sin, cos) = (sin.to_bits(), cos.to_bits());
+    let swap = (sin ^ cos) & 0u32.wrapping_sub(quadrant & 1);
+    let negative = |quadrant: u32| (quadrant & 2) << 30;
+    (
+        f32::from_bits(sin ^ swap ^ negative(quadrant)),
+        f32::from_bits(cos ^ swap ^ negative(quadrant.wrapping_add(1))),
+    )
 }
 
 /// The upper bits of a constant: few enough that its product with a small integer is exact.

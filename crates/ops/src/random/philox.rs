@@ -52,18 +52,22 @@ impl Philox {
     /// The four words of block `at`.
     #[inline(always)]
     pub(super) fn block(&self, at: u64) -> [u32; 4] {
-        let mut x = [at as u32, (at >> 32) as u32, self.stream[0], self.stream[1]];
+        // In words of twice the width, whose upper halves are left as they come: a vector
+        // multiplication takes the lower halves, and nothing has to be moved between lanes.
+        const LOW: u64 = 0xffff_ffff;
+        let [s0, s1] = self.stream.map(u64::from);
+        let mut x = [at, at >> 32, s0, s1];
         for key in self.keys {
-            let a = MULTIPLIERS[0] * u64::from(x[0]);
-            let b = MULTIPLIERS[1] * u64::from(x[2]);
+            let a = MULTIPLIERS[0] * (x[0] & LOW);
+            let b = MULTIPLIERS[1] * (x[2] & LOW);
             x = [
-                (b >> 32) as u32 ^ x[1] ^ key[0],
-                b as u32,
-                (a >> 32) as u32 ^ x[3] ^ key[1],
-                a as u32,
+                (b >> 32) ^ x[1] ^ u64::from(key[0]),
+                b,
+                (a >> 32) ^ x[3] ^ u64::from(key[1]),
+                a,
             ];
         }
-        x
+        x.map(|x| x as u32)
     }
 }
 

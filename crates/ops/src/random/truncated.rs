@@ -52,36 +52,36 @@ where
     fn run(self) {
         let mut values = [[W::ZERO; N]; BATCH];
         let mut second = [[W::ZERO; N]; BATCH];
+        let mut at = [0; BATCH];
         let group_blocks = BLOCKS * N as u64;
-        for (batch, out) in self.out.chunks_mut(BATCH * N).enumerate() {
-            let start = (batch * BATCH) as u64 * group_blocks;
-            let base = |group: u64| {
-                let offset = start.wrapping_add(group * group_blocks);
-                self.first.wrapping_add(offset)
-            };
+        let mut base = self.first;
+        for out in self.out.chunks_mut(BATCH * N) {
             let values = &mut values[..out.len().div_ceil(N)];
-            for (group, v) in values.iter_mut().enumerate() {
-                *v = (self.draw)(self.philox.block(base(group as u64)));
+            for (i, v) in values.iter_mut().enumerate() {
+                *v = (self.draw)(
+                    self.philox
+                        .block(base.wrapping_add(i as u64 * group_blocks)),
+                );
             }
             // Their places are written down without a branch: which they are cannot be foretold.
             let (mut short, mut count) = ([0u32; BATCH], 0);
-            for (group, v) in values.iter().enumerate() {
-                short[count] = group as u32;
+            for (i, v) in values.iter().enumerate() {
+                short[count] = i as u32;
                 count += usize::from(v.iter().fold(false, |any, &v| any | is_out(v)));
             }
             let padded = count.next_multiple_of(STEP).min(BATCH);
-            for (s, &group) in second[..padded].iter_mut().zip(&short) {
-                *s = (self.draw)(self.philox.block(base(u64::from(group)).wrapping_add(1)));
+            for (at, &i) in at.iter_mut().zip(&short) {
+                *at = base.wrapping_add(u64::from(i) * group_blocks + 1);
             }
-            for (&group, &s) in short[..count].iter().zip(&second) {
-                let v = &mut values[group as usize];
-                let mut next = base(u64::from(group)).wrapping_add(2);
-                refill(v, s, || {
-                    let more = (self.draw)(self.philox.block(next));
-                    next = next.wrapping_add(1);
-                    more
+            for (s, &at) in second[..padded].iter_mut().zip(&at) {
+                *s = (self.draw)(self.philox.block(at));
+            }
+            for i in 0..count {
+                refill(&mut values[short[i] as usize], second[i], at[i], &|at| {
+                    (self.draw)(self.philox.block(at))
                 });
             }
+            base = base.wrapping_add(BATCH as u64 * group_blocks);
             let (whole, rest) = out.as_chunks_mut::<N>();
             for (out, &v) in whole.iter_mut().zip(values.iter()) {
                 *out = (self.round)(v);
@@ -93,15 +93,17 @@ where
     }
 }
 
-/// Keeps what lies in the middle of `values`, then of `second`, then of what `more` draws, in
-/// order, until `values` is full.
+/// Keeps what lies in the middle of `values`, then of `second` (which is block `at`), then of what
+/// `draw` makes of the blocks after that, in order, until `values` is full.
 #[inline(always)]
 fn refill<W: Wide, const N: usize>(
     values: &mut [W; N],
     second: [W; N],
-    mut more: impl FnMut() -> [W; N],
+    mut at: u64,
+    draw: &dyn Fn(u64) -> [W; N],
 ) {
-    let (mut source, mut filled, mut drawn) = (*values, 0, 0);
+    let (mut source, mut filled) = (*values, 0);
+    let mut next = Some(second);
     loop {
         for v in source {
             if filled < N && !is_out(v) {
@@ -112,8 +114,10 @@ fn refill<W: Wide, const N: usize>(
         if filled == N {
             return;
         }
-        source = if drawn == 0 { second } else { more() };
-        drawn += 1;
+        source = next.take().unwrap_or_else(|| {
+            at = at.wrapping_add(1);
+            draw(at)
+        });
     }
 }
 

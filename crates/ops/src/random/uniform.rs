@@ -24,16 +24,16 @@ pub(crate) static RANDOM_UNIFORM: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| match p.node.attrs.dtype("dtype") {
-        Some(DType::F32) => Ok(blockwise(p, 7, |x| x.map(uniform_f32))),
-        Some(DType::F64) => Ok(blockwise(p, 14, |[a, b, c, d]| {
+        Some(DType::F32) => Ok(blockwise(p, 9, |x| x.map(uniform_f32))),
+        Some(DType::F64) => Ok(blockwise(p, 18, |[a, b, c, d]| {
             [uniform_f64(a, b), uniform_f64(c, d)]
         })),
         // Halves take as many random bits as their mantissa has, and one word each.
-        Some(DType::F16) => Ok(blockwise(p, 14, |x| {
-            x.map(|x| f16::from_f32(f16::from_bits(15 << 10 | x as u16 & 0x3ff).to_f32() - 1.0))
+        Some(DType::F16) => Ok(blockwise(p, 60, |x| {
+            x.map(|x| f16::from_f32((x & 0x3ff) as f32 / 1024.0))
         })),
         Some(DType::BF16) => Ok(blockwise(p, 14, |x| {
-            x.map(|x| bf16::from_f32(bf16::from_bits(127 << 7 | x as u16 & 0x7f).to_f32() - 1.0))
+            x.map(|x| bf16::from_f32((x & 0x7f) as f32 / 128.0))
         })),
         other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
     })],
@@ -108,5 +108,5 @@ fn integers<T: Element + Ord + std::fmt::Display, const N: usize>(
         fill(cx.cpu(), &philox, first, out, |x| draw(x, *low, *high));
         Ok(())
     };
-    Prepared::new(elements, run).with_cost(20 + elements as u64 * 3)
+    Prepared::new(elements, run).with_cost(20 + elements as u64 * size_of::<T>() as u64)
 }

@@ -6,7 +6,7 @@ use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::{DType, GradCx, Graph, Output, Tensor};
 
 #[track_caller]
-fn constant<'g>(graph: &'g Graph, value: impl Into<Tensor>) -> Output<'g> {
+pub(super) fn constant<'g>(graph: &'g Graph, value: impl Into<Tensor>) -> Output<'g> {
     let value = value.into();
     let dtype = value.dtype();
     let op = graph.op("Const").attr("value", value);
@@ -115,4 +115,11 @@ pub(super) fn per_output<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let count = graph.op("FloorDiv").input(size(x)).input(outputs);
     let count = graph.op("Cast").input(count.output());
     count.attr("DstT", x.dtype()).output()
+}
+
+/// `op` of `x`, of the input's shape, over the axes that the node itself takes, kept as 1.
+#[track_caller]
+pub(super) fn over_same<'g>(g: &GradCx<'_, 'g>, op: &str, x: Output<'g>) -> Output<'g> {
+    let op = g.graph().op(op).input(x).input(g.input(1));
+    op.attr("keep_dims", true).output()
 }

@@ -8,7 +8,7 @@
 use super::band::{Bands, Images, Window};
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
-use crate::cpu::tile::{Finish, Tile, Tiles};
+use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
 use crate::cpu::{Cpu, Isa, Layout};
 
 /// Tasks to aim for.
@@ -272,6 +272,7 @@ impl<T: Real> Run<'_, T> {
                     cols: width.min(g.out_c - col),
                     add,
                     finish: Finish::NONE,
+                    ahead: Ahead::NONE,
                 };
                 // SAFETY: the band holds what these taps see; each of its output pixels has `pixel` numbers, a whole
                 // number of vectors, in `grad`; the rows are this task's alone.

@@ -3,7 +3,7 @@
 use super::band::{Bands, Images, Window, copy_to_planes};
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
-use crate::cpu::tile::{Finish, Tile, Tiles};
+use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
 use crate::cpu::{Cpu, Isa, Layout};
 
 /// What is done to each output before it is stored: `max(x + bias, 0)`, or a part of that.
@@ -251,6 +251,7 @@ impl<T: Real> Run<'_, T> {
                             bias: self.bias.map_or(std::ptr::null(), |b| b[col..].as_ptr()),
                             relu: self.relu,
                         },
+                        ahead: Ahead::NONE,
                     };
                     // SAFETY: the band holds all that these pixels see, the panel `inner` rows, and `to` the pixels.
                     unsafe { plan.tiles.run(rows, &tile) };

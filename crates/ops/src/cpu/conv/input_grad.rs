@@ -7,7 +7,7 @@
 use super::band::{Bands, Images, Window, copy_to_planes};
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
-use crate::cpu::tile::{Finish, Tile, Tiles};
+use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
 use crate::cpu::transpose::{Rows, transpose};
 use crate::cpu::{Cpu, Isa, Layout};
 
@@ -336,6 +336,7 @@ impl<T: Real> Run<'_, T> {
                     cols: width.min(g.in_c - col),
                     add: false,
                     finish: Finish::NONE,
+                    ahead: Ahead::NONE,
                 };
                 // SAFETY: the band holds the reach of these pixels, the panel the taps of the phase, `to` the line.
                 unsafe { plan.tiles.run(rows, &tile) };

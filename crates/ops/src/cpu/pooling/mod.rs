@@ -4,6 +4,8 @@
 //! With the channels last, they are the vector; with the channels first, where windows tile the image, the columns are.
 
 mod part;
+#[cfg(target_arch = "x86_64")]
+mod sse;
 #[cfg(test)]
 mod tests;
 mod window;

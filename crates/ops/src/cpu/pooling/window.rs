@@ -1,6 +1,7 @@
 //! What is done with a window.
 
 use thalweg_device::parallel::Disjoint;
+use thalweg_graph::DType;
 
 use crate::number::{Float, Number};
 
@@ -18,14 +19,10 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Where its pixels lie, line by line.
+    /// Where the pixel of this line and column lies.
     #[inline(always)]
-    fn each(self, mut body: impl FnMut(usize)) {
-        for i in 0..self.lines {
-            for j in 0..self.cols {
-                body(self.at + i * self.line + j * self.pixel);
-            }
-        }
+    fn place(self, line: usize, col: usize) -> usize {
+        self.at + line * self.line + col * self.pixel
     }
 }
 
@@ -60,6 +57,7 @@ fn at<T, const L: usize>(from: &[T], at: usize) -> &[T; L] {
 
 /// `L` elements of the result.
 #[inline(always)]
+#[allow(clippy::mut_from_ref, reason = "as `Disjoint::slice`")]
 fn part<'a, T, const L: usize>(to: &'a Disjoint<'_, T>, at: usize) -> &'a mut [T; L] {
     // SAFETY: a window writes elements of its own task, and drops one part before it takes the next.
     let part = unsafe { to.slice(at, L) };
@@ -76,31 +74,36 @@ fn is_nan<T: Number>(x: T) -> bool {
 /// The largest, or NaN.
 #[inline(always)]
 fn larger<T: Number>(best: T, x: T) -> T {
-    if x > best || is_nan(x) { x } else { best }
+    if (x > best) | is_nan(x) { x } else { best }
 }
 
 /// The largest of `L` channels.
 #[inline(always)]
 fn largest<T: Number, const L: usize>(input: &[T], window: Window) -> [T; L] {
     let mut best = *at(input, window.at);
-    window.each(|pixel| {
-        let x: &[T; L] = at(input, pixel);
-        for l in 0..L {
-            best[l] = larger(best[l], x[l]);
+    for line in 0..window.lines {
+        for col in 0..window.cols {
+            let pixel = window.place(line, col);
+            let x: &[T; L] = at(input, pixel);
+            for l in 0..L {
+                best[l] = larger(best[l], x[l]);
+            }
         }
-    });
+    }
     best
 }
 
-/// What a pixel gets of a gradient of which `left` is still to be given, and what is left then.
+/// Takes what pixels of `L` windows get of the gradients out of those, where they are the first that are largest.
 #[inline(always)]
-fn give<T: Number>(x: T, largest: T, left: T) -> (T, T) {
-    // Where one is NaN, so is the largest, and the first NaN is meant.
-    if x == largest || is_nan(x) {
-        (left, T::ZERO)
-    } else {
-        (T::ZERO, left)
+fn take<T: Number, const L: usize>(x: &[T; L], largest: &[T; L], grads: &mut [T; L]) -> [T; L] {
+    let mut taken = [T::ZERO; L];
+    for l in 0..L {
+        // Where one is NaN, so is the largest, and the first NaN is meant.
+        let first = (x[l] == largest[l]) | is_nan(x[l]);
+        taken[l] = if first { grads[l] } else { T::ZERO };
+        grads[l] = if first { T::ZERO } else { grads[l] };
     }
+    taken
 }
 
 #[derive(Clone, Copy)]
@@ -142,44 +145,58 @@ impl<T: Number> Op<T> for MaxGrad<'_, T> {
     #[inline(always)]
     fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
         let largest = largest::<T, L>(self.input, window);
-        let mut left = *at::<T, L>(self.output_grad, out);
-        window.each(|pixel| {
-            let (x, grad): (&[T; L], &mut [T; L]) = (at(self.input, pixel), part(to, pixel));
-            for l in 0..L {
-                let (given, rest) = give(x[l], largest[l], left[l]);
-                (grad[l], left[l]) = (grad[l].add(given), rest);
+        let mut grads = *at::<T, L>(self.output_grad, out);
+        for line in 0..window.lines {
+            for col in 0..window.cols {
+                let pixel = window.place(line, col);
+                let taken = take(at(self.input, pixel), &largest, &mut grads);
+                let to: &mut [T; L] = part(to, pixel);
+                for l in 0..L {
+                    to[l] = to[l].add(taken[l]);
+                }
             }
-        });
+        }
     }
 
     #[inline(always)]
     fn halve(self, first: Window, out: usize, n: usize, to: &Disjoint<'_, T>) {
-        let top = self.input[first.at..][..2 * n].as_chunks::<2>().0;
-        let bottom = self.input[first.at + first.line..][..2 * n]
-            .as_chunks::<2>()
-            .0;
-        // SAFETY: two lines of the input's gradient that belong to this task; windows are two wide, so the lines are
-        // at least as far apart as they are long.
-        let (to_top, to_bottom) = unsafe {
-            (
-                to.slice(first.at, 2 * n),
-                to.slice(first.at + first.line, 2 * n),
+        let lines = [first.at, first.at + first.line];
+        let inputs = lines.map(|at| &self.input[at..at + 2 * n]);
+        let grads = &self.output_grad[out..out + n];
+        // SAFETY: two lines of the input's gradient that belong to this task; a line is at least as long as its
+        // windows, so they do not overlap.
+        let grads_in = unsafe { lines.map(|at| to.slice(at, 2 * n)) };
+        halve_grad(inputs, grads, grads_in);
+    }
+}
+
+/// Gives the gradients of a line of windows of two by two pixels to the two lines of pixels in them.
+#[inline(always)]
+fn halve_grad<T: Number>(
+    [top, bottom]: [&[T]; 2],
+    grads: &[T],
+    [to_top, to_bottom]: [&mut [T]; 2],
+) {
+    #[cfg(target_arch = "x86_64")]
+    if T::DTYPE == DType::F32 && grads.len() >= super::sse::LANES {
+        // SAFETY: `T` is the type that stands for `F32`, and all four lines hold two pixels for each window.
+        return unsafe {
+            super::sse::halve_grad(
+                grads.len(),
+                [top.as_ptr().cast(), bottom.as_ptr().cast()],
+                grads.as_ptr().cast(),
+                [to_top.as_mut_ptr().cast(), to_bottom.as_mut_ptr().cast()],
             )
         };
-        let to = to_top
-            .as_chunks_mut::<2>()
-            .0
-            .iter_mut()
-            .zip(to_bottom.as_chunks_mut::<2>().0);
-        let grads = &self.output_grad[out..out + n];
-        for ((((to_top, to_bottom), top), bottom), &grad) in to.zip(top).zip(bottom).zip(grads) {
-            let largest = larger(larger(top[0], top[1]), larger(bottom[0], bottom[1]));
-            let (a, left) = give(top[0], largest, grad);
-            let (b, left) = give(top[1], largest, left);
-            let (c, left) = give(bottom[0], largest, left);
-            let (d, _) = give(bottom[1], largest, left);
-            (*to_top, *to_bottom) = ([a, b], [c, d]);
-        }
+    }
+    for (i, grad) in grads.iter().enumerate() {
+        let [a, b, c, d] = [top[2 * i], top[2 * i + 1], bottom[2 * i], bottom[2 * i + 1]];
+        let largest = [larger(larger(a, b), larger(c, d))];
+        let mut grad = [*grad];
+        [to_top[2 * i]] = take(&[a], &largest, &mut grad);
+        [to_top[2 * i + 1]] = take(&[b], &largest, &mut grad);
+        [to_bottom[2 * i]] = take(&[c], &largest, &mut grad);
+        [to_bottom[2 * i + 1]] = take(&[d], &largest, &mut grad);
     }
 }
 
@@ -200,12 +217,15 @@ impl<T: Float> Op<T> for Avg<'_, T> {
     #[inline(always)]
     fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
         let mut sum = [T::Wide::ZERO; L];
-        window.each(|pixel| {
-            let x: &[T; L] = at(self.input, pixel);
-            for l in 0..L {
-                sum[l] = sum[l] + x[l].widen();
+        for line in 0..window.lines {
+            for col in 0..window.cols {
+                let pixel = window.place(line, col);
+                let x: &[T; L] = at(self.input, pixel);
+                for l in 0..L {
+                    sum[l] = sum[l] + x[l].widen();
+                }
             }
-        });
+        }
         let count = count::<T>(window);
         *part(to, out) = sum.map(|sum| T::narrow(sum / count));
     }
@@ -223,11 +243,14 @@ impl<T: Float> Op<T> for AvgGrad<'_, T> {
     fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
         let count = count::<T>(window);
         let share = at::<T, L>(self.output_grad, out).map(|grad| grad.widen() / count);
-        window.each(|pixel| {
-            let grad: &mut [T; L] = part(to, pixel);
-            for l in 0..L {
-                grad[l] = T::narrow(grad[l].widen() + share[l]);
+        for line in 0..window.lines {
+            for col in 0..window.cols {
+                let pixel = window.place(line, col);
+                let grad: &mut [T; L] = part(to, pixel);
+                for l in 0..L {
+                    grad[l] = T::narrow(grad[l].widen() + share[l]);
+                }
             }
-        });
+        }
     }
 }

@@ -40,6 +40,10 @@ impl Vector for __m512 {
         unsafe { _mm512_add_ps(self, other) }
     }
     #[inline(always)]
+    unsafe fn prefetch(address: *const f32) {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
+    }
+    #[inline(always)]
     unsafe fn relu(self) -> Self {
         // The second operand is what comes out when one is NaN.
         unsafe { _mm512_max_ps(_mm512_setzero_ps(), self) }
@@ -82,6 +86,10 @@ impl Vector for __m512d {
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         unsafe { _mm512_add_pd(self, other) }
+    }
+    #[inline(always)]
+    unsafe fn prefetch(address: *const f64) {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[inline(always)]
     unsafe fn relu(self) -> Self {
@@ -128,6 +136,10 @@ impl Vector for __m256 {
         unsafe { _mm256_add_ps(self, other) }
     }
     #[inline(always)]
+    unsafe fn prefetch(address: *const f32) {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
+    }
+    #[inline(always)]
     unsafe fn relu(self) -> Self {
         // The second operand is what comes out when one is NaN.
         unsafe { _mm256_max_ps(_mm256_setzero_ps(), self) }
@@ -170,6 +182,10 @@ impl Vector for __m256d {
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         unsafe { _mm256_add_pd(self, other) }
+    }
+    #[inline(always)]
+    unsafe fn prefetch(address: *const f64) {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[inline(always)]
     unsafe fn relu(self) -> Self {

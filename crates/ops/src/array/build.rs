@@ -1,0 +1,331 @@
+//! Builder methods of this family.
+
+use thalweg_graph::{DType, Graph, Output, Shape, Tensor, Value};
+
+use super::rules::int_scalar;
+
+/// Builder methods that start from a graph.
+pub trait SourceOps {
+    /// A value that each step feeds.
+    fn placeholder(&self, name: &str, dtype: DType, shape: impl Into<Shape>) -> Output<'_>;
+    /// A value that a step may feed, of `shape`; `default` where it does not.
+    fn placeholder_with_default<'g>(
+        &'g self,
+        name: &str,
+        default: impl Into<Value<'g>>,
+        shape: impl Into<Shape>,
+    ) -> Output<'g>;
+    /// A constant.
+    fn constant(&self, value: impl Into<Tensor>) -> Output<'_>;
+    /// A tensor of shape `dims` (a vector of integers) that is `value`, a scalar, throughout.
+    fn fill<'g>(&'g self, dims: impl Into<Value<'g>>, value: impl Into<Value<'g>>) -> Output<'g>;
+    /// The numbers from `start` to before `limit`, `delta` apart: scalars of one dtype.
+    fn range<'g>(
+        &'g self,
+        start: impl Into<Value<'g>>,
+        limit: impl Into<Value<'g>>,
+        delta: impl Into<Value<'g>>,
+    ) -> Output<'g>;
+    /// Tensors joined along `axis`: `[a, n]` and `[b, n]` to `[a + b, n]` along 0.
+    fn concat<'g>(&'g self, values: &[Output<'g>], axis: i64) -> Output<'g>;
+    /// Tensors of one shape next to each other along a new axis: two of `[n]` to `[2, n]` along 0.
+    fn stack<'g>(&'g self, values: &[Output<'g>], axis: i64) -> Output<'g>;
+}
+
+impl SourceOps for Graph {
+    #[track_caller]
+    fn placeholder(&self, name: &str, dtype: DType, shape: impl Into<Shape>) -> Output<'_> {
+        self.op("Placeholder")
+            .attr("dtype", dtype)
+            .attr("shape", shape.into())
+            .name(name)
+            .output()
+    }
+
+    #[track_caller]
+    fn placeholder_with_default<'g>(
+        &'g self,
+        name: &str,
+        default: impl Into<Value<'g>>,
+        shape: impl Into<Shape>,
+    ) -> Output<'g> {
+        self.op("PlaceholderWithDefault")
+            .input(default.into().on(self))
+            .attr("shape", shape.into())
+            .name(name)
+            .output()
+    }
+
+    #[track_caller]
+    fn constant(&self, value: impl Into<Tensor>) -> Output<'_> {
+        let value = value.into();
+        self.op("Const")
+            .attr("dtype", value.dtype())
+            .attr("value", value)
+            .output()
+    }
+
+    #[track_caller]
+    fn fill<'g>(&'g self, dims: impl Into<Value<'g>>, value: impl Into<Value<'g>>) -> Output<'g> {
+        self.op("Fill")
+            .input(dims.into().on(self))
+            .input(value.into().on(self))
+            .output()
+    }
+
+    #[track_caller]
+    fn range<'g>(
+        &'g self,
+        start: impl Into<Value<'g>>,
+        limit: impl Into<Value<'g>>,
+        delta: impl Into<Value<'g>>,
+    ) -> Output<'g> {
+        self.op("Range")
+            .input(start.into().on(self))
+            .input(limit.into().on(self))
+            .input(delta.into().on(self))
+            .output()
+    }
+
+    #[track_caller]
+    fn concat<'g>(&'g self, values: &[Output<'g>], axis: i64) -> Output<'g> {
+        // The op takes at least two.
+        if let [only] = values {
+            return *only;
+        }
+        self.op("ConcatV2")
+            .inputs(values.iter().copied())
+            .input(int_scalar(self, DType::I32, axis))
+            .output()
+    }
+
+    #[track_caller]
+    fn stack<'g>(&'g self, values: &[Output<'g>], axis: i64) -> Output<'g> {
+        self.op("Pack")
+            .inputs(values.iter().copied())
+            .attr("axis", axis)
+            .output()
+    }
+}
+
+/// Builder methods that rearrange a tensor, or say what it is like.
+pub trait ArrayOps<'g>: Sized {
+    /// The same value; no gradient goes back through it.
+    fn stop_gradient(self) -> Output<'g>;
+    /// The elements as another dtype.
+    fn cast(self, dtype: DType) -> Output<'g>;
+    /// The elements in other dimensions, of which one may be -1: `x.reshape([-1, 784])`.
+    fn reshape(self, shape: impl Into<Value<'g>>) -> Output<'g>;
+    /// The dimensions, as a vector of `i32`.
+    fn shape_tensor(self) -> Output<'g>;
+    /// The number of dimensions, as an `i32`.
+    fn rank_tensor(self) -> Output<'g>;
+    /// The number of elements, as an `i32`.
+    fn size_tensor(self) -> Output<'g>;
+    /// A dimension of 1 inserted at `axis`: `[n]` to `[1, n]` at 0, to `[n, 1]` at -1.
+    fn expand_dims(self, axis: i64) -> Output<'g>;
+    /// Without the dimensions in `axes`, which must be 1; where none is named, without all of 1.
+    fn squeeze(self, axes: &[i64]) -> Output<'g>;
+    /// The dimensions in another order: dimension `i` is `perm[i]` of this one.
+    fn transpose(self, perm: impl Into<Value<'g>>) -> Output<'g>;
+    /// The box of `size` elements from `begin` along each dimension; a size of -1 takes the rest.
+    fn slice(self, begin: impl Into<Value<'g>>, size: impl Into<Value<'g>>) -> Output<'g>;
+    /// The elements from `begin` to before `end` along each dimension, each `strides` apart.
+    /// Negative bounds count from the end.
+    fn strided_slice(
+        self,
+        begin: impl Into<Value<'g>>,
+        end: impl Into<Value<'g>>,
+        strides: impl Into<Value<'g>>,
+    ) -> Output<'g>;
+    /// Zeros around: `paddings` has a row of (before, after) for each dimension.
+    fn pad(self, paddings: impl Into<Value<'g>>) -> Output<'g>;
+    /// As [`ArrayOps::pad`], with `value` in place of zeros.
+    fn pad_with(self, paddings: impl Into<Value<'g>>, value: impl Into<Value<'g>>) -> Output<'g>;
+    /// The whole tensor `multiples[i]` times along each dimension `i`.
+    fn tile(self, multiples: impl Into<Value<'g>>) -> Output<'g>;
+    /// Repeated to a larger shape, as elementwise operations do.
+    fn broadcast_to(self, shape: impl Into<Value<'g>>) -> Output<'g>;
+    /// The slices along `axis` that `indices` name: the axis becomes the dimensions of `indices`.
+    fn gather(self, indices: impl Into<Value<'g>>, axis: i64) -> Output<'g>;
+    /// Of these indices, a last axis of `depth` elements: 1 at the index, 0 elsewhere.
+    fn one_hot(self, depth: i32, dtype: DType) -> Output<'g>;
+    /// The sums of the slices with the same id: `ids` has the leading dimensions of this tensor,
+    /// the result `segments` slices.
+    fn unsorted_segment_sum(self, ids: impl Into<Value<'g>>, segments: i32) -> Output<'g>;
+    /// Zeros of the same dtype and shape.
+    fn zeros_like(self) -> Output<'g>;
+    /// Ones of the same dtype and shape.
+    fn ones_like(self) -> Output<'g>;
+    /// `count` equal parts along `axis`.
+    fn split(self, count: usize, axis: i64) -> Vec<Output<'g>>;
+    /// The `count` slices along `axis`, each without it.
+    fn unstack(self, count: usize, axis: i64) -> Vec<Output<'g>>;
+}
+
+#[track_caller]
+fn one<'g>(op: &str, x: Output<'g>) -> Output<'g> {
+    x.graph().op(op).input(x).output()
+}
+
+#[track_caller]
+fn two<'g>(op: &str, x: Output<'g>, y: impl Into<Value<'g>>) -> Output<'g> {
+    let graph = x.graph();
+    graph.op(op).input(x).input(y.into().on(graph)).output()
+}
+
+#[track_caller]
+fn three<'g>(
+    op: &str,
+    x: Output<'g>,
+    y: impl Into<Value<'g>>,
+    z: impl Into<Value<'g>>,
+) -> Output<'g> {
+    let graph = x.graph();
+    let node = graph.op(op).input(x).input(y.into().on(graph));
+    node.input(z.into().on(graph)).output()
+}
+
+impl<'g> ArrayOps<'g> for Output<'g> {
+    #[track_caller]
+    fn stop_gradient(self) -> Output<'g> {
+        one("StopGradient", self)
+    }
+
+    #[track_caller]
+    fn cast(self, dtype: DType) -> Output<'g> {
+        let node = self.graph().op("Cast").input(self);
+        node.attr("DstT", dtype).output()
+    }
+
+    #[track_caller]
+    fn reshape(self, shape: impl Into<Value<'g>>) -> Output<'g> {
+        two("Reshape", self, shape)
+    }
+
+    #[track_caller]
+    fn shape_tensor(self) -> Output<'g> {
+        one("Shape", self)
+    }
+
+    #[track_caller]
+    fn rank_tensor(self) -> Output<'g> {
+        one("Rank", self)
+    }
+
+    #[track_caller]
+    fn size_tensor(self) -> Output<'g> {
+        one("Size", self)
+    }
+
+    #[track_caller]
+    fn expand_dims(self, axis: i64) -> Output<'g> {
+        two("ExpandDims", self, axis)
+    }
+
+    #[track_caller]
+    fn squeeze(self, axes: &[i64]) -> Output<'g> {
+        let node = self.graph().op("Squeeze").input(self);
+        node.attr("squeeze_dims", axes).output()
+    }
+
+    #[track_caller]
+    fn transpose(self, perm: impl Into<Value<'g>>) -> Output<'g> {
+        two("Transpose", self, perm)
+    }
+
+    #[track_caller]
+    fn slice(self, begin: impl Into<Value<'g>>, size: impl Into<Value<'g>>) -> Output<'g> {
+        three("Slice", self, begin, size)
+    }
+
+    #[track_caller]
+    fn strided_slice(
+        self,
+        begin: impl Into<Value<'g>>,
+        end: impl Into<Value<'g>>,
+        strides: impl Into<Value<'g>>,
+    ) -> Output<'g> {
+        let graph = self.graph();
+        graph
+            .op("StridedSlice")
+            .input(self)
+            .input(begin.into().on(graph))
+            .input(end.into().on(graph))
+            .input(strides.into().on(graph))
+            .output()
+    }
+
+    #[track_caller]
+    fn pad(self, paddings: impl Into<Value<'g>>) -> Output<'g> {
+        two("Pad", self, paddings)
+    }
+
+    #[track_caller]
+    fn pad_with(self, paddings: impl Into<Value<'g>>, value: impl Into<Value<'g>>) -> Output<'g> {
+        three("PadV2", self, paddings, value)
+    }
+
+    #[track_caller]
+    fn tile(self, multiples: impl Into<Value<'g>>) -> Output<'g> {
+        two("Tile", self, multiples)
+    }
+
+    #[track_caller]
+    fn broadcast_to(self, shape: impl Into<Value<'g>>) -> Output<'g> {
+        two("BroadcastTo", self, shape)
+    }
+
+    #[track_caller]
+    fn gather(self, indices: impl Into<Value<'g>>, axis: i64) -> Output<'g> {
+        three("GatherV2", self, indices, axis)
+    }
+
+    #[track_caller]
+    fn one_hot(self, depth: i32, dtype: DType) -> Output<'g> {
+        let (graph, number) = (self.graph(), |v: i32| {
+            let number = self.graph().constant(v);
+            match dtype {
+                DType::I32 => number,
+                _ => number.cast(dtype),
+            }
+        });
+        graph
+            .op("OneHot")
+            .input(self)
+            .input(graph.constant(depth))
+            .input(number(1))
+            .input(number(0))
+            .output()
+    }
+
+    #[track_caller]
+    fn unsorted_segment_sum(self, ids: impl Into<Value<'g>>, segments: i32) -> Output<'g> {
+        three("UnsortedSegmentSum", self, ids, segments)
+    }
+
+    #[track_caller]
+    fn zeros_like(self) -> Output<'g> {
+        one("ZerosLike", self)
+    }
+
+    #[track_caller]
+    fn ones_like(self) -> Output<'g> {
+        one("OnesLike", self)
+    }
+
+    #[track_caller]
+    fn split(self, count: usize, axis: i64) -> Vec<Output<'g>> {
+        let graph = self.graph();
+        let node = graph.op("Split").input(int_scalar(graph, DType::I32, axis));
+        let node = node.input(self).attr("num_split", count as i64).build();
+        (0..count as u32).map(|i| node.output(i)).collect()
+    }
+
+    #[track_caller]
+    fn unstack(self, count: usize, axis: i64) -> Vec<Output<'g>> {
+        let node = self.graph().op("Unpack").input(self);
+        let node = node.attr("num", count as i64).attr("axis", axis).build();
+        (0..count as u32).map(|i| node.output(i)).collect()
+    }
+}

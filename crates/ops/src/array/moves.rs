@@ -1,0 +1,373 @@
+//! Moving elements: an op that only picks, repeats or reorders elements is a list of boxes, each
+//! read from one tensor and written to another with a step of its own along every axis.
+
+use bytemuck::Pod;
+use smallvec::SmallVec;
+use thalweg_device::parallel::Disjoint;
+use thalweg_device::{Cpu, KernelCx, KernelError, Prepared};
+use thalweg_graph::DType;
+
+use crate::cpu::transpose::{Rows, transpose_to};
+use crate::elementwise::CHUNK;
+
+/// The shortest side of a block that is transposed, in elements: a few cache lines.
+const SIDE: usize = 64;
+
+/// An axis of a box: its length, and the steps along it, in elements, where it is read and where
+/// it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Axis {
+    pub(crate) len: usize,
+    pub(crate) from: isize,
+    pub(crate) to: isize,
+}
+
+/// A box of elements that is read in one place and written in another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Move {
+    /// The axes outside of the inner loop, outermost first by where they are written.
+    outer: SmallVec<[Axis; 6]>,
+    /// The inner loop, along which elements are written closest to each other.
+    inner: Option<Axis>,
+    /// The axis along which elements are read one after the other, where that is another one than
+    /// `inner` and elements are written one after the other along `inner`: blocks of both are
+    /// transposed.
+    across: Option<Axis>,
+    from: usize,
+    to: usize,
+    /// One past the last element that is read.
+    from_end: usize,
+    /// One past the last element that is written.
+    to_end: usize,
+}
+
+impl Move {
+    /// The box that begins at element `from` of what is read and at `to` of what is written.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] where it writes an element twice or reaches below the first one.
+    pub(crate) fn new(from: usize, to: usize, axes: &[Axis]) -> Result<Move, KernelError> {
+        Move::build(from, to, axes).ok_or(KernelError::Argument("a box within its tensors"))
+    }
+
+    fn build(from: usize, to: usize, axes: &[Axis]) -> Option<Move> {
+        if axes.iter().any(|a| a.len == 0) {
+            return Some(Move::default());
+        }
+        let mut from = isize::try_from(from).ok()?;
+        let mut to = isize::try_from(to).ok()?;
+        let mut sorted: SmallVec<[Axis; 6]> = SmallVec::new();
+        for &axis in axes.iter().filter(|a| a.len > 1) {
+            if axis.to >= 0 {
+                sorted.push(axis);
+                continue;
+            }
+            // Walked from its other end.
+            let last = isize::try_from(axis.len - 1).ok()?;
+            from = from.checked_add(axis.from.checked_mul(last)?)?;
+            to = to.checked_add(axis.to.checked_mul(last)?)?;
+            sorted.push(Axis {
+                len: axis.len,
+                from: axis.from.checked_neg()?,
+                to: axis.to.checked_neg()?,
+            });
+        }
+        sorted.sort_by(|a, b| b.to.cmp(&a.to));
+        let mut outer: SmallVec<[Axis; 6]> = SmallVec::new();
+        for axis in sorted {
+            let len = isize::try_from(axis.len).ok()?;
+            let whole = (axis.from.checked_mul(len)?, axis.to.checked_mul(len)?);
+            match outer.last_mut() {
+                // The axis outside steps over exactly this one.
+                Some(last) if (last.from, last.to) == whole => {
+                    *last = Axis {
+                        len: last.len.checked_mul(axis.len)?,
+                        ..axis
+                    }
+                }
+                _ => outer.push(axis),
+            }
+        }
+        let (mut low, mut high, mut reach) = (from, from, 0isize);
+        for axis in outer.iter().rev() {
+            // No step may land on what the axes inside of it write.
+            if axis.to <= reach {
+                return None;
+            }
+            let last = isize::try_from(axis.len - 1).ok()?;
+            reach = reach.checked_add(axis.to.checked_mul(last)?)?;
+            let read = axis.from.checked_mul(last)?;
+            low = low.checked_add(read.min(0))?;
+            high = high.checked_add(read.max(0))?;
+        }
+        if low < 0 || to < 0 {
+            return None;
+        }
+        let inner = outer.pop().unwrap_or(Axis {
+            len: 1,
+            from: 1,
+            to: 1,
+        });
+        let across = match inner.to == 1 && inner.from > 1 {
+            true => outer.iter().position(|a| a.from == 1),
+            false => None,
+        };
+        Some(Move {
+            across: across.map(|i| outer.remove(i)),
+            inner: Some(inner),
+            outer,
+            from: from as usize,
+            to: to as usize,
+            from_end: usize::try_from(high.checked_add(1)?).ok()?,
+            to_end: usize::try_from(to.checked_add(reach)?.checked_add(1)?).ok()?,
+        })
+    }
+
+    /// How long the pieces are that `inner` and `across` are cut into: by shape alone.
+    fn pieces(&self, inner: Axis) -> (usize, usize) {
+        match self.across {
+            None => (inner.len.min(CHUNK), 1),
+            Some(across) => {
+                let wanted = (CHUNK / across.len).next_multiple_of(16).max(SIDE);
+                let long = inner.len.min(wanted);
+                (long, across.len.min((CHUNK / long).max(SIDE)))
+            }
+        }
+    }
+
+    /// Moves the elements.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] where the box is not within the slices.
+    fn run<T: Pod + Send + Sync>(
+        &self,
+        cpu: &Cpu,
+        from: &[T],
+        to: &mut [T],
+    ) -> Result<(), KernelError> {
+        let Some(inner) = self.inner else {
+            return Ok(());
+        };
+        if self.from_end > from.len() || self.to_end > to.len() {
+            return Err(KernelError::Argument("a box within its tensors"));
+        }
+        let across = self.across.unwrap_or(Axis {
+            len: 1,
+            from: 0,
+            to: 0,
+        });
+        let (long, wide) = self.pieces(inner);
+        let (longs, wides) = (inner.len.div_ceil(long), across.len.div_ceil(wide));
+        let rows: usize = self.outer.iter().map(|a| a.len).product();
+        let pieces = longs * wides;
+        let (units, each) = (rows * pieces, (CHUNK / (long * wide)).max(1));
+        let to = Disjoint::new(to);
+        cpu.pool().parallel_for(units.div_ceil(each), &|task| {
+            let first = task * each;
+            let mut row = Row::new(&self.outer, first / pieces);
+            let mut piece = first % pieces;
+            for _ in first..units.min(first + each) {
+                let (i, j) = (piece / wides * long, piece % wides * wide);
+                let read = self.from as isize
+                    + row.from
+                    + i as isize * inner.from
+                    + j as isize * across.from;
+                let write =
+                    self.to as isize + row.to + i as isize * inner.to + j as isize * across.to;
+                let part = Axis {
+                    len: long.min(inner.len - i),
+                    ..inner
+                };
+                let columns = wide.min(across.len - j);
+                // SAFETY: the whole box was checked to lie within both slices, this is a part of
+                // it, and no two parts of it write the same element (`build`).
+                unsafe {
+                    let to = to.pointer(write as usize);
+                    if self.across.is_some() {
+                        let rows = Rows {
+                            start: read as usize,
+                            stride: inner.from as usize,
+                        };
+                        let stride = across.to as usize;
+                        transpose_to(cpu.isa(), (part.len, columns), (from, rows), to, stride);
+                    } else {
+                        move_row(from.as_ptr().offset(read), to, part);
+                    }
+                }
+                piece += 1;
+                if piece == pieces {
+                    piece = 0;
+                    row.advance(&self.outer);
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Where a row of the inner loop begins, counted from the beginning of the box.
+struct Row {
+    index: SmallVec<[usize; 8]>,
+    from: isize,
+    to: isize,
+}
+
+impl Row {
+    fn new(outer: &[Axis], mut row: usize) -> Row {
+        let mut start = Row {
+            index: SmallVec::from_elem(0, outer.len()),
+            from: 0,
+            to: 0,
+        };
+        for (axis, index) in outer.iter().zip(&mut start.index).rev() {
+            *index = row % axis.len;
+            row /= axis.len;
+            start.from += *index as isize * axis.from;
+            start.to += *index as isize * axis.to;
+        }
+        start
+    }
+
+    fn advance(&mut self, outer: &[Axis]) {
+        for (axis, index) in outer.iter().zip(&mut self.index).rev() {
+            *index += 1;
+            self.from += axis.from;
+            self.to += axis.to;
+            if *index < axis.len {
+                return;
+            }
+            *index = 0;
+            self.from -= axis.len as isize * axis.from;
+            self.to -= axis.len as isize * axis.to;
+        }
+    }
+}
+
+/// # Safety
+/// `from` and `to` are valid along `axis`, and apart from each other.
+unsafe fn move_row<T: Copy>(from: *const T, to: *mut T, axis: Axis) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        match (axis.from, axis.to) {
+            (1, 1) => std::ptr::copy_nonoverlapping(from, to, axis.len),
+            (0, 1) => std::slice::from_raw_parts_mut(to, axis.len).fill(*from),
+            (step, 1) => {
+                for i in 0..axis.len as isize {
+                    *to.offset(i) = *from.offset(i * step);
+                }
+            }
+            (read, write) => {
+                for i in 0..axis.len as isize {
+                    *to.offset(i * write) = *from.offset(i * read);
+                }
+            }
+        }
+    }
+}
+
+/// Where elements come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source {
+    /// An input.
+    Input(usize),
+    /// A zero, read with steps of 0.
+    Zero,
+}
+
+/// A box that is moved from a source to an output.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) from: Source,
+    pub(crate) output: usize,
+    pub(crate) moved: Move,
+}
+
+impl Part {
+    /// Into output 0.
+    pub(crate) fn of(from: Source, moved: Move) -> Part {
+        Part {
+            from,
+            output: 0,
+            moved,
+        }
+    }
+}
+
+/// A kernel that moves these parts, which together write `elements` elements of `dtype` in the
+/// order given, those of one output next to each other.
+pub(crate) fn moving(
+    dtype: DType,
+    elements: usize,
+    parts: Vec<Part>,
+) -> Result<Prepared, KernelError> {
+    match dtype.size() {
+        1 => Ok(moving_as::<u8>(dtype, elements, parts)),
+        2 => Ok(moving_as::<u16>(dtype, elements, parts)),
+        4 => Ok(moving_as::<u32>(dtype, elements, parts)),
+        8 => Ok(moving_as::<u64>(dtype, elements, parts)),
+        _ => Err(KernelError::DType(dtype)),
+    }
+}
+
+fn moving_as<T: Pod + Send + Sync>(dtype: DType, elements: usize, parts: Vec<Part>) -> Prepared {
+    Prepared::new(elements, move |cx| {
+        for group in parts.chunk_by(|a, b| a.output == b.output) {
+            // SAFETY: it gets zeros and elements of inputs of the same dtype only.
+            let to = unsafe { output_as::<T>(cx, group[0].output, dtype) }?;
+            for part in group {
+                match part.from {
+                    Source::Input(i) => part.moved.run(cx.cpu(), input_as(cx, i)?, to)?,
+                    Source::Zero => part.moved.run(cx.cpu(), &[T::zeroed()], to)?,
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Input `i` as elements that are only moved: any type of the same size.
+pub(super) fn input_as<'a, T: Pod + Send + Sync>(
+    cx: &KernelCx<'a>,
+    i: usize,
+) -> Result<&'a [T], KernelError> {
+    let bytes = cx.input_bytes(i)?;
+    if bytes.is_empty() {
+        // Nothing is aligned to nothing in particular.
+        return Ok(&[]);
+    }
+    bytemuck::try_cast_slice(bytes).map_err(|_| KernelError::Argument("elements of this size"))
+}
+
+/// Output `i`, of `dtype`, as elements that are only moved.
+///
+/// # Safety
+/// What is written must be elements of `dtype`: not all bytes are bools.
+pub(super) unsafe fn output_as<'a, T: Pod + Send + Sync>(
+    cx: &KernelCx<'a>,
+    i: usize,
+    dtype: DType,
+) -> Result<&'a mut [T], KernelError> {
+    let bytes = match dtype {
+        DType::Bool => {
+            let bools = cx.output::<bool>(i)?;
+            // SAFETY: a bool is one byte, and only bools will be written by the caller's promise.
+            unsafe { std::slice::from_raw_parts_mut(bools.as_mut_ptr().cast(), bools.len()) }
+        }
+        _ => cx.output_bytes(i)?,
+    };
+    if bytes.is_empty() {
+        return Ok(&mut []);
+    }
+    bytemuck::try_cast_slice_mut(bytes).map_err(|_| KernelError::Argument("elements of this size"))
+}
+
+/// The step of each axis of a tensor in row-major order.
+pub(crate) fn steps(dims: &[usize]) -> SmallVec<[isize; 6]> {
+    let mut steps = SmallVec::from_elem(0, dims.len());
+    let mut step = 1isize;
+    for (own, &len) in steps.iter_mut().zip(dims).rev() {
+        *own = step;
+        step = step.saturating_mul(isize::try_from(len).unwrap_or(isize::MAX));
+    }
+    steps
+}

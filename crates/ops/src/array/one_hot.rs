@@ -1,0 +1,116 @@
+//! Indices as rows that are on in one place.
+
+use bytemuck::Pod;
+use thalweg_device::parallel::for_chunks;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{Gradient, arg, arg_of, int_attr, type_attr, type_attr_or};
+use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
+
+use super::moves::{input_as, output_as};
+use super::rules::{countable, single, wrong};
+use crate::elementwise::CHUNK;
+use crate::shapes;
+
+/// Where the new axis stands among those of the output.
+fn axis(axis: i64, rank: usize) -> Option<usize> {
+    match axis {
+        -1 => Some(rank),
+        axis => usize::try_from(axis).ok().filter(|&a| a <= rank),
+    }
+}
+
+fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    shapes::expect_scalar(cx, 2)?;
+    shapes::expect_scalar(cx, 3)?;
+    let depth = match single(cx, 1)? {
+        None => None,
+        Some(d) => Some(
+            usize::try_from(d).map_err(|_| wrong(1, format!("a depth of {d}: use at least 0")))?,
+        ),
+    };
+    let Some(dims) = cx.shape(0).dims() else {
+        return Ok(());
+    };
+    let at = cx.attrs().int("axis");
+    let axis = axis(at, dims.len()).ok_or_else(|| InferError::Attr {
+        attr: "axis",
+        reason: format!("{at} is no place for an axis: use -1..={}", dims.len()),
+    })?;
+    let (before, after) = dims.split_at(axis);
+    let depth = [depth];
+    let all = before.iter().chain(&depth).chain(after).copied();
+    let shape = countable(1, Shape::partial(all))?;
+    cx.set(0, shape);
+    Ok(())
+}
+
+/// `T` stands for the elements of the output, `I` for the indices.
+fn prepare<T: Pod + Send + Sync, I: Element>(
+    p: &Prepare<'_>,
+    to_i64: fn(I) -> i64,
+) -> Result<Prepared, KernelError> {
+    let (dtype, out) = (p.outputs[0].dtype, p.output_dims(0));
+    let place = axis(p.node.attrs.int("axis"), p.dims(0).len());
+    let axis = place.ok_or(KernelError::Argument("an axis"))?;
+    let depth = *out.get(axis).ok_or(KernelError::Argument("a depth"))?;
+    let inner: usize = out[axis + 1..].iter().product();
+    Ok(Prepared::new(p.outputs[0].elements(), move |cx| {
+        let indices = cx.input::<I>(0)?;
+        let (on, off) = (input_as::<T>(cx, 2)?, input_as::<T>(cx, 3)?);
+        let (&[on], &[off]) = (on, off) else {
+            return Err(KernelError::Argument("two scalars"));
+        };
+        // SAFETY: it gets the elements of two inputs of the same dtype only.
+        let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
+        for_chunks(cx.pool(), out, CHUNK, &|_, out| out.fill(off));
+        for (i, &index) in indices.iter().enumerate() {
+            // An index that is out of range is on nowhere.
+            let index = usize::try_from(to_i64(index)).ok().filter(|&d| d < depth);
+            if let Some(index) = index {
+                out[(i / inner * depth + index) * inner + i % inner] = on;
+            }
+        }
+        Ok(())
+    }))
+}
+
+fn by_index<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(p.dtype(0), [U8 I8 I32 I64], I => prepare::<T, I>(p, i64::from), else {
+        Err(KernelError::DType(p.dtype(0)))
+    })
+}
+
+/// Rows that are on in one place.
+pub(crate) static ONE_HOT: Op = Op {
+    def: OpDef {
+        name: "OneHot",
+        summary: "For each index a row of depth elements: on_value where the index says, off_value elsewhere.",
+        inputs: &[
+            arg("indices", "TI"),
+            arg_of("depth", DType::I32).host(),
+            arg("on_value", "T"),
+            arg("off_value", "T"),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: &[
+            int_attr("axis", -1),
+            type_attr("T", DType::PLAIN),
+            type_attr_or(
+                "TI",
+                &[DType::U8, DType::I8, DType::I32, DType::I64],
+                DType::I64,
+            ),
+        ],
+        shape,
+        // As in TensorFlow: the values are constants in practice.
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| match p.outputs[0].dtype.size() {
+        1 => by_index::<u8>(p),
+        2 => by_index::<u16>(p),
+        4 => by_index::<u32>(p),
+        8 => by_index::<u64>(p),
+        _ => Err(KernelError::DType(p.outputs[0].dtype)),
+    })],
+};

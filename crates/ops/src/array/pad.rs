@@ -1,0 +1,193 @@
+//! Elements around a tensor.
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{AttrDef, Gradient, InputGradients, arg, type_attr, type_attr_or};
+use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Shape};
+
+use super::moves::{Axis, Move, Part, Source, moving, steps};
+use super::rules::{countable, int_vector, reshape, shape_of, wrong};
+use crate::shapes;
+
+const ATTRS: &[AttrDef] = &[
+    type_attr("T", DType::PLAIN),
+    type_attr_or("Tpaddings", DType::INDICES, DType::I32),
+];
+
+/// Boxes that fill all of a tensor of `dims` but the box that takes `(begin, len)` of each of its
+/// dimensions; `from` is read with steps of 0.
+pub(super) fn around(
+    dims: &[usize],
+    inside: &[(usize, usize)],
+    from: Source,
+) -> Result<Vec<Part>, KernelError> {
+    let steps = steps(dims);
+    let mut parts = Vec::with_capacity(2 * dims.len());
+    for (k, &(begin, len)) in inside.iter().enumerate() {
+        let after = begin + len;
+        let slabs = [(0, begin), (after, dims[k].saturating_sub(after))];
+        for (at, thick) in slabs {
+            // Inside along the dimensions before this one, everything along those after it.
+            let range = |i: usize| match i.cmp(&k) {
+                std::cmp::Ordering::Less => inside[i],
+                std::cmp::Ordering::Equal => (at, thick),
+                std::cmp::Ordering::Greater => (0, dims[i]),
+            };
+            let axes: Vec<Axis> = (0..dims.len())
+                .map(|i| Axis {
+                    len: range(i).1,
+                    from: 0,
+                    to: steps[i],
+                })
+                .collect();
+            if axes.iter().any(|a| a.len == 0) {
+                continue;
+            }
+            let to = (0..dims.len())
+                .map(|i| range(i).0 * steps[i] as usize)
+                .sum();
+            parts.push(Part::of(from, Move::new(0, to, &axes)?));
+        }
+    }
+    Ok(parts)
+}
+
+/// How many elements come before and after along each dimension, where that is known.
+fn paddings(cx: &Infer<'_>) -> Result<Option<Vec<(i64, i64)>>, InferError> {
+    let shape = cx.ranked(1, 2)?;
+    if let Some(d) = shape.dim(1)
+        && d != 2
+    {
+        let reason = format!("{d} entries for each dimension: give one before and one after");
+        return Err(wrong(1, reason));
+    }
+    if let (Some(rank), Some(n)) = (cx.shape(0).rank(), shape.dim(0))
+        && rank != n
+    {
+        let reason = format!("{n} pairs for a tensor of {rank} dimensions");
+        return Err(wrong(1, reason));
+    }
+    let Some(values) = cx.ints(1) else {
+        return Ok(None);
+    };
+    if let Some(bad) = values.iter().find(|&&v| v < 0) {
+        return Err(wrong(1, format!("{bad} elements cannot be added")));
+    }
+    Ok(Some(values.chunks_exact(2).map(|p| (p[0], p[1])).collect()))
+}
+
+fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    if cx.inputs() > 2 {
+        shapes::expect_scalar(cx, 2)?;
+    }
+    let paddings = paddings(cx)?;
+    let rank = cx.shape(0).rank().or(cx.shape(1).dim(0));
+    let shape = match (paddings, cx.shape(0).dims()) {
+        (Some(paddings), Some(dims)) => {
+            let padded = |(d, &(before, after)): (&Option<usize>, &(i64, i64))| match d {
+                None => Ok(None),
+                Some(d) => (*d as i64)
+                    .checked_add(before)
+                    .and_then(|d| d.checked_add(after))
+                    .map(|d| usize::try_from(d).ok())
+                    .ok_or_else(|| wrong(1, "the padded tensor is too large")),
+            };
+            let dims: Result<Vec<_>, _> = dims.iter().zip(&paddings).map(padded).collect();
+            countable(1, Shape::partial(dims?))?
+        }
+        // As many dimensions as a shape can have.
+        _ => rank
+            .filter(|&r| r < 255)
+            .map_or(Shape::unknown(), Shape::of_rank),
+    };
+    cx.set(0, shape);
+    Ok(())
+}
+
+/// The part of the gradient that the input has; a padding's own is not wanted, as in TensorFlow.
+fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let (graph, x, paddings) = (g.graph(), g.input(0), g.input(1));
+    let before = match paddings.fact().value.and_then(|v| v.to_ints()) {
+        Some(both) => {
+            let before: Vec<i64> = both.iter().step_by(2).copied().collect();
+            int_vector(graph, paddings.dtype(), &before)
+        }
+        None => {
+            let zeros = int_vector(graph, paddings.dtype(), &[0, 0]);
+            let column = int_vector(graph, paddings.dtype(), &[-1, 1]);
+            let before = graph.op("Slice").input(paddings).input(zeros).input(column);
+            reshape(before.output(), &[-1])
+        }
+    };
+    let size = shape_of(x, paddings.dtype());
+    let dx = graph.op("Slice").input(g.grad()).input(before).input(size);
+    smallvec![Some(dx.output())]
+}
+
+fn nothing_added(cx: &Infer<'_>) -> Option<usize> {
+    let paddings = paddings(cx).ok()??;
+    paddings.iter().all(|&p| p == (0, 0)).then_some(0)
+}
+
+fn padded(p: &Prepare<'_>, from: Source) -> Result<Prepared, KernelError> {
+    let (own, out) = (p.dims(0), p.output_dims(0));
+    let inside: Vec<(usize, usize)> = p
+        .ints(1)?
+        .chunks_exact(2)
+        .zip(own)
+        .map(|(pair, &d)| (usize::try_from(pair[0]).unwrap_or(0), d))
+        .collect();
+    if inside.len() != out.len() {
+        return Err(KernelError::Argument("a padding for each dimension"));
+    }
+    let mut parts = around(out, &inside, from)?;
+    let (read, write) = (steps(own), steps(out));
+    let axes: Vec<Axis> = (0..out.len())
+        .map(|i| Axis {
+            len: own[i],
+            from: read[i],
+            to: write[i],
+        })
+        .collect();
+    let to = (0..out.len())
+        .map(|i| inside[i].0 * write[i] as usize)
+        .sum();
+    parts.push(Part::of(Source::Input(0), Move::new(0, to, &axes)?));
+    moving(p.dtype(0), p.outputs[0].elements(), parts)
+}
+
+/// Zeros around a tensor.
+pub(crate) static PAD: Op = Op {
+    def: OpDef {
+        name: "Pad",
+        summary: "The input with zeros before and after it along each dimension.",
+        inputs: &[arg("input", "T"), arg("paddings", "Tpaddings").host()],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape,
+        gradient: Gradient::Rule(gradient),
+        same_as: nothing_added,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| padded(p, Source::Zero))],
+};
+
+/// Some value around a tensor.
+pub(crate) static PAD_V2: Op = Op {
+    def: OpDef {
+        name: "PadV2",
+        summary: "The input with a value before and after it along each dimension.",
+        inputs: &[
+            arg("input", "T"),
+            arg("paddings", "Tpaddings").host(),
+            arg("constant_values", "T"),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape,
+        gradient: Gradient::Rule(gradient),
+        same_as: nothing_added,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| padded(p, Source::Input(2)))],
+};

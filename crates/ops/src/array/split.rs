@@ -1,0 +1,102 @@
+//! A tensor cut into equal parts along an axis.
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::infer::resolve_axis;
+use thalweg_graph::op::{Gradient, arg, arg_of, count_attr, type_attr};
+use thalweg_graph::{DType, InferError, OpDef, Shape};
+
+use super::moves::{Axis, Move, Part, Source, moving};
+use super::rules::{one_element, or_zeros};
+
+/// A kernel that cuts input `input` into the outputs: of each `len` elements, `outer` times.
+pub(super) fn cut(
+    p: &Prepare<'_>,
+    input: usize,
+    outer: usize,
+    len: usize,
+) -> Result<Prepared, KernelError> {
+    let count = p.outputs.len();
+    let mut parts = Vec::with_capacity(count);
+    for output in 0..count {
+        let axes = [
+            Axis {
+                len: outer,
+                from: (len * count) as isize,
+                to: len as isize,
+            },
+            Axis {
+                len,
+                from: 1,
+                to: 1,
+            },
+        ];
+        parts.push(Part {
+            from: Source::Input(input),
+            output,
+            moved: Move::new(output * len, 0, &axes)?,
+        });
+    }
+    moving(p.dtype(input), p.inputs[input].elements(), parts)
+}
+
+/// A tensor cut into equal parts.
+pub(crate) static SPLIT: Op = Op {
+    def: OpDef {
+        name: "Split",
+        summary: "The input cut into equal parts along an axis.",
+        inputs: &[arg_of("split_dim", DType::I32).host(), arg("value", "T")],
+        outputs: &[arg("output", "T").list("num_split")],
+        attrs: &[count_attr("num_split"), type_attr("T", DType::PLAIN)],
+        shape: |cx| {
+            let axis = one_element(cx, 0)?;
+            let Some(dims) = cx.shape(1).dims() else {
+                return Ok(());
+            };
+            let count = cx.outputs();
+            let part = match axis {
+                None => Shape::of_rank(dims.len()),
+                Some(axis) => {
+                    let axis = cx.axis(0, axis, dims.len())?;
+                    if let Some(d) = dims[axis]
+                        && d % count.max(1) != 0
+                    {
+                        return Err(InferError::Attr {
+                            attr: "num_split",
+                            reason: format!(
+                                "{d}, the length of axis {axis}, is no multiple of {count}"
+                            ),
+                        });
+                    }
+                    let cut = |(i, d): (usize, &Option<usize>)| match i == axis {
+                        true => d.map(|d| d / count.max(1)),
+                        false => *d,
+                    };
+                    Shape::partial(dims.iter().enumerate().map(cut))
+                }
+            };
+            for i in 0..count {
+                cx.set(i, part.clone());
+            }
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let count = g.attrs().int("num_split").max(1) as usize;
+            let dy = |i: usize| or_zeros(g.dy(i), g.output(i as u32));
+            if count == 1 {
+                return smallvec![None, Some(dy(0))];
+            }
+            let joined = g.graph().op("ConcatV2").inputs((0..count).map(dy));
+            smallvec![None, Some(joined.input(g.input(0)).output())]
+        }),
+        same_as: |cx| (cx.attrs().int("num_split") == 1).then_some(1),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        let (axis, dims) = (p.ints(0)?, p.dims(1));
+        let axis = axis.first().and_then(|&a| resolve_axis(a, dims.len()));
+        let axis = axis.ok_or(KernelError::Argument("an axis"))?;
+        let len: usize = p.output_dims(0).iter().skip(axis).product();
+        cut(p, 1, dims[..axis].iter().product(), len)
+    })],
+};

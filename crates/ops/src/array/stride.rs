@@ -1,0 +1,238 @@
+//! The language of StridedSlice: what begins, ends, strides and masks say of each dimension. The
+//! rules are those of TensorFlow's `ValidateStridedSliceOp`.
+
+use thalweg_graph::{Attrs, Infer, InferError, Shape};
+
+use super::rules::{per_dim, wrong};
+
+/// The most entries of a specification: masks have a bit for each.
+const MOST: usize = 32;
+
+/// The masks: of the entry with number `i`, bit `i`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Masks {
+    begin: i64,
+    end: i64,
+    ellipsis: i64,
+    new_axis: i64,
+    shrink: i64,
+}
+
+impl Masks {
+    pub(super) fn of(attrs: &Attrs) -> Masks {
+        Masks {
+            begin: attrs.int("begin_mask"),
+            end: attrs.int("end_mask"),
+            ellipsis: attrs.int("ellipsis_mask"),
+            new_axis: attrs.int("new_axis_mask"),
+            shrink: attrs.int("shrink_axis_mask"),
+        }
+    }
+}
+
+/// What is taken of a dimension of the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// The first element.
+    pub(super) begin: i64,
+    /// The step to the next one.
+    pub(super) step: i64,
+    /// How many; `None` where that cannot be told.
+    pub(super) len: Option<usize>,
+}
+
+/// A specification, resolved for a shape.
+#[derive(Clone, Debug)]
+pub(super) struct Spec {
+    /// What is taken of each dimension of the input.
+    pub(super) taken: Vec<Taken>,
+    /// The output's dimensions: those of the input that stay, and new ones.
+    pub(super) shape: Shape,
+}
+
+/// Where the entries of a specification stand among the inputs, for errors.
+#[derive(Clone, Copy)]
+pub(super) struct Places {
+    /// The input with the begins; ends and strides follow it.
+    pub(super) begin: usize,
+}
+
+/// Begins, ends and strides; `None` where they are not known, but their number is.
+pub(super) type Entries<'a> = Option<(&'a [i64], &'a [i64], &'a [i64])>;
+
+fn bit(mask: i64, i: usize) -> bool {
+    i < MOST && (mask >> i) & 1 == 1
+}
+
+/// The number of dimensions that a specification of `n` entries leaves to its ellipsis.
+fn left_to_ellipsis(n: usize, masks: Masks, rank: usize) -> Option<usize> {
+    let explicit = (0..n)
+        .filter(|&i| !bit(masks.ellipsis, i) && !bit(masks.new_axis, i))
+        .count();
+    rank.checked_sub(explicit)
+}
+
+/// Resolves a specification of `n` entries for a tensor of these dimensions.
+pub(super) fn resolve(
+    dims: &[Option<usize>],
+    n: usize,
+    entries: Entries<'_>,
+    masks: Masks,
+    at: Places,
+) -> Result<Spec, InferError> {
+    if n > MOST {
+        return Err(wrong(at.begin, format!("{n} entries are more than {MOST}")));
+    }
+    if (0..n).filter(|&i| bit(masks.ellipsis, i)).count() > 1 {
+        return Err(InferError::Attr {
+            attr: "ellipsis_mask",
+            reason: "more than one ellipsis".to_owned(),
+        });
+    }
+    let rest = left_to_ellipsis(n, masks, dims.len()).ok_or_else(|| {
+        wrong(
+            at.begin,
+            format!(
+                "it takes more dimensions than the {} that a tensor of shape {} has",
+                dims.len(),
+                Shape::partial(dims.iter().copied())
+            ),
+        )
+    })?;
+    let mut spec = Spec {
+        taken: Vec::with_capacity(dims.len()),
+        shape: Shape::unknown(),
+    };
+    let mut shape = Vec::new();
+    let whole = |d: Option<usize>| Taken {
+        begin: 0,
+        step: 1,
+        len: d,
+    };
+    let mut ellipsis = false;
+    for i in 0..n {
+        let d = spec.taken.len();
+        if bit(masks.ellipsis, i) {
+            ellipsis = true;
+            for &dim in &dims[d..d + rest] {
+                spec.taken.push(whole(dim));
+                shape.push(dim);
+            }
+        } else if bit(masks.new_axis, i) {
+            shape.push(Some(1));
+        } else {
+            let entry = entries.map(|(b, e, s)| (b[i], e[i], s[i]));
+            let taken = take(dims[d], entry, i, masks, at)?;
+            spec.taken.push(taken);
+            if !bit(masks.shrink, i) {
+                shape.push(taken.len);
+            }
+        }
+    }
+    if !ellipsis {
+        for &dim in &dims[spec.taken.len()..] {
+            spec.taken.push(whole(dim));
+            shape.push(dim);
+        }
+    }
+    spec.shape = Shape::partial(shape);
+    Ok(spec)
+}
+
+fn take(
+    dim: Option<usize>,
+    entry: Option<(i64, i64, i64)>,
+    i: usize,
+    masks: Masks,
+    at: Places,
+) -> Result<Taken, InferError> {
+    let shrink = bit(masks.shrink, i);
+    let unknown = Taken {
+        begin: 0,
+        step: 1,
+        len: if shrink { Some(1) } else { None },
+    };
+    let Some((begin, end, step)) = entry else {
+        return Ok(unknown);
+    };
+    if step == 0 {
+        return Err(wrong(
+            at.begin + 2,
+            format!("entry {i} is 0: a step must go on"),
+        ));
+    }
+    if shrink && step < 0 {
+        let reason = format!("entry {i} is {step}: of a dimension that is left out it must be 1");
+        return Err(wrong(at.begin + 2, reason));
+    }
+    let Some(dim) = dim else {
+        return Ok(unknown);
+    };
+    let dim = dim as i64;
+    let forward = |x: i64| if x < 0 { x.saturating_add(dim) } else { x };
+    if shrink {
+        let begin = Some(forward(begin)).filter(|b| (0..dim).contains(b));
+        let begin = begin.ok_or_else(|| {
+            let reason = format!("index {i} is out of bounds: use {}..{dim}", -dim);
+            wrong(at.begin, reason)
+        })?;
+        return Ok(Taken {
+            begin,
+            step: 1,
+            len: Some(1),
+        });
+    }
+    // Where a walk in this direction may begin and end.
+    let (first, last) = if step > 0 { (0, dim) } else { (dim - 1, -1) };
+    let clamp = |x: i64| forward(x).clamp(first.min(last), first.max(last));
+    let begin = if bit(masks.begin, i) {
+        first
+    } else {
+        clamp(begin)
+    };
+    let end = if bit(masks.end, i) { last } else { clamp(end) };
+    let way = end - begin;
+    let len = match way == 0 || (way < 0) != (step < 0) {
+        true => 0,
+        false => way / step + i64::from(way % step != 0),
+    };
+    Ok(Taken {
+        begin,
+        step,
+        len: usize::try_from(len).ok(),
+    })
+}
+
+/// The specification whose begins are input `begin`, for a tensor of shape `shape`; `None` where
+/// not even the rank of what it gives is known.
+pub(super) fn spec(
+    cx: &Infer<'_>,
+    begin: usize,
+    shape: &Shape,
+) -> Result<Option<Spec>, InferError> {
+    let mut n = None;
+    for i in begin..begin + 3 {
+        let length = cx.ranked(i, 1)?.dim(0);
+        if let (Some(a), Some(b)) = (n, length)
+            && a != b
+        {
+            let reason = format!("it has {b} entries, and the begins have {a}");
+            return Err(wrong(i, reason));
+        }
+        n = n.or(length);
+    }
+    let (Some(n), Some(dims)) = (n, shape.dims()) else {
+        return Ok(None);
+    };
+    let values = [
+        per_dim(cx, begin)?,
+        per_dim(cx, begin + 1)?,
+        per_dim(cx, begin + 2)?,
+    ];
+    let entries: Entries<'_> = match &values {
+        [Some(b), Some(e), Some(s)] => Some((b, e, s)),
+        _ => None,
+    };
+    let masks = Masks::of(cx.attrs());
+    resolve(dims, n, entries, masks, Places { begin }).map(Some)
+}

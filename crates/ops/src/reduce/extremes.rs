@@ -1,0 +1,136 @@
+//! The largest and the smallest element.
+
+use std::marker::PhantomData;
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, cpu};
+use thalweg_graph::op::Gradient;
+use thalweg_graph::{Element, GradCx, OpDef, Output, dispatch};
+
+use super::axes::NUMBERS;
+use super::fold::{Fold, over_axes};
+use super::gradient::{kept, over_same};
+use crate::number::{Float, Number};
+
+/// The largest element over axes; the lowest value (-infinity) of no element.
+pub(crate) static MAX: Op = Op {
+    def: OpDef {
+        name: "Max",
+        summary: "The largest element over the given axes; NaN where one is.",
+        gradient: Gradient::Rule(|g| smallvec![Some(gradient(g))]),
+        ..NUMBERS
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T, true>(PhantomData)), else
+            dispatch!(p.dtype(0), INTS, T => over_axes(p, Ints::<T, true>(PhantomData)), else
+                Err(KernelError::DType(p.dtype(0)))))
+    })],
+};
+
+/// The smallest element over axes; the highest value (infinity) of no element.
+pub(crate) static MIN: Op = Op {
+    def: OpDef {
+        name: "Min",
+        summary: "The smallest element over the given axes; NaN where one is.",
+        gradient: Gradient::Rule(|g| smallvec![Some(gradient(g))]),
+        ..NUMBERS
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T, false>(PhantomData)), else
+            dispatch!(p.dtype(0), INTS, T => over_axes(p, Ints::<T, false>(PhantomData)), else
+                Err(KernelError::DType(p.dtype(0)))))
+    })],
+};
+
+/// The output's gradient goes in equal parts to the elements that equal the output.
+#[track_caller]
+fn gradient<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
+    let (graph, x) = (g.graph(), g.input(0));
+    let (y, dy) = (kept(g, g.output(0)), kept(g, g.grad()));
+    let equal = graph.op("Equal").input(x).input(y).output();
+    let cast = graph.op("Cast").input(equal);
+    let chosen = cast.attr("DstT", x.dtype()).output();
+    chosen * (dy / over_same(g, "Sum", chosen))
+}
+
+/// A dtype with a lowest and a highest value.
+pub(super) trait Bounded: Element + PartialOrd {
+    /// The lowest value: negative infinity where there is one.
+    const LOWEST: Self;
+    /// The highest value: infinity where there is one.
+    const HIGHEST: Self;
+}
+
+macro_rules! bounded {
+    ($($t:ident)*; $lowest:ident, $highest:ident) => {$(
+        impl Bounded for $t {
+            const LOWEST: $t = $t::$lowest;
+            const HIGHEST: $t = $t::$highest;
+        }
+    )*};
+}
+
+bounded! { f32 f64; NEG_INFINITY, INFINITY }
+bounded! { i8 i16 i32 i64 u8 u16 u32 u64; MIN, MAX }
+
+/// The larger (`MAX`) or smaller one; NaN if one of them is.
+#[derive(Clone, Copy)]
+struct Floats<T, const MAX: bool>(PhantomData<T>);
+
+impl<T: Float, const MAX: bool> Fold for Floats<T, MAX>
+where
+    T::Wide: Bounded,
+{
+    type In = T;
+    type Acc = T::Wide;
+    type Out = T;
+    #[inline(always)]
+    fn empty(self) -> T::Wide {
+        if MAX {
+            T::Wide::LOWEST
+        } else {
+            T::Wide::HIGHEST
+        }
+    }
+    #[inline(always)]
+    fn lift(self, x: T) -> T::Wide {
+        x.widen()
+    }
+    #[inline(always)]
+    #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+    fn join(self, a: T::Wide, b: T::Wide) -> T::Wide {
+        let first = if MAX { a > b } else { a < b };
+        // Without a branch, so that it becomes a vector's blend.
+        if first | (a != a) { a } else { b }
+    }
+    #[inline(always)]
+    fn finish(self, extreme: T::Wide) -> T {
+        T::narrow(extreme)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Ints<T, const MAX: bool>(PhantomData<T>);
+
+impl<T: Number + Bounded, const MAX: bool> Fold for Ints<T, MAX> {
+    type In = T;
+    type Acc = T;
+    type Out = T;
+    #[inline(always)]
+    fn empty(self) -> T {
+        if MAX { T::LOWEST } else { T::HIGHEST }
+    }
+    #[inline(always)]
+    fn lift(self, x: T) -> T {
+        x
+    }
+    #[inline(always)]
+    fn join(self, a: T, b: T) -> T {
+        let first = if MAX { a > b } else { a < b };
+        if first { a } else { b }
+    }
+    #[inline(always)]
+    fn finish(self, extreme: T) -> T {
+        extreme
+    }
+}

@@ -1,0 +1,295 @@
+//! Where the largest and the smallest element stand.
+
+use smallvec::SmallVec;
+use thalweg_device::parallel::for_chunks;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, Vectorize, cpu};
+use thalweg_graph::infer::resolve_axis;
+use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr, type_attr_or};
+use thalweg_graph::shape::elements;
+use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
+
+use super::extremes::Bounded;
+use super::layout::TILE;
+use crate::elementwise::CHUNK;
+use crate::number::Float;
+use crate::shapes::expect_scalar;
+
+const INPUTS: &[Arg] = &[arg("input", "T"), arg("dimension", "Tidx").host()];
+const OUTPUTS: &[Arg] = &[arg("output", "output_type")];
+const T: AttrDef = type_attr("T", DType::PLAIN);
+
+/// The index of the largest element along an axis.
+pub(crate) static ARG_MAX: Op = Op {
+    def: OpDef {
+        name: "ArgMax",
+        summary: "The index of the first largest element along a dimension; NaN is passed over.",
+        inputs: INPUTS,
+        outputs: OUTPUTS,
+        attrs: &[
+            T,
+            type_attr_or("Tidx", &[DType::I16, DType::I32, DType::I64], DType::I32),
+            type_attr_or(
+                "output_type",
+                &[DType::I16, DType::U16, DType::I32, DType::I64],
+                DType::I64,
+            ),
+        ],
+        shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(prepare::<true>)],
+};
+
+/// The index of the smallest element along an axis.
+pub(crate) static ARG_MIN: Op = Op {
+    def: OpDef {
+        name: "ArgMin",
+        summary: "The index of the first smallest element along a dimension; NaN is passed over.",
+        inputs: INPUTS,
+        outputs: OUTPUTS,
+        attrs: &[
+            T,
+            type_attr_or("Tidx", DType::INDICES, DType::I32),
+            type_attr_or("output_type", DType::INDICES, DType::I64),
+        ],
+        shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(prepare::<false>)],
+};
+
+fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    expect_scalar(cx, 1)?;
+    let Some(dims) = cx.shape(0).dims() else {
+        return Ok(());
+    };
+    if dims.is_empty() {
+        return Err(InferError::Rank {
+            input: 0,
+            expected: "at least 1".to_owned(),
+            found: cx.shape(0).clone(),
+        });
+    }
+    let axis = cx.ints(1).and_then(|axis| axis.first().copied());
+    let Some(axis) = axis else {
+        cx.set(0, Shape::of_rank(dims.len() - 1));
+        return Ok(());
+    };
+    let axis = cx.axis(1, axis, dims.len())?;
+    let dtype = cx.attrs().dtype("output_type").unwrap_or(DType::I64);
+    let highest = match dtype {
+        DType::I16 => i16::MAX as usize,
+        DType::U16 => u16::MAX as usize,
+        DType::I32 => i32::MAX as usize,
+        _ => i64::MAX as usize,
+    };
+    match dims[axis] {
+        Some(0) => {
+            return Err(InferError::Value {
+                input: 1,
+                reason: format!(
+                    "dimension {axis} of {} has no element that could be found",
+                    cx.shape(0)
+                ),
+            });
+        }
+        Some(n) if n - 1 > highest => {
+            return Err(InferError::Attr {
+                attr: "output_type",
+                reason: format!("{dtype} does not hold the indices of {n} elements: use i64"),
+            });
+        }
+        _ => {}
+    }
+    let left = dims.iter().enumerate().filter(|(i, _)| *i != axis);
+    cx.set(0, Shape::partial(left.map(|(_, d)| *d)));
+    Ok(())
+}
+
+/// A dtype whose elements have an order.
+trait Key: Element {
+    /// What to compare.
+    type Key: Bounded;
+    fn key(self) -> Self::Key;
+}
+
+macro_rules! keys {
+    ($($t:ty: $key:ty, $of:expr;)*) => {$(
+        impl Key for $t {
+            type Key = $key;
+            #[inline(always)]
+            fn key(self) -> $key { let of: fn($t) -> $key = $of; of(self) }
+        }
+    )*};
+}
+
+keys! {
+    half::f16: f32, |x| x.widen();
+    half::bf16: f32, |x| x.widen();
+    f32: f32, |x| x;
+    f64: f64, |x| x;
+    i8: i8, |x| x;
+    i16: i16, |x| x;
+    i32: i32, |x| x;
+    i64: i64, |x| x;
+    u8: u8, |x| x;
+    u16: u16, |x| x;
+    u32: u32, |x| x;
+    u64: u64, |x| x;
+    bool: u8, u8::from;
+}
+
+fn prepare<const MAX: bool>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let dims = p.dims(0);
+    let axis = p.ints(1)?.first().copied();
+    let axis = axis.and_then(|axis| resolve_axis(axis, dims.len()));
+    let axis = axis.ok_or(KernelError::Argument("an axis"))?;
+    let (n, inner) = (dims[axis], elements(&dims[axis + 1..]));
+    let dtype = p.outputs.first().map_or(DType::I64, |o| o.dtype);
+    // The shape rule has refused an index dtype that is too small.
+    dispatch!(p.dtype(0), PLAIN, T => match dtype {
+        DType::I16 => Ok(indices::<T, i16, MAX>(n, inner, p, |i| i as i16)),
+        DType::U16 => Ok(indices::<T, u16, MAX>(n, inner, p, |i| i as u16)),
+        DType::I32 => Ok(indices::<T, i32, MAX>(n, inner, p, |i| i as i32)),
+        DType::I64 => Ok(indices::<T, i64, MAX>(n, inner, p, |i| i as i64)),
+        other => Err(KernelError::DType(other)),
+    }, else Err(KernelError::DType(p.dtype(0))))
+}
+
+fn indices<T: Key, I: Element, const MAX: bool>(
+    n: usize,
+    inner: usize,
+    p: &Prepare<'_>,
+    index: fn(usize) -> I,
+) -> Prepared {
+    // Tasks hold as many elements as their indices fit in a tile, by the shape alone.
+    let most = (CHUNK / n.max(1)).clamp(1, TILE);
+    Prepared::new(p.inputs[0].elements(), move |cx| {
+        let (x, out) = (cx.input::<T>(0)?, cx.output::<I>(0)?);
+        let (pool, isa) = (cx.pool(), cx.cpu().isa());
+        let write = |x: &[T], step: usize, out: &mut [I]| {
+            let found = isa.run(Find::<T, MAX> {
+                x,
+                n,
+                step,
+                outputs: out.len(),
+            });
+            for (out, &i) in out.iter_mut().zip(&found) {
+                *out = index(i);
+            }
+        };
+        if inner == 1 {
+            for_chunks(pool, out, most, &|i, out| write(&x[i * most * n..], 1, out));
+        } else if inner <= most {
+            // Whole matrices in a task.
+            let each = most / inner * inner;
+            for_chunks(pool, out, each, &|i, out| {
+                for (j, out) in out.chunks_mut(inner).enumerate() {
+                    write(&x[(i * each + j * inner) * n..], inner, out);
+                }
+            });
+        } else {
+            let tile = most.max(64).min(inner);
+            for (i, out) in out.chunks_mut(inner).enumerate() {
+                for_chunks(pool, out, tile, &|j, out| {
+                    write(&x[i * n * inner + j * tile..], inner, out);
+                });
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Indices that are found together; they never leave the stack.
+type Found = SmallVec<[usize; TILE]>;
+
+/// Finds the extremes of `outputs` rows that lie behind one another (`step` 1), or of as many
+/// columns of a matrix whose rows are `step` elements apart.
+struct Find<'a, T, const MAX: bool> {
+    x: &'a [T],
+    n: usize,
+    step: usize,
+    outputs: usize,
+}
+
+/// Elements of a row that are compared side by side.
+const LANES: usize = 32;
+
+impl<T: Key, const MAX: bool> Vectorize for Find<'_, T, MAX> {
+    type Out = Found;
+    #[inline(always)]
+    fn run(self) -> Found {
+        let mut found = Found::new();
+        if self.step == 1 {
+            for row in self.x.chunks(self.n.max(1)).take(self.outputs) {
+                found.push(first_extreme::<T, MAX>(row));
+            }
+            return found;
+        }
+        found.resize(self.outputs, 0);
+        let mut best = SmallVec::<[T::Key; TILE]>::new();
+        best.resize(self.outputs, worst::<T, MAX>());
+        for (i, row) in self.x.chunks(self.step).take(self.n).enumerate() {
+            for ((best, found), &x) in best.iter_mut().zip(&mut found).zip(row) {
+                let x = x.key();
+                let better = is_better::<T, MAX>(x, *best);
+                *best = if better { x } else { *best };
+                *found = if better { i } else { *found };
+            }
+        }
+        found
+    }
+}
+
+#[inline(always)]
+fn worst<T: Key, const MAX: bool>() -> T::Key {
+    if MAX { T::Key::LOWEST } else { T::Key::HIGHEST }
+}
+
+#[inline(always)]
+fn is_better<T: Key, const MAX: bool>(x: T::Key, than: T::Key) -> bool {
+    if MAX { x > than } else { x < than }
+}
+
+/// The index of the first extreme of a row; 0 where all are NaN.
+#[inline(always)]
+fn first_extreme<T: Key, const MAX: bool>(row: &[T]) -> usize {
+    let better = |x: T::Key, than| {
+        if is_better::<T, MAX>(x, than) {
+            x
+        } else {
+            than
+        }
+    };
+    let mut lanes = [worst::<T, MAX>(); LANES];
+    let (whole, rest) = row.as_chunks::<LANES>();
+    for part in whole {
+        for (lane, x) in lanes.iter_mut().zip(part) {
+            *lane = better(x.key(), *lane);
+        }
+    }
+    let mut best = worst::<T, MAX>();
+    if !whole.is_empty() {
+        best = lanes.into_iter().fold(best, |best, x| better(x, best));
+    }
+    best = rest.iter().fold(best, |best, x| better(x.key(), best));
+    row.iter().position(|x| x.key() == best).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_equal_elements_is_found_and_nan_is_none() {
+        let mut row = [0.0f32; 100];
+        row[0] = f32::NAN;
+        (row[37], row[70]) = (2.0, 2.0);
+        (row[90], row[99]) = (-1.0, -1.0);
+        assert_eq!(first_extreme::<f32, true>(&row), 37);
+        assert_eq!(first_extreme::<f32, false>(&row), 90);
+        assert_eq!(first_extreme::<f32, true>(&[f32::NAN; 40]), 0);
+    }
+}

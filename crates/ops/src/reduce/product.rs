@@ -1,0 +1,98 @@
+//! Products.
+
+use std::marker::PhantomData;
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, cpu};
+use thalweg_graph::op::Gradient;
+use thalweg_graph::{GradCx, OpDef, Output, dispatch};
+
+use super::axes::NUMBERS;
+use super::fold::{Fold, over_axes};
+use super::gradient::{kept, over_same};
+use crate::number::{Float, Number};
+
+/// The product over axes; 1 of no element.
+pub(crate) static PROD: Op = Op {
+    def: OpDef {
+        name: "Prod",
+        summary: "The product over the given axes; of integers, modulo their range.",
+        gradient: Gradient::Rule(|g| smallvec![Some(gradient(g))]),
+        ..NUMBERS
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T>(PhantomData)), else
+            dispatch!(p.dtype(0), INTS, T => over_axes(p, Ints::<T>(PhantomData)), else
+                Err(KernelError::DType(p.dtype(0)))))
+    })],
+};
+
+/// The product of the others, for each element: the product of all that are not 0 over the element
+/// where none is 0; that product for the only 0; 0 where another one is 0.
+#[track_caller]
+fn gradient<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
+    let (graph, x) = (g.graph(), g.input(0));
+    let dy = kept(g, g.grad());
+    let (zero, one) = (x.constant_like(0.0), x.constant_like(1.0));
+    let equal = |a: Output<'g>, b: Output<'g>| graph.op("Equal").input(a).input(b).output();
+    let select = |c: Output<'g>, a: Output<'g>, b: Output<'g>| {
+        graph.op("SelectV2").input(c).input(a).input(b).output()
+    };
+    let is_zero = equal(x, zero);
+    let product = over_same(g, "Prod", select(is_zero, one, x));
+    // Counted as numbers of the input's dtype: only 0 and 1 need to be exact.
+    let zeros = over_same(g, "Sum", select(is_zero, one, zero));
+    let of_zero = dy * select(equal(zeros, one), product, zero);
+    let of_others = dy * select(equal(zeros, zero), product, zero);
+    select(is_zero, of_zero, of_others / select(is_zero, one, x))
+}
+
+#[derive(Clone, Copy)]
+struct Floats<T>(PhantomData<T>);
+
+impl<T: Float> Fold for Floats<T> {
+    type In = T;
+    type Acc = T::Wide;
+    type Out = T;
+    #[inline(always)]
+    fn empty(self) -> T::Wide {
+        T::Wide::ONE
+    }
+    #[inline(always)]
+    fn lift(self, x: T) -> T::Wide {
+        x.widen()
+    }
+    #[inline(always)]
+    fn join(self, a: T::Wide, b: T::Wide) -> T::Wide {
+        a * b
+    }
+    #[inline(always)]
+    fn finish(self, product: T::Wide) -> T {
+        T::narrow(product)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Ints<T>(PhantomData<T>);
+
+impl<T: Number> Fold for Ints<T> {
+    type In = T;
+    type Acc = T;
+    type Out = T;
+    #[inline(always)]
+    fn empty(self) -> T {
+        T::ONE
+    }
+    #[inline(always)]
+    fn lift(self, x: T) -> T {
+        x
+    }
+    #[inline(always)]
+    fn join(self, a: T, b: T) -> T {
+        a.mul(b)
+    }
+    #[inline(always)]
+    fn finish(self, product: T) -> T {
+        product
+    }
+}
