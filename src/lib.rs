@@ -14,8 +14,19 @@ pub mod prelude {
     pub use thalweg_graph::{
         DType, Graph, Operation, Output, Shape, Tensor, Value, gradients, gradients_with,
     };
-    pub use thalweg_ops::{MathOps, NewGraph, SourceOps, StateOps, Variable};
+    pub use thalweg_ops::{
+        DataFormat, DropoutOps, LinalgOps, MathOps, NewGraph, NnOps, Padding, RandomOps, SourceOps,
+        StateOps, SumOps, Variable,
+    };
     pub use thalweg_session::{
         Callable, Feeding, Fetched, RunOptions, Session, SessionError, SessionOptions,
+    };
+    pub use thalweg_train::schedules::{
+        cosine_decay, exponential_decay, inverse_time_decay, natural_exp_decay, piecewise_constant,
+        polynomial_decay,
+    };
+    pub use thalweg_train::{
+        Adagrad, Adam, GradientDescent, Momentum, Optimizer, Rate, RmsProp, clip_by_global_norm,
+        clip_by_norm, clip_by_value, create_global_step, global_norm,
     };
 }

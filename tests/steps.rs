@@ -66,3 +66,35 @@ fn constants_need_no_session_state() {
     let y = (g.constant(2.0f32) + 3.0) * 4.0;
     assert_eq!(run(&g, y), 20.0);
 }
+
+#[test]
+fn a_constant_may_wait_for_an_update() {
+    let g = Graph::new();
+    let w = g.variable("w", 1.0f32);
+    let update = w.assign_add(g.constant(1.0f32));
+    let late = g.control_dependencies([update], || g.constant(5.0f32));
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    assert_eq!(
+        session.run(late, []).unwrap().scalar::<f32>(0).unwrap(),
+        5.0
+    );
+    assert_eq!(session.run(w, []).unwrap().scalar::<f32>(0).unwrap(), 2.0);
+}
+
+/// An update that was built first does not come before a read that waits for something else.
+#[test]
+fn reads_that_wait_for_other_updates_still_come_before_theirs() {
+    let g = Graph::new();
+    let a = g.variable("a", 1.0f32);
+    let b = g.variable("b", 1.0f32);
+    let to_a = a.assign_add(g.constant(10.0f32));
+    let to_b = b.assign_add(g.constant(10.0f32));
+    let (old_a, new_b) = g.control_dependencies([to_b], || (a.read(), b.read()));
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let got = session.run((old_a, new_b, to_a, to_b), []).unwrap();
+    assert_eq!(got.scalar::<f32>(0).unwrap(), 1.0);
+    assert_eq!(got.scalar::<f32>(1).unwrap(), 11.0);
+    assert_eq!(session.run(a, []).unwrap().scalar::<f32>(0).unwrap(), 11.0);
+}

@@ -5,5 +5,7 @@
 )]
 
 pub mod golden;
+pub mod interpreter;
+pub mod random_graph;
 pub mod runtime;
 pub mod session;

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use smallvec::SmallVec;
 use thalweg_graph::check::infer;
+use thalweg_graph::tensor::Buffer;
 use thalweg_graph::{DType, Fact, Node, Shape, Tensor};
 
 use crate::error::KernelError;
@@ -81,7 +82,12 @@ pub fn evaluate(
                 inputs: &inputs,
                 outputs: &operands,
             })?;
-            let scratch = thalweg_graph::tensor::Buffer::zeroed(prepared.scratch);
+            let scratch = Buffer::try_zeroed(prepared.scratch).ok_or_else(|| {
+                KernelError::Invalid(format!(
+                    "there is no memory for {} bytes of scratch: feed a smaller batch",
+                    prepared.scratch
+                ))
+            })?;
             let variables: SmallVec<[Option<&Variable>; 4]> = arguments
                 .iter()
                 .map(|a| match a {

@@ -87,9 +87,12 @@ pub fn gradients_with<'g>(
     if ys.iter().chain(xs).any(|o| o.is_invalid()) {
         return vec![Some(graph.invalid()); xs.len()];
     }
+    let given = grad_ys.iter().flatten();
     if let Some(i) = ys
         .iter()
         .chain(xs)
+        .chain(stop)
+        .chain(given)
         .position(|o| !std::ptr::eq(o.graph(), graph))
     {
         graph.report("gradients", "gradients", Reason::OtherGraph { input: i });
@@ -100,6 +103,16 @@ pub fn gradients_with<'g>(
         graph.report(&y.name(), "gradients", Reason::NotDifferentiable { found });
         return vec![Some(graph.invalid()); xs.len()];
     }
+    graph.at_caller(|| backward(graph, ys, xs, grad_ys, stop))
+}
+
+fn backward<'g>(
+    graph: &'g Graph,
+    ys: &[Output<'g>],
+    xs: &[Output<'g>],
+    grad_ys: &[Option<Output<'g>>],
+    stop: &[Output<'g>],
+) -> Vec<Option<Output<'g>>> {
     graph.name_scope("gradients", || {
         let mut pass = Backward::new(graph, xs, stop);
         for (i, &y) in ys.iter().enumerate() {

@@ -40,6 +40,8 @@ struct State {
     seed: Option<i64>,
     frozen: bool,
     errors: Vec<GraphError>,
+    /// The line that all is said to be made at, while a function of a library builds for it.
+    line: Option<&'static Location<'static>>,
 }
 
 impl Graph {
@@ -81,8 +83,10 @@ impl Graph {
     /// Keeps a mistake, as if a node had been built with it; `name` and `op` say what was meant.
     #[track_caller]
     pub fn report(&self, name: &str, op: &str, reason: Reason) {
-        let origin = Origin::Line(Location::caller());
-        self.state().errors.push(GraphError {
+        let caller = Location::caller();
+        let mut state = self.state();
+        let origin = Origin::Line(state.line.unwrap_or(caller));
+        state.errors.push(GraphError {
             node: name.to_owned(),
             op: op.to_owned(),
             origin,
@@ -119,8 +123,27 @@ impl Graph {
             controls: SmallVec::new(),
             attrs: SmallVec::new(),
             other_graph: None,
-            origin: Location::caller(),
+            origin: {
+                let caller = Location::caller();
+                self.state().line.unwrap_or(caller)
+            },
         }
+    }
+
+    /// Runs `build` so that what it makes, and its mistakes, are said to be made at the line that
+    /// called the function that calls this: for functions that build in closures, which a caller's
+    /// line does not reach by itself. The outermost line stands.
+    #[track_caller]
+    pub fn at_caller<R>(&self, build: impl FnOnce() -> R) -> R {
+        let caller = Location::caller();
+        let outermost = {
+            let mut state = self.state();
+            let outermost = state.line.is_none();
+            state.line.get_or_insert(caller);
+            outermost
+        };
+        let _pop = outermost.then(|| Pop(self, |s| s.line = None));
+        build()
     }
 
     /// An output of this graph by its number.
@@ -147,12 +170,13 @@ impl Graph {
     /// Runs `build` in a name scope: what it makes is called `scope/...`.
     ///
     /// The scope's name is made unique (`a`, then `a_1`); one that ends in `/` is taken as it is,
-    /// from the root, so that an earlier scope can be entered again.
+    /// from the root, so that an earlier scope can be entered again. The empty name is the root.
     pub fn name_scope<R>(&self, scope: &str, build: impl FnOnce() -> R) -> R {
         let prefix = {
             let mut state = self.state();
             match scope.strip_suffix('/') {
                 Some(absolute) => absolute.to_owned(),
+                None if scope.is_empty() => String::new(),
                 None => {
                     let full = state.scoped(scope);
                     state.names.unique(&full)
@@ -167,17 +191,22 @@ impl Graph {
     }
 
     /// Runs `build` so that every node it makes waits for `nodes`.
+    #[track_caller]
     pub fn control_dependencies<'g, R>(
         &'g self,
         nodes: impl IntoIterator<Item = impl Into<Operation<'g>>>,
         build: impl FnOnce() -> R,
     ) -> R {
-        let nodes = nodes
-            .into_iter()
-            .map(|n| n.into().id())
-            .filter(|n| !n.is_invalid())
-            .collect();
-        self.state().controls.push(nodes);
+        let mut own = SmallVec::new();
+        for (input, node) in nodes.into_iter().map(Into::into).enumerate() {
+            if !std::ptr::eq(node.graph(), self) {
+                let reason = Reason::OtherGraph { input };
+                self.report(&node.name(), "control_dependencies", reason);
+            } else if !node.is_invalid() {
+                own.push(node.id());
+            }
+        }
+        self.state().controls.push(own);
         let _pop = Pop(self, |s| {
             s.controls.pop();
         });
@@ -331,7 +360,11 @@ impl<'g> NodeBuilder<'g> {
 
     /// Makes the node wait for another one.
     pub fn control(mut self, node: impl Into<Operation<'g>>) -> Self {
-        self.controls.push(node.into().id());
+        let node = node.into();
+        if !std::ptr::eq(node.graph(), self.graph) && self.other_graph.is_none() {
+            self.other_graph = Some(self.inputs.len() + self.controls.len());
+        }
+        self.controls.push(node.id());
         self
     }
 

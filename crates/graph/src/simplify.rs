@@ -3,7 +3,6 @@
 //! makes another graph.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -302,32 +301,22 @@ impl Pass<'_> {
         }
         for id in self.out.ids().rev() {
             let node = self.out.node(id);
-            if needed[id.index()] && !constant(node) {
-                for used in node
-                    .inputs
-                    .iter()
-                    .map(|i| i.node)
-                    .chain(node.controls.iter().copied())
-                {
-                    needed[used.index()] = true;
-                }
+            if needed[id.index()] {
+                let inputs = node.inputs.iter().filter(|_| !known(node));
+                let used = inputs.map(|i| i.node).chain(node.controls.iter().copied());
+                used.for_each(|n| needed[n.index()] = true);
             }
         }
         let mut graph = GraphData::new();
         let mut moved: HashMap<NodeId, NodeId> = HashMap::new();
         for id in self.out.ids().filter(|id| needed[id.index()]) {
             let node = self.out.node(id);
-            let node: Arc<Node> = if constant(node) && !node.inputs.is_empty() {
-                Arc::new(Node {
-                    inputs: SmallVec::new(),
-                    ..Node::clone(node)
-                })
-            } else {
-                let mut node = Node::clone(node);
-                node.inputs.iter_mut().for_each(|i| i.node = moved[&i.node]);
-                node.controls.iter_mut().for_each(|c| *c = moved[c]);
-                Arc::new(node)
-            };
+            let mut node = Node::clone(node);
+            if known(&node) {
+                node.inputs.clear();
+            }
+            node.inputs.iter_mut().for_each(|i| i.node = moved[&i.node]);
+            node.controls.iter_mut().for_each(|c| *c = moved[c]);
             moved.insert(id, graph.push(node));
         }
         let at = |o: OutputId| OutputId {
@@ -343,10 +332,10 @@ impl Pass<'_> {
     }
 }
 
-/// Whether all that a node gives is known, so that it need not run.
-pub fn constant(node: &Node) -> bool {
+/// Whether all that a node gives is known: it need not be computed, though others may have to wait
+/// for what it waits for.
+pub fn known(node: &Node) -> bool {
     node.op.effect == Effect::Pure
-        && node.controls.is_empty()
         && !node.outputs.is_empty()
         && node.outputs.iter().all(|f| f.value.is_some())
 }

@@ -44,8 +44,8 @@ pub enum TensorError {
         /// The tensor's dimensions.
         dims: Dims,
     },
-    /// More bytes than an address space has.
-    #[error("a {dtype} tensor of shape {shape} is larger than the address space", shape = Shape::known(.dims))]
+    /// More bytes than the system gives.
+    #[error("there is no memory for a {dtype} tensor of shape {shape}", shape = Shape::known(.dims))]
     TooLarge {
         /// The dtype that was asked for.
         dtype: DType,
@@ -75,18 +75,23 @@ unsafe impl Sync for Buffer {}
 impl Buffer {
     /// `len` zeroed bytes.
     pub fn zeroed(len: usize) -> Buffer {
-        let layout = Self::layout(len);
-        // SAFETY: the layout's size is not zero (`layout` rounds up to one alignment unit).
-        let ptr = unsafe { alloc_zeroed(layout) };
-        let Some(ptr) = NonNull::new(ptr) else {
+        Self::try_zeroed(len).unwrap_or_else(|| {
+            let layout = Self::layout(len).unwrap_or(Layout::new::<u8>());
             handle_alloc_error(layout)
-        };
-        Buffer { ptr, len }
+        })
     }
 
-    fn layout(len: usize) -> Layout {
-        Layout::from_size_align(len.max(1), ALIGNMENT)
-            .expect("a length that was checked against the address space")
+    /// `len` zeroed bytes, or `None` where the system does not have them.
+    pub fn try_zeroed(len: usize) -> Option<Buffer> {
+        let layout = Self::layout(len)?;
+        // SAFETY: the layout's size is not zero (`layout` gives at least one byte).
+        let ptr = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Buffer { ptr, len })
+    }
+
+    /// What to allocate for `len` bytes; `None` where that is more than an address space has.
+    fn layout(len: usize) -> Option<Layout> {
+        Layout::from_size_align(len.max(1), ALIGNMENT).ok()
     }
 
     /// The number of bytes.
@@ -119,8 +124,10 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: allocated in `zeroed` with this very layout.
-        unsafe { dealloc(self.ptr.as_ptr(), Self::layout(self.len)) }
+        if let Some(layout) = Self::layout(self.len) {
+            // SAFETY: allocated in `try_zeroed` with this very layout.
+            unsafe { dealloc(self.ptr.as_ptr(), layout) }
+        }
     }
 }
 
@@ -155,11 +162,8 @@ impl Tensor {
             DType::Resource => return Err(TensorError::Bytes { dtype }),
             DType::String => Data::Strings(vec![Box::from([]); n].into()),
             _ => {
-                let bytes = n
-                    .checked_mul(dtype.size())
-                    .filter(|&b| b <= isize::MAX as usize - ALIGNMENT)
-                    .ok_or_else(too_large)?;
-                Data::Bytes(Arc::new(Buffer::zeroed(bytes)))
+                let bytes = n.checked_mul(dtype.size()).ok_or_else(too_large)?;
+                Data::Bytes(Arc::new(Buffer::try_zeroed(bytes).ok_or_else(too_large)?))
             }
         };
         Ok(Tensor {

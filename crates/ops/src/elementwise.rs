@@ -323,3 +323,18 @@ fn in_place_of<'a, T: Element>(
         Ok(InOut::Apart(&[], &mut []))
     }
 }
+
+/// `out = in`, repeated to the output's shape.
+pub(crate) fn copy_broadcast<T: Element>(p: &Prepare<'_>) -> Prepared {
+    let out = p.output_dims(0);
+    let walk = Walk::new(p.dims(0), out, out);
+    Prepared::new(p.outputs[0].elements(), move |cx| {
+        let (a, out) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
+        let (_, [step, _]) = walk.inner();
+        over_rows(cx.cpu(), &walk, out, &|[at, _], out| match step {
+            0 => out.fill(a[at]),
+            _ => out.copy_from_slice(run_of(a, at, step, out.len())),
+        });
+        Ok(())
+    })
+}

@@ -15,6 +15,8 @@ mod linalg;
 mod math;
 mod nn;
 mod number;
+mod reduce;
+mod random;
 mod shapes;
 mod state;
 mod training;
@@ -23,6 +25,7 @@ pub use array::SourceOps;
 pub use linalg::LinalgOps;
 pub use math::{MathOps, SumOps};
 pub use nn::{DataFormat, NnOps, Padding};
+pub use random::{DropoutOps, RandomOps};
 pub use state::{StateOps, Variable};
 
 /// The families of ops. An op is registered by standing in its family's list.
@@ -31,6 +34,8 @@ static FAMILIES: &[&[&Op]] = &[
     linalg::OPS,
     math::OPS,
     nn::OPS,
+    reduce::OPS,
+    random::OPS,
     state::OPS,
     training::OPS,
 ];

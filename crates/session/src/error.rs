@@ -68,8 +68,10 @@ pub enum SessionError {
         /// The shape that was fed.
         found: Shape,
     },
-    /// A fetch of a variable's handle.
-    #[error("'{output}' is the handle of a variable and has no value: fetch the variable's value")]
+    /// A fetch or feed of a variable's handle.
+    #[error(
+        "'{output}' is the handle of a variable and has no value: fetch or feed the variable's value"
+    )]
     Handle {
         /// The handle.
         output: String,
@@ -155,6 +157,23 @@ pub enum SessionError {
         limit: std::time::Duration,
         /// A node that was still to run.
         next: String,
+    },
+    /// A value for which the system has no memory, or the largest one of a step that as a whole
+    /// does not fit.
+    #[error(
+        "node '{node}' ({op}), made at {origin}: there is no memory for its {dtype}{shape}: feed a smaller batch"
+    )]
+    Memory {
+        /// The node.
+        node: String,
+        /// Its op.
+        op: String,
+        /// The line that made it.
+        origin: Origin,
+        /// The dtype of the value.
+        dtype: DType,
+        /// Its shape.
+        shape: Shape,
     },
     /// A fetched value that was read as something else.
     #[error("result number {index}: {reason}")]

@@ -44,7 +44,11 @@ pub(crate) struct Step<'a> {
 impl Step<'_> {
     /// Runs all instructions.
     pub(crate) fn run(&self) -> Result<(), SessionError> {
-        let deadline = self.watch.timeout.map(|t| Instant::now() + t);
+        // A limit beyond what the clock can tell is none.
+        let deadline = self
+            .watch
+            .timeout
+            .and_then(|t| Instant::now().checked_add(t));
         let threads = self.cpu.pool().threads();
         // The first value that is not finite is the first of the sequence.
         if threads == 1 || self.plan.cost < WORTH_THREADS || self.watch.check_finite {

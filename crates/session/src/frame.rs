@@ -39,8 +39,9 @@ unsafe impl Sync for Frame {}
 unsafe impl Send for Frame {}
 
 impl Frame {
-    pub(crate) fn new(plan: &Plan) -> Frame {
-        let arena = Buffer::zeroed(plan.arena);
+    /// A frame for this plan; `None` where there is no memory for its arena.
+    pub(crate) fn new(plan: &Plan) -> Option<Frame> {
+        let arena = Buffer::try_zeroed(plan.arena)?;
         let cells = plan.slots.iter().map(|s| {
             let slot = match &s.home {
                 // SAFETY: the plan keeps every offset within the arena's length.
@@ -54,7 +55,7 @@ impl Frame {
             };
             UnsafeCell::new(Cell { slot, held: None })
         });
-        Frame {
+        Some(Frame {
             cells: cells.collect(),
             arena,
             pending: plan.waits.iter().map(|_| AtomicU32::new(0)).collect(),
@@ -62,7 +63,7 @@ impl Frame {
             ready_count: AtomicUsize::new(0),
             remaining: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
-        }
+        })
     }
 
     /// Where a slot is.

@@ -133,13 +133,19 @@ pub(crate) struct Ready {
 
 impl Ready {
     /// A frame for one step.
-    pub(crate) fn take(&self) -> Frame {
+    ///
+    /// # Errors
+    /// [`SessionError::Memory`].
+    pub(crate) fn take(&self) -> Result<Frame, SessionError> {
         let frame = self
             .frames
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
-        frame.unwrap_or_else(|| Frame::new(&self.plan))
+        match frame.or_else(|| Frame::new(&self.plan)) {
+            Some(frame) => Ok(frame),
+            None => Err(self.plan.too_large()),
+        }
     }
 
     /// Gives a frame back for later steps.
@@ -359,6 +365,11 @@ impl<'g> Session<'g> {
                 what: "feed",
                 index,
             })?;
+            if fact.dtype == DType::Resource {
+                return Err(SessionError::Handle {
+                    output: data.output_name(*output),
+                });
+            }
             if facts.iter().any(|(o, _): &(OutputId, Fact)| o == output) {
                 return Err(SessionError::FedTwice {
                     output: data.output_name(*output),
@@ -461,7 +472,7 @@ impl<'g> Session<'g> {
         results: &mut SmallVec<[Option<Tensor>; 4]>,
     ) -> Result<(), SessionError> {
         let plan = &ready.plan;
-        let mut frame = ready.take();
+        let mut frame = ready.take()?;
         frame.reset(plan);
         // A variable's value that an earlier result shares would have to be copied by an update.
         for (fetch, result) in plan.fetches.iter().zip(results.iter_mut()) {

@@ -1,14 +1,9 @@
 //! Limits on gradients.
 
-use thalweg_graph::{Graph, Output};
+use thalweg_graph::{DType, Graph, Output};
+use thalweg_ops::{MathOps, SumOps};
 
 use crate::rate::Rate;
-
-/// An op of two inputs.
-#[track_caller]
-fn binary<'g>(op: &str, a: Output<'g>, b: Output<'g>) -> Output<'g> {
-    a.graph().op(op).input(a).input(b).output()
-}
 
 /// Each element of `x`, but at least `low` and at most `high`. The limits are of the dtype of `x`.
 #[track_caller]
@@ -21,7 +16,7 @@ pub fn clip_by_value<'g>(
     graph.name_scope("clip_by_value", || {
         let low = low.into().on(graph, "low", dtype);
         let high = high.into().on(graph, "high", dtype);
-        binary("Maximum", binary("Minimum", x, high), low)
+        x.minimum(high).maximum(low)
     })
 }
 
@@ -34,15 +29,10 @@ pub fn clip_by_norm<'g>(x: Output<'g>, clip_norm: impl Into<Rate<'g>>) -> Output
         let half = graph.op("L2Loss").input(x).output();
         let square = half * 2.0;
         // The root of a zero has no gradient: such a norm is taken around it.
-        let zero = binary("Equal", square, square.constant_like(0.0));
-        let choose = |yes: Output<'g>, no: Output<'g>| {
-            let node = graph.op("SelectV2").input(zero);
-            node.input(yes).input(no).output()
-        };
-        let safe = choose(square.constant_like(1.0), square);
-        let root = graph.op("Sqrt").input(safe).output();
-        let norm = choose(square, root);
-        x * clip_norm / binary("Maximum", norm, clip_norm)
+        let zero = square.equal(square.constant_like(0.0));
+        let root = zero.select(square.constant_like(1.0), square).sqrt();
+        let norm = zero.select(square, root);
+        x * clip_norm / norm.maximum(clip_norm)
     })
 }
 
@@ -52,14 +42,14 @@ pub fn clip_by_norm<'g>(x: Output<'g>, clip_norm: impl Into<Rate<'g>>) -> Output
 pub fn global_norm<'g>(graph: &'g Graph, tensors: &[Output<'g>]) -> Output<'g> {
     graph.name_scope("global_norm", || {
         let Some(first) = tensors.first() else {
-            return Rate::Number(0.0).on(graph, "zero", thalweg_graph::DType::F32);
+            return Rate::Number(0.0).on(graph, "zero", DType::F32);
         };
         let halves = tensors
             .iter()
             .map(|&t| graph.op("L2Loss").input(t).output());
-        let half = graph.op("AddN").inputs(halves).output();
+        let half = graph.add_n(&halves.collect::<Vec<_>>());
         let two = Rate::Number(2.0).on(graph, "two", first.dtype());
-        graph.op("Sqrt").input(half * two).output()
+        (half * two).sqrt()
     })
 }
 
@@ -76,7 +66,7 @@ pub fn clip_by_global_norm<'g>(
     let clipped = graph.name_scope("clip_by_global_norm", || {
         let clip_norm = clip_norm.into().on(graph, "clip_norm", norm.dtype());
         let one = norm.constant_like(1.0);
-        let scale = clip_norm * binary("Minimum", one / norm, one / clip_norm);
+        let scale = clip_norm * (one / norm).minimum(one / clip_norm);
         // Zero where the norm is finite, and NaN where it is not.
         let scale = scale + (norm - norm);
         tensors.iter().map(|&t| t * scale).collect()

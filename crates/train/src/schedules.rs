@@ -4,6 +4,7 @@
 use std::f64::consts::PI;
 
 use thalweg_graph::{DType, Graph, Output, Reason, Value};
+use thalweg_ops::MathOps;
 
 /// `rate * decay_rate ^ (step / decay_steps)`; the exponent is rounded down where `staircase`.
 #[track_caller]
@@ -16,7 +17,7 @@ pub fn exponential_decay<'g>(
 ) -> Output<'g> {
     schedule("ExponentialDecay", global_step.into(), |step| {
         let passed = passed(step, decay_steps, staircase);
-        binary("Pow", step.number(decay_rate), passed) * f64::from(rate)
+        step.number(decay_rate).pow(passed) * f64::from(rate)
     })
 }
 
@@ -31,7 +32,7 @@ pub fn natural_exp_decay<'g>(
 ) -> Output<'g> {
     schedule("NaturalExpDecay", global_step.into(), |step| {
         let exponent = passed(step, decay_steps, staircase) * f64::from(-decay_rate);
-        unary("Exp", exponent) * f64::from(rate)
+        exponent.exp() * f64::from(rate)
     })
 }
 
@@ -68,13 +69,13 @@ pub fn polynomial_decay<'g>(
         let steps = step.count(decay_steps);
         let fraction = if cycle {
             // Rounded up: the negative of the negative, rounded down. At least one cycle.
-            let cycles = -binary("FloorDiv", -step.at, steps);
-            let cycles = binary("Maximum", cycles, step.number(1.0));
+            let cycles = -(-step.at).floor_div(steps);
+            let cycles = cycles.maximum(1.0f32);
             step.at / (steps * cycles)
         } else {
-            binary("Minimum", step.at, steps) / steps
+            step.at.minimum(steps) / steps
         };
-        let left = binary("Pow", 1.0 - fraction, step.number(power));
+        let left = (1.0 - fraction).pow(power);
         left * (f64::from(rate) - f64::from(end_rate)) + f64::from(end_rate)
     })
 }
@@ -91,7 +92,7 @@ pub fn cosine_decay<'g>(
 ) -> Output<'g> {
     schedule("CosineDecay", global_step.into(), |step| {
         let steps = step.count(decay_steps);
-        let fraction = binary("Minimum", step.at, steps) / steps;
+        let fraction = step.at.minimum(steps) / steps;
         let (rate, alpha) = (f64::from(rate), f64::from(alpha));
         (cos_pi(fraction) * 0.5 + 0.5) * (rate * (1.0 - alpha)) + rate * alpha
     })
@@ -122,11 +123,7 @@ pub fn piecewise_constant<'g>(
             boundaries
                 .iter()
                 .zip(values)
-                .fold(first, |rate, (&b, value)| {
-                    let after = binary("Greater", at, Value::from(b).on(graph));
-                    let node = graph.op("SelectV2").input(after);
-                    node.input(value).input(rate).output()
-                })
+                .fold(first, |rate, (&b, value)| at.greater(b).select(value, rate))
         });
     };
     let name = "PiecewiseConstant";
@@ -174,8 +171,12 @@ fn schedule<'g>(
 /// How many times `decay_steps` have passed.
 #[track_caller]
 fn passed<'g>(step: Step<'g>, decay_steps: u32, staircase: bool) -> Output<'g> {
-    let op = if staircase { "FloorDiv" } else { "RealDiv" };
-    binary(op, step.at, step.count(decay_steps))
+    let steps = step.count(decay_steps);
+    if staircase {
+        step.at.floor_div(steps)
+    } else {
+        step.at / steps
+    }
 }
 
 /// `cos(pi * x)` for `x` in 0..=1.
@@ -200,14 +201,4 @@ fn cast(x: Output<'_>, to: DType) -> Output<'_> {
         return x;
     }
     x.graph().op("Cast").input(x).attr("DstT", to).output()
-}
-
-#[track_caller]
-fn unary<'g>(op: &str, x: Output<'g>) -> Output<'g> {
-    x.graph().op(op).input(x).output()
-}
-
-#[track_caller]
-fn binary<'g>(op: &str, a: Output<'g>, b: Output<'g>) -> Output<'g> {
-    a.graph().op(op).input(a).input(b).output()
 }

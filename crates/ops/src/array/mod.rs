@@ -1,6 +1,10 @@
 //! Constants, feeds, shapes, and the rearranging of elements.
 
 mod basic;
+mod cast;
+mod fill;
+mod measure;
+pub(crate) mod reshape;
 
 pub(crate) use basic::VIEW;
 use thalweg_device::Op;
@@ -13,6 +17,18 @@ pub(crate) static OPS: &[&Op] = &[
     &basic::IDENTITY,
     &basic::NO_OP,
     &basic::ONES_LIKE,
+    &cast::CAST,
+    &fill::FILL,
+    &fill::ZEROS_LIKE,
+    &fill::BROADCAST_TO,
+    &measure::SHAPE,
+    &measure::RANK,
+    &measure::SIZE,
+    &reshape::RESHAPE,
+    &reshape::EXPAND_DIMS,
+    &reshape::SQUEEZE,
+    &reshape::STOP_GRADIENT,
+    &reshape::PLACEHOLDER_WITH_DEFAULT,
 ];
 
 /// Builder methods of this family that start from a graph.

@@ -187,6 +187,10 @@ impl StateOps for Graph {
 
 #[track_caller]
 fn declare<'g>(graph: &'g Graph, name: &str, initial: Value<'g>, trainable: bool) -> Variable<'g> {
+    graph.at_caller(|| make(graph, name, initial, trainable))
+}
+
+fn make<'g>(graph: &'g Graph, name: &str, initial: Value<'g>, trainable: bool) -> Variable<'g> {
     // A variable waits for nothing that stands around it: it is made once, and read often.
     let handle = graph.without_control_dependencies(|| {
         // The initial value is built first where it is a tensor, for its dtype and shape.

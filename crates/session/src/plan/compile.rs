@@ -6,11 +6,13 @@ use std::sync::atomic::AtomicBool;
 
 use smallvec::SmallVec;
 use thalweg_device::{
-    Argument, Body, Cpu, DeviceType, Environment, Kernel, Op, Operand, Prepare, Variable, evaluate,
+    Argument, Body, Cpu, DeviceType, Environment, Kernel, KernelError, Op, Operand, Prepare,
+    Variable, evaluate,
 };
 use thalweg_graph::op::Effect;
-use thalweg_graph::simplify::{FEED, Simplified, Simplify, constant, simplify};
-use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, OutputId, Tensor};
+use thalweg_graph::shape::checked_elements;
+use thalweg_graph::simplify::{FEED, Simplified, Simplify, known, simplify};
+use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, OutputId, Shape, Tensor};
 
 use super::memory::{Arena, Block};
 use super::order::{Accesses, Hazards, VariableId, sequence};
@@ -149,6 +151,17 @@ impl<'a> Compiler<'a> {
                     variables.push(store.variable(container, name, dtype, &shape));
                     variables.len() - 1
                 });
+                let variable = &variables[number];
+                if variable.dtype() != dtype || variable.shape().merge(&shape).is_none() {
+                    let source = KernelError::Variable {
+                        variable: variable.name().to_owned(),
+                        expected_dtype: dtype,
+                        expected: shape,
+                        found_dtype: variable.dtype(),
+                        found: variable.shape().clone(),
+                    };
+                    return Err(failed(node, source));
+                }
                 variable_of.insert(output, number);
             } else if let Some(&v) = node.inputs.first().and_then(|i| variable_of.get(i))
                 && shares(id)
@@ -226,17 +239,22 @@ impl<'a> Compiler<'a> {
             .map(|index| OutputId { node: id, index })
             .collect();
         let left = |o: &OutputId| uses.get(o).copied().unwrap_or(0);
-        if constant(node) {
+        if known(node) {
+            let mut slots = SmallVec::new();
             for (o, fact) in outputs.iter().zip(&node.outputs) {
                 if let Some(value) = &fact.value {
-                    self.slot(
-                        *o,
-                        fact.dtype,
-                        value.len(),
-                        Home::Constant(value.clone()),
-                        left(o),
-                    );
+                    let home = Home::Constant(value.clone());
+                    slots.push(self.slot(*o, fact.dtype, value.len(), home, left(o)));
                 }
+            }
+            if !node.controls.is_empty() {
+                // Who uses it waits for what it waits for: an instruction that does nothing.
+                let action = Action::Run {
+                    run: Box::new(|_| Ok(())),
+                    scratch: (0, 0),
+                };
+                let mut waits = self.after(node).to_vec();
+                self.emit(id, node, action, SmallVec::new(), slots, &mut waits, 0);
             }
             return Ok(());
         }
@@ -380,18 +398,22 @@ impl<'a> Compiler<'a> {
             .map(operand)
             .collect();
         let output_operands: SmallVec<[Operand; 2]> = node.outputs.iter().map(operand).collect();
+        for (operand, fact) in output_operands.iter().zip(&node.outputs) {
+            if !self.has_room(checked_elements(&operand.dims), operand.dtype.size()) {
+                return Err(super::memory(node, fact.dtype, fact.shape.clone()));
+            }
+        }
         let prepared = prepare(&Prepare {
             cpu: self.cpu,
             node,
             inputs: &input_operands,
             outputs: &output_operands,
         })
-        .map_err(|source| SessionError::Kernel {
-            node: node.name.clone(),
-            op: node.op.name.to_owned(),
-            origin: node.origin.clone(),
-            source,
-        })?;
+        .map_err(|source| failed(node, source))?;
+        if !self.has_room(Some(prepared.scratch), 1) {
+            let bytes = Shape::known(&[prepared.scratch]);
+            return Err(super::memory(node, DType::U8, bytes));
+        }
         // Outputs take the place of an input that ends here, or memory of their own.
         let mut output_slots: SmallVec<[u32; 2]> = SmallVec::new();
         let mut replaced: SmallVec<[u32; 2]> = SmallVec::new();
@@ -443,6 +465,13 @@ impl<'a> Compiler<'a> {
             prepared.cost,
         );
         Ok(())
+    }
+
+    /// Whether the arena stays within an address space when so many elements are added.
+    fn has_room(&self, elements: Option<usize>, size: usize) -> bool {
+        let bytes = elements.and_then(|n| n.checked_mul(size));
+        let total = bytes.and_then(|b| b.checked_add(self.arena.len()));
+        total.is_some_and(|t| t < isize::MAX as usize / 2)
     }
 
     /// Whether the only use that a slot of the arena still has is the one of these inputs.
@@ -608,6 +637,15 @@ fn find(
     let op = *kernels.get(node.op.name)?;
     let kernel = op.kernels.iter().find(|k| k.takes(DeviceType::Cpu, node))?;
     Some((op, kernel))
+}
+
+fn failed(node: &Node, source: KernelError) -> SessionError {
+    SessionError::Kernel {
+        node: node.name.clone(),
+        op: node.op.name.to_owned(),
+        origin: node.origin.clone(),
+        source,
+    }
 }
 
 fn no_kernel(graph: &GraphData, node: &Node) -> SessionError {

@@ -11,7 +11,9 @@ use std::sync::atomic::AtomicU64;
 use smallvec::SmallVec;
 use thalweg_device::kernel::RunFn;
 use thalweg_device::{Op, Variable};
-use thalweg_graph::{DType, Dims, GraphData, Node, NodeId, Shape, Tensor};
+use thalweg_graph::{DType, Dims, Fact, GraphData, Node, NodeId, Shape, Tensor};
+
+use crate::error::SessionError;
 
 pub(crate) use compile::NO_SLOT;
 pub use compile::{Request, compile};
@@ -66,6 +68,17 @@ impl Dependents {
     pub(crate) fn of(&self, i: u32) -> &[u32] {
         let i = i as usize;
         &self.items[self.starts[i] as usize..self.starts[i + 1] as usize]
+    }
+}
+
+/// The error of a value for which there is no memory.
+fn memory(node: &Node, dtype: DType, shape: Shape) -> SessionError {
+    SessionError::Memory {
+        node: node.name.clone(),
+        op: node.op.name.to_owned(),
+        origin: node.origin.clone(),
+        dtype,
+        shape,
     }
 }
 
@@ -126,6 +139,16 @@ pub(crate) struct Instruction {
 }
 
 impl Plan {
+    /// The error of a plan whose arena the system does not have: it names the largest value.
+    pub(crate) fn too_large(&self) -> SessionError {
+        let nodes = self.graph.nodes().map(|(_, node)| node);
+        let bytes = |f: &Fact| f.shape.elements().map(|n| n.saturating_mul(f.dtype.size()));
+        let values = nodes.flat_map(|node| node.outputs.iter().map(move |f| (bytes(f), node, f)));
+        let largest = values.max_by_key(|(bytes, ..)| *bytes);
+        let (_, node, fact) = largest.expect("a plan without values has an arena without bytes");
+        memory(node, fact.dtype, fact.shape.clone())
+    }
+
     /// The node of an instruction.
     pub(crate) fn node(&self, i: u32) -> &Arc<Node> {
         self.graph.node(self.instructions[i as usize].node)

@@ -6,7 +6,7 @@
 //! waits for what then follows from the sequence, so that it cannot be cyclic.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use smallvec::SmallVec;
 use thalweg_graph::op::Effect;
@@ -73,22 +73,7 @@ pub(super) fn sequence(graph: &GraphData, accesses: &Accesses) -> Vec<NodeId> {
         .nodes()
         .map(|(_, n)| (n.inputs.len() + n.controls.len()) as u32)
         .collect();
-    let mut order = Order {
-        accesses,
-        pending_uses: vec![0; accesses.variables],
-        pending_updates: vec![BTreeSet::new(); accesses.variables],
-        ready: BinaryHeap::new(),
-        urgent: BinaryHeap::new(),
-        deferred: BTreeSet::new(),
-    };
-    for id in graph.ids() {
-        for &v in &accesses.uses[id.index()] {
-            order.pending_uses[v] += 1;
-        }
-        for &v in &accesses.updates[id.index()] {
-            order.pending_updates[v].insert(id);
-        }
-    }
+    let mut order = Order::new(graph, accesses);
     for id in graph.ids().filter(|id| waiting[id.index()] == 0) {
         order.add(id);
     }
@@ -107,18 +92,76 @@ pub(super) fn sequence(graph: &GraphData, accesses: &Accesses) -> Vec<NodeId> {
     sequence
 }
 
+/// What keeps an update from running although its inputs are there.
+#[derive(Clone, Copy, Default)]
+struct Blockers {
+    /// Reads of its variable and earlier updates of it.
+    hard: u32,
+    /// Uses of the variable's old value: the update could run before them, into a copy.
+    soft: u32,
+}
+
+impl Blockers {
+    fn of(&mut self, hard: bool) -> &mut u32 {
+        if hard { &mut self.hard } else { &mut self.soft }
+    }
+}
+
 struct Order<'a> {
     accesses: &'a Accesses,
-    /// By variable: how many uses have not run.
-    pending_uses: Vec<u32>,
-    /// By variable: the updates that have not run.
-    pending_updates: Vec<BTreeSet<NodeId>>,
+    /// By node, if it is an update.
+    blockers: Vec<Blockers>,
+    /// By node: the updates that it keeps from running, and whether hard.
+    blocks: Vec<SmallVec<[(NodeId, bool); 1]>>,
     ready: BinaryHeap<Reverse<NodeId>>,
     urgent: BinaryHeap<Reverse<NodeId>>,
     deferred: BTreeSet<NodeId>,
 }
 
-impl Order<'_> {
+impl<'a> Order<'a> {
+    fn new(graph: &GraphData, accesses: &'a Accesses) -> Order<'a> {
+        let mut order = Order {
+            accesses,
+            blockers: vec![Blockers::default(); graph.len()],
+            blocks: vec![SmallVec::new(); graph.len()],
+            ready: BinaryHeap::new(),
+            urgent: BinaryHeap::new(),
+            deferred: BTreeSet::new(),
+        };
+        let mut users: Vec<Vec<NodeId>> = vec![Vec::new(); accesses.variables];
+        for id in graph.ids() {
+            for &v in &accesses.uses[id.index()] {
+                users[v].push(id);
+            }
+        }
+        let mut last_update: Vec<Option<NodeId>> = vec![None; accesses.variables];
+        for update in graph.ids() {
+            let variables = &accesses.updates[update.index()];
+            if variables.is_empty() {
+                continue;
+            }
+            let later = downstream(graph, update);
+            for &v in variables {
+                for &user in users[v].iter().filter(|u| !later.contains(u)) {
+                    let hard = graph.node(user).op.effect == Effect::Read;
+                    order.block(user, update, hard);
+                }
+                if let Some(earlier) = last_update[v].replace(update) {
+                    order.block(earlier, update, true);
+                }
+            }
+        }
+        order
+    }
+
+    fn block(&mut self, first: NodeId, update: NodeId, hard: bool) {
+        // An update that also reads its variable does not wait for itself.
+        if first != update {
+            *self.blockers[update.index()].of(hard) += 1;
+            self.blocks[first.index()].push((update, hard));
+        }
+    }
+
     fn add(&mut self, id: NodeId) {
         if self.accesses.updates[id.index()].is_empty() {
             self.ready.push(Reverse(id));
@@ -131,45 +174,41 @@ impl Order<'_> {
 
     /// Whether nothing that has not run comes before this update.
     fn is_free(&self, id: NodeId) -> bool {
-        self.accesses.updates[id.index()].iter().all(|&v| {
-            // An update that also reads its variable does not wait for itself.
-            let own = self.accesses.uses[id.index()]
-                .iter()
-                .filter(|&&u| u == v)
-                .count() as u32;
-            self.pending_uses[v] == own && self.pending_updates[v].first() == Some(&id)
-        })
+        let Blockers { hard, soft } = self.blockers[id.index()];
+        hard == 0 && soft == 0
     }
 
     fn next(&mut self) -> Option<NodeId> {
         if let Some(Reverse(id)) = self.urgent.pop().or_else(|| self.ready.pop()) {
             return Some(id);
         }
-        // Uses that wait for an update to come first: the first update built goes on.
-        self.deferred.pop_first()
+        // Uses of an old value that wait for an update: it goes on, into a copy. Where reads and
+        // updates wait for each other in a circle, the update that was built first goes on.
+        let unblocked = |id: &&NodeId| self.blockers[id.index()].hard == 0;
+        let next = self.deferred.iter().find(unblocked);
+        let next = next.or_else(|| self.deferred.first()).copied()?;
+        self.deferred.remove(&next);
+        Some(next)
     }
 
     fn done(&mut self, id: NodeId) {
-        let (uses, updates) = (
-            &self.accesses.uses[id.index()],
-            &self.accesses.updates[id.index()],
-        );
-        for &v in uses {
-            self.pending_uses[v] -= 1;
-        }
-        for &v in updates {
-            self.pending_updates[v].remove(&id);
-        }
-        for &v in uses.iter().chain(updates) {
-            if let Some(&first) = self.pending_updates[v].first()
-                && self.deferred.contains(&first)
-                && self.is_free(first)
-            {
-                self.deferred.remove(&first);
-                self.urgent.push(Reverse(first));
+        for (update, hard) in std::mem::take(&mut self.blocks[id.index()]) {
+            *self.blockers[update.index()].of(hard) -= 1;
+            if self.is_free(update) && self.deferred.remove(&update) {
+                self.urgent.push(Reverse(update));
             }
         }
     }
+}
+
+/// The nodes that use or wait for `from`, or for another one that does.
+fn downstream(graph: &GraphData, from: NodeId) -> HashSet<NodeId> {
+    let mut all = HashSet::new();
+    let mut stack = vec![from];
+    while let Some(id) = stack.pop() {
+        stack.extend(graph.consumers(id).filter(|&c| all.insert(c)));
+    }
+    all
 }
 
 /// By variable, while walking a sequence: who has to be waited for.

@@ -103,3 +103,6 @@ pub trait Optimizer<'g> {
         self.apply_gradients(graph, &found, Some(global_step))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,275 @@
+//! The same elements under other dimensions: Reshape, ExpandDims, Squeeze, StopGradient.
+
+use smallvec::smallvec;
+use thalweg_device::Op;
+use thalweg_graph::infer::resolve_axis;
+use thalweg_graph::op::{Gradient, arg, ints_attr, type_attr, type_attr_or};
+use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape, Tensor};
+
+use super::basic::VIEW;
+
+/// The gradient has the input's shape again.
+pub(crate) fn reshape_back<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
+    reshape_like(g.grad(), g.input(0))
+}
+
+/// `x` with the shape of `like`.
+#[track_caller]
+pub(crate) fn reshape_like<'g>(x: Output<'g>, like: Output<'g>) -> Output<'g> {
+    let shape = x.graph().op("Shape").input(like).output();
+    x.graph().op("Reshape").input(x).input(shape).output()
+}
+
+/// An input that is known not to change, with its value.
+fn pass_value(cx: &mut Infer<'_>, shape: Shape) {
+    let reshaped = shape
+        .to_dims()
+        .and_then(|dims| cx.value(0)?.reshaped(&dims).ok());
+    match reshaped {
+        Some(value) => cx.set_value(0, value),
+        None => cx.set(0, shape),
+    }
+}
+
+/// Other dimensions for the same elements.
+pub(crate) static RESHAPE: Op = Op {
+    def: OpDef {
+        name: "Reshape",
+        summary: "The same elements under other dimensions; one of them may be -1, which takes what is left.",
+        inputs: &[arg("tensor", "T"), arg("shape", "Tshape").host()],
+        outputs: &[arg("output", "T")],
+        attrs: &[
+            type_attr("T", &DType::ALL),
+            type_attr_or("Tshape", DType::INDICES, DType::I32),
+        ],
+        shape: |cx| {
+            let shape = target(cx)?;
+            pass_value(cx, shape);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| smallvec![Some(reshape_back(g))]),
+        same_as: |cx| {
+            let to = Shape::from(cx.ints(1)?);
+            (to.is_known() && to == *cx.shape(0)).then_some(0)
+        },
+        ..OpDef::EMPTY
+    },
+    kernels: &[VIEW],
+};
+
+fn target(cx: &Infer<'_>) -> Result<Shape, InferError> {
+    let wrong = |reason: String| InferError::Value { input: 1, reason };
+    if !matches!(cx.shape(1).rank(), None | Some(1)) {
+        return Err(InferError::Rank {
+            input: 1,
+            expected: "1".to_owned(),
+            found: cx.shape(1).clone(),
+        });
+    }
+    let Some(asked) = cx.ints(1) else {
+        return Ok(cx.shape(1).dim(0).map_or(Shape::unknown(), Shape::of_rank));
+    };
+    if let Some(bad) = asked.iter().find(|&&d| d < -1) {
+        return Err(wrong(format!(
+            "dimension {bad} is negative: only -1 may be"
+        )));
+    }
+    if asked.iter().filter(|&&d| d == -1).count() > 1 {
+        return Err(wrong("only one dimension may be -1".to_owned()));
+    }
+    let shape = Shape::from(&asked[..]);
+    let known: Shape = Shape::partial(
+        shape
+            .dims()
+            .unwrap_or(&[])
+            .iter()
+            .copied()
+            .filter(Option::is_some),
+    );
+    let Some(rest) = known.elements() else {
+        return Err(wrong(format!(
+            "{shape} has more elements than can be counted"
+        )));
+    };
+    let Some(elements) = cx.shape(0).elements() else {
+        return Ok(shape);
+    };
+    let mismatch = || InferError::Mismatch {
+        what: "a reshape keeps the number of elements".to_owned(),
+        left: cx.shape(0).clone(),
+        right: shape.clone(),
+    };
+    if shape.is_known() {
+        return if rest == elements {
+            Ok(shape)
+        } else {
+            Err(mismatch())
+        };
+    }
+    if rest == 0 {
+        return Err(wrong(format!(
+            "with a dimension of 0 the -1 of {shape} could be anything"
+        )));
+    }
+    if elements % rest != 0 {
+        return Err(mismatch());
+    }
+    let dims = shape.dims().unwrap_or(&[]);
+    Ok(Shape::partial(
+        dims.iter().map(|d| d.or(Some(elements / rest))),
+    ))
+}
+
+/// A new dimension of 1.
+pub(crate) static EXPAND_DIMS: Op = Op {
+    def: OpDef {
+        name: "ExpandDims",
+        summary: "A new dimension of 1 before the given axis; a negative axis counts from behind the last.",
+        inputs: &[arg("input", "T"), arg("dim", "Tdim").host()],
+        outputs: &[arg("output", "T")],
+        attrs: &[
+            type_attr("T", &DType::ALL),
+            type_attr_or("Tdim", DType::INDICES, DType::I32),
+        ],
+        shape: |cx| {
+            let axis = match cx.ints(1).as_deref() {
+                Some([axis]) => Some(*axis),
+                Some(_) => {
+                    return Err(InferError::Value {
+                        input: 1,
+                        reason: "one axis must be given".to_owned(),
+                    });
+                }
+                None => None,
+            };
+            let (Some(dims), Some(axis)) = (cx.shape(0).dims(), axis) else {
+                let rank = cx.shape(0).rank().map(|r| r + 1);
+                cx.set(0, rank.map_or(Shape::unknown(), Shape::of_rank));
+                return Ok(());
+            };
+            let axis = cx.axis(1, axis, dims.len() + 1)?;
+            let mut dims = dims.to_vec();
+            dims.insert(axis, Some(1));
+            pass_value(cx, Shape::partial(dims));
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| smallvec![Some(reshape_back(g))]),
+        ..OpDef::EMPTY
+    },
+    kernels: &[VIEW],
+};
+
+/// Without dimensions of 1.
+pub(crate) static SQUEEZE: Op = Op {
+    def: OpDef {
+        name: "Squeeze",
+        summary: "Leaves out the given dimensions, which must be 1; all that are 1 where none is given.",
+        inputs: &[arg("input", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: &[type_attr("T", &DType::ALL), ints_attr("squeeze_dims", &[])],
+        shape: |cx| {
+            let Some(dims) = cx.shape(0).dims() else {
+                return Ok(());
+            };
+            let wrong = |reason: String| InferError::Attr {
+                attr: "squeeze_dims",
+                reason,
+            };
+            let mut out = vec![false; dims.len()];
+            for &axis in cx.attrs().ints("squeeze_dims") {
+                let at = resolve_axis(axis, dims.len()).ok_or_else(|| {
+                    wrong(format!(
+                        "axis {axis} is not one of a tensor with {} dimensions",
+                        dims.len()
+                    ))
+                })?;
+                if dims[at].is_some_and(|d| d != 1) {
+                    return Err(wrong(format!("dimension {at} of {} is not 1", cx.shape(0))));
+                }
+                out[at] = true;
+            }
+            if cx.attrs().ints("squeeze_dims").is_empty() {
+                if !cx.shape(0).is_known() {
+                    return Ok(());
+                }
+                out = dims.iter().map(|&d| d == Some(1)).collect();
+            }
+            let left = dims
+                .iter()
+                .zip(&out)
+                .filter(|(_, out)| !**out)
+                .map(|(d, _)| *d);
+            let shape = Shape::partial(left);
+            pass_value(cx, shape);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| smallvec![Some(reshape_back(g))]),
+        ..OpDef::EMPTY
+    },
+    kernels: &[VIEW],
+};
+
+/// A value through which no gradient goes back.
+pub(crate) static STOP_GRADIENT: Op = Op {
+    def: OpDef {
+        name: "StopGradient",
+        summary: "The input; no gradient goes back through it.",
+        inputs: &[arg("input", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: &[type_attr("T", &DType::ALL)],
+        shape: |cx| {
+            let shape = cx.shape(0).clone();
+            pass_value(cx, shape);
+            Ok(())
+        },
+        gradient: Gradient::None,
+        same_as: |_| Some(0),
+        ..OpDef::EMPTY
+    },
+    kernels: &[VIEW],
+};
+
+/// A placeholder that takes its input where it is not fed.
+pub(crate) static PLACEHOLDER_WITH_DEFAULT: Op = Op {
+    def: OpDef {
+        name: "PlaceholderWithDefault",
+        summary: "A value that a step may feed; the input where it does not.",
+        inputs: &[arg("input", "dtype")],
+        outputs: &[arg("output", "dtype")],
+        attrs: &[
+            type_attr("dtype", &DType::ALL),
+            thalweg_graph::op::attr("shape", thalweg_graph::AttrKind::Shape),
+        ],
+        shape: |cx| {
+            let declared = cx.attrs().shape("shape");
+            if declared.merge(cx.shape(0)).is_none() {
+                return Err(InferError::Mismatch {
+                    what: "the default must have the declared shape".to_owned(),
+                    left: cx.shape(0).clone(),
+                    right: declared,
+                });
+            }
+            // What is fed may differ from the default in what the declaration leaves open.
+            cx.set(0, declared);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| smallvec![Some(g.grad())]),
+        same_as: |_| Some(0),
+        ..OpDef::EMPTY
+    },
+    kernels: &[VIEW],
+};
+
+/// `values` as a tensor of an index dtype.
+pub(crate) fn indices(dtype: DType, values: impl Iterator<Item = usize>) -> Option<Tensor> {
+    match dtype {
+        DType::I64 => values
+            .map(|v| i64::try_from(v).ok())
+            .collect::<Option<Vec<_>>>()
+            .map(Tensor::from),
+        _ => values
+            .map(|v| i32::try_from(v).ok())
+            .collect::<Option<Vec<_>>>()
+            .map(Tensor::from),
+    }
+}

@@ -1,0 +1,127 @@
+//! Loops that fill an output with numbers drawn block by block, and what the ops share.
+
+use std::sync::atomic::Ordering;
+
+use thalweg_device::parallel::for_chunks;
+use thalweg_device::{KernelCx, KernelError, Prepare, Prepared, Vectorize};
+use thalweg_graph::op::{AttrDef, int_attr, type_attr};
+use thalweg_graph::shape::checked_elements;
+use thalweg_graph::{DType, Element, Infer, InferError, Shape};
+
+use crate::elementwise::CHUNK;
+use crate::random::philox::Philox;
+
+/// Blocks that a run sets aside for each element, used or not: the next run starts behind them,
+/// where TensorFlow's does.
+const RESERVED: u64 = 256;
+
+/// The attributes that all random ops have: the seeds, and the dtype of the shape.
+pub(super) const SEED: AttrDef = int_attr("seed", 0);
+/// The second seed; see [`SEED`].
+pub(super) const SEED2: AttrDef = int_attr("seed2", 0);
+/// The dtype of the shape; see [`SEED`].
+pub(super) const SHAPE_TYPE: AttrDef = type_attr("T", DType::INDICES);
+
+/// The most dimensions that a tensor may have; TensorFlow's.
+const MAX_RANK: usize = 254;
+
+/// The output has the shape that input 0 lists.
+pub(super) fn listed_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let list = cx.ranked(0, 1)?;
+    let wrong = |reason: String| InferError::Value { input: 0, reason };
+    if let Some(rank) = list.dim(0)
+        && rank > MAX_RANK
+    {
+        let reason = format!("it lists {rank} dimensions, but a tensor has at most {MAX_RANK}");
+        return Err(wrong(reason));
+    }
+    let Some(dims) = cx.ints(0) else {
+        let shape = list.dim(0).map_or(Shape::unknown(), Shape::of_rank);
+        cx.set(0, shape);
+        return Ok(());
+    };
+    let size = cx.attrs().dtype("dtype").or(cx.attrs().dtype("Tout"));
+    let size = size.map_or(1, DType::size);
+    let known: Option<Vec<usize>> = dims.iter().map(|&d| usize::try_from(d).ok()).collect();
+    let Some(known) = known else {
+        let shown = &dims[..];
+        return Err(wrong(format!(
+            "{shown:?} is no shape: a dimension is negative"
+        )));
+    };
+    let bytes = checked_elements(&known).and_then(|n| n.checked_mul(size));
+    if bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
+        return Err(wrong(format!("no memory holds a tensor of shape {dims:?}")));
+    }
+    cx.set(0, Shape::known(&known));
+    Ok(())
+}
+
+/// The first block of this run, which draws `elements` numbers.
+pub(super) fn first_block(cx: &KernelCx<'_>, elements: usize) -> Result<u64, KernelError> {
+    let blocks = (elements as u64).wrapping_mul(RESERVED);
+    Ok(cx.counter()?.fetch_add(blocks, Ordering::Relaxed))
+}
+
+/// `N` elements from each block by `draw`.
+struct Blocks<'a, T, F, const N: usize> {
+    philox: &'a Philox,
+    first: u64,
+    out: &'a mut [T],
+    draw: F,
+}
+
+impl<T: Element, F: Fn([u32; 4]) -> [T; N], const N: usize> Vectorize for Blocks<'_, T, F, N> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let (groups, rest) = self.out.as_chunks_mut::<N>();
+        let mut last = [[T::default(); N]];
+        let after = self.first.wrapping_add(groups.len() as u64);
+        // One loop for both: a second call would keep `draw` from being inlined and vectorised.
+        for (groups, first) in [(groups, self.first), (&mut last, after)] {
+            for (i, group) in groups.iter_mut().enumerate() {
+                *group = (self.draw)(self.philox.block(first.wrapping_add(i as u64)));
+            }
+        }
+        rest.copy_from_slice(&last[0][..rest.len()]);
+    }
+}
+
+/// Fills `out` with `N` elements from each block by `draw`, from block `first` on.
+pub(super) fn fill<T: Element, const N: usize>(
+    cpu: &thalweg_device::Cpu,
+    philox: &Philox,
+    first: u64,
+    out: &mut [T],
+    draw: impl Fn([u32; 4]) -> [T; N] + Copy + Sync,
+) {
+    const { assert!(CHUNK.is_multiple_of(N), "a block stands in one chunk") };
+    for_chunks(cpu.pool(), out, CHUNK, &|i, out| {
+        let first = first.wrapping_add((i * (CHUNK / N)) as u64);
+        cpu.isa().run(Blocks {
+            philox,
+            first,
+            out,
+            draw,
+        });
+    });
+}
+
+/// A kernel that fills output 0 with `N` elements from each block by `draw`, which takes about
+/// `cost` nanoseconds for each 16 elements.
+pub(super) fn blockwise<T: Element, const N: usize>(
+    p: &Prepare<'_>,
+    cost: u64,
+    draw: impl Fn([u32; 4]) -> [T; N] + Copy + Send + Sync + 'static,
+) -> Prepared {
+    let philox = Philox::of(&p.node.attrs);
+    let elements = p.outputs.first().map_or(0, |o| o.elements());
+    let run = move |cx: &KernelCx<'_>| {
+        let out = cx.output::<T>(0)?;
+        let first = first_block(cx, out.len())?;
+        fill(cx.cpu(), &philox, first, out, draw);
+        Ok(())
+    };
+    Prepared::new(elements, run).with_cost(20 + elements as u64 * cost / 16)
+}

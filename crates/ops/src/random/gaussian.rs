@@ -1,0 +1,61 @@
+//! Numbers of the standard normal distribution, whole or without its tails.
+
+use half::{bf16, f16};
+use thalweg_device::{KernelError, Op, cpu};
+use thalweg_graph::op::{Effect, Gradient, arg, type_attr};
+use thalweg_graph::{DType, OpDef};
+
+use crate::random::fill::{SEED, SEED2, SHAPE_TYPE, blockwise, listed_shape};
+use crate::random::normal::{pair_f32, pair_f64};
+use crate::random::truncated::truncated;
+
+/// Four normal numbers of a block.
+#[inline(always)]
+fn four([a, b, c, d]: [u32; 4]) -> [f32; 4] {
+    let ([v, w], [x, y]) = (pair_f32(a, b), pair_f32(c, d));
+    [v, w, x, y]
+}
+
+/// The standard normal distribution.
+pub(crate) static RANDOM_STANDARD_NORMAL: Op = Op {
+    def: OpDef {
+        name: "RandomStandardNormal",
+        summary: "Numbers of the standard normal distribution, in the shape that the input lists.",
+        inputs: &[arg("shape", "T").host()],
+        outputs: &[arg("output", "dtype")],
+        attrs: &[SEED, SEED2, type_attr("dtype", DType::FLOATS), SHAPE_TYPE],
+        shape: listed_shape,
+        gradient: Gradient::None,
+        effect: Effect::Random,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| match p.node.attrs.dtype("dtype") {
+        Some(DType::F32) => Ok(blockwise(p, 30, four)),
+        Some(DType::F64) => Ok(blockwise(p, 350, pair_f64)),
+        Some(DType::F16) => Ok(blockwise(p, 130, |x| four(x).map(f16::from_f32))),
+        Some(DType::BF16) => Ok(blockwise(p, 40, |x| four(x).map(bf16::from_f32))),
+        other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
+    })],
+};
+
+/// The standard normal distribution between -2 and 2.
+pub(crate) static TRUNCATED_NORMAL: Op = Op {
+    def: OpDef {
+        name: "TruncatedNormal",
+        summary: "Numbers of the standard normal distribution, those at or beyond -2 and 2 drawn again, in the shape that the input lists.",
+        inputs: &[arg("shape", "T").host()],
+        outputs: &[arg("output", "dtype")],
+        attrs: &[SEED, SEED2, type_attr("dtype", DType::FLOATS), SHAPE_TYPE],
+        shape: listed_shape,
+        gradient: Gradient::None,
+        effect: Effect::Random,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| match p.node.attrs.dtype("dtype") {
+        Some(DType::F32) => Ok(truncated(p, 70, four, |v| v)),
+        Some(DType::F64) => Ok(truncated(p, 400, pair_f64, |v| v)),
+        Some(DType::F16) => Ok(truncated(p, 180, four, |v| v.map(f16::from_f32))),
+        Some(DType::BF16) => Ok(truncated(p, 90, four, |v| v.map(bf16::from_f32))),
+        other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
+    })],
+};

@@ -1,0 +1,181 @@
+//! Random numbers: TensorFlow's, number by number, for the same seeds.
+//!
+//! They come from counters (see `philox`), so that they are the same on any number of threads. A
+//! node goes on in its sequence from run to run. One whose seeds are both 0 has a sequence that
+//! differs from plan to plan.
+
+mod dropout;
+mod fill;
+mod gaussian;
+mod normal;
+mod philox;
+mod truncated;
+mod uniform;
+
+use thalweg_device::Op;
+use thalweg_graph::error::Reason;
+use thalweg_graph::{DType, Graph, Output, Tensor, Value};
+
+pub use dropout::DropoutOps;
+
+/// The ops of this family.
+pub(crate) static OPS: &[&Op] = &[
+    &gaussian::RANDOM_STANDARD_NORMAL,
+    &gaussian::TRUNCATED_NORMAL,
+    &uniform::RANDOM_UNIFORM,
+    &uniform::RANDOM_UNIFORM_INT,
+];
+
+/// Builder methods that draw random numbers.
+///
+/// A shape is an output or a constant that lists the dimensions: `[50, 1024]`. The seed goes
+/// together with the graph's by the rule of [`Graph::seeds`].
+pub trait RandomOps {
+    /// Numbers of a floating-point `dtype`, spread evenly over `[minval, maxval)`.
+    fn random_uniform<'g>(
+        &'g self,
+        shape: impl Into<Value<'g>>,
+        minval: f64,
+        maxval: f64,
+        dtype: DType,
+        seed: Option<i64>,
+    ) -> Output<'g>;
+
+    /// Numbers of a floating-point `dtype`, normally distributed round `mean` with a standard
+    /// deviation of `stddev`.
+    fn random_normal<'g>(
+        &'g self,
+        shape: impl Into<Value<'g>>,
+        mean: f64,
+        stddev: f64,
+        dtype: DType,
+        seed: Option<i64>,
+    ) -> Output<'g>;
+
+    /// As [`RandomOps::random_normal`], with what is two standard deviations from the mean or
+    /// more drawn again.
+    fn truncated_normal<'g>(
+        &'g self,
+        shape: impl Into<Value<'g>>,
+        mean: f64,
+        stddev: f64,
+        dtype: DType,
+        seed: Option<i64>,
+    ) -> Output<'g>;
+
+    /// Integers spread over `[minval, maxval)`, `i32` or `i64` by `dtype`. They are even only
+    /// where the length of the interval is a power of two, and nearly so where it is small.
+    fn random_uniform_int<'g>(
+        &'g self,
+        shape: impl Into<Value<'g>>,
+        minval: i64,
+        maxval: i64,
+        dtype: DType,
+        seed: Option<i64>,
+    ) -> Output<'g>;
+}
+
+impl RandomOps for Graph {
+    #[track_caller]
+    fn random_uniform<'g>(
+        &'g self,
+        shape: impl Into<Value<'g>>,
+        minval: f64,
+        maxval: f64,
+        dtype: DType,
+        seed: Option<i64>,
+    ) -> Output<'g> {
+        let drawn = draw(self, "RandomUniform", shape.into(), dtype, seed);
+        scaled(drawn, maxval - minval, minval)
+    }
+
+    #[track_caller]
+    fn random_normal<'g>(
+        &'g self,
+        shape: impl Into<Value<'g>>,
+        mean: f64,
+        stddev: f64,
+        dtype: DType,
+        seed: Option<i64>,
+    ) -> Output<'g> {
+        let drawn = draw(self, "RandomStandardNormal", shape.into(), dtype, seed);
+        scaled(drawn, stddev, mean)
+    }
+
+    #[track_caller]
+    fn truncated_normal<'g>(
+        &'g self,
+        shape: impl Into<Value<'g>>,
+        mean: f64,
+        stddev: f64,
+        dtype: DType,
+        seed: Option<i64>,
+    ) -> Output<'g> {
+        let drawn = draw(self, "TruncatedNormal", shape.into(), dtype, seed);
+        scaled(drawn, stddev, mean)
+    }
+
+    #[track_caller]
+    fn random_uniform_int<'g>(
+        &'g self,
+        shape: impl Into<Value<'g>>,
+        minval: i64,
+        maxval: i64,
+        dtype: DType,
+        seed: Option<i64>,
+    ) -> Output<'g> {
+        const OP: &str = "RandomUniformInt";
+        let shape = shape.into().on(self);
+        let mut bounds = [shape; 2];
+        for (bound, value) in bounds.iter_mut().zip([minval, maxval]) {
+            let tensor = match dtype {
+                DType::I64 => Some(Tensor::scalar(value)),
+                DType::I32 => i32::try_from(value).ok().map(Tensor::scalar),
+                _ => None,
+            };
+            let Some(tensor) = tensor else {
+                let text = format!("{value} as {dtype}: it must fit, and be i32 or i64");
+                return self.fail(OP, OP, Reason::Argument(text));
+            };
+            *bound = Value::Tensor(tensor).on(self);
+        }
+        let (seed, seed2) = self.seeds(seed);
+        self.op(OP)
+            .input(shape)
+            .inputs(bounds)
+            .attr("seed", seed)
+            .attr("seed2", seed2)
+            .output()
+    }
+}
+
+/// A node that draws numbers in this shape.
+#[track_caller]
+fn draw<'g>(
+    graph: &'g Graph,
+    op: &str,
+    shape: Value<'g>,
+    dtype: DType,
+    seed: Option<i64>,
+) -> Output<'g> {
+    let shape = shape.on(graph);
+    let (seed, seed2) = graph.seeds(seed);
+    graph
+        .op(op)
+        .input(shape)
+        .attr("dtype", dtype)
+        .attr("seed", seed)
+        .attr("seed2", seed2)
+        .output()
+}
+
+/// `x * factor + shift`, without what changes nothing.
+#[track_caller]
+fn scaled(x: Output<'_>, factor: f64, shift: f64) -> Output<'_> {
+    let product = if factor == 1.0 { x } else { x * factor };
+    if shift == 0.0 {
+        product
+    } else {
+        product + shift
+    }
+}

@@ -1,0 +1,110 @@
+//! Philox 4x32-10: random numbers by counter (Salmon et al., "Parallel random numbers: as easy as
+//! 1, 2, 3", 2011). Any block can be computed without those before it.
+
+use std::hash::{BuildHasher, RandomState};
+
+use thalweg_graph::Attrs;
+
+/// The multipliers of a round.
+const MULTIPLIERS: [u64; 2] = [0xD251_1F53, 0xCD9E_8D57];
+/// What is added to the two words of the key after each round.
+const KEY_STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
+const ROUNDS: usize = 10;
+
+/// A sequence of blocks of four random words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Philox {
+    /// The key of each round.
+    keys: [[u32; 2]; ROUNDS],
+    /// The upper half of the counter: which of the key's sequences this is.
+    stream: [u32; 2],
+}
+
+impl Philox {
+    /// The sequence of a pair of seeds: the first is the key, the second the upper half of the
+    /// counter.
+    pub(super) fn new(seed: u64, seed2: u64) -> Philox {
+        let words = |v: u64| [v as u32, (v >> 32) as u32];
+        let mut key = words(seed);
+        let keys = std::array::from_fn(|_| {
+            let round = key;
+            key = [0, 1].map(|i| key[i].wrapping_add(KEY_STEPS[i]));
+            round
+        });
+        Philox {
+            keys,
+            stream: words(seed2),
+        }
+    }
+
+    /// The sequence that a node's `seed` and `seed2` ask for. Where both are 0 it is one that
+    /// nobody can foretell, another one in each plan.
+    pub(super) fn of(attrs: &Attrs) -> Philox {
+        match (attrs.int("seed"), attrs.int("seed2")) {
+            (0, 0) => {
+                let entropy = RandomState::new();
+                Philox::new(entropy.hash_one(0u8), entropy.hash_one(1u8))
+            }
+            (seed, seed2) => Philox::new(seed as u64, seed2 as u64),
+        }
+    }
+
+    /// The four words of block `at`.
+    #[inline(always)]
+    pub(super) fn block(&self, at: u64) -> [u32; 4] {
+        // In words of twice the width, whose upper halves are left as they come: a vector
+        // multiplication takes the lower halves, and nothing has to be moved between lanes.
+        const LOW: u64 = 0xffff_ffff;
+        let [s0, s1] = self.stream.map(u64::from);
+        let mut x = [at, at >> 32, s0, s1];
+        for key in self.keys {
+            let a = MULTIPLIERS[0] * (x[0] & LOW);
+            let b = MULTIPLIERS[1] * (x[2] & LOW);
+            x = [
+                (b >> 32) ^ x[1] ^ u64::from(key[0]),
+                b,
+                (a >> 32) ^ x[3] ^ u64::from(key[1]),
+                a,
+            ];
+        }
+        x.map(|x| x as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_those_that_its_authors_published() {
+        let wide = |lo: u32, hi: u32| u64::from(lo) | u64::from(hi) << 32;
+        let cases = [
+            (
+                [0; 4],
+                [0; 2],
+                [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8],
+            ),
+            (
+                [u32::MAX; 4],
+                [u32::MAX; 2],
+                [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd],
+            ),
+            (
+                [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344],
+                [0xa409_3822, 0x299f_31d0],
+                [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1],
+            ),
+        ];
+        for (counter, key, expected) in cases {
+            let philox = Philox::new(wide(key[0], key[1]), wide(counter[2], counter[3]));
+            assert_eq!(philox.block(wide(counter[0], counter[1])), expected);
+        }
+    }
+
+    #[test]
+    fn without_seeds_no_two_are_alike() {
+        let attrs = Attrs::default();
+        let (a, b) = (Philox::of(&attrs), Philox::of(&attrs));
+        assert_ne!(a.block(0), b.block(0));
+    }
+}

@@ -1,0 +1,150 @@
+//! Drawing again what lies in the tails, so that any group of numbers can still be computed without
+//! those before it.
+//!
+//! Each group of as many numbers as a block gives has blocks of its own: it keeps, in order, those
+//! of its numbers that lie in the middle, until it is full. Most groups are full after one block,
+//! nearly all after two. So the first blocks of many groups are computed in one loop, then the
+//! second blocks of those that need one, and what is still missing block by block.
+
+use thalweg_device::parallel::for_chunks;
+use thalweg_device::{KernelCx, Prepare, Prepared, Vectorize};
+use thalweg_graph::Element;
+
+use crate::elementwise::CHUNK;
+use crate::number::Wide;
+use crate::random::fill::first_block;
+use crate::random::philox::Philox;
+
+/// Numbers this far from 0 or farther are drawn again.
+const BOUND: f64 = 2.0;
+/// Blocks that belong to a group, for each number in it.
+const BLOCKS: u64 = 64;
+/// Groups in a loop.
+const BATCH: usize = 256;
+/// The second loop runs in whole steps of this many groups: the width of a vector.
+const STEP: usize = 16;
+
+struct Truncated<'a, T, D, R, const N: usize> {
+    philox: &'a Philox,
+    /// The first block of the first group.
+    first: u64,
+    out: &'a mut [T],
+    draw: D,
+    round: R,
+}
+
+/// Whether a number lies in a tail, or nowhere.
+#[inline(always)]
+fn is_out<W: Wide>(v: W) -> bool {
+    let inside = v.abs() < W::from_f64(BOUND);
+    !inside
+}
+
+impl<W, T, D, R, const N: usize> Vectorize for Truncated<'_, T, D, R, N>
+where
+    W: Wide,
+    T: Copy,
+    D: Fn([u32; 4]) -> [W; N],
+    R: Fn([W; N]) -> [T; N],
+{
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let mut values = [[W::ZERO; N]; BATCH];
+        let mut second = [[W::ZERO; N]; BATCH];
+        let mut at = [0; BATCH];
+        let group_blocks = BLOCKS * N as u64;
+        let mut base = self.first;
+        for out in self.out.chunks_mut(BATCH * N) {
+            let values = &mut values[..out.len().div_ceil(N)];
+            for (i, v) in values.iter_mut().enumerate() {
+                *v = (self.draw)(
+                    self.philox
+                        .block(base.wrapping_add(i as u64 * group_blocks)),
+                );
+            }
+            // Their places are written down without a branch: which they are cannot be foretold.
+            let (mut short, mut count) = ([0u32; BATCH], 0);
+            for (i, v) in values.iter().enumerate() {
+                short[count] = i as u32;
+                count += usize::from(v.iter().fold(false, |any, &v| any | is_out(v)));
+            }
+            let padded = count.next_multiple_of(STEP).min(BATCH);
+            for (at, &i) in at.iter_mut().zip(&short) {
+                *at = base.wrapping_add(u64::from(i) * group_blocks + 1);
+            }
+            for (s, &at) in second[..padded].iter_mut().zip(&at) {
+                *s = (self.draw)(self.philox.block(at));
+            }
+            for i in 0..count {
+                refill(&mut values[short[i] as usize], second[i], at[i], &|at| {
+                    (self.draw)(self.philox.block(at))
+                });
+            }
+            base = base.wrapping_add(BATCH as u64 * group_blocks);
+            let (whole, rest) = out.as_chunks_mut::<N>();
+            for (out, &v) in whole.iter_mut().zip(values.iter()) {
+                *out = (self.round)(v);
+            }
+            if let Some(&v) = values.get(whole.len()) {
+                rest.copy_from_slice(&(self.round)(v)[..rest.len()]);
+            }
+        }
+    }
+}
+
+/// Keeps what lies in the middle of `values`, then of `second` (which is block `at`), then of what
+/// `draw` makes of the blocks after that, in order, until `values` is full.
+#[inline(always)]
+fn refill<W: Wide, const N: usize>(
+    values: &mut [W; N],
+    second: [W; N],
+    mut at: u64,
+    draw: &dyn Fn(u64) -> [W; N],
+) {
+    let (mut source, mut filled) = (*values, 0);
+    let mut next = Some(second);
+    loop {
+        for v in source {
+            if filled < N && !is_out(v) {
+                values[filled] = v;
+                filled += 1;
+            }
+        }
+        if filled == N {
+            return;
+        }
+        source = next.take().unwrap_or_else(|| {
+            at = at.wrapping_add(1);
+            draw(at)
+        });
+    }
+}
+
+/// A kernel that fills output 0 with what `draw` makes of blocks, without the tails, as `round`
+/// stores it; it takes about `cost` nanoseconds for each 16 elements.
+pub(super) fn truncated<W: Wide, T: Element, const N: usize>(
+    p: &Prepare<'_>,
+    cost: u64,
+    draw: impl Fn([u32; 4]) -> [W; N] + Copy + Send + Sync + 'static,
+    round: impl Fn([W; N]) -> [T; N] + Copy + Send + Sync + 'static,
+) -> Prepared {
+    const { assert!(CHUNK.is_multiple_of(N), "a group stands in one chunk") };
+    let philox = Philox::of(&p.node.attrs);
+    let elements = p.outputs.first().map_or(0, |o| o.elements());
+    let run = move |cx: &KernelCx<'_>| {
+        let (cpu, out) = (cx.cpu(), cx.output::<T>(0)?);
+        let first = first_block(cx, out.len())?;
+        for_chunks(cpu.pool(), out, CHUNK, &|i, out| {
+            cpu.isa().run(Truncated {
+                philox: &philox,
+                first: first.wrapping_add((i * CHUNK) as u64 * BLOCKS),
+                out,
+                draw,
+                round,
+            });
+        });
+        Ok(())
+    };
+    Prepared::new(elements, run).with_cost(20 + elements as u64 * cost / 16)
+}

@@ -1,0 +1,112 @@
+//! Numbers spread evenly over an interval.
+
+use half::{bf16, f16};
+use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{Effect, Gradient, arg, type_attr};
+use thalweg_graph::{DType, Element, Infer, InferError, OpDef};
+
+use crate::random::fill::{SEED, SEED2, SHAPE_TYPE, blockwise, fill, first_block, listed_shape};
+use crate::random::normal::{uniform_f32, uniform_f64};
+use crate::random::philox::Philox;
+use crate::shapes::expect_scalar;
+
+/// Even over `[0, 1)`.
+pub(crate) static RANDOM_UNIFORM: Op = Op {
+    def: OpDef {
+        name: "RandomUniform",
+        summary: "Numbers spread evenly over [0, 1), in the shape that the input lists.",
+        inputs: &[arg("shape", "T").host()],
+        outputs: &[arg("output", "dtype")],
+        attrs: &[SEED, SEED2, type_attr("dtype", DType::FLOATS), SHAPE_TYPE],
+        shape: listed_shape,
+        gradient: Gradient::None,
+        effect: Effect::Random,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| match p.node.attrs.dtype("dtype") {
+        Some(DType::F32) => Ok(blockwise(p, 9, |x| x.map(uniform_f32))),
+        Some(DType::F64) => Ok(blockwise(p, 18, |[a, b, c, d]| {
+            [uniform_f64(a, b), uniform_f64(c, d)]
+        })),
+        // Halves take as many random bits as their mantissa has, and one word each.
+        Some(DType::F16) => Ok(blockwise(p, 60, |x| {
+            x.map(|x| f16::from_f32((x & 0x3ff) as f32 / 1024.0))
+        })),
+        Some(DType::BF16) => Ok(blockwise(p, 14, |x| {
+            x.map(|x| bf16::from_f32((x & 0x7f) as f32 / 128.0))
+        })),
+        other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
+    })],
+};
+
+/// Even over the integers from `minval` up to, but not, `maxval`.
+pub(crate) static RANDOM_UNIFORM_INT: Op = Op {
+    def: OpDef {
+        name: "RandomUniformInt",
+        summary: "Integers spread evenly over [minval, maxval), in the shape that the first input lists.",
+        inputs: &[
+            arg("shape", "T").host(),
+            arg("minval", "Tout"),
+            arg("maxval", "Tout"),
+        ],
+        outputs: &[arg("output", "Tout")],
+        attrs: &[SEED, SEED2, type_attr("Tout", DType::INDICES), SHAPE_TYPE],
+        shape: int_shape,
+        gradient: Gradient::None,
+        effect: Effect::Random,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| match p.node.attrs.dtype("Tout") {
+        Some(DType::I32) => Ok(integers::<i32, 4>(p, |x, low, high| {
+            let range = high.wrapping_sub(low) as u32;
+            x.map(|x| low.wrapping_add((x % range) as i32))
+        })),
+        Some(DType::I64) => Ok(integers::<i64, 2>(p, |[a, b, c, d], low, high| {
+            let range = high.wrapping_sub(low) as u64;
+            [(a, b), (c, d)].map(|(x0, x1)| {
+                let x = u64::from(x0) | u64::from(x1) << 32;
+                low.wrapping_add((x % range) as i64)
+            })
+        })),
+        other => Err(KernelError::DType(other.unwrap_or(DType::I32))),
+    })],
+};
+
+fn int_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    expect_scalar(cx, 1)?;
+    expect_scalar(cx, 2)?;
+    listed_shape(cx)
+}
+
+/// A kernel whose numbers lie in `[input 1, input 2)`; `draw` is only called where that is not
+/// empty.
+fn integers<T: Element + Ord + std::fmt::Display, const N: usize>(
+    p: &Prepare<'_>,
+    draw: impl Fn([u32; 4], T, T) -> [T; N] + Copy + Send + Sync + 'static,
+) -> Prepared {
+    let philox = Philox::of(&p.node.attrs);
+    let elements = p.outputs.first().map_or(0, |o| o.elements());
+    let run = move |cx: &KernelCx<'_>| {
+        let (low, high) = (cx.input::<T>(1)?, cx.input::<T>(2)?);
+        let out = cx.output::<T>(0)?;
+        if out.is_empty() {
+            return Ok(());
+        }
+        let ([low], [high]) = (low, high) else {
+            return Err(KernelError::Argument("scalars"));
+        };
+        if low >= high {
+            return Err(KernelError::Element {
+                input: 2,
+                element: 0,
+                reason: format!(
+                    "no integer lies from {low} up to, but not, {high}: maxval must be above minval"
+                ),
+            });
+        }
+        let first = first_block(cx, out.len())?;
+        fill(cx.cpu(), &philox, first, out, |x| draw(x, *low, *high));
+        Ok(())
+    };
+    Prepared::new(elements, run).with_cost(20 + elements as u64 * size_of::<T>() as u64)
+}

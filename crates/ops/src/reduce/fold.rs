@@ -1,0 +1,265 @@
+//! The loops of all reductions: rows and columns in blocks of a fixed size, joined in a fixed
+//! order.
+
+use smallvec::SmallVec;
+use thalweg_device::parallel::{Disjoint, for_chunks};
+use thalweg_device::{Cpu, KernelError, Prepare, Prepared, Vectorize};
+use thalweg_graph::Element;
+use thalweg_graph::shape::elements;
+
+use super::axes::reduced;
+use super::layout::{Layout, TILE};
+use crate::elementwise::CHUNK;
+
+/// Elements of a row that are joined side by side.
+const LANES: usize = 32;
+/// The same for what is too short for those.
+const FEW: usize = 8;
+/// Joins into one accumulator before it is joined into the next: it keeps rounding errors small.
+const BLOCK: usize = 64;
+/// Columns below which several rows are joined side by side.
+const NARROW: usize = 64;
+
+/// How elements become one: a commutative monoid, up to rounding.
+pub(super) trait Fold: Copy + Send + Sync + 'static {
+    /// An element of the input.
+    type In: Element;
+    /// What stands for several of them.
+    type Acc: Element;
+    /// An element of the output.
+    type Out: Element;
+    /// What stands for no element.
+    fn empty(self) -> Self::Acc;
+    /// What stands for one element.
+    fn lift(self, x: Self::In) -> Self::Acc;
+    /// What stands for the elements of both.
+    fn join(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    /// The output.
+    fn finish(self, acc: Self::Acc) -> Self::Out;
+}
+
+/// The kernel of a node whose input 1 is the axes.
+pub(super) fn over_axes<F: Fold>(p: &Prepare<'_>, fold: F) -> Result<Prepared, KernelError> {
+    Ok(over(p.dims(0), &reduced(p)?, fold))
+}
+
+/// A kernel from input 0 with dimensions `dims`, of which `reduced` are taken together.
+pub(super) fn over<F: Fold>(dims: &[usize], reduced: &[bool], fold: F) -> Prepared {
+    let n = elements(dims);
+    if n == 0 {
+        return Prepared::new(0, move |cx| {
+            cx.output::<F::Out>(0)?.fill(fold.finish(fold.empty()));
+            Ok(())
+        });
+    }
+    let layout = Layout::new(dims, reduced);
+    let partials = match layout.segments {
+        1 => 0,
+        segments => segments * layout.outputs(),
+    };
+    Prepared::new(n, move |cx| {
+        let (x, out) = (cx.input::<F::In>(0)?, cx.output::<F::Out>(0)?);
+        if layout.segments == 1 {
+            run(cx.cpu(), &layout, fold, x, &To::Output(Disjoint::new(out)));
+            return Ok(());
+        }
+        let partials = cx.scratch::<F::Acc>(partials)?;
+        let to = To::Partials(Disjoint::new(partials));
+        run(cx.cpu(), &layout, fold, x, &to);
+        let (outputs, chunk) = (out.len(), (CHUNK / layout.segments).max(1));
+        for_chunks(cx.pool(), out, chunk, &|i, part| {
+            for (j, out) in part.iter_mut().enumerate() {
+                let own = partials.iter().skip(i * chunk + j).step_by(outputs);
+                let acc = own.copied().reduce(|a, b| fold.join(a, b));
+                *out = fold.finish(acc.unwrap_or(fold.empty()));
+            }
+        });
+        Ok(())
+    })
+    .with_scratch(partials * size_of::<F::Acc>())
+}
+
+/// Where a task leaves what it has joined.
+enum To<'a, F: Fold> {
+    /// In the output, finished.
+    Output(Disjoint<'a, F::Out>),
+    /// Beside what the other segments have.
+    Partials(Disjoint<'a, F::Acc>),
+}
+
+fn run<F: Fold>(cpu: &Cpu, layout: &Layout, fold: F, x: &[F::In], to: &To<'_, F>) {
+    cpu.pool().parallel_for(layout.tasks(), &|task| {
+        cpu.isa().run(Task {
+            layout,
+            fold,
+            x,
+            to,
+            task,
+        });
+    });
+}
+
+struct Task<'a, F: Fold> {
+    layout: &'a Layout,
+    fold: F,
+    x: &'a [F::In],
+    to: &'a To<'a, F>,
+    task: usize,
+}
+
+impl<F: Fold> Vectorize for Task<'_, F> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let l = self.layout;
+        let groups = l.outer.div_ceil(l.group);
+        let (rest, tile) = (self.task / l.tiles, self.task % l.tiles);
+        let (segment, group) = (rest / groups, rest % groups);
+        let column = tile * TILE;
+        let width = TILE.min(l.columns - column);
+        let mut sums = Sums::<F>::new();
+        let mut block = Sums::<F>::new();
+        for i in group * l.group..l.outer.min((group + 1) * l.group) {
+            sums.clear();
+            if l.columns == 1 {
+                let sum = self.line(segment, l.output(i));
+                sums.push(sum);
+            } else {
+                let from = l.output(i) + column;
+                self.columns(segment, from, width, &mut sums, &mut block);
+            }
+            let at = (segment * l.outer + i) * l.columns + column;
+            match self.to {
+                To::Output(out) => {
+                    // SAFETY: each triple of segment, output and tile is one task's alone.
+                    let out = unsafe { out.slice(at, width) };
+                    for (out, &sum) in out.iter_mut().zip(&sums) {
+                        *out = self.fold.finish(sum);
+                    }
+                }
+                To::Partials(out) => {
+                    // SAFETY: as above.
+                    unsafe { out.slice(at, width) }.copy_from_slice(&sums[..width]);
+                }
+            }
+        }
+    }
+}
+
+/// Accumulators of columns; they never leave the stack.
+type Sums<F> = SmallVec<[<F as Fold>::Acc; TILE]>;
+
+impl<F: Fold> Task<'_, F> {
+    /// The pieces of a segment: where each begins from its output's first element, and its rows.
+    #[inline(always)]
+    fn pieces(&self, segment: usize) -> impl Iterator<Item = (usize, usize)> {
+        let l = self.layout;
+        let first = segment * l.per_segment;
+        (first..l.all_pieces.min(first + l.per_segment)).map(|piece| {
+            let row = piece % l.pieces * l.piece;
+            let at = l.slab(piece / l.pieces) + row * l.columns;
+            (at, l.piece.min(l.rows - row))
+        })
+    }
+
+    /// All elements of a segment, where they have one output.
+    #[inline(always)]
+    fn line(&self, segment: usize, from: usize) -> F::Acc {
+        let fold = self.fold;
+        let mut sum = fold.empty();
+        for (at, rows) in self.pieces(segment) {
+            let (whole, rest) = self.x[from + at..][..rows].as_chunks::<LANES>();
+            for block in whole.chunks(BLOCK) {
+                sum = fold.join(sum, lanes(fold, block));
+            }
+            let (few, rest) = rest.as_chunks::<FEW>();
+            if !few.is_empty() {
+                sum = fold.join(sum, lanes(fold, few));
+            }
+            for &x in rest {
+                sum = fold.join(sum, fold.lift(x));
+            }
+        }
+        sum
+    }
+
+    /// Each of `width` columns of a segment, into `sums`.
+    #[inline(always)]
+    fn columns(
+        &self,
+        segment: usize,
+        from: usize,
+        width: usize,
+        sums: &mut Sums<F>,
+        block: &mut Sums<F>,
+    ) {
+        let (fold, columns) = (self.fold, self.layout.columns);
+        // Several narrow rows are one wide row, since they lie behind one another.
+        let abreast = (NARROW / columns).clamp(1, self.layout.piece);
+        let (step, wide) = (abreast * columns, abreast * width);
+        sums.resize(wide, fold.empty());
+        for (at, rows) in self.pieces(segment) {
+            let x = &self.x[from + at..];
+            let whole = rows / abreast;
+            for first in (0..whole).step_by(BLOCK) {
+                block.clear();
+                block.resize(wide, fold.empty());
+                let end = whole.min(first + BLOCK);
+                let mut row = first;
+                while row + 4 <= end {
+                    let r = |i: usize| &x[(row + i) * step..][..wide];
+                    let rows = r(0).iter().zip(r(1)).zip(r(2)).zip(r(3));
+                    for (sum, (((&a, &b), &c), &d)) in block.iter_mut().zip(rows) {
+                        let ab = fold.join(fold.lift(a), fold.lift(b));
+                        let cd = fold.join(fold.lift(c), fold.lift(d));
+                        *sum = fold.join(*sum, fold.join(ab, cd));
+                    }
+                    row += 4;
+                }
+                for row in row..end {
+                    join_row(fold, block, &x[row * step..][..wide]);
+                }
+                for (sum, &block) in sums.iter_mut().zip(block.iter()) {
+                    *sum = fold.join(*sum, block);
+                }
+            }
+            if abreast > 1 {
+                let rest = &x[whole * step..rows * columns];
+                join_row(fold, &mut sums[..rest.len()], rest);
+            }
+        }
+        let (own, others) = sums.split_at_mut(width);
+        for other in others.chunks(width) {
+            for (sum, &other) in own.iter_mut().zip(other) {
+                *sum = fold.join(*sum, other);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn join_row<F: Fold>(fold: F, sums: &mut [F::Acc], row: &[F::In]) {
+    for (sum, &x) in sums.iter_mut().zip(row) {
+        *sum = fold.join(*sum, fold.lift(x));
+    }
+}
+
+/// All elements of `parts`, `N` at a time.
+#[inline(always)]
+fn lanes<F: Fold, const N: usize>(fold: F, parts: &[[F::In; N]]) -> F::Acc {
+    let mut lanes = [fold.empty(); N];
+    for part in parts {
+        for (lane, &x) in lanes.iter_mut().zip(part) {
+            *lane = fold.join(*lane, fold.lift(x));
+        }
+    }
+    let mut n = N / 2;
+    while n > 0 {
+        let (low, high) = lanes.split_at_mut(n);
+        for (low, &high) in low.iter_mut().zip(&*high) {
+            *low = fold.join(*low, high);
+        }
+        n /= 2;
+    }
+    lanes[0]
+}

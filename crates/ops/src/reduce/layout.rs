@@ -1,0 +1,188 @@
+//! How the elements of a reduction lie, and how its work is cut into tasks: by the shape alone, so
+//! that every sum has one order on any number of threads.
+
+use smallvec::SmallVec;
+use thalweg_graph::shape::elements;
+
+use crate::elementwise::CHUNK;
+
+/// Columns that a task accumulates side by side; their accumulators stay in the nearest cache.
+pub(super) const TILE: usize = 1024;
+/// Tasks into which one output's elements are cut at most.
+const SEGMENTS: usize = 64;
+/// Rows in a piece at least.
+const ROWS: usize = 64;
+
+/// Dimensions that are walked with steps of their own, outermost first.
+#[derive(Clone, Debug, Default)]
+struct Strides(SmallVec<[(usize, usize); 3]>);
+
+impl Strides {
+    fn count(&self) -> usize {
+        self.0.iter().map(|(len, _)| len).product()
+    }
+
+    /// Where index `i` lies.
+    #[inline(always)]
+    fn at(&self, i: usize) -> usize {
+        match self.0[..] {
+            [] => 0,
+            [(_, step)] => i * step,
+            _ => {
+                let (mut i, mut at) = (i, 0);
+                for &(len, step) in self.0.iter().rev() {
+                    at += i % len * step;
+                    i /= len;
+                }
+                at
+            }
+        }
+    }
+}
+
+/// A reduction with dimensions that are walked alike taken together: `kept` outputs of `columns`
+/// elements each; every one is taken from `slabs` matrices of `rows` by `columns` that lie whole in
+/// memory.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    kept: Strides,
+    slabs: Strides,
+    /// Outputs, not counting columns.
+    pub outer: usize,
+    /// Rows of a slab.
+    pub rows: usize,
+    /// Elements of a row, each with an output of its own.
+    pub columns: usize,
+    /// Rows in a piece, which one task takes from one slab at a time.
+    pub piece: usize,
+    /// Pieces in a slab.
+    pub pieces: usize,
+    /// Pieces of all slabs of one output.
+    pub all_pieces: usize,
+    /// Pieces in a segment.
+    pub per_segment: usize,
+    /// Parts of each output that are taken apart and then put together.
+    pub segments: usize,
+    /// Parts of a row.
+    pub tiles: usize,
+    /// Outputs in a task.
+    pub group: usize,
+}
+
+impl Layout {
+    /// The layout of a tensor with dimensions `dims`, none of them 0, of which `reduced` are taken
+    /// together.
+    pub(super) fn new(dims: &[usize], reduced: &[bool]) -> Layout {
+        // Neighbours of one kind are one dimension: (length, reduced, step).
+        let mut groups: SmallVec<[(usize, bool, usize); 6]> = SmallVec::new();
+        let mut step = elements(dims);
+        for (&len, &reduced) in dims.iter().zip(reduced) {
+            step /= len.max(1);
+            match groups.last_mut() {
+                _ if len == 1 => {}
+                Some(last) if last.1 == reduced => {
+                    last.0 *= len;
+                    last.2 = step;
+                }
+                _ => groups.push((len, reduced, step)),
+            }
+        }
+        let mut innermost = |kind: bool| match groups.last() {
+            Some(&(len, reduced, _)) if reduced == kind => {
+                groups.pop();
+                len
+            }
+            _ => 1,
+        };
+        let columns = innermost(false);
+        let rows = innermost(true);
+        let of = |kind: bool| {
+            let own = groups.iter().filter(|g| g.1 == kind);
+            Strides(own.map(|g| (g.0, g.2)).collect())
+        };
+        let (kept, slabs) = (of(false), of(true));
+
+        let outer = kept.count();
+        let tiles = columns.div_ceil(TILE);
+        let width = columns.min(TILE);
+        let piece = (CHUNK / width).max(ROWS).min(rows);
+        let pieces = rows.div_ceil(piece);
+        let all_pieces = slabs.count() * pieces;
+        let segments = (SEGMENTS / outer.saturating_mul(tiles)).max(1);
+        let per_segment = all_pieces
+            .div_ceil(segments)
+            .max(CHUNK / (piece * width).max(1))
+            .max(1);
+        let segments = all_pieces.div_ceil(per_segment);
+        let work = per_segment.min(all_pieces).saturating_mul(piece * width);
+        Layout {
+            kept,
+            slabs,
+            outer,
+            rows,
+            columns,
+            piece,
+            pieces,
+            all_pieces,
+            per_segment,
+            segments,
+            tiles,
+            group: (CHUNK / work.max(1)).clamp(1, outer.max(1)),
+        }
+    }
+
+    /// The number of outputs.
+    pub(super) fn outputs(&self) -> usize {
+        self.outer * self.columns
+    }
+
+    /// The number of tasks.
+    pub(super) fn tasks(&self) -> usize {
+        self.segments * self.tiles * self.outer.div_ceil(self.group)
+    }
+
+    /// Where the slabs of output `i` begin.
+    #[inline(always)]
+    pub(super) fn output(&self, i: usize) -> usize {
+        self.kept.at(i)
+    }
+
+    /// Where slab `i` lies, from the first slab of its output.
+    #[inline(always)]
+    pub(super) fn slab(&self, i: usize) -> usize {
+        self.slabs.at(i)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_taken_together() {
+        let l = Layout::new(&[2, 1, 3, 4, 5], &[false, true, false, true, true]);
+        assert_eq!((l.outer, l.rows, l.columns), (6, 20, 1));
+        assert_eq!((l.output(2), l.slab(0), l.all_pieces), (40, 0, 1));
+        let l = Layout::new(&[2, 3, 4, 5], &[true, true, false, false]);
+        assert_eq!((l.outer, l.rows, l.columns), (1, 6, 20));
+    }
+
+    #[test]
+    fn alternate_axes_are_walked_with_steps() {
+        let l = Layout::new(&[2, 3, 4, 5], &[true, false, true, false]);
+        assert_eq!((l.outer, l.rows, l.columns), (3, 4, 5));
+        assert_eq!((l.output(2), l.slab(1)), (40, 60));
+    }
+
+    #[test]
+    fn every_row_is_in_one_piece_and_every_piece_in_one_segment() {
+        for rows in [1, 63, 64, 65, 16_384, 16_385, 5_000_000] {
+            for columns in [1, 3, 1024, 1025] {
+                let l = Layout::new(&[7, rows, columns], &[false, true, false]);
+                assert!(l.pieces * l.piece >= rows && (l.pieces - 1) * l.piece < rows);
+                assert!(l.segments * l.per_segment >= l.all_pieces);
+                assert!((l.segments - 1) * l.per_segment < l.all_pieces);
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Sums and means.
+
+use std::marker::PhantomData;
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, cpu};
+use thalweg_graph::op::Gradient;
+use thalweg_graph::{OpDef, dispatch};
+
+use super::axes::{NUMBERS, reduced_count};
+use super::fold::{Fold, over_axes};
+use super::gradient::{kept, per_output, spread};
+use crate::number::{Float, Number};
+
+/// The sum over axes; 0 of no element.
+pub(crate) static SUM: Op = Op {
+    def: OpDef {
+        name: "Sum",
+        summary: "The sum over the given axes; of integers, modulo their range.",
+        gradient: Gradient::Rule(|g| smallvec![Some(spread(g, kept(g, g.grad())))]),
+        ..NUMBERS
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T>(PhantomData)), else
+            dispatch!(p.dtype(0), INTS, T => over_axes(p, Ints::<T>(PhantomData)), else
+                Err(KernelError::DType(p.dtype(0)))))
+    })],
+};
+
+/// The mean over axes; NaN of no element.
+pub(crate) static MEAN: Op = Op {
+    def: OpDef {
+        name: "Mean",
+        summary: "The mean over the given axes; of integers, rounded towards zero.",
+        gradient: Gradient::Rule(|g| {
+            // Divided while it is small: each element of the result is the same.
+            let mean = g.grad() / per_output(g);
+            smallvec![Some(spread(g, kept(g, mean)))]
+        }),
+        ..NUMBERS
+    },
+    kernels: &[cpu(|p| {
+        let count = reduced_count(p)?;
+        dispatch!(p.dtype(0), FLOATS, T => {
+            let count = <T as Float>::Wide::from_f64(count as f64);
+            over_axes(p, FloatMean::<T> { count })
+        }, else dispatch!(p.dtype(0), INTS, T => {
+            over_axes(p, IntMean::<T> { count, dtype: PhantomData })
+        }, else Err(KernelError::DType(p.dtype(0)))))
+    })],
+};
+
+#[derive(Clone, Copy)]
+struct Floats<T>(PhantomData<T>);
+
+impl<T: Float> Fold for Floats<T> {
+    type In = T;
+    type Acc = T::Wide;
+    type Out = T;
+    #[inline(always)]
+    fn empty(self) -> T::Wide {
+        T::Wide::ZERO
+    }
+    #[inline(always)]
+    fn lift(self, x: T) -> T::Wide {
+        x.widen()
+    }
+    #[inline(always)]
+    fn join(self, a: T::Wide, b: T::Wide) -> T::Wide {
+        a + b
+    }
+    #[inline(always)]
+    fn finish(self, sum: T::Wide) -> T {
+        T::narrow(sum)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Ints<T>(PhantomData<T>);
+
+impl<T: Number> Fold for Ints<T> {
+    type In = T;
+    type Acc = T;
+    type Out = T;
+    #[inline(always)]
+    fn empty(self) -> T {
+        T::ZERO
+    }
+    #[inline(always)]
+    fn lift(self, x: T) -> T {
+        x
+    }
+    #[inline(always)]
+    fn join(self, a: T, b: T) -> T {
+        a.add(b)
+    }
+    #[inline(always)]
+    fn finish(self, sum: T) -> T {
+        sum
+    }
+}
+
+#[derive(Clone, Copy)]
+struct FloatMean<T: Float> {
+    count: T::Wide,
+}
+
+impl<T: Float> Fold for FloatMean<T> {
+    type In = T;
+    type Acc = T::Wide;
+    type Out = T;
+    #[inline(always)]
+    fn empty(self) -> T::Wide {
+        T::Wide::ZERO
+    }
+    #[inline(always)]
+    fn lift(self, x: T) -> T::Wide {
+        x.widen()
+    }
+    #[inline(always)]
+    fn join(self, a: T::Wide, b: T::Wide) -> T::Wide {
+        a + b
+    }
+    #[inline(always)]
+    fn finish(self, sum: T::Wide) -> T {
+        T::narrow(sum / self.count)
+    }
+}
+
+/// Integers, added in 64 bits so that only their sum in those can wrap.
+trait Int: Number {
+    type Sum: Number;
+    fn long(self) -> Self::Sum;
+    /// The sum over the count, rounded towards zero; 0 over 0.
+    fn mean(sum: Self::Sum, count: usize) -> Self;
+}
+
+macro_rules! ints {
+    ($($t:ty: $sum:ty),*) => {$(
+        impl Int for $t {
+            type Sum = $sum;
+            #[inline(always)]
+            fn long(self) -> $sum { <$sum>::from(self) }
+            #[inline(always)]
+            fn mean(sum: $sum, count: usize) -> $t {
+                // A mean of elements is within their range.
+                sum.checked_div(count as $sum).unwrap_or(0) as $t
+            }
+        }
+    )*};
+}
+
+ints! { i8: i64, i16: i64, i32: i64, i64: i64, u8: u64, u16: u64, u32: u64, u64: u64 }
+
+#[derive(Clone, Copy)]
+struct IntMean<T> {
+    count: usize,
+    dtype: PhantomData<T>,
+}
+
+impl<T: Int> Fold for IntMean<T> {
+    type In = T;
+    type Acc = T::Sum;
+    type Out = T;
+    #[inline(always)]
+    fn empty(self) -> T::Sum {
+        T::Sum::ZERO
+    }
+    #[inline(always)]
+    fn lift(self, x: T) -> T::Sum {
+        x.long()
+    }
+    #[inline(always)]
+    fn join(self, a: T::Sum, b: T::Sum) -> T::Sum {
+        a.add(b)
+    }
+    #[inline(always)]
+    fn finish(self, sum: T::Sum) -> T {
+        T::mean(sum, self.count)
+    }
+}

@@ -1,0 +1,113 @@
+//! The network of TensorFlow's deep MNIST tutorial.
+
+use thalweg::prelude::*;
+use thalweg::train::data::{CLASSES, SIDE};
+
+/// What a program feeds, runs and fetches.
+#[derive(Clone, Copy)]
+pub struct DeepMnist<'g> {
+    /// Images, `[n, 784]`, with pixels in 0..=1.
+    pub images: Output<'g>,
+    /// Labels, `[n, 10]`: 1 at the class of the image, 0 elsewhere.
+    pub labels: Output<'g>,
+    /// How likely a feature is kept by the dropout: 0.5 while training, 1 for a test.
+    pub keep_prob: Output<'g>,
+    /// Mean cross entropy, a scalar.
+    pub loss: Output<'g>,
+    /// The part of the images whose class is found, a scalar.
+    pub accuracy: Output<'g>,
+    /// Makes the loss smaller.
+    pub train: Operation<'g>,
+}
+
+/// Two convolutions of 5 x 5, each with a pool of 2 x 2, and two fully connected layers.
+pub fn deep_mnist(g: &Graph, format: DataFormat, learning_rate: f32) -> DeepMnist<'_> {
+    const PIXELS: i64 = (SIDE * SIDE) as i64;
+    let images = g.placeholder("images", DType::F32, [-1, PIXELS]);
+    let labels = g.placeholder("labels", DType::F32, [-1, CLASSES as i64]);
+    let keep_prob = g.placeholder("keep_prob", DType::F32, []);
+
+    let weight = |dims: &[i32]| {
+        let initial = g.truncated_normal(dims, 0.0, 0.1, DType::F32, None);
+        g.variable("weight", initial)
+    };
+    let bias = |n: usize| g.variable("bias", vec![0.1f32; n]);
+    let conv_pool = |name: &str, x: Output<'_>, from: i32, to: i32| {
+        g.name_scope(name, || {
+            x.conv2d(weight(&[5, 5, from, to]), [1, 1], Padding::Same, format)
+                .bias_add(bias(to as usize), format)
+                .relu()
+                .max_pool([2, 2], [2, 2], Padding::Same, format)
+        })
+    };
+    let dense = |name: &str, x: Output<'_>, from: i32, to: i32| {
+        g.name_scope(name, || x.matmul(weight(&[from, to])) + bias(to as usize))
+    };
+
+    let side = SIDE as i32;
+    let x = match format {
+        DataFormat::Nhwc => images.reshape([-1, side, side, 1]),
+        DataFormat::Nchw => images.reshape([-1, 1, side, side]),
+    };
+    let x = conv_pool("conv1", x, 1, 32);
+    let x = conv_pool("conv2", x, 32, 64);
+    let x = x.reshape([-1, 7 * 7 * 64]);
+    let x = dense("fc1", x, 7 * 7 * 64, 1024).relu();
+    let x = x.dropout(keep_prob, None);
+    let logits = dense("fc2", x, 1024, 10);
+
+    let loss = logits.softmax_cross_entropy(labels).mean();
+    let found = logits.arg_max(1).equal(labels.arg_max(1));
+    DeepMnist {
+        images,
+        labels,
+        keep_prob,
+        loss,
+        accuracy: found.cast(DType::F32).mean(),
+        train: Adam::new(learning_rate).minimize(loss),
+    }
+}
+
+impl<'g> DeepMnist<'g> {
+    /// What a step is fed, in the order of [`feeds`].
+    pub fn inputs(&self) -> [Output<'g>; 3] {
+        [self.images, self.labels, self.keep_prob]
+    }
+}
+
+/// Room for `n` images and their labels, and a `keep_prob`: what a step is fed.
+///
+/// # Errors
+/// More images than an address space holds.
+pub fn feeds(n: usize, keep_prob: f32) -> Result<[Tensor; 3], thalweg::graph::TensorError> {
+    Ok([
+        Tensor::zeros(DType::F32, &[n, SIDE * SIDE])?,
+        Tensor::zeros(DType::F32, &[n, CLASSES])?,
+        keep_prob.into(),
+    ])
+}
+
+/// As [`feeds`], with images and labels that are not zero and mean nothing: for measurements.
+///
+/// # Errors
+/// As [`feeds`].
+pub fn synthetic_feeds(n: usize) -> Result<[Tensor; 3], thalweg::graph::TensorError> {
+    let mut feeds = feeds(n, 0.5)?;
+    let [images, labels, _] = &mut feeds;
+    // The upper bits of a linear congruential generator (Knuth's constants).
+    let mut state = 1u64;
+    for pixel in images.as_mut_slice::<f32>()? {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        *pixel = (state >> 40) as f32 / (1u32 << 24) as f32;
+    }
+    for (i, row) in labels
+        .as_mut_slice::<f32>()?
+        .chunks_mut(CLASSES)
+        .enumerate()
+    {
+        row[i % CLASSES] = 1.0;
+    }
+    Ok(feeds)
+}
