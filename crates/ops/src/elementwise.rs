@@ -36,7 +36,7 @@ impl<T: Copy, F: Fn(T) -> T> Vectorize for MapSame<'_, T, F> {
 /// Runs a loop over elements of `T`, compiled for the instruction set where `T` is what models
 /// compute in; other dtypes are compiled once, for every machine.
 #[inline(always)]
-fn run<T: Element, K: Vectorize>(cpu: &Cpu, kernel: K) -> K::Out {
+pub(crate) fn run<T: Element, K: Vectorize>(cpu: &Cpu, kernel: K) -> K::Out {
     if const { matches!(T::DTYPE, DType::F32 | DType::F64) } {
         cpu.isa().run(kernel)
     } else {

@@ -8,7 +8,7 @@ use thalweg_graph::{OpDef, dispatch};
 use super::define::{FLOAT, of_result, one};
 use super::powers::{float_kernel, float_kernel_2};
 use crate::elementwise::{binary, unary};
-use crate::number::{Float, Number, Wide};
+use crate::number::{Float, Wide};
 use crate::shapes;
 
 /// The hyperbolic tangent.

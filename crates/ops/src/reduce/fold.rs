@@ -9,6 +9,7 @@ use thalweg_graph::shape::elements;
 
 use super::axes::reduced;
 use super::layout::{Layout, TILE};
+use crate::elementwise;
 use crate::elementwise::CHUNK;
 
 /// Elements of a row that are joined side by side.
@@ -89,13 +90,16 @@ enum To<'a, F: Fold> {
 
 fn run<F: Fold>(cpu: &Cpu, layout: &Layout, fold: F, x: &[F::In], to: &To<'_, F>) {
     cpu.pool().parallel_for(layout.tasks(), &|task| {
-        cpu.isa().run(Task {
-            layout,
-            fold,
-            x,
-            to,
-            task,
-        });
+        elementwise::run::<F::In, _>(
+            cpu,
+            Task {
+                layout,
+                fold,
+                x,
+                to,
+                task,
+            },
+        );
     });
 }
 
