@@ -101,7 +101,8 @@ impl Walk {
                 if dims[i] != 1 {
                     steps[rank - dims.len() + i] = step;
                 }
-                step *= dims[i];
+                // Only an empty tensor has dimensions whose product overflows; it is not walked.
+                step = step.wrapping_mul(dims[i]);
             }
             steps
         };
@@ -118,9 +119,10 @@ impl Walk {
             match (walk.lens.last_mut(), walk.steps.last_mut()) {
                 // The dimension outside steps over exactly this one in both inputs.
                 (Some(outer), Some(last))
-                    if last[0] == step[0] * len && last[1] == step[1] * len =>
+                    if last[0] == step[0].wrapping_mul(len)
+                        && last[1] == step[1].wrapping_mul(len) =>
                 {
-                    *outer *= len;
+                    *outer = outer.wrapping_mul(len);
                     *last = step;
                 }
                 _ => {
