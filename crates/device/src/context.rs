@@ -69,7 +69,7 @@ impl<'a> KernelCx<'a> {
     /// # Safety
     /// For `'a`, every slot must be valid for its elements and hold initialised bytes that are
     /// elements of its dtype; an output must be written by nobody else and be apart from all
-    /// others, except from an input that the kernel's [`Kernel::in_place`] pairs with it and that
+    /// others, except from an input that the kernel's [`in_place`](crate::Kernel::in_place) pairs with it and that
     /// nobody else reads; `scratch` must be valid, aligned to
     /// [`thalweg_graph::tensor::ALIGNMENT`], and nobody else's.
     pub unsafe fn new(
