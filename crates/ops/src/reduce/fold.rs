@@ -4,12 +4,11 @@
 use smallvec::SmallVec;
 use thalweg_device::parallel::{Disjoint, for_chunks};
 use thalweg_device::{Cpu, KernelError, Prepare, Prepared, Vectorize};
-use thalweg_graph::Element;
 use thalweg_graph::shape::elements;
+use thalweg_graph::{DType, Element};
 
 use super::axes::reduced;
 use super::layout::{Layout, TILE};
-use crate::elementwise;
 use crate::elementwise::CHUNK;
 
 /// Elements of a row that are joined side by side.
@@ -80,6 +79,17 @@ pub(super) fn over<F: Fold>(dims: &[usize], reduced: &[bool], fold: F) -> Prepar
     .with_scratch(partials * size_of::<F::Acc>())
 }
 
+/// Runs a loop as compiled for the machine where `T` is what models compute in; for other dtypes
+/// there is one that every machine has.
+#[inline(always)]
+pub(super) fn vectorized<T: Element, K: Vectorize>(cpu: &Cpu, kernel: K) -> K::Out {
+    if const { matches!(T::DTYPE, DType::F32 | DType::F64) } {
+        cpu.isa().run(kernel)
+    } else {
+        kernel.run()
+    }
+}
+
 /// Where a task leaves what it has joined.
 enum To<'a, F: Fold> {
     /// In the output, finished.
@@ -90,7 +100,7 @@ enum To<'a, F: Fold> {
 
 fn run<F: Fold>(cpu: &Cpu, layout: &Layout, fold: F, x: &[F::In], to: &To<'_, F>) {
     cpu.pool().parallel_for(layout.tasks(), &|task| {
-        elementwise::run::<F::In, _>(
+        vectorized::<F::In, _>(
             cpu,
             Task {
                 layout,
@@ -160,6 +170,10 @@ impl<F: Fold> Task<'_, F> {
         let l = self.layout;
         let first = segment * l.per_segment;
         (first..l.all_pieces.min(first + l.per_segment)).map(|piece| {
+            // Divisions would cost more than a short row.
+            if l.pieces == 1 {
+                return (l.slab(piece), l.rows);
+            }
             let row = piece % l.pieces * l.piece;
             let at = l.slab(piece / l.pieces) + row * l.columns;
             (at, l.piece.min(l.rows - row))
