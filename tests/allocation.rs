@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use thalweg::prelude::*;
 
+#[path = "../examples/support/model.rs"]
+mod model;
+
 /// The system's allocator, counting.
 struct Counting;
 
@@ -69,6 +72,26 @@ fn linear_regression(threads: usize) -> usize {
     )
 }
 
+fn deep_mnist(threads: usize, format: DataFormat) -> usize {
+    const BATCH: usize = 3;
+    let g = Graph::new();
+    g.set_seed(1);
+    let net = model::deep_mnist(&g, format, 1e-4);
+    let session = Session::with_options(&g, SessionOptions::with_threads(threads)).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let pixels: Vec<f32> = (0..BATCH * 784).map(|i| (i % 255) as f32 / 255.0).collect();
+    let mut labels = vec![0.0f32; BATCH * 10];
+    (0..BATCH).for_each(|i| labels[i * 10 + i] = 1.0);
+    let feeds = [
+        Tensor::new(&[BATCH, 784], &pixels).unwrap(),
+        Tensor::new(&[BATCH, 10], &labels).unwrap(),
+        Tensor::from(0.5f32),
+    ];
+    let inputs = [net.images, net.labels, net.keep_prob];
+    let mut step = session.callable((net.train, net.loss), &inputs).unwrap();
+    allocations(&mut step, &feeds, 3)
+}
+
 #[test]
 fn a_warm_step_of_a_callable_allocates_nothing() {
     // The counter counts at all.
@@ -82,5 +105,11 @@ fn a_warm_step_of_a_callable_allocates_nothing() {
             0,
             "linear regression, {threads} threads"
         );
+    }
+    for threads in [1, 2] {
+        for format in [DataFormat::Nhwc, DataFormat::Nchw] {
+            let count = deep_mnist(threads, format);
+            assert_eq!(count, 0, "deep MNIST {format:?}, {threads} threads");
+        }
     }
 }

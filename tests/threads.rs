@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 
 use thalweg::prelude::*;
 
+#[path = "../examples/support/model.rs"]
+mod model;
+
 fn session(g: &Graph, threads: usize) -> Session<'_> {
     let session = Session::with_options(g, SessionOptions::with_threads(threads)).unwrap();
     session.run(g.initializers(), []).unwrap();
@@ -182,4 +185,50 @@ fn an_error_in_one_thread_does_not_reach_the_others() {
             });
         }
     });
+}
+
+/// A small network like deep MNIST's, dropout and random initial values included: its losses, and
+/// the weights that it ends with.
+fn training(threads: usize, format: DataFormat, seed: i64) -> Vec<u8> {
+    let g = Graph::new();
+    g.set_seed(seed);
+    let net = model::deep_mnist(&g, format, 1e-3);
+    let session = session(&g, threads);
+    let mut all = Vec::new();
+    for step in 0..3 {
+        let mut labels = vec![0.0f32; 6 * 10];
+        (0..6).for_each(|i| labels[i * 10 + (i + step) % 10] = 1.0);
+        let feeds = [
+            net.images
+                .feed(Tensor::new(&[6, 784], &values(6 * 784, step)).unwrap()),
+            net.labels.feed(Tensor::new(&[6, 10], &labels).unwrap()),
+            net.keep_prob.feed(0.5f32),
+        ];
+        let got = session.run((net.train, net.loss), &feeds).unwrap();
+        let loss = got.tensor(1).unwrap();
+        assert!(loss.to_scalar::<f32>().unwrap().is_finite());
+        all.extend_from_slice(loss.bytes());
+    }
+    for v in g.trainable_variables() {
+        let got = session.run(v, []).unwrap();
+        all.extend_from_slice(got.tensor(0).unwrap().bytes());
+    }
+    all
+}
+
+#[test]
+fn the_same_seed_gives_the_same_training_on_any_number_of_threads() {
+    for format in [DataFormat::Nhwc, DataFormat::Nchw] {
+        let one = training(1, format, 1);
+        for threads in [2, 3, 4] {
+            assert!(
+                one == training(threads, format, 1),
+                "{format:?}, {threads} threads"
+            );
+        }
+        assert!(
+            one != training(1, format, 2),
+            "another seed gives other numbers"
+        );
+    }
 }
