@@ -2,11 +2,10 @@
 
 use thalweg_device::Vectorize;
 use thalweg_device::parallel::Disjoint;
-use thalweg_graph::DType;
 
 use super::PoolGeometry;
 use super::window::{Op, Window};
-use crate::cpu::{Cpu, Isa, Layout};
+use crate::cpu::{Cpu, Layout};
 use crate::number::Number;
 
 /// Channels of a task where they come last.
@@ -29,18 +28,15 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
             cpu.pool.parallel_for(g.batch * blocks, &|task| {
                 let (image, channel) = (task / blocks, task % blocks * CHANNELS);
                 let first = image * g.channels;
-                run_part(
-                    cpu.isa,
-                    Part {
-                        g,
-                        op,
-                        to,
-                        input: first * input + channel,
-                        output: first * output + channel,
-                        channels: CHANNELS.min(g.channels - channel),
-                        pixel: g.channels,
-                    },
-                );
+                cpu.isa.run_over::<T, _>(Part {
+                    g,
+                    op,
+                    to,
+                    input: first * input + channel,
+                    output: first * output + channel,
+                    channels: CHANNELS.min(g.channels - channel),
+                    pixel: g.channels,
+                });
             });
         }
         Layout::Nchw => {
@@ -48,32 +44,18 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
             let block = (ELEMENTS / input.max(1)).clamp(1, planes);
             cpu.pool.parallel_for(planes.div_ceil(block), &|task| {
                 for plane in task * block..planes.min((task + 1) * block) {
-                    run_part(
-                        cpu.isa,
-                        Part {
-                            g,
-                            op,
-                            to,
-                            input: plane * input,
-                            output: plane * output,
-                            channels: 1,
-                            pixel: 1,
-                        },
-                    );
+                    cpu.isa.run_over::<T, _>(Part {
+                        g,
+                        op,
+                        to,
+                        input: plane * input,
+                        output: plane * output,
+                        channels: 1,
+                        pixel: 1,
+                    });
                 }
             });
         }
-    }
-}
-
-/// Runs a part, compiled for the instruction set where `T` is what models compute in; other dtypes are compiled once, for
-/// every machine.
-#[inline(always)]
-fn run_part<T: Number, O: Op<T>>(isa: Isa, part: Part<'_, T, O>) {
-    if const { matches!(T::DTYPE, DType::F32 | DType::F64) } {
-        isa.run(part);
-    } else {
-        part.run();
     }
 }
 
