@@ -1,6 +1,6 @@
 //! What a running kernel sees: its arguments, its variables, its device.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -47,12 +47,13 @@ pub struct Environment<'a> {
 /// here; a kernel knows no global.
 pub struct KernelCx<'a> {
     environment: Environment<'a>,
-    inputs: SmallVec<[Slot; 6]>,
+    inputs: SmallVec<[Slot; 10]>,
     outputs: SmallVec<[Slot; 2]>,
     variables: &'a [Option<&'a Variable>],
     counter: Option<&'a AtomicU64>,
     scratch: Cell<Option<(*mut u8, usize)>>,
-    taken: Cell<u64>,
+    /// By output, a bit a word at a time: whether it was handed out.
+    taken: RefCell<SmallVec<[u64; 1]>>,
 }
 
 /// An input and an output that may be one buffer.
@@ -74,12 +75,13 @@ impl<'a> KernelCx<'a> {
     /// [`thalweg_graph::tensor::ALIGNMENT`], and nobody else's.
     pub unsafe fn new(
         environment: Environment<'a>,
-        inputs: SmallVec<[Slot; 6]>,
+        inputs: SmallVec<[Slot; 10]>,
         outputs: SmallVec<[Slot; 2]>,
         variables: &'a [Option<&'a Variable>],
         counter: Option<&'a AtomicU64>,
         scratch: (*mut u8, usize),
     ) -> KernelCx<'a> {
+        let words = outputs.len().div_ceil(u64::BITS as usize);
         KernelCx {
             environment,
             inputs,
@@ -87,7 +89,7 @@ impl<'a> KernelCx<'a> {
             variables,
             counter,
             scratch: Cell::new(Some(scratch)),
-            taken: Cell::new(0),
+            taken: RefCell::new(SmallVec::from_elem(0, words)),
         }
     }
 
@@ -148,12 +150,22 @@ impl<'a> KernelCx<'a> {
         Ok(Self::elements_mut(slot))
     }
 
+    /// Notes that output `i` is handed out.
+    fn take(&self, i: usize) -> Result<(), KernelError> {
+        let again = KernelError::Argument("an output for the second time");
+        let mut taken = self.taken.borrow_mut();
+        let word = taken.get_mut(i / u64::BITS as usize).ok_or(again.clone())?;
+        let bit = 1 << (i % u64::BITS as usize);
+        if *word & bit != 0 {
+            return Err(again);
+        }
+        *word |= bit;
+        Ok(())
+    }
+
     fn take_output<T: Element>(&self, i: usize) -> Result<Slot, KernelError> {
         let slot = Self::slot::<T>(&self.outputs, i)?;
-        let bit = 1u64.checked_shl(i as u32).unwrap_or(0);
-        if bit == 0 || self.taken.replace(self.taken.get() | bit) & bit != 0 {
-            return Err(KernelError::Argument("an output for the second time"));
-        }
+        self.take(i)?;
         Ok(slot)
     }
 
@@ -222,10 +234,7 @@ impl<'a> KernelCx<'a> {
         if slot.dtype == DType::Bool {
             return Err(KernelError::DType(slot.dtype));
         }
-        let bit = 1u64.checked_shl(i as u32).unwrap_or(0);
-        if bit == 0 || self.taken.replace(self.taken.get() | bit) & bit != 0 {
-            return Err(KernelError::Argument("an output for the second time"));
-        }
+        self.take(i)?;
         if slot.len == 0 {
             return Ok(&mut []);
         }
