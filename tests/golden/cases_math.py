@@ -51,6 +51,7 @@ UNARY = {
     "Tanh": (-4, 4),
     "Sigmoid": (-8, 8),
     "Softplus": (-12, 12),
+    "Floor": (-9, 9),
 }
 UNARY_INT = ("Neg", "Abs", "Sign", "Square")
 
@@ -81,6 +82,7 @@ def unary(s):
             ("Sigmoid", [inf, -inf, 0.0, -80.0, 80.0]),
             ("Sign", [0.0, -0.0, inf, -inf, 1e-20]),
             ("Abs", [-0.0, -inf, inf]),
+            ("Floor", [-0.0, -inf, inf, -0.5, 0.5, 2.0]),
             ("Softplus", [40.0, -40.0, 100.0, -100.0, 0.0]),
         ):
             key = "features" if op == "Softplus" else "x"
@@ -107,9 +109,11 @@ def binary(s):
     """Arithmetic of two tensors, with broadcasting."""
     for op in (
         "AddV2",
+        "Add",
         "Sub",
         "Mul",
         "RealDiv",
+        "Div",
         "FloorDiv",
         "FloorMod",
         "Maximum",
@@ -144,6 +148,8 @@ def int_types(op):
         "Minimum": ("i32", "i64", "i8", "u8"),
         "FloorMod": ("i32", "i64", "i8", "u8"),
         "FloorDiv": ("i32", "i64", "i8", "u8"),
+        "Div": ("i32", "i64", "i8", "u8"),
+        "Add": ("i32", "i64"),
     }.get(op, ("i32", "i64", "i8", "u8"))
 
 
@@ -156,7 +162,7 @@ def operands(op, dtype, a, b, digits=3):
             "x": rnd(dtype, a, 0 if integer else 0.1, 4, digits),
             "y": rnd(dtype, b, 0 if integer else -2, 3, digits),
         }
-    if op in ("RealDiv", "FloorDiv", "FloorMod"):
+    if op in ("RealDiv", "Div", "FloorDiv", "FloorMod"):
         return {"x": rnd(dtype, a, lo, 9, digits), "y": rnd(dtype, b, 1 if integer else 0.3, 4, digits)}
     return {"x": rnd(dtype, a, lo, 9, digits), "y": rnd(dtype, b, lo, 9, digits)}
 
@@ -165,7 +171,7 @@ def edges(s):
     """Signs, overflow, infinities and NaN."""
     x, y = np.array([7, -7, 7, -7, 6, -6, 0, 1]), np.array([3, 3, -3, -3, 3, -3, 5, -9])
     for name in ("i32", "i64", "i8", "f32", "f64", "f16", "bf16"):
-        for op in ("FloorDiv", "FloorMod"):
+        for op in ("FloorDiv", "FloorMod", "Div"):
             s.case(op, f"{name}_signs", x=x.astype(ALL[name]), y=y.astype(ALL[name]))
     for name in ("f32", "f64"):
         dtype = FLOAT[name]

@@ -14,7 +14,7 @@ EXACT_OPS = set(
     """
 Identity StopGradient Cast Reshape Shape Rank Size ExpandDims Squeeze Transpose ConcatV2 Split Pack Unpack Slice
 StridedSlice StridedSliceGrad Pad PadV2 Tile GatherV2 OneHot Fill ZerosLike OnesLike BroadcastTo
-BroadcastGradientArgs ConcatOffset InvertPermutation AddV2 Sub Mul RealDiv Neg Abs Sign Square Maximum
+BroadcastGradientArgs ConcatOffset InvertPermutation AddV2 Add Sub Mul RealDiv Div Floor Neg Abs Sign Square Maximum
 Minimum Equal NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr LogicalNot SelectV2 Max
 Min All Any ArgMax ArgMin FloorMod FloorDiv BiasAdd Relu ReluGrad Relu6 Relu6Grad MaxPool AssignVariableOp
 AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp
