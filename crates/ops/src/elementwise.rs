@@ -271,16 +271,13 @@ fn zip<T: Element, C: Element>(
 ) {
     let (_, steps) = walk.inner();
     over_rows(cpu, walk, out, &|[at, bt], out| {
-        run::<T, _>(
-            cpu,
-            Zip {
-                a: run_of(a, at, steps[0], out.len()),
-                b: run_of(b, bt, steps[1], out.len()),
-                out,
-                steps,
-                f,
-            },
-        );
+        run::<T, _>(cpu, Zip {
+            a: run_of(a, at, steps[0], out.len()),
+            b: run_of(b, bt, steps[1], out.len()),
+            out,
+            steps,
+            f,
+        });
     });
 }
 
@@ -301,29 +298,23 @@ pub(crate) fn binary<T: Element>(
             let other = cx.input::<T>(1)?;
             over_rows(cpu, &walk, out, &|[_, at], out| {
                 let other = run_of(other, at, steps[1], out.len());
-                run::<T, _>(
-                    cpu,
-                    ZipSame::<_, _, true> {
-                        other,
-                        out,
-                        step: steps[1],
-                        f,
-                    },
-                );
+                run::<T, _>(cpu, ZipSame::<_, _, true> {
+                    other,
+                    out,
+                    step: steps[1],
+                    f,
+                });
             });
         } else if let InOut::Same(out) = in_place_of::<T>(cx, 1)? {
             let other = cx.input::<T>(0)?;
             over_rows(cpu, &walk, out, &|[at, _], out| {
                 let other = run_of(other, at, steps[0], out.len());
-                run::<T, _>(
-                    cpu,
-                    ZipSame::<_, _, false> {
-                        other,
-                        out,
-                        step: steps[0],
-                        f,
-                    },
-                );
+                run::<T, _>(cpu, ZipSame::<_, _, false> {
+                    other,
+                    out,
+                    step: steps[0],
+                    f,
+                });
             });
         } else {
             zip(cpu, &walk, cx.input(0)?, cx.input(1)?, cx.output(0)?, f);
