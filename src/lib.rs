@@ -15,8 +15,8 @@ pub mod prelude {
         DType, Graph, Operation, Output, Shape, Tensor, Value, gradients, gradients_with,
     };
     pub use thalweg_ops::{
-        DataFormat, DropoutOps, LinalgOps, MathOps, NewGraph, NnOps, Padding, RandomOps, ReduceOps,
-        SourceOps, StateOps, SumOps, Variable,
+        ArrayOps, DataFormat, DropoutOps, LinalgOps, MathOps, NewGraph, NnOps, Padding, RandomOps,
+        ReduceOps, SourceOps, StateOps, SumOps, Variable,
     };
     pub use thalweg_session::{
         Callable, Feeding, Fetched, RunOptions, Session, SessionError, SessionOptions,

@@ -52,7 +52,7 @@ fn minimize<'g>(settings: &Json, loss: Output<'g>) -> Operation<'g> {
             .epsilon(number("epsilon"))
             .minimize(loss),
         "AdagradOptimizer" => Adagrad::new(rate)
-            .initial_accumulator(number("initial_accumulator_value"))
+            .initial_accumulator(settings["initial_accumulator_value"].as_f64().unwrap())
             .minimize(loss),
         "RMSPropOptimizer" => RmsProp::new(rate)
             .decay(number("decay"))
@@ -122,9 +122,8 @@ fn every_optimizer_trains_a_small_network_as_tensorflows_does() {
             .conv2d(conv_w, [1, 1], Padding::Same, DataFormat::Nhwc)
             .bias_add(conv_b, DataFormat::Nhwc)
             .relu()
-            .max_pool([2, 2], [2, 2], Padding::Valid, DataFormat::Nhwc);
-        let dims = g.constant([8, 64]);
-        let hidden = g.op("Reshape").input(hidden).input(dims).output();
+            .max_pool([2, 2], [2, 2], Padding::Valid, DataFormat::Nhwc)
+            .reshape([8, 64]);
         let logits = hidden.matmul(fc_w).bias_add(fc_b, DataFormat::Nhwc);
         let loss = logits.sparse_softmax_cross_entropy(y).mean();
         let train = minimize(&line["optimizer"], loss);

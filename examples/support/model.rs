@@ -1,5 +1,8 @@
 //! The network of TensorFlow's deep MNIST tutorial.
 
+// Each program that includes this file uses its own part of it.
+#![allow(dead_code)]
+
 use thalweg::prelude::*;
 use thalweg::train::data::{CLASSES, SIDE};
 
@@ -46,12 +49,12 @@ pub fn deep_mnist<'g>(g: &'g Graph, format: DataFormat, learning_rate: f32) -> D
 
     let side = SIDE as i32;
     let x = match format {
-        DataFormat::Nhwc => reshape(images, &[-1, side, side, 1]),
-        DataFormat::Nchw => reshape(images, &[-1, 1, side, side]),
+        DataFormat::Nhwc => images.reshape([-1, side, side, 1]),
+        DataFormat::Nchw => images.reshape([-1, 1, side, side]),
     };
     let x = conv_pool("conv1", x, 1, 32);
     let x = conv_pool("conv2", x, 32, 64);
-    let x = reshape(x, &[-1, 7 * 7 * 64]);
+    let x = x.reshape([-1, 7 * 7 * 64]);
     let x = dense("fc1", x, 7 * 7 * 64, 1024).relu();
     let x = x.dropout(keep_prob, None);
     let logits = dense("fc2", x, 1024, 10);
@@ -63,7 +66,7 @@ pub fn deep_mnist<'g>(g: &'g Graph, format: DataFormat, learning_rate: f32) -> D
         labels,
         keep_prob,
         loss,
-        accuracy: cast(found, DType::F32).mean(),
+        accuracy: found.cast(DType::F32).mean(),
         train: Adam::new(learning_rate).minimize(loss),
     }
 }
@@ -110,13 +113,4 @@ pub fn synthetic_feeds(n: usize) -> Result<[Tensor; 3], thalweg::graph::TensorEr
         row[i % CLASSES] = 1.0;
     }
     Ok(feeds)
-}
-
-fn reshape<'g>(x: Output<'g>, dims: &[i32]) -> Output<'g> {
-    let dims = x.graph().constant(dims);
-    x.graph().op("Reshape").input(x).input(dims).output()
-}
-
-fn cast(x: Output<'_>, to: DType) -> Output<'_> {
-    x.graph().op("Cast").input(x).attr("DstT", to).output()
 }

@@ -1,7 +1,7 @@
 //! Limits on gradients.
 
 use thalweg_graph::{DType, Graph, Output};
-use thalweg_ops::{MathOps, SumOps};
+use thalweg_ops::{MathOps, ReduceOps, SumOps};
 
 use crate::rate::Rate;
 
@@ -13,7 +13,7 @@ pub fn clip_by_value<'g>(
     high: impl Into<Rate<'g>>,
 ) -> Output<'g> {
     let (graph, dtype) = (x.graph(), x.dtype());
-    graph.name_scope("clip_by_value", || {
+    scoped(graph, "clip_by_value", || {
         let low = low.into().on(graph, "low", dtype);
         let high = high.into().on(graph, "high", dtype);
         x.minimum(high).maximum(low)
@@ -24,10 +24,9 @@ pub fn clip_by_value<'g>(
 #[track_caller]
 pub fn clip_by_norm<'g>(x: Output<'g>, clip_norm: impl Into<Rate<'g>>) -> Output<'g> {
     let (graph, dtype) = (x.graph(), x.dtype());
-    graph.name_scope("clip_by_norm", || {
+    scoped(graph, "clip_by_norm", || {
         let clip_norm = clip_norm.into().on(graph, "clip_norm", dtype);
-        let half = graph.op("L2Loss").input(x).output();
-        let square = half * 2.0;
+        let square = x.l2_loss() * 2.0;
         // The root of a zero has no gradient: such a norm is taken around it.
         let zero = square.equal(square.constant_like(0.0));
         let root = zero.select(square.constant_like(1.0), square).sqrt();
@@ -40,7 +39,7 @@ pub fn clip_by_norm<'g>(x: Output<'g>, clip_norm: impl Into<Rate<'g>>) -> Output
 /// dtype.
 #[track_caller]
 pub fn global_norm<'g>(graph: &'g Graph, tensors: &[Output<'g>]) -> Output<'g> {
-    graph.name_scope("global_norm", || {
+    scoped(graph, "global_norm", || {
         let Some(first) = tensors.first() else {
             return Rate::Number(0.0).on(graph, "zero", DType::F32);
         };
@@ -63,13 +62,20 @@ pub fn clip_by_global_norm<'g>(
     clip_norm: impl Into<Rate<'g>>,
 ) -> (Vec<Output<'g>>, Output<'g>) {
     let norm = global_norm(graph, tensors);
-    let clipped = graph.name_scope("clip_by_global_norm", || {
+    let clipped = scoped(graph, "clip_by_global_norm", || {
         let clip_norm = clip_norm.into().on(graph, "clip_norm", norm.dtype());
         let one = norm.constant_like(1.0);
         let scale = clip_norm * (one / norm).minimum(one / clip_norm);
         // Zero where the norm is finite, and NaN where it is not.
-        let scale = scale + (norm - norm);
+        let zero_or_nan = norm * 0.0;
+        let scale = scale + zero_or_nan;
         tensors.iter().map(|&t| t * scale).collect()
     });
     (clipped, norm)
+}
+
+/// Runs `build` in a name scope, at the line of the user.
+#[track_caller]
+fn scoped<R>(graph: &Graph, scope: &str, build: impl FnOnce() -> R) -> R {
+    graph.at_caller(|| graph.name_scope(scope, build))
 }

@@ -2,7 +2,7 @@
 
 use thalweg_graph::output::scalar_of;
 use thalweg_graph::{DType, Graph, Output, Reason};
-use thalweg_ops::Variable;
+use thalweg_ops::{ArrayOps, Variable};
 
 /// A learning rate, or another scalar that steers updates: a number, or an output that each step
 /// computes (of a schedule, say) or that is fed.
@@ -35,8 +35,8 @@ impl<'g> Rate<'g> {
                     graph.fail(name, "Const", Reason::Argument(text))
                 }
             },
-            Rate::Output(output) if output.is_invalid() || output.dtype() == dtype => output,
-            Rate::Output(output) => graph.op("Cast").input(output).attr("DstT", dtype).output(),
+            Rate::Output(output) if output.dtype() == dtype => output,
+            Rate::Output(output) => output.cast(dtype),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::f64::consts::PI;
 
 use thalweg_graph::{DType, Graph, Output, Reason, Value};
-use thalweg_ops::MathOps;
+use thalweg_ops::{ArrayOps, MathOps};
 
 /// `rate * decay_rate ^ (step / decay_steps)`; the exponent is rounded down where `staircase`.
 #[track_caller]
@@ -115,8 +115,8 @@ pub fn piecewise_constant<'g>(
         let (b, v) = (boundaries.len(), values.len());
         format!("{v} values for {b} boundaries: give {} values", b + 1)
     } else {
-        return graph.name_scope("PiecewiseConstant", || {
-            let at = cast(step, DType::I64);
+        let build = || {
+            let at = step.cast(DType::I64);
             let constant = |value: f32| Value::from(value).on(graph);
             let mut values = values.iter().map(|&v| constant(v));
             let first = values.next().unwrap_or_else(|| graph.invalid());
@@ -124,7 +124,8 @@ pub fn piecewise_constant<'g>(
                 .iter()
                 .zip(values)
                 .fold(first, |rate, (&b, value)| at.greater(b).select(value, rate))
-        });
+        };
+        return graph.at_caller(|| graph.name_scope("PiecewiseConstant", build));
     };
     let name = "PiecewiseConstant";
     graph.fail(name, "piecewise_constant", Reason::Argument(mistake))
@@ -162,10 +163,11 @@ fn schedule<'g>(
     build: impl FnOnce(Step<'g>) -> Output<'g>,
 ) -> Output<'g> {
     let graph = global_step.graph();
-    graph.name_scope(scope, || {
-        let at = cast(global_step, DType::F32);
+    let build = || {
+        let at = global_step.cast(DType::F32);
         build(Step { graph, at })
-    })
+    };
+    graph.at_caller(|| graph.name_scope(scope, build))
 }
 
 /// How many times `decay_steps` have passed.
@@ -193,12 +195,4 @@ fn cos_pi(x: Output<'_>) -> Output<'_> {
         series = series * square * (-1.0 / f64::from(n * (n + 1))) + 1.0;
     }
     -(s * series)
-}
-
-#[track_caller]
-fn cast(x: Output<'_>, to: DType) -> Output<'_> {
-    if x.is_invalid() || x.dtype() == to {
-        return x;
-    }
-    x.graph().op("Cast").input(x).attr("DstT", to).output()
 }

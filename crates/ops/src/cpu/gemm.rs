@@ -2,7 +2,7 @@
 //!
 //! `C` is cut into tasks by its shape alone. A task runs along the inner dimension in blocks that fit the first-level
 //! cache, copies its part of each operand into scratch, widened to the type of its sums and in the order in which
-//! [tiles](super::tile) read it, and adds block after block to `C`, always in the same order.
+//! tiles read it, and adds block after block to `C`, always in the same order.
 
 use bytemuck::Pod;
 use half::slice::HalfFloatSliceExt;
@@ -231,10 +231,11 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
             let (at, inner) = part(self.p.k, self.plan.blocks, block);
             self.pack_a(a, at, inner, packed_a);
             self.pack_b(b, at, inner, packed_b);
-            for panel in 0..self.cols.div_ceil(tiles.cols()) {
-                let col = panel * tiles.cols();
-                for tile in 0..row_tiles {
-                    let (row, rows) = part(self.rows, row_tiles, tile);
+            let panels = self.cols.div_ceil(tiles.cols());
+            for tile in 0..row_tiles {
+                let (row, rows) = part(self.rows, row_tiles, tile);
+                for panel in 0..panels {
+                    let col = panel * tiles.cols();
                     let (c, c_row) = if own {
                         (
                             c.pointer((self.row + row) * self.p.n + self.col + col)
@@ -262,7 +263,7 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
                         cols: tiles.cols().min(self.cols - col),
                         add: block > 0,
                         finish: Finish::NONE,
-                        ahead: self.ahead(b, block + 1, panel * row_tiles + tile),
+                        ahead: self.ahead(b, block + 1, tile * panels + panel),
                     };
                     // SAFETY: the packed operands hold `inner` whole rows; `c` points to this task's part, in bounds by
                     // the lengths that `gemm` checked, and of type `S` because `T` is `S` when `own`.

@@ -4,8 +4,8 @@
 use smallvec::SmallVec;
 use thalweg_device::parallel::{Disjoint, for_chunks};
 use thalweg_device::{Cpu, KernelError, Prepare, Prepared, Vectorize};
+use thalweg_graph::Element;
 use thalweg_graph::shape::elements;
-use thalweg_graph::{DType, Element};
 
 use super::axes::reduced;
 use super::layout::{Layout, TILE};
@@ -79,17 +79,6 @@ pub(super) fn over<F: Fold>(dims: &[usize], reduced: &[bool], fold: F) -> Prepar
     .with_scratch(partials * size_of::<F::Acc>())
 }
 
-/// Runs a loop as compiled for the machine where `T` is what models compute in; for other dtypes
-/// there is one that every machine has.
-#[inline(always)]
-pub(super) fn vectorized<T: Element, K: Vectorize>(cpu: &Cpu, kernel: K) -> K::Out {
-    if const { matches!(T::DTYPE, DType::F32 | DType::F64) } {
-        cpu.isa().run(kernel)
-    } else {
-        kernel.run()
-    }
-}
-
 /// Where a task leaves what it has joined.
 enum To<'a, F: Fold> {
     /// In the output, finished.
@@ -100,16 +89,13 @@ enum To<'a, F: Fold> {
 
 fn run<F: Fold>(cpu: &Cpu, layout: &Layout, fold: F, x: &[F::In], to: &To<'_, F>) {
     cpu.pool().parallel_for(layout.tasks(), &|task| {
-        vectorized::<F::In, _>(
-            cpu,
-            Task {
-                layout,
-                fold,
-                x,
-                to,
-                task,
-            },
-        );
+        cpu.isa().run_over::<F::In, _>(Task {
+            layout,
+            fold,
+            x,
+            to,
+            task,
+        });
     });
 }
 

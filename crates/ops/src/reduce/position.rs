@@ -9,7 +9,6 @@ use thalweg_graph::shape::elements;
 use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
 
 use super::extremes::Bounded;
-use super::fold::vectorized;
 use super::layout::TILE;
 use crate::elementwise::CHUNK;
 use crate::number::Float;
@@ -178,7 +177,7 @@ fn indices<T: Key, I: Element, const MAX: bool>(
                 step,
                 outputs,
             };
-            let found = vectorized::<T, _>(cpu, find);
+            let found = cpu.isa().run_over::<T, _>(find);
             for (out, &i) in out.iter_mut().zip(&found) {
                 *out = index(i);
             }

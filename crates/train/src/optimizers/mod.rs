@@ -76,14 +76,15 @@ pub trait Optimizer<'g> {
         gradients: &[(Output<'g>, Variable<'g>)],
         global_step: Option<Variable<'g>>,
     ) -> Operation<'g> {
-        graph.name_scope(self.name(), || {
+        let build = || {
             let nodes = self.update(&mut Updates::new(graph), gradients);
             let update = graph.group("update", nodes);
             match global_step {
                 Some(step) => graph.control_dependencies([update], || step.assign_add(1i64)),
                 None => update,
             }
-        })
+        };
+        graph.at_caller(|| graph.name_scope(self.name(), build))
     }
 
     /// One operation that makes `loss` smaller: a step along its gradient for every trainable

@@ -1,8 +1,8 @@
 //! What optimizers build their updates with.
 
 use thalweg_graph::output::scalar_of;
-use thalweg_graph::{DType, Fact, Graph, NodeBuilder, Output, Reason, Value};
-use thalweg_ops::{StateOps, Variable};
+use thalweg_graph::{DType, Fact, Graph, NodeBuilder, Output, Reason};
+use thalweg_ops::{SourceOps, StateOps, Variable};
 
 use crate::rate::Rate;
 
@@ -84,7 +84,5 @@ fn filled<'g>(graph: &'g Graph, fact: &Fact, fill: f64) -> Output<'g> {
         let text = format!("no {fact} tensor of {fill} can be made");
         return graph.fail("Fill", "Fill", Reason::Argument(text));
     };
-    let dims = Value::from(dims).on(graph);
-    let fill = Value::from(fill).on(graph);
-    graph.op("Fill").input(dims).input(fill).output()
+    graph.fill(dims, fill)
 }

@@ -1,0 +1,115 @@
+//! A warmed-up step through a callable allocates nothing, on any thread. The allocator of this test
+//! program counts; it holds one test, so that nobody else allocates meanwhile.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use thalweg::prelude::*;
+
+#[path = "../examples/support/model.rs"]
+mod model;
+
+/// The system's allocator, counting.
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory of it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(ptr, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// How often some calls of a step allocate once it is warm.
+fn allocations(step: &mut Callable<'_, '_>, feeds: &[Tensor], calls: usize) -> usize {
+    for _ in 0..4 {
+        step.call(feeds).unwrap();
+    }
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for _ in 0..calls {
+        step.call(feeds).unwrap();
+    }
+    ALLOCATIONS.load(Ordering::Relaxed) - before
+}
+
+fn linear_regression(threads: usize) -> usize {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let y = g.placeholder("y", DType::F32, []);
+    let (w, b) = (g.variable("weight", 0.0f32), g.variable("bias", 0.0f32));
+    let loss = (y - (x * w + b)).square();
+    let train = GradientDescent::new(0.001).minimize(loss);
+    let session = Session::with_options(&g, SessionOptions::with_threads(threads)).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let mut step = session.callable((train, loss), &[x, y]).unwrap();
+    allocations(
+        &mut step,
+        &[Tensor::from(1.0f32), Tensor::from(3.0f32)],
+        100,
+    )
+}
+
+fn deep_mnist(threads: usize, format: DataFormat) -> usize {
+    const BATCH: usize = 3;
+    let g = Graph::new();
+    g.set_seed(1);
+    let net = model::deep_mnist(&g, format, 1e-4);
+    let session = Session::with_options(&g, SessionOptions::with_threads(threads)).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let pixels: Vec<f32> = (0..BATCH * 784).map(|i| (i % 255) as f32 / 255.0).collect();
+    let mut labels = vec![0.0f32; BATCH * 10];
+    (0..BATCH).for_each(|i| labels[i * 10 + i] = 1.0);
+    let feeds = [
+        Tensor::new(&[BATCH, 784], &pixels).unwrap(),
+        Tensor::new(&[BATCH, 10], &labels).unwrap(),
+        Tensor::from(0.5f32),
+    ];
+    let inputs = [net.images, net.labels, net.keep_prob];
+    let mut step = session.callable((net.train, net.loss), &inputs).unwrap();
+    allocations(&mut step, &feeds, 3)
+}
+
+#[test]
+fn a_warm_step_of_a_callable_allocates_nothing() {
+    // The counter counts at all.
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    drop(std::hint::black_box(vec![0u8; 100]));
+    assert!(ALLOCATIONS.load(Ordering::Relaxed) > before);
+
+    for threads in [1, 2] {
+        assert_eq!(
+            linear_regression(threads),
+            0,
+            "linear regression, {threads} threads"
+        );
+    }
+    for threads in [1, 2] {
+        for format in [DataFormat::Nhwc, DataFormat::Nchw] {
+            let count = deep_mnist(threads, format);
+            assert_eq!(count, 0, "deep MNIST {format:?}, {threads} threads");
+        }
+    }
+}
