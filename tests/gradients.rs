@@ -6,8 +6,13 @@ mod support;
 
 use std::collections::BTreeSet;
 
+<<<<<<< HEAD
 use support::gradient_cases::{Case, elementwise, mixed, reductions};
 use support::gradient_cases_array::moves;
+=======
+use support::gradient_cases::{Case, elementwise, mixed, moves, reductions};
+use support::gradient_cases_array::lookups;
+>>>>>>> main
 use support::gradient_cases_nn::layers;
 use thalweg::graph::op::Gradient;
 use thalweg::prelude::*;
@@ -21,7 +26,7 @@ const WITHOUT_CASE: &[(&str, &str)] = &[];
 
 fn cases() -> Vec<Case> {
     let prefix = std::env::var("GRADIENT").unwrap_or_default();
-    let all = [elementwise(), reductions(), moves(), layers()];
+    let all = [elementwise(), reductions(), moves(), lookups(), layers()];
     let all = all.into_iter().flatten();
     all.filter(|c| c.name.starts_with(&prefix)).collect()
 }

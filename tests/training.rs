@@ -52,7 +52,7 @@ fn minimize<'g>(settings: &Json, loss: Output<'g>) -> Operation<'g> {
             .epsilon(number("epsilon"))
             .minimize(loss),
         "AdagradOptimizer" => Adagrad::new(rate)
-            .initial_accumulator(number("initial_accumulator_value"))
+            .initial_accumulator(settings["initial_accumulator_value"].as_f64().unwrap())
             .minimize(loss),
         "RMSPropOptimizer" => RmsProp::new(rate)
             .decay(number("decay"))

@@ -2,7 +2,7 @@
 //! and a clean end on Ctrl-C. No example needs it to build or to train a model.
 
 // Each example compiles this module for itself and uses its own part of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 pub mod model;
 pub mod plot;

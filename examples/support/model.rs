@@ -1,5 +1,8 @@
 //! The network of TensorFlow's deep MNIST tutorial.
 
+// Each program that includes this file uses its own part of it.
+#![allow(dead_code)]
+
 use thalweg::prelude::*;
 use thalweg::train::data::{CLASSES, SIDE};
 

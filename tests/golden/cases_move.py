@@ -65,6 +65,8 @@ def add(s):
     """Adds the cases of this module."""
     moves(s)
     joins(s)
+    stacks(s)
+    segments(s)
     lookups(s)
 
 
@@ -214,6 +216,56 @@ def joins(s):
                 f"{''.join(map(str, perm)) or 'empty'}_{index}",
                 x=np.array(perm, ANY[index]),
             )
+
+
+def stacks(s):
+    """Pack and Unpack."""
+    for label, dims, count, axis in (
+        ("scalars", [], 3, 0),
+        ("vectors", [4], 2, 0),
+        ("vectors_axis_1", [4], 3, 1),
+        ("matrices_axis_minus_1", [2, 3], 2, -1),
+        ("matrices_axis_minus_2", [2, 3], 4, -2),
+        ("one", [2, 2], 1, 1),
+        ("empty", [0, 2], 2, 1),
+    ):
+        s.case("Pack", label, values=[some(f32, dims) for _ in range(count)], axis=axis)
+        at = axis % (len(dims) + 1)
+        s.case("Unpack", label, value=some(f32, dims[:at] + [count] + dims[at:]), num=count, axis=axis)
+    for name in ("f64", "i32", "i64", "u8", "bool", "bf16"):
+        s.case("Pack", f"{name}_axis_1", values=[some(ANY[name], [3]) for _ in range(2)], axis=1)
+        s.case("Unpack", f"{name}_axis_1", value=some(ANY[name], [3, 2]), num=2, axis=1)
+
+
+def segments(s):
+    """UnsortedSegmentSum, whose negative ids are left out."""
+    for label, dims, ids, count in (
+        ("rows", [5, 3], [2, 0, 2, 1, 0], 3),
+        ("some_left_out", [4, 2], [1, -1, 0, -7], 2),
+        ("segments_without_rows", [3, 2], [4, 0, 4], 6),
+        ("numbers", [6], [1, 1, 0, 3, 1, 0], 4),
+        ("matrix_of_ids", [2, 3, 2], [[0, 1, 1], [2, 0, -1]], 3),
+        ("whole_matrix", [2, 2], [[0, 1], [1, 1]], 2),
+        ("no_rows", [0, 3], [], 2),
+        ("empty_rows", [2, 0], [0, 1], 2),
+        ("wide", [3, 70], [1, 0, 1], 2),
+    ):
+        for kind in ("i32", "i64"):
+            s.case(
+                "UnsortedSegmentSum",
+                f"{label}_{kind}",
+                data=some(f32, dims),
+                segment_ids=np.array(ids, ANY[kind]),
+                num_segments=np.array(count, ANY[kind]),
+            )
+    for name in ("f64", "i32", "i64", "u8"):
+        s.case(
+            "UnsortedSegmentSum",
+            f"{name}_rows",
+            data=some(ANY[name], [4, 2]),
+            segment_ids=ivec(1, 0, 1, 1),
+            num_segments=np.array(2, i32),
+        )
 
 
 def lookups(s):

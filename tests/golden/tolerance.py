@@ -12,7 +12,7 @@ LOOSEST_FIRST = ("bf16", "f16", "f32", "f64")
 # Results that IEEE arithmetic or plain copying fixes to the last bit.
 EXACT_OPS = set(
     """
-Identity StopGradient Cast Reshape Shape Rank Size ExpandDims Squeeze Transpose ConcatV2 Split Slice
+Identity StopGradient Cast Reshape Shape Rank Size ExpandDims Squeeze Transpose ConcatV2 Split Pack Unpack Slice
 StridedSlice StridedSliceGrad Pad PadV2 Tile GatherV2 OneHot Fill ZerosLike OnesLike BroadcastTo
 BroadcastGradientArgs ConcatOffset InvertPermutation AddV2 Sub Mul RealDiv Neg Abs Sign Square Maximum
 Minimum Equal NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr LogicalNot SelectV2 Max

@@ -240,7 +240,8 @@ pub fn numbers(t: &Tensor) -> Vec<f64> {
             .iter()
             .map(|&v| v as f64)
             .collect(),
-        d => dispatch!(d, [F32 F64 I8 I16 I32 U8 U16 U32], T =>
+        DType::F64 => t.to_vec().unwrap(),
+        d => dispatch!(d, [F32 I8 I16 I32 U8 U16 U32], T =>
             t.as_slice::<T>().unwrap().iter().map(|&v| f64::from(v)).collect(), else Vec::new()),
     }
 }

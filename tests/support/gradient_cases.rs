@@ -18,7 +18,13 @@ pub struct Case {
 /// Numbers between 0.2 and 1.7 in size, of both signs, no two the same.
 pub fn mixed(dims: &[usize], seed: u64) -> Tensor {
     let values = sizes(dims, seed).enumerate();
-    let signed = values.map(|(i, v)| if (i as u64 + seed) % 3 == 0 { -v } else { v });
+    let signed = values.map(|(i, v)| {
+        if (i as u64 + seed).is_multiple_of(3) {
+            -v
+        } else {
+            v
+        }
+    });
     Tensor::new(dims, &signed.collect::<Vec<f64>>()).unwrap()
 }
 

@@ -224,7 +224,7 @@ impl<'g> Model<'g> {
         let n = elements(xd);
         let to: Dims = match c % 3 {
             0 => Dims::from_slice(&[n]),
-            1 if n % 4 == 0 => Dims::from_slice(&[n / 4, 4]),
+            1 if n.is_multiple_of(4) => Dims::from_slice(&[n / 4, 4]),
             _ => xd.iter().rev().copied().collect(),
         };
         let shape = match c & 8 {
@@ -250,7 +250,7 @@ impl<'g> Model<'g> {
     }
 
     fn host_tensor(&mut self, value: Tensor, byte: u8) -> Output<'g> {
-        if byte % 5 != 0 {
+        if !byte.is_multiple_of(5) {
             return self.graph.constant(value);
         }
         let x = self.graph.placeholder("host", DType::I32, value.shape());

@@ -8,8 +8,9 @@ use thalweg_graph::check::infer;
 use thalweg_graph::tensor::Buffer;
 use thalweg_graph::{DType, Fact, Node, Shape, Tensor};
 
+use crate::context::{Environment, KernelCx, Slot};
 use crate::error::KernelError;
-use crate::kernel::{Body, DeviceType, Environment, KernelCx, Op, Operand, Prepare, Slot};
+use crate::kernel::{Body, DeviceType, Op, Operand, Prepare};
 use crate::variable::Variable;
 
 /// What stands at an input of a node.

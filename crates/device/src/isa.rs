@@ -1,5 +1,7 @@
 //! Instruction sets: found once when the process starts a device, then passed along.
 
+use thalweg_graph::{DType, Element};
+
 /// The vector instructions that a kernel may use. A value other than [`Isa::portable`] exists only on a machine that has
 /// them, which is what makes it safe to call code compiled for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,17 @@ impl Isa {
     /// Which instructions these are, for code that is written for some of them by hand.
     pub fn level(self) -> Level {
         self.0
+    }
+
+    /// Runs a loop over elements of `T`: as [`Isa::run`] where `T` is `f32` or `f64`, in which
+    /// models compute; loops over other elements are compiled once, for every machine.
+    #[inline(always)]
+    pub fn run_over<T: Element, K: Vectorize>(self, kernel: K) -> K::Out {
+        if const { matches!(T::DTYPE, DType::F32 | DType::F64) } {
+            self.run(kernel)
+        } else {
+            kernel.run()
+        }
     }
 
     /// Runs `kernel` as compiled for these instructions. Its loops are vectorised by the compiler; as it contracts no

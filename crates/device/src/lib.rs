@@ -1,6 +1,7 @@
 //! Where kernels run: the CPU and its threads, variables, and the kernel interface. It knows no op
 //! by name.
 
+pub mod context;
 pub mod cpu;
 pub mod error;
 pub mod evaluate;
@@ -10,13 +11,11 @@ pub mod parallel;
 pub mod pool;
 pub mod variable;
 
+pub use context::{Environment, InOut, KernelCx, Slot};
 pub use cpu::Cpu;
 pub use error::KernelError;
 pub use evaluate::{Argument, evaluate};
 pub use isa::{Isa, Vectorize};
-pub use kernel::{
-    Body, DeviceType, Environment, InOut, Kernel, KernelCx, Op, Operand, Prepare, Prepared, Slot,
-    cpu,
-};
+pub use kernel::{Body, DeviceType, Kernel, Op, Operand, Prepare, Prepared, cpu};
 pub use pool::ThreadPool;
 pub use variable::Variable;

@@ -3,6 +3,7 @@
 //! and sharing, and dumps that people read.
 
 pub mod attr;
+mod buffer;
 pub mod check;
 pub mod data;
 pub mod dtype;

@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{Cpu, InOut, KernelError, Operand, Prepare, Prepared, Vectorize};
-use thalweg_graph::{DType, Element};
+use thalweg_graph::Element;
 
 /// Elements in a task: large enough to be worth a thread, small enough to balance.
 pub(crate) const CHUNK: usize = 16 * 1024;
@@ -33,17 +33,6 @@ impl<T: Copy, F: Fn(T) -> T> Vectorize for MapSame<'_, T, F> {
     }
 }
 
-/// Runs a loop over elements of `T`, compiled for the instruction set where `T` is what models
-/// compute in; other dtypes are compiled once, for every machine.
-#[inline(always)]
-fn run<T: Element, K: Vectorize>(cpu: &Cpu, kernel: K) -> K::Out {
-    if const { matches!(T::DTYPE, DType::F32 | DType::F64) } {
-        cpu.isa().run(kernel)
-    } else {
-        kernel.run()
-    }
-}
-
 /// Runs `body(part)` over `out` in chunks, on this thread where there is only one.
 fn over_chunks<T: Send>(cpu: &Cpu, out: &mut [T], body: &(dyn Fn(usize, &mut [T]) + Sync)) {
     for_chunks(cpu.pool(), out, CHUNK, &|i, part| body(i * CHUNK, part));
@@ -57,9 +46,11 @@ pub(crate) fn unary<T: Element>(
     Prepared::new(p.outputs[0].elements(), move |cx| {
         let cpu = cx.cpu();
         match cx.in_out::<T>(0, 0)? {
-            InOut::Same(out) => over_chunks(cpu, out, &|_, o| run::<T, _>(cpu, MapSame(o, f))),
+            InOut::Same(out) => {
+                over_chunks(cpu, out, &|_, o| cpu.isa().run_over::<T, _>(MapSame(o, f)))
+            }
             InOut::Apart(a, out) => over_chunks(cpu, out, &|at, o| {
-                run::<T, _>(cpu, Map(&a[at..at + o.len()], o, f));
+                cpu.isa().run_over::<T, _>(Map(&a[at..at + o.len()], o, f));
             }),
         }
         Ok(())
@@ -75,7 +66,7 @@ pub(crate) fn convert<A: Element, B: Element>(
         let (a, out) = (cx.input::<A>(0)?, cx.output::<B>(0)?);
         let cpu = cx.cpu();
         over_chunks(cpu, out, &|at, o| {
-            run::<A, _>(cpu, Map(&a[at..at + o.len()], o, f));
+            cpu.isa().run_over::<A, _>(Map(&a[at..at + o.len()], o, f));
         });
         Ok(())
     })
@@ -101,7 +92,8 @@ impl Walk {
                 if dims[i] != 1 {
                     steps[rank - dims.len() + i] = step;
                 }
-                step *= dims[i];
+                // Only an empty tensor has dimensions whose product overflows; it is not walked.
+                step = step.wrapping_mul(dims[i]);
             }
             steps
         };
@@ -118,9 +110,10 @@ impl Walk {
             match (walk.lens.last_mut(), walk.steps.last_mut()) {
                 // The dimension outside steps over exactly this one in both inputs.
                 (Some(outer), Some(last))
-                    if last[0] == step[0] * len && last[1] == step[1] * len =>
+                    if last[0] == step[0].wrapping_mul(len)
+                        && last[1] == step[1].wrapping_mul(len) =>
                 {
-                    *outer *= len;
+                    *outer = outer.wrapping_mul(len);
                     *last = step;
                 }
                 _ => {
@@ -271,16 +264,13 @@ fn zip<T: Element, C: Element>(
 ) {
     let (_, steps) = walk.inner();
     over_rows(cpu, walk, out, &|[at, bt], out| {
-        run::<T, _>(
-            cpu,
-            Zip {
-                a: run_of(a, at, steps[0], out.len()),
-                b: run_of(b, bt, steps[1], out.len()),
-                out,
-                steps,
-                f,
-            },
-        );
+        cpu.isa().run_over::<T, _>(Zip {
+            a: run_of(a, at, steps[0], out.len()),
+            b: run_of(b, bt, steps[1], out.len()),
+            out,
+            steps,
+            f,
+        });
     });
 }
 
@@ -301,29 +291,23 @@ pub(crate) fn binary<T: Element>(
             let other = cx.input::<T>(1)?;
             over_rows(cpu, &walk, out, &|[_, at], out| {
                 let other = run_of(other, at, steps[1], out.len());
-                run::<T, _>(
-                    cpu,
-                    ZipSame::<_, _, true> {
-                        other,
-                        out,
-                        step: steps[1],
-                        f,
-                    },
-                );
+                cpu.isa().run_over::<T, _>(ZipSame::<_, _, true> {
+                    other,
+                    out,
+                    step: steps[1],
+                    f,
+                });
             });
         } else if let InOut::Same(out) = in_place_of::<T>(cx, 1)? {
             let other = cx.input::<T>(0)?;
             over_rows(cpu, &walk, out, &|[at, _], out| {
                 let other = run_of(other, at, steps[0], out.len());
-                run::<T, _>(
-                    cpu,
-                    ZipSame::<_, _, false> {
-                        other,
-                        out,
-                        step: steps[0],
-                        f,
-                    },
-                );
+                cpu.isa().run_over::<T, _>(ZipSame::<_, _, false> {
+                    other,
+                    out,
+                    step: steps[0],
+                    f,
+                });
             });
         } else {
             zip(cpu, &walk, cx.input(0)?, cx.input(1)?, cx.output(0)?, f);

@@ -47,11 +47,6 @@ pub(crate) fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// There is no output.
-pub(crate) fn none(_: &mut Infer<'_>) -> Result<(), InferError> {
-    Ok(())
-}
-
 /// Input `i` must be a scalar.
 pub(crate) fn expect_scalar(cx: &Infer<'_>, i: usize) -> Result<(), InferError> {
     cx.ranked(i, 0).map(drop)

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use thalweg_graph::{Dims, Element, Output, OutputId, Tensor};
 
+use crate::cache::Ready;
 use crate::error::SessionError;
 use crate::exec::Watch;
 use crate::fetch::{Fetch, scalar, tensor};
-use crate::session::{Ready, Session};
+use crate::session::Session;
 
 /// A step with its plan. Once warmed up, a call allocates nothing as long as the feeds keep their
 /// shapes and the results are not held elsewhere.

@@ -196,7 +196,7 @@ impl Step<'_> {
         };
         match &instruction.action {
             Action::Run { run, scratch } => {
-                let variables: SmallVec<[Option<&Variable>; 4]> =
+                let variables: SmallVec<[Option<&Variable>; 10]> =
                     instruction.variables.iter().map(Option::as_deref).collect();
                 // SAFETY: the plan gives each output memory that nobody else uses until its last
                 // use, but for an input that the kernel may share; this instruction waits for

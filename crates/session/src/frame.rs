@@ -44,8 +44,8 @@ impl Frame {
         let arena = Buffer::try_zeroed(plan.arena)?;
         let cells = plan.slots.iter().map(|s| {
             let slot = match &s.home {
-                // SAFETY: the plan keeps every offset within the arena's length.
                 Home::Arena(offset) => Slot {
+                    // SAFETY: the plan keeps every offset within the arena's length.
                     ptr: unsafe { arena.as_ptr().add(*offset) },
                     len: s.len,
                     dtype: s.dtype,

@@ -1,10 +1,12 @@
 //! Plans and runs: what is fetched and fed becomes a plan once, and the plan runs many times.
 
+mod cache;
 mod callable;
 mod error;
 mod exec;
 mod fetch;
 mod frame;
+mod options;
 pub mod plan;
 mod session;
 mod store;
@@ -13,6 +15,7 @@ mod trace;
 pub use callable::{Callable, Called};
 pub use error::SessionError;
 pub use fetch::{Feed, Feeding, FetchList, Fetched, Fetches};
-pub use session::{RunOptions, Session, SessionOptions};
+pub use options::{RunOptions, SessionOptions};
+pub use session::Session;
 pub use store::Store;
 pub use trace::{Event, Trace};

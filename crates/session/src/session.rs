@@ -1,96 +1,22 @@
 //! Sessions: run what is asked for, from plans that are made once.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::{Cpu, Op};
 use thalweg_graph::shape::checked_elements;
 use thalweg_graph::{DType, Dims, Fact, Graph, OutputId, Tensor};
 
+use crate::cache::{Key, Plans, Ready};
 use crate::callable::Callable;
 use crate::error::SessionError;
 use crate::exec::{Step, Watch, copy};
 use crate::fetch::{Feed, Fetch, FetchList, Fetched, Fetches};
-use crate::frame::Frame;
+use crate::options::{RunOptions, SessionOptions};
 use crate::plan::{FetchPlan, Home, Plan, Request, compile};
 use crate::store::Store;
 use crate::trace::{Recorder, Trace};
-
-/// How a session works.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct SessionOptions {
-    /// Threads of the CPU device, the calling one among them; 0 stands for as many as the machine
-    /// runs at once.
-    pub threads: usize,
-    /// The most plans that are kept; the one that was not used for longest goes first.
-    pub plans: usize,
-    /// Whether constants are folded and equal nodes shared. Off, a step runs the graph as built.
-    pub optimise: bool,
-}
-
-impl Default for SessionOptions {
-    fn default() -> SessionOptions {
-        SessionOptions {
-            threads: 0,
-            plans: 64,
-            optimise: true,
-        }
-    }
-}
-
-impl SessionOptions {
-    /// The defaults with this many threads.
-    pub fn with_threads(threads: usize) -> SessionOptions {
-        SessionOptions {
-            threads,
-            ..SessionOptions::default()
-        }
-    }
-}
-
-/// What one step is asked for beside its fetches.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct RunOptions {
-    /// The step ends with [`SessionError::Timeout`] before the first kernel that would start later.
-    pub timeout: Option<Duration>,
-    /// Whether to record what ran when.
-    pub trace: bool,
-    /// Whether to look at every value: the first that is not finite ends the step with
-    /// [`SessionError::NotFinite`].
-    pub check_finite: bool,
-}
-
-impl RunOptions {
-    /// With a limit on the step's time.
-    pub fn timeout(limit: Duration) -> RunOptions {
-        RunOptions {
-            timeout: Some(limit),
-            ..RunOptions::default()
-        }
-    }
-
-    /// With a trace.
-    pub fn traced() -> RunOptions {
-        RunOptions {
-            trace: true,
-            ..RunOptions::default()
-        }
-    }
-
-    /// With a look at every value.
-    pub fn checked() -> RunOptions {
-        RunOptions {
-            check_finite: true,
-            ..RunOptions::default()
-        }
-    }
-}
 
 /// Runs steps of a graph. It holds the variables, and may be used by several threads at once.
 pub struct Session<'g> {
@@ -99,66 +25,7 @@ pub struct Session<'g> {
     kernels: HashMap<&'static str, &'static Op>,
     store: Store,
     options: SessionOptions,
-    plans: Mutex<Plans>,
-    hasher: RandomState,
-}
-
-/// What a plan is for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    fetches: SmallVec<[Fetch; 4]>,
-    feeds: SmallVec<[(OutputId, DType, Dims); 4]>,
-}
-
-#[derive(Default)]
-struct Plans {
-    by_key: HashMap<u64, SmallVec<[Entry; 1]>>,
-    count: usize,
-    clock: u64,
-}
-
-struct Entry {
-    key: Key,
-    ready: Arc<Ready>,
-    used: u64,
-}
-
-/// A plan, and the frames that its steps have left behind.
-pub(crate) struct Ready {
-    pub(crate) plan: Plan,
-    frames: Mutex<Vec<Frame>>,
-    /// Whether a step has ended before. A plan that runs once (initializers) leaves no frame behind.
-    ran: AtomicBool,
-}
-
-impl Ready {
-    /// A frame for one step.
-    ///
-    /// # Errors
-    /// [`SessionError::Memory`].
-    pub(crate) fn take(&self) -> Result<Frame, SessionError> {
-        let frame = self
-            .frames
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        match frame.or_else(|| Frame::new(&self.plan)) {
-            Some(frame) => Ok(frame),
-            None => Err(self.plan.too_large()),
-        }
-    }
-
-    /// Gives a frame back for later steps.
-    pub(crate) fn give(&self, mut frame: Frame) {
-        frame.clear(&self.plan);
-        if !self.ran.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        self.frames
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(frame);
-    }
+    plans: Plans,
 }
 
 impl<'g> Session<'g> {
@@ -187,9 +54,8 @@ impl<'g> Session<'g> {
             cpu: Cpu::new(options.threads),
             kernels: thalweg_ops::kernels(),
             store: Store::default(),
+            plans: Plans::new(options.plans),
             options,
-            plans: Mutex::default(),
-            hasher: RandomState::new(),
         })
     }
 
@@ -302,54 +168,14 @@ impl<'g> Session<'g> {
                 .map(|(o, t)| (o, t.dtype(), Dims::from_slice(t.dims())))
                 .collect(),
         };
-        let hash = self.hasher.hash_one(&key);
-        {
-            let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-            plans.clock += 1;
-            let clock = plans.clock;
-            if let Some(entries) = plans.by_key.get_mut(&hash)
-                && let Some(entry) = entries.iter_mut().find(|e| e.key == key)
-            {
-                entry.used = clock;
-                return Ok(entry.ready.clone());
-            }
+        if let Some(ready) = self.plans.get(&key) {
+            return Ok(ready);
         }
-        // Compiled without the lock, so that other steps go on; of two that compile the same the
+        // Compiled without a lock, so that other steps go on; of two that compile the same the
         // later one is kept.
-        let ready = Arc::new(Ready {
-            plan: self.compile(&key)?,
-            frames: Mutex::default(),
-            ran: AtomicBool::new(false),
-        });
-        self.keep(hash, key, ready.clone());
+        let ready = Arc::new(Ready::new(self.compile(&key)?));
+        self.plans.keep(key, ready.clone());
         Ok(ready)
-    }
-
-    fn keep(&self, hash: u64, key: Key, ready: Arc<Ready>) {
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = plans.clock;
-        plans
-            .by_key
-            .entry(hash)
-            .or_default()
-            .push(Entry { key, ready, used });
-        plans.count += 1;
-        while plans.count > self.options.plans.max(1) {
-            let oldest = plans
-                .by_key
-                .iter()
-                .flat_map(|(h, entries)| entries.iter().enumerate().map(|(i, e)| (e.used, *h, i)));
-            let Some((_, hash, i)) = oldest.min() else {
-                return;
-            };
-            if let Some(entries) = plans.by_key.get_mut(&hash) {
-                entries.remove(i);
-                if entries.is_empty() {
-                    plans.by_key.remove(&hash);
-                }
-            }
-            plans.count -= 1;
-        }
     }
 
     fn compile(&self, key: &Key) -> Result<Plan, SessionError> {

@@ -67,7 +67,8 @@ pub fn clip_by_global_norm<'g>(
         let one = norm.constant_like(1.0);
         let scale = clip_norm * (one / norm).minimum(one / clip_norm);
         // Zero where the norm is finite, and NaN where it is not.
-        let scale = scale + (norm - norm);
+        let zero_or_nan = norm * 0.0;
+        let scale = scale + zero_or_nan;
         tensors.iter().map(|&t| t * scale).collect()
     });
     (clipped, norm)

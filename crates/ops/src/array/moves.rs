@@ -72,7 +72,7 @@ impl Move {
                 to: axis.to.checked_neg()?,
             });
         }
-        sorted.sort_by(|a, b| b.to.cmp(&a.to));
+        sorted.sort_by_key(|d| std::cmp::Reverse(d.to));
         let mut outer: SmallVec<[Axis; 6]> = SmallVec::new();
         for axis in sorted {
             let len = isize::try_from(axis.len).ok()?;

@@ -104,7 +104,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The part of the gradient that the input has; a padding's own is not wanted, as in TensorFlow.
+/// The part of the gradient that the input has; a padding's value has the rest, summed.
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (graph, x, paddings) = (g.graph(), g.input(0), g.input(1));
     let before = match paddings.fact().value.and_then(|v| v.to_ints()) {
@@ -121,7 +121,17 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     };
     let size = shape_of(x, paddings.dtype());
     let dx = graph.op("Slice").input(g.grad()).input(before).input(size);
-    smallvec![Some(dx.output())]
+    let dx = dx.output();
+    if g.inputs() < 3 || g.input(2).fact().value.is_some() {
+        return smallvec![Some(dx)];
+    }
+    let total = |x| {
+        let flat = reshape(x, &[-1]);
+        let axes = int_vector(graph, DType::I32, &[0]);
+        let sum = graph.op("Sum").input(flat).input(axes);
+        sum.attr("keep_dims", false).output()
+    };
+    smallvec![Some(dx), None, Some(total(g.grad()) - total(dx))]
 }
 
 fn nothing_added(cx: &Infer<'_>) -> Option<usize> {

@@ -2,7 +2,7 @@
 //!
 //! `C` is cut into tasks by its shape alone. A task runs along the inner dimension in blocks that fit the first-level
 //! cache, copies its part of each operand into scratch, widened to the type of its sums and in the order in which
-//! [tiles](super::tile) read it, and adds block after block to `C`, always in the same order.
+//! tiles read it, and adds block after block to `C`, always in the same order.
 
 use bytemuck::Pod;
 use half::slice::HalfFloatSliceExt;

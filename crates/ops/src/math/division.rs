@@ -1,7 +1,7 @@
 //! Quotients and remainders.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepared, cpu};
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{Element, dispatch};
 

@@ -25,11 +25,28 @@ pub(crate) static ABS: Op = Op {
     ),
     kernels: &[cpu(|p| {
         dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(Wide::abs(x.widen())))), else
-            dispatch!(p.dtype(0), INTS, T => Ok(unary::<T>(p, |x| if x < T::ZERO { T::ZERO.sub(x) } else { x })), else
+            dispatch!(p.dtype(0), INTS, T => Ok(unary::<T>(p, magnitude)), else
                 Err(KernelError::DType(p.dtype(0)))))
     })
     .in_place(&[(0, 0)])],
 };
+
+#[inline(always)]
+fn magnitude<T: Number>(x: T) -> T {
+    if x < T::ZERO { T::ZERO.sub(x) } else { x }
+}
+
+/// Zero and NaN stay.
+#[inline(always)]
+fn sign<T: Number>(x: T) -> T {
+    if x > T::ZERO {
+        T::ONE
+    } else if x < T::ZERO {
+        T::ZERO.sub(T::ONE)
+    } else {
+        x
+    }
+}
 
 /// -1, 0 or 1.
 pub(crate) static SIGN: Op = Op {
@@ -40,16 +57,7 @@ pub(crate) static SIGN: Op = Op {
         Gradient::None,
     ),
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, |x| {
-            if x > T::ZERO {
-                T::ONE
-            } else if x < T::ZERO {
-                T::ZERO.sub(T::ONE)
-            } else {
-                // Zero, or NaN.
-                x
-            }
-        })), else Err(KernelError::DType(p.dtype(0))))
+        dispatch!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, sign)), else Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0)])],
 };
@@ -124,5 +132,5 @@ pub(crate) static FLOOR: Op = Op {
         FLOAT,
         Gradient::None,
     ),
-    kernels: float_kernel!(|x| Wide::floor(x)),
+    kernels: float_kernel!(Wide::floor),
 };

@@ -45,7 +45,7 @@ pub(crate) static SQRT: Op = Op {
             smallvec![Some(grad.output())]
         }),
     ),
-    kernels: float_kernel!(|x| Wide::sqrt(x)),
+    kernels: float_kernel!(Wide::sqrt),
 };
 
 /// `0.5 dy / y`.
@@ -60,7 +60,7 @@ pub(crate) static SQRT_GRAD: Op = Op {
             smallvec![Some(-(by_y * z)), Some(by_y * 0.5)]
         }),
     ),
-    kernels: float_kernel_2!(|y, dy| sqrt_grad(y, dy)),
+    kernels: float_kernel_2!(sqrt_grad),
 };
 
 #[inline(always)]
@@ -79,7 +79,7 @@ pub(crate) static RSQRT: Op = Op {
             smallvec![Some(grad.output())]
         }),
     ),
-    kernels: float_kernel!(|x| one_over_sqrt(x)),
+    kernels: float_kernel!(one_over_sqrt),
 };
 
 #[inline(always)]
@@ -98,7 +98,7 @@ pub(crate) static RSQRT_GRAD: Op = Op {
             smallvec![Some(square * dy * -1.5), Some(square * y * -0.5)]
         }),
     ),
-    kernels: float_kernel_2!(|y, dy| rsqrt_grad(y, dy)),
+    kernels: float_kernel_2!(rsqrt_grad),
 };
 
 #[inline(always)]
@@ -114,7 +114,7 @@ pub(crate) static EXP: Op = Op {
         FLOAT,
         Gradient::Rule(|g| smallvec![Some(g.grad() * g.output(0))]),
     ),
-    kernels: float_kernel!(|x| Wide::exp(x)),
+    kernels: float_kernel!(Wide::exp),
 };
 
 /// The natural logarithm.
@@ -125,7 +125,7 @@ pub(crate) static LOG: Op = Op {
         FLOAT,
         Gradient::Rule(|g| smallvec![Some(g.grad() / g.input(0))]),
     ),
-    kernels: float_kernel!(|x| Wide::ln(x)),
+    kernels: float_kernel!(Wide::ln),
 };
 
 /// The natural logarithm of `1 + x`.
@@ -136,7 +136,7 @@ pub(crate) static LOG1P: Op = Op {
         FLOAT,
         Gradient::Rule(|g| smallvec![Some(g.grad() / (g.input(0) + 1.0))]),
     ),
-    kernels: float_kernel!(|x| Wide::ln_1p(x)),
+    kernels: float_kernel!(Wide::ln_1p),
 };
 
 /// `x ^ y`.

@@ -8,7 +8,7 @@ use thalweg_graph::{OpDef, dispatch};
 use super::define::{FLOAT, of_result, one};
 use super::powers::{float_kernel, float_kernel_2};
 use crate::elementwise::{binary, unary};
-use crate::number::{Float, Number, Wide};
+use crate::number::{Float, Wide};
 use crate::shapes;
 
 /// The hyperbolic tangent.
@@ -22,7 +22,7 @@ pub(crate) static TANH: Op = Op {
             smallvec![Some(grad.output())]
         }),
     ),
-    kernels: float_kernel!(|x| Wide::tanh(x)),
+    kernels: float_kernel!(Wide::tanh),
 };
 
 /// `dy (1 - y^2)`.
@@ -36,7 +36,7 @@ pub(crate) static TANH_GRAD: Op = Op {
             smallvec![Some(dz * dy * y * -2.0), Some(to_dy)]
         }),
     ),
-    kernels: float_kernel_2!(|y, dy| tanh_grad(y, dy)),
+    kernels: float_kernel_2!(tanh_grad),
 };
 
 #[inline(always)]
@@ -59,7 +59,7 @@ pub(crate) static SIGMOID: Op = Op {
             smallvec![Some(grad.output())]
         }),
     ),
-    kernels: float_kernel!(|x| sigmoid(x)),
+    kernels: float_kernel!(sigmoid),
 };
 
 /// Of the two forms the one whose exponential cannot overflow.
@@ -86,7 +86,7 @@ pub(crate) static SIGMOID_GRAD: Op = Op {
             smallvec![Some(product - product * y * 2.0), Some(to_dy)]
         }),
     ),
-    kernels: float_kernel_2!(|y, dy| sigmoid_grad(y, dy)),
+    kernels: float_kernel_2!(sigmoid_grad),
 };
 
 #[inline(always)]
@@ -113,7 +113,7 @@ pub(crate) static SOFTPLUS: Op = Op {
             }),
         )
     },
-    kernels: float_kernel!(|x| softplus(x)),
+    kernels: float_kernel!(softplus),
 };
 
 /// `max(x, 0) + log(1 + exp(-|x|))`: nothing in it overflows, and small results keep their digits.
@@ -140,7 +140,7 @@ pub(crate) static SOFTPLUS_GRAD: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: float_kernel_2!(|dy, x| softplus_grad(dy, x)),
+    kernels: float_kernel_2!(softplus_grad),
 };
 
 #[inline(always)]

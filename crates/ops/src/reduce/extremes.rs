@@ -99,9 +99,10 @@ where
     #[inline(always)]
     #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
     fn join(self, a: T::Wide, b: T::Wide) -> T::Wide {
-        let first = if MAX { a > b } else { a < b };
-        // Without a branch, so that it becomes a vector's blend.
-        if first | (a != a) { a } else { b }
+        // The machine's own maximum, which keeps a NaN in `a` but not one in `b`.
+        let second = if MAX { b > a } else { b < a };
+        let extreme = if second { b } else { a };
+        if b != b { b } else { extreme }
     }
     #[inline(always)]
     fn finish(self, extreme: T::Wide) -> T {

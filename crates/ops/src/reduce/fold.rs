@@ -93,7 +93,7 @@ enum To<'a, F: Fold> {
 
 fn run<F: Fold>(cpu: &Cpu, layout: &Layout, fold: F, x: &[F::In], to: &To<'_, F>) {
     cpu.pool().parallel_for(layout.tasks(), &|task| {
-        cpu.isa().run(Task {
+        cpu.isa().run_over::<F::In, _>(Task {
             layout,
             fold,
             x,
@@ -160,6 +160,10 @@ impl<F: Fold> Task<'_, F> {
         let l = self.layout;
         let first = segment * l.per_segment;
         (first..l.all_pieces.min(first + l.per_segment)).map(|piece| {
+            // Divisions would cost more than a short row.
+            if l.pieces == 1 {
+                return (l.slab(piece), l.rows);
+            }
             let row = piece % l.pieces * l.piece;
             let at = l.slab(piece / l.pieces) + row * l.columns;
             (at, l.piece.min(l.rows - row))

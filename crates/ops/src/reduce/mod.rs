@@ -10,6 +10,8 @@ mod logical;
 mod position;
 mod product;
 mod sum;
+#[cfg(test)]
+mod tests;
 
 use thalweg_device::Op;
 use thalweg_graph::{Output, Tensor};

@@ -168,14 +168,16 @@ fn indices<T: Key, I: Element, const MAX: bool>(
     let most = (CHUNK / n.max(1)).clamp(1, TILE);
     Prepared::new(p.inputs[0].elements(), move |cx| {
         let (x, out) = (cx.input::<T>(0)?, cx.output::<I>(0)?);
-        let (pool, isa) = (cx.pool(), cx.cpu().isa());
+        let (pool, cpu) = (cx.pool(), cx.cpu());
         let write = |x: &[T], step: usize, out: &mut [I]| {
-            let found = isa.run(Find::<T, MAX> {
+            let outputs = out.len();
+            let find = Find::<T, MAX> {
                 x,
                 n,
                 step,
-                outputs: out.len(),
-            });
+                outputs,
+            };
+            let found = cpu.isa().run_over::<T, _>(find);
             for (out, &i) in out.iter_mut().zip(&found) {
                 *out = index(i);
             }
@@ -191,7 +193,7 @@ fn indices<T: Key, I: Element, const MAX: bool>(
                 }
             });
         } else {
-            let tile = most.max(64).min(inner);
+            let tile = most.max(COLUMNS).min(inner);
             for (i, out) in out.chunks_mut(inner).enumerate() {
                 for_chunks(pool, out, tile, &|j, out| {
                     write(&x[i * n * inner + j * tile..], inner, out);
@@ -201,6 +203,9 @@ fn indices<T: Key, I: Element, const MAX: bool>(
         Ok(())
     })
 }
+
+/// Columns in a task at least: enough to read whole cache lines in a row.
+const COLUMNS: usize = 256;
 
 /// Indices that are found together; they never leave the stack.
 type Found = SmallVec<[usize; TILE]>;
@@ -214,6 +219,8 @@ struct Find<'a, T, const MAX: bool> {
     outputs: usize,
 }
 
+/// Rows whose indices are counted from the first of them.
+const BLOCK: usize = 1 << 20;
 /// Elements of a row that are compared side by side.
 const LANES: usize = 32;
 
@@ -231,12 +238,25 @@ impl<T: Key, const MAX: bool> Vectorize for Find<'_, T, MAX> {
         found.resize(self.outputs, 0);
         let mut best = SmallVec::<[T::Key; TILE]>::new();
         best.resize(self.outputs, worst::<T, MAX>());
-        for (i, row) in self.x.chunks(self.step).take(self.n).enumerate() {
-            for ((best, found), &x) in best.iter_mut().zip(&mut found).zip(row) {
-                let x = x.key();
-                let better = is_better::<T, MAX>(x, *best);
-                *best = if better { x } else { *best };
-                *found = if better { i } else { *found };
+        // Short indices are as wide as most elements, which suits vectors.
+        let mut short = SmallVec::<[u32; TILE]>::new();
+        for first in (0..self.n).step_by(BLOCK) {
+            short.clear();
+            short.resize(self.outputs, u32::MAX);
+            let rows = self.x[first * self.step..].chunks(self.step);
+            for (i, row) in rows.take(BLOCK.min(self.n - first)).enumerate() {
+                let i = i as u32;
+                for ((best, at), &x) in best.iter_mut().zip(&mut short).zip(row) {
+                    let x = x.key();
+                    let better = is_better::<T, MAX>(x, *best);
+                    *best = if better { x } else { *best };
+                    *at = if better { i } else { *at };
+                }
+            }
+            for (found, &at) in found.iter_mut().zip(&short) {
+                if at != u32::MAX {
+                    *found = first + at as usize;
+                }
             }
         }
         found
@@ -275,7 +295,12 @@ fn first_extreme<T: Key, const MAX: bool>(row: &[T]) -> usize {
         best = lanes.into_iter().fold(best, |best, x| better(x, best));
     }
     best = rest.iter().fold(best, |best, x| better(x.key(), best));
-    row.iter().position(|x| x.key() == best).unwrap_or(0)
+    let is_best = |x: &T| x.key() == best;
+    // Without an early end, so that a vector of elements is compared at once.
+    let hit = |part: &[T; LANES]| part.iter().fold(false, |hit, x| hit | is_best(x));
+    let from = whole.iter().position(hit).unwrap_or(whole.len()) * LANES;
+    let at = row[from..].iter().position(is_best);
+    at.map_or(0, |at| from + at)
 }
 
 #[cfg(test)]

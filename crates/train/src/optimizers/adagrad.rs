@@ -11,7 +11,7 @@ use crate::rate::Rate;
 #[derive(Clone, Copy, Debug)]
 pub struct Adagrad<'g> {
     learning_rate: Rate<'g>,
-    initial_accumulator: f32,
+    initial_accumulator: f64,
 }
 
 impl<'g> Adagrad<'g> {
@@ -24,8 +24,8 @@ impl<'g> Adagrad<'g> {
     }
 
     /// What the accumulators start from; 0.1 by default. It must be above 0, as the first step
-    /// divides by its root where a gradient is 0.
-    pub fn initial_accumulator(self, initial_accumulator: f32) -> Adagrad<'g> {
+    /// divides by its root where a gradient is 0. It has the precision of the variable, unlike rates.
+    pub fn initial_accumulator(self, initial_accumulator: f64) -> Adagrad<'g> {
         Adagrad {
             initial_accumulator,
             ..self
@@ -46,8 +46,7 @@ impl<'g> Optimizer<'g> for Adagrad<'g> {
     ) -> Vec<Operation<'g>> {
         let mut nodes = Vec::with_capacity(gradients.len());
         for &(gradient, variable) in gradients {
-            let initial = f64::from(self.initial_accumulator);
-            let accum = updates.slot(variable, "Adagrad", initial);
+            let accum = updates.slot(variable, "Adagrad", self.initial_accumulator);
             let rate = updates.rate("learning_rate", self.learning_rate, variable);
             let node = updates
                 .node("ResourceApplyAdagrad", variable)

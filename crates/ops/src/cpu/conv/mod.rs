@@ -1,6 +1,6 @@
 //! Two-dimensional convolutions: forward, and the gradients to the input and to the filter.
 //!
-//! All three are products that read the image in place, through [tiles](super::tile) with an offset per filter tap. A
+//! All three are products that read the image in place, through tiles with an offset per filter tap. A
 //! task copies a band of lines into scratch, with the padding written out and the channels last, so that a pixel and its
 //! neighbour are a fixed distance apart; the band is small enough to stay in the second-level cache. A layout with
 //! channels first differs only in how bands are copied in and out, and gives the same bits.

@@ -28,7 +28,7 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
             cpu.pool.parallel_for(g.batch * blocks, &|task| {
                 let (image, channel) = (task / blocks, task % blocks * CHANNELS);
                 let first = image * g.channels;
-                cpu.isa.run(Part {
+                cpu.isa.run_over::<T, _>(Part {
                     g,
                     op,
                     to,
@@ -44,7 +44,7 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
             let block = (ELEMENTS / input.max(1)).clamp(1, planes);
             cpu.pool.parallel_for(planes.div_ceil(block), &|task| {
                 for plane in task * block..planes.min((task + 1) * block) {
-                    cpu.isa.run(Part {
+                    cpu.isa.run_over::<T, _>(Part {
                         g,
                         op,
                         to,

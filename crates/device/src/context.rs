@@ -1,0 +1,322 @@
+//! What a running kernel sees: its arguments, its variables, its device.
+
+use std::cell::{Cell, RefCell};
+use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use smallvec::SmallVec;
+use thalweg_graph::{DType, Element, Tensor};
+
+use crate::cpu::Cpu;
+use crate::error::KernelError;
+use crate::pool::ThreadPool;
+use crate::variable::Variable;
+
+/// Where an input or output lies during a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// Its first byte.
+    pub ptr: *mut u8,
+    /// The number of elements.
+    pub len: usize,
+    /// Their dtype.
+    pub dtype: DType,
+}
+
+impl Slot {
+    /// A slot that nothing lies in yet.
+    pub fn empty(dtype: DType) -> Slot {
+        Slot {
+            ptr: std::ptr::null_mut(),
+            len: 0,
+            dtype,
+        }
+    }
+}
+
+/// What a kernel needs from outside of its arguments.
+#[derive(Clone, Copy)]
+pub struct Environment<'a> {
+    /// The device.
+    pub cpu: &'a Cpu,
+    /// Whether the step is to stop.
+    pub stop: &'a AtomicBool,
+}
+
+/// What a running kernel sees: its arguments, its variables, its device. All of it comes from
+/// here; a kernel knows no global.
+pub struct KernelCx<'a> {
+    environment: Environment<'a>,
+    inputs: SmallVec<[Slot; 10]>,
+    outputs: SmallVec<[Slot; 2]>,
+    variables: &'a [Option<&'a Variable>],
+    counter: Option<&'a AtomicU64>,
+    scratch: Cell<Option<(*mut u8, usize)>>,
+    /// By output, a bit a word at a time: whether it was handed out.
+    taken: RefCell<SmallVec<[u64; 1]>>,
+}
+
+/// An input and an output that may be one buffer.
+pub enum InOut<'a, T> {
+    /// They are: the input's elements, to be overwritten.
+    Same(&'a mut [T]),
+    /// They are not.
+    Apart(&'a [T], &'a mut [T]),
+}
+
+impl<'a> KernelCx<'a> {
+    /// The context of one run of a kernel.
+    ///
+    /// # Safety
+    /// For `'a`, every slot must be valid for its elements and hold initialised bytes that are
+    /// elements of its dtype; an output must be written by nobody else and be apart from all
+    /// others, except from an input that the kernel's [`in_place`](crate::Kernel::in_place) pairs with it and that
+    /// nobody else reads; `scratch` must be valid, aligned to
+    /// [`thalweg_graph::tensor::ALIGNMENT`], and nobody else's.
+    pub unsafe fn new(
+        environment: Environment<'a>,
+        inputs: SmallVec<[Slot; 10]>,
+        outputs: SmallVec<[Slot; 2]>,
+        variables: &'a [Option<&'a Variable>],
+        counter: Option<&'a AtomicU64>,
+        scratch: (*mut u8, usize),
+    ) -> KernelCx<'a> {
+        let words = outputs.len().div_ceil(u64::BITS as usize);
+        KernelCx {
+            environment,
+            inputs,
+            outputs,
+            variables,
+            counter,
+            scratch: Cell::new(Some(scratch)),
+            taken: RefCell::new(SmallVec::from_elem(0, words)),
+        }
+    }
+
+    /// The CPU that the kernel runs on.
+    pub fn cpu(&self) -> &'a Cpu {
+        self.environment.cpu
+    }
+
+    /// The threads that the kernel may split its work over.
+    pub fn pool(&self) -> &'a ThreadPool {
+        self.environment.cpu.pool()
+    }
+
+    /// Whether the step is to stop: a long kernel asks now and then.
+    pub fn stopped(&self) -> bool {
+        self.environment.stop.load(Ordering::Relaxed)
+    }
+
+    fn slot<T: Element>(slots: &[Slot], i: usize) -> Result<Slot, KernelError> {
+        let slot = slots.get(i).ok_or(KernelError::Argument("an argument"))?;
+        if slot.dtype == T::DTYPE {
+            Ok(*slot)
+        } else {
+            Err(KernelError::DType(slot.dtype))
+        }
+    }
+
+    /// The elements of input `i`.
+    ///
+    /// # Errors
+    /// [`KernelError::DType`] or [`KernelError::Argument`]: a defect of the kernel. One that lies
+    /// in an output's buffer can only be had by [`KernelCx::in_out`].
+    pub fn input<T: Element>(&self, i: usize) -> Result<&'a [T], KernelError> {
+        let slot = Self::slot::<T>(&self.inputs, i)?;
+        if slot.len == 0 {
+            return Ok(&[]);
+        }
+        if self.outputs.iter().any(|o| o.ptr == slot.ptr && o.len > 0) {
+            return Err(KernelError::Argument("an input that is overwritten"));
+        }
+        // SAFETY: the slot is valid and of dtype `T` (checked), and no output overlaps it: by
+        // `new`'s contract an output overlaps an input only if they are one buffer.
+        Ok(unsafe { std::slice::from_raw_parts(slot.ptr.cast::<T>(), slot.len) })
+    }
+
+    /// The elements of output `i`, to write. Each output can be taken once.
+    ///
+    /// # Errors
+    /// [`KernelError::DType`] or [`KernelError::Argument`]: a defect of the kernel.
+    #[allow(clippy::mut_from_ref, reason = "each output is handed out once")]
+    pub fn output<T: Element>(&self, i: usize) -> Result<&'a mut [T], KernelError> {
+        let slot = self.take_output::<T>(i)?;
+        if T::DTYPE == DType::Bool && slot.len > 0 {
+            // What lay there before need not have been bools.
+            // SAFETY: the slot is valid for its elements, and `take_output` hands it out once.
+            unsafe { slot.ptr.write_bytes(0, slot.len) };
+        }
+        Ok(Self::elements_mut(slot))
+    }
+
+    /// Notes that output `i` is handed out.
+    fn take(&self, i: usize) -> Result<(), KernelError> {
+        let again = KernelError::Argument("an output for the second time");
+        let mut taken = self.taken.borrow_mut();
+        let word = taken.get_mut(i / u64::BITS as usize).ok_or(again.clone())?;
+        let bit = 1 << (i % u64::BITS as usize);
+        if *word & bit != 0 {
+            return Err(again);
+        }
+        *word |= bit;
+        Ok(())
+    }
+
+    fn take_output<T: Element>(&self, i: usize) -> Result<Slot, KernelError> {
+        let slot = Self::slot::<T>(&self.outputs, i)?;
+        self.take(i)?;
+        Ok(slot)
+    }
+
+    /// The elements of a slot that `take_output` has just handed out.
+    fn elements_mut<T: Element>(slot: Slot) -> &'a mut [T] {
+        if slot.len == 0 {
+            return &mut [];
+        }
+        // SAFETY: the slot is valid and of dtype `T`; no one else has it (`take_output`), and an
+        // input that is the same buffer is not handed out beside it (`input`).
+        unsafe { std::slice::from_raw_parts_mut(slot.ptr.cast::<T>(), slot.len) }
+    }
+
+    /// Input `i` and output `o`, of one dtype and length, that may be one buffer.
+    ///
+    /// # Errors
+    /// As [`KernelCx::input`] and [`KernelCx::output`].
+    pub fn in_out<T: Element>(&self, i: usize, o: usize) -> Result<InOut<'a, T>, KernelError> {
+        if self.is_in_place(i, o) {
+            Self::slot::<T>(&self.inputs, i)?;
+            Ok(InOut::Same(Self::elements_mut(self.take_output::<T>(o)?)))
+        } else {
+            Ok(InOut::Apart(self.input(i)?, self.output(o)?))
+        }
+    }
+
+    /// Whether input `i` and output `o` are one buffer.
+    pub fn is_in_place(&self, i: usize, o: usize) -> bool {
+        match (self.inputs.get(i), self.outputs.get(o)) {
+            (Some(i), Some(o)) => i.ptr == o.ptr && o.len > 0 && i.len == o.len,
+            _ => false,
+        }
+    }
+
+    /// The bytes of input `i`, whatever its dtype.
+    ///
+    /// # Errors
+    /// As [`KernelCx::input`].
+    pub fn input_bytes(&self, i: usize) -> Result<&'a [u8], KernelError> {
+        let slot = *self
+            .inputs
+            .get(i)
+            .ok_or(KernelError::Argument("an argument"))?;
+        if slot.len == 0 {
+            return Ok(&[]);
+        }
+        if self.outputs.iter().any(|o| o.ptr == slot.ptr && o.len > 0) {
+            return Err(KernelError::Argument("an input that is overwritten"));
+        }
+        // SAFETY: as in `input`; elements have no padding, so their bytes may be read.
+        Ok(unsafe { std::slice::from_raw_parts(slot.ptr, slot.len * slot.dtype.size()) })
+    }
+
+    /// The bytes of output `i`, whatever its dtype: to be filled with whole elements that were
+    /// read from an input of the same dtype.
+    ///
+    /// # Errors
+    /// As [`KernelCx::output`]. A `Bool` output is refused: not all bytes are bools; take it as
+    /// `bool`.
+    #[allow(clippy::mut_from_ref, reason = "each output is handed out once")]
+    pub fn output_bytes(&self, i: usize) -> Result<&'a mut [u8], KernelError> {
+        let slot = *self
+            .outputs
+            .get(i)
+            .ok_or(KernelError::Argument("an argument"))?;
+        if slot.dtype == DType::Bool {
+            return Err(KernelError::DType(slot.dtype));
+        }
+        self.take(i)?;
+        if slot.len == 0 {
+            return Ok(&mut []);
+        }
+        // SAFETY: as in `output`; every byte pattern is an element of the remaining dtypes.
+        Ok(unsafe { std::slice::from_raw_parts_mut(slot.ptr, slot.len * slot.dtype.size()) })
+    }
+
+    /// The first `len` elements of the scratch memory, holding whatever was there. Can be taken
+    /// once a run.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] where the kernel asked for less when it was prepared.
+    #[allow(clippy::mut_from_ref, reason = "it is handed out once")]
+    pub fn scratch<T: Element>(&self, len: usize) -> Result<&'a mut [T], KernelError> {
+        let missing = KernelError::Argument("scratch memory");
+        if T::DTYPE == DType::Bool {
+            return Err(missing);
+        }
+        if len == 0 {
+            return Ok(&mut []);
+        }
+        let (ptr, bytes) = self.scratch.take().ok_or(missing.clone())?;
+        if len.checked_mul(size_of::<T>()).is_none_or(|n| n > bytes) {
+            return Err(missing);
+        }
+        // SAFETY: valid and exclusive by `new`'s contract, taken once (`take`), and large enough;
+        // arenas are zeroed when made, so the bytes are initialised, and every byte pattern is an
+        // element.
+        Ok(unsafe { std::slice::from_raw_parts_mut(ptr.cast::<T>(), len) })
+    }
+
+    /// The variable behind resource input `i`.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] where the input is no resource.
+    pub fn variable(&self, i: usize) -> Result<&'a Variable, KernelError> {
+        let variable = self.variables.get(i).copied().flatten();
+        variable.ok_or(KernelError::Argument("a variable"))
+    }
+
+    /// Locks the variables behind these resource inputs, all of them initialised, and hands their
+    /// elements to `update`, in this order.
+    ///
+    /// # Errors
+    /// [`KernelError::Uninitialized`], [`KernelError::Invalid`] where one variable stands behind
+    /// two inputs, or what `update` returns.
+    pub fn update<T: Element, const N: usize>(
+        &self,
+        inputs: [usize; N],
+        update: impl FnOnce([&mut [T]; N]) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
+        let mut variables: SmallVec<[(usize, &Variable); 4]> = SmallVec::new();
+        for (position, &i) in inputs.iter().enumerate() {
+            variables.push((position, self.variable(i)?));
+        }
+        // Every step locks in the order of addresses, so that no two wait for each other.
+        variables.sort_by_key(|(_, v)| std::ptr::from_ref(*v) as usize);
+        if variables.windows(2).any(|w| std::ptr::eq(w[0].1, w[1].1)) {
+            return Err(KernelError::Invalid(
+                "one variable stands behind two of the inputs: give each its own".to_owned(),
+            ));
+        }
+        let mut guards: SmallVec<[(usize, MutexGuard<'_, Option<Tensor>>); 4]> =
+            variables.iter().map(|(p, v)| (*p, v.lock())).collect();
+        guards.sort_by_key(|(position, _)| *position);
+        let mut slices: SmallVec<[&mut [T]; 4]> = SmallVec::new();
+        for (position, guard) in &mut guards {
+            match guard.as_mut() {
+                Some(value) => slices.push(value.as_mut_slice::<T>()?),
+                None => return Err(self.variable(inputs[*position])?.uninitialized()),
+            }
+        }
+        let mut slices = slices.into_iter();
+        // There is one slice for each of the N inputs.
+        update(std::array::from_fn(|_| slices.next().unwrap_or_default()))
+    }
+
+    /// The counter that a random op draws from: it outlives steps.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] where the op's effect is not `Random`.
+    pub fn counter(&self) -> Result<&'a AtomicU64, KernelError> {
+        self.counter.ok_or(KernelError::Argument("a counter"))
+    }
+}

@@ -1,0 +1,117 @@
+//! The plans that a session keeps.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use smallvec::SmallVec;
+use thalweg_graph::{DType, Dims, OutputId};
+
+use crate::error::SessionError;
+use crate::fetch::Fetch;
+use crate::frame::Frame;
+use crate::plan::Plan;
+
+/// What a plan is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) fetches: SmallVec<[Fetch; 4]>,
+    pub(crate) feeds: SmallVec<[(OutputId, DType, Dims); 4]>,
+}
+
+/// A bounded number of plans; the one that was not used for longest goes first.
+pub(crate) struct Plans {
+    most: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    entries: HashMap<Key, Entry>,
+    clock: u64,
+}
+
+struct Entry {
+    ready: Arc<Ready>,
+    used: u64,
+}
+
+impl Plans {
+    /// Room for at most so many plans, and for one at least.
+    pub(crate) fn new(most: usize) -> Plans {
+        Plans {
+            most: most.max(1),
+            kept: Mutex::default(),
+        }
+    }
+
+    /// The plan that is kept for `key`.
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Ready>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.clock += 1;
+        let clock = kept.clock;
+        let entry = kept.entries.get_mut(key)?;
+        entry.used = clock;
+        Some(entry.ready.clone())
+    }
+
+    /// Keeps a plan.
+    pub(crate) fn keep(&self, key: Key, ready: Arc<Ready>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = kept.clock;
+        kept.entries.insert(key, Entry { ready, used });
+        while kept.entries.len() > self.most {
+            let oldest = kept.entries.iter().min_by_key(|(_, e)| e.used);
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
+                return;
+            };
+            kept.entries.remove(&oldest);
+        }
+    }
+}
+
+/// A plan, and the frames that its steps have left behind.
+pub(crate) struct Ready {
+    pub(crate) plan: Plan,
+    frames: Mutex<Vec<Frame>>,
+    /// Whether a step has ended before. A plan that runs once (initializers) leaves no frame behind.
+    ran: AtomicBool,
+}
+
+impl Ready {
+    pub(crate) fn new(plan: Plan) -> Ready {
+        Ready {
+            plan,
+            frames: Mutex::default(),
+            ran: AtomicBool::new(false),
+        }
+    }
+
+    /// A frame for one step.
+    ///
+    /// # Errors
+    /// [`SessionError::Memory`].
+    pub(crate) fn take(&self) -> Result<Frame, SessionError> {
+        let frame = self
+            .frames
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        match frame.or_else(|| Frame::new(&self.plan)) {
+            Some(frame) => Ok(frame),
+            None => Err(self.plan.too_large()),
+        }
+    }
+
+    /// Gives a frame back for later steps.
+    pub(crate) fn give(&self, mut frame: Frame) {
+        frame.clear(&self.plan);
+        if !self.ran.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.frames
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(frame);
+    }
+}

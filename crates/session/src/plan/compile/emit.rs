@@ -1,0 +1,269 @@
+//! One instruction after the other: slots, memory, and who waits for whom.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use thalweg_device::{Body, Kernel, Op, Operand, Prepare, Variable};
+use thalweg_graph::op::Effect;
+use thalweg_graph::shape::checked_elements;
+use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, OutputId, Shape};
+
+use super::{Compiler, NO_SLOT, failed};
+use crate::error::SessionError;
+use crate::plan::{Action, Home, Instruction, memory};
+
+impl Compiler<'_> {
+    pub(super) fn read(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        output: OutputId,
+        left: u32,
+    ) -> Result<(), SessionError> {
+        let fact = &node.outputs[0];
+        let len = fact.shape.elements().unwrap_or(usize::MAX);
+        let variable = self.variable_of[&node.inputs[0]];
+        let mut waits = self.after(node).to_vec();
+        let slot = self.slot(output, fact.dtype, len, Home::Held, left);
+        self.held[variable].push(slot);
+        let action = Action::Read {
+            shape: fact.shape.clone(),
+        };
+        self.emit(
+            id,
+            node,
+            action,
+            SmallVec::new(),
+            SmallVec::from_elem(slot, 1),
+            &mut waits,
+            20,
+        );
+        Ok(())
+    }
+
+    pub(super) fn compute(
+        &mut self,
+        graph: &GraphData,
+        id: NodeId,
+        op: &'static Op,
+        kernel: &'static Kernel,
+        outputs: &[OutputId],
+        left: &[u32],
+    ) -> Result<(), SessionError> {
+        let node = graph.node(id);
+        let mut waits = self.after(node).to_vec();
+        let mut inputs: SmallVec<[u32; 4]> = SmallVec::new();
+        for o in &node.inputs {
+            // A handle lies nowhere; its input is told by the variables.
+            match self.slot_of.get(o) {
+                Some(&slot) => inputs.push(slot),
+                None => inputs.push(NO_SLOT),
+            }
+        }
+        let at = self.instructions.len() as u32;
+        for &slot in inputs.iter().filter(|&&s| s != NO_SLOT) {
+            waits.extend(self.life[slot as usize].writer);
+        }
+        let Body::Compute(prepare) = kernel.body else {
+            return self.late(graph, id, op, inputs, outputs, left, waits);
+        };
+        if !self.dims_known(graph, node) {
+            return self.late(graph, id, op, inputs, outputs, left, waits);
+        }
+        let operand = |f: &Fact| Operand {
+            dtype: f.dtype,
+            dims: f.shape.to_dims().unwrap_or_default(),
+            value: f.value.clone(),
+        };
+        let input_operands: SmallVec<[Operand; 4]> = node
+            .inputs
+            .iter()
+            .filter_map(|&o| graph.fact(o))
+            .map(operand)
+            .collect();
+        let output_operands: SmallVec<[Operand; 2]> = node.outputs.iter().map(operand).collect();
+        for (operand, fact) in output_operands.iter().zip(&node.outputs) {
+            if !self.has_room(checked_elements(&operand.dims), operand.dtype.size()) {
+                return Err(memory(node, fact.dtype, fact.shape.clone()));
+            }
+        }
+        let prepared = prepare(&Prepare {
+            cpu: self.cpu,
+            node,
+            inputs: &input_operands,
+            outputs: &output_operands,
+        })
+        .map_err(|source| failed(node, source))?;
+        if !self.has_room(Some(prepared.scratch), 1) {
+            let bytes = Shape::known(&[prepared.scratch]);
+            return Err(memory(node, DType::U8, bytes));
+        }
+        // Outputs take the place of an input that ends here, or memory of their own.
+        let mut output_slots: SmallVec<[u32; 2]> = SmallVec::new();
+        let mut replaced: SmallVec<[u32; 2]> = SmallVec::new();
+        for (i, (o, fact)) in outputs.iter().zip(&output_operands).enumerate() {
+            let len = fact.elements();
+            let place = kernel
+                .in_place
+                .iter()
+                .filter(|(_, out)| *out == i)
+                .map(|(input, _)| inputs[*input])
+                .find(|&s| {
+                    self.ends_here(s, &inputs) && !replaced.contains(&s) && self.fits(s, fact)
+                });
+            let block = match place {
+                Some(s) => {
+                    replaced.push(s);
+                    waits.extend(&self.life[s as usize].users);
+                    self.life[s as usize].block.take()
+                }
+                None if len == 0 => None,
+                None => Some(self.arena.take(len * fact.dtype.size(), &mut waits)),
+            };
+            let offset = block.map_or(0, |b| b.offset);
+            let slot = self.slot(*o, fact.dtype, len, Home::Arena(offset), left[i]);
+            let life = &mut self.life[slot as usize];
+            life.block = block;
+            life.writer = Some(at);
+            output_slots.push(slot);
+        }
+        let scratch = match prepared.scratch {
+            0 => (0, 0),
+            bytes => {
+                let block = self.arena.take(bytes, &mut waits);
+                self.arena.give(block, &[at]);
+                (block.offset, bytes)
+            }
+        };
+        let action = Action::Run {
+            run: prepared.run,
+            scratch,
+        };
+        self.emit(
+            id,
+            node,
+            action,
+            inputs,
+            output_slots,
+            &mut waits,
+            prepared.cost,
+        );
+        Ok(())
+    }
+
+    /// Whether the arena stays within an address space when so many elements are added.
+    fn has_room(&self, elements: Option<usize>, size: usize) -> bool {
+        let bytes = elements.and_then(|n| n.checked_mul(size));
+        let total = bytes.and_then(|b| b.checked_add(self.arena.len()));
+        total.is_some_and(|t| t < isize::MAX as usize / 2)
+    }
+
+    /// Whether the only use that a slot of the arena still has is the one of these inputs.
+    fn ends_here(&self, slot: u32, inputs: &[u32]) -> bool {
+        slot != NO_SLOT
+            && self.life[slot as usize].left == 1
+            && self.life[slot as usize].block.is_some()
+            && inputs.iter().filter(|&&s| s == slot).count() == 1
+    }
+
+    fn fits(&self, slot: u32, output: &Operand) -> bool {
+        let plan = &self.slots[slot as usize];
+        plan.dtype == output.dtype && plan.len == output.elements()
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of one instruction")]
+    fn late(
+        &mut self,
+        graph: &GraphData,
+        id: NodeId,
+        op: &'static Op,
+        inputs: SmallVec<[u32; 4]>,
+        outputs: &[OutputId],
+        left: &[u32],
+        mut waits: Vec<u32>,
+    ) -> Result<(), SessionError> {
+        let node = graph.node(id);
+        let mut output_slots = SmallVec::new();
+        for (i, (o, fact)) in outputs.iter().zip(&node.outputs).enumerate() {
+            output_slots.push(self.slot(*o, fact.dtype, usize::MAX, Home::Held, left[i]));
+        }
+        let action = Action::Late {
+            op,
+            node: node.clone(),
+        };
+        self.emit(id, node, action, inputs, output_slots, &mut waits, 1000);
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of one instruction")]
+    pub(super) fn emit(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        action: Action,
+        inputs: SmallVec<[u32; 4]>,
+        outputs: SmallVec<[u32; 2]>,
+        waits: &mut Vec<u32>,
+        cost: u64,
+    ) {
+        let at = self.instructions.len() as u32;
+        let (uses, updates) = (
+            &self.accesses.uses[id.index()],
+            &self.accesses.updates[id.index()],
+        );
+        self.hazards.visit(at, uses, updates, waits);
+        // What was read of a variable is given back before an update, so that it is in place.
+        let mut release = SmallVec::new();
+        for &v in updates {
+            release.extend(self.held[v].extract_if(.., |s| self.life[*s as usize].left == 0));
+        }
+        let variables: SmallVec<[Option<Arc<Variable>>; 1]> = node
+            .inputs
+            .iter()
+            .map(|i| self.variable_of.get(i).map(|&v| self.variables[v].clone()))
+            .collect();
+        let has_variables = variables.iter().any(Option::is_some);
+        let random = node.op.effect == Effect::Random;
+        for &slot in &outputs {
+            self.life[slot as usize].writer = Some(at);
+        }
+        for &slot in inputs.iter().filter(|&&s| s != NO_SLOT) {
+            let life = &mut self.life[slot as usize];
+            life.users.push(at);
+            life.left -= 1;
+        }
+        for &slot in inputs.iter().chain(&outputs).filter(|&&s| s != NO_SLOT) {
+            self.free_if_unused(slot);
+        }
+        waits.sort_unstable();
+        waits.dedup();
+        self.waits_for.push(std::mem::take(waits));
+        self.instruction_of.insert(id, SmallVec::from_elem(at, 1));
+        self.cost = self.cost.saturating_add(cost);
+        self.instructions.push(Instruction {
+            node: id,
+            action,
+            inputs,
+            outputs,
+            variables: if has_variables {
+                variables
+            } else {
+                SmallVec::new()
+            },
+            counter: random.then(|| self.store.counter(&node.name)),
+            release,
+        });
+    }
+
+    /// Gives a slot's memory back when its last use has run.
+    pub(super) fn free_if_unused(&mut self, slot: u32) {
+        let life = &mut self.life[slot as usize];
+        if life.left == 0
+            && let Some(block) = life.block.take()
+        {
+            let mut touched = life.users.clone();
+            touched.extend(life.writer);
+            self.arena.give(block, &touched);
+        }
+    }
+}
