@@ -7,6 +7,7 @@ use serde_json::Value;
 use thalweg_graph::{Attr, DType, Shape, Tensor, dispatch};
 
 /// One call of an op and what it must give.
+#[derive(Clone)]
 pub struct Case {
     pub name: String,
     pub op: String,
@@ -19,6 +20,7 @@ pub struct Case {
     pub tolerance: Tolerance,
 }
 
+#[derive(Clone)]
 pub enum Input {
     Tensor(Tensor),
     /// A variable with its initial value, if it has one.

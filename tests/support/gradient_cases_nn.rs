@@ -3,7 +3,7 @@
 use thalweg_graph::{Attr, DType, Tensor};
 use thalweg_ops::SourceOps;
 
-use super::gradient_cases::{Case, case, mixed, node, positive, with};
+use super::gradient_cases::{Case, case, mixed, node, with};
 
 const FORMATS: [&str; 2] = ["NHWC", "NCHW"];
 
@@ -155,12 +155,15 @@ pub fn layers() -> Vec<Case> {
             &[],
         ));
     }
-    let inputs = vec![mixed(&[2, 3], 1), positive(&[2, 3], 2)];
-    all.push(node(
+    all.push(case(
         "SoftmaxCrossEntropyWithLogits",
-        "SoftmaxCrossEntropyWithLogits",
-        inputs,
-        &[],
+        vec![mixed(&[2, 3], 1), mixed(&[2, 3], 2)],
+        |g, x| {
+            // Its gradient takes labels that add up to 1.
+            let labels = g.op("Softmax").input(x[1]).output();
+            let node = g.op("SoftmaxCrossEntropyWithLogits").input(x[0]);
+            vec![node.input(labels).output()]
+        },
     ));
     all.push(case(
         "SparseSoftmaxCrossEntropyWithLogits",

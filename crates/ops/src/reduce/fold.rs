@@ -30,6 +30,10 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
     type Out: Element;
     /// What stands for no element.
     fn empty(self) -> Self::Acc;
+    /// What joined with anything gives that: where sums start.
+    fn start(self) -> Self::Acc {
+        self.empty()
+    }
     /// What stands for one element.
     fn lift(self, x: Self::In) -> Self::Acc;
     /// What stands for the elements of both.
@@ -71,7 +75,7 @@ pub(super) fn over<F: Fold>(dims: &[usize], reduced: &[bool], fold: F) -> Prepar
             for (j, out) in part.iter_mut().enumerate() {
                 let own = partials.iter().skip(i * chunk + j).step_by(outputs);
                 let acc = own.copied().reduce(|a, b| fold.join(a, b));
-                *out = fold.finish(acc.unwrap_or(fold.empty()));
+                *out = fold.finish(acc.unwrap_or(fold.start()));
             }
         });
         Ok(())
@@ -170,7 +174,7 @@ impl<F: Fold> Task<'_, F> {
     #[inline(always)]
     fn line(&self, segment: usize, from: usize) -> F::Acc {
         let fold = self.fold;
-        let mut sum = fold.empty();
+        let mut sum = fold.start();
         for (at, rows) in self.pieces(segment) {
             let (whole, rest) = self.x[from + at..][..rows].as_chunks::<LANES>();
             for block in whole.chunks(BLOCK) {
@@ -201,13 +205,13 @@ impl<F: Fold> Task<'_, F> {
         // Several narrow rows are one wide row, since they lie behind one another.
         let abreast = (NARROW / columns).clamp(1, self.layout.piece);
         let (step, wide) = (abreast * columns, abreast * width);
-        sums.resize(wide, fold.empty());
+        sums.resize(wide, fold.start());
         for (at, rows) in self.pieces(segment) {
             let x = &self.x[from + at..];
             let whole = rows / abreast;
             for first in (0..whole).step_by(BLOCK) {
                 block.clear();
-                block.resize(wide, fold.empty());
+                block.resize(wide, fold.start());
                 let end = whole.min(first + BLOCK);
                 let mut row = first;
                 while row + 4 <= end {
@@ -251,7 +255,7 @@ fn join_row<F: Fold>(fold: F, sums: &mut [F::Acc], row: &[F::In]) {
 /// All elements of `parts`, `N` at a time.
 #[inline(always)]
 fn lanes<F: Fold, const N: usize>(fold: F, parts: &[[F::In; N]]) -> F::Acc {
-    let mut lanes = [fold.empty(); N];
+    let mut lanes = [fold.start(); N];
     for part in parts {
         for (lane, &x) in lanes.iter_mut().zip(part) {
             *lane = fold.join(*lane, fold.lift(x));

@@ -62,6 +62,11 @@ impl<T: Float> Fold for Floats<T> {
         T::Wide::ZERO
     }
     #[inline(always)]
+    fn start(self) -> T::Wide {
+        // 0 + -0 is 0: a sum over a single element would not be that element.
+        T::Wide::from_f64(-0.0)
+    }
+    #[inline(always)]
     fn lift(self, x: T) -> T::Wide {
         x.widen()
     }
@@ -112,6 +117,11 @@ impl<T: Float> Fold for FloatMean<T> {
     #[inline(always)]
     fn empty(self) -> T::Wide {
         T::Wide::ZERO
+    }
+    #[inline(always)]
+    fn start(self) -> T::Wide {
+        // 0 + -0 is 0: a sum over a single element would not be that element.
+        T::Wide::from_f64(-0.0)
     }
     #[inline(always)]
     fn lift(self, x: T) -> T::Wide {
