@@ -6,13 +6,9 @@ mod support;
 
 use std::collections::BTreeSet;
 
-<<<<<<< HEAD
 use support::gradient_cases::{Case, elementwise, mixed, reductions};
-use support::gradient_cases_array::moves;
-=======
-use support::gradient_cases::{Case, elementwise, mixed, moves, reductions};
 use support::gradient_cases_array::lookups;
->>>>>>> main
+use support::gradient_cases_moves::moves;
 use support::gradient_cases_nn::layers;
 use thalweg::graph::op::Gradient;
 use thalweg::prelude::*;

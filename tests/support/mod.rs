@@ -7,6 +7,7 @@
 pub mod golden;
 pub mod gradient_cases;
 pub mod gradient_cases_array;
+pub mod gradient_cases_moves;
 pub mod gradient_cases_nn;
 pub mod interpreter;
 pub mod random_graph;
