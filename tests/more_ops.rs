@@ -42,8 +42,7 @@ fn pack_and_unpack_undo_each_other() {
     let rows = Tensor::from([[1i64, 2, 3], [4, 5, 6]]);
     let columns = Tensor::from([[1i64, 4], [2, 5], [3, 6]]);
     for (axis, packed) in [(0, &rows), (-2, &rows), (1, &columns), (-1, &columns)] {
-        let found = run(&g, pack(axis));
-        assert_eq!(found[..], *std::slice::from_ref(&packed));
+        assert_eq!(run(&g, pack(axis)), *std::slice::from_ref(packed));
         let value = g.constant(packed);
         let unpack = g
             .op("Unpack")
