@@ -155,12 +155,6 @@ fn train<'g>(flags: &Flags, session: &Session<'g>, net: &DeepMnist<'g>) -> Resul
     }
     progress.finish();
 
-    if let Some(path) = &flags.trace {
-        let inputs = net.inputs().into_iter().zip(&batch);
-        let feeds: Vec<_> = inputs.map(|(input, value)| input.feed(value)).collect();
-        let (_, trace) = session.run_with(net.loss, feeds, &RunOptions::traced())?;
-        trace.save(path)?;
-    }
     let accuracy = test.accuracy(&mnist.test, usize::MAX)?;
     let speed = done as f64 * flags.batch_size as f64 / spent.as_secs_f64().max(1e-9);
     let workload = format!("deep_mnist_train_{}", flags.data_format.name());
@@ -183,6 +177,24 @@ fn train<'g>(flags: &Flags, session: &Session<'g>, net: &DeepMnist<'g>) -> Resul
             &curve("test", &accuracies),
         )?;
     }
+    trace(flags, session, net, &batch)
+}
+
+/// Runs one more step, and writes what ran when in it.
+fn trace<'g>(
+    flags: &Flags,
+    session: &Session<'g>,
+    net: &DeepMnist<'g>,
+    batch: &[Tensor; 3],
+) -> Result<()> {
+    let Some(path) = &flags.trace else {
+        return Ok(());
+    };
+    let step = (net.train, net.loss);
+    let (_, trace) = session.run_with(step, net.feed(batch), &RunOptions::traced())?;
+    trace
+        .save(path)
+        .map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(())
 }
 
@@ -193,9 +205,7 @@ fn diverged<'g>(
     batch: &[Tensor; 3],
     step: u64,
 ) -> Box<dyn Error> {
-    let inputs = net.inputs().into_iter().zip(batch);
-    let feeds: Vec<_> = inputs.map(|(input, value)| input.feed(value)).collect();
-    let why = match session.run_with(net.loss, feeds, &RunOptions::checked()) {
+    let why = match session.run_with(net.loss, net.feed(batch), &RunOptions::checked()) {
         Err(error) => error.to_string(),
         Ok(_) => "it is finite for the same images now".to_owned(),
     };
@@ -272,7 +282,7 @@ fn benchmark<'g>(
         } = spread;
         println!("single steps: {mean:.1} +- {error:.1}, median {median:.1}, jitter {jitter:.1}");
     }
-    Ok(())
+    trace(flags, session, net, &batch)
 }
 
 /// Prints results: what was done, the value, its unit.

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 use thalweg::prelude::*;
+use thalweg::session::Feed;
 use thalweg::train::data::{CLASSES, SIDE};
 
 /// What a program feeds, runs and fetches.
@@ -75,6 +76,16 @@ impl<'g> DeepMnist<'g> {
     /// What a step is fed, in the order of [`feeds`].
     pub fn inputs(&self) -> [Output<'g>; 3] {
         [self.images, self.labels, self.keep_prob]
+    }
+
+    /// These values for them, for one step.
+    pub fn feed(&self, values: &[Tensor; 3]) -> [Feed<'g>; 3] {
+        let [images, labels, keep_prob] = values;
+        [
+            self.images.feed(images),
+            self.labels.feed(labels),
+            self.keep_prob.feed(keep_prob),
+        ]
     }
 }
 
