@@ -7,7 +7,8 @@ use thalweg_graph::op::{
 };
 use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape, Tensor};
 
-use super::moves::{Axis, Move, Part, Source, moving};
+use super::moves::{Axis, Move};
+use super::parts::{Part, Source, moving};
 use super::rules::{
     countable, int_vector, ints_or, invalid, known, per_dim, shape_of, single, wrong,
 };

@@ -8,7 +8,7 @@ use thalweg_graph::op::{Gradient, arg, int_attr, type_attr};
 use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
 
 use super::gather_gradient::gradient;
-use super::moves::{input_as, output_as};
+use super::parts::{input_as, output_as};
 use super::rules::{countable, one_element};
 use crate::elementwise::CHUNK;
 

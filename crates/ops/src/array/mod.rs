@@ -12,11 +12,13 @@ mod moves;
 mod one_hot;
 mod pack;
 mod pad;
+mod parts;
 mod range;
 pub(crate) mod reshape;
 mod rules;
 mod segment;
 mod slice;
+mod sources;
 mod split;
 mod stride;
 mod strided_slice;
@@ -24,7 +26,8 @@ mod tile;
 mod transpose;
 
 pub(crate) use basic::VIEW;
-pub use build::{ArrayOps, SourceOps};
+pub use build::ArrayOps;
+pub use sources::SourceOps;
 use thalweg_device::Op;
 
 /// The ops of this family.

@@ -1,11 +1,10 @@
-//! Moving elements: an op that only picks, repeats or reorders elements is a list of boxes, each
-//! read from one tensor and written to another with a step of its own along every axis.
+//! Boxes of elements that move: read from one tensor and written to another, with a step of its own
+//! along every axis of either.
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
 use thalweg_device::parallel::Disjoint;
-use thalweg_device::{Cpu, KernelCx, KernelError, Prepared};
-use thalweg_graph::DType;
+use thalweg_device::{Cpu, KernelError};
 
 use crate::cpu::transpose::{Rows, transpose_to};
 use crate::elementwise::CHUNK;
@@ -139,7 +138,7 @@ impl Move {
     ///
     /// # Errors
     /// [`KernelError::Argument`] where the box is not within the slices.
-    fn run<T: Pod + Send + Sync>(
+    pub(super) fn run<T: Pod + Send + Sync>(
         &self,
         cpu: &Cpu,
         from: &[T],
@@ -263,102 +262,6 @@ unsafe fn move_row<T: Copy>(from: *const T, to: *mut T, axis: Axis) {
             }
         }
     }
-}
-
-/// Where elements come from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Source {
-    /// An input.
-    Input(usize),
-    /// A zero, read with steps of 0.
-    Zero,
-}
-
-/// A box that is moved from a source to an output.
-#[derive(Clone, Debug)]
-pub(crate) struct Part {
-    pub(crate) from: Source,
-    pub(crate) output: usize,
-    pub(crate) moved: Move,
-}
-
-impl Part {
-    /// Into output 0.
-    pub(crate) fn of(from: Source, moved: Move) -> Part {
-        Part {
-            from,
-            output: 0,
-            moved,
-        }
-    }
-}
-
-/// A kernel that moves these parts, which together write `elements` elements of `dtype` in the
-/// order given, those of one output next to each other.
-pub(crate) fn moving(
-    dtype: DType,
-    elements: usize,
-    parts: Vec<Part>,
-) -> Result<Prepared, KernelError> {
-    match dtype.size() {
-        1 => Ok(moving_as::<u8>(dtype, elements, parts)),
-        2 => Ok(moving_as::<u16>(dtype, elements, parts)),
-        4 => Ok(moving_as::<u32>(dtype, elements, parts)),
-        8 => Ok(moving_as::<u64>(dtype, elements, parts)),
-        _ => Err(KernelError::DType(dtype)),
-    }
-}
-
-fn moving_as<T: Pod + Send + Sync>(dtype: DType, elements: usize, parts: Vec<Part>) -> Prepared {
-    Prepared::new(elements, move |cx| {
-        for group in parts.chunk_by(|a, b| a.output == b.output) {
-            // SAFETY: it gets zeros and elements of inputs of the same dtype only.
-            let to = unsafe { output_as::<T>(cx, group[0].output, dtype) }?;
-            for part in group {
-                match part.from {
-                    Source::Input(i) => part.moved.run(cx.cpu(), input_as(cx, i)?, to)?,
-                    Source::Zero => part.moved.run(cx.cpu(), &[T::zeroed()], to)?,
-                }
-            }
-        }
-        Ok(())
-    })
-}
-
-/// Input `i` as elements that are only moved: any type of the same size.
-pub(super) fn input_as<'a, T: Pod + Send + Sync>(
-    cx: &KernelCx<'a>,
-    i: usize,
-) -> Result<&'a [T], KernelError> {
-    let bytes = cx.input_bytes(i)?;
-    if bytes.is_empty() {
-        // Nothing is aligned to nothing in particular.
-        return Ok(&[]);
-    }
-    bytemuck::try_cast_slice(bytes).map_err(|_| KernelError::Argument("elements of this size"))
-}
-
-/// Output `i`, of `dtype`, as elements that are only moved.
-///
-/// # Safety
-/// What is written must be elements of `dtype`: not all bytes are bools.
-pub(super) unsafe fn output_as<'a, T: Pod + Send + Sync>(
-    cx: &KernelCx<'a>,
-    i: usize,
-    dtype: DType,
-) -> Result<&'a mut [T], KernelError> {
-    let bytes = match dtype {
-        DType::Bool => {
-            let bools = cx.output::<bool>(i)?;
-            // SAFETY: a bool is one byte, and only bools will be written by the caller's promise.
-            unsafe { std::slice::from_raw_parts_mut(bools.as_mut_ptr().cast(), bools.len()) }
-        }
-        _ => cx.output_bytes(i)?,
-    };
-    if bytes.is_empty() {
-        return Ok(&mut []);
-    }
-    bytemuck::try_cast_slice_mut(bytes).map_err(|_| KernelError::Argument("elements of this size"))
 }
 
 /// The step of each axis of a tensor in row-major order.

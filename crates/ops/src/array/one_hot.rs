@@ -6,7 +6,7 @@ use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, int_attr, type_attr, type_attr_or};
 use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
 
-use super::moves::{input_as, output_as};
+use super::parts::{input_as, output_as};
 use super::rules::{countable, single, wrong};
 use crate::elementwise::CHUNK;
 use crate::shapes;

@@ -5,7 +5,8 @@ use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{AttrDef, Gradient, InputGradients, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Shape};
 
-use super::moves::{Axis, Move, Part, Source, moving, steps};
+use super::moves::{Axis, Move, steps};
+use super::parts::{Part, Source, moving};
 use super::rules::{countable, int_vector, reshape, shape_of, wrong};
 use crate::shapes;
 

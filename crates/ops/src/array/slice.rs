@@ -5,7 +5,8 @@ use thalweg_device::{KernelError, Op, cpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr};
 use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Shape};
 
-use super::moves::{Axis, Move, Part, Source, moving, steps};
+use super::moves::{Axis, Move, steps};
+use super::parts::{Part, Source, moving};
 use super::rules::{countable, int_vector, per_dim, reshape, shape_of, wrong};
 
 /// What a slice gives; of a dimension whose begin and size are known, its length.

@@ -6,7 +6,8 @@ use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Gradient, arg, arg_of, count_attr, type_attr};
 use thalweg_graph::{DType, InferError, OpDef, Shape};
 
-use super::moves::{Axis, Move, Part, Source, moving};
+use super::moves::{Axis, Move};
+use super::parts::{Part, Source, moving};
 use super::rules::{one_element, or_zeros};
 
 /// A kernel that cuts input `input` into the outputs: of each `len` elements, `outer` times.

@@ -6,8 +6,9 @@ use thalweg_graph::op::{AttrDef, Gradient, arg, int_attr, type_attr};
 use thalweg_graph::{Attrs, DType, GradCx, NodeBuilder, OpDef};
 
 use super::fill::asked_shape;
-use super::moves::{Axis, Move, Part, Source, moving, steps};
+use super::moves::{Axis, Move, steps};
 use super::pad::around;
+use super::parts::{Part, Source, moving};
 use super::rules::{invalid, shape_of};
 use super::stride::{Masks, Places, Spec, resolve, spec};
 

@@ -5,7 +5,8 @@ use thalweg_device::{KernelError, Op, cpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape};
 
-use super::moves::{Axis, Move, Part, Source, moving, steps};
+use super::moves::{Axis, Move, steps};
+use super::parts::{Part, Source, moving};
 use super::rules::{countable, int_scalar, int_vector, per_dim, shape_of, wrong};
 
 fn tiled(cx: &Infer<'_>) -> Result<Shape, InferError> {

@@ -5,7 +5,8 @@ use thalweg_device::{KernelError, Op, cpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, InferError, OpDef, Shape};
 
-use super::moves::{Axis, Move, Part, Source, moving, steps};
+use super::moves::{Axis, Move, steps};
+use super::parts::{Part, Source, moving};
 use super::rules::{int_vector, ints_or, invalid, known, per_dim, wrong};
 
 /// `perm` as indices, each of which stands in it once.

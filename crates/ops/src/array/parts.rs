@@ -1,0 +1,104 @@
+//! Kernels that only pick, repeat or reorder elements: a list of boxes that move. They know of an
+//! element no more than its size.
+
+use bytemuck::Pod;
+use thalweg_device::{KernelCx, KernelError, Prepared};
+use thalweg_graph::DType;
+
+use super::moves::Move;
+
+/// Where elements come from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source {
+    /// An input.
+    Input(usize),
+    /// A zero, read with steps of 0.
+    Zero,
+}
+
+/// A box that is moved from a source to an output.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) from: Source,
+    pub(super) output: usize,
+    pub(super) moved: Move,
+}
+
+impl Part {
+    /// Into output 0.
+    pub(super) fn of(from: Source, moved: Move) -> Part {
+        Part {
+            from,
+            output: 0,
+            moved,
+        }
+    }
+}
+
+/// A kernel that moves these parts, which together write `elements` elements of `dtype` in the
+/// order given, those of one output next to each other.
+pub(super) fn moving(
+    dtype: DType,
+    elements: usize,
+    parts: Vec<Part>,
+) -> Result<Prepared, KernelError> {
+    match dtype.size() {
+        1 => Ok(moving_as::<u8>(dtype, elements, parts)),
+        2 => Ok(moving_as::<u16>(dtype, elements, parts)),
+        4 => Ok(moving_as::<u32>(dtype, elements, parts)),
+        8 => Ok(moving_as::<u64>(dtype, elements, parts)),
+        _ => Err(KernelError::DType(dtype)),
+    }
+}
+
+fn moving_as<T: Pod + Send + Sync>(dtype: DType, elements: usize, parts: Vec<Part>) -> Prepared {
+    Prepared::new(elements, move |cx| {
+        for group in parts.chunk_by(|a, b| a.output == b.output) {
+            // SAFETY: it gets zeros and elements of inputs of the same dtype only.
+            let to = unsafe { output_as::<T>(cx, group[0].output, dtype) }?;
+            for part in group {
+                match part.from {
+                    Source::Input(i) => part.moved.run(cx.cpu(), input_as(cx, i)?, to)?,
+                    Source::Zero => part.moved.run(cx.cpu(), &[T::zeroed()], to)?,
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Input `i` as elements that are only moved: any type of the same size.
+pub(super) fn input_as<'a, T: Pod + Send + Sync>(
+    cx: &KernelCx<'a>,
+    i: usize,
+) -> Result<&'a [T], KernelError> {
+    let bytes = cx.input_bytes(i)?;
+    if bytes.is_empty() {
+        // Nothing is aligned to nothing in particular.
+        return Ok(&[]);
+    }
+    bytemuck::try_cast_slice(bytes).map_err(|_| KernelError::Argument("elements of this size"))
+}
+
+/// Output `i`, of `dtype`, as elements that are only moved.
+///
+/// # Safety
+/// What is written must be elements of `dtype`: not all bytes are bools.
+pub(super) unsafe fn output_as<'a, T: Pod + Send + Sync>(
+    cx: &KernelCx<'a>,
+    i: usize,
+    dtype: DType,
+) -> Result<&'a mut [T], KernelError> {
+    let bytes = match dtype {
+        DType::Bool => {
+            let bools = cx.output::<bool>(i)?;
+            // SAFETY: a bool is one byte, and only bools will be written by the caller's promise.
+            unsafe { std::slice::from_raw_parts_mut(bools.as_mut_ptr().cast(), bools.len()) }
+        }
+        _ => cx.output_bytes(i)?,
+    };
+    if bytes.is_empty() {
+        return Ok(&mut []);
+    }
+    bytemuck::try_cast_slice_mut(bytes).map_err(|_| KernelError::Argument("elements of this size"))
+}

@@ -1,0 +1,109 @@
+//! Builder methods that start from a graph.
+
+use thalweg_graph::{DType, Graph, Output, Shape, Tensor, Value};
+
+use super::rules::int_scalar;
+
+/// Builder methods that start from a graph.
+pub trait SourceOps {
+    /// A value that each step feeds.
+    fn placeholder(&self, name: &str, dtype: DType, shape: impl Into<Shape>) -> Output<'_>;
+    /// A value that a step may feed, of `shape`; `default` where it does not.
+    fn placeholder_with_default<'g>(
+        &'g self,
+        name: &str,
+        default: impl Into<Value<'g>>,
+        shape: impl Into<Shape>,
+    ) -> Output<'g>;
+    /// A constant.
+    fn constant(&self, value: impl Into<Tensor>) -> Output<'_>;
+    /// A tensor of shape `dims` (a vector of integers) that is `value`, a scalar, throughout.
+    fn fill<'g>(&'g self, dims: impl Into<Value<'g>>, value: impl Into<Value<'g>>) -> Output<'g>;
+    /// The numbers from `start` to before `limit`, `delta` apart: scalars of one dtype.
+    fn range<'g>(
+        &'g self,
+        start: impl Into<Value<'g>>,
+        limit: impl Into<Value<'g>>,
+        delta: impl Into<Value<'g>>,
+    ) -> Output<'g>;
+    /// Tensors joined along `axis`: `[a, n]` and `[b, n]` to `[a + b, n]` along 0.
+    fn concat<'g>(&'g self, values: &[Output<'g>], axis: i64) -> Output<'g>;
+    /// Tensors of one shape next to each other along a new axis: two of `[n]` to `[2, n]` along 0.
+    fn stack<'g>(&'g self, values: &[Output<'g>], axis: i64) -> Output<'g>;
+}
+
+impl SourceOps for Graph {
+    #[track_caller]
+    fn placeholder(&self, name: &str, dtype: DType, shape: impl Into<Shape>) -> Output<'_> {
+        self.op("Placeholder")
+            .attr("dtype", dtype)
+            .attr("shape", shape.into())
+            .name(name)
+            .output()
+    }
+
+    #[track_caller]
+    fn placeholder_with_default<'g>(
+        &'g self,
+        name: &str,
+        default: impl Into<Value<'g>>,
+        shape: impl Into<Shape>,
+    ) -> Output<'g> {
+        self.op("PlaceholderWithDefault")
+            .input(default.into().on(self))
+            .attr("shape", shape.into())
+            .name(name)
+            .output()
+    }
+
+    #[track_caller]
+    fn constant(&self, value: impl Into<Tensor>) -> Output<'_> {
+        let value = value.into();
+        self.op("Const")
+            .attr("dtype", value.dtype())
+            .attr("value", value)
+            .output()
+    }
+
+    #[track_caller]
+    fn fill<'g>(&'g self, dims: impl Into<Value<'g>>, value: impl Into<Value<'g>>) -> Output<'g> {
+        self.op("Fill")
+            .input(dims.into().on(self))
+            .input(value.into().on(self))
+            .output()
+    }
+
+    #[track_caller]
+    fn range<'g>(
+        &'g self,
+        start: impl Into<Value<'g>>,
+        limit: impl Into<Value<'g>>,
+        delta: impl Into<Value<'g>>,
+    ) -> Output<'g> {
+        self.op("Range")
+            .input(start.into().on(self))
+            .input(limit.into().on(self))
+            .input(delta.into().on(self))
+            .output()
+    }
+
+    #[track_caller]
+    fn concat<'g>(&'g self, values: &[Output<'g>], axis: i64) -> Output<'g> {
+        // The op takes at least two.
+        if let [only] = values {
+            return *only;
+        }
+        self.op("ConcatV2")
+            .inputs(values.iter().copied())
+            .input(int_scalar(self, DType::I32, axis))
+            .output()
+    }
+
+    #[track_caller]
+    fn stack<'g>(&'g self, values: &[Output<'g>], axis: i64) -> Output<'g> {
+        self.op("Pack")
+            .inputs(values.iter().copied())
+            .attr("axis", axis)
+            .output()
+    }
+}
