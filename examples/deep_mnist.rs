@@ -31,7 +31,7 @@ struct Flags {
     #[arg(long, default_value_t = 50)]
     batch_size: usize,
     /// Steps of training.
-    #[arg(long, default_value_t = 2500)]
+    #[arg(long, default_value_t = 5000)]
     train_steps: u64,
     /// Adam's learning rate.
     #[arg(long, default_value_t = 1e-4)]
