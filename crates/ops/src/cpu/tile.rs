@@ -7,8 +7,7 @@
 //! matrix of patches.
 //!
 //! This is written here, and not left to a GEMM crate, because those take a matrix with two strides (a convolution would
-//! have to write its patches out first), and because those at hand keep their packing buffers in thread-local or freshly
-//! allocated memory, which a step of this engine must not do.
+//! have to write its patches out first), and because packing goes to scratch memory that the plan has laid out.
 
 use super::vector::{Lanes, Vector};
 use thalweg_device::isa::{Isa, Level};
