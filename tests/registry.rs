@@ -9,12 +9,6 @@ use thalweg_graph::op::Gradient;
 
 /// Ops that stand in no case of the table, and why.
 const WITHOUT_CASE: &[(&str, &str)] = &[
-    ("Add", "AddV2 under its older name: tests/more_ops.rs"),
-    ("Div", "RealDiv under its older name: tests/more_ops.rs"),
-    ("Floor", "tests/more_ops.rs"),
-    ("Pack", "tests/more_ops.rs"),
-    ("Unpack", "tests/more_ops.rs"),
-    ("UnsortedSegmentSum", "tests/more_ops.rs"),
     (
         "BatchMatMul",
         "BatchMatMulV2 without broadcasting: tests/gradients.rs runs it",
