@@ -93,10 +93,12 @@ fn float_mod<W: Wide>(x: W, y: W) -> W {
 
 /// Division of integers that is defined for every pair: by zero gives zero (and is refused by
 /// [`no_zero`]), the smallest by -1 wraps.
-trait Divide: Number {
+pub(super) trait Divide: Number {
     fn quotient(self, by: Self) -> Self;
     fn floor_quotient(self, by: Self) -> Self;
     fn floor_remainder(self, by: Self) -> Self;
+    /// To a power that is not negative, modulo the range.
+    fn power(self, exponent: Self) -> Self;
 }
 
 macro_rules! divide {
@@ -120,6 +122,17 @@ macro_rules! divide {
                 }
                 let r = self.wrapping_rem(by);
                 if r != 0 && (r < 0) != (by < 0) { r.wrapping_add(by) } else { r }
+            }
+            fn power(self, exponent: $t) -> $t {
+                let (mut base, mut left, mut power): ($t, u64, $t) = (self, exponent as u64, 1);
+                while left > 0 {
+                    if left & 1 == 1 {
+                        power = power.wrapping_mul(base);
+                    }
+                    base = base.wrapping_mul(base);
+                    left >>= 1;
+                }
+                power
             }
         }
     )*};
@@ -155,5 +168,25 @@ pub(super) fn checking<T: Element>(
             run(cx)
         }),
         ..inner
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Divide;
+
+    #[test]
+    fn an_integer_power_counts_every_bit_of_its_exponent() {
+        // 2^53 + 1 is odd, and is no f64.
+        assert_eq!((-1i64).power((1 << 53) + 1), -1);
+        assert_eq!(3i64.power(39), 3i64.wrapping_pow(39));
+        assert_eq!(0u8.power(0), 1);
+    }
+
+    #[test]
+    fn the_lowest_integer_divided_by_minus_one_wraps() {
+        assert_eq!(i32::MIN.quotient(-1), i32::MIN);
+        assert_eq!(i32::MIN.floor_quotient(-1), i32::MIN);
+        assert_eq!(i32::MIN.floor_remainder(-1), 0);
     }
 }

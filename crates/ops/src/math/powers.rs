@@ -7,8 +7,9 @@ use thalweg_graph::op::Gradient;
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT, NUMBER, of_result, one, two};
+use super::division::Divide;
 use crate::elementwise::{binary, unary};
-use crate::number::{Float, Number, Wide};
+use crate::number::{Float, Wide};
 
 /// A function of one float, computed in `f32` or `f64`, in place where the plan says so.
 macro_rules! float_kernel {
@@ -166,20 +167,9 @@ pub(crate) static POW: Op = Op {
 };
 
 /// Powers of integers, modulo their range. A negative exponent has no integer result.
-fn int_power<T: Number>(p: &Prepare<'_>) -> Prepared {
-    let inner = binary::<T>(p, |x, y| {
-        let (mut base, mut exponent, mut power) = (x, y.to_f64() as u64, T::ONE);
-        while exponent > 0 {
-            if exponent & 1 == 1 {
-                power = power.mul(base);
-            }
-            base = base.mul(base);
-            exponent >>= 1;
-        }
-        power
-    });
+fn int_power<T: Divide>(p: &Prepare<'_>) -> Prepared {
     super::division::checking::<T>(
-        inner,
+        binary::<T>(p, T::power),
         |y| y < T::ZERO,
         "an integer cannot be raised to a negative power: Cast to a float",
     )

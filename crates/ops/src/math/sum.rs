@@ -30,21 +30,33 @@ pub(crate) static ADD_N: Op = Op {
     )],
 };
 
+/// Inputs that are added in one pass over the output.
+const GROUP: usize = 8;
+
 fn add_n<T: Number>(p: &Prepare<'_>) -> Prepared {
     let inputs = p.inputs.len();
     Prepared::new(p.outputs[0].elements() * inputs, move |cx| {
-        let all: SmallVec<[&[T]; 8]> = (0..inputs)
-            .map(|i| cx.input::<T>(i))
-            .collect::<Result<_, _>>()?;
-        for_chunks(cx.pool(), cx.output::<T>(0)?, CHUNK, &|task, part| {
-            let at = task * CHUNK;
-            part.copy_from_slice(&all[0][at..at + part.len()]);
-            for input in &all[1..] {
-                for (sum, &x) in part.iter_mut().zip(&input[at..]) {
-                    *sum = sum.add(x);
+        let out = cx.output::<T>(0)?;
+        // A group at a time, so that any number of inputs needs no list on the heap.
+        for first in (0..inputs).step_by(GROUP) {
+            let group: SmallVec<[&[T]; GROUP]> = (first..inputs.min(first + GROUP))
+                .map(|i| cx.input::<T>(i))
+                .collect::<Result<_, _>>()?;
+            for_chunks(cx.pool(), out, CHUNK, &|task, part| {
+                let at = task * CHUNK;
+                let terms = if first == 0 {
+                    part.copy_from_slice(&group[0][at..at + part.len()]);
+                    &group[1..]
+                } else {
+                    &group[..]
+                };
+                for input in terms {
+                    for (sum, &x) in part.iter_mut().zip(&input[at..]) {
+                        *sum = sum.add(x);
+                    }
                 }
-            }
-        });
+            });
+        }
         Ok(())
     })
 }
