@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use crate::attr::Attr;
 use crate::check::check_node;
 use crate::data::{GraphData, VariableInfo};
+use crate::device::DeviceSpec;
 use crate::error::{GraphError, Reason};
 use crate::names::{Names, is_valid};
 use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
@@ -447,7 +448,8 @@ impl<'g> NodeBuilder<'g> {
             inputs: self.inputs,
             controls,
             attrs,
-            device: String::new(),
+            device: DeviceSpec::default(),
+            colocation: SmallVec::new(),
             outputs,
             origin: Origin::Line(self.origin),
         })

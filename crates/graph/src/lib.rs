@@ -6,6 +6,7 @@ pub mod attr;
 mod buffer;
 pub mod check;
 pub mod data;
+pub mod device;
 pub mod dtype;
 mod dump;
 pub mod error;
@@ -25,6 +26,7 @@ pub use half;
 
 pub use attr::{Attr, AttrKind};
 pub use data::{GraphData, VariableInfo};
+pub use device::DeviceSpec;
 pub use dtype::{DType, Element};
 pub use error::{GraphError, Reason};
 pub use gradients::{GradCx, gradients, gradients_with};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::attr::Attr;
+use crate::device::DeviceSpec;
 use crate::dtype::DType;
 use crate::op::OpDef;
 use crate::shape::Shape;
@@ -130,7 +131,10 @@ pub struct Node {
     /// Its attributes: every one of its op, defaults filled in.
     pub attrs: Attrs,
     /// The device that was asked for; empty for any.
-    pub device: String,
+    pub device: DeviceSpec,
+    /// The nodes that it must be on one device with, by name: TensorFlow's `_class`, without its
+    /// `loc:@`.
+    pub colocation: SmallVec<[Arc<str>; 1]>,
     /// What is known of its outputs.
     pub outputs: SmallVec<[Fact; 1]>,
     /// Where it was made.

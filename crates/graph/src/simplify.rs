@@ -151,6 +151,7 @@ impl Pass<'_> {
             controls: SmallVec::new(),
             attrs,
             device: source.device.clone(),
+            colocation: SmallVec::new(),
             outputs: SmallVec::from_elem(fact.clone(), 1),
             origin: source.origin.clone(),
         });

@@ -1,0 +1,6 @@
+//! Devices as a graph names them: specs that fill in and match, and functions that choose one for
+//! each node.
+
+mod spec;
+
+pub use spec::DeviceSpec;
