@@ -103,6 +103,14 @@ impl<'a> KernelCx<'a> {
         self.environment.cpu.pool()
     }
 
+    /// A tensor of zeros in the device's memory, for a value that outlives the step.
+    ///
+    /// # Errors
+    /// [`KernelError::Tensor`] where there is no memory for it.
+    pub fn zeros(&self, dtype: DType, dims: &[usize]) -> Result<Tensor, KernelError> {
+        Ok(Tensor::zeros_in(dtype, dims, self.cpu().memory())?)
+    }
+
     /// Whether the step is to stop: a long kernel asks now and then.
     pub fn stopped(&self) -> bool {
         self.environment.stop.load(Ordering::Relaxed)

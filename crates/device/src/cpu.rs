@@ -1,19 +1,26 @@
-//! The CPU as a device: its threads and its instructions.
+//! The CPU as a device: its threads, its instructions, its memory.
 
 use std::num::NonZero;
+use std::sync::Arc;
+
+use thalweg_graph::DeviceSpec;
+use thalweg_graph::tensor::Memory;
 
 use crate::isa::Isa;
+use crate::kernel::DeviceType;
 use crate::pool::ThreadPool;
 
-/// The processor, with threads of its own.
+/// The processor, or a part of it, with threads and memory of its own.
 pub struct Cpu {
+    name: DeviceSpec,
     pool: ThreadPool,
     isa: Isa,
+    memory: Arc<Memory>,
 }
 
 impl Cpu {
     /// A CPU device that works with `threads` threads, the calling one among them; 0 stands for as
-    /// many as the machine runs at once.
+    /// many as the machine runs at once. It is number 0 of the local task.
     pub fn new(threads: usize) -> Cpu {
         Cpu::with_isa(threads, Isa::detect())
     }
@@ -21,13 +28,46 @@ impl Cpu {
     /// As [`Cpu::new`], with kernels for these instructions and none beyond.
     pub fn with_isa(threads: usize, isa: Isa) -> Cpu {
         let threads = match threads {
-            0 => std::thread::available_parallelism().map_or(1, NonZero::get),
+            0 => Cpu::available_threads(),
             n => n,
         };
         Cpu {
+            name: Cpu::local(0),
             pool: ThreadPool::new(threads),
             isa,
+            memory: Arc::new(Memory::new(None)),
         }
+    }
+
+    /// The same device under this name, with memory of at most `limit` bytes; `None` for as many
+    /// as the system has.
+    pub fn named(self, name: DeviceSpec, limit: Option<usize>) -> Cpu {
+        Cpu {
+            name,
+            memory: Arc::new(Memory::new(limit)),
+            ..self
+        }
+    }
+
+    /// The name of CPU number `index` of the local task.
+    pub fn local(index: u32) -> DeviceSpec {
+        DeviceSpec {
+            job: Some("localhost".into()),
+            replica: Some(0),
+            task: Some(0),
+            device_type: Some(DeviceType::Cpu.name().into()),
+            index: Some(index),
+        }
+    }
+
+    /// How many threads the machine runs at once.
+    pub fn available_threads() -> usize {
+        std::thread::available_parallelism().map_or(1, NonZero::get)
+    }
+
+    /// Its full name.
+    pub fn name(&self) -> &DeviceSpec {
+        &self.name
     }
 
     /// Its threads.
@@ -38,5 +78,10 @@ impl Cpu {
     /// The instructions that its kernels use.
     pub fn isa(&self) -> Isa {
         self.isa
+    }
+
+    /// The account of its memory.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 }

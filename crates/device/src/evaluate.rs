@@ -70,7 +70,7 @@ pub fn evaluate(
             let mut tensors = Vec::with_capacity(outputs.len());
             for o in &outputs {
                 let dims = dims(o)?;
-                tensors.push(Tensor::zeros(o.dtype, &dims)?);
+                tensors.push(Tensor::zeros_in(o.dtype, &dims, environment.cpu.memory())?);
                 operands.push(Operand {
                     dtype: o.dtype,
                     dims,
@@ -83,7 +83,8 @@ pub fn evaluate(
                 inputs: &inputs,
                 outputs: &operands,
             })?;
-            let scratch = Buffer::try_zeroed(prepared.scratch).ok_or_else(|| {
+            let memory = environment.cpu.memory();
+            let scratch = Buffer::try_zeroed_in(prepared.scratch, memory).ok_or_else(|| {
                 KernelError::Invalid(format!(
                     "there is no memory for {} bytes of scratch: feed a smaller batch",
                     prepared.scratch

@@ -16,11 +16,18 @@ pub enum DeviceType {
     Cpu,
 }
 
+impl DeviceType {
+    /// As it stands in a device's name: `CPU`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DeviceType::Cpu => "CPU",
+        }
+    }
+}
+
 impl fmt::Display for DeviceType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            DeviceType::Cpu => "CPU",
-        })
+        f.write_str(self.name())
     }
 }
 

@@ -9,6 +9,7 @@ pub mod isa;
 pub mod kernel;
 pub mod parallel;
 pub mod pool;
+pub mod rendezvous;
 pub mod variable;
 
 pub use context::{Environment, InOut, KernelCx, Slot};
@@ -18,4 +19,5 @@ pub use evaluate::{Argument, evaluate};
 pub use isa::{Isa, Vectorize};
 pub use kernel::{Body, DeviceType, Kernel, Op, Operand, Prepare, Prepared, cpu};
 pub use pool::ThreadPool;
+pub use rendezvous::Rendezvous;
 pub use variable::Variable;

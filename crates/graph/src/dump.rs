@@ -57,6 +57,7 @@ impl GraphData {
                 Effect::Write => "#f6d5c5",
                 Effect::Feed => "#cfdff2",
                 Effect::Random => "#efe3f5",
+                Effect::Send | Effect::Recv => "#fdf3c4",
                 Effect::Pure | Effect::Control => "white",
             };
             let _ = writeln!(

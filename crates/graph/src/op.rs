@@ -79,6 +79,10 @@ pub enum Effect {
     Feed,
     /// Computes nothing and orders others: NoOp.
     Control,
+    /// Gives a value to another device.
+    Send,
+    /// Takes a value from another device.
+    Recv,
 }
 
 /// The dtype of an input or output.

@@ -35,6 +35,9 @@ pub struct Simplify<'a> {
     pub evaluate: Option<Evaluate<'a>>,
     /// Whether equal nodes are shared, and nodes that equal their input left out.
     pub share: bool,
+    /// By node of the graph that is simplified: the number of its device. Without it all are on
+    /// device 0. Nodes are shared only within a device.
+    pub devices: Option<&'a [u32]>,
 }
 
 /// The outputs of a folded node may have this many bytes: what is larger is cheaper to compute than
@@ -52,6 +55,8 @@ pub struct Simplified {
     pub fetches: Vec<OutputId>,
     /// For each target, its node.
     pub targets: Vec<NodeId>,
+    /// By node: the number of its device.
+    pub devices: Vec<u32>,
 }
 
 /// Makes the graph that computes `fetches` and runs `targets` when `feeds` are given with these
@@ -77,6 +82,7 @@ pub fn simplify(
         data,
         options,
         out: GraphData::new(),
+        devices: Vec::new(),
         feeds: vec![None; feeds.len()],
         values: HashMap::new(),
         nodes: HashMap::new(),
@@ -125,6 +131,8 @@ struct Pass<'a> {
     data: &'a GraphData,
     options: &'a Simplify<'a>,
     out: GraphData,
+    /// By node of the new graph.
+    devices: Vec<u32>,
     feeds: Vec<Option<NodeId>>,
     /// Where an output of the old graph is in the new one.
     values: HashMap<OutputId, OutputId>,
@@ -144,17 +152,20 @@ impl Pass<'_> {
             0 => source.name.clone(),
             n => format!("{}_{n}", source.name),
         };
-        let id = self.out.push(Node {
-            name,
-            op: &FEED,
-            inputs: SmallVec::new(),
-            controls: SmallVec::new(),
-            attrs,
-            device: source.device.clone(),
-            colocation: SmallVec::new(),
-            outputs: SmallVec::from_elem(fact.clone(), 1),
-            origin: source.origin.clone(),
-        });
+        let id = self.push(
+            output.node,
+            Node {
+                name,
+                op: &FEED,
+                inputs: SmallVec::new(),
+                controls: SmallVec::new(),
+                attrs,
+                device: source.device.clone(),
+                colocation: SmallVec::new(),
+                outputs: SmallVec::from_elem(fact.clone(), 1),
+                origin: source.origin.clone(),
+            },
+        );
         self.feeds[i] = Some(id);
         self.values.insert(output, OutputId { node: id, index: 0 });
     }
@@ -199,16 +210,19 @@ impl Pass<'_> {
             self.fold(node, &facts, &mut outputs);
         }
         let id = match self.options.share && pure {
-            true => self.shared(node, &inputs, &controls, &outputs),
+            true => self.shared(old, &inputs, &controls, &outputs),
             false => None,
         };
         let id = id.unwrap_or_else(|| {
-            let id = self.out.push(Node {
-                inputs,
-                controls,
-                outputs,
-                ..Node::clone(node)
-            });
+            let id = self.push(
+                old,
+                Node {
+                    inputs,
+                    controls,
+                    outputs,
+                    ..Node::clone(node)
+                },
+            );
             let hash = self.hash(id);
             self.equal.entry(hash).or_default().push(id);
             id
@@ -220,6 +234,17 @@ impl Pass<'_> {
                 .or_insert(OutputId { node: id, index });
         }
         Ok(())
+    }
+
+    fn device(&self, old: NodeId) -> u32 {
+        let devices = self.options.devices;
+        devices.map_or(0, |d| d.get(old.index()).copied().unwrap_or(0))
+    }
+
+    /// Adds a node that stands for one of the old graph.
+    fn push(&mut self, old: NodeId, node: Node) -> NodeId {
+        self.devices.push(self.device(old));
+        self.out.push(node)
     }
 
     fn controls(&self, node: &Node) -> SmallVec<[NodeId; 2]> {
@@ -269,18 +294,19 @@ impl Pass<'_> {
     /// A node of the new graph that computes the same.
     fn shared(
         &self,
-        node: &Node,
+        old: NodeId,
         inputs: &[OutputId],
         controls: &[NodeId],
         outputs: &[Fact],
     ) -> Option<NodeId> {
+        let (node, device) = (self.data.node(old), self.device(old));
         let hash = hash(node, inputs, controls);
         let same = |id: &&NodeId| {
             let other = self.out.node(**id);
             std::ptr::eq(other.op, node.op)
                 && other.inputs[..] == *inputs
                 && other.controls[..] == *controls
-                && other.device == node.device
+                && self.devices[id.index()] == device
                 && other.attrs == node.attrs
                 && other.outputs[..] == *outputs
         };
@@ -309,6 +335,7 @@ impl Pass<'_> {
             }
         }
         let mut graph = GraphData::new();
+        let mut devices = Vec::new();
         let mut moved: HashMap<NodeId, NodeId> = HashMap::new();
         for id in self.out.ids().filter(|id| needed[id.index()]) {
             let node = self.out.node(id);
@@ -319,6 +346,7 @@ impl Pass<'_> {
             node.inputs.iter_mut().for_each(|i| i.node = moved[&i.node]);
             node.controls.iter_mut().for_each(|c| *c = moved[c]);
             moved.insert(id, graph.push(node));
+            devices.push(self.devices[id.index()]);
         }
         let at = |o: OutputId| OutputId {
             node: moved[&o.node],
@@ -329,6 +357,7 @@ impl Pass<'_> {
             fetches: fetches.into_iter().map(at).collect(),
             targets: targets.into_iter().map(|t| moved[&t]).collect(),
             graph,
+            devices,
         }
     }
 }
@@ -347,7 +376,6 @@ fn hash(node: &Node, inputs: &[OutputId], controls: &[NodeId]) -> u64 {
     node.op.name.hash(&mut h);
     inputs.hash(&mut h);
     controls.hash(&mut h);
-    node.device.hash(&mut h);
     for (name, value) in node.attrs.iter() {
         name.hash(&mut h);
         match value {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-pub use crate::buffer::{ALIGNMENT, Buffer};
+pub use crate::buffer::{ALIGNMENT, Buffer, Memory};
 use crate::dtype::{DType, Element};
 use crate::shape::{Dims, Shape, checked_elements};
 
@@ -79,6 +79,26 @@ impl Tensor {
     /// # Errors
     /// [`TensorError::TooLarge`], or [`TensorError::Bytes`] for resources, which hold no value.
     pub fn zeros(dtype: DType, dims: &[usize]) -> Result<Tensor, TensorError> {
+        Self::zeros_by(dtype, dims, Buffer::try_zeroed)
+    }
+
+    /// As [`Tensor::zeros`], of this memory.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`], also where the memory's limit does not allow it.
+    pub fn zeros_in(
+        dtype: DType,
+        dims: &[usize],
+        memory: &Arc<Memory>,
+    ) -> Result<Tensor, TensorError> {
+        Self::zeros_by(dtype, dims, |bytes| Buffer::try_zeroed_in(bytes, memory))
+    }
+
+    fn zeros_by(
+        dtype: DType,
+        dims: &[usize],
+        buffer: impl FnOnce(usize) -> Option<Buffer>,
+    ) -> Result<Tensor, TensorError> {
         let too_large = || TensorError::TooLarge {
             dtype,
             dims: dims.into(),
@@ -89,7 +109,7 @@ impl Tensor {
             DType::String => Data::Strings(vec![Box::from([]); n].into()),
             _ => {
                 let bytes = n.checked_mul(dtype.size()).ok_or_else(too_large)?;
-                Data::Bytes(Arc::new(Buffer::try_zeroed(bytes).ok_or_else(too_large)?))
+                Data::Bytes(Arc::new(buffer(bytes).ok_or_else(too_large)?))
             }
         };
         Ok(Tensor {
@@ -244,13 +264,16 @@ impl Tensor {
     /// The elements, to write: copied first where they are shared.
     ///
     /// # Errors
-    /// [`TensorError::DType`] where they are not `T`.
+    /// [`TensorError::DType`] where they are not `T`, [`TensorError::TooLarge`] where there is no
+    /// memory for the copy.
     pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T], TensorError> {
         match &mut self.data {
             Data::Bytes(b) if T::DTYPE == self.dtype => {
                 if Arc::get_mut(b).is_none() {
-                    let mut copy = Buffer::zeroed(b.len());
-                    copy.bytes_mut().copy_from_slice(b.bytes());
+                    let copy = b.try_clone().ok_or_else(|| TensorError::TooLarge {
+                        dtype: self.dtype,
+                        dims: self.dims.clone(),
+                    })?;
                     *b = Arc::new(copy);
                 }
                 // SAFETY: as in `as_slice`; the buffer is not shared (just made so), and `&mut
@@ -331,6 +354,26 @@ impl Tensor {
             Data::Bytes(b) => Some(b),
             Data::Strings(_) => None,
         }
+    }
+
+    /// The same value in another memory: copied, but for strings, which no device holds.
+    ///
+    /// # Errors
+    /// [`TensorError::TooLarge`] where the memory's limit does not allow it.
+    pub fn copied_to(&self, memory: &Arc<Memory>) -> Result<Tensor, TensorError> {
+        let Data::Bytes(from) = &self.data else {
+            return Ok(self.clone());
+        };
+        let too_large = || TensorError::TooLarge {
+            dtype: self.dtype,
+            dims: self.dims.clone(),
+        };
+        let mut to = Buffer::try_zeroed_in(from.len(), memory).ok_or_else(too_large)?;
+        to.bytes_mut().copy_from_slice(from.bytes());
+        Ok(Tensor {
+            data: Data::Bytes(Arc::new(to)),
+            ..self.clone()
+        })
     }
 
     /// The same elements with other dimensions, shared.

@@ -30,6 +30,7 @@ fn with(
     let options = Simplify {
         evaluate: optimise.then_some(&evaluate),
         share: optimise,
+        devices: None,
     };
     simplify(&g.snapshot(), &feeds, &fetches, targets, &options).unwrap()
 }
@@ -115,6 +116,7 @@ fn shapes_that_do_not_fit_are_an_error_of_the_node() {
     let options = Simplify {
         evaluate: None,
         share: false,
+        devices: None,
     };
     let feeds = [(x.id(), fact(2)), (y.id(), fact(3))];
     let e = simplify(&g.snapshot(), &feeds, &[z.id()], &[], &options).unwrap_err();

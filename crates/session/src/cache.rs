@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use smallvec::SmallVec;
+use thalweg_device::Cpu;
 use thalweg_graph::{DType, Dims, OutputId};
 
 use crate::error::SessionError;
@@ -91,15 +92,15 @@ impl Ready {
     ///
     /// # Errors
     /// [`SessionError::Memory`].
-    pub(crate) fn take(&self) -> Result<Frame, SessionError> {
+    pub(crate) fn take(&self, devices: &[Cpu]) -> Result<Frame, SessionError> {
         let frame = self
             .frames
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
-        match frame.or_else(|| Frame::new(&self.plan)) {
+        match frame {
             Some(frame) => Ok(frame),
-            None => Err(self.plan.too_large()),
+            None => Frame::new(&self.plan, devices),
         }
     }
 

@@ -71,9 +71,10 @@ impl<'s, 'g> Callable<'s, 'g> {
     }
 
     fn dtypes_fit(&self, ready: &Ready, feeds: &[Tensor]) -> bool {
-        let slots = ready.plan.feeds.iter().zip(feeds);
-        slots.into_iter().all(|(slot, tensor)| {
-            slot.is_none_or(|s| ready.plan.slots[s as usize].dtype == tensor.dtype())
+        let plan = &ready.plan;
+        plan.feeds.iter().zip(feeds).all(|(slots, tensor)| {
+            let slot = slots.first().map(|&(p, s)| plan.slot(p, s));
+            slot.is_none_or(|s| s.dtype == tensor.dtype())
         })
     }
 }

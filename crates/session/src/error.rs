@@ -1,7 +1,7 @@
 //! What can go wrong between a fetch and its value.
 
 use thalweg_device::KernelError;
-use thalweg_graph::{DType, GraphError, Origin, Shape};
+use thalweg_graph::{DType, DeviceSpec, GraphError, Origin, Shape};
 use thiserror::Error;
 
 /// An error of a session. The session is usable after any of them.
@@ -158,10 +158,17 @@ pub enum SessionError {
         /// A node that was still to run.
         next: String,
     },
-    /// A value for which the system has no memory, or the largest one of a step that as a whole
+    /// A step that was cancelled.
+    #[error("the step was cancelled before node '{next}'")]
+    Cancelled {
+        /// A node that was still to run.
+        next: String,
+    },
+    /// A value for which the device has no memory, or the largest one of a step that as a whole
     /// does not fit.
     #[error(
-        "node '{node}' ({op}), made at {origin}: there is no memory for its {dtype}{shape}: feed a smaller batch"
+        "node '{node}' ({op}), made at {origin}: {device} has no memory for its {dtype}{shape}{}: feed a smaller batch, or place it elsewhere",
+        limited(.limit, .used)
     )]
     Memory {
         /// The node.
@@ -174,6 +181,12 @@ pub enum SessionError {
         dtype: DType,
         /// Its shape.
         shape: Shape,
+        /// The device.
+        device: DeviceSpec,
+        /// The most bytes that it may use; `None` for as many as the system has.
+        limit: Option<usize>,
+        /// The bytes that it used at the time.
+        used: usize,
     },
     /// A fetched value that was read as something else.
     #[error("result number {index}: {reason}")]
@@ -183,6 +196,13 @@ pub enum SessionError {
         /// What is wrong.
         reason: String,
     },
+}
+
+fn limited(limit: &Option<usize>, used: &usize) -> String {
+    match limit {
+        Some(limit) => format!(" ({used} of the {limit} bytes that it may use are in use)"),
+        None => String::new(),
+    }
 }
 
 fn more(count: &usize) -> String {

@@ -1,28 +1,51 @@
-//! What one step in flight has of its own: an arena, slots, held tensors, counters.
+//! What one step in flight has of its own: for each program an arena, slots and held tensors, and
+//! the rendezvous where programs meet.
 
 use std::cell::UnsafeCell;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use thalweg_device::Slot;
+use smallvec::SmallVec;
 use thalweg_device::evaluate::tensor_slot;
+use thalweg_device::{Cpu, Rendezvous, Slot};
 use thalweg_graph::Tensor;
 use thalweg_graph::tensor::Buffer;
 
-use crate::plan::{Home, Plan};
+use crate::error::SessionError;
+use crate::plan::{Home, Plan, Program, memory};
 
 /// The state of one step. It is made once, and used again by later steps of the same plan.
 pub(crate) struct Frame {
+    pub(crate) parts: SmallVec<[Part; 1]>,
+    pub(crate) rendezvous: Rendezvous,
+}
+
+impl Frame {
+    /// A frame for this plan.
+    ///
+    /// # Errors
+    /// [`SessionError::Memory`] where a device has no memory for its arena.
+    pub(crate) fn new(plan: &Plan, devices: &[Cpu]) -> Result<Frame, SessionError> {
+        let parts = plan
+            .programs
+            .iter()
+            .map(|p| Part::new(p, &devices[p.device]));
+        Ok(Frame {
+            parts: parts.collect::<Result<_, _>>()?,
+            rendezvous: Rendezvous::new(plan.programs.iter().map(Program::len)),
+        })
+    }
+
+    /// Gives back every tensor that the step held.
+    pub(crate) fn clear(&mut self, plan: &Plan) {
+        for (part, program) in self.parts.iter_mut().zip(&plan.programs) {
+            part.clear(program);
+        }
+    }
+}
+
+/// What one program has in a step.
+pub(crate) struct Part {
     arena: Buffer,
     cells: Box<[UnsafeCell<Cell>]>,
-    pub(crate) pending: Box<[AtomicU32]>,
-    pub(crate) ready: Mutex<BinaryHeap<Reverse<u32>>>,
-    /// How many instructions are ready and not taken.
-    pub(crate) ready_count: AtomicUsize,
-    pub(crate) remaining: AtomicUsize,
-    pub(crate) stop: AtomicBool,
 }
 
 struct Cell {
@@ -33,16 +56,20 @@ struct Cell {
 // SAFETY: a cell is written by the one instruction that fills it, or that gives it back after all
 // who use it, and read by instructions that wait for that one; between steps by the thread that
 // owns the frame. The plan's `waits` order all of these; the executor keeps to them.
-unsafe impl Sync for Frame {}
+unsafe impl Sync for Part {}
 // SAFETY: the pointers in the slots are into the frame's own arena, its held tensors, or the
 // plan's constants, none of which belong to a thread.
-unsafe impl Send for Frame {}
+unsafe impl Send for Part {}
 
-impl Frame {
-    /// A frame for this plan; `None` where there is no memory for its arena.
-    pub(crate) fn new(plan: &Plan) -> Option<Frame> {
-        let arena = Buffer::try_zeroed(plan.arena)?;
-        let cells = plan.slots.iter().map(|s| {
+impl Part {
+    fn new(program: &Program, cpu: &Cpu) -> Result<Part, SessionError> {
+        let arena = Buffer::try_zeroed_in(program.arena, cpu.memory()).ok_or_else(|| {
+            let (node, fact) = program
+                .largest()
+                .expect("a program without values has an arena without bytes");
+            memory(cpu, node, fact.dtype, fact.shape.clone())
+        })?;
+        let cells = program.slots.iter().map(|s| {
             let slot = match &s.home {
                 Home::Arena(offset) => Slot {
                     // SAFETY: the plan keeps every offset within the arena's length.
@@ -55,14 +82,9 @@ impl Frame {
             };
             UnsafeCell::new(Cell { slot, held: None })
         });
-        Some(Frame {
+        Ok(Part {
             cells: cells.collect(),
             arena,
-            pending: plan.waits.iter().map(|_| AtomicU32::new(0)).collect(),
-            ready: Mutex::new(BinaryHeap::with_capacity(plan.len())),
-            ready_count: AtomicUsize::new(0),
-            remaining: AtomicUsize::new(0),
-            stop: AtomicBool::new(false),
         })
     }
 
@@ -79,7 +101,7 @@ impl Frame {
     /// The tensor that a slot holds.
     ///
     /// # Safety
-    /// As [`Frame::slot`].
+    /// As [`Part::slot`].
     pub(crate) unsafe fn held(&self, slot: u32) -> Option<&Tensor> {
         // SAFETY: nobody writes the cell meanwhile, by the caller's promise.
         unsafe { (*self.cells[slot as usize].get()).held.as_ref() }
@@ -109,23 +131,8 @@ impl Frame {
         )
     }
 
-    /// Makes the frame ready for a step.
-    pub(crate) fn reset(&mut self, plan: &Plan) {
-        self.stop.store(false, Ordering::Relaxed);
-        for (pending, &n) in self.pending.iter().zip(&plan.waits) {
-            pending.store(n, Ordering::Relaxed);
-        }
-        let ready = self.ready.get_mut().unwrap_or_else(PoisonError::into_inner);
-        ready.clear();
-        let first = plan.waits.iter().enumerate().filter(|(_, n)| **n == 0);
-        ready.extend(first.map(|(i, _)| Reverse(i as u32)));
-        *self.ready_count.get_mut() = ready.len();
-        *self.remaining.get_mut() = plan.len();
-    }
-
-    /// Gives back every tensor that the step held.
-    pub(crate) fn clear(&mut self, plan: &Plan) {
-        for (cell, slot) in self.cells.iter_mut().zip(&plan.slots) {
+    fn clear(&mut self, program: &Program) {
+        for (cell, slot) in self.cells.iter_mut().zip(&program.slots) {
             if matches!(slot.home, Home::Held) {
                 cell.get_mut().held = None;
             }

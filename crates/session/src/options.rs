@@ -1,14 +1,24 @@
 //! How sessions and steps are asked to work.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How a session works.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionOptions {
-    /// Threads of the CPU device, the calling one among them; 0 stands for as many as the machine
+    /// Threads of all CPU devices, the calling one among them; 0 stands for as many as the machine
     /// runs at once.
     pub threads: usize,
+    /// The CPU devices, `/device:CPU:0` and so on: parts of the processor with threads and memory
+    /// of their own. There is one at least.
+    pub cpus: Vec<CpuOptions>,
+    /// Whether a node whose device has no kernel for it, or does not exist, may run on another one
+    /// of its task. Off, it is an error.
+    pub soft_placement: bool,
+    /// Whether soft placement may not give a node a lesser type of device than it asks for.
+    pub deny_fallback: bool,
     /// The most plans that are kept; the one that was not used for longest goes first.
     pub plans: usize,
     /// Whether constants are folded and equal nodes shared. Off, a step runs the graph as built.
@@ -19,6 +29,9 @@ impl Default for SessionOptions {
     fn default() -> SessionOptions {
         SessionOptions {
             threads: 0,
+            cpus: vec![CpuOptions::default()],
+            soft_placement: false,
+            deny_fallback: false,
             plans: 64,
             optimise: true,
         }
@@ -33,6 +46,55 @@ impl SessionOptions {
             ..SessionOptions::default()
         }
     }
+
+    /// The defaults with this many CPU devices, which share the threads evenly.
+    pub fn with_cpus(count: usize) -> SessionOptions {
+        SessionOptions {
+            cpus: vec![CpuOptions::default(); count.max(1)],
+            ..SessionOptions::default()
+        }
+    }
+}
+
+/// One CPU device.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct CpuOptions {
+    /// Its threads; 0 for an even share of the session's, and one at least.
+    pub threads: usize,
+    /// The most bytes that its variables and steps may take; `None` for as many as the system has.
+    pub memory_limit: Option<usize>,
+}
+
+impl CpuOptions {
+    /// The defaults with this limit on memory, in bytes.
+    pub fn with_memory_limit(bytes: usize) -> CpuOptions {
+        CpuOptions {
+            memory_limit: Some(bytes),
+            ..CpuOptions::default()
+        }
+    }
+}
+
+/// A way to end steps from another thread. Clones cancel the same steps.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// One that has not been used.
+    pub fn new() -> Cancel {
+        Cancel::default()
+    }
+
+    /// Ends every step that was given this, now and later, before the next kernel that would start.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether [`Cancel::cancel`] was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 /// What one step is asked for beside its fetches.
@@ -41,6 +103,8 @@ impl SessionOptions {
 pub struct RunOptions {
     /// The step ends with [`crate::SessionError::Timeout`] before the first kernel that would start later.
     pub timeout: Option<Duration>,
+    /// The step ends with [`crate::SessionError::Cancelled`] once this is cancelled.
+    pub cancel: Option<Cancel>,
     /// Whether to record what ran when.
     pub trace: bool,
     /// Whether to look at every value: the first that is not finite ends the step with
@@ -53,6 +117,14 @@ impl RunOptions {
     pub fn timeout(limit: Duration) -> RunOptions {
         RunOptions {
             timeout: Some(limit),
+            ..RunOptions::default()
+        }
+    }
+
+    /// With a way to end the step from another thread.
+    pub fn cancelled_by(cancel: &Cancel) -> RunOptions {
+        RunOptions {
+            cancel: Some(cancel.clone()),
             ..RunOptions::default()
         }
     }

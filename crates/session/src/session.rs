@@ -1,10 +1,9 @@
 //! Sessions: run what is asked for, from plans that are made once.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_device::{Cpu, Op};
+use thalweg_device::{Cpu, ThreadPool};
 use thalweg_graph::shape::checked_elements;
 use thalweg_graph::{DType, Dims, Fact, Graph, OutputId, Tensor};
 
@@ -14,15 +13,18 @@ use crate::error::SessionError;
 use crate::exec::{Step, Watch, copy};
 use crate::fetch::{Feed, Fetch, FetchList, Fetched, Fetches};
 use crate::options::{RunOptions, SessionOptions};
-use crate::plan::{FetchPlan, Home, Plan, Request, compile};
+use crate::place::Places;
+use crate::plan::{FetchPlan, Home, Kernels, Plan, Request, Workshop, compile};
 use crate::store::Store;
 use crate::trace::{Recorder, Trace};
 
 /// Runs steps of a graph. It holds the variables, and may be used by several threads at once.
 pub struct Session<'g> {
     graph: &'g Graph,
-    cpu: Cpu,
-    kernels: HashMap<&'static str, &'static Op>,
+    devices: Vec<Cpu>,
+    leaders: ThreadPool,
+    kernels: Kernels,
+    places: Places,
     store: Store,
     options: SessionOptions,
     plans: Plans,
@@ -49,14 +51,24 @@ impl<'g> Session<'g> {
         if !errors.is_empty() {
             return Err(errors.into());
         }
-        Ok(Session {
+        let devices = devices(&options);
+        let session = Session {
             graph,
-            cpu: Cpu::new(options.threads),
+            leaders: ThreadPool::new(devices.len()),
+            devices,
             kernels: thalweg_ops::kernels(),
+            places: Places::default(),
             store: Store::default(),
             plans: Plans::new(options.plans),
             options,
-        })
+        };
+        session.places.of(&graph.snapshot(), &session.devices)?;
+        Ok(session)
+    }
+
+    /// Its devices.
+    pub fn devices(&self) -> &[Cpu] {
+        &self.devices
     }
 
     /// The graph.
@@ -99,6 +111,7 @@ impl<'g> Session<'g> {
         let recorder = options.trace.then(Recorder::new);
         let watch = Watch {
             timeout: options.timeout,
+            cancel: options.cancel.as_ref(),
             check_finite: options.check_finite,
             recorder: recorder.as_ref(),
         };
@@ -137,11 +150,7 @@ impl<'g> Session<'g> {
         feeds: impl AsRef<[Feed<'g>]>,
     ) -> Result<String, SessionError> {
         let (ready, _) = self.ready(&fetches, feeds.as_ref())?;
-        Ok(format!(
-            "{}\n{}",
-            ready.plan.graph.to_text(),
-            ready.plan.to_text()
-        ))
+        Ok(ready.plan.to_text(&self.devices))
     }
 
     fn ready<'f>(
@@ -235,17 +244,18 @@ impl<'g> Session<'g> {
                 }
             }
         }
-        compile(
-            &data,
-            &Request {
-                feeds: &facts,
-                fetches: &key.fetches,
-                optimise: self.options.optimise,
-            },
-            &self.kernels,
-            &self.cpu,
-            &self.store,
-        )
+        let request = Request {
+            feeds: &facts,
+            fetches: &key.fetches,
+            optimise: self.options.optimise,
+            devices: &self.places.of(&data, &self.devices)?,
+        };
+        let workshop = Workshop {
+            kernels: &self.kernels,
+            devices: &self.devices,
+            store: &self.store,
+        };
+        compile(&data, &request, workshop)
     }
 
     fn check_fetches(&self, list: &FetchList<'g>) -> Result<(), SessionError> {
@@ -298,25 +308,25 @@ impl<'g> Session<'g> {
         results: &mut SmallVec<[Option<Tensor>; 4]>,
     ) -> Result<(), SessionError> {
         let plan = &ready.plan;
-        let mut frame = ready.take()?;
-        frame.reset(plan);
+        let frame = ready.take(&self.devices)?;
         // A variable's value that an earlier result shares would have to be copied by an update.
         for (fetch, result) in plan.fetches.iter().zip(results.iter_mut()) {
-            let own = |f: &FetchPlan| matches!(plan.slots[f.slot as usize].home, Home::Arena(_));
+            let own = |f: &FetchPlan| matches!(plan.slot(f.program, f.slot).home, Home::Arena(_));
             if !fetch.as_ref().is_some_and(own) {
                 *result = None;
             }
         }
-        for (slot, value) in plan.feeds.iter().zip(feeds) {
-            if let Some(slot) = slot {
+        for (slots, value) in plan.feeds.iter().zip(feeds) {
+            for &(program, slot) in slots {
                 // SAFETY: nobody else has the frame yet.
-                unsafe { frame.hold(*slot, Some(value.clone())) };
+                unsafe { frame.parts[program as usize].hold(slot, Some(value.clone())) };
             }
         }
         let step = Step {
             plan,
             frame: &frame,
-            cpu: &self.cpu,
+            devices: &self.devices,
+            leaders: &self.leaders,
             watch,
         };
         let result = step.run().and_then(|()| collect(&step, results));
@@ -342,20 +352,41 @@ fn collect(
             reason: e.to_string(),
         };
         let dims = fetch.dims.as_deref();
+        let run = step.run_of(fetch.program as usize);
         // Into the tensor of the last step, if it is of this size and nobody else's.
-        if let (Some(old), Some(dims), Home::Arena(_)) =
-            (result.as_mut(), dims, &plan.slots[fetch.slot as usize].home)
-            && old.dims() == dims
+        if let (Some(old), Some(dims), Home::Arena(_)) = (
+            result.as_mut(),
+            dims,
+            &plan.slot(fetch.program, fetch.slot).home,
+        ) && old.dims() == dims
             && old.buffer().is_some_and(|b| Arc::strong_count(b) == 1)
         {
             // SAFETY: the step is over.
-            let slot = unsafe { step.frame.slot(fetch.slot) };
+            let slot = unsafe { run.part.slot(fetch.slot) };
             if old.dtype() == slot.dtype {
                 copy(slot, old).map_err(error)?;
                 continue;
             }
         }
-        *result = Some(step.tensor(fetch.slot, dims).map_err(error)?);
+        *result = Some(run.tensor(fetch.slot, dims).map_err(error)?);
     }
     Ok(())
+}
+
+/// The devices that a session's options ask for.
+fn devices(options: &SessionOptions) -> Vec<Cpu> {
+    let cpus = match &options.cpus[..] {
+        [] => &[crate::options::CpuOptions::default()],
+        cpus => cpus,
+    };
+    let threads = match options.threads {
+        0 => Cpu::available_threads(),
+        n => n,
+    };
+    let share = (threads / cpus.len()).max(1);
+    let cpu = |(index, cpu): (usize, &crate::options::CpuOptions)| {
+        let threads = if cpu.threads == 0 { share } else { cpu.threads };
+        Cpu::new(threads).named(Cpu::local(index as u32), cpu.memory_limit)
+    };
+    cpus.iter().enumerate().map(cpu).collect()
 }

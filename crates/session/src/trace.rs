@@ -6,7 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::ThreadId;
 use std::time::Instant;
 
-use crate::plan::Plan;
+use thalweg_graph::DeviceSpec;
+
+use crate::plan::Program;
 
 /// One kernel's run.
 #[derive(Clone, Debug)]
@@ -76,19 +78,19 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn add(&self, plan: &Plan, at: u32, start: Instant) {
-        let node = plan.node(at);
-        let outputs = &plan.instructions[at as usize].outputs;
+    pub(crate) fn add(&self, program: &Program, device: &DeviceSpec, at: u32, start: Instant) {
+        let node = program.node(at);
+        let outputs = &program.instructions[at as usize].outputs;
         let bytes = outputs
             .iter()
-            .map(|&s| &plan.slots[s as usize])
+            .map(|&s| &program.slots[s as usize])
             .filter(|s| s.len != usize::MAX)
             .map(|s| s.len * s.dtype.size())
             .sum();
         let event = Event {
             node: node.name.clone(),
             op: node.op.name.to_owned(),
-            device: "/device:CPU:0".to_owned(),
+            device: device.to_string(),
             thread: 0,
             start_us: start.duration_since(self.start).as_secs_f64() * 1e6,
             duration_us: start.elapsed().as_secs_f64() * 1e6,

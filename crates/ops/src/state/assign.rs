@@ -2,7 +2,7 @@
 
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Tensor, dispatch};
+use thalweg_graph::{DType, Element, Infer, InferError, OpDef, dispatch};
 
 use super::handle::expect_dtype;
 use crate::number::Number;
@@ -55,7 +55,9 @@ fn assign<T: Element>(p: &Prepare<'_>) -> Prepared {
                 return Ok(());
             }
         }
-        variable.assign(Tensor::new(&dims, value)?)
+        let mut tensor = cx.zeros(T::DTYPE, &dims)?;
+        tensor.as_mut_slice::<T>()?.copy_from_slice(value);
+        variable.assign(tensor)
     })
 }
 

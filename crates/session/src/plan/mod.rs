@@ -1,204 +1,109 @@
-//! Plans: what a step runs, compiled once. A flat list of instructions, kernels resolved to
-//! functions, arguments to slots, slots to offsets in one arena.
+//! Plans: what a step runs, compiled once. One program for each device that takes part, and how
+//! they meet.
 
+mod bindings;
 mod compile;
 mod memory;
 mod order;
-
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+mod program;
 
 use smallvec::SmallVec;
-use thalweg_device::kernel::RunFn;
-use thalweg_device::{Op, Variable};
-use thalweg_graph::{DType, Dims, Fact, GraphData, Node, NodeId, Shape, Tensor};
+use thalweg_device::Cpu;
+use thalweg_graph::{DType, Dims, Node, Shape};
 
 use crate::error::SessionError;
 
+pub(crate) use bindings::{Kernels, failed};
 pub(crate) use compile::NO_SLOT;
-pub use compile::{Request, compile};
+pub use compile::{Request, Workshop, compile};
+pub use program::Program;
+pub(crate) use program::{Action, Dependents, Home, Instruction, SlotPlan};
 
 /// A step, ready to run any number of times, by several threads at once.
 pub struct Plan {
-    /// What is run, simplified: for names, dumps and errors.
-    pub graph: GraphData,
-    pub(crate) instructions: Vec<Instruction>,
-    pub(crate) slots: Vec<SlotPlan>,
-    pub(crate) feeds: Vec<Option<u32>>,
+    /// What each device runs.
+    pub programs: SmallVec<[Program; 1]>,
+    /// By number in a send: who receives.
+    pub(crate) channels: Vec<Channel>,
+    /// The order in which one thread runs all programs: instructions of which one come next, and up
+    /// to which number.
+    pub(crate) segments: Vec<(u32, u32)>,
+    /// By feed: the slots that it fills, with their programs; none where nothing needs it.
+    pub(crate) feeds: Vec<SmallVec<[(u32, u32); 1]>>,
     pub(crate) fetches: Vec<Option<FetchPlan>>,
-    /// Bytes of the arena.
-    pub(crate) arena: usize,
     /// About how many nanoseconds a step takes on one thread.
     pub(crate) cost: u64,
-    /// By instruction: those that wait for it.
-    pub(crate) dependents: Dependents,
-    /// By instruction: how many it waits for.
-    pub(crate) waits: Vec<u32>,
 }
 
-/// Lists of numbers, one after the other.
-#[derive(Default)]
-pub(crate) struct Dependents {
-    starts: Vec<u32>,
-    items: Vec<u32>,
+/// Where what is sent goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Channel {
+    /// The program.
+    pub(crate) to: u32,
+    /// The instruction there that waits for it.
+    pub(crate) receive: u32,
+    /// The slot there that it fills; none where only that it was sent matters.
+    pub(crate) slot: Option<u32>,
 }
 
-impl Dependents {
-    /// From the lists that say the opposite: by instruction, those that it waits for.
-    fn reversed(waits_for: &[Vec<u32>]) -> Dependents {
-        let mut starts = vec![0u32; waits_for.len() + 1];
-        for &w in waits_for.iter().flatten() {
-            starts[w as usize + 1] += 1;
-        }
-        for i in 1..starts.len() {
-            starts[i] += starts[i - 1];
-        }
-        let mut next = starts.clone();
-        let mut items = vec![0; waits_for.iter().map(Vec::len).sum()];
-        for (at, list) in waits_for.iter().enumerate() {
-            for &w in list {
-                items[next[w as usize] as usize] = at as u32;
-                next[w as usize] += 1;
+/// Where a fetched value is, and its dimensions where they are not those of the held tensor.
+#[derive(Clone, Debug)]
+pub(crate) struct FetchPlan {
+    pub(crate) program: u32,
+    pub(crate) slot: u32,
+    pub(crate) dims: Option<Dims>,
+}
+
+impl Plan {
+    /// The slot of a program.
+    pub(crate) fn slot(&self, program: u32, slot: u32) -> &SlotPlan {
+        &self.programs[program as usize].slots[slot as usize]
+    }
+
+    /// The place of an instruction in the order of the whole step.
+    pub(crate) fn rank(&self, program: u32, instruction: u32) -> usize {
+        let mut ends: SmallVec<[u32; 8]> = SmallVec::from_elem(0, self.programs.len());
+        let mut rank = 0;
+        for &(p, end) in &self.segments {
+            let start = std::mem::replace(&mut ends[p as usize], end);
+            if p == program && instruction < end {
+                return rank + (instruction - start) as usize;
             }
+            rank += (end - start) as usize;
         }
-        Dependents { starts, items }
+        rank
     }
 
-    /// Those that wait for instruction `i`.
-    pub(crate) fn of(&self, i: u32) -> &[u32] {
-        let i = i as usize;
-        &self.items[self.starts[i] as usize..self.starts[i + 1] as usize]
+    /// Bytes of all arenas that one step in flight needs.
+    pub fn arena_bytes(&self) -> usize {
+        self.programs.iter().map(Program::arena_bytes).sum()
+    }
+
+    /// The programs, each under the name of its device; without a name where there is one device.
+    pub fn to_text(&self, devices: &[Cpu]) -> String {
+        let mut text = String::new();
+        for program in &self.programs {
+            if devices.len() > 1 {
+                text.push_str(&format!("# {}\n", devices[program.device].name()));
+            }
+            text.push_str(&program.graph.to_text());
+            text.push('\n');
+            text.push_str(&program.to_text());
+        }
+        text
     }
 }
 
-/// The error of a value for which there is no memory.
-fn memory(node: &Node, dtype: DType, shape: Shape) -> SessionError {
+/// The error of a value for which a device has no memory.
+pub(crate) fn memory(cpu: &Cpu, node: &Node, dtype: DType, shape: Shape) -> SessionError {
     SessionError::Memory {
         node: node.name.clone(),
         op: node.op.name.to_owned(),
         origin: node.origin.clone(),
         dtype,
         shape,
-    }
-}
-
-/// Where the elements of a slot are.
-#[derive(Clone, Debug)]
-pub(crate) enum Home {
-    /// At this offset of the step's arena.
-    Arena(usize),
-    /// In a tensor of the plan.
-    Constant(Tensor),
-    /// In a tensor that the step holds: a feed, a variable's value, or one whose size is known
-    /// only when it is computed.
-    Held,
-}
-
-/// A slot: where an output's value is during a step. An output that is its node's input under
-/// other dimensions shares that one's slot.
-#[derive(Clone, Debug)]
-pub(crate) struct SlotPlan {
-    pub(crate) dtype: DType,
-    /// The number of elements; unknown where the slot is held.
-    pub(crate) len: usize,
-    pub(crate) home: Home,
-}
-
-/// Where a fetched value is, and its dimensions where they are not those of the held tensor.
-#[derive(Clone, Debug)]
-pub(crate) struct FetchPlan {
-    pub(crate) slot: u32,
-    pub(crate) dims: Option<Dims>,
-}
-
-/// What one instruction does.
-pub(crate) enum Action {
-    /// Runs a prepared kernel.
-    Run {
-        run: RunFn,
-        /// Offset in the arena, and bytes.
-        scratch: (usize, usize),
-    },
-    /// Holds the value of a variable, which must have this shape.
-    Read { shape: Shape },
-    /// Infers, prepares and runs, because shapes or values are known only now.
-    Late { op: &'static Op, node: Arc<Node> },
-}
-
-/// One step of a plan.
-pub(crate) struct Instruction {
-    pub(crate) node: NodeId,
-    pub(crate) action: Action,
-    pub(crate) inputs: SmallVec<[u32; 4]>,
-    pub(crate) outputs: SmallVec<[u32; 2]>,
-    /// By input: the variable behind it.
-    pub(crate) variables: SmallVec<[Option<Arc<Variable>>; 1]>,
-    pub(crate) counter: Option<Arc<AtomicU64>>,
-    /// Held slots that nobody uses any more, given back before this runs.
-    pub(crate) release: SmallVec<[u32; 1]>,
-}
-
-impl Plan {
-    /// The error of a plan whose arena the system does not have: it names the largest value.
-    pub(crate) fn too_large(&self) -> SessionError {
-        let nodes = self.graph.nodes().map(|(_, node)| node);
-        let bytes = |f: &Fact| f.shape.elements().map(|n| n.saturating_mul(f.dtype.size()));
-        let values = nodes.flat_map(|node| node.outputs.iter().map(move |f| (bytes(f), node, f)));
-        let largest = values.max_by_key(|(bytes, ..)| *bytes);
-        let (_, node, fact) = largest.expect("a plan without values has an arena without bytes");
-        memory(node, fact.dtype, fact.shape.clone())
-    }
-
-    /// The node of an instruction.
-    pub(crate) fn node(&self, i: u32) -> &Arc<Node> {
-        self.graph.node(self.instructions[i as usize].node)
-    }
-
-    /// Bytes of the arena that one step in flight needs.
-    pub fn arena_bytes(&self) -> usize {
-        self.arena
-    }
-
-    /// The number of kernels that a step runs.
-    pub fn len(&self) -> usize {
-        self.instructions.len()
-    }
-
-    /// Whether a step runs nothing.
-    pub fn is_empty(&self) -> bool {
-        self.instructions.is_empty()
-    }
-
-    /// One line an instruction: number, node, where its outputs lie, what it waits for.
-    pub fn to_text(&self) -> String {
-        use std::fmt::Write;
-        let mut text = format!("{} instructions, {} bytes\n", self.len(), self.arena);
-        let mut waits_for = vec![Vec::new(); self.len()];
-        for i in 0..self.len() as u32 {
-            for &d in self.dependents.of(i) {
-                waits_for[d as usize].push(i);
-            }
-        }
-        for (i, instruction) in self.instructions.iter().enumerate() {
-            let node = self.graph.node(instruction.node);
-            let place = |&s: &u32| match self.slots.get(s as usize).map(|s| &s.home) {
-                Some(Home::Arena(offset)) => format!("%{s}@{offset}"),
-                Some(Home::Constant(_)) => format!("%{s}=const"),
-                Some(Home::Held) => format!("%{s}"),
-                None => "handle".to_owned(),
-            };
-            let list = |slots: &[u32]| slots.iter().map(place).collect::<Vec<_>>().join(" ");
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "{i}: {} = {} {} ({}) after {:?}",
-                list(&instruction.outputs),
-                node.op.name,
-                node.name,
-                list(&instruction.inputs),
-                waits_for[i]
-            );
-        }
-        text
+        device: cpu.name().clone(),
+        limit: cpu.memory().limit(),
+        used: cpu.memory().used(),
     }
 }

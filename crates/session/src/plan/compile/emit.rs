@@ -8,11 +8,13 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::shape::checked_elements;
 use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, OutputId, Shape};
 
-use super::{Compiler, NO_SLOT, failed};
+use super::NO_SLOT;
+use super::builder::Builder;
 use crate::error::SessionError;
+use crate::plan::bindings::failed;
 use crate::plan::{Action, Home, Instruction, memory};
 
-impl Compiler<'_> {
+impl Builder<'_> {
     pub(super) fn read(
         &mut self,
         id: NodeId,
@@ -84,7 +86,7 @@ impl Compiler<'_> {
         let output_operands: SmallVec<[Operand; 2]> = node.outputs.iter().map(operand).collect();
         for (operand, fact) in output_operands.iter().zip(&node.outputs) {
             if !self.has_room(checked_elements(&operand.dims), operand.dtype.size()) {
-                return Err(memory(node, fact.dtype, fact.shape.clone()));
+                return Err(memory(self.cpu, node, fact.dtype, fact.shape.clone()));
             }
         }
         let prepared = prepare(&Prepare {
@@ -96,7 +98,7 @@ impl Compiler<'_> {
         .map_err(|source| failed(node, source))?;
         if !self.has_room(Some(prepared.scratch), 1) {
             let bytes = Shape::known(&[prepared.scratch]);
-            return Err(memory(node, DType::U8, bytes));
+            return Err(memory(self.cpu, node, DType::U8, bytes));
         }
         // Outputs take the place of an input that ends here, or memory of their own.
         let mut output_slots: SmallVec<[u32; 2]> = SmallVec::new();
@@ -152,7 +154,7 @@ impl Compiler<'_> {
     }
 
     /// Whether the arena stays within an address space when so many elements are added.
-    fn has_room(&self, elements: Option<usize>, size: usize) -> bool {
+    pub(super) fn has_room(&self, elements: Option<usize>, size: usize) -> bool {
         let bytes = elements.and_then(|n| n.checked_mul(size));
         let total = bytes.and_then(|b| b.checked_add(self.arena.len()));
         total.is_some_and(|t| t < isize::MAX as usize / 2)
@@ -250,7 +252,7 @@ impl Compiler<'_> {
             } else {
                 SmallVec::new()
             },
-            counter: random.then(|| self.store.counter(&node.name)),
+            counter: random.then(|| self.workshop.store.counter(&node.name)),
             release,
         });
     }

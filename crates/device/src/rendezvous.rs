@@ -1,0 +1,315 @@
+//! Where the programs of a step meet: what each instruction still waits for, what is ready, and
+//! whether the step is over.
+//!
+//! A step runs one program on each device that takes part. An instruction waits for a number of
+//! others, of its own program or (a receive) of another one. Each of them reports when it has run;
+//! the last one makes the instruction ready. Nobody blocks here: a thread that finds nothing ready
+//! waits where its device's threads wait.
+//!
+//! What was written before an arrival is seen by who takes the instruction that it made ready.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+#[cfg(not(loom))]
+use std::sync::{Mutex, MutexGuard};
+
+use std::sync::PoisonError;
+
+use smallvec::SmallVec;
+
+/// The meeting place of one step.
+pub struct Rendezvous {
+    stop: AtomicBool,
+    /// Instructions of all programs that have not run.
+    remaining: AtomicUsize,
+    queues: SmallVec<[Queue; 1]>,
+}
+
+/// One program's part of it.
+struct Queue {
+    /// By instruction: how many it still waits for.
+    pending: Box<[AtomicU32]>,
+    ready: Mutex<BinaryHeap<Reverse<u32>>>,
+    /// How many are ready and not taken.
+    ready_count: AtomicUsize,
+    remaining: AtomicUsize,
+    /// How many threads of its device have joined the step.
+    joined: AtomicU32,
+}
+
+impl Rendezvous {
+    /// For programs of these lengths.
+    pub fn new(lens: impl Iterator<Item = usize>) -> Rendezvous {
+        Rendezvous {
+            stop: AtomicBool::new(false),
+            remaining: AtomicUsize::new(0),
+            queues: lens.map(Queue::new).collect(),
+        }
+    }
+
+    /// Makes it ready for a step that runs in sequence: one that asks it for nothing but whether
+    /// to stop.
+    pub fn clear(&self) {
+        self.stop.store(false, Ordering::Relaxed);
+    }
+
+    /// Makes it ready for a step: `waits` gives, by program, how many each instruction waits for.
+    /// Nobody may use it meanwhile.
+    pub fn reset<'a>(&self, waits: impl Iterator<Item = &'a [u32]>) {
+        self.clear();
+        let mut all = 0;
+        for (queue, waits) in self.queues.iter().zip(waits) {
+            all += waits.len();
+            queue.reset(waits);
+        }
+        self.remaining.store(all, Ordering::Release);
+    }
+
+    /// Ends the step on all devices.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+    }
+
+    /// Whether the step was ended; kernels look at it too.
+    pub fn stopped(&self) -> &AtomicBool {
+        &self.stop
+    }
+
+    /// Whether nothing of the step is left to run, or it was ended.
+    pub fn is_over(&self) -> bool {
+        self.remaining.load(Ordering::Acquire) == 0 || self.stop.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing of a program is left to run, or the step was ended.
+    pub fn is_done(&self, program: usize) -> bool {
+        self.queues[program].remaining.load(Ordering::Acquire) == 0
+            || self.stop.load(Ordering::Acquire)
+    }
+
+    /// Notes that a thread of the program's device takes part from now on until the program is
+    /// done.
+    pub fn join(&self, program: usize) {
+        self.queues[program].joined.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether a thread of the program's device takes part.
+    pub fn is_joined(&self, program: usize) -> bool {
+        self.queues[program].joined.load(Ordering::Acquire) > 0
+    }
+
+    /// Notes that one of those that an instruction waits for has run. True where it was the last:
+    /// the caller now has the instruction, to run or to [`push`](Rendezvous::push).
+    pub fn arrive(&self, program: usize, instruction: u32) -> bool {
+        let pending = &self.queues[program].pending[instruction as usize];
+        pending.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Gives an instruction that is ready to whoever takes it.
+    pub fn push(&self, program: usize, instruction: u32) {
+        let queue = &self.queues[program];
+        queue.lock().push(Reverse(instruction));
+        queue.ready_count.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether an instruction is ready and not taken.
+    pub fn has_ready(&self, program: usize) -> bool {
+        self.queues[program].ready_count.load(Ordering::Acquire) > 0
+    }
+
+    /// Takes the instruction that comes first of those that are ready.
+    pub fn take(&self, program: usize) -> Option<u32> {
+        if !self.has_ready(program) {
+            return None;
+        }
+        let queue = &self.queues[program];
+        let mut ready = queue.lock();
+        let Reverse(instruction) = ready.pop()?;
+        queue.ready_count.fetch_sub(1, Ordering::AcqRel);
+        Some(instruction)
+    }
+
+    /// Notes that an instruction of the program has run. True where the program is done now.
+    pub fn ran(&self, program: usize) -> bool {
+        let done = self.queues[program]
+            .remaining
+            .fetch_sub(1, Ordering::AcqRel)
+            == 1;
+        self.remaining.fetch_sub(1, Ordering::AcqRel);
+        done
+    }
+}
+
+impl Queue {
+    fn new(len: usize) -> Queue {
+        Queue {
+            pending: (0..len).map(|_| AtomicU32::new(0)).collect(),
+            ready: Mutex::new(BinaryHeap::with_capacity(len)),
+            ready_count: AtomicUsize::new(0),
+            remaining: AtomicUsize::new(0),
+            joined: AtomicU32::new(0),
+        }
+    }
+
+    fn reset(&self, waits: &[u32]) {
+        for (pending, &n) in self.pending.iter().zip(waits) {
+            pending.store(n, Ordering::Relaxed);
+        }
+        let mut ready = self.lock();
+        ready.clear();
+        let first = waits.iter().enumerate().filter(|(_, n)| **n == 0);
+        ready.extend(first.map(|(i, _)| Reverse(i as u32)));
+        self.ready_count.store(ready.len(), Ordering::Relaxed);
+        self.remaining.store(waits.len(), Ordering::Relaxed);
+        self.joined.store(0, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BinaryHeap<Reverse<u32>>> {
+        // Nothing under the lock can panic half-way.
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instruction_is_ready_when_the_last_that_it_waits_for_has_run() {
+        let r = Rendezvous::new([2, 1].into_iter());
+        r.reset([&[0, 2][..], &[0][..]].into_iter());
+        assert_eq!(r.take(0), Some(0));
+        assert_eq!(r.take(0), None);
+        assert!(!r.arrive(0, 1));
+        assert!(!r.ran(0));
+        assert_eq!(r.take(1), Some(0));
+        assert!(r.arrive(0, 1));
+        r.push(0, 1);
+        assert!(r.ran(1) && r.is_done(1) && !r.is_over());
+        assert_eq!(r.take(0), Some(1));
+        assert!(r.ran(0) && r.is_over());
+    }
+
+    #[test]
+    fn a_stop_ends_every_program_and_a_reset_begins_anew() {
+        let r = Rendezvous::new([1, 1].into_iter());
+        for _ in 0..2 {
+            r.reset([&[0][..], &[1][..]].into_iter());
+            assert!(!r.is_over() && !r.is_done(0) && !r.is_done(1));
+            r.stop();
+            assert!(r.is_over() && r.is_done(0) && r.is_done(1));
+        }
+    }
+}
+
+/// Every order in which threads can meet: `RUSTFLAGS="--cfg loom" cargo test -p thalweg-device --lib
+/// rendezvous`.
+#[cfg(all(test, loom))]
+mod orders {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// A value that lands in another program's memory, without a lock of its own.
+    struct Landing(UnsafeCell<u32>);
+
+    // SAFETY: the rendezvous orders its accesses; loom checks exactly that.
+    unsafe impl Sync for Landing {}
+    // SAFETY: as above.
+    unsafe impl Send for Landing {}
+
+    fn run(r: &Rendezvous, program: usize, mut body: impl FnMut(u32)) {
+        r.join(program);
+        while !r.is_done(program) {
+            match r.take(program) {
+                Some(i) => {
+                    body(i);
+                    r.ran(program);
+                }
+                None => thread::yield_now(),
+            }
+        }
+    }
+
+    #[test]
+    fn what_two_senders_wrote_is_seen_by_the_receiver() {
+        loom::model(|| {
+            // Programs 0 and 1 send, program 2 waits for both.
+            let r = Arc::new(Rendezvous::new([1, 1, 1].into_iter()));
+            r.reset([&[0][..], &[0][..], &[2][..]].into_iter());
+            let landings = Arc::new([Landing(UnsafeCell::new(0)), Landing(UnsafeCell::new(0))]);
+            let senders: Vec<_> = (0..2)
+                .map(|p| {
+                    let (r, landings) = (r.clone(), landings.clone());
+                    thread::spawn(move || {
+                        run(&r, p, |_| {
+                            // SAFETY: nobody reads before the arrival that follows.
+                            landings[p].0.with_mut(|v| unsafe { *v = 7 });
+                            if r.arrive(2, 0) {
+                                r.push(2, 0);
+                            }
+                        });
+                    })
+                })
+                .collect();
+            let mut seen = 0;
+            run(&r, 2, |_| {
+                for l in landings.iter() {
+                    // SAFETY: both have arrived.
+                    seen += l.0.with(|v| unsafe { *v });
+                }
+            });
+            assert_eq!(seen, 14);
+            senders.into_iter().for_each(|s| s.join().unwrap());
+            assert!(r.is_over());
+        });
+    }
+
+    #[test]
+    fn a_stop_reaches_a_program_that_waits_for_a_value_that_never_comes() {
+        loom::model(|| {
+            let r = Arc::new(Rendezvous::new([1, 1].into_iter()));
+            r.reset([&[0][..], &[1][..]].into_iter());
+            let failing = {
+                let r = r.clone();
+                thread::spawn(move || {
+                    assert_eq!(r.take(0), Some(0));
+                    // Its kernel fails: nothing is sent.
+                    r.stop();
+                })
+            };
+            run(&r, 1, |_| unreachable!("nothing was sent"));
+            failing.join().unwrap();
+            assert!(r.is_over());
+        });
+    }
+
+    #[test]
+    fn two_threads_of_a_device_run_each_instruction_once() {
+        loom::model(|| {
+            let r = Arc::new(Rendezvous::new([2].into_iter()));
+            r.reset([&[0, 0][..]].into_iter());
+            let ran = Arc::new(AtomicUsize::new(0));
+            let other = {
+                let (r, ran) = (r.clone(), ran.clone());
+                thread::spawn(move || {
+                    run(&r, 0, |_| {
+                        ran.fetch_add(1, Ordering::Relaxed);
+                    })
+                })
+            };
+            run(&r, 0, |_| {
+                ran.fetch_add(1, Ordering::Relaxed);
+            });
+            other.join().unwrap();
+            assert_eq!(ran.load(Ordering::Relaxed), 2);
+        });
+    }
+}

@@ -1,0 +1,314 @@
+//! A graph that is cut by device: each device's nodes as a graph of their own, with a send and a
+//! receive where an edge crossed.
+//!
+//! As in TensorFlow's partitioner, there is one receive for each (output, destination device). The
+//! cut follows an order of the whole graph that is given: each part's nodes are numbered along it,
+//! and every send comes before its receive in it, so that parts that run in that order never wait
+//! for each other in a circle.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use crate::attr::Attr;
+use crate::data::GraphData;
+use crate::dtype::DType;
+use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
+use crate::op::{Effect, Gradient, OpDef, arg, int_attr, type_attr};
+use crate::shape::Shape;
+use crate::simplify::{FEED, known};
+
+/// The op that gives a value to another device. One without an input only tells that the nodes
+/// that it waits for have run.
+pub static SEND: OpDef = OpDef {
+    name: "_Send",
+    summary: "Gives a value to another device.",
+    inputs: &[arg("tensor", "T").list("N")],
+    attrs: &[
+        type_attr("T", &DType::ALL),
+        int_attr("N", 1),
+        int_attr("channel", 0),
+    ],
+    gradient: Gradient::None,
+    effect: Effect::Send,
+    ..OpDef::EMPTY
+};
+
+/// The op that takes a value from another device.
+pub static RECV: OpDef = OpDef {
+    name: "_Recv",
+    summary: "Takes a value from another device.",
+    outputs: &[arg("tensor", "T")],
+    attrs: &[type_attr("T", &DType::ALL), int_attr("channel", 0)],
+    gradient: Gradient::None,
+    effect: Effect::Recv,
+    ..OpDef::EMPTY
+};
+
+/// The nodes of one device.
+#[derive(Debug)]
+pub struct Part {
+    /// The number of the device.
+    pub device: u32,
+    /// Its nodes, numbered in the order in which one thread runs them.
+    pub graph: GraphData,
+}
+
+/// An edge that was cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// The part that sends.
+    pub from: u32,
+    /// The node there.
+    pub send: NodeId,
+    /// The part that receives.
+    pub to: u32,
+    /// The node there.
+    pub recv: NodeId,
+}
+
+/// A graph in parts.
+#[derive(Debug, Default)]
+pub struct Partitioned {
+    /// The parts, by the number of their device.
+    pub parts: Vec<Part>,
+    /// The edges that were cut; attribute `channel` of a send and a receive is a number in here.
+    pub channels: Vec<Channel>,
+    /// The order of the whole: nodes of which part come next, and up to which number.
+    pub segments: Vec<(u32, u32)>,
+    /// By node of the whole graph: its part, and its number there; of a node that several parts
+    /// have, one of them.
+    nodes: Vec<Option<(u32, NodeId)>>,
+    /// For each node that stands for a feed: every part that has it, and its number there.
+    feeds: HashMap<NodeId, SmallVec<[(u32, NodeId); 2]>>,
+}
+
+impl Partitioned {
+    /// Where a node of the whole graph is: its part, and its number there.
+    pub fn node(&self, node: NodeId) -> Option<(u32, NodeId)> {
+        self.nodes.get(node.index()).copied().flatten()
+    }
+
+    /// The parts in which a feed is used, with the numbers of its nodes there.
+    pub fn feed(&self, feed: NodeId) -> &[(u32, NodeId)] {
+        self.feeds.get(&feed).map_or(&[], |f| f)
+    }
+}
+
+/// Cuts `graph` into one part for each device that has a node. `sequence` is an order of all nodes
+/// in which each comes after those that it uses or waits for; `devices` tells the device of each.
+///
+/// What is fed or constant is not sent: every part that uses it has it.
+pub fn partition(graph: &GraphData, sequence: &[NodeId], devices: &[u32]) -> Partitioned {
+    let mut used: Vec<u32> = sequence.iter().map(|n| devices[n.index()]).collect();
+    used.sort_unstable();
+    used.dedup();
+    let part_of: Vec<u32> = devices
+        .iter()
+        .map(|d| used.binary_search(d).unwrap_or(0) as u32)
+        .collect();
+    let part = |&device: &u32| Part {
+        device,
+        graph: GraphData::new(),
+    };
+    let mut cut = Cut {
+        graph,
+        crossing: crossing(graph, sequence, &part_of),
+        out: Partitioned {
+            parts: used.iter().map(part).collect(),
+            nodes: vec![None; graph.len()],
+            ..Partitioned::default()
+        },
+        copies: HashMap::new(),
+        received: HashMap::new(),
+    };
+    for &id in sequence {
+        cut.node(id, part_of[id.index()]);
+    }
+    cut.out
+}
+
+/// What crosses: one output of a node, or only that it has run, and the part it goes to.
+type Crossing = SmallVec<[(Option<u32>, u32); 2]>;
+
+/// By node: what of it other parts need.
+fn crossing(graph: &GraphData, sequence: &[NodeId], part_of: &[u32]) -> HashMap<NodeId, Crossing> {
+    let mut all: HashMap<NodeId, Crossing> = HashMap::new();
+    let mut add = |source: NodeId, output: Option<u32>, to: u32| {
+        if part_of[source.index()] == to || is_everywhere(graph.node(source)) {
+            return;
+        }
+        let of = all.entry(source).or_default();
+        // Any value of a node that arrives tells that it has run.
+        let told = match output {
+            Some(_) => of.contains(&(output, to)),
+            None => of.iter().any(|(_, part)| *part == to),
+        };
+        if !told {
+            of.push((output, to));
+        }
+    };
+    for &id in sequence {
+        let to = part_of[id.index()];
+        for input in &graph.node(id).inputs {
+            add(input.node, Some(input.index), to);
+        }
+    }
+    for &id in sequence {
+        for &control in &graph.node(id).controls {
+            add(control, None, part_of[id.index()]);
+        }
+    }
+    all
+}
+
+struct Cut<'a> {
+    graph: &'a GraphData,
+    crossing: HashMap<NodeId, Crossing>,
+    out: Partitioned,
+    /// Feeds and constants: by node of the whole graph and part, the node there.
+    copies: HashMap<(NodeId, u32), NodeId>,
+    /// By node of the whole graph and part: what arrives there, and the node that receives it.
+    received: HashMap<(NodeId, u32), SmallVec<[(Option<u32>, NodeId); 1]>>,
+}
+
+impl Cut<'_> {
+    fn push(&mut self, part: u32, node: Node) -> NodeId {
+        let graph = &mut self.out.parts[part as usize].graph;
+        let id = graph.push(node);
+        let end = graph.len() as u32;
+        match self.out.segments.last_mut() {
+            Some((p, e)) if *p == part => *e = end,
+            _ => self.out.segments.push((part, end)),
+        }
+        id
+    }
+
+    fn node(&mut self, id: NodeId, part: u32) {
+        let node = self.graph.node(id);
+        if is_everywhere(node) {
+            self.out.nodes[id.index()] = Some((part, self.copy(id, part)));
+            return;
+        }
+        let inputs = node.inputs.iter().map(|&i| self.input(i, part)).collect();
+        let waits = node.controls.iter().filter_map(|&c| self.control(c, part));
+        let mut controls: SmallVec<[NodeId; 2]> = waits.collect();
+        controls.sort();
+        controls.dedup();
+        let node = Node {
+            inputs,
+            controls,
+            ..Node::clone(node)
+        };
+        let here = self.push(part, node);
+        self.out.nodes[id.index()] = Some((part, here));
+        for (output, to) in self.crossing.remove(&id).unwrap_or_default() {
+            self.cross(id, here, output, part, to);
+        }
+    }
+
+    /// A feed or constant in `part`.
+    fn copy(&mut self, id: NodeId, part: u32) -> NodeId {
+        if let Some(&here) = self.copies.get(&(id, part)) {
+            return here;
+        }
+        let node = self.graph.node(id);
+        let here = self.push(part, Node::clone(node));
+        self.copies.insert((id, part), here);
+        if std::ptr::eq(node.op, &FEED) {
+            self.out.feeds.entry(id).or_default().push((part, here));
+        }
+        here
+    }
+
+    /// Where `part` finds a value.
+    fn input(&mut self, output: OutputId, part: u32) -> OutputId {
+        let index = output.index;
+        if is_everywhere(self.graph.node(output.node)) {
+            let node = self.copy(output.node, part);
+            return OutputId { node, index };
+        }
+        match self.out.node(output.node) {
+            Some((p, node)) if p == part => OutputId { node, index },
+            _ => OutputId {
+                node: self.arrived(output.node, Some(index), part),
+                index: 0,
+            },
+        }
+    }
+
+    /// What a node of `part` waits for in place of the node `control`; nothing where that is there
+    /// from the start.
+    fn control(&self, control: NodeId, part: u32) -> Option<NodeId> {
+        match self.out.node(control) {
+            _ if is_everywhere(self.graph.node(control)) => None,
+            Some((p, here)) if p == part => Some(here),
+            _ => Some(self.arrived(control, None, part)),
+        }
+    }
+
+    /// The node of `part` that receives this, or, for nothing in particular, any of `source`.
+    fn arrived(&self, source: NodeId, output: Option<u32>, part: u32) -> NodeId {
+        let received = self.received.get(&(source, part));
+        let mut received = received.into_iter().flatten();
+        let found = received.find(|(o, _)| output.is_none() || *o == output);
+        // `sequence` has each node after those that it uses, whose values have crossed by then.
+        found.map_or(NodeId::INVALID, |(_, node)| *node)
+    }
+
+    /// Puts a send after the node that was just made, and its receive into the other part.
+    fn cross(&mut self, source: NodeId, there: NodeId, output: Option<u32>, from: u32, to: u32) {
+        let node = self.graph.node(source);
+        let fact = match output {
+            Some(i) => Fact {
+                value: None,
+                ..node.outputs[i as usize].clone()
+            },
+            None => Fact::new(DType::F32, Shape::known(&[0])),
+        };
+        let channel = self.out.channels.len();
+        let blank = |op: &'static OpDef, kind: &str| {
+            let mut attrs = Attrs::default();
+            attrs.set("T", Attr::Type(fact.dtype));
+            attrs.set("channel", Attr::Int(channel as i64));
+            Node {
+                name: match output {
+                    Some(0) => format!("{}/{kind}_{channel}", node.name),
+                    Some(i) => format!("{}:{i}/{kind}_{channel}", node.name),
+                    None => format!("^{}/{kind}_{channel}", node.name),
+                },
+                op,
+                inputs: SmallVec::new(),
+                controls: SmallVec::new(),
+                attrs,
+                device: Default::default(),
+                colocation: SmallVec::new(),
+                outputs: SmallVec::new(),
+                origin: Origin::clone(&node.origin),
+            }
+        };
+        let mut send = blank(&SEND, "_send");
+        send.attrs.set("N", Attr::Int(i64::from(output.is_some())));
+        match output {
+            Some(index) => send.inputs.push(OutputId { node: there, index }),
+            None => send.controls.push(there),
+        }
+        let mut recv = blank(&RECV, "_recv");
+        recv.outputs.push(fact);
+        let (send, recv) = (self.push(from, send), self.push(to, recv));
+        self.out.channels.push(Channel {
+            from,
+            send,
+            to,
+            recv,
+        });
+        let received = self.received.entry((source, to)).or_default();
+        received.push((output, recv));
+    }
+}
+
+/// Whether a node is not sent, as every part can have it: a feed, or a constant that waits for
+/// nothing.
+fn is_everywhere(node: &Node) -> bool {
+    std::ptr::eq(node.op, &FEED) || (known(node) && node.controls.is_empty())
+}

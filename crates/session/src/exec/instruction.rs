@@ -1,0 +1,232 @@
+//! One instruction of one program.
+
+use std::time::Instant;
+
+use smallvec::SmallVec;
+use thalweg_device::{Argument, Cpu, Environment, KernelCx, KernelError, Slot, Variable, evaluate};
+use thalweg_graph::{DType, Node, Tensor, TensorError};
+
+use super::Step;
+use super::values::{copy, copy_slot, first_not_finite};
+use crate::error::SessionError;
+use crate::frame::Part;
+use crate::options::Cancel;
+use crate::plan::{Action, Home, Instruction, NO_SLOT, Program, failed, memory};
+
+/// One program of a step.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'a> {
+    pub(crate) step: &'a Step<'a>,
+    pub(crate) program: &'a Program,
+    pub(crate) part: &'a Part,
+    pub(crate) cpu: &'a Cpu,
+}
+
+impl Run<'_> {
+    /// Runs an instruction and looks after what the step was asked to watch.
+    pub(super) fn watched(&self, at: u32, deadline: Option<Instant>) -> Result<(), SessionError> {
+        if let (Some(deadline), Some(limit)) = (deadline, self.step.watch.timeout)
+            && Instant::now() >= deadline
+        {
+            let next = self.program.node(at).name.clone();
+            return Err(SessionError::Timeout { limit, next });
+        }
+        if self.step.watch.cancel.is_some_and(Cancel::is_cancelled) {
+            let next = self.program.node(at).name.clone();
+            return Err(SessionError::Cancelled { next });
+        }
+        let start = self.step.watch.recorder.map(|_| Instant::now());
+        self.instruction(at).map_err(|e| self.error(at, e))?;
+        if let (Some(recorder), Some(start)) = (self.step.watch.recorder, start) {
+            recorder.add(self.program, self.cpu.name(), at, start);
+        }
+        if self.step.watch.check_finite {
+            self.check_finite(at)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn instruction(&self, at: u32) -> Result<(), KernelError> {
+        let instruction = &self.program.instructions[at as usize];
+        for &slot in &instruction.release {
+            // SAFETY: the plan lets this instruction wait for all who use the slot.
+            unsafe { self.part.hold(slot, None) };
+        }
+        let environment = Environment {
+            cpu: self.cpu,
+            stop: self.step.frame.rendezvous.stopped(),
+        };
+        match &instruction.action {
+            Action::Run { run, scratch } => {
+                let variables: SmallVec<[Option<&Variable>; 10]> =
+                    instruction.variables.iter().map(Option::as_deref).collect();
+                // SAFETY: the plan gives each output memory that nobody else uses until its last
+                // use, but for an input that the kernel may share; this instruction waits for
+                // those that filled its inputs and for those that used the memory before. Slots
+                // with known lengths are filled before they are read.
+                let cx = unsafe {
+                    KernelCx::new(
+                        environment,
+                        self.slots(&instruction.inputs),
+                        self.slots(&instruction.outputs),
+                        &variables,
+                        instruction.counter.as_deref(),
+                        self.part.scratch(*scratch),
+                    )
+                };
+                run(&cx)
+            }
+            Action::Read { shape } => {
+                let variable = variable(instruction)?;
+                let value = variable.read()?;
+                if value.dtype() != variable.dtype() || !shape.admits(value.dims()) {
+                    return Err(KernelError::Variable {
+                        variable: variable.name().to_owned(),
+                        expected_dtype: variable.dtype(),
+                        expected: shape.clone(),
+                        found_dtype: value.dtype(),
+                        found: value.shape(),
+                    });
+                }
+                // SAFETY: this instruction fills the slot.
+                unsafe { self.part.hold(instruction.outputs[0], Some(value)) };
+                Ok(())
+            }
+            Action::Send { channel } => self.send(instruction, *channel),
+            Action::Receive => Ok(()),
+            Action::Late { op, node } => self.late(environment, instruction, op, node),
+        }
+    }
+
+    /// Copies a value to where its receiver has set memory aside for it.
+    fn send(&self, instruction: &Instruction, channel: usize) -> Result<(), KernelError> {
+        let channel = self.step.plan.channels[channel];
+        let (Some(&from), Some(to)) = (instruction.inputs.first(), channel.slot) else {
+            return Ok(());
+        };
+        let there = self.step.run_of(channel.to as usize);
+        if let Home::Held = there.program.slots[to as usize].home {
+            let output = self.program.graph.node(instruction.node).inputs.first();
+            let tensor = self.value(from, output.copied())?;
+            let tensor = tensor.copied_to(there.cpu.memory())?;
+            // SAFETY: this instruction fills the slot; its receiver waits for it.
+            unsafe { there.part.hold(to, Some(tensor)) };
+            return Ok(());
+        }
+        // SAFETY: this instruction waits for the one that fills its input. The memory there is set
+        // aside from the start of the step, for this instruction to fill; its receiver waits.
+        unsafe { copy_slot(self.part.slot(from), there.part.slot(to)) }
+    }
+
+    /// Where some slots are.
+    ///
+    /// # Safety
+    /// As [`Part::slot`], for each.
+    unsafe fn slots<A: smallvec::Array<Item = Slot>>(&self, slots: &[u32]) -> SmallVec<A> {
+        let place = |&s: &u32| match s {
+            NO_SLOT => Slot::empty(DType::Resource),
+            // SAFETY: by the caller's promise.
+            s => unsafe { self.part.slot(s) },
+        };
+        slots.iter().map(place).collect()
+    }
+
+    /// Runs a node whose shapes or host values are known only now, on tensors of its own.
+    fn late(
+        &self,
+        environment: Environment<'_>,
+        instruction: &Instruction,
+        op: &'static thalweg_device::Op,
+        node: &Node,
+    ) -> Result<(), KernelError> {
+        let mut tensors: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
+        for (i, &slot) in instruction.inputs.iter().enumerate() {
+            tensors.push(match slot {
+                NO_SLOT => None,
+                slot => Some(self.value(slot, node.inputs.get(i).copied())?),
+            });
+        }
+        let mut arguments: SmallVec<[Argument<'_>; 4]> = SmallVec::new();
+        for (i, tensor) in tensors.iter().enumerate() {
+            let variable = instruction.variables.get(i).and_then(Option::as_deref);
+            arguments.push(match (tensor, variable) {
+                (Some(t), _) => Argument::Value(t),
+                (None, Some(v)) => Argument::Variable(v),
+                (None, None) => return Err(KernelError::Argument("an input")),
+            });
+        }
+        let counter = instruction.counter.as_deref();
+        let outputs = evaluate(environment, op, node, &arguments, counter)?;
+        for (&slot, tensor) in instruction.outputs.iter().zip(outputs) {
+            // SAFETY: this instruction fills the slot.
+            unsafe { self.part.hold(slot, Some(tensor)) };
+        }
+        Ok(())
+    }
+
+    /// The value of a slot as a tensor: shared where it is held, copied from the arena.
+    fn value(
+        &self,
+        slot: u32,
+        output: Option<thalweg_graph::OutputId>,
+    ) -> Result<Tensor, KernelError> {
+        let dims = output.and_then(|o| self.program.graph.fact(o)?.shape.to_dims());
+        self.tensor(slot, dims.as_deref())
+    }
+
+    /// The value of a slot with these dimensions, or with those of the tensor that it holds.
+    pub(crate) fn tensor(&self, slot: u32, dims: Option<&[usize]>) -> Result<Tensor, KernelError> {
+        // SAFETY: called by an instruction that waits for the one that fills the slot, or when the
+        // step is over.
+        let (place, held) = unsafe { (self.part.slot(slot), self.part.held(slot)) };
+        let shared = match &self.program.slots[slot as usize].home {
+            Home::Constant(t) => Some(t),
+            _ => held,
+        };
+        match (shared, dims) {
+            (Some(t), Some(dims)) => Ok(t.reshaped(dims)?),
+            (Some(t), None) => Ok(t.clone()),
+            (None, Some(dims)) => {
+                let mut tensor = Tensor::zeros(place.dtype, dims)?;
+                copy(place, &mut tensor)?;
+                Ok(tensor)
+            }
+            (None, None) => Err(KernelError::Argument("a value")),
+        }
+    }
+
+    pub(super) fn error(&self, at: u32, source: KernelError) -> SessionError {
+        let node = self.program.node(at);
+        match source {
+            KernelError::Tensor(TensorError::TooLarge { dtype, dims }) => {
+                memory(self.cpu, node, dtype, dims.as_slice().into())
+            }
+            source => failed(node, source),
+        }
+    }
+
+    fn check_finite(&self, at: u32) -> Result<(), SessionError> {
+        let instruction = &self.program.instructions[at as usize];
+        for (index, &slot) in instruction.outputs.iter().enumerate() {
+            // SAFETY: this thread has just run the instruction that fills the slot.
+            let place = unsafe { self.part.slot(slot) };
+            if let Some((element, value)) = first_not_finite(place) {
+                let node = self.program.node(at);
+                return Err(SessionError::NotFinite {
+                    node: node.name.clone(),
+                    op: node.op.name.to_owned(),
+                    origin: node.origin.clone(),
+                    index,
+                    element,
+                    value,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn variable(instruction: &Instruction) -> Result<&Variable, KernelError> {
+    let first = instruction.variables.first().and_then(Option::as_deref);
+    first.ok_or(KernelError::Argument("a variable"))
+}

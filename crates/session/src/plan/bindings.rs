@@ -1,0 +1,120 @@
+//! Which variable stands behind which handle, and which kernel computes which node.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use thalweg_device::{Body, DeviceType, Kernel, KernelError, Op, Variable};
+use thalweg_graph::op::Effect;
+use thalweg_graph::simplify::FEED;
+use thalweg_graph::{DType, GraphData, Node, NodeId, OutputId};
+
+use super::order::{Accesses, VariableId};
+use crate::error::SessionError;
+use crate::store::Store;
+
+/// The kernels that a session has, by op.
+pub(crate) type Kernels = HashMap<&'static str, &'static Op>;
+
+/// What computes this node on a device of this type.
+pub(crate) fn find(
+    kernels: &Kernels,
+    device: DeviceType,
+    node: &Node,
+) -> Option<(&'static Op, &'static Kernel)> {
+    let op = *kernels.get(node.op.name)?;
+    let kernel = op.kernels.iter().find(|k| k.takes(device, node))?;
+    Some((op, kernel))
+}
+
+/// Whether a node gives its input's buffer on.
+fn shares(kernels: &Kernels, node: &Node) -> bool {
+    find(kernels, DeviceType::Cpu, node).is_some_and(|(_, k)| matches!(k.body, Body::View))
+}
+
+/// The variables of a graph.
+pub(super) struct Bindings {
+    pub(super) variables: Vec<Arc<Variable>>,
+    /// By handle: the variable's number.
+    pub(super) variable_of: HashMap<OutputId, VariableId>,
+}
+
+impl Bindings {
+    /// Finds the variable behind each handle, and sees to it that nothing waits for a feed.
+    ///
+    /// # Errors
+    /// A placeholder that is not fed, a variable that is not what its handle says.
+    pub(super) fn new(
+        graph: &GraphData,
+        kernels: &Kernels,
+        store: &Store,
+    ) -> Result<Bindings, SessionError> {
+        let mut variables: Vec<Arc<Variable>> = Vec::new();
+        let mut by_name: HashMap<(String, String), VariableId> = HashMap::new();
+        let mut variable_of: HashMap<OutputId, VariableId> = HashMap::new();
+        for (id, node) in graph.nodes() {
+            if node.op.effect == Effect::Feed && !std::ptr::eq(node.op, &FEED) {
+                let fact = &node.outputs[0];
+                return Err(SessionError::MissingFeed {
+                    node: node.name.clone(),
+                    dtype: fact.dtype,
+                    shape: fact.shape.clone(),
+                    origin: node.origin.clone(),
+                });
+            }
+            let output = OutputId { node: id, index: 0 };
+            if node.op.effect == Effect::Handle {
+                let shared = node.attrs.str("shared_name");
+                let name = if shared.is_empty() {
+                    &node.name
+                } else {
+                    shared
+                };
+                let key = (node.attrs.str("container").to_owned(), name.to_owned());
+                let (dtype, shape) = node.outputs[0]
+                    .variable
+                    .clone()
+                    .unwrap_or((DType::F32, Default::default()));
+                let number = *by_name.entry(key).or_insert_with_key(|(container, name)| {
+                    variables.push(store.variable(container, name, dtype, &shape));
+                    variables.len() - 1
+                });
+                let variable = &variables[number];
+                if variable.dtype() != dtype || variable.shape().merge(&shape).is_none() {
+                    let source = KernelError::Variable {
+                        variable: variable.name().to_owned(),
+                        expected_dtype: dtype,
+                        expected: shape,
+                        found_dtype: variable.dtype(),
+                        found: variable.shape().clone(),
+                    };
+                    return Err(failed(node, source));
+                }
+                variable_of.insert(output, number);
+            } else if let Some(&v) = node.inputs.first().and_then(|i| variable_of.get(i))
+                && shares(kernels, node)
+            {
+                variable_of.insert(output, v);
+            }
+        }
+        Ok(Bindings {
+            variables,
+            variable_of,
+        })
+    }
+
+    /// What the nodes of the graph do with the variables.
+    pub(super) fn accesses(&self, graph: &GraphData, kernels: &Kernels) -> Accesses {
+        let shares = |id: NodeId| shares(kernels, graph.node(id));
+        Accesses::new(graph, &self.variable_of, &shares)
+    }
+}
+
+/// The error of a node whose kernel cannot be made or run.
+pub(crate) fn failed(node: &Node, source: KernelError) -> SessionError {
+    SessionError::Kernel {
+        node: node.name.clone(),
+        op: node.op.name.to_owned(),
+        origin: node.origin.clone(),
+        source,
+    }
+}
