@@ -1,5 +1,6 @@
 //! One instruction after the other: slots, memory, and who waits for whom.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -11,6 +12,7 @@ use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, OutputId, Shape};
 use super::NO_SLOT;
 use super::builder::Builder;
 use crate::error::SessionError;
+use crate::exec::panicked;
 use crate::plan::bindings::failed;
 use crate::plan::{Action, Home, Instruction, memory};
 
@@ -89,13 +91,15 @@ impl Builder<'_> {
                 return Err(memory(self.cpu, node, fact.dtype, fact.shape.clone()));
             }
         }
-        let prepared = prepare(&Prepare {
+        let wanted = Prepare {
             cpu: self.cpu,
             node,
             inputs: &input_operands,
             outputs: &output_operands,
-        })
-        .map_err(|source| failed(node, source))?;
+        };
+        let prepared = catch_unwind(AssertUnwindSafe(|| prepare(&wanted)))
+            .map_err(|panic| panicked(node, &*panic))?
+            .map_err(|source| failed(node, source))?;
         if !self.has_room(Some(prepared.scratch), 1) {
             let bytes = Shape::known(&[prepared.scratch]);
             return Err(memory(self.cpu, node, DType::U8, bytes));
