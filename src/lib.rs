@@ -12,7 +12,8 @@ pub use thalweg_train as train;
 /// What a program that builds and runs a graph needs in scope.
 pub mod prelude {
     pub use thalweg_graph::{
-        DType, Graph, Operation, Output, Shape, Tensor, Value, gradients, gradients_with,
+        DType, DeviceScope, DeviceSpec, Graph, Operation, Output, Shape, Tensor, Value, gradients,
+        gradients_with,
     };
     pub use thalweg_ops::{
         ArrayOps, DataFormat, DropoutOps, LinalgOps, MathOps, NewGraph, NnOps, Padding, RandomOps,

@@ -3,6 +3,8 @@
 // Each program that includes this file uses its own part of it.
 #![allow(dead_code)]
 
+use std::cell::{Cell, RefCell};
+
 use thalweg::prelude::*;
 use thalweg::session::Feed;
 use thalweg::train::data::{CLASSES, SIDE};
@@ -26,16 +28,80 @@ pub struct DeepMnist<'g> {
 
 /// Two convolutions of 5 x 5, each with a pool of 2 x 2, and two fully connected layers.
 pub fn deep_mnist<'g>(g: &'g Graph, format: DataFormat, learning_rate: f32) -> DeepMnist<'g> {
-    const PIXELS: i64 = (SIDE * SIDE) as i64;
-    let images = g.placeholder("images", DType::F32, [-1, PIXELS]);
-    let labels = g.placeholder("labels", DType::F32, [-1, CLASSES as i64]);
-    let keep_prob = g.placeholder("keep_prob", DType::F32, []);
+    let [images, labels, keep_prob] = placeholders(g);
+    let inputs = [images, labels, keep_prob];
+    let (loss, accuracy) = tower(g, inputs, format, &Weights::new(|make| make()));
+    DeepMnist {
+        images,
+        labels,
+        keep_prob,
+        loss,
+        accuracy,
+        train: Adam::new(learning_rate).minimize(loss),
+    }
+}
 
+/// What a step is fed: images, labels, how likely a feature is kept.
+pub fn placeholders(g: &Graph) -> [Output<'_>; 3] {
+    [
+        g.placeholder("images", DType::F32, [-1, PIXELS]),
+        g.placeholder("labels", DType::F32, [-1, CLASSES as i64]),
+        g.placeholder("keep_prob", DType::F32, []),
+    ]
+}
+
+const PIXELS: i64 = (SIDE * SIDE) as i64;
+
+/// The weights of a network, which its towers share: the first one makes them, the others find them.
+pub struct Weights<'g> {
+    made: RefCell<Vec<Variable<'g>>>,
+    next: Cell<usize>,
+    make: MakeWeight<'g>,
+}
+
+type MakeWeight<'g> = Box<dyn Fn(&dyn Fn() -> Variable<'g>) -> Variable<'g> + 'g>;
+
+impl<'g> Weights<'g> {
+    /// None yet; `make` calls what it is given, in a device scope perhaps.
+    pub fn new(make: impl Fn(&dyn Fn() -> Variable<'g>) -> Variable<'g> + 'g) -> Weights<'g> {
+        Weights {
+            made: RefCell::default(),
+            next: Cell::new(0),
+            make: Box::new(make),
+        }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Variable<'g>> {
+        self.made.borrow().clone()
+    }
+
+    fn next(&self, variable: impl Fn() -> Variable<'g>) -> Variable<'g> {
+        let at = self.next.replace(self.next.get() + 1);
+        if let Some(&made) = self.made.borrow().get(at) {
+            return made;
+        }
+        let new = (self.make)(&variable);
+        self.made.borrow_mut().push(new);
+        new
+    }
+}
+
+/// One tower of the network: mean cross entropy, and the part of the images whose class is found.
+pub fn tower<'g>(
+    g: &'g Graph,
+    [images, labels, keep_prob]: [Output<'g>; 3],
+    format: DataFormat,
+    weights: &Weights<'g>,
+) -> (Output<'g>, Output<'g>) {
+    weights.next.set(0);
     let weight = |dims: &[i32]| {
-        let initial = g.truncated_normal(dims, 0.0, 0.1, DType::F32, None);
-        g.variable("weight", initial)
+        weights.next(|| {
+            let initial = g.truncated_normal(dims, 0.0, 0.1, DType::F32, None);
+            g.variable("weight", initial)
+        })
     };
-    let bias = |n: usize| g.variable("bias", vec![0.1f32; n]);
+    let bias = |n: usize| weights.next(|| g.variable("bias", vec![0.1f32; n]));
     let conv_pool = |name: &str, x: Output<'g>, from: i32, to: i32| {
         g.name_scope(name, || {
             x.conv2d(weight(&[5, 5, from, to]), [1, 1], Padding::Same, format)
@@ -62,14 +128,7 @@ pub fn deep_mnist<'g>(g: &'g Graph, format: DataFormat, learning_rate: f32) -> D
 
     let loss = logits.softmax_cross_entropy(labels).mean();
     let found = logits.arg_max(1).equal(labels.arg_max(1));
-    DeepMnist {
-        images,
-        labels,
-        keep_prob,
-        loss,
-        accuracy: found.cast(DType::F32).mean(),
-        train: Adam::new(learning_rate).minimize(loss),
-    }
+    (loss, found.cast(DType::F32).mean())
 }
 
 impl<'g> DeepMnist<'g> {

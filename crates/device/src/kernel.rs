@@ -17,6 +17,10 @@ pub enum DeviceType {
 }
 
 impl DeviceType {
+    /// All of them, best first: where nothing is asked for, a node runs on the first that has its
+    /// kernel.
+    pub const ALL: [DeviceType; 1] = [DeviceType::Cpu];
+
     /// As it stands in a device's name: `CPU`.
     pub const fn name(self) -> &'static str {
         match self {

@@ -37,6 +37,9 @@ impl GraphData {
             if !node.device.is_empty() {
                 let _ = write!(text, " @{}", node.device);
             }
+            for with in &node.colocation {
+                let _ = write!(text, " with {with}");
+            }
             if !facts.is_empty() {
                 let _ = write!(text, " -> {}", facts.join(", "));
             }

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::attr::AttrKind;
+use crate::device::SpecError;
 use crate::dtype::DType;
 use crate::infer::InferError;
 use crate::node::Origin;
@@ -121,6 +122,12 @@ pub enum Reason {
         /// The shape of what was given.
         found: Shape,
     },
+    /// A device string that is none.
+    #[error(transparent)]
+    Device(#[from] SpecError),
+    /// A device function that panicked.
+    #[error("its device function panicked: {0}")]
+    DeviceFunction(String),
     /// Something that a builder function found wrong with its arguments.
     #[error("{0}")]
     Argument(String),

@@ -187,8 +187,16 @@ impl<'g> Backward<'g> {
         for id in data.ids().rev() {
             let node = data.node(id);
             let upstream = node.inputs.iter().any(|i| self.leads_to_x[i.node.index()]);
-            if between[id.index()] && upstream {
+            if !between[id.index()] || !upstream {
+                continue;
+            }
+            // A gradient is computed where the value was, whose inputs are there; the gradient of a
+            // variable, where this is called: one sum then goes to the variable, not its terms.
+            if node.device.is_empty() || node.op.effect == Effect::Read {
                 self.step(id, node);
+            } else {
+                let graph = self.graph;
+                graph.device(&node.device, || self.step(id, node));
             }
         }
     }

@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
-use crate::attr::Attr;
-use crate::check::check_node;
+use crate::builder::NodeBuilder;
 use crate::data::{GraphData, VariableInfo};
-use crate::device::DeviceSpec;
+use crate::device::DeviceScope;
 use crate::error::{GraphError, Reason};
-use crate::names::{Names, is_valid};
-use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
+use crate::names::Names;
+use crate::node::{Fact, NodeId, Origin, OutputId};
 use crate::op::Registry;
 use crate::output::{Operation, Output};
+use crate::scopes::Pop;
 
 /// The seed of a graph whose op has a seed of its own and that has none; TensorFlow's.
 const DEFAULT_GRAPH_SEED: i64 = 87_654_321;
@@ -27,22 +27,25 @@ const DEFAULT_GRAPH_SEED: i64 = 87_654_321;
 /// A graph may be shared by threads; they then build one after the other.
 pub struct Graph {
     registry: Arc<Registry>,
-    version: AtomicU64,
+    pub(crate) version: AtomicU64,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct State {
-    data: Arc<GraphData>,
-    names: Names,
-    scopes: Vec<String>,
-    controls: Vec<SmallVec<[NodeId; 2]>>,
+pub(crate) struct State {
+    pub(crate) data: Arc<GraphData>,
+    pub(crate) names: Names,
+    pub(crate) scopes: Vec<String>,
+    pub(crate) controls: Vec<SmallVec<[NodeId; 2]>>,
+    pub(crate) devices: Vec<DeviceScope>,
+    /// The nodes that new ones stand with.
+    pub(crate) colocated: Vec<NodeId>,
     collections: BTreeMap<String, Vec<OutputId>>,
     seed: Option<i64>,
-    frozen: bool,
-    errors: Vec<GraphError>,
+    pub(crate) frozen: bool,
+    pub(crate) errors: Vec<GraphError>,
     /// The line that all is said to be made at, while a function of a library builds for it.
-    line: Option<&'static Location<'static>>,
+    pub(crate) line: Option<&'static Location<'static>>,
 }
 
 impl Graph {
@@ -55,7 +58,7 @@ impl Graph {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         // No code of a user runs while the lock is held, and every change is one push: what a
         // panicking thread leaves behind is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -116,19 +119,9 @@ impl Graph {
     /// Starts a node of this op.
     #[track_caller]
     pub fn op(&self, op: &str) -> NodeBuilder<'_> {
-        NodeBuilder {
-            graph: self,
-            op: op.to_owned(),
-            name: None,
-            inputs: SmallVec::new(),
-            controls: SmallVec::new(),
-            attrs: SmallVec::new(),
-            other_graph: None,
-            origin: {
-                let caller = Location::caller();
-                self.state().line.unwrap_or(caller)
-            },
-        }
+        let caller = Location::caller();
+        let line = self.state().line;
+        NodeBuilder::new(self, op, line.unwrap_or(caller))
     }
 
     /// Runs `build` so that what it makes, and its mistakes, are said to be made at the line that
@@ -166,65 +159,6 @@ impl Graph {
     /// What is known of an output; `None` for one that could not be made.
     pub fn fact(&self, id: OutputId) -> Option<Fact> {
         self.state().data.fact(id).cloned()
-    }
-
-    /// Runs `build` in a name scope: what it makes is called `scope/...`.
-    ///
-    /// The scope's name is made unique (`a`, then `a_1`); one that ends in `/` is taken as it is,
-    /// from the root, so that an earlier scope can be entered again. The empty name is the root.
-    pub fn name_scope<R>(&self, scope: &str, build: impl FnOnce() -> R) -> R {
-        let prefix = {
-            let mut state = self.state();
-            match scope.strip_suffix('/') {
-                Some(absolute) => absolute.to_owned(),
-                None if scope.is_empty() => String::new(),
-                None => {
-                    let full = state.scoped(scope);
-                    state.names.unique(&full)
-                }
-            }
-        };
-        self.state().scopes.push(prefix);
-        let _pop = Pop(self, |s| {
-            s.scopes.pop();
-        });
-        build()
-    }
-
-    /// Runs `build` so that every node it makes waits for `nodes`.
-    #[track_caller]
-    pub fn control_dependencies<'g, R>(
-        &'g self,
-        nodes: impl IntoIterator<Item = impl Into<Operation<'g>>>,
-        build: impl FnOnce() -> R,
-    ) -> R {
-        let mut own = SmallVec::new();
-        for (input, node) in nodes.into_iter().map(Into::into).enumerate() {
-            if !std::ptr::eq(node.graph(), self) {
-                let reason = Reason::OtherGraph { input };
-                self.report(&node.name(), "control_dependencies", reason);
-            } else if !node.is_invalid() {
-                own.push(node.id());
-            }
-        }
-        self.state().controls.push(own);
-        let _pop = Pop(self, |s| {
-            s.controls.pop();
-        });
-        build()
-    }
-
-    /// Runs `build` without the control dependencies that stand around it.
-    pub fn without_control_dependencies<R>(&self, build: impl FnOnce() -> R) -> R {
-        let set_aside = std::mem::take(&mut self.state().controls);
-        struct Restore<'g>(&'g Graph, Vec<SmallVec<[NodeId; 2]>>);
-        impl Drop for Restore<'_> {
-            fn drop(&mut self) {
-                self.0.state().controls = std::mem::take(&mut self.1);
-            }
-        }
-        let _restore = Restore(self, set_aside);
-        build()
     }
 
     /// Adds an output to the collection `key`.
@@ -298,161 +232,6 @@ impl Graph {
         }
         let _refreeze = Refreeze(self, was);
         build()
-    }
-}
-
-/// Undoes an entry into a scope when the scope is left, by a panic too.
-struct Pop<'g>(&'g Graph, fn(&mut State));
-
-impl Drop for Pop<'_> {
-    fn drop(&mut self) {
-        (self.1)(&mut self.0.state());
-    }
-}
-
-impl State {
-    fn scoped(&self, name: &str) -> String {
-        match self.scopes.last() {
-            Some(scope) if !scope.is_empty() => format!("{scope}/{name}"),
-            _ => name.to_owned(),
-        }
-    }
-}
-
-/// A node that is being described. [`NodeBuilder::build`] adds it.
-pub struct NodeBuilder<'g> {
-    graph: &'g Graph,
-    op: String,
-    name: Option<String>,
-    inputs: SmallVec<[OutputId; 4]>,
-    controls: SmallVec<[NodeId; 2]>,
-    attrs: SmallVec<[(String, Attr); 4]>,
-    other_graph: Option<usize>,
-    origin: &'static Location<'static>,
-}
-
-impl<'g> NodeBuilder<'g> {
-    /// Adds an input.
-    pub fn input(mut self, input: impl Into<Output<'g>>) -> Self {
-        let input = input.into();
-        if !std::ptr::eq(input.graph(), self.graph) && self.other_graph.is_none() {
-            self.other_graph = Some(self.inputs.len());
-        }
-        self.inputs.push(input.id());
-        self
-    }
-
-    /// Adds several inputs.
-    pub fn inputs(self, inputs: impl IntoIterator<Item = impl Into<Output<'g>>>) -> Self {
-        inputs.into_iter().fold(self, NodeBuilder::input)
-    }
-
-    /// Sets an attribute.
-    pub fn attr(mut self, name: &str, value: impl Into<Attr>) -> Self {
-        self.attrs.push((name.to_owned(), value.into()));
-        self
-    }
-
-    /// Names the node; without it the op's name is taken.
-    pub fn name(mut self, name: &str) -> Self {
-        self.name = Some(name.to_owned());
-        self
-    }
-
-    /// Makes the node wait for another one.
-    pub fn control(mut self, node: impl Into<Operation<'g>>) -> Self {
-        let node = node.into();
-        if !std::ptr::eq(node.graph(), self.graph) && self.other_graph.is_none() {
-            self.other_graph = Some(self.inputs.len() + self.controls.len());
-        }
-        self.controls.push(node.id());
-        self
-    }
-
-    /// Adds the node and gives its first output.
-    pub fn output(self) -> Output<'g> {
-        let op = self.build();
-        op.output(0)
-    }
-
-    /// Adds the node.
-    pub fn build(self) -> Operation<'g> {
-        let graph = self.graph;
-        let invalid = Operation::new(graph, NodeId::INVALID);
-        if self.inputs.iter().any(|i| i.node.is_invalid()) && self.other_graph.is_none() {
-            return invalid;
-        }
-        let mut state = graph.state();
-        let name = state.scoped(self.name.as_deref().unwrap_or(&self.op));
-        let (op, origin) = (self.op.clone(), Origin::Line(self.origin));
-        match self.check(&state, &name) {
-            Ok(mut node) => {
-                node.name = state.names.unique(&name);
-                let id = Arc::make_mut(&mut state.data).push(node);
-                graph.version.fetch_add(1, Ordering::Release);
-                Operation::new(graph, id)
-            }
-            Err(reason) => {
-                state.errors.push(GraphError {
-                    node: name,
-                    op,
-                    origin,
-                    reason,
-                });
-                invalid
-            }
-        }
-    }
-
-    fn check(self, state: &State, name: &str) -> Result<Node, Reason> {
-        let op = self.graph.registry.get(&self.op).ok_or_else(|| {
-            let names = self.graph.registry.iter().map(|op| op.name);
-            Reason::UnknownOp {
-                nearest: nearest(&self.op, names),
-            }
-        })?;
-        if let Some(input) = self.other_graph {
-            return Err(Reason::OtherGraph { input });
-        }
-        if state.frozen {
-            return Err(Reason::Frozen);
-        }
-        if !is_valid(name) {
-            return Err(Reason::Name);
-        }
-        let mut attrs = Attrs::default();
-        for (attr, value) in self.attrs {
-            let def = op
-                .attr(&attr)
-                .ok_or(Reason::UnknownAttr { attr: attr.clone() })?;
-            attrs.set(def.name, value);
-        }
-        let facts: SmallVec<[Fact; 4]> = self
-            .inputs
-            .iter()
-            .map(|&i| {
-                state.data.fact(i).cloned().ok_or_else(|| {
-                    Reason::Argument(format!("there is no output {}", state.data.output_name(i)))
-                })
-            })
-            .collect::<Result<_, _>>()?;
-        let (attrs, outputs) = check_node(op, &facts, attrs)?;
-        let mut controls = self.controls;
-        controls.extend(state.controls.iter().flatten().copied());
-        controls.retain(|c| !c.is_invalid());
-        controls.sort();
-        controls.dedup();
-        Ok(Node {
-            name: String::new(),
-            op,
-            inputs: self.inputs,
-            controls,
-            attrs,
-            device: DeviceSpec::default(),
-            colocation: SmallVec::new(),
-            outputs,
-            origin: Origin::Line(self.origin),
-        })
     }
 }
 

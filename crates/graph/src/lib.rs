@@ -4,6 +4,7 @@
 
 pub mod attr;
 mod buffer;
+mod builder;
 pub mod check;
 pub mod data;
 pub mod device;
@@ -18,6 +19,8 @@ pub mod node;
 pub mod op;
 pub mod output;
 pub mod partition;
+pub mod place;
+mod scopes;
 pub mod shape;
 pub mod simplify;
 pub mod tensor;
@@ -26,17 +29,19 @@ mod value;
 pub use half;
 
 pub use attr::{Attr, AttrKind};
+pub use builder::NodeBuilder;
 pub use data::{GraphData, VariableInfo};
-pub use device::DeviceSpec;
+pub use device::{DeviceScope, DeviceSpec, SpecError};
 pub use dtype::{DType, Element};
 pub use error::{GraphError, Reason};
 pub use gradients::{GradCx, gradients, gradients_with};
-pub use graph::{Graph, NodeBuilder};
+pub use graph::Graph;
 pub use infer::{Infer, InferError};
 pub use node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
 pub use op::{OpDef, Registry};
 pub use output::{Operation, Output};
 pub use partition::{Partitioned, partition};
+pub use place::{PlaceError, Placement};
 pub use shape::{Dims, Shape};
 pub use tensor::{Tensor, TensorError};
 pub use value::Value;

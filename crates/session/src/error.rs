@@ -1,7 +1,7 @@
 //! What can go wrong between a fetch and its value.
 
 use thalweg_device::KernelError;
-use thalweg_graph::{DType, DeviceSpec, GraphError, Origin, Shape};
+use thalweg_graph::{DType, DeviceSpec, GraphError, Origin, PlaceError, Shape};
 use thiserror::Error;
 
 /// An error of a session. The session is usable after any of them.
@@ -84,6 +84,9 @@ pub enum SessionError {
         /// What was given.
         found: usize,
     },
+    /// A graph that cannot be placed on the session's devices.
+    #[error(transparent)]
+    Place(#[from] Box<PlaceError>),
     /// Nodes that wait for each other.
     #[error("node '{node}' waits for itself: the graph has a cycle")]
     Cycle {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::{Cpu, ThreadPool};
+use thalweg_graph::place::Row;
 use thalweg_graph::shape::checked_elements;
-use thalweg_graph::{DType, Dims, Fact, Graph, OutputId, Tensor};
+use thalweg_graph::{DType, Dims, Fact, Graph, GraphData, OutputId, Placement, Tensor};
 
 use crate::cache::{Key, Plans, Ready};
 use crate::callable::Callable;
@@ -52,17 +53,18 @@ impl<'g> Session<'g> {
             return Err(errors.into());
         }
         let devices = devices(&options);
+        let names = devices.iter().map(|d| d.name().clone()).collect();
         let session = Session {
             graph,
             leaders: ThreadPool::new(devices.len()),
             devices,
             kernels: thalweg_ops::kernels(),
-            places: Places::default(),
+            places: Places::new(names),
             store: Store::default(),
             plans: Plans::new(options.plans),
             options,
         };
-        session.places.of(&graph.snapshot(), &session.devices)?;
+        session.placed(&graph.snapshot())?;
         Ok(session)
     }
 
@@ -151,6 +153,24 @@ impl<'g> Session<'g> {
     ) -> Result<String, SessionError> {
         let (ready, _) = self.ready(&fetches, feeds.as_ref())?;
         Ok(ready.plan.to_text(&self.devices))
+    }
+
+    /// Where every node runs, and why: a row for each, in the order of building.
+    ///
+    /// # Errors
+    /// [`SessionError::Place`], where the graph has grown and cannot be placed.
+    pub fn placement(&self) -> Result<Vec<Row>, SessionError> {
+        let data = self.graph.snapshot();
+        Ok(self.placed(&data)?.rows(&data, self.places.devices()))
+    }
+
+    /// The rows of [`Session::placement`] as a table.
+    ///
+    /// # Errors
+    /// As [`Session::placement`].
+    pub fn placement_text(&self) -> Result<String, SessionError> {
+        let data = self.graph.snapshot();
+        Ok(self.placed(&data)?.to_text(&data, self.places.devices()))
     }
 
     fn ready<'f>(
@@ -248,7 +268,7 @@ impl<'g> Session<'g> {
             feeds: &facts,
             fetches: &key.fetches,
             optimise: self.options.optimise,
-            devices: &self.places.of(&data, &self.devices)?,
+            devices: &self.placed(&data)?.devices,
         };
         let workshop = Workshop {
             kernels: &self.kernels,
@@ -256,6 +276,10 @@ impl<'g> Session<'g> {
             store: &self.store,
         };
         compile(&data, &request, workshop)
+    }
+
+    fn placed(&self, data: &GraphData) -> Result<Arc<Placement>, SessionError> {
+        self.places.of(data, &self.kernels, &self.options)
     }
 
     fn check_fetches(&self, list: &FetchList<'g>) -> Result<(), SessionError> {

@@ -1,6 +1,8 @@
-//! Devices as a graph names them: specs that fill in and match, and functions that choose one for
-//! each node.
+//! Devices as a graph names them: specs that fill in and match, scopes, and functions that choose a
+//! device for each node.
 
+pub(crate) mod scope;
 mod spec;
 
-pub use spec::DeviceSpec;
+pub use scope::{DeviceFn, DeviceScope};
+pub use spec::{DeviceSpec, SpecError};

@@ -1,7 +1,24 @@
 //! Device specs: partial names of devices.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::graph::nearest;
+
+/// A device string that is none.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("device '{text}', at character {at}: {what}")]
+pub struct SpecError {
+    /// The string.
+    pub text: String,
+    /// Where it is wrong: how many characters come before.
+    pub at: usize,
+    /// What is wrong, and what would be right.
+    pub what: String,
+}
 
 /// A device's name, or a part of one: what is unset may be anything.
 ///
@@ -27,6 +44,47 @@ impl DeviceSpec {
         *self == DeviceSpec::default()
     }
 
+    /// Reads a device string: any of `/job:NAME`, `/replica:N`, `/task:N` and `/device:TYPE:N`, each
+    /// at most once and in any order, `*` for a name or number that may be any, and the older
+    /// `/cpu:N` and `/gpu:N` in either case. `/` and the empty string are empty.
+    ///
+    /// # Errors
+    /// [`SpecError`], with the place of the mistake.
+    pub fn parse(text: &str) -> Result<DeviceSpec, SpecError> {
+        let mut parser = Parser {
+            text,
+            spec: DeviceSpec::default(),
+            seen: [false; 4],
+        };
+        if !text.is_empty() && text != "/" {
+            parser.run()?;
+        }
+        Ok(parser.spec)
+    }
+
+    /// This spec, with what it leaves open taken from `outer`.
+    pub fn or(&self, outer: &DeviceSpec) -> DeviceSpec {
+        DeviceSpec {
+            job: self.job.clone().or_else(|| outer.job.clone()),
+            replica: self.replica.or(outer.replica),
+            task: self.task.or(outer.task),
+            device_type: self
+                .device_type
+                .clone()
+                .or_else(|| outer.device_type.clone()),
+            index: self.index.or(outer.index),
+        }
+    }
+
+    /// Whether everything is set: it names one device.
+    pub fn is_full(&self) -> bool {
+        self.job.is_some()
+            && self.replica.is_some()
+            && self.task.is_some()
+            && self.device_type.is_some()
+            && self.index.is_some()
+    }
+
     /// Whether a device of this name is one that `self` allows: all that is set here is the same
     /// there.
     pub fn admits(&self, name: &DeviceSpec) -> bool {
@@ -38,6 +96,133 @@ impl DeviceSpec {
             && same(&self.task, &name.task)
             && same(&self.device_type, &name.device_type)
             && same(&self.index, &name.index)
+    }
+}
+
+impl FromStr for DeviceSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<DeviceSpec, SpecError> {
+        DeviceSpec::parse(text)
+    }
+}
+
+/// The parts of a spec, in the order in which they are printed.
+const PARTS: [&str; 4] = ["job", "replica", "task", "device"];
+
+struct Parser<'t> {
+    text: &'t str,
+    spec: DeviceSpec,
+    /// By part: whether it was given.
+    seen: [bool; 4],
+}
+
+impl<'t> Parser<'t> {
+    /// The mistake at this byte.
+    fn error(&self, at: usize, what: impl Into<String>) -> SpecError {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        SpecError {
+            text: self.text.to_owned(),
+            at: before.chars().count(),
+            what: what.into(),
+        }
+    }
+
+    fn run(&mut self) -> Result<(), SpecError> {
+        if !self.text.starts_with('/') {
+            return Err(self.error(0, "a device begins with '/'"));
+        }
+        let mut at = 1;
+        for part in self.text[1..].split('/') {
+            self.part(at, part)?;
+            at += part.len() + 1;
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, at: usize, part: &'t str) -> Result<(), SpecError> {
+        let (key, value) = part
+            .split_once(':')
+            .map_or((part, None), |(k, v)| (k, Some(v)));
+        let value_at = at + key.len() + 1;
+        let old = ["cpu", "gpu"]
+            .into_iter()
+            .find(|t| t.eq_ignore_ascii_case(key));
+        let number = PARTS
+            .iter()
+            .position(|p| *p == key || (old.is_some() && *p == "device"));
+        let Some(number) = number else {
+            let all = PARTS.iter().copied().chain(["cpu", "gpu"]);
+            let meant =
+                nearest(key, all).map_or(String::new(), |n| format!(": did you mean /{n}:?"));
+            let what = "this is none of /job:, /replica:, /task:, /device:, /cpu:, /gpu:";
+            return Err(self.error(at, format!("{what}{meant}")));
+        };
+        if std::mem::replace(&mut self.seen[number], true) {
+            return Err(self.error(at, format!("a second {}: give one", PARTS[number])));
+        }
+        if let Some(old) = old {
+            self.spec.device_type = Some(old.to_ascii_uppercase().into());
+            if let Some(value) = value {
+                self.spec.index = self.number(value_at, value)?;
+            }
+            return Ok(());
+        }
+        let Some(value) = value else {
+            let example = ["job:worker", "replica:0", "task:0", "device:GPU:0"][number];
+            return Err(self.error(at + key.len(), format!("its value is missing: /{example}")));
+        };
+        match number {
+            0 => self.spec.job = self.name(value_at, value)?,
+            1 => self.spec.replica = self.number(value_at, value)?,
+            2 => self.spec.task = self.number(value_at, value)?,
+            _ => {
+                let (kind, index) = value
+                    .split_once(':')
+                    .map_or((value, None), |(k, i)| (k, Some(i)));
+                self.spec.device_type = self.name(value_at, kind)?.map(|kind| {
+                    let known = ["CPU", "GPU"]
+                        .into_iter()
+                        .find(|k| k.eq_ignore_ascii_case(&kind));
+                    known.map_or(kind, Arc::from)
+                });
+                if let Some(index) = index {
+                    self.spec.index = self.number(value_at + kind.len() + 1, index)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `[A-Za-z][A-Za-z0-9_]*`, or `*`.
+    fn name(&self, at: usize, name: &str) -> Result<Option<Arc<str>>, SpecError> {
+        if name == "*" {
+            return Ok(None);
+        }
+        if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            return Err(self.error(at, "a name begins with a letter"));
+        }
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        match name.find(|c| !allowed(c)) {
+            Some(i) => Err(self.error(at + i, "a name has letters, digits and '_' only")),
+            None => Ok(Some(name.into())),
+        }
+    }
+
+    /// Digits, or `*`.
+    fn number(&self, at: usize, number: &str) -> Result<Option<u32>, SpecError> {
+        if number == "*" {
+            return Ok(None);
+        }
+        if let Some(i) = number.find(|c: char| !c.is_ascii_digit()) {
+            return Err(self.error(at + i, "here is a number, or '*' for any"));
+        }
+        match number.parse() {
+            // TensorFlow's numbers are those of a C int.
+            Ok(n) if n <= i32::MAX as u32 => Ok(Some(n)),
+            _ if number.is_empty() => Err(self.error(at, "here is a number, or '*' for any")),
+            _ => Err(self.error(at, format!("the number is larger than {}", i32::MAX))),
+        }
     }
 }
 

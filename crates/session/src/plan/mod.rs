@@ -13,7 +13,7 @@ use thalweg_graph::{DType, Dims, Node, Shape};
 
 use crate::error::SessionError;
 
-pub(crate) use bindings::{Kernels, failed};
+pub(crate) use bindings::{Kernels, failed, find};
 pub(crate) use compile::NO_SLOT;
 pub use compile::{Request, Workshop, compile};
 pub use program::Program;

@@ -1,0 +1,88 @@
+//! Device scopes: what a node's device is taken from while it is built.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::{DeviceSpec, SpecError};
+use crate::error::Reason;
+use crate::node::Node;
+
+/// Chooses a device for a node: for one that sees the device that inner scopes gave it so far, as
+/// [`Node::device`].
+///
+/// What it returns replaces that device, so that it merges for itself; scopes further out still
+/// fill what it leaves open. `None` clears the device.
+pub type DeviceFn = dyn Fn(&Node) -> Result<Option<DeviceSpec>, SpecError> + Send + Sync;
+
+/// One scope: see [`crate::Graph::device`].
+#[derive(Clone)]
+pub enum DeviceScope {
+    /// Fills what inner scopes leave open.
+    Spec(DeviceSpec),
+    /// A string that is no device; found when the scope is entered.
+    Invalid(SpecError),
+    /// Chooses for each node.
+    Function(Arc<DeviceFn>),
+    /// Keeps scopes further out from having a say.
+    None,
+}
+
+impl From<&str> for DeviceScope {
+    fn from(text: &str) -> DeviceScope {
+        match DeviceSpec::parse(text) {
+            Ok(spec) => DeviceScope::Spec(spec),
+            Err(error) => DeviceScope::Invalid(error),
+        }
+    }
+}
+
+impl From<String> for DeviceScope {
+    fn from(text: String) -> DeviceScope {
+        text.as_str().into()
+    }
+}
+
+impl From<DeviceSpec> for DeviceScope {
+    fn from(spec: DeviceSpec) -> DeviceScope {
+        DeviceScope::Spec(spec)
+    }
+}
+
+impl From<&DeviceSpec> for DeviceScope {
+    fn from(spec: &DeviceSpec) -> DeviceScope {
+        DeviceScope::Spec(spec.clone())
+    }
+}
+
+impl DeviceScope {
+    /// A scope in which `function` chooses; see [`DeviceFn`].
+    pub fn function(
+        function: impl Fn(&Node) -> Result<Option<DeviceSpec>, SpecError> + Send + Sync + 'static,
+    ) -> DeviceScope {
+        DeviceScope::Function(Arc::new(function))
+    }
+}
+
+/// Gives `node` its device: the scopes are asked from the innermost out, as TensorFlow does.
+///
+/// # Errors
+/// A device function that fails or panics.
+pub(crate) fn apply(scopes: &[DeviceScope], node: &mut Node) -> Result<(), Reason> {
+    for scope in scopes.iter().rev() {
+        match scope {
+            DeviceScope::Spec(outer) => node.device = node.device.or(outer),
+            DeviceScope::Invalid(error) => return Err(Reason::Device(error.clone())),
+            DeviceScope::None => return Ok(()),
+            DeviceScope::Function(function) => {
+                let chosen = catch_unwind(AssertUnwindSafe(|| function(node)));
+                let chosen = chosen.map_err(|panic| {
+                    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+                    let message = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                    Reason::DeviceFunction(message.unwrap_or_default())
+                })?;
+                node.device = chosen.map_err(Reason::Device)?.unwrap_or_default();
+            }
+        }
+    }
+    Ok(())
+}

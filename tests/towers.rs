@@ -1,0 +1,179 @@
+//! Data and model parallelism inside one process: towers that share their variables, and a model
+//! whose layers sit on different devices, train as one device does.
+
+use thalweg::prelude::*;
+
+#[path = "../examples/support/model.rs"]
+mod model;
+
+const BATCH: usize = 8;
+const STEPS: usize = 4;
+
+/// A batch for one step, for any device.
+fn batch(step: usize, n: usize) -> [Tensor; 3] {
+    let pixels: Vec<f32> = (0..n * 784)
+        .map(|i| ((i * 37 + step * 101) % 256) as f32 / 255.0)
+        .collect();
+    let mut labels = vec![0.0f32; n * 10];
+    (0..n).for_each(|i| labels[i * 10 + (i * 7 + step) % 10] = 1.0);
+    [
+        Tensor::new(&[n, 784], &pixels).unwrap(),
+        Tensor::new(&[n, 10], &labels).unwrap(),
+        Tensor::from(1.0f32),
+    ]
+}
+
+/// The parameters after some steps.
+fn trained(session: &Session<'_>, weights: &[Variable<'_>]) -> Vec<Vec<f32>> {
+    let values = session.run(weights.to_vec(), []).unwrap();
+    (0..weights.len())
+        .map(|i| values.slice::<f32>(i).unwrap().to_vec())
+        .collect()
+}
+
+/// The largest difference, in units of the largest value.
+fn difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    let largest = a.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+    let apart = a.iter().zip(b).map(|(x, y)| (x - y).abs());
+    apart.fold(0.0, f32::max) / largest
+}
+
+/// Initial values that do not depend on how the graph was built.
+fn initialize(session: &Session<'_>, weights: &[Variable<'_>]) {
+    let g = session.graph();
+    session.run(g.initializers(), []).unwrap();
+    let assign = weights.iter().enumerate().map(|(i, w)| {
+        let dims = w.value().shape().to_dims().unwrap();
+        let n: usize = dims.iter().product();
+        let value = |j: usize| ((j * 7919 + i * 104_729) % 1009) as f32 / 10_090.0 - 0.05;
+        let values: Vec<f32> = (0..n).map(value).collect();
+        w.assign(Tensor::new(&dims, &values).unwrap())
+    });
+    session.run(assign.collect::<Vec<_>>(), []).unwrap();
+}
+
+fn one_device(format: DataFormat) -> Vec<Vec<Vec<f32>>> {
+    let g = Graph::new();
+    g.set_seed(3);
+    let inputs = model::placeholders(&g);
+    let weights = model::Weights::new(|make| make());
+    let (loss, _) = model::tower(&g, inputs, format, &weights);
+    let train = GradientDescent::new(0.05).minimize(loss);
+    let session = Session::with_options(&g, SessionOptions::with_threads(2)).unwrap();
+    initialize(&session, &weights.all());
+    let mut step = session.callable(train, &inputs).unwrap();
+    let mut all = Vec::new();
+    for i in 0..STEPS {
+        step.call(&batch(i, 2 * BATCH)).unwrap();
+        all.push(trained(&session, &weights.all()));
+    }
+    all
+}
+
+/// Each tower takes its half of the batch on its own device; gradients are averaged, and the
+/// variables live, on the first.
+fn two_towers(format: DataFormat) -> Vec<Vec<Vec<f32>>> {
+    let g = Graph::new();
+    g.set_seed(3);
+    let inputs = model::placeholders(&g);
+    let weights = model::Weights::new(|make| g.device("/cpu:0", make));
+    let optimizer = GradientDescent::new(0.05);
+    let mut towers = Vec::new();
+    for tower in 0..2 {
+        g.device(format!("/cpu:{tower}"), || {
+            let [images, labels, keep_prob] = inputs;
+            let [images, labels] = [images, labels].map(|x| x.split(2, 0)[tower]);
+            let inputs = [images, labels, keep_prob];
+            let (loss, _) = model::tower(&g, inputs, format, &weights);
+            towers.push(optimizer.compute_gradients(loss, &weights.all()));
+        });
+    }
+    let averaged: Vec<_> = towers[0]
+        .iter()
+        .zip(&towers[1])
+        .map(|(a, b)| {
+            let mean = g.colocate_with(a.1.handle().operation(), || (a.0 + b.0) * 0.5);
+            (mean, a.1)
+        })
+        .collect();
+    let train = optimizer.apply_gradients(&g, &averaged, None);
+    let session = Session::with_options(&g, SessionOptions::with_cpus(2)).unwrap();
+    initialize(&session, &weights.all());
+    let mut step = session.callable(train, &inputs).unwrap();
+    let mut all = Vec::new();
+    for i in 0..STEPS {
+        step.call(&batch(i, 2 * BATCH)).unwrap();
+        all.push(trained(&session, &weights.all()));
+    }
+    all
+}
+
+fn dense<'g>(x: Output<'g>, from: i32, to: i32) -> Output<'g> {
+    let g = x.graph();
+    let initial = g.truncated_normal([from, to], 0.0, 0.3, DType::F32, None);
+    x.matmul(g.variable("weight", initial)) + g.variable("bias", vec![0.0f32; to as usize])
+}
+
+/// The bits of the parameters and of the loss after each step of a small network, whose layers are
+/// built in these device scopes.
+fn layers(devices: [&str; 3], options: SessionOptions) -> Vec<Vec<u32>> {
+    let g = Graph::new();
+    g.set_seed(5);
+    let x = g.placeholder("x", DType::F32, [16, 12]);
+    let y = g.placeholder("y", DType::F32, [16, 4]);
+    let a = g.device(devices[0], || dense(x, 12, 300).tanh());
+    let b = g.device(devices[1], || dense(a, 300, 200).relu());
+    let loss = g.device(devices[2], || {
+        dense(b, 200, 4).softmax_cross_entropy(y).mean()
+    });
+    let train = Adam::new(0.01).minimize(loss);
+    let session = Session::with_options(&g, options).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let values = |n: usize, step: usize| {
+        let value = |i: usize| ((i * 29 + step * 13) % 64) as f32 / 32.0 - 1.0;
+        (0..n).map(value).collect::<Vec<_>>()
+    };
+    let mut all = Vec::new();
+    for step in 0..5 {
+        let x = x.feed(Tensor::new(&[16, 12], &values(16 * 12, step)).unwrap());
+        let y = y.feed(Tensor::new(&[16, 4], &values(64, step)).unwrap());
+        let got = session.run((train, loss), [x, y]).unwrap();
+        let mut bits = vec![got.scalar::<f32>(1).unwrap().to_bits()];
+        let weights = g.trainable_variables();
+        let values = trained(&session, &weights);
+        bits.extend(values.iter().flatten().map(|v| v.to_bits()));
+        all.push(bits);
+    }
+    all
+}
+
+#[test]
+fn a_model_split_over_devices_trains_bit_for_bit_as_on_one() {
+    let one = layers([""; 3], SessionOptions::with_threads(2));
+    for devices in [
+        ["/cpu:0", "/cpu:1", "/cpu:0"],
+        ["/cpu:2", "/cpu:1", "/cpu:0"],
+    ] {
+        assert_eq!(
+            layers(devices, SessionOptions::with_cpus(3)),
+            one,
+            "{devices:?}"
+        );
+    }
+}
+
+#[test]
+fn two_towers_train_as_one_device_with_the_doubled_batch() {
+    for format in [DataFormat::Nhwc, DataFormat::Nchw] {
+        let (one, two) = (one_device(format), two_towers(format));
+        for (step, (one, two)) in one.iter().zip(&two).enumerate() {
+            for (i, (one, two)) in one.iter().zip(two).enumerate() {
+                let apart = difference(one, two);
+                assert!(apart < 1e-5, "{format:?}, step {step}, weight {i}: {apart}");
+            }
+        }
+        // They have learnt at all.
+        assert!(difference(&one[0][0], &one[STEPS - 1][0]) > 1e-4);
+    }
+}
