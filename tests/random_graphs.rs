@@ -40,22 +40,65 @@ fn request() -> impl Strategy<Value = Request> {
     })
 }
 
+/// A kind of session: threads, CPU devices, whether graphs are optimised.
+type Kind = (usize, usize, bool);
+
+/// On one device.
+const ONE: &[Kind] = &[(1, 1, true), (2, 1, true), (1, 1, false), (3, 1, true)];
+
+/// On several: small steps, as here without ballast, run on one thread, others on many.
+const SEVERAL: &[Kind] = &[(2, 2, true), (4, 4, false), (8, 8, true), (3, 3, true)];
+
+/// Puts each node on one of eight devices, by its name; nodes that use a variable are where it is.
+fn scatter(node: &thalweg::graph::Node) -> Option<DeviceSpec> {
+    let uses_variable = ["VariableOp", "ResourceApply"];
+    if uses_variable.iter().any(|op| node.op.name.contains(op)) {
+        return None;
+    }
+    let hash = node
+        .name
+        .bytes()
+        .fold(7u32, |h, b| h.wrapping_mul(31) ^ u32::from(b));
+    Some(DeviceSpec {
+        device_type: Some("CPU".into()),
+        index: Some((hash >> 3) % 8),
+        ..DeviceSpec::default()
+    })
+}
+
 /// Runs some steps on every kind of session and in the interpreter.
-fn compare(genes: &[Gene], vague: bool, requests: &[Request]) -> Result<(), TestCaseError> {
+fn compare(
+    genes: &[Gene],
+    vague: bool,
+    requests: &[Request],
+    kinds: &[Kind],
+) -> Result<(), TestCaseError> {
     let g = Graph::new();
-    let model = Model::new(&g, genes, vague);
-    let ballast = g.placeholder("ballast", DType::F32, [BALLAST as i64]);
-    let weight = g.op("Square").input(ballast).output();
+    let most = kinds.iter().map(|k| k.1).max().unwrap_or(1) as u32;
+    let placed = DeviceScope::function(move |node| {
+        Ok(scatter(node).map(|d| DeviceSpec {
+            index: d.index.map(|i| i % most),
+            ..d
+        }))
+    });
+    let (model, ballast, weight) = g.device(placed, || {
+        let model = Model::new(&g, genes, vague);
+        let ballast = g.placeholder("ballast", DType::F32, [BALLAST as i64]);
+        (model, ballast, g.op("Square").input(ballast).output())
+    });
     let data = g.snapshot();
     prop_assert!(g.errors().is_empty(), "{:?}", g.errors());
 
     let mut sessions = Vec::new();
-    for (threads, optimise) in [(1, true), (2, true), (1, false), (3, true)] {
-        let mut options = SessionOptions::with_threads(threads);
+    for &(threads, cpus, optimise) in kinds {
+        let mut options = SessionOptions::with_cpus(cpus);
+        options.threads = threads;
         options.optimise = optimise;
+        // A graph for eight devices, on fewer.
+        options.soft_placement = true;
         let session = Session::with_options(&g, options).unwrap();
         session.run(g.initializers(), []).unwrap();
-        sessions.push((threads, optimise, session));
+        sessions.push((threads, cpus, optimise, session));
     }
     let mut interpreter = Interpreter::new();
     let initial: Vec<_> = g.initializers().iter().map(|n| n.id()).collect();
@@ -90,18 +133,21 @@ fn compare(genes: &[Gene], vague: bool, requests: &[Request]) -> Result<(), Test
         };
         let mut feeds: Vec<Feed<'_>> = fed.iter().map(|(o, t)| o.feed(t)).collect();
         feeds.push(ballast.feed(numbers(&[BALLAST], 7)));
-        for (threads, optimise, session) in &sessions {
-            let got = session.run((&fetches, &updates, weight), &feeds);
+        for (threads, cpus, optimise, session) in &sessions {
+            // Steps that are worth several threads, and steps that are not.
+            let ballast = (request.cuts.len() % 2 == 0).then_some(weight);
+            let ballast = Vec::from_iter(ballast);
+            let got = session.run((&fetches, &updates, &ballast), &feeds);
             let got = got.map_err(|e| TestCaseError::fail(format!("{e}\n{}", data.to_text())))?;
             for (i, expected) in expected.iter().enumerate() {
                 let found = got.tensor(i).unwrap();
                 prop_assert!(
                     same(found, expected),
-                    "{threads} threads, optimise {optimise}: {:?} is {found}, not {expected}\n{}\n{}",
+                    "{threads} threads, {cpus} devices, optimise {optimise}: {:?} is {found}, not {expected}\n{}\n{}",
                     fetches[i],
                     data.to_text(),
                     session
-                        .explain((&fetches, &updates, weight), &feeds)
+                        .explain((&fetches, &updates, &ballast), &feeds)
                         .unwrap()
                 );
             }
@@ -123,7 +169,7 @@ proptest! {
         genes in proptest::collection::vec(any::<Gene>(), 1..40),
         requests in proptest::collection::vec(request(), 1..4),
     ) {
-        compare(&genes, false, &requests)?;
+        compare(&genes, false, &requests, ONE)?;
     }
 
     #[test]
@@ -131,6 +177,29 @@ proptest! {
         genes in proptest::collection::vec(any::<Gene>(), 1..40),
         requests in proptest::collection::vec(request(), 1..3),
     ) {
-        compare(&genes, true, &requests)?;
+        compare(&genes, true, &requests, ONE)?;
     }
+
+    #[test]
+    fn a_graph_scattered_over_devices_gives_what_the_interpreter_gives(
+        genes in proptest::collection::vec(any::<Gene>(), 1..40),
+        requests in proptest::collection::vec(request(), 1..4),
+        vague in any::<bool>(),
+    ) {
+        compare(&genes, vague, &requests, SEVERAL)?;
+    }
+}
+
+#[test]
+fn scattered_graphs_are_cut() {
+    let genes: Vec<Gene> = (0..40u8).map(|i| [i, i * 3, i * 5, i * 6, 11, i]).collect();
+    let g = Graph::new();
+    let placed = DeviceScope::function(|node| Ok(scatter(node)));
+    let model = g.device(placed, || Model::new(&g, &genes, false));
+    let session = Session::with_options(&g, SessionOptions::with_cpus(8)).unwrap();
+    let fetches: Vec<Output<'_>> = model.values.iter().map(|v| v.0).collect();
+    let feeds: Vec<Feed<'_>> = model.feeds.iter().map(|(o, t)| o.feed(t)).collect();
+    let text = session.explain(&fetches, &feeds).unwrap();
+    assert!(text.matches("/device:CPU:").count() >= 4, "{text}");
+    assert!(text.matches(" = _Recv").count() > 8, "{text}");
 }

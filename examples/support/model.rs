@@ -28,6 +28,15 @@ pub struct DeepMnist<'g> {
 
 /// Two convolutions of 5 x 5, each with a pool of 2 x 2, and two fully connected layers.
 pub fn deep_mnist<'g>(g: &'g Graph, format: DataFormat, learning_rate: f32) -> DeepMnist<'g> {
+    deep_mnist_trained_by(g, format, |loss| Adam::new(learning_rate).minimize(loss))
+}
+
+/// As [`deep_mnist`], made better by what `train` builds from the loss.
+pub fn deep_mnist_trained_by<'g>(
+    g: &'g Graph,
+    format: DataFormat,
+    train: impl FnOnce(Output<'g>) -> Operation<'g>,
+) -> DeepMnist<'g> {
     let [images, labels, keep_prob] = placeholders(g);
     let inputs = [images, labels, keep_prob];
     let (loss, accuracy) = tower(g, inputs, format, &Weights::new(|make| make()));
@@ -37,7 +46,7 @@ pub fn deep_mnist<'g>(g: &'g Graph, format: DataFormat, learning_rate: f32) -> D
         keep_prob,
         loss,
         accuracy,
-        train: Adam::new(learning_rate).minimize(loss),
+        train: train(loss),
     }
 }
 

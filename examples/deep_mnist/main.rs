@@ -1,6 +1,9 @@
 //! TensorFlow's deep MNIST tutorial: a convolutional network that learns to read digits.
 
+mod flags;
+#[path = "../support/mod.rs"]
 mod support;
+mod test;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -8,72 +11,18 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use support::model::{DeepMnist, deep_mnist, feeds, synthetic_feeds};
+use flags::Flags;
+use support::model::{DeepMnist, deep_mnist_trained_by, feeds, synthetic_feeds};
 use support::plot::{Curve, check_name, curves};
 use support::progress::Progress;
 use support::report::{Outcome, Spread, table};
 use support::stop::Stop;
+use test::Test;
 use thalweg::prelude::*;
-use thalweg::train::data::{Mnist, Split};
+use thalweg::train::data::Mnist;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Trains a convolutional network on MNIST, and tests it.
-#[derive(Parser)]
-struct Flags {
-    /// The folder with MNIST's four files; without it, a part of MNIST that comes with the code.
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// The order of the images' dimensions: NHWC or NCHW.
-    #[arg(long, default_value = "NHWC", value_parser = data_format)]
-    data_format: DataFormat,
-    /// Images in each step.
-    #[arg(long, default_value_t = 50)]
-    batch_size: usize,
-    /// Steps of training.
-    #[arg(long, default_value_t = 5000)]
-    train_steps: u64,
-    /// Adam's learning rate.
-    #[arg(long, default_value_t = 1e-4)]
-    learning_rate: f32,
-    /// Steps between two lines of progress.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
-    display_every: u64,
-    /// Seed of the initial weights, the dropout and the order of the images.
-    #[arg(long, default_value_t = 1)]
-    seed: u32,
-    /// Threads; 0 for as many as the machine runs at once.
-    #[arg(long, default_value_t = 0)]
-    threads: usize,
-    /// Writes what ran when in one step to this file, for Perfetto or chrome://tracing.
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
-    /// Draws loss and accuracy over the steps into this SVG file.
-    #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
-    /// Prints results as lines of JSON, and nothing else.
-    #[arg(long)]
-    json: bool,
-    /// Measures the speed of training on images that mean nothing.
-    #[arg(long)]
-    benchmark: bool,
-    /// Steps of the benchmark that come before the measured ones.
-    #[arg(long, default_value_t = 10)]
-    warmup: usize,
-    /// Measured steps of the benchmark.
-    #[arg(long, default_value_t = 60)]
-    steps: usize,
-}
-
-fn data_format(name: &str) -> std::result::Result<DataFormat, String> {
-    [DataFormat::Nhwc, DataFormat::Nchw]
-        .into_iter()
-        .find(|f| f.name().eq_ignore_ascii_case(name))
-        .ok_or("give NHWC or NCHW".to_owned())
-}
-
-/// Images of a test that are looked at in one step: few, as all their features lie in memory.
-const TEST_BATCH: usize = 200;
 /// Images of the test set that each line of progress looks at.
 const TEST_GLANCE: usize = 1000;
 
@@ -95,7 +44,7 @@ fn run(flags: &Flags, start: Instant) -> Result<()> {
     }
     let g = Graph::new();
     g.set_seed(flags.seed.into());
-    let net = deep_mnist(&g, flags.data_format, flags.learning_rate);
+    let net = deep_mnist_trained_by(&g, flags.data_format, |loss| minimize(flags, loss));
     let session = Session::with_options(&g, SessionOptions::with_threads(flags.threads))?;
     session.run(g.initializers(), [])?;
     if flags.benchmark {
@@ -103,6 +52,21 @@ fn run(flags: &Flags, start: Instant) -> Result<()> {
     } else {
         train(flags, &session, &net)
     }
+}
+
+/// Makes the loss smaller by Adam. The learning rate falls in the end: the weights then settle
+/// between the last batches instead of following each.
+fn minimize<'g>(flags: &Flags, loss: Output<'g>) -> Operation<'g> {
+    let falling = (flags.train_steps as f64 * flags.decay).round() as u32;
+    if flags.benchmark || falling == 0 {
+        return Adam::new(flags.learning_rate).minimize(loss);
+    }
+    let g = loss.graph();
+    let step = create_global_step(g);
+    let constant = g.constant(flags.train_steps.saturating_sub(falling.into()) as i64);
+    let fallen = (step.value() - constant).maximum(0i64);
+    let rate = polynomial_decay(flags.learning_rate, fallen, falling, 0.0, 1.0, false);
+    Adam::new(rate).minimize_counting(loss, step)
 }
 
 fn train<'g>(flags: &Flags, session: &Session<'g>, net: &DeepMnist<'g>) -> Result<()> {
@@ -210,41 +174,6 @@ fn diverged<'g>(
         Ok(_) => "it is finite for the same images now".to_owned(),
     };
     format!("the loss of step {step} is not finite, try a lower --learning-rate: {why}").into()
-}
-
-/// Tells how many images of a split the network reads.
-struct Test<'s, 'g> {
-    step: Callable<'s, 'g>,
-    feeds: [Tensor; 3],
-}
-
-impl<'s, 'g> Test<'s, 'g> {
-    fn new(session: &'s Session<'g>, net: &DeepMnist<'g>) -> Result<Test<'s, 'g>> {
-        Ok(Test {
-            step: session.callable(net.accuracy, &net.inputs())?,
-            feeds: feeds(TEST_BATCH, 1.0)?,
-        })
-    }
-
-    /// The part of the first `most` images of `split` whose class is found.
-    fn accuracy(&mut self, split: &Split, most: usize) -> Result<f64> {
-        let (mut found, mut seen) = (0.0, 0);
-        for chunk in split.chunks(TEST_BATCH)? {
-            if self.feeds[0].dims()[0] != chunk.len() {
-                self.feeds = feeds(chunk.len(), 1.0)?;
-            }
-            let [images, labels, _] = &mut self.feeds;
-            chunk.images_into(images.as_mut_slice()?)?;
-            chunk.one_hot_into(labels.as_mut_slice()?)?;
-            let part = self.step.call(&self.feeds)?.scalar::<f32>(0)?;
-            found += f64::from(part) * chunk.len() as f64;
-            seen += chunk.len();
-            if seen >= most {
-                break;
-            }
-        }
-        Ok(found / seen.max(1) as f64)
-    }
 }
 
 fn benchmark<'g>(

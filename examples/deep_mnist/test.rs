@@ -1,0 +1,45 @@
+//! How many images the network reads.
+
+use thalweg::prelude::*;
+use thalweg::train::data::Split;
+
+use crate::Result;
+use crate::support::model::{DeepMnist, feeds};
+
+/// Images of a test that are looked at in one step: few, as all their features lie in memory.
+const TEST_BATCH: usize = 200;
+/// Tells how many images of a split the network reads.
+pub struct Test<'s, 'g> {
+    step: Callable<'s, 'g>,
+    feeds: [Tensor; 3],
+}
+
+impl<'s, 'g> Test<'s, 'g> {
+    /// A test of this network.
+    pub fn new(session: &'s Session<'g>, net: &DeepMnist<'g>) -> Result<Test<'s, 'g>> {
+        Ok(Test {
+            step: session.callable(net.accuracy, &net.inputs())?,
+            feeds: feeds(TEST_BATCH, 1.0)?,
+        })
+    }
+
+    /// The part of the first `most` images of `split` whose class is found.
+    pub fn accuracy(&mut self, split: &Split, most: usize) -> Result<f64> {
+        let (mut found, mut seen) = (0.0, 0);
+        for chunk in split.chunks(TEST_BATCH)? {
+            if self.feeds[0].dims()[0] != chunk.len() {
+                self.feeds = feeds(chunk.len(), 1.0)?;
+            }
+            let [images, labels, _] = &mut self.feeds;
+            chunk.images_into(images.as_mut_slice()?)?;
+            chunk.one_hot_into(labels.as_mut_slice()?)?;
+            let part = self.step.call(&self.feeds)?.scalar::<f32>(0)?;
+            found += f64::from(part) * chunk.len() as f64;
+            seen += chunk.len();
+            if seen >= most {
+                break;
+            }
+        }
+        Ok(found / seen.max(1) as f64)
+    }
+}
