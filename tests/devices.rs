@@ -366,3 +366,52 @@ fn a_trace_says_which_device_ran_what() {
         ]
     );
 }
+
+#[test]
+fn chains_that_take_from_each_other_end_however_their_threads_meet() {
+    const LINKS: usize = 600;
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [2]);
+    let mut chains = [x, x, x];
+    for _ in 0..LINKS {
+        let before = chains;
+        for (i, chain) in chains.iter_mut().enumerate() {
+            let device = format!("/cpu:{i}");
+            *chain = g.device(device, || (before[i] - before[(i + 1) % 3]) * 0.5);
+        }
+    }
+    let session = Session::with_options(&g, cpus(3)).unwrap();
+    let input = Tensor::from([1.0f32, 2.0]);
+    let run = || {
+        let got = session.run(&chains, [x.feed(&input)]).unwrap();
+        let bits = |i| got.slice::<f32>(i).unwrap().iter().map(|v| v.to_bits());
+        (0..3).flat_map(bits).collect::<Vec<_>>()
+    };
+    let expected = run();
+    // One after the other, and many at a time: then some find all leaders busy.
+    (0..200).for_each(|_| assert_eq!(run(), expected));
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| (0..50).for_each(|_| assert_eq!(run(), expected)));
+        }
+    });
+}
+
+#[test]
+fn a_device_whose_threads_come_late_loses_nothing_to_those_that_help_it() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [2]);
+    let a = g.device("/cpu:0", || x.tanh());
+    let chains = g.device("/cpu:1", || {
+        let mut chains = [x, x + 1.0, x + 2.0, x + 3.0];
+        for _ in 0..1500 {
+            chains = chains.map(|c| c * 0.5);
+        }
+        chains
+    });
+    let session = Session::with_options(&g, cpus(2)).unwrap();
+    let input = Tensor::from([1.0f32, 2.0]);
+    for _ in 0..2000 {
+        session.run((a, &chains), [x.feed(&input)]).unwrap();
+    }
+}

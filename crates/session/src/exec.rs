@@ -39,8 +39,8 @@ impl Watch<'_> {
     }
 }
 
-/// Nanoseconds of work below which a step runs on the calling thread alone: waking another one
-/// takes as long.
+/// Nanoseconds that running independent instructions at the same time must save for a step to do
+/// so: waking a thread takes about as long. Large kernels are split over threads in any case.
 const WORTH_THREADS: u64 = 50_000;
 
 pub(crate) struct Step<'a> {
@@ -67,7 +67,7 @@ impl Step<'_> {
             .map(|p| self.devices[p.device].pool().threads())
             .sum();
         // The first value that is not finite is the first of the sequence.
-        if threads == 1 || self.plan.cost < WORTH_THREADS || self.watch.check_finite {
+        if threads == 1 || self.plan.gain < WORTH_THREADS || self.watch.check_finite {
             self.in_sequence(deadline)
         } else {
             self.in_parallel(deadline)

@@ -55,12 +55,15 @@ impl Step<'_> {
         };
         let pool = self.run_of(own).cpu.pool();
         let mut next: Option<(usize, u32)> = None;
-        while !over() {
+        while !rendezvous.is_over() {
             let taken = next.take().or_else(|| {
                 let ready = rendezvous.take(own).map(|at| (own, at));
                 ready.or_else(|| other().and_then(|p| Some((p, rendezvous.take(p)?))))
             });
             let Some((program, at)) = taken else {
+                if over() {
+                    return;
+                }
                 pool.wait_until(&|| over() || rendezvous.has_ready(own) || other().is_some());
                 continue;
             };

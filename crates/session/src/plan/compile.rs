@@ -14,7 +14,7 @@ use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId, Tensor};
 
 use super::bindings::{Bindings, Kernels};
 use super::order::sequence;
-use super::{Channel, FetchPlan, Plan, Program};
+use super::{Action, Channel, FetchPlan, Plan, Program};
 use crate::error::SessionError;
 use crate::fetch::Fetch;
 use crate::store::Store;
@@ -196,9 +196,7 @@ impl Whole {
         let feeds = self.feeds.iter().map(feed).collect();
         let programs: SmallVec<[Program; 1]> = programs.into_iter().map(|b| b.program).collect();
         Plan {
-            cost: programs
-                .iter()
-                .fold(0, |sum, p: &Program| sum.saturating_add(p.cost)),
+            gain: gain(&programs, &channels, &segments),
             programs,
             channels,
             segments,
@@ -206,6 +204,33 @@ impl Whole {
             fetches,
         }
     }
+}
+
+/// See [`Plan::gain`].
+fn gain(programs: &[Program], channels: &[Channel], segments: &[(u32, u32)]) -> u64 {
+    // By instruction: when all that it waits for has run, if everything runs as early as it can.
+    let mut ready: Vec<Vec<u64>> = programs.iter().map(|p| vec![0; p.len()]).collect();
+    let mut starts: Vec<u32> = vec![0; programs.len()];
+    let (mut sum, mut longest) = (0u64, 0u64);
+    for &(number, end) in segments {
+        let program = &programs[number as usize];
+        for at in std::mem::replace(&mut starts[number as usize], end)..end {
+            let cost = program.costs[at as usize];
+            let done = ready[number as usize][at as usize].saturating_add(cost);
+            sum = sum.saturating_add(cost);
+            longest = longest.max(done);
+            for &next in program.dependents.of(at) {
+                let ready = &mut ready[number as usize][next as usize];
+                *ready = done.max(*ready);
+            }
+            if let Action::Send { channel } = program.instructions[at as usize].action {
+                let Channel { to, receive, .. } = channels[channel];
+                let ready = &mut ready[to as usize][receive as usize];
+                *ready = done.max(*ready);
+            }
+        }
+    }
+    sum - longest
 }
 
 /// How often each output of a graph is used.

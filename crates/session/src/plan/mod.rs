@@ -31,8 +31,9 @@ pub struct Plan {
     /// By feed: the slots that it fills, with their programs; none where nothing needs it.
     pub(crate) feeds: Vec<SmallVec<[(u32, u32); 1]>>,
     pub(crate) fetches: Vec<Option<FetchPlan>>,
-    /// About how many nanoseconds a step takes on one thread.
-    pub(crate) cost: u64,
+    /// About how many nanoseconds a step would take less if whatever does not wait for each other
+    /// ran at the same time: the sum of all instructions, less their longest path.
+    pub(crate) gain: u64,
 }
 
 /// Where what is sent goes.

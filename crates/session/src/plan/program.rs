@@ -19,8 +19,8 @@ pub struct Program {
     pub(crate) slots: Vec<SlotPlan>,
     /// Bytes of the arena.
     pub(crate) arena: usize,
-    /// About how many nanoseconds a step takes on one thread.
-    pub(crate) cost: u64,
+    /// By instruction: about how many nanoseconds it takes on one thread.
+    pub(crate) costs: Vec<u64>,
     /// By instruction: those of this program that wait for it.
     pub(crate) dependents: Dependents,
     /// By instruction: how many it waits for.

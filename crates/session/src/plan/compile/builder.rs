@@ -39,7 +39,7 @@ pub(super) struct Builder<'a> {
     pub(super) waits_for: Vec<Vec<u32>>,
     /// By node: the instruction that has run when the node has; none for one that needs none.
     pub(super) instruction_of: HashMap<NodeId, SmallVec<[u32; 2]>>,
-    pub(super) cost: u64,
+    pub(super) costs: Vec<u64>,
 }
 
 /// What is known of a slot's life while the sequence is walked.
@@ -109,7 +109,7 @@ impl<'a> Builder<'a> {
             instructions: Vec::new(),
             waits_for: Vec::new(),
             instruction_of: HashMap::new(),
-            cost: 0,
+            costs: Vec::new(),
         }
     }
 
@@ -133,7 +133,7 @@ impl<'a> Builder<'a> {
             program: Program {
                 device: self.device,
                 arena: self.arena.len(),
-                cost: self.cost,
+                costs: self.costs,
                 dependents: Dependents::reversed(&self.waits_for),
                 waits,
                 instructions: self.instructions,

@@ -245,7 +245,7 @@ impl Builder<'_> {
         waits.dedup();
         self.waits_for.push(std::mem::take(waits));
         self.instruction_of.insert(id, SmallVec::from_elem(at, 1));
-        self.cost = self.cost.saturating_add(cost);
+        self.costs.push(cost);
         self.instructions.push(Instruction {
             node: id,
             action,
