@@ -2,7 +2,7 @@
 //! make another.
 
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -36,7 +36,8 @@ pub struct VariableInfo {
 #[derive(Clone, Debug, Default)]
 pub struct GraphData {
     graph: DiGraph<Arc<Node>, Edge>,
-    names: HashMap<String, NodeId>,
+    /// By name; made when the first name is looked up, as few graphs are ever asked for one.
+    names: OnceLock<HashMap<String, NodeId>>,
     pub(crate) variables: Vec<VariableInfo>,
 }
 
@@ -74,7 +75,9 @@ impl GraphData {
         for &control in &node.controls {
             self.graph.add_edge(index(control), at, Edge::Control);
         }
-        self.names.insert(node.name.clone(), id(at));
+        if let Some(names) = self.names.get_mut() {
+            names.insert(node.name.clone(), id(at));
+        }
         id(at)
     }
 
@@ -93,7 +96,12 @@ impl GraphData {
 
     /// The node of this name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
-        self.names.get(name).copied()
+        let all = || {
+            self.nodes()
+                .map(|(id, node)| (node.name.clone(), id))
+                .collect()
+        };
+        self.names.get_or_init(all).get(name).copied()
     }
 
     /// What is known of an output.

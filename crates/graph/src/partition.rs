@@ -6,8 +6,7 @@
 //! and every send comes before its receive in it, so that parts that run in that order never wait
 //! for each other in a circle.
 
-use std::collections::HashMap;
-
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::attr::Attr;
@@ -80,7 +79,7 @@ pub struct Partitioned {
     /// have, one of them.
     nodes: Vec<Option<(u32, NodeId)>>,
     /// For each node that stands for a feed: every part that has it, and its number there.
-    feeds: HashMap<NodeId, SmallVec<[(u32, NodeId); 2]>>,
+    feeds: FxHashMap<NodeId, SmallVec<[(u32, NodeId); 2]>>,
 }
 
 impl Partitioned {
@@ -119,8 +118,8 @@ pub fn partition(graph: &GraphData, sequence: &[NodeId], devices: &[u32]) -> Par
             nodes: vec![None; graph.len()],
             ..Partitioned::default()
         },
-        copies: HashMap::new(),
-        received: HashMap::new(),
+        copies: FxHashMap::default(),
+        received: FxHashMap::default(),
     };
     for &id in sequence {
         cut.node(id, part_of[id.index()]);
@@ -132,8 +131,12 @@ pub fn partition(graph: &GraphData, sequence: &[NodeId], devices: &[u32]) -> Par
 type Crossing = SmallVec<[(Option<u32>, u32); 2]>;
 
 /// By node: what of it other parts need.
-fn crossing(graph: &GraphData, sequence: &[NodeId], part_of: &[u32]) -> HashMap<NodeId, Crossing> {
-    let mut all: HashMap<NodeId, Crossing> = HashMap::new();
+fn crossing(
+    graph: &GraphData,
+    sequence: &[NodeId],
+    part_of: &[u32],
+) -> FxHashMap<NodeId, Crossing> {
+    let mut all: FxHashMap<NodeId, Crossing> = FxHashMap::default();
     let mut add = |source: NodeId, output: Option<u32>, to: u32| {
         if part_of[source.index()] == to || is_everywhere(graph.node(source)) {
             return;
@@ -164,12 +167,12 @@ fn crossing(graph: &GraphData, sequence: &[NodeId], part_of: &[u32]) -> HashMap<
 
 struct Cut<'a> {
     graph: &'a GraphData,
-    crossing: HashMap<NodeId, Crossing>,
+    crossing: FxHashMap<NodeId, Crossing>,
     out: Partitioned,
     /// Feeds and constants: by node of the whole graph and part, the node there.
-    copies: HashMap<(NodeId, u32), NodeId>,
+    copies: FxHashMap<(NodeId, u32), NodeId>,
     /// By node of the whole graph and part: what arrives there, and the node that receives it.
-    received: HashMap<(NodeId, u32), SmallVec<[(Option<u32>, NodeId); 1]>>,
+    received: FxHashMap<(NodeId, u32), SmallVec<[(Option<u32>, NodeId); 1]>>,
 }
 
 impl Cut<'_> {

@@ -2,8 +2,7 @@
 //! inferred anew from the feeds', constants folded, equal nodes shared. One walk does it, and
 //! makes another graph.
 
-use std::collections::HashMap;
-
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::attr::Attr;
@@ -71,7 +70,7 @@ pub fn simplify(
     targets: &[NodeId],
     options: &Simplify<'_>,
 ) -> Result<Simplified, GraphError> {
-    let fed: HashMap<OutputId, usize> = feeds.iter().enumerate().map(|(i, f)| (f.0, i)).collect();
+    let fed: FxHashMap<OutputId, usize> = feeds.iter().enumerate().map(|(i, f)| (f.0, i)).collect();
     let roots = fetches
         .iter()
         .filter(|f| !fed.contains_key(f))
@@ -84,9 +83,9 @@ pub fn simplify(
         out: GraphData::new(),
         devices: Vec::new(),
         feeds: vec![None; feeds.len()],
-        values: HashMap::new(),
-        nodes: HashMap::new(),
-        equal: HashMap::new(),
+        values: FxHashMap::default(),
+        nodes: FxHashMap::default(),
+        equal: FxHashMap::default(),
     };
     let used: Vec<bool> = used_feeds(data, &needed, &fed, fetches, feeds.len());
     for (i, (output, fact)) in feeds.iter().enumerate() {
@@ -105,7 +104,7 @@ pub fn simplify(
 fn used_feeds(
     data: &GraphData,
     needed: &[bool],
-    fed: &HashMap<OutputId, usize>,
+    fed: &FxHashMap<OutputId, usize>,
     fetches: &[OutputId],
     count: usize,
 ) -> Vec<bool> {
@@ -135,11 +134,11 @@ struct Pass<'a> {
     devices: Vec<u32>,
     feeds: Vec<Option<NodeId>>,
     /// Where an output of the old graph is in the new one.
-    values: HashMap<OutputId, OutputId>,
+    values: FxHashMap<OutputId, OutputId>,
     /// Which node of the new graph has run when a node of the old one has.
-    nodes: HashMap<NodeId, NodeId>,
+    nodes: FxHashMap<NodeId, NodeId>,
     /// Nodes of the new graph by what they compute.
-    equal: HashMap<u64, SmallVec<[NodeId; 1]>>,
+    equal: FxHashMap<u64, SmallVec<[NodeId; 1]>>,
 }
 
 impl Pass<'_> {
@@ -336,7 +335,7 @@ impl Pass<'_> {
         }
         let mut graph = GraphData::new();
         let mut devices = Vec::new();
-        let mut moved: HashMap<NodeId, NodeId> = HashMap::new();
+        let mut moved: FxHashMap<NodeId, NodeId> = FxHashMap::default();
         for id in self.out.ids().filter(|id| needed[id.index()]) {
             let node = self.out.node(id);
             let mut node = Node::clone(node);
@@ -372,6 +371,7 @@ pub fn known(node: &Node) -> bool {
 
 fn hash(node: &Node, inputs: &[OutputId], controls: &[NodeId]) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
+    // Keyed by what may come from a file: a hash that nobody can aim at.
     let mut h = DefaultHasher::new();
     node.op.name.hash(&mut h);
     inputs.hash(&mut h);

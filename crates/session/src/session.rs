@@ -58,7 +58,7 @@ impl<'g> Session<'g> {
             graph,
             leaders: ThreadPool::new(devices.len()),
             devices,
-            kernels: thalweg_ops::kernels(),
+            kernels: thalweg_ops::kernels().into_iter().collect(),
             places: Places::new(names),
             store: Store::default(),
             plans: Plans::new(options.plans),

@@ -1,8 +1,8 @@
 //! Which variable stands behind which handle, and which kernel computes which node.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use thalweg_device::{Body, DeviceType, Kernel, KernelError, Op, Variable};
 use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::FEED;
@@ -13,7 +13,7 @@ use crate::error::SessionError;
 use crate::store::Store;
 
 /// The kernels that a session has, by op.
-pub(crate) type Kernels = HashMap<&'static str, &'static Op>;
+pub(crate) type Kernels = FxHashMap<&'static str, &'static Op>;
 
 /// What computes this node on a device of this type.
 pub(crate) fn find(
@@ -35,7 +35,7 @@ fn shares(kernels: &Kernels, node: &Node) -> bool {
 pub(super) struct Bindings {
     pub(super) variables: Vec<Arc<Variable>>,
     /// By handle: the variable's number.
-    pub(super) variable_of: HashMap<OutputId, VariableId>,
+    pub(super) variable_of: FxHashMap<OutputId, VariableId>,
 }
 
 impl Bindings {
@@ -49,8 +49,8 @@ impl Bindings {
         store: &Store,
     ) -> Result<Bindings, SessionError> {
         let mut variables: Vec<Arc<Variable>> = Vec::new();
-        let mut by_name: HashMap<(String, String), VariableId> = HashMap::new();
-        let mut variable_of: HashMap<OutputId, VariableId> = HashMap::new();
+        let mut by_name: FxHashMap<(String, String), VariableId> = FxHashMap::default();
+        let mut variable_of: FxHashMap<OutputId, VariableId> = FxHashMap::default();
         for (id, node) in graph.nodes() {
             if node.op.effect == Effect::Feed && !std::ptr::eq(node.op, &FEED) {
                 let fact = &node.outputs[0];

@@ -3,9 +3,9 @@
 mod builder;
 mod emit;
 
-use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 
+use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::{Argument, Cpu, Environment, evaluate};
 use thalweg_graph::partition::{Partitioned, partition};
@@ -57,7 +57,7 @@ pub fn compile(
     let accesses = bindings.accesses(graph, workshop.kernels);
     let order = sequence(graph, &accesses);
     if order.len() < graph.len() {
-        let done: HashSet<_> = order.iter().collect();
+        let done: FxHashSet<_> = order.iter().collect();
         let stuck = graph.ids().find(|id| !done.contains(id));
         return Err(SessionError::Cycle {
             node: stuck.map_or(String::new(), |id| graph.node(id).name.clone()),

@@ -1,7 +1,7 @@
 //! One arena for all that a step computes: offsets from lifetimes, and who has to be waited for
 //! when memory is used again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
 use thalweg_graph::tensor::ALIGNMENT;
@@ -16,11 +16,15 @@ pub(super) struct Block {
 /// Lays blocks out while a sequence is walked.
 ///
 /// Memory that is given back remembers the steps that touched it last: a step that takes it again
-/// waits for them, whatever order threads run them in.
+/// waits for them, whatever order threads run them in. Taking and giving take logarithmic time.
 #[derive(Default)]
 pub(super) struct Arena {
-    /// Free memory: offset to length and the steps that touched it last.
-    free: BTreeMap<usize, (usize, SmallVec<[u32; 4]>)>,
+    /// Free memory that hangs together: offset to length.
+    holes: BTreeMap<usize, usize>,
+    /// The same by length, to find the smallest that is large enough.
+    by_len: BTreeSet<(usize, usize)>,
+    /// Free memory as it was given back: offset to length and the steps that touched it last.
+    pieces: BTreeMap<usize, (usize, SmallVec<[u32; 4]>)>,
     len: usize,
 }
 
@@ -34,28 +38,20 @@ impl Arena {
     pub(super) fn take(&mut self, bytes: usize, waits_for: &mut Vec<u32>) -> Block {
         let len = bytes.max(1).next_multiple_of(ALIGNMENT);
         // The smallest hole that is large enough; of equal ones the first.
-        let hole = self
-            .free
-            .iter()
-            .filter(|(_, (l, _))| *l >= len)
-            .min_by_key(|(_, (l, _))| *l)
-            .map(|(&o, _)| o);
-        if let Some(offset) = hole
-            && let Some((hole_len, touched)) = self.free.remove(&offset)
-        {
-            waits_for.extend(&touched);
-            if hole_len > len {
-                self.free.insert(offset + len, (hole_len - len, touched));
+        if let Some(&(hole, offset)) = self.by_len.range((len, 0)..).next() {
+            self.remove_hole(offset, hole);
+            if hole > len {
+                self.add_hole(offset + len, hole - len);
             }
+            self.take_pieces(offset, offset + len, waits_for);
             return Block { offset, len };
         }
         // No hole is large enough: grow, over a hole at the end where there is one.
-        let end = self.free.last_key_value().map(|(&o, (l, _))| (o, *l));
+        let end = self.holes.last_key_value().map(|(&o, &l)| (o, l));
         let offset = match end {
             Some((o, l)) if o + l == self.len => {
-                if let Some((_, touched)) = self.free.remove(&o) {
-                    waits_for.extend(&touched);
-                }
+                self.remove_hole(o, l);
+                self.take_pieces(o, o + l, waits_for);
                 o
             }
             _ => self.len,
@@ -67,21 +63,43 @@ impl Arena {
     /// Gives a block back, last touched by the steps `touched`.
     pub(super) fn give(&mut self, block: Block, touched: &[u32]) {
         let (mut offset, mut len) = (block.offset, block.len);
-        let mut all: SmallVec<[u32; 4]> = SmallVec::from_slice(touched);
-        if let Some((&o, &(l, _))) = self.free.range(..offset).next_back()
+        self.pieces
+            .insert(offset, (len, SmallVec::from_slice(touched)));
+        if let Some((&o, &l)) = self.holes.range(..offset).next_back()
             && o + l == offset
-            && let Some((_, t)) = self.free.remove(&o)
         {
+            self.remove_hole(o, l);
             (offset, len) = (o, l + len);
-            all.extend(t);
         }
-        if let Some((l, t)) = self.free.remove(&(offset + len)) {
+        if let Some(&l) = self.holes.get(&(offset + len)) {
+            self.remove_hole(offset + len, l);
             len += l;
-            all.extend(t);
         }
-        all.sort_unstable();
-        all.dedup();
-        self.free.insert(offset, (len, all));
+        self.add_hole(offset, len);
+    }
+
+    fn add_hole(&mut self, offset: usize, len: usize) {
+        self.holes.insert(offset, len);
+        self.by_len.insert((len, offset));
+    }
+
+    fn remove_hole(&mut self, offset: usize, len: usize) {
+        self.holes.remove(&offset);
+        self.by_len.remove(&(len, offset));
+    }
+
+    /// Takes the pieces between two offsets, the first of which begins one.
+    fn take_pieces(&mut self, mut at: usize, end: usize, waits_for: &mut Vec<u32>) {
+        while at < end {
+            let Some((len, touched)) = self.pieces.remove(&at) else {
+                return;
+            };
+            waits_for.extend(&touched);
+            if at + len > end {
+                self.pieces.insert(end, (at + len - end, touched));
+            }
+            at += len;
+        }
     }
 }
 

@@ -6,8 +6,9 @@
 //! waits for what then follows from the sequence, so that it cannot be cyclic.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeSet, BinaryHeap};
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use thalweg_graph::op::Effect;
 use thalweg_graph::{GraphData, NodeId, OutputId};
@@ -29,10 +30,10 @@ impl Accesses {
     /// input's buffer on.
     pub(super) fn new(
         graph: &GraphData,
-        variable_of: &HashMap<OutputId, VariableId>,
+        variable_of: &FxHashMap<OutputId, VariableId>,
         shares: &dyn Fn(NodeId) -> bool,
     ) -> Accesses {
-        let mut held: HashMap<OutputId, VariableId> = HashMap::new();
+        let mut held: FxHashMap<OutputId, VariableId> = FxHashMap::default();
         let mut uses = vec![SmallVec::new(); graph.len()];
         let mut updates = vec![SmallVec::new(); graph.len()];
         for (id, node) in graph.nodes() {
@@ -202,8 +203,8 @@ impl<'a> Order<'a> {
 }
 
 /// The nodes that use or wait for `from`, or for another one that does.
-fn downstream(graph: &GraphData, from: NodeId) -> HashSet<NodeId> {
-    let mut all = HashSet::new();
+fn downstream(graph: &GraphData, from: NodeId) -> FxHashSet<NodeId> {
+    let mut all = FxHashSet::default();
     let mut stack = vec![from];
     while let Some(id) = stack.pop() {
         stack.extend(graph.consumers(id).filter(|&c| all.insert(c)));

@@ -1,9 +1,9 @@
 //! One device's program: one walk along its order prepares kernels, gives outputs slots and slots
 //! memory, and notes who waits for whom.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use thalweg_device::{Body, Cpu, DeviceType, Variable};
 use thalweg_graph::partition::{RECV, SEND};
@@ -22,23 +22,23 @@ pub(super) struct Builder<'a> {
     pub(super) cpu: &'a Cpu,
     device: usize,
     pub(super) variables: Vec<Arc<Variable>>,
-    pub(super) variable_of: HashMap<OutputId, VariableId>,
+    pub(super) variable_of: FxHashMap<OutputId, VariableId>,
     pub(super) accesses: Accesses,
     /// By output: its slot.
-    pub(super) slot_of: HashMap<OutputId, u32>,
+    pub(super) slot_of: FxHashMap<OutputId, u32>,
     pub(super) slots: Vec<SlotPlan>,
     /// By slot: what is known of its life.
     pub(super) life: Vec<Life>,
     pub(super) arena: Arena,
     /// By node that receives: memory that is set aside from the start of the step.
-    landings: HashMap<NodeId, Block>,
+    landings: FxHashMap<NodeId, Block>,
     pub(super) hazards: Hazards,
     /// By variable: the slots that hold a value of it.
     pub(super) held: Vec<Vec<u32>>,
     pub(super) instructions: Vec<Instruction>,
     pub(super) waits_for: Vec<Vec<u32>>,
     /// By node: the instruction that has run when the node has; none for one that needs none.
-    pub(super) instruction_of: HashMap<NodeId, SmallVec<[u32; 2]>>,
+    pub(super) instruction_of: FxHashMap<NodeId, SmallVec<[u32; 2]>>,
     pub(super) costs: Vec<u64>,
 }
 
@@ -57,8 +57,8 @@ pub(super) struct Life {
 /// A program, and where its values are.
 pub(super) struct Built {
     pub(super) program: Program,
-    slot_of: HashMap<OutputId, u32>,
-    instruction_of: HashMap<NodeId, SmallVec<[u32; 2]>>,
+    slot_of: FxHashMap<OutputId, u32>,
+    instruction_of: FxHashMap<NodeId, SmallVec<[u32; 2]>>,
 }
 
 impl Built {
@@ -101,14 +101,14 @@ impl<'a> Builder<'a> {
             variables: bindings.variables,
             variable_of: bindings.variable_of,
             accesses,
-            slot_of: HashMap::new(),
+            slot_of: FxHashMap::default(),
             slots: Vec::new(),
             life: Vec::new(),
             arena: Arena::default(),
-            landings: HashMap::new(),
+            landings: FxHashMap::default(),
             instructions: Vec::new(),
             waits_for: Vec::new(),
-            instruction_of: HashMap::new(),
+            instruction_of: FxHashMap::default(),
             costs: Vec::new(),
         }
     }
