@@ -2,7 +2,7 @@
 //! make another.
 
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -36,8 +36,8 @@ pub struct VariableInfo {
 #[derive(Clone, Debug, Default)]
 pub struct GraphData {
     graph: DiGraph<Arc<Node>, Edge>,
-    /// By name; made when the first name is looked up, as few graphs are ever asked for one.
-    names: OnceLock<HashMap<String, NodeId>>,
+    /// By name, of a graph whose nodes are looked up by name; those that passes make are not.
+    names: Option<HashMap<String, NodeId>>,
     pub(crate) variables: Vec<VariableInfo>,
 }
 
@@ -53,6 +53,14 @@ impl GraphData {
     /// A graph without nodes.
     pub fn new() -> GraphData {
         GraphData::default()
+    }
+
+    /// A graph without nodes that finds nodes by name quickly.
+    pub fn indexed() -> GraphData {
+        GraphData {
+            names: Some(HashMap::new()),
+            ..GraphData::default()
+        }
     }
 
     /// The number of nodes.
@@ -75,7 +83,7 @@ impl GraphData {
         for &control in &node.controls {
             self.graph.add_edge(index(control), at, Edge::Control);
         }
-        if let Some(names) = self.names.get_mut() {
+        if let Some(names) = &mut self.names {
             names.insert(node.name.clone(), id(at));
         }
         id(at)
@@ -96,12 +104,10 @@ impl GraphData {
 
     /// The node of this name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
-        let all = || {
-            self.nodes()
-                .map(|(id, node)| (node.name.clone(), id))
-                .collect()
-        };
-        self.names.get_or_init(all).get(name).copied()
+        match &self.names {
+            Some(names) => names.get(name).copied(),
+            None => self.ids().find(|&id| self.node(id).name == name),
+        }
     }
 
     /// What is known of an output.

@@ -54,7 +54,10 @@ impl Graph {
         Graph {
             registry,
             version: AtomicU64::new(0),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                data: Arc::new(GraphData::indexed()),
+                ..State::default()
+            }),
         }
     }
 
