@@ -11,6 +11,7 @@ pub use thalweg_train as train;
 
 /// What a program that builds and runs a graph needs in scope.
 pub mod prelude {
+    pub use thalweg_graph::device::{Greedy, ReplicaDeviceSetter, RoundRobin};
     pub use thalweg_graph::{
         DType, DeviceScope, DeviceSpec, Graph, Operation, Output, Shape, Tensor, Value, gradients,
         gradients_with,

@@ -93,9 +93,9 @@ fn a_mistake_in_a_device_string_is_never_a_silent_run_on_the_cpu() {
 
 #[test]
 fn a_device_function_that_fails_or_panics_is_an_error_of_its_node() {
-    let failing = DeviceScope::function(|_| DeviceSpec::parse("/cpu:x").map(Some));
+    let failing = DeviceScope::function(|_| Ok(Some(DeviceSpec::parse("/cpu:x")?)));
     let panicking = DeviceScope::function(|node| panic!("no idea where {} goes", node.name));
-    let nowhere = DeviceScope::function(|_| DeviceSpec::parse("/job:moon").map(Some));
+    let nowhere = DeviceScope::function(|_| Ok(Some(DeviceSpec::parse("/job:moon")?)));
     for (scope, said) in [
         (failing, "character 5"),
         (panicking, "no idea where y goes"),

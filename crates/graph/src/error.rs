@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::attr::AttrKind;
-use crate::device::SpecError;
+use crate::device::{ChoiceError, SpecError};
 use crate::dtype::DType;
 use crate::infer::InferError;
 use crate::node::Origin;
@@ -125,6 +125,9 @@ pub enum Reason {
     /// A device string that is none.
     #[error(transparent)]
     Device(#[from] SpecError),
+    /// A device function that has no device for the node.
+    #[error("its device function has no device for it: {0}")]
+    Choice(ChoiceError),
     /// A device function that panicked.
     #[error("its device function panicked: {0}")]
     DeviceFunction(String),

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::{DeviceSpec, SpecError};
+use super::{ChoiceError, DeviceSpec, SpecError};
 use crate::error::Reason;
 use crate::node::Node;
 
@@ -12,7 +12,7 @@ use crate::node::Node;
 ///
 /// What it returns replaces that device, so that it merges for itself; scopes further out still
 /// fill what it leaves open. `None` clears the device.
-pub type DeviceFn = dyn Fn(&Node) -> Result<Option<DeviceSpec>, SpecError> + Send + Sync;
+pub type DeviceFn = dyn Fn(&Node) -> Result<Option<DeviceSpec>, ChoiceError> + Send + Sync;
 
 /// One scope: see [`crate::Graph::device`].
 #[derive(Clone)]
@@ -57,7 +57,7 @@ impl From<&DeviceSpec> for DeviceScope {
 impl DeviceScope {
     /// A scope in which `function` chooses; see [`DeviceFn`].
     pub fn function(
-        function: impl Fn(&Node) -> Result<Option<DeviceSpec>, SpecError> + Send + Sync + 'static,
+        function: impl Fn(&Node) -> Result<Option<DeviceSpec>, ChoiceError> + Send + Sync + 'static,
     ) -> DeviceScope {
         DeviceScope::Function(Arc::new(function))
     }
@@ -80,7 +80,7 @@ pub(crate) fn apply(scopes: &[DeviceScope], node: &mut Node) -> Result<(), Reaso
                     let message = text.or_else(|| panic.downcast_ref::<String>().cloned());
                     Reason::DeviceFunction(message.unwrap_or_default())
                 })?;
-                node.device = chosen.map_err(Reason::Device)?.unwrap_or_default();
+                node.device = chosen.map_err(Reason::Choice)?.unwrap_or_default();
             }
         }
     }

@@ -1,0 +1,40 @@
+//! Why a device function has no device for a node.
+
+use thiserror::Error;
+
+use super::SpecError;
+use crate::shape::Shape;
+
+/// Why a device function has no device for a node.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum ChoiceError {
+    /// A string that is no device.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A node whose load was asked for, and that does not have one output.
+    #[error("its load is that of its only output, but it has {found}")]
+    Outputs {
+        /// How many it has.
+        found: usize,
+    },
+    /// A node whose load was asked for, and whose shape is not known.
+    #[error("its load is not known, as its shape is {shape}: give its shape in full")]
+    Shape {
+        /// Its shape.
+        shape: Shape,
+    },
+    /// A variable that fits on no server.
+    #[error(
+        "no server has memory for its {bytes} bytes: {free:?} are free: split it, or add servers"
+    )]
+    Memory {
+        /// Its bytes.
+        bytes: u64,
+        /// By server: the bytes that are free.
+        free: Vec<u64>,
+    },
+    /// What a user's function says.
+    #[error("{0}")]
+    Other(String),
+}

@@ -1,0 +1,123 @@
+//! The device function of training with parameter servers: variables go to the servers, all else to
+//! the worker.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::strategy::{PsStrategy, RoundRobin};
+use super::{ChoiceError, DeviceScope, DeviceSpec};
+use crate::node::Node;
+
+/// The ops that stand for a variable: TensorFlow's list.
+pub const PS_OPS: [&str; 9] = [
+    "Variable",
+    "VariableV2",
+    "AutoReloadVariable",
+    "MutableHashTable",
+    "MutableHashTableV2",
+    "MutableHashTableOfTensors",
+    "MutableHashTableOfTensorsV2",
+    "MutableDenseHashTable",
+    "MutableDenseHashTableV2",
+];
+
+/// TensorFlow's `replica_device_setter`: a device scope that puts variables on parameter servers,
+/// one task each by a [`PsStrategy`], and everything else on the worker.
+///
+/// What a node asks for itself, or an inner scope for it, wins over both.
+pub struct ReplicaDeviceSetter {
+    ps_tasks: u32,
+    ps_device: DeviceSpec,
+    worker_device: DeviceSpec,
+    merge_devices: bool,
+    ps_ops: Vec<String>,
+    strategy: Box<dyn PsStrategy>,
+}
+
+impl ReplicaDeviceSetter {
+    /// For this many parameter servers, the tasks of job `ps`; other nodes go to job `worker`.
+    pub fn new(ps_tasks: u32) -> ReplicaDeviceSetter {
+        let job = |name: &str| DeviceSpec {
+            job: Some(name.into()),
+            ..DeviceSpec::default()
+        };
+        let ops = PS_OPS.iter().chain(&["VarHandleOp"]);
+        ReplicaDeviceSetter {
+            ps_tasks,
+            ps_device: job("ps"),
+            worker_device: job("worker"),
+            merge_devices: true,
+            ps_ops: ops.map(|&op| op.to_owned()).collect(),
+            strategy: Box::new(RoundRobin::new(ps_tasks)),
+        }
+    }
+
+    /// The servers' device; its task is chosen where it names a job.
+    pub fn ps_device(self, ps_device: DeviceSpec) -> ReplicaDeviceSetter {
+        ReplicaDeviceSetter { ps_device, ..self }
+    }
+
+    /// The device of all that is no variable.
+    pub fn worker_device(self, worker_device: DeviceSpec) -> ReplicaDeviceSetter {
+        ReplicaDeviceSetter {
+            worker_device,
+            ..self
+        }
+    }
+
+    /// Whether a node that has a device is given what it leaves open; it is by default.
+    pub fn merge_devices(self, merge_devices: bool) -> ReplicaDeviceSetter {
+        ReplicaDeviceSetter {
+            merge_devices,
+            ..self
+        }
+    }
+
+    /// The ops that go to the servers.
+    pub fn ps_ops<S: Into<String>>(self, ops: impl IntoIterator<Item = S>) -> ReplicaDeviceSetter {
+        let ps_ops = ops.into_iter().map(Into::into).collect();
+        ReplicaDeviceSetter { ps_ops, ..self }
+    }
+
+    /// How a server is chosen; one after the other by default.
+    pub fn strategy(self, strategy: impl PsStrategy + 'static) -> ReplicaDeviceSetter {
+        ReplicaDeviceSetter {
+            strategy: Box::new(strategy),
+            ..self
+        }
+    }
+}
+
+impl From<ReplicaDeviceSetter> for DeviceScope {
+    /// With no servers this is [`DeviceScope::None`], as in TensorFlow.
+    fn from(setter: ReplicaDeviceSetter) -> DeviceScope {
+        if setter.ps_tasks == 0 {
+            return DeviceScope::None;
+        }
+        let ReplicaDeviceSetter {
+            ps_device,
+            worker_device,
+            merge_devices,
+            ps_ops,
+            strategy,
+            ..
+        } = setter;
+        let strategy = Mutex::new(strategy);
+        DeviceScope::Function(Arc::new(move |node: &Node| {
+            let own = &node.device;
+            if !merge_devices && !own.is_empty() {
+                return Ok(Some(own.clone()));
+            }
+            if !ps_ops.iter().any(|op| op == node.op.name) || ps_device.is_empty() {
+                return Ok(Some(own.or(&worker_device)));
+            }
+            let mut server = ps_device.clone();
+            let own_job = own.job.as_ref();
+            if server.job.is_some() && own_job.is_none_or(|j| server.job.as_ref() == Some(j)) {
+                // The choice counts even where the node names its task itself.
+                let mut strategy = strategy.lock().unwrap_or_else(PoisonError::into_inner);
+                server.task = Some(strategy.choose(node)?);
+            }
+            Ok::<_, ChoiceError>(Some(own.or(&server)))
+        }))
+    }
+}

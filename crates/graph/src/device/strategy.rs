@@ -1,0 +1,179 @@
+//! How a parameter server is chosen for a variable.
+
+use super::ChoiceError;
+use crate::dtype::DType;
+use crate::node::Node;
+
+/// Chooses the server of each variable, in the order in which they are built.
+pub trait PsStrategy: Send {
+    /// The task of this node.
+    ///
+    /// # Errors
+    /// [`ChoiceError`], where the node's load is not known or no server takes it.
+    fn choose(&mut self, node: &Node) -> Result<u32, ChoiceError>;
+}
+
+/// One server after the other.
+#[derive(Clone, Debug)]
+pub struct RoundRobin {
+    tasks: u32,
+    next: u32,
+}
+
+impl RoundRobin {
+    /// Over this many servers.
+    pub fn new(tasks: u32) -> RoundRobin {
+        RoundRobin { tasks, next: 0 }
+    }
+}
+
+impl PsStrategy for RoundRobin {
+    fn choose(&mut self, _: &Node) -> Result<u32, ChoiceError> {
+        let task = self.next;
+        self.next = (task + 1) % self.tasks.max(1);
+        Ok(task)
+    }
+}
+
+/// How much of something a node puts on its server.
+pub type LoadFn = Box<dyn Fn(&Node) -> Result<f64, ChoiceError> + Send>;
+
+/// The bytes of a node's value: of a variable, those behind its handle. TensorFlow's
+/// `byte_size_load_fn` counts the handle itself there, which makes all variables equal.
+///
+/// # Errors
+/// [`ChoiceError::Outputs`], [`ChoiceError::Shape`].
+pub fn byte_size_load(node: &Node) -> Result<f64, ChoiceError> {
+    let [output] = &node.outputs[..] else {
+        return Err(ChoiceError::Outputs {
+            found: node.outputs.len(),
+        });
+    };
+    let (dtype, shape) = match (&output.variable, output.dtype) {
+        (Some((dtype, shape)), DType::Resource) => (*dtype, shape),
+        (_, dtype) => (dtype, &output.shape),
+    };
+    let declared = node.attrs.shape("shape");
+    let elements = shape.elements().or_else(|| declared.elements());
+    let elements = elements.ok_or_else(|| ChoiceError::Shape {
+        shape: shape.clone(),
+    })?;
+    Ok(elements as f64 * dtype.size() as f64)
+}
+
+/// The server with the least load so far, the first of equal ones: TensorFlow's
+/// `GreedyLoadBalancingStrategy`, an online form of Graham's list scheduling (1966).
+pub struct Greedy {
+    loads: Vec<f64>,
+    load: LoadFn,
+}
+
+impl Greedy {
+    /// Over this many servers, by bytes.
+    pub fn by_bytes(tasks: u32) -> Greedy {
+        Greedy::by(tasks, byte_size_load)
+    }
+
+    /// Over this many servers, by what `load` says of each node.
+    pub fn by(
+        tasks: u32,
+        load: impl Fn(&Node) -> Result<f64, ChoiceError> + Send + 'static,
+    ) -> Greedy {
+        Greedy {
+            loads: vec![0.0; tasks.max(1) as usize],
+            load: Box::new(load),
+        }
+    }
+}
+
+impl PsStrategy for Greedy {
+    fn choose(&mut self, node: &Node) -> Result<u32, ChoiceError> {
+        let load = (self.load)(node)?;
+        let task = least(self.loads.iter().copied());
+        self.loads[task] += load;
+        Ok(task as u32)
+    }
+}
+
+/// Balances bytes and the cost of an update at once: the server on which the larger of both shares,
+/// each of its total so far, stays smallest. This is list scheduling with two resources (Chekuri
+/// and Khanna, "On multidimensional packing problems", 2004).
+pub struct Balanced {
+    loads: Vec<[f64; 2]>,
+    totals: [f64; 2],
+    cost: LoadFn,
+}
+
+impl Balanced {
+    /// Over this many servers; `cost` tells how long an update of a node takes, as measured, in any
+    /// unit.
+    pub fn new(
+        tasks: u32,
+        cost: impl Fn(&Node) -> Result<f64, ChoiceError> + Send + 'static,
+    ) -> Balanced {
+        Balanced {
+            loads: vec![[0.0; 2]; tasks.max(1) as usize],
+            totals: [0.0; 2],
+            cost: Box::new(cost),
+        }
+    }
+}
+
+impl PsStrategy for Balanced {
+    fn choose(&mut self, node: &Node) -> Result<u32, ChoiceError> {
+        let load = [byte_size_load(node)?, (self.cost)(node)?];
+        let share = |server: &[f64; 2]| {
+            let of = |i: usize| match self.totals[i] + load[i] {
+                total if total > 0.0 => (server[i] + load[i]) / total,
+                _ => 0.0,
+            };
+            of(0).max(of(1))
+        };
+        let task = least(self.loads.iter().map(share));
+        for (i, load) in load.into_iter().enumerate() {
+            self.loads[task][i] += load;
+            self.totals[i] += load;
+        }
+        Ok(task as u32)
+    }
+}
+
+/// As [`Greedy::by_bytes`] among the servers that have memory left for the variable.
+pub struct WithinMemory {
+    limits: Vec<u64>,
+    used: Vec<u64>,
+}
+
+impl WithinMemory {
+    /// Over servers with this many bytes each.
+    pub fn new(limits: impl IntoIterator<Item = u64>) -> WithinMemory {
+        let limits: Vec<u64> = limits.into_iter().collect();
+        WithinMemory {
+            used: vec![0; limits.len()],
+            limits,
+        }
+    }
+}
+
+impl PsStrategy for WithinMemory {
+    fn choose(&mut self, node: &Node) -> Result<u32, ChoiceError> {
+        let bytes = byte_size_load(node)? as u64;
+        let free = |i: usize| self.limits[i] - self.used[i];
+        let fitting = (0..self.limits.len()).filter(|&i| free(i) >= bytes);
+        let task = fitting.min_by_key(|&i| self.used[i]);
+        let Some(task) = task else {
+            return Err(ChoiceError::Memory {
+                bytes,
+                free: (0..self.limits.len()).map(free).collect(),
+            });
+        };
+        self.used[task] += bytes;
+        Ok(task as u32)
+    }
+}
+
+/// The index of the least value, the first of equal ones.
+fn least(values: impl Iterator<Item = f64>) -> usize {
+    let smaller = |a: &(usize, f64), b: &(usize, f64)| a.1.total_cmp(&b.1);
+    values.enumerate().min_by(smaller).map_or(0, |(i, _)| i)
+}
