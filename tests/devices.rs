@@ -116,8 +116,10 @@ fn a_device_function_that_fails_or_panics_is_an_error_of_its_node() {
 #[test]
 fn nodes_that_must_be_together_and_cannot_are_listed_with_what_each_asks_for() {
     let g = Graph::new();
-    let v = g.device("/cpu:0", || g.variable("v", 1.0f32));
-    g.device("/cpu:1", || v.assign_add(1.0f32));
+    let x = g.placeholder("x", DType::F32, []);
+    let a = g.device("/cpu:0", || x.tanh().operation());
+    let b = g.device("/cpu:1", || x.tanh().operation());
+    g.colocate_with(a, || g.colocate_with(b, || x.square()));
     let e = refused(&g, cpus(2));
     let text = e.to_string();
     let PlaceError::Conflict { members, what } = e else {
@@ -133,6 +135,22 @@ fn nodes_that_must_be_together_and_cannot_are_listed_with_what_each_asks_for() {
     let mut soft = cpus(2);
     soft.soft_placement = true;
     assert!(Session::with_options(&g, soft).is_ok());
+}
+
+#[test]
+fn an_update_goes_where_its_variable_is_whatever_it_asks_for() {
+    let g = Graph::new();
+    let v = g.device("/cpu:1", || g.variable("v", 1.0f32));
+    let add = g.device("/cpu:0", || v.assign_add(1.0f32));
+    let session = Session::with_options(&g, cpus(2)).unwrap();
+    let rows = session.placement().unwrap();
+    let row = rows.iter().find(|r| r.op == "AssignAddVariableOp").unwrap();
+    assert_eq!(row.device.index, Some(1));
+    assert_eq!(row.why, Why::With("v".to_owned()));
+    session.run(g.initializers(), []).unwrap();
+    session.run(add, []).unwrap();
+    let got = session.run(v, []).unwrap();
+    assert_eq!(got.scalar::<f32>(0).unwrap(), 2.0);
 }
 
 #[test]

@@ -61,14 +61,14 @@ impl<'a> Groups<'a> {
                 let with = *named
                     .entry(name)
                     .or_insert_with(|| data.find(name).unwrap_or(id));
-                groups.join(with, id)?;
+                groups.join(with, id, false)?;
             }
             for input in &node.inputs {
                 if data
                     .fact(*input)
                     .is_some_and(|f| f.dtype == DType::Resource)
                 {
-                    groups.join(input.node, id)?;
+                    groups.join(input.node, id, true)?;
                 }
             }
         }
@@ -100,15 +100,18 @@ impl<'a> Groups<'a> {
         at
     }
 
-    fn join(&mut self, a: NodeId, b: NodeId) -> Result<(), PlaceError> {
+    /// Makes one group of two. Where what they ask for cannot be had together, that is an error,
+    /// unless the first one `leads`: as in TensorFlow, who uses a variable goes where that is,
+    /// whatever it asks for (an update that was built in a worker's scope, for one).
+    fn join(&mut self, a: NodeId, b: NodeId, leads: bool) -> Result<(), PlaceError> {
         let (mut a, mut b) = (self.root(a), self.root(b));
         if a == b {
             return Ok(());
         }
+        let merged = self.merged(a, b, leads)?;
         if self.size[a] < self.size[b] {
             std::mem::swap(&mut a, &mut b);
         }
-        let merged = self.merged(a, b)?;
         self.parent[b] = a as u32;
         self.size[a] += self.size[b];
         self.first[a] = self.first[a].min(self.first[b]);
@@ -116,12 +119,16 @@ impl<'a> Groups<'a> {
         Ok(())
     }
 
-    fn merged(&mut self, a: usize, b: usize) -> Result<Group, PlaceError> {
+    fn merged(&mut self, a: usize, b: usize, leads: bool) -> Result<Group, PlaceError> {
         let (x, y) = (self.groups[a].clone(), self.groups[b].clone());
         let requested = match (x.requested, y.requested) {
             (Some(x), Some(y)) => {
-                let merged = merge(&x, &y, self.options.soft);
-                Some(Box::new(merged.map_err(|what| self.conflict(a, b, what))?))
+                // Nothing gives way where one of them leads.
+                match merge(&x, &y, self.options.soft && !leads) {
+                    Ok(merged) => Some(Box::new(merged)),
+                    Err(_) if leads => Some(x),
+                    Err(what) => return Err(self.conflict(a, b, what)),
+                }
             }
             (x, y) => x.or(y),
         };
