@@ -1,6 +1,8 @@
 //! Data and model parallelism inside one process: towers that share their variables, and a model
 //! whose layers sit on different devices, train as one device does.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use thalweg::prelude::*;
 
 #[path = "../examples/support/model.rs"]
@@ -176,4 +178,60 @@ fn two_towers_train_as_one_device_with_the_doubled_batch() {
         // They have learnt at all.
         assert!(difference(&one[0][0], &one[STEPS - 1][0]) > 1e-4);
     }
+}
+
+/// The bits of a table of embeddings after some steps, whole or in parts on devices of their own.
+fn table(parts: Option<usize>) -> (Vec<u32>, Vec<u32>) {
+    let g = Graph::new();
+    let rows: Vec<f32> = (0..70).map(|i| (i % 13) as f32 / 13.0).collect();
+    let initial = Tensor::new(&[7, 10], &rows).unwrap();
+    let x = g.placeholder("x", DType::F32, [4, 7]);
+    let next = AtomicU32::new(0);
+    let spread = DeviceScope::function(move |node| {
+        let handle = node.op.name == "VarHandleOp";
+        let at = |i| DeviceSpec::parse(&format!("/cpu:{i}"));
+        Ok(match handle {
+            true => Some(at(next.fetch_add(1, Ordering::Relaxed) % 3)?),
+            false => Some(node.device.clone()),
+        })
+    });
+    let (value, all) = g.device(spread, || match parts {
+        None => {
+            let v = g.variable("table", initial);
+            (v.value(), vec![v])
+        }
+        Some(parts) => {
+            let v = g.partitioned_variable("table", initial, parts);
+            (v.value(), v.parts().to_vec())
+        }
+    });
+    let loss = x.matmul(value).square().mean();
+    let train = Momentum::new(0.1, 0.9).minimize(loss);
+    let session = Session::with_options(&g, SessionOptions::with_cpus(3)).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let input = Tensor::new(
+        &[4, 7],
+        &(0..28).map(|i| i as f32 / 28.0).collect::<Vec<_>>(),
+    );
+    let input = input.unwrap();
+    let mut losses = Vec::new();
+    for _ in 0..4 {
+        let got = session.run((loss, train), [x.feed(&input)]).unwrap();
+        losses.push(got.scalar::<f32>(0).unwrap().to_bits());
+    }
+    let values = trained(&session, &all);
+    let bits = values.iter().flatten().map(|v| v.to_bits()).collect();
+    (losses, bits)
+}
+
+#[test]
+fn a_variable_in_parts_on_several_devices_trains_as_the_whole() {
+    let whole = table(None);
+    for parts in [1, 2, 3, 7] {
+        assert_eq!(table(Some(parts)), whole, "{parts} parts");
+    }
+    let g = Graph::new();
+    g.partitioned_variable("v", Tensor::from([1.0f32, 2.0]), 3);
+    g.partitioned_variable("s", 1.0f32, 1);
+    assert_eq!(g.errors().len(), 2);
 }

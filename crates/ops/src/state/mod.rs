@@ -2,9 +2,12 @@
 
 mod assign;
 mod handle;
+mod partitioned;
 
 use thalweg_device::Op;
 use thalweg_graph::{Graph, Operation, Output, Reason, Value, VariableInfo};
+
+pub use partitioned::PartitionedVariable;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
@@ -129,6 +132,15 @@ pub trait StateOps {
     /// A variable that no optimizer touches: a counter, a mean.
     fn untrained_variable<'g>(&'g self, name: &str, initial: impl Into<Value<'g>>) -> Variable<'g>;
 
+    /// A variable that an optimizer trains, in this many parts along its first dimension: each is a
+    /// variable of its own, that can lie on a device of its own.
+    fn partitioned_variable<'g>(
+        &'g self,
+        name: &str,
+        initial: impl Into<Value<'g>>,
+        parts: usize,
+    ) -> PartitionedVariable<'g>;
+
     /// The nodes that give all variables their initial values.
     fn initializers(&self) -> Vec<Operation<'_>>;
 
@@ -152,6 +164,16 @@ impl StateOps for Graph {
     #[track_caller]
     fn untrained_variable<'g>(&'g self, name: &str, initial: impl Into<Value<'g>>) -> Variable<'g> {
         declare(self, name, initial.into(), false)
+    }
+
+    #[track_caller]
+    fn partitioned_variable<'g>(
+        &'g self,
+        name: &str,
+        initial: impl Into<Value<'g>>,
+        parts: usize,
+    ) -> PartitionedVariable<'g> {
+        partitioned::partitioned(self, name, initial.into(), parts)
     }
 
     fn initializers(&self) -> Vec<Operation<'_>> {
