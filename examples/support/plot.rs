@@ -1,5 +1,6 @@
 //! The examples' figures, as SVG.
 
+mod boxes;
 mod curves;
 mod scatter;
 
@@ -9,6 +10,7 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
+pub use boxes::{Boxes, boxes};
 pub use curves::{Curve, curves};
 pub use scatter::{Line, scatter_with_lines};
 
