@@ -354,8 +354,7 @@ fn graphs_are_placed_as_tensorflow_places_them() {
             &data,
             &Place {
                 devices: &devices,
-                types: &["CPU"],
-                kernels: &|_, kind| kind == "CPU",
+                kernels: &|_| std::iter::once("CPU").collect(),
                 soft: case["soft"].as_bool().unwrap(),
                 deny_fallback: false,
                 fixed: None,
@@ -370,12 +369,12 @@ fn graphs_are_placed_as_tensorflow_places_them() {
         };
         for (node, theirs) in case["placed"].as_object().unwrap() {
             let id = data.find(node).unwrap();
-            let ours = devices[placed.devices[id.index()] as usize].to_string();
+            let ours = placed.name(id).to_string();
             assert_eq!(
                 ours,
                 text(theirs),
                 "{name}: {node}\n{}",
-                placed.to_text(&data, &devices)
+                placed.report(&data)
             );
             compared += 1;
         }

@@ -240,8 +240,8 @@ def main():
     lines = []
     for make in (strings, merges, scopes, colocations, setters, options):
         lines += [json.dumps(case, sort_keys=True) for case in make()]
-    import placements
-    lines += [json.dumps(case, sort_keys=True) for case in placements.cases()]
+    import placed_graphs
+    lines += [json.dumps(case, sort_keys=True) for case in placed_graphs.cases()]
     path = os.path.join(HERE, "devices.jsonl.gz")
     with open(path, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as f:
         f.write(("\n".join(lines) + "\n").encode())

@@ -1,189 +1,239 @@
-"""Graphs, and where TensorFlow's placer puts their nodes: read from the graph of each partition that
-a step ran, with all rewriting of graphs turned off."""
+#!/usr/bin/env python3
+"""Writes placements.jsonl.gz: graphs, and where TensorFlow's own placer puts their nodes.
 
+Each case is a graph of a few ops with devices and colocation groups, hand-made (placement_cases.py)
+or random from its name. The whole graph is placed when a session first runs; the assignments are
+read from what `log_device_placement` prints. `--check` compares with the committed file.
+"""
+
+import ctypes
+import gzip
+import json
+import os
+import pathlib
 import random
+import sys
+import tempfile
 
-import tensorflow as tf
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import tensorflow as tf  # noqa: E402
+
+import placement_cases  # noqa: E402
+from generate import pack  # noqa: E402
 
 tf1 = tf.compat.v1
-CPUS = 4
+FILE = pathlib.Path(__file__).parent / "placements.jsonl.gz"
+INT_MAKERS = ("Shape", "Size", "Rank")
 
 
-def config(soft):
-    c = tf1.ConfigProto(device_count={"CPU": CPUS}, allow_soft_placement=soft)
+def config(count, soft):
+    c = tf1.ConfigProto(device_count={"CPU": count}, allow_soft_placement=soft, log_device_placement=True)
     c.graph_options.rewrite_options.disable_meta_optimizer = True
-    c.graph_options.optimizer_options.opt_level = -1
-    c.graph_options.place_pruned_graph = False
+    c.graph_options.optimizer_options.opt_level = tf1.OptimizerOptions.L0
     return c
 
 
-def describe(g):
-    nodes = []
-    for op in g.get_operations():
+def node_def(graph_def, spec, dtypes):
+    """Adds the node without its device and group; these are set behind Python's back later."""
+    node = graph_def.node.add(name=spec["name"], op=spec["op"], input=spec["inputs"])
+    values = [i for i in spec["inputs"] if not i.startswith("^")]
+    of_input = dtypes[values[0]] if values else tf.float32
+    op, attr = spec["op"], node.attr
+    dtypes[spec["name"]] = of_input
+    if op in ("Placeholder", "VarHandleOp"):
+        attr["dtype"].type = tf.float32.as_datatype_enum
+        attr["shape"].shape.CopyFrom(tf.TensorShape([2]).as_proto())
+        dtypes[spec["name"]] = tf.resource if op == "VarHandleOp" else tf.float32
+    if op == "VarHandleOp":
+        attr["shared_name"].s = spec["name"].encode()
+    elif op == "Const":
+        value = 1.0 if spec.get("scalar") else [1.0, 2.0]
+        attr["dtype"].type = tf.float32.as_datatype_enum
+        attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.float32))
+    elif op in ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp"):
+        attr["dtype"].type = tf.float32.as_datatype_enum
+        dtypes[spec["name"]] = tf.float32
+    elif op in INT_MAKERS:
+        attr["T"].type = of_input.as_datatype_enum
+        dtypes[spec["name"]] = tf.int32
+    elif op == "ResourceApplyMomentum":
+        attr["T"].type = tf.float32.as_datatype_enum
+    elif op not in ("Placeholder", "NoOp", "VarIsInitializedOp"):
+        attr["T"].type = of_input.as_datatype_enum
+
+
+def build(nodes):
+    graph, graph_def, dtypes = tf1.Graph(), tf1.GraphDef(), {}
+    for spec in nodes:
+        node_def(graph_def, spec, dtypes)
+    with graph.as_default():
+        tf1.import_graph_def(graph_def, name="")
+    for spec in nodes:
+        op = graph.get_operation_by_name(spec["name"])
+        if spec["device"]:
+            op._set_device_from_string(spec["device"])
+        if spec["class"]:
+            groups = [b"loc:@" + c.encode() for c in spec["class"]]
+            op._set_attr("_class", tf1.AttrValue(list=tf1.AttrValue.ListValue(s=groups)))
+    return graph
+
+
+def printed(run):
+    """What `run` prints through C's stdout, and the error it ends with."""
+    libc, error = ctypes.CDLL(None), None
+    sys.stdout.flush()
+    with tempfile.TemporaryFile() as file:
+        kept = os.dup(1)
+        os.dup2(file.fileno(), 1)
         try:
-            groups = [c.decode() for c in op.get_attr("_class")]
-        except ValueError:
-            groups = []
+            run()
+        except tf.errors.OpError as e:
+            error = e
+        finally:
+            libc.fflush(None)
+            os.dup2(kept, 1)
+            os.close(kept)
+        file.seek(0)
+        return file.read().decode(), error
+
+
+def kind(error):
+    text = error.message
+    if "Cannot colocate nodes" in text or "incompatible" in text and "edge connects" in text:
+        return "conflict"
+    if "was colocated with a group of nodes that required incompatible device" in text:
+        return "device"
+    if "was explicitly assigned to" in text or "Could not satisfy explicit device" in text:
+        return "device"
+    raise error
+
+
+def place(nodes, world, soft):
+    nodes = nodes + [{"name": "go", "op": "NoOp", "inputs": [], "device": "", "class": []}]
+    graph = build(nodes)
+    target, count = world.target, world.count
+    with tf1.Session(target, graph=graph, config=config(count, soft)) as session:
+        text, error = printed(lambda: session.run(graph.get_operation_by_name("go")))
+    if error is not None:
+        return nodes, kind(error)
+    placed = {}
+    for line in text.splitlines():
+        name, found, device = line.partition("): /job:")
+        if found:
+            placed[name.partition(": (")[0]] = "/job:" + device
+    return nodes, [placed[n["name"]] for n in nodes]
+
+
+class World:
+    """Devices: of a process of its own, or of a cluster as one task sees it."""
+
+    def __init__(self, name, count, target=""):
+        self.name, self.count, self.target = name, count, target
+        with tf1.Session(target, config=config(count, False)) as session:
+            names = [d.name for d in session.list_devices() if "XLA" not in d.name]
+        local = "/job:localhost" if not target else f"/job:{name.partition(':')[2]}"
+        # The order in which TensorFlow prefers them: its own process first, then by name.
+        self.devices = sorted(names, key=lambda d: (not d.startswith(local.replace(":0", "/")), d))
+
+
+def worlds():
+    cluster = {job: [f"localhost:{port}" for port in ports] for job, ports in
+               (("ps", (34801, 34802)), ("worker", (34811, 34812)))}
+    servers = {(job, i): tf1.train.Server(cluster, job, i, config=tf1.ConfigProto(device_count={"CPU": 2}))
+               for job in cluster for i in range(2)}
+    made = {name: World(name, count) for name, count in (("one", 1), ("four", 4), ("twelve", 12))}
+    for (job, i) in (("worker", 0), ("ps", 1)):
+        world = World("cluster", 2, servers[job, i].target)
+        own = f"/job:{job}/replica:0/task:{i}/"
+        world.devices.sort(key=lambda d: (not d.startswith(own), d))
+        made[f"cluster from {job} {i}"] = world
+    made["servers"] = servers  # They live as long as the table does.
+    return made
+
+
+def random_nodes(rng, devices):
+    """A graph of every kind of op, with more or fewer devices and groups from graph to graph."""
+    asking, grouping = rng.choice((0.1, 0.3, 0.7)), rng.choice((0.0, 0.1, 0.3))
+    names = [f"n{i}" for i in range(rng.randrange(6, 30))]
+    nodes, floats, values, handles = [], [], [], []
+    for name in names:
+        ops = ["Placeholder", "Const", "VarHandleOp", "NoOp"]
+        if values:
+            ops += ["Identity", "Neg", "Shape", "Size", "Rank"] * 2
+        if floats:
+            ops += ["Add"] * 4
+        if handles:
+            ops += ["ReadVariableOp"] * 4 + ["VarIsInitializedOp"]
+        if handles and floats:
+            ops += ["AssignVariableOp", "AssignAddVariableOp"] * 2
+        op = rng.choice(ops)
+        inputs = {
+            "Add": lambda: [rng.choice(floats), rng.choice(floats)],
+            "ReadVariableOp": lambda: [rng.choice(handles)],
+            "VarIsInitializedOp": lambda: [rng.choice(handles)],
+            "AssignVariableOp": lambda: [rng.choice(handles), rng.choice(floats)],
+            "AssignAddVariableOp": lambda: [rng.choice(handles), rng.choice(floats)],
+        }.get(op, lambda: [rng.choice(values)] if op in INT_MAKERS + ("Identity", "Neg") else [])()
+        # TensorFlow takes any edge of a metadata op for its input, so it gets no control edge.
+        if nodes and op not in INT_MAKERS and rng.random() < 0.15:
+            inputs.append("^" + rng.choice(nodes)["name"])
         nodes.append({
-            "name": op.name,
-            "op": op.type,
-            "inputs": [i.name for i in op.inputs],
-            "controls": [c.name for c in op.control_inputs],
-            "device": op.device,
-            "class": groups,
+            "name": name,
+            "op": op,
+            "inputs": inputs,
+            "device": rng.choice(devices) if rng.random() < asking else "",
+            "class": rng.sample(names + ["ghost"], rng.choice((1, 1, 2))) if rng.random() < grouping else [],
         })
+        if op == "VarHandleOp":
+            handles.append(name)
+        elif op in ("Placeholder", "Const", "ReadVariableOp", "Add"):
+            floats.append(name)
+            values.append(name)
+        elif op in ("Identity", "Neg") + INT_MAKERS:
+            values.append(name)
     return nodes
 
 
-def run(name, build, soft):
-    """The nodes of a graph and their devices, or that it is refused."""
-    with tf1.Graph().as_default() as g:
-        fetch = build(g)
-        feed = {}
-        if isinstance(fetch, tuple):
-            fetch, feed = fetch
-        nodes = describe(g)
-        placed, refused = {}, False
-        metadata = tf1.RunMetadata()
-        options = tf1.RunOptions(output_partition_graphs=True)
-        try:
-            with tf1.Session(config=config(soft), graph=g) as session:
-                session.run(fetch, feed, options=options, run_metadata=metadata)
-            names = {n["name"] for n in nodes}
-            for part in metadata.partition_graphs:
-                for node in part.node:
-                    if node.name in names:
-                        placed[node.name] = node.device
-        except (tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as e:
-            text = str(e)
-            if "uninitialized" in text or "Could not find variable" in text:
-                raise
-            refused = True
-    return {"kind": "place", "name": name, "soft": soft, "nodes": nodes, "placed": placed, "refused": refused}
+LOCAL = ["/device:CPU:0", "/device:CPU:1", "/device:CPU:1", "/device:CPU:2", "/device:CPU:*", "/device:GPU:0",
+         "/job:localhost", "/job:localhost/replica:0/task:0/device:CPU:3", "/task:0"]
+CLUSTER = ["/job:ps", "/job:ps", "/job:ps/task:1", "/job:worker/task:1", "/job:worker", "/device:CPU:1", "/task:1",
+           "/job:ps/replica:0/task:0/device:CPU:1", "/job:worker/task:0/device:GPU:0", "/device:GPU:1"]
 
 
-def r(g, device, f, *args, **kwargs):
-    with g.device(device):
-        return f(*args, **kwargs)
+def cases(made):
+    for case in placement_cases.CASES:
+        yield case
+    for seed in range(600):
+        rng = random.Random(f"placement {seed}")
+        world = rng.choice(("four", "four", "cluster from worker 0", "cluster from ps 1"))
+        devices = LOCAL if world == "four" else CLUSTER
+        if rng.random() < 0.5:
+            devices = [d for d in devices if "GPU" not in d][: rng.choice((2, 3, 9))]
+        yield {
+            "name": f"random {seed}",
+            "world": world,
+            "soft": rng.random() < 0.5,
+            "nodes": random_nodes(rng, devices),
+        }
 
 
-def random_graph(seed):
-    """Ops over random devices, groups and heuristics."""
-    def build(g):
-        rng = random.Random(seed)
-        devices = ["", "", "/cpu:0", "/cpu:1", "/cpu:2", "/device:CPU:*", "/job:localhost", "/job:localhost/task:0/cpu:3"]
-        values = [r(g, rng.choice(devices), tf1.random_uniform, [3]) for _ in range(3)]
-        ops = []
-        for _ in range(rng.randrange(4, 25)):
-            x, y = rng.choice(values), rng.choice(values)
-            made = {
-                0: lambda: tf1.add(x, y),
-                1: lambda: tf1.multiply(x, y),
-                2: lambda: tf1.cast(tf1.size(x), tf.float32) * y,
-                3: lambda: tf1.tanh(x),
-                4: lambda: tf1.random_uniform([3]),
-                5: lambda: x * tf1.constant([1.0, 2.0, 3.0]),
-            }
-            kind = rng.randrange(6)
-            if ops and rng.random() < 0.2:
-                with g.colocate_with(rng.choice(ops)):
-                    v = made[kind]()
-            else:
-                v = r(g, rng.choice(devices), made[kind])
-            ops.append(v.op)
-            values.append(v)
-        return values
-    return build
+def lines():
+    made = worlds()
+    for case in cases(made):
+        world = made[case["world"]]
+        nodes, result = place(case["nodes"], world, case["soft"])
+        outcome = {"error": result} if isinstance(result, str) else {"placed": result}
+        yield json.dumps({"name": case["name"], "devices": world.devices, "soft": case["soft"], "nodes": nodes} | outcome)
 
 
-def variables(g):
-    """Resource variables, each with its uses, on devices of their own."""
-    fetches = []
-    for device in ("/cpu:1", "/cpu:2", ""):
-        with g.device(device):
-            handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[2], shared_name="v" + device[-1:])
-        init = tf.raw_ops.AssignVariableOp(resource=handle, value=tf1.constant([1.0, 2.0]))
-        with tf1.control_dependencies([init]):
-            value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
-            add = tf.raw_ops.AssignAddVariableOp(resource=handle, value=value * 2.0)
-        fetches += [value, add]
-    return fetches
-
-
-def conflict_of_resource(g):
-    with g.device("/cpu:1"):
-        handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[2], shared_name="v")
-    with g.device("/cpu:2"):
-        return tf.raw_ops.AssignVariableOp(resource=handle, value=tf1.constant([1.0, 2.0]))
-
-
-def conflict_of_group(g):
-    a = r(g, "/cpu:1", tf1.random_uniform, [3])
-    with g.colocate_with(a.op):
-        b = tf1.tanh(a)
-    b.op._set_device("/cpu:2")
-    return b
-
-
-def no_gpu(g):
-    x = tf1.random_uniform([3])
-    return r(g, "/gpu:0", tf1.tanh, x)
-
-
-def no_such_number(g):
-    return r(g, "/cpu:%d" % CPUS, tf1.tanh, tf1.random_uniform([3]))
-
-
-def no_such_job(g):
-    return r(g, "/job:moon", tf1.tanh, tf1.random_uniform([3]))
-
-
-def no_such_task(g):
-    return r(g, "/job:localhost/task:5", tf1.tanh, tf1.random_uniform([3]))
-
-
-def generators(g):
-    """Values from nothing follow their consumers where these are together."""
-    a, b, c = tf1.random_uniform([3]), tf1.constant([1.0, 2.0, 3.0]), tf1.constant([2.0])
-    x = r(g, "/cpu:2", tf1.add, a, b)
-    y = r(g, "/cpu:3", tf1.add, x, c)
-    z = r(g, "/cpu:1", tf1.multiply, x, c)
-    return [x, y, z]
-
-
-def metadata(g):
-    # A shape that is known only when the step runs, or it would be folded.
-    shape = tf1.placeholder(tf.int32, None)
-    x = r(g, "/cpu:3", tf1.random_uniform, shape)
-    y = tf1.tanh(r(g, "/cpu:2", tf1.tanh, x))
-    z = r(g, "/cpu:1", tf1.tanh, x)
-    asked = r(g, "/cpu:0", tf1.shape, x)
-    return [tf1.shape(x), tf1.size(z), tf1.rank(y), tf1.tanh(tf1.cast(tf1.shape(z), tf.float32)), asked], {shape: [3]}
-
-
-def transitive(g):
-    a = r(g, "/cpu:2", tf1.random_uniform, [3])
-    with g.colocate_with(a.op):
-        b = tf1.tanh(a)
-    with g.colocate_with(b.op):
-        c = tf1.tanh(b)
-    with g.colocate_with(c.op):
-        d = tf1.random_uniform([3])
-    return [a, b, c, d]
-
-
-def group_without_a_node(g):
-    a = r(g, "/cpu:1", tf1.random_uniform, [3])
-    b = tf1.tanh(a)
-    for op in (a.op, b.op):
-        op._set_attr("_class", tf1.AttrValue(list=tf1.AttrValue.ListValue(s=[b"loc:@nobody"])))
-    return b
-
-
-def cases():
-    named = [variables, conflict_of_resource, conflict_of_group, no_gpu, no_such_number, no_such_job, no_such_task, generators, metadata, transitive, group_without_a_node]
-    for build in named:
-        for soft in (False, True):
-            yield run(build.__name__, build, soft)
-    for seed in range(150):
-        yield run("random_%d" % seed, random_graph(seed), seed % 3 == 0)
+if __name__ == "__main__":
+    found = list(lines())
+    if "--check" in sys.argv:
+        committed = gzip.decompress(FILE.read_bytes()).decode().splitlines()
+        different = [json.loads(a)["name"] for a, b in zip(found, committed) if a != b]
+        if different or len(found) != len(committed):
+            sys.exit(f"{len(found)} cases, {len(committed)} committed, different: {different}")
+    else:
+        FILE.write_bytes(pack(found))
+    errors = sum("error" in json.loads(line) for line in found)
+    print(f"{len(found)} cases, {errors} of them errors")

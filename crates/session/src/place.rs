@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use smallvec::SmallVec;
 use thalweg_device::DeviceType;
 use thalweg_graph::op::Effect;
 use thalweg_graph::place::{Place, Placement, place};
@@ -15,14 +16,14 @@ use crate::plan::{Kernels, find};
 /// The placement of a session's graph. The graph only grows, and what was placed stays.
 pub(crate) struct Places {
     devices: Vec<DeviceSpec>,
-    placement: Mutex<Arc<Placement>>,
+    kept: Mutex<Option<Arc<Placement>>>,
 }
 
 impl Places {
     pub(crate) fn new(devices: Vec<DeviceSpec>) -> Places {
         Places {
             devices,
-            placement: Mutex::default(),
+            kept: Mutex::default(),
         }
     }
 
@@ -36,38 +37,31 @@ impl Places {
         kernels: &Kernels,
         options: &SessionOptions,
     ) -> Result<Arc<Placement>, SessionError> {
-        let mut kept = self
-            .placement
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if kept.devices.len() < data.len() {
-            let has_kernel = |node: &Node, kind: &str| {
-                // What is fed or constant is wherever it is used.
-                node.op.effect == Effect::Feed
-                    || known(node)
-                    || DeviceType::ALL
-                        .iter()
-                        .any(|t| t.name() == kind && find(kernels, *t, node).is_some())
-            };
-            let types = DeviceType::ALL.map(DeviceType::name);
-            let placed = place(
-                data,
-                &Place {
-                    devices: &self.devices,
-                    types: &types,
-                    kernels: &has_kernel,
-                    soft: options.soft_placement,
-                    deny_fallback: options.deny_fallback,
-                    fixed: Some(&kept),
-                },
-            );
-            *kept = Arc::new(placed.map_err(Box::new)?);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(placement) = &*kept
+            && placement.len() >= data.len()
+        {
+            return Ok(placement.clone());
         }
-        Ok(kept.clone())
-    }
-
-    /// The names of the devices, by number.
-    pub(crate) fn devices(&self) -> &[DeviceSpec] {
-        &self.devices
+        let types = |node: &Node| -> SmallVec<[&'static str; 2]> {
+            // What is fed or constant is wherever it is used.
+            let anywhere = node.op.effect == Effect::Feed || known(node);
+            let all = DeviceType::ALL.into_iter();
+            let have = all.filter(|t| anywhere || find(kernels, *t, node).is_some());
+            have.map(DeviceType::name).collect()
+        };
+        let placed = place(
+            data,
+            &Place {
+                devices: &self.devices,
+                kernels: &types,
+                soft: options.soft_placement,
+                deny_fallback: options.deny_fallback,
+                fixed: kept.as_deref(),
+            },
+        );
+        let placed = Arc::new(placed.map_err(Box::new)?);
+        *kept = Some(placed.clone());
+        Ok(placed)
     }
 }

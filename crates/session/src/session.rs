@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::{Cpu, ThreadPool};
-use thalweg_graph::place::Row;
+use thalweg_graph::place::Report;
 use thalweg_graph::shape::checked_elements;
 use thalweg_graph::{DType, Dims, Fact, Graph, GraphData, OutputId, Placement, Tensor};
 
@@ -155,22 +155,13 @@ impl<'g> Session<'g> {
         Ok(ready.plan.to_text(&self.devices))
     }
 
-    /// Where every node runs, and why: a row for each, in the order of building.
+    /// Where every node runs, and why.
     ///
     /// # Errors
     /// [`SessionError::Place`], where the graph has grown and cannot be placed.
-    pub fn placement(&self) -> Result<Vec<Row>, SessionError> {
+    pub fn placement(&self) -> Result<Report, SessionError> {
         let data = self.graph.snapshot();
-        Ok(self.placed(&data)?.rows(&data, self.places.devices()))
-    }
-
-    /// The rows of [`Session::placement`] as a table.
-    ///
-    /// # Errors
-    /// As [`Session::placement`].
-    pub fn placement_text(&self) -> Result<String, SessionError> {
-        let data = self.graph.snapshot();
-        Ok(self.placed(&data)?.to_text(&data, self.places.devices()))
+        Ok(self.placed(&data)?.report(&data))
     }
 
     fn ready<'f>(
@@ -264,11 +255,12 @@ impl<'g> Session<'g> {
                 }
             }
         }
+        let placement = self.placed(&data)?;
         let request = Request {
             feeds: &facts,
             fetches: &key.fetches,
             optimise: self.options.optimise,
-            devices: &self.placed(&data)?.devices,
+            devices: placement.numbers(),
         };
         let workshop = Workshop {
             kernels: &self.kernels,

@@ -1,307 +1,218 @@
-//! Why a graph cannot be placed.
+//! What can be wrong with where nodes are to stand.
 
-use std::fmt::Write;
+use std::fmt;
 
 use thiserror::Error;
 
-use super::groups::Groups;
-use super::{Place, dtypes};
-use crate::data::GraphData;
 use crate::device::DeviceSpec;
-use crate::dtype::DType;
-use crate::graph::nearest;
-use crate::node::{Node, NodeId, Origin};
+use crate::node::{Node, Origin};
 
-/// A member of a group that cannot be placed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Member {
+/// A node that cannot be placed.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[error("node '{node}' ({op}), made at {origin}, cannot be placed: {reason}")]
+pub struct PlaceError {
     /// The node.
     pub node: String,
     /// Its op.
-    pub op: String,
+    pub op: &'static str,
     /// The line that made it.
     pub origin: Origin,
-    /// What it asks for.
-    pub requested: DeviceSpec,
-    /// The types of devices that have its kernel.
-    pub types: Vec<&'static str>,
+    /// Why not.
+    pub reason: PlaceReason,
 }
 
-/// What there is none of.
+impl PlaceError {
+    pub(super) fn new(node: &Node, reason: PlaceReason) -> PlaceError {
+        PlaceError {
+            node: node.name.clone(),
+            op: node.op.name,
+            origin: node.origin.clone(),
+            reason,
+        }
+    }
+}
+
+/// A part of a device's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
+pub enum Part {
     /// The job.
     Job,
-    /// The replica of the job.
+    /// The replica.
     Replica,
-    /// The task of the job.
+    /// The task.
     Task,
-    /// A device of the type in the task.
+    /// The device's type.
     Type,
-    /// The device's number among those of its type.
+    /// The device's number.
     Index,
 }
 
-impl Missing {
-    fn what(self) -> &'static str {
-        match self {
-            Missing::Job => "no such job",
-            Missing::Replica => "no such replica",
-            Missing::Task => "no such task",
-            Missing::Type => "no device of this type",
-            Missing::Index => "no device of this number",
-        }
+impl Part {
+    pub(super) const ALL: [Part; 5] = [
+        Part::Job,
+        Part::Replica,
+        Part::Task,
+        Part::Type,
+        Part::Index,
+    ];
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Part::Job => "job",
+            Part::Replica => "replica",
+            Part::Task => "task",
+            Part::Type => "device type",
+            Part::Index => "device number",
+        })
     }
 }
 
-/// Why a graph cannot be placed.
+/// A node of a group that must stand on one device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    /// Its name.
+    pub node: String,
+    /// Its op.
+    pub op: &'static str,
+    /// The line that made it.
+    pub origin: Origin,
+    /// The device that it asks for.
+    pub requested: DeviceSpec,
+    /// The device types that have a kernel for it.
+    pub types: Vec<&'static str>,
+}
+
+/// Why a node cannot be placed.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
-pub enum PlaceError {
-    /// A device that does not exist.
+pub enum PlaceReason {
+    /// There is no device at all.
+    #[error("there are no devices: give the session at least one")]
+    NoDevices,
+    /// No device has the name that was asked for.
     #[error(
-        "node '{node}' ({op}), made at {origin}, asks for {requested}: there is {}{}; there are {}",
-        .missing.what(), meant(.nearest), list(.devices)
+        "there is no {part} {value} among what {asked} leaves; there is {}{}",
+        .exists.join(", "),
+        .nearest.as_ref().map_or(String::new(), |n| format!(": did you mean {n}?"))
     )]
-    NoDevice {
-        /// The node.
-        node: String,
-        /// Its op.
-        op: String,
-        /// The line that made it.
-        origin: Origin,
-        /// What it, or its group, asks for.
-        requested: DeviceSpec,
-        /// What of it there is none of.
-        missing: Missing,
-        /// The device with the most similar name.
+    NoSuchDevice {
+        /// What the node and those it stands with ask for.
+        asked: DeviceSpec,
+        /// The first part of it that no device has, together with the parts before it.
+        part: Part,
+        /// That part of what was asked for.
+        value: String,
+        /// What that part may be.
+        exists: Vec<String>,
+        /// The nearest device that there is.
         nearest: Option<DeviceSpec>,
-        /// The devices that exist.
-        devices: Vec<DeviceSpec>,
     },
-    /// A node without a kernel where it asks to be.
+    /// No device that may be taken is of a type with a kernel.
     #[error(
-        "node '{node}' ({op}), made at {origin}: there is no kernel for {} on {}{}",
-        names(.dtypes), asked(.requested), elsewhere(.types)
+        "{} has no kernel for it{}; {}",
+        if .asked.is_empty() { "no device".to_owned() } else { format!("{asked}") },
+        group(.members.len()),
+        kernels(.has, .types)
     )]
     NoKernel {
-        /// The node.
-        node: String,
-        /// Its op.
-        op: String,
-        /// The line that made it.
-        origin: Origin,
-        /// The dtypes of its inputs and outputs.
-        dtypes: Vec<DType>,
-        /// What it asks for.
-        requested: DeviceSpec,
-        /// The types of devices that have one.
-        types: Vec<&'static str>,
-    },
-    /// Nodes that must be on one device and cannot.
-    #[error("these nodes must be on one device, but have different {what}:{}", lines(.members))]
-    Conflict {
-        /// What they contradict each other in.
-        what: &'static str,
-        /// All of them.
+        /// What the node and those it stands with ask for.
+        asked: DeviceSpec,
+        /// The device types that have kernels for the node and for those it stands with.
+        has: Vec<&'static str>,
+        /// The device types there are.
+        types: Vec<String>,
+        /// The nodes that it stands with, itself included; empty where it stands alone.
         members: Vec<Member>,
     },
-    /// A node that would have run on a lesser type of device than it asks for.
+    /// It must stand with another node, but they ask for different devices.
     #[error(
-        "node '{node}' ({op}), made at {origin}, asks for {requested} and would run on {found}: ask for that, or allow the session to fall back"
+        "it must stand with '{with}', but one asks for {left} and the other for {right}, \
+         which differ in the {part}: change one of them, or do not colocate them{}",
+        list(.members)
+    )]
+    Conflict {
+        /// The other node.
+        with: String,
+        /// Whether a variable's handle ties them, not colocation.
+        resource: bool,
+        /// In what they differ.
+        part: Part,
+        /// What one asks for, with all that it stands with.
+        left: DeviceSpec,
+        /// What the other asks for, with all that it stands with.
+        right: DeviceSpec,
+        /// Every node that would stand together.
+        members: Vec<Member>,
+    },
+    /// It must stand with another node, but no device type has kernels for both.
+    #[error(
+        "it must stand with '{with}', but no device type has kernels for both and all that \
+         stands with them: do not colocate them{}",
+        list(.members)
+    )]
+    NoCommonType {
+        /// The other node.
+        with: String,
+        /// Whether a variable's handle ties them, not colocation.
+        resource: bool,
+        /// Every node that would stand together.
+        members: Vec<Member>,
+    },
+    /// It would have to stand on another device than was asked for, or than is best, and that was
+    /// forbidden.
+    #[error(
+        "it would run on {got} and not on {}, which deny_fallback forbids: ask for a device that \
+         can be had, or allow the fallback",
+        wanted(.asked, .better)
     )]
     Fallback {
-        /// The node.
-        node: String,
-        /// Its op.
-        op: String,
-        /// The line that made it.
-        origin: Origin,
         /// What it asks for.
-        requested: DeviceSpec,
-        /// Where it would have run.
-        found: DeviceSpec,
+        asked: DeviceSpec,
+        /// Where it would run.
+        got: DeviceSpec,
+        /// The better device type that has a kernel for it, where it asked for none.
+        better: Option<&'static str>,
     },
 }
 
-fn meant(nearest: &Option<DeviceSpec>) -> String {
-    nearest
-        .as_ref()
-        .map_or(String::new(), |n| format!(", did you mean {n}?"))
-}
-
-/// The most devices that an error lists.
-const MOST_LISTED: usize = 16;
-
-fn list(devices: &[DeviceSpec]) -> String {
-    let shown = devices.iter().take(MOST_LISTED);
-    let mut text = shown
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(", ");
-    if devices.len() > MOST_LISTED {
-        let _ = write!(text, " and {} more", devices.len() - MOST_LISTED);
-    }
-    text
-}
-
-fn names(dtypes: &[DType]) -> String {
-    let names: Vec<&str> = dtypes.iter().map(|d| d.name()).collect();
-    names.join(", ")
-}
-
-fn asked(requested: &DeviceSpec) -> String {
-    if requested.is_empty() {
-        "any device".to_owned()
-    } else {
-        requested.to_string()
+fn group(members: usize) -> String {
+    match members {
+        0 => String::new(),
+        n => format!(" and for the {} nodes it must stand with", n - 1),
     }
 }
 
-fn elsewhere(types: &[&str]) -> String {
-    if types.is_empty() {
-        ": Cast its inputs".to_owned()
-    } else {
-        format!(": there is one on {}", types.join(" and "))
+fn kernels(has: &[&str], types: &[String]) -> String {
+    if has.is_empty() {
+        return "no device type has one: use another op or dtype".to_owned();
+    }
+    let (has, types) = (has.join(", "), types.join(", "));
+    format!("there is one for {has}, and the devices are of type {types}: ask for one of those")
+}
+
+fn wanted(asked: &DeviceSpec, better: &Option<&str>) -> String {
+    match better {
+        Some(better) => format!("a {better}"),
+        None => asked.to_string(),
     }
 }
 
-/// The most members that an error lists.
-const MOST_MEMBERS: usize = 32;
-
-fn lines(members: &[Member]) -> String {
-    let mut text = String::new();
-    for m in members.iter().take(MOST_MEMBERS) {
-        let _ = write!(
-            text,
-            "\n  '{}' ({}), made at {}, asks for {}, has kernels on {}",
-            m.node,
-            m.op,
-            m.origin,
-            asked(&m.requested),
-            m.types.join(" and ")
-        );
-    }
-    if members.len() > MOST_MEMBERS {
-        let _ = write!(text, "\n  and {} more", members.len() - MOST_MEMBERS);
-    }
-    text
-}
-
-/// The types of devices that have a node's kernel.
-fn types(options: &Place<'_>, node: &Node) -> Vec<&'static str> {
-    let all = options.types.iter().copied();
-    all.filter(|t| (options.kernels)(node, t)).collect()
-}
-
-pub(super) fn no_kernel(node: &Node, dtypes: Vec<DType>, types: Vec<&'static str>) -> PlaceError {
-    PlaceError::NoKernel {
-        node: node.name.clone(),
-        op: node.op.name.to_owned(),
-        origin: node.origin.clone(),
-        dtypes,
-        requested: node.device.clone(),
-        types,
-    }
-}
-
-pub(super) fn fallback(node: &Node, requested: &DeviceSpec, found: &DeviceSpec) -> PlaceError {
-    PlaceError::Fallback {
-        node: node.name.clone(),
-        op: node.op.name.to_owned(),
-        origin: node.origin.clone(),
-        requested: requested.clone(),
-        found: found.clone(),
-    }
-}
-
-pub(super) fn conflict(
-    data: &GraphData,
-    options: &Place<'_>,
-    members: &[NodeId],
-    what: &'static str,
-) -> PlaceError {
-    let members = members.iter().map(|&id| {
-        let node = data.node(id);
-        Member {
-            node: node.name.clone(),
-            op: node.op.name.to_owned(),
-            origin: node.origin.clone(),
-            requested: node.device.clone(),
-            types: types(options, node),
-        }
-    });
-    PlaceError::Conflict {
-        what,
-        members: members.collect(),
-    }
-}
-
-/// The error of a node for whose group there is no device.
-pub(super) fn nowhere(
-    data: &GraphData,
-    options: &Place<'_>,
-    groups: &mut Groups<'_>,
-    id: NodeId,
-) -> PlaceError {
-    let requested = groups.requested(id);
-    let Some(missing) = missing(options.devices, &requested) else {
-        // The device is there: it is a kernel that is missing, of this node or of another one of
-        // its group.
-        let members = groups.members(id);
-        let lacks = |&&m: &&NodeId| {
-            let kinds = types(options, data.node(m));
-            let kind = requested.device_type.as_deref();
-            !kinds.iter().any(|t| kind.is_none_or(|k| k == *t))
+/// The members of a group, a line each; a group may be the whole graph, so not all of them.
+fn list(members: &[Member]) -> String {
+    const SHOWN: usize = 20;
+    let mut text = String::from("\nthe nodes that would stand together:");
+    for m in members.iter().take(SHOWN) {
+        let asks = match m.requested.is_empty() {
+            true => "any device".to_owned(),
+            false => m.requested.to_string(),
         };
-        let of = members.iter().find(lacks).copied().unwrap_or(id);
-        let node = data.node(of);
-        let mut error = no_kernel(node, dtypes(data, node), types(options, node));
-        if let PlaceError::NoKernel { requested: r, .. } = &mut error {
-            *r = requested;
-        }
-        return error;
-    };
-    // The member that asks for what is missing.
-    let members = groups.members(id);
-    let asks = |m: &&NodeId| !data.node(**m).device.is_empty();
-    let node = data.node(members.iter().find(asks).copied().unwrap_or(id));
-    let canonical: Vec<String> = options.devices.iter().map(ToString::to_string).collect();
-    let full = options.devices.first().map(|d| requested.or(d).to_string());
-    let closest =
-        full.and_then(|f| nearest(&f, canonical.iter().map(String::as_str)).map(str::to_owned));
-    let at = closest.and_then(|n| canonical.iter().position(|c| *c == n));
-    PlaceError::NoDevice {
-        node: node.name.clone(),
-        op: node.op.name.to_owned(),
-        origin: node.origin.clone(),
-        requested,
-        missing,
-        nearest: at.map(|i| options.devices[i].clone()),
-        devices: options.devices.to_vec(),
+        let (node, op, origin, types) = (&m.node, m.op, &m.origin, m.types.join(", "));
+        text += &format!("\n  {node} ({op}), made at {origin}: asks for {asks}, runs on {types}");
     }
-}
-
-/// What of a request no device has, asked from the job down.
-fn missing(devices: &[DeviceSpec], requested: &DeviceSpec) -> Option<Missing> {
-    let mut part = DeviceSpec::default();
-    let none = |part: &DeviceSpec| !devices.iter().any(|d| part.admits(d));
-    part.job = requested.job.clone();
-    if none(&part) {
-        return Some(Missing::Job);
+    if members.len() > SHOWN {
+        text += &format!("\n  and {} more", members.len() - SHOWN);
     }
-    part.replica = requested.replica;
-    if none(&part) {
-        return Some(Missing::Replica);
-    }
-    part.task = requested.task;
-    if none(&part) {
-        return Some(Missing::Task);
-    }
-    part.device_type = requested.device_type.clone();
-    if none(&part) {
-        return Some(Missing::Type);
-    }
-    part.index = requested.index;
-    none(&part).then_some(Missing::Index)
+    text
 }

@@ -1,235 +1,118 @@
-//! Groups of nodes that must be on one device, by union-find.
+//! Groups of nodes that stand on one device: a union-find whose roots know what their group asks
+//! for and on which device types all of it can run.
 
-use std::collections::HashMap;
+use super::constraint::{Clash, Constraints};
+use super::devices::TypeLists;
 
-use super::error::{self, PlaceError};
-use super::{Place, dtypes};
-use crate::data::GraphData;
-use crate::device::DeviceSpec;
-use crate::dtype::DType;
-use crate::node::{Node, NodeId};
-
-/// What is known of a group; kept with its root.
-#[derive(Clone, Default)]
-struct Group {
-    /// What its members ask for, together; `None` for nothing.
-    requested: Option<Box<DeviceSpec>>,
-    /// By number of a type: whether all members have a kernel there.
-    types: u64,
-    device: Option<u32>,
+/// Why two groups cannot be one.
+#[derive(Debug)]
+pub(super) enum Apart {
+    /// They ask for different devices.
+    Clash(Clash),
+    /// No device type has kernels for both.
+    Kernels,
 }
 
-pub(super) struct Groups<'a> {
-    data: &'a GraphData,
-    options: &'a Place<'a>,
-    parent: Vec<u32>,
-    size: Vec<u32>,
-    /// By root: the first node of the group.
-    first: Vec<u32>,
-    groups: Vec<Group>,
-}
-
-impl<'a> Groups<'a> {
-    /// The groups of a graph.
-    ///
-    /// # Errors
-    /// A node without a kernel, members that contradict each other.
-    pub(super) fn new(
-        data: &'a GraphData,
-        options: &'a Place<'a>,
-    ) -> Result<Groups<'a>, PlaceError> {
-        let n = data.len() as u32;
-        let mut groups = Groups {
-            data,
-            options,
-            parent: (0..n).collect(),
-            size: vec![1; n as usize],
-            first: (0..n).collect(),
-            groups: Vec::with_capacity(n as usize),
-        };
-        for (id, node) in data.nodes() {
-            let fixed = options
-                .fixed
-                .and_then(|f| f.devices.get(id.index()).copied());
-            let group = groups.single(node, fixed)?;
-            groups.groups.push(group);
-        }
-        // The first node that names a group stands for it, unless a node has that name.
-        let mut named: HashMap<&str, NodeId> = HashMap::new();
-        for (id, node) in data.nodes() {
-            for name in &node.colocation {
-                let with = *named
-                    .entry(name)
-                    .or_insert_with(|| data.find(name).unwrap_or(id));
-                groups.join(with, id, false)?;
-            }
-            for input in &node.inputs {
-                if data
-                    .fact(*input)
-                    .is_some_and(|f| f.dtype == DType::Resource)
-                {
-                    groups.join(input.node, id, true)?;
-                }
-            }
-        }
-        Ok(groups)
+impl From<Clash> for Apart {
+    fn from(clash: Clash) -> Apart {
+        Apart::Clash(clash)
     }
+}
 
-    fn single(&self, node: &Node, fixed: Option<u32>) -> Result<Group, PlaceError> {
-        let mut types = 0;
-        for (bit, kind) in self.options.types.iter().enumerate().take(64) {
-            types |= u64::from((self.options.kernels)(node, kind)) << bit;
-        }
-        if types == 0 {
-            return Err(error::no_kernel(node, dtypes(self.data, node), Vec::new()));
-        }
-        Ok(Group {
-            requested: (!node.device.is_empty()).then(|| Box::new(node.device.clone())),
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    parent: u32,
+    rank: u8,
+    constraint: u32,
+    types: u32,
+}
+
+/// The groups; at first each node is one. Constraints and type lists are known by number.
+#[derive(Debug)]
+pub(super) struct Groups {
+    members: Vec<Member>,
+    pub constraints: Constraints,
+    pub types: TypeLists,
+}
+
+impl Groups {
+    pub fn new(constraints: Constraints, types: TypeLists, nodes: usize) -> Groups {
+        Groups {
+            members: Vec::with_capacity(nodes),
+            constraints,
             types,
-            device: fixed,
-        })
-    }
-
-    fn root(&mut self, id: NodeId) -> usize {
-        let mut at = id.index();
-        while self.parent[at] as usize != at {
-            let up = self.parent[self.parent[at] as usize];
-            self.parent[at] = up;
-            at = up as usize;
         }
-        at
     }
 
-    /// Makes one group of two. Where what they ask for cannot be had together, that is an error,
-    /// unless the first one `leads`: as in TensorFlow, who uses a variable goes where that is,
-    /// whatever it asks for (an update that was built in a worker's scope, for one).
-    fn join(&mut self, a: NodeId, b: NodeId, leads: bool) -> Result<(), PlaceError> {
-        let (mut a, mut b) = (self.root(a), self.root(b));
-        if a == b {
+    /// Adds the next node as a group of its own.
+    pub fn push(&mut self, constraint: u32, types: u32) {
+        self.members.push(Member {
+            parent: self.members.len() as u32,
+            rank: 0,
+            constraint,
+            types,
+        });
+    }
+
+    /// The group that a node is in, by the number of one of its nodes.
+    pub fn root(&mut self, node: usize) -> usize {
+        let mut at = node;
+        loop {
+            let parent = self.members[at].parent as usize;
+            if parent == at {
+                return at;
+            }
+            let next = self.members[parent].parent;
+            self.members[at].parent = next;
+            at = next as usize;
+        }
+    }
+
+    /// What a group asks for.
+    pub fn constraint(&self, root: usize) -> u32 {
+        self.members[root].constraint
+    }
+
+    /// The device types that all of a group can run on.
+    pub fn types(&self, root: usize) -> u32 {
+        self.members[root].types
+    }
+
+    /// Makes the groups of `x` and `y` one. Nothing changes where they cannot be.
+    ///
+    /// By rank, and of equal ranks `x` first: where soft placement drops what groups disagree
+    /// about, the outcome depends on the order of joining, and this is TensorFlow's.
+    pub fn join(&mut self, x: usize, y: usize, soft: bool) -> Result<(), Apart> {
+        let (x, y) = (self.root(x), self.root(y));
+        if x == y {
             return Ok(());
         }
-        let merged = self.merged(a, b, leads)?;
-        if self.size[a] < self.size[b] {
-            std::mem::swap(&mut a, &mut b);
-        }
-        self.parent[b] = a as u32;
-        self.size[a] += self.size[b];
-        self.first[a] = self.first[a].min(self.first[b]);
-        self.groups[a] = merged;
+        let (x_rank, y_rank) = (self.members[x].rank, self.members[y].rank);
+        let (new, old) = if x_rank < y_rank { (y, x) } else { (x, y) };
+        let (a, b) = (self.members[new], self.members[old]);
+        let constraint = self.constraints.merged(a.constraint, b.constraint, soft)?;
+        let types = self.types.common(a.types, b.types).ok_or(Apart::Kernels)?;
+        self.members[old].parent = new as u32;
+        self.members[new] = Member {
+            rank: a.rank.max(b.rank + u8::from(x_rank == y_rank)),
+            constraint,
+            types,
+            ..a
+        };
         Ok(())
     }
 
-    fn merged(&mut self, a: usize, b: usize, leads: bool) -> Result<Group, PlaceError> {
-        let (x, y) = (self.groups[a].clone(), self.groups[b].clone());
-        let requested = match (x.requested, y.requested) {
-            (Some(x), Some(y)) => {
-                // Nothing gives way where one of them leads.
-                match merge(&x, &y, self.options.soft && !leads) {
-                    Ok(merged) => Some(Box::new(merged)),
-                    Err(_) if leads => Some(x),
-                    Err(what) => return Err(self.conflict(a, b, what)),
-                }
-            }
-            (x, y) => x.or(y),
-        };
-        let types = x.types & y.types;
-        if types == 0 {
-            return Err(self.conflict(a, b, "types of devices that have their kernels"));
+    /// Brings `user`, which takes a resource from `source`, to where the resource is.
+    pub fn join_resource(&mut self, source: usize, user: usize, soft: bool) -> Result<(), Apart> {
+        let (from, to) = (self.root(source), self.root(user));
+        if from == to {
+            return Ok(());
         }
-        let device = match (x.device, y.device) {
-            (Some(x), Some(y)) if x != y => {
-                return Err(self.conflict(a, b, "devices they were placed on before"));
-            }
-            (x, y) => x.or(y),
-        };
-        Ok(Group {
-            requested,
-            types,
-            device,
+        let (at, wanted) = (self.members[from].constraint, self.members[to].constraint);
+        self.members[to].constraint = self.constraints.brought_to(wanted, at)?;
+        self.join(from, to, soft).inspect_err(|_| {
+            // The error tells what the group asked for, not what it would have been brought to.
+            self.members[to].constraint = wanted;
         })
     }
-
-    fn conflict(&mut self, a: usize, b: usize, what: &'static str) -> PlaceError {
-        let members: Vec<NodeId> = self
-            .data
-            .ids()
-            .filter(|&id| {
-                let root = self.root(id);
-                root == a || root == b
-            })
-            .collect();
-        error::conflict(self.data, self.options, &members, what)
-    }
-
-    /// Whether a node is in no group with others.
-    pub(super) fn is_alone(&mut self, id: NodeId) -> bool {
-        let root = self.root(id);
-        self.size[root] == 1
-    }
-
-    /// The first node of a node's group, and the group's device if it has one by now.
-    pub(super) fn device(&mut self, id: NodeId) -> (NodeId, Option<u32>) {
-        let root = self.root(id);
-        (NodeId(self.first[root]), self.groups[root].device)
-    }
-
-    /// What a node's group asks for.
-    pub(super) fn requested(&mut self, id: NodeId) -> DeviceSpec {
-        let root = self.root(id);
-        let requested = self.groups[root].requested.as_deref();
-        requested.cloned().unwrap_or_default()
-    }
-
-    /// The types of devices that a node's group has kernels for.
-    pub(super) fn types(&mut self, id: NodeId) -> u64 {
-        let root = self.root(id);
-        self.groups[root].types
-    }
-
-    /// Puts a node's group on a device.
-    pub(super) fn put(&mut self, id: NodeId, device: u32) {
-        let root = self.root(id);
-        self.groups[root].device = Some(device);
-    }
-
-    /// The members of a node's group.
-    pub(super) fn members(&mut self, id: NodeId) -> Vec<NodeId> {
-        let root = self.root(id);
-        let ids = self.data.ids();
-        ids.filter(|&other| self.root(other) == root).collect()
-    }
-}
-
-/// What two requests ask for together. Types and numbers that contradict each other give way where
-/// placement is soft.
-///
-/// # Errors
-/// What they contradict each other in.
-fn merge(a: &DeviceSpec, b: &DeviceSpec, soft: bool) -> Result<DeviceSpec, &'static str> {
-    fn differ<T: PartialEq>(a: &Option<T>, b: &Option<T>) -> bool {
-        matches!((a, b), (Some(a), Some(b)) if a != b)
-    }
-    if differ(&a.job, &b.job) {
-        return Err("jobs");
-    }
-    if differ(&a.replica, &b.replica) {
-        return Err("replicas");
-    }
-    if differ(&a.task, &b.task) {
-        return Err("tasks");
-    }
-    let mut merged = a.or(b);
-    if differ(&a.device_type, &b.device_type) {
-        if !soft {
-            return Err("types of devices");
-        }
-        merged.device_type = None;
-        merged.index = None;
-    } else if differ(&a.index, &b.index) {
-        if !soft {
-            return Err("numbers of devices");
-        }
-        merged.index = None;
-    }
-    Ok(merged)
 }

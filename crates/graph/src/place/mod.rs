@@ -1,207 +1,74 @@
-//! The placer: which device runs each node, and why.
+//! The placer: which device each node runs on, and why.
 //!
-//! The rules are those of TensorFlow's placer. Nodes that must be together form groups: those that
-//! say so, and those that use one variable. What the members of a group ask for must agree. A group
-//! goes to the first device, of the best type, that is what they ask for and has kernels for all of
-//! them. Two heuristics bend this where nothing is asked for: a node without inputs follows its
-//! consumers, and one that reads only the shape of its input follows that.
+//! It is a function of a graph and a list of devices and knows of no machine. Its rules are those
+//! of TensorFlow's placer (`placer.cc`, `colocation_graph.cc`):
+//!
+//! 1. Nodes stand in groups: those that take a variable's handle stand with the variable, and
+//!    those that name one colocation group stand together. Groups intersect the device types that
+//!    have kernels, and merge the devices that were asked for; a node that asks for another device
+//!    than its variable's gives way.
+//! 2. What a group asks for has to exist, with a kernel. With [`Place::soft`], a device type or
+//!    number that cannot be had is dropped, never a job, replica or task.
+//! 3. Of the devices that are left the first one is taken, of the best type.
+//! 4. A node that reads only its input's shape follows its input, and so does an Identity that
+//!    asks for nothing and has no more than one consumer, if that asks for what the input asks
+//!    for. A node without inputs and with one output follows its consumers, if they are all on one
+//!    device.
+//!
 
+mod assign;
+mod blame;
+mod constraint;
+mod devices;
 mod error;
 mod groups;
-mod report;
+mod placement;
 
-use std::collections::HashMap;
+pub use error::{Member, Part, PlaceError, PlaceReason};
+pub use placement::{Placement, Report, Row, Why};
+
+use smallvec::SmallVec;
 
 use crate::data::GraphData;
 use crate::device::DeviceSpec;
-use crate::dtype::DType;
-use crate::node::{Node, NodeId};
+use crate::node::Node;
 
-pub use error::{Member, Missing, PlaceError};
-pub use report::{Row, Why};
+/// The device types that have a kernel for a node, best first.
+pub type Kernels<'a> = dyn Fn(&Node) -> SmallVec<[&'static str; 2]> + 'a;
 
-use groups::Groups;
-
-/// What is placed on, and how.
+/// How to place a graph.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
-    /// The full names of the devices; of those of a type the first that fits is taken.
+    /// The devices by their full names. Of those of one type that may be taken, the first is;
+    /// TensorFlow lists the devices of its own process first, and then goes by name.
     pub devices: &'a [DeviceSpec],
-    /// The types of devices, best first; at most 64.
-    pub types: &'a [&'static str],
-    /// Whether a node has a kernel on devices of a type.
-    pub kernels: &'a dyn Fn(&Node, &'static str) -> bool,
-    /// Whether a type or number that cannot be had gives way. Job, replica and task never do.
+    /// The device types that have a kernel for a node, best first (`["GPU", "CPU"]`); empty if
+    /// none has. Where nodes that stand together differ in the order, one of their orders stands.
+    pub kernels: &'a Kernels<'a>,
+    /// Whether a device type or number that cannot be had is dropped, and a colocation that
+    /// cannot be is given up; never a job, replica or task, and never a node's variable.
     pub soft: bool,
-    /// Whether giving way to another type is an error all the same.
+    /// Whether it is an error that a node gets
+    /// - another device than it asked for, be it by `soft` or because its variable is elsewhere;
+    /// - a type that is not its best one, though neither it nor what it stands with asked for that
+    ///   type. Types that no device has count: a program for GPUs then does not run on a machine
+    ///   without. A node that follows its input or its consumers is where it should be.
     pub deny_fallback: bool,
-    /// An earlier placement of the same graph, which had fewer nodes then; it stays.
+    /// An earlier placement of the first nodes of this graph, which stays as it is: graphs only
+    /// grow.
     pub fixed: Option<&'a Placement>,
 }
 
-/// Where nodes run.
-#[derive(Clone, Debug, Default)]
-pub struct Placement {
-    /// By node: the number of its device.
-    pub devices: Vec<u32>,
-    /// By node: why there.
-    pub whys: Vec<Why>,
-}
-
-/// Whether a node's value depends on its input's shape alone, so that it is best computed where
-/// that is.
-fn reads_metadata(node: &Node) -> bool {
-    matches!(node.op.name, "Shape" | "ShapeN" | "Rank" | "Size")
-}
-
-/// Whether a node makes a value from nothing, so that it is best made where it is used.
-fn generates(node: &Node) -> bool {
-    node.inputs.is_empty() && node.outputs.len() == 1
-}
-
-/// Places every node of a graph. Takes near-linear time.
+/// Places every node of a graph.
+///
+/// Takes time nearly linear in the nodes and edges, with the number of devices on top for each
+/// different thing that is asked for.
 ///
 /// # Errors
-/// [`PlaceError`]: what is asked for contradicts itself, does not exist, or has no kernel.
+/// Where no device is what a node asks for, or has a kernel for it; where nodes that must stand
+/// together cannot; where `deny_fallback` forbids the outcome.
 pub fn place(data: &GraphData, options: &Place<'_>) -> Result<Placement, PlaceError> {
-    let mut groups = Groups::new(data, options)?;
-    let before = options.fixed.map_or(0, |f| f.devices.len());
-    let mut placer = Placer {
-        data,
-        options,
-        found: HashMap::new(),
-        devices: Vec::with_capacity(data.len()),
-        whys: Vec::with_capacity(data.len()),
-    };
-    let mut generators = Vec::new();
-    for (id, node) in data.nodes() {
-        if let Some(fixed) = options.fixed
-            && id.index() < before
-        {
-            placer.devices.push(fixed.devices[id.index()]);
-            placer.whys.push(fixed.whys[id.index()].clone());
-            continue;
-        }
-        let alone = groups.is_alone(id);
-        if alone && generates(node) && node.device.index.is_none() {
-            generators.push(id);
-        }
-        let (device, why) = placer.choose(&mut groups, id, node, alone)?;
-        placer.devices.push(device);
-        placer.whys.push(why);
-    }
-    for id in generators {
-        placer.follow_consumers(&mut groups, id);
-    }
-    Ok(Placement {
-        devices: placer.devices,
-        whys: placer.whys,
-    })
-}
-
-struct Placer<'a> {
-    data: &'a GraphData,
-    options: &'a Place<'a>,
-    /// What was found for a request and a set of types, and whether it had to give way.
-    found: HashMap<(DeviceSpec, u64), Option<(u32, bool)>>,
-    devices: Vec<u32>,
-    whys: Vec<Why>,
-}
-
-impl Placer<'_> {
-    fn choose(
-        &mut self,
-        groups: &mut Groups<'_>,
-        id: NodeId,
-        node: &Node,
-        alone: bool,
-    ) -> Result<(u32, Why), PlaceError> {
-        let (first, device) = groups.device(id);
-        let with = (first != id).then(|| self.data.node(first).name.clone());
-        if let Some(device) = device {
-            return Ok((device, Why::With(with.unwrap_or_default())));
-        }
-        let types = groups.types(id);
-        if alone
-            && reads_metadata(node)
-            && let Some(input) = node.inputs.first()
-            && let Some(&device) = self.devices.get(input.node.index())
-            && self.allows(&node.device, types, device)
-        {
-            return Ok((device, Why::Input));
-        }
-        let requested = groups.requested(id);
-        let Some((device, gave_way)) = self.find(&requested, types) else {
-            return Err(error::nowhere(self.data, self.options, groups, id));
-        };
-        let name = &self.options.devices[device as usize];
-        if gave_way && self.options.deny_fallback && requested.device_type != name.device_type {
-            return Err(error::fallback(node, &requested, name));
-        }
-        groups.put(id, device);
-        let why = match with {
-            Some(with) => Why::With(with),
-            None if gave_way => Why::GaveWay(requested.to_string()),
-            None if requested.is_empty() => Why::First,
-            None => Why::Asked,
-        };
-        Ok((device, why))
-    }
-
-    /// The first device of the best type for a request; and whether the request gave way.
-    fn find(&mut self, requested: &DeviceSpec, types: u64) -> Option<(u32, bool)> {
-        if let Some(&found) = self.found.get(&(requested.clone(), types)) {
-            return found;
-        }
-        let first = |wanted: &DeviceSpec| {
-            let ordered = self.options.types.iter().enumerate();
-            let mut usable = ordered.filter(|(bit, _)| types & (1 << bit) != 0);
-            usable.find_map(|(_, kind)| {
-                let fits =
-                    |d: &DeviceSpec| d.device_type.as_deref() == Some(*kind) && wanted.admits(d);
-                self.options.devices.iter().position(fits)
-            })
-        };
-        let found = first(requested).map(|d| (d as u32, false)).or_else(|| {
-            let task = DeviceSpec {
-                device_type: None,
-                index: None,
-                ..requested.clone()
-            };
-            let given = first(&task).filter(|_| self.options.soft);
-            given.map(|d| (d as u32, true))
-        });
-        self.found.insert((requested.clone(), types), found);
-        found
-    }
-
-    fn allows(&self, requested: &DeviceSpec, types: u64, device: u32) -> bool {
-        let name = &self.options.devices[device as usize];
-        let kind = name.device_type.as_deref();
-        let bit = self.options.types.iter().position(|t| Some(*t) == kind);
-        requested.admits(name) && bit.is_some_and(|bit| types & (1 << bit) != 0)
-    }
-
-    /// Moves a node without inputs to where all of its consumers are.
-    fn follow_consumers(&mut self, groups: &mut Groups<'_>, id: NodeId) {
-        let node = self.data.node(id);
-        let mut consumers = self.data.consumers(id).map(|c| self.devices[c.index()]);
-        let Some(device) = consumers.next() else {
-            return;
-        };
-        let here = self.devices[id.index()];
-        if device != here
-            && consumers.all(|d| d == device)
-            && self.allows(&node.device, groups.types(id), device)
-        {
-            self.devices[id.index()] = device;
-            self.whys[id.index()] = Why::Consumers;
-        }
-    }
-}
-
-/// The dtypes of a node's inputs and outputs, for an error.
-fn dtypes(data: &GraphData, node: &Node) -> Vec<DType> {
-    let inputs = node.inputs.iter().filter_map(|&i| data.fact(i));
-    inputs.chain(&node.outputs).map(|f| f.dtype).collect()
+    let mut placer = assign::Placer::new(data, options)?;
+    placer.assign()?;
+    placer.finish()
 }
