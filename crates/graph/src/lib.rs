@@ -17,6 +17,7 @@ mod names;
 pub mod node;
 pub mod op;
 pub mod output;
+pub mod place;
 pub mod shape;
 pub mod simplify;
 pub mod tensor;

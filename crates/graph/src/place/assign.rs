@@ -1,0 +1,331 @@
+//! Building the groups, and giving each a device.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Place;
+use super::constraint::{Constraint, Constraints};
+use super::devices::{Devices, TypeLists};
+use super::error::{PlaceError, PlaceReason};
+use super::groups::Groups;
+use super::placement::{Placement, Why};
+use crate::data::GraphData;
+use crate::dtype::DType;
+use crate::node::{Node, NodeId};
+
+/// Stands for no device yet.
+const NOWHERE: u32 = u32::MAX;
+
+/// Whether a node makes a resource out of nothing: a variable's handle.
+fn makes_resource(node: &Node) -> bool {
+    is_generator(node) && node.outputs[0].dtype == DType::Resource
+}
+
+/// Whether a node may follow its consumers.
+pub(super) fn is_generator(node: &Node) -> bool {
+    node.inputs.is_empty() && node.outputs.len() == 1
+}
+
+/// Whether a node reads only what is known of its input without its elements. TensorFlow's list
+/// (`NC_METADATA` in `graph.cc`).
+fn is_metadata(node: &Node) -> bool {
+    matches!(node.op.name, "Shape" | "Size" | "Rank")
+}
+
+/// A graph on its way to a placement.
+pub(super) struct Placer<'a> {
+    pub data: &'a GraphData,
+    pub options: &'a Place<'a>,
+    pub devices: Devices<'a>,
+    pub groups: Groups,
+    /// The device of each node so far.
+    at: Vec<u32>,
+    why: Vec<Why>,
+    /// By root, the node of the group that was placed first.
+    first: Vec<Option<NodeId>>,
+    /// The devices that fit, by constraint and list of types.
+    fitting: HashMap<(u32, u32), Arc<[u32]>>,
+}
+
+impl<'a> Placer<'a> {
+    /// The groups of `data`, with nothing placed but what is fixed.
+    pub fn new(data: &'a GraphData, options: &'a Place<'a>) -> Result<Placer<'a>, PlaceError> {
+        let nodes = data.len();
+        let groups = Groups::new(Constraints::new(), TypeLists::default(), nodes);
+        let mut placer = Placer {
+            data,
+            options,
+            devices: Devices::new(options.devices),
+            groups,
+            at: vec![NOWHERE; nodes],
+            why: vec![Why::Best; nodes],
+            first: vec![None; nodes],
+            fitting: HashMap::new(),
+        };
+        placer.add_nodes()?;
+        placer.join_users_of_resources()?;
+        placer.join_colocated()?;
+        for id in data.ids() {
+            if placer.at[id.index()] != NOWHERE {
+                let root = placer.groups.root(id.index());
+                placer.first[root].get_or_insert(id);
+            }
+        }
+        Ok(placer)
+    }
+
+    fn add_nodes(&mut self) -> Result<(), PlaceError> {
+        let fixed = self.options.fixed.map_or(0, Placement::len);
+        for (id, node) in self.data.nodes() {
+            if self.options.devices.is_empty() {
+                return Err(PlaceError::new(node, PlaceReason::NoDevices));
+            }
+            let types = self
+                .groups
+                .types
+                .named((self.options.kernels)(node), &self.devices);
+            if self.groups.types.get(types).is_empty() {
+                return Err(self.no_kernel(node, node.device.clone(), None));
+            }
+            let constraint = match self.options.fixed {
+                Some(earlier) if id.index() < fixed => {
+                    let device = self.find(node, earlier, id)?;
+                    self.at[id.index()] = device;
+                    self.why[id.index()] = Why::Kept;
+                    Constraint::assigned(self.options.devices[device as usize].clone())
+                }
+                _ if node.device.is_empty() => {
+                    self.groups.push(Constraints::NONE, types);
+                    continue;
+                }
+                _ if makes_resource(node) => Constraint::resource(node.device.clone()),
+                _ => Constraint::requested(node.device.clone()),
+            };
+            let constraint = self.groups.constraints.id(constraint);
+            self.groups.push(constraint, types);
+        }
+        Ok(())
+    }
+
+    /// Where the device of an earlier placement is in this list of devices.
+    fn find(&self, node: &Node, earlier: &Placement, id: NodeId) -> Result<u32, PlaceError> {
+        let (was, name) = (earlier.device(id), earlier.name(id));
+        if self.options.devices.get(was) == Some(name) {
+            return Ok(was as u32);
+        }
+        let at = self.options.devices.iter().position(|d| d == name);
+        at.map(|d| d as u32)
+            .ok_or_else(|| self.no_such_device(node, name.clone()))
+    }
+
+    /// Brings those who take a resource to those who make it.
+    fn join_users_of_resources(&mut self) -> Result<(), PlaceError> {
+        for (id, node) in self.data.nodes() {
+            for &input in &node.inputs {
+                let is_resource = |f: &crate::node::Fact| f.dtype == DType::Resource;
+                if !self.data.fact(input).is_some_and(is_resource) {
+                    continue;
+                }
+                let (source, user) = (input.node.index(), id.index());
+                let joined = self.groups.join_resource(source, user, self.options.soft);
+                joined.map_err(|apart| self.apart(id, input.node, true, apart))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Joins those that name one colocation group: a node is in the group of its own name, and a
+    /// name that no node has is a group all the same.
+    fn join_colocated(&mut self) -> Result<(), PlaceError> {
+        let mut groups: HashMap<&str, Option<NodeId>> = HashMap::new();
+        // Only the nodes that are in such a group are looked at; the others need no name.
+        let mut concerned: Vec<NodeId> = Vec::new();
+        for (id, node) in self.data.nodes().filter(|(_, n)| !n.colocation.is_empty()) {
+            concerned.push(id);
+            for name in &node.colocation {
+                if groups.insert(name, None).is_none() {
+                    concerned.extend(self.data.find(name));
+                }
+            }
+        }
+        concerned.sort_unstable();
+        concerned.dedup();
+        for id in concerned {
+            let node = self.data.node(id);
+            let names = node.colocation.iter().map(|name| &**name);
+            for name in names.chain([&*node.name]) {
+                // A node that only names others may have a name that nobody else names.
+                let Some(group) = groups.get_mut(name) else {
+                    continue;
+                };
+                let first = *group.get_or_insert(id);
+                let joined = self
+                    .groups
+                    .join(id.index(), first.index(), self.options.soft);
+                match joined {
+                    Err(_) if self.options.soft && !self.options.deny_fallback => {}
+                    joined => joined.map_err(|apart| self.apart(id, first, false, apart))?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The device that a node's group has, where it has one.
+    pub fn device_of_group(&mut self, id: NodeId) -> Option<u32> {
+        let root = self.groups.root(id.index());
+        self.first[root].map(|first| self.at[first.index()])
+    }
+
+    /// The devices that can take a node's group, the one to take first; at least one.
+    pub fn candidates(&mut self, id: NodeId) -> Result<Arc<[u32]>, PlaceError> {
+        let root = self.groups.root(id.index());
+        let key = (self.groups.constraint(root), self.groups.types(root));
+        if let Some(known) = self.fitting.get(&key) {
+            return Ok(known.clone());
+        }
+        let constraint = self.groups.constraints.get(key.0);
+        let types = self.groups.types.get(key.1);
+        let mut fitting = self.devices.matching(&constraint.requested, types);
+        if self.options.soft {
+            for softer in constraint.softer() {
+                if fitting.is_empty() {
+                    fitting = self.devices.matching(&softer, types);
+                }
+            }
+        }
+        if fitting.is_empty() {
+            return Err(self.nothing_fits(id));
+        }
+        let fitting: Arc<[u32]> = fitting.into();
+        self.fitting.insert(key, fitting.clone());
+        Ok(fitting)
+    }
+
+    /// Gives a node, and by that its group, a device.
+    pub fn put(&mut self, id: NodeId, device: u32, why: Why) {
+        self.at[id.index()] = device;
+        self.why[id.index()] = why;
+        let root = self.groups.root(id.index());
+        self.first[root].get_or_insert(id);
+    }
+
+    /// Gives every node a device.
+    pub fn assign(&mut self) -> Result<(), PlaceError> {
+        let data = self.data;
+        // What follows its consumers has to wait for them.
+        for followers in [false, true] {
+            for (id, node) in data.nodes() {
+                if self.at[id.index()] == NOWHERE && is_generator(node) == followers {
+                    self.assign_one(id, node)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn assign_one(&mut self, id: NodeId, node: &Node) -> Result<(), PlaceError> {
+        if let Some(device) = self.device_of_group(id) {
+            self.put(id, device, Why::Best);
+            return Ok(());
+        }
+        let candidates = self.candidates(id)?;
+        let followed = if candidates.len() == 1 {
+            None
+        } else if is_metadata(node) {
+            node.inputs.first().map(|i| (i.node, Why::Input(i.node)))
+        } else if is_generator(node) {
+            self.agreed_consumer(id).map(|c| (c, Why::Consumers(c)))
+        } else {
+            None
+        };
+        let followed = followed
+            .map(|(leader, why)| (self.at[leader.index()], why))
+            .filter(|(device, _)| candidates.contains(device));
+        let (device, why) = followed.unwrap_or(match candidates.len() {
+            1 => (candidates[0], Why::Only),
+            _ => (candidates[0], Why::Best),
+        });
+        self.put(id, device, why);
+        Ok(())
+    }
+
+    /// One of those that use a node or wait for it, where all of them are on one device.
+    fn agreed_consumer(&self, id: NodeId) -> Option<NodeId> {
+        let mut consumers = self.data.consumers(id);
+        let last = consumers.next()?;
+        let device = self.at[last.index()];
+        consumers
+            .all(|c| self.at[c.index()] == device)
+            .then_some(last)
+    }
+
+    /// The placement, once every node has a device.
+    pub fn finish(mut self) -> Result<Placement, PlaceError> {
+        self.explain();
+        if self.options.deny_fallback {
+            self.refuse_fallbacks()?;
+        }
+        Ok(Placement {
+            devices: self.options.devices.into(),
+            at: self.at,
+            why: self.why,
+        })
+    }
+
+    /// Finds out for whose sake the nodes of groups are where they are.
+    fn explain(&mut self) {
+        let mut leaders = std::mem::take(&mut self.first);
+        let mut asked = vec![false; leaders.len()];
+        let gets = |id: NodeId, node: &Node, at: &[u32]| {
+            node.device
+                .admits(&self.options.devices[at[id.index()] as usize])
+        };
+        for (id, node) in self.data.nodes() {
+            if !node.device.is_empty() && gets(id, node, &self.at) {
+                let root = self.groups.root(id.index());
+                if !std::mem::replace(&mut asked[root], true) {
+                    leaders[root] = Some(id);
+                }
+            }
+        }
+        for (id, node) in self.data.nodes() {
+            let root = self.groups.root(id.index());
+            let why = &mut self.why[id.index()];
+            let leader = leaders[root].filter(|l| *l != id);
+            *why = match leader {
+                _ if *why == Why::Kept => Why::Kept,
+                _ if !node.device.is_empty() && gets(id, node, &self.at) => Why::Asked,
+                Some(leader) if asked[root] || node.device.is_empty() => Why::With(leader),
+                _ if !node.device.is_empty() => Why::Fallback,
+                _ => *why,
+            };
+        }
+    }
+
+    fn refuse_fallbacks(&self) -> Result<(), PlaceError> {
+        for (id, node) in self.data.nodes() {
+            let got = &self.options.devices[self.at[id.index()] as usize];
+            let why = self.why[id.index()];
+            let asks_for_type = |n: &Node| n.device.device_type.is_some();
+            let better = match why {
+                Why::Kept => continue,
+                _ if !node.device.admits(got) => None,
+                Why::Input(_) | Why::Consumers(_) => continue,
+                Why::With(leader) if asks_for_type(self.data.node(leader)) => continue,
+                _ if asks_for_type(node) => continue,
+                _ => match (self.options.kernels)(node).first() {
+                    Some(&best) if got.device_type.as_deref() != Some(best) => Some(best),
+                    _ => continue,
+                },
+            };
+            let reason = PlaceReason::Fallback {
+                asked: node.device.clone(),
+                got: got.clone(),
+                better,
+            };
+            return Err(PlaceError::new(node, reason));
+        }
+        Ok(())
+    }
+}

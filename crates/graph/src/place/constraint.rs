@@ -1,0 +1,216 @@
+//! What a group of nodes asks of its device, and how the wishes of two groups become one.
+
+use std::collections::HashMap;
+
+use super::error::Part;
+use crate::device::DeviceSpec;
+
+/// The wishes of a group. `requested` always says at least what `resource` and `assigned` say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Constraint {
+    /// What all its nodes together ask for; soft placement may drop parts of it.
+    pub requested: DeviceSpec,
+    /// What its variables ask for: it overrides other nodes, which come to the variable.
+    pub resource: DeviceSpec,
+    /// The device that an earlier placement gave it; never dropped.
+    pub assigned: DeviceSpec,
+}
+
+/// Two wishes that no device fulfils.
+#[derive(Debug)]
+pub(super) struct Clash {
+    pub part: Part,
+    pub left: DeviceSpec,
+    pub right: DeviceSpec,
+}
+
+impl Constraint {
+    /// What a node asks for by its device.
+    pub fn requested(requested: DeviceSpec) -> Constraint {
+        Constraint {
+            requested,
+            ..Constraint::default()
+        }
+    }
+
+    /// What a node that makes a resource asks for by its device.
+    pub fn resource(resource: DeviceSpec) -> Constraint {
+        Constraint {
+            requested: resource.clone(),
+            resource,
+            ..Constraint::default()
+        }
+    }
+
+    /// What a node that is placed already asks for.
+    pub fn assigned(assigned: DeviceSpec) -> Constraint {
+        Constraint {
+            requested: assigned.clone(),
+            assigned,
+            ..Constraint::default()
+        }
+    }
+
+    /// The wishes of both. With `soft`, a device type or number in which the requests differ is
+    /// dropped.
+    fn merged(&self, other: &Constraint, soft: bool) -> Result<Constraint, Clash> {
+        let assigned = merge(&self.assigned, &other.assigned, false)?;
+        let resource = merge(&self.resource, &other.resource, false)?;
+        let mut requested = merge(&self.requested, &other.requested, soft)?;
+        specialise(&mut requested, &assigned);
+        specialise(&mut requested, &resource);
+        Ok(Constraint {
+            requested,
+            resource,
+            assigned,
+        })
+    }
+
+    /// The wishes of a group that comes to a resource whose wishes are `source`: where the
+    /// requests do not go together, its own gives way.
+    fn brought_to(&self, source: &Constraint) -> Result<Constraint, Clash> {
+        merge(&source.assigned, &self.assigned, false)?;
+        merge(&source.resource, &self.resource, false)?;
+        let mut new = self.clone();
+        if merge(&source.requested, &self.requested, false).is_err() {
+            new.requested = source.requested.clone();
+            specialise(&mut new.requested, &self.assigned);
+            specialise(&mut new.requested, &self.resource);
+        }
+        Ok(new)
+    }
+
+    /// What is tried where nothing fits the request, in order: without the type and number that
+    /// no resource asked for, and then without those of resources too.
+    pub fn softer(&self) -> [DeviceSpec; 2] {
+        let without = |kept: &[&DeviceSpec]| {
+            let mut spec = self.requested.clone();
+            if kept.iter().all(|k| k.device_type.is_none()) {
+                spec.device_type = None;
+            }
+            if kept.iter().all(|k| k.index.is_none()) {
+                spec.index = None;
+            }
+            spec
+        };
+        [
+            without(&[&self.assigned, &self.resource]),
+            without(&[&self.assigned]),
+        ]
+    }
+}
+
+/// Both specs in one. With `soft`, a type or number in which they differ is dropped, and a type
+/// takes its number with it.
+fn merge(into: &DeviceSpec, other: &DeviceSpec, soft: bool) -> Result<DeviceSpec, Clash> {
+    fn join<T: Clone + PartialEq>(into: &mut Option<T>, other: &Option<T>) -> bool {
+        match (&*into, other) {
+            (Some(a), Some(b)) => a == b,
+            (None, Some(_)) => {
+                into.clone_from(other);
+                true
+            }
+            (_, None) => true,
+        }
+    }
+    let mut out = into.clone();
+    let clash = |part| {
+        Err(Clash {
+            part,
+            left: into.clone(),
+            right: other.clone(),
+        })
+    };
+    if !join(&mut out.job, &other.job) {
+        return clash(Part::Job);
+    }
+    if !join(&mut out.replica, &other.replica) {
+        return clash(Part::Replica);
+    }
+    if !join(&mut out.task, &other.task) {
+        return clash(Part::Task);
+    }
+    if !join(&mut out.device_type, &other.device_type) {
+        if !soft {
+            return clash(Part::Type);
+        }
+        out.device_type = None;
+        out.index = None;
+        return Ok(out);
+    }
+    if !join(&mut out.index, &other.index) {
+        if !soft {
+            return clash(Part::Index);
+        }
+        out.index = None;
+    }
+    Ok(out)
+}
+
+/// Sets in `spec` all that is set in `by`.
+fn specialise(spec: &mut DeviceSpec, by: &DeviceSpec) {
+    fn take<T: Clone>(into: &mut Option<T>, from: &Option<T>) {
+        if from.is_some() {
+            into.clone_from(from);
+        }
+    }
+    take(&mut spec.job, &by.job);
+    take(&mut spec.replica, &by.replica);
+    take(&mut spec.task, &by.task);
+    take(&mut spec.device_type, &by.device_type);
+    take(&mut spec.index, &by.index);
+}
+
+/// Constraints by number, each once: nodes are many, and what they ask for is one of a few things.
+#[derive(Debug)]
+pub(super) struct Constraints {
+    list: Vec<Constraint>,
+    ids: HashMap<Constraint, u32>,
+}
+
+impl Constraints {
+    /// The number of the constraint that asks for nothing.
+    pub const NONE: u32 = 0;
+
+    pub fn new() -> Constraints {
+        let none = Constraint::default();
+        Constraints {
+            list: vec![none.clone()],
+            ids: HashMap::from([(none, Constraints::NONE)]),
+        }
+    }
+
+    pub fn get(&self, id: u32) -> &Constraint {
+        &self.list[id as usize]
+    }
+
+    /// The number of `constraint`.
+    pub fn id(&mut self, constraint: Constraint) -> u32 {
+        let list = &mut self.list;
+        *self.ids.entry(constraint).or_insert_with_key(|new| {
+            list.push(new.clone());
+            (list.len() - 1) as u32
+        })
+    }
+
+    /// The wishes of both; see [`Constraint::merged`].
+    pub fn merged(&mut self, a: u32, b: u32, soft: bool) -> Result<u32, Clash> {
+        if a == b || b == Constraints::NONE {
+            return Ok(a);
+        }
+        if a == Constraints::NONE {
+            return Ok(b);
+        }
+        let merged = self.get(a).merged(self.get(b), soft)?;
+        Ok(self.id(merged))
+    }
+
+    /// The wishes `a` of a group that comes to a resource; see [`Constraint::brought_to`].
+    pub fn brought_to(&mut self, a: u32, source: u32) -> Result<u32, Clash> {
+        if a == source || a == Constraints::NONE || source == Constraints::NONE {
+            return Ok(a);
+        }
+        let brought = self.get(a).brought_to(self.get(source))?;
+        Ok(self.id(brought))
+    }
+}

@@ -1,0 +1,118 @@
+//! Groups of nodes that stand on one device: a union-find whose roots know what their group asks
+//! for and on which device types all of it can run.
+
+use super::constraint::{Clash, Constraints};
+use super::devices::TypeLists;
+
+/// Why two groups cannot be one.
+#[derive(Debug)]
+pub(super) enum Apart {
+    /// They ask for different devices.
+    Clash(Clash),
+    /// No device type has kernels for both.
+    Kernels,
+}
+
+impl From<Clash> for Apart {
+    fn from(clash: Clash) -> Apart {
+        Apart::Clash(clash)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    parent: u32,
+    rank: u8,
+    constraint: u32,
+    types: u32,
+}
+
+/// The groups; at first each node is one. Constraints and type lists are known by number.
+#[derive(Debug)]
+pub(super) struct Groups {
+    members: Vec<Member>,
+    pub constraints: Constraints,
+    pub types: TypeLists,
+}
+
+impl Groups {
+    pub fn new(constraints: Constraints, types: TypeLists, nodes: usize) -> Groups {
+        Groups {
+            members: Vec::with_capacity(nodes),
+            constraints,
+            types,
+        }
+    }
+
+    /// Adds the next node as a group of its own.
+    pub fn push(&mut self, constraint: u32, types: u32) {
+        self.members.push(Member {
+            parent: self.members.len() as u32,
+            rank: 0,
+            constraint,
+            types,
+        });
+    }
+
+    /// The group that a node is in, by the number of one of its nodes.
+    pub fn root(&mut self, node: usize) -> usize {
+        let mut at = node;
+        loop {
+            let parent = self.members[at].parent as usize;
+            if parent == at {
+                return at;
+            }
+            let next = self.members[parent].parent;
+            self.members[at].parent = next;
+            at = next as usize;
+        }
+    }
+
+    /// What a group asks for.
+    pub fn constraint(&self, root: usize) -> u32 {
+        self.members[root].constraint
+    }
+
+    /// The device types that all of a group can run on.
+    pub fn types(&self, root: usize) -> u32 {
+        self.members[root].types
+    }
+
+    /// Makes the groups of `x` and `y` one. Nothing changes where they cannot be.
+    ///
+    /// By rank, and of equal ranks `x` first: where soft placement drops what groups disagree
+    /// about, the outcome depends on the order of joining, and this is TensorFlow's.
+    pub fn join(&mut self, x: usize, y: usize, soft: bool) -> Result<(), Apart> {
+        let (x, y) = (self.root(x), self.root(y));
+        if x == y {
+            return Ok(());
+        }
+        let (x_rank, y_rank) = (self.members[x].rank, self.members[y].rank);
+        let (new, old) = if x_rank < y_rank { (y, x) } else { (x, y) };
+        let (a, b) = (self.members[new], self.members[old]);
+        let constraint = self.constraints.merged(a.constraint, b.constraint, soft)?;
+        let types = self.types.common(a.types, b.types).ok_or(Apart::Kernels)?;
+        self.members[old].parent = new as u32;
+        self.members[new] = Member {
+            rank: a.rank.max(b.rank + u8::from(x_rank == y_rank)),
+            constraint,
+            types,
+            ..a
+        };
+        Ok(())
+    }
+
+    /// Brings `user`, which takes a resource from `source`, to where the resource is.
+    pub fn join_resource(&mut self, source: usize, user: usize, soft: bool) -> Result<(), Apart> {
+        let (from, to) = (self.root(source), self.root(user));
+        if from == to {
+            return Ok(());
+        }
+        let (at, wanted) = (self.members[from].constraint, self.members[to].constraint);
+        self.members[to].constraint = self.constraints.brought_to(wanted, at)?;
+        self.join(from, to, soft).inspect_err(|_| {
+            // The error tells what the group asked for, not what it would have been brought to.
+            self.members[to].constraint = wanted;
+        })
+    }
+}

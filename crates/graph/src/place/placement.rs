@@ -1,0 +1,173 @@
+//! Where nodes stand, and the table that tells people why.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::data::GraphData;
+use crate::device::DeviceSpec;
+use crate::node::NodeId;
+
+/// Why a node is on its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Why {
+    /// It was asked for, and what was asked for left a choice or none.
+    Asked,
+    /// No other device can take it.
+    Only,
+    /// The first device of the best type.
+    Best,
+    /// It stands with this node, by colocation or as a user of its variable.
+    With(NodeId),
+    /// It reads no more than the shape of what this node makes, and is where that is.
+    Input(NodeId),
+    /// All who use it are on that device; this node is one of them.
+    Consumers(NodeId),
+    /// What was asked for could not be had, and soft placement dropped the type or the number.
+    Fallback,
+    /// An earlier placement put it there.
+    Kept,
+    /// By the costs of the step.
+    Cost,
+}
+
+/// The device of each node of a graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placement {
+    pub(super) devices: Arc<[DeviceSpec]>,
+    pub(super) at: Vec<u32>,
+    pub(super) why: Vec<Why>,
+}
+
+impl Placement {
+    /// The devices that nodes were placed on, as they were given.
+    pub fn devices(&self) -> &[DeviceSpec] {
+        &self.devices
+    }
+
+    /// The number of nodes that are placed: the first so many of the graph.
+    pub fn len(&self) -> usize {
+        self.at.len()
+    }
+
+    /// Whether no node is placed.
+    pub fn is_empty(&self) -> bool {
+        self.at.is_empty()
+    }
+
+    /// The device of a node, by its place in [`Placement::devices`].
+    ///
+    /// # Panics
+    /// Where the node is not one of the graph that was placed.
+    pub fn device(&self, node: NodeId) -> usize {
+        self.at[node.index()] as usize
+    }
+
+    /// The name of a node's device.
+    ///
+    /// # Panics
+    /// Where the node is not one of the graph that was placed.
+    pub fn name(&self, node: NodeId) -> &DeviceSpec {
+        &self.devices[self.device(node)]
+    }
+
+    /// Why a node is on its device.
+    ///
+    /// # Panics
+    /// Where the node is not one of the graph that was placed.
+    pub fn why(&self, node: NodeId) -> Why {
+        self.why[node.index()]
+    }
+
+    /// The placement as a table; `data` is the graph that was placed, or what it grew to.
+    pub fn report(&self, data: &GraphData) -> Report {
+        let rows = data.nodes().take(self.len()).map(|(id, node)| Row {
+            node: node.name.clone(),
+            op: node.op.name,
+            requested: node.device.clone(),
+            assigned: self.name(id).clone(),
+            why: self.explain(data, id),
+        });
+        Report {
+            rows: rows.collect(),
+        }
+    }
+
+    fn explain(&self, data: &GraphData, id: NodeId) -> String {
+        let node = data.node(id);
+        let name = |id: NodeId| data.get(id).map_or("?", |n| &n.name);
+        match self.why(id) {
+            Why::Asked => "asked for".to_owned(),
+            Why::Only => "the only device that can".to_owned(),
+            Why::Best => "first of the best type".to_owned(),
+            Why::With(other) if !node.device.admits(self.name(id)) => {
+                format!("with {}, although another was asked for", name(other))
+            }
+            Why::With(other) => format!("with {}", name(other)),
+            Why::Input(input) => format!("follows its input {}", name(input)),
+            Why::Consumers(user) => format!("follows its consumers ({})", name(user)),
+            Why::Fallback => format!("soft: {} cannot be had", node.device),
+            Why::Kept => "kept from an earlier placement".to_owned(),
+            Why::Cost => "makes the step shortest".to_owned(),
+        }
+    }
+}
+
+/// A placement as a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// A row for each node, in the order of building.
+    pub rows: Vec<Row>,
+}
+
+/// One node of a [`Report`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its name.
+    pub node: String,
+    /// Its op.
+    pub op: &'static str,
+    /// The device that was asked for.
+    pub requested: DeviceSpec,
+    /// The device that it got.
+    pub assigned: DeviceSpec,
+    /// Why that one.
+    pub why: String,
+}
+
+impl Report {
+    /// The table as text: columns that line up, a line for each node.
+    pub fn to_text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let head = ["node", "op", "asked for", "device", "why"].map(str::to_owned);
+        let rows = self.rows.iter().map(|r| {
+            let requested = match r.requested.is_empty() {
+                true => "-".to_owned(),
+                false => r.requested.to_string(),
+            };
+            let assigned = r.assigned.to_string();
+            [
+                r.node.clone(),
+                r.op.to_owned(),
+                requested,
+                assigned,
+                r.why.clone(),
+            ]
+        });
+        let lines: Vec<[String; 5]> = std::iter::once(head).chain(rows).collect();
+        let width = |column: usize| lines.iter().map(|l| l[column].len()).max().unwrap_or(0);
+        let [a, b, c, d] = [width(0), width(1), width(2), width(3)];
+        for [node, op, requested, assigned, why] in &lines {
+            writeln!(
+                f,
+                "{node:a$}  {op:b$}  {requested:c$}  {assigned:d$}  {why}"
+            )?;
+        }
+        Ok(())
+    }
+}
