@@ -232,7 +232,7 @@ impl<'a> Placer<'a> {
         let candidates = self.candidates(id)?;
         let followed = if candidates.len() == 1 {
             None
-        } else if is_metadata(node) {
+        } else if is_metadata(node) || self.is_passing_on(id, node) {
             node.inputs.first().map(|i| (i.node, Why::Input(i.node)))
         } else if is_generator(node) {
             self.agreed_consumer(id).map(|c| (c, Why::Consumers(c)))
@@ -248,6 +248,24 @@ impl<'a> Placer<'a> {
         });
         self.put(id, device, why);
         Ok(())
+    }
+
+    /// Whether a node hands its only input on to one consumer at most that asks for the same
+    /// device as the input does: TensorFlow's `MatchIdentityOperation` in `placer.cc`.
+    fn is_passing_on(&self, id: NodeId, node: &Node) -> bool {
+        if node.op.name != "Identity" || !node.device.is_empty() || !node.controls.is_empty() {
+            return false;
+        }
+        let Some(input) = node.inputs.first() else {
+            return false;
+        };
+        let source = &self.data.node(input.node).device;
+        let mut consumers = self.data.consumers(id);
+        match (consumers.next(), consumers.next()) {
+            (None, _) => source.is_empty(),
+            (Some(only), None) => *source == self.data.node(only).device,
+            _ => false,
+        }
     }
 
     /// One of those that use a node or wait for it, where all of them are on one device.

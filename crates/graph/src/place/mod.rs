@@ -10,8 +10,10 @@
 //! 2. What a group asks for has to exist, with a kernel. With [`Place::soft`], a device type or
 //!    number that cannot be had is dropped, never a job, replica or task.
 //! 3. Of the devices that are left the first one is taken, of the best type.
-//! 4. A node that reads only its input's shape follows its input. A node without inputs and with
-//!    one output follows its consumers, if they are all on one device.
+//! 4. A node that reads only its input's shape follows its input, and so does an Identity that
+//!    asks for nothing and has no more than one consumer, if that asks for what the input asks
+//!    for. A node without inputs and with one output follows its consumers, if they are all on one
+//!    device.
 //!
 
 mod assign;
