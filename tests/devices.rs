@@ -427,3 +427,22 @@ fn a_device_whose_threads_come_late_loses_nothing_to_those_that_help_it() {
         session.run((a, &chains), [x.feed(&input)]).unwrap();
     }
 }
+
+#[test]
+fn a_cut_graph_is_drawn_with_a_box_for_each_device() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [4]);
+    let y = g.device("/cpu:0", || x.tanh());
+    let z = g.device("/cpu:1", || y.tanh() + y);
+    let session = Session::with_options(&g, cpus(2)).unwrap();
+    let feed = [x.feed(Tensor::from([1.0f32, 2.0, 3.0, 4.0]))];
+    let dot = session.explain_dot(z, &feed).unwrap();
+    assert_eq!(dot.matches("subgraph cluster_").count(), 2, "{dot}");
+    assert_eq!(dot.matches("penwidth").count(), 1, "{dot}");
+    assert_eq!(dot.matches('{').count(), dot.matches('}').count());
+    let text = session.explain(z, &feed).unwrap();
+    assert!(
+        text.contains("/device:CPU:1") && text.contains("_Recv"),
+        "{text}"
+    );
+}

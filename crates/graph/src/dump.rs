@@ -49,11 +49,17 @@ impl GraphData {
     }
 
     /// The graph in Graphviz's language: values as solid edges, control dependencies as dashed
-    /// ones; variables, updates and feeds are coloured.
+    /// ones; variables, updates, feeds and what crosses between devices are coloured.
     pub fn to_dot(&self) -> String {
-        let mut dot = String::from(
-            "digraph thalweg {\n  rankdir=BT;\n  node [shape=box, style=\"rounded,filled\", fillcolor=white, fontname=\"sans-serif\"];\n",
-        );
+        let mut dot = String::from(DOT_HEAD);
+        self.write_dot(&mut dot, "n");
+        dot.push_str("}\n");
+        dot
+    }
+
+    /// Adds this graph's nodes and edges to a graph in Graphviz's language; the nodes are called
+    /// `prefix` and their number.
+    pub fn write_dot(&self, dot: &mut String, prefix: &str) {
         for (id, node) in self.nodes() {
             let colour = match node.op.effect {
                 Effect::Handle | Effect::Read => "#cfe8cf",
@@ -63,31 +69,28 @@ impl GraphData {
                 Effect::Send | Effect::Recv => "#fdf3c4",
                 Effect::Pure | Effect::Control => "white",
             };
+            let number = id.index();
+            // Writing to a String cannot fail.
             let _ = writeln!(
                 dot,
-                "  n{} [label={:?}, fillcolor={colour:?}];",
-                id.index(),
+                "  {prefix}{number} [label={:?}, fillcolor={colour:?}];",
                 format!("{}\n{}", node.name, node.op.name)
             );
             for input in &node.inputs {
                 let label = self.fact(*input).map_or(String::new(), ToString::to_string);
+                let from = input.node.index();
                 let _ = writeln!(
                     dot,
-                    "  n{} -> n{} [label={label:?}, fontsize=9];",
-                    input.node.index(),
-                    id.index()
+                    "  {prefix}{from} -> {prefix}{number} [label={label:?}, fontsize=9];"
                 );
             }
             for control in &node.controls {
-                let _ = writeln!(
-                    dot,
-                    "  n{} -> n{} [style=dashed];",
-                    control.index(),
-                    id.index()
-                );
+                let from = control.index();
+                let _ = writeln!(dot, "  {prefix}{from} -> {prefix}{number} [style=dashed];");
             }
         }
-        dot.push_str("}\n");
-        dot
     }
 }
+
+/// The beginning of a graph in Graphviz's language.
+pub const DOT_HEAD: &str = "digraph thalweg {\n  rankdir=BT;\n  node [shape=box, style=\"rounded,filled\", fillcolor=white, fontname=\"sans-serif\"];\n";

@@ -9,7 +9,7 @@ pub mod check;
 pub mod data;
 pub mod device;
 pub mod dtype;
-mod dump;
+pub mod dump;
 pub mod error;
 pub mod gradients;
 pub mod graph;

@@ -155,6 +155,19 @@ impl<'g> Session<'g> {
         Ok(ready.plan.to_text(&self.devices))
     }
 
+    /// What a step of these fetches and feeds runs, in Graphviz's language: a box for each device.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn explain_dot(
+        &self,
+        fetches: impl Fetches<'g>,
+        feeds: impl AsRef<[Feed<'g>]>,
+    ) -> Result<String, SessionError> {
+        let (ready, _) = self.ready(&fetches, feeds.as_ref())?;
+        Ok(ready.plan.to_dot(&self.devices))
+    }
+
     /// Where every node runs, and why.
     ///
     /// # Errors

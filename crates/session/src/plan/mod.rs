@@ -80,6 +80,46 @@ impl Plan {
         self.programs.iter().map(Program::arena_bytes).sum()
     }
 
+    /// The programs in Graphviz's language: a coloured box for each device, with what crosses as
+    /// thick edges between them.
+    pub fn to_dot(&self, devices: &[Cpu]) -> String {
+        use std::fmt::Write;
+        const COLOURS: [&str; 6] = [
+            "#e8f1fa", "#faeee6", "#e8f5ec", "#f5ebf7", "#f7f4e3", "#eef0f2",
+        ];
+        let mut dot = String::from(thalweg_graph::dump::DOT_HEAD);
+        let mut sends = vec![None; self.channels.len()];
+        for (i, program) in self.programs.iter().enumerate() {
+            let colour = COLOURS[program.device % COLOURS.len()];
+            let name = devices[program.device].name().to_string();
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                dot,
+                "  subgraph cluster_{i} {{\n  label={name:?}; style=filled; color={colour:?};"
+            );
+            program.graph.write_dot(&mut dot, &format!("p{i}_"));
+            dot.push_str("  }\n");
+            for instruction in &program.instructions {
+                if let Action::Send { channel } = instruction.action {
+                    sends[channel] = Some((i, instruction.node.index()));
+                }
+            }
+        }
+        for (channel, send) in self.channels.iter().zip(sends) {
+            let to = &self.programs[channel.to as usize];
+            let receive = to.instructions[channel.receive as usize].node.index();
+            if let Some((from, send)) = send {
+                let _ = writeln!(
+                    dot,
+                    "  p{from}_{send} -> p{}_{receive} [penwidth=2.5];",
+                    channel.to
+                );
+            }
+        }
+        dot.push_str("}\n");
+        dot
+    }
+
     /// The programs, each under the name of its device; without a name where there is one device.
     pub fn to_text(&self, devices: &[Cpu]) -> String {
         let mut text = String::new();
