@@ -2,6 +2,7 @@
 
 mod cache;
 mod callable;
+mod costs;
 mod error;
 mod exec;
 mod fetch;
@@ -14,6 +15,7 @@ mod store;
 mod trace;
 
 pub use callable::{Callable, Called};
+pub use costs::StepCosts;
 pub use error::SessionError;
 pub use fetch::{Feed, Feeding, FetchList, Fetched, Fetches};
 pub use options::{Cancel, CpuOptions, RunOptions, SessionOptions};

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::costs::StepCosts;
+
 /// How a session works.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -17,6 +19,9 @@ pub struct SessionOptions {
     /// Whether a node whose device has no kernel for it, or does not exist, may run on another one
     /// of its task. Off, it is an error.
     pub soft_placement: bool,
+    /// Costs of nodes, as measured; with them, nodes that may run on several devices are placed so
+    /// that a step is short, by an estimate that never makes it longer than without.
+    pub costs: Option<StepCosts>,
     /// Whether soft placement may not give a node a lesser type of device than it asks for.
     pub deny_fallback: bool,
     /// The most plans that are kept; the one that was not used for longest goes first.
@@ -31,6 +36,7 @@ impl Default for SessionOptions {
             threads: 0,
             cpus: vec![CpuOptions::default()],
             soft_placement: false,
+            costs: None,
             deny_fallback: false,
             plans: 64,
             optimise: true,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use smallvec::SmallVec;
 use thalweg_device::DeviceType;
 use thalweg_graph::op::Effect;
-use thalweg_graph::place::{Place, Placement, place};
+use thalweg_graph::place::{Costs, Place, Placement, bytes, place, schedule};
 use thalweg_graph::simplify::known;
 use thalweg_graph::{DeviceSpec, GraphData, Node};
 
@@ -50,16 +50,24 @@ impl Places {
             let have = all.filter(|t| anywhere || find(kernels, *t, node).is_some());
             have.map(DeviceType::name).collect()
         };
-        let placed = place(
-            data,
-            &Place {
-                devices: &self.devices,
-                kernels: &types,
-                soft: options.soft_placement,
-                deny_fallback: options.deny_fallback,
-                fixed: kept.as_deref(),
-            },
-        );
+        let wanted = Place {
+            devices: &self.devices,
+            kernels: &types,
+            soft: options.soft_placement,
+            deny_fallback: options.deny_fallback,
+            fixed: kept.as_deref(),
+        };
+        let placed = match &options.costs {
+            None => place(data, &wanted),
+            Some(costs) => {
+                let costs = Costs {
+                    node: &|node, _| costs.node(&data.node(node).name),
+                    bytes: &|output| data.fact(output).map_or(0, bytes),
+                    link: &|_, _| costs.link(),
+                };
+                schedule(data, &wanted, &costs).map(|s| s.placement)
+            }
+        };
         let placed = Arc::new(placed.map_err(Box::new)?);
         *kept = Some(placed.clone());
         Ok(placed)

@@ -93,7 +93,7 @@ pub enum PlaceReason {
     NoDevices,
     /// No device has the name that was asked for.
     #[error(
-        "there is no {part} {value} among what {asked} leaves; there is {}{}",
+        "there is no {part} {value}, which {asked} asks for; there is {}{}",
         .exists.join(", "),
         .nearest.as_ref().map_or(String::new(), |n| format!(": did you mean {n}?"))
     )]
@@ -111,9 +111,9 @@ pub enum PlaceReason {
     },
     /// No device that may be taken is of a type with a kernel.
     #[error(
-        "{} has no kernel for it{}; {}",
-        if .asked.is_empty() { "no device".to_owned() } else { format!("{asked}") },
+        "there is no kernel for it{} on {}; {}",
         group(.members.len()),
+        if .asked.is_empty() { "any device".to_owned() } else { .asked.to_string() },
         kernels(.has, .types)
     )]
     NoKernel {
@@ -180,7 +180,7 @@ pub enum PlaceReason {
 fn group(members: usize) -> String {
     match members {
         0 => String::new(),
-        n => format!(" and for the {} nodes it must stand with", n - 1),
+        n => format!(" and all {} nodes that must stand together", n),
     }
 }
 
@@ -188,8 +188,12 @@ fn kernels(has: &[&str], types: &[String]) -> String {
     if has.is_empty() {
         return "no device type has one: use another op or dtype".to_owned();
     }
+    let advice = match types.iter().any(|t| has.contains(&t.as_str())) {
+        true => "ask for one of those",
+        false => "add a device of that type, or use another op or dtype",
+    };
     let (has, types) = (has.join(", "), types.join(", "));
-    format!("there is one for {has}, and the devices are of type {types}: ask for one of those")
+    format!("there is one for {has}, and the devices are of type {types}: {advice}")
 }
 
 fn wanted(asked: &DeviceSpec, better: &Option<&str>) -> String {
