@@ -395,7 +395,7 @@ fn chains_that_take_from_each_other_end_however_their_threads_meet() {
     let session = Session::with_options(&g, cpus(3)).unwrap();
     let input = Tensor::from([1.0f32, 2.0]);
     let run = || {
-        let got = session.run(&chains, [x.feed(&input)]).unwrap();
+        let got = session.run(chains, [x.feed(&input)]).unwrap();
         let bits = |i| got.slice::<f32>(i).unwrap().iter().map(|v| v.to_bits());
         (0..3).flat_map(bits).collect::<Vec<_>>()
     };

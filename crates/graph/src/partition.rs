@@ -172,8 +172,11 @@ struct Cut<'a> {
     /// Feeds and constants: by node of the whole graph and part, the node there.
     copies: FxHashMap<(NodeId, u32), NodeId>,
     /// By node of the whole graph and part: what arrives there, and the node that receives it.
-    received: FxHashMap<(NodeId, u32), SmallVec<[(Option<u32>, NodeId); 1]>>,
+    received: FxHashMap<(NodeId, u32), Arrived>,
 }
+
+/// What arrived of a node: an output of it, or only that it has run; and the node that receives it.
+type Arrived = SmallVec<[(Option<u32>, NodeId); 1]>;
 
 impl Cut<'_> {
     fn push(&mut self, part: u32, node: Node) -> NodeId {
