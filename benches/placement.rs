@@ -29,11 +29,13 @@ fn tree(nodes: usize) -> GraphData {
     let g = Graph::new();
     let mut level: Vec<Output<'_>> = (0..nodes / 2).map(|_| g.constant([1.0f32, 2.0])).collect();
     while level.len() > 1 {
-        let sum = |pair: &[Output<'_>]| match pair {
-            [a, b] => *a + *b,
-            _ => pair[0],
-        };
-        level = level.chunks(2).map(sum).collect();
+        level = level
+            .chunks(2)
+            .map(|pair| match pair {
+                [a, b] => *a + *b,
+                _ => pair[0],
+            })
+            .collect();
     }
     GraphData::clone(&g.snapshot())
 }
