@@ -16,6 +16,9 @@ fn device(job: &str, task: u32, index: u32) -> DeviceSpec {
     }
 }
 
+/// A kind of graph, and what builds one of about so many nodes.
+type Shape = (&'static str, fn(usize) -> GraphData);
+
 fn chain(nodes: usize) -> GraphData {
     let g = Graph::new();
     let mut at = g.placeholder("x", DType::F32, [2]);
@@ -36,7 +39,13 @@ fn tree(nodes: usize) -> GraphData {
     let g = Graph::new();
     let mut level: Vec<Output<'_>> = (0..nodes / 2).map(|_| g.constant([1.0f32, 2.0])).collect();
     while level.len() > 1 {
-        level = level.chunks(2).map(sum).collect();
+        level = level
+            .chunks(2)
+            .map(|pair| match pair {
+                [a, b] => *a + *b,
+                _ => pair[0],
+            })
+            .collect();
     }
     GraphData::clone(&g.snapshot())
 }
@@ -75,8 +84,7 @@ fn placement(c: &mut Criterion) {
         deny_fallback: false,
         fixed: None,
     };
-    let shapes: [(&str, fn(usize) -> GraphData); 3] =
-        [("chain", chain), ("tree", tree), ("layers", layers)];
+    let shapes: [Shape; 3] = [("chain", chain), ("tree", tree), ("layers", layers)];
     let mut group = c.benchmark_group("placement");
     group.sample_size(10);
     for (name, build) in shapes {

@@ -38,6 +38,8 @@ pub(super) struct Placer<'a> {
     pub options: &'a Place<'a>,
     pub devices: Devices<'a>,
     pub groups: Groups,
+    /// The nodes that ask for a device.
+    pub asking: Vec<NodeId>,
     /// The device of each node so far, or [`NOWHERE`].
     pub at: Vec<u32>,
     pub why: Vec<Why>,
@@ -57,6 +59,7 @@ impl<'a> Placer<'a> {
             options,
             devices: Devices::new(options.devices),
             groups,
+            asking: Vec::new(),
             at: vec![NOWHERE; nodes],
             why: vec![Why::Best; nodes],
             first: vec![None; nodes],
@@ -86,6 +89,9 @@ impl<'a> Placer<'a> {
                 .named((self.options.kernels)(node), &self.devices);
             if self.groups.types.get(types).is_empty() {
                 return Err(self.no_kernel(node, node.device.clone(), None));
+            }
+            if !node.device.is_empty() {
+                self.asking.push(id);
             }
             let constraint = match self.options.fixed {
                 Some(earlier) if id.index() < fixed => {
@@ -219,12 +225,18 @@ impl<'a> Placer<'a> {
     pub fn assign(&mut self) -> Result<(), PlaceError> {
         let data = self.data;
         // What follows its consumers has to wait for them.
-        for followers in [false, true] {
-            for (id, node) in data.nodes() {
-                if self.at[id.index()] == NOWHERE && is_generator(node) == followers {
-                    self.assign_one(id, node)?;
-                }
+        let mut followers: Vec<NodeId> = Vec::new();
+        for (id, node) in data.nodes() {
+            if self.at[id.index()] != NOWHERE {
+                continue;
             }
+            match is_generator(node) {
+                true => followers.push(id),
+                false => self.assign_one(id, node)?,
+            }
+        }
+        for id in followers {
+            self.assign_one(id, data.node(id))?;
         }
         Ok(())
     }

@@ -19,34 +19,44 @@ impl Placer<'_> {
         })
     }
 
-    /// Finds out for whose sake the nodes of groups are where they are.
+    /// Finds out for whose sake the nodes of groups are where they are: the first that asks for
+    /// the device and gets it, or else the one that was placed first.
     fn explain(&mut self) {
         let mut leaders = std::mem::take(&mut self.first);
         let mut asked = vec![false; leaders.len()];
-        let gets = |id: NodeId, node: &Node, at: &[u32]| {
-            node.device
-                .admits(&self.options.devices[at[id.index()] as usize])
-        };
-        for (id, node) in self.data.nodes() {
-            if !node.device.is_empty() && gets(id, node, &self.at) {
-                let root = self.groups.root(id.index());
-                if !std::mem::replace(&mut asked[root], true) {
-                    leaders[root] = Some(id);
-                }
+        let asking = std::mem::take(&mut self.asking);
+        for &id in &asking {
+            let root = self.groups.root(id.index());
+            if self.gets_what_it_asks(id) && !std::mem::replace(&mut asked[root], true) {
+                leaders[root] = Some(id);
             }
         }
-        for (id, node) in self.data.nodes() {
+        for id in self.data.ids() {
             let root = self.groups.root(id.index());
             let why = &mut self.why[id.index()];
-            let leader = leaders[root].filter(|l| *l != id);
-            *why = match leader {
-                _ if *why == Why::Kept => Why::Kept,
-                _ if !node.device.is_empty() && gets(id, node, &self.at) => Why::Asked,
-                Some(leader) if asked[root] || node.device.is_empty() => Why::With(leader),
-                _ if !node.device.is_empty() => Why::Fallback,
-                _ => *why,
-            };
+            if let Some(leader) = leaders[root]
+                && leader != id
+                && *why != Why::Kept
+            {
+                *why = Why::With(leader);
+            }
         }
+        for id in asking {
+            let root = self.groups.root(id.index());
+            if self.why[id.index()] == Why::Kept {
+                continue;
+            }
+            if self.gets_what_it_asks(id) {
+                self.why[id.index()] = Why::Asked;
+            } else if !asked[root] {
+                self.why[id.index()] = Why::Fallback;
+            }
+        }
+    }
+
+    fn gets_what_it_asks(&self, id: NodeId) -> bool {
+        let got = &self.options.devices[self.at[id.index()] as usize];
+        self.data.node(id).device.admits(got)
     }
 
     fn refuse_fallbacks(&self) -> Result<(), PlaceError> {
