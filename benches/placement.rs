@@ -74,8 +74,8 @@ fn placement(c: &mut Criterion) {
         deny_fallback: false,
         fixed: None,
     };
-    let shapes: [(&str, fn(usize) -> GraphData); 3] =
-        [("chain", chain), ("tree", tree), ("layers", layers)];
+    type Build = fn(usize) -> GraphData;
+    let shapes: [(&str, Build); 3] = [("chain", chain), ("tree", tree), ("layers", layers)];
     let mut group = c.benchmark_group("placement");
     group.sample_size(10);
     for (name, build) in shapes {
