@@ -28,13 +28,6 @@ fn chain(nodes: usize) -> GraphData {
     GraphData::clone(&g.snapshot())
 }
 
-fn sum<'g>(pair: &[Output<'g>]) -> Output<'g> {
-    match pair {
-        [a, b] => *a + *b,
-        _ => pair[0],
-    }
-}
-
 fn tree(nodes: usize) -> GraphData {
     let g = Graph::new();
     let mut level: Vec<Output<'_>> = (0..nodes / 2).map(|_| g.constant([1.0f32, 2.0])).collect();
@@ -84,7 +77,8 @@ fn placement(c: &mut Criterion) {
         deny_fallback: false,
         fixed: None,
     };
-    let shapes: [Shape; 3] = [("chain", chain), ("tree", tree), ("layers", layers)];
+    type Build = fn(usize) -> GraphData;
+    let shapes: [(&str, Build); 3] = [("chain", chain), ("tree", tree), ("layers", layers)];
     let mut group = c.benchmark_group("placement");
     group.sample_size(10);
     for (name, build) in shapes {

@@ -39,7 +39,7 @@ fn canonical(device: &str) -> String {
     let parts = device
         .split('/')
         .filter(|p| !p.is_empty() && !p.ends_with(":*:*"));
-    let known = parts.filter(|p| !(p.ends_with(":*") && !p.starts_with("device:")));
+    let known = parts.filter(|p| !p.ends_with(":*") || p.starts_with("device:"));
     known.map(|p| format!("/{p}")).collect()
 }
 

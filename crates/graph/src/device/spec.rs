@@ -245,3 +245,71 @@ impl fmt::Display for DeviceSpec {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name() -> impl Strategy<Value = Option<Arc<str>>> {
+        proptest::option::of("[A-Za-z][A-Za-z0-9_]{0,6}".prop_map(Arc::from))
+    }
+
+    fn number() -> impl Strategy<Value = Option<u32>> {
+        proptest::option::of(0u32..=i32::MAX as u32)
+    }
+
+    fn spec() -> impl Strategy<Value = DeviceSpec> {
+        (name(), number(), number(), name(), number()).prop_map(
+            |(job, replica, task, device_type, index)| DeviceSpec {
+                job,
+                replica,
+                task,
+                // `cpu` and `gpu` are read as `CPU` and `GPU`.
+                device_type: device_type.map(|t| match t.to_ascii_uppercase().as_str() {
+                    "CPU" => "CPU".into(),
+                    "GPU" => "GPU".into(),
+                    _ => t,
+                }),
+                index,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_is_read_as_the_same(spec in spec()) {
+            prop_assert_eq!(DeviceSpec::parse(&spec.to_string()), Ok(spec));
+        }
+
+        #[test]
+        fn filling_in_is_associative(a in spec(), b in spec(), c in spec()) {
+            prop_assert_eq!(a.or(&b).or(&c), a.or(&b.or(&c)));
+            prop_assert_eq!(a.or(&a), a);
+        }
+
+        #[test]
+        fn no_string_panics_and_a_mistake_has_its_place(text in "[/a-zA-Z0-9:*_é -]{0,40}") {
+            if let Err(error) = DeviceSpec::parse(&text) {
+                prop_assert!(error.at <= text.chars().count());
+            }
+        }
+    }
+
+    #[test]
+    fn a_mistake_says_where_it_is_and_what_would_be_right() {
+        for (text, at, said) in [
+            ("/job:ps/tsk:0", 8, "did you mean /task:?"),
+            ("/job:ps/task:x", 13, "a number"),
+            ("/cpu:0/gpu:0", 7, "a second device"),
+            ("job:ps", 0, "begins with '/'"),
+            ("/task:4294967296", 6, "larger than"),
+            ("/job", 4, "its value is missing"),
+            ("/job:ä", 5, "a letter"),
+        ] {
+            let error = DeviceSpec::parse(text).unwrap_err();
+            assert_eq!(error.at, at, "{error}");
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+}
