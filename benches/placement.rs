@@ -16,9 +16,6 @@ fn device(job: &str, task: u32, index: u32) -> DeviceSpec {
     }
 }
 
-/// A kind of graph, and what builds one of about so many nodes.
-type Shape = (&'static str, fn(usize) -> GraphData);
-
 fn chain(nodes: usize) -> GraphData {
     let g = Graph::new();
     let mut at = g.placeholder("x", DType::F32, [2]);
