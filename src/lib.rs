@@ -21,7 +21,7 @@ pub mod prelude {
         ReduceOps, SourceOps, StateOps, SumOps, Variable,
     };
     pub use thalweg_session::{
-        Callable, Feeding, Fetched, RunOptions, Session, SessionError, SessionOptions,
+        Callable, Feeding, Fetched, Parallel, RunOptions, Session, SessionError, SessionOptions,
     };
     pub use thalweg_train::schedules::{
         cosine_decay, exponential_decay, inverse_time_decay, natural_exp_decay, piecewise_constant,

@@ -55,6 +55,13 @@ fn allocations(step: &mut Callable<'_, '_>, feeds: &[Tensor], calls: usize) -> u
     ALLOCATIONS.load(Ordering::Relaxed) - before
 }
 
+/// So many threads, all of them at work.
+fn options(threads: usize) -> SessionOptions {
+    let mut options = SessionOptions::with_threads(threads);
+    options.parallel = Parallel::Always;
+    options
+}
+
 fn linear_regression(threads: usize) -> usize {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
@@ -62,7 +69,7 @@ fn linear_regression(threads: usize) -> usize {
     let (w, b) = (g.variable("weight", 0.0f32), g.variable("bias", 0.0f32));
     let loss = (y - (x * w + b)).square();
     let train = GradientDescent::new(0.001).minimize(loss);
-    let session = Session::with_options(&g, SessionOptions::with_threads(threads)).unwrap();
+    let session = Session::with_options(&g, options(threads)).unwrap();
     session.run(g.initializers(), []).unwrap();
     let mut step = session.callable((train, loss), &[x, y]).unwrap();
     allocations(
@@ -77,7 +84,7 @@ fn deep_mnist(threads: usize, format: DataFormat) -> usize {
     let g = Graph::new();
     g.set_seed(1);
     let net = model::deep_mnist(&g, format, 1e-4);
-    let session = Session::with_options(&g, SessionOptions::with_threads(threads)).unwrap();
+    let session = Session::with_options(&g, options(threads)).unwrap();
     session.run(g.initializers(), []).unwrap();
     let pixels: Vec<f32> = (0..BATCH * 784).map(|i| (i % 255) as f32 / 255.0).collect();
     let mut labels = vec![0.0f32; BATCH * 10];
@@ -90,6 +97,32 @@ fn deep_mnist(threads: usize, format: DataFormat) -> usize {
     let inputs = [net.images, net.labels, net.keep_prob];
     let mut step = session.callable((net.train, net.loss), &inputs).unwrap();
     allocations(&mut step, &feeds, 3)
+}
+
+/// A model whose halves are on two devices.
+fn two_devices(threads: usize) -> usize {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [8, 8]);
+    let halves: Vec<_> = (0..2)
+        .map(|i| {
+            g.device(format!("/cpu:{i}"), || {
+                let w = g.variable("w", Tensor::new(&[8, 8], &[0.1f32; 64]).unwrap());
+                (w, x.matmul(w).tanh().matmul(w))
+            })
+        })
+        .collect();
+    let loss = (halves[0].1 - halves[1].1).square().sum();
+    let train = GradientDescent::new(0.01).minimize(loss);
+    let mut options = options(threads);
+    options.cpus = vec![Default::default(); 2];
+    let session = Session::with_options(&g, options).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let mut step = session.callable((train, loss), &[x]).unwrap();
+    allocations(
+        &mut step,
+        &[Tensor::new(&[8, 8], &[0.5f32; 64]).unwrap()],
+        50,
+    )
 }
 
 #[test]
@@ -105,6 +138,9 @@ fn a_warm_step_of_a_callable_allocates_nothing() {
             0,
             "linear regression, {threads} threads"
         );
+    }
+    for threads in [2, 4] {
+        assert_eq!(two_devices(threads), 0, "two devices, {threads} threads");
     }
     for threads in [1, 2] {
         for format in [DataFormat::Nhwc, DataFormat::Nchw] {

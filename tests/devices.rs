@@ -8,11 +8,14 @@ use thalweg::graph::{PlaceError, Reason};
 use thalweg::prelude::*;
 use thalweg::session::{Cancel, CpuOptions, StepCosts};
 
-/// Elements enough for a step to be worth several threads.
+/// Elements enough for a kernel to be worth several threads.
 const LARGE: i64 = 1 << 20;
 
+/// So many devices whose nodes run at the same time, however small.
 fn cpus(count: usize) -> SessionOptions {
-    SessionOptions::with_cpus(count)
+    let mut options = SessionOptions::with_cpus(count);
+    options.parallel = Parallel::Always;
+    options
 }
 
 /// Why a graph has no session.

@@ -10,9 +10,6 @@ use thalweg::graph::{OutputId, Tensor};
 use thalweg::prelude::*;
 use thalweg::session::Feed;
 
-/// Elements enough for a plan to be worth several threads.
-const BALLAST: usize = 1 << 17;
-
 /// The same bits, where one NaN is as good as another.
 fn same(a: &Tensor, b: &Tensor) -> bool {
     let element = |(x, y): (&f32, &f32)| x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan());
@@ -40,14 +37,26 @@ fn request() -> impl Strategy<Value = Request> {
     })
 }
 
-/// A kind of session: threads, CPU devices, whether graphs are optimised.
-type Kind = (usize, usize, bool);
+/// A kind of session: threads, CPU devices, whether graphs are optimised, whether nodes run at the
+/// same time.
+type Kind = (usize, usize, bool, Parallel);
 
 /// On one device.
-const ONE: &[Kind] = &[(1, 1, true), (2, 1, true), (1, 1, false), (3, 1, true)];
+const ONE: &[Kind] = &[
+    (1, 1, true, Parallel::Never),
+    (2, 1, true, Parallel::Always),
+    (1, 1, false, Parallel::WhereWorth),
+    (3, 1, true, Parallel::Always),
+];
 
-/// On several: small steps, as here without ballast, run on one thread, others on many.
-const SEVERAL: &[Kind] = &[(2, 2, true), (4, 4, false), (8, 8, true), (3, 3, true)];
+/// On several.
+const SEVERAL: &[Kind] = &[
+    (2, 2, true, Parallel::Always),
+    (4, 4, false, Parallel::Always),
+    (8, 8, true, Parallel::Always),
+    (3, 3, true, Parallel::Never),
+    (8, 2, true, Parallel::Always),
+];
 
 /// Puts each node on one of eight devices, by its name; nodes that use a variable are where it is.
 fn scatter(node: &thalweg::graph::Node) -> Option<DeviceSpec> {
@@ -81,24 +90,22 @@ fn compare(
             ..d
         }))
     });
-    let (model, ballast, weight) = g.device(placed, || {
-        let model = Model::new(&g, genes, vague);
-        let ballast = g.placeholder("ballast", DType::F32, [BALLAST as i64]);
-        (model, ballast, g.op("Square").input(ballast).output())
-    });
+    let model = g.device(placed, || Model::new(&g, genes, vague));
     let data = g.snapshot();
     prop_assert!(g.errors().is_empty(), "{:?}", g.errors());
 
     let mut sessions = Vec::new();
-    for &(threads, cpus, optimise) in kinds {
+    for &kind in kinds {
+        let (threads, cpus, optimise, parallel) = kind;
         let mut options = SessionOptions::with_cpus(cpus);
+        options.parallel = parallel;
         options.threads = threads;
         options.optimise = optimise;
         // A graph for eight devices, on fewer.
         options.soft_placement = true;
         let session = Session::with_options(&g, options).unwrap();
         session.run(g.initializers(), []).unwrap();
-        sessions.push((threads, cpus, optimise, session));
+        sessions.push((kind, session));
     }
     let mut interpreter = Interpreter::new();
     let initial: Vec<_> = g.initializers().iter().map(|n| n.id()).collect();
@@ -131,24 +138,18 @@ fn compare(
             }
             Err(Stuck::Failed(e)) => return Err(TestCaseError::fail(e)),
         };
-        let mut feeds: Vec<Feed<'_>> = fed.iter().map(|(o, t)| o.feed(t)).collect();
-        feeds.push(ballast.feed(numbers(&[BALLAST], 7)));
-        for (threads, cpus, optimise, session) in &sessions {
-            // Steps that are worth several threads, and steps that are not.
-            let ballast = (request.cuts.len() % 2 == 0).then_some(weight);
-            let ballast = Vec::from_iter(ballast);
-            let got = session.run((&fetches, &updates, &ballast), &feeds);
+        let feeds: Vec<Feed<'_>> = fed.iter().map(|(o, t)| o.feed(t)).collect();
+        for (kind, session) in &sessions {
+            let got = session.run((&fetches, &updates), &feeds);
             let got = got.map_err(|e| TestCaseError::fail(format!("{e}\n{}", data.to_text())))?;
             for (i, expected) in expected.iter().enumerate() {
                 let found = got.tensor(i).unwrap();
                 prop_assert!(
                     same(found, expected),
-                    "{threads} threads, {cpus} devices, optimise {optimise}: {:?} is {found}, not {expected}\n{}\n{}",
+                    "{kind:?}: {:?} is {found}, not {expected}\n{}\n{}",
                     fetches[i],
                     data.to_text(),
-                    session
-                        .explain((&fetches, &updates, &ballast), &feeds)
-                        .unwrap()
+                    session.explain((&fetches, &updates), &feeds).unwrap()
                 );
             }
         }

@@ -9,7 +9,9 @@ use thalweg::prelude::*;
 mod model;
 
 fn session(g: &Graph, threads: usize) -> Session<'_> {
-    let session = Session::with_options(g, SessionOptions::with_threads(threads)).unwrap();
+    let mut options = SessionOptions::with_threads(threads);
+    options.parallel = Parallel::Always;
+    let session = Session::with_options(g, options).unwrap();
     session.run(g.initializers(), []).unwrap();
     session
 }

@@ -3,7 +3,7 @@
 
 use thalweg_graph::{DType, Graph, Operation, Output, Shape};
 use thalweg_ops::{NewGraph, SourceOps};
-use thalweg_session::{Feed, Feeding, Fetched, Session, SessionOptions};
+use thalweg_session::{Feed, Feeding, Fetched, Parallel, Session, SessionOptions};
 
 use super::golden::{Case, Input};
 use super::runtime::{Results, Runtime, attributes};
@@ -104,6 +104,7 @@ impl Runtime for SessionRuntime {
         let reads: Vec<Output<'_>> = reads(&g).into_iter().map(read).collect();
         let mut options = SessionOptions::with_threads(self.threads);
         options.optimise = self.optimise;
+        options.parallel = Parallel::Always;
         let session = Session::with_options(&g, options).map_err(|e| e.to_string())?;
         session.run(&assigns, &initial).map_err(|e| e.to_string())?;
         let fetches = node.outputs();

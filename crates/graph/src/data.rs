@@ -123,6 +123,12 @@ impl GraphData {
         }
     }
 
+    /// The nodes by themselves, in the order of building.
+    pub fn into_nodes(self) -> impl Iterator<Item = Arc<Node>> {
+        let (nodes, _) = self.graph.into_nodes_edges();
+        nodes.into_iter().map(|n| n.weight)
+    }
+
     /// Every node's number, in the order of building.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
         (0..self.len()).map(|i| NodeId(i as u32))

@@ -6,13 +6,15 @@
 //! and every send comes before its receive in it, so that parts that run in that order never wait
 //! for each other in a circle.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::attr::Attr;
 use crate::data::GraphData;
 use crate::dtype::DType;
-use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
+use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{Effect, Gradient, OpDef, arg, int_attr, type_attr};
 use crate::shape::Shape;
 use crate::simplify::{FEED, known};
@@ -98,7 +100,7 @@ impl Partitioned {
 /// in which each comes after those that it uses or waits for; `devices` tells the device of each.
 ///
 /// What is fed or constant is not sent: every part that uses it has it.
-pub fn partition(graph: &GraphData, sequence: &[NodeId], devices: &[u32]) -> Partitioned {
+pub fn partition(graph: GraphData, sequence: &[NodeId], devices: &[u32]) -> Partitioned {
     let mut used: Vec<u32> = sequence.iter().map(|n| devices[n.index()]).collect();
     used.sort_unstable();
     used.dedup();
@@ -110,14 +112,16 @@ pub fn partition(graph: &GraphData, sequence: &[NodeId], devices: &[u32]) -> Par
         device,
         graph: GraphData::new(),
     };
+    let everywhere: Vec<bool> = graph.nodes().map(|(_, n)| is_everywhere(n)).collect();
     let mut cut = Cut {
-        graph,
-        crossing: crossing(graph, sequence, &part_of),
+        crossing: crossing(&graph, sequence, &part_of, &everywhere),
         out: Partitioned {
             parts: used.iter().map(part).collect(),
             nodes: vec![None; graph.len()],
             ..Partitioned::default()
         },
+        nodes: graph.into_nodes().map(Some).collect(),
+        everywhere,
         copies: FxHashMap::default(),
         received: FxHashMap::default(),
     };
@@ -135,10 +139,11 @@ fn crossing(
     graph: &GraphData,
     sequence: &[NodeId],
     part_of: &[u32],
+    everywhere: &[bool],
 ) -> FxHashMap<NodeId, Crossing> {
     let mut all: FxHashMap<NodeId, Crossing> = FxHashMap::default();
     let mut add = |source: NodeId, output: Option<u32>, to: u32| {
-        if part_of[source.index()] == to || is_everywhere(graph.node(source)) {
+        if part_of[source.index()] == to || everywhere[source.index()] {
             return;
         }
         let of = all.entry(source).or_default();
@@ -165,8 +170,11 @@ fn crossing(
     all
 }
 
-struct Cut<'a> {
-    graph: &'a GraphData,
+struct Cut {
+    /// By number: the nodes of the whole graph that no part has yet, and feeds and constants.
+    nodes: Vec<Option<Arc<Node>>>,
+    /// By node of the whole graph; see [`is_everywhere`].
+    everywhere: Vec<bool>,
     crossing: FxHashMap<NodeId, Crossing>,
     out: Partitioned,
     /// Feeds and constants: by node of the whole graph and part, the node there.
@@ -178,8 +186,8 @@ struct Cut<'a> {
 /// What arrived of a node: an output of it, or only that it has run; and the node that receives it.
 type Arrived = SmallVec<[(Option<u32>, NodeId); 1]>;
 
-impl Cut<'_> {
-    fn push(&mut self, part: u32, node: Node) -> NodeId {
+impl Cut {
+    fn push(&mut self, part: u32, node: impl Into<Arc<Node>>) -> NodeId {
         let graph = &mut self.out.parts[part as usize].graph;
         let id = graph.push(node);
         let end = graph.len() as u32;
@@ -191,22 +199,22 @@ impl Cut<'_> {
     }
 
     fn node(&mut self, id: NodeId, part: u32) {
-        let node = self.graph.node(id);
-        if is_everywhere(node) {
-            self.out.nodes[id.index()] = Some((part, self.copy(id, part)));
+        if self.everywhere[id.index()] {
+            self.out.nodes[id.index()] = self.copy(id, part).map(|here| (part, here));
             return;
         }
-        let inputs = node.inputs.iter().map(|&i| self.input(i, part)).collect();
-        let waits = node.controls.iter().filter_map(|&c| self.control(c, part));
-        let mut controls: SmallVec<[NodeId; 2]> = waits.collect();
-        controls.sort();
-        controls.dedup();
-        let node = Node {
-            inputs,
-            controls,
-            ..Node::clone(node)
+        let Some(mut arc) = self.nodes[id.index()].take() else {
+            return;
         };
-        let here = self.push(part, node);
+        let node = Arc::make_mut(&mut arc);
+        for input in &mut node.inputs {
+            *input = self.input(*input, part);
+        }
+        let waits = node.controls.iter().filter_map(|&c| self.control(c, part));
+        node.controls = waits.collect();
+        node.controls.sort();
+        node.controls.dedup();
+        let here = self.push(part, arc);
         self.out.nodes[id.index()] = Some((part, here));
         for (output, to) in self.crossing.remove(&id).unwrap_or_default() {
             self.cross(id, here, output, part, to);
@@ -214,24 +222,29 @@ impl Cut<'_> {
     }
 
     /// A feed or constant in `part`.
-    fn copy(&mut self, id: NodeId, part: u32) -> NodeId {
+    fn copy(&mut self, id: NodeId, part: u32) -> Option<NodeId> {
         if let Some(&here) = self.copies.get(&(id, part)) {
-            return here;
+            return Some(here);
         }
-        let node = self.graph.node(id);
-        let here = self.push(part, Node::clone(node));
+        let mut node = self.nodes[id.index()].clone()?;
+        if !node.inputs.is_empty() {
+            // What is known is not computed.
+            Arc::make_mut(&mut node).inputs.clear();
+        }
+        let is_feed = std::ptr::eq(node.op, &FEED);
+        let here = self.push(part, node);
         self.copies.insert((id, part), here);
-        if std::ptr::eq(node.op, &FEED) {
+        if is_feed {
             self.out.feeds.entry(id).or_default().push((part, here));
         }
-        here
+        Some(here)
     }
 
     /// Where `part` finds a value.
     fn input(&mut self, output: OutputId, part: u32) -> OutputId {
         let index = output.index;
-        if is_everywhere(self.graph.node(output.node)) {
-            let node = self.copy(output.node, part);
+        if self.everywhere[output.node.index()] {
+            let node = self.copy(output.node, part).unwrap_or(NodeId::INVALID);
             return OutputId { node, index };
         }
         match self.out.node(output.node) {
@@ -247,7 +260,7 @@ impl Cut<'_> {
     /// from the start.
     fn control(&self, control: NodeId, part: u32) -> Option<NodeId> {
         match self.out.node(control) {
-            _ if is_everywhere(self.graph.node(control)) => None,
+            _ if self.everywhere[control.index()] => None,
             Some((p, here)) if p == part => Some(here),
             _ => Some(self.arrived(control, None, part)),
         }
@@ -264,7 +277,7 @@ impl Cut<'_> {
 
     /// Puts a send after the node that was just made, and its receive into the other part.
     fn cross(&mut self, source: NodeId, there: NodeId, output: Option<u32>, from: u32, to: u32) {
-        let node = self.graph.node(source);
+        let node = self.out.parts[from as usize].graph.node(there).clone();
         let fact = match output {
             Some(i) => Fact {
                 value: None,
@@ -290,7 +303,7 @@ impl Cut<'_> {
                 device: Default::default(),
                 colocation: SmallVec::new(),
                 outputs: SmallVec::new(),
-                origin: Origin::clone(&node.origin),
+                origin: node.origin.clone(),
             }
         };
         let mut send = blank(&SEND, "_send");

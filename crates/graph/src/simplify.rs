@@ -2,6 +2,8 @@
 //! inferred anew from the feeds', constants folded, equal nodes shared. One walk does it, and
 //! makes another graph.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -216,10 +218,15 @@ impl Pass<'_> {
             let id = self.push(
                 old,
                 Node {
+                    name: node.name.clone(),
+                    op: node.op,
                     inputs,
                     controls,
+                    attrs: node.attrs.clone(),
+                    device: node.device.clone(),
+                    colocation: node.colocation.clone(),
                     outputs,
-                    ..Node::clone(node)
+                    origin: node.origin.clone(),
                 },
             );
             let hash = self.hash(id);
@@ -335,26 +342,31 @@ impl Pass<'_> {
         }
         let mut graph = GraphData::new();
         let mut devices = Vec::new();
-        let mut moved: FxHashMap<NodeId, NodeId> = FxHashMap::default();
-        for id in self.out.ids().filter(|id| needed[id.index()]) {
-            let node = self.out.node(id);
-            let mut node = Node::clone(node);
-            if known(&node) {
+        let mut moved: Vec<NodeId> = vec![NodeId::INVALID; needed.len()];
+        for (at, mut arc) in self.out.into_nodes().enumerate() {
+            if !needed[at] {
+                continue;
+            }
+            // Nobody else holds it: it is changed where it is.
+            let node = Arc::make_mut(&mut arc);
+            if known(node) {
                 node.inputs.clear();
             }
-            node.inputs.iter_mut().for_each(|i| i.node = moved[&i.node]);
-            node.controls.iter_mut().for_each(|c| *c = moved[c]);
-            moved.insert(id, graph.push(node));
-            devices.push(self.devices[id.index()]);
+            let inputs = node.inputs.iter_mut();
+            inputs.for_each(|i| i.node = moved[i.node.index()]);
+            node.controls.iter_mut().for_each(|c| *c = moved[c.index()]);
+            moved[at] = graph.push(arc);
+            devices.push(self.devices[at]);
         }
         let at = |o: OutputId| OutputId {
-            node: moved[&o.node],
+            node: moved[o.node.index()],
             ..o
         };
+        let here = |n: NodeId| moved[n.index()];
         Simplified {
-            feeds: self.feeds.iter().map(|f| f.map(|f| moved[&f])).collect(),
+            feeds: self.feeds.iter().map(|f| f.map(here)).collect(),
             fetches: fetches.into_iter().map(at).collect(),
-            targets: targets.into_iter().map(|t| moved[&t]).collect(),
+            targets: targets.into_iter().map(here).collect(),
             graph,
             devices,
         }

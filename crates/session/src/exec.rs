@@ -2,6 +2,7 @@
 
 mod instruction;
 mod parallel;
+mod results;
 mod values;
 
 use std::any::Any;
@@ -39,10 +40,6 @@ impl Watch<'_> {
     }
 }
 
-/// Nanoseconds that running independent instructions at the same time must save for a step to do
-/// so: waking a thread takes about as long. Large kernels are split over threads in any case.
-const WORTH_THREADS: u64 = 50_000;
-
 pub(crate) struct Step<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) frame: &'a Frame,
@@ -60,14 +57,8 @@ impl Step<'_> {
             .watch
             .timeout
             .and_then(|t| Instant::now().checked_add(t));
-        let threads: usize = self
-            .plan
-            .programs
-            .iter()
-            .map(|p| self.devices[p.device].pool().threads())
-            .sum();
         // The first value that is not finite is the first of the sequence.
-        if threads == 1 || self.plan.gain < WORTH_THREADS || self.watch.check_finite {
+        if self.watch.check_finite || !self.plan.parallel {
             self.in_sequence(deadline)
         } else {
             self.in_parallel(deadline)

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use thalweg_device::Cpu;
+
 use crate::costs::StepCosts;
 
 /// How a session works.
@@ -26,6 +28,8 @@ pub struct SessionOptions {
     pub deny_fallback: bool,
     /// The most plans that are kept; the one that was not used for longest goes first.
     pub plans: usize,
+    /// When nodes that do not wait for each other run at the same time.
+    pub parallel: Parallel,
     /// Whether constants are folded and equal nodes shared. Off, a step runs the graph as built.
     pub optimise: bool,
 }
@@ -39,6 +43,7 @@ impl Default for SessionOptions {
             costs: None,
             deny_fallback: false,
             plans: 64,
+            parallel: Parallel::default(),
             optimise: true,
         }
     }
@@ -60,6 +65,38 @@ impl SessionOptions {
             ..SessionOptions::default()
         }
     }
+
+    /// The devices that these options ask for.
+    pub(crate) fn devices(&self) -> Vec<Cpu> {
+        let cpus = match &self.cpus[..] {
+            [] => &[CpuOptions::default()],
+            cpus => cpus,
+        };
+        let threads = match self.threads {
+            0 => Cpu::available_threads(),
+            n => n,
+        };
+        let share = (threads / cpus.len()).max(1);
+        let cpu = |(index, cpu): (usize, &CpuOptions)| {
+            let threads = if cpu.threads == 0 { share } else { cpu.threads };
+            Cpu::new(threads).named(Cpu::local(index as u32), cpu.memory_limit)
+        };
+        cpus.iter().enumerate().map(cpu).collect()
+    }
+}
+
+/// When nodes of a step that do not wait for each other run at the same time, on the threads of
+/// their devices. Large kernels split their own work over those threads in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parallel {
+    /// Where a step is estimated to be shorter for it: handing a node to another thread takes
+    /// longer than a small kernel.
+    #[default]
+    WhereWorth,
+    /// Wherever there is more than one thread.
+    Always,
+    /// Nowhere: a step runs in sequence.
+    Never,
 }
 
 /// One CPU device.

@@ -11,7 +11,7 @@ use thalweg_graph::{DType, Dims, Fact, Graph, GraphData, OutputId, Placement, Te
 use crate::cache::{Key, Plans, Ready};
 use crate::callable::Callable;
 use crate::error::SessionError;
-use crate::exec::{Step, Watch, copy};
+use crate::exec::{Step, Watch};
 use crate::fetch::{Feed, Fetch, FetchList, Fetched, Fetches};
 use crate::options::{RunOptions, SessionOptions};
 use crate::place::Places;
@@ -24,6 +24,8 @@ pub struct Session<'g> {
     graph: &'g Graph,
     devices: Vec<Cpu>,
     leaders: ThreadPool,
+    /// How many threads the machine runs at once.
+    cores: usize,
     kernels: Kernels,
     places: Places,
     store: Store,
@@ -52,11 +54,12 @@ impl<'g> Session<'g> {
         if !errors.is_empty() {
             return Err(errors.into());
         }
-        let devices = devices(&options);
+        let devices = options.devices();
         let names = devices.iter().map(|d| d.name().clone()).collect();
         let session = Session {
             graph,
             leaders: ThreadPool::new(devices.len()),
+            cores: Cpu::available_threads(),
             devices,
             kernels: thalweg_ops::kernels().into_iter().collect(),
             places: Places::new(names),
@@ -279,6 +282,8 @@ impl<'g> Session<'g> {
             kernels: &self.kernels,
             devices: &self.devices,
             store: &self.store,
+            parallel: self.options.parallel,
+            cores: self.cores,
         };
         compile(&data, &request, workshop)
     }
@@ -358,64 +363,8 @@ impl<'g> Session<'g> {
             leaders: &self.leaders,
             watch,
         };
-        let result = step.run().and_then(|()| collect(&step, results));
+        let result = step.run().and_then(|()| step.collect(results));
         ready.give(frame);
         result
     }
-}
-
-/// Copies or shares what was fetched.
-fn collect(
-    step: &Step<'_>,
-    results: &mut SmallVec<[Option<Tensor>; 4]>,
-) -> Result<(), SessionError> {
-    let plan = step.plan;
-    results.resize(plan.fetches.len(), None);
-    for (index, (fetch, result)) in plan.fetches.iter().zip(results).enumerate() {
-        let Some(fetch) = fetch else {
-            *result = None;
-            continue;
-        };
-        let error = |e: thalweg_device::KernelError| SessionError::Result {
-            index,
-            reason: e.to_string(),
-        };
-        let dims = fetch.dims.as_deref();
-        let run = step.run_of(fetch.program as usize);
-        // Into the tensor of the last step, if it is of this size and nobody else's.
-        if let (Some(old), Some(dims), Home::Arena(_)) = (
-            result.as_mut(),
-            dims,
-            &plan.slot(fetch.program, fetch.slot).home,
-        ) && old.dims() == dims
-            && old.buffer().is_some_and(|b| Arc::strong_count(b) == 1)
-        {
-            // SAFETY: the step is over.
-            let slot = unsafe { run.part.slot(fetch.slot) };
-            if old.dtype() == slot.dtype {
-                copy(slot, old).map_err(error)?;
-                continue;
-            }
-        }
-        *result = Some(run.tensor(fetch.slot, dims).map_err(error)?);
-    }
-    Ok(())
-}
-
-/// The devices that a session's options ask for.
-fn devices(options: &SessionOptions) -> Vec<Cpu> {
-    let cpus = match &options.cpus[..] {
-        [] => &[crate::options::CpuOptions::default()],
-        cpus => cpus,
-    };
-    let threads = match options.threads {
-        0 => Cpu::available_threads(),
-        n => n,
-    };
-    let share = (threads / cpus.len()).max(1);
-    let cpu = |(index, cpu): (usize, &crate::options::CpuOptions)| {
-        let threads = if cpu.threads == 0 { share } else { cpu.threads };
-        Cpu::new(threads).named(Cpu::local(index as u32), cpu.memory_limit)
-    };
-    cpus.iter().enumerate().map(cpu).collect()
 }

@@ -14,9 +14,10 @@ use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId, Tensor};
 
 use super::bindings::{Bindings, Kernels};
 use super::order::sequence;
-use super::{Action, Channel, FetchPlan, Plan, Program};
+use super::{Channel, FetchPlan, Plan, Program};
 use crate::error::SessionError;
 use crate::fetch::Fetch;
+use crate::options::Parallel;
 use crate::store::Store;
 use builder::{Builder, Built};
 
@@ -40,6 +41,9 @@ pub struct Workshop<'a> {
     pub(crate) kernels: &'a Kernels,
     pub(crate) devices: &'a [Cpu],
     pub(crate) store: &'a Store,
+    pub(crate) parallel: Parallel,
+    /// How many threads the machine runs at once.
+    pub(crate) cores: usize,
 }
 
 /// Makes the plan that answers `request`.
@@ -77,7 +81,13 @@ pub fn compile(
         let builder = Builder::new(workshop, first as usize, bindings, accesses);
         let built = builder.build(simplified.graph, &order, uses)?;
         let end = built.program.len() as u32;
-        return Ok(whole.plan(request, smallvec![built], Vec::new(), vec![(0, end)]));
+        return Ok(whole.plan(
+            request,
+            workshop,
+            smallvec![built],
+            Vec::new(),
+            vec![(0, end)],
+        ));
     }
     several(simplified, &order, request, workshop)
 }
@@ -89,7 +99,7 @@ fn several(
     request: &Request<'_>,
     workshop: Workshop<'_>,
 ) -> Result<Plan, SessionError> {
-    let cut = partition(&simplified.graph, order, &simplified.devices);
+    let cut = partition(simplified.graph, order, &simplified.devices);
     let whole = Whole {
         feeds: simplified
             .feeds
@@ -135,7 +145,7 @@ fn several(
         .iter()
         .map(|&(p, end)| (p, programs[p as usize].instructions_before(end)))
         .collect();
-    Ok(whole.plan(request, programs, channels, segments))
+    Ok(whole.plan(request, workshop, programs, channels, segments))
 }
 
 /// What is asked of the whole, by program.
@@ -163,6 +173,7 @@ impl Whole {
     fn plan(
         self,
         request: &Request<'_>,
+        workshop: Workshop<'_>,
         programs: SmallVec<[Built; 1]>,
         channels: Vec<Channel>,
         segments: Vec<(u32, u32)>,
@@ -195,42 +206,21 @@ impl Whole {
         };
         let feeds = self.feeds.iter().map(feed).collect();
         let programs: SmallVec<[Program; 1]> = programs.into_iter().map(|b| b.program).collect();
-        Plan {
-            gain: gain(&programs, &channels, &segments),
+        let mut plan = Plan {
             programs,
             channels,
             segments,
             feeds,
             fetches,
-        }
+            parallel: false,
+        };
+        plan.parallel = match workshop.parallel {
+            Parallel::WhereWorth => plan.is_worth_threads(workshop.devices, workshop.cores),
+            Parallel::Always => plan.threads(workshop.devices) > 1,
+            Parallel::Never => false,
+        };
+        plan
     }
-}
-
-/// See [`Plan::gain`].
-fn gain(programs: &[Program], channels: &[Channel], segments: &[(u32, u32)]) -> u64 {
-    // By instruction: when all that it waits for has run, if everything runs as early as it can.
-    let mut ready: Vec<Vec<u64>> = programs.iter().map(|p| vec![0; p.len()]).collect();
-    let mut starts: Vec<u32> = vec![0; programs.len()];
-    let (mut sum, mut longest) = (0u64, 0u64);
-    for &(number, end) in segments {
-        let program = &programs[number as usize];
-        for at in std::mem::replace(&mut starts[number as usize], end)..end {
-            let cost = program.costs[at as usize];
-            let done = ready[number as usize][at as usize].saturating_add(cost);
-            sum = sum.saturating_add(cost);
-            longest = longest.max(done);
-            for &next in program.dependents.of(at) {
-                let ready = &mut ready[number as usize][next as usize];
-                *ready = done.max(*ready);
-            }
-            if let Action::Send { channel } = program.instructions[at as usize].action {
-                let Channel { to, receive, .. } = channels[channel];
-                let ready = &mut ready[to as usize][receive as usize];
-                *ready = done.max(*ready);
-            }
-        }
-    }
-    sum - longest
 }
 
 /// How often each output of a graph is used.

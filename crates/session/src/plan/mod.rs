@@ -5,6 +5,7 @@ mod bindings;
 mod compile;
 mod memory;
 mod order;
+mod parallel;
 mod program;
 
 use smallvec::SmallVec;
@@ -31,9 +32,8 @@ pub struct Plan {
     /// By feed: the slots that it fills, with their programs; none where nothing needs it.
     pub(crate) feeds: Vec<SmallVec<[(u32, u32); 1]>>,
     pub(crate) fetches: Vec<Option<FetchPlan>>,
-    /// About how many nanoseconds a step would take less if whatever does not wait for each other
-    /// ran at the same time: the sum of all instructions, less their longest path.
-    pub(crate) gain: u64,
+    /// Whether instructions that do not wait for each other run at the same time.
+    pub(crate) parallel: bool,
 }
 
 /// Where what is sent goes.

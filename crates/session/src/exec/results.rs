@@ -1,0 +1,50 @@
+//! What a step gives back.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use thalweg_graph::Tensor;
+
+use super::{Step, copy};
+use crate::error::SessionError;
+use crate::plan::Home;
+
+impl Step<'_> {
+    /// Copies or shares what was fetched, once all instructions have run.
+    pub(crate) fn collect(
+        &self,
+        results: &mut SmallVec<[Option<Tensor>; 4]>,
+    ) -> Result<(), SessionError> {
+        let plan = self.plan;
+        results.resize(plan.fetches.len(), None);
+        for (index, (fetch, result)) in plan.fetches.iter().zip(results).enumerate() {
+            let Some(fetch) = fetch else {
+                *result = None;
+                continue;
+            };
+            let error = |e: thalweg_device::KernelError| SessionError::Result {
+                index,
+                reason: e.to_string(),
+            };
+            let dims = fetch.dims.as_deref();
+            let run = self.run_of(fetch.program as usize);
+            // Into the tensor of the last step, if it is of this size and nobody else's.
+            if let (Some(old), Some(dims), Home::Arena(_)) = (
+                result.as_mut(),
+                dims,
+                &plan.slot(fetch.program, fetch.slot).home,
+            ) && old.dims() == dims
+                && old.buffer().is_some_and(|b| Arc::strong_count(b) == 1)
+            {
+                // SAFETY: the step is over.
+                let slot = unsafe { run.part.slot(fetch.slot) };
+                if old.dtype() == slot.dtype {
+                    copy(slot, old).map_err(error)?;
+                    continue;
+                }
+            }
+            *result = Some(run.tensor(fetch.slot, dims).map_err(error)?);
+        }
+        Ok(())
+    }
+}
