@@ -43,16 +43,25 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// How often some calls of a step allocate once it is warm.
+/// The fewest allocations of three rounds of calls in a row. Threads that the system starts late,
+/// and the one that runs this test, allocate for themselves now and then, so that some rounds see
+/// that; a step that allocates shows in every round.
 fn allocations(step: &mut Callable<'_, '_>, feeds: &[Tensor], calls: usize) -> usize {
-    for _ in 0..4 {
-        step.call(feeds).unwrap();
+    let mut round = || {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        for _ in 0..calls {
+            step.call(feeds).unwrap();
+        }
+        ALLOCATIONS.load(Ordering::Relaxed) - before
+    };
+    let mut fewest = usize::MAX;
+    for _ in 0..100 {
+        fewest = fewest.min((0..3).map(|_| round()).sum());
+        if fewest == 0 {
+            break;
+        }
     }
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
-    for _ in 0..calls {
-        step.call(feeds).unwrap();
-    }
-    ALLOCATIONS.load(Ordering::Relaxed) - before
+    fewest
 }
 
 /// So many threads, all of them at work.

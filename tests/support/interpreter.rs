@@ -2,9 +2,9 @@
 //! It knows no plan, arena, folding or thread, and is what sessions are compared with.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
-use thalweg_device::{Argument, Cpu, Environment, Op, Variable, evaluate};
+use thalweg_device::{Argument, Cpu, Op, Variable, evaluate};
 use thalweg_graph::op::Effect;
 use thalweg_graph::{DType, GraphData, Node, NodeId, OutputId, Tensor};
 
@@ -89,13 +89,9 @@ impl Interpreter {
             None => Argument::Value(&values[input]),
         };
         let arguments: Vec<Argument<'_>> = node.inputs.iter().map(argument).collect();
-        let stop = AtomicBool::new(false);
-        let environment = Environment {
-            cpu: &self.cpu,
-            stop: &stop,
-        };
+        
         let op = self.kernels[node.op.name];
-        evaluate(environment, op, node, &arguments, counter)
+        evaluate(&self.cpu, op, node, &arguments, counter)
             .map_err(|e| Stuck::Failed(format!("{}: {e}", node.name)))
     }
 }

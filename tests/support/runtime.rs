@@ -1,9 +1,9 @@
 //! The runtimes that the table of op cases is run on. A new one (a GPU, a cluster) is one more
 //! implementation here; the cases stay as they are.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
-use thalweg_device::{Argument, Cpu, Environment, Variable, evaluate};
+use thalweg_device::{Argument, Cpu, Variable, evaluate};
 use thalweg_graph::{Graph, Node, Shape, Tensor};
 use thalweg_ops::{NewGraph, SourceOps};
 
@@ -99,14 +99,10 @@ impl Runtime for Direct {
                 Input::Variable(..) => Argument::Variable(next.next().unwrap()),
             })
             .collect();
-        let stop = AtomicBool::new(false);
-        let environment = Environment {
-            cpu: &self.cpu,
-            stop: &stop,
-        };
+        
         let counter = AtomicU64::new(0);
         let run = || {
-            evaluate(environment, op, node, &arguments, Some(&counter)).map_err(|e| e.to_string())
+            evaluate(&self.cpu, op, node, &arguments, Some(&counter)).map_err(|e| e.to_string())
         };
         let mut results = Results {
             outputs: run()?,

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::MutexGuard;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use smallvec::SmallVec;
 use thalweg_graph::{DType, Element, Tensor};
@@ -34,19 +34,10 @@ impl Slot {
     }
 }
 
-/// What a kernel needs from outside of its arguments.
-#[derive(Clone, Copy)]
-pub struct Environment<'a> {
-    /// The device.
-    pub cpu: &'a Cpu,
-    /// Whether the step is to stop.
-    pub stop: &'a AtomicBool,
-}
-
 /// What a running kernel sees: its arguments, its variables, its device. All of it comes from
 /// here; a kernel knows no global.
 pub struct KernelCx<'a> {
-    environment: Environment<'a>,
+    cpu: &'a Cpu,
     inputs: SmallVec<[Slot; 10]>,
     outputs: SmallVec<[Slot; 2]>,
     variables: &'a [Option<&'a Variable>],
@@ -74,7 +65,7 @@ impl<'a> KernelCx<'a> {
     /// nobody else reads; `scratch` must be valid, aligned to
     /// [`thalweg_graph::tensor::ALIGNMENT`], and nobody else's.
     pub unsafe fn new(
-        environment: Environment<'a>,
+        cpu: &'a Cpu,
         inputs: SmallVec<[Slot; 10]>,
         outputs: SmallVec<[Slot; 2]>,
         variables: &'a [Option<&'a Variable>],
@@ -83,7 +74,7 @@ impl<'a> KernelCx<'a> {
     ) -> KernelCx<'a> {
         let words = outputs.len().div_ceil(u64::BITS as usize);
         KernelCx {
-            environment,
+            cpu,
             inputs,
             outputs,
             variables,
@@ -95,12 +86,12 @@ impl<'a> KernelCx<'a> {
 
     /// The CPU that the kernel runs on.
     pub fn cpu(&self) -> &'a Cpu {
-        self.environment.cpu
+        self.cpu
     }
 
     /// The threads that the kernel may split its work over.
     pub fn pool(&self) -> &'a ThreadPool {
-        self.environment.cpu.pool()
+        self.cpu.pool()
     }
 
     /// A tensor of zeros in the device's memory, for a value that outlives the step.
@@ -109,11 +100,6 @@ impl<'a> KernelCx<'a> {
     /// [`KernelError::Tensor`] where there is no memory for it.
     pub fn zeros(&self, dtype: DType, dims: &[usize]) -> Result<Tensor, KernelError> {
         Ok(Tensor::zeros_in(dtype, dims, self.cpu().memory())?)
-    }
-
-    /// Whether the step is to stop: a long kernel asks now and then.
-    pub fn stopped(&self) -> bool {
-        self.environment.stop.load(Ordering::Relaxed)
     }
 
     fn slot<T: Element>(slots: &[Slot], i: usize) -> Result<Slot, KernelError> {

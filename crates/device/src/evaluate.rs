@@ -8,7 +8,8 @@ use thalweg_graph::check::infer;
 use thalweg_graph::tensor::Buffer;
 use thalweg_graph::{DType, Fact, Node, Shape, Tensor};
 
-use crate::context::{Environment, KernelCx, Slot};
+use crate::context::{KernelCx, Slot};
+use crate::cpu::Cpu;
 use crate::error::KernelError;
 use crate::kernel::{Body, DeviceType, Op, Operand, Prepare};
 use crate::variable::Variable;
@@ -29,7 +30,7 @@ pub enum Argument<'a> {
 /// # Errors
 /// What the op's shape rule, preparation or kernel says.
 pub fn evaluate(
-    environment: Environment<'_>,
+    cpu: &Cpu,
     op: &Op,
     node: &Node,
     arguments: &[Argument<'_>],
@@ -70,7 +71,7 @@ pub fn evaluate(
             let mut tensors = Vec::with_capacity(outputs.len());
             for o in &outputs {
                 let dims = dims(o)?;
-                tensors.push(Tensor::zeros_in(o.dtype, &dims, environment.cpu.memory())?);
+                tensors.push(Tensor::zeros_in(o.dtype, &dims, cpu.memory())?);
                 operands.push(Operand {
                     dtype: o.dtype,
                     dims,
@@ -78,12 +79,12 @@ pub fn evaluate(
                 });
             }
             let prepared = prepare(&Prepare {
-                cpu: environment.cpu,
+                cpu: cpu,
                 node,
                 inputs: &inputs,
                 outputs: &operands,
             })?;
-            let memory = environment.cpu.memory();
+            let memory = cpu.memory();
             let scratch = Buffer::try_zeroed_in(prepared.scratch, memory).ok_or_else(|| {
                 KernelError::Invalid(format!(
                     "there is no memory for {} bytes of scratch: feed a smaller batch",
@@ -101,7 +102,7 @@ pub fn evaluate(
             // apart from everything, and nobody else has them; so is the scratch memory.
             let cx = unsafe {
                 KernelCx::new(
-                    environment,
+                    cpu,
                     arguments.iter().map(slot).collect(),
                     tensors.iter().map(tensor_slot).collect(),
                     &variables,

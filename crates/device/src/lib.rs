@@ -12,7 +12,7 @@ pub mod pool;
 pub mod rendezvous;
 pub mod variable;
 
-pub use context::{Environment, InOut, KernelCx, Slot};
+pub use context::{InOut, KernelCx, Slot};
 pub use cpu::Cpu;
 pub use error::KernelError;
 pub use evaluate::{Argument, evaluate};

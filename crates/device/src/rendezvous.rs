@@ -77,11 +77,6 @@ impl Rendezvous {
         self.stop.store(true, Ordering::Release);
     }
 
-    /// Whether the step was ended; kernels look at it too.
-    pub fn stopped(&self) -> &AtomicBool {
-        &self.stop
-    }
-
     /// Whether nothing of the step is left to run, or it was ended.
     pub fn is_over(&self) -> bool {
         self.remaining.load(Ordering::Acquire) == 0 || self.stop.load(Ordering::Acquire)

@@ -1,8 +1,7 @@
 //! Moves of tensors that are large enough to be cut into pieces, by as many threads as there are.
 
-use std::sync::atomic::AtomicBool;
 
-use thalweg_device::{Argument, Cpu, Environment, KernelError, evaluate};
+use thalweg_device::{Argument, Cpu, KernelError, evaluate};
 use thalweg_graph::{Attr, DType, Element, Graph, Tensor, dispatch};
 use thalweg_ops::{NewGraph, SourceOps};
 
@@ -18,16 +17,12 @@ fn run(op: &str, attrs: &[(&str, Attr)], inputs: &[Tensor]) -> Result<Tensor, Ke
     }
     let id = node.build().id();
     assert!(g.errors().is_empty(), "{:?}", g.errors());
-    let (data, stop) = (g.snapshot(), AtomicBool::new(false));
+    let data = g.snapshot();
     let arguments: Vec<Argument<'_>> = inputs.iter().map(Argument::Value).collect();
     let on = |threads| {
         let cpu = Cpu::new(threads);
-        let environment = Environment {
-            cpu: &cpu,
-            stop: &stop,
-        };
-        evaluate(
-            environment,
+        
+        evaluate(&cpu,
             thalweg_ops::kernels()[op],
             data.node(id),
             &arguments,

@@ -69,6 +69,12 @@ impl Plans {
             kept.entries.remove(&oldest);
         }
     }
+
+    /// Gives up the memory that plans hold for later steps.
+    pub(crate) fn release(&self) {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.entries.values().for_each(|e| e.ready.release());
+    }
 }
 
 /// A plan, and the frames that its steps have left behind.
@@ -102,6 +108,12 @@ impl Ready {
             Some(frame) => Ok(frame),
             None => Frame::new(&self.plan, devices),
         }
+    }
+
+    /// Drops the frames that no step uses.
+    fn release(&self) {
+        let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
+        frames.clear();
     }
 
     /// Gives a frame back for later steps.

@@ -342,7 +342,11 @@ impl<'g> Session<'g> {
         results: &mut SmallVec<[Option<Tensor>; 4]>,
     ) -> Result<(), SessionError> {
         let plan = &ready.plan;
-        let frame = ready.take(&self.devices)?;
+        let frame = ready.take(&self.devices).or_else(|_| {
+            // Other plans may hold what this one needs.
+            self.plans.release();
+            ready.take(&self.devices)
+        })?;
         // A variable's value that an earlier result shares would have to be copied by an update.
         for (fetch, result) in plan.fetches.iter().zip(results.iter_mut()) {
             let own = |f: &FetchPlan| matches!(plan.slot(f.program, f.slot).home, Home::Arena(_));
@@ -365,6 +369,10 @@ impl<'g> Session<'g> {
         };
         let result = step.run().and_then(|()| step.collect(results));
         ready.give(frame);
+        if matches!(result, Err(SessionError::Memory { .. })) {
+            // So that the next attempt has what there is.
+            self.plans.release();
+        }
         result
     }
 }

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_device::Variable;
 use thalweg_graph::{DType, Shape};
 
-/// Variables by container and name, and random ops' counters by node.
+/// Variables by device, container and name, and random ops' counters by node. As in TensorFlow, two
+/// handles of one name are one variable where they are on one device.
 #[derive(Default)]
 pub struct Store {
-    variables: Mutex<HashMap<(String, String), Arc<Variable>>>,
+    variables: Mutex<HashMap<(u32, String, String), Arc<Variable>>>,
     counters: Mutex<HashMap<String, Arc<AtomicU64>>>,
 }
 
@@ -19,6 +20,7 @@ impl Store {
     /// and shape.
     pub fn variable(
         &self,
+        device: u32,
         container: &str,
         name: &str,
         dtype: DType,
@@ -29,7 +31,7 @@ impl Store {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         variables
-            .entry((container.to_owned(), name.to_owned()))
+            .entry((device, container.to_owned(), name.to_owned()))
             .or_insert_with(|| Arc::new(Variable::new(name, dtype, shape.clone())))
             .clone()
     }

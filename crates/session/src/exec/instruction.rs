@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use smallvec::SmallVec;
-use thalweg_device::{Argument, Cpu, Environment, KernelCx, KernelError, Slot, Variable, evaluate};
+use thalweg_device::{Argument, Cpu, KernelCx, KernelError, Slot, Variable, evaluate};
 use thalweg_graph::{DType, Node, Tensor, TensorError};
 
 use super::Step;
@@ -52,10 +52,6 @@ impl Run<'_> {
             // SAFETY: the plan lets this instruction wait for all who use the slot.
             unsafe { self.part.hold(slot, None) };
         }
-        let environment = Environment {
-            cpu: self.cpu,
-            stop: self.step.frame.rendezvous.stopped(),
-        };
         match &instruction.action {
             Action::Run { run, scratch } => {
                 let variables: SmallVec<[Option<&Variable>; 10]> =
@@ -66,7 +62,7 @@ impl Run<'_> {
                 // with known lengths are filled before they are read.
                 let cx = unsafe {
                     KernelCx::new(
-                        environment,
+                        self.cpu,
                         self.slots(&instruction.inputs),
                         self.slots(&instruction.outputs),
                         &variables,
@@ -94,7 +90,7 @@ impl Run<'_> {
             }
             Action::Send { channel } => self.send(instruction, *channel),
             Action::Receive => Ok(()),
-            Action::Late { op, node } => self.late(environment, instruction, op, node),
+            Action::Late { op, node } => self.late(instruction, op, node),
         }
     }
 
@@ -134,7 +130,6 @@ impl Run<'_> {
     /// Runs a node whose shapes or host values are known only now, on tensors of its own.
     fn late(
         &self,
-        environment: Environment<'_>,
         instruction: &Instruction,
         op: &'static thalweg_device::Op,
         node: &Node,
@@ -156,7 +151,7 @@ impl Run<'_> {
             });
         }
         let counter = instruction.counter.as_deref();
-        let outputs = evaluate(environment, op, node, &arguments, counter)?;
+        let outputs = evaluate(self.cpu, op, node, &arguments, counter)?;
         for (&slot, tensor) in instruction.outputs.iter().zip(outputs) {
             // SAFETY: this instruction fills the slot.
             unsafe { self.part.hold(slot, Some(tensor)) };
@@ -164,18 +159,31 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The value of a slot as a tensor: shared where it is held, copied from the arena.
+    /// The value of a slot as a tensor for the rest of the step: shared where it is held, copied from
+    /// the arena.
     fn value(
         &self,
         slot: u32,
         output: Option<thalweg_graph::OutputId>,
     ) -> Result<Tensor, KernelError> {
         let dims = output.and_then(|o| self.program.graph.fact(o)?.shape.to_dims());
-        self.tensor(slot, dims.as_deref())
+        self.tensor_by(slot, dims.as_deref(), |dtype, dims| {
+            Tensor::zeros_in(dtype, dims, self.cpu.memory())
+        })
     }
 
-    /// The value of a slot with these dimensions, or with those of the tensor that it holds.
+    /// The value of a slot with these dimensions, or with those of the tensor that it holds, for
+    /// the caller of the step.
     pub(crate) fn tensor(&self, slot: u32, dims: Option<&[usize]>) -> Result<Tensor, KernelError> {
+        self.tensor_by(slot, dims, Tensor::zeros)
+    }
+
+    fn tensor_by(
+        &self,
+        slot: u32,
+        dims: Option<&[usize]>,
+        zeros: impl FnOnce(DType, &[usize]) -> Result<Tensor, TensorError>,
+    ) -> Result<Tensor, KernelError> {
         // SAFETY: called by an instruction that waits for the one that fills the slot, or when the
         // step is over.
         let (place, held) = unsafe { (self.part.slot(slot), self.part.held(slot)) };
@@ -187,7 +195,7 @@ impl Run<'_> {
             (Some(t), Some(dims)) => Ok(t.reshaped(dims)?),
             (Some(t), None) => Ok(t.clone()),
             (None, Some(dims)) => {
-                let mut tensor = Tensor::zeros(place.dtype, dims)?;
+                let mut tensor = zeros(place.dtype, dims)?;
                 copy(place, &mut tensor)?;
                 Ok(tensor)
             }
@@ -199,7 +207,15 @@ impl Run<'_> {
         let node = self.program.node(at);
         match source {
             KernelError::Tensor(TensorError::TooLarge { dtype, dims }) => {
-                memory(self.cpu, node, dtype, dims.as_slice().into())
+                // What is sent needs memory where it is received.
+                let cpu = match self.program.instructions[at as usize].action {
+                    Action::Send { channel } => {
+                        let to = self.step.plan.channels[channel].to;
+                        self.step.run_of(to as usize).cpu
+                    }
+                    _ => self.cpu,
+                };
+                memory(cpu, node, dtype, dims.as_slice().into())
             }
             source => failed(node, source),
         }

@@ -8,9 +8,9 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::FEED;
 use thalweg_graph::{DType, GraphData, Node, NodeId, OutputId};
 
+use super::Workshop;
 use super::order::{Accesses, VariableId};
 use crate::error::SessionError;
-use crate::store::Store;
 
 /// The kernels that a session has, by op.
 pub(crate) type Kernels = FxHashMap<&'static str, &'static Op>;
@@ -39,17 +39,19 @@ pub(super) struct Bindings {
 }
 
 impl Bindings {
-    /// Finds the variable behind each handle, and sees to it that nothing waits for a feed.
+    /// Finds the variable behind each handle, and sees to it that nothing waits for a feed. `device`
+    /// tells the device of a handle.
     ///
     /// # Errors
     /// A placeholder that is not fed, a variable that is not what its handle says.
     pub(super) fn new(
         graph: &GraphData,
-        kernels: &Kernels,
-        store: &Store,
+        device: &dyn Fn(NodeId) -> u32,
+        workshop: Workshop<'_>,
     ) -> Result<Bindings, SessionError> {
         let mut variables: Vec<Arc<Variable>> = Vec::new();
-        let mut by_name: FxHashMap<(String, String), VariableId> = FxHashMap::default();
+        let mut by_name: FxHashMap<(u32, String, String), VariableId> =
+            FxHashMap::default();
         let mut variable_of: FxHashMap<OutputId, VariableId> = FxHashMap::default();
         for (id, node) in graph.nodes() {
             if node.op.effect == Effect::Feed && !std::ptr::eq(node.op, &FEED) {
@@ -69,13 +71,15 @@ impl Bindings {
                 } else {
                     shared
                 };
-                let key = (node.attrs.str("container").to_owned(), name.to_owned());
+                let container = node.attrs.str("container").to_owned();
+                let key = (device(id), container, name.to_owned());
                 let (dtype, shape) = node.outputs[0]
                     .variable
                     .clone()
                     .unwrap_or((DType::F32, Default::default()));
-                let number = *by_name.entry(key).or_insert_with_key(|(container, name)| {
-                    variables.push(store.variable(container, name, dtype, &shape));
+                let number = *by_name.entry(key).or_insert_with_key(|(device, container, name)| {
+                    let store = workshop.store;
+                    variables.push(store.variable(*device, container, name, dtype, &shape));
                     variables.len() - 1
                 });
                 let variable = &variables[number];
@@ -91,7 +95,7 @@ impl Bindings {
                 }
                 variable_of.insert(output, number);
             } else if let Some(&v) = node.inputs.first().and_then(|i| variable_of.get(i))
-                && shares(kernels, node)
+                && shares(workshop.kernels, node)
             {
                 variable_of.insert(output, v);
             }

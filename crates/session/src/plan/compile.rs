@@ -3,11 +3,9 @@
 mod builder;
 mod emit;
 
-use std::sync::atomic::AtomicBool;
-
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
-use thalweg_device::{Argument, Cpu, Environment, evaluate};
+use thalweg_device::{Argument, Cpu, evaluate};
 use thalweg_graph::partition::{Partitioned, partition};
 use thalweg_graph::simplify::{Simplified, Simplify, simplify};
 use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId, Tensor};
@@ -57,7 +55,8 @@ pub fn compile(
 ) -> Result<Plan, SessionError> {
     let simplified = simplified(data, request, workshop)?;
     let graph = &simplified.graph;
-    let bindings = Bindings::new(graph, workshop.kernels, workshop.store)?;
+    let device = |n: NodeId| simplified.devices[n.index()];
+    let bindings = Bindings::new(graph, &device, workshop)?;
     let accesses = bindings.accesses(graph, workshop.kernels);
     let order = sequence(graph, &accesses);
     if order.len() < graph.len() {
@@ -124,7 +123,7 @@ fn several(
     let mut programs: SmallVec<[Built; 1]> = SmallVec::new();
     for (number, part) in parts.into_iter().enumerate() {
         let uses = whole.uses(number as u32, &part.graph);
-        let bindings = Bindings::new(&part.graph, workshop.kernels, workshop.store)?;
+        let bindings = Bindings::new(&part.graph, &|_| part.device, workshop)?;
         let accesses = bindings.accesses(&part.graph, workshop.kernels);
         let order: Vec<NodeId> = part.graph.ids().collect();
         let builder = Builder::new(workshop, part.device as usize, bindings, accesses);
@@ -270,16 +269,12 @@ fn simplified(
             Fetch::Run(node) => targets.push(node),
         }
     }
-    let stop = AtomicBool::new(false);
-    let environment = Environment {
-        cpu: &workshop.devices[0],
-        stop: &stop,
-    };
+    
     let fold = |node: &Node, inputs: &[&Tensor]| {
         let arguments: SmallVec<[Argument<'_>; 4]> =
             inputs.iter().map(|t| Argument::Value(t)).collect();
         let op = workshop.kernels.get(node.op.name)?;
-        evaluate(environment, op, node, &arguments, None).ok()
+        evaluate(&workshop.devices[0], op, node, &arguments, None).ok()
     };
     let options = Simplify {
         evaluate: request.optimise.then_some(&fold),

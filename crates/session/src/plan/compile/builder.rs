@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use thalweg_device::{Body, Cpu, DeviceType, Variable};
 use thalweg_graph::partition::{RECV, SEND};
 use thalweg_graph::simplify::{FEED, known};
-use thalweg_graph::{DType, GraphData, Node, NodeId, OutputId};
+use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, OutputId};
 
 use super::{Uses, Workshop};
 use crate::error::SessionError;
@@ -39,6 +39,9 @@ pub(super) struct Builder<'a> {
     pub(super) waits_for: Vec<Vec<u32>>,
     /// By node: the instruction that has run when the node has; none for one that needs none.
     pub(super) instruction_of: FxHashMap<NodeId, SmallVec<[u32; 2]>>,
+    /// By output of a node that only gives its input on: what its users wait for beside the
+    /// instruction that fills its slot, as the node waits for it.
+    passed_on: FxHashMap<OutputId, SmallVec<[u32; 2]>>,
     pub(super) costs: Vec<u64>,
 }
 
@@ -109,6 +112,7 @@ impl<'a> Builder<'a> {
             instructions: Vec::new(),
             waits_for: Vec::new(),
             instruction_of: FxHashMap::default(),
+            passed_on: FxHashMap::default(),
             costs: Vec::new(),
         }
     }
@@ -150,8 +154,7 @@ impl<'a> Builder<'a> {
     fn set_landings_aside(&mut self, graph: &GraphData) -> Result<(), SessionError> {
         for (id, node) in graph.nodes().filter(|(_, n)| std::ptr::eq(n.op, &RECV)) {
             let fact = &node.outputs[0];
-            let elements = fact.shape.elements();
-            match elements.filter(|_| fact.dtype != DType::String) {
+            match landing_len(fact) {
                 None | Some(0) => {}
                 Some(n) if self.has_room(Some(n), fact.dtype.size()) => {
                     let block = self.arena.take(n * fact.dtype.size(), &mut Vec::new());
@@ -235,15 +238,12 @@ impl<'a> Builder<'a> {
                 // The view itself was one use.
                 self.life[slot as usize].left -= 1;
                 self.slot_of.insert(outputs[0], slot);
-                let mut after = self.after(node);
-                after.extend(self.life[slot as usize].writer);
-                self.instruction_of.insert(id, after);
+                self.pass_on(id, node, outputs[0]);
                 self.free_if_unused(slot);
                 Ok(())
             }
             Body::View if self.is_handle(node) => {
-                let after = self.after(node);
-                self.instruction_of.insert(id, after);
+                self.pass_on(id, node, outputs[0]);
                 Ok(())
             }
             Body::Read => self.read(id, node, outputs[0], left(&outputs[0])),
@@ -264,6 +264,31 @@ impl<'a> Builder<'a> {
     pub(super) fn after(&self, node: &Node) -> SmallVec<[u32; 2]> {
         let of = |c: &NodeId| self.instruction_of.get(c).cloned().unwrap_or_default();
         node.controls.iter().flat_map(of).collect()
+    }
+
+    /// Notes what a node that gives its input on stands for: it has no instruction.
+    fn pass_on(&mut self, id: NodeId, node: &Node, output: OutputId) {
+        let inherited = self.passed_on.get(&node.inputs[0]).cloned();
+        let mut passed = self.after(node);
+        passed.extend(inherited.into_iter().flatten());
+        let mut after = passed.clone();
+        let slot = self.slot_of.get(&output);
+        after.extend(slot.and_then(|&s| self.life[s as usize].writer));
+        self.instruction_of.insert(id, after);
+        if !passed.is_empty() {
+            self.passed_on.insert(output, passed);
+        }
+    }
+
+    /// The instructions that a node waits for: its control inputs', and those of its inputs.
+    pub(super) fn waits(&self, node: &Node) -> Vec<u32> {
+        let mut waits = self.after(node).to_vec();
+        for input in &node.inputs {
+            let slot = self.slot_of.get(input);
+            waits.extend(slot.and_then(|&s| self.life[s as usize].writer));
+            waits.extend(self.passed_on.get(input).into_iter().flatten());
+        }
+        waits
     }
 
     pub(super) fn dims_known(&self, graph: &GraphData, node: &Node) -> bool {
@@ -287,21 +312,18 @@ impl<'a> Builder<'a> {
     }
 
     fn send(&mut self, id: NodeId, node: &Node) {
-        let mut waits = self.after(node).to_vec();
+        let mut waits = self.waits(node);
         let inputs: SmallVec<[u32; 4]> = node.inputs.iter().map(|i| self.slot_of[i]).collect();
-        for &slot in &inputs {
-            waits.extend(self.life[slot as usize].writer);
-        }
         let channel = usize::try_from(node.attrs.int("channel")).unwrap_or(0);
         let bytes = inputs.iter().map(|&s| {
             let plan = &self.slots[s as usize];
             match plan.len {
                 usize::MAX => 0,
-                n => n * plan.dtype.size(),
+                n => n.saturating_mul(plan.dtype.size()),
             }
         });
         // A copy moves some ten bytes in a nanosecond.
-        let cost = 50 + bytes.sum::<usize>() as u64 / 10;
+        let cost = 50 + bytes.fold(0usize, usize::saturating_add) as u64 / 10;
         let action = Action::Send { channel };
         self.emit(id, node, action, inputs, SmallVec::new(), &mut waits, cost);
     }
@@ -309,14 +331,13 @@ impl<'a> Builder<'a> {
     fn receive(&mut self, id: NodeId, node: &Node, left: u32) {
         let fact = &node.outputs[0];
         let output = OutputId { node: id, index: 0 };
-        let elements = fact.shape.elements();
-        let slot = match (self.landings.remove(&id), elements) {
+        let slot = match (self.landings.remove(&id), landing_len(fact)) {
             (Some(block), Some(n)) => {
                 let slot = self.slot(output, fact.dtype, n, Home::Arena(block.offset), left);
                 self.life[slot as usize].block = Some(block);
                 slot
             }
-            (None, Some(0)) if fact.dtype != DType::String => {
+            (None, Some(0)) => {
                 self.slot(output, fact.dtype, 0, Home::Arena(0), left)
             }
             _ => self.slot(output, fact.dtype, usize::MAX, Home::Held, left),
@@ -332,6 +353,12 @@ impl<'a> Builder<'a> {
             20,
         );
     }
+}
+
+/// The number of elements that are received, where they land in the arena.
+fn landing_len(fact: &Fact) -> Option<usize> {
+    let in_arena = fact.shape.is_known() && fact.dtype != DType::String;
+    fact.shape.elements().filter(|_| in_arena)
 }
 
 fn no_kernel(graph: &GraphData, node: &Node) -> SessionError {

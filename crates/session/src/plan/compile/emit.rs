@@ -27,7 +27,7 @@ impl Builder<'_> {
         let fact = &node.outputs[0];
         let len = fact.shape.elements().unwrap_or(usize::MAX);
         let variable = self.variable_of[&node.inputs[0]];
-        let mut waits = self.after(node).to_vec();
+        let mut waits = self.waits(node);
         let slot = self.slot(output, fact.dtype, len, Home::Held, left);
         self.held[variable].push(slot);
         let action = Action::Read {
@@ -55,7 +55,7 @@ impl Builder<'_> {
         left: &[u32],
     ) -> Result<(), SessionError> {
         let node = graph.node(id);
-        let mut waits = self.after(node).to_vec();
+        let mut waits = self.waits(node);
         let mut inputs: SmallVec<[u32; 4]> = SmallVec::new();
         for o in &node.inputs {
             // A handle lies nowhere; its input is told by the variables.
@@ -65,9 +65,6 @@ impl Builder<'_> {
             }
         }
         let at = self.instructions.len() as u32;
-        for &slot in inputs.iter().filter(|&&s| s != NO_SLOT) {
-            waits.extend(self.life[slot as usize].writer);
-        }
         let Body::Compute(prepare) = kernel.body else {
             return self.late(graph, id, op, inputs, outputs, left, waits);
         };
