@@ -18,7 +18,7 @@ pub mod prelude {
     };
     pub use thalweg_ops::{
         ArrayOps, DataFormat, DropoutOps, LinalgOps, MathOps, NewGraph, NnOps, Padding, RandomOps,
-        ReduceOps, SourceOps, StateOps, SumOps, Variable,
+        ReduceOps, SourceOps, Split, StateOps, SumOps, Variable,
     };
     pub use thalweg_session::{
         Callable, Feeding, Fetched, Parallel, RunOptions, Session, SessionError, SessionOptions,

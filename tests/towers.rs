@@ -11,6 +11,13 @@ mod model;
 const BATCH: usize = 8;
 const STEPS: usize = 4;
 
+/// So many devices whose nodes run at the same time, however small.
+fn cpus(count: usize) -> SessionOptions {
+    let mut options = SessionOptions::with_cpus(count);
+    options.parallel = Parallel::Always;
+    options
+}
+
 /// A batch for one step, for any device.
 fn batch(step: usize, n: usize) -> [Tensor; 3] {
     let pixels: Vec<f32> = (0..n * 784)
@@ -100,7 +107,7 @@ fn two_towers(format: DataFormat) -> Vec<Vec<Vec<f32>>> {
         })
         .collect();
     let train = optimizer.apply_gradients(&g, &averaged, None);
-    let session = Session::with_options(&g, SessionOptions::with_cpus(2)).unwrap();
+    let session = Session::with_options(&g, cpus(2)).unwrap();
     initialize(&session, &weights.all());
     let mut step = session.callable(train, &inputs).unwrap();
     let mut all = Vec::new();
@@ -157,11 +164,7 @@ fn a_model_split_over_devices_trains_bit_for_bit_as_on_one() {
         ["/cpu:0", "/cpu:1", "/cpu:0"],
         ["/cpu:2", "/cpu:1", "/cpu:0"],
     ] {
-        assert_eq!(
-            layers(devices, SessionOptions::with_cpus(3)),
-            one,
-            "{devices:?}"
-        );
+        assert_eq!(layers(devices, cpus(3)), one, "{devices:?}");
     }
 }
 
@@ -207,7 +210,7 @@ fn table(parts: Option<usize>) -> (Vec<u32>, Vec<u32>) {
     });
     let loss = x.matmul(value).square().mean();
     let train = Momentum::new(0.1, 0.9).minimize(loss);
-    let session = Session::with_options(&g, SessionOptions::with_cpus(3)).unwrap();
+    let session = Session::with_options(&g, cpus(3)).unwrap();
     session.run(g.initializers(), []).unwrap();
     let input = Tensor::new(
         &[4, 7],

@@ -120,7 +120,7 @@ fn resnet_50(flags: &Flags) -> Result<()> {
         let balanced = Balanced::new(servers, move |node| update.of(node));
         let balanced = ReplicaDeviceSetter::new(servers).strategy(balanced);
         // No part larger than a quarter of an even share.
-        let most = (elements / i64::from(4 * servers)).max(1);
+        let most = (elements as usize).div_ceil(servers as usize);
         let even = [
             placed(
                 &variables,
@@ -158,21 +158,19 @@ const STRATEGIES: [&str; 4] = [
     "greedy, large ones split",
 ];
 
-/// The same variables, those of more than `most` elements in parts along their first dimension.
-fn split(variables: &[Named], most: i64) -> Vec<Named> {
+/// The same variables in the parts that `partitioned_variable` makes of them with this limit.
+fn split(variables: &[Named], bytes: usize) -> Vec<Named> {
     let mut all = Vec::new();
     for (name, dims) in variables {
-        let elements: i64 = dims.iter().product();
-        // Along the dimension with the most rows, so that parts can be small.
-        let axis = (0..dims.len()).max_by_key(|&a| dims[a]).unwrap_or(0);
-        let rows = dims.get(axis).copied().unwrap_or(1).max(1);
-        let parts = ((elements + most - 1) / most).clamp(1, rows);
-        for part in 0..parts {
+        let lens: Vec<usize> = dims.iter().map(|&d| d as usize).collect();
+        let Some((axis, parts)) = Split::MostBytes(bytes).of(DType::F32, &lens) else {
+            all.push((name.clone(), dims.clone()));
+            continue;
+        };
+        for (i, len) in parts.into_iter().enumerate() {
             let mut dims = dims.clone();
-            if let Some(d) = dims.get_mut(axis) {
-                *d = rows / parts + i64::from(part < rows % parts);
-            }
-            all.push((format!("{name}/part_{part}"), dims));
+            dims[axis] = len as i64;
+            all.push((format!("{name}/part_{i}"), dims));
         }
     }
     all

@@ -89,7 +89,7 @@ impl Interpreter {
             None => Argument::Value(&values[input]),
         };
         let arguments: Vec<Argument<'_>> = node.inputs.iter().map(argument).collect();
-        
+
         let op = self.kernels[node.op.name];
         evaluate(&self.cpu, op, node, &arguments, counter)
             .map_err(|e| Stuck::Failed(format!("{}: {e}", node.name)))

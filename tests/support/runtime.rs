@@ -99,11 +99,10 @@ impl Runtime for Direct {
                 Input::Variable(..) => Argument::Variable(next.next().unwrap()),
             })
             .collect();
-        
+
         let counter = AtomicU64::new(0);
-        let run = || {
-            evaluate(&self.cpu, op, node, &arguments, Some(&counter)).map_err(|e| e.to_string())
-        };
+        let run =
+            || evaluate(&self.cpu, op, node, &arguments, Some(&counter)).map_err(|e| e.to_string());
         let mut results = Results {
             outputs: run()?,
             ..Results::default()

@@ -79,7 +79,7 @@ pub fn evaluate(
                 });
             }
             let prepared = prepare(&Prepare {
-                cpu: cpu,
+                cpu,
                 node,
                 inputs: &inputs,
                 outputs: &operands,

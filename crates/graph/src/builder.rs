@@ -114,10 +114,18 @@ impl<'g> NodeBuilder<'g> {
         node.name = state.names.unique(&name);
         if !state.devices.is_empty() {
             // A device function is a user's code: it runs without the lock.
-            let scopes = state.devices.clone();
-            drop(state);
-            let given = scope::apply(&scopes, &mut node);
-            state = graph.state();
+            let (scopes, thread) = (state.devices.clone(), std::thread::current().id());
+            let given = match state.choosing.contains(&thread) {
+                true => Err(Reason::InDeviceFunction),
+                false => {
+                    state.choosing.push(thread);
+                    drop(state);
+                    let given = scope::apply(&scopes, &mut node);
+                    state = graph.state();
+                    state.choosing.retain(|t| *t != thread);
+                    given
+                }
+            };
             if let Err(reason) = given {
                 let name = std::mem::take(&mut node.name);
                 state.errors.push(GraphError {

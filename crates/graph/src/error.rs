@@ -12,9 +12,9 @@ use crate::shape::Shape;
 /// A mistake in the building of a graph. It is kept by the graph and comes out when a session is
 /// made of it.
 #[derive(Debug, Clone, PartialEq, Error)]
-#[error("node '{node}' ({op}), made at {origin}: {reason}")]
+#[error("{}, made at {origin}: {reason}", subject(.node, .op))]
 pub struct GraphError {
-    /// The name that the node would have had.
+    /// The name that the node would have had; empty for a scope.
     pub node: String,
     /// Its op.
     pub op: String,
@@ -22,6 +22,13 @@ pub struct GraphError {
     pub origin: Origin,
     /// What is wrong.
     pub reason: Reason,
+}
+
+fn subject(node: &str, op: &str) -> String {
+    match node {
+        "" => format!("{op} scope"),
+        node => format!("node '{node}' ({op})"),
+    }
 }
 
 /// What is wrong with a node.
@@ -34,6 +41,9 @@ pub enum Reason {
         /// The op with the most similar name.
         nearest: Option<&'static str>,
     },
+    /// A device function, or a strategy of one, builds nodes.
+    #[error("a device function builds it: such a function chooses a device, and builds nothing")]
+    InDeviceFunction,
     /// The name has characters that a name cannot have.
     #[error("a name must match [A-Za-z0-9.][A-Za-z0-9_.\\-/]*")]
     Name,

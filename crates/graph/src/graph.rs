@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 use smallvec::SmallVec;
 
@@ -38,6 +39,8 @@ pub(crate) struct State {
     pub(crate) scopes: Vec<String>,
     pub(crate) controls: Vec<SmallVec<[NodeId; 2]>>,
     pub(crate) devices: Vec<DeviceScope>,
+    /// The threads that are in a device function.
+    pub(crate) choosing: Vec<ThreadId>,
     /// The nodes that new ones stand with.
     pub(crate) colocated: Vec<NodeId>,
     collections: BTreeMap<String, Vec<OutputId>>,

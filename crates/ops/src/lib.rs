@@ -28,7 +28,7 @@ pub use math::{MathOps, SumOps};
 pub use nn::{DataFormat, NnOps, Padding};
 pub use random::{DropoutOps, RandomOps};
 pub use reduce::ReduceOps;
-pub use state::{PartitionedVariable, StateOps, Variable};
+pub use state::{PartitionedVariable, Split, StateOps, Variable};
 
 /// The families of ops. An op is registered by standing in its family's list.
 static FAMILIES: &[&[&Op]] = &[

@@ -1,6 +1,5 @@
 //! Moves of tensors that are large enough to be cut into pieces, by as many threads as there are.
 
-
 use thalweg_device::{Argument, Cpu, KernelError, evaluate};
 use thalweg_graph::{Attr, DType, Element, Graph, Tensor, dispatch};
 use thalweg_ops::{NewGraph, SourceOps};
@@ -21,8 +20,9 @@ fn run(op: &str, attrs: &[(&str, Attr)], inputs: &[Tensor]) -> Result<Tensor, Ke
     let arguments: Vec<Argument<'_>> = inputs.iter().map(Argument::Value).collect();
     let on = |threads| {
         let cpu = Cpu::new(threads);
-        
-        evaluate(&cpu,
+
+        evaluate(
+            &cpu,
             thalweg_ops::kernels()[op],
             data.node(id),
             &arguments,

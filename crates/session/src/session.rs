@@ -376,3 +376,6 @@ impl<'g> Session<'g> {
         result
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,13 +26,20 @@ pub enum ChoiceError {
     },
     /// A variable that fits on no server.
     #[error(
-        "no server has memory for its {bytes} bytes: {free:?} are free: split it, or add servers"
+        "its {bytes} bytes do not fit where it may go; by server {free:?} are free: split it, or add \
+         servers"
     )]
     Memory {
         /// Its bytes.
         bytes: u64,
         /// By server: the bytes that are free.
         free: Vec<u64>,
+    },
+    /// A load function that gives no load.
+    #[error("its load is said to be {load}: give a finite number, 0 or more")]
+    Load {
+        /// What the function gave.
+        load: f64,
     },
     /// What a user's function says.
     #[error("{0}")]

@@ -48,7 +48,8 @@ impl LoadTable {
             let variable = node.outputs.first().and_then(|f| f.variable.as_ref());
             let bytes = variable.and_then(|(d, s)| s.elements()?.checked_mul(d.size()));
             load.variables.push(node.name.clone());
-            load.bytes += bytes.unwrap_or(0) as u64;
+            let bytes = bytes.unwrap_or(0) as u64;
+            load.bytes = load.bytes.saturating_add(bytes);
         }
         LoadTable {
             loads: loads.into_values().collect(),
@@ -62,7 +63,8 @@ impl LoadTable {
 
     /// The bytes of all variables.
     pub fn bytes(&self) -> u64 {
-        self.loads.iter().map(|l| l.bytes).sum()
+        let bytes = self.loads.iter().map(|l| l.bytes);
+        bytes.fold(0, u64::saturating_add)
     }
 
     /// The largest load over the mean: 1 is even, the number of devices is all on one.

@@ -51,6 +51,19 @@ impl ReplicaDeviceSetter {
         }
     }
 
+    /// For the jobs of a cluster, each with its number of tasks: the servers are those of the job
+    /// of `ps_device`. Without such a job, or with one without tasks, the scope is
+    /// [`DeviceScope::None`], as in TensorFlow.
+    pub fn in_cluster<'j>(
+        cluster: impl IntoIterator<Item = (&'j str, u32)>,
+        ps_device: DeviceSpec,
+    ) -> ReplicaDeviceSetter {
+        let job = ps_device.job.as_deref();
+        let mut jobs = cluster.into_iter();
+        let servers = jobs.find(|(name, _)| job == Some(name));
+        ReplicaDeviceSetter::new(servers.map_or(0, |(_, tasks)| tasks)).ps_device(ps_device)
+    }
+
     /// The servers' device; its task is chosen where it names a job.
     pub fn ps_device(self, ps_device: DeviceSpec) -> ReplicaDeviceSetter {
         ReplicaDeviceSetter { ps_device, ..self }

@@ -35,8 +35,22 @@ impl PsStrategy for RoundRobin {
     }
 }
 
-/// How much of something a node puts on its server.
+/// How much of something a node puts on its server: a finite number, 0 or more.
 pub type LoadFn = Box<dyn Fn(&Node) -> Result<f64, ChoiceError> + Send>;
+
+/// A load that can be added up.
+fn checked(load: f64) -> Result<f64, ChoiceError> {
+    match load.is_finite() && load >= 0.0 {
+        true => Ok(load),
+        false => Err(ChoiceError::Load { load }),
+    }
+}
+
+/// The task that a node names itself, where it is one of so many.
+fn own_task(node: &Node, tasks: usize) -> Option<usize> {
+    let task = node.device.task.map(|t| t as usize);
+    task.filter(|&t| t < tasks)
+}
 
 /// The bytes of a node's value: of a variable, those behind its handle. TensorFlow's
 /// `byte_size_load_fn` counts the handle itself there, which makes all variables equal.
@@ -88,7 +102,7 @@ impl Greedy {
 
 impl PsStrategy for Greedy {
     fn choose(&mut self, node: &Node) -> Result<u32, ChoiceError> {
-        let load = (self.load)(node)?;
+        let load = checked((self.load)(node)?)?;
         let task = least(self.loads.iter().copied());
         self.loads[task] += load;
         Ok(task as u32)
@@ -96,7 +110,8 @@ impl PsStrategy for Greedy {
 }
 
 /// Balances bytes and the cost of an update at once: the server on which the larger of both shares,
-/// each of its total so far, stays smallest. This is list scheduling with two resources (Chekuri
+/// each of its total so far, stays smallest. A variable that names its server itself counts there.
+/// This is list scheduling with two resources (Chekuri
 /// and Khanna, "On multidimensional packing problems", 2004).
 pub struct Balanced {
     loads: Vec<[f64; 2]>,
@@ -121,7 +136,7 @@ impl Balanced {
 
 impl PsStrategy for Balanced {
     fn choose(&mut self, node: &Node) -> Result<u32, ChoiceError> {
-        let load = [byte_size_load(node)?, (self.cost)(node)?];
+        let load = [byte_size_load(node)?, checked((self.cost)(node)?)?];
         let share = |server: &[f64; 2]| {
             let of = |i: usize| match self.totals[i] + load[i] {
                 total if total > 0.0 => (server[i] + load[i]) / total,
@@ -129,7 +144,8 @@ impl PsStrategy for Balanced {
             };
             of(0).max(of(1))
         };
-        let task = least(self.loads.iter().map(share));
+        let task = own_task(node, self.loads.len());
+        let task = task.unwrap_or_else(|| least(self.loads.iter().map(share)));
         for (i, load) in load.into_iter().enumerate() {
             self.loads[task][i] += load;
             self.totals[i] += load;
@@ -138,7 +154,8 @@ impl PsStrategy for Balanced {
     }
 }
 
-/// As [`Greedy::by_bytes`] among the servers that have memory left for the variable.
+/// As [`Greedy::by_bytes`] among the servers that have memory left for the variable. One that names
+/// its server itself takes memory there.
 pub struct WithinMemory {
     limits: Vec<u64>,
     used: Vec<u64>,
@@ -160,7 +177,10 @@ impl PsStrategy for WithinMemory {
         let bytes = byte_size_load(node)? as u64;
         let free = |i: usize| self.limits[i] - self.used[i];
         let fitting = (0..self.limits.len()).filter(|&i| free(i) >= bytes);
-        let task = fitting.min_by_key(|&i| self.used[i]);
+        let task = match own_task(node, self.limits.len()) {
+            Some(own) => Some(own).filter(|&own| free(own) >= bytes),
+            None => fitting.min_by_key(|&i| self.used[i]),
+        };
         let Some(task) = task else {
             return Err(ChoiceError::Memory {
                 bytes,

@@ -45,6 +45,8 @@ pub(super) struct Placer<'a> {
     pub why: Vec<Why>,
     /// By root, the node of the group that was placed first.
     pub first: Vec<Option<NodeId>>,
+    /// Nodes that should stand with another one and do not, by `soft`.
+    pub given_up: Vec<(NodeId, NodeId)>,
     /// The devices that fit, by constraint and list of types.
     fitting: HashMap<(u32, u32), Arc<[u32]>>,
 }
@@ -63,6 +65,7 @@ impl<'a> Placer<'a> {
             at: vec![NOWHERE; nodes],
             why: vec![Why::Best; nodes],
             first: vec![None; nodes],
+            given_up: Vec::new(),
             fitting: HashMap::new(),
         };
         placer.add_nodes()?;
@@ -169,7 +172,9 @@ impl<'a> Placer<'a> {
                     .groups
                     .join(id.index(), first.index(), self.options.soft);
                 match joined {
-                    Err(_) if self.options.soft && !self.options.deny_fallback => {}
+                    Err(_) if self.options.soft && !self.options.deny_fallback => {
+                        self.given_up.push((id, first));
+                    }
                     joined => joined.map_err(|apart| self.apart(id, first, false, apart))?,
                 }
             }

@@ -94,7 +94,7 @@ pub enum PlaceReason {
     /// No device has the name that was asked for.
     #[error(
         "there is no {part} {value}, which {asked} asks for; there is {}{}",
-        .exists.join(", "),
+        some(.exists),
         .nearest.as_ref().map_or(String::new(), |n| format!(": did you mean {n}?"))
     )]
     NoSuchDevice {
@@ -194,6 +194,15 @@ fn kernels(has: &[&str], types: &[String]) -> String {
     };
     let (has, types) = (has.join(", "), types.join(", "));
     format!("there is one for {has}, and the devices are of type {types}: {advice}")
+}
+
+/// The first of many.
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    match names.len() {
+        n if n > SHOWN => format!("{} and {} more", names[..SHOWN].join(", "), n - SHOWN),
+        _ => names.join(", "),
+    }
 }
 
 fn wanted(asked: &DeviceSpec, better: &Option<&str>) -> String {

@@ -37,6 +37,8 @@ pub struct Placement {
     pub(super) devices: Arc<[DeviceSpec]>,
     pub(super) at: Vec<u32>,
     pub(super) why: Vec<Why>,
+    /// Nodes that should stand with another one and do not, in the order of building.
+    pub(super) given_up: Vec<(NodeId, NodeId)>,
 }
 
 impl Placement {
@@ -91,11 +93,21 @@ impl Placement {
             op: node.op.name,
             requested: node.device.clone(),
             assigned: self.name(id).clone(),
-            why: self.explain(data, id),
+            why: self.explain(data, id) + &self.apart(data, id),
         });
         Report {
             rows: rows.collect(),
         }
+    }
+
+    /// Whom a node should stand with and does not.
+    fn apart(&self, data: &GraphData, id: NodeId) -> String {
+        let first = self.given_up.partition_point(|(n, _)| *n < id);
+        let own = self.given_up[first..].iter().take_while(|(n, _)| *n == id);
+        let names = own.filter_map(|(_, with)| data.get(*with));
+        names
+            .map(|n| format!("; soft: not with {}", n.name))
+            .collect()
     }
 
     fn explain(&self, data: &GraphData, id: NodeId) -> String {

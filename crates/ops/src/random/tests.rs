@@ -15,7 +15,7 @@ fn run(cpu: &Cpu, output: Output<'_>, counter: &AtomicU64) -> Result<Tensor, Ker
         .map(|&i| graph.fact(i).and_then(|f| f.value.clone()).expect("known"))
         .collect();
     let arguments: Vec<Argument<'_>> = inputs.iter().map(Argument::Value).collect();
-    
+
     let op = crate::kernels()[node.op.name];
     let outputs = evaluate(cpu, op, node, &arguments, Some(counter))?;
     Ok(outputs.into_iter().next().expect("an output"))

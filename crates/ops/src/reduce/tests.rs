@@ -1,6 +1,5 @@
 //! What the table of cases cannot hold: large inputs, any number of threads, shapes known late.
 
-
 use proptest::prelude::*;
 use thalweg_device::{Argument, Cpu, KernelError, evaluate};
 use thalweg_graph::{DType, Element, Graph, Shape, Tensor};
@@ -14,7 +13,7 @@ fn run(threads: usize, op: &str, x: &Tensor, axes: &Tensor) -> Result<Tensor, Ke
     let id = g.op(op).input(of(x)).input(of(axes)).build().id();
     assert!(g.errors().is_empty());
     let cpu = Cpu::new(threads);
-    
+
     let arguments = [Argument::Value(x), Argument::Value(axes)];
     let op = crate::kernels()[op];
     let outputs = evaluate(&cpu, op, g.snapshot().node(id), &arguments, None)?;

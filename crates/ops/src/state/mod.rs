@@ -7,7 +7,7 @@ mod partitioned;
 use thalweg_device::Op;
 use thalweg_graph::{Graph, Operation, Output, Reason, Value, VariableInfo};
 
-pub use partitioned::PartitionedVariable;
+pub use partitioned::{PartitionedVariable, Split};
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
@@ -132,13 +132,13 @@ pub trait StateOps {
     /// A variable that no optimizer touches: a counter, a mean.
     fn untrained_variable<'g>(&'g self, name: &str, initial: impl Into<Value<'g>>) -> Variable<'g>;
 
-    /// A variable that an optimizer trains, in this many parts along its first dimension: each is a
-    /// variable of its own, that can lie on a device of its own.
+    /// A variable that an optimizer trains, in parts: each is a variable of its own, that can lie on
+    /// a device of its own. `split` is a number of parts along the first dimension, or a [`Split`].
     fn partitioned_variable<'g>(
         &'g self,
         name: &str,
         initial: impl Into<Value<'g>>,
-        parts: usize,
+        split: impl Into<Split>,
     ) -> PartitionedVariable<'g>;
 
     /// The nodes that give all variables their initial values.
@@ -171,9 +171,9 @@ impl StateOps for Graph {
         &'g self,
         name: &str,
         initial: impl Into<Value<'g>>,
-        parts: usize,
+        split: impl Into<Split>,
     ) -> PartitionedVariable<'g> {
-        partitioned::partitioned(self, name, initial.into(), parts)
+        partitioned::partitioned(self, name, initial.into(), split.into())
     }
 
     fn initializers(&self) -> Vec<Operation<'_>> {

@@ -1,11 +1,12 @@
 //! A variable in parts, so that it can lie on several devices.
 
-use thalweg_graph::{Graph, Output, Reason, Tensor, Value};
+use thalweg_graph::shape::elements;
+use thalweg_graph::{DType, Graph, Output, Reason, Tensor, Value};
 
 use super::{StateOps, Variable};
 use crate::array::{ArrayOps, SourceOps};
 
-/// Several variables that are the slices of one along its first dimension.
+/// Several variables that are the slices of one along a dimension.
 ///
 /// Used as an operand it stands for the whole value. A device function sees each part by itself,
 /// and puts it where it likes; an optimizer trains each part where it is.
@@ -33,11 +34,50 @@ impl<'g> From<&PartitionedVariable<'g>> for Output<'g> {
     }
 }
 
-/// The first row and the number of rows of each of `parts` slices of `rows` rows: the first ones
-/// have one more where they do not come out even, as in TensorFlow.
-fn slices(rows: usize, parts: usize) -> impl Iterator<Item = (usize, usize)> {
-    let (each, more) = (rows / parts, rows % parts);
-    (0..parts).map(move |i| (i * each + i.min(more), each + usize::from(i < more)))
+/// How a variable is split. A number is so many parts along the first dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// Into so many parts along a dimension.
+    Parts {
+        /// How many.
+        parts: usize,
+        /// The dimension.
+        axis: usize,
+    },
+    /// Along the longest dimension, into as few parts as there can be of at most so many bytes
+    /// each; where single rows are larger, into rows.
+    MostBytes(usize),
+}
+
+impl From<usize> for Split {
+    fn from(parts: usize) -> Split {
+        Split::Parts { parts, axis: 0 }
+    }
+}
+
+impl Split {
+    /// The dimension along which a variable is split, and the lengths of its parts there; `None`
+    /// where it cannot be split so. The first parts are longer by one where they do not come out
+    /// even, as in TensorFlow.
+    pub fn of(self, dtype: DType, dims: &[usize]) -> Option<(usize, Vec<usize>)> {
+        let (axis, parts) = match self {
+            Split::Parts { parts, axis } => (axis, parts),
+            Split::MostBytes(most) => {
+                let longest = (0..dims.len()).rev().max_by_key(|&axis| dims[axis])?;
+                let bytes = elements(dims).saturating_mul(dtype.size());
+                let row = bytes / dims[longest].max(1);
+                let rows = (most / row.max(1)).max(1);
+                (longest, dims[longest].div_ceil(rows).max(1))
+            }
+        };
+        let len = *dims.get(axis)?;
+        if parts == 0 || parts > len.max(1) {
+            return None;
+        }
+        let (each, more) = (len / parts, len % parts);
+        let lens = (0..parts).map(|i| each + usize::from(i < more));
+        Some((axis, lens.collect()))
+    }
 }
 
 /// Makes `name/part_0` and so on.
@@ -46,85 +86,131 @@ pub(super) fn partitioned<'g>(
     graph: &'g Graph,
     name: &str,
     initial: Value<'g>,
-    parts: usize,
+    split: Split,
 ) -> PartitionedVariable<'g> {
     graph.at_caller(|| {
-        let invalid = |text: String| PartitionedVariable {
-            parts: Vec::new(),
-            value: graph.fail(name, "VarHandleOp", Reason::Argument(text)),
-        };
-        let shape = match &initial {
-            Value::Tensor(t) => t.shape(),
-            Value::Output(o) => o.shape(),
-        };
-        let dims = match shape.to_dims() {
-            Some(dims) if !dims.is_empty() => dims,
-            _ => {
-                return invalid(format!(
-                    "a variable of shape {shape} has no rows to split by: give it a known first dimension"
-                ));
-            }
-        };
-        if parts == 0 || parts > dims[0].max(1) {
-            return invalid(format!("{} rows do not make {parts} parts", dims[0]));
-        }
-        graph.name_scope(name, || {
-            let parts: Vec<Variable<'g>> = slices(dims[0], parts)
-                .enumerate()
-                .map(|(i, (first, rows))| {
-                    let mut part_dims = dims.clone();
-                    part_dims[0] = rows;
-                    let part = match &initial {
-                        Value::Tensor(t) => match rows_of(t, first, rows) {
-                            Some(part) => Value::Tensor(part),
-                            None => return graph.variable("part", t.clone()),
-                        },
-                        Value::Output(o) => {
-                            let ints = |d: &[usize]| d.iter().map(|&d| d as i32).collect::<Vec<_>>();
-                            let mut begin = vec![0; dims.len()];
-                            begin[0] = first;
-                            Value::Output(o.slice(ints(&begin), ints(&part_dims)))
-                        }
-                    };
-                    graph.variable(&format!("part_{i}"), part)
-                })
-                .collect();
-            let values: Vec<Output<'g>> = parts.iter().map(|p| p.value()).collect();
-            let value = match &values[..] {
-                [one] => *one,
-                all => graph.concat(all, 0),
+        // As a variable's own: whoever uses its value waits for no more than that.
+        graph.without_control_dependencies(|| {
+            let shape = match &initial {
+                Value::Tensor(t) => t.shape(),
+                Value::Output(o) => o.shape(),
             };
-            PartitionedVariable { parts, value }
+            let dtype = match &initial {
+                Value::Tensor(t) => t.dtype(),
+                Value::Output(o) => o.dtype(),
+            };
+            let dims = shape.to_dims();
+            match dims.as_deref().and_then(|d| Some((d, split.of(dtype, d)?))) {
+                Some((dims, (axis, lens))) => {
+                    graph.name_scope(name, || in_parts(graph, &initial, dims, axis, &lens))
+                }
+                None => {
+                    let text = format!(
+                        "a variable of shape {shape} cannot be split by {split:?}: its shape must \
+                         be known, and no part empty"
+                    );
+                    PartitionedVariable {
+                        parts: Vec::new(),
+                        value: graph.fail(name, "VarHandleOp", Reason::Argument(text)),
+                    }
+                }
+            }
         })
     })
 }
 
-/// Some rows of a tensor; `None` for strings, which no variable holds.
-fn rows_of(tensor: &Tensor, first: usize, rows: usize) -> Option<Tensor> {
+fn in_parts<'g>(
+    graph: &'g Graph,
+    initial: &Value<'g>,
+    dims: &[usize],
+    axis: usize,
+    lens: &[usize],
+) -> PartitionedVariable<'g> {
+    let mut first = 0;
+    let mut parts: Vec<Variable<'g>> = Vec::new();
+    for (i, &len) in lens.iter().enumerate() {
+        let name = format!("part_{i}");
+        let part = match initial {
+            Value::Tensor(t) => match slice_of(t, axis, first, len) {
+                Some(part) => Value::Tensor(part),
+                // The variable itself says that it holds no strings.
+                None => Value::Tensor(t.clone()),
+            },
+            Value::Output(o) => {
+                // Dimensions of a tensor are below 2^63.
+                let ints = |dims: &[usize]| dims.iter().map(|&d| d as i64).collect::<Vec<_>>();
+                let (mut begin, mut size) = (vec![0; dims.len()], dims.to_vec());
+                (begin[axis], size[axis]) = (first, len);
+                Value::Output(o.slice(ints(&begin), ints(&size)))
+            }
+        };
+        parts.push(graph.variable(&name, part));
+        first += len;
+    }
+    let values: Vec<Output<'g>> = parts.iter().map(|p| p.value()).collect();
+    let value = match &values[..] {
+        [one] => *one,
+        all => graph.concat(all, axis as i64),
+    };
+    PartitionedVariable { parts, value }
+}
+
+/// `len` rows of a tensor along a dimension, from the row `first`; `None` for strings.
+fn slice_of(tensor: &Tensor, axis: usize, first: usize, len: usize) -> Option<Tensor> {
+    if tensor.dtype() == DType::String {
+        return None;
+    }
     let mut dims = tensor.dims().to_vec();
-    let row = tensor.bytes().len() / dims[0].max(1);
-    dims[0] = rows;
-    let bytes = tensor.bytes().get(first * row..(first + rows) * row)?;
-    Tensor::from_bytes(tensor.dtype(), &dims, bytes).ok()
+    let row = elements(&dims[axis + 1..]) * tensor.dtype().size();
+    let slab = dims[axis] * row;
+    let slabs = tensor.bytes().chunks(slab.max(1));
+    let bytes: Vec<u8> = slabs
+        .flat_map(|s| &s[first * row..(first + len) * row])
+        .copied()
+        .collect();
+    dims[axis] = len;
+    Tensor::from_bytes(tensor.dtype(), &dims, &bytes).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::slices;
+    use super::*;
 
     #[test]
-    fn slices_cover_all_rows_and_differ_by_one_at_most() {
-        assert_eq!(slices(7, 3).collect::<Vec<_>>(), [(0, 3), (3, 2), (5, 2)]);
+    fn parts_cover_all_rows_and_differ_by_one_at_most() {
+        let split = |parts, rows| Split::from(parts).of(DType::F32, &[rows, 2]);
+        assert_eq!(split(3, 7), Some((0, vec![3, 2, 2])));
         for rows in 1..30 {
             for parts in 1..=rows {
-                let mut next = 0;
-                for (first, n) in slices(rows, parts) {
-                    assert_eq!(first, next);
-                    assert!(n == rows / parts || n == rows / parts + 1);
-                    next += n;
-                }
-                assert_eq!(next, rows);
+                let (_, lens) = split(parts, rows).unwrap();
+                assert_eq!(lens.iter().sum::<usize>(), rows);
+                let (least, most) = (lens.iter().min().unwrap(), lens.iter().max().unwrap());
+                assert!(most - least <= 1 && *least > 0);
             }
         }
+        assert_eq!(split(8, 7), None);
+        assert_eq!(split(0, 7), None);
+        assert_eq!(Split::from(1).of(DType::F32, &[]), None);
+    }
+
+    #[test]
+    fn parts_by_bytes_are_as_few_as_can_be() {
+        let split = |bytes| Split::MostBytes(bytes).of(DType::F32, &[3, 100]).unwrap();
+        // A row of the longest dimension has 12 bytes.
+        assert_eq!(split(1200), (1, vec![100]));
+        assert_eq!(split(1199), (1, vec![50, 50]));
+        assert_eq!(split(1).1.len(), 100);
+    }
+
+    #[test]
+    fn a_slice_along_any_dimension_has_the_elements_of_it() {
+        let t = Tensor::new(&[2, 3, 2], &(0..12).collect::<Vec<i32>>()).unwrap();
+        let slice = |axis, first, len| {
+            let s = slice_of(&t, axis, first, len).unwrap();
+            s.as_slice::<i32>().unwrap().to_vec()
+        };
+        assert_eq!(slice(0, 1, 1), [6, 7, 8, 9, 10, 11]);
+        assert_eq!(slice(1, 1, 2), [2, 3, 4, 5, 8, 9, 10, 11]);
+        assert_eq!(slice(2, 1, 1), [1, 3, 5, 7, 9, 11]);
     }
 }

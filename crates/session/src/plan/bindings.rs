@@ -50,8 +50,7 @@ impl Bindings {
         workshop: Workshop<'_>,
     ) -> Result<Bindings, SessionError> {
         let mut variables: Vec<Arc<Variable>> = Vec::new();
-        let mut by_name: FxHashMap<(u32, String, String), VariableId> =
-            FxHashMap::default();
+        let mut by_name: FxHashMap<(u32, String, String), VariableId> = FxHashMap::default();
         let mut variable_of: FxHashMap<OutputId, VariableId> = FxHashMap::default();
         for (id, node) in graph.nodes() {
             if node.op.effect == Effect::Feed && !std::ptr::eq(node.op, &FEED) {
@@ -77,11 +76,13 @@ impl Bindings {
                     .variable
                     .clone()
                     .unwrap_or((DType::F32, Default::default()));
-                let number = *by_name.entry(key).or_insert_with_key(|(device, container, name)| {
-                    let store = workshop.store;
-                    variables.push(store.variable(*device, container, name, dtype, &shape));
-                    variables.len() - 1
-                });
+                let number = *by_name
+                    .entry(key)
+                    .or_insert_with_key(|(device, container, name)| {
+                        let store = workshop.store;
+                        variables.push(store.variable(*device, container, name, dtype, &shape));
+                        variables.len() - 1
+                    });
                 let variable = &variables[number];
                 if variable.dtype() != dtype || variable.shape().merge(&shape).is_none() {
                     let source = KernelError::Variable {

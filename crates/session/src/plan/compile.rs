@@ -269,7 +269,7 @@ fn simplified(
             Fetch::Run(node) => targets.push(node),
         }
     }
-    
+
     let fold = |node: &Node, inputs: &[&Tensor]| {
         let arguments: SmallVec<[Argument<'_>; 4]> =
             inputs.iter().map(|t| Argument::Value(t)).collect();

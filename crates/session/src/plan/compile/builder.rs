@@ -337,9 +337,7 @@ impl<'a> Builder<'a> {
                 self.life[slot as usize].block = Some(block);
                 slot
             }
-            (None, Some(0)) => {
-                self.slot(output, fact.dtype, 0, Home::Arena(0), left)
-            }
+            (None, Some(0)) => self.slot(output, fact.dtype, 0, Home::Arena(0), left),
             _ => self.slot(output, fact.dtype, usize::MAX, Home::Held, left),
         };
         let (action, outputs) = (Action::Receive, SmallVec::from_elem(slot, 1));
