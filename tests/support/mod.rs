@@ -4,6 +4,7 @@
     reason = "each test program uses a part of what all of them share"
 )]
 
+pub mod emulated;
 pub mod golden;
 pub mod gradient_cases;
 pub mod gradient_cases_array;

@@ -1,13 +1,14 @@
 //! The runtimes that the table of op cases is run on. A new one (a GPU, a cluster) is one more
 //! implementation here; the cases stay as they are.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
 use thalweg_device::{Argument, Cpu, Variable, evaluate};
 use thalweg_graph::{Graph, Node, Shape, Tensor};
 use thalweg_ops::{NewGraph, SourceOps};
 
-use super::golden::{Case, Input};
+use super::golden::{Case, Input, difference};
 
 /// What a case gave.
 #[derive(Default)]
@@ -113,4 +114,62 @@ impl Runtime for Direct {
         results.variables_after = variables.iter().filter_map(Variable::value).collect();
         Ok(results)
     }
+}
+
+/// Runs cases, and fails with what is wrong with them, by op.
+pub fn report(runtime: &dyn Runtime, cases: &[Case]) {
+    let mut failures: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for case in cases {
+        if let Some(wrong) = wrong(runtime, case) {
+            let list = failures.entry(&case.op).or_default();
+            list.push(format!("{}: {wrong}", case.name));
+        }
+    }
+    let failed: usize = failures.values().map(Vec::len).sum();
+    let mut report = format!("{failed} of {} cases fail\n", cases.len());
+    for (op, list) in &failures {
+        report += &format!("{op}: {}\n", list.len());
+        let shown = if failures.len() > 1 { 2 } else { 12 };
+        list.iter()
+            .take(shown)
+            .for_each(|l| report += &format!("    {l}\n"));
+    }
+    assert!(failures.is_empty(), "{report}");
+}
+
+/// What is wrong with what a case gives.
+fn wrong(runtime: &dyn Runtime, case: &Case) -> Option<String> {
+    let found = match runtime.run(case) {
+        Err(e) => return Some(e),
+        Ok(found) => found,
+    };
+    let outputs = compare("output", &found.outputs, &case.outputs, case);
+    let second = || {
+        compare(
+            "second run's output",
+            &found.second_run,
+            &case.second_run,
+            case,
+        )
+    };
+    let variables = || match &case.variables_after[..] {
+        [] => None,
+        expected => compare("variable", &found.variables_after, expected, case),
+    };
+    outputs.or_else(second).or_else(variables)
+}
+
+fn compare(what: &str, found: &[Tensor], expected: &[Tensor], case: &Case) -> Option<String> {
+    if found.len() != expected.len() {
+        return Some(format!(
+            "{} {what}s in place of {}",
+            found.len(),
+            expected.len()
+        ));
+    }
+    found
+        .iter()
+        .zip(expected)
+        .enumerate()
+        .find_map(|(i, (f, e))| Some(format!("{what} {i}: {}", difference(f, e, case.tolerance)?)))
 }

@@ -2,16 +2,19 @@
 
 use std::fmt;
 
-use thalweg_graph::{DType, Dims, Node, OpDef, Tensor};
+use thalweg_graph::{Attr, DType, Dims, Node, OpDef, Tensor};
 
 use crate::context::KernelCx;
 use crate::cpu::Cpu;
 use crate::error::KernelError;
+use crate::gpu::Launches;
 
 /// The kinds of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DeviceType {
+    /// A graphics card.
+    Gpu,
     /// The processor.
     Cpu,
 }
@@ -19,11 +22,12 @@ pub enum DeviceType {
 impl DeviceType {
     /// All of them, best first: where nothing is asked for, a node runs on the first that has its
     /// kernel.
-    pub const ALL: [DeviceType; 1] = [DeviceType::Cpu];
+    pub const ALL: [DeviceType; 2] = [DeviceType::Gpu, DeviceType::Cpu];
 
     /// As it stands in a device's name: `CPU`.
     pub const fn name(self) -> &'static str {
         match self {
+            DeviceType::Gpu => "GPU",
             DeviceType::Cpu => "CPU",
         }
     }
@@ -47,8 +51,9 @@ pub struct Op {
 /// What computes an op on a device.
 #[derive(Debug)]
 pub struct Kernel {
-    /// The device it runs on.
-    pub device: DeviceType,
+    /// The device it runs on; `None` where it runs nothing, which every device can. A GPU takes no
+    /// strings.
+    pub device: Option<DeviceType>,
     /// The dtypes it computes: for each dtype attribute that it restricts, those it takes.
     pub dtypes: &'static [(&'static str, &'static [DType])],
     /// Pairs of an input and an output that may share one buffer, because each element of the
@@ -65,6 +70,8 @@ pub enum Body {
     View,
     /// By the function that this prepares.
     Compute(PrepareFn),
+    /// By the launches that this says.
+    Launch(LaunchFn),
     /// It makes the handle of a variable, when a plan is made.
     Handle,
     /// It shares the buffer of the variable behind input 0.
@@ -78,6 +85,7 @@ impl fmt::Debug for Body {
         f.write_str(match self {
             Body::View => "View",
             Body::Compute(_) => "Compute",
+            Body::Launch(_) => "Launch",
             Body::Handle => "Handle",
             Body::Read => "Read",
             Body::Nothing => "Nothing",
@@ -88,10 +96,20 @@ impl fmt::Debug for Body {
 /// A CPU kernel for the dtypes that attribute `T` may be.
 pub const fn cpu(prepare: PrepareFn) -> Kernel {
     Kernel {
-        device: DeviceType::Cpu,
+        device: Some(DeviceType::Cpu),
         dtypes: &[],
         in_place: &[],
         body: Body::Compute(prepare),
+    }
+}
+
+/// A GPU's kernel for the dtypes that attribute `T` may be.
+pub const fn gpu(launches: LaunchFn) -> Kernel {
+    Kernel {
+        device: Some(DeviceType::Gpu),
+        dtypes: &[],
+        in_place: &[],
+        body: Body::Launch(launches),
     }
 }
 
@@ -108,7 +126,9 @@ impl Kernel {
 
     /// Whether it computes this node on this kind of device.
     pub fn takes(&self, device: DeviceType, node: &Node) -> bool {
-        self.device == device
+        let strings = |(_, value): (&str, &Attr)| matches!(value, Attr::Type(DType::String));
+        self.device.is_none_or(|own| own == device)
+            && (device != DeviceType::Gpu || !node.attrs.iter().any(strings))
             && self.dtypes.iter().all(|(attr, dtypes)| {
                 node.attrs
                     .dtype(attr)
@@ -119,6 +139,9 @@ impl Kernel {
 
 /// Makes a kernel ready for a node with these inputs and outputs.
 pub type PrepareFn = fn(&Prepare<'_>) -> Result<Prepared, KernelError>;
+
+/// Says what a GPU launches for a node with these inputs and outputs.
+pub type LaunchFn = fn(&Prepare<'_>) -> Result<Launches, KernelError>;
 
 /// What a kernel runs.
 pub type RunFn = Box<dyn Fn(&KernelCx<'_>) -> Result<(), KernelError> + Send + Sync>;
@@ -187,7 +210,8 @@ impl Operand {
 
 /// What a kernel is prepared for.
 pub struct Prepare<'a> {
-    /// The CPU that the kernel will run on: how much scratch it needs depends on the threads.
+    /// The CPU that the kernel will run on, or that of a GPU's host: how much scratch it needs
+    /// depends on the threads.
     pub cpu: &'a Cpu,
     /// The node: its attributes.
     pub node: &'a Node,

@@ -129,6 +129,16 @@ impl Walk {
         walk
     }
 
+    /// How many dimensions are walked.
+    pub(crate) fn rank(&self) -> usize {
+        self.lens.len()
+    }
+
+    /// Each dimension's length, and the steps of the two inputs in it, outermost first.
+    pub(crate) fn dims(&self) -> impl Iterator<Item = (usize, [usize; 2])> + '_ {
+        self.lens.iter().copied().zip(self.steps.iter().copied())
+    }
+
     /// Where the two inputs are for one element of the output.
     pub(crate) fn at(&self, element: usize) -> [usize; 2] {
         let (inner, steps) = self.inner();

@@ -11,6 +11,7 @@ mod array;
 mod constants;
 pub mod cpu;
 mod elementwise;
+pub mod gpu;
 mod kernel;
 mod linalg;
 mod math;

@@ -1,7 +1,7 @@
 //! Values that stand in the graph or come from outside, and nodes that pass on what they get.
 
 use smallvec::smallvec;
-use thalweg_device::{Body, DeviceType, Kernel, KernelError, Op, Prepared, cpu};
+use thalweg_device::{Body, Kernel, KernelError, Op, Prepared, cpu};
 use thalweg_graph::op::{AttrDef, Default, Effect, Gradient, arg, attr, type_attr};
 use thalweg_graph::output::scalar_of;
 use thalweg_graph::{AttrKind, DType, InferError, OpDef, dispatch};
@@ -11,7 +11,7 @@ use crate::shapes;
 
 /// A kernel that gives its input's buffer on.
 pub(crate) const VIEW: Kernel = Kernel {
-    device: DeviceType::Cpu,
+    device: None,
     dtypes: &[],
     in_place: &[],
     body: Body::View,

@@ -1,7 +1,7 @@
 //! Sums, differences, products, negation, squares.
 
 use smallvec::smallvec;
-use thalweg_device::{Kernel, KernelError, Op, cpu};
+use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr};
 use thalweg_graph::output::scalar_of;
 use thalweg_graph::{DType, Infer, OpDef, dispatch};
@@ -9,6 +9,7 @@ use thalweg_graph::{DType, Infer, OpDef, dispatch};
 use super::broadcast::sum_to;
 use super::define::{NUMBER, two};
 use crate::elementwise::{binary, unary};
+use crate::gpu::binary_as;
 use crate::number::Number;
 use crate::shapes;
 
@@ -25,7 +26,7 @@ const ADD_DEF: OpDef = two(
 const ADD_KERNELS: &[Kernel] = &[cpu(|p| {
     dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, T::add)), else Err(KernelError::DType(p.dtype(0))))
 })
-.in_place(&[(0, 0), (1, 0)])];
+.in_place(&[(0, 0), (1, 0)]), gpu(|p| binary_as(p, "AddV2")).in_place(&[(0, 0), (1, 0)])];
 
 /// `x + y`.
 pub(crate) static ADD: Op = Op {
@@ -60,7 +61,7 @@ pub(crate) static SUB: Op = Op {
     kernels: &[cpu(|p| {
         dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, T::sub)), else Err(KernelError::DType(p.dtype(0))))
     })
-    .in_place(&[(0, 0), (1, 0)])],
+    .in_place(&[(0, 0), (1, 0)]), gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])],
 };
 
 /// `x * y`.
@@ -82,7 +83,7 @@ pub(crate) static MUL: Op = Op {
     kernels: &[cpu(|p| {
         dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, T::mul)), else Err(KernelError::DType(p.dtype(0))))
     })
-    .in_place(&[(0, 0), (1, 0)])],
+    .in_place(&[(0, 0), (1, 0)]), gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])],
 };
 
 /// The other factor, where one is a scalar 1.
@@ -106,13 +107,16 @@ pub(crate) static NEG: Op = Op {
         gradient: Gradient::Rule(|g| smallvec![Some(-g.grad())]),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        // -x and not 0 - x, which has the other sign at zero; an integer's negative wraps.
-        dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| -x)), else
+    kernels: &[
+        cpu(|p| {
+            // -x and not 0 - x, which has the other sign at zero; an integer's negative wraps.
+            dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| -x)), else
             dispatch!(p.dtype(0), INTS, T => Ok(unary::<T>(p, |x| T::ZERO.sub(x))), else
                 Err(KernelError::DType(p.dtype(0)))))
-    })
-    .in_place(&[(0, 0)])],
+        })
+        .in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
+    ],
 };
 
 /// `x * x`.
@@ -133,5 +137,5 @@ pub(crate) static SQUARE: Op = Op {
     kernels: &[cpu(|p| {
         dispatch!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, |x| x.mul(x))), else Err(KernelError::DType(p.dtype(0))))
     })
-    .in_place(&[(0, 0)])],
+    .in_place(&[(0, 0)]), gpu(crate::gpu::unary).in_place(&[(0, 0)])],
 };

@@ -1,6 +1,6 @@
 //! Comparisons and logic.
 
-use thalweg_device::{KernelError, Op, cpu};
+use thalweg_device::{KernelError, Op, cpu, gpu};
 use thalweg_graph::op::{Arg, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{DType, OpDef, dispatch};
 
@@ -27,7 +27,7 @@ macro_rules! comparison_kernel {
         &[cpu(|p| {
             dispatch!(p.dtype(0), $list, T => Ok(binary_to::<T, bool>(p, |x, y| x $op y)),
                 else Err(KernelError::DType(p.dtype(0))))
-        })]
+        }), gpu(crate::gpu::binary)]
     };
 }
 
@@ -103,7 +103,10 @@ pub(crate) static LOGICAL_AND: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| Ok(binary::<bool>(p, |x, y| x & y))).in_place(&[(0, 0), (1, 0)])],
+    kernels: &[
+        cpu(|p| Ok(binary::<bool>(p, |x, y| x & y))).in_place(&[(0, 0), (1, 0)]),
+        gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+    ],
 };
 
 /// At least one.
@@ -117,7 +120,10 @@ pub(crate) static LOGICAL_OR: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| Ok(binary::<bool>(p, |x, y| x | y))).in_place(&[(0, 0), (1, 0)])],
+    kernels: &[
+        cpu(|p| Ok(binary::<bool>(p, |x, y| x | y))).in_place(&[(0, 0), (1, 0)]),
+        gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+    ],
 };
 
 /// The opposite.
@@ -131,5 +137,8 @@ pub(crate) static LOGICAL_NOT: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| Ok(unary::<bool>(p, |x| !x))).in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| Ok(unary::<bool>(p, |x| !x))).in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
+    ],
 };

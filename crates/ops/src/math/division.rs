@@ -1,12 +1,12 @@
 //! Quotients and remainders.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepared, cpu, gpu};
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{Element, dispatch};
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, NUMBER, two};
+use super::define::{FLOAT, FLOATS_ONLY, NUMBER, two};
 use super::powers::float_kernel_2;
 use crate::elementwise::binary;
 use crate::number::{Float, Number, Wide};
@@ -40,11 +40,14 @@ pub(crate) static DIV: Op = Op {
         NUMBER,
         QUOTIENT,
     ),
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(x.widen() / y.widen()))), else
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(x.widen() / y.widen()))), else
             dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(binary::<T>(p, T::quotient))), else
                 Err(KernelError::DType(p.dtype(0)))))
-    })],
+        }),
+        gpu(|p| crate::gpu::binary_as(p, "RealDiv")).only(FLOATS_ONLY),
+    ],
 };
 
 /// `floor(x / y)`.
@@ -55,11 +58,14 @@ pub(crate) static FLOOR_DIV: Op = Op {
         NUMBER,
         Gradient::None,
     ),
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(Wide::floor(x.widen() / y.widen())))), else
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(Wide::floor(x.widen() / y.widen())))), else
             dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(binary::<T>(p, T::floor_quotient))), else
                 Err(KernelError::DType(p.dtype(0)))))
-    })],
+        }),
+        gpu(crate::gpu::binary).only(FLOATS_ONLY),
+    ],
 };
 
 /// `x - floor(x / y) y`.
@@ -74,11 +80,14 @@ pub(crate) static FLOOR_MOD: Op = Op {
             smallvec![Some(sum_to(dz, x, y)), Some(sum_to(-(dz * quotient), y, x))]
         }),
     ),
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(float_mod(x.widen(), y.widen())))), else
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(float_mod(x.widen(), y.widen())))), else
             dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(binary::<T>(p, T::floor_remainder))), else
                 Err(KernelError::DType(p.dtype(0)))))
-    })],
+        }),
+        gpu(crate::gpu::binary).only(FLOATS_ONLY),
+    ],
 };
 
 /// The exact remainder, moved to the divisor's sign.

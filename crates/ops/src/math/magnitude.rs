@@ -1,7 +1,7 @@
 //! Absolute values, signs, larger and smaller, rounding.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, cpu};
+use thalweg_device::{KernelError, Op, cpu, gpu};
 use thalweg_graph::dispatch;
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, Output};
@@ -28,7 +28,7 @@ pub(crate) static ABS: Op = Op {
             dispatch!(p.dtype(0), INTS, T => Ok(unary::<T>(p, magnitude)), else
                 Err(KernelError::DType(p.dtype(0)))))
     })
-    .in_place(&[(0, 0)])],
+    .in_place(&[(0, 0)]), gpu(crate::gpu::unary).in_place(&[(0, 0)])],
 };
 
 #[inline(always)]
@@ -59,7 +59,7 @@ pub(crate) static SIGN: Op = Op {
     kernels: &[cpu(|p| {
         dispatch!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, sign)), else Err(KernelError::DType(p.dtype(0))))
     })
-    .in_place(&[(0, 0)])],
+    .in_place(&[(0, 0)]), gpu(crate::gpu::unary).in_place(&[(0, 0)])],
 };
 
 /// The gradient goes to the input that was taken; to the first where they are equal.
@@ -95,15 +95,18 @@ pub(crate) static MAXIMUM: Op = Op {
                 .collect()
         }),
     ),
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |x, y| {
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |x, y| {
             // Only a NaN differs from itself.
             #[allow(clippy::eq_op, reason = "only a NaN differs from itself")]
             let take_x = x > y || x != x;
             if take_x { x } else { y }
         })), else Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0), (1, 0)])],
+        })
+        .in_place(&[(0, 0), (1, 0)]),
+        gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+    ],
 };
 
 /// The smaller of two.
@@ -114,14 +117,17 @@ pub(crate) static MINIMUM: Op = Op {
         NUMBER,
         Gradient::Rule(|g| to_the_taken(g, "LessEqual").map(Some).into_iter().collect()),
     ),
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |x, y| {
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |x, y| {
             #[allow(clippy::eq_op, reason = "only a NaN differs from itself")]
             let take_x = x < y || x != x;
             if take_x { x } else { y }
         })), else Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0), (1, 0)])],
+        })
+        .in_place(&[(0, 0), (1, 0)]),
+        gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+    ],
 };
 
 /// The largest whole number not above.

@@ -1,12 +1,12 @@
 //! Roots, exponentials, logarithms, powers.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::dispatch;
 use thalweg_graph::op::Gradient;
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, NUMBER, of_result, one, two};
+use super::define::{FLOAT, FLOATS_ONLY, NUMBER, of_result, one, two};
 use super::division::Divide;
 use crate::elementwise::{binary, unary};
 use crate::number::{Float, Wide};
@@ -18,7 +18,7 @@ macro_rules! float_kernel {
             dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow($f(x.widen())))),
                 else Err(KernelError::DType(p.dtype(0))))
         })
-        .in_place(&[(0, 0)])]
+        .in_place(&[(0, 0)]), thalweg_device::gpu(crate::gpu::unary).in_place(&[(0, 0)])]
     };
 }
 
@@ -29,7 +29,7 @@ macro_rules! float_kernel_2 {
             dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow($f(x.widen(), y.widen())))),
                 else Err(KernelError::DType(p.dtype(0))))
         })
-        .in_place(&[(0, 0), (1, 0)])]
+        .in_place(&[(0, 0), (1, 0)]), thalweg_device::gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])]
     };
 }
 
@@ -163,7 +163,7 @@ pub(crate) static POW: Op = Op {
         dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(x.widen().powf(y.widen())))),
             else dispatch!(p.dtype(0), INTS, T => Ok(int_power::<T>(p)), else Err(KernelError::DType(p.dtype(0)))))
     })
-    .in_place(&[(0, 0)])],
+    .in_place(&[(0, 0)]), gpu(crate::gpu::binary).only(FLOATS_ONLY).in_place(&[(0, 0)])],
 };
 
 /// Powers of integers, modulo their range. A negative exponent has no integer result.

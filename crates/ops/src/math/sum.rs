@@ -2,7 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, count_attr, type_attr};
 use thalweg_graph::{DType, OpDef, dispatch};
 
@@ -74,11 +74,14 @@ pub(crate) static SQUARED_DIFFERENCE: Op = Op {
             smallvec![Some(sum_to(dx, x, y)), Some(sum_to(-dx, y, x))]
         }),
     ),
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |x, y| {
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |x, y| {
             let d = x.sub(y);
             d.mul(d)
         })), else Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0), (1, 0)])],
+        })
+        .in_place(&[(0, 0), (1, 0)]),
+        gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+    ],
 };

@@ -1,7 +1,7 @@
 //! Relu and its kin, each with the op that is its gradient.
 
 use smallvec::smallvec;
-use thalweg_device::{Kernel, KernelError, Op, cpu};
+use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, float_attr, type_attr, type_attr_or};
 use thalweg_graph::{DType, GradCx, OpDef, Output, dispatch};
 
@@ -42,11 +42,14 @@ pub(crate) static RELU: Op = Op {
         gradient: Gradient::Rule(|g| smallvec![Some(back(g, "ReluGrad", g.grad(), g.output(0)))]),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, at_least_zero)), else
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, at_least_zero)), else
             Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0)])],
+        })
+        .in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
+    ],
 };
 
 /// The gradient where the feature is positive, 0 elsewhere.
@@ -67,7 +70,7 @@ pub(crate) static RELU_GRAD: Op = Op {
         dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |g, x| if x > T::ZERO { g } else { T::ZERO })), else
             Err(KernelError::DType(p.dtype(0))))
     })
-    .in_place(&[(0, 0), (1, 0)])],
+    .in_place(&[(0, 0), (1, 0)]), gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])],
 };
 
 /// `min(max(x, 0), 6)`; NaN stays NaN.
@@ -82,16 +85,19 @@ pub(crate) static RELU_6: Op = Op {
         gradient: Gradient::Rule(|g| smallvec![Some(back(g, "Relu6Grad", g.grad(), g.output(0)))]),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => {
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), NUMBERS, T => {
             let six = T::from_f64(6.0);
             Ok(unary::<T>(p, move |x| {
                 let x = at_least_zero(x);
                 if x > six { six } else { x }
             }))
         }, else Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0)])],
+        })
+        .in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
+    ],
 };
 
 /// The gradient where the feature is above 0 and below 6, 0 elsewhere.
@@ -108,13 +114,16 @@ pub(crate) static RELU_6_GRAD: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => {
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), NUMBERS, T => {
             let six = T::from_f64(6.0);
             Ok(binary::<T>(p, move |g, x| if x > T::ZERO && x < six { g } else { T::ZERO }))
         }, else Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0), (1, 0)])],
+        })
+        .in_place(&[(0, 0), (1, 0)]),
+        gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+    ],
 };
 
 /// `x` where it is not negative, `exp(x) - 1` elsewhere.
@@ -129,12 +138,15 @@ pub(crate) static ELU: Op = Op {
         gradient: Gradient::Rule(|g| smallvec![Some(back(g, "EluGrad", g.grad(), g.output(0)))]),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| {
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| {
             if x < T::ZERO { T::narrow(x.widen().exp_m1()) } else { x }
         })), else Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0)])],
+        })
+        .in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
+    ],
 };
 
 /// The gradient, times the output plus 1 where that is negative.
@@ -161,12 +173,15 @@ pub(crate) static ELU_GRAD: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |g, y| {
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |g, y| {
             if y < T::ZERO { g.mul(y.add(T::ONE)) } else { g }
         })), else Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0), (1, 0)])],
+        })
+        .in_place(&[(0, 0), (1, 0)]),
+        gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+    ],
 };
 
 const LEAKY: &[AttrDef] = &[
@@ -197,7 +212,7 @@ pub(crate) static LEAKY_RELU: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[LEAKY_KERNEL],
+    kernels: &[LEAKY_KERNEL, gpu(crate::gpu::unary).in_place(&[(0, 0)])],
 };
 
 /// The gradient where the feature is positive, alpha times it elsewhere.
@@ -214,12 +229,15 @@ pub(crate) static LEAKY_RELU_GRAD: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let alpha = f64::from(p.node.attrs.float("alpha"));
-        dispatch!(p.dtype(0), FLOATS, T => {
+    kernels: &[
+        cpu(|p| {
+            let alpha = f64::from(p.node.attrs.float("alpha"));
+            dispatch!(p.dtype(0), FLOATS, T => {
             let alpha = T::from_f64(alpha);
             Ok(binary::<T>(p, move |g, x| if x > T::ZERO { g } else { g.mul(alpha) }))
         }, else Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0), (1, 0)])],
+        })
+        .in_place(&[(0, 0), (1, 0)]),
+        gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+    ],
 };

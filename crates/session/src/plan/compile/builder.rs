@@ -247,6 +247,7 @@ impl<'a> Builder<'a> {
                 Ok(())
             }
             Body::Read => self.read(id, node, outputs[0], left(&outputs[0])),
+            Body::Launch(_) => Err(no_kernel(graph, node)),
             Body::Compute(_) | Body::View => {
                 let lefts: SmallVec<[u32; 2]> = outputs.iter().map(left).collect();
                 self.compute(graph, id, op, kernel, &outputs, &lefts)

@@ -1,0 +1,162 @@
+//! Launches: a function of a CUDA source, its grid and its arguments.
+
+use bytemuck::{NoUninit, bytes_of};
+use smallvec::SmallVec;
+use thalweg_graph::DType;
+
+/// Threads in a block, unless a kernel has a reason for another number.
+pub const THREADS: u32 = 256;
+
+/// The most blocks of a loop over elements: enough to fill any GPU several times over. A grid
+/// depends on the shape alone, so that sums have one order on every GPU.
+const MOST_BLOCKS: u32 = 4096;
+
+/// A file of kernels in CUDA C++.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Source {
+    /// Its file's name in `kernels`, without `.cu`.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+/// A function of a source that is compiled for some dtypes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Function {
+    /// Where it is.
+    pub source: &'static Source,
+    /// Its name there.
+    pub name: &'static str,
+    /// The dtypes that the source's macros `T` and `U` stand for.
+    pub types: SmallVec<[DType; 2]>,
+    /// Whether elements are counted in 64 bits.
+    pub large: bool,
+}
+
+impl Function {
+    /// The macros that its source is compiled with: `T=f32`, `T_FLOAT=1`.
+    pub fn macros(&self) -> Vec<String> {
+        let mut macros = Vec::new();
+        for (name, dtype) in ["T", "U"].iter().zip(&self.types) {
+            macros.push(format!("{name}={}", dtype.name()));
+            if DType::FLOATS.contains(dtype) {
+                macros.push(format!("{name}_FLOAT=1"));
+            }
+            if *dtype == DType::Bool {
+                macros.push(format!("{name}_BOOL=1"));
+            }
+        }
+        if self.large {
+            macros.push("INDEX_64=1".to_owned());
+        }
+        macros
+    }
+}
+
+/// An argument of a launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arg {
+    /// The address of an input of the node.
+    Input(usize),
+    /// The address of an output of the node.
+    Output(usize),
+    /// The address of an offset in the node's scratch memory, in bytes.
+    Scratch(usize),
+    /// The bytes of a value.
+    Value(SmallVec<[u8; 16]>),
+}
+
+/// One launch of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// What is launched.
+    pub function: Function,
+    /// The number of blocks, in one dimension.
+    pub blocks: u32,
+    /// The threads of a block.
+    pub threads: u32,
+    /// Its arguments, in order.
+    pub args: SmallVec<[Arg; 8]>,
+}
+
+impl Launch {
+    /// A launch that loops over `elements` elements.
+    pub fn over(
+        elements: usize,
+        source: &'static Source,
+        name: &'static str,
+        types: &[DType],
+    ) -> Launch {
+        let function = Function {
+            source,
+            name,
+            types: types.into(),
+            // Loops add a grid's stride to an index before they compare it.
+            large: elements >= 1 << 31,
+        };
+        // A thread takes several elements: they are loaded and stored together.
+        let blocks = elements.div_ceil(4 * THREADS as usize);
+        Launch {
+            function,
+            blocks: u32::try_from(blocks).map_or(MOST_BLOCKS, |b| b.clamp(1, MOST_BLOCKS)),
+            threads: THREADS,
+            args: SmallVec::new(),
+        }
+    }
+
+    /// The same with one more argument.
+    pub fn arg(mut self, arg: Arg) -> Launch {
+        self.args.push(arg);
+        self
+    }
+
+    /// The same with the address of input `i` as its next argument.
+    pub fn input(self, i: usize) -> Launch {
+        self.arg(Arg::Input(i))
+    }
+
+    /// The same with the address of output `i` as its next argument.
+    pub fn output(self, i: usize) -> Launch {
+        self.arg(Arg::Output(i))
+    }
+
+    /// The same with a value as its next argument, laid out as in CUDA C++.
+    pub fn value<T: NoUninit>(self, value: T) -> Launch {
+        self.arg(Arg::Value(SmallVec::from_slice(bytes_of(&value))))
+    }
+
+    /// The same with numbers of elements as its next argument, one after the other: each as wide as
+    /// the source's `Index`.
+    pub fn indices(self, values: &[usize]) -> Launch {
+        let bytes: SmallVec<[u8; 16]> = match self.function.large {
+            true => values
+                .iter()
+                .flat_map(|&v| (v as u64).to_ne_bytes())
+                .collect(),
+            // Less than 2^31, or the function would be large.
+            false => values
+                .iter()
+                .flat_map(|&v| (v as u32).to_ne_bytes())
+                .collect(),
+        };
+        self.arg(Arg::Value(bytes))
+    }
+}
+
+/// What a GPU's kernel does: its launches, one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Launches {
+    /// In order; each may read what those before it wrote.
+    pub list: SmallVec<[Launch; 1]>,
+    /// Bytes of scratch memory.
+    pub scratch: usize,
+}
+
+impl From<Launch> for Launches {
+    fn from(launch: Launch) -> Launches {
+        Launches {
+            list: SmallVec::from_iter([launch]),
+            scratch: 0,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Element by element.
+
+use thalweg_device::gpu::{Launch, Launches};
+use thalweg_device::{KernelError, Prepare};
+
+use super::{BINARY, UNARY};
+use crate::elementwise::Walk;
+
+/// The most dimensions that a walk has in `kernels/thalweg.cuh`, once those that are walked alike
+/// are taken together.
+const MOST_DIMS: usize = 8;
+
+/// `out[i] = f(in[i])` by the function of `kernels/unary.cu` with the op's name.
+pub(crate) fn unary(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let elements = p.outputs[0].elements();
+    let launch = Launch::over(elements, &UNARY, p.node.op.name, &[p.dtype(0)])
+        .input(0)
+        .output(0)
+        .indices(&[elements]);
+    Ok(with_alpha(p, launch).into())
+}
+
+/// `out = f(a, b)` with broadcasting, by the function of `kernels/binary.cu` with the op's name.
+pub(crate) fn binary(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    binary_as(p, p.node.op.name)
+}
+
+/// As [`binary`], by the function of this name.
+pub(crate) fn binary_as(p: &Prepare<'_>, name: &'static str) -> Result<Launches, KernelError> {
+    let elements = p.outputs[0].elements();
+    let walk = Walk::new(p.dims(0), p.dims(1), p.output_dims(0));
+    let launch = Launch::over(elements, &BINARY, name, &[p.dtype(0)])
+        .input(0)
+        .input(1)
+        .output(0)
+        .indices(&[elements])
+        .indices(&lay_out(&walk)?);
+    Ok(with_alpha(p, launch).into())
+}
+
+/// Attribute `alpha`, where the op has one, as the last argument.
+fn with_alpha(p: &Prepare<'_>, launch: Launch) -> Launch {
+    match p.node.attrs.get("alpha") {
+        Some(_) => launch.value(p.node.attrs.float("alpha")),
+        None => launch,
+    }
+}
+
+/// A walk as `struct Walk` of `kernels/thalweg.cuh`.
+fn lay_out(walk: &Walk) -> Result<[usize; 1 + 3 * MOST_DIMS], KernelError> {
+    let rank = walk.rank();
+    if rank > MOST_DIMS {
+        return Err(KernelError::Invalid(format!(
+            "its inputs broadcast along {rank} dimensions that no two can be taken together of; a \
+             GPU's kernel takes {MOST_DIMS}: Reshape them, or place it on a CPU"
+        )));
+    }
+    let mut all = [0; 1 + 3 * MOST_DIMS];
+    all[0] = rank;
+    for (i, (len, [a, b])) in walk.dims().enumerate() {
+        all[1 + i] = len;
+        all[1 + MOST_DIMS + i] = a;
+        all[1 + 2 * MOST_DIMS + i] = b;
+    }
+    Ok(all)
+}

@@ -1,0 +1,27 @@
+//! What the GPU's kernels of a family share: which functions of `kernels/*.cu` are launched, and
+//! with which arguments. It knows no GPU.
+
+mod elementwise;
+
+pub(crate) use elementwise::{binary, binary_as, unary};
+
+use thalweg_device::gpu::Source;
+
+/// A file of `kernels`.
+macro_rules! source {
+    ($name:literal) => {
+        Source {
+            name: $name,
+            text: include_str!(concat!("../../../../kernels/", $name, ".cu")),
+        }
+    };
+}
+
+static UNARY: Source = source!("unary");
+static BINARY: Source = source!("binary");
+
+/// Every source of kernels, and the header that all of them include.
+pub static SOURCES: &[&Source] = &[&UNARY, &BINARY];
+
+/// The text of `thalweg.cuh`.
+pub static HEADER: &str = include_str!("../../../../kernels/thalweg.cuh");

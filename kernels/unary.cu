@@ -1,0 +1,65 @@
+// One input, element by element. Entries are named as their ops.
+#include "thalweg.cuh"
+
+// x is the element as it is computed.
+#define UNARY(name, expression)                                    \
+    KERNEL(name, const T* input, T* output, Index n) {             \
+        map(input, output, n, [](T element) {                      \
+            Element<T>::Wide x = widen(element);                   \
+            return Narrow<T>::from(expression);                    \
+        });                                                        \
+    }
+
+// x is the element as it is added and multiplied.
+#define WRAPPING(name, expression)                                 \
+    KERNEL(name, const T* input, T* output, Index n) {             \
+        map(input, output, n, [](T element) {                      \
+            Element<T>::Wrap x = (Element<T>::Wrap)widen(element); \
+            return Narrow<T>::from(expression);                    \
+        });                                                        \
+    }
+
+typedef Element<T>::Wide W;
+
+#ifdef T_BOOL
+UNARY(LogicalNot, !x)
+#else
+WRAPPING(Neg, -x)
+WRAPPING(Square, x * x)
+UNARY(Sign, x > W(0) ? W(1) : x < W(0) ? W(-1) : x)
+UNARY(Relu, x < W(0) ? W(0) : x)
+UNARY(Relu6, x < W(0) ? W(0) : x > W(6) ? W(6) : x)
+
+#ifdef T_FLOAT
+UNARY(Abs, fabs(x))
+UNARY(Sqrt, sqrt(x))
+UNARY(Rsqrt, W(1) / sqrt(x))
+UNARY(Exp, exp(x))
+UNARY(Log, log(x))
+UNARY(Log1p, log1p(x))
+UNARY(Tanh, tanh(x))
+UNARY(Floor, floor(x))
+UNARY(Elu, x < W(0) ? expm1(x) : x)
+
+// Of the two forms the one whose exponential cannot overflow.
+__device__ inline W sigmoid(W x) {
+    W e = exp(-fabs(x));
+    return x < W(0) ? e / (W(1) + e) : W(1) / (W(1) + e);
+}
+UNARY(Sigmoid, sigmoid(x))
+
+__device__ inline W softplus(W x) { return (x > W(0) ? x : W(0)) + log1p(exp(-fabs(x))); }
+UNARY(Softplus, x != x ? x : softplus(x))
+
+KERNEL(LeakyRelu, const T* input, T* output, Index n, f32 alpha) {
+    // The factor is an element of the tensor's type.
+    const W factor = widen(Narrow<T>::from(alpha));
+    map(input, output, n, [=](T element) {
+        W x = widen(element);
+        return x > W(0) ? element : Narrow<T>::from(x * factor);
+    });
+}
+#else
+WRAPPING(Abs, widen(element) < W(0) ? -x : x)
+#endif
+#endif

@@ -1,0 +1,293 @@
+//! The GPU's kernels on the CPU: what a kernel says is to be launched is launched in
+//! `tests/emulator`, on the tensors' own memory.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use libloading::Library;
+use thalweg_device::gpu::{Arg, Function, Launches};
+use thalweg_device::{Body, Cpu, DeviceType, Kernel, Operand, Prepare};
+use thalweg_graph::check::infer;
+use thalweg_graph::{DType, Dims, Fact, Graph, Node, Tensor};
+use thalweg_ops::NewGraph;
+
+use super::golden::{Case, Input};
+use super::runtime::{Results, Runtime, build};
+
+/// Orders in which the threads of a block run: ascending, descending, shuffled.
+const ORDERS: [u32; 3] = [0, 1, 7];
+
+/// The function of `KERNEL` in `emulator.h`.
+type Launch = unsafe extern "C" fn(u32, u32, *mut *mut c_void, u32) -> i32;
+
+pub struct Emulated {
+    cpu: Cpu,
+    /// Whether kernels are compiled with AddressSanitizer.
+    sanitize: bool,
+    libraries: Mutex<HashMap<(&'static str, Vec<String>), Arc<Library>>>,
+    /// What was launched.
+    launched: Mutex<Vec<Function>>,
+}
+
+/// Whether there is a C++ compiler; says so where there is none, and fails where one is required.
+pub fn is_there() -> bool {
+    let there = Command::new("g++").arg("--version").output();
+    let there = there.is_ok_and(|o| o.status.success());
+    let required = std::env::var("REQUIRE_EMU").is_ok_and(|v| v == "1");
+    assert!(there || !required, "REQUIRE_EMU=1, and there is no g++");
+    if !there {
+        println!("SKIPPED: no g++, so the GPU's kernels do not run on the CPU");
+    }
+    there
+}
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Memory for an output: bytes that no kernel left there by chance.
+fn filled(dtype: DType, dims: &[usize]) -> Result<Tensor, String> {
+    let len = dims.iter().product::<usize>() * dtype.size();
+    let byte = if dtype == DType::Bool { 1 } else { 0xa5 };
+    Tensor::from_bytes(dtype, dims, &vec![byte; len]).map_err(|e| e.to_string())
+}
+
+fn address(tensor: &Tensor) -> u64 {
+    tensor.bytes().as_ptr() as u64
+}
+
+impl Emulated {
+    pub fn new(sanitize: bool) -> Emulated {
+        Emulated {
+            cpu: Cpu::new(1),
+            sanitize,
+            libraries: Mutex::default(),
+            launched: Mutex::default(),
+        }
+    }
+
+    /// What was launched so far.
+    pub fn launched(&self) -> Vec<Function> {
+        self.launched.lock().unwrap().clone()
+    }
+
+    /// The kernel that launches something for a node.
+    pub fn kernel(node: &Node) -> Option<&'static Kernel> {
+        let op = thalweg_ops::kernels()[node.op.name];
+        let mut kernels = op.kernels.iter();
+        kernels.find(|k| matches!(k.body, Body::Launch(_)) && k.takes(DeviceType::Gpu, node))
+    }
+
+    fn library(&self, function: &Function) -> Arc<Library> {
+        let macros = function.macros();
+        let key = (function.source.name, macros);
+        let mut libraries = self.libraries.lock().unwrap();
+        if let Some(library) = libraries.get(&key) {
+            return library.clone();
+        }
+        let path = self.compile(function, &key.1);
+        // SAFETY: a library of functions alone, that this has just compiled.
+        let library = unsafe { Library::new(&path) };
+        let library = Arc::new(library.unwrap_or_else(|e| panic!("{}: {e}", path.display())));
+        libraries.insert(key, library.clone());
+        library
+    }
+
+    /// Compiles a source to a library, unless an earlier run of the tests has.
+    fn compile(&self, function: &Function, macros: &[String]) -> PathBuf {
+        let read = |file: &str| std::fs::read(repository().join(file)).expect(file);
+        let file = format!("kernels/{}.cu", function.source.name);
+        let mut hash = DefaultHasher::new();
+        for file in [&file, "kernels/thalweg.cuh", "tests/emulator/emulator.h"] {
+            read(file).hash(&mut hash);
+        }
+        (macros, self.sanitize).hash(&mut hash);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulator");
+        std::fs::create_dir_all(&folder).unwrap();
+        let name = format!("{}-{:016x}", function.source.name, hash.finish());
+        let path = folder.join(format!("{name}.so"));
+        if path.exists() {
+            return path;
+        }
+        // Another program of tests may compile the same: each its own file, renamed when whole.
+        let own = folder.join(format!("{name}.{}", std::process::id()));
+        let mut compiler = Command::new("g++");
+        compiler.args([
+            "-std=c++17",
+            "-O1",
+            "-shared",
+            "-fPIC",
+            "-DEMULATED",
+            "-x",
+            "c++",
+        ]);
+        compiler.args([
+            "-Wall",
+            "-Wno-unknown-pragmas",
+            "-Werror",
+            "-ffp-contract=off",
+        ]);
+        compiler.arg("-I").arg(repository().join("kernels"));
+        compiler.arg("-I").arg(repository().join("tests/emulator"));
+        if self.sanitize {
+            compiler.args(["-fsanitize=address", "-g"]);
+        }
+        compiler.args(macros.iter().map(|m| format!("-D{m}")));
+        compiler.arg(repository().join(&file)).arg("-o").arg(&own);
+        let output = compiler.output().expect("g++");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{file} with {macros:?}:\n{text}");
+        std::fs::rename(&own, &path).unwrap();
+        path
+    }
+
+    /// Runs launches with these addresses.
+    fn launch(
+        &self,
+        launches: &Launches,
+        inputs: &[u64],
+        outputs: &[u64],
+        order: u32,
+    ) -> Result<(), String> {
+        let scratch = filled(DType::U8, &[launches.scratch.max(1)])?;
+        for launch in &launches.list {
+            let mut values: Vec<Vec<u8>> = launch
+                .args
+                .iter()
+                .map(|arg| match arg {
+                    Arg::Input(i) => inputs[*i].to_ne_bytes().to_vec(),
+                    Arg::Output(i) => outputs[*i].to_ne_bytes().to_vec(),
+                    Arg::Scratch(at) => (address(&scratch) + *at as u64).to_ne_bytes().to_vec(),
+                    Arg::Value(bytes) => bytes.to_vec(),
+                })
+                .collect();
+            let mut args: Vec<*mut c_void> =
+                values.iter_mut().map(|v| v.as_mut_ptr().cast()).collect();
+            let library = self.library(&launch.function);
+            let name = format!("launch_{}", launch.function.name);
+            // SAFETY: `KERNEL` defines it with this signature.
+            let run = unsafe { library.get::<Launch>(name.as_bytes()) };
+            let run = run.map_err(|e| e.to_string())?;
+            // SAFETY: the arguments are those that the kernel says; what it does with them is what
+            // is tested, and the sanitizer sees it.
+            let rc = unsafe { run(launch.blocks, launch.threads, args.as_mut_ptr(), order) };
+            if rc != 0 {
+                return Err("threads of a block do not meet at one barrier".to_owned());
+            }
+            self.launched.lock().unwrap().push(launch.function.clone());
+        }
+        Ok(())
+    }
+
+    /// Runs a node in one order; where `in_place`, each output that may be is in an input's memory.
+    fn step(
+        &self,
+        kernel: &Kernel,
+        node: &Node,
+        inputs: &[Tensor],
+        order: u32,
+        in_place: bool,
+    ) -> Result<Vec<Tensor>, String> {
+        let facts: Vec<Fact> = inputs.iter().map(fact).collect();
+        let known = infer(node.op, &facts, &node.attrs).map_err(|e| e.to_string())?;
+        let dims: Vec<Dims> = known
+            .iter()
+            .map(|f| f.shape.to_dims().ok_or("a shape that stays unknown"))
+            .collect::<Result<_, _>>()?;
+        let Body::Launch(launches) = kernel.body else {
+            return Err("no launches".to_owned());
+        };
+        let operands = |dtype, dims: &Dims, value| Operand {
+            dtype,
+            dims: dims.clone(),
+            value,
+        };
+        let from: Vec<Operand> = inputs
+            .iter()
+            .map(|t| operands(t.dtype(), &t.dims().into(), Some(t.clone())))
+            .collect();
+        let to: Vec<Operand> = known
+            .iter()
+            .zip(&dims)
+            .map(|(f, dims)| operands(f.dtype, dims, None))
+            .collect();
+        let prepare = Prepare {
+            cpu: &self.cpu,
+            node,
+            inputs: &from,
+            outputs: &to,
+        };
+        let launches = launches(&prepare).map_err(|e| e.to_string())?;
+        let mut outputs = Vec::new();
+        let mut at: Vec<u64> = inputs.iter().map(address).collect();
+        for (o, operand) in to.iter().enumerate() {
+            let pair = kernel.in_place.iter().find(|(i, out)| {
+                let same = from[*i].dims == operand.dims && from[*i].dtype == operand.dtype;
+                in_place && *out == o && same
+            });
+            match pair {
+                Some(&(i, _)) => {
+                    let copy = Tensor::from_bytes(operand.dtype, &operand.dims, inputs[i].bytes());
+                    outputs.push(copy.map_err(|e| e.to_string())?);
+                    at[i] = address(&outputs[o]);
+                }
+                None => outputs.push(filled(operand.dtype, &operand.dims)?),
+            }
+        }
+        let addresses: Vec<u64> = outputs.iter().map(address).collect();
+        self.launch(&launches, &at, &addresses, order)?;
+        Ok(outputs)
+    }
+}
+
+fn fact(tensor: &Tensor) -> Fact {
+    Fact {
+        value: Some(tensor.clone()),
+        ..Fact::new(tensor.dtype(), tensor.shape())
+    }
+}
+
+impl Runtime for Emulated {
+    fn run(&self, case: &Case) -> Result<Results, String> {
+        let g = Graph::new();
+        let id = build(&g, case).id();
+        let data = g.snapshot();
+        let node = data.node(id);
+        let kernel = Emulated::kernel(node).ok_or("no kernel for a GPU")?;
+        let inputs: Vec<Tensor> = case
+            .inputs
+            .iter()
+            .map(|input| match input {
+                Input::Tensor(t) => Ok(t.clone()),
+                Input::Variable(..) => Err("a variable".to_owned()),
+            })
+            .collect::<Result<_, _>>()?;
+        let outputs = self.step(kernel, node, &inputs, ORDERS[0], false)?;
+        for order in &ORDERS[1..] {
+            let again = self.step(kernel, node, &inputs, *order, false)?;
+            let same = again
+                .iter()
+                .zip(&outputs)
+                .all(|(a, b)| a.bytes() == b.bytes());
+            if !same {
+                return Err(format!("another result where threads run in order {order}"));
+            }
+        }
+        let again = self.step(kernel, node, &inputs, ORDERS[0], true)?;
+        if again
+            .iter()
+            .zip(&outputs)
+            .any(|(a, b)| a.bytes() != b.bytes())
+        {
+            return Err("another result in place".to_owned());
+        }
+        Ok(Results {
+            outputs,
+            ..Results::default()
+        })
+    }
+}
