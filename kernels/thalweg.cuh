@@ -1,8 +1,8 @@
 // What all kernels share: element types, what they are computed in, and loops over elements.
 //
 // A source is compiled once for each set of types that it is asked for, which come as macros:
-// T (and U, where there are two) is the element type, T_FLOAT is 1 where it is a floating-point
-// one. Index is 32 bits wide unless INDEX_64 is defined.
+// T (and U, where there are two) is the element type, by T_TYPE; T_FLOAT is defined where it is a
+// floating-point one, T_BOOL where it is bool. Index is 32 bits wide unless INDEX_64 is defined.
 #pragma once
 
 typedef signed char i8;
@@ -23,6 +23,11 @@ struct f16 {
 struct bf16 {
     u16 bits;
 };
+
+typedef T_TYPE T;
+#ifdef U_TYPE
+typedef U_TYPE U;
+#endif
 
 #ifdef EMULATED
 #include "emulator.h"

@@ -12,7 +12,7 @@ use libloading::Library;
 use thalweg_device::gpu::{Arg, Function, Launches};
 use thalweg_device::{Body, Cpu, DeviceType, Kernel, Operand, Prepare};
 use thalweg_graph::check::infer;
-use thalweg_graph::{DType, Dims, Fact, Graph, Node, Tensor};
+use thalweg_graph::{DType, Fact, Graph, Node, Tensor};
 use thalweg_ops::NewGraph;
 
 use super::golden::{Case, Input};
@@ -21,6 +21,9 @@ use super::runtime::{Results, Runtime, build};
 /// Orders in which the threads of a block run: ascending, descending, shuffled.
 const ORDERS: [u32; 3] = [0, 1, 7];
 
+/// A source's name, and the macros that it is compiled with.
+type Key = (&'static str, Vec<String>);
+
 /// The function of `KERNEL` in `emulator.h`.
 type Launch = unsafe extern "C" fn(u32, u32, *mut *mut c_void, u32) -> i32;
 
@@ -28,9 +31,7 @@ pub struct Emulated {
     cpu: Cpu,
     /// Whether kernels are compiled with AddressSanitizer.
     sanitize: bool,
-    libraries: Mutex<HashMap<(&'static str, Vec<String>), Arc<Library>>>,
-    /// What was launched.
-    launched: Mutex<Vec<Function>>,
+    libraries: Mutex<HashMap<Key, Arc<Library>>>,
 }
 
 /// Whether there is a C++ compiler; says so where there is none, and fails where one is required.
@@ -66,13 +67,7 @@ impl Emulated {
             cpu: Cpu::new(1),
             sanitize,
             libraries: Mutex::default(),
-            launched: Mutex::default(),
         }
-    }
-
-    /// What was launched so far.
-    pub fn launched(&self) -> Vec<Function> {
-        self.launched.lock().unwrap().clone()
     }
 
     /// The kernel that launches something for a node.
@@ -178,43 +173,32 @@ impl Emulated {
             if rc != 0 {
                 return Err("threads of a block do not meet at one barrier".to_owned());
             }
-            self.launched.lock().unwrap().push(launch.function.clone());
         }
         Ok(())
     }
 
-    /// Runs a node in one order; where `in_place`, each output that may be is in an input's memory.
-    fn step(
-        &self,
-        kernel: &Kernel,
-        node: &Node,
-        inputs: &[Tensor],
-        order: u32,
-        in_place: bool,
-    ) -> Result<Vec<Tensor>, String> {
+    /// What is launched for a node.
+    fn prepared(&self, kernel: &Kernel, node: &Node, inputs: &[Tensor]) -> Result<Work, String> {
         let facts: Vec<Fact> = inputs.iter().map(fact).collect();
         let known = infer(node.op, &facts, &node.attrs).map_err(|e| e.to_string())?;
-        let dims: Vec<Dims> = known
-            .iter()
-            .map(|f| f.shape.to_dims().ok_or("a shape that stays unknown"))
-            .collect::<Result<_, _>>()?;
+        let from = inputs.iter().map(|t| Operand {
+            dtype: t.dtype(),
+            dims: t.dims().into(),
+            value: Some(t.clone()),
+        });
+        let to = known.iter().map(|f| {
+            let dims = f.shape.to_dims().ok_or("a shape that stays unknown")?;
+            Ok(Operand {
+                dtype: f.dtype,
+                dims,
+                value: None,
+            })
+        });
+        let (from, to): (Vec<_>, Result<Vec<_>, String>) = (from.collect(), to.collect());
+        let to = to?;
         let Body::Launch(launches) = kernel.body else {
             return Err("no launches".to_owned());
         };
-        let operands = |dtype, dims: &Dims, value| Operand {
-            dtype,
-            dims: dims.clone(),
-            value,
-        };
-        let from: Vec<Operand> = inputs
-            .iter()
-            .map(|t| operands(t.dtype(), &t.dims().into(), Some(t.clone())))
-            .collect();
-        let to: Vec<Operand> = known
-            .iter()
-            .zip(&dims)
-            .map(|(f, dims)| operands(f.dtype, dims, None))
-            .collect();
         let prepare = Prepare {
             cpu: &self.cpu,
             node,
@@ -222,11 +206,37 @@ impl Emulated {
             outputs: &to,
         };
         let launches = launches(&prepare).map_err(|e| e.to_string())?;
+        Ok(Work { launches, from, to })
+    }
+
+    /// The functions that a case launches; none where its op has no kernel for a GPU.
+    pub fn functions(&self, case: &Case) -> Result<Vec<Function>, String> {
+        let g = Graph::new();
+        let id = build(&g, case).id();
+        let data = g.snapshot();
+        let Some(kernel) = data.get(id).and_then(|node| Emulated::kernel(node)) else {
+            return Ok(Vec::new());
+        };
+        let work = self.prepared(kernel, data.node(id), &tensors(case)?)?;
+        let launches = work.launches.list.into_iter();
+        Ok(launches.map(|l| l.function).collect())
+    }
+
+    /// Runs a node in one order; where `in_place`, each output that may be is in an input's memory.
+    fn step(
+        &self,
+        kernel: &Kernel,
+        work: &Work,
+        inputs: &[Tensor],
+        order: u32,
+        in_place: bool,
+    ) -> Result<Vec<Tensor>, String> {
         let mut outputs = Vec::new();
         let mut at: Vec<u64> = inputs.iter().map(address).collect();
-        for (o, operand) in to.iter().enumerate() {
+        for (o, operand) in work.to.iter().enumerate() {
             let pair = kernel.in_place.iter().find(|(i, out)| {
-                let same = from[*i].dims == operand.dims && from[*i].dtype == operand.dtype;
+                let from = &work.from[*i];
+                let same = from.dims == operand.dims && from.dtype == operand.dtype;
                 in_place && *out == o && same
             });
             match pair {
@@ -239,9 +249,25 @@ impl Emulated {
             }
         }
         let addresses: Vec<u64> = outputs.iter().map(address).collect();
-        self.launch(&launches, &at, &addresses, order)?;
+        self.launch(&work.launches, &at, &addresses, order)?;
         Ok(outputs)
     }
+}
+
+/// What a node launches, and what it is prepared for.
+struct Work {
+    launches: Launches,
+    from: Vec<Operand>,
+    to: Vec<Operand>,
+}
+
+/// The inputs of a case that has no variables.
+fn tensors(case: &Case) -> Result<Vec<Tensor>, String> {
+    let tensor = |input: &Input| match input {
+        Input::Tensor(t) => Ok(t.clone()),
+        Input::Variable(..) => Err("a variable".to_owned()),
+    };
+    case.inputs.iter().map(tensor).collect()
 }
 
 fn fact(tensor: &Tensor) -> Fact {
@@ -258,31 +284,22 @@ impl Runtime for Emulated {
         let data = g.snapshot();
         let node = data.node(id);
         let kernel = Emulated::kernel(node).ok_or("no kernel for a GPU")?;
-        let inputs: Vec<Tensor> = case
-            .inputs
-            .iter()
-            .map(|input| match input {
-                Input::Tensor(t) => Ok(t.clone()),
-                Input::Variable(..) => Err("a variable".to_owned()),
-            })
-            .collect::<Result<_, _>>()?;
-        let outputs = self.step(kernel, node, &inputs, ORDERS[0], false)?;
-        for order in &ORDERS[1..] {
-            let again = self.step(kernel, node, &inputs, *order, false)?;
-            let same = again
+        let inputs = tensors(case)?;
+        let work = self.prepared(kernel, node, &inputs)?;
+        let run = |order, in_place| self.step(kernel, &work, &inputs, order, in_place);
+        let outputs = run(ORDERS[0], false)?;
+        let same = |again: &[Tensor]| {
+            again
                 .iter()
                 .zip(&outputs)
-                .all(|(a, b)| a.bytes() == b.bytes());
-            if !same {
+                .all(|(a, b)| a.bytes() == b.bytes())
+        };
+        for order in &ORDERS[1..] {
+            if !same(&run(*order, false)?) {
                 return Err(format!("another result where threads run in order {order}"));
             }
         }
-        let again = self.step(kernel, node, &inputs, ORDERS[0], true)?;
-        if again
-            .iter()
-            .zip(&outputs)
-            .any(|(a, b)| a.bytes() != b.bytes())
-        {
+        if !same(&run(ORDERS[0], true)?) {
             return Err("another result in place".to_owned());
         }
         Ok(Results {

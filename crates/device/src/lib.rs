@@ -3,6 +3,7 @@
 
 pub mod context;
 pub mod cpu;
+pub mod cuda;
 pub mod error;
 pub mod evaluate;
 pub mod gpu;

@@ -27,18 +27,18 @@ pub struct Function {
     pub source: &'static Source,
     /// Its name there.
     pub name: &'static str,
-    /// The dtypes that the source's macros `T` and `U` stand for.
+    /// The dtypes that the source's types `T` and `U` stand for.
     pub types: SmallVec<[DType; 2]>,
     /// Whether elements are counted in 64 bits.
     pub large: bool,
 }
 
 impl Function {
-    /// The macros that its source is compiled with: `T=f32`, `T_FLOAT=1`.
+    /// The macros that its source is compiled with: `T_TYPE=f32`, `T_FLOAT=1`.
     pub fn macros(&self) -> Vec<String> {
         let mut macros = Vec::new();
         for (name, dtype) in ["T", "U"].iter().zip(&self.types) {
-            macros.push(format!("{name}={}", dtype.name()));
+            macros.push(format!("{name}_TYPE={}", dtype.name()));
             if DType::FLOATS.contains(dtype) {
                 macros.push(format!("{name}_FLOAT=1"));
             }

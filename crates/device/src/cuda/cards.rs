@@ -1,0 +1,90 @@
+//! The graphics cards of this machine.
+
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::{self, CUdevice_attribute};
+
+use super::Library;
+use crate::gpu::GpuError;
+
+/// The least major version of CUDA whose driver can load what is compiled here.
+const LEAST_CUDA: i32 = 12;
+
+/// A graphics card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// Its number for the driver.
+    pub number: i32,
+    /// Its name: `NVIDIA H200`.
+    pub name: String,
+    /// Its compute capability: (9, 0).
+    pub capability: (i32, i32),
+    /// Bytes of its memory.
+    pub memory: usize,
+}
+
+impl Card {
+    /// What kernels are compiled for: `sm_90`.
+    pub fn architecture(&self) -> String {
+        format!("sm_{}{}", self.capability.0, self.capability.1)
+    }
+}
+
+/// The cards that the driver finds. It never panics, whatever is missing.
+///
+/// # Errors
+/// [`GpuError::Missing`] without a driver, [`GpuError::OldDriver`], [`GpuError::NoCard`], or what the
+/// driver says.
+pub fn cards() -> Result<Vec<Card>, GpuError> {
+    Library::Driver.open()?;
+    let mut version = 0;
+    // SAFETY: the driver is there, and `version` lives through the call.
+    let told = unsafe { sys::cuDriverGetVersion(&mut version).result() };
+    told.map_err(|e| error("tell its version", e))?;
+    if version / 1000 < LEAST_CUDA {
+        return Err(GpuError::OldDriver {
+            found: version,
+            needed: LEAST_CUDA,
+        });
+    }
+    match result::init() {
+        Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => return Err(GpuError::NoCard),
+        other => other.map_err(|e| error("start", e))?,
+    }
+    let count = match result::device::get_count() {
+        Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => 0,
+        other => other.map_err(|e| error("count the cards", e))?,
+    };
+    if count == 0 {
+        return Err(GpuError::NoCard);
+    }
+    (0..count).map(card).collect()
+}
+
+fn card(number: i32) -> Result<Card, GpuError> {
+    let device = result::device::get(number).map_err(|e| error("open a card", e))?;
+    let attribute = |which: CUdevice_attribute| {
+        // SAFETY: `device` was just given by the driver.
+        let value = unsafe { result::device::get_attribute(device, which) };
+        value.map_err(|e| error("describe a card", e))
+    };
+    use CUdevice_attribute::{
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
+    };
+    // SAFETY: as above.
+    let memory = unsafe { result::device::total_mem(device) };
+    Ok(Card {
+        number,
+        name: result::device::get_name(device).map_err(|e| error("name a card", e))?,
+        capability: (attribute(MAJOR)?, attribute(MINOR)?),
+        memory: memory.map_err(|e| error("tell a card's memory", e))?,
+    })
+}
+
+fn error(what: &'static str, e: DriverError) -> GpuError {
+    GpuError::Driver {
+        what,
+        // The name of the constant: asking the driver for more could fail as well.
+        reason: format!("{:?}", e.0),
+    }
+}

@@ -1,0 +1,115 @@
+//! The libraries that CUDA consists of, each by itself.
+
+use std::path::PathBuf;
+
+use cudarc::get_lib_name_candidates;
+
+use crate::gpu::GpuError;
+
+/// A library of CUDA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// The driver, which comes with the graphics card's own.
+    Driver,
+    /// The compiler of kernels.
+    Nvrtc,
+    /// Products of matrices.
+    CublasLt,
+    /// Convolutions.
+    Cudnn,
+    /// Sums over several GPUs.
+    Nccl,
+}
+
+impl Library {
+    /// All of them.
+    pub const ALL: [Library; 5] = [
+        Library::Driver,
+        Library::Nvrtc,
+        Library::CublasLt,
+        Library::Cudnn,
+        Library::Nccl,
+    ];
+
+    /// What it is, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Library::Driver => "the NVIDIA driver",
+            Library::Nvrtc => "NVRTC, the compiler of CUDA kernels,",
+            Library::CublasLt => "cuBLASLt",
+            Library::Cudnn => "cuDNN",
+            Library::Nccl => "NCCL",
+        }
+    }
+
+    fn stem(self) -> &'static str {
+        match self {
+            Library::Driver => "cuda",
+            Library::Nvrtc => "nvrtc",
+            Library::CublasLt => "cublasLt",
+            Library::Cudnn => "cudnn",
+            Library::Nccl => "nccl",
+        }
+    }
+
+    fn advice(self) -> &'static str {
+        match self {
+            Library::Driver => {
+                "install NVIDIA's driver for this machine's card; without a card, ask for /cpu:0"
+            }
+            Library::Nvrtc => {
+                "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc` and put its `lib` \
+                 folder into LD_LIBRARY_PATH"
+            }
+            Library::CublasLt => {
+                "install the CUDA toolkit, or `pip install nvidia-cublas` and put its `lib` folder \
+                 into LD_LIBRARY_PATH"
+            }
+            Library::Cudnn => {
+                "install cuDNN 9, or `pip install nvidia-cudnn-cu13` and put its `lib` folder into \
+                 LD_LIBRARY_PATH"
+            }
+            Library::Nccl => {
+                "install NCCL, or `pip install nvidia-nccl-cu13` and put its `lib` folder into \
+                 LD_LIBRARY_PATH"
+            }
+        }
+    }
+
+    /// Whether it can be opened. It is opened for this, which takes a while: ask once.
+    ///
+    /// # Errors
+    /// [`GpuError::Missing`], with where it was looked for and how to get it.
+    pub fn open(self) -> Result<(), GpuError> {
+        // SAFETY: opening one of NVIDIA's libraries runs what it does when it is loaded, and
+        // nothing else.
+        let present = unsafe {
+            match self {
+                Library::Driver => cudarc::driver::sys::is_culib_present(),
+                Library::Nvrtc => cudarc::nvrtc::sys::is_culib_present(),
+                Library::CublasLt => cudarc::cublaslt::sys::is_culib_present(),
+                Library::Cudnn => cudarc::cudnn::sys::is_culib_present(),
+                Library::Nccl => cudarc::nccl::sys::is_culib_present(),
+            }
+        };
+        match present {
+            true => Ok(()),
+            false => Err(self.missing()),
+        }
+    }
+
+    fn missing(self) -> GpuError {
+        let paths = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+        // The names with a version are what systems have; the others are variations.
+        let plain = format!("lib{}.so", self.stem());
+        let names = get_lib_name_candidates(self.stem()).into_iter();
+        GpuError::Missing {
+            name: self.name(),
+            files: names.filter(|n| n.starts_with(&plain)).collect(),
+            folders: std::env::split_paths(&paths)
+                .filter(|p| p.components().next().is_some())
+                .collect::<Vec<PathBuf>>(),
+            advice: self.advice(),
+        }
+    }
+}

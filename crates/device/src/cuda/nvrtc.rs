@@ -1,0 +1,139 @@
+//! NVRTC: from CUDA C++ to a card's machine code, at run time.
+
+use std::ffi::{CStr, CString, c_char};
+
+use cudarc::nvrtc::sys::{self, nvrtcProgram, nvrtcResult};
+
+use super::Library;
+use crate::gpu::{Function, GpuError};
+
+/// The compiler of kernels.
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    version: (i32, i32),
+    /// `thalweg.cuh`, which every source includes.
+    header: &'static str,
+}
+
+/// A program of the compiler, given back when it is dropped.
+struct Program(nvrtcProgram);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: made by `nvrtcCreateProgram`, and not used afterwards.
+        unsafe { sys::nvrtcDestroyProgram(&mut self.0) };
+    }
+}
+
+/// A C string of text that may come with zeros in it, at which it ends.
+fn c_string(text: &str) -> CString {
+    let whole = text.split('\0').next().unwrap_or_default();
+    CString::new(whole).unwrap_or_default()
+}
+
+impl Compiler {
+    /// Opens NVRTC. `header` is the text of `thalweg.cuh`.
+    ///
+    /// # Errors
+    /// [`GpuError::Missing`].
+    pub fn open(header: &'static str) -> Result<Compiler, GpuError> {
+        Library::Nvrtc.open()?;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: the library is there, and both numbers live through the call.
+        unsafe { sys::nvrtcVersion(&mut major, &mut minor) };
+        Ok(Compiler {
+            version: (major, minor),
+            header,
+        })
+    }
+
+    /// Its version: (13, 0).
+    pub fn version(&self) -> (i32, i32) {
+        self.version
+    }
+
+    /// What its cubins depend on beside the function: the options, and the header.
+    pub(super) fn options(&self, function: &Function, architecture: &str) -> Vec<String> {
+        let mut options = vec![
+            // A real architecture, so that the assembler runs too.
+            format!("--gpu-architecture={architecture}"),
+            "--std=c++17".to_owned(),
+        ];
+        options.extend(
+            function
+                .macros()
+                .iter()
+                .map(|m| format!("--define-macro={m}")),
+        );
+        options
+    }
+
+    pub(super) fn header(&self) -> &'static str {
+        self.header
+    }
+
+    /// The machine code of a function's source, for its dtypes and an architecture (`sm_90`).
+    ///
+    /// # Errors
+    /// [`GpuError::Compile`], with the compiler's log.
+    pub fn cubin(&self, function: &Function, architecture: &str) -> Result<Vec<u8>, GpuError> {
+        let options = self.options(function, architecture);
+        let failed = |log: String| GpuError::Compile {
+            file: function.source.name,
+            architecture: architecture.to_owned(),
+            options: options.clone(),
+            log,
+        };
+        let (text, header) = (c_string(function.source.text), c_string(self.header));
+        let name = c_string(&format!("{}.cu", function.source.name));
+        let (headers, includes) = ([header.as_ptr()], [c"thalweg.cuh".as_ptr()]);
+        let mut raw: nvrtcProgram = std::ptr::null_mut();
+        // SAFETY: the library was opened when `self` was made; every string and list lives through
+        // the call, which copies them.
+        let made = unsafe {
+            sys::nvrtcCreateProgram(
+                &mut raw,
+                text.as_ptr(),
+                name.as_ptr(),
+                1,
+                headers.as_ptr(),
+                includes.as_ptr(),
+            )
+        };
+        if made != nvrtcResult::NVRTC_SUCCESS {
+            return Err(failed(format!("{made:?}")));
+        }
+        let program = Program(raw);
+        let list: Vec<CString> = options.iter().map(|o| c_string(o)).collect();
+        let pointers: Vec<*const c_char> = list.iter().map(|o| o.as_ptr()).collect();
+        // SAFETY: the program was just made; the options live through the call.
+        let compiled = unsafe {
+            sys::nvrtcCompileProgram(program.0, pointers.len() as i32, pointers.as_ptr())
+        };
+        if compiled != nvrtcResult::NVRTC_SUCCESS {
+            return Err(failed(log(&program)));
+        }
+        let mut size = 0;
+        // SAFETY: the program is compiled; `size` lives through the call.
+        let sized = unsafe { sys::nvrtcGetCUBINSize(program.0, &mut size) };
+        let mut cubin = vec![0u8; size];
+        // SAFETY: `cubin` has room for as many bytes as the library has said it will write.
+        let got = unsafe { sys::nvrtcGetCUBIN(program.0, cubin.as_mut_ptr().cast()) };
+        match (sized, got) {
+            (nvrtcResult::NVRTC_SUCCESS, nvrtcResult::NVRTC_SUCCESS) if size > 0 => Ok(cubin),
+            (sized, got) => Err(failed(format!("no machine code: {sized:?}, {got:?}"))),
+        }
+    }
+}
+
+/// What the compiler said.
+fn log(program: &Program) -> String {
+    let mut size = 0;
+    // SAFETY: the program lives; `size` lives through the call.
+    unsafe { sys::nvrtcGetProgramLogSize(program.0, &mut size) };
+    let mut text = vec![0u8; size + 1];
+    // SAFETY: `text` has room for as many bytes as the library has said it will write.
+    unsafe { sys::nvrtcGetProgramLog(program.0, text.as_mut_ptr().cast()) };
+    let text = CStr::from_bytes_until_nul(&text).unwrap_or_default();
+    text.to_string_lossy().trim().to_owned()
+}

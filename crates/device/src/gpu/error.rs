@@ -1,0 +1,72 @@
+//! What can go wrong with a GPU and what it needs.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// What can go wrong with a GPU and what it needs.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum GpuError {
+    /// A library of CUDA is not there.
+    #[error(
+        "{name} is missing: looked for {} {}; {advice}",
+        .files.join(", "),
+        places(.folders)
+    )]
+    Missing {
+        /// What it is: `the NVIDIA driver`.
+        name: &'static str,
+        /// The names of files under which it was looked for.
+        files: Vec<String>,
+        /// The folders that the loader was told to look into, beside its own.
+        folders: Vec<PathBuf>,
+        /// How to get it.
+        advice: &'static str,
+    },
+    /// The driver is there, and no GPU.
+    #[error("the driver finds no GPU: see what `nvidia-smi` and CUDA_VISIBLE_DEVICES say")]
+    NoCard,
+    /// The driver is older than what it is asked to load.
+    #[error(
+        "the driver is one for CUDA {}.{}, and CUDA {needed}.0 is the least: update the NVIDIA driver",
+        .found / 1000, .found % 1000 / 10
+    )]
+    OldDriver {
+        /// The version of CUDA that the driver is for: 1000 times the major one and 10 times the
+        /// minor.
+        found: i32,
+        /// The least major version.
+        needed: i32,
+    },
+    /// A call of the driver failed.
+    #[error("the driver could not {what}: {reason}")]
+    Driver {
+        /// What was to be done.
+        what: &'static str,
+        /// The driver's name of the error.
+        reason: String,
+    },
+    /// Kernels do not compile.
+    #[error("kernels/{file}.cu does not compile for {architecture} with {options:?}:\n{log}")]
+    Compile {
+        /// The file.
+        file: &'static str,
+        /// The architecture that it was compiled for.
+        architecture: String,
+        /// The compiler's options.
+        options: Vec<String>,
+        /// What the compiler says.
+        log: String,
+    },
+}
+
+fn places(folders: &[PathBuf]) -> String {
+    match folders {
+        [] => "where the system's loader looks (LD_LIBRARY_PATH is not set)".to_owned(),
+        all => {
+            let all: Vec<String> = all.iter().map(|f| f.display().to_string()).collect();
+            format!("in {} and where the system's loader looks", all.join(", "))
+        }
+    }
+}
