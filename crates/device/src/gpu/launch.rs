@@ -128,7 +128,13 @@ impl Launch {
     /// The same with numbers of elements as its next argument, one after the other: each as wide as
     /// the source's `Index`.
     pub fn indices(self, values: &[usize]) -> Launch {
-        let bytes: SmallVec<[u8; 16]> = match self.function.large {
+        let bytes = self.index_bytes(values);
+        self.arg(Arg::Value(bytes))
+    }
+
+    /// Numbers of elements, each as wide as the source's `Index`.
+    pub fn index_bytes(&self, values: &[usize]) -> SmallVec<[u8; 16]> {
+        match self.function.large {
             true => values
                 .iter()
                 .flat_map(|&v| (v as u64).to_ne_bytes())
@@ -138,8 +144,7 @@ impl Launch {
                 .iter()
                 .flat_map(|&v| (v as u32).to_ne_bytes())
                 .collect(),
-        };
-        self.arg(Arg::Value(bytes))
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tensors joined along an axis that they have, and where each of them begins.
 
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{
     Allowed, AttrDef, Gradient, InputGradients, arg, arg_of, count_attr, type_attr, type_attr_or,
@@ -8,7 +8,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape, Tensor};
 
 use super::moves::{Axis, Move};
-use super::parts::{Part, Source, moving};
+use super::parts::{Moves, Part, Source};
 use super::rules::{
     countable, int_vector, ints_or, invalid, known, per_dim, shape_of, single, wrong,
 };
@@ -72,7 +72,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// A kernel that puts the inputs `first..first + lens.len()` next to each other: of each, `lens`
 /// elements after those before, `outer` times.
-pub(super) fn join(p: &Prepare<'_>, outer: usize, lens: &[usize]) -> Result<Prepared, KernelError> {
+pub(super) fn join(p: &Prepare<'_>, outer: usize, lens: &[usize]) -> Result<Moves, KernelError> {
     let whole: usize = lens.iter().sum();
     let mut parts = Vec::with_capacity(lens.len());
     let mut start = 0;
@@ -92,7 +92,11 @@ pub(super) fn join(p: &Prepare<'_>, outer: usize, lens: &[usize]) -> Result<Prep
         parts.push(Part::of(Source::Input(i), Move::new(0, start, &axes)?));
         start += len;
     }
-    moving(p.dtype(0), p.outputs[0].elements(), parts)
+    Ok(Moves {
+        dtype: p.dtype(0),
+        elements: p.outputs[0].elements(),
+        parts: parts,
+    })
 }
 
 /// Where each part begins along `axis`, where that is known.
@@ -158,18 +162,23 @@ pub(crate) static CONCAT: Op = Op {
         gradient: Gradient::Rule(gradient),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let n = p.inputs.len().saturating_sub(1);
-        let (axis, out) = (p.ints(n)?, p.output_dims(0));
-        let axis = axis.first().and_then(|&a| resolve_axis(a, out.len()));
-        let axis = axis.ok_or(KernelError::Argument("an axis"))?;
-        let outer = out[..axis].iter().product();
-        let lens: Vec<usize> = (0..n)
-            .map(|i| p.dims(i).iter().skip(axis).product())
-            .collect();
-        join(p, outer, &lens)
-    })],
+    kernels: &[
+        cpu(|p| concat_moves(p)?.on_cpu()),
+        gpu(|p| concat_moves(p)?.on_gpu()),
+    ],
 };
+
+fn concat_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+    let n = p.inputs.len().saturating_sub(1);
+    let (axis, out) = (p.ints(n)?, p.output_dims(0));
+    let axis = axis.first().and_then(|&a| resolve_axis(a, out.len()));
+    let axis = axis.ok_or(KernelError::Argument("an axis"))?;
+    let outer = out[..axis].iter().product();
+    let lens: Vec<usize> = (0..n)
+        .map(|i| p.dims(i).iter().skip(axis).product())
+        .collect();
+    join(p, outer, &lens)
+}
 
 fn offsets(axis: i64, shapes: &[Vec<i64>]) -> Result<Vec<Vec<i64>>, InferError> {
     let rank = shapes.first().map_or(0, Vec::len);

@@ -8,7 +8,7 @@ mod fill;
 mod gather;
 mod gather_gradient;
 mod measure;
-mod moves;
+pub(crate) mod moves;
 mod one_hot;
 mod pack;
 mod pad;

@@ -122,6 +122,19 @@ impl Move {
         })
     }
 
+    /// Whether it has no element.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inner.is_none()
+    }
+
+    /// Its axes, elements being written closest to each other along the last one; and its first
+    /// elements, where they are read and where they are written.
+    pub(crate) fn layout(&self) -> (SmallVec<[Axis; 8]>, usize, usize) {
+        let outer = self.outer.iter().copied();
+        let axes = outer.chain(self.across).chain(self.inner).collect();
+        (axes, self.from, self.to)
+    }
+
     /// How long the pieces are that `inner` and `across` are cut into: by shape alone.
     fn pieces(&self, inner: Axis) -> (usize, usize) {
         match self.across {

@@ -1,12 +1,13 @@
 //! Tensors of one shape as the slices of a larger one, and back.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, cpu};
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg, attr, count_attr, int_attr, type_attr};
 use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape};
 
 use super::concat::join;
+use super::parts::Moves;
 use super::rules::{countable, or_zeros};
 use super::split::cut;
 
@@ -62,14 +63,19 @@ pub(crate) static PACK: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let out = p.output_dims(0);
-        let axis = resolve_axis(p.node.attrs.int("axis"), out.len());
-        let axis = axis.ok_or(KernelError::Argument("an axis"))?;
-        let len = out[axis + 1..].iter().product();
-        join(p, out[..axis].iter().product(), &vec![len; p.inputs.len()])
-    })],
+    kernels: &[
+        cpu(|p| pack_moves(p)?.on_cpu()),
+        gpu(|p| pack_moves(p)?.on_gpu()),
+    ],
 };
+
+fn pack_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+    let out = p.output_dims(0);
+    let axis = resolve_axis(p.node.attrs.int("axis"), out.len());
+    let axis = axis.ok_or(KernelError::Argument("an axis"))?;
+    let len = out[axis + 1..].iter().product();
+    join(p, out[..axis].iter().product(), &vec![len; p.inputs.len()])
+}
 
 /// The slices of a tensor along an axis.
 pub(crate) static UNPACK: Op = Op {
@@ -115,11 +121,16 @@ pub(crate) static UNPACK: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let dims = p.dims(0);
-        let axis = resolve_axis(p.node.attrs.int("axis"), dims.len());
-        let axis = axis.ok_or(KernelError::Argument("an axis"))?;
-        let len = dims[axis + 1..].iter().product();
-        cut(p, 0, dims[..axis].iter().product(), len)
-    })],
+    kernels: &[
+        cpu(|p| unpack_moves(p)?.on_cpu()),
+        gpu(|p| unpack_moves(p)?.on_gpu()),
+    ],
 };
+
+fn unpack_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+    let dims = p.dims(0);
+    let axis = resolve_axis(p.node.attrs.int("axis"), dims.len());
+    let axis = axis.ok_or(KernelError::Argument("an axis"))?;
+    let len = dims[axis + 1..].iter().product();
+    cut(p, 0, dims[..axis].iter().product(), len)
+}

@@ -1,12 +1,12 @@
 //! Elements around a tensor.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, InputGradients, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Shape};
 
 use super::moves::{Axis, Move, steps};
-use super::parts::{Part, Source, moving};
+use super::parts::{Moves, Part, Source};
 use super::rules::{countable, int_vector, reshape, shape_of, wrong};
 use crate::shapes;
 
@@ -140,7 +140,7 @@ fn nothing_added(cx: &Infer<'_>) -> Option<usize> {
     paddings.iter().all(|&p| p == (0, 0)).then_some(0)
 }
 
-fn padded(p: &Prepare<'_>, from: Source) -> Result<Prepared, KernelError> {
+fn padded(p: &Prepare<'_>, from: Source) -> Result<Moves, KernelError> {
     let (own, out) = (p.dims(0), p.output_dims(0));
     let inside: Vec<(usize, usize)> = p
         .ints(1)?
@@ -164,7 +164,11 @@ fn padded(p: &Prepare<'_>, from: Source) -> Result<Prepared, KernelError> {
         .map(|i| inside[i].0 * write[i] as usize)
         .sum();
     parts.push(Part::of(Source::Input(0), Move::new(0, to, &axes)?));
-    moving(p.dtype(0), p.outputs[0].elements(), parts)
+    Ok(Moves {
+        dtype: p.dtype(0),
+        elements: p.outputs[0].elements(),
+        parts: parts,
+    })
 }
 
 /// Zeros around a tensor.
@@ -180,7 +184,10 @@ pub(crate) static PAD: Op = Op {
         same_as: nothing_added,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| padded(p, Source::Zero))],
+    kernels: &[
+        cpu(|p| padded(p, Source::Zero)?.on_cpu()),
+        gpu(|p| padded(p, Source::Zero)?.on_gpu()),
+    ],
 };
 
 /// Some value around a tensor.
@@ -200,5 +207,8 @@ pub(crate) static PAD_V2: Op = Op {
         same_as: nothing_added,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| padded(p, Source::Input(2)))],
+    kernels: &[
+        cpu(|p| padded(p, Source::Input(2))?.on_cpu()),
+        gpu(|p| padded(p, Source::Input(2))?.on_gpu()),
+    ],
 };

@@ -2,6 +2,7 @@
 //! element no more than its size.
 
 use bytemuck::Pod;
+use thalweg_device::gpu::Launches;
 use thalweg_device::{KernelCx, KernelError, Prepared};
 use thalweg_graph::DType;
 
@@ -35,19 +36,44 @@ impl Part {
     }
 }
 
-/// A kernel that moves these parts, which together write `elements` elements of `dtype` in the
-/// order given, those of one output next to each other.
-pub(super) fn moving(
-    dtype: DType,
-    elements: usize,
-    parts: Vec<Part>,
-) -> Result<Prepared, KernelError> {
-    match dtype.size() {
-        1 => Ok(moving_as::<u8>(dtype, elements, parts)),
-        2 => Ok(moving_as::<u16>(dtype, elements, parts)),
-        4 => Ok(moving_as::<u32>(dtype, elements, parts)),
-        8 => Ok(moving_as::<u64>(dtype, elements, parts)),
-        _ => Err(KernelError::DType(dtype)),
+/// The parts of a kernel, which together write `elements` elements of `dtype` in the order given,
+/// those of one output next to each other.
+#[derive(Debug)]
+pub(super) struct Moves {
+    pub(super) dtype: DType,
+    pub(super) elements: usize,
+    pub(super) parts: Vec<Part>,
+}
+
+impl Moves {
+    /// The kernel that a CPU runs.
+    pub(super) fn on_cpu(self) -> Result<Prepared, KernelError> {
+        let Moves {
+            dtype,
+            elements,
+            parts,
+        } = self;
+        match dtype.size() {
+            1 => Ok(moving_as::<u8>(dtype, elements, parts)),
+            2 => Ok(moving_as::<u16>(dtype, elements, parts)),
+            4 => Ok(moving_as::<u32>(dtype, elements, parts)),
+            8 => Ok(moving_as::<u64>(dtype, elements, parts)),
+            _ => Err(KernelError::DType(dtype)),
+        }
+    }
+
+    /// What a GPU launches.
+    pub(super) fn on_gpu(self) -> Result<Launches, KernelError> {
+        let mut launches = Launches::default();
+        for part in self.parts.iter().filter(|p| !p.moved.is_empty()) {
+            let from = match part.from {
+                Source::Input(i) => Some(i),
+                Source::Zero => None,
+            };
+            let launch = crate::gpu::moved(self.dtype, &part.moved, from, part.output)?;
+            launches.list.push(launch);
+        }
+        Ok(launches)
     }
 }
 

@@ -1,12 +1,12 @@
 //! A box cut out of a tensor.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, cpu};
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr};
 use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Shape};
 
 use super::moves::{Axis, Move, steps};
-use super::parts::{Part, Source, moving};
+use super::parts::{Moves, Part, Source};
 use super::rules::{countable, int_vector, per_dim, reshape, shape_of, wrong};
 
 /// What a slice gives; of a dimension whose begin and size are known, its length.
@@ -111,22 +111,31 @@ pub(crate) static SLICE: Op = Op {
         },
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let (begin, from, out) = (p.ints(1)?, steps(p.dims(0)), p.output_dims(0));
-        let to = steps(out);
-        if begin.len() != from.len() || out.len() != from.len() {
-            return Err(KernelError::Argument("a begin for each dimension"));
-        }
-        let start: i64 = begin.iter().zip(&from).map(|(&b, &s)| b * s as i64).sum();
-        let start = usize::try_from(start).map_err(|_| KernelError::Argument("a begin"))?;
-        let axes: Vec<Axis> = (0..out.len())
-            .map(|i| Axis {
-                len: out[i],
-                from: from[i],
-                to: to[i],
-            })
-            .collect();
-        let part = Part::of(Source::Input(0), Move::new(start, 0, &axes)?);
-        moving(p.dtype(0), p.outputs[0].elements(), vec![part])
-    })],
+    kernels: &[
+        cpu(|p| slice_moves(p)?.on_cpu()),
+        gpu(|p| slice_moves(p)?.on_gpu()),
+    ],
 };
+
+fn slice_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+    let (begin, from, out) = (p.ints(1)?, steps(p.dims(0)), p.output_dims(0));
+    let to = steps(out);
+    if begin.len() != from.len() || out.len() != from.len() {
+        return Err(KernelError::Argument("a begin for each dimension"));
+    }
+    let start: i64 = begin.iter().zip(&from).map(|(&b, &s)| b * s as i64).sum();
+    let start = usize::try_from(start).map_err(|_| KernelError::Argument("a begin"))?;
+    let axes: Vec<Axis> = (0..out.len())
+        .map(|i| Axis {
+            len: out[i],
+            from: from[i],
+            to: to[i],
+        })
+        .collect();
+    let part = Part::of(Source::Input(0), Move::new(start, 0, &axes)?);
+    Ok(Moves {
+        dtype: p.dtype(0),
+        elements: p.outputs[0].elements(),
+        parts: vec![part],
+    })
+}

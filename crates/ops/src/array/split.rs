@@ -1,13 +1,13 @@
 //! A tensor cut into equal parts along an axis.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Gradient, arg, arg_of, count_attr, type_attr};
 use thalweg_graph::{DType, InferError, OpDef, Shape};
 
 use super::moves::{Axis, Move};
-use super::parts::{Part, Source, moving};
+use super::parts::{Moves, Part, Source};
 use super::rules::{one_element, or_zeros};
 
 /// A kernel that cuts input `input` into the outputs: of each `len` elements, `outer` times.
@@ -16,7 +16,7 @@ pub(super) fn cut(
     input: usize,
     outer: usize,
     len: usize,
-) -> Result<Prepared, KernelError> {
+) -> Result<Moves, KernelError> {
     let count = p.outputs.len();
     let mut parts = Vec::with_capacity(count);
     for output in 0..count {
@@ -38,7 +38,11 @@ pub(super) fn cut(
             moved: Move::new(output * len, 0, &axes)?,
         });
     }
-    moving(p.dtype(input), p.inputs[input].elements(), parts)
+    Ok(Moves {
+        dtype: p.dtype(input),
+        elements: p.inputs[input].elements(),
+        parts: parts,
+    })
 }
 
 /// A tensor cut into equal parts.
@@ -93,11 +97,16 @@ pub(crate) static SPLIT: Op = Op {
         same_as: |cx| (cx.attrs().int("num_split") == 1).then_some(1),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let (axis, dims) = (p.ints(0)?, p.dims(1));
-        let axis = axis.first().and_then(|&a| resolve_axis(a, dims.len()));
-        let axis = axis.ok_or(KernelError::Argument("an axis"))?;
-        let len: usize = p.output_dims(0).iter().skip(axis).product();
-        cut(p, 1, dims[..axis].iter().product(), len)
-    })],
+    kernels: &[
+        cpu(|p| split_moves(p)?.on_cpu()),
+        gpu(|p| split_moves(p)?.on_gpu()),
+    ],
 };
+
+fn split_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+    let (axis, dims) = (p.ints(0)?, p.dims(1));
+    let axis = axis.first().and_then(|&a| resolve_axis(a, dims.len()));
+    let axis = axis.ok_or(KernelError::Argument("an axis"))?;
+    let len: usize = p.output_dims(0).iter().skip(axis).product();
+    cut(p, 1, dims[..axis].iter().product(), len)
+}

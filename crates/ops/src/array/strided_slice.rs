@@ -1,14 +1,14 @@
 //! StridedSlice, what Python writes as `x[1:-1, ::2, None]`, and its gradient.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, cpu};
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, int_attr, type_attr};
 use thalweg_graph::{Attrs, DType, GradCx, NodeBuilder, OpDef};
 
 use super::fill::asked_shape;
 use super::moves::{Axis, Move, steps};
 use super::pad::around;
-use super::parts::{Part, Source, moving};
+use super::parts::{Moves, Part, Source};
 use super::rules::{invalid, shape_of};
 use super::stride::{Masks, Places, Spec, resolve, spec};
 
@@ -105,17 +105,26 @@ pub(crate) static STRIDED_SLICE: Op = Op {
         },
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let (first, axes) = taken(&spec_of(p, p.dims(0), 1)?, p.dims(0));
-        let start = start(first, &axes)?;
-        let axes: Vec<Axis> = axes
-            .into_iter()
-            .map(|(len, from, to)| Axis { len, from, to })
-            .collect();
-        let part = Part::of(Source::Input(0), Move::new(start, 0, &axes)?);
-        moving(p.dtype(0), p.outputs[0].elements(), vec![part])
-    })],
+    kernels: &[
+        cpu(|p| strided_slice_moves(p)?.on_cpu()),
+        gpu(|p| strided_slice_moves(p)?.on_gpu()),
+    ],
 };
+
+fn strided_slice_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+    let (first, axes) = taken(&spec_of(p, p.dims(0), 1)?, p.dims(0));
+    let start = start(first, &axes)?;
+    let axes: Vec<Axis> = axes
+        .into_iter()
+        .map(|(len, from, to)| Axis { len, from, to })
+        .collect();
+    let part = Part::of(Source::Input(0), Move::new(start, 0, &axes)?);
+    Ok(Moves {
+        dtype: p.dtype(0),
+        elements: p.outputs[0].elements(),
+        parts: vec![part],
+    })
+}
 
 /// The gradient of StridedSlice.
 pub(crate) static STRIDED_SLICE_GRAD: Op = Op {
@@ -153,41 +162,50 @@ pub(crate) static STRIDED_SLICE_GRAD: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let out = p.output_dims(0);
-        let spec = spec_of(p, out, 1)?;
-        let (first, axes) = taken(&spec, out);
-        let start = start(first, &axes)?;
-        let axes: Vec<Axis> = axes
-            .into_iter()
-            .map(|(len, to, from)| Axis { len, from, to })
-            .collect();
-        let moved = Part::of(Source::Input(4), Move::new(0, start, &axes)?);
-        // Without gaps the elements taken are a box, with zeros around it.
-        let mut dense = true;
-        let hull: Vec<(usize, usize)> = spec
-            .taken
-            .iter()
-            .map(|t| {
-                let len = t.len.unwrap_or(0) as i64;
-                dense &= len <= 1 || t.step.abs() == 1;
-                let reach = (len - 1).max(0).saturating_mul(t.step);
-                let low = t.begin.saturating_add(reach.min(0)).max(0);
-                (low as usize, len as usize)
-            })
-            .collect();
-        let mut parts = if dense {
-            around(out, &hull, Source::Zero)?
-        } else {
-            // Every element is a zero first.
-            let all = Axis {
-                len: p.outputs[0].elements(),
-                from: 0,
-                to: 1,
-            };
-            vec![Part::of(Source::Zero, Move::new(0, 0, &[all])?)]
-        };
-        parts.push(moved);
-        moving(p.dtype(4), p.outputs[0].elements(), parts)
-    })],
+    kernels: &[
+        cpu(|p| strided_slice_grad_moves(p)?.on_cpu()),
+        gpu(|p| strided_slice_grad_moves(p)?.on_gpu()),
+    ],
 };
+
+fn strided_slice_grad_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+    let out = p.output_dims(0);
+    let spec = spec_of(p, out, 1)?;
+    let (first, axes) = taken(&spec, out);
+    let start = start(first, &axes)?;
+    let axes: Vec<Axis> = axes
+        .into_iter()
+        .map(|(len, to, from)| Axis { len, from, to })
+        .collect();
+    let moved = Part::of(Source::Input(4), Move::new(0, start, &axes)?);
+    // Without gaps the elements taken are a box, with zeros around it.
+    let mut dense = true;
+    let hull: Vec<(usize, usize)> = spec
+        .taken
+        .iter()
+        .map(|t| {
+            let len = t.len.unwrap_or(0) as i64;
+            dense &= len <= 1 || t.step.abs() == 1;
+            let reach = (len - 1).max(0).saturating_mul(t.step);
+            let low = t.begin.saturating_add(reach.min(0)).max(0);
+            (low as usize, len as usize)
+        })
+        .collect();
+    let mut parts = if dense {
+        around(out, &hull, Source::Zero)?
+    } else {
+        // Every element is a zero first.
+        let all = Axis {
+            len: p.outputs[0].elements(),
+            from: 0,
+            to: 1,
+        };
+        vec![Part::of(Source::Zero, Move::new(0, 0, &[all])?)]
+    };
+    parts.push(moved);
+    Ok(Moves {
+        dtype: p.dtype(4),
+        elements: p.outputs[0].elements(),
+        parts: parts,
+    })
+}

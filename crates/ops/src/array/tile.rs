@@ -1,12 +1,12 @@
 //! A whole tensor, several times.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, cpu};
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape};
 
 use super::moves::{Axis, Move, steps};
-use super::parts::{Part, Source, moving};
+use super::parts::{Moves, Part, Source};
 use super::rules::{countable, int_scalar, int_vector, per_dim, shape_of, wrong};
 
 fn tiled(cx: &Infer<'_>) -> Result<Shape, InferError> {
@@ -93,26 +93,35 @@ pub(crate) static TILE: Op = Op {
         same_as: |cx| cx.ints(1)?.iter().all(|&m| m == 1).then_some(0),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let (own, out) = (p.dims(0), p.output_dims(0));
-        let (read, write) = (steps(own), steps(out));
-        if own.len() != out.len() {
-            return Err(KernelError::Argument("a multiple for each dimension"));
-        }
-        let mut axes = Vec::with_capacity(2 * own.len());
-        for i in 0..own.len() {
-            axes.push(Axis {
-                len: out[i].checked_div(own[i]).unwrap_or(0),
-                from: 0,
-                to: (own[i] as isize).saturating_mul(write[i]),
-            });
-            axes.push(Axis {
-                len: own[i],
-                from: read[i],
-                to: write[i],
-            });
-        }
-        let part = Part::of(Source::Input(0), Move::new(0, 0, &axes)?);
-        moving(p.dtype(0), p.outputs[0].elements(), vec![part])
-    })],
+    kernels: &[
+        cpu(|p| tile_moves(p)?.on_cpu()),
+        gpu(|p| tile_moves(p)?.on_gpu()),
+    ],
 };
+
+fn tile_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+    let (own, out) = (p.dims(0), p.output_dims(0));
+    let (read, write) = (steps(own), steps(out));
+    if own.len() != out.len() {
+        return Err(KernelError::Argument("a multiple for each dimension"));
+    }
+    let mut axes = Vec::with_capacity(2 * own.len());
+    for i in 0..own.len() {
+        axes.push(Axis {
+            len: out[i].checked_div(own[i]).unwrap_or(0),
+            from: 0,
+            to: (own[i] as isize).saturating_mul(write[i]),
+        });
+        axes.push(Axis {
+            len: own[i],
+            from: read[i],
+            to: write[i],
+        });
+    }
+    let part = Part::of(Source::Input(0), Move::new(0, 0, &axes)?);
+    Ok(Moves {
+        dtype: p.dtype(0),
+        elements: p.outputs[0].elements(),
+        parts: vec![part],
+    })
+}

@@ -1,12 +1,12 @@
 //! Dimensions in another order.
 
 use smallvec::{SmallVec, smallvec};
-use thalweg_device::{KernelError, Op, cpu};
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, InferError, OpDef, Shape};
 
 use super::moves::{Axis, Move, steps};
-use super::parts::{Part, Source, moving};
+use super::parts::{Moves, Part, Source};
 use super::rules::{int_vector, ints_or, invalid, known, per_dim, wrong};
 
 /// `perm` as indices, each of which stands in it once.
@@ -97,24 +97,33 @@ pub(crate) static TRANSPOSE: Op = Op {
         },
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let perm = axes(&p.ints(1)?).map_err(invalid)?;
-        let (from, out) = (steps(p.dims(0)), p.output_dims(0));
-        let to = steps(out);
-        if perm.len() != from.len() || perm.len() != out.len() {
-            return Err(KernelError::Argument("an axis for each dimension"));
-        }
-        let axes: Vec<Axis> = (0..out.len())
-            .map(|i| Axis {
-                len: out[i],
-                from: from[perm[i]],
-                to: to[i],
-            })
-            .collect();
-        let part = Part::of(Source::Input(0), Move::new(0, 0, &axes)?);
-        moving(p.dtype(0), p.outputs[0].elements(), vec![part])
-    })],
+    kernels: &[
+        cpu(|p| transpose_moves(p)?.on_cpu()),
+        gpu(|p| transpose_moves(p)?.on_gpu()),
+    ],
 };
+
+fn transpose_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+    let perm = axes(&p.ints(1)?).map_err(invalid)?;
+    let (from, out) = (steps(p.dims(0)), p.output_dims(0));
+    let to = steps(out);
+    if perm.len() != from.len() || perm.len() != out.len() {
+        return Err(KernelError::Argument("an axis for each dimension"));
+    }
+    let axes: Vec<Axis> = (0..out.len())
+        .map(|i| Axis {
+            len: out[i],
+            from: from[perm[i]],
+            to: to[i],
+        })
+        .collect();
+    let part = Part::of(Source::Input(0), Move::new(0, 0, &axes)?);
+    Ok(Moves {
+        dtype: p.dtype(0),
+        elements: p.outputs[0].elements(),
+        parts: vec![part],
+    })
+}
 
 /// The permutation that undoes another one.
 pub(crate) static INVERT_PERMUTATION: Op = Op {

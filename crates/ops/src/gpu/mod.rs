@@ -2,8 +2,10 @@
 //! with which arguments. It knows no GPU.
 
 mod elementwise;
+mod moved;
 
 pub(crate) use elementwise::{binary, binary_as, unary};
+pub(crate) use moved::moved;
 
 use thalweg_device::gpu::Source;
 
@@ -19,9 +21,10 @@ macro_rules! source {
 
 static UNARY: Source = source!("unary");
 static BINARY: Source = source!("binary");
+static MOVE: Source = source!("move");
 
 /// Every source of kernels, and the header that all of them include.
-pub static SOURCES: &[&Source] = &[&UNARY, &BINARY];
+pub static SOURCES: &[&Source] = &[&UNARY, &BINARY, &MOVE];
 
 /// The text of `thalweg.cuh`.
 pub static HEADER: &str = include_str!("../../../../kernels/thalweg.cuh");

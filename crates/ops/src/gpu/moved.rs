@@ -1,0 +1,67 @@
+//! Boxes of elements that move.
+
+use smallvec::SmallVec;
+use thalweg_device::KernelError;
+use thalweg_device::gpu::{Arg, Launch};
+use thalweg_graph::DType;
+
+use super::MOVE;
+use crate::array::moves::Move;
+
+/// The most axes of a box in `kernels/move.cu`, once those that are walked alike are taken together.
+const MOST_AXES: usize = 12;
+
+/// The unsigned integers of this size: what is only moved is known by its size.
+fn by_size(dtype: DType) -> Result<DType, KernelError> {
+    match dtype.size() {
+        1 => Ok(DType::U8),
+        2 => Ok(DType::U16),
+        4 => Ok(DType::U32),
+        8 => Ok(DType::U64),
+        _ => Err(KernelError::DType(dtype)),
+    }
+}
+
+/// Moves a box from an input, or zeros, to an output.
+pub(crate) fn moved(
+    dtype: DType,
+    moved: &Move,
+    input: Option<usize>,
+    output: usize,
+) -> Result<Launch, KernelError> {
+    let (axes, from, to) = moved.layout();
+    if axes.len() > MOST_AXES {
+        return Err(KernelError::Invalid(format!(
+            "its elements move along {} axes that no two can be taken together of; a GPU's kernel \
+             takes {MOST_AXES}: Reshape, or place it on a CPU",
+            axes.len()
+        )));
+    }
+    let elements = axes.iter().map(|a| a.len).product();
+    let name = if input.is_some() { "Move" } else { "Zero" };
+    let mut launch = Launch::over(elements, &MOVE, name, &[by_size(dtype)?]);
+    launch.args.extend(input.map(Arg::Input));
+    launch = launch.output(output).indices(&[elements]);
+    launch = match input {
+        Some(_) => launch.value(from as i64).value(to as i64),
+        None => launch.value(to as i64),
+    };
+    Ok(with_box(launch, &axes))
+}
+
+/// `struct Box` of `kernels/move.cu` as the last argument.
+fn with_box(launch: Launch, axes: &[crate::array::moves::Axis]) -> Launch {
+    let mut lens = [0; 1 + MOST_AXES];
+    let mut steps = [0i64; 2 * MOST_AXES];
+    lens[0] = axes.len();
+    for (i, axis) in axes.iter().enumerate() {
+        lens[1 + i] = axis.len;
+        steps[i] = axis.from as i64;
+        steps[MOST_AXES + i] = axis.to as i64;
+    }
+    // Indices of 4 bytes are an odd number of them: the steps after them begin at a multiple of 8.
+    let mut bytes: SmallVec<[u8; 16]> = launch.index_bytes(&lens);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes.extend_from_slice(bytemuck::bytes_of(&steps));
+    launch.arg(Arg::Value(bytes))
+}

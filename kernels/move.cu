@@ -1,0 +1,40 @@
+// Elements that are only moved: a box of them, read in one place and written in another. An element
+// is known by its size alone.
+#include "thalweg.cuh"
+
+const int MOST_AXES = 12;
+
+// Lengths of the axes, outermost first, and the steps along them where elements are read and where
+// they are written; a step of 0 repeats.
+struct Box {
+    Index rank;
+    Index len[MOST_AXES];
+    i64 from[MOST_AXES];
+    i64 to[MOST_AXES];
+};
+
+// Where element i of the box is read and written.
+__device__ inline void locate(const Box& box, Index i, i64& from, i64& to) {
+    for (int axis = (int)box.rank - 1; axis >= 0; --axis) {
+        Index next = i / box.len[axis], index = i - next * box.len[axis];
+        i = next;
+        from += (i64)index * box.from[axis];
+        to += (i64)index * box.to[axis];
+    }
+}
+
+KERNEL(Move, const T* input, T* output, Index n, i64 from, i64 to, Box box) {
+    for (Index i = first(); i < n; i += stride()) {
+        i64 read = from, write = to;
+        locate(box, i, read, write);
+        output[write] = input[read];
+    }
+}
+
+KERNEL(Zero, T* output, Index n, i64 to, Box box) {
+    for (Index i = first(); i < n; i += stride()) {
+        i64 read = 0, write = to;
+        locate(box, i, read, write);
+        output[write] = T(0);
+    }
+}
