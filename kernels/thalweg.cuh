@@ -142,6 +142,16 @@ struct Walk {
     Index b[MOST_DIMS];
 };
 
+// Where the two inputs are for element i of the output; both begin at 0.
+__device__ inline void locate(const Walk& walk, Index i, Index& a, Index& b) {
+    for (int d = (int)walk.rank - 1; d >= 0; --d) {
+        Index next = i / walk.len[d], index = i - next * walk.len[d];
+        i = next;
+        a += index * walk.a[d];
+        b += index * walk.b[d];
+    }
+}
+
 // out[i] = f(a[..], b[..]), with broadcasting.
 template <class A, class B, class C, class F>
 __device__ inline void zip(const A* a, const B* b, C* out, Index n, const Walk& walk, F f) {
@@ -167,13 +177,8 @@ __device__ inline void zip(const A* a, const B* b, C* out, Index n, const Walk& 
         return;
     }
     for (Index i = first(); i < n; i += stride()) {
-        Index left = i, at_a = 0, at_b = 0;
-        for (int d = (int)walk.rank - 1; d >= 0; --d) {
-            Index next = left / walk.len[d], index = left - next * walk.len[d];
-            left = next;
-            at_a += index * walk.a[d];
-            at_b += index * walk.b[d];
-        }
+        Index at_a = 0, at_b = 0;
+        locate(walk, i, at_a, at_b);
         out[i] = f(a[at_a], b[at_b]);
     }
 }

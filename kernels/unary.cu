@@ -21,6 +21,10 @@
 
 typedef Element<T>::Wide W;
 
+KERNEL(OnesLike, T* output, Index n) {
+    for (Index i = first(); i < n; i += stride()) output[i] = Narrow<T>::from(W(1));
+}
+
 #ifdef T_BOOL
 UNARY(LogicalNot, !x)
 #else

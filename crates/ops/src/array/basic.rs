@@ -1,7 +1,7 @@
 //! Values that stand in the graph or come from outside, and nodes that pass on what they get.
 
 use smallvec::smallvec;
-use thalweg_device::{Body, Kernel, KernelError, Op, Prepared, cpu};
+use thalweg_device::{Body, Kernel, KernelError, Op, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Default, Effect, Gradient, arg, attr, type_attr};
 use thalweg_graph::output::scalar_of;
 use thalweg_graph::{AttrKind, DType, InferError, OpDef, dispatch};
@@ -133,17 +133,20 @@ pub(crate) static ONES_LIKE: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let n = p.outputs[0].elements();
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(Prepared::new(n, |cx| {
-            cx.output::<T>(0)?.fill(T::ONE);
-            Ok(())
-        })), else match p.dtype(0) {
-            DType::Bool => Ok(Prepared::new(n, |cx| {
-                cx.output::<bool>(0)?.fill(true);
+    kernels: &[
+        cpu(|p| {
+            let n = p.outputs[0].elements();
+            dispatch!(p.dtype(0), NUMBERS, T => Ok(Prepared::new(n, |cx| {
+                cx.output::<T>(0)?.fill(T::ONE);
                 Ok(())
-            })),
-            other => Err(KernelError::DType(other)),
-        })
-    })],
+            })), else match p.dtype(0) {
+                DType::Bool => Ok(Prepared::new(n, |cx| {
+                    cx.output::<bool>(0)?.fill(true);
+                    Ok(())
+                })),
+                other => Err(KernelError::DType(other)),
+            })
+        }),
+        gpu(crate::gpu::ones),
+    ],
 };

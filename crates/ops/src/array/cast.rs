@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, bool_attr, type_attr};
 use thalweg_graph::{DType, Element, OpDef, dispatch};
 
@@ -36,9 +36,12 @@ pub(crate) static CAST: Op = Op {
         same_as: |cx| (cx.attrs().dtype("SrcT") == cx.attrs().dtype("DstT")).then_some(0),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(0), PLAIN, A => to::<A>(p), else Err(KernelError::DType(p.dtype(0)))),
-    )],
+    kernels: &[
+        cpu(
+            |p| dispatch!(p.dtype(0), PLAIN, A => to::<A>(p), else Err(KernelError::DType(p.dtype(0)))),
+        ),
+        gpu(crate::gpu::cast),
+    ],
 };
 
 fn to<A: Element + Into<Scalar>>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {

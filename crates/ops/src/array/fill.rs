@@ -1,7 +1,7 @@
 //! Tensors of one value: Fill, ZerosLike, and broadcasting to a shape.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, dispatch};
 
@@ -65,14 +65,17 @@ pub(crate) static FILL: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(1), PLAIN, T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(1), PLAIN, T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
             let value = cx.input::<T>(1)?;
             let value = *value.first().ok_or(KernelError::Argument("a value"))?;
             cx.output::<T>(0)?.fill(value);
             Ok(())
         })), else Err(KernelError::DType(p.dtype(1))))
-    })],
+        }),
+        gpu(crate::gpu::fill),
+    ],
 };
 
 /// Zeros in the shape of the input.
@@ -87,12 +90,15 @@ pub(crate) static ZEROS_LIKE: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), PLAIN, T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), PLAIN, T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
             cx.output::<T>(0)?.fill(T::default());
             Ok(())
         })), else Err(KernelError::DType(p.dtype(0))))
-    })],
+        }),
+        gpu(crate::gpu::zeros),
+    ],
 };
 
 /// Repeated to a larger shape.
@@ -130,7 +136,10 @@ pub(crate) static BROADCAST_TO: Op = Op {
         },
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(0), PLAIN, T => Ok(copy_broadcast::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
-    )],
+    kernels: &[
+        cpu(
+            |p| dispatch!(p.dtype(0), PLAIN, T => Ok(copy_broadcast::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
+        ),
+        gpu(crate::gpu::repeated),
+    ],
 };

@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, int_attr, type_attr, type_attr_or};
 use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
 
@@ -44,16 +44,22 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+/// The number of places in a row, and how far they are apart.
+fn rows(p: &Prepare<'_>) -> Result<(usize, usize), KernelError> {
+    let out = p.output_dims(0);
+    let place = axis(p.node.attrs.int("axis"), p.dims(0).len());
+    let axis = place.ok_or(KernelError::Argument("an axis"))?;
+    let depth = *out.get(axis).ok_or(KernelError::Argument("a depth"))?;
+    Ok((depth, out[axis + 1..].iter().product()))
+}
+
 /// `T` stands for the elements of the output, `I` for the indices.
 fn prepare<T: Pod + Send + Sync, I: Element>(
     p: &Prepare<'_>,
     to_i64: fn(I) -> i64,
 ) -> Result<Prepared, KernelError> {
-    let (dtype, out) = (p.outputs[0].dtype, p.output_dims(0));
-    let place = axis(p.node.attrs.int("axis"), p.dims(0).len());
-    let axis = place.ok_or(KernelError::Argument("an axis"))?;
-    let depth = *out.get(axis).ok_or(KernelError::Argument("a depth"))?;
-    let inner: usize = out[axis + 1..].iter().product();
+    let dtype = p.outputs[0].dtype;
+    let (depth, inner) = rows(p)?;
     Ok(Prepared::new(p.outputs[0].elements(), move |cx| {
         let indices = cx.input::<I>(0)?;
         let (on, off) = (input_as::<T>(cx, 2)?, input_as::<T>(cx, 3)?);
@@ -106,11 +112,17 @@ pub(crate) static ONE_HOT: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| match p.outputs[0].dtype.size() {
-        1 => by_index::<u8>(p),
-        2 => by_index::<u16>(p),
-        4 => by_index::<u32>(p),
-        8 => by_index::<u64>(p),
-        _ => Err(KernelError::DType(p.outputs[0].dtype)),
-    })],
+    kernels: &[
+        cpu(|p| match p.outputs[0].dtype.size() {
+            1 => by_index::<u8>(p),
+            2 => by_index::<u16>(p),
+            4 => by_index::<u32>(p),
+            8 => by_index::<u64>(p),
+            _ => Err(KernelError::DType(p.outputs[0].dtype)),
+        }),
+        gpu(|p| {
+            let (depth, inner) = rows(p)?;
+            crate::gpu::one_hot(p, depth, inner)
+        }),
+    ],
 };

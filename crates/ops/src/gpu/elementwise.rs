@@ -47,7 +47,7 @@ fn with_alpha(p: &Prepare<'_>, launch: Launch) -> Launch {
 }
 
 /// A walk as `struct Walk` of `kernels/thalweg.cuh`.
-fn lay_out(walk: &Walk) -> Result<[usize; 1 + 3 * MOST_DIMS], KernelError> {
+pub(super) fn lay_out(walk: &Walk) -> Result<[usize; 1 + 3 * MOST_DIMS], KernelError> {
     let rank = walk.rank();
     if rank > MOST_DIMS {
         return Err(KernelError::Invalid(format!(

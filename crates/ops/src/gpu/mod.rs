@@ -2,9 +2,11 @@
 //! with which arguments. It knows no GPU.
 
 mod elementwise;
+mod fill;
 mod moved;
 
 pub(crate) use elementwise::{binary, binary_as, unary};
+pub(crate) use fill::{add_n, cast, fill, one_hot, ones, repeated, select, zeros};
 pub(crate) use moved::moved;
 
 use thalweg_device::gpu::Source;
@@ -22,9 +24,11 @@ macro_rules! source {
 static UNARY: Source = source!("unary");
 static BINARY: Source = source!("binary");
 static MOVE: Source = source!("move");
+static FILL: Source = source!("fill");
+static CAST: Source = source!("cast");
 
 /// Every source of kernels, and the header that all of them include.
-pub static SOURCES: &[&Source] = &[&UNARY, &BINARY, &MOVE];
+pub static SOURCES: &[&Source] = &[&UNARY, &BINARY, &MOVE, &FILL, &CAST];
 
 /// The text of `thalweg.cuh`.
 pub static HEADER: &str = include_str!("../../../../kernels/thalweg.cuh");

@@ -12,7 +12,7 @@ use crate::array::moves::Move;
 const MOST_AXES: usize = 12;
 
 /// The unsigned integers of this size: what is only moved is known by its size.
-fn by_size(dtype: DType) -> Result<DType, KernelError> {
+pub(super) fn by_size(dtype: DType) -> Result<DType, KernelError> {
     match dtype.size() {
         1 => Ok(DType::U8),
         2 => Ok(DType::U16),

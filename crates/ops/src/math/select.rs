@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
 use thalweg_graph::shape::broadcast_dims;
 use thalweg_graph::{DType, Element, Infer, InferError, OpDef, dispatch};
@@ -53,9 +53,12 @@ pub(crate) static SELECT: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(1), PLAIN, T => select::<T>(p), else Err(KernelError::DType(p.dtype(1)))),
-    )],
+    kernels: &[
+        cpu(
+            |p| dispatch!(p.dtype(1), PLAIN, T => select::<T>(p), else Err(KernelError::DType(p.dtype(1)))),
+        ),
+        gpu(crate::gpu::select),
+    ],
 };
 
 fn select<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {

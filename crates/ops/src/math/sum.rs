@@ -25,9 +25,12 @@ pub(crate) static ADD_N: Op = Op {
         same_as: |cx| (cx.inputs() == 1).then_some(0),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(0), NUMBERS, T => Ok(add_n::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
-    )],
+    kernels: &[
+        cpu(
+            |p| dispatch!(p.dtype(0), NUMBERS, T => Ok(add_n::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
+        ),
+        gpu(crate::gpu::add_n),
+    ],
 };
 
 /// Inputs that are added in one pass over the output.

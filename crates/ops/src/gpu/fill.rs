@@ -1,0 +1,137 @@
+//! Values that are the same everywhere, or picked by a condition or an index; other dtypes; sums of
+//! several tensors.
+
+use thalweg_device::gpu::{Arg, Launch, Launches};
+use thalweg_device::{KernelError, Prepare};
+use thalweg_graph::DType;
+
+use super::elementwise::lay_out;
+use super::moved::{by_size, moved};
+use super::{BINARY, CAST, FILL, UNARY};
+use crate::array::moves::{Axis, Move, steps};
+use crate::elementwise::Walk;
+
+/// Input 1 everywhere.
+pub(crate) fn fill(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let n = p.outputs[0].elements();
+    let launch = Launch::over(n, &FILL, "Fill", &[by_size(p.dtype(1))?]);
+    Ok(launch.input(1).output(0).indices(&[n]).into())
+}
+
+/// Zeros.
+pub(crate) fn zeros(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let n = p.outputs[0].elements();
+    let launch = Launch::over(n, &FILL, "ZerosLike", &[by_size(p.dtype(0))?]);
+    Ok(launch.output(0).indices(&[n]).into())
+}
+
+/// Ones.
+pub(crate) fn ones(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let n = p.outputs[0].elements();
+    let launch = Launch::over(n, &UNARY, "OnesLike", &[p.dtype(0)]);
+    Ok(launch.output(0).indices(&[n]).into())
+}
+
+/// Input 0 as another dtype.
+pub(crate) fn cast(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let n = p.outputs[0].elements();
+    let name = match p.outputs[0].dtype {
+        DType::F16 => "Cast_f16",
+        DType::BF16 => "Cast_bf16",
+        DType::F32 => "Cast_f32",
+        DType::F64 => "Cast_f64",
+        DType::I8 => "Cast_i8",
+        DType::I16 => "Cast_i16",
+        DType::I32 => "Cast_i32",
+        DType::I64 => "Cast_i64",
+        DType::U8 => "Cast_u8",
+        DType::U16 => "Cast_u16",
+        DType::U32 => "Cast_u32",
+        DType::U64 => "Cast_u64",
+        DType::Bool => "Cast_bool",
+        other => return Err(KernelError::DType(other)),
+    };
+    let launch = Launch::over(n, &CAST, name, &[p.dtype(0)]);
+    Ok(launch.input(0).output(0).indices(&[n]).into())
+}
+
+/// Inputs 1 and 2 by the condition that is input 0, with broadcasting.
+pub(crate) fn select(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let (n, out) = (p.outputs[0].elements(), p.output_dims(0));
+    let walk = |i: usize| lay_out(&Walk::new(p.dims(0), p.dims(i), out));
+    let launch = Launch::over(n, &FILL, "Select", &[by_size(p.dtype(1))?])
+        .input(0)
+        .input(1)
+        .input(2)
+        .output(0)
+        .indices(&[n])
+        .indices(&walk(1)?)
+        .indices(&walk(2)?);
+    Ok(launch.into())
+}
+
+/// Rows that are input 2 in one place and input 3 elsewhere, by the indices that are input 0.
+pub(crate) fn one_hot(
+    p: &Prepare<'_>,
+    depth: usize,
+    inner: usize,
+) -> Result<Launches, KernelError> {
+    let n = p.outputs[0].elements();
+    let launch = Launch::over(n, &FILL, "OneHot", &[by_size(p.dtype(2))?, p.dtype(0)])
+        .input(0)
+        .input(2)
+        .input(3)
+        .output(0)
+        .indices(&[n])
+        .indices(&[depth])
+        .indices(&[inner]);
+    Ok(launch.into())
+}
+
+/// The sum of all inputs, from the first to the last.
+pub(crate) fn add_n(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let n = p.outputs[0].elements();
+    let walk = lay_out(&Walk::new(&[n], &[n], &[n]))?;
+    let mut launches = Launches::default();
+    for i in 1..p.inputs.len() {
+        // The first two make the output, the others are added to it.
+        let left = if i == 1 {
+            Arg::Input(0)
+        } else {
+            Arg::Output(0)
+        };
+        let launch = Launch::over(n, &BINARY, "AddV2", &[p.dtype(0)])
+            .arg(left)
+            .input(i)
+            .output(0)
+            .indices(&[n])
+            .indices(&walk);
+        launches.list.push(launch);
+    }
+    if p.inputs.len() == 1 {
+        return repeated(p);
+    }
+    Ok(launches)
+}
+
+/// Input 0, repeated to the output's shape.
+pub(crate) fn repeated(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let (own, out) = (p.dims(0), p.output_dims(0));
+    let (read, write) = (steps(own), steps(out));
+    let new = out.len() - own.len();
+    let axes: Vec<Axis> = (0..out.len())
+        .map(|i| Axis {
+            len: out[i],
+            from: match i.checked_sub(new) {
+                Some(k) if own[k] != 1 => read[k],
+                _ => 0,
+            },
+            to: write[i],
+        })
+        .collect();
+    let all = Move::new(0, 0, &axes)?;
+    match all.is_empty() {
+        true => Ok(Launches::default()),
+        false => Ok(moved(p.dtype(0), &all, Some(0), 0)?.into()),
+    }
+}
