@@ -95,7 +95,7 @@ pub(super) fn join(p: &Prepare<'_>, outer: usize, lens: &[usize]) -> Result<Move
     Ok(Moves {
         dtype: p.dtype(0),
         elements: p.outputs[0].elements(),
-        parts: parts,
+        parts,
     })
 }
 

@@ -167,7 +167,7 @@ fn padded(p: &Prepare<'_>, from: Source) -> Result<Moves, KernelError> {
     Ok(Moves {
         dtype: p.dtype(0),
         elements: p.outputs[0].elements(),
-        parts: parts,
+        parts,
     })
 }
 

@@ -41,7 +41,7 @@ pub(super) fn cut(
     Ok(Moves {
         dtype: p.dtype(input),
         elements: p.inputs[input].elements(),
-        parts: parts,
+        parts,
     })
 }
 

@@ -206,6 +206,6 @@ fn strided_slice_grad_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
     Ok(Moves {
         dtype: p.dtype(4),
         elements: p.outputs[0].elements(),
-        parts: parts,
+        parts,
     })
 }
