@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use support::emulated::{Emulated, is_there};
-use support::golden::{Case, cases};
-use support::runtime::{build, report};
-use thalweg_graph::Graph;
+use support::golden::{Case, Input, Tolerance, cases};
+use support::runtime::{Direct, Runtime, build, report};
+use thalweg_graph::{Attr, Graph, Tensor};
 use thalweg_ops::NewGraph;
 
 /// The cases of ops that have a kernel for a GPU, for the case's dtypes.
@@ -85,4 +85,67 @@ fn kernels_touch_no_memory_that_is_not_theirs() {
         "{}\n{text}",
         String::from_utf8_lossy(&output.stdout)
     );
+}
+
+/// A case that is larger than those of the table: what it gives is what the CPU gives.
+fn large(op: &str, inputs: Vec<Tensor>, attrs: Vec<(&str, Attr)>) -> Case {
+    let mut case = Case {
+        name: format!("{op} of {:?}", inputs[0].shape().to_string()),
+        op: op.to_owned(),
+        attrs: attrs.into_iter().map(|(n, a)| (n.to_owned(), a)).collect(),
+        inputs: inputs.into_iter().map(Input::Tensor).collect(),
+        outputs: Vec::new(),
+        second_run: Vec::new(),
+        variables_after: Vec::new(),
+        // Sums are taken in another order.
+        tolerance: Tolerance {
+            rel: 1e-4,
+            abs: 1e-4,
+        },
+    };
+    case.outputs = Direct::new(1).run(&case).unwrap().outputs;
+    case
+}
+
+fn numbers(dims: &[usize]) -> Tensor {
+    let n = dims.iter().product();
+    let value = |i: usize| ((i * 7919 + 13) % 1009) as f32 / 1009.0 - 0.5;
+    Tensor::new(dims, &(0..n).map(value).collect::<Vec<f32>>()).unwrap()
+}
+
+#[test]
+fn kernels_give_what_the_cpu_gives_where_their_work_is_split() {
+    if !is_there() {
+        return;
+    }
+    let mut cases = Vec::new();
+    // One block and less, whole packs and tails, more elements than a grid has threads.
+    for n in [1, 3, 4, 255, 1023, 1024, 1025, 70_001] {
+        cases.push(large("Tanh", vec![numbers(&[n])], vec![]));
+        cases.push(large("AddV2", vec![numbers(&[n]), numbers(&[1])], vec![]));
+        cases.push(large(
+            "Transpose",
+            vec![numbers(&[n, 3]), Tensor::from([1i32, 0])],
+            vec![],
+        ));
+    }
+    // Segments of blocks, segments of threads, and both kinds of axes in turn.
+    let reductions: [(&[usize], &[i32]); 8] = [
+        (&[20_000], &[0]),
+        (&[3, 9001], &[1]),
+        (&[9001, 3], &[0]),
+        (&[5, 700, 6], &[1]),
+        (&[7, 5, 300, 40], &[0, 2]),
+        (&[40, 300, 5, 7], &[1, 3]),
+        (&[2, 3, 2, 3, 2, 3], &[0, 2, 4]),
+        (&[600, 257], &[0]),
+    ];
+    for (dims, axes) in reductions {
+        for op in ["Sum", "Max", "Mean"] {
+            let axes = Tensor::new(&[axes.len()], axes).unwrap();
+            cases.push(large(op, vec![numbers(dims), axes], vec![]));
+        }
+    }
+    cases.push(large("L2Loss", vec![numbers(&[100_003])], vec![]));
+    report(&Emulated::new(false), &cases);
 }

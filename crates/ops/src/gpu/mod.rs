@@ -4,10 +4,12 @@
 mod elementwise;
 mod fill;
 mod moved;
+mod reduce;
 
 pub(crate) use elementwise::{binary, binary_as, unary};
 pub(crate) use fill::{add_n, cast, fill, one_hot, ones, repeated, select, zeros};
 pub(crate) use moved::moved;
+pub(crate) use reduce::reduce;
 
 use thalweg_device::gpu::Source;
 
@@ -26,9 +28,10 @@ static BINARY: Source = source!("binary");
 static MOVE: Source = source!("move");
 static FILL: Source = source!("fill");
 static CAST: Source = source!("cast");
+static REDUCE: Source = source!("reduce");
 
 /// Every source of kernels, and the header that all of them include.
-pub static SOURCES: &[&Source] = &[&UNARY, &BINARY, &MOVE, &FILL, &CAST];
+pub static SOURCES: &[&Source] = &[&UNARY, &BINARY, &MOVE, &FILL, &CAST, &REDUCE];
 
 /// The text of `thalweg.cuh`.
 pub static HEADER: &str = include_str!("../../../../kernels/thalweg.cuh");

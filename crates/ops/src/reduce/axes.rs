@@ -1,6 +1,7 @@
 //! Which axes a reduction takes together, and what is left of the shape.
 
 use smallvec::SmallVec;
+use thalweg_device::gpu::Launches;
 use thalweg_device::{KernelError, Prepare};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, bool_attr, type_attr, type_attr_or};
@@ -101,6 +102,14 @@ pub(super) fn reduced(p: &Prepare<'_>) -> Result<Reduced, KernelError> {
         reduced[i] = true;
     }
     Ok(reduced)
+}
+
+/// What a GPU launches for a reduction over axes.
+///
+/// # Errors
+/// As [`reduced`].
+pub(super) fn on_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    crate::gpu::reduce(p, &reduced(p)?)
 }
 
 /// The number of elements that become one output of the node to prepare.

@@ -3,11 +3,11 @@
 use std::marker::PhantomData;
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, cpu};
+use thalweg_device::{KernelError, Op, cpu, gpu};
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{Element, GradCx, OpDef, Output, dispatch};
 
-use super::axes::NUMBERS;
+use super::axes::{NUMBERS, on_gpu};
 use super::fold::{Fold, over_axes};
 use super::gradient::{kept, over_same};
 use crate::number::{Float, Number};
@@ -20,11 +20,14 @@ pub(crate) static MAX: Op = Op {
         gradient: Gradient::Rule(|g| smallvec![Some(gradient(g))]),
         ..NUMBERS
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T, true>(PhantomData)), else
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T, true>(PhantomData)), else
             dispatch!(p.dtype(0), INTS, T => over_axes(p, Ints::<T, true>(PhantomData)), else
                 Err(KernelError::DType(p.dtype(0)))))
-    })],
+        }),
+        gpu(on_gpu),
+    ],
 };
 
 /// The smallest element over axes; the highest value (infinity) of no element.
@@ -35,11 +38,14 @@ pub(crate) static MIN: Op = Op {
         gradient: Gradient::Rule(|g| smallvec![Some(gradient(g))]),
         ..NUMBERS
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T, false>(PhantomData)), else
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T, false>(PhantomData)), else
             dispatch!(p.dtype(0), INTS, T => over_axes(p, Ints::<T, false>(PhantomData)), else
                 Err(KernelError::DType(p.dtype(0)))))
-    })],
+        }),
+        gpu(on_gpu),
+    ],
 };
 
 /// The output's gradient goes in equal parts to the elements that equal the output.

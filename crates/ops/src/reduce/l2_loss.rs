@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, cpu};
+use thalweg_device::{KernelError, Op, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr};
 use thalweg_graph::{DType, OpDef, dispatch};
 
@@ -24,11 +24,14 @@ pub(crate) static L2_LOSS: Op = Op {
         gradient: Gradient::Rule(|g| smallvec![Some(g.input(0) * g.grad())]),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let all = Reduced::from_elem(true, p.dims(0).len());
-        dispatch!(p.dtype(0), FLOATS, T => Ok(over(p.dims(0), &all, HalfSquares::<T>(PhantomData))), else
+    kernels: &[
+        cpu(|p| {
+            let all = Reduced::from_elem(true, p.dims(0).len());
+            dispatch!(p.dtype(0), FLOATS, T => Ok(over(p.dims(0), &all, HalfSquares::<T>(PhantomData))), else
             Err(KernelError::DType(p.dtype(0))))
-    })],
+        }),
+        gpu(|p| crate::gpu::reduce(p, &Reduced::from_elem(true, p.dims(0).len()))),
+    ],
 };
 
 #[derive(Clone, Copy)]

@@ -1,9 +1,9 @@
 //! Whether all, or any, are true.
 
-use thalweg_device::{Op, cpu};
+use thalweg_device::{Op, cpu, gpu};
 use thalweg_graph::OpDef;
 
-use super::axes::BOOLS;
+use super::axes::{BOOLS, on_gpu};
 use super::fold::{Fold, over_axes};
 
 /// Whether all elements over axes are true; true of no element.
@@ -13,7 +13,7 @@ pub(crate) static ALL: Op = Op {
         summary: "Whether all elements over the given axes are true.",
         ..BOOLS
     },
-    kernels: &[cpu(|p| over_axes(p, Logical::<true>))],
+    kernels: &[cpu(|p| over_axes(p, Logical::<true>)), gpu(on_gpu)],
 };
 
 /// Whether any element over axes is true; false of no element.
@@ -23,7 +23,7 @@ pub(crate) static ANY: Op = Op {
         summary: "Whether any element over the given axes is true.",
         ..BOOLS
     },
-    kernels: &[cpu(|p| over_axes(p, Logical::<false>))],
+    kernels: &[cpu(|p| over_axes(p, Logical::<false>)), gpu(on_gpu)],
 };
 
 /// Whether all (`ALL`) or any are true, as 1 or 0: bools cannot lie in scratch memory.

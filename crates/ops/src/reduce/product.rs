@@ -3,11 +3,11 @@
 use std::marker::PhantomData;
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, cpu};
+use thalweg_device::{KernelError, Op, cpu, gpu};
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, OpDef, Output, dispatch};
 
-use super::axes::NUMBERS;
+use super::axes::{NUMBERS, on_gpu};
 use super::fold::{Fold, over_axes};
 use super::gradient::{kept, over_same};
 use crate::number::{Float, Number};
@@ -20,11 +20,14 @@ pub(crate) static PROD: Op = Op {
         gradient: Gradient::Rule(|g| smallvec![Some(gradient(g))]),
         ..NUMBERS
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T>(PhantomData)), else
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T>(PhantomData)), else
             dispatch!(p.dtype(0), INTS, T => over_axes(p, Ints::<T>(PhantomData)), else
                 Err(KernelError::DType(p.dtype(0)))))
-    })],
+        }),
+        gpu(on_gpu),
+    ],
 };
 
 /// The product of the others, for each element: the product of all that are not 0 over the element

@@ -3,11 +3,11 @@
 use std::marker::PhantomData;
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, cpu};
+use thalweg_device::{KernelError, Op, cpu, gpu};
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{OpDef, dispatch};
 
-use super::axes::{NUMBERS, reduced_count};
+use super::axes::{NUMBERS, on_gpu, reduced_count};
 use super::fold::{Fold, over_axes};
 use super::gradient::{kept, per_output, spread};
 use crate::number::{Float, Number};
@@ -20,11 +20,14 @@ pub(crate) static SUM: Op = Op {
         gradient: Gradient::Rule(|g| smallvec![Some(spread(g, kept(g, g.grad())))]),
         ..NUMBERS
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T>(PhantomData)), else
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T>(PhantomData)), else
             dispatch!(p.dtype(0), INTS, T => over_axes(p, Ints::<T>(PhantomData)), else
                 Err(KernelError::DType(p.dtype(0)))))
-    })],
+        }),
+        gpu(on_gpu),
+    ],
 };
 
 /// The mean over axes; NaN of no element.
@@ -39,15 +42,18 @@ pub(crate) static MEAN: Op = Op {
         }),
         ..NUMBERS
     },
-    kernels: &[cpu(|p| {
-        let count = reduced_count(p)?;
-        dispatch!(p.dtype(0), FLOATS, T => {
+    kernels: &[
+        cpu(|p| {
+            let count = reduced_count(p)?;
+            dispatch!(p.dtype(0), FLOATS, T => {
             let count = <T as Float>::Wide::from_f64(count as f64);
             over_axes(p, FloatMean::<T> { count })
         }, else dispatch!(p.dtype(0), INTS, T => {
             over_axes(p, IntMean::<T> { count, dtype: PhantomData })
         }, else Err(KernelError::DType(p.dtype(0)))))
-    })],
+        }),
+        gpu(on_gpu),
+    ],
 };
 
 #[derive(Clone, Copy)]

@@ -1,0 +1,105 @@
+//! Elements taken together along dimensions.
+
+use smallvec::SmallVec;
+use thalweg_device::gpu::{Arg, Launch, Launches, THREADS};
+use thalweg_device::{KernelError, Prepare};
+use thalweg_graph::shape::elements;
+
+use super::REDUCE;
+
+/// The most dimensions of a kind in `kernels/reduce.cu`, once neighbours of one kind are one.
+const MOST_DIMS: usize = 8;
+
+/// Blocks, and threads, that are enough to fill a GPU: more segments are not worth their joining.
+const ENOUGH_BLOCKS: usize = 512;
+const ENOUGH_THREADS: usize = 1 << 15;
+
+/// Elements of a segment at least, for a block and for a thread.
+const BLOCK_SHARE: usize = 4096;
+const THREAD_SHARE: usize = 64;
+
+/// The forms of a launch in `kernels/reduce.cu`: a block for each segment, a thread for each, and
+/// what the segments give together.
+const ACROSS: usize = 0;
+const ALONG: usize = 1;
+const TOGETHER: usize = 2;
+
+/// Neighbouring dimensions of one kind as one: (length, step).
+type Dims = SmallVec<[(usize, usize); 4]>;
+
+/// Takes input 0 together along the dimensions that are `reduced`, by the function with the op's name.
+pub(crate) fn reduce(p: &Prepare<'_>, reduced: &[bool]) -> Result<Launches, KernelError> {
+    let dims = p.dims(0);
+    let (mut kept, mut taken) = (Dims::new(), Dims::new());
+    let (mut step, mut last) = (elements(dims), None);
+    for (&len, &reduced) in dims.iter().zip(reduced) {
+        step /= len.max(1);
+        let kind = if reduced { &mut taken } else { &mut kept };
+        match kind.last_mut() {
+            _ if len == 1 => continue,
+            Some((whole, own)) if last == Some(reduced) => (*whole, *own) = (*whole * len, step),
+            _ => kind.push((len, step)),
+        }
+        last = Some(reduced);
+    }
+    let product = |dims: &Dims| dims.iter().map(|(len, _)| len).product::<usize>();
+    // An empty tensor has no steps; what is kept of it may still have elements.
+    let (outputs, count) = (p.outputs[0].elements(), product(&taken));
+    if outputs == 0 {
+        return Ok(Launches::default());
+    }
+    let next_to_each_other = last != Some(false);
+    let (share, enough) = match next_to_each_other {
+        true => (BLOCK_SHARE, ENOUGH_BLOCKS),
+        false => (THREAD_SHARE, ENOUGH_THREADS),
+    };
+    let segments = (count / share).clamp(1, (enough / outputs).max(1));
+    let each = count.div_ceil(segments);
+    let segments = count.div_ceil(each.max(1)).max(1);
+
+    let units = outputs * segments;
+    let job = [outputs, count, segments, each];
+    let (kept, taken) = (lay_out(&kept)?, lay_out(&taken)?);
+    let all = p.inputs[0].elements().max(units);
+    let launch = |form: usize| {
+        Launch::over(all, &REDUCE, p.node.op.name, &[p.dtype(0)])
+            .input(0)
+            .output(0)
+            .arg(Arg::Scratch(0))
+            .indices(&job)
+            .indices(&kept)
+            .indices(&taken)
+            .indices(&[form])
+    };
+    let (form, blocks) = match next_to_each_other {
+        true => (ACROSS, units),
+        false => (ALONG, units.div_ceil(THREADS as usize)),
+    };
+    let mut first = launch(form);
+    first.blocks = u32::try_from(blocks).unwrap_or(u32::MAX).clamp(1, 1 << 16);
+    let mut launches = Launches::from(first);
+    if segments > 1 {
+        launches.list.push(launch(TOGETHER));
+        // What is taken together is at most 8 bytes wide.
+        launches.scratch = units * 8;
+    }
+    Ok(launches)
+}
+
+/// Dimensions as `struct Space` of `kernels/reduce.cu`.
+fn lay_out(dims: &Dims) -> Result<[usize; 1 + 2 * MOST_DIMS], KernelError> {
+    if dims.len() > MOST_DIMS {
+        return Err(KernelError::Invalid(format!(
+            "its axes alternate {} times between those that are reduced and those that are not; a \
+             GPU's kernel takes {MOST_DIMS}: Transpose, or place it on a CPU",
+            dims.len()
+        )));
+    }
+    let mut all = [0; 1 + 2 * MOST_DIMS];
+    all[0] = dims.len();
+    for (i, (len, step)) in dims.iter().enumerate() {
+        all[1 + i] = *len;
+        all[1 + MOST_DIMS + i] = *step;
+    }
+    Ok(all)
+}
