@@ -146,6 +146,16 @@ fn kernels_give_what_the_cpu_gives_where_their_work_is_split() {
             cases.push(large(op, vec![numbers(dims), axes], vec![]));
         }
     }
+    for dims in [[3, 1000], [70, 33], [1, 5000]] {
+        cases.push(large("Softmax", vec![numbers(&dims)], vec![]));
+        cases.push(large("LogSoftmax", vec![numbers(&dims)], vec![]));
+    }
+    for (format, channels) in [("NHWC", 6), ("NCHW", 50)] {
+        let attrs = || vec![("data_format", Attr::Str(format.to_owned()))];
+        let x = || numbers(&[70, 50, 20, 6]);
+        cases.push(large("BiasAdd", vec![x(), numbers(&[channels])], attrs()));
+        cases.push(large("BiasAddGrad", vec![x()], attrs()));
+    }
     cases.push(large("L2Loss", vec![numbers(&[100_003])], vec![]));
     report(&Emulated::new(false), &cases);
 }

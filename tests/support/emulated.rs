@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libloading::Library;
 use thalweg_device::gpu::{Arg, Function, Launches};
@@ -20,6 +20,9 @@ use super::runtime::{Results, Runtime, build};
 
 /// Orders in which the threads of a block run: ascending, descending, shuffled.
 const ORDERS: [u32; 3] = [0, 1, 7];
+
+/// A library has one machine, and a process opens it once: launches take turns.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A source's name, and the macros that it is compiled with.
 type Key = (&'static str, Vec<String>);
@@ -167,6 +170,7 @@ impl Emulated {
             // SAFETY: `KERNEL` defines it with this signature.
             let run = unsafe { library.get::<Launch>(name.as_bytes()) };
             let run = run.map_err(|e| e.to_string())?;
+            let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
             // SAFETY: the arguments are those that the kernel says; what it does with them is what
             // is tested, and the sanitizer sees it.
             let rc = unsafe { run(launch.blocks, launch.threads, args.as_mut_ptr(), order) };

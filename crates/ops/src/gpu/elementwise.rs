@@ -27,8 +27,17 @@ pub(crate) fn binary(p: &Prepare<'_>) -> Result<Launches, KernelError> {
 
 /// As [`binary`], by the function of this name.
 pub(crate) fn binary_as(p: &Prepare<'_>, name: &'static str) -> Result<Launches, KernelError> {
+    broadcast(p, name, [p.dims(0), p.dims(1), p.output_dims(0)])
+}
+
+/// As [`binary_as`], of inputs and an output that are taken to have these dimensions.
+pub(crate) fn broadcast(
+    p: &Prepare<'_>,
+    name: &'static str,
+    [a, b, out]: [&[usize]; 3],
+) -> Result<Launches, KernelError> {
     let elements = p.outputs[0].elements();
-    let walk = Walk::new(p.dims(0), p.dims(1), p.output_dims(0));
+    let walk = Walk::new(a, b, out);
     let launch = Launch::over(elements, &BINARY, name, &[p.dtype(0)])
         .input(0)
         .input(1)

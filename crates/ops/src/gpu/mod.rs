@@ -5,11 +5,13 @@ mod elementwise;
 mod fill;
 mod moved;
 mod reduce;
+mod rows;
 
-pub(crate) use elementwise::{binary, binary_as, unary};
+pub(crate) use elementwise::{binary, binary_as, broadcast, unary};
 pub(crate) use fill::{add_n, cast, fill, one_hot, ones, repeated, select, zeros};
 pub(crate) use moved::moved;
 pub(crate) use reduce::reduce;
+pub(crate) use rows::softmax;
 
 use thalweg_device::gpu::Source;
 
@@ -29,9 +31,10 @@ static MOVE: Source = source!("move");
 static FILL: Source = source!("fill");
 static CAST: Source = source!("cast");
 static REDUCE: Source = source!("reduce");
+static SOFTMAX: Source = source!("softmax");
 
 /// Every source of kernels, and the header that all of them include.
-pub static SOURCES: &[&Source] = &[&UNARY, &BINARY, &MOVE, &FILL, &CAST, &REDUCE];
+pub static SOURCES: &[&Source] = &[&UNARY, &BINARY, &MOVE, &FILL, &CAST, &REDUCE, &SOFTMAX];
 
 /// The text of `thalweg.cuh`.
 pub static HEADER: &str = include_str!("../../../../kernels/thalweg.cuh");

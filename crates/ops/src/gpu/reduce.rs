@@ -27,9 +27,14 @@ const TOGETHER: usize = 2;
 /// Neighbouring dimensions of one kind as one: (length, step).
 type Dims = SmallVec<[(usize, usize); 4]>;
 
-/// Takes input 0 together along the dimensions that are `reduced`, by the function with the op's name.
-pub(crate) fn reduce(p: &Prepare<'_>, reduced: &[bool]) -> Result<Launches, KernelError> {
-    let dims = p.dims(0);
+/// Takes input 0, of these dimensions, together along those that are `reduced`, by the function of
+/// this name.
+pub(crate) fn reduce(
+    p: &Prepare<'_>,
+    name: &'static str,
+    dims: &[usize],
+    reduced: &[bool],
+) -> Result<Launches, KernelError> {
     let (mut kept, mut taken) = (Dims::new(), Dims::new());
     let (mut step, mut last) = (elements(dims), None);
     for (&len, &reduced) in dims.iter().zip(reduced) {
@@ -62,7 +67,7 @@ pub(crate) fn reduce(p: &Prepare<'_>, reduced: &[bool]) -> Result<Launches, Kern
     let (kept, taken) = (lay_out(&kept)?, lay_out(&taken)?);
     let all = p.inputs[0].elements().max(units);
     let launch = |form: usize| {
-        Launch::over(all, &REDUCE, p.node.op.name, &[p.dtype(0)])
+        Launch::over(all, &REDUCE, name, &[p.dtype(0)])
             .input(0)
             .output(0)
             .arg(Arg::Scratch(0))

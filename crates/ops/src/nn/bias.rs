@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Operand, Prepare, Prepared, Vectorize, cpu};
+use thalweg_device::{KernelError, Op, Operand, Prepare, Prepared, Vectorize, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
 use thalweg_graph::shape::elements;
 use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
@@ -90,6 +90,10 @@ pub(crate) static BIAS_ADD: Op = Op {
         };
         dispatch!(dtype, NUMBERS, T => Ok(binary::<T>(&p, T::add)), else Err(KernelError::DType(dtype)))
     })
+    .in_place(&[(0, 0)]), gpu(|p| {
+        let dims = around_channels(p)?;
+        crate::gpu::broadcast(p, "AddV2", [&dims, &[dims[1], 1], &dims])
+    })
     .in_place(&[(0, 0)])],
 };
 
@@ -115,12 +119,15 @@ pub(crate) static BIAS_ADD_GRAD: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let dims = around_channels(p)?;
-        dispatch!(p.dtype(0), FLOATS, T => Ok(sums(dims, T::widen, T::narrow)), else
+    kernels: &[
+        cpu(|p| {
+            let dims = around_channels(p)?;
+            dispatch!(p.dtype(0), FLOATS, T => Ok(sums(dims, T::widen, T::narrow)), else
             dispatch!(p.dtype(0), INTS, T => Ok(sums::<T, T>(dims, |x| x, |x| x)), else
                 Err(KernelError::DType(p.dtype(0)))))
-    })],
+        }),
+        gpu(|p| crate::gpu::reduce(p, "Sum", &around_channels(p)?, &[true, false, true])),
+    ],
 };
 
 /// The most tasks, each with a sum of its own for every channel.

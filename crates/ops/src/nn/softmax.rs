@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
 use thalweg_graph::{DType, Infer, InferError, OpDef, dispatch};
 
@@ -39,9 +39,12 @@ pub(crate) static SOFTMAX: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(0), FLOATS, T => Ok(rows(p, softmax::<T>)), else Err(KernelError::DType(p.dtype(0)))),
-    )],
+    kernels: &[
+        cpu(
+            |p| dispatch!(p.dtype(0), FLOATS, T => Ok(rows(p, softmax::<T>)), else Err(KernelError::DType(p.dtype(0)))),
+        ),
+        gpu(crate::gpu::softmax),
+    ],
 };
 
 /// `x - log(sum(exp(x)))`.
@@ -60,9 +63,12 @@ pub(crate) static LOG_SOFTMAX: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(0), FLOATS, T => Ok(rows(p, log_softmax::<T>)), else Err(KernelError::DType(p.dtype(0)))),
-    )],
+    kernels: &[
+        cpu(
+            |p| dispatch!(p.dtype(0), FLOATS, T => Ok(rows(p, log_softmax::<T>)), else Err(KernelError::DType(p.dtype(0)))),
+        ),
+        gpu(crate::gpu::softmax),
+    ],
 };
 
 /// About how many nanoseconds an exponential takes.

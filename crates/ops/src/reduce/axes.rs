@@ -109,7 +109,7 @@ pub(super) fn reduced(p: &Prepare<'_>) -> Result<Reduced, KernelError> {
 /// # Errors
 /// As [`reduced`].
 pub(super) fn on_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
-    crate::gpu::reduce(p, &reduced(p)?)
+    crate::gpu::reduce(p, p.node.op.name, p.dims(0), &reduced(p)?)
 }
 
 /// The number of elements that become one output of the node to prepare.

@@ -30,7 +30,10 @@ pub(crate) static L2_LOSS: Op = Op {
             dispatch!(p.dtype(0), FLOATS, T => Ok(over(p.dims(0), &all, HalfSquares::<T>(PhantomData))), else
             Err(KernelError::DType(p.dtype(0))))
         }),
-        gpu(|p| crate::gpu::reduce(p, &Reduced::from_elem(true, p.dims(0).len()))),
+        gpu(|p| {
+            let all = Reduced::from_elem(true, p.dims(0).len());
+            crate::gpu::reduce(p, "L2Loss", p.dims(0), &all)
+        }),
     ],
 };
 
