@@ -1,0 +1,98 @@
+//! `docs/kernels.md` says which op has kernels where, as the registry has it.
+//!
+//! `UPDATE_DOCS=1 cargo test --test kernel_table` writes it.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use support::emulated::Emulated;
+use support::golden::cases;
+use thalweg_device::{Body, DeviceType, Kernel, Op};
+use thalweg_graph::DType;
+use thalweg_graph::op::Allowed;
+
+const HEAD: &str = "# Kernels
+
+Every op, the dtypes of its attribute `T` (or of the one that stands for it), and where it has a \
+kernel. Written from the registry by `UPDATE_DOCS=1 cargo test --test kernel_table`; a test holds \
+it.
+
+Where it runs nothing (a reshape, a constant), any device can. A GPU's kernel is compiled by NVRTC \
+for every architecture (`tests/nvrtc.rs`) and emulated on the CPU over the cases of the op table \
+(`tests/emulated.rs`), as many as are said. None has run on hardware yet.
+
+| op | dtypes | CPU | GPU | cases on the GPU's kernel |
+| --- | --- | --- | --- | ---: |
+";
+
+/// The dtypes that the op's elements may be.
+fn dtypes(op: &Op, kernel: Option<&Kernel>) -> String {
+    let wanted = ["T", "dtype", "SrcT"];
+    let attrs = op.def.attrs.iter();
+    let attr = attrs
+        .filter(|a| wanted.contains(&a.name))
+        .find_map(|a| match a.allowed {
+            Allowed::Types(list) => Some((a.name, list)),
+            _ => None,
+        });
+    let Some((name, list)) = attr else {
+        return "-".to_owned();
+    };
+    let only = kernel.and_then(|k| k.dtypes.iter().find(|(attr, _)| *attr == name));
+    let names = |list: &[DType]| list.iter().map(|d| d.name()).collect::<Vec<_>>().join(" ");
+    only.map_or_else(|| names(list), |(_, only)| names(only))
+}
+
+fn table() -> String {
+    let emulated = Emulated::new(false);
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for case in cases("") {
+        let launches = !emulated.functions(&case).unwrap().is_empty();
+        *counts.entry(case.op.clone()).or_default() += usize::from(launches);
+    }
+    let mut rows: BTreeSet<String> = BTreeSet::new();
+    for op in thalweg_ops::ops() {
+        let on = |device| op.kernels.iter().find(|k| k.device == Some(device));
+        let anywhere = op.kernels.iter().any(|k| k.device.is_none());
+        let runs = |device| match on(device) {
+            Some(kernel) if matches!(kernel.body, Body::Compute(_) | Body::Launch(_)) => {
+                match dtypes(op, Some(kernel)) == dtypes(op, None) {
+                    true => "yes".to_owned(),
+                    false => dtypes(op, Some(kernel)),
+                }
+            }
+            _ if anywhere => "runs nothing".to_owned(),
+            _ => "no".to_owned(),
+        };
+        let count = counts.get(op.def.name).copied().unwrap_or(0);
+        rows.insert(format!(
+            "| {} | {} | {} | {} | {} |\n",
+            op.def.name,
+            dtypes(op, None),
+            runs(DeviceType::Cpu),
+            runs(DeviceType::Gpu),
+            if count > 0 {
+                count.to_string()
+            } else {
+                String::new()
+            },
+        ));
+    }
+    HEAD.to_owned() + &rows.into_iter().collect::<String>()
+}
+
+#[test]
+fn the_table_of_kernels_is_what_the_registry_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/kernels.md");
+    let table = table();
+    if std::env::var("UPDATE_DOCS").is_ok_and(|v| v == "1") {
+        std::fs::write(&path, &table).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == table,
+        "docs/kernels.md is not what the registry says: UPDATE_DOCS=1 cargo test --test kernel_table"
+    );
+}
