@@ -12,7 +12,7 @@ use libloading::Library;
 use thalweg_device::gpu::{Arg, Function, Launches};
 use thalweg_device::{Body, Cpu, DeviceType, Kernel, Operand, Prepare};
 use thalweg_graph::check::infer;
-use thalweg_graph::{DType, Fact, Graph, Node, Tensor};
+use thalweg_graph::{DType, Fact, Graph, Node, Shape, Tensor};
 use thalweg_ops::NewGraph;
 
 use super::golden::{Case, Input};
@@ -159,6 +159,8 @@ impl Emulated {
                 .map(|arg| match arg {
                     Arg::Input(i) => inputs[*i].to_ne_bytes().to_vec(),
                     Arg::Output(i) => outputs[*i].to_ne_bytes().to_vec(),
+                    // A variable lies where its input stands.
+                    Arg::Variable(i) => inputs[*i].to_ne_bytes().to_vec(),
                     Arg::Scratch(at) => (address(&scratch) + *at as u64).to_ne_bytes().to_vec(),
                     Arg::Value(bytes) => bytes.to_vec(),
                 })
@@ -182,8 +184,15 @@ impl Emulated {
     }
 
     /// What is launched for a node.
-    fn prepared(&self, kernel: &Kernel, node: &Node, inputs: &[Tensor]) -> Result<Work, String> {
-        let facts: Vec<Fact> = inputs.iter().map(fact).collect();
+    fn prepared(
+        &self,
+        case: &Case,
+        kernel: &Kernel,
+        node: &Node,
+        inputs: &[Tensor],
+    ) -> Result<Work, String> {
+        let facts = inputs.iter().enumerate();
+        let facts: Vec<Fact> = facts.map(|(i, t)| known(case, i, t)).collect();
         let known = infer(node.op, &facts, &node.attrs).map_err(|e| e.to_string())?;
         let from = inputs.iter().map(|t| Operand {
             dtype: t.dtype(),
@@ -221,7 +230,7 @@ impl Emulated {
         let Some(kernel) = data.get(id).and_then(|node| Emulated::kernel(node)) else {
             return Ok(Vec::new());
         };
-        let work = self.prepared(kernel, data.node(id), &tensors(case)?)?;
+        let work = self.prepared(case, kernel, data.node(id), &tensors(case)?)?;
         let launches = work.launches.list.into_iter();
         Ok(launches.map(|l| l.function).collect())
     }
@@ -265,13 +274,27 @@ struct Work {
     to: Vec<Operand>,
 }
 
-/// The inputs of a case that has no variables.
+/// The inputs of a case, and the memory of its variables, new at every call.
 fn tensors(case: &Case) -> Result<Vec<Tensor>, String> {
     let tensor = |input: &Input| match input {
         Input::Tensor(t) => Ok(t.clone()),
-        Input::Variable(..) => Err("a variable".to_owned()),
+        Input::Variable(dtype, dims, None) => filled(*dtype, dims),
+        Input::Variable(dtype, dims, Some(t)) => {
+            Tensor::from_bytes(*dtype, dims, t.bytes()).map_err(|e| e.to_string())
+        }
     };
     case.inputs.iter().map(tensor).collect()
+}
+
+/// What is known of an input: of a variable, what is behind its handle.
+fn known(case: &Case, i: usize, tensor: &Tensor) -> Fact {
+    match &case.inputs[i] {
+        Input::Tensor(_) => fact(tensor),
+        Input::Variable(dtype, dims, _) => Fact {
+            variable: Some((*dtype, Shape::known(dims))),
+            ..Fact::new(DType::Resource, Shape::scalar())
+        },
+    }
 }
 
 fn fact(tensor: &Tensor) -> Fact {
@@ -288,26 +311,32 @@ impl Runtime for Emulated {
         let data = g.snapshot();
         let node = data.node(id);
         let kernel = Emulated::kernel(node).ok_or("no kernel for a GPU")?;
-        let inputs = tensors(case)?;
-        let work = self.prepared(kernel, node, &inputs)?;
-        let run = |order, in_place| self.step(kernel, &work, &inputs, order, in_place);
-        let outputs = run(ORDERS[0], false)?;
-        let same = |again: &[Tensor]| {
-            again
-                .iter()
-                .zip(&outputs)
-                .all(|(a, b)| a.bytes() == b.bytes())
+        let work = self.prepared(case, kernel, node, &tensors(case)?)?;
+        let run = |order, in_place| {
+            let inputs = tensors(case)?;
+            let outputs = self.step(kernel, &work, &inputs, order, in_place)?;
+            let is_variable =
+                |(i, _): &(usize, Tensor)| matches!(case.inputs[*i], Input::Variable(..));
+            let after = inputs.into_iter().enumerate().filter(is_variable);
+            Ok::<_, String>((outputs, after.map(|(_, t)| t).collect::<Vec<_>>()))
+        };
+        let (outputs, variables_after) = run(ORDERS[0], false)?;
+        let same = |(again, after): (Vec<Tensor>, Vec<Tensor>)| {
+            let all = again.iter().chain(&after);
+            let before = outputs.iter().chain(&variables_after);
+            all.zip(before).all(|(a, b)| a.bytes() == b.bytes())
         };
         for order in &ORDERS[1..] {
-            if !same(&run(*order, false)?) {
+            if !same(run(*order, false)?) {
                 return Err(format!("another result where threads run in order {order}"));
             }
         }
-        if !same(&run(ORDERS[0], true)?) {
+        if !same(run(ORDERS[0], true)?) {
             return Err("another result in place".to_owned());
         }
         Ok(Results {
             outputs,
+            variables_after,
             ..Results::default()
         })
     }

@@ -60,6 +60,8 @@ pub enum Arg {
     Input(usize),
     /// The address of an output of the node.
     Output(usize),
+    /// The address of the variable behind an input of the node.
+    Variable(usize),
     /// The address of an offset in the node's scratch memory, in bytes.
     Scratch(usize),
     /// The bytes of a value.

@@ -2,7 +2,7 @@
 //! element no more than its size.
 
 use bytemuck::Pod;
-use thalweg_device::gpu::Launches;
+use thalweg_device::gpu::{Arg, Launches};
 use thalweg_device::{KernelCx, KernelError, Prepared};
 use thalweg_graph::DType;
 
@@ -67,10 +67,11 @@ impl Moves {
         let mut launches = Launches::default();
         for part in self.parts.iter().filter(|p| !p.moved.is_empty()) {
             let from = match part.from {
-                Source::Input(i) => Some(i),
+                Source::Input(i) => Some(Arg::Input(i)),
                 Source::Zero => None,
             };
-            let launch = crate::gpu::moved(self.dtype, &part.moved, from, part.output)?;
+            let to = Arg::Output(part.output);
+            let launch = crate::gpu::moved(self.dtype, &part.moved, from, to)?;
             launches.list.push(launch);
         }
         Ok(launches)

@@ -132,6 +132,6 @@ pub(crate) fn repeated(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let all = Move::new(0, 0, &axes)?;
     match all.is_empty() {
         true => Ok(Launches::default()),
-        false => Ok(moved(p.dtype(0), &all, Some(0), 0)?.into()),
+        false => Ok(moved(p.dtype(0), &all, Some(Arg::Input(0)), Arg::Output(0))?.into()),
     }
 }

@@ -6,12 +6,14 @@ mod fill;
 mod moved;
 mod reduce;
 mod rows;
+mod state;
 
 pub(crate) use elementwise::{binary, binary_as, broadcast, unary};
 pub(crate) use fill::{add_n, cast, fill, one_hot, ones, repeated, select, zeros};
 pub(crate) use moved::moved;
 pub(crate) use reduce::reduce;
 pub(crate) use rows::softmax;
+pub(crate) use state::{assign, assign_by, step};
 
 use thalweg_device::gpu::Source;
 
@@ -32,9 +34,12 @@ static FILL: Source = source!("fill");
 static CAST: Source = source!("cast");
 static REDUCE: Source = source!("reduce");
 static SOFTMAX: Source = source!("softmax");
+static OPTIMIZER: Source = source!("optimizer");
 
 /// Every source of kernels, and the header that all of them include.
-pub static SOURCES: &[&Source] = &[&UNARY, &BINARY, &MOVE, &FILL, &CAST, &REDUCE, &SOFTMAX];
+pub static SOURCES: &[&Source] = &[
+    &UNARY, &BINARY, &MOVE, &FILL, &CAST, &REDUCE, &SOFTMAX, &OPTIMIZER,
+];
 
 /// The text of `thalweg.cuh`.
 pub static HEADER: &str = include_str!("../../../../kernels/thalweg.cuh");

@@ -22,12 +22,12 @@ pub(super) fn by_size(dtype: DType) -> Result<DType, KernelError> {
     }
 }
 
-/// Moves a box from an input, or zeros, to an output.
+/// Moves a box from somewhere, or zeros, to somewhere.
 pub(crate) fn moved(
     dtype: DType,
     moved: &Move,
-    input: Option<usize>,
-    output: usize,
+    source: Option<Arg>,
+    target: Arg,
 ) -> Result<Launch, KernelError> {
     let (axes, from, to) = moved.layout();
     if axes.len() > MOST_AXES {
@@ -38,13 +38,14 @@ pub(crate) fn moved(
         )));
     }
     let elements = axes.iter().map(|a| a.len).product();
-    let name = if input.is_some() { "Move" } else { "Zero" };
+    let name = if source.is_some() { "Move" } else { "Zero" };
     let mut launch = Launch::over(elements, &MOVE, name, &[by_size(dtype)?]);
-    launch.args.extend(input.map(Arg::Input));
-    launch = launch.output(output).indices(&[elements]);
-    launch = match input {
-        Some(_) => launch.value(from as i64).value(to as i64),
-        None => launch.value(to as i64),
+    let reads = source.is_some();
+    launch.args.extend(source);
+    launch = launch.arg(target).indices(&[elements]);
+    launch = match reads {
+        true => launch.value(from as i64).value(to as i64),
+        false => launch.value(to as i64),
     };
     Ok(with_box(launch, &axes))
 }

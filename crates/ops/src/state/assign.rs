@@ -1,6 +1,6 @@
 //! Assignments to variables.
 
-use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{DType, Element, Infer, InferError, OpDef, dispatch};
 
@@ -34,9 +34,12 @@ pub(crate) static ASSIGN: Op = Op {
         effect: Effect::Write,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(1), PLAIN, T => Ok(assign::<T>(p)), else Err(KernelError::DType(p.dtype(1)))),
-    )],
+    kernels: &[
+        cpu(
+            |p| dispatch!(p.dtype(1), PLAIN, T => Ok(assign::<T>(p)), else Err(KernelError::DType(p.dtype(1)))),
+        ),
+        gpu(crate::gpu::assign),
+    ],
 };
 
 fn assign<T: Element>(p: &Prepare<'_>) -> Prepared {
@@ -73,9 +76,12 @@ pub(crate) static ASSIGN_ADD: Op = Op {
         effect: Effect::Write,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(1), NUMBERS, T => Ok(accumulate(p, T::add)), else Err(KernelError::DType(p.dtype(1)))),
-    )],
+    kernels: &[
+        cpu(
+            |p| dispatch!(p.dtype(1), NUMBERS, T => Ok(accumulate(p, T::add)), else Err(KernelError::DType(p.dtype(1)))),
+        ),
+        gpu(|p| crate::gpu::assign_by(p, "AddV2")),
+    ],
 };
 
 /// Subtracts from a variable.
@@ -90,9 +96,12 @@ pub(crate) static ASSIGN_SUB: Op = Op {
         effect: Effect::Write,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(1), NUMBERS, T => Ok(accumulate(p, T::sub)), else Err(KernelError::DType(p.dtype(1)))),
-    )],
+    kernels: &[
+        cpu(
+            |p| dispatch!(p.dtype(1), NUMBERS, T => Ok(accumulate(p, T::sub)), else Err(KernelError::DType(p.dtype(1)))),
+        ),
+        gpu(|p| crate::gpu::assign_by(p, "Sub")),
+    ],
 };
 
 fn accumulate<T: Number>(p: &Prepare<'_>, f: fn(T, T) -> T) -> Prepared {

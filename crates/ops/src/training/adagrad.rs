@@ -1,6 +1,6 @@
 //! Adagrad: <https://jmlr.org/papers/v12/duchi11a.html>, with and without an epsilon.
 
-use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{DType, OpDef, dispatch};
 
@@ -31,7 +31,7 @@ pub(crate) static ADAGRAD: Op = Op {
     kernels: &[cpu(
         |p| dispatch!(p.dtype(3), FLOATS, T => Ok(adagrad::<T>(p)), else Err(KernelError::DType(p.dtype(3)))),
     )
-    .only(&[("T", DType::FLOATS)])],
+    .only(&[("T", DType::FLOATS)]), gpu(|p| crate::gpu::step(p, 3)).only(&[("T", DType::FLOATS)])],
 };
 
 fn adagrad<T: Float>(p: &Prepare<'_>) -> Prepared {
@@ -67,7 +67,7 @@ pub(crate) static ADAGRAD_V2: Op = Op {
     kernels: &[cpu(
         |p| dispatch!(p.dtype(4), FLOATS, T => Ok(adagrad_v2::<T>(p)), else Err(KernelError::DType(p.dtype(4)))),
     )
-    .only(&[("T", DType::FLOATS)])],
+    .only(&[("T", DType::FLOATS)]), gpu(|p| crate::gpu::step(p, 4)).only(&[("T", DType::FLOATS)])],
 };
 
 fn adagrad_v2<T: Float>(p: &Prepare<'_>) -> Prepared {

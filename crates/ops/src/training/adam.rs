@@ -1,7 +1,7 @@
 //! Adam: <https://arxiv.org/abs/1412.6980>, in the form of its section 2 that puts both bias
 //! corrections into the rate.
 
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{DType, OpDef, dispatch};
 
@@ -40,7 +40,7 @@ pub(crate) static ADAM: Op = Op {
     kernels: &[cpu(
         |p| dispatch!(p.dtype(9), FLOATS, T => Ok(adam::<T>(p)), else Err(KernelError::DType(p.dtype(9)))),
     )
-    .only(&[("T", DType::FLOATS)])],
+    .only(&[("T", DType::FLOATS)]), gpu(|p| crate::gpu::step(p, 9)).only(&[("T", DType::FLOATS)])],
 };
 
 fn adam<T: Float>(p: &Prepare<'_>) -> Prepared {

@@ -1,6 +1,6 @@
 //! Gradient descent, plain and with momentum.
 
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{DType, OpDef, dispatch};
 
@@ -29,7 +29,7 @@ pub(crate) static GRADIENT_DESCENT: Op = Op {
     kernels: &[cpu(
         |p| dispatch!(p.dtype(2), FLOATS, T => Ok(gradient_descent::<T>(p)), else Err(KernelError::DType(p.dtype(2)))),
     )
-    .only(&[("T", DType::FLOATS)])],
+    .only(&[("T", DType::FLOATS)]), gpu(|p| crate::gpu::step(p, 2)).only(&[("T", DType::FLOATS)])],
 };
 
 fn gradient_descent<T: Float>(p: &Prepare<'_>) -> Prepared {
@@ -65,7 +65,7 @@ pub(crate) static MOMENTUM: Op = Op {
     kernels: &[cpu(
         |p| dispatch!(p.dtype(3), FLOATS, T => Ok(momentum::<T>(p)), else Err(KernelError::DType(p.dtype(3)))),
     )
-    .only(&[("T", DType::FLOATS)])],
+    .only(&[("T", DType::FLOATS)]), gpu(|p| crate::gpu::step(p, 3)).only(&[("T", DType::FLOATS)])],
 };
 
 fn momentum<T: Float>(p: &Prepare<'_>) -> Prepared {

@@ -1,6 +1,6 @@
 //! RMSProp with momentum, plain and centered: <https://arxiv.org/abs/1308.0850>, equations 38 to 45.
 
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{DType, OpDef, dispatch};
 
@@ -35,7 +35,7 @@ pub(crate) static RMS_PROP: Op = Op {
     kernels: &[cpu(
         |p| dispatch!(p.dtype(7), FLOATS, T => Ok(rms_prop::<T>(p)), else Err(KernelError::DType(p.dtype(7)))),
     )
-    .only(&[("T", DType::FLOATS)])],
+    .only(&[("T", DType::FLOATS)]), gpu(|p| crate::gpu::step(p, 7)).only(&[("T", DType::FLOATS)])],
 };
 
 fn rms_prop<T: Float>(p: &Prepare<'_>) -> Prepared {
@@ -80,7 +80,7 @@ pub(crate) static CENTERED_RMS_PROP: Op = Op {
     kernels: &[cpu(
         |p| dispatch!(p.dtype(8), FLOATS, T => Ok(centered::<T>(p)), else Err(KernelError::DType(p.dtype(8)))),
     )
-    .only(&[("T", DType::FLOATS)])],
+    .only(&[("T", DType::FLOATS)]), gpu(|p| crate::gpu::step(p, 8)).only(&[("T", DType::FLOATS)])],
 };
 
 fn centered<T: Float>(p: &Prepare<'_>) -> Prepared {

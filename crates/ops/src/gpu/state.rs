@@ -1,0 +1,57 @@
+//! Variables: assignments, and the steps of optimizers.
+
+use thalweg_device::gpu::{Arg, Launch, Launches};
+use thalweg_device::{KernelError, Prepare};
+use thalweg_graph::DType;
+
+use super::elementwise::lay_out;
+use super::moved::moved;
+use super::{BINARY, OPTIMIZER};
+use crate::array::moves::{Axis, Move};
+use crate::elementwise::Walk;
+
+/// Variable 0 becomes input 1.
+pub(crate) fn assign(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let all = Axis {
+        len: p.inputs[1].elements(),
+        from: 1,
+        to: 1,
+    };
+    let all = Move::new(0, 0, &[all])?;
+    match all.is_empty() {
+        true => Ok(Launches::default()),
+        false => Ok(moved(p.dtype(1), &all, Some(Arg::Input(1)), Arg::Variable(0))?.into()),
+    }
+}
+
+/// Variable 0 and input 1, by a function of `kernels/binary.cu`.
+pub(crate) fn assign_by(p: &Prepare<'_>, name: &'static str) -> Result<Launches, KernelError> {
+    let n = p.inputs[1].elements();
+    let launch = Launch::over(n, &BINARY, name, &[p.dtype(1)])
+        .arg(Arg::Variable(0))
+        .input(1)
+        .arg(Arg::Variable(0))
+        .indices(&[n])
+        .indices(&lay_out(&Walk::new(&[n], &[n], &[n]))?);
+    Ok(launch.into())
+}
+
+/// An optimizer's step by the function of `kernels/optimizer.cu` with the op's name; `grad` is the
+/// gradient's input.
+pub(crate) fn step(p: &Prepare<'_>, grad: usize) -> Result<Launches, KernelError> {
+    let n = p.inputs[grad].elements();
+    let mut launch = Launch::over(n, &OPTIMIZER, p.node.op.name, &[p.dtype(grad)]);
+    for (i, arg) in p.node.op.inputs.iter().enumerate() {
+        let variable = arg.ty == thalweg_graph::op::ArgType::Is(DType::Resource);
+        launch = launch.arg(match variable {
+            true => Arg::Variable(i),
+            false => Arg::Input(i),
+        });
+    }
+    launch = launch.indices(&[n]);
+    let flags = ["use_nesterov", "update_slots"];
+    for flag in flags.iter().filter(|f| p.node.attrs.get(f).is_some()) {
+        launch = launch.value(u32::from(p.node.attrs.bool(flag)));
+    }
+    Ok(launch.into())
+}
