@@ -25,20 +25,32 @@ __device__ inline W joined(W own, Join join) {
     return all;
 }
 
+__device__ inline W infinity() { return (W)__uint_as_float(0x7f800000); }
+
+// The largest logit of a row, and the sum of e to the powers of what each lies above it.
+__device__ inline W normalizer(const T* x, Index step, Index classes, W& total) {
+    W largest = -infinity();
+    for (Index i = threadIdx.x; i < classes; i += blockDim.x) {
+        largest = larger(largest, widen(x[i * step]));
+    }
+    largest = joined(largest, larger);
+    total = W(0);
+    for (Index i = threadIdx.x; i < classes; i += blockDim.x) {
+        total += exp(widen(x[i * step]) - largest);
+    }
+    total = joined(total, sum);
+    return largest;
+}
+
 // y[i] = of(x[i] - the largest, the sum of e to the powers of these).
 template <class F>
 __device__ inline void rows(const T* input, T* output, Index count, Index classes, F of) {
     for (Index row = blockIdx.x; row < count; row += gridDim.x) {
         const T* x = input + row * classes;
-        T* y = output + row * classes;
-        W largest = (W)__uint_as_float(0xff800000);
-        for (Index i = threadIdx.x; i < classes; i += blockDim.x) largest = larger(largest, widen(x[i]));
-        largest = joined(largest, larger);
-        W total = W(0);
-        for (Index i = threadIdx.x; i < classes; i += blockDim.x) total += exp(widen(x[i]) - largest);
-        total = joined(total, sum);
+        W total;
+        const W largest = normalizer(x, 1, classes, total);
         for (Index i = threadIdx.x; i < classes; i += blockDim.x) {
-            y[i] = Narrow<T>::from(of(widen(x[i]) - largest, total));
+            output[row * classes + i] = Narrow<T>::from(of(widen(x[i]) - largest, total));
         }
     }
 }
@@ -50,3 +62,49 @@ KERNEL(Softmax, const T* input, T* output, Index count, Index classes) {
 KERNEL(LogSoftmax, const T* input, T* output, Index count, Index classes) {
     rows(input, output, count, classes, [](W x, W total) { return x - log(total); });
 }
+
+// How logits and labels are walked: by row and by class; 0 where they are repeated.
+struct Steps {
+    Index x_row, x_class, y_row, y_class;
+};
+
+KERNEL(SoftmaxCrossEntropyWithLogits, const T* logits, const T* labels, T* loss, T* backprop,
+       Index count, Index classes, Steps steps) {
+    for (Index row = blockIdx.x; row < count; row += gridDim.x) {
+        const T* x = logits + row * steps.x_row;
+        const T* y = labels + row * steps.y_row;
+        W total;
+        const W largest = normalizer(x, steps.x_class, classes, total), log_total = log(total);
+        W own = W(0);
+        for (Index i = threadIdx.x; i < classes; i += blockDim.x) {
+            const W above = widen(x[i * steps.x_class]) - largest, label = widen(y[i * steps.y_class]);
+            // A class that cannot be has no part, however unlikely the logits make it.
+            if (label != W(0)) own += label * (log_total - above);
+            backprop[row * classes + i] = Narrow<T>::from(exp(above) / total - label);
+        }
+        own = joined(own, sum);
+        if (threadIdx.x == 0) loss[row] = Narrow<T>::from(own);
+    }
+}
+
+#ifdef U_TYPE
+// A label that is none of the classes makes its row NaN.
+KERNEL(SparseSoftmaxCrossEntropyWithLogits, const T* logits, const U* labels, T* loss, T* backprop,
+       Index count, Index classes) {
+    for (Index row = blockIdx.x; row < count; row += gridDim.x) {
+        const T* x = logits + row * classes;
+        const i64 own = (i64)labels[row];
+        const bool valid = own >= 0 && own < (i64)classes;
+        W total;
+        const W largest = normalizer(x, 1, classes, total);
+        const W nothing = infinity() - infinity();
+        for (Index i = threadIdx.x; i < classes; i += blockDim.x) {
+            const W part = exp(widen(x[i]) - largest) / total - ((i64)i == own ? W(1) : W(0));
+            backprop[row * classes + i] = Narrow<T>::from(valid ? part : nothing);
+        }
+        if (threadIdx.x == 0) {
+            loss[row] = Narrow<T>::from(valid ? log(total) - (widen(x[own]) - largest) : nothing);
+        }
+    }
+}
+#endif

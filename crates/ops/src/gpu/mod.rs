@@ -12,7 +12,7 @@ pub(crate) use elementwise::{binary, binary_as, broadcast, unary};
 pub(crate) use fill::{add_n, cast, fill, one_hot, ones, repeated, select, zeros};
 pub(crate) use moved::moved;
 pub(crate) use reduce::reduce;
-pub(crate) use rows::softmax;
+pub(crate) use rows::{cross_entropy, softmax};
 pub(crate) use state::{assign, assign_by, step};
 
 use thalweg_device::gpu::Source;

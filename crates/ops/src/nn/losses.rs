@@ -3,7 +3,7 @@
 
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::parallel::Disjoint;
-use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, Shape, dispatch};
 
@@ -112,9 +112,15 @@ pub(crate) static SOFTMAX_CROSS_ENTROPY: Op = Op {
         gradient: Gradient::Rule(dense_gradients),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(0), FLOATS, T => Ok(dense::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
-    )],
+    kernels: &[
+        cpu(
+            |p| dispatch!(p.dtype(0), FLOATS, T => Ok(dense::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
+        ),
+        gpu(|p| {
+            let ([x_row, x_class], [y_row, y_class]) = (steps(p.dims(0)), steps(p.dims(1)));
+            crate::gpu::cross_entropy(p, Some([x_row, x_class, y_row, y_class]))
+        }),
+    ],
 };
 
 /// The cross entropy with one class a row.
@@ -135,13 +141,16 @@ pub(crate) static SPARSE_SOFTMAX_CROSS_ENTROPY: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => match p.dtype(1) {
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), FLOATS, T => match p.dtype(1) {
             DType::I32 => Ok(sparse::<T, i32>(p)),
             DType::I64 => Ok(sparse::<T, i64>(p)),
             other => Err(KernelError::DType(other)),
         }, else Err(KernelError::DType(p.dtype(0))))
-    })],
+        }),
+        gpu(|p| crate::gpu::cross_entropy(p, None)),
+    ],
 };
 
 /// Runs `row(i, loss, backprop)` for each row, over threads in blocks of a fixed size.
