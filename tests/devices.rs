@@ -21,7 +21,7 @@ fn cpus(count: usize) -> SessionOptions {
 /// Why a graph has no session.
 fn refused(g: &Graph, options: SessionOptions) -> PlaceError {
     match Session::with_options(g, options) {
-        Err(SessionError::Place(e)) => *e,
+        Err(SessionError::Place(e) | SessionError::Gpu { place: e, .. }) => *e,
         Err(e) => panic!("{e}"),
         Ok(_) => panic!("a session was made"),
     }
@@ -31,6 +31,18 @@ fn refused(g: &Graph, options: SessionOptions) -> PlaceError {
 fn in_use(session: &Session<'_>) -> Vec<(usize, usize)> {
     let memory = |d: &thalweg::device::Cpu| (d.memory().used(), d.memory().buffers());
     session.devices().iter().map(memory).collect()
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_an_error_that_says_what_is_missing() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    g.device("/gpu:0", || x.square());
+    let text = Session::new(&g).err().expect("no GPU").to_string();
+    assert!(text.contains("tests/devices.rs:"), "{text}");
+    // Whatever this machine has: a driver is missing, a card is, or sessions do not use it.
+    let said = ["libcuda.so", "no GPU", "driver", "do not run on GPUs yet"];
+    assert!(said.iter().any(|s| text.contains(s)), "{text}");
 }
 
 #[test]

@@ -32,6 +32,9 @@ pub struct Flags {
     /// Seed of the initial weights, the dropout and the order of the images.
     #[arg(long, default_value_t = 1)]
     pub seed: u32,
+    /// The device that the model is on: /cpu:0, /gpu:0.
+    #[arg(long, default_value = "")]
+    pub device: String,
     /// Threads; 0 for as many as the machine runs at once.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,

@@ -44,7 +44,9 @@ fn run(flags: &Flags, start: Instant) -> Result<()> {
     }
     let g = Graph::new();
     g.set_seed(flags.seed.into());
-    let net = deep_mnist_trained_by(&g, flags.data_format, |loss| minimize(flags, loss));
+    let net = g.device(flags.device.as_str(), || {
+        deep_mnist_trained_by(&g, flags.data_format, |loss| minimize(flags, loss))
+    });
     let session = Session::with_options(&g, SessionOptions::with_threads(flags.threads))?;
     session.run(g.initializers(), [])?;
     if flags.benchmark {

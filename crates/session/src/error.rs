@@ -87,6 +87,14 @@ pub enum SessionError {
     /// A graph that cannot be placed on the session's devices.
     #[error(transparent)]
     Place(#[from] Box<PlaceError>),
+    /// A node that asks for a GPU, which a session does not have.
+    #[error("{place}\n{found}")]
+    Gpu {
+        /// What cannot be placed.
+        place: Box<PlaceError>,
+        /// What there is of GPUs on this machine, or what is missing and how to get it.
+        found: String,
+    },
     /// Nodes that wait for each other.
     #[error("node '{node}' waits for itself: the graph has a cycle")]
     Cycle {

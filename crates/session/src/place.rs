@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use smallvec::SmallVec;
 use thalweg_device::DeviceType;
+use thalweg_device::cuda::cards;
 use thalweg_graph::op::Effect;
-use thalweg_graph::place::{Costs, Place, Placement, bytes, place, schedule};
+use thalweg_graph::place::{Costs, Part, Place, PlaceReason, Placement, bytes, place, schedule};
 use thalweg_graph::simplify::known;
-use thalweg_graph::{DeviceSpec, GraphData, Node};
+use thalweg_graph::{DeviceSpec, GraphData, Node, PlaceError};
 
 use crate::error::SessionError;
 use crate::options::SessionOptions;
@@ -30,7 +31,7 @@ impl Places {
     /// Where the nodes of `data` run.
     ///
     /// # Errors
-    /// [`SessionError::Place`].
+    /// [`SessionError::Place`], [`SessionError::Gpu`].
     pub(crate) fn of(
         &self,
         data: &GraphData,
@@ -68,8 +69,30 @@ impl Places {
                 schedule(data, &wanted, &costs).map(|s| s.placement)
             }
         };
-        let placed = Arc::new(placed.map_err(Box::new)?);
+        let placed = Arc::new(placed.map_err(error)?);
         *kept = Some(placed.clone());
         Ok(placed)
     }
+}
+
+/// Where a GPU is asked for, with what there is of them.
+fn error(place: PlaceError) -> SessionError {
+    let gpu = DeviceType::Gpu.name();
+    let asks_for_gpu = matches!(
+        &place.reason,
+        PlaceReason::NoSuchDevice { part: Part::Type, value, .. } if value == gpu
+    );
+    let place = Box::new(place);
+    if !asks_for_gpu {
+        return SessionError::Place(place);
+    }
+    let found = match cards() {
+        Ok(cards) => {
+            let names: Vec<&str> = cards.iter().map(|c| c.name.as_str()).collect();
+            let names = names.join(", ");
+            format!("This machine has {names}, but sessions do not run on GPUs yet: ask for /cpu:0")
+        }
+        Err(e) => format!("On this machine {e}"),
+    };
+    SessionError::Gpu { place, found }
 }
