@@ -87,6 +87,31 @@ fn another_device_waits_for_what_a_passed_on_value_waits_for() {
 }
 
 #[test]
+fn nodes_that_run_nothing_hand_on_each_wait_once() {
+    // Handed on twice at each of these layers, it would be 2^48 numbers.
+    const LAYERS: usize = 48;
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let w = g.variable("w", 1.0f32);
+    let update = w.assign(x.tanh());
+    let mut groups = [update, update];
+    for _ in 0..LAYERS {
+        groups = [g.group("a", groups), g.group("b", groups)];
+    }
+    let mut passed = x;
+    for _ in 0..LAYERS {
+        passed = g.control_dependencies([passed.operation(), groups[0]], || identity(&g, passed));
+    }
+    let session = Session::with_options(&g, cpus(1, 2)).unwrap();
+    let got = session.run((passed, groups[1]), [x.feed(0.5f32)]).unwrap();
+    assert_eq!(got.scalar::<f32>(0).unwrap(), 0.5);
+    assert_eq!(
+        session.run(w, []).unwrap().scalar::<f32>(0).unwrap(),
+        0.5f32.tanh()
+    );
+}
+
+#[test]
 fn steps_that_end_early_leave_the_others_as_they_are() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [1 << 14]);

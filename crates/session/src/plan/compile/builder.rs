@@ -263,15 +263,16 @@ impl<'a> Builder<'a> {
 
     /// The instructions that a node's control inputs stand for.
     pub(super) fn after(&self, node: &Node) -> SmallVec<[u32; 2]> {
-        let of = |c: &NodeId| self.instruction_of.get(c).cloned().unwrap_or_default();
-        node.controls.iter().flat_map(of).collect()
+        let of = |c: &NodeId| self.instruction_of.get(c).into_iter().flatten().copied();
+        distinct(node.controls.iter().flat_map(of).collect())
     }
 
     /// Notes what a node that gives its input on stands for: it has no instruction.
     fn pass_on(&mut self, id: NodeId, node: &Node, output: OutputId) {
-        let inherited = self.passed_on.get(&node.inputs[0]).cloned();
+        let inherited = self.passed_on.get(&node.inputs[0]);
         let mut passed = self.after(node);
-        passed.extend(inherited.into_iter().flatten());
+        passed.extend(inherited.into_iter().flatten().copied());
+        let passed = distinct(passed);
         let mut after = passed.clone();
         let slot = self.slot_of.get(&output);
         after.extend(slot.and_then(|&s| self.life[s as usize].writer));
@@ -352,6 +353,14 @@ impl<'a> Builder<'a> {
             20,
         );
     }
+}
+
+/// Each once: nodes that run nothing hand on what they wait for, and would otherwise hand on twice
+/// as much at every fork that closes again.
+fn distinct(mut instructions: SmallVec<[u32; 2]>) -> SmallVec<[u32; 2]> {
+    instructions.sort_unstable();
+    instructions.dedup();
+    instructions
 }
 
 /// The number of elements that are received, where they land in the arena.
