@@ -11,7 +11,7 @@ use std::time::Instant;
 use clap::Parser;
 use support::model::{Weights, feeds, placeholders, tower};
 use support::progress::Progress;
-use support::report::{Outcome, table};
+use support::report::print;
 use support::stop::Stop;
 use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
@@ -102,19 +102,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         (workload.as_str(), speed, "images/s"),
         ("deep_mnist_towers_loss", f64::from(last), "nats"),
     ];
-    if flags.json {
-        for (workload, value, unit) in results {
-            let outcome = Outcome {
-                workload,
-                batch,
-                value,
-                unit,
-            };
-            println!("{}", outcome.json());
-        }
-    } else {
-        let rows = results.map(|(w, v, u)| [w.to_owned(), format!("{v:.4}"), u.to_owned()]);
-        println!("{}", table(["workload", "value", "unit"], rows));
-    }
+    print(flags.json, batch, &results);
     Ok(())
 }

@@ -15,12 +15,10 @@ struct Box {
 
 // Where element i of the box is read and written.
 __device__ inline void locate(const Box& box, Index i, i64& from, i64& to) {
-    for (int axis = (int)box.rank - 1; axis >= 0; --axis) {
-        Index next = i / box.len[axis], index = i - next * box.len[axis];
-        i = next;
+    unravel(box.rank, box.len, i, [&](int axis, Index index) {
         from += (i64)index * box.from[axis];
         to += (i64)index * box.to[axis];
-    }
+    });
 }
 
 KERNEL(Move, const T* input, T* output, Index n, i64 from, i64 to, Box box) {

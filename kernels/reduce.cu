@@ -14,11 +14,8 @@ struct Space {
 
 __device__ inline Index at(const Space& space, Index i) {
     Index offset = 0;
-    for (int d = (int)space.rank - 1; d >= 0; --d) {
-        Index next = i / space.len[d];
-        offset += (i - next * space.len[d]) * space.step[d];
-        i = next;
-    }
+    unravel(space.rank, space.len, i,
+            [&](int d, Index index) { offset += index * space.step[d]; });
     return offset;
 }
 

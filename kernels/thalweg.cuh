@@ -132,6 +132,16 @@ __device__ inline void map(const A* a, B* out, Index n, F f) {
     for (Index i = packs * N + first(); i < n; i += stride()) out[i] = f(a[i]);
 }
 
+// Calls f(d, index) for the index of element i along each dimension d, innermost first.
+template <class F>
+__device__ inline void unravel(Index rank, const Index* len, Index i, F f) {
+    for (int d = (int)rank - 1; d >= 0; --d) {
+        Index next = i / len[d];
+        f(d, i - next * len[d]);
+        i = next;
+    }
+}
+
 // How two inputs are walked to fill an output, outermost dimension first; a step is 0 where an
 // input is broadcast.
 const int MOST_DIMS = 8;
@@ -144,12 +154,10 @@ struct Walk {
 
 // Where the two inputs are for element i of the output; both begin at 0.
 __device__ inline void locate(const Walk& walk, Index i, Index& a, Index& b) {
-    for (int d = (int)walk.rank - 1; d >= 0; --d) {
-        Index next = i / walk.len[d], index = i - next * walk.len[d];
-        i = next;
+    unravel(walk.rank, walk.len, i, [&](int d, Index index) {
         a += index * walk.a[d];
         b += index * walk.b[d];
-    }
+    });
 }
 
 // out[i] = f(a[..], b[..]), with broadcasting.

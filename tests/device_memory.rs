@@ -1,12 +1,15 @@
 //! What a device's memory limit counts, and whom its error names.
 
+#[path = "support/cpus.rs"]
+mod cpus;
+
+use cpus::cpus;
 use thalweg::prelude::*;
 use thalweg::session::CpuOptions;
 
 /// So many devices, the last of which has so many bytes.
 fn limited(count: usize, bytes: usize) -> SessionOptions {
-    let mut options = SessionOptions::with_cpus(count);
-    options.parallel = Parallel::Always;
+    let mut options = cpus(count);
     options.cpus[count - 1] = CpuOptions::with_memory_limit(bytes);
     options
 }

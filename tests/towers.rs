@@ -1,8 +1,12 @@
 //! Data and model parallelism inside one process: towers that share their variables, and a model
 //! whose layers sit on different devices, train as one device does.
 
+#[path = "support/cpus.rs"]
+mod cpus;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use cpus::cpus;
 use thalweg::prelude::*;
 
 #[path = "../examples/support/model.rs"]
@@ -10,13 +14,6 @@ mod model;
 
 const BATCH: usize = 8;
 const STEPS: usize = 4;
-
-/// So many devices whose nodes run at the same time, however small.
-fn cpus(count: usize) -> SessionOptions {
-    let mut options = SessionOptions::with_cpus(count);
-    options.parallel = Parallel::Always;
-    options
-}
 
 /// A batch for one step, for any device.
 fn batch(step: usize, n: usize) -> [Tensor; 3] {

@@ -1,14 +1,18 @@
 //! What a control dependency holds back, through nodes that only give their input on, and steps that
 //! end early beside steps that do not.
 
+#[path = "support/cpus.rs"]
+mod cpus;
+
 use std::time::Duration;
 
+use cpus::cpus;
 use thalweg::prelude::*;
 use thalweg::session::Cancel;
 
-fn cpus(count: usize, threads: usize) -> SessionOptions {
-    let mut options = SessionOptions::with_cpus(count);
-    options.parallel = Parallel::Always;
+/// So many devices that share so many threads.
+fn sharing(count: usize, threads: usize) -> SessionOptions {
+    let mut options = cpus(count);
     options.threads = threads;
     options
 }
@@ -51,7 +55,7 @@ fn identity<'g>(g: &'g Graph, x: Output<'g>) -> Output<'g> {
 #[test]
 fn who_uses_a_passed_on_value_waits_for_what_that_waits_for() {
     is_held_back(
-        || cpus(1, 2),
+        || sharing(1, 2),
         |g, x, y, w| {
             let fails = failing(g, x);
             let guarded = g.control_dependencies([fails], || identity(g, y));
@@ -63,7 +67,7 @@ fn who_uses_a_passed_on_value_waits_for_what_that_waits_for() {
 #[test]
 fn who_uses_a_passed_on_handle_waits_for_what_that_waits_for() {
     is_held_back(
-        || cpus(1, 2),
+        || sharing(1, 2),
         |g, x, y, w| {
             let fails = failing(g, x);
             let handle = g.control_dependencies([fails], || identity(g, w.handle()));
@@ -75,7 +79,7 @@ fn who_uses_a_passed_on_handle_waits_for_what_that_waits_for() {
 #[test]
 fn another_device_waits_for_what_a_passed_on_value_waits_for() {
     is_held_back(
-        || cpus(2, 4),
+        || sharing(2, 4),
         |g, x, y, w| {
             let guarded = g.device("/cpu:1", || {
                 let (fails, z) = (failing(g, x), y.tanh());
@@ -102,7 +106,7 @@ fn nodes_that_run_nothing_hand_on_each_wait_once() {
     for _ in 0..LAYERS {
         passed = g.control_dependencies([passed.operation(), groups[0]], || identity(&g, passed));
     }
-    let session = Session::with_options(&g, cpus(1, 2)).unwrap();
+    let session = Session::with_options(&g, sharing(1, 2)).unwrap();
     let got = session.run((passed, groups[1]), [x.feed(0.5f32)]).unwrap();
     assert_eq!(got.scalar::<f32>(0).unwrap(), 0.5);
     assert_eq!(
@@ -118,7 +122,7 @@ fn steps_that_end_early_leave_the_others_as_they_are() {
     let a = g.device("/cpu:0", || x.square());
     let b = g.device("/cpu:1", || a.sqrt() + x);
     let c = g.device("/cpu:2", || (b * a).sum());
-    let session = Session::with_options(&g, cpus(3, 6)).unwrap();
+    let session = Session::with_options(&g, sharing(3, 6)).unwrap();
     let input = |v: f32| Tensor::new(&[1 << 14], &vec![v; 1 << 14]).unwrap();
     let run = |v: f32| {
         let got = session.run(c, [x.feed(input(v))]).unwrap();
@@ -161,7 +165,7 @@ fn a_graph_may_grow_while_steps_run() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [64]);
     let base = g.device("/cpu:0", || x.tanh());
-    let session = Session::with_options(&g, cpus(2, 2)).unwrap();
+    let session = Session::with_options(&g, sharing(2, 2)).unwrap();
     let zeros = Tensor::zeros(DType::F32, &[64]).unwrap();
     std::thread::scope(|scope| {
         for k in 0..3 {
@@ -206,7 +210,7 @@ fn one_name_is_a_variable_of_its_own_on_each_device() {
             .output()
     };
     let (set_a, set_b, both) = (assign(a, 1.0), assign(b, 2.0), (read(a), read(b)));
-    let session = Session::with_options(&g, cpus(2, 2)).unwrap();
+    let session = Session::with_options(&g, sharing(2, 2)).unwrap();
     session.run(set_a, []).unwrap();
     assert!(session.run(both.1, []).is_err());
     session.run(set_b, []).unwrap();

@@ -15,7 +15,7 @@ use flags::Flags;
 use support::model::{DeepMnist, deep_mnist_trained_by, feeds, synthetic_feeds};
 use support::plot::{Curve, check_name, curves};
 use support::progress::Progress;
-use support::report::{Outcome, Spread, table};
+use support::report::{Spread, print};
 use support::stop::Stop;
 use test::Test;
 use thalweg::prelude::*;
@@ -124,8 +124,9 @@ fn train<'g>(flags: &Flags, session: &Session<'g>, net: &DeepMnist<'g>) -> Resul
     let accuracy = test.accuracy(&mnist.test, usize::MAX)?;
     let speed = done as f64 * flags.batch_size as f64 / spent.as_secs_f64().max(1e-9);
     let workload = format!("deep_mnist_train_{}", flags.data_format.name());
-    report(
-        flags,
+    print(
+        flags.json,
+        flags.batch_size,
         &[
             (&workload, speed, "images/s"),
             ("deep_mnist_test_accuracy", accuracy, "fraction"),
@@ -203,7 +204,11 @@ fn benchmark<'g>(
     let spread = Spread::of(&speeds).ok_or("--steps 0 measures nothing")?;
     let workload = format!("deep_mnist_train_{}", flags.data_format.name());
     let first = ("deep_mnist_first_step", first, "s");
-    report(flags, &[first, (&workload, speed, "images/s")]);
+    print(
+        flags.json,
+        flags.batch_size,
+        &[first, (&workload, speed, "images/s")],
+    );
     if !flags.json {
         let Spread {
             median,
@@ -214,25 +219,4 @@ fn benchmark<'g>(
         println!("single steps: {mean:.1} +- {error:.1}, median {median:.1}, jitter {jitter:.1}");
     }
     trace(flags, session, net, &batch)
-}
-
-/// Prints results: what was done, the value, its unit.
-fn report(flags: &Flags, results: &[(&str, f64, &str)]) {
-    if flags.json {
-        for &(workload, value, unit) in results {
-            let batch = flags.batch_size;
-            let outcome = Outcome {
-                workload,
-                batch,
-                value,
-                unit,
-            };
-            println!("{}", outcome.json());
-        }
-    } else {
-        let rows = results.iter().map(|&(workload, value, unit)| {
-            [workload.to_owned(), format!("{value:.4}"), unit.to_owned()]
-        });
-        println!("{}", table(["workload", "value", "unit"], rows));
-    }
 }

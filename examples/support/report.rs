@@ -30,6 +30,26 @@ impl Outcome<'_> {
     }
 }
 
+/// Prints results (what was done, the value, its unit) as a table, or as lines of JSON.
+pub fn print(json: bool, batch: usize, results: &[(&str, f64, &str)]) {
+    if !json {
+        let rows = results.iter().map(|&(workload, value, unit)| {
+            [workload.to_owned(), format!("{value:.4}"), unit.to_owned()]
+        });
+        println!("{}", table(["workload", "value", "unit"], rows));
+        return;
+    }
+    for &(workload, value, unit) in results {
+        let outcome = Outcome {
+            workload,
+            batch,
+            value,
+            unit,
+        };
+        println!("{}", outcome.json());
+    }
+}
+
 /// What a set of measurements says, and how far they lie apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {

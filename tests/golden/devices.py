@@ -15,6 +15,8 @@ import random
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import tensorflow as tf  # noqa: E402
 
+import placed_graphs  # noqa: E402
+
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
 tf1.disable_control_flow_v2()
@@ -94,10 +96,7 @@ def colocations():
             build(g)
             nodes = []
             for op in g.get_operations():
-                try:
-                    groups = [c.decode() for c in op.get_attr("_class")]
-                except ValueError:
-                    groups = []
+                groups = placed_graphs.groups(op)
                 nodes.append({"name": op.name, "device": op.device, "class": groups})
         return {"kind": "colocate", "name": name, "nodes": nodes}
 
@@ -240,7 +239,6 @@ def main():
     lines = []
     for make in (strings, merges, scopes, colocations, setters, options):
         lines += [json.dumps(case, sort_keys=True) for case in make()]
-    import placed_graphs
     lines += [json.dumps(case, sort_keys=True) for case in placed_graphs.cases()]
     path = os.path.join(HERE, "devices.jsonl.gz")
     with open(path, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as f:

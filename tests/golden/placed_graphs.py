@@ -17,20 +17,24 @@ def config(soft):
     return c
 
 
+def groups(op):
+    """The colocation groups of an op."""
+    try:
+        return [c.decode() for c in op.get_attr("_class")]
+    except ValueError:
+        return []
+
+
 def describe(g):
     nodes = []
     for op in g.get_operations():
-        try:
-            groups = [c.decode() for c in op.get_attr("_class")]
-        except ValueError:
-            groups = []
         nodes.append({
             "name": op.name,
             "op": op.type,
             "inputs": [i.name for i in op.inputs],
             "controls": [c.name for c in op.control_inputs],
             "device": op.device,
-            "class": groups,
+            "class": groups(op),
         })
     return nodes
 

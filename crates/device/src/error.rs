@@ -51,7 +51,4 @@ pub enum KernelError {
     /// The kernel asked for an argument that it does not have: a mistake in the kernel.
     #[error("the kernel asked for {0}, which this node does not have: this is a defect in the op")]
     Argument(&'static str),
-    /// The step was told to stop.
-    #[error("the step was stopped")]
-    Stopped,
 }

@@ -3,7 +3,9 @@
 //! They stand in this crate because constants and folded values are part of a graph; a device's
 //! own buffers are the device crate's.
 
-use std::fmt;
+mod convert;
+mod show;
+
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -431,131 +433,5 @@ impl PartialEq for Tensor {
 
 impl Eq for Tensor {}
 
-impl<T: Element> From<T> for Tensor {
-    fn from(value: T) -> Tensor {
-        Tensor::scalar(value)
-    }
-}
-
-impl<T: Element> From<&[T]> for Tensor {
-    fn from(elements: &[T]) -> Tensor {
-        Tensor::vector(elements)
-    }
-}
-
-impl<T: Element> From<Vec<T>> for Tensor {
-    fn from(elements: Vec<T>) -> Tensor {
-        Tensor::vector(&elements)
-    }
-}
-
-impl<T: Element, const N: usize> From<[T; N]> for Tensor {
-    fn from(elements: [T; N]) -> Tensor {
-        Tensor::vector(&elements)
-    }
-}
-
-impl<T: Element, const M: usize, const N: usize> From<[[T; N]; M]> for Tensor {
-    fn from(rows: [[T; N]; M]) -> Tensor {
-        Tensor::filled(Dims::from_slice(&[M, N]), rows.as_flattened())
-    }
-}
-
-impl From<&Tensor> for Tensor {
-    fn from(tensor: &Tensor) -> Tensor {
-        tensor.clone()
-    }
-}
-
-impl From<&str> for Tensor {
-    fn from(value: &str) -> Tensor {
-        Tensor {
-            dtype: DType::String,
-            dims: Dims::new(),
-            data: Data::Strings(Arc::new([value.as_bytes().into()])),
-        }
-    }
-}
-
-impl fmt::Debug for Tensor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-/// The most elements that are printed.
-const SHOWN: usize = 8;
-
-impl fmt::Display for Tensor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{} ", self.dtype, self.shape())?;
-        let mut list = f.debug_list();
-        crate::dispatch!(self.dtype, PLAIN, T => {
-            list.entries(self.as_slice::<T>().unwrap_or(&[]).iter().take(SHOWN));
-        }, else {
-            list.entries(self.as_strings().unwrap_or(&[]).iter().take(SHOWN).map(|s| String::from_utf8_lossy(s)));
-        });
-        list.finish()?;
-        if self.len() > SHOWN {
-            write!(f, " and {} more", self.len() - SHOWN)?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clones_share_and_writing_separates() {
-        let a = Tensor::vector(&[1.0f32, 2.0]);
-        let mut b = a.clone();
-        assert!(std::ptr::eq(a.bytes(), b.bytes()));
-        b.as_mut_slice::<f32>().unwrap()[0] = 5.0;
-        assert_eq!(a.to_vec::<f32>().unwrap(), [1.0, 2.0]);
-        assert_eq!(b.to_vec::<f32>().unwrap(), [5.0, 2.0]);
-    }
-
-    #[test]
-    fn elements_are_aligned() {
-        for n in 0..9 {
-            let t = Tensor::zeros(DType::U8, &[n]).unwrap();
-            assert_eq!(t.bytes().as_ptr() as usize % ALIGNMENT, 0);
-        }
-    }
-
-    #[test]
-    fn wrong_reads_are_errors_that_say_what_to_do() {
-        let t = Tensor::from([[1i32, 2], [3, 4]]);
-        let e = t.as_slice::<f32>().unwrap_err();
-        assert_eq!(
-            e.to_string(),
-            "the tensor holds i32, not f32: read it as i32, or Cast it in the graph"
-        );
-        assert!(matches!(
-            t.to_scalar::<i32>(),
-            Err(TensorError::NotScalar { .. })
-        ));
-        assert!(matches!(
-            Tensor::new(&[3], &[1.0f32]),
-            Err(TensorError::Length { .. })
-        ));
-        assert!(matches!(
-            Tensor::from_bytes(DType::Bool, &[1], &[2]),
-            Err(TensorError::Bytes { .. })
-        ));
-        assert!(matches!(
-            Tensor::zeros(DType::F32, &[usize::MAX, 3]),
-            Err(TensorError::TooLarge { .. })
-        ));
-    }
-
-    #[test]
-    fn prints_a_few_elements() {
-        assert_eq!(Tensor::from([1i64, 2]).to_string(), "i64[2] [1, 2]");
-        assert_eq!(Tensor::from("hi").to_string(), "string[] [\"hi\"]");
-        let long = Tensor::from(vec![0u8; 10]);
-        assert!(long.to_string().ends_with("and 2 more"), "{long}");
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 
 use bytemuck::Pod;
 use thalweg_device::gpu::{Arg, Launches};
-use thalweg_device::{KernelCx, KernelError, Prepared};
+use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_graph::DType;
 
 use super::moves::Move;
@@ -46,6 +46,15 @@ pub(super) struct Moves {
 }
 
 impl Moves {
+    /// One box, from input 0 to output 0.
+    pub(super) fn one(p: &Prepare<'_>, moved: Move) -> Moves {
+        Moves {
+            dtype: p.dtype(0),
+            elements: p.outputs[0].elements(),
+            parts: vec![Part::of(Source::Input(0), moved)],
+        }
+    }
+
     /// The kernel that a CPU runs.
     pub(super) fn on_cpu(self) -> Result<Prepared, KernelError> {
         let Moves {

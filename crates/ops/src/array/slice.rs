@@ -6,7 +6,7 @@ use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr};
 use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Shape};
 
 use super::moves::{Axis, Move, steps};
-use super::parts::{Moves, Part, Source};
+use super::parts::Moves;
 use super::rules::{countable, int_vector, per_dim, reshape, shape_of, wrong};
 
 /// What a slice gives; of a dimension whose begin and size are known, its length.
@@ -132,10 +132,5 @@ fn slice_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
             to: to[i],
         })
         .collect();
-    let part = Part::of(Source::Input(0), Move::new(start, 0, &axes)?);
-    Ok(Moves {
-        dtype: p.dtype(0),
-        elements: p.outputs[0].elements(),
-        parts: vec![part],
-    })
+    Ok(Moves::one(p, Move::new(start, 0, &axes)?))
 }

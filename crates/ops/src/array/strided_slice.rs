@@ -118,12 +118,7 @@ fn strided_slice_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
         .into_iter()
         .map(|(len, from, to)| Axis { len, from, to })
         .collect();
-    let part = Part::of(Source::Input(0), Move::new(start, 0, &axes)?);
-    Ok(Moves {
-        dtype: p.dtype(0),
-        elements: p.outputs[0].elements(),
-        parts: vec![part],
-    })
+    Ok(Moves::one(p, Move::new(start, 0, &axes)?))
 }
 
 /// The gradient of StridedSlice.

@@ -6,7 +6,7 @@ use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape};
 
 use super::moves::{Axis, Move, steps};
-use super::parts::{Moves, Part, Source};
+use super::parts::Moves;
 use super::rules::{countable, int_scalar, int_vector, per_dim, shape_of, wrong};
 
 fn tiled(cx: &Infer<'_>) -> Result<Shape, InferError> {
@@ -118,10 +118,5 @@ fn tile_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
             to: write[i],
         });
     }
-    let part = Part::of(Source::Input(0), Move::new(0, 0, &axes)?);
-    Ok(Moves {
-        dtype: p.dtype(0),
-        elements: p.outputs[0].elements(),
-        parts: vec![part],
-    })
+    Ok(Moves::one(p, Move::new(0, 0, &axes)?))
 }

@@ -6,7 +6,7 @@ use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, InferError, OpDef, Shape};
 
 use super::moves::{Axis, Move, steps};
-use super::parts::{Moves, Part, Source};
+use super::parts::Moves;
 use super::rules::{int_vector, ints_or, invalid, known, per_dim, wrong};
 
 /// `perm` as indices, each of which stands in it once.
@@ -117,12 +117,7 @@ fn transpose_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
             to: to[i],
         })
         .collect();
-    let part = Part::of(Source::Input(0), Move::new(0, 0, &axes)?);
-    Ok(Moves {
-        dtype: p.dtype(0),
-        elements: p.outputs[0].elements(),
-        parts: vec![part],
-    })
+    Ok(Moves::one(p, Move::new(0, 0, &axes)?))
 }
 
 /// The permutation that undoes another one.

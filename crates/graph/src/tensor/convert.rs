@@ -1,0 +1,53 @@
+//! Tensors from scalars, vectors, rows and strings.
+
+use std::sync::Arc;
+
+use super::{Data, Tensor};
+use crate::dtype::{DType, Element};
+use crate::shape::Dims;
+
+impl<T: Element> From<T> for Tensor {
+    fn from(value: T) -> Tensor {
+        Tensor::scalar(value)
+    }
+}
+
+impl<T: Element> From<&[T]> for Tensor {
+    fn from(elements: &[T]) -> Tensor {
+        Tensor::vector(elements)
+    }
+}
+
+impl<T: Element> From<Vec<T>> for Tensor {
+    fn from(elements: Vec<T>) -> Tensor {
+        Tensor::vector(&elements)
+    }
+}
+
+impl<T: Element, const N: usize> From<[T; N]> for Tensor {
+    fn from(elements: [T; N]) -> Tensor {
+        Tensor::vector(&elements)
+    }
+}
+
+impl<T: Element, const M: usize, const N: usize> From<[[T; N]; M]> for Tensor {
+    fn from(rows: [[T; N]; M]) -> Tensor {
+        Tensor::filled(Dims::from_slice(&[M, N]), rows.as_flattened())
+    }
+}
+
+impl From<&Tensor> for Tensor {
+    fn from(tensor: &Tensor) -> Tensor {
+        tensor.clone()
+    }
+}
+
+impl From<&str> for Tensor {
+    fn from(value: &str) -> Tensor {
+        Tensor {
+            dtype: DType::String,
+            dims: Dims::new(),
+            data: Data::Strings(Arc::new([value.as_bytes().into()])),
+        }
+    }
+}

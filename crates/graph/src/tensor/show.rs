@@ -1,0 +1,31 @@
+//! How tensors are printed: dtype, shape, and the first elements.
+
+use std::fmt;
+
+use super::Tensor;
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The most elements that are printed.
+const SHOWN: usize = 8;
+
+impl fmt::Display for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{} ", self.dtype, self.shape())?;
+        let mut list = f.debug_list();
+        crate::dispatch!(self.dtype, PLAIN, T => {
+            list.entries(self.as_slice::<T>().unwrap_or(&[]).iter().take(SHOWN));
+        }, else {
+            list.entries(self.as_strings().unwrap_or(&[]).iter().take(SHOWN).map(|s| String::from_utf8_lossy(s)));
+        });
+        list.finish()?;
+        if self.len() > SHOWN {
+            write!(f, " and {} more", self.len() - SHOWN)?;
+        }
+        Ok(())
+    }
+}

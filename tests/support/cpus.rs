@@ -1,0 +1,10 @@
+//! Sessions over several CPU devices.
+
+use thalweg::prelude::*;
+
+/// So many devices whose nodes run at the same time, however small.
+pub fn cpus(count: usize) -> SessionOptions {
+    let mut options = SessionOptions::with_cpus(count);
+    options.parallel = Parallel::Always;
+    options
+}
