@@ -9,8 +9,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libloading::Library;
-use thalweg_device::gpu::{Arg, Function, Launches};
-use thalweg_device::{Body, Cpu, DeviceType, Kernel, Operand, Prepare};
+use thalweg_device::gpu::{Arg, Fault, Function, Launches};
+use thalweg_device::{Body, Cpu, DeviceType, Kernel, KernelError, Operand, Prepare};
 use thalweg_graph::check::infer;
 use thalweg_graph::{DType, Fact, Graph, Node, Shape, Tensor};
 use thalweg_ops::NewGraph;
@@ -151,6 +151,8 @@ impl Emulated {
         outputs: &[u64],
         order: u32,
     ) -> Result<(), String> {
+        // A counter begins at 0 in every session.
+        let (counter, status) = (Box::new(0u64), Box::new(u64::MAX));
         let scratch = filled(DType::U8, &[launches.scratch.max(1)])?;
         for launch in &launches.list {
             let mut values: Vec<Vec<u8>> = launch
@@ -162,6 +164,8 @@ impl Emulated {
                     // A variable lies where its input stands.
                     Arg::Variable(i) => inputs[*i].to_ne_bytes().to_vec(),
                     Arg::Scratch(at) => (address(&scratch) + *at as u64).to_ne_bytes().to_vec(),
+                    Arg::Counter => (&raw const *counter as u64).to_ne_bytes().to_vec(),
+                    Arg::Status => (&raw const *status as u64).to_ne_bytes().to_vec(),
                     Arg::Value(bytes) => bytes.to_vec(),
                 })
                 .collect();
@@ -180,7 +184,21 @@ impl Emulated {
                 return Err("threads of a block do not meet at one barrier".to_owned());
             }
         }
-        Ok(())
+        // SAFETY: the box is alive; it is read anew, as the kernels wrote behind the compiler's back.
+        let element = unsafe { std::ptr::read_volatile(&raw const *status) };
+        match &launches.fault {
+            Some(fault) if element != u64::MAX => {
+                let element = usize::try_from(element).map_err(|e| e.to_string())?;
+                let Fault { input, reason } = fault.clone();
+                Err(KernelError::Element {
+                    input,
+                    element,
+                    reason,
+                }
+                .to_string())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What is launched for a node.

@@ -64,6 +64,12 @@ pub enum Arg {
     Variable(usize),
     /// The address of an offset in the node's scratch memory, in bytes.
     Scratch(usize),
+    /// The address of the counter that a random op draws from: 64 bits in the device's memory, which
+    /// outlive steps. A launch after all that draw moves it on.
+    Counter,
+    /// The address of the node's status: 64 bits, all ones where every element can be taken, and
+    /// otherwise the number of the first that cannot: kernels lower it by `atomicMin`.
+    Status,
     /// The bytes of a value.
     Value(SmallVec<[u8; 16]>),
 }
@@ -157,13 +163,24 @@ pub struct Launches {
     pub list: SmallVec<[Launch; 1]>,
     /// Bytes of scratch memory.
     pub scratch: usize,
+    /// What an element that cannot be taken is an error of, where there may be one.
+    pub fault: Option<Fault>,
+}
+
+/// What is wrong with an element that a kernel cannot take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Which input it is of.
+    pub input: usize,
+    /// What is wrong with it, and what would be right.
+    pub reason: String,
 }
 
 impl From<Launch> for Launches {
     fn from(launch: Launch) -> Launches {
         Launches {
             list: SmallVec::from_iter([launch]),
-            scratch: 0,
+            ..Launches::default()
         }
     }
 }

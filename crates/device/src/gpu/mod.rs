@@ -7,4 +7,4 @@ mod error;
 mod launch;
 
 pub use error::GpuError;
-pub use launch::{Arg, Function, Launch, Launches, Source, THREADS};
+pub use launch::{Arg, Fault, Function, Launch, Launches, Source, THREADS};
