@@ -15,7 +15,7 @@ const LARGE: i64 = 1 << 20;
 
 /// Bytes and buffers in use, by device.
 fn in_use(session: &Session<'_>) -> Vec<(usize, usize)> {
-    let memory = |d: &thalweg::device::Cpu| (d.memory().used(), d.memory().buffers());
+    let memory = |d: &thalweg::device::Device| (d.memory().used(), d.memory().buffers());
     session.devices().iter().map(memory).collect()
 }
 

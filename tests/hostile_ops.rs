@@ -159,6 +159,7 @@ fn spoiled_cases_never_panic() {
                     Entry::Fed,
                     Entry::FedUnknown,
                 ][(i + round) % 4],
+                gpu: None,
             };
             let run = || {
                 if too_large(&case) {

@@ -26,6 +26,7 @@ fn every_op_gives_the_same_in_a_session_that_is_fed_everything() {
         threads: 2,
         optimise: true,
         entry: Entry::Fed,
+        gpu: None,
     });
 }
 
@@ -35,6 +36,7 @@ fn every_op_gives_the_same_in_a_session_where_shapes_are_known_only_in_the_step(
         threads: 1,
         optimise: true,
         entry: Entry::FedUnknown,
+        gpu: None,
     });
 }
 
@@ -45,6 +47,7 @@ fn every_op_gives_the_same_in_a_session_that_knows_its_host_inputs() {
             threads,
             optimise: true,
             entry: Entry::HostConstant,
+            gpu: None,
         });
     }
 }
@@ -55,6 +58,7 @@ fn every_op_gives_the_same_when_it_is_folded() {
         threads: 1,
         optimise: true,
         entry: Entry::Constant,
+        gpu: None,
     });
 }
 
@@ -64,5 +68,6 @@ fn every_op_gives_the_same_when_nothing_is_optimised() {
         threads: 1,
         optimise: false,
         entry: Entry::Constant,
+        gpu: None,
     });
 }

@@ -80,7 +80,8 @@ impl Emulated {
         kernels.find(|k| matches!(k.body, Body::Launch(_)) && k.takes(DeviceType::Gpu, node))
     }
 
-    fn library(&self, function: &Function) -> Arc<Library> {
+    /// The library that has a function.
+    pub fn library(&self, function: &Function) -> Arc<Library> {
         let macros = function.macros();
         let key = (function.source.name, macros);
         let mut libraries = self.libraries.lock().unwrap();
@@ -172,17 +173,10 @@ impl Emulated {
             let mut args: Vec<*mut c_void> =
                 values.iter_mut().map(|v| v.as_mut_ptr().cast()).collect();
             let library = self.library(&launch.function);
-            let name = format!("launch_{}", launch.function.name);
-            // SAFETY: `KERNEL` defines it with this signature.
-            let run = unsafe { library.get::<Launch>(name.as_bytes()) };
-            let run = run.map_err(|e| e.to_string())?;
-            let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+            let grid = (launch.blocks, launch.threads);
             // SAFETY: the arguments are those that the kernel says; what it does with them is what
             // is tested, and the sanitizer sees it.
-            let rc = unsafe { run(launch.blocks, launch.threads, args.as_mut_ptr(), order) };
-            if rc != 0 {
-                return Err("threads of a block do not meet at one barrier".to_owned());
-            }
+            unsafe { run_emulated(&library, launch.function.name, grid, &mut args, order)? };
         }
         // SAFETY: the box is alive; it is read anew, as the kernels wrote behind the compiler's back.
         let element = unsafe { std::ptr::read_volatile(&raw const *status) };
@@ -282,6 +276,28 @@ impl Emulated {
         let addresses: Vec<u64> = outputs.iter().map(address).collect();
         self.launch(&work.launches, &at, &addresses, order)?;
         Ok(outputs)
+    }
+}
+
+/// Runs a function of a library on a grid of blocks and threads.
+///
+/// # Safety
+/// The arguments are those of the function, and what they point to is valid for what it does.
+pub unsafe fn run_emulated(
+    library: &Library,
+    name: &str,
+    (blocks, threads): (u32, u32),
+    args: &mut [*mut c_void],
+    order: u32,
+) -> Result<(), String> {
+    // SAFETY: `KERNEL` defines it with this signature.
+    let run = unsafe { library.get::<Launch>(format!("launch_{name}").as_bytes()) };
+    let run = run.map_err(|e| e.to_string())?;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: by the caller's promise.
+    match unsafe { run(blocks, threads, args.as_mut_ptr(), order) } {
+        0 => Ok(()),
+        _ => Err("threads of a block do not meet at one barrier".to_owned()),
     }
 }
 

@@ -5,6 +5,7 @@
 )]
 
 pub mod emulated;
+pub mod emulated_gpu;
 pub mod golden;
 pub mod gradient_cases;
 pub mod gradient_cases_array;

@@ -1,10 +1,13 @@
 //! The table of op cases through a session: a plan, an arena, and every way in which a value can
 //! come to a node.
 
+use std::sync::Arc;
+
 use thalweg_graph::{DType, Graph, Operation, Output, Shape};
 use thalweg_ops::{NewGraph, SourceOps};
-use thalweg_session::{Feed, Feeding, Fetched, Parallel, Session, SessionOptions};
+use thalweg_session::{Feed, Feeding, Fetched, GpuOptions, Parallel, Session, SessionOptions};
 
+use super::emulated_gpu::EmulatedGpu;
 use super::golden::{Case, Input};
 use super::runtime::{Results, Runtime, attributes};
 
@@ -26,6 +29,8 @@ pub struct SessionRuntime {
     pub threads: usize,
     pub optimise: bool,
     pub entry: Entry,
+    /// The GPU that runs what it has kernels for; without one, a CPU runs all.
+    pub gpu: Option<Arc<EmulatedGpu>>,
 }
 
 impl SessionRuntime {
@@ -105,6 +110,9 @@ impl Runtime for SessionRuntime {
         let mut options = SessionOptions::with_threads(self.threads);
         options.optimise = self.optimise;
         options.parallel = Parallel::Always;
+        if let Some(gpu) = &self.gpu {
+            options.gpus = vec![GpuOptions::driven_by(gpu.clone())];
+        }
         let session = Session::with_options(&g, options).map_err(|e| e.to_string())?;
         session.run(&assigns, &initial).map_err(|e| e.to_string())?;
         let fetches = node.outputs();

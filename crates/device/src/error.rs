@@ -42,6 +42,9 @@ pub enum KernelError {
     /// Inputs whose shapes or values the kernel cannot take.
     #[error("{0}")]
     Invalid(String),
+    /// What a GPU cannot do.
+    #[error(transparent)]
+    Gpu(#[from] crate::gpu::GpuError),
     /// A dtype for which there is no kernel.
     #[error("there is no kernel for {0}: Cast its inputs")]
     DType(DType),

@@ -65,7 +65,7 @@ pub fn evaluate(
             (Some(Argument::Value(t)), Some(o)) => Ok(vec![t.reshaped(&dims(o)?)?]),
             _ => Err(KernelError::Argument("an input")),
         },
-        Body::Launch(_) => Err(KernelError::Argument("a kernel of the CPU")),
+        Body::Launch(_) | Body::Host => Err(KernelError::Argument("a kernel of the CPU")),
         Body::Compute(prepare) => {
             let inputs: SmallVec<[Operand; 4]> = arguments.iter().map(operand).collect();
             let mut operands: SmallVec<[Operand; 2]> = SmallVec::new();

@@ -72,6 +72,9 @@ pub enum Body {
     Compute(PrepareFn),
     /// By the launches that this says.
     Launch(LaunchFn),
+    /// On the host of the GPU that it stands on: of shapes, indices and the like, which a GPU has no
+    /// use for.
+    Host,
     /// It makes the handle of a variable, when a plan is made.
     Handle,
     /// It shares the buffer of the variable behind input 0.
@@ -86,6 +89,7 @@ impl fmt::Debug for Body {
             Body::View => "View",
             Body::Compute(_) => "Compute",
             Body::Launch(_) => "Launch",
+            Body::Host => "Host",
             Body::Handle => "Handle",
             Body::Read => "Read",
             Body::Nothing => "Nothing",
@@ -110,6 +114,16 @@ pub const fn gpu(launches: LaunchFn) -> Kernel {
         dtypes: &[],
         in_place: &[],
         body: Body::Launch(launches),
+    }
+}
+
+/// What stands on a GPU and runs on its host, by the kernel of the CPU.
+pub const fn on_host() -> Kernel {
+    Kernel {
+        device: Some(DeviceType::Gpu),
+        dtypes: &[],
+        in_place: &[],
+        body: Body::Host,
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod context;
 pub mod cpu;
 pub mod cuda;
+pub mod device;
 pub mod error;
 pub mod evaluate;
 pub mod gpu;
@@ -16,10 +17,11 @@ pub mod variable;
 
 pub use context::{InOut, KernelCx, Slot};
 pub use cpu::Cpu;
+pub use device::Device;
 pub use error::KernelError;
 pub use evaluate::{Argument, evaluate};
 pub use isa::{Isa, Vectorize};
-pub use kernel::{Body, DeviceType, Kernel, Op, Operand, Prepare, Prepared, cpu, gpu};
+pub use kernel::{Body, DeviceType, Kernel, Op, Operand, Prepare, Prepared, cpu, gpu, on_host};
 pub use pool::ThreadPool;
 pub use rendezvous::Rendezvous;
 pub use variable::Variable;

@@ -1,10 +1,12 @@
 //! Variables: values that outlive steps.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use thalweg_graph::{DType, Shape, Tensor};
 
 use crate::error::KernelError;
+use crate::gpu::{Address, Block};
 
 /// A value on a device that steps read and update.
 ///
@@ -16,6 +18,31 @@ pub struct Variable {
     dtype: DType,
     shape: Shape,
     value: Mutex<Option<Tensor>>,
+    resident: Option<Resident>,
+}
+
+/// A variable's place in a GPU's memory, which is the same for as long as it lives.
+#[derive(Debug)]
+pub struct Resident {
+    block: Block,
+    initialized: AtomicBool,
+}
+
+impl Resident {
+    /// Where its elements are.
+    pub fn address(&self) -> Address {
+        self.block.address()
+    }
+
+    /// Whether it has a value.
+    pub fn is_initialized(&self) -> bool {
+        self.initialized.load(Ordering::Acquire)
+    }
+
+    /// Notes that what makes its value was handed to the GPU.
+    pub fn initialize(&self) {
+        self.initialized.store(true, Ordering::Release);
+    }
 }
 
 impl Variable {
@@ -26,7 +53,24 @@ impl Variable {
             dtype,
             shape,
             value: Mutex::new(None),
+            resident: None,
         }
+    }
+
+    /// A variable without a value whose elements are in a GPU's memory, and not in tensors.
+    pub fn on_gpu(name: &str, dtype: DType, shape: Shape, block: Block) -> Variable {
+        Variable {
+            resident: Some(Resident {
+                block,
+                initialized: AtomicBool::new(false),
+            }),
+            ..Variable::new(name, dtype, shape)
+        }
+    }
+
+    /// Its place in a GPU's memory, if it is on one.
+    pub fn resident(&self) -> Option<&Resident> {
+        self.resident.as_ref()
     }
 
     /// Its name.
@@ -44,7 +88,7 @@ impl Variable {
         &self.shape
     }
 
-    /// Its value, or `None` before the first assignment.
+    /// Its value, or `None` before the first assignment and of one on a GPU.
     pub fn value(&self) -> Option<Tensor> {
         self.lock().clone()
     }

@@ -41,8 +41,8 @@ impl Memory {
         self.buffers.load(Ordering::Relaxed)
     }
 
-    /// Notes that `bytes` more are in use; false where the limit does not allow it.
-    fn take(&self, bytes: usize) -> bool {
+    /// Notes that a buffer of `bytes` more is in use; false where the limit does not allow it.
+    pub fn take(&self, bytes: usize) -> bool {
         let taken = self
             .used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
@@ -54,7 +54,8 @@ impl Memory {
         taken.is_ok()
     }
 
-    fn give(&self, bytes: usize) {
+    /// Notes that a buffer of `bytes`, which [`Memory::take`] has noted, is in use no more.
+    pub fn give(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
         self.buffers.fetch_sub(1, Ordering::Relaxed);
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use smallvec::SmallVec;
-use thalweg_device::Cpu;
+use thalweg_device::Device;
 use thalweg_graph::{DType, Dims, OutputId};
 
 use crate::error::SessionError;
@@ -98,7 +98,7 @@ impl Ready {
     ///
     /// # Errors
     /// [`SessionError::Memory`].
-    pub(crate) fn take(&self, devices: &[Cpu]) -> Result<Frame, SessionError> {
+    pub(crate) fn take(&self, devices: &[Device]) -> Result<Frame, SessionError> {
         let frame = self
             .frames
             .lock()
@@ -114,6 +114,11 @@ impl Ready {
     fn release(&self) {
         let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
         frames.clear();
+    }
+
+    /// Whether a step of this plan has ended before.
+    pub(crate) fn has_run(&self) -> bool {
+        self.ran.load(Ordering::Relaxed)
     }
 
     /// Gives a frame back for later steps.

@@ -1,6 +1,7 @@
 //! What can go wrong between a fetch and its value.
 
 use thalweg_device::KernelError;
+use thalweg_device::gpu::GpuError;
 use thalweg_graph::{DType, DeviceSpec, GraphError, Origin, PlaceError, Shape};
 use thiserror::Error;
 
@@ -94,6 +95,14 @@ pub enum SessionError {
         place: Box<PlaceError>,
         /// What there is of GPUs on this machine, or what is missing and how to get it.
         found: String,
+    },
+    /// What a device cannot do.
+    #[error("{device}: {source}")]
+    Device {
+        /// Which device.
+        device: DeviceSpec,
+        /// What is missing, or what went wrong.
+        source: GpuError,
     },
     /// Nodes that wait for each other.
     #[error("node '{node}' waits for itself: the graph has a cycle")]

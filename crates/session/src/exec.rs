@@ -2,6 +2,7 @@
 
 mod instruction;
 mod parallel;
+mod queue;
 mod results;
 mod values;
 
@@ -10,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use thalweg_device::{Cpu, ThreadPool};
+use thalweg_device::{Device, ThreadPool};
 use thalweg_graph::Node;
 
 use crate::error::SessionError;
@@ -20,6 +21,7 @@ use crate::plan::Plan;
 use crate::trace::Recorder;
 
 pub(crate) use instruction::Run;
+pub(crate) use queue::Queued;
 pub(crate) use values::copy;
 
 /// What a step is asked for beside its fetches.
@@ -43,36 +45,46 @@ impl Watch<'_> {
 pub(crate) struct Step<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) frame: &'a Frame,
-    pub(crate) devices: &'a [Cpu],
+    pub(crate) devices: &'a [Device],
     /// A thread to lead each device; the calling one is one of them.
     pub(crate) leaders: &'a ThreadPool,
     pub(crate) watch: Watch<'a>,
+    /// When the step has to be over.
+    pub(crate) deadline: Option<Instant>,
+    /// Whether GPUs' commands are captured and launched as one: all they need has been made ready
+    /// by a step before.
+    pub(crate) replay: bool,
 }
 
 impl Step<'_> {
     /// Runs all instructions.
     pub(crate) fn run(&self) -> Result<(), SessionError> {
-        // A limit beyond what the clock can tell is none.
-        let deadline = self
-            .watch
-            .timeout
-            .and_then(|t| Instant::now().checked_add(t));
         // The first value that is not finite is the first of the sequence.
-        if self.watch.check_finite || !self.plan.parallel {
-            self.in_sequence(deadline)
+        let result = if self.watch.check_finite || !self.plan.parallel {
+            self.in_sequence(self.deadline)
         } else {
-            self.in_parallel(deadline)
+            self.in_parallel(self.deadline)
+        };
+        if result.is_err() {
+            for number in 0..self.plan.programs.len() {
+                // What was handed over uses the frame, which is given back next. The first error
+                // is the one to tell.
+                let _ = self.run_of(number).wait();
+            }
         }
+        result
     }
 
     /// One program of the step.
     pub(crate) fn run_of(&self, number: usize) -> Run<'_> {
         let program = &self.plan.programs[number];
+        let device = &self.devices[program.device];
         Run {
             step: self,
             program,
             part: &self.frame.parts[number],
-            cpu: &self.devices[program.device],
+            device,
+            cpu: device.host(),
         }
     }
 
@@ -90,7 +102,7 @@ impl Step<'_> {
                     if watched {
                         run.watched(at, deadline)?;
                     } else {
-                        run.instruction(at).map_err(|e| run.error(at, e))?;
+                        run.instruction(at)?;
                     }
                     at += 1;
                 }

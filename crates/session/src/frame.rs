@@ -5,11 +5,12 @@ use std::cell::UnsafeCell;
 
 use smallvec::SmallVec;
 use thalweg_device::evaluate::tensor_slot;
-use thalweg_device::{Cpu, Rendezvous, Slot};
+use thalweg_device::{Device, Rendezvous, Slot};
 use thalweg_graph::Tensor;
 use thalweg_graph::tensor::Buffer;
 
 use crate::error::SessionError;
+use crate::exec::Queued;
 use crate::plan::{Home, Plan, Program, memory};
 
 /// The state of one step. It is made once, and used again by later steps of the same plan.
@@ -23,7 +24,7 @@ impl Frame {
     ///
     /// # Errors
     /// [`SessionError::Memory`] where a device has no memory for its arena.
-    pub(crate) fn new(plan: &Plan, devices: &[Cpu]) -> Result<Frame, SessionError> {
+    pub(crate) fn new(plan: &Plan, devices: &[Device]) -> Result<Frame, SessionError> {
         let parts = plan
             .programs
             .iter()
@@ -46,6 +47,8 @@ impl Frame {
 pub(crate) struct Part {
     arena: Buffer,
     cells: Box<[UnsafeCell<Cell>]>,
+    /// What it has on its GPU, if its device is one.
+    pub(crate) queued: Option<Queued>,
 }
 
 struct Cell {
@@ -62,18 +65,30 @@ unsafe impl Sync for Part {}
 unsafe impl Send for Part {}
 
 impl Part {
-    fn new(program: &Program, cpu: &Cpu) -> Result<Part, SessionError> {
-        let arena = Buffer::try_zeroed_in(program.arena, cpu.memory()).ok_or_else(|| {
+    fn new(program: &Program, device: &Device) -> Result<Part, SessionError> {
+        let too_large = || {
             let (node, fact) = program
                 .largest()
                 .expect("a program without values has an arena without bytes");
-            memory(cpu, node, fact.dtype, fact.shape.clone())
-        })?;
+            memory(device, node, fact.dtype, fact.shape.clone())
+        };
+        let (bytes, queued) = match device {
+            Device::Cpu(_) => (program.arena, None),
+            Device::Gpu(gpu) => (0, Queued::new(program, gpu, too_large)?),
+        };
+        let arena = Buffer::try_zeroed_in(bytes, device.memory()).ok_or_else(too_large)?;
         let cells = program.slots.iter().map(|s| {
             let slot = match &s.home {
                 Home::Arena(offset) => Slot {
                     // SAFETY: the plan keeps every offset within the arena's length.
                     ptr: unsafe { arena.as_ptr().add(*offset) },
+                    len: s.len,
+                    dtype: s.dtype,
+                },
+                Home::Staged(offset) => Slot {
+                    ptr: queued
+                        .as_ref()
+                        .map_or(std::ptr::null_mut(), |q| q.staged(*offset)),
                     len: s.len,
                     dtype: s.dtype,
                 },
@@ -85,6 +100,7 @@ impl Part {
         Ok(Part {
             cells: cells.collect(),
             arena,
+            queued,
         })
     }
 

@@ -18,7 +18,7 @@ pub use callable::{Callable, Called};
 pub use costs::StepCosts;
 pub use error::SessionError;
 pub use fetch::{Feed, Feeding, FetchList, Fetched, Fetches};
-pub use options::{Cancel, CpuOptions, Parallel, RunOptions, SessionOptions};
+pub use options::{Cancel, CpuOptions, GpuOptions, Parallel, RunOptions, SessionOptions};
 pub use session::Session;
 pub use store::Store;
 pub use trace::{Event, Trace};

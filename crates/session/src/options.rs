@@ -4,9 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use thalweg_device::Cpu;
+use thalweg_device::cuda::Cards;
+use thalweg_device::gpu::{Driver, Gpu, GpuError};
+use thalweg_device::{Cpu, Device};
+use thalweg_graph::DeviceSpec;
 
 use crate::costs::StepCosts;
+use crate::error::SessionError;
 
 /// How a session works.
 #[derive(Clone, Debug)]
@@ -18,6 +22,8 @@ pub struct SessionOptions {
     /// The CPU devices, `/device:CPU:0` and so on: parts of the processor with threads and memory
     /// of their own. There is one at least.
     pub cpus: Vec<CpuOptions>,
+    /// The GPU devices, `/device:GPU:0` and so on. Where there are none, no GPU is opened.
+    pub gpus: Vec<GpuOptions>,
     /// Whether a node whose device has no kernel for it, or does not exist, may run on another one
     /// of its task. Off, it is an error.
     pub soft_placement: bool,
@@ -39,6 +45,7 @@ impl Default for SessionOptions {
         SessionOptions {
             threads: 0,
             cpus: vec![CpuOptions::default()],
+            gpus: Vec::new(),
             soft_placement: false,
             costs: None,
             deny_fallback: false,
@@ -66,8 +73,19 @@ impl SessionOptions {
         }
     }
 
-    /// The devices that these options ask for.
-    pub(crate) fn devices(&self) -> Vec<Cpu> {
+    /// The defaults with this many GPUs: the machine's first.
+    pub fn with_gpus(count: usize) -> SessionOptions {
+        SessionOptions {
+            gpus: (0..count).map(GpuOptions::card).collect(),
+            ..SessionOptions::default()
+        }
+    }
+
+    /// The devices that these options ask for: CPUs first.
+    ///
+    /// # Errors
+    /// A GPU that cannot be opened, with what is missing and how to get it.
+    pub(crate) fn devices(&self) -> Result<Vec<Device>, SessionError> {
         let cpus = match &self.cpus[..] {
             [] => &[CpuOptions::default()],
             cpus => cpus,
@@ -79,9 +97,17 @@ impl SessionOptions {
         let share = (threads / cpus.len()).max(1);
         let cpu = |(index, cpu): (usize, &CpuOptions)| {
             let threads = if cpu.threads == 0 { share } else { cpu.threads };
-            Cpu::new(threads).named(Cpu::local(index as u32), cpu.memory_limit)
+            Device::Cpu(Cpu::new(threads).named(Cpu::local(index as u32), cpu.memory_limit))
         };
-        cpus.iter().enumerate().map(cpu).collect()
+        let mut devices: Vec<Device> = cpus.iter().enumerate().map(cpu).collect();
+        let mut cards = Cards::new(thalweg_ops::gpu::HEADER);
+        for (index, gpu) in self.gpus.iter().enumerate() {
+            let device = Gpu::local(index as u32);
+            let opened = gpu.open(&device, &mut cards);
+            let opened = opened.map_err(|source| SessionError::Device { device, source })?;
+            devices.push(Device::Gpu(opened));
+        }
+        Ok(devices)
     }
 }
 
@@ -116,6 +142,63 @@ impl CpuOptions {
             memory_limit: Some(bytes),
             ..CpuOptions::default()
         }
+    }
+}
+
+/// One GPU device: a card, or a part of one. Several devices may stand for one card, each with
+/// memory of its own.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct GpuOptions {
+    /// The card's number for the driver.
+    pub card: usize,
+    /// The most bytes that its variables and steps may take; `None` for as many as the card has.
+    pub memory_limit: Option<usize>,
+    /// The same as a part of what the card has, from 0 to 1; the lower of both counts.
+    pub memory_fraction: Option<f64>,
+    /// What runs its commands in place of the card's driver: an emulation, or a recording.
+    pub driver: Option<Arc<dyn Driver>>,
+}
+
+impl GpuOptions {
+    /// This card, whole.
+    pub fn card(number: usize) -> GpuOptions {
+        GpuOptions {
+            card: number,
+            ..GpuOptions::default()
+        }
+    }
+
+    /// What this driver drives.
+    pub fn driven_by(driver: Arc<dyn Driver>) -> GpuOptions {
+        GpuOptions {
+            driver: Some(driver),
+            ..GpuOptions::default()
+        }
+    }
+
+    /// The same with this limit on memory, in bytes.
+    pub fn limited_to(self, bytes: usize) -> GpuOptions {
+        GpuOptions {
+            memory_limit: Some(bytes),
+            ..self
+        }
+    }
+
+    fn open(&self, device: &DeviceSpec, cards: &mut Cards) -> Result<Gpu, GpuError> {
+        let driver = match &self.driver {
+            Some(driver) => driver.clone(),
+            None => cards.open(self.card)?,
+        };
+        let limit = match self.memory_fraction {
+            None => self.memory_limit,
+            Some(part) => {
+                let (total, _) = driver.memory()?;
+                let bytes = (total as f64 * part.clamp(0.0, 1.0)) as usize;
+                Some(self.memory_limit.map_or(bytes, |l| l.min(bytes)))
+            }
+        };
+        Gpu::new(device.clone(), driver, limit)
     }
 }
 

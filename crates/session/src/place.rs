@@ -90,7 +90,9 @@ fn error(place: PlaceError) -> SessionError {
         Ok(cards) => {
             let names: Vec<&str> = cards.iter().map(|c| c.name.as_str()).collect();
             let names = names.join(", ");
-            format!("This machine has {names}, but sessions do not run on GPUs yet: ask for /cpu:0")
+            format!(
+                "This machine has {names}: give the session its GPUs with SessionOptions::with_gpus"
+            )
         }
         Err(e) => format!("On this machine {e}"),
     };

@@ -1,9 +1,11 @@
 //! Sessions: run what is asked for, from plans that are made once.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use smallvec::SmallVec;
-use thalweg_device::{Cpu, ThreadPool};
+use thalweg_device::gpu::Turn;
+use thalweg_device::{Cpu, Device, ThreadPool};
 use thalweg_graph::place::Report;
 use thalweg_graph::shape::checked_elements;
 use thalweg_graph::{DType, Dims, Fact, Graph, GraphData, OutputId, Placement, Tensor};
@@ -13,16 +15,16 @@ use crate::callable::Callable;
 use crate::error::SessionError;
 use crate::exec::{Step, Watch};
 use crate::fetch::{Feed, Fetch, FetchList, Fetched, Fetches};
-use crate::options::{RunOptions, SessionOptions};
+use crate::options::{Cancel, RunOptions, SessionOptions};
 use crate::place::Places;
-use crate::plan::{FetchPlan, Home, Kernels, Plan, Request, Workshop, compile};
+use crate::plan::{FetchPlan, Home, Kernels, Plan, Program, Request, Workshop, compile};
 use crate::store::Store;
 use crate::trace::{Recorder, Trace};
 
 /// Runs steps of a graph. It holds the variables, and may be used by several threads at once.
 pub struct Session<'g> {
     graph: &'g Graph,
-    devices: Vec<Cpu>,
+    devices: Vec<Device>,
     leaders: ThreadPool,
     /// How many threads the machine runs at once.
     cores: usize,
@@ -54,7 +56,7 @@ impl<'g> Session<'g> {
         if !errors.is_empty() {
             return Err(errors.into());
         }
-        let devices = options.devices();
+        let devices = options.devices()?;
         let names = devices.iter().map(|d| d.name().clone()).collect();
         let session = Session {
             graph,
@@ -72,7 +74,7 @@ impl<'g> Session<'g> {
     }
 
     /// Its devices.
-    pub fn devices(&self) -> &[Cpu] {
+    pub fn devices(&self) -> &[Device] {
         &self.devices
     }
 
@@ -332,6 +334,39 @@ impl<'g> Session<'g> {
         }
     }
 
+    /// The turns of the GPUs that take part in a plan, in the order of their numbers, in which every
+    /// step takes them.
+    fn turns(
+        &self,
+        plan: &Plan,
+        deadline: Option<Instant>,
+        watch: &Watch<'_>,
+    ) -> Result<SmallVec<[Turn<'_>; 1]>, SessionError> {
+        let mut turns = SmallVec::new();
+        let gpus = plan.programs.iter().filter(|p| p.gpu.is_some());
+        let mut programs: SmallVec<[&Program; 4]> = gpus.collect();
+        programs.sort_unstable_by_key(|p| p.device);
+        for program in programs {
+            let Some(gpu) = self.devices[program.device].gpu() else {
+                continue;
+            };
+            let cancelled = || watch.cancel.is_some_and(Cancel::is_cancelled);
+            if let Some(turn) = gpu.turns().take(deadline, &|| !cancelled()) {
+                turns.push(turn);
+                continue;
+            }
+            let next = match program.is_empty() {
+                true => String::new(),
+                false => program.node(0).name.clone(),
+            };
+            return Err(match watch.timeout {
+                Some(limit) if !cancelled() => SessionError::Timeout { limit, next },
+                _ => SessionError::Cancelled { next },
+            });
+        }
+        Ok(turns)
+    }
+
     /// Runs a step of a plan; its results are written into those of an earlier one where nobody
     /// else holds them.
     pub(crate) fn step<'t>(
@@ -342,6 +377,9 @@ impl<'g> Session<'g> {
         results: &mut SmallVec<[Option<Tensor>; 4]>,
     ) -> Result<(), SessionError> {
         let plan = &ready.plan;
+        // A limit beyond what the clock can tell is none.
+        let deadline = watch.timeout.and_then(|t| Instant::now().checked_add(t));
+        let _turns = self.turns(plan, deadline, &watch)?;
         let frame = ready.take(&self.devices).or_else(|_| {
             // Other plans may hold what this one needs.
             self.plans.release();
@@ -349,7 +387,10 @@ impl<'g> Session<'g> {
         })?;
         // A variable's value that an earlier result shares would have to be copied by an update.
         for (fetch, result) in plan.fetches.iter().zip(results.iter_mut()) {
-            let own = |f: &FetchPlan| matches!(plan.slot(f.program, f.slot).home, Home::Arena(_));
+            let own = |f: &FetchPlan| {
+                let home = &plan.slot(f.program, f.slot).home;
+                matches!(home, Home::Arena(_) | Home::Staged(_))
+            };
             if !fetch.as_ref().is_some_and(own) {
                 *result = None;
             }
@@ -366,6 +407,8 @@ impl<'g> Session<'g> {
             devices: &self.devices,
             leaders: &self.leaders,
             watch,
+            deadline,
+            replay: ready.has_run(),
         };
         let result = step.run().and_then(|()| step.collect(results));
         ready.give(frame);

@@ -1,11 +1,15 @@
 //! What outlives steps: variables, and the counters of random ops.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use thalweg_device::Variable;
+use thalweg_device::gpu::{Gpu, GpuError};
+use thalweg_device::{Device, KernelError, Variable};
+use thalweg_graph::shape::checked_elements;
 use thalweg_graph::{DType, Shape};
+
+use crate::plan::gpu::Counter;
 
 /// Variables by device, container and name, and random ops' counters by node. As in TensorFlow, two
 /// handles of one name are one variable where they are on one device.
@@ -13,27 +17,63 @@ use thalweg_graph::{DType, Shape};
 pub struct Store {
     variables: Mutex<HashMap<(u32, String, String), Arc<Variable>>>,
     counters: Mutex<HashMap<String, Arc<AtomicU64>>>,
+    counters_on: Mutex<HashMap<(u32, String), Arc<Counter>>>,
 }
 
 impl Store {
     /// The variable of this name, made where there is none yet. One that exists keeps its dtype
     /// and shape.
+    ///
+    /// # Errors
+    /// Of one on a GPU: its shape is not known, or there is no memory for it.
     pub fn variable(
         &self,
-        device: u32,
+        (device, on): (u32, &Device),
         container: &str,
         name: &str,
         dtype: DType,
         shape: &Shape,
-    ) -> Arc<Variable> {
+    ) -> Result<Arc<Variable>, KernelError> {
         let mut variables = self
             .variables
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        variables
-            .entry((device, container.to_owned(), name.to_owned()))
-            .or_insert_with(|| Arc::new(Variable::new(name, dtype, shape.clone())))
-            .clone()
+        let key = (device, container.to_owned(), name.to_owned());
+        if let Some(variable) = variables.get(&key) {
+            return Ok(variable.clone());
+        }
+        let variable = Arc::new(match on {
+            Device::Cpu(_) => Variable::new(name, dtype, shape.clone()),
+            Device::Gpu(gpu) => resident(gpu, name, dtype, shape)?,
+        });
+        variables.insert(key, variable.clone());
+        Ok(variable)
+    }
+
+    /// The counter of a random op's node on a GPU.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(crate) fn counter_on(
+        &self,
+        device: u32,
+        gpu: &Gpu,
+        node: &str,
+    ) -> Result<Arc<Counter>, GpuError> {
+        let mut counters = self
+            .counters_on
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let key = (device, node.to_owned());
+        if let Some(counter) = counters.get(&key) {
+            return Ok(counter.clone());
+        }
+        let counter = Arc::new(Counter {
+            block: gpu.allocate(size_of::<u64>())?,
+            started: AtomicBool::new(false),
+        });
+        counters.insert(key, counter.clone());
+        Ok(counter)
     }
 
     /// The counter of a random op's node.
@@ -41,4 +81,21 @@ impl Store {
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         counters.entry(node.to_owned()).or_default().clone()
     }
+}
+
+/// A variable in a GPU's memory.
+fn resident(gpu: &Gpu, name: &str, dtype: DType, shape: &Shape) -> Result<Variable, KernelError> {
+    let dims = shape.to_dims().filter(|_| dtype != DType::String);
+    let dims = dims.ok_or_else(|| {
+        KernelError::Invalid(format!(
+            "a variable on a GPU needs a known shape, and this one is {dtype}{shape}: place it on a \
+             CPU"
+        ))
+    })?;
+    let bytes = checked_elements(&dims).and_then(|n| n.checked_mul(dtype.size()));
+    let bytes = bytes.ok_or_else(|| {
+        KernelError::Invalid(format!("no memory holds a variable {dtype}{shape}"))
+    })?;
+    let block = gpu.allocate(bytes)?;
+    Ok(Variable::on_gpu(name, dtype, shape.clone(), block))
 }

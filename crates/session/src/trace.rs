@@ -6,16 +6,17 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::ThreadId;
 use std::time::Instant;
 
-use thalweg_graph::DeviceSpec;
+use thalweg_device::gpu::Command;
+use thalweg_graph::{DeviceSpec, Node};
 
-use crate::plan::Program;
+use crate::plan::{Action, Program};
 
 /// One kernel's run.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// The node.
     pub node: String,
-    /// Its op.
+    /// Its op, or what is copied for it.
     pub op: String,
     /// The device that ran it.
     pub device: String,
@@ -80,16 +81,43 @@ impl Recorder {
 
     pub(crate) fn add(&self, program: &Program, device: &DeviceSpec, at: u32, start: Instant) {
         let node = program.node(at);
-        let outputs = &program.instructions[at as usize].outputs;
+        let instruction = &program.instructions[at as usize];
+        if let Action::Stage | Action::Segment(_) | Action::Wait = instruction.action {
+            // What it hands over is recorded by itself.
+            return;
+        }
+        let outputs = &instruction.outputs;
         let bytes = outputs
             .iter()
             .map(|&s| &program.slots[s as usize])
             .filter(|s| s.len != usize::MAX)
             .map(|s| s.len * s.dtype.size())
             .sum();
+        self.event(node, node.op.name, device, bytes, start);
+    }
+
+    /// A command of a GPU that has just run.
+    pub(crate) fn command(
+        &self,
+        node: &Node,
+        device: &DeviceSpec,
+        command: &Command,
+        start: Instant,
+    ) {
+        let (what, bytes) = match command {
+            Command::CopyIn { bytes, .. } => ("copy from the host", *bytes),
+            Command::CopyOut { bytes, .. } => ("copy to the host", *bytes),
+            Command::Copy { bytes, .. } => ("copy", *bytes),
+            Command::Fill { bytes, .. } => ("fill", *bytes),
+            Command::Launch { .. } | Command::Replay { .. } => (node.op.name, 0),
+        };
+        self.event(node, what, device, bytes, start);
+    }
+
+    fn event(&self, node: &Node, what: &str, device: &DeviceSpec, bytes: usize, start: Instant) {
         let event = Event {
             node: node.name.clone(),
-            op: node.op.name.to_owned(),
+            op: what.to_owned(),
             device: device.to_string(),
             thread: 0,
             start_us: start.duration_since(self.start).as_secs_f64() * 1e6,

@@ -1,10 +1,13 @@
 //! The graphics cards of this machine.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute};
 
-use super::Library;
-use crate::gpu::GpuError;
+use super::{Compiler, Cubins, Cuda, Library};
+use crate::gpu::{Driver, GpuError};
 
 /// The least major version of CUDA whose driver can load what is compiled here.
 const LEAST_CUDA: i32 = 12;
@@ -26,6 +29,51 @@ impl Card {
     /// What kernels are compiled for: `sm_90`.
     pub fn architecture(&self) -> String {
         format!("sm_{}{}", self.capability.0, self.capability.1)
+    }
+}
+
+/// Opens cards, each once: devices that are parts of one card share it.
+#[derive(Debug)]
+pub struct Cards {
+    /// The text of `thalweg.cuh`.
+    header: &'static str,
+    found: Option<(Vec<Card>, Arc<Cubins>)>,
+    opened: HashMap<usize, Arc<dyn Driver>>,
+}
+
+impl Cards {
+    /// For kernels that include this header. Nothing is opened yet.
+    pub fn new(header: &'static str) -> Cards {
+        Cards {
+            header,
+            found: None,
+            opened: HashMap::new(),
+        }
+    }
+
+    /// The card of this number.
+    ///
+    /// # Errors
+    /// As [`cards`]; [`GpuError::Missing`] without NVRTC; [`GpuError::NoSuchCard`].
+    pub fn open(&mut self, number: usize) -> Result<Arc<dyn Driver>, GpuError> {
+        if let Some(driver) = self.opened.get(&number) {
+            return Ok(driver.clone());
+        }
+        if self.found.is_none() {
+            let cards = cards()?;
+            let cubins = Cubins::new(Compiler::open(self.header)?, Cubins::usual_folder());
+            self.found = Some((cards, Arc::new(cubins)));
+        }
+        let Some((cards, cubins)) = &self.found else {
+            return Err(GpuError::NoCard);
+        };
+        let card = cards.get(number).ok_or(GpuError::NoSuchCard {
+            number,
+            count: cards.len(),
+        })?;
+        let driver: Arc<dyn Driver> = Arc::new(Cuda::open(card.clone(), cubins.clone())?);
+        self.opened.insert(number, driver.clone());
+        Ok(driver)
     }
 }
 
@@ -81,7 +129,7 @@ fn card(number: i32) -> Result<Card, GpuError> {
     })
 }
 
-fn error(what: &'static str, e: DriverError) -> GpuError {
+pub(super) fn error(what: &'static str, e: DriverError) -> GpuError {
     GpuError::Driver {
         what,
         // The name of the constant: asking the driver for more could fail as well.

@@ -3,10 +3,12 @@
 
 mod cards;
 mod cubins;
+mod driver;
 mod library;
 mod nvrtc;
 
-pub use cards::{Card, cards};
+pub use cards::{Card, Cards, cards};
 pub use cubins::Cubins;
+pub use driver::Cuda;
 pub use library::Library;
 pub use nvrtc::Compiler;

@@ -27,6 +27,14 @@ pub enum GpuError {
     /// The driver is there, and no GPU.
     #[error("the driver finds no GPU: see what `nvidia-smi` and CUDA_VISIBLE_DEVICES say")]
     NoCard,
+    /// There is no card of this number.
+    #[error("there is no GPU number {number}: the driver finds {count}, counted from 0")]
+    NoSuchCard {
+        /// What was asked for.
+        number: usize,
+        /// How many there are.
+        count: usize,
+    },
     /// The driver is older than what it is asked to load.
     #[error(
         "the driver is one for CUDA {}.{}, and CUDA {needed}.0 is the least: update the NVIDIA driver",
@@ -46,6 +54,12 @@ pub enum GpuError {
         what: &'static str,
         /// The driver's name of the error.
         reason: String,
+    },
+    /// There is no memory for what is asked for.
+    #[error("the GPU has no {bytes} bytes of memory free: make the batch smaller")]
+    OutOfMemory {
+        /// What was asked for.
+        bytes: usize,
     },
     /// Kernels do not compile.
     #[error("kernels/{file}.cu does not compile for {architecture} with {options:?}:\n{log}")]

@@ -165,6 +165,8 @@ pub struct Launches {
     pub scratch: usize,
     /// What an element that cannot be taken is an error of, where there may be one.
     pub fault: Option<Fault>,
+    /// Whether the variables behind its inputs get a value, and need not have one before.
+    pub assigns: bool,
 }
 
 /// What is wrong with an element that a kernel cannot take.

@@ -1,10 +1,16 @@
-//! What a GPU runs, as data. A kernel of a GPU does not compute: it says which functions to launch,
-//! on how many threads and with which arguments, and everything else (memory, order, capture)
-//! follows from that. So the same kernel can be run by a
-//! driver, by an emulation on the CPU, or written down by a test.
+//! What a GPU runs, as data, and the seam to what runs it. A kernel of a GPU does not compute: it
+//! says which functions to launch, on how many threads and with which arguments, and everything
+//! else (memory, order, capture) follows from that. So the same kernel can be run by a driver, by
+//! an emulation on the CPU, or written down by a test.
 
+mod device;
+mod driver;
 mod error;
 mod launch;
+mod turns;
 
+pub use device::{Block, Gpu, Graph, HostBlock};
+pub use driver::{Address, Arguments, Command, Driver, Handle, MOST_ARGUMENT_BYTES};
 pub use error::GpuError;
 pub use launch::{Arg, Fault, Function, Launch, Launches, Source, THREADS};
+pub use turns::{Turn, Turns};

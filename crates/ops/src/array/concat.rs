@@ -1,6 +1,6 @@
 //! Tensors joined along an axis that they have, and where each of them begins.
 
-use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu, on_host};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{
     Allowed, AttrDef, Gradient, InputGradients, arg, arg_of, count_attr, type_attr, type_attr_or,
@@ -241,11 +241,14 @@ pub(crate) static CONCAT_OFFSET: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let axis = p.ints(0)?.first().copied().unwrap_or(0);
-        let shapes: Result<Vec<_>, _> = (1..p.inputs.len()).map(|i| p.ints(i)).collect();
-        let offsets = offsets(axis, &shapes?).map_err(invalid)?;
-        let dtype = p.dtype(1);
-        known(dtype, to_tensors(dtype, &offsets).map_err(invalid)?)
-    })],
+    kernels: &[
+        cpu(|p| {
+            let axis = p.ints(0)?.first().copied().unwrap_or(0);
+            let shapes: Result<Vec<_>, _> = (1..p.inputs.len()).map(|i| p.ints(i)).collect();
+            let offsets = offsets(axis, &shapes?).map_err(invalid)?;
+            let dtype = p.dtype(1);
+            known(dtype, to_tensors(dtype, &offsets).map_err(invalid)?)
+        }),
+        on_host(),
+    ],
 };

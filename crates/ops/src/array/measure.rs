@@ -1,6 +1,6 @@
 //! What a tensor is, as a tensor: Shape, Rank, Size.
 
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, on_host};
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr, type_attr_or};
 use thalweg_graph::shape::elements;
 use thalweg_graph::{DType, OpDef, Shape, Tensor, dispatch};
@@ -50,9 +50,10 @@ pub(crate) static SHAPE: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        known(indices(out_type(p), p.dims(0).iter().copied()))
-    })],
+    kernels: &[
+        cpu(|p| known(indices(out_type(p), p.dims(0).iter().copied()))),
+        on_host(),
+    ],
 };
 
 /// The number of dimensions.
@@ -73,9 +74,10 @@ pub(crate) static RANK: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        known(i32::try_from(p.dims(0).len()).ok().map(Tensor::from))
-    })],
+    kernels: &[
+        cpu(|p| known(i32::try_from(p.dims(0).len()).ok().map(Tensor::from))),
+        on_host(),
+    ],
 };
 
 /// The number of elements.
@@ -104,7 +106,8 @@ pub(crate) static SIZE: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        known(indices(out_type(p), std::iter::once(elements(p.dims(0)))))
-    })],
+    kernels: &[
+        cpu(|p| known(indices(out_type(p), std::iter::once(elements(p.dims(0)))))),
+        on_host(),
+    ],
 };

@@ -1,7 +1,7 @@
 //! Dimensions in another order.
 
 use smallvec::{SmallVec, smallvec};
-use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu, on_host};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, InferError, OpDef, Shape};
 
@@ -141,9 +141,12 @@ pub(crate) static INVERT_PERMUTATION: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let back = inverse(&permutation(0, &p.ints(0)?).map_err(invalid)?);
-        let value = ints_or("T", p.dtype(0), &[back.len()], &back).map_err(invalid)?;
-        known(p.dtype(0), vec![value])
-    })],
+    kernels: &[
+        cpu(|p| {
+            let back = inverse(&permutation(0, &p.ints(0)?).map_err(invalid)?);
+            let value = ints_or("T", p.dtype(0), &[back.len()], &back).map_err(invalid)?;
+            known(p.dtype(0), vec![value])
+        }),
+        on_host(),
+    ],
 };

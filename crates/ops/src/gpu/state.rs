@@ -18,10 +18,15 @@ pub(crate) fn assign(p: &Prepare<'_>) -> Result<Launches, KernelError> {
         to: 1,
     };
     let all = Move::new(0, 0, &[all])?;
-    match all.is_empty() {
-        true => Ok(Launches::default()),
-        false => Ok(moved(p.dtype(1), &all, Some(Arg::Input(1)), Arg::Variable(0))?.into()),
+    let mut launches = Launches {
+        assigns: true,
+        ..Launches::default()
+    };
+    if !all.is_empty() {
+        let launch = moved(p.dtype(1), &all, Some(Arg::Input(1)), Arg::Variable(0))?;
+        launches.list.push(launch);
     }
+    Ok(launches)
 }
 
 /// Variable 0 and input 1, by a function of `kernels/binary.cu`.

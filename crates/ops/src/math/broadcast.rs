@@ -2,7 +2,7 @@
 //! the repetitions.
 
 use smallvec::SmallVec;
-use thalweg_device::{KernelError, Op, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepared, cpu, on_host};
 use thalweg_graph::op::{Gradient, arg, type_attr_or};
 use thalweg_graph::{DType, Infer, InferError, OpDef, Output, Shape, Tensor, dispatch};
 
@@ -123,18 +123,21 @@ pub(crate) static BROADCAST_GRADIENT_ARGS: Op = Op {
         ..OpDef::EMPTY
     },
     // Its host inputs are known when it is prepared, and the shape rule gives the values.
-    kernels: &[cpu(|p| {
-        let dims = |i: usize| p.ints(i).map(Shape::from);
-        let (a, b) = (dims(0)?, dims(1)?);
-        let both: SmallVec<[Tensor; 2]> = [reduced_axes(&a, &b), reduced_axes(&b, &a)]
-            .iter()
-            .map(|axes| ints(p.dtype(0), axes))
-            .collect();
-        dispatch!(p.dtype(0), [I32 I64], T => Ok(Prepared::new(both.len(), move |cx| {
+    kernels: &[
+        cpu(|p| {
+            let dims = |i: usize| p.ints(i).map(Shape::from);
+            let (a, b) = (dims(0)?, dims(1)?);
+            let both: SmallVec<[Tensor; 2]> = [reduced_axes(&a, &b), reduced_axes(&b, &a)]
+                .iter()
+                .map(|axes| ints(p.dtype(0), axes))
+                .collect();
+            dispatch!(p.dtype(0), [I32 I64], T => Ok(Prepared::new(both.len(), move |cx| {
             for (i, axes) in both.iter().enumerate() {
                 cx.output::<T>(i)?.copy_from_slice(axes.as_slice()?);
             }
             Ok(())
         })), else Err(KernelError::DType(p.dtype(0))))
-    })],
+        }),
+        on_host(),
+    ],
 };

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use smallvec::SmallVec;
-use thalweg_device::{Argument, Cpu, KernelCx, KernelError, Slot, Variable, evaluate};
+use thalweg_device::{Argument, Cpu, Device, KernelCx, KernelError, Slot, Variable, evaluate};
 use thalweg_graph::{DType, Node, Tensor, TensorError};
 
 use super::Step;
@@ -19,6 +19,8 @@ pub(crate) struct Run<'a> {
     pub(crate) step: &'a Step<'a>,
     pub(crate) program: &'a Program,
     pub(crate) part: &'a Part,
+    pub(crate) device: &'a Device,
+    /// The device's own threads, or those of its host.
     pub(crate) cpu: &'a Cpu,
 }
 
@@ -36,9 +38,9 @@ impl Run<'_> {
             return Err(SessionError::Cancelled { next });
         }
         let start = self.step.watch.recorder.map(|_| Instant::now());
-        self.instruction(at).map_err(|e| self.error(at, e))?;
+        self.instruction(at)?;
         if let (Some(recorder), Some(start)) = (self.step.watch.recorder, start) {
-            recorder.add(self.program, self.cpu.name(), at, start);
+            recorder.add(self.program, self.device.name(), at, start);
         }
         if self.step.watch.check_finite {
             self.check_finite(at)?;
@@ -46,7 +48,19 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(super) fn instruction(&self, at: u32) -> Result<(), KernelError> {
+    pub(super) fn instruction(&self, at: u32) -> Result<(), SessionError> {
+        match self.program.instructions[at as usize].action {
+            Action::Stage => {
+                self.stage();
+                Ok(())
+            }
+            Action::Segment(number) => self.segment(number),
+            Action::Wait => self.end(),
+            _ => self.on_host(at).map_err(|e| self.error(at, e)),
+        }
+    }
+
+    fn on_host(&self, at: u32) -> Result<(), KernelError> {
         let instruction = &self.program.instructions[at as usize];
         for &slot in &instruction.release {
             // SAFETY: the plan lets this instruction wait for all who use the slot.
@@ -89,7 +103,7 @@ impl Run<'_> {
                 Ok(())
             }
             Action::Send { channel } => self.send(instruction, *channel),
-            Action::Receive => Ok(()),
+            Action::Receive | Action::Stage | Action::Segment(_) | Action::Wait => Ok(()),
             Action::Late { op, node } => self.late(instruction, op, node),
         }
     }
@@ -100,6 +114,9 @@ impl Run<'_> {
         let (Some(&from), Some(to)) = (instruction.inputs.first(), channel.slot) else {
             return Ok(());
         };
+        if let Some(gpu) = self.device.gpu() {
+            gpu.wait()?;
+        }
         let there = self.step.run_of(channel.to as usize);
         if let Home::Held = there.program.slots[to as usize].home {
             let output = self.program.graph.node(instruction.node).inputs.first();
@@ -208,14 +225,14 @@ impl Run<'_> {
         match source {
             KernelError::Tensor(TensorError::TooLarge { dtype, dims }) => {
                 // What is sent needs memory where it is received.
-                let cpu = match self.program.instructions[at as usize].action {
+                let device = match self.program.instructions[at as usize].action {
                     Action::Send { channel } => {
                         let to = self.step.plan.channels[channel].to;
-                        self.step.run_of(to as usize).cpu
+                        self.step.run_of(to as usize).device
                     }
-                    _ => self.cpu,
+                    _ => self.device,
                 };
-                memory(cpu, node, dtype, dims.as_slice().into())
+                memory(device, node, dtype, dims.as_slice().into())
             }
             source => failed(node, source),
         }

@@ -143,7 +143,7 @@ impl Step<'_> {
         for program in &self.plan.programs {
             if !told.contains(&program.device) {
                 told.push(program.device);
-                self.devices[program.device].pool().notify();
+                self.devices[program.device].host().pool().notify();
             }
         }
     }

@@ -29,7 +29,7 @@ impl Step<'_> {
             let dims = fetch.dims.as_deref();
             let run = self.run_of(fetch.program as usize);
             // Into the tensor of the last step, if it is of this size and nobody else's.
-            if let (Some(old), Some(dims), Home::Arena(_)) = (
+            if let (Some(old), Some(dims), Home::Arena(_) | Home::Staged(_)) = (
                 result.as_mut(),
                 dims,
                 &plan.slot(fetch.program, fetch.slot).home,

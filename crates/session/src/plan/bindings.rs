@@ -76,13 +76,18 @@ impl Bindings {
                     .variable
                     .clone()
                     .unwrap_or((DType::F32, Default::default()));
-                let number = *by_name
-                    .entry(key)
-                    .or_insert_with_key(|(device, container, name)| {
+                let number = match by_name.get(&key) {
+                    Some(&number) => number,
+                    None => {
+                        let (device, container, name) = &key;
+                        let on = (*device, &workshop.devices[*device as usize]);
                         let store = workshop.store;
-                        variables.push(store.variable(*device, container, name, dtype, &shape));
+                        let variable = store.variable(on, container, name, dtype, &shape);
+                        variables.push(variable.map_err(|e| failed(node, e))?);
+                        by_name.insert(key, variables.len() - 1);
                         variables.len() - 1
-                    });
+                    }
+                };
                 let variable = &variables[number];
                 if variable.dtype() != dtype || variable.shape().merge(&shape).is_none() {
                     let source = KernelError::Variable {

@@ -2,22 +2,25 @@
 
 mod builder;
 mod emit;
+mod gpu;
+mod hosted;
 
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
-use thalweg_device::{Argument, Cpu, evaluate};
+use thalweg_device::{Argument, Device, evaluate};
 use thalweg_graph::partition::{Partitioned, partition};
 use thalweg_graph::simplify::{Simplified, Simplify, simplify};
 use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId, Tensor};
 
 use super::bindings::{Bindings, Kernels};
-use super::order::sequence;
+use super::order::{Accesses, sequence};
 use super::{Channel, FetchPlan, Plan, Program};
 use crate::error::SessionError;
 use crate::fetch::Fetch;
 use crate::options::Parallel;
 use crate::store::Store;
 use builder::{Builder, Built};
+use gpu::GpuBuilder;
 
 /// Stands for the slot of an input that lies nowhere: a variable's handle.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
@@ -37,7 +40,7 @@ pub struct Request<'a> {
 #[derive(Clone, Copy)]
 pub struct Workshop<'a> {
     pub(crate) kernels: &'a Kernels,
-    pub(crate) devices: &'a [Cpu],
+    pub(crate) devices: &'a [Device],
     pub(crate) store: &'a Store,
     pub(crate) parallel: Parallel,
     /// How many threads the machine runs at once.
@@ -53,7 +56,8 @@ pub fn compile(
     request: &Request<'_>,
     workshop: Workshop<'_>,
 ) -> Result<Plan, SessionError> {
-    let simplified = simplified(data, request, workshop)?;
+    let mut simplified = simplified(data, request, workshop)?;
+    let moved = hosted::to_host(&mut simplified, workshop)?;
     let graph = &simplified.graph;
     let device = |n: NodeId| simplified.devices[n.index()];
     let bindings = Bindings::new(graph, &device, workshop)?;
@@ -76,19 +80,39 @@ pub fn compile(
                 .collect(),
             fetches: simplified.fetches.iter().map(|&o| (0, o)).collect(),
         };
-        let uses = whole.uses(0, graph);
-        let builder = Builder::new(workshop, first as usize, bindings, accesses);
-        let built = builder.build(simplified.graph, &order, uses)?;
-        let end = built.program.len() as u32;
-        return Ok(whole.plan(
-            request,
-            workshop,
-            smallvec![built],
-            Vec::new(),
-            vec![(0, end)],
-        ));
+        let bound = (bindings, accesses);
+        let on = (0, first as usize);
+        let built = program(workshop, on, simplified.graph, &order, bound, &whole)?;
+        let segments = vec![(0, built.program.len() as u32)];
+        return Ok(whole.plan(request, workshop, smallvec![built], Vec::new(), segments));
     }
-    several(simplified, &order, request, workshop)
+    let plan = several(simplified, &order, request, workshop)?;
+    Ok(Plan { moved, ..plan })
+}
+
+/// The program of one device; `on` is its number among the programs, and its device's.
+fn program(
+    workshop: Workshop<'_>,
+    on: (u32, usize),
+    graph: GraphData,
+    order: &[NodeId],
+    (bindings, accesses): (Bindings, Accesses),
+    whole: &Whole,
+) -> Result<Built, SessionError> {
+    let (number, device) = on;
+    let uses = whole.uses(number, &graph);
+    match &workshop.devices[device] {
+        Device::Cpu(_) => {
+            Builder::new(workshop, device, bindings, accesses).build(graph, order, uses)
+        }
+        Device::Gpu(gpu) => {
+            let on = (device, gpu);
+            let builder = GpuBuilder::new(workshop, on, &graph, bindings, accesses, uses);
+            let mut built = builder.build(order, &whole.fetched(number))?;
+            built.program.graph = graph;
+            Ok(built)
+        }
+    }
 }
 
 /// A plan over several devices.
@@ -122,12 +146,12 @@ fn several(
     } = cut;
     let mut programs: SmallVec<[Built; 1]> = SmallVec::new();
     for (number, part) in parts.into_iter().enumerate() {
-        let uses = whole.uses(number as u32, &part.graph);
         let bindings = Bindings::new(&part.graph, &|_| part.device, workshop)?;
         let accesses = bindings.accesses(&part.graph, workshop.kernels);
         let order: Vec<NodeId> = part.graph.ids().collect();
-        let builder = Builder::new(workshop, part.device as usize, bindings, accesses);
-        programs.push(builder.build(part.graph, &order, uses)?);
+        let on = (number as u32, part.device as usize);
+        let bound = (bindings, accesses);
+        programs.push(program(workshop, on, part.graph, &order, bound, &whole)?);
     }
     let channels = channels
         .iter()
@@ -167,6 +191,15 @@ impl Whole {
         let fetches = self.fetches.iter().filter(|(p, _)| *p == program);
         fetches.for_each(|(_, o)| uses.add(*o));
         uses
+    }
+
+    /// What is fetched of a program, each once.
+    fn fetched(&self, program: u32) -> Vec<OutputId> {
+        let own = self.fetches.iter().filter(|(p, _)| *p == program);
+        let mut all: Vec<OutputId> = own.map(|(_, o)| *o).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     fn plan(
@@ -211,6 +244,7 @@ impl Whole {
             segments,
             feeds,
             fetches,
+            moved: Vec::new(),
             parallel: false,
         };
         plan.parallel = match workshop.parallel {
@@ -274,7 +308,7 @@ fn simplified(
         let arguments: SmallVec<[Argument<'_>; 4]> =
             inputs.iter().map(|t| Argument::Value(t)).collect();
         let op = workshop.kernels.get(node.op.name)?;
-        evaluate(&workshop.devices[0], op, node, &arguments, None).ok()
+        evaluate(workshop.devices[0].host(), op, node, &arguments, None).ok()
     };
     let options = Simplify {
         evaluate: request.optimise.then_some(&fold),

@@ -3,13 +3,14 @@
 
 mod bindings;
 mod compile;
+pub(crate) mod gpu;
 mod memory;
 mod order;
 mod parallel;
 mod program;
 
 use smallvec::SmallVec;
-use thalweg_device::Cpu;
+use thalweg_device::Device;
 use thalweg_graph::{DType, Dims, Node, Shape};
 
 use crate::error::SessionError;
@@ -32,8 +33,19 @@ pub struct Plan {
     /// By feed: the slots that it fills, with their programs; none where nothing needs it.
     pub(crate) feeds: Vec<SmallVec<[(u32, u32); 1]>>,
     pub(crate) fetches: Vec<Option<FetchPlan>>,
+    /// What stands on a GPU and runs on its host.
+    pub(crate) moved: Vec<Moved>,
     /// Whether instructions that do not wait for each other run at the same time.
     pub(crate) parallel: bool,
+}
+
+/// A node that stands on a GPU and runs on its host.
+#[derive(Clone, Debug)]
+pub(crate) struct Moved {
+    pub(crate) node: String,
+    pub(crate) op: &'static str,
+    pub(crate) from: String,
+    pub(crate) why: &'static str,
 }
 
 /// Where what is sent goes.
@@ -82,7 +94,7 @@ impl Plan {
 
     /// The programs in Graphviz's language: a coloured box for each device, with what crosses as
     /// thick edges between them.
-    pub fn to_dot(&self, devices: &[Cpu]) -> String {
+    pub fn to_dot(&self, devices: &[Device]) -> String {
         use std::fmt::Write;
         const COLOURS: [&str; 6] = [
             "#e8f1fa", "#faeee6", "#e8f5ec", "#f5ebf7", "#f7f4e3", "#eef0f2",
@@ -121,7 +133,7 @@ impl Plan {
     }
 
     /// The programs, each under the name of its device; without a name where there is one device.
-    pub fn to_text(&self, devices: &[Cpu]) -> String {
+    pub fn to_text(&self, devices: &[Device]) -> String {
         let mut text = String::new();
         for program in &self.programs {
             if devices.len() > 1 {
@@ -131,20 +143,31 @@ impl Plan {
             text.push('\n');
             text.push_str(&program.to_text());
         }
+        for moved in &self.moved {
+            let Moved {
+                node,
+                op,
+                from,
+                why,
+            } = moved;
+            text.push_str(&format!(
+                "# {op} '{node}' runs on the host of {from}: {why}\n"
+            ));
+        }
         text
     }
 }
 
 /// The error of a value for which a device has no memory.
-pub(crate) fn memory(cpu: &Cpu, node: &Node, dtype: DType, shape: Shape) -> SessionError {
+pub(crate) fn memory(on: &Device, node: &Node, dtype: DType, shape: Shape) -> SessionError {
     SessionError::Memory {
         node: node.name.clone(),
         op: node.op.name.to_owned(),
         origin: node.origin.clone(),
         dtype,
         shape,
-        device: cpu.name().clone(),
-        limit: cpu.memory().limit(),
-        used: cpu.memory().used(),
+        device: on.name().clone(),
+        limit: on.memory().limit(),
+        used: on.memory().used(),
     }
 }

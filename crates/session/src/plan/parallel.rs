@@ -1,7 +1,7 @@
 //! Whether a step is shorter when instructions that do not wait for each other run at the same
 //! time.
 
-use thalweg_device::Cpu;
+use thalweg_device::Device;
 
 use super::{Action, Channel, Plan};
 
@@ -20,15 +20,15 @@ const WAKING: u64 = 50_000;
 
 impl Plan {
     /// The threads of all devices that take part.
-    pub(super) fn threads(&self, devices: &[Cpu]) -> usize {
-        let of = |d: usize| devices[d].pool().threads();
+    pub(super) fn threads(&self, devices: &[Device]) -> usize {
+        let of = |d: usize| devices[d].host().pool().threads();
         self.programs.iter().map(|p| of(p.device)).sum()
     }
 
     /// Whether running at the same time is estimated to be shorter: what it takes is no less than
     /// the longest path, the work of a device over its threads, and all work over the machine's
     /// cores (Graham's bounds, 1969).
-    pub(super) fn is_worth_threads(&self, devices: &[Cpu], cores: usize) -> bool {
+    pub(super) fn is_worth_threads(&self, devices: &[Device], cores: usize) -> bool {
         let threads = self.threads(devices);
         if threads < 2 || cores < 2 {
             return false;
@@ -38,7 +38,7 @@ impl Plan {
             let kernels = program.costs.iter().fold(0u64, |a, c| a.saturating_add(*c));
             let count = program.len() as u64;
             let of_device = kernels.saturating_add(count * SHARED);
-            let threads = devices[program.device].pool().threads() as u64;
+            let threads = devices[program.device].host().pool().threads() as u64;
             in_turn = in_turn.saturating_add(kernels.saturating_add(count * IN_TURN));
             shared = shared.saturating_add(of_device);
             busiest = busiest.max(of_device / threads);

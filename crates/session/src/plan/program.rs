@@ -8,6 +8,8 @@ use thalweg_device::kernel::RunFn;
 use thalweg_device::{Op, Variable};
 use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, Shape, Tensor};
 
+use super::gpu::Commands;
+
 /// A flat list of instructions, kernels resolved to functions, arguments to slots, slots to offsets
 /// in one arena.
 pub struct Program {
@@ -25,6 +27,8 @@ pub struct Program {
     pub(crate) dependents: Dependents,
     /// By instruction: how many it waits for.
     pub(crate) waits: Vec<u32>,
+    /// What it hands to its GPU, if its device is one.
+    pub(crate) gpu: Option<Commands>,
 }
 
 impl Program {
@@ -35,7 +39,8 @@ impl Program {
 
     /// Bytes of the arena that one step in flight needs.
     pub fn arena_bytes(&self) -> usize {
-        self.arena
+        let whole = self.gpu.as_ref().map(|c| c.bytes(self.arena));
+        whole.unwrap_or(self.arena)
     }
 
     /// The number of kernels that a step runs.
@@ -74,6 +79,7 @@ impl Program {
             let place = |&s: &u32| match self.slots.get(s as usize).map(|s| &s.home) {
                 Some(Home::Arena(offset)) => format!("%{s}@{offset}"),
                 Some(Home::Constant(_)) => format!("%{s}=const"),
+                Some(Home::Staged(offset)) => format!("%{s}@host+{offset}"),
                 Some(Home::Held) => format!("%{s}"),
                 None => "handle".to_owned(),
             };
@@ -133,6 +139,8 @@ impl Dependents {
 pub(crate) enum Home {
     /// At this offset of the step's arena.
     Arena(usize),
+    /// At this offset of the memory of the host that a GPU copies from and to.
+    Staged(usize),
     /// In a tensor of the plan.
     Constant(Tensor),
     /// In a tensor that the step holds: a feed, a variable's value, or one whose size is known
@@ -164,6 +172,12 @@ pub(crate) enum Action {
     Send { channel: usize },
     /// Nothing: it waits until a value has landed in its slot.
     Receive,
+    /// Brings what is fed to where a GPU copies from.
+    Stage,
+    /// Hands this segment to a GPU.
+    Segment(usize),
+    /// Waits until a GPU has run all that it was handed.
+    Wait,
     /// Infers, prepares and runs, because shapes or values are known only now.
     Late { op: &'static Op, node: Arc<Node> },
 }

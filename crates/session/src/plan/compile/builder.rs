@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use thalweg_device::{Body, Cpu, DeviceType, Variable};
+use thalweg_device::{Body, Cpu, Device, DeviceType, Variable};
 use thalweg_graph::partition::{RECV, SEND};
 use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, OutputId};
@@ -60,8 +60,8 @@ pub(super) struct Life {
 /// A program, and where its values are.
 pub(super) struct Built {
     pub(super) program: Program,
-    slot_of: FxHashMap<OutputId, u32>,
-    instruction_of: FxHashMap<NodeId, SmallVec<[u32; 2]>>,
+    pub(super) slot_of: FxHashMap<OutputId, u32>,
+    pub(super) instruction_of: FxHashMap<NodeId, SmallVec<[u32; 2]>>,
 }
 
 impl Built {
@@ -97,7 +97,7 @@ impl<'a> Builder<'a> {
     ) -> Builder<'a> {
         Builder {
             workshop,
-            cpu: &workshop.devices[device],
+            cpu: workshop.devices[device].host(),
             device,
             hazards: Hazards::new(accesses.variables),
             held: vec![Vec::new(); accesses.variables],
@@ -142,6 +142,7 @@ impl<'a> Builder<'a> {
                 waits,
                 instructions: self.instructions,
                 slots: self.slots,
+                gpu: None,
                 graph,
             },
             slot_of: self.slot_of,
@@ -160,7 +161,7 @@ impl<'a> Builder<'a> {
                     let block = self.arena.take(n * fact.dtype.size(), &mut Vec::new());
                     self.landings.insert(id, block);
                 }
-                Some(_) => return Err(memory(self.cpu, node, fact.dtype, fact.shape.clone())),
+                Some(_) => return Err(memory(self.on(), node, fact.dtype, fact.shape.clone())),
             }
         }
         Ok(())
@@ -224,7 +225,7 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         let (op, kernel) = find(self.workshop.kernels, DeviceType::Cpu, node)
-            .ok_or_else(|| no_kernel(graph, node))?;
+            .ok_or_else(|| no_kernel(graph, node, DeviceType::Cpu))?;
         match kernel.body {
             // Who waits for a node that does nothing waits for what that waits for.
             Body::Handle | Body::Nothing => {
@@ -247,12 +248,17 @@ impl<'a> Builder<'a> {
                 Ok(())
             }
             Body::Read => self.read(id, node, outputs[0], left(&outputs[0])),
-            Body::Launch(_) => Err(no_kernel(graph, node)),
+            Body::Launch(_) | Body::Host => Err(no_kernel(graph, node, DeviceType::Cpu)),
             Body::Compute(_) | Body::View => {
                 let lefts: SmallVec<[u32; 2]> = outputs.iter().map(left).collect();
                 self.compute(graph, id, op, kernel, &outputs, &lefts)
             }
         }
+    }
+
+    /// The device that runs the program.
+    pub(super) fn on(&self) -> &'a Device {
+        &self.workshop.devices[self.device]
     }
 
     fn is_handle(&self, node: &Node) -> bool {
@@ -369,7 +375,7 @@ fn landing_len(fact: &Fact) -> Option<usize> {
     fact.shape.elements().filter(|_| in_arena)
 }
 
-fn no_kernel(graph: &GraphData, node: &Node) -> SessionError {
+pub(super) fn no_kernel(graph: &GraphData, node: &Node, device: DeviceType) -> SessionError {
     let inputs = node.inputs.iter().filter_map(|&i| graph.fact(i));
     let dtypes: Vec<String> = inputs
         .chain(&node.outputs)
@@ -379,7 +385,7 @@ fn no_kernel(graph: &GraphData, node: &Node) -> SessionError {
         node: node.name.clone(),
         op: node.op.name.to_owned(),
         origin: node.origin.clone(),
-        device: DeviceType::Cpu.to_string(),
+        device: device.to_string(),
         dtypes: dtypes.join(", "),
     }
 }

@@ -85,7 +85,7 @@ impl Builder<'_> {
         let output_operands: SmallVec<[Operand; 2]> = node.outputs.iter().map(operand).collect();
         for (operand, fact) in output_operands.iter().zip(&node.outputs) {
             if !self.has_room(checked_elements(&operand.dims), operand.dtype.size()) {
-                return Err(memory(self.cpu, node, fact.dtype, fact.shape.clone()));
+                return Err(memory(self.on(), node, fact.dtype, fact.shape.clone()));
             }
         }
         let wanted = Prepare {
@@ -99,7 +99,7 @@ impl Builder<'_> {
             .map_err(|source| failed(node, source))?;
         if !self.has_room(Some(prepared.scratch), 1) {
             let bytes = Shape::known(&[prepared.scratch]);
-            return Err(memory(self.cpu, node, DType::U8, bytes));
+            return Err(memory(self.on(), node, DType::U8, bytes));
         }
         // Outputs take the place of an input that ends here, or memory of their own.
         let mut output_slots: SmallVec<[u32; 2]> = SmallVec::new();

@@ -1,0 +1,60 @@
+//! Devices of all types.
+
+use std::sync::Arc;
+
+use thalweg_graph::DeviceSpec;
+use thalweg_graph::tensor::Memory;
+
+use crate::cpu::Cpu;
+use crate::gpu::Gpu;
+use crate::kernel::DeviceType;
+
+/// A device of a session.
+pub enum Device {
+    /// A processor, or a part of it.
+    Cpu(Cpu),
+    /// A graphics card, or a part of it.
+    Gpu(Gpu),
+}
+
+impl Device {
+    /// Its full name.
+    pub fn name(&self) -> &DeviceSpec {
+        match self {
+            Device::Cpu(cpu) => cpu.name(),
+            Device::Gpu(gpu) => gpu.name(),
+        }
+    }
+
+    /// What it is.
+    pub fn device_type(&self) -> DeviceType {
+        match self {
+            Device::Cpu(_) => DeviceType::Cpu,
+            Device::Gpu(_) => DeviceType::Gpu,
+        }
+    }
+
+    /// The account of its memory.
+    pub fn memory(&self) -> &Arc<Memory> {
+        match self {
+            Device::Cpu(cpu) => cpu.memory(),
+            Device::Gpu(gpu) => gpu.memory(),
+        }
+    }
+
+    /// The processor itself, or the part of one that leads it.
+    pub fn host(&self) -> &Cpu {
+        match self {
+            Device::Cpu(cpu) => cpu,
+            Device::Gpu(gpu) => gpu.host(),
+        }
+    }
+
+    /// The GPU, if it is one.
+    pub fn gpu(&self) -> Option<&Gpu> {
+        match self {
+            Device::Cpu(_) => None,
+            Device::Gpu(gpu) => Some(gpu),
+        }
+    }
+}

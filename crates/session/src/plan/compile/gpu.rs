@@ -1,0 +1,727 @@
+//! A GPU's program: one walk along its order asks kernels for their launches, gives values places,
+//! and gathers what the host has no part in into segments.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use thalweg_device::gpu::{Arg, Gpu, Launch, Launches};
+use thalweg_device::{Body, DeviceType, Kernel, KernelError, Operand, Prepare};
+use thalweg_graph::op::Effect;
+use thalweg_graph::partition::{RECV, SEND};
+use thalweg_graph::simplify::{FEED, known};
+use thalweg_graph::tensor::ALIGNMENT;
+use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, OutputId, Shape, Tensor};
+
+use super::builder::{Built, no_kernel};
+use super::{Uses, Workshop};
+use crate::error::SessionError;
+use crate::exec::panicked;
+use crate::plan::bindings::{Bindings, failed, find};
+use crate::plan::gpu::{
+    Access, Argument, Commands, Made, Place, STATUS_BYTES, Segment, Task, Watched, Work,
+};
+use crate::plan::memory::{Arena, Block};
+use crate::plan::order::Accesses;
+use crate::plan::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
+
+/// Nanoseconds of the host for a segment, and for each of its works: what is launched as one takes
+/// the host no longer for being long, so this is only an order of magnitude.
+const SEGMENT_COST: u64 = 10_000;
+
+pub(super) struct GpuBuilder<'a> {
+    workshop: Workshop<'a>,
+    gpu: &'a Gpu,
+    device: usize,
+    graph: &'a GraphData,
+    bindings: Bindings,
+    accesses: Accesses,
+    uses: Uses,
+    arena: Arena,
+    commands: Commands,
+    /// By output: where it is, and the buffer of the arena if it is in one.
+    values: FxHashMap<OutputId, Value>,
+    /// Buffers of the arena.
+    buffers: Vec<Buffer>,
+    /// By constant: where it is, once something needs it there.
+    constants: FxHashMap<OutputId, Place>,
+    slots: Vec<SlotPlan>,
+    slot_of: FxHashMap<OutputId, u32>,
+    instructions: Vec<Instruction>,
+    instruction_of: FxHashMap<NodeId, SmallVec<[u32; 2]>>,
+    /// The segment that works are added to.
+    open: bool,
+    /// By output: the place in the order of its last use, those of its views included.
+    last_use: FxHashMap<OutputId, usize>,
+    /// By variable: the places in the order of its updates.
+    updates: Vec<Vec<usize>>,
+}
+
+#[derive(Clone, Copy)]
+struct Value {
+    place: Place,
+    buffer: Option<usize>,
+}
+
+struct Buffer {
+    block: Option<Block>,
+    /// How many uses are still to come; a fetch is one that never comes.
+    left: u32,
+}
+
+impl<'a> GpuBuilder<'a> {
+    pub(super) fn new(
+        workshop: Workshop<'a>,
+        (device, gpu): (usize, &'a Gpu),
+        graph: &'a GraphData,
+        bindings: Bindings,
+        accesses: Accesses,
+        uses: Uses,
+    ) -> GpuBuilder<'a> {
+        GpuBuilder {
+            workshop,
+            gpu,
+            device,
+            graph,
+            updates: vec![Vec::new(); accesses.variables],
+            bindings,
+            accesses,
+            uses,
+            arena: Arena::default(),
+            commands: Commands::default(),
+            values: FxHashMap::default(),
+            buffers: Vec::new(),
+            constants: FxHashMap::default(),
+            slots: Vec::new(),
+            slot_of: FxHashMap::default(),
+            instructions: Vec::new(),
+            instruction_of: FxHashMap::default(),
+            open: false,
+            last_use: FxHashMap::default(),
+        }
+    }
+
+    /// The program that runs the nodes of the graph in this order and brings `fetched` to the host.
+    pub(super) fn build(
+        mut self,
+        order: &[NodeId],
+        fetched: &[OutputId],
+    ) -> Result<Built, SessionError> {
+        let (Some(&first), Some(&last)) = (order.first(), order.last()) else {
+            return Ok(self.built());
+        };
+        self.look_ahead(order, fetched);
+        self.instruction(first, Action::Stage, &[], &[]);
+        // What comes first in a step is known when all has been walked.
+        self.segment(first);
+        for (at, &id) in order.iter().enumerate() {
+            self.node(at, id)?;
+        }
+        for &output in fetched {
+            self.fetch(output, last)?;
+        }
+        self.watch(first, last);
+        let action = Action::Wait;
+        self.instruction(last, action, &[], &[]);
+        Ok(self.built())
+    }
+
+    fn built(self) -> Built {
+        let count = self.instructions.len();
+        let chain: Vec<Vec<u32>> = (0..count as u32)
+            .map(|i| i.checked_sub(1).into_iter().collect())
+            .collect();
+        let waits = self.instructions.iter().zip(&chain).map(|(i, chain)| {
+            // A receive waits for its send too.
+            chain.len() as u32 + u32::from(matches!(i.action, Action::Receive))
+        });
+        let cost = |i: &Instruction| match i.action {
+            Action::Segment(_) => SEGMENT_COST,
+            _ => 100,
+        };
+        Built {
+            slot_of: self.slot_of,
+            instruction_of: self.instruction_of,
+            program: Program {
+                device: self.device,
+                arena: self.arena.len(),
+                costs: self.instructions.iter().map(cost).collect(),
+                dependents: Dependents::reversed(&chain),
+                waits: waits.collect(),
+                instructions: self.instructions,
+                slots: self.slots,
+                gpu: Some(self.commands),
+                graph: GraphData::new(),
+            },
+        }
+    }
+
+    /// Finds the last uses of values and the updates of variables.
+    fn look_ahead(&mut self, order: &[NodeId], fetched: &[OutputId]) {
+        for &output in fetched {
+            self.last_use.insert(output, usize::MAX);
+        }
+        for (at, &id) in order.iter().enumerate().rev() {
+            let node = self.graph.node(id);
+            let view = self.is_view(node);
+            let own = OutputId { node: id, index: 0 };
+            let own = self.last_use.get(&own).copied().filter(|_| view);
+            for (i, &input) in node.inputs.iter().enumerate() {
+                let at = if i == 0 {
+                    own.unwrap_or(at).max(at)
+                } else {
+                    at
+                };
+                let last = self.last_use.entry(input).or_default();
+                *last = (*last).max(at);
+            }
+            for &v in &self.accesses.updates[id.index()] {
+                self.updates[v].push(at);
+            }
+        }
+    }
+
+    fn kernel(&self, node: &Node) -> Option<&'static Kernel> {
+        find(self.workshop.kernels, DeviceType::Gpu, node).map(|(_, kernel)| kernel)
+    }
+
+    fn is_view(&self, node: &Node) -> bool {
+        self.kernel(node)
+            .is_some_and(|k| matches!(k.body, Body::View))
+    }
+
+    fn node(&mut self, at: usize, id: NodeId) -> Result<(), SessionError> {
+        let graph = self.graph;
+        let node = graph.node(id);
+        let output = OutputId { node: id, index: 0 };
+        if known(node) {
+            for (index, fact) in node.outputs.iter().enumerate() {
+                if let Some(value) = &fact.value {
+                    let index = index as u32;
+                    let home = Home::Constant(value.clone());
+                    self.slot(OutputId { node: id, index }, fact.dtype, value.len(), home);
+                }
+            }
+            return Ok(());
+        }
+        if std::ptr::eq(node.op, &FEED) {
+            return self.feed(id, node, output);
+        }
+        if std::ptr::eq(node.op, &SEND) {
+            return self.send(id, node);
+        }
+        if std::ptr::eq(node.op, &RECV) {
+            return self.receive(id, node, output);
+        }
+        let kernel = self
+            .kernel(node)
+            .ok_or_else(|| no_kernel(graph, node, DeviceType::Gpu))?;
+        match kernel.body {
+            Body::Handle | Body::Nothing => Ok(()),
+            Body::View => {
+                if let Some(&value) = node.inputs.first().and_then(|i| self.values.get(i)) {
+                    self.values.insert(output, value);
+                    if let Some(buffer) = value.buffer {
+                        self.buffers[buffer].left += self.uses.of(output);
+                    }
+                    self.used(node.inputs[0]);
+                } else if let Some(place) = self.place(node.inputs[0]) {
+                    // A constant under other dimensions.
+                    let buffer = None;
+                    self.values.insert(output, Value { place, buffer });
+                }
+                Ok(())
+            }
+            Body::Read => self.read(at, id, node, output),
+            Body::Launch(launches) => self.launch(id, node, kernel, launches),
+            Body::Host | Body::Compute(_) => Err(no_kernel(graph, node, DeviceType::Gpu)),
+        }
+    }
+
+    fn slot(&mut self, output: OutputId, dtype: DType, len: usize, home: Home) -> u32 {
+        let slot = self.slots.len() as u32;
+        self.slots.push(SlotPlan { dtype, len, home });
+        self.slot_of.insert(output, slot);
+        slot
+    }
+
+    /// An instruction of the host.
+    fn instruction(&mut self, node: NodeId, action: Action, inputs: &[u32], outputs: &[u32]) {
+        self.open = false;
+        self.instructions.push(Instruction {
+            node,
+            action,
+            inputs: inputs.into(),
+            outputs: outputs.into(),
+            variables: SmallVec::new(),
+            counter: None,
+            release: SmallVec::new(),
+        });
+    }
+
+    /// The segment that is open, or a new one.
+    fn segment(&mut self, node: NodeId) -> &mut Segment {
+        if !self.open {
+            let number = self.commands.segments.len();
+            self.instruction(node, Action::Segment(number), &[], &[]);
+            self.commands.segments.push(Segment::default());
+            self.open = true;
+        }
+        let last = self.commands.segments.len() - 1;
+        &mut self.commands.segments[last]
+    }
+
+    fn work(&mut self, node: NodeId, task: Task) {
+        self.segment(node).works.push(Work { node, task });
+    }
+
+    fn fixed(&mut self, bytes: usize) -> Place {
+        let offset = self.commands.fixed;
+        self.commands.fixed += bytes.next_multiple_of(ALIGNMENT);
+        Place::Fixed(offset)
+    }
+
+    fn staged(&mut self, bytes: usize) -> usize {
+        let offset = self.commands.staging;
+        self.commands.staging += bytes.next_multiple_of(ALIGNMENT);
+        offset
+    }
+
+    /// Where a constant is.
+    fn constant(&mut self, output: OutputId, value: &Tensor) -> Place {
+        if let Some(&place) = self.constants.get(&output) {
+            return place;
+        }
+        let offset = self.commands.fixed;
+        let place = self.fixed(value.bytes().len());
+        self.commands.constants.push((offset, value.clone()));
+        self.constants.insert(output, place);
+        place
+    }
+
+    fn bytes(&self, node: &Node, fact: &Fact) -> Result<usize, SessionError> {
+        let bytes = fact.shape.elements();
+        let bytes = bytes.and_then(|n| n.checked_mul(fact.dtype.size()));
+        let taken = self.arena.len() + self.commands.fixed;
+        bytes
+            .filter(|&b| {
+                taken
+                    .checked_add(b)
+                    .is_some_and(|t| t < isize::MAX as usize / 2)
+            })
+            .ok_or_else(|| {
+                let device = &self.workshop.devices[self.device];
+                crate::plan::memory(device, node, fact.dtype, fact.shape.clone())
+            })
+    }
+
+    fn feed(&mut self, id: NodeId, node: &Node, output: OutputId) -> Result<(), SessionError> {
+        let fact = &node.outputs[0];
+        let bytes = self.bytes(node, fact)?;
+        let len = fact.shape.elements().unwrap_or(0);
+        let slot = self.slot(output, fact.dtype, len, Home::Held);
+        let (place, staged) = (self.fixed(bytes), self.staged(bytes));
+        let value = Value {
+            place,
+            buffer: None,
+        };
+        self.values.insert(output, value);
+        self.commands.feeds.push((slot, staged));
+        let task = Task::CopyIn {
+            from: staged,
+            to: place,
+            bytes,
+        };
+        // Among what comes first, and so apart from the outputs that works make.
+        let first = &mut self.commands.segments[0];
+        first.works.insert(0, Work { node: id, task });
+        first.made.iter_mut().for_each(|m| m.after += 1);
+        Ok(())
+    }
+
+    fn send(&mut self, id: NodeId, node: &Node) -> Result<(), SessionError> {
+        let channel = usize::try_from(node.attrs.int("channel")).unwrap_or(0);
+        let mut slots: SmallVec<[u32; 1]> = SmallVec::new();
+        if let Some(&input) = node.inputs.first() {
+            slots.push(self.copy_out(id, input)?);
+            self.used(input);
+        }
+        self.instruction(id, Action::Send { channel }, &slots, &[]);
+        Ok(())
+    }
+
+    /// Copies a value to a slot of the host.
+    fn copy_out(&mut self, id: NodeId, output: OutputId) -> Result<u32, SessionError> {
+        let graph = self.graph;
+        let fact = graph.fact(output).cloned();
+        let fact = fact.unwrap_or_else(|| Fact::new(DType::U8, Shape::known(&[0])));
+        let bytes = self.bytes(graph.node(output.node), &fact)?;
+        let len = fact.shape.elements().unwrap_or(0);
+        let to = self.staged(bytes);
+        let node = graph.node(output.node);
+        let missing = || failed(node, KernelError::Argument("a value"));
+        let from = self.place(output).ok_or_else(missing)?;
+        if bytes > 0 {
+            self.work(id, Task::CopyOut { from, to, bytes });
+        }
+        let slot = self.slots.len() as u32;
+        self.slots.push(SlotPlan {
+            dtype: fact.dtype,
+            len,
+            home: Home::Staged(to),
+        });
+        Ok(slot)
+    }
+
+    fn receive(&mut self, id: NodeId, node: &Node, output: OutputId) -> Result<(), SessionError> {
+        let fact = &node.outputs[0];
+        if fact.dtype == DType::Resource || !fact.shape.is_known() {
+            // Only that it was sent matters.
+            let slot = self.slot(output, fact.dtype, usize::MAX, Home::Held);
+            self.received(id, slot);
+            return Ok(());
+        }
+        let bytes = self.bytes(node, fact)?;
+        let (to, from) = (self.fixed(bytes), self.staged(bytes));
+        let len = fact.shape.elements().unwrap_or(0);
+        let slot = self.slot(output, fact.dtype, len, Home::Staged(from));
+        self.received(id, slot);
+        if bytes > 0 {
+            self.work(id, Task::CopyIn { from, to, bytes });
+        }
+        let value = Value {
+            place: to,
+            buffer: None,
+        };
+        self.values.insert(output, value);
+        Ok(())
+    }
+
+    fn received(&mut self, id: NodeId, slot: u32) {
+        let at = self.instructions.len() as u32;
+        self.instruction(id, Action::Receive, &[], &[slot]);
+        self.instruction_of.insert(id, SmallVec::from_elem(at, 1));
+    }
+
+    fn fetch(&mut self, output: OutputId, last: NodeId) -> Result<(), SessionError> {
+        if self.slot_of.contains_key(&output) && !self.is_received(output) {
+            // A constant or a feed, which the host has.
+            return Ok(());
+        }
+        if let Some(fact) = self.graph.fact(output)
+            && let Some(value) = fact.value.clone()
+        {
+            self.slot(output, value.dtype(), value.len(), Home::Constant(value));
+            return Ok(());
+        }
+        let slot = self.copy_out(last, output)?;
+        self.slot_of.insert(output, slot);
+        Ok(())
+    }
+
+    fn is_received(&self, output: OutputId) -> bool {
+        let node = self.graph.node(output.node);
+        std::ptr::eq(node.op, &RECV)
+    }
+
+    /// Shares the variable's memory if nothing updates it before the last use of what was read, and
+    /// copies it otherwise.
+    fn read(
+        &mut self,
+        at: usize,
+        id: NodeId,
+        node: &Node,
+        output: OutputId,
+    ) -> Result<(), SessionError> {
+        let variable = self.bindings.variable_of[&node.inputs[0]];
+        let place = self.variable(id, variable, false);
+        let last = self.last_use.get(&output).copied().unwrap_or(at);
+        let updated = self.updates[variable]
+            .iter()
+            .any(|u| (at..=last).contains(u));
+        let value = if updated {
+            let bytes = self.bytes(node, &node.outputs[0])?;
+            let (to, buffer) = self.buffer(bytes, self.uses.of(output));
+            self.work(
+                id,
+                Task::Copy {
+                    from: place,
+                    to,
+                    bytes,
+                },
+            );
+            Value {
+                place: to,
+                buffer: Some(buffer),
+            }
+        } else {
+            Value {
+                place,
+                buffer: None,
+            }
+        };
+        self.values.insert(output, value);
+        Ok(())
+    }
+
+    /// A variable's place, and what the node does with it.
+    fn variable(&mut self, node: NodeId, variable: usize, assigns: bool) -> Place {
+        let own = &self.bindings.variables[variable];
+        let known = &mut self.commands.variables;
+        let number = known.iter().position(|v| std::sync::Arc::ptr_eq(v, own));
+        let number = number.unwrap_or_else(|| {
+            known.push(own.clone());
+            known.len() - 1
+        });
+        let access = Access {
+            node,
+            variable: number,
+            assigns,
+        };
+        self.segment(node).variables.push(access);
+        Place::Variable(number)
+    }
+
+    /// A buffer of the arena that is still used so often.
+    fn buffer(&mut self, bytes: usize, left: u32) -> (Place, usize) {
+        let block = (bytes > 0).then(|| self.arena.take(bytes, &mut Vec::new()));
+        let offset = block.map_or(0, |b| b.offset);
+        self.buffers.push(Buffer { block, left });
+        (Place::Arena(offset), self.buffers.len() - 1)
+    }
+
+    /// Notes a use of a value, and gives its memory back after the last.
+    fn used(&mut self, output: OutputId) {
+        let buffer = self.values.get(&output).and_then(|v| v.buffer);
+        if let Some(buffer) = buffer {
+            let buffer = &mut self.buffers[buffer];
+            buffer.left = buffer.left.saturating_sub(1);
+            self.free_if_unused(self.values[&output].buffer.unwrap_or(0));
+        }
+    }
+
+    fn free_if_unused(&mut self, buffer: usize) {
+        let buffer = &mut self.buffers[buffer];
+        if buffer.left == 0
+            && let Some(block) = buffer.block.take()
+        {
+            self.arena.give(block, &[]);
+        }
+    }
+
+    fn launch(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        kernel: &'static Kernel,
+        launches: thalweg_device::kernel::LaunchFn,
+    ) -> Result<(), SessionError> {
+        let graph = self.graph;
+        let operand = |f: &Fact| Operand {
+            dtype: f.dtype,
+            dims: f.shape.to_dims().unwrap_or_default(),
+            value: f.value.clone(),
+        };
+        let inputs: SmallVec<[Operand; 4]> = node
+            .inputs
+            .iter()
+            .filter_map(|&o| graph.fact(o))
+            .map(operand)
+            .collect();
+        let outputs: SmallVec<[Operand; 2]> = node.outputs.iter().map(operand).collect();
+        let wanted = Prepare {
+            cpu: self.gpu.host(),
+            node,
+            inputs: &inputs,
+            outputs: &outputs,
+        };
+        let launches = catch_unwind(AssertUnwindSafe(|| launches(&wanted)))
+            .map_err(|panic| panicked(node, &*panic))?
+            .map_err(|source| failed(node, source))?;
+        let mut to: SmallVec<[Place; 2]> = SmallVec::new();
+        let mut replaced: SmallVec<[usize; 2]> = SmallVec::new();
+        for (index, fact) in node.outputs.iter().enumerate() {
+            let output = OutputId {
+                node: id,
+                index: index as u32,
+            };
+            let bytes = self.bytes(node, fact)?;
+            let left = self.uses.of(output);
+            let pairs = kernel.in_place.iter().filter(|(_, out)| *out == index);
+            let mut candidates = pairs.filter_map(|(i, _)| {
+                let same = inputs[*i].dtype == fact.dtype
+                    && inputs[*i].elements() == outputs[index].elements();
+                self.ends_here(node, *i).filter(|_| same)
+            });
+            let ending = candidates.find(|(buffer, _)| !replaced.contains(buffer));
+            let value = match ending {
+                Some((buffer, place)) => {
+                    replaced.push(buffer);
+                    let block = self.buffers[buffer].block.take();
+                    self.buffers.push(Buffer { block, left });
+                    Value {
+                        place,
+                        buffer: Some(self.buffers.len() - 1),
+                    }
+                }
+                None => {
+                    let (place, buffer) = self.buffer(bytes, left);
+                    Value {
+                        place,
+                        buffer: Some(buffer),
+                    }
+                }
+            };
+            self.values.insert(output, value);
+            to.push(value.place);
+        }
+        self.launches(id, node, &launches, &to)?;
+        let segment = self.segment(id);
+        for (index, (place, operand)) in to.iter().zip(&outputs).enumerate() {
+            let index = index as u32;
+            segment.made.push(Made {
+                after: segment.works.len(),
+                output: OutputId { node: id, index },
+                place: *place,
+                dtype: operand.dtype,
+                len: operand.elements(),
+            });
+        }
+        for &input in &node.inputs {
+            self.used(input);
+        }
+        for index in 0..node.outputs.len() as u32 {
+            let output = OutputId { node: id, index };
+            if let Some(buffer) = self.values[&output].buffer {
+                self.free_if_unused(buffer);
+            }
+        }
+        Ok(())
+    }
+
+    /// The buffer of an input that is used here for the last time, and nowhere else in this node.
+    fn ends_here(&self, node: &Node, input: usize) -> Option<(usize, Place)> {
+        let value = self.values.get(&node.inputs[input])?;
+        let buffer = value.buffer?;
+        let here = node
+            .inputs
+            .iter()
+            .filter(|i| self.values.get(i).and_then(|v| v.buffer) == Some(buffer))
+            .count();
+        let ends = self.buffers[buffer].left == 1 && self.buffers[buffer].block.is_some();
+        (ends && here == 1).then_some((buffer, value.place))
+    }
+
+    fn launches(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        launches: &Launches,
+        outputs: &[Place],
+    ) -> Result<(), SessionError> {
+        let scratch = match launches.scratch {
+            0 => 0,
+            bytes => {
+                let whole = Fact::new(DType::U8, Shape::known(&[bytes]));
+                self.bytes(node, &whole)?;
+                let block = self.arena.take(bytes, &mut Vec::new());
+                // It lives for these launches, which take nothing else.
+                self.arena.give(block, &[]);
+                block.offset
+            }
+        };
+        let status = launches.fault.clone().map(|fault| {
+            self.commands.watched.push(Watched { node: id, fault });
+            Place::Status(self.commands.watched.len() - 1)
+        });
+        let counter = match node.op.effect {
+            Effect::Random => Some(self.counter(node)?),
+            _ => None,
+        };
+        let mut variables: SmallVec<[Option<Place>; 4]> = SmallVec::new();
+        for input in &node.inputs {
+            let variable = self.bindings.variable_of.get(input).copied();
+            variables.push(variable.map(|v| self.variable(id, v, launches.assigns)));
+        }
+        for launch in &launches.list {
+            let mut arguments = SmallVec::new();
+            for arg in &launch.args {
+                let place = match arg {
+                    Arg::Input(i) => node.inputs.get(*i).and_then(|&o| self.place(o)),
+                    Arg::Output(i) => outputs.get(*i).copied(),
+                    Arg::Variable(i) => variables.get(*i).copied().flatten(),
+                    Arg::Scratch(at) => Some(Place::Arena(scratch + at)),
+                    Arg::Counter => counter,
+                    Arg::Status => status,
+                    Arg::Value(bytes) => {
+                        arguments.push(Argument::Value(bytes.clone()));
+                        continue;
+                    }
+                };
+                let missing = KernelError::Argument("an address");
+                let place = place.ok_or_else(|| failed(node, missing))?;
+                arguments.push(Argument::Address(place));
+            }
+            self.one_launch(id, node, launch, arguments)?;
+        }
+        Ok(())
+    }
+
+    fn one_launch(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        launch: &Launch,
+        arguments: SmallVec<[Argument; 8]>,
+    ) -> Result<(), SessionError> {
+        let function = self
+            .gpu
+            .load(&launch.function)
+            .map_err(|e| failed(node, e.into()))?;
+        let task = Task::Launch {
+            function,
+            blocks: launch.blocks,
+            threads: launch.threads,
+            arguments,
+        };
+        self.work(id, task);
+        Ok(())
+    }
+
+    /// Where an output is; a constant is brought to the GPU for it.
+    fn place(&mut self, output: OutputId) -> Option<Place> {
+        if let Some(value) = self.values.get(&output) {
+            return Some(value.place);
+        }
+        let graph = self.graph;
+        let value = graph.fact(output)?.value.as_ref()?;
+        Some(self.constant(output, value))
+    }
+
+    fn counter(&mut self, node: &Node) -> Result<Place, SessionError> {
+        let store = self.workshop.store;
+        let counter = store
+            .counter_on(self.device as u32, self.gpu, &node.name)
+            .map_err(|e| failed(node, e.into()))?;
+        self.commands.counters.push(counter);
+        Ok(Place::Counter(self.commands.counters.len() - 1))
+    }
+
+    /// Sets the statuses at the start of a step, and brings them to the host at its end.
+    fn watch(&mut self, first: NodeId, last: NodeId) {
+        let bytes = self.commands.watched.len() * STATUS_BYTES;
+        if bytes == 0 {
+            return;
+        }
+        let to = self.staged(bytes);
+        self.commands.statuses = to;
+        let place = Place::Status(0);
+        let task = Task::Ones { to: place, bytes };
+        let ones = Work { node: first, task };
+        let segment = &mut self.commands.segments[0];
+        segment.works.insert(0, ones);
+        segment.made.iter_mut().for_each(|m| m.after += 1);
+        let from = place;
+        self.work(last, Task::CopyOut { from, to, bytes });
+    }
+}

@@ -1,0 +1,54 @@
+//! Sessions on a GPU, emulated: the same graphs give the same results, and a step is what it
+//! should be.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use support::emulated::{Emulated, is_there};
+use support::emulated_gpu::{Call, EmulatedGpu};
+use support::golden::cases;
+use support::runtime::report;
+use support::session::{Entry, SessionRuntime};
+
+fn gpu() -> Option<Arc<EmulatedGpu>> {
+    is_there().then(|| EmulatedGpu::new(&Arc::new(Emulated::new(false))))
+}
+
+/// The op table by sessions with a GPU, where what it has no kernel for runs on the CPU.
+fn check(entry: Entry) {
+    let Some(gpu) = gpu() else { return };
+    let prefix = std::env::var("GOLDEN").unwrap_or_default();
+    let runtime = SessionRuntime {
+        threads: 1,
+        optimise: false,
+        entry,
+        gpu: Some(gpu.clone()),
+    };
+    report(&runtime, &cases(&prefix));
+    let launches = gpu.calls().into_iter().filter_map(|call| match call {
+        Call::Submit(_, launched) => launched,
+        _ => None,
+    });
+    let mut by_function: BTreeMap<&str, usize> = BTreeMap::new();
+    launches.for_each(|name| *by_function.entry(name).or_default() += 1);
+    let launches: usize = by_function.values().sum();
+    println!("{launches} launches of {} functions", by_function.len());
+    assert!(launches > 0, "nothing ran on the GPU");
+}
+
+#[test]
+fn every_op_gives_the_same_in_a_session_with_a_gpu() {
+    check(Entry::HostConstant);
+}
+
+#[test]
+fn every_op_gives_the_same_where_what_shapes_it_is_known_late_and_so_on_the_host() {
+    check(Entry::Fed);
+}
+
+#[test]
+fn every_op_gives_the_same_of_constants_on_a_gpu() {
+    check(Entry::Constant);
+}

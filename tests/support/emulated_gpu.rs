@@ -1,0 +1,278 @@
+//! A GPU that is emulated on the CPU, behind the seam where a card's driver stands.
+//!
+//! Commands run when they are waited for, and no earlier: who reads a result or writes over an
+//! argument without having waited is found out. Memory is full of rubbish when it is given out.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use libloading::Library;
+use thalweg::device::gpu::{Address, Command, Driver, Function, GpuError, Handle};
+
+use super::emulated::{Emulated, run_emulated};
+
+/// What the driver was asked to do, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    Allocate(usize),
+    Free,
+    AllocateHost(usize),
+    FreeHost,
+    Load(&'static str),
+    /// A command that runs, with the name of the function if it launches one.
+    Submit(&'static str, Option<&'static str>),
+    /// One that is captured.
+    Capture(&'static str),
+    Begin,
+    End,
+    Wait,
+}
+
+#[derive(Default)]
+struct State {
+    memory: HashMap<Address, Layout>,
+    functions: Vec<(Arc<Library>, Function)>,
+    queues: Vec<Queue>,
+    graphs: Vec<Option<Vec<Command>>>,
+    calls: Vec<Call>,
+}
+
+#[derive(Clone, Default)]
+struct Queue {
+    waiting: Vec<Command>,
+    captured: Option<Vec<Command>>,
+}
+
+pub struct EmulatedGpu {
+    kernels: Arc<Emulated>,
+    /// The bytes that it has.
+    bytes: usize,
+    /// The number of the command that fails, counted from 0, once.
+    fails: Mutex<Option<usize>>,
+    state: Mutex<State>,
+}
+
+impl std::fmt::Debug for EmulatedGpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("EmulatedGpu")
+    }
+}
+
+const HUGE: usize = 1 << 40;
+
+impl EmulatedGpu {
+    pub fn new(kernels: &Arc<Emulated>) -> Arc<EmulatedGpu> {
+        EmulatedGpu::of(kernels, HUGE)
+    }
+
+    /// One that has so many bytes of memory.
+    pub fn of(kernels: &Arc<Emulated>, bytes: usize) -> Arc<EmulatedGpu> {
+        Arc::new(EmulatedGpu {
+            kernels: kernels.clone(),
+            bytes,
+            fails: Mutex::default(),
+            state: Mutex::default(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it was asked to do since the last time.
+    pub fn calls(&self) -> Vec<Call> {
+        std::mem::take(&mut self.state().calls)
+    }
+
+    /// Lets a command fail: the one after so many others.
+    pub fn fail_after(&self, commands: usize) {
+        *self.fails.lock().unwrap() = Some(commands);
+    }
+
+    /// Bytes that are given out.
+    pub fn used(&self) -> usize {
+        self.state().memory.values().map(Layout::size).sum()
+    }
+
+    fn run(&self, functions: &[(Arc<Library>, Function)], command: &Command) -> Result<(), String> {
+        // SAFETY: the session has promised that addresses are valid, and they are of this process;
+        // a mistake in that is what these tests look for.
+        unsafe {
+            match command {
+                Command::Launch {
+                    function,
+                    blocks,
+                    threads,
+                    arguments,
+                } => {
+                    let (library, function) = &functions[*function as usize];
+                    let pointers = arguments.pointers();
+                    let mut pointers: Vec<*mut c_void> =
+                        pointers.map(|p| p.cast_mut().cast()).collect();
+                    let name = function.name;
+                    return run_emulated(library, name, (*blocks, *threads), &mut pointers, 0);
+                }
+                Command::CopyIn { from, to, bytes } => {
+                    std::ptr::copy_nonoverlapping(*from as *const u8, *to as *mut u8, *bytes);
+                }
+                Command::CopyOut { from, to, bytes } => {
+                    std::ptr::copy_nonoverlapping(*from as *const u8, *to as *mut u8, *bytes);
+                }
+                Command::Copy { from, to, bytes } => {
+                    std::ptr::copy_nonoverlapping(*from as *const u8, *to as *mut u8, *bytes);
+                }
+                Command::Fill { to, byte, bytes } => (*to as *mut u8).write_bytes(*byte, *bytes),
+                Command::Replay { .. } => return Err("a graph in a graph".to_owned()),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn broken(reason: &str) -> GpuError {
+    GpuError::Driver {
+        what: "run what it was handed",
+        reason: reason.to_owned(),
+    }
+}
+
+impl Driver for EmulatedGpu {
+    fn name(&self) -> String {
+        "an emulated GPU".to_owned()
+    }
+
+    fn memory(&self) -> Result<(usize, usize), GpuError> {
+        Ok((self.bytes, self.bytes - self.used()))
+    }
+
+    fn queue(&self) -> Result<Handle, GpuError> {
+        let mut state = self.state();
+        state.queues.push(Queue::default());
+        Ok(state.queues.len() as Handle - 1)
+    }
+
+    fn drop_queue(&self, queue: Handle) {
+        assert!(self.state().queues[queue as usize].waiting.is_empty());
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Address, GpuError> {
+        if self.used() + bytes > self.bytes {
+            return Err(GpuError::OutOfMemory { bytes });
+        }
+        let mut state = self.state();
+        state.calls.push(Call::Allocate(bytes));
+        let layout = Layout::from_size_align(bytes, 256).expect("a size");
+        // SAFETY: nobody asks for no bytes.
+        let memory = unsafe { alloc(layout) };
+        assert!(!memory.is_null());
+        // SAFETY: just given.
+        unsafe { memory.write_bytes(0xa5, bytes) };
+        state.memory.insert(memory as Address, layout);
+        Ok(memory as Address)
+    }
+
+    fn free(&self, address: Address) {
+        let mut state = self.state();
+        state.calls.push(Call::Free);
+        assert!(
+            state.queues.iter().all(|q| q.waiting.is_empty()),
+            "memory is given back while commands wait"
+        );
+        let layout = state.memory.remove(&address).expect("memory of this GPU");
+        // SAFETY: given by `allocate` with this layout.
+        unsafe { dealloc(address as *mut u8, layout) };
+    }
+
+    fn allocate_host(&self, bytes: usize) -> Result<NonNull<u8>, GpuError> {
+        self.state().calls.push(Call::AllocateHost(bytes));
+        let layout = Layout::from_size_align(bytes, 256).expect("a size");
+        // SAFETY: nobody asks for no bytes.
+        let memory = unsafe { std::alloc::alloc_zeroed(layout) };
+        NonNull::new(memory).ok_or(GpuError::OutOfMemory { bytes })
+    }
+
+    unsafe fn free_host(&self, memory: NonNull<u8>, bytes: usize) {
+        self.state().calls.push(Call::FreeHost);
+        let layout = Layout::from_size_align(bytes, 256).expect("a size");
+        // SAFETY: by the caller's promise.
+        unsafe { dealloc(memory.as_ptr(), layout) };
+    }
+
+    fn load(&self, function: &Function) -> Result<Handle, GpuError> {
+        let library = self.kernels.library(function);
+        let mut state = self.state();
+        state.calls.push(Call::Load(function.name));
+        state.functions.push((library, function.clone()));
+        Ok(state.functions.len() as Handle - 1)
+    }
+
+    unsafe fn submit(&self, queue: Handle, command: &Command) -> Result<(), GpuError> {
+        let mut fails = self.fails.lock().unwrap();
+        match &mut *fails {
+            Some(0) => {
+                *fails = None;
+                return Err(broken("CUDA_ERROR_LAUNCH_FAILED"));
+            }
+            Some(n) => *n -= 1,
+            None => {}
+        }
+        let mut state = self.state();
+        let name = match command {
+            Command::Launch { function, .. } => Some(state.functions[*function as usize].1.name),
+            _ => None,
+        };
+        let captures = state.queues[queue as usize].captured.is_some();
+        state.calls.push(match captures {
+            true => Call::Capture(command.what()),
+            false => Call::Submit(command.what(), name),
+        });
+        let again = match command {
+            Command::Replay { graph } => {
+                let graph = state.graphs[*graph as usize].clone();
+                graph.expect("a graph that is not given up")
+            }
+            command => vec![command.clone()],
+        };
+        let queue = &mut state.queues[queue as usize];
+        match &mut queue.captured {
+            Some(captured) => captured.extend(again),
+            None => queue.waiting.extend(again),
+        }
+        Ok(())
+    }
+
+    fn wait(&self, queue: Handle) -> Result<(), GpuError> {
+        let mut state = self.state();
+        state.calls.push(Call::Wait);
+        assert!(state.queues[queue as usize].captured.is_none());
+        let commands = std::mem::take(&mut state.queues[queue as usize].waiting);
+        let state = &*state;
+        let mut all = commands.iter();
+        all.try_for_each(|c| self.run(&state.functions, c))
+            .map_err(|e| broken(&e))
+    }
+
+    fn begin(&self, queue: Handle) -> Result<(), GpuError> {
+        let mut state = self.state();
+        state.calls.push(Call::Begin);
+        let captured = state.queues[queue as usize].captured.replace(Vec::new());
+        assert!(captured.is_none(), "a capture in a capture");
+        Ok(())
+    }
+
+    fn end(&self, queue: Handle) -> Result<Handle, GpuError> {
+        let mut state = self.state();
+        state.calls.push(Call::End);
+        let captured = state.queues[queue as usize].captured.take();
+        state.graphs.push(Some(captured.expect("a capture")));
+        Ok(state.graphs.len() as Handle - 1)
+    }
+
+    fn drop_graph(&self, graph: Handle) {
+        let graph = self.state().graphs[graph as usize].take();
+        assert!(graph.is_some(), "a graph is given up once");
+    }
+}
