@@ -1,7 +1,7 @@
 //! A program of a GPU: its commands, handed over one by one or captured and launched as one.
 
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use thalweg_device::gpu::{Arguments, Block, Command, Gpu, GpuError, Graph, HostBlock};
@@ -19,7 +19,7 @@ pub(crate) struct Queued {
     arena: Block,
     staging: HostBlock,
     /// By segment: its commands, and what they are as one, once they were captured.
-    segments: Vec<(Vec<Command>, OnceLock<Graph>)>,
+    segments: Vec<(Vec<Command>, Mutex<Option<Graph>>)>,
     /// Where what is behind the arena begins.
     fixed: usize,
     statuses: usize,
@@ -57,7 +57,7 @@ impl Queued {
         let resolved = commands.segments.iter().map(|s| {
             let works = s.works.iter();
             let list = works.map(|w| queued.command(&w.task, commands)).collect();
-            (list, OnceLock::new())
+            (list, Mutex::default())
         });
         queued.segments = resolved.collect();
         Ok(Some(queued))
@@ -249,24 +249,20 @@ impl<'a> Run<'a> {
         };
         let segment = &commands.segments[number];
         let (list, graph) = &queued.segments[number];
-        let watch = &self.step.watch;
-        if let Some(graph) = graph.get()
-            && watch.recorder.is_none()
-            && !watch.check_finite
-        {
-            // SAFETY: what was captured names this frame's memory, variables and counters, which
-            // live until the step is over, and which the plan gives to one work at a time.
-            return unsafe { gpu.submit(&graph.replay()) }.map_err(|e| self.on_gpu(e));
+        let mut graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = self.step.watch.recorder.is_some() || self.step.watch.check_finite;
+        if let Some(graph) = graph.as_ref().filter(|_| !watched) {
+            // Variables that had values then have values now.
+            return submit(gpu, &graph.replay()).map_err(|e| self.on_gpu(e));
         }
         self.check_variables(segment, commands)?;
-        if watch.recorder.is_some() || watch.check_finite {
+        if watched {
             self.one_by_one(gpu, number)?;
         } else if self.step.replay && !list.is_empty() {
             let captured = gpu.capture(|| list.iter().try_for_each(|c| submit(gpu, c)));
             let captured = captured.map_err(|e| self.on_gpu(e))?;
-            let captured = graph.get_or_init(|| captured);
-            // SAFETY: as above.
-            unsafe { gpu.submit(&captured.replay()) }.map_err(|e| self.on_gpu(e))?;
+            let captured = graph.insert(captured);
+            submit(gpu, &captured.replay()).map_err(|e| self.on_gpu(e))?;
         } else {
             for (command, work) in list.iter().zip(&segment.works) {
                 submit(gpu, command).map_err(|e| self.failed(work.node, e))?;

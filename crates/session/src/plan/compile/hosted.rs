@@ -2,7 +2,7 @@
 
 use thalweg_device::{Body, Device, DeviceType};
 use thalweg_graph::simplify::{FEED, Simplified, known};
-use thalweg_graph::{DType, GraphData, Node, NodeId};
+use thalweg_graph::{DType, GraphData, Node, NodeId, OutputId};
 
 use super::Workshop;
 use crate::error::SessionError;
@@ -26,11 +26,11 @@ pub(super) fn to_host(
     let host = workshop.devices.iter().position(cpu).unwrap_or(0) as u32;
     let graph = &simplified.graph;
     for (id, node) in graph.nodes() {
-        let device = &mut simplified.devices[id.index()];
-        if !on_gpu(*device) || known(node) || std::ptr::eq(node.op, &FEED) {
+        let device = simplified.devices[id.index()];
+        if !on_gpu(device) || known(node) || std::ptr::eq(node.op, &FEED) {
             continue;
         }
-        let Some(why) = reason(graph, id, workshop) else {
+        let Some(why) = reason(simplified, id, workshop) else {
             continue;
         };
         if let Some(variable) = node.inputs.iter().find(|&&i| is_handle(graph, i)) {
@@ -45,21 +45,41 @@ pub(super) fn to_host(
         moved.push(Moved {
             node: node.name.clone(),
             op: node.op.name,
-            from: workshop.devices[*device as usize].name().to_string(),
+            from: workshop.devices[device as usize].name().to_string(),
             why,
         });
-        *device = host;
+        simplified.devices[id.index()] = host;
     }
+    settle(simplified, host);
     Ok(moved)
 }
 
-fn is_handle(graph: &GraphData, output: thalweg_graph::OutputId) -> bool {
+/// Every part that uses a feed or a constant has it: on its own device too only where it is used
+/// there, and where nothing uses it on the host.
+fn settle(simplified: &mut Simplified, host: u32) {
+    let graph = &simplified.graph;
+    for (id, node) in graph.nodes() {
+        let everywhere = known(node) || std::ptr::eq(node.op, &FEED);
+        if !everywhere || !node.controls.is_empty() {
+            continue;
+        }
+        let own = simplified.devices[id.index()];
+        let mut users = graph.consumers(id).map(|c| simplified.devices[c.index()]);
+        if !users.any(|d| d == own) {
+            let mut users = graph.consumers(id).map(|c| simplified.devices[c.index()]);
+            simplified.devices[id.index()] = users.next().unwrap_or(host);
+        }
+    }
+}
+
+fn is_handle(graph: &GraphData, output: OutputId) -> bool {
     let fact = graph.fact(output);
     fact.is_some_and(|f| f.dtype == DType::Resource)
 }
 
 /// Why a node does not run on its GPU.
-fn reason(graph: &GraphData, id: NodeId, workshop: Workshop<'_>) -> Option<&'static str> {
+fn reason(simplified: &Simplified, id: NodeId, workshop: Workshop<'_>) -> Option<&'static str> {
+    let graph = &simplified.graph;
     let node: &Node = graph.node(id);
     match find(workshop.kernels, DeviceType::Gpu, node) {
         None => return Some("there is no kernel for it on a GPU"),
@@ -74,9 +94,18 @@ fn reason(graph: &GraphData, id: NodeId, workshop: Workshop<'_>) -> Option<&'sta
     if node.outputs.iter().any(strings) || inputs().any(strings) {
         return Some("a GPU takes no strings");
     }
-    let host_input = |i: usize| node.is_host_input(i);
-    let unknown_value = |(i, f): (usize, &thalweg_graph::Fact)| host_input(i) && f.value.is_none();
-    if inputs().enumerate().any(unknown_value) {
+    // A constant that waits for something is sent, and then no constant where it is received.
+    let is_sent = |o: &OutputId| {
+        let apart = simplified.devices[o.node.index()] != simplified.devices[id.index()];
+        apart && !graph.node(o.node).controls.is_empty()
+    };
+    let unknown = |o: &OutputId| graph.fact(*o).is_none_or(|f| f.value.is_none());
+    let mut shaping = node
+        .inputs
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| node.is_host_input(*i));
+    if shaping.any(|(_, o)| unknown(o) || is_sent(o)) {
         return Some("an input that shapes it is known only when it runs");
     }
     let late = |f: &thalweg_graph::Fact| f.dtype != DType::Resource && !f.shape.is_known();
