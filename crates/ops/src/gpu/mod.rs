@@ -4,6 +4,7 @@
 mod elementwise;
 mod fill;
 mod moved;
+mod pool;
 mod reduce;
 mod rows;
 mod state;
@@ -11,6 +12,7 @@ mod state;
 pub(crate) use elementwise::{binary, binary_as, broadcast, unary};
 pub(crate) use fill::{add_n, cast, fill, one_hot, ones, repeated, select, zeros};
 pub(crate) use moved::moved;
+pub(crate) use pool::pool;
 pub(crate) use reduce::reduce;
 pub(crate) use rows::{cross_entropy, softmax};
 pub(crate) use state::{assign, assign_by, step};
@@ -35,10 +37,11 @@ static CAST: Source = source!("cast");
 static REDUCE: Source = source!("reduce");
 static SOFTMAX: Source = source!("softmax");
 static OPTIMIZER: Source = source!("optimizer");
+static POOL: Source = source!("pool");
 
 /// Every source of kernels, and the header that all of them include.
 pub static SOURCES: &[&Source] = &[
-    &UNARY, &BINARY, &MOVE, &FILL, &CAST, &REDUCE, &SOFTMAX, &OPTIMIZER,
+    &UNARY, &BINARY, &MOVE, &FILL, &CAST, &REDUCE, &SOFTMAX, &OPTIMIZER, &POOL,
 ];
 
 /// The text of `thalweg.cuh`.

@@ -1,0 +1,95 @@
+//! Cases that are larger than those of the table of ops, for kernels whose work is split: what they
+//! give is what the CPU gives.
+
+use thalweg_graph::{Attr, DType, Tensor};
+
+use super::golden::{Case, Input, Tolerance};
+use super::runtime::{Direct, Runtime};
+
+/// A case that is larger than those of the table: what it gives is what the CPU gives.
+pub fn large(op: &str, inputs: Vec<Tensor>, attrs: Vec<(&str, Attr)>) -> Case {
+    // Sums are taken in another order; halves may be rounded at every step of one.
+    let off = match inputs.iter().map(Tensor::dtype).find(|d| d.size() == 2) {
+        Some(DType::F16) => 4e-3,
+        Some(DType::BF16) => 3e-2,
+        _ => 1e-4,
+    };
+    let tolerance = Tolerance { rel: off, abs: off };
+    let mut case = Case {
+        name: format!("{op} of {:?}", inputs[0].shape().to_string()),
+        op: op.to_owned(),
+        attrs: attrs.into_iter().map(|(n, a)| (n.to_owned(), a)).collect(),
+        inputs: inputs.into_iter().map(Input::Tensor).collect(),
+        outputs: Vec::new(),
+        second_run: Vec::new(),
+        variables_after: Vec::new(),
+        tolerance,
+    };
+    case.outputs = Direct::new(1).run(&case).unwrap().outputs;
+    case
+}
+
+pub fn numbers(dims: &[usize]) -> Tensor {
+    let n = dims.iter().product();
+    let value = |i: usize| ((i * 7919 + 13) % 1009) as f32 / 1009.0 - 0.5;
+    Tensor::new(dims, &(0..n).map(value).collect::<Vec<f32>>()).unwrap()
+}
+
+/// Numbers of any dtype; integers are between -50 and 50, or where there is no sign between 0 and 50.
+pub fn numbers_of(dtype: DType, dims: &[usize]) -> Tensor {
+    let to = |x: Tensor| {
+        let attrs = vec![("DstT", Attr::Type(dtype))];
+        large("Cast", vec![x], attrs).outputs.remove(0)
+    };
+    match dtype {
+        d if DType::FLOATS.contains(&d) => to(numbers(dims)),
+        _ => {
+            let hundred = vec![numbers(dims), Tensor::scalar(100.0f32)];
+            to(large("Mul", hundred, vec![]).outputs.remove(0))
+        }
+    }
+}
+
+/// Windows that overlap, reach beyond the image, or leave pixels out.
+pub fn pools() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (format, dims) in [("NHWC", [3, 13, 11, 37]), ("NCHW", [3, 37, 13, 11])] {
+        for (window, stride, padding) in [
+            (3, 2, "SAME"),
+            (2, 2, "VALID"),
+            (3, 1, "SAME"),
+            (2, 3, "VALID"),
+        ] {
+            let pair = |n: i64| match format {
+                "NHWC" => vec![1, n, n, 1],
+                _ => vec![1, 1, n, n],
+            };
+            let attrs = || {
+                vec![
+                    ("ksize", Attr::Ints(pair(window))),
+                    ("strides", Attr::Ints(pair(stride))),
+                    ("padding", Attr::Str(padding.to_owned())),
+                    ("data_format", Attr::Str(format.to_owned())),
+                ]
+            };
+            let shape = Tensor::from(dims.map(|n| n as i32));
+            for dtype in [DType::F32, DType::F16, DType::BF16, DType::I16] {
+                let x = numbers_of(dtype, &dims);
+                let pooled = large("MaxPool", vec![x.clone()], attrs());
+                let y = pooled.outputs[0].clone();
+                let grad = numbers_of(dtype, y.dims());
+                cases.push(pooled);
+                cases.push(large(
+                    "MaxPoolGrad",
+                    vec![x.clone(), y, grad.clone()],
+                    attrs(),
+                ));
+                if dtype != DType::I16 {
+                    cases.push(large("AvgPool", vec![x], attrs()));
+                    cases.push(large("AvgPoolGrad", vec![shape.clone(), grad], attrs()));
+                }
+            }
+        }
+    }
+    cases
+}
