@@ -93,3 +93,52 @@ pub fn pools() -> Vec<Case> {
     }
     cases
 }
+
+/// Products of whole tiles and of parts, long ones in segments, with either side transposed, and
+/// batches that broadcast.
+pub fn products() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let dtypes = [
+        DType::F32,
+        DType::F64,
+        DType::F16,
+        DType::BF16,
+        DType::I8,
+        DType::U64,
+    ];
+    let sizes = [
+        (64, 64, 16),
+        (65, 130, 33),
+        (3, 200, 1),
+        (50, 70, 3000),
+        (5, 3, 0),
+    ];
+    for dtype in dtypes {
+        for (m, n, k) in sizes {
+            let both = [(false, false), (false, true), (true, false), (true, true)];
+            let all = matches!(dtype, DType::F32 | DType::I8);
+            for (ta, tb) in both.into_iter().take(if all { 4 } else { 1 }) {
+                let a = numbers_of(dtype, &if ta { [k, m] } else { [m, k] });
+                let b = numbers_of(dtype, &if tb { [n, k] } else { [k, n] });
+                let attrs = vec![
+                    ("transpose_a", Attr::Bool(ta)),
+                    ("transpose_b", Attr::Bool(tb)),
+                ];
+                cases.push(large("MatMul", vec![a, b], attrs));
+            }
+        }
+    }
+    let batches: [[&[usize]; 2]; 4] = [
+        [&[3, 1, 70, 40], &[2, 40, 66]],
+        [&[5, 33, 40], &[1, 40, 66]],
+        [&[2, 3, 10, 700], &[2, 3, 700, 20]],
+        [&[7, 9], &[6, 9, 8]],
+    ];
+    for [x, y] in batches {
+        cases.push(large("BatchMatMulV2", vec![numbers(x), numbers(y)], vec![]));
+    }
+    let adjoint = vec![("adj_x", Attr::Bool(true)), ("adj_y", Attr::Bool(true))];
+    let (x, y) = (numbers(&[3, 20, 70]), numbers(&[3, 90, 20]));
+    cases.push(large("BatchMatMulV2", vec![x, y], adjoint));
+    cases
+}

@@ -5,6 +5,7 @@ mod elementwise;
 mod fill;
 mod moved;
 mod pool;
+mod product;
 mod reduce;
 mod rows;
 mod state;
@@ -13,6 +14,7 @@ pub(crate) use elementwise::{binary, binary_as, broadcast, unary};
 pub(crate) use fill::{add_n, cast, fill, one_hot, ones, repeated, select, zeros};
 pub(crate) use moved::moved;
 pub(crate) use pool::pool;
+pub(crate) use product::product;
 pub(crate) use reduce::reduce;
 pub(crate) use rows::{cross_entropy, softmax};
 pub(crate) use state::{assign, assign_by, step};
@@ -38,10 +40,11 @@ static REDUCE: Source = source!("reduce");
 static SOFTMAX: Source = source!("softmax");
 static OPTIMIZER: Source = source!("optimizer");
 static POOL: Source = source!("pool");
+static PRODUCT: Source = source!("product");
 
 /// Every source of kernels, and the header that all of them include.
 pub static SOURCES: &[&Source] = &[
-    &UNARY, &BINARY, &MOVE, &FILL, &CAST, &REDUCE, &SOFTMAX, &OPTIMIZER, &POOL,
+    &UNARY, &BINARY, &MOVE, &FILL, &CAST, &REDUCE, &SOFTMAX, &OPTIMIZER, &POOL, &PRODUCT,
 ];
 
 /// The text of `thalweg.cuh`.
