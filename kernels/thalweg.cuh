@@ -194,8 +194,9 @@ __device__ inline void zip(const A* a, const B* b, C* out, Index n, const Walk& 
 
 // Products in tiles. A side of a product says what it has to know of a line (a row of the left side,
 // a column of the right one) by `line(i)`, and of a place along the inner dimension by `depth(k)`;
-// `get` has the element at both, widened. Lines beyond the last are asked for and not used. `across`
-// says that neighbours in memory are neighbours along the inner dimension.
+// `get` has the element at both, widened. Lines beyond the last are asked for and not used, places
+// beyond it are told and never got. `across` says that neighbours in memory are neighbours along the
+// inner dimension.
 
 // Lines of a tile, and how many places of the inner dimension are loaded at once; a block of 256
 // threads loads EACH elements of both sides in each thread, and has EACH x EACH sums in it.
@@ -283,8 +284,10 @@ __device__ inline void multiply(const Product& p, const Unit& unit, const Left& 
     Loader<S, Left> rows(left, unit.row);
     Loader<S, Right> columns(right, unit.column);
     S sums[EACH][EACH] = {};
-    rows.fetch(begin, end);
-    columns.fetch(begin, end);
+    if (begin < end) {
+        rows.fetch(begin, end);
+        columns.fetch(begin, end);
+    }
     for (Index k = begin; k < end; k += DEPTH) {
         rows.put(a);
         columns.put(b);

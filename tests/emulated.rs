@@ -8,7 +8,7 @@ use std::process::Command;
 
 use support::emulated::{Emulated, is_there};
 use support::golden::{Case, cases};
-use support::large_cases::{large, numbers, pools, products};
+use support::large_cases::{convolutions, large, numbers, pools, products};
 use support::runtime::{build, report};
 use thalweg_graph::{Attr, Graph, Tensor};
 use thalweg_ops::NewGraph;
@@ -133,6 +133,7 @@ fn kernels_give_what_the_cpu_gives_where_their_work_is_split() {
     }
     cases.extend(pools());
     cases.extend(products());
+    cases.extend(convolutions());
     cases.push(large("L2Loss", vec![numbers(&[100_003])], vec![]));
     report(&Emulated::new(false), &cases);
 }

@@ -1,6 +1,7 @@
 //! What the GPU's kernels of a family share: which functions of `kernels/*.cu` are launched, and
 //! with which arguments. It knows no GPU.
 
+mod convolution;
 mod elementwise;
 mod fill;
 mod moved;
@@ -10,6 +11,7 @@ mod reduce;
 mod rows;
 mod state;
 
+pub(crate) use convolution::{convolution, convolution_filter, convolution_input};
 pub(crate) use elementwise::{binary, binary_as, broadcast, unary};
 pub(crate) use fill::{add_n, cast, fill, one_hot, ones, repeated, select, zeros};
 pub(crate) use moved::moved;
@@ -41,10 +43,21 @@ static SOFTMAX: Source = source!("softmax");
 static OPTIMIZER: Source = source!("optimizer");
 static POOL: Source = source!("pool");
 static PRODUCT: Source = source!("product");
+static CONVOLUTION: Source = source!("convolution");
 
 /// Every source of kernels, and the header that all of them include.
 pub static SOURCES: &[&Source] = &[
-    &UNARY, &BINARY, &MOVE, &FILL, &CAST, &REDUCE, &SOFTMAX, &OPTIMIZER, &POOL, &PRODUCT,
+    &UNARY,
+    &BINARY,
+    &MOVE,
+    &FILL,
+    &CAST,
+    &REDUCE,
+    &SOFTMAX,
+    &OPTIMIZER,
+    &POOL,
+    &PRODUCT,
+    &CONVOLUTION,
 ];
 
 /// The text of `thalweg.cuh`.
