@@ -1,4 +1,5 @@
-// What all kernels share: element types, what they are computed in, and loops over elements.
+// What all kernels share: element types, what they are computed in, loops over elements, and products
+// in tiles.
 //
 // A source is compiled once for each set of types that it is asked for, which come as macros:
 // T (and U, where there are two) is the element type, by T_TYPE; T_FLOAT is defined where it is a
@@ -190,3 +191,169 @@ __device__ inline void zip(const A* a, const B* b, C* out, Index n, const Walk& 
         out[i] = f(a[at_a], b[at_b]);
     }
 }
+
+// Products in tiles. A side of a product says what it has to know of a line (a row of the left side,
+// a column of the right one) by `line(i)`, and of a place along the inner dimension by `depth(k)`;
+// `get` has the element at both, widened. Lines beyond the last are asked for and not used, places
+// beyond it are told and never got. `across` says that neighbours in memory are neighbours along the
+// inner dimension.
+
+// Lines of a tile, and how many places of the inner dimension are loaded at once; a block of 256
+// threads loads EACH elements of both sides in each thread, and has EACH x EACH sums in it.
+const int TILE = 64, DEPTH = 16, EACH = 4;
+// A row of a tile in shared memory: longer than the tile, so that stores along the inner dimension
+// meet few of the same banks.
+const int TILE_ROW = TILE + 4;
+
+// A product of `rows` x `columns` sums over `depth` places, cut in segments of `each` of them. With
+// more than one, what they give stands in scratch memory and is added up by `join`.
+struct Product {
+    Index batches;
+    Index rows;
+    Index columns;
+    Index depth;
+    Index segments;
+    Index each;
+};
+
+// What a block computes at a time.
+struct Unit {
+    Index batch;
+    Index segment;
+    Index row;
+    Index column;
+};
+
+// Stores a sum in the output, or among those of all segments.
+template <class S>
+__device__ inline void store(const Product& p, const Unit& unit, Index row, Index column, S sum,
+                             T* output, S* partial) {
+    const Index segment = unit.batch * p.segments + unit.segment;
+    const Index at = (segment * p.rows + row) * p.columns + column;
+    if (p.segments == 1) {
+        output[at] = Narrow<T>::from(sum);
+    } else {
+        partial[at] = sum;
+    }
+}
+
+template <class S, class Side>
+struct Loader {
+    const Side& side;
+    typename Side::Line lines[EACH];
+    S held[EACH];
+
+    __device__ int line(int i) const {
+        return side.across ? threadIdx.x / DEPTH + i * (TILE / EACH) : threadIdx.x % TILE;
+    }
+    __device__ int depth(int i) const {
+        return side.across ? threadIdx.x % DEPTH : threadIdx.x / TILE + i * (DEPTH / EACH);
+    }
+    __device__ Loader(const Side& side, Index first) : side(side) {
+        for (int i = 0; i < EACH; ++i) lines[i] = side.line(first + line(i));
+    }
+    // The elements from place k on; zeros from `end` on.
+    __device__ void fetch(Index k, Index end) {
+        if (side.across) {
+            const typename Side::Depth at = side.depth(k + depth(0));
+            const bool inside = k + depth(0) < end;
+#pragma unroll
+            for (int i = 0; i < EACH; ++i) held[i] = inside ? side.get(lines[i], at) : S(0);
+        } else {
+#pragma unroll
+            for (int i = 0; i < EACH; ++i) {
+                const Index own = k + depth(i);
+                held[i] = own < end ? side.get(lines[0], side.depth(own)) : S(0);
+            }
+        }
+    }
+    __device__ void put(S (*tile)[TILE_ROW]) const {
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) tile[depth(i)][line(i)] = held[i];
+    }
+};
+
+// The sums of a unit: f(row, column, sum) for each.
+template <class S, class Left, class Right, class F>
+__device__ inline void multiply(const Product& p, const Unit& unit, const Left& left,
+                                const Right& right, F f) {
+    __shared__ S a[DEPTH][TILE_ROW], b[DEPTH][TILE_ROW];
+    const int y = threadIdx.x / (TILE / EACH) * EACH, x = threadIdx.x % (TILE / EACH) * EACH;
+    const Index begin = unit.segment * p.each;
+    const Index end = begin + p.each < p.depth ? begin + p.each : p.depth;
+    Loader<S, Left> rows(left, unit.row);
+    Loader<S, Right> columns(right, unit.column);
+    S sums[EACH][EACH] = {};
+    if (begin < end) {
+        rows.fetch(begin, end);
+        columns.fetch(begin, end);
+    }
+    for (Index k = begin; k < end; k += DEPTH) {
+        rows.put(a);
+        columns.put(b);
+        __syncthreads();
+        // What comes next is on its way while these are multiplied.
+        rows.fetch(k + DEPTH, end);
+        columns.fetch(k + DEPTH, end);
+#pragma unroll
+        for (int d = 0; d < DEPTH; ++d) {
+#pragma unroll
+            for (int i = 0; i < EACH; ++i) {
+#pragma unroll
+                for (int j = 0; j < EACH; ++j) sums[i][j] += a[d][y + i] * b[d][x + j];
+            }
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        const Index row = unit.row + y + i;
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) {
+            const Index column = unit.column + x + j;
+            if (row < p.rows && column < p.columns) f(row, column, sums[i][j]);
+        }
+    }
+}
+
+// Calls f(unit) for each unit of this block.
+template <class F>
+__device__ inline void each_unit(const Product& p, F f) {
+    const Index across = (p.columns + TILE - 1) / TILE, down = (p.rows + TILE - 1) / TILE;
+    const Index units = p.batches * p.segments * down * across;
+    for (Index i = blockIdx.x; i < units; i += gridDim.x) {
+        const Index segment = i / across / down;
+        f(Unit{segment / p.segments, segment % p.segments, i / across % down * TILE,
+               i % across * TILE});
+    }
+}
+
+// What the segments of each sum give together, from the first to the last.
+template <class S>
+__device__ inline void join(const Product& p, const S* partial, T* output) {
+    const Index matrix = p.rows * p.columns;
+    for (Index i = first(); i < p.batches * matrix; i += stride()) {
+        S sum = S(0);
+        for (Index segment = 0; segment < p.segments; ++segment) {
+            sum += partial[(i / matrix * p.segments + segment) * matrix + i % matrix];
+        }
+        output[i] = Narrow<T>::from(sum);
+    }
+}
+
+// A matrix as a side of a product: its lines, and the steps from one to the next and along each.
+struct Matrix {
+    typedef Index Line;
+    typedef Index Depth;
+    const T* from;
+    Index lines;
+    Index line_step;
+    Index depth_step;
+    bool across;
+
+    __device__ Index line(Index i) const { return (i < lines ? i : lines - 1) * line_step; }
+    __device__ Index depth(Index k) const { return k * depth_step; }
+    __device__ Element<T>::Wrap get(Index line, Index depth) const {
+        return (Element<T>::Wrap)widen(from[line + depth]);
+    }
+};

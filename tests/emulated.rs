@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use support::emulated::{Emulated, is_there};
-use support::golden::{Case, Input, Tolerance, cases};
-use support::runtime::{Direct, Runtime, build, report};
+use support::golden::{Case, cases};
+use support::large_cases::{convolutions, large, numbers, pools, products};
+use support::runtime::{build, report};
 use thalweg_graph::{Attr, Graph, Tensor};
 use thalweg_ops::NewGraph;
 
@@ -87,32 +88,6 @@ fn kernels_touch_no_memory_that_is_not_theirs() {
     );
 }
 
-/// A case that is larger than those of the table: what it gives is what the CPU gives.
-fn large(op: &str, inputs: Vec<Tensor>, attrs: Vec<(&str, Attr)>) -> Case {
-    let mut case = Case {
-        name: format!("{op} of {:?}", inputs[0].shape().to_string()),
-        op: op.to_owned(),
-        attrs: attrs.into_iter().map(|(n, a)| (n.to_owned(), a)).collect(),
-        inputs: inputs.into_iter().map(Input::Tensor).collect(),
-        outputs: Vec::new(),
-        second_run: Vec::new(),
-        variables_after: Vec::new(),
-        // Sums are taken in another order.
-        tolerance: Tolerance {
-            rel: 1e-4,
-            abs: 1e-4,
-        },
-    };
-    case.outputs = Direct::new(1).run(&case).unwrap().outputs;
-    case
-}
-
-fn numbers(dims: &[usize]) -> Tensor {
-    let n = dims.iter().product();
-    let value = |i: usize| ((i * 7919 + 13) % 1009) as f32 / 1009.0 - 0.5;
-    Tensor::new(dims, &(0..n).map(value).collect::<Vec<f32>>()).unwrap()
-}
-
 #[test]
 fn kernels_give_what_the_cpu_gives_where_their_work_is_split() {
     if !is_there() {
@@ -156,6 +131,9 @@ fn kernels_give_what_the_cpu_gives_where_their_work_is_split() {
         cases.push(large("BiasAdd", vec![x(), numbers(&[channels])], attrs()));
         cases.push(large("BiasAddGrad", vec![x()], attrs()));
     }
+    cases.extend(pools());
+    cases.extend(products());
+    cases.extend(convolutions());
     cases.push(large("L2Loss", vec![numbers(&[100_003])], vec![]));
     report(&Emulated::new(false), &cases);
 }

@@ -1,16 +1,22 @@
 //! What the GPU's kernels of a family share: which functions of `kernels/*.cu` are launched, and
 //! with which arguments. It knows no GPU.
 
+mod convolution;
 mod elementwise;
 mod fill;
 mod moved;
+mod pool;
+mod product;
 mod reduce;
 mod rows;
 mod state;
 
+pub(crate) use convolution::{convolution, convolution_filter, convolution_input};
 pub(crate) use elementwise::{binary, binary_as, broadcast, unary};
 pub(crate) use fill::{add_n, cast, fill, one_hot, ones, repeated, select, zeros};
 pub(crate) use moved::moved;
+pub(crate) use pool::pool;
+pub(crate) use product::product;
 pub(crate) use reduce::reduce;
 pub(crate) use rows::{cross_entropy, softmax};
 pub(crate) use state::{assign, assign_by, step};
@@ -35,10 +41,23 @@ static CAST: Source = source!("cast");
 static REDUCE: Source = source!("reduce");
 static SOFTMAX: Source = source!("softmax");
 static OPTIMIZER: Source = source!("optimizer");
+static POOL: Source = source!("pool");
+static PRODUCT: Source = source!("product");
+static CONVOLUTION: Source = source!("convolution");
 
 /// Every source of kernels, and the header that all of them include.
 pub static SOURCES: &[&Source] = &[
-    &UNARY, &BINARY, &MOVE, &FILL, &CAST, &REDUCE, &SOFTMAX, &OPTIMIZER,
+    &UNARY,
+    &BINARY,
+    &MOVE,
+    &FILL,
+    &CAST,
+    &REDUCE,
+    &SOFTMAX,
+    &OPTIMIZER,
+    &POOL,
+    &PRODUCT,
+    &CONVOLUTION,
 ];
 
 /// The text of `thalweg.cuh`.

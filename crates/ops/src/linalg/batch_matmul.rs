@@ -1,14 +1,16 @@
 //! Products of many matrices at once.
 
 use smallvec::smallvec;
-use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::gpu::Launches;
+use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, bool_attr, type_attr};
 use thalweg_graph::shape::{broadcast_dims, elements};
-use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape};
+use thalweg_graph::{DType, Dims, GradCx, Infer, InferError, OpDef, Output, Shape};
 
 use super::LinalgOps;
 use super::product::{self, Batches};
 use crate::constants::{ints, shape_of};
+use crate::cpu::gemm::Product;
 
 /// The dimensions before the last two, where the rank is known.
 fn batch_of(shape: &Shape) -> Shape {
@@ -129,27 +131,39 @@ fn repeated(own: &[usize], beside: &[usize]) -> Vec<i32> {
         .collect()
 }
 
-fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+/// The product of each pair of matrices, and the dimensions before these of both inputs and of the
+/// output.
+type Products<'a> = (Product, [&'a [usize]; 2], Dims);
+
+fn products<'a>(p: &Prepare<'a>) -> Result<Products<'a>, KernelError> {
     let (x, y) = (p.dims(0), p.dims(1));
     let (tx, ty) = (p.node.attrs.bool("adj_x"), p.node.attrs.bool("adj_y"));
     let mut product = product::product_of(x, y, tx, ty)?;
     let (x, y) = (&x[..x.len() - 2], &y[..y.len() - 2]);
     let batch = broadcast_dims(x, y).ok_or(KernelError::Argument("batches that broadcast"))?;
-    if p.outputs[0].elements() == 0 {
-        let pairs = Vec::new();
-        return product::prepare(p, Batches { product, pairs });
-    }
-    let count = elements(&batch);
-    if !tx && elements(y) == 1 {
+    if p.outputs[0].elements() > 0 && !tx && elements(y) == 1 {
         // One matrix on the right: those on the left are the rows of a single tall one.
-        product.m *= count;
-        let pairs = vec![[0, 0]];
-        return product::prepare(p, Batches { product, pairs });
+        product.m *= elements(&batch);
+        return Ok((product, [&[], &[]], Dims::new()));
     }
+    Ok((product, [x, y], batch))
+}
+
+fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let (product, [x, y], batch) = products(p)?;
+    let count = match p.outputs[0].elements() {
+        0 => 0,
+        _ => elements(&batch),
+    };
     let pairs = (0..count)
         .map(|i| [matrix_at(i, &batch, x), matrix_at(i, &batch, y)])
         .collect();
     product::prepare(p, Batches { product, pairs })
+}
+
+fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let (product, [x, y], batch) = products(p)?;
+    crate::gpu::product(p, product, [x, y, &batch])
 }
 
 /// Which matrix of an input with the batch dimensions `own` stands at number `i` of `batch`.
@@ -178,7 +192,10 @@ const ATTRS: &[AttrDef] = &[
     bool_attr("grad_y", false),
 ];
 
-const KERNELS: &[Kernel] = &[cpu(prepare).only(product::DTYPES)];
+const KERNELS: &[Kernel] = &[
+    cpu(prepare).only(product::DTYPES),
+    gpu(launches).only(product::DTYPES),
+];
 
 /// The products of matrices in two tensors with the same batch dimensions.
 pub(crate) static BATCH_MAT_MUL: Op = Op {

@@ -1,12 +1,13 @@
 //! The product of two matrices.
 
 use smallvec::smallvec;
-use thalweg_device::{Op, cpu};
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, bool_attr, type_attr};
 use thalweg_graph::{DType, Infer, InferError, OpDef, Shape};
 
 use super::LinalgOps;
 use super::product::{self, Batches};
+use crate::cpu::gemm::Product;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let (a, b) = (cx.ranked(0, 2)?, cx.ranked(1, 2)?);
@@ -45,10 +46,19 @@ pub(crate) static MAT_MUL: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let attrs = &p.node.attrs;
-        let (ta, tb) = (attrs.bool("transpose_a"), attrs.bool("transpose_b"));
-        product::prepare(p, Batches::one(p, ta, tb)?)
-    })
-    .only(product::DTYPES)],
+    kernels: &[
+        cpu(|p| {
+            let (product, pairs) = (product_of(p)?, vec![[0, 0]]);
+            product::prepare(p, Batches { product, pairs })
+        })
+        .only(product::DTYPES),
+        gpu(|p| crate::gpu::product(p, product_of(p)?, [&[]; 3])).only(product::DTYPES),
+    ],
 };
+
+/// The product of a node.
+fn product_of(p: &Prepare<'_>) -> Result<Product, KernelError> {
+    let attrs = &p.node.attrs;
+    let (ta, tb) = (attrs.bool("transpose_a"), attrs.bool("transpose_b"));
+    product::product_of(p.dims(0), p.dims(1), ta, tb)
+}

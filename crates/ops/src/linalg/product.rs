@@ -38,16 +38,6 @@ pub(super) struct Batches {
     pub(super) pairs: Vec<[usize; 2]>,
 }
 
-impl Batches {
-    /// The product of two inputs that are one matrix each.
-    pub(super) fn one(p: &Prepare<'_>, ta: bool, tb: bool) -> Result<Batches, KernelError> {
-        Ok(Batches {
-            product: product_of(p.dims(0), p.dims(1), ta, tb)?,
-            pairs: vec![[0, 0]],
-        })
-    }
-}
-
 /// The product of the matrices in the last two dimensions of inputs of these dimensions.
 pub(super) fn product_of(
     a: &[usize],

@@ -1,7 +1,7 @@
 //! Convolution, and its gradients to the images and to the filter.
 
 use smallvec::smallvec;
-use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{
     AttrDef, Gradient, arg, arg_of, attr, bool_attr, ints_attr, str_attr, type_attr,
 };
@@ -104,15 +104,21 @@ pub(crate) static CONV_2D: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
-        match p.dtype(0) {
-            DType::F32 => Ok(forward::<f32>(p.cpu, g)),
-            DType::F64 => Ok(forward::<f64>(p.cpu, g)),
-            other => Err(KernelError::DType(other)),
-        }
-    })
-    .only(DTYPES)],
+    kernels: &[
+        cpu(|p| {
+            let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
+            match p.dtype(0) {
+                DType::F32 => Ok(forward::<f32>(p.cpu, g)),
+                DType::F64 => Ok(forward::<f64>(p.cpu, g)),
+                other => Err(KernelError::DType(other)),
+            }
+        })
+        .only(DTYPES),
+        gpu(|p| {
+            let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
+            Ok(crate::gpu::convolution(p, &g))
+        }),
+    ],
 };
 
 /// The gradient of a convolution to its images.
@@ -145,15 +151,21 @@ pub(crate) static CONV_2D_BACKPROP_INPUT: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let g = geometry(&Sliding::of_node(p)?, p.output_dims(0), p.dims(1))?;
-        match p.dtype(1) {
-            DType::F32 => Ok(input_grad::<f32>(p.cpu, g)),
-            DType::F64 => Ok(input_grad::<f64>(p.cpu, g)),
-            other => Err(KernelError::DType(other)),
-        }
-    })
-    .only(DTYPES)],
+    kernels: &[
+        cpu(|p| {
+            let g = geometry(&Sliding::of_node(p)?, p.output_dims(0), p.dims(1))?;
+            match p.dtype(1) {
+                DType::F32 => Ok(input_grad::<f32>(p.cpu, g)),
+                DType::F64 => Ok(input_grad::<f64>(p.cpu, g)),
+                other => Err(KernelError::DType(other)),
+            }
+        })
+        .only(DTYPES),
+        gpu(|p| {
+            let g = geometry(&Sliding::of_node(p)?, p.output_dims(0), p.dims(1))?;
+            Ok(crate::gpu::convolution_input(p, &g))
+        }),
+    ],
 };
 
 /// The gradient of a convolution to its filter.
@@ -185,15 +197,21 @@ pub(crate) static CONV_2D_BACKPROP_FILTER: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.output_dims(0))?;
-        match p.dtype(0) {
-            DType::F32 => Ok(filter_grad::<f32>(p.cpu, g)),
-            DType::F64 => Ok(filter_grad::<f64>(p.cpu, g)),
-            other => Err(KernelError::DType(other)),
-        }
-    })
-    .only(DTYPES)],
+    kernels: &[
+        cpu(|p| {
+            let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.output_dims(0))?;
+            match p.dtype(0) {
+                DType::F32 => Ok(filter_grad::<f32>(p.cpu, g)),
+                DType::F64 => Ok(filter_grad::<f64>(p.cpu, g)),
+                other => Err(KernelError::DType(other)),
+            }
+        })
+        .only(DTYPES),
+        gpu(|p| {
+            let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.output_dims(0))?;
+            Ok(crate::gpu::convolution_filter(p, &g))
+        }),
+    ],
 };
 
 /// A multiplication and an addition take about a thirtieth of a nanosecond.

@@ -1,7 +1,7 @@
 //! Pooling: the largest element or the mean of each window.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{
     Allowed, AttrDef, Gradient, arg, arg_of, attr, ints_attr, type_attr, type_attr_or,
 };
@@ -172,13 +172,16 @@ pub(crate) static MAX_POOL: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let g = geometry(p, p.dims(0))?;
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(prepared(g, move |cx| {
-            max_pool::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
-            Ok(())
-        })), else Err(KernelError::DType(p.dtype(0))))
-    })],
+    kernels: &[
+        cpu(|p| {
+            let g = geometry(p, p.dims(0))?;
+            dispatch!(p.dtype(0), NUMBERS, T => Ok(prepared(g, move |cx| {
+                max_pool::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
+                Ok(())
+            })), else Err(KernelError::DType(p.dtype(0))))
+        }),
+        gpu(|p| Ok(crate::gpu::pool(p, &geometry(p, p.dims(0))?, &[0]))),
+    ],
 };
 
 /// The gradient of each window, at the first of its largest elements.
@@ -203,13 +206,16 @@ pub(crate) static MAX_POOL_GRAD: Op = Op {
         },
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let g = geometry(p, p.dims(0))?;
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(prepared(g, move |cx| {
-            max_pool_grad::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.input(2)?, cx.output(0)?);
-            Ok(())
-        })), else Err(KernelError::DType(p.dtype(0))))
-    })],
+    kernels: &[
+        cpu(|p| {
+            let g = geometry(p, p.dims(0))?;
+            dispatch!(p.dtype(0), NUMBERS, T => Ok(prepared(g, move |cx| {
+                max_pool_grad::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.input(2)?, cx.output(0)?);
+                Ok(())
+            })), else Err(KernelError::DType(p.dtype(0))))
+        }),
+        gpu(|p| Ok(crate::gpu::pool(p, &geometry(p, p.dims(0))?, &[0, 2]))),
+    ],
 };
 
 /// The mean of each window; padding does not count.
@@ -231,13 +237,16 @@ pub(crate) static AVG_POOL: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let g = geometry(p, p.dims(0))?;
-        dispatch!(p.dtype(0), FLOATS, T => Ok(prepared(g, move |cx| {
-            avg_pool::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
-            Ok(())
-        })), else Err(KernelError::DType(p.dtype(0))))
-    })],
+    kernels: &[
+        cpu(|p| {
+            let g = geometry(p, p.dims(0))?;
+            dispatch!(p.dtype(0), FLOATS, T => Ok(prepared(g, move |cx| {
+                avg_pool::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
+                Ok(())
+            })), else Err(KernelError::DType(p.dtype(0))))
+        }),
+        gpu(|p| Ok(crate::gpu::pool(p, &geometry(p, p.dims(0))?, &[0]))),
+    ],
 };
 
 /// The gradient of each window, spread evenly over its elements.
@@ -263,11 +272,14 @@ pub(crate) static AVG_POOL_GRAD: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let g = geometry(p, p.output_dims(0))?;
-        dispatch!(p.dtype(1), FLOATS, T => Ok(prepared(g, move |cx| {
-            avg_pool_grad::<T>(on(cx.cpu()), &g, cx.input(1)?, cx.output(0)?);
-            Ok(())
-        })), else Err(KernelError::DType(p.dtype(1))))
-    })],
+    kernels: &[
+        cpu(|p| {
+            let g = geometry(p, p.output_dims(0))?;
+            dispatch!(p.dtype(1), FLOATS, T => Ok(prepared(g, move |cx| {
+                avg_pool_grad::<T>(on(cx.cpu()), &g, cx.input(1)?, cx.output(0)?);
+                Ok(())
+            })), else Err(KernelError::DType(p.dtype(1))))
+        }),
+        gpu(|p| Ok(crate::gpu::pool(p, &geometry(p, p.output_dims(0))?, &[1]))),
+    ],
 };

@@ -1,0 +1,144 @@
+//! Products in tiles.
+
+use thalweg_device::gpu::{Arg, Launch, Launches, Source};
+use thalweg_device::{KernelError, Prepare};
+
+use super::PRODUCT;
+use super::elementwise::lay_out;
+use crate::cpu::gemm::Product;
+use crate::elementwise::Walk;
+
+/// Lines of a tile, and places of the inner dimension that are loaded at once, in
+/// `kernels/thalweg.cuh`.
+const TILE: usize = 64;
+const DEPTH: usize = 16;
+
+/// Blocks that are enough to fill a GPU: with fewer, a long inner dimension is cut in segments.
+const ENOUGH_BLOCKS: usize = 256;
+
+/// Places of the inner dimension in a segment at least.
+const SEGMENT: usize = 256;
+
+/// How products are cut up, by their shape alone.
+#[derive(Clone, Copy)]
+pub(super) struct Tiles {
+    batches: usize,
+    rows: usize,
+    columns: usize,
+    depth: usize,
+    segments: usize,
+    each: usize,
+}
+
+impl Tiles {
+    /// Of one product for each batch, whole along their inner dimension.
+    pub(super) fn new(batches: usize, [rows, columns, depth]: [usize; 3]) -> Tiles {
+        Tiles {
+            batches,
+            rows,
+            columns,
+            depth,
+            segments: 1,
+            each: depth,
+        }
+    }
+
+    /// The same in segments, where there would be few blocks.
+    pub(super) fn segmented(self) -> Tiles {
+        let most = (ENOUGH_BLOCKS / self.units().max(1)).max(1);
+        let segments = (self.depth / SEGMENT).clamp(1, most);
+        if segments == 1 {
+            return self;
+        }
+        let each = self.depth.div_ceil(segments).next_multiple_of(DEPTH);
+        let segments = self.depth.div_ceil(each);
+        Tiles {
+            segments,
+            each,
+            ..self
+        }
+    }
+
+    fn units(&self) -> usize {
+        self.batches * self.rows.div_ceil(TILE) * self.columns.div_ceil(TILE) * self.segments
+    }
+
+    /// Elements of what all segments give.
+    pub(super) fn partial(&self) -> usize {
+        self.batches * self.rows * self.columns * self.segments
+    }
+
+    /// As `struct Product` of `kernels/thalweg.cuh`.
+    pub(super) fn lay_out(&self) -> [usize; 6] {
+        [
+            self.batches,
+            self.rows,
+            self.columns,
+            self.depth,
+            self.segments,
+            self.each,
+        ]
+    }
+
+    /// A launch with a block for each tile of each segment, without arguments; `most` is the length
+    /// of the longest tensor.
+    pub(super) fn launch(
+        &self,
+        p: &Prepare<'_>,
+        source: &'static Source,
+        name: &'static str,
+        most: usize,
+    ) -> Launch {
+        let most = most.max(self.partial());
+        let mut launch = Launch::over(most, source, name, &[p.outputs[0].dtype]);
+        let units = u32::try_from(self.units()).unwrap_or(u32::MAX);
+        launch.blocks = units.clamp(1, 1 << 16);
+        launch
+    }
+
+    /// `first`, and behind it what adds the segments up by function `Join` of the same source.
+    pub(super) fn joined(&self, first: Launch) -> Launches {
+        let mut join = Launch::over(
+            self.batches * self.rows * self.columns,
+            first.function.source,
+            "Join",
+            &first.function.types,
+        );
+        join.function.large = first.function.large;
+        let mut launches = Launches::from(first);
+        if self.segments > 1 {
+            let join = join.arg(Arg::Scratch(0)).output(0).indices(&self.lay_out());
+            launches.list.push(join);
+            // A sum is at most 8 bytes wide.
+            launches.scratch = self.partial() * 8;
+        }
+        launches
+    }
+}
+
+/// The products of the matrices of inputs 0 and 1; `batch` has the dimensions before these of both
+/// inputs and of the output.
+pub(crate) fn product(
+    p: &Prepare<'_>,
+    product: Product,
+    [a, b, out]: [&[usize]; 3],
+) -> Result<Launches, KernelError> {
+    let Product { m, n, k, .. } = product;
+    let outputs = p.outputs[0].elements();
+    if outputs == 0 {
+        return Ok(Launches::default());
+    }
+    let tiles = Tiles::new(outputs / (m * n), [m, n, k]).segmented();
+    let most = p.inputs[0].elements().max(p.inputs[1].elements());
+    let transposed = u32::from(product.transpose_a) | u32::from(product.transpose_b) << 1;
+    let launch = tiles
+        .launch(p, &PRODUCT, "MatMul", most)
+        .input(0)
+        .input(1)
+        .output(0)
+        .arg(Arg::Scratch(0))
+        .indices(&tiles.lay_out())
+        .indices(&lay_out(&Walk::new(a, b, out))?)
+        .value(transposed);
+    Ok(tiles.joined(launch))
+}

@@ -1,0 +1,149 @@
+// Windows that slide over images, channel by channel. Gradients gather: a thread walks the windows
+// that see its pixel, in their order, so that no two threads add to one element.
+#include "thalweg.cuh"
+
+typedef Element<T>::Wide W;
+typedef Element<T>::Wrap Wrap;
+
+// One axis of a pooling: window `o` sees the pixels from `o * stride - pad` on, `window` of them, as
+// far as they lie inside; it sees one at least.
+struct Axis {
+    Index in;
+    Index out;
+    Index window;
+    Index stride;
+    Index pad;
+};
+
+// Elements lie as [outer][line][column][inner].
+struct Pool {
+    Axis lines;
+    Axis columns;
+    Index inner;
+};
+
+struct Range {
+    Index begin;
+    Index end;
+};
+
+// The pixels that a window sees.
+__device__ inline Range seen(const Axis& axis, Index window) {
+    const Index start = window * axis.stride, end = start + axis.window - axis.pad;
+    return {start > axis.pad ? start - axis.pad : 0, end < axis.in ? end : axis.in};
+}
+
+// The windows that see a pixel.
+__device__ inline Range seeing(const Axis& axis, Index pixel) {
+    const Index at = pixel + axis.pad, end = at / axis.stride + 1;
+    const Index begin = at < axis.window ? 0 : (at - axis.window) / axis.stride + 1;
+    return {begin, end < axis.out ? end : axis.out};
+}
+
+// Where element i of images of this size stands.
+struct Place {
+    Index outer;
+    Index line;
+    Index column;
+    Index inner;
+};
+
+__device__ inline Place place(Index lines, Index columns, Index inner, Index i) {
+    const Index pixel = i / inner, line = pixel / columns;
+    return {line / lines, line % lines, pixel % columns, i % inner};
+}
+
+// Calls f(at) for each element that window i sees, line by line, and returns how many they are.
+template <class F>
+__device__ inline Index each_seen(const Pool& p, Index i, F f) {
+    const Place out = place(p.lines.out, p.columns.out, p.inner, i);
+    const Range y = seen(p.lines, out.line), x = seen(p.columns, out.column);
+    for (Index line = y.begin; line < y.end; ++line) {
+        const Index row = (out.outer * p.lines.in + line) * p.columns.in;
+        for (Index column = x.begin; column < x.end; ++column) {
+            f((row + column) * p.inner + out.inner);
+        }
+    }
+    return (y.end - y.begin) * (x.end - x.begin);
+}
+
+// Calls f(window) for each window that sees element i of the images, line by line.
+template <class F>
+__device__ inline void each_seeing(const Pool& p, Index i, F f) {
+    const Place in = place(p.lines.in, p.columns.in, p.inner, i);
+    const Range y = seeing(p.lines, in.line), x = seeing(p.columns, in.column);
+    for (Index line = y.begin; line < y.end; ++line) {
+        const Index row = (in.outer * p.lines.out + line) * p.columns.out;
+        for (Index column = x.begin; column < x.end; ++column) {
+            f((row + column) * p.inner + in.inner);
+        }
+    }
+}
+
+// Only NaN differs from itself.
+template <class E>
+__device__ inline bool is_nan(E x) {
+    const E same = x;
+    return x != same;
+}
+
+// The largest, or NaN.
+KERNEL(MaxPool, const T* input, T* output, Index n, Pool pool) {
+    for (Index i = first(); i < n; i += stride()) {
+        W best = W(0);
+        bool begun = false;
+        each_seen(pool, i, [&](Index at) {
+            const W x = widen(input[at]);
+            if (!begun || x > best || is_nan(x)) best = x;
+            begun = true;
+        });
+        output[i] = Narrow<T>::from(best);
+    }
+}
+
+// Whether element i is the first of the largest that this window sees; where one is NaN, the first
+// NaN is meant.
+__device__ inline bool is_largest(const T* input, const Pool& pool, Index window, Index i) {
+    const W own = widen(input[i]);
+    bool largest = true;
+    each_seen(pool, window, [&](Index at) {
+        const W x = widen(input[at]);
+        if (at < i) {
+            largest = largest && !is_nan(x) && (is_nan(own) || x < own);
+        } else if (at > i) {
+            largest = largest && (is_nan(own) || x <= own);
+        }
+    });
+    return largest;
+}
+
+KERNEL(MaxPoolGrad, const T* input, const T* gradient, T* output, Index n, Pool pool) {
+    for (Index i = first(); i < n; i += stride()) {
+        Wrap sum = Wrap(0);
+        each_seeing(pool, i, [&](Index window) {
+            if (is_largest(input, pool, window, i)) sum += (Wrap)widen(gradient[window]);
+        });
+        output[i] = Narrow<T>::from(sum);
+    }
+}
+
+#ifdef T_FLOAT
+KERNEL(AvgPool, const T* input, T* output, Index n, Pool pool) {
+    for (Index i = first(); i < n; i += stride()) {
+        W sum = W(0);
+        const Index count = each_seen(pool, i, [&](Index at) { sum += widen(input[at]); });
+        output[i] = Narrow<T>::from(sum / W(count));
+    }
+}
+
+KERNEL(AvgPoolGrad, const T* gradient, T* output, Index n, Pool pool) {
+    for (Index i = first(); i < n; i += stride()) {
+        W sum = W(0);
+        each_seeing(pool, i, [&](Index window) {
+            const Index count = each_seen(pool, window, [](Index) {});
+            sum += widen(gradient[window]) / W(count);
+        });
+        output[i] = Narrow<T>::from(sum);
+    }
+}
+#endif
