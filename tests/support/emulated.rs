@@ -112,8 +112,9 @@ impl Emulated {
         if path.exists() {
             return path;
         }
-        // Another program of tests may compile the same: each its own file, renamed when whole.
-        let own = folder.join(format!("{name}.{}", std::process::id()));
+        // Another test may compile the same: each its own file, renamed when whole.
+        let thread = std::thread::current().id();
+        let own = folder.join(format!("{name}.{}.{thread:?}", std::process::id()));
         let mut compiler = Command::new("g++");
         compiler.args([
             "-std=c++17",
