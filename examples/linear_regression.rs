@@ -5,6 +5,7 @@ mod support;
 use std::error::Error;
 use std::hint::black_box;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
@@ -24,6 +25,9 @@ struct Flags {
     /// Measures how long a step takes, through `run` and through a `Callable`, on one thread.
     #[arg(long)]
     benchmark: bool,
+    /// The device that the model is on: /cpu:0, /gpu:0.
+    #[arg(long, default_value = "")]
+    device: DeviceSpec,
     /// Prints results as lines of JSON.
     #[arg(long)]
     json: bool,
@@ -43,8 +47,17 @@ const REPEATS: usize = 25;
 const STEPS: usize = 4000;
 const WARM_UP: usize = 2000;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let flags = Flags::parse();
+fn main() -> ExitCode {
+    match run(&Flags::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &flags.plot {
         check_name(path)?;
     }
@@ -55,16 +68,22 @@ fn main() -> Result<(), Box<dyn Error>> {
         .collect();
 
     let g = Graph::new();
-    let x = g.placeholder("x", DType::F32, []);
-    let y = g.placeholder("y", DType::F32, []);
-    let w = g.variable("weight", 0.0f32);
-    let b = g.variable("bias", 0.0f32);
-    let y_predicted = x * w + b;
-    let loss = (y - y_predicted).square().named("loss");
+    let [x, y, w, b, loss] = g.device(&flags.device, || {
+        let x = g.placeholder("x", DType::F32, []);
+        let y = g.placeholder("y", DType::F32, []);
+        let w = g.variable("weight", 0.0f32);
+        let b = g.variable("bias", 0.0f32);
+        let y_predicted = x * w + b;
+        let loss = (y - y_predicted).square().named("loss");
+        [x, y, w.value(), b.value(), loss]
+    });
     let train = GradientDescent::new(0.001).minimize(loss);
 
     // The steps are far too small to share out.
-    let session = Session::with_options(&g, SessionOptions::with_threads(1))?;
+    let session = Session::with_options(
+        &g,
+        SessionOptions::with_threads(1).with_device(&flags.device),
+    )?;
     session.run(g.initializers(), [])?;
     if flags.benchmark {
         return benchmark(&session, [x, y], (train, loss), flags.json);

@@ -19,7 +19,7 @@ Every op, the dtypes of its attribute `T` (or of the one that stands for it), an
 kernel. Written from the registry by `UPDATE_DOCS=1 cargo test --test kernel_table`; a test holds \
 it.
 
-Where it runs nothing (a reshape, a constant), any device can. A GPU's kernel is compiled by NVRTC \
+Where it runs nothing (a reshape, a constant), any device can. What is about shapes and indices alone runs on a GPU's host. A GPU's kernel is compiled by NVRTC \
 for every architecture (`tests/nvrtc.rs`) and emulated on the CPU over the cases of the op table \
 (`tests/emulated.rs`), as many as are said. None has run on hardware yet.
 
@@ -63,6 +63,7 @@ fn table() -> String {
                     false => dtypes(op, Some(kernel)),
                 }
             }
+            Some(kernel) if matches!(kernel.body, Body::Host) => "on its host".to_owned(),
             _ if anywhere => "runs nothing".to_owned(),
             _ => "no".to_owned(),
         };

@@ -34,7 +34,7 @@ pub struct Flags {
     pub seed: u32,
     /// The device that the model is on: /cpu:0, /gpu:0.
     #[arg(long, default_value = "")]
-    pub device: String,
+    pub device: DeviceSpec,
     /// Threads; 0 for as many as the machine runs at once.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,

@@ -44,10 +44,11 @@ fn run(flags: &Flags, start: Instant) -> Result<()> {
     }
     let g = Graph::new();
     g.set_seed(flags.seed.into());
-    let net = g.device(flags.device.as_str(), || {
+    let net = g.device(&flags.device, || {
         deep_mnist_trained_by(&g, flags.data_format, |loss| minimize(flags, loss))
     });
-    let session = Session::with_options(&g, SessionOptions::with_threads(flags.threads))?;
+    let options = SessionOptions::with_threads(flags.threads).with_device(&flags.device);
+    let session = Session::with_options(&g, options)?;
     session.run(g.initializers(), [])?;
     if flags.benchmark {
         benchmark(flags, &session, &net, start)

@@ -170,6 +170,13 @@ int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, void** argum
     return 0;
 }
 
+// The bytes of argument i of a kernel; 0 where it has no such argument.
+template <class... A>
+unsigned size_of_argument(void (*)(A...), unsigned i) {
+    const unsigned sizes[] = {(unsigned)sizeof(A)..., 0};
+    return i < sizeof...(A) ? sizes[i] : 0;
+}
+
 }  // namespace emulator
 
 static const emulator::ThreadIndex threadIdx;
@@ -186,6 +193,7 @@ inline void __syncthreads() { emulator::yield(); }
                                  unsigned order) {                                           \
         return emulator::launch(name, blocks, threads, arguments, order);                    \
     }                                                                                        \
+    extern "C" unsigned size_##name(unsigned i) { return emulator::size_of_argument(name, i); } \
     static void name(__VA_ARGS__)
 
 inline float __uint_as_float(unsigned bits) {

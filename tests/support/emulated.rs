@@ -175,6 +175,17 @@ impl Emulated {
                 values.iter_mut().map(|v| v.as_mut_ptr().cast()).collect();
             let library = self.library(&launch.function);
             let grid = (launch.blocks, launch.threads);
+            for (i, value) in values.iter().enumerate() {
+                let size = size_of_argument(&library, launch.function.name, i);
+                assert_eq!(
+                    value.len(),
+                    size,
+                    "argument {i} of {}",
+                    launch.function.name
+                );
+            }
+            let after = size_of_argument(&library, launch.function.name, values.len());
+            assert_eq!(after, 0, "{} has more arguments", launch.function.name);
             // SAFETY: the arguments are those that the kernel says; what it does with them is what
             // is tested, and the sanitizer sees it.
             unsafe { run_emulated(&library, launch.function.name, grid, &mut args, order)? };
@@ -277,6 +288,16 @@ impl Emulated {
         let addresses: Vec<u64> = outputs.iter().map(address).collect();
         self.launch(&work.launches, &at, &addresses, order)?;
         Ok(outputs)
+    }
+}
+
+/// The bytes of an argument of a function; 0 where it has no such argument.
+fn size_of_argument(library: &Library, name: &str, i: usize) -> usize {
+    type Size = unsafe extern "C" fn(u32) -> u32;
+    // SAFETY: `KERNEL` defines it with this signature, and it only tells a number.
+    unsafe {
+        let size = library.get::<Size>(format!("size_{name}").as_bytes());
+        size.expect("what KERNEL defines")(i as u32) as usize
     }
 }
 

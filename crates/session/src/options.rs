@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thalweg_device::cuda::Cards;
 use thalweg_device::gpu::{Driver, Gpu, GpuError};
-use thalweg_device::{Cpu, Device};
+use thalweg_device::{Cpu, Device, DeviceType};
 use thalweg_graph::DeviceSpec;
 
 use crate::costs::StepCosts;
@@ -78,6 +78,19 @@ impl SessionOptions {
         SessionOptions {
             gpus: (0..count).map(GpuOptions::card).collect(),
             ..SessionOptions::default()
+        }
+    }
+
+    /// The same with the GPUs that a device of this name needs: for `/gpu:1`, the machine's first two.
+    pub fn with_device(self, device: &DeviceSpec) -> SessionOptions {
+        let gpu = DeviceType::Gpu.name();
+        let gpus = match device.device_type.as_deref() {
+            Some(name) if name == gpu => device.index.unwrap_or(0) as usize + 1,
+            _ => 0,
+        };
+        SessionOptions {
+            gpus: (0..gpus).map(GpuOptions::card).collect(),
+            ..self
         }
     }
 
