@@ -7,6 +7,7 @@ mod fill;
 mod moved;
 mod pool;
 mod product;
+mod random;
 mod reduce;
 mod rows;
 mod state;
@@ -17,6 +18,7 @@ pub(crate) use fill::{add_n, cast, fill, one_hot, ones, repeated, select, zeros}
 pub(crate) use moved::moved;
 pub(crate) use pool::pool;
 pub(crate) use product::product;
+pub(crate) use random::random;
 pub(crate) use reduce::reduce;
 pub(crate) use rows::{cross_entropy, softmax};
 pub(crate) use state::{assign, assign_by, step};
@@ -44,6 +46,7 @@ static OPTIMIZER: Source = source!("optimizer");
 static POOL: Source = source!("pool");
 static PRODUCT: Source = source!("product");
 static CONVOLUTION: Source = source!("convolution");
+static RANDOM: Source = source!("random");
 
 /// Every source of kernels, and the header that all of them include.
 pub static SOURCES: &[&Source] = &[
@@ -58,6 +61,7 @@ pub static SOURCES: &[&Source] = &[
     &POOL,
     &PRODUCT,
     &CONVOLUTION,
+    &RANDOM,
 ];
 
 /// The text of `thalweg.cuh`.
