@@ -8,7 +8,9 @@ use std::process::Command;
 
 use support::emulated::{Emulated, is_there};
 use support::golden::{Case, cases};
-use support::large_cases::{convolutions, draws, large, numbers, pools, products, refused};
+use support::large_cases::{
+    convolutions, draws, large, numbers, pools, positions, products, refused,
+};
 use support::runtime::{Direct, Runtime, build, report};
 use thalweg_graph::{Attr, Graph, Tensor};
 use thalweg_ops::NewGraph;
@@ -135,6 +137,7 @@ fn kernels_give_what_the_cpu_gives_where_their_work_is_split() {
     cases.extend(products());
     cases.extend(convolutions());
     cases.extend(draws());
+    cases.extend(positions());
     cases.push(large("L2Loss", vec![numbers(&[100_003])], vec![]));
     report(&Emulated::new(false), &cases);
 }

@@ -285,6 +285,27 @@ pub fn draws() -> Vec<Case> {
     cases
 }
 
+/// Rows that a block shares, with equal elements in several threads' parts, and columns.
+pub fn positions() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let shapes: [(&[usize], i32); 4] = [
+        (&[3, 5000], 1),
+        (&[700, 33], 0),
+        (&[7, 11, 30], 1),
+        (&[400, 10], 1),
+    ];
+    for (dims, axis) in shapes {
+        for op in ["ArgMax", "ArgMin"] {
+            // Of 8 bits there are many alike.
+            for dtype in [DType::F32, DType::I8] {
+                let inputs = vec![numbers_of(dtype, dims), Tensor::scalar(axis)];
+                cases.push(large(op, inputs, vec![]));
+            }
+        }
+    }
+    cases
+}
+
 /// Cases with an element that cannot be taken, and others before and behind it that can.
 pub fn refused() -> Vec<Case> {
     let scalar = Tensor::scalar(7i64);

@@ -6,6 +6,7 @@ mod elementwise;
 mod fill;
 mod moved;
 mod pool;
+mod position;
 mod product;
 mod random;
 mod reduce;
@@ -17,6 +18,7 @@ pub(crate) use elementwise::{binary, binary_as, broadcast, unary};
 pub(crate) use fill::{add_n, cast, fill, one_hot, ones, repeated, select, zeros};
 pub(crate) use moved::moved;
 pub(crate) use pool::pool;
+pub(crate) use position::position;
 pub(crate) use product::product;
 pub(crate) use random::random;
 pub(crate) use reduce::reduce;
@@ -47,6 +49,7 @@ static POOL: Source = source!("pool");
 static PRODUCT: Source = source!("product");
 static CONVOLUTION: Source = source!("convolution");
 static RANDOM: Source = source!("random");
+static POSITION: Source = source!("position");
 
 /// Every source of kernels, and the header that all of them include.
 pub static SOURCES: &[&Source] = &[
@@ -62,6 +65,7 @@ pub static SOURCES: &[&Source] = &[
     &PRODUCT,
     &CONVOLUTION,
     &RANDOM,
+    &POSITION,
 ];
 
 /// The text of `thalweg.cuh`.
