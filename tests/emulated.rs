@@ -9,7 +9,7 @@ use std::process::Command;
 use support::emulated::{Emulated, is_there};
 use support::golden::{Case, cases};
 use support::large_cases::{
-    convolutions, draws, large, numbers, pools, positions, products, refused,
+    convolutions, draws, large, numbers, pools, positions, products, refused, slices,
 };
 use support::runtime::{Direct, Runtime, build, report};
 use thalweg_graph::{Attr, Graph, Tensor};
@@ -138,6 +138,7 @@ fn kernels_give_what_the_cpu_gives_where_their_work_is_split() {
     cases.extend(convolutions());
     cases.extend(draws());
     cases.extend(positions());
+    cases.extend(slices());
     cases.push(large("L2Loss", vec![numbers(&[100_003])], vec![]));
     report(&Emulated::new(false), &cases);
 }

@@ -10,6 +10,9 @@ use super::runtime::{Direct, Runtime};
 pub fn large(op: &str, inputs: Vec<Tensor>, attrs: Vec<(&str, Attr)>) -> Case {
     let mut case = case(op, inputs, attrs);
     case.outputs = Direct::new(1).run(&case).unwrap().outputs;
+    if !case.outputs.iter().any(|t| t.dtype().is_float()) {
+        case.tolerance = Tolerance { rel: 0.0, abs: 0.0 };
+    }
     case
 }
 
@@ -306,12 +309,57 @@ pub fn positions() -> Vec<Case> {
     cases
 }
 
+/// Slices of more elements than a grid has threads, picked and added up again.
+pub fn slices() -> Vec<Case> {
+    let indices: Vec<i32> = (0..90).map(|i| (i * 37 + 5) % 50).collect();
+    let indices = Tensor::new(&[90], &indices).unwrap();
+    let mut cases = Vec::new();
+    for dtype in [DType::F32, DType::BF16, DType::U16] {
+        let (params, data) = (
+            numbers_of(dtype, &[3, 50, 21]),
+            numbers_of(dtype, &[90, 33]),
+        );
+        let gather = vec![params, indices.clone(), Tensor::scalar(1i32)];
+        cases.push(large("GatherV2", gather, vec![]));
+        let sum = vec![data, indices.clone(), Tensor::scalar(60i32)];
+        cases.push(large("UnsortedSegmentSum", sum, vec![]));
+    }
+    cases
+}
+
 /// Cases with an element that cannot be taken, and others before and behind it that can.
 pub fn refused() -> Vec<Case> {
     let scalar = Tensor::scalar(7i64);
-    vec![case(
-        "RandomUniformInt",
-        vec![Tensor::from([5i32]), scalar.clone(), scalar],
-        vec![("seed", Attr::Int(1))],
-    )]
+    // Several that are wrong, the first of them in the middle of what the threads look at.
+    let (mut indices, mut ids) = (vec![3i32; 5000], vec![3i64; 5000]);
+    indices[2500..2600].fill(-1);
+    indices[4000] = 4;
+    ids[..100].fill(-1);
+    ids[1700] = 4;
+    ids[1600] = i64::MAX;
+    let (indices, ids) = (Tensor::new(&[5000], &indices), Tensor::new(&[5000], &ids));
+    let (indices, ids) = (indices.unwrap(), ids.unwrap());
+    vec![
+        case(
+            "GatherV2",
+            vec![numbers(&[4, 2]), indices.clone(), Tensor::scalar(0i32)],
+            vec![],
+        ),
+        // Nothing is gathered, and still an index is wrong.
+        case(
+            "GatherV2",
+            vec![numbers(&[4, 0]), indices, Tensor::scalar(0i32)],
+            vec![],
+        ),
+        case(
+            "UnsortedSegmentSum",
+            vec![numbers(&[5000]), ids, Tensor::scalar(4i32)],
+            vec![],
+        ),
+        case(
+            "RandomUniformInt",
+            vec![Tensor::from([5i32]), scalar.clone(), scalar],
+            vec![("seed", Attr::Int(1))],
+        ),
+    ]
 }

@@ -4,6 +4,7 @@
 mod convolution;
 mod elementwise;
 mod fill;
+mod gather;
 mod moved;
 mod pool;
 mod position;
@@ -16,6 +17,7 @@ mod state;
 pub(crate) use convolution::{convolution, convolution_filter, convolution_input};
 pub(crate) use elementwise::{binary, binary_as, broadcast, unary};
 pub(crate) use fill::{add_n, cast, fill, one_hot, ones, repeated, select, zeros};
+pub(crate) use gather::{gather, segment_sum};
 pub(crate) use moved::moved;
 pub(crate) use pool::pool;
 pub(crate) use position::position;
@@ -50,6 +52,7 @@ static PRODUCT: Source = source!("product");
 static CONVOLUTION: Source = source!("convolution");
 static RANDOM: Source = source!("random");
 static POSITION: Source = source!("position");
+static GATHER: Source = source!("gather");
 
 /// Every source of kernels, and the header that all of them include.
 pub static SOURCES: &[&Source] = &[
@@ -66,6 +69,7 @@ pub static SOURCES: &[&Source] = &[
     &CONVOLUTION,
     &RANDOM,
     &POSITION,
+    &GATHER,
 ];
 
 /// The text of `thalweg.cuh`.
