@@ -8,8 +8,10 @@ use std::process::Command;
 
 use support::emulated::{Emulated, is_there};
 use support::golden::{Case, cases};
-use support::large_cases::{convolutions, large, numbers, pools, products};
-use support::runtime::{build, report};
+use support::large_cases::{
+    convolutions, draws, large, numbers, pools, positions, products, refused, slices,
+};
+use support::runtime::{Direct, Runtime, build, report};
 use thalweg_graph::{Attr, Graph, Tensor};
 use thalweg_ops::NewGraph;
 
@@ -134,6 +136,29 @@ fn kernels_give_what_the_cpu_gives_where_their_work_is_split() {
     cases.extend(pools());
     cases.extend(products());
     cases.extend(convolutions());
+    cases.extend(draws());
+    cases.extend(positions());
+    cases.extend(slices());
     cases.push(large("L2Loss", vec![numbers(&[100_003])], vec![]));
     report(&Emulated::new(false), &cases);
+}
+
+#[test]
+fn an_element_that_a_kernel_cannot_take_is_told_as_the_cpu_tells_it() {
+    if !is_there() {
+        return;
+    }
+    let (cpu, emulated) = (Direct::new(1), Emulated::new(false));
+    // Input and element; the words behind them may say more on a CPU.
+    let place = |runtime: &dyn Runtime, case: &Case| {
+        let error = runtime.run(case).err().expect(&case.name);
+        let (place, reason) = error.split_once(": ").expect(&error);
+        assert!(!reason.is_empty());
+        place.to_owned()
+    };
+    for case in refused() {
+        let found = place(&emulated, &case);
+        assert!(found.contains("element "), "{}: {found}", case.name);
+        assert_eq!(found, place(&cpu, &case), "{}", case.name);
+    }
 }

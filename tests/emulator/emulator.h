@@ -20,6 +20,7 @@
 // Blocks run one after the other: what a block shares is static.
 #define __shared__ static
 
+using std::cos;
 using std::exp;
 using std::expm1;
 using std::fabs;
@@ -28,6 +29,7 @@ using std::fmod;
 using std::log;
 using std::log1p;
 using std::pow;
+using std::sin;
 using std::sqrt;
 using std::tanh;
 
@@ -185,6 +187,13 @@ static const emulator::BlockDim blockDim;
 static const emulator::GridDim gridDim;
 
 inline void __syncthreads() { emulator::yield(); }
+
+// A thread runs until it waits: nothing comes between.
+inline unsigned long long atomicMin(unsigned long long* address, unsigned long long value) {
+    const unsigned long long old = *address;
+    *address = std::min(old, value);
+    return old;
+}
 
 // A kernel, and the function that launches it on the CPU.
 #define KERNEL(name, ...)                                                                    \

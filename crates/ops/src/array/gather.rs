@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 use thalweg_device::parallel::Disjoint;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Gradient, arg, int_attr, type_attr};
 use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
@@ -68,24 +68,30 @@ struct Sizes {
     count: usize,
 }
 
+impl Sizes {
+    fn of(p: &Prepare<'_>) -> Result<Sizes, KernelError> {
+        let (params, indices) = (p.dims(0), p.dims(1));
+        let axis = p.ints(2)?.first().copied().unwrap_or(0);
+        let axis = resolve_axis(axis, params.len()).ok_or(KernelError::Argument("an axis"))?;
+        let batch = batch_dims(p.node.attrs.int("batch_dims"), indices.len());
+        let batch = batch.filter(|&b| b <= axis);
+        let batch = batch.ok_or(KernelError::Argument("dimensions to share"))?;
+        Ok(Sizes {
+            batch: params[..batch].iter().product(),
+            outer: params[batch..axis].iter().product(),
+            len: params[axis],
+            inner: params[axis + 1..].iter().product(),
+            count: indices[batch..].iter().product(),
+        })
+    }
+}
+
 /// `T` stands for the elements, `I` for the indices.
 fn prepare<T: Pod + Send + Sync, I: Element>(
     p: &Prepare<'_>,
     to_i64: fn(I) -> i64,
 ) -> Result<Prepared, KernelError> {
-    let (params, indices, dtype) = (p.dims(0), p.dims(1), p.dtype(0));
-    let axis = p.ints(2)?.first().copied().unwrap_or(0);
-    let axis = resolve_axis(axis, params.len()).ok_or(KernelError::Argument("an axis"))?;
-    let batch = batch_dims(p.node.attrs.int("batch_dims"), indices.len());
-    let batch = batch.filter(|&b| b <= axis);
-    let batch = batch.ok_or(KernelError::Argument("dimensions to share"))?;
-    let sizes = Sizes {
-        batch: params[..batch].iter().product(),
-        outer: params[batch..axis].iter().product(),
-        len: params[axis],
-        inner: params[axis + 1..].iter().product(),
-        count: indices[batch..].iter().product(),
-    };
+    let (sizes, dtype) = (Sizes::of(p)?, p.dtype(0));
     Ok(Prepared::new(p.outputs[0].elements(), move |cx| {
         let (params, indices) = (input_as::<T>(cx, 0)?, cx.input::<I>(1)?);
         // SAFETY: it gets elements of an input of the same dtype only.
@@ -153,11 +159,23 @@ pub(crate) static GATHER: Op = Op {
         gradient: Gradient::Rule(gradient),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| match p.dtype(0).size() {
-        1 => by_index::<u8>(p),
-        2 => by_index::<u16>(p),
-        4 => by_index::<u32>(p),
-        8 => by_index::<u64>(p),
-        _ => Err(KernelError::DType(p.dtype(0))),
-    })],
+    kernels: &[
+        cpu(|p| match p.dtype(0).size() {
+            1 => by_index::<u8>(p),
+            2 => by_index::<u16>(p),
+            4 => by_index::<u32>(p),
+            8 => by_index::<u64>(p),
+            _ => Err(KernelError::DType(p.dtype(0))),
+        }),
+        gpu(|p| {
+            let Sizes {
+                batch,
+                outer,
+                len,
+                inner,
+                count,
+            } = Sizes::of(p)?;
+            crate::gpu::gather(p, [batch, outer, len, inner, count])
+        }),
+    ],
 };

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 use thalweg_device::parallel::{Disjoint, for_chunks};
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, Shape, dispatch};
 
@@ -41,14 +41,19 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+/// How many segments there are, and the elements of each.
+fn segments(p: &Prepare<'_>) -> Result<(usize, usize), KernelError> {
+    let out = p.output_dims(0);
+    let (&count, slice) = out.split_first().ok_or(KernelError::Argument("segments"))?;
+    Ok((count, slice.iter().product()))
+}
+
 /// `T` stands for the elements, `I` for the ids.
 fn prepare<T: Number, I: Element>(
     p: &Prepare<'_>,
     to_i64: fn(I) -> i64,
 ) -> Result<Prepared, KernelError> {
-    let out = p.output_dims(0);
-    let count = *out.first().ok_or(KernelError::Argument("segments"))?;
-    let inner: usize = out[1..].iter().product();
+    let (count, inner) = segments(p)?;
     let rows = p.inputs[1].elements();
     // Every task walks all rows in their order, and adds up some columns.
     let tasks = (rows.saturating_mul(inner) / CHUNK).clamp(1, inner.div_ceil(NARROW).max(1));
@@ -139,11 +144,17 @@ pub(crate) static UNSORTED_SEGMENT_SUM: Op = Op {
         gradient: Gradient::Rule(gradient),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => match p.dtype(1) {
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), NUMBERS, T => match p.dtype(1) {
             DType::I32 => prepare::<T, i32>(p, i64::from),
             DType::I64 => prepare::<T, i64>(p, i64::from),
             other => Err(KernelError::DType(other)),
         }, else Err(KernelError::DType(p.dtype(0))))
-    })],
+        }),
+        gpu(|p| {
+            let (count, inner) = segments(p)?;
+            Ok(crate::gpu::segment_sum(p, count, inner))
+        }),
+    ],
 };

@@ -4,9 +4,12 @@
 mod convolution;
 mod elementwise;
 mod fill;
+mod gather;
 mod moved;
 mod pool;
+mod position;
 mod product;
+mod random;
 mod reduce;
 mod rows;
 mod state;
@@ -14,9 +17,12 @@ mod state;
 pub(crate) use convolution::{convolution, convolution_filter, convolution_input};
 pub(crate) use elementwise::{binary, binary_as, broadcast, unary};
 pub(crate) use fill::{add_n, cast, fill, one_hot, ones, repeated, select, zeros};
+pub(crate) use gather::{gather, segment_sum};
 pub(crate) use moved::moved;
 pub(crate) use pool::pool;
+pub(crate) use position::position;
 pub(crate) use product::product;
+pub(crate) use random::random;
 pub(crate) use reduce::reduce;
 pub(crate) use rows::{cross_entropy, softmax};
 pub(crate) use state::{assign, assign_by, step};
@@ -44,6 +50,9 @@ static OPTIMIZER: Source = source!("optimizer");
 static POOL: Source = source!("pool");
 static PRODUCT: Source = source!("product");
 static CONVOLUTION: Source = source!("convolution");
+static RANDOM: Source = source!("random");
+static POSITION: Source = source!("position");
+static GATHER: Source = source!("gather");
 
 /// Every source of kernels, and the header that all of them include.
 pub static SOURCES: &[&Source] = &[
@@ -58,6 +67,9 @@ pub static SOURCES: &[&Source] = &[
     &POOL,
     &PRODUCT,
     &CONVOLUTION,
+    &RANDOM,
+    &POSITION,
+    &GATHER,
 ];
 
 /// The text of `thalweg.cuh`.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use thalweg_device::gpu::Launches;
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared, Vectorize};
 use thalweg_graph::op::{AttrDef, int_attr, type_attr};
@@ -57,10 +58,22 @@ pub(super) fn listed_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+/// The blocks that a run sets aside, which draws `elements` numbers.
+fn reserved(elements: usize) -> u64 {
+    (elements as u64).wrapping_mul(RESERVED)
+}
+
 /// The first block of this run, which draws `elements` numbers.
 pub(super) fn first_block(cx: &KernelCx<'_>, elements: usize) -> Result<u64, KernelError> {
-    let blocks = (elements as u64).wrapping_mul(RESERVED);
+    let blocks = reserved(elements);
     Ok(cx.counter()?.fetch_add(blocks, Ordering::Relaxed))
+}
+
+/// What a GPU launches to draw the same.
+pub(super) fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let blocks = reserved(p.outputs[0].elements());
+    let seeds = Philox::of(&p.node.attrs).seeds();
+    Ok(crate::gpu::random(p, seeds, blocks))
 }
 
 /// `N` elements from each block by `draw`.

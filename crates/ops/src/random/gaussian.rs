@@ -1,11 +1,11 @@
 //! Numbers of the standard normal distribution, whole or without its tails.
 
 use half::{bf16, f16};
-use thalweg_device::{KernelError, Op, cpu};
+use thalweg_device::{KernelError, Op, cpu, gpu};
 use thalweg_graph::op::{Effect, Gradient, arg, type_attr};
 use thalweg_graph::{DType, OpDef};
 
-use crate::random::fill::{SEED, SEED2, SHAPE_TYPE, blockwise, listed_shape};
+use crate::random::fill::{SEED, SEED2, SHAPE_TYPE, blockwise, launches, listed_shape};
 use crate::random::normal::{pair_f32, pair_f64};
 use crate::random::truncated::truncated;
 
@@ -29,13 +29,16 @@ pub(crate) static RANDOM_STANDARD_NORMAL: Op = Op {
         effect: Effect::Random,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| match p.node.attrs.dtype("dtype") {
-        Some(DType::F32) => Ok(blockwise(p, 30, four)),
-        Some(DType::F64) => Ok(blockwise(p, 350, pair_f64)),
-        Some(DType::F16) => Ok(blockwise(p, 130, |x| four(x).map(f16::from_f32))),
-        Some(DType::BF16) => Ok(blockwise(p, 40, |x| four(x).map(bf16::from_f32))),
-        other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
-    })],
+    kernels: &[
+        cpu(|p| match p.node.attrs.dtype("dtype") {
+            Some(DType::F32) => Ok(blockwise(p, 30, four)),
+            Some(DType::F64) => Ok(blockwise(p, 350, pair_f64)),
+            Some(DType::F16) => Ok(blockwise(p, 130, |x| four(x).map(f16::from_f32))),
+            Some(DType::BF16) => Ok(blockwise(p, 40, |x| four(x).map(bf16::from_f32))),
+            other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
+        }),
+        gpu(launches),
+    ],
 };
 
 /// The standard normal distribution between -2 and 2.
@@ -51,11 +54,14 @@ pub(crate) static TRUNCATED_NORMAL: Op = Op {
         effect: Effect::Random,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| match p.node.attrs.dtype("dtype") {
-        Some(DType::F32) => Ok(truncated(p, 70, four, |v| v)),
-        Some(DType::F64) => Ok(truncated(p, 400, pair_f64, |v| v)),
-        Some(DType::F16) => Ok(truncated(p, 180, four, |v| v.map(f16::from_f32))),
-        Some(DType::BF16) => Ok(truncated(p, 90, four, |v| v.map(bf16::from_f32))),
-        other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
-    })],
+    kernels: &[
+        cpu(|p| match p.node.attrs.dtype("dtype") {
+            Some(DType::F32) => Ok(truncated(p, 70, four, |v| v)),
+            Some(DType::F64) => Ok(truncated(p, 400, pair_f64, |v| v)),
+            Some(DType::F16) => Ok(truncated(p, 180, four, |v| v.map(f16::from_f32))),
+            Some(DType::BF16) => Ok(truncated(p, 90, four, |v| v.map(bf16::from_f32))),
+            other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
+        }),
+        gpu(launches),
+    ],
 };

@@ -49,6 +49,12 @@ impl Philox {
         }
     }
 
+    /// The seeds: the key, and the upper half of the counter.
+    pub(super) fn seeds(&self) -> [u32; 4] {
+        let ([k0, k1], [s0, s1]) = (self.keys[0], self.stream);
+        [k0, k1, s0, s1]
+    }
+
     /// The four words of block `at`.
     #[inline(always)]
     pub(super) fn block(&self, at: u64) -> [u32; 4] {

@@ -1,11 +1,13 @@
 //! Numbers spread evenly over an interval.
 
 use half::{bf16, f16};
-use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Effect, Gradient, arg, type_attr};
 use thalweg_graph::{DType, Element, Infer, InferError, OpDef};
 
-use crate::random::fill::{SEED, SEED2, SHAPE_TYPE, blockwise, fill, first_block, listed_shape};
+use crate::random::fill::{
+    SEED, SEED2, SHAPE_TYPE, blockwise, fill, first_block, launches, listed_shape,
+};
 use crate::random::normal::{uniform_f32, uniform_f64};
 use crate::random::philox::Philox;
 use crate::shapes::expect_scalar;
@@ -23,20 +25,23 @@ pub(crate) static RANDOM_UNIFORM: Op = Op {
         effect: Effect::Random,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| match p.node.attrs.dtype("dtype") {
-        Some(DType::F32) => Ok(blockwise(p, 9, |x| x.map(uniform_f32))),
-        Some(DType::F64) => Ok(blockwise(p, 18, |[a, b, c, d]| {
-            [uniform_f64(a, b), uniform_f64(c, d)]
-        })),
-        // Halves take as many random bits as their mantissa has, and one word each.
-        Some(DType::F16) => Ok(blockwise(p, 60, |x| {
-            x.map(|x| f16::from_f32((x & 0x3ff) as f32 / 1024.0))
-        })),
-        Some(DType::BF16) => Ok(blockwise(p, 14, |x| {
-            x.map(|x| bf16::from_f32((x & 0x7f) as f32 / 128.0))
-        })),
-        other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
-    })],
+    kernels: &[
+        cpu(|p| match p.node.attrs.dtype("dtype") {
+            Some(DType::F32) => Ok(blockwise(p, 9, |x| x.map(uniform_f32))),
+            Some(DType::F64) => Ok(blockwise(p, 18, |[a, b, c, d]| {
+                [uniform_f64(a, b), uniform_f64(c, d)]
+            })),
+            // Halves take as many random bits as their mantissa has, and one word each.
+            Some(DType::F16) => Ok(blockwise(p, 60, |x| {
+                x.map(|x| f16::from_f32((x & 0x3ff) as f32 / 1024.0))
+            })),
+            Some(DType::BF16) => Ok(blockwise(p, 14, |x| {
+                x.map(|x| bf16::from_f32((x & 0x7f) as f32 / 128.0))
+            })),
+            other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
+        }),
+        gpu(launches),
+    ],
 };
 
 /// Even over the integers from `minval` up to, but not, `maxval`.
@@ -56,20 +61,23 @@ pub(crate) static RANDOM_UNIFORM_INT: Op = Op {
         effect: Effect::Random,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| match p.node.attrs.dtype("Tout") {
-        Some(DType::I32) => Ok(integers::<i32, 4>(p, |x, low, high| {
-            let range = high.wrapping_sub(low) as u32;
-            x.map(|x| low.wrapping_add((x % range) as i32))
-        })),
-        Some(DType::I64) => Ok(integers::<i64, 2>(p, |[a, b, c, d], low, high| {
-            let range = high.wrapping_sub(low) as u64;
-            [(a, b), (c, d)].map(|(x0, x1)| {
-                let x = u64::from(x0) | u64::from(x1) << 32;
-                low.wrapping_add((x % range) as i64)
-            })
-        })),
-        other => Err(KernelError::DType(other.unwrap_or(DType::I32))),
-    })],
+    kernels: &[
+        cpu(|p| match p.node.attrs.dtype("Tout") {
+            Some(DType::I32) => Ok(integers::<i32, 4>(p, |x, low, high| {
+                let range = high.wrapping_sub(low) as u32;
+                x.map(|x| low.wrapping_add((x % range) as i32))
+            })),
+            Some(DType::I64) => Ok(integers::<i64, 2>(p, |[a, b, c, d], low, high| {
+                let range = high.wrapping_sub(low) as u64;
+                [(a, b), (c, d)].map(|(x0, x1)| {
+                    let x = u64::from(x0) | u64::from(x1) << 32;
+                    low.wrapping_add((x % range) as i64)
+                })
+            })),
+            other => Err(KernelError::DType(other.unwrap_or(DType::I32))),
+        }),
+        gpu(launches),
+    ],
 };
 
 fn int_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {

@@ -1,8 +1,9 @@
 //! Where the largest and the smallest element stand.
 
 use smallvec::SmallVec;
+use thalweg_device::gpu::Launches;
 use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, Vectorize, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, Vectorize, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::shape::elements;
@@ -38,7 +39,7 @@ pub(crate) static ARG_MAX: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(prepare::<true>)],
+    kernels: &[cpu(prepare::<true>), gpu(launches)],
 };
 
 /// The index of the smallest element along an axis.
@@ -57,7 +58,7 @@ pub(crate) static ARG_MIN: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(prepare::<false>)],
+    kernels: &[cpu(prepare::<false>), gpu(launches)],
 };
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -141,12 +142,22 @@ keys! {
     bool: u8, u8::from;
 }
 
-fn prepare<const MAX: bool>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+/// The length of the axis, and how many elements each step along it passes.
+fn lengths(p: &Prepare<'_>) -> Result<(usize, usize), KernelError> {
     let dims = p.dims(0);
     let axis = p.ints(1)?.first().copied();
     let axis = axis.and_then(|axis| resolve_axis(axis, dims.len()));
     let axis = axis.ok_or(KernelError::Argument("an axis"))?;
-    let (n, inner) = (dims[axis], elements(&dims[axis + 1..]));
+    Ok((dims[axis], elements(&dims[axis + 1..])))
+}
+
+fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let (n, inner) = lengths(p)?;
+    Ok(crate::gpu::position(p, n, inner))
+}
+
+fn prepare<const MAX: bool>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let (n, inner) = lengths(p)?;
     let dtype = p.outputs.first().map_or(DType::I64, |o| o.dtype);
     // The shape rule has refused an index dtype that is too small.
     dispatch!(p.dtype(0), PLAIN, T => match dtype {

@@ -1,0 +1,55 @@
+//! Slices looked up by index, and sums of those that belong together.
+
+use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
+use thalweg_device::{KernelError, Prepare};
+
+use super::GATHER;
+use super::moved::by_size;
+
+/// Slices of input 0 by the indices that are input 1: `[batch][outer][len][inner]` by
+/// `[batch][count]`.
+pub(crate) fn gather(
+    p: &Prepare<'_>,
+    [batch, outer, len, inner, count]: [usize; 5],
+) -> Result<Launches, KernelError> {
+    let (n, indices) = (p.outputs[0].elements(), p.inputs[1].elements());
+    let most = n.max(indices).max(p.inputs[0].elements()).max(len);
+    let types = [by_size(p.dtype(0))?, p.dtype(1)];
+    let launch = Launch::over(most, &GATHER, "GatherV2", &types)
+        .input(0)
+        .input(1)
+        .output(0)
+        .indices(&[n])
+        .indices(&[batch, outer, len, inner, count])
+        .arg(Arg::Status);
+    Ok(Launches {
+        fault: Some(Fault {
+            input: 1,
+            reason: format!("the index is not within 0..{len}"),
+        }),
+        ..launch.into()
+    })
+}
+
+/// The sums of the slices of input 0 that have the same of the ids that are input 1.
+pub(crate) fn segment_sum(p: &Prepare<'_>, segments: usize, inner: usize) -> Launches {
+    let (n, rows) = (p.outputs[0].elements(), p.inputs[1].elements());
+    let most = n.max(rows).max(p.inputs[0].elements()).max(segments);
+    let types = [p.dtype(0), p.dtype(1)];
+    let launch = Launch::over(most, &GATHER, "UnsortedSegmentSum", &types)
+        .input(0)
+        .input(1)
+        .output(0)
+        .indices(&[n])
+        .indices(&[rows])
+        .indices(&[inner])
+        .indices(&[segments])
+        .arg(Arg::Status);
+    Launches {
+        fault: Some(Fault {
+            input: 1,
+            reason: format!("the segment is not below {segments}"),
+        }),
+        ..launch.into()
+    }
+}

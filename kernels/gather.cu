@@ -1,0 +1,51 @@
+// Slices looked up by index, and sums of those that belong together. Indices that cannot be taken
+// lower the status to the first of them.
+#include "thalweg.cuh"
+
+typedef Element<T>::Wrap Wrap;
+
+#ifdef U_TYPE
+// Lowers the status to the first index that is not taken.
+template <class F>
+__device__ inline void check(const U* indices, Index count, u64* status, F is_taken) {
+    for (Index i = first(); i < count; i += stride()) {
+        if (!is_taken((i64)indices[i])) atomicMin(status, (u64)i);
+    }
+}
+
+// params[batch][outer][len][inner] by indices[batch][count].
+struct Sizes {
+    Index batch;
+    Index outer;
+    Index len;
+    Index inner;
+    Index count;
+};
+
+KERNEL(GatherV2, const T* params, const U* indices, T* output, Index n, Sizes s, u64* status) {
+    const auto is_taken = [&](i64 index) { return index >= 0 && index < (i64)s.len; };
+    check(indices, s.batch * s.count, status, is_taken);
+    for (Index i = first(); i < n; i += stride()) {
+        const Index row = i / s.inner, block = row / s.count;
+        const i64 index = (i64)indices[block / s.outer * s.count + row % s.count];
+        output[i] = is_taken(index)
+                        ? params[(block * s.len + (Index)index) * s.inner + i % s.inner]
+                        : T{};
+    }
+}
+
+// A thread for each element of a segment, which walks all ids: sums have the order of the slices.
+KERNEL(UnsortedSegmentSum, const T* data, const U* ids, T* output, Index n, Index rows,
+       Index inner, Index segments, u64* status) {
+    check(ids, rows, status, [&](i64 id) { return id < (i64)segments; });
+    for (Index i = first(); i < n; i += stride()) {
+        const i64 segment = (i64)(i / inner);
+        const Index column = i % inner;
+        Wrap sum = Wrap(0);
+        for (Index row = 0; row < rows; ++row) {
+            if ((i64)ids[row] == segment) sum += (Wrap)widen(data[row * inner + column]);
+        }
+        output[i] = Narrow<T>::from(sum);
+    }
+}
+#endif

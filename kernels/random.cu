@@ -1,0 +1,150 @@
+// Random numbers by counter: Philox 4x32-10, as the CPU has it. What a block gives depends on the
+// seeds and its number alone, so that each thread draws its own. Entries are named as their ops.
+#include "thalweg.cuh"
+
+typedef Element<T>::Wide W;
+typedef Element<T>::Wrap Wrap;
+
+// The seeds: the key, and the upper half of the counter.
+struct Philox {
+    u32 key[2];
+    u32 stream[2];
+};
+
+struct Words {
+    u32 at[4];
+};
+
+// The four words of block `at`.
+__device__ inline Words block(const Philox& philox, u64 at) {
+    u32 x0 = (u32)at, x1 = (u32)(at >> 32), x2 = philox.stream[0], x3 = philox.stream[1];
+    u32 key0 = philox.key[0], key1 = philox.key[1];
+    for (int round = 0; round < 10; ++round) {
+        const u64 a = (u64)0xd2511f53 * x0, b = (u64)0xcd9e8d57 * x2;
+        x0 = (u32)(b >> 32) ^ x1 ^ key0;
+        x1 = (u32)b;
+        x2 = (u32)(a >> 32) ^ x3 ^ key1;
+        x3 = (u32)a;
+        key0 += 0x9e3779b9;
+        key1 += 0xbb67ae85;
+    }
+    return Words{{x0, x1, x2, x3}};
+}
+
+// Elements that a block gives.
+const int N = sizeof(T) == 8 ? 2 : 4;
+typedef Pack<T, N> Group;
+
+// Calls f(i) for each group of elements, and stores what it returns.
+template <class F>
+__device__ inline void each_group(T* output, Index n, F f) {
+    for (Index i = first(); i < n / N; i += stride()) ((Group*)output)[i] = f(i);
+    if (n % N != 0 && first() == 0) {
+        const Group last = f(n / N);
+        for (Index i = n / N * N; i < n; ++i) output[i] = last.at[i % N];
+    }
+}
+
+#ifdef T_FLOAT
+// Bits of a mantissa, as many as are drawn.
+template <class E>
+constexpr int mantissa = 23;
+template <>
+constexpr int mantissa<f16> = 10;
+template <>
+constexpr int mantissa<bf16> = 7;
+
+// Number k of a block, in [0, 1): of as many of the lowest bits of a word, or of 52 of two words.
+__device__ inline f32 even(const Words& x, int k, int bits, f32) {
+    return (f32)(x.at[k] & ((1u << bits) - 1)) / (f32)(1u << bits);
+}
+__device__ inline f64 even(const Words& x, int k, int, f64) {
+    const u64 high = x.at[2 * k] & 0xfffff;
+    return (f64)(high << 32 | x.at[2 * k + 1]) / (f64)((u64)1 << 52);
+}
+
+KERNEL(RandomUniform, const u64* counter, T* output, Index n, Philox philox) {
+    each_group(output, n, [&](Index i) {
+        const Words x = block(philox, counter[0] + i);
+        Group group;
+        for (int k = 0; k < N; ++k) group.at[k] = Narrow<T>::from(even(x, k, mantissa<T>, W(0)));
+        return group;
+    });
+}
+
+// The numbers of a block, as they are computed.
+struct Normal {
+    W at[N];
+};
+
+// Two normal numbers of two even ones, by Box and Muller. The least that a logarithm is taken of is
+// TensorFlow's.
+__device__ inline void pair(W u, W v, W* out) {
+    const W least = W(1e-7), angle = W(6.283185307179586) * v;
+    const W radius = sqrt(W(-2) * log(u < least ? least : u));
+    out[0] = sin(angle) * radius;
+    out[1] = cos(angle) * radius;
+}
+
+__device__ inline Normal normal(const Words& x) {
+    Normal all;
+    const int bits = mantissa<f32>;
+    for (int k = 0; k < N; k += 2) {
+        pair(even(x, k, bits, W(0)), even(x, k + 1, bits, W(0)), all.at + k);
+    }
+    return all;
+}
+
+KERNEL(RandomStandardNormal, const u64* counter, T* output, Index n, Philox philox) {
+    each_group(output, n, [&](Index i) {
+        const Normal drawn = normal(block(philox, counter[0] + i));
+        Group group;
+        for (int k = 0; k < N; ++k) group.at[k] = Narrow<T>::from(drawn.at[k]);
+        return group;
+    });
+}
+
+// Each group has blocks of its own, and keeps what lies between -2 and 2 until it is full.
+KERNEL(TruncatedNormal, const u64* counter, T* output, Index n, Philox philox) {
+    const int blocks = 64 * N;
+    each_group(output, n, [&](Index i) {
+        Group group;
+        u64 at = counter[0] + (u64)i * blocks;
+        for (int filled = 0; filled < N; ++at) {
+            const Normal drawn = normal(block(philox, at));
+            for (int k = 0; k < N; ++k) {
+                if (fabs(drawn.at[k]) < W(2) && filled < N) {
+                    group.at[filled++] = Narrow<T>::from(drawn.at[k]);
+                }
+            }
+        }
+        return group;
+    });
+}
+#else
+// Integers from low up to, but not, high.
+KERNEL(RandomUniformInt, const T* low, const T* high, const u64* counter, T* output, Index n,
+       Philox philox, u64* status) {
+    const T least = low[0];
+    if (least >= high[0]) {
+        if (first() == 0) atomicMin(status, (u64)0);
+        return;
+    }
+    const Wrap range = (Wrap)high[0] - (Wrap)least;
+    each_group(output, n, [&](Index i) {
+        const Words x = block(philox, counter[0] + i);
+        Group group;
+        for (int k = 0; k < N; ++k) {
+            const u64 drawn =
+                N == 2 ? (u64)x.at[2 * k] | (u64)x.at[2 * k + 1] << 32 : (u64)x.at[k];
+            group.at[k] = (T)((Wrap)least + (Wrap)drawn % range);
+        }
+        return group;
+    });
+}
+#endif
+
+// Moves the counter on: the next step draws what comes behind these blocks.
+KERNEL(Advance, u64* counter, u64 blocks) {
+    if (first() == 0) counter[0] += blocks;
+}
