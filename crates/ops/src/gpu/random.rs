@@ -41,5 +41,6 @@ pub(crate) fn random(p: &Prepare<'_>, seeds: [u32; 4], blocks: u64) -> Launches 
                 "no integer lies from minval up to, but not, maxval: maxval must be above minval"
                     .to_owned(),
         }),
+        ..Launches::default()
     }
 }
