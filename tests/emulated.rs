@@ -9,7 +9,7 @@ use std::process::Command;
 use support::emulated::{Emulated, is_there};
 use support::golden::{Case, cases};
 use support::large_cases::{
-    convolutions, draws, large, numbers, pools, positions, products, refused, slices,
+    convolutions, draws, large, numbers, pools, positions, products, quotients, refused, slices,
 };
 use support::runtime::{Direct, Runtime, build, report};
 use thalweg_graph::{Attr, Graph, Tensor};
@@ -139,6 +139,7 @@ fn kernels_give_what_the_cpu_gives_where_their_work_is_split() {
     cases.extend(draws());
     cases.extend(positions());
     cases.extend(slices());
+    cases.extend(quotients());
     cases.push(large("L2Loss", vec![numbers(&[100_003])], vec![]));
     report(&Emulated::new(false), &cases);
 }

@@ -327,6 +327,22 @@ pub fn slices() -> Vec<Case> {
     cases
 }
 
+/// Quotients of all signs, the extremes of their dtype among them, and powers.
+pub fn quotients() -> Vec<Case> {
+    let x = Tensor::from([7i32, -7, 7, -7, i32::MIN, i32::MIN, i32::MAX, 0, 6, -6]);
+    let y = Tensor::from([2i32, 2, -2, -2, -1, i32::MAX, i32::MIN, -3, 3, 3]);
+    let (a, b) = (Tensor::from([3u8, 255, 200]), Tensor::from([7u8, 3, 255]));
+    let mut cases = Vec::new();
+    for op in ["Div", "FloorDiv", "FloorMod"] {
+        cases.push(large(op, vec![x.clone(), y.clone()], vec![]));
+        cases.push(large(op, vec![a.clone(), b.clone()], vec![]));
+    }
+    let exponents = Tensor::from([0i32, 1, 2, 3, 31, 5, 2, 0, 40, i32::MAX]);
+    cases.push(large("Pow", vec![x, exponents], vec![]));
+    cases.push(large("Pow", vec![a, b], vec![]));
+    cases
+}
+
 /// Cases with an element that cannot be taken, and others before and behind it that can.
 pub fn refused() -> Vec<Case> {
     let scalar = Tensor::scalar(7i64);
@@ -339,7 +355,17 @@ pub fn refused() -> Vec<Case> {
     ids[1600] = i64::MAX;
     let (indices, ids) = (Tensor::new(&[5000], &indices), Tensor::new(&[5000], &ids));
     let (indices, ids) = (indices.unwrap(), ids.unwrap());
+    let sevens = Tensor::new(&[3000], &[7i32; 3000]).unwrap();
+    let (mut zeros, mut exponents) = (vec![1i32; 3000], vec![0i32; 3000]);
+    (zeros[1100], zeros[2900]) = (0, 0);
+    (exponents[2], exponents[1]) = (-1, -3);
+    let [zeros, exponents] = [zeros, exponents].map(|v| Tensor::new(&[3000], &v).unwrap());
+    let division = |op| case(op, vec![sevens.clone(), zeros.clone()], vec![]);
     vec![
+        division("Div"),
+        division("FloorDiv"),
+        division("FloorMod"),
+        case("Pow", vec![sevens.clone(), exponents], vec![]),
         case(
             "GatherV2",
             vec![numbers(&[4, 2]), indices.clone(), Tensor::scalar(0i32)],
