@@ -66,5 +66,47 @@ KERNEL(LeakyReluGrad, const T* left, const T* right, T* output, Index n, Walk wa
         return widen(feature) > W(0) ? gradient : Narrow<T>::from(widen(gradient) * factor);
     });
 }
+#else
+const bool is_signed = T(-1) < T(1);
+
+// Towards zero. The smallest by -1 wraps; by zero is zero, and told by the status.
+__device__ inline T quotient(T x, T y) {
+    if (is_signed && y == T(-1)) return (T)(Wrap(0) - (Wrap)x);
+    return y == T(0) ? T(0) : x / y;
+}
+__device__ inline T rest(T x, T y) {
+    return y == T(0) || (is_signed && y == T(-1)) ? T(0) : x % y;
+}
+// Whether a quotient that is rounded down is one less than that.
+__device__ inline bool is_below(T x, T y) {
+    const T left = rest(x, y);
+    return left != T(0) && (left < T(0)) != (y < T(0));
+}
+__device__ inline T power(T x, T y) {
+    Wrap base = (Wrap)x, product = Wrap(1);
+    for (u64 left = (u64)y; left > 0; left >>= 1) {
+        if (left & 1) product *= base;
+        base *= base;
+    }
+    return (T)product;
+}
+COMPUTED(Div, quotient(x, y))
+COMPUTED(FloorDiv, (T)(quotient(x, y) - T(is_below(x, y))))
+COMPUTED(FloorMod, (T)(rest(x, y) + (is_below(x, y) ? y : T(0))))
+COMPUTED(Pow, power(x, y))
+
+// Lowers the status to the first element that is none of those that can be taken.
+template <class F>
+__device__ inline void check(const T* input, Index n, u64* status, F is_taken) {
+    for (Index i = first(); i < n; i += stride()) {
+        if (!is_taken(input[i])) atomicMin(status, (u64)i);
+    }
+}
+KERNEL(CheckNotZero, const T* input, Index n, u64* status) {
+    check(input, n, status, [](T x) { return x != T(0); });
+}
+KERNEL(CheckNotNegative, const T* input, Index n, u64* status) {
+    check(input, n, status, [](T x) { return x >= T(0); });
+}
 #endif
 #endif

@@ -28,6 +28,12 @@ KERNEL(OnesLike, T* output, Index n) {
 #ifdef T_BOOL
 UNARY(LogicalNot, !x)
 #else
+KERNEL(Range, T* output, Index n, T begin, T step) {
+    typedef Element<T>::Wrap Wrap;
+    const Wrap x = (Wrap)widen(begin), by = (Wrap)widen(step);
+    for (Index i = first(); i < n; i += stride()) output[i] = Narrow<T>::from(x + (Wrap)i * by);
+}
+
 WRAPPING(Neg, -x)
 WRAPPING(Square, x * x)
 UNARY(Sign, x > W(0) ? W(1) : x < W(0) ? W(-1) : x)

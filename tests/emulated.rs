@@ -8,9 +8,8 @@ use std::process::Command;
 
 use support::emulated::{Emulated, is_there};
 use support::golden::{Case, cases};
-use support::large_cases::{
-    convolutions, draws, large, numbers, pools, positions, products, refused, slices,
-};
+use support::large_cases::{draws, large, numbers, positions, quotients, refused, slices};
+use support::large_cases_nn::{convolutions, pools, products};
 use support::runtime::{Direct, Runtime, build, report};
 use thalweg_graph::{Attr, Graph, Tensor};
 use thalweg_ops::NewGraph;
@@ -61,7 +60,9 @@ fn kernels_touch_no_memory_that_is_not_theirs() {
     // The library has to be there before any memory is: the test runs itself once more with it.
     const INSIDE: &str = "THALWEG_SANITIZED";
     if std::env::var(INSIDE).is_ok() {
-        check(&Emulated::new(true));
+        let emulated = Emulated::new(true);
+        check(&emulated);
+        report(&emulated, &in_parts());
         return;
     }
     if !is_there() {
@@ -88,6 +89,20 @@ fn kernels_touch_no_memory_that_is_not_theirs() {
         "{}\n{text}",
         String::from_utf8_lossy(&output.stdout)
     );
+}
+
+/// Cases of kernels whose blocks take parts of what they compute, with parts that are not whole.
+fn in_parts() -> Vec<Case> {
+    let all = [
+        pools(),
+        products(),
+        convolutions(),
+        draws(),
+        positions(),
+        slices(),
+        quotients(),
+    ];
+    all.concat()
 }
 
 #[test]
@@ -133,12 +148,9 @@ fn kernels_give_what_the_cpu_gives_where_their_work_is_split() {
         cases.push(large("BiasAdd", vec![x(), numbers(&[channels])], attrs()));
         cases.push(large("BiasAddGrad", vec![x()], attrs()));
     }
-    cases.extend(pools());
-    cases.extend(products());
-    cases.extend(convolutions());
-    cases.extend(draws());
-    cases.extend(positions());
-    cases.extend(slices());
+    cases.extend(in_parts());
+    let bounds = [3i64, -20_000, -7].map(Tensor::scalar);
+    cases.push(large("Range", bounds.to_vec(), vec![]));
     cases.push(large("L2Loss", vec![numbers(&[100_003])], vec![]));
     report(&Emulated::new(false), &cases);
 }

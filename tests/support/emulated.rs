@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libloading::Library;
@@ -113,9 +113,11 @@ impl Emulated {
         if path.exists() {
             return path;
         }
-        // Another test may compile the same: each its own file, renamed when whole.
-        let thread = std::thread::current().id();
-        let own = folder.join(format!("{name}.{}.{thread:?}", std::process::id()));
+        // Another test or program of tests may compile the same: each its own file, renamed when
+        // whole.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let own = folder.join(format!("{name}.{}.{next}", std::process::id()));
         let mut compiler = Command::new("g++");
         compiler.args([
             "-std=c++17",

@@ -13,6 +13,7 @@ pub mod gradient_cases_moves;
 pub mod gradient_cases_nn;
 pub mod interpreter;
 pub mod large_cases;
+pub mod large_cases_nn;
 pub mod random_graph;
 pub mod runtime;
 pub mod session;

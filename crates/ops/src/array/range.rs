@@ -1,7 +1,7 @@
 //! Numbers at equal distances.
 
 use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr_or};
 use thalweg_graph::{DType, Element, InferError, OpDef, Shape, Tensor, dispatch};
 
@@ -71,9 +71,13 @@ fn resolve<T: Step + Element>(
     Ok((start, delta, count))
 }
 
+/// As [`resolve`], of a node.
+fn of_node<T: Step>(p: &Prepare<'_>) -> Result<(T, T, usize), KernelError> {
+    resolve::<T>(p.value(0)?, p.value(1)?, p.value(2)?).map_err(super::rules::invalid)
+}
+
 fn prepare<T: Step>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let (start, delta, n) =
-        resolve::<T>(p.value(0)?, p.value(1)?, p.value(2)?).map_err(super::rules::invalid)?;
+    let (start, delta, n) = of_node::<T>(p)?;
     Ok(Prepared::new(n, move |cx| {
         for_chunks(cx.pool(), cx.output::<T>(0)?, CHUNK, &|task, out| {
             for (i, out) in out.iter_mut().enumerate() {
@@ -118,9 +122,17 @@ pub(crate) static RANGE: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), [F32 F64 I32 I64], T => prepare::<T>(p), else {
-            Err(KernelError::DType(p.dtype(0)))
-        })
-    })],
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), [F32 F64 I32 I64], T => prepare::<T>(p), else {
+                Err(KernelError::DType(p.dtype(0)))
+            })
+        }),
+        gpu(|p| {
+            dispatch!(p.dtype(0), [F32 F64 I32 I64], T => {
+                let (start, delta, _) = of_node::<T>(p)?;
+                Ok(crate::gpu::range(p, start, delta))
+            }, else Err(KernelError::DType(p.dtype(0))))
+        }),
+    ],
 };

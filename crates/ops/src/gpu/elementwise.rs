@@ -1,6 +1,6 @@
 //! Element by element.
 
-use thalweg_device::gpu::{Launch, Launches};
+use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
 
 use super::{BINARY, UNARY};
@@ -23,6 +23,28 @@ pub(crate) fn unary(p: &Prepare<'_>) -> Result<Launches, KernelError> {
 /// `out = f(a, b)` with broadcasting, by the function of `kernels/binary.cu` with the op's name.
 pub(crate) fn binary(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     binary_as(p, p.node.op.name)
+}
+
+/// As [`binary`] of integers, of which the function `check` of `kernels/binary.cu` looks at all of
+/// input 1 before: what it does not take is wrong for this reason.
+pub(crate) fn checked(
+    p: &Prepare<'_>,
+    check: &'static str,
+    reason: &'static str,
+) -> Result<Launches, KernelError> {
+    let n = p.inputs[1].elements();
+    let first = Launch::over(n, &BINARY, check, &[p.dtype(1)])
+        .input(1)
+        .indices(&[n])
+        .arg(Arg::Status);
+    let mut launches = binary(p)?;
+    // By itself: where the output is in place of an input, all of that is still there.
+    launches.list.insert(0, first);
+    launches.fault = Some(Fault {
+        input: 1,
+        reason: reason.to_owned(),
+    });
+    Ok(launches)
 }
 
 /// As [`binary`], by the function of this name.

@@ -1,6 +1,7 @@
 //! Values that are the same everywhere, or picked by a condition or an index; other dtypes; sums of
 //! several tensors.
 
+use bytemuck::NoUninit;
 use thalweg_device::gpu::{Arg, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
 use thalweg_graph::DType;
@@ -30,6 +31,14 @@ pub(crate) fn ones(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let n = p.outputs[0].elements();
     let launch = Launch::over(n, &UNARY, "OnesLike", &[p.dtype(0)]);
     Ok(launch.output(0).indices(&[n]).into())
+}
+
+/// The numbers from `start` on, `delta` apart.
+pub(crate) fn range<T: NoUninit>(p: &Prepare<'_>, start: T, delta: T) -> Launches {
+    let n = p.outputs[0].elements();
+    let launch = Launch::over(n, &UNARY, "Range", &[p.outputs[0].dtype]);
+    let launch = launch.output(0).indices(&[n]);
+    launch.value(start).value(delta).into()
 }
 
 /// Input 0 as another dtype.

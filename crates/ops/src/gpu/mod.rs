@@ -15,8 +15,8 @@ mod rows;
 mod state;
 
 pub(crate) use convolution::{convolution, convolution_filter, convolution_input};
-pub(crate) use elementwise::{binary, binary_as, broadcast, unary};
-pub(crate) use fill::{add_n, cast, fill, one_hot, ones, repeated, select, zeros};
+pub(crate) use elementwise::{binary, binary_as, broadcast, checked, unary};
+pub(crate) use fill::{add_n, cast, fill, one_hot, ones, range, repeated, select, zeros};
 pub(crate) use gather::{gather, segment_sum};
 pub(crate) use moved::moved;
 pub(crate) use pool::pool;

@@ -7,8 +7,6 @@ use crate::shapes;
 
 /// `T` is any number.
 pub(super) const NUMBER: &[AttrDef] = &[type_attr("T", DType::NUMBERS)];
-/// Of a kernel: `T` is a float, whatever else the op takes.
-pub(super) const FLOATS_ONLY: &[(&str, &[DType])] = &[("T", DType::FLOATS)];
 /// `T` is a float.
 pub(super) const FLOAT: &[AttrDef] = &[type_attr("T", DType::FLOATS)];
 

@@ -1,12 +1,13 @@
 //! Quotients and remainders.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepared, cpu, gpu};
+use thalweg_device::gpu::Launches;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::Gradient;
-use thalweg_graph::{Element, dispatch};
+use thalweg_graph::{DType, Element, dispatch};
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, FLOATS_ONLY, NUMBER, two};
+use super::define::{FLOAT, NUMBER, two};
 use super::powers::float_kernel_2;
 use crate::elementwise::binary;
 use crate::number::{Float, Number, Wide};
@@ -46,7 +47,10 @@ pub(crate) static DIV: Op = Op {
             dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(binary::<T>(p, T::quotient))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
-        gpu(|p| crate::gpu::binary_as(p, "RealDiv")).only(FLOATS_ONLY),
+        gpu(|p| match DType::FLOATS.contains(&p.dtype(0)) {
+            true => crate::gpu::binary_as(p, "RealDiv"),
+            false => on_a_gpu(p),
+        }),
     ],
 };
 
@@ -64,7 +68,7 @@ pub(crate) static FLOOR_DIV: Op = Op {
             dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(binary::<T>(p, T::floor_quotient))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
-        gpu(crate::gpu::binary).only(FLOATS_ONLY),
+        gpu(on_a_gpu),
     ],
 };
 
@@ -86,7 +90,7 @@ pub(crate) static FLOOR_MOD: Op = Op {
             dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(binary::<T>(p, T::floor_remainder))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
-        gpu(crate::gpu::binary).only(FLOATS_ONLY),
+        gpu(on_a_gpu),
     ],
 };
 
@@ -149,12 +153,18 @@ macro_rules! divide {
 
 divide! { i8 i16 i32 i64 u8 u16 u32 u64 }
 
+const BY_ZERO: &str = "division by zero: an integer has no infinity";
+
 fn no_zero<T: Number>(inner: Prepared) -> Prepared {
-    checking::<T>(
-        inner,
-        |y| y == T::ZERO,
-        "division by zero: an integer has no infinity",
-    )
+    checking::<T>(inner, |y| y == T::ZERO, BY_ZERO)
+}
+
+/// The function of `kernels/binary.cu` with the op's name; of integers, once no divisor is zero.
+fn on_a_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    match DType::FLOATS.contains(&p.dtype(0)) {
+        true => crate::gpu::binary(p),
+        false => crate::gpu::checked(p, "CheckNotZero", BY_ZERO),
+    }
 }
 
 /// A kernel that looks at all of input 1 before it runs. It must not be one that works in place of

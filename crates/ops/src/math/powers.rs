@@ -2,11 +2,11 @@
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_graph::dispatch;
 use thalweg_graph::op::Gradient;
+use thalweg_graph::{DType, dispatch};
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, FLOATS_ONLY, NUMBER, of_result, one, two};
+use super::define::{FLOAT, NUMBER, of_result, one, two};
 use super::division::Divide;
 use crate::elementwise::{binary, unary};
 use crate::number::{Float, Wide};
@@ -163,14 +163,16 @@ pub(crate) static POW: Op = Op {
         dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(x.widen().powf(y.widen())))),
             else dispatch!(p.dtype(0), INTS, T => Ok(int_power::<T>(p)), else Err(KernelError::DType(p.dtype(0)))))
     })
-    .in_place(&[(0, 0)]), gpu(crate::gpu::binary).only(FLOATS_ONLY).in_place(&[(0, 0)])],
+    .in_place(&[(0, 0)]), gpu(|p| match DType::FLOATS.contains(&p.dtype(0)) {
+        true => crate::gpu::binary(p),
+        false => crate::gpu::checked(p, "CheckNotNegative", NEGATIVE),
+    })
+    .in_place(&[(0, 0)])],
 };
+
+const NEGATIVE: &str = "an integer cannot be raised to a negative power: Cast to a float";
 
 /// Powers of integers, modulo their range. A negative exponent has no integer result.
 fn int_power<T: Divide>(p: &Prepare<'_>) -> Prepared {
-    super::division::checking::<T>(
-        binary::<T>(p, T::power),
-        |y| y < T::ZERO,
-        "an integer cannot be raised to a negative power: Cast to a float",
-    )
+    super::division::checking::<T>(binary::<T>(p, T::power), |y| y < T::ZERO, NEGATIVE)
 }
