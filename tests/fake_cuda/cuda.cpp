@@ -1,0 +1,301 @@
+// A driver of CUDA whose card is this processor: so much of the driver's interface as Thalweg calls.
+// Machine code is the path of a library of emulated kernels, which the NVRTC beside this makes.
+//
+// What is handed to a stream runs when the stream is waited for, and no earlier.
+//
+// FAKE_CUDA_VERSION, FAKE_CUDA_CARDS and FAKE_CUDA_BYTES say what driver and cards these are;
+// FAKE_CUDA_FAILS names a function that fails.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+enum Result {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
+    INVALID_CONTEXT = 201,
+    NOT_FOUND = 500,
+    LAUNCH_FAILED = 719,
+    CAPTURE_INVALID = 901,
+};
+
+typedef unsigned long long Address;
+typedef std::vector<std::function<int()>> Commands;
+
+struct Stream {
+    Commands waiting;
+    Commands captured;
+    bool captures = false;
+};
+
+struct Function {
+    int (*launch)(unsigned, unsigned, void**, unsigned);
+    unsigned (*size)(unsigned);
+};
+
+static std::mutex lock;
+static std::map<Address, size_t> memory;
+static size_t used = 0;
+static thread_local void* current = nullptr;
+static int contexts[16];
+
+static long number(const char* variable, long otherwise) {
+    const char* text = getenv(variable);
+    return text ? atol(text) : otherwise;
+}
+
+static bool fails(const char* function) {
+    const char* name = getenv("FAKE_CUDA_FAILS");
+    return name && !strcmp(name, function);
+}
+
+// Every function that needs a context says so, as the driver does.
+#define ENTER(function)                             \
+    if (fails(function)) return LAUNCH_FAILED;      \
+    if (!current) return INVALID_CONTEXT;           \
+    std::lock_guard<std::mutex> guard(lock)
+
+static int hand(Stream* stream, std::function<int()> command) {
+    if (!stream) return INVALID_VALUE;
+    (stream->captures ? stream->captured : stream->waiting).push_back(std::move(command));
+    return SUCCESS;
+}
+
+static int run(Stream* stream) {
+    Commands commands;
+    commands.swap(stream->waiting);
+    for (auto& command : commands) {
+        if (int error = command()) return error;
+    }
+    return SUCCESS;
+}
+
+extern "C" {
+int cuInit(unsigned) { return number("FAKE_CUDA_CARDS", 1) > 0 ? SUCCESS : NO_DEVICE; }
+
+int cuDriverGetVersion(int* version) {
+    *version = number("FAKE_CUDA_VERSION", 13000);
+    return SUCCESS;
+}
+
+int cuDeviceGetCount(int* count) {
+    *count = number("FAKE_CUDA_CARDS", 1);
+    return SUCCESS;
+}
+
+int cuDeviceGet(int* device, int ordinal) {
+    *device = ordinal;
+    return ordinal < number("FAKE_CUDA_CARDS", 1) ? SUCCESS : INVALID_DEVICE;
+}
+
+int cuDeviceGetName(char* name, int length, int) {
+    snprintf(name, length, "Fake card");
+    return SUCCESS;
+}
+
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+    // The compute capability's major and minor number.
+    *value = attribute == 75 ? 9 : 0;
+    return SUCCESS;
+}
+
+int cuDeviceTotalMem_v2(size_t* bytes, int) {
+    *bytes = number("FAKE_CUDA_BYTES", 1l << 40);
+    return SUCCESS;
+}
+
+int cuDevicePrimaryCtxRetain(void** context, int device) {
+    if (fails("cuDevicePrimaryCtxRetain")) return OUT_OF_MEMORY;
+    *context = &contexts[device];
+    return SUCCESS;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
+
+int cuCtxSetCurrent(void* context) {
+    current = context;
+    return SUCCESS;
+}
+
+int cuCtxGetCurrent(void** context) {
+    *context = current;
+    return SUCCESS;
+}
+
+int cuMemGetInfo_v2(size_t* free, size_t* total) {
+    ENTER("cuMemGetInfo_v2");
+    *total = number("FAKE_CUDA_BYTES", 1l << 40);
+    *free = *total - used;
+    return SUCCESS;
+}
+
+int cuStreamCreate(Stream** stream, unsigned) {
+    ENTER("cuStreamCreate");
+    *stream = new Stream();
+    return SUCCESS;
+}
+
+int cuStreamDestroy_v2(Stream* stream) {
+    ENTER("cuStreamDestroy_v2");
+    delete stream;
+    return SUCCESS;
+}
+
+int cuStreamSynchronize(Stream* stream) {
+    ENTER("cuStreamSynchronize");
+    return stream->captures ? CAPTURE_INVALID : run(stream);
+}
+
+int cuMemAlloc_v2(Address* address, size_t bytes) {
+    ENTER("cuMemAlloc_v2");
+    if (bytes == 0) return INVALID_VALUE;
+    if (used + bytes > (size_t)number("FAKE_CUDA_BYTES", 1l << 40)) return OUT_OF_MEMORY;
+    void* block = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (!block) return OUT_OF_MEMORY;
+    memset(block, 0xa5, bytes);
+    used += bytes;
+    memory[(Address)block] = bytes;
+    *address = (Address)block;
+    return SUCCESS;
+}
+
+int cuMemFree_v2(Address address) {
+    ENTER("cuMemFree_v2");
+    auto found = memory.find(address);
+    if (found == memory.end()) return INVALID_VALUE;
+    used -= found->second;
+    memory.erase(found);
+    free((void*)address);
+    return SUCCESS;
+}
+
+int cuMemHostAlloc(void** block, size_t bytes, unsigned) {
+    ENTER("cuMemHostAlloc");
+    *block = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    return *block ? SUCCESS : OUT_OF_MEMORY;
+}
+
+int cuMemFreeHost(void* block) {
+    ENTER("cuMemFreeHost");
+    free(block);
+    return SUCCESS;
+}
+
+int cuModuleLoadData(void** module, const void* image) {
+    ENTER("cuModuleLoadData");
+    *module = dlopen((const char*)image, RTLD_NOW | RTLD_LOCAL);
+    return *module ? SUCCESS : INVALID_VALUE;
+}
+
+int cuModuleUnload(void* module) {
+    ENTER("cuModuleUnload");
+    return dlclose(module) ? INVALID_VALUE : SUCCESS;
+}
+
+int cuModuleGetFunction(Function** function, void* module, const char* name) {
+    ENTER("cuModuleGetFunction");
+    const std::string launch = std::string("launch_") + name, size = std::string("size_") + name;
+    Function found;
+    *(void**)&found.launch = dlsym(module, launch.c_str());
+    *(void**)&found.size = dlsym(module, size.c_str());
+    if (!found.launch || !found.size) return NOT_FOUND;
+    *function = new Function(found);
+    return SUCCESS;
+}
+
+int cuLaunchKernel(Function* function, unsigned x, unsigned y, unsigned z, unsigned threads,
+                   unsigned threads_y, unsigned threads_z, unsigned shared, Stream* stream,
+                   void** arguments, void** extra) {
+    ENTER("cuLaunchKernel");
+    const bool flat = y == 1 && z == 1 && threads_y == 1 && threads_z == 1;
+    if (!flat || x == 0 || threads == 0 || threads > 1024 || shared || extra) return INVALID_VALUE;
+    std::vector<std::vector<char>> values;
+    for (unsigned i = 0; unsigned size = function->size(i); ++i) {
+        values.emplace_back((char*)arguments[i], (char*)arguments[i] + size);
+    }
+    return hand(stream, [=]() mutable {
+        std::vector<void*> pointers;
+        for (auto& value : values) pointers.push_back(value.data());
+        return function->launch(x, threads, pointers.data(), 0) ? LAUNCH_FAILED : SUCCESS;
+    });
+}
+
+static int copy(void* to, const void* from, size_t bytes, Stream* stream) {
+    return hand(stream, [=] {
+        memcpy(to, from, bytes);
+        return SUCCESS;
+    });
+}
+
+int cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream* stream) {
+    ENTER("cuMemcpyHtoDAsync_v2");
+    return copy((void*)to, from, bytes, stream);
+}
+
+int cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream* stream) {
+    ENTER("cuMemcpyDtoHAsync_v2");
+    return copy(to, (void*)from, bytes, stream);
+}
+
+int cuMemcpyAsync(Address to, Address from, size_t bytes, Stream* stream) {
+    ENTER("cuMemcpyAsync");
+    return copy((void*)to, (void*)from, bytes, stream);
+}
+
+int cuMemsetD8Async(Address to, unsigned char byte, size_t bytes, Stream* stream) {
+    ENTER("cuMemsetD8Async");
+    return hand(stream, [=] {
+        memset((void*)to, byte, bytes);
+        return SUCCESS;
+    });
+}
+
+int cuStreamBeginCapture_v2(Stream* stream, int) {
+    ENTER("cuStreamBeginCapture_v2");
+    if (stream->captures) return CAPTURE_INVALID;
+    stream->captures = true;
+    return SUCCESS;
+}
+
+int cuStreamEndCapture(Stream* stream, Commands** graph) {
+    ENTER("cuStreamEndCapture");
+    if (!stream->captures) return CAPTURE_INVALID;
+    stream->captures = false;
+    *graph = new Commands();
+    (*graph)->swap(stream->captured);
+    return SUCCESS;
+}
+
+int cuGraphInstantiateWithFlags(Commands** executable, Commands* graph, unsigned long long) {
+    ENTER("cuGraphInstantiateWithFlags");
+    *executable = new Commands(*graph);
+    return SUCCESS;
+}
+
+int cuGraphDestroy(Commands* graph) {
+    ENTER("cuGraphDestroy");
+    delete graph;
+    return SUCCESS;
+}
+
+int cuGraphExecDestroy(Commands* executable) {
+    ENTER("cuGraphExecDestroy");
+    delete executable;
+    return SUCCESS;
+}
+
+int cuGraphLaunch(Commands* executable, Stream* stream) {
+    ENTER("cuGraphLaunch");
+    for (auto& command : *executable) hand(stream, command);
+    return SUCCESS;
+}
+}
