@@ -27,11 +27,15 @@ fn fakes(test: &str, libraries: &[&str]) -> PathBuf {
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     for library in libraries {
+        let (library, define) = match library.strip_suffix(" without functions") {
+            Some(name) => (name, "-DWITHOUT_FUNCTIONS"),
+            None => (*library, "-DWHOLE"),
+        };
         let source = repository().join(format!("tests/fake_cuda/{library}.cpp"));
         let mut compiler = Command::new("g++");
-        compiler.args(["-std=c++17", "-O1", "-shared", "-fPIC", "-Wall", "-Werror"]);
+        compiler.args(["-std=c++17", "-O1", "-shared", "-fPIC", define]);
+        compiler.arg(source);
         compiler
-            .arg(source)
             .arg("-o")
             .arg(folder.join(format!("lib{library}.so")));
         let compiled = compiler.output().unwrap();
@@ -183,4 +187,18 @@ fn each_library_is_missing_by_itself() {
         "{text}"
     );
     assert!(text.contains("pip install nvidia-cuda-nvrtc"), "{text}");
+}
+
+#[test]
+fn libraries_that_are_none_of_cudas_are_an_error() {
+    if !is_there() {
+        return;
+    }
+    for name in ["cuda", "nvrtc"] {
+        let whole = if name == "cuda" { "nvrtc" } else { "cuda" };
+        let hollow = format!("{name} without functions");
+        let folder = fakes(&format!("hollow_{name}"), &[whole, &hollow]);
+        let text = said(&run_with(&folder, &[]));
+        assert!(text.contains("has no function"), "{text}");
+    }
 }

@@ -79,6 +79,7 @@ static int run(Stream* stream) {
     return SUCCESS;
 }
 
+#ifndef WITHOUT_FUNCTIONS
 extern "C" {
 int cuInit(unsigned) { return number("FAKE_CUDA_CARDS", 1) > 0 ? SUCCESS : NO_DEVICE; }
 
@@ -299,3 +300,4 @@ int cuGraphLaunch(Commands* executable, Stream* stream) {
     return SUCCESS;
 }
 }
+#endif

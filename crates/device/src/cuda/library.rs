@@ -6,6 +6,55 @@ use cudarc::get_lib_name_candidates;
 
 use crate::gpu::GpuError;
 
+/// What is called of the driver.
+const DRIVER_FUNCTIONS: &[&str] = &[
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetName",
+    "cuDeviceGetAttribute",
+    "cuDeviceTotalMem_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuCtxSetCurrent",
+    "cuCtxGetCurrent",
+    "cuMemGetInfo_v2",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemHostAlloc",
+    "cuMemFreeHost",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyAsync",
+    "cuMemsetD8Async",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamSynchronize",
+    "cuStreamBeginCapture_v2",
+    "cuStreamEndCapture",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+    "cuGraphLaunch",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuModuleGetFunction",
+    "cuLaunchKernel",
+];
+
+/// What is called of the compiler.
+const NVRTC_FUNCTIONS: &[&str] = &[
+    "nvrtcVersion",
+    "nvrtcCreateProgram",
+    "nvrtcDestroyProgram",
+    "nvrtcCompileProgram",
+    "nvrtcGetCUBINSize",
+    "nvrtcGetCUBIN",
+    "nvrtcGetProgramLogSize",
+    "nvrtcGetProgramLog",
+];
+
 /// A library of CUDA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
@@ -79,7 +128,8 @@ impl Library {
     /// Whether it can be opened. It is opened for this, which takes a while: ask once.
     ///
     /// # Errors
-    /// [`GpuError::Missing`], with where it was looked for and how to get it.
+    /// [`GpuError::Missing`], with where it was looked for and how to get it;
+    /// [`GpuError::Lacking`] where it is another than it should be.
     pub fn open(self) -> Result<(), GpuError> {
         // SAFETY: opening one of NVIDIA's libraries runs what it does when it is loaded, and
         // nothing else.
@@ -93,8 +143,34 @@ impl Library {
             }
         };
         match present {
-            true => Ok(()),
+            true => self.has_functions(),
             false => Err(self.missing()),
+        }
+    }
+
+    /// That the library, which is there, has what is called of it.
+    fn has_functions(self) -> Result<(), GpuError> {
+        // SAFETY: the library is there; what is looked up is not called.
+        let library = unsafe {
+            match self {
+                Library::Driver => cudarc::driver::sys::culib(),
+                Library::Nvrtc => cudarc::nvrtc::sys::culib(),
+                Library::CublasLt | Library::Cudnn | Library::Nccl => return Ok(()),
+            }
+        };
+        let names = match self {
+            Library::Driver => DRIVER_FUNCTIONS,
+            _ => NVRTC_FUNCTIONS,
+        };
+        // SAFETY: as above.
+        let has = |name: &str| unsafe { library.get::<*const ()>(name.as_bytes()).is_ok() };
+        match names.iter().find(|name| !has(name)) {
+            None => Ok(()),
+            Some(function) => Err(GpuError::Lacking {
+                name: self.name(),
+                function,
+                advice: self.advice(),
+            }),
         }
     }
 

@@ -24,6 +24,16 @@ pub enum GpuError {
         /// How to get it.
         advice: &'static str,
     },
+    /// A library of CUDA is there, and is too old or none of CUDA's.
+    #[error("{name} has no function {function}: {advice}")]
+    Lacking {
+        /// What it is: `the NVIDIA driver`.
+        name: &'static str,
+        /// What it does not have.
+        function: &'static str,
+        /// How to get one that has.
+        advice: &'static str,
+    },
     /// The driver is there, and no GPU.
     #[error("the driver finds no GPU: see what `nvidia-smi` and CUDA_VISIBLE_DEVICES say")]
     NoCard,
