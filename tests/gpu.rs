@@ -12,13 +12,16 @@ use support::golden::cases;
 use support::runtime::report;
 use support::session::{Entry, SessionRuntime};
 
-fn gpu() -> Option<Arc<EmulatedGpu>> {
-    is_there().then(|| EmulatedGpu::new(&Arc::new(Emulated::new(false))))
-}
-
 /// The op table by sessions with a GPU, where what it has no kernel for runs on the CPU.
-fn check(entry: Entry) {
-    let Some(gpu) = gpu() else { return };
+fn check(entry: Entry, libraries: bool) {
+    if !is_there() {
+        return;
+    }
+    let kernels = Arc::new(Emulated::new(false));
+    let gpu = match libraries {
+        true => EmulatedGpu::with_libraries(&kernels),
+        false => EmulatedGpu::new(&kernels),
+    };
     let prefix = std::env::var("GOLDEN").unwrap_or_default();
     let runtime = SessionRuntime {
         threads: 1,
@@ -27,28 +30,34 @@ fn check(entry: Entry) {
         gpu: Some(gpu.clone()),
     };
     report(&runtime, &cases(&prefix));
-    let launches = gpu.calls().into_iter().filter_map(|call| match call {
-        Call::Submit(_, launched) => launched,
-        _ => None,
-    });
     let mut by_function: BTreeMap<&str, usize> = BTreeMap::new();
-    launches.for_each(|name| *by_function.entry(name).or_default() += 1);
+    for call in gpu.calls() {
+        if let Call::Submit(what, launched) = call {
+            *by_function.entry(launched.unwrap_or(what)).or_default() += 1;
+        }
+    }
     let launches: usize = by_function.values().sum();
-    println!("{launches} launches of {} functions", by_function.len());
+    println!("{launches} commands of {} kinds", by_function.len());
     assert!(launches > 0, "nothing ran on the GPU");
+    assert_eq!(by_function.contains_key("call a library"), libraries);
 }
 
 #[test]
 fn every_op_gives_the_same_in_a_session_with_a_gpu() {
-    check(Entry::HostConstant);
+    check(Entry::HostConstant, false);
 }
 
 #[test]
 fn every_op_gives_the_same_where_what_shapes_it_is_known_late_and_so_on_the_host() {
-    check(Entry::Fed);
+    check(Entry::Fed, false);
 }
 
 #[test]
 fn every_op_gives_the_same_of_constants_on_a_gpu() {
-    check(Entry::Constant);
+    check(Entry::Constant, false);
+}
+
+#[test]
+fn every_op_gives_the_same_where_libraries_compute_products_and_convolutions() {
+    check(Entry::HostConstant, true);
 }

@@ -10,9 +10,12 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libloading::Library;
-use thalweg::device::gpu::{Address, Command, Driver, Function, GpuError, Handle};
+use thalweg::device::gpu::{
+    Address, Call as LibraryCall, Command, Driver, Function, GpuError, Handle, ReadyCall,
+};
 
 use super::emulated::{Emulated, run_emulated};
+use super::naive_calls;
 
 /// What the driver was asked to do, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +38,8 @@ pub enum Call {
 struct State {
     memory: HashMap<Address, Layout>,
     functions: Vec<(Arc<Library>, Function)>,
+    /// The calls of libraries that were made ready.
+    made: Vec<LibraryCall>,
     queues: Vec<Queue>,
     graphs: Vec<Option<Vec<Command>>>,
     calls: Vec<Call>,
@@ -50,6 +55,8 @@ pub struct EmulatedGpu {
     kernels: Arc<Emulated>,
     /// The bytes that it has.
     bytes: usize,
+    /// Whether it has libraries.
+    libraries: bool,
     /// The number of the command that fails, counted from 0, once.
     fails: Mutex<Option<usize>>,
     state: Mutex<State>,
@@ -70,9 +77,19 @@ impl EmulatedGpu {
 
     /// One that has so many bytes of memory.
     pub fn of(kernels: &Arc<Emulated>, bytes: usize) -> Arc<EmulatedGpu> {
+        EmulatedGpu::made(kernels, bytes, false)
+    }
+
+    /// One that has libraries of products and convolutions.
+    pub fn with_libraries(kernels: &Arc<Emulated>) -> Arc<EmulatedGpu> {
+        EmulatedGpu::made(kernels, HUGE, true)
+    }
+
+    fn made(kernels: &Arc<Emulated>, bytes: usize, libraries: bool) -> Arc<EmulatedGpu> {
         Arc::new(EmulatedGpu {
             kernels: kernels.clone(),
             bytes,
+            libraries,
             fails: Mutex::default(),
             state: Mutex::default(),
         })
@@ -97,7 +114,7 @@ impl EmulatedGpu {
         self.state().memory.values().map(Layout::size).sum()
     }
 
-    fn run(&self, functions: &[(Arc<Library>, Function)], command: &Command) -> Result<(), String> {
+    fn run(&self, state: &State, command: &Command) -> Result<(), String> {
         // SAFETY: the session has promised that addresses are valid, and they are of this process;
         // a mistake in that is what these tests look for.
         unsafe {
@@ -108,7 +125,7 @@ impl EmulatedGpu {
                     threads,
                     arguments,
                 } => {
-                    let (library, function) = &functions[*function as usize];
+                    let (library, function) = &state.functions[*function as usize];
                     let pointers = arguments.pointers();
                     let mut pointers: Vec<*mut c_void> =
                         pointers.map(|p| p.cast_mut().cast()).collect();
@@ -125,6 +142,9 @@ impl EmulatedGpu {
                     std::ptr::copy_nonoverlapping(*from as *const u8, *to as *mut u8, *bytes);
                 }
                 Command::Fill { to, byte, bytes } => (*to as *mut u8).write_bytes(*byte, *bytes),
+                Command::Call {
+                    call, addresses, ..
+                } => naive_calls::compute(&state.made[*call as usize], *addresses),
                 Command::Replay { .. } => return Err("a graph in a graph".to_owned()),
             }
         }
@@ -209,6 +229,18 @@ impl Driver for EmulatedGpu {
         Ok(state.functions.len() as Handle - 1)
     }
 
+    fn prepare(&self, call: &LibraryCall) -> Result<Option<ReadyCall>, GpuError> {
+        if !self.libraries || !naive_calls::takes(call) {
+            return Ok(None);
+        }
+        let mut state = self.state();
+        state.made.push(*call);
+        Ok(Some(ReadyCall {
+            handle: state.made.len() as Handle - 1,
+            workspace: 64,
+        }))
+    }
+
     unsafe fn submit(&self, queue: Handle, command: &Command) -> Result<(), GpuError> {
         let mut fails = self.fails.lock().unwrap();
         match &mut *fails {
@@ -251,7 +283,7 @@ impl Driver for EmulatedGpu {
         let commands = std::mem::take(&mut state.queues[queue as usize].waiting);
         let state = &*state;
         let mut all = commands.iter();
-        all.try_for_each(|c| self.run(&state.functions, c))
+        all.try_for_each(|c| self.run(state, c))
             .map_err(|e| broken(&e))
     }
 

@@ -14,6 +14,7 @@ pub mod gradient_cases_nn;
 pub mod interpreter;
 pub mod large_cases;
 pub mod large_cases_nn;
+pub mod naive_calls;
 pub mod random_graph;
 pub mod runtime;
 pub mod session;

@@ -109,7 +109,9 @@ impl Recorder {
             Command::CopyOut { bytes, .. } => ("copy to the host", *bytes),
             Command::Copy { bytes, .. } => ("copy", *bytes),
             Command::Fill { bytes, .. } => ("fill", *bytes),
-            Command::Launch { .. } | Command::Replay { .. } => (node.op.name, 0),
+            Command::Launch { .. } | Command::Call { .. } | Command::Replay { .. } => {
+                (node.op.name, 0)
+            }
         };
         self.event(node, what, device, bytes, start);
     }

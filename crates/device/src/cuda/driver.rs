@@ -13,8 +13,9 @@ use cudarc::driver::sys::{
 use smallvec::SmallVec;
 
 use super::cards::error;
+use super::libraries::Libraries;
 use super::{Card, Cubins};
-use crate::gpu::{Address, Command, Driver, Function, GpuError, Handle};
+use crate::gpu::{Address, Call, Command, Driver, Function, GpuError, Handle, ReadyCall};
 
 /// A card, opened.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Cuda {
     cubins: Arc<Cubins>,
     /// By a source's name and macros: the module that has its functions.
     modules: Mutex<HashMap<(&'static str, Vec<String>), Pointer>>,
+    /// None once they have been given up, before the context is.
+    libraries: Option<Libraries>,
 }
 
 /// One of the driver's own pointers. It is handed back to the driver and never followed.
@@ -54,6 +57,7 @@ impl Cuda {
             context: Pointer(context.cast()),
             cubins,
             modules: Mutex::default(),
+            libraries: Some(Libraries::default()),
         })
     }
 
@@ -88,6 +92,7 @@ impl Cuda {
 impl Drop for Cuda {
     fn drop(&mut self) {
         if self.enter().is_ok() {
+            self.libraries = None;
             let modules = self.modules.get_mut();
             let modules = modules.unwrap_or_else(PoisonError::into_inner);
             for (_, module) in modules.drain() {
@@ -178,6 +183,13 @@ impl Driver for Cuda {
         Ok(function as usize as Handle)
     }
 
+    fn prepare(&self, call: &Call) -> Result<Option<ReadyCall>, GpuError> {
+        self.enter()?;
+        self.libraries
+            .as_ref()
+            .map_or(Ok(None), |l| l.prepare(call))
+    }
+
     unsafe fn submit(&self, queue: Handle, command: &Command) -> Result<(), GpuError> {
         self.enter()?;
         let stream = stream(queue);
@@ -197,6 +209,16 @@ impl Driver for Cuda {
                     let function = *function as usize as CUfunction;
                     let (grid, block) = ((*blocks, 1, 1), (*threads, 1, 1));
                     result::launch_kernel(function, grid, block, 0, stream, &mut pointers)
+                }
+                Command::Call {
+                    call,
+                    addresses,
+                    workspace,
+                } => {
+                    let Some(libraries) = &self.libraries else {
+                        return Ok(());
+                    };
+                    return libraries.submit(*call, *addresses, *workspace, stream);
                 }
                 Command::CopyIn { from, to, bytes } => {
                     sys::cuMemcpyHtoDAsync_v2(*to, *from as *const c_void, *bytes, stream).result()

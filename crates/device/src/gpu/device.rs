@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_graph::DeviceSpec;
 use thalweg_graph::tensor::Memory;
 
-use super::{Address, Command, Driver, Function, GpuError, Handle, Turns};
+use super::{Address, Call, Command, Driver, Function, GpuError, Handle, ReadyCall, Turns};
 use crate::cpu::Cpu;
 use crate::kernel::DeviceType;
 
@@ -93,6 +93,14 @@ impl Gpu {
         let handle = self.driver.load(function)?;
         functions.insert(function.clone(), handle);
         Ok(handle)
+    }
+
+    /// As [`Driver::prepare`].
+    ///
+    /// # Errors
+    /// As [`Driver::prepare`].
+    pub fn prepare(&self, call: &Call) -> Result<Option<ReadyCall>, GpuError> {
+        self.driver.prepare(call)
     }
 
     /// Memory of this many bytes.

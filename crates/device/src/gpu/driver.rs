@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use smallvec::SmallVec;
 
-use super::{Function, GpuError};
+use super::{Call, Function, GpuError, ReadyCall};
 
 /// An address in a GPU's memory.
 pub type Address = u64;
@@ -60,6 +60,15 @@ pub enum Command {
         /// Its arguments.
         arguments: Arguments,
     },
+    /// Computes by a library.
+    Call {
+        /// What [`Driver::prepare`] has given for it.
+        call: Handle,
+        /// Two inputs and the output.
+        addresses: [Address; 3],
+        /// As many bytes as the call works with.
+        workspace: Address,
+    },
     /// Copies from the host, from memory of [`Driver::allocate_host`].
     CopyIn {
         /// Where from.
@@ -108,6 +117,7 @@ impl Command {
     pub fn what(&self) -> &'static str {
         match self {
             Command::Launch { .. } => "launch a kernel",
+            Command::Call { .. } => "call a library",
             Command::CopyIn { .. } => "copy from the host",
             Command::CopyOut { .. } => "copy to the host",
             Command::Copy { .. } => "copy",
@@ -165,6 +175,13 @@ pub trait Driver: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`GpuError::Compile`], [`GpuError::Missing`], [`GpuError::Driver`].
     fn load(&self, function: &Function) -> Result<Handle, GpuError>;
+
+    /// Makes what a library computes ready; `None` where there is no library for it, or it does not
+    /// take this.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`].
+    fn prepare(&self, call: &Call) -> Result<Option<ReadyCall>, GpuError>;
 
     /// Hands a command to a queue: the one function through which all work goes.
     ///

@@ -4,6 +4,8 @@ use bytemuck::{NoUninit, bytes_of};
 use smallvec::SmallVec;
 use thalweg_graph::DType;
 
+use super::WithLibraries;
+
 /// Threads in a block, unless a kernel has a reason for another number.
 pub const THREADS: u32 = 256;
 
@@ -167,6 +169,8 @@ pub struct Launches {
     pub fault: Option<Fault>,
     /// Whether the variables behind its inputs get a value, and need not have one before.
     pub assigns: bool,
+    /// What is done instead where libraries for it are there.
+    pub with_libraries: Option<Box<WithLibraries>>,
 }
 
 /// What is wrong with an element that a kernel cannot take.

@@ -3,12 +3,14 @@
 //! else (memory, order, capture) follows from that. So the same kernel can be run by a driver, by
 //! an emulation on the CPU, or written down by a test.
 
+mod call;
 mod device;
 mod driver;
 mod error;
 mod launch;
 mod turns;
 
+pub use call::{Call, Convolution, Direction, Product, ReadyCall, Step, WithLibraries};
 pub use device::{Block, Gpu, Graph, HostBlock};
 pub use driver::{Address, Arguments, Command, Driver, Handle, MOST_ARGUMENT_BYTES};
 pub use error::GpuError;

@@ -1,7 +1,9 @@
 //! Products in tiles.
 
-use thalweg_device::gpu::{Arg, Launch, Launches, Source};
+use thalweg_device::gpu::{self, Arg, Call, Launch, Launches, Source, Step, WithLibraries};
 use thalweg_device::{KernelError, Prepare};
+use thalweg_graph::DType;
+use thalweg_graph::shape::elements;
 
 use super::PRODUCT;
 use super::elementwise::lay_out;
@@ -140,5 +142,42 @@ pub(crate) fn product(
         .indices(&tiles.lay_out())
         .indices(&lay_out(&Walk::new(a, b, out))?)
         .value(transposed);
-    Ok(tiles.joined(launch))
+    Ok(Launches {
+        with_libraries: by_library(p, product, [a, b]),
+        ..tiles.joined(launch)
+    })
+}
+
+/// The products by a library, of floats whose batches are those of the output or one for all.
+fn by_library(
+    p: &Prepare<'_>,
+    product: Product,
+    batches: [&[usize]; 2],
+) -> Option<Box<WithLibraries>> {
+    let Product { m, n, k, .. } = product;
+    let whole = p.outputs[0].elements() / (m * n);
+    if !DType::FLOATS.contains(&p.dtype(0)) || k == 0 {
+        return None;
+    }
+    let step = |own: &[usize], matrix: usize| match elements(own) {
+        1 => Some(0),
+        all if all == whole => Some(matrix),
+        _ => None,
+    };
+    let call = Call::Product(gpu::Product {
+        dtype: p.dtype(0),
+        batches: whole,
+        left_step: step(batches[0], m * k)?,
+        right_step: step(batches[1], k * n)?,
+        rows: m,
+        columns: n,
+        depth: k,
+        transpose_left: product.transpose_a,
+        transpose_right: product.transpose_b,
+    });
+    let args = [Arg::Input(0), Arg::Input(1), Arg::Output(0)];
+    Some(Box::new(WithLibraries {
+        steps: [Step::Call(call, args)].into_iter().collect(),
+        scratch: 0,
+    }))
 }

@@ -155,6 +155,15 @@ impl Queued {
                     arguments,
                 }
             }
+            Task::Call {
+                call,
+                places,
+                workspace,
+            } => Command::Call {
+                call,
+                addresses: places.map(address),
+                workspace: address(workspace),
+            },
             Task::CopyIn { from, to, bytes } => Command::CopyIn {
                 from: staged(from),
                 to: address(to),

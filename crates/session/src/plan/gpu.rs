@@ -40,6 +40,11 @@ pub(crate) enum Task {
         threads: u32,
         arguments: SmallVec<[Argument; 8]>,
     },
+    Call {
+        call: Handle,
+        places: [Place; 3],
+        workspace: Place,
+    },
     /// From an offset of the host's staging memory.
     CopyIn {
         from: usize,

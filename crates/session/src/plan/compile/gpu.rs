@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use thalweg_device::gpu::{Arg, Gpu, Launch, Launches};
+use thalweg_device::gpu::{Arg, Gpu, GpuError, Launch, Launches, ReadyCall, Step};
 use thalweg_device::{Body, DeviceType, Kernel, KernelError, Operand, Prepare};
 use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{RECV, SEND};
@@ -61,6 +61,16 @@ pub(super) struct GpuBuilder<'a> {
 struct Value {
     place: Place,
     buffer: Option<usize>,
+}
+
+/// Where the arguments of a node's launches are.
+struct Places<'n> {
+    outputs: &'n [Place],
+    variables: &'n [Option<Place>],
+    /// An offset of the arena.
+    scratch: usize,
+    counter: Option<Place>,
+    status: Option<Place>,
 }
 
 struct Buffer {
@@ -619,7 +629,18 @@ impl<'a> GpuBuilder<'a> {
         launches: &Launches,
         outputs: &[Place],
     ) -> Result<(), SessionError> {
-        let scratch = match launches.scratch {
+        let ready = self
+            .ready_calls(launches)
+            .map_err(|e| failed(node, e.into()))?;
+        let (own, workspace) = match (&ready, &launches.with_libraries) {
+            (Some(calls), Some(with)) => {
+                let most = calls.iter().map(|c| c.workspace).max();
+                (with.scratch, most.unwrap_or(0))
+            }
+            _ => (launches.scratch, 0),
+        };
+        let own = own.next_multiple_of(ALIGNMENT);
+        let scratch = match own + workspace {
             0 => 0,
             bytes => {
                 let whole = Fact::new(DType::U8, Shape::known(&[bytes]));
@@ -643,28 +664,69 @@ impl<'a> GpuBuilder<'a> {
             let variable = self.bindings.variable_of.get(input).copied();
             variables.push(variable.map(|v| self.variable(id, v, launches.assigns)));
         }
-        for launch in &launches.list {
-            let mut arguments = SmallVec::new();
-            for arg in &launch.args {
-                let place = match arg {
-                    Arg::Input(i) => node.inputs.get(*i).and_then(|&o| self.place(o)),
-                    Arg::Output(i) => outputs.get(*i).copied(),
-                    Arg::Variable(i) => variables.get(*i).copied().flatten(),
-                    Arg::Scratch(at) => Some(Place::Arena(scratch + at)),
-                    Arg::Counter => counter,
-                    Arg::Status => status,
-                    Arg::Value(bytes) => {
-                        arguments.push(Argument::Value(bytes.clone()));
-                        continue;
+        let places = Places {
+            outputs,
+            variables: &variables,
+            scratch,
+            counter,
+            status,
+        };
+        let (Some(calls), Some(with)) = (ready, &launches.with_libraries) else {
+            let mut list = launches.list.iter();
+            return list.try_for_each(|l| self.one_launch(id, node, l, &places));
+        };
+        let mut calls = calls.into_iter();
+        for step in &with.steps {
+            match step {
+                Step::Launch(launch) => self.one_launch(id, node, launch, &places)?,
+                Step::Call(_, args) => {
+                    let missing = || failed(node, KernelError::Argument("an address"));
+                    let call = calls.next().ok_or_else(missing)?.handle;
+                    let mut at = [Place::Arena(0); 3];
+                    for (at, arg) in at.iter_mut().zip(args) {
+                        *at = self.argument(node, arg, &places).ok_or_else(missing)?;
                     }
-                };
-                let missing = KernelError::Argument("an address");
-                let place = place.ok_or_else(|| failed(node, missing))?;
-                arguments.push(Argument::Address(place));
+                    let workspace = Place::Arena(scratch + own);
+                    let task = Task::Call {
+                        call,
+                        places: at,
+                        workspace,
+                    };
+                    self.work(id, task);
+                }
             }
-            self.one_launch(id, node, launch, arguments)?;
         }
         Ok(())
+    }
+
+    /// The calls of a kernel's steps with libraries, where all of them can be made.
+    fn ready_calls(&self, launches: &Launches) -> Result<Option<Vec<ReadyCall>>, GpuError> {
+        let Some(with) = &launches.with_libraries else {
+            return Ok(None);
+        };
+        let mut ready = Vec::new();
+        for step in &with.steps {
+            if let Step::Call(call, _) = step {
+                match self.gpu.prepare(call)? {
+                    Some(call) => ready.push(call),
+                    None => return Ok(None),
+                }
+            }
+        }
+        Ok(Some(ready))
+    }
+
+    /// Where an argument is that is an address.
+    fn argument(&mut self, node: &Node, arg: &Arg, places: &Places<'_>) -> Option<Place> {
+        match arg {
+            Arg::Input(i) => node.inputs.get(*i).and_then(|&o| self.place(o)),
+            Arg::Output(i) => places.outputs.get(*i).copied(),
+            Arg::Variable(i) => places.variables.get(*i).copied().flatten(),
+            Arg::Scratch(at) => Some(Place::Arena(places.scratch + at)),
+            Arg::Counter => places.counter,
+            Arg::Status => places.status,
+            Arg::Value(_) => None,
+        }
     }
 
     fn one_launch(
@@ -672,8 +734,19 @@ impl<'a> GpuBuilder<'a> {
         id: NodeId,
         node: &Node,
         launch: &Launch,
-        arguments: SmallVec<[Argument; 8]>,
+        places: &Places<'_>,
     ) -> Result<(), SessionError> {
+        let mut arguments = SmallVec::new();
+        for arg in &launch.args {
+            arguments.push(match arg {
+                Arg::Value(bytes) => Argument::Value(bytes.clone()),
+                arg => {
+                    let place = self.argument(node, arg, places);
+                    let missing = || failed(node, KernelError::Argument("an address"));
+                    Argument::Address(place.ok_or_else(missing)?)
+                }
+            });
+        }
         let function = self
             .gpu
             .load(&launch.function)

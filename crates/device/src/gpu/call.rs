@@ -1,0 +1,103 @@
+//! What libraries of CUDA's compute in place of kernels.
+
+use smallvec::SmallVec;
+use thalweg_graph::DType;
+
+use super::{Arg, Handle, Launch};
+
+/// What a library computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// Products of matrices.
+    Product(Product),
+    /// A convolution, or one of its gradients.
+    Convolution(Convolution),
+}
+
+/// Products of matrices that lie row by row: of `[rows, depth]` and `[depth, columns]`, or of what
+/// these are transposed, one for each batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Product {
+    /// Of all three tensors.
+    pub dtype: DType,
+    /// The number of products.
+    pub batches: usize,
+    /// Elements from the first matrix of the left input to that of the next batch; 0 where all
+    /// batches share one.
+    pub left_step: usize,
+    /// The same of the right input.
+    pub right_step: usize,
+    /// Rows of a product.
+    pub rows: usize,
+    /// Columns of a product.
+    pub columns: usize,
+    /// The inner dimension.
+    pub depth: usize,
+    /// Whether the left input's matrices are `[depth, rows]`.
+    pub transpose_left: bool,
+    /// Whether the right input's matrices are `[columns, depth]`.
+    pub transpose_right: bool,
+}
+
+/// Which of the three tensors of a convolution is computed from the other two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// The output, of images and filter.
+    Forward,
+    /// The images' gradient, of filter and the output's gradient.
+    Images,
+    /// The filter's gradient, of images and the output's gradient.
+    Filter,
+}
+
+/// A convolution. The filter's dimensions are output channels, input channels, lines and columns,
+/// laid out as the images are: channels after the filter's lines and columns where the images'
+/// channels come last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Convolution {
+    /// What is computed.
+    pub direction: Direction,
+    /// Of all three tensors.
+    pub dtype: DType,
+    /// Whether channels come last.
+    pub channels_last: bool,
+    /// Images, channels, lines and columns of the input.
+    pub images: [usize; 4],
+    /// Output channels, input channels, lines and columns of the filter.
+    pub filter: [usize; 4],
+    /// Images, channels, lines and columns of the output.
+    pub output: [usize; 4],
+    /// Lines and columns of zeros, on either side.
+    pub padding: [usize; 2],
+    /// Lines and columns from one window to the next.
+    pub stride: [usize; 2],
+    /// Lines and columns from one place of a window to the next.
+    pub dilation: [usize; 2],
+}
+
+/// A call that a driver has made ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadyCall {
+    /// The driver's number for it.
+    pub handle: Handle,
+    /// Bytes of memory that it works with.
+    pub workspace: usize,
+}
+
+/// One of the steps in which libraries take part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A launch.
+    Launch(Launch),
+    /// A call, with its two inputs and its output.
+    Call(Call, [Arg; 3]),
+}
+
+/// What is done in place of a kernel's own launches where the libraries for it are there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WithLibraries {
+    /// In order; each may read what those before it wrote.
+    pub steps: SmallVec<[Step; 1]>,
+    /// Bytes of scratch memory, beside what calls work with.
+    pub scratch: usize,
+}
