@@ -201,9 +201,9 @@ __device__ inline void zip(const A* a, const B* b, C* out, Index n, const Walk& 
 // Lines of a tile, and how many places of the inner dimension are loaded at once; a block of 256
 // threads loads EACH elements of both sides in each thread, and has EACH x EACH sums in it.
 const int TILE = 64, DEPTH = 16, EACH = 4;
-// A row of a tile in shared memory: longer than the tile, so that stores along the inner dimension
-// meet few of the same banks.
-const int TILE_ROW = TILE + 4;
+// A row of a tile in shared memory: longer than the tile by one load of a thread, so that stores along
+// the inner dimension meet few of the same banks.
+const int TILE_ROW = TILE + EACH;
 
 // A product of `rows` x `columns` sums over `depth` places, cut in segments of `each` of them. With
 // more than one, what they give stands in scratch memory and is added up by `join`.
@@ -277,7 +277,8 @@ struct Loader {
 template <class S, class Left, class Right, class F>
 __device__ inline void multiply(const Product& p, const Unit& unit, const Left& left,
                                 const Right& right, F f) {
-    __shared__ S a[DEPTH][TILE_ROW], b[DEPTH][TILE_ROW];
+    alignas(64) __shared__ S a[DEPTH][TILE_ROW];
+    alignas(64) __shared__ S b[DEPTH][TILE_ROW];
     const int y = threadIdx.x / (TILE / EACH) * EACH, x = threadIdx.x % (TILE / EACH) * EACH;
     const Index begin = unit.segment * p.each;
     const Index end = begin + p.each < p.depth ? begin + p.each : p.depth;
@@ -297,10 +298,12 @@ __device__ inline void multiply(const Product& p, const Unit& unit, const Left& 
         columns.fetch(k + DEPTH, end);
 #pragma unroll
         for (int d = 0; d < DEPTH; ++d) {
+            const Pack<S, EACH> u = *(const Pack<S, EACH>*)&a[d][y];
+            const Pack<S, EACH> v = *(const Pack<S, EACH>*)&b[d][x];
 #pragma unroll
             for (int i = 0; i < EACH; ++i) {
 #pragma unroll
-                for (int j = 0; j < EACH; ++j) sums[i][j] += a[d][y + i] * b[d][x + j];
+                for (int j = 0; j < EACH; ++j) sums[i][j] += u.at[i] * v.at[j];
             }
         }
         __syncthreads();

@@ -8,8 +8,7 @@ use std::process::Command;
 
 use support::emulated::{Emulated, is_there};
 use support::golden::{Case, cases};
-use support::large_cases::{draws, large, numbers, positions, quotients, refused, slices};
-use support::large_cases_nn::{convolutions, pools, products};
+use support::large_cases::{in_parts, large, numbers, refused};
 use support::runtime::{Direct, Runtime, build, report};
 use thalweg_graph::{Attr, Graph, Tensor};
 use thalweg_ops::NewGraph;
@@ -89,20 +88,6 @@ fn kernels_touch_no_memory_that_is_not_theirs() {
         "{}\n{text}",
         String::from_utf8_lossy(&output.stdout)
     );
-}
-
-/// Cases of kernels whose blocks take parts of what they compute, with parts that are not whole.
-fn in_parts() -> Vec<Case> {
-    let all = [
-        pools(),
-        products(),
-        convolutions(),
-        draws(),
-        positions(),
-        slices(),
-        quotients(),
-    ];
-    all.concat()
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use support::emulated::Emulated;
 use support::golden::cases;
+use support::large_cases::in_parts;
 use thalweg::device::cuda::{Compiler, Cubins, Library, cards};
 use thalweg::device::gpu::{Function, GpuError, Source};
 use thalweg_graph::DType;
@@ -28,11 +29,12 @@ fn compiler() -> Option<Compiler> {
     }
 }
 
-/// What the table of op cases launches: by source, dtypes and width of an index, the names.
+/// What the table of op cases and larger ones launch: by source, dtypes and width of an index, the
+/// names.
 fn functions() -> BTreeMap<String, (Function, BTreeSet<&'static str>)> {
     let emulated = Emulated::new(false);
     let mut all: BTreeMap<String, (Function, BTreeSet<&'static str>)> = BTreeMap::new();
-    for case in cases("") {
+    for case in cases("").into_iter().chain(in_parts()) {
         for function in emulated.functions(&case).unwrap() {
             let key = format!("{} {:?}", function.source.name, function.macros());
             let entry = all

@@ -4,6 +4,7 @@
 use thalweg_graph::{Attr, DType, Tensor};
 
 use super::golden::{Case, Input, Tolerance};
+use super::large_cases_nn::{convolutions, pools, products};
 use super::runtime::{Direct, Runtime};
 
 /// A case that is larger than those of the table: what it gives is what the CPU gives.
@@ -57,8 +58,22 @@ pub fn numbers_of(dtype: DType, dims: &[usize]) -> Tensor {
     }
 }
 
+/// Cases of kernels whose blocks take parts of what they compute, with parts that are not whole.
+pub fn in_parts() -> Vec<Case> {
+    let all = [
+        pools(),
+        products(),
+        convolutions(),
+        draws(),
+        positions(),
+        slices(),
+        quotients(),
+    ];
+    all.concat()
+}
+
 /// Numbers of several blocks of threads, with a part of a group behind them.
-pub fn draws() -> Vec<Case> {
+fn draws() -> Vec<Case> {
     let mut cases = Vec::new();
     let seeds = || vec![("seed", Attr::Int(87)), ("seed2", Attr::Int(1 << 33 | 5))];
     let shape = Tensor::from([3i32, 667]);
@@ -84,7 +99,7 @@ pub fn draws() -> Vec<Case> {
 }
 
 /// Rows that a block shares, with equal elements in several threads' parts, and columns.
-pub fn positions() -> Vec<Case> {
+fn positions() -> Vec<Case> {
     let mut cases = Vec::new();
     let shapes: [(&[usize], i32); 4] = [
         (&[3, 5000], 1),
@@ -105,7 +120,7 @@ pub fn positions() -> Vec<Case> {
 }
 
 /// Slices of more elements than a grid has threads, picked and added up again.
-pub fn slices() -> Vec<Case> {
+fn slices() -> Vec<Case> {
     let indices: Vec<i32> = (0..90).map(|i| (i * 37 + 5) % 50).collect();
     let indices = Tensor::new(&[90], &indices).unwrap();
     let mut cases = Vec::new();
@@ -123,7 +138,7 @@ pub fn slices() -> Vec<Case> {
 }
 
 /// Quotients of all signs, the extremes of their dtype among them, and powers.
-pub fn quotients() -> Vec<Case> {
+fn quotients() -> Vec<Case> {
     let x = Tensor::from([7i32, -7, 7, -7, i32::MIN, i32::MIN, i32::MAX, 0, 6, -6]);
     let y = Tensor::from([2i32, 2, -2, -2, -1, i32::MAX, i32::MIN, -3, 3, 3]);
     let (a, b) = (Tensor::from([3u8, 255, 200]), Tensor::from([7u8, 3, 255]));

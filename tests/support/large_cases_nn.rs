@@ -92,6 +92,8 @@ pub fn products() -> Vec<Case> {
     for [x, y] in batches {
         cases.push(large("BatchMatMulV2", vec![numbers(x), numbers(y)], vec![]));
     }
+    let (x, y) = (numbers(&[3, 20, 70]), numbers(&[3, 70, 9]));
+    cases.push(large("BatchMatMul", vec![x, y], vec![]));
     let adjoint = vec![("adj_x", Attr::Bool(true)), ("adj_y", Attr::Bool(true))];
     let (x, y) = (numbers(&[3, 20, 70]), numbers(&[3, 90, 20]));
     cases.push(large("BatchMatMulV2", vec![x, y], adjoint));
