@@ -5,7 +5,7 @@
 mod support;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{self, Command};
 
 use support::emulated::is_there;
 use thalweg::prelude::*;
@@ -49,9 +49,14 @@ fn fakes(test: &str, libraries: &[&str]) -> PathBuf {
 }
 
 /// Runs test `inside` of this program with the fakes that are in a folder.
-fn run_with(folder: &Path, variables: &[(&str, &str)]) -> Output {
+fn run_with(folder: &Path, variables: &[(&str, &str)]) -> process::Output {
+    run_test("inside", folder, variables)
+}
+
+/// Runs a test of this program with the fakes that are in a folder.
+fn run_test(test: &str, folder: &Path, variables: &[(&str, &str)]) -> process::Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "inside", "--nocapture"]);
+    command.args(["--exact", test, "--nocapture"]);
     command.env(INSIDE, "1").env("LD_LIBRARY_PATH", folder);
     command.env("FAKE_CUDA_FOLDER", folder);
     command.env("FAKE_CUDA_EMULATOR", repository().join("tests/emulator"));
@@ -61,7 +66,7 @@ fn run_with(folder: &Path, variables: &[(&str, &str)]) -> Output {
 }
 
 /// The line that `inside` prints of what came of it.
-fn said(output: &Output) -> String {
+fn said(output: &process::Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().find_map(|l| l.split_once("inside: "));
     let (_, said) = line.unwrap_or_else(|| {
@@ -201,4 +206,97 @@ fn libraries_that_are_none_of_cudas_are_an_error() {
         let text = said(&run_with(&folder, &[]));
         assert!(text.contains("has no function"), "{text}");
     }
+}
+
+/// What is run with fakes of the libraries that compute: products and convolutions with their
+/// gradients, on card 0 and on the CPU.
+#[test]
+fn inside_libraries() {
+    if std::env::var(INSIDE).is_err() {
+        return;
+    }
+    let values = |device: &str| -> Vec<Tensor> {
+        let g = Graph::new();
+        let all = g.device(device, || computed(&g));
+        let options = SessionOptions::with_threads(1).with_device(&device.parse().unwrap());
+        let session = Session::with_options(&g, options).unwrap();
+        let got = session.run(&all, []).unwrap();
+        (0..all.len())
+            .map(|i| got.tensor(i).unwrap().clone())
+            .collect()
+    };
+    let (on_gpu, on_cpu) = (values("/gpu:0"), values("/cpu:0"));
+    for (i, (a, b)) in on_gpu.iter().zip(&on_cpu).enumerate() {
+        let (a, b) = (a.as_slice::<f32>().unwrap(), b.as_slice::<f32>().unwrap());
+        let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-3 * (1.0 + b.abs());
+        let all = a.len() == b.len() && a.iter().zip(b).all(near);
+        assert!(all, "value {i}: {a:?} and {b:?}");
+    }
+    println!("\ninside: {} values are alike", on_gpu.len());
+}
+
+/// Products with and without transposes and batches, and convolutions with their gradients.
+fn computed(g: &Graph) -> Vec<Output<'_>> {
+    let numbers = |dims: &[i32], seed: i64| {
+        let dims = g.constant(Tensor::new(&[dims.len()], dims).unwrap());
+        g.op("RandomUniform")
+            .input(dims)
+            .attr("dtype", DType::F32)
+            .attr("seed", seed)
+            .attr("seed2", 3)
+            .output()
+    };
+    let mut all = Vec::new();
+    for (i, (transpose_a, transpose_b)) in
+        [(false, false), (false, true), (true, false), (true, true)]
+            .into_iter()
+            .enumerate()
+    {
+        let a = numbers(if transpose_a { &[5, 7] } else { &[7, 5] }, 1 + i as i64);
+        let b = numbers(if transpose_b { &[6, 5] } else { &[5, 6] }, 11 + i as i64);
+        let product = g.op("MatMul").input(a).input(b);
+        let product = product.attr("transpose_a", transpose_a);
+        all.push(product.attr("transpose_b", transpose_b).output());
+    }
+    for (a, b) in [
+        ([3, 2, 4], [3, 4, 5]),
+        ([3, 2, 4], [1, 4, 5]),
+        ([1, 2, 4], [3, 4, 5]),
+    ] {
+        let product = g.op("BatchMatMulV2").input(numbers(&a, 21));
+        all.push(product.input(numbers(&b, 22)).output());
+    }
+    for format in [DataFormat::Nhwc, DataFormat::Nchw] {
+        for (stride, padding) in [(1, Padding::Same), (2, Padding::Valid), (1, Padding::Valid)] {
+            let dims = match format {
+                DataFormat::Nhwc => [2, 9, 8, 3],
+                DataFormat::Nchw => [2, 3, 9, 8],
+            };
+            let (x, w) = (numbers(&dims, 31), numbers(&[3, 3, 3, 4], 32));
+            let y = x.conv2d(w, [stride, stride], padding, format);
+            all.push(y);
+            all.extend(gradients(&[(y * y).sum()], &[x, w]).into_iter().flatten());
+        }
+    }
+    all
+}
+
+#[test]
+fn libraries_compute_products_and_convolutions_with_their_gradients() {
+    if !is_there() {
+        return;
+    }
+    let folder = fakes("libraries", &["cuda", "nvrtc", "cublasLt", "cudnn"]);
+    let output = run_test("inside_libraries", &folder, &[]);
+    assert_eq!(said(&output), "25 values are alike");
+    let sources = std::fs::read_dir(&folder)
+        .unwrap()
+        .filter_map(|e| std::fs::read_to_string(e.unwrap().path().join("source.cpp")).ok());
+    // The kernels that stand in for the libraries were not even compiled.
+    let all: Vec<String> = sources.collect();
+    assert!(!all.is_empty());
+    assert!(
+        !all.iter()
+            .any(|s| s.contains("KERNEL(MatMul") || s.contains("KERNEL(Conv2D"))
+    );
 }

@@ -80,6 +80,12 @@ static int run(Stream* stream) {
 }
 
 #ifndef WITHOUT_FUNCTIONS
+// For the libraries beside this: hands what they compute to a stream.
+extern "C" int fake_cuda_hand(Stream* stream, std::function<int()>* command) {
+    std::lock_guard<std::mutex> guard(lock);
+    return hand(stream, *command);
+}
+
 extern "C" {
 int cuInit(unsigned) { return number("FAKE_CUDA_CARDS", 1) > 0 ? SUCCESS : NO_DEVICE; }
 

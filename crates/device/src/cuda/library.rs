@@ -55,6 +55,49 @@ const NVRTC_FUNCTIONS: &[&str] = &[
     "nvrtcGetProgramLog",
 ];
 
+/// What is called of cuBLASLt.
+const CUBLASLT_FUNCTIONS: &[&str] = &[
+    "cublasLtCreate",
+    "cublasLtDestroy",
+    "cublasLtMatrixLayoutCreate",
+    "cublasLtMatrixLayoutSetAttribute",
+    "cublasLtMatrixLayoutDestroy",
+    "cublasLtMatmulDescCreate",
+    "cublasLtMatmulDescSetAttribute",
+    "cublasLtMatmulDescDestroy",
+    "cublasLtMatmulPreferenceCreate",
+    "cublasLtMatmulPreferenceSetAttribute",
+    "cublasLtMatmulPreferenceDestroy",
+    "cublasLtMatmulAlgoGetHeuristic",
+    "cublasLtMatmul",
+];
+
+/// What is called of cuDNN.
+const CUDNN_FUNCTIONS: &[&str] = &[
+    "cudnnCreate",
+    "cudnnDestroy",
+    "cudnnSetStream",
+    "cudnnCreateTensorDescriptor",
+    "cudnnSetTensor4dDescriptor",
+    "cudnnDestroyTensorDescriptor",
+    "cudnnCreateFilterDescriptor",
+    "cudnnSetFilter4dDescriptor",
+    "cudnnDestroyFilterDescriptor",
+    "cudnnCreateConvolutionDescriptor",
+    "cudnnSetConvolution2dDescriptor",
+    "cudnnSetConvolutionMathType",
+    "cudnnDestroyConvolutionDescriptor",
+    "cudnnGetConvolutionForwardAlgorithm_v7",
+    "cudnnGetConvolutionForwardWorkspaceSize",
+    "cudnnConvolutionForward",
+    "cudnnGetConvolutionBackwardDataAlgorithm_v7",
+    "cudnnGetConvolutionBackwardDataWorkspaceSize",
+    "cudnnConvolutionBackwardData",
+    "cudnnGetConvolutionBackwardFilterAlgorithm_v7",
+    "cudnnGetConvolutionBackwardFilterWorkspaceSize",
+    "cudnnConvolutionBackwardFilter",
+];
+
 /// A library of CUDA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
@@ -155,12 +198,17 @@ impl Library {
             match self {
                 Library::Driver => cudarc::driver::sys::culib(),
                 Library::Nvrtc => cudarc::nvrtc::sys::culib(),
-                Library::CublasLt | Library::Cudnn | Library::Nccl => return Ok(()),
+                Library::CublasLt => cudarc::cublaslt::sys::culib(),
+                Library::Cudnn => cudarc::cudnn::sys::culib(),
+                Library::Nccl => return Ok(()),
             }
         };
         let names = match self {
             Library::Driver => DRIVER_FUNCTIONS,
-            _ => NVRTC_FUNCTIONS,
+            Library::Nvrtc => NVRTC_FUNCTIONS,
+            Library::CublasLt => CUBLASLT_FUNCTIONS,
+            Library::Cudnn => CUDNN_FUNCTIONS,
+            Library::Nccl => &[],
         };
         // SAFETY: as above.
         let has = |name: &str| unsafe { library.get::<*const ()>(name.as_bytes()).is_ok() };

@@ -1,0 +1,192 @@
+// So much of cuBLASLt as Thalweg calls, for f32 and f64: matrices lie column by column, as it says of
+// them, and a product is computed as its documentation says.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+
+#include "stream.h"
+
+enum Status { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
+
+// Attributes by number, as in cublasLt.h.
+enum { TRANSPOSE_A = 3, TRANSPOSE_B = 4 };
+enum { BATCHES = 5, STEP = 6 };
+enum { MOST_WORKSPACE = 1, FIRST_ALIGNMENT = 5, LAST_ALIGNMENT = 8 };
+enum { R_32F = 0, R_64F = 1 };
+enum { COMPUTE_32F = 68, COMPUTE_64F = 70 };
+
+struct Layout {
+    int dtype;
+    uint64_t rows, columns;
+    int64_t ld;
+    int32_t batches = 1;
+    int64_t step = 0;
+};
+
+struct Operation {
+    int compute, scale;
+    int32_t transpose_a = 0, transpose_b = 0;
+};
+
+struct Preference {
+    size_t workspace = 0;
+    // What the library takes addresses to be multiples of, unless it is told.
+    uint32_t alignment = 256;
+};
+
+struct Algorithm {
+    uint64_t data[8];
+};
+
+struct Found {
+    Algorithm algorithm;
+    size_t workspace;
+    int state;
+    float waves;
+    int reserved[4];
+};
+
+template <class T>
+static T element(const void* at, const Layout& l, int batch, uint64_t row, uint64_t column) {
+    return ((const T*)at)[batch * l.step + row + column * l.ld];
+}
+
+template <class T>
+static int multiply(const Operation& o, const void* a, const Layout& la, const void* b,
+                    const Layout& lb, void* d, const Layout& ld) {
+    const uint64_t depth = o.transpose_a ? la.rows : la.columns;
+    for (int batch = 0; batch < ld.batches; ++batch) {
+        for (uint64_t row = 0; row < ld.rows; ++row) {
+            for (uint64_t column = 0; column < ld.columns; ++column) {
+                T sum = 0;
+                for (uint64_t i = 0; i < depth; ++i) {
+                    sum += (o.transpose_a ? element<T>(a, la, batch, i, row)
+                                          : element<T>(a, la, batch, row, i)) *
+                           (o.transpose_b ? element<T>(b, lb, batch, column, i)
+                                          : element<T>(b, lb, batch, i, column));
+                }
+                ((T*)d)[batch * ld.step + row + column * ld.ld] = sum;
+            }
+        }
+    }
+    return SUCCESS;
+}
+
+extern "C" {
+int cublasLtCreate(void** handle) {
+    *handle = new int(0);
+    return SUCCESS;
+}
+
+int cublasLtDestroy(void* handle) {
+    delete (int*)handle;
+    return SUCCESS;
+}
+
+int cublasLtMatrixLayoutCreate(Layout** layout, int dtype, uint64_t rows, uint64_t columns,
+                               int64_t ld) {
+    if (ld < (int64_t)rows) return INVALID_VALUE;
+    *layout = new Layout{dtype, rows, columns, ld};
+    return SUCCESS;
+}
+
+int cublasLtMatrixLayoutSetAttribute(Layout* layout, int attribute, const void* value, size_t size) {
+    if (attribute == BATCHES && size == 4) {
+        memcpy(&layout->batches, value, size);
+    } else if (attribute == STEP && size == 8) {
+        memcpy(&layout->step, value, size);
+    } else {
+        return INVALID_VALUE;
+    }
+    return SUCCESS;
+}
+
+int cublasLtMatrixLayoutDestroy(Layout* layout) {
+    delete layout;
+    return SUCCESS;
+}
+
+int cublasLtMatmulDescCreate(Operation** operation, int compute, int scale) {
+    *operation = new Operation{compute, scale};
+    return SUCCESS;
+}
+
+int cublasLtMatmulDescSetAttribute(Operation* operation, int attribute, const void* value,
+                                   size_t size) {
+    if (size != 4) return INVALID_VALUE;
+    if (attribute == TRANSPOSE_A) {
+        memcpy(&operation->transpose_a, value, size);
+    } else if (attribute == TRANSPOSE_B) {
+        memcpy(&operation->transpose_b, value, size);
+    } else {
+        return INVALID_VALUE;
+    }
+    return SUCCESS;
+}
+
+int cublasLtMatmulDescDestroy(Operation* operation) {
+    delete operation;
+    return SUCCESS;
+}
+
+int cublasLtMatmulPreferenceCreate(Preference** preference) {
+    *preference = new Preference();
+    return SUCCESS;
+}
+
+int cublasLtMatmulPreferenceSetAttribute(Preference* preference, int attribute, const void* value,
+                                         size_t size) {
+    if (attribute == MOST_WORKSPACE && size == 8) {
+        memcpy(&preference->workspace, value, size);
+    } else if (attribute >= FIRST_ALIGNMENT && attribute <= LAST_ALIGNMENT && size == 4) {
+        memcpy(&preference->alignment, value, size);
+    } else {
+        return INVALID_VALUE;
+    }
+    return SUCCESS;
+}
+
+int cublasLtMatmulPreferenceDestroy(Preference* preference) {
+    delete preference;
+    return SUCCESS;
+}
+
+int cublasLtMatmulAlgoGetHeuristic(void*, Operation* o, Layout* a, Layout* b, Layout* c, Layout* d,
+                                   Preference* preference, int, Found* found, int* count) {
+    const bool singles = d->dtype == R_32F && o->compute == COMPUTE_32F && o->scale == R_32F;
+    const bool doubles = d->dtype == R_64F && o->compute == COMPUTE_64F && o->scale == R_64F;
+    *count = 0;
+    if (!singles && !doubles) return NOT_SUPPORTED;
+    const uint64_t rows = o->transpose_a ? a->columns : a->rows;
+    const uint64_t depth = o->transpose_a ? a->rows : a->columns;
+    const uint64_t columns = o->transpose_b ? b->rows : b->columns;
+    const bool fits = rows == d->rows && columns == d->columns &&
+                      depth == (o->transpose_b ? b->columns : b->rows) && c->rows == d->rows;
+    if (!fits) return INVALID_VALUE;
+    *found = Found();
+    found->algorithm.data[0] = preference->alignment;
+    found->workspace = preference->workspace < 1000 ? 0 : 1000;
+    *count = 1;
+    return SUCCESS;
+}
+
+int cublasLtMatmul(void*, Operation* operation, const void* alpha, const void* a, Layout* la,
+                   const void* b, Layout* lb, const void* beta, const void*, Layout*, void* d,
+                   Layout* ld, const Algorithm* algorithm, void* workspace, size_t bytes,
+                   void* stream) {
+    const bool doubles = ld->dtype == R_64F;
+    const double one = doubles ? *(double*)alpha : *(float*)alpha;
+    const double zero = doubles ? *(double*)beta : *(float*)beta;
+    const uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)d;
+    if (one != 1 || zero != 0 || all % algorithm->data[0]) return INVALID_VALUE;
+    const Operation o = *operation;
+    const Layout x = *la, y = *lb, z = *ld;
+    return hand_to(stream, [=] {
+        // It works in its workspace as it likes.
+        if (bytes) memset(workspace, 0xee, bytes);
+        return doubles ? multiply<double>(o, a, x, b, y, d, z)
+                       : multiply<float>(o, a, x, b, y, d, z);
+    });
+}
+}
