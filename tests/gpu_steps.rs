@@ -313,3 +313,30 @@ fn a_trace_names_kernels_and_copies_with_their_bytes() {
     assert!(trace.events.iter().any(|e| e.op == "Mean"));
     assert!(trace.events.iter().all(|e| e.device.ends_with("GPU:0")));
 }
+
+#[test]
+fn a_value_between_two_gpus_is_copied_once_and_not_through_the_host() {
+    let Some(gpu) = emulated() else { return };
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [-1]);
+    let square = g.device("/gpu:0", || x.square());
+    let sum = g.device("/gpu:1", || square + square.tanh());
+    let mut options = SessionOptions::with_threads(1);
+    options.gpus = vec![GpuOptions::driven_by(gpu.clone()); 2];
+    let session = Session::with_options(&g, options).unwrap();
+    let feed = [x.feed([1.0f32, 2.0])];
+    for _ in 0..4 {
+        gpu.calls();
+        let got = session.run(sum, &feed).unwrap();
+        let expected = [1.0f32, 4.0].map(|v| v + v.tanh());
+        assert_eq!(got.slice::<f32>(0).unwrap(), expected);
+    }
+    // The step is two launches of graphs, one on each, and the copy between them.
+    let calls = gpu.calls();
+    let submitted = calls.iter().filter_map(|c| match c {
+        Call::Submit(what, _) => Some(*what),
+        _ => None,
+    });
+    let submitted: Vec<&str> = submitted.collect();
+    assert_eq!(submitted, ["launch a graph", "copy", "launch a graph"]);
+}

@@ -19,9 +19,11 @@ Every op, the dtypes of its attribute `T` (or of the one that stands for it), an
 kernel. Written from the registry by `UPDATE_DOCS=1 cargo test --test kernel_table`; a test holds \
 it.
 
-Where it runs nothing (a reshape, a constant), any device can. What is about shapes and indices alone runs on a GPU's host. A GPU's kernel is compiled by NVRTC \
-for every architecture (`tests/nvrtc.rs`) and emulated on the CPU over the cases of the op table \
-(`tests/emulated.rs`), as many as are said. None has run on hardware yet.
+Where it runs nothing (a reshape, a constant), any device can. What is about shapes and indices \
+alone runs on a GPU's host. A GPU's kernel is compiled by NVRTC for every architecture \
+(`tests/nvrtc.rs`) and emulated on the CPU over the cases of the op table (`tests/emulated.rs`), as \
+many as are said. Where cuBLASLt and cuDNN are there, they compute products and convolutions of \
+floats in place of the kernels. None has run on hardware yet.
 
 | op | dtypes | CPU | GPU | cases on the GPU's kernel |
 | --- | --- | --- | --- | ---: |

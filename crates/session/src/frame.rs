@@ -93,7 +93,8 @@ impl Part {
                     dtype: s.dtype,
                 },
                 Home::Constant(t) => tensor_slot(t),
-                Home::Held => Slot::empty(s.dtype),
+                // Not the host's to touch.
+                Home::OnGpu(_) | Home::Held => Slot::empty(s.dtype),
             };
             UnsafeCell::new(Cell { slot, held: None })
         });

@@ -114,10 +114,13 @@ impl Run<'_> {
         let (Some(&from), Some(to)) = (instruction.inputs.first(), channel.slot) else {
             return Ok(());
         };
+        let there = self.step.run_of(channel.to as usize);
         if let Some(gpu) = self.device.gpu() {
+            if self.copy_between(from, &there, to)? {
+                return Ok(());
+            }
             gpu.wait()?;
         }
-        let there = self.step.run_of(channel.to as usize);
         if let Home::Held = there.program.slots[to as usize].home {
             let output = self.program.graph.node(instruction.node).inputs.first();
             let tensor = self.value(from, output.copied())?;

@@ -12,7 +12,7 @@ use super::Run;
 use super::values::first_not_finite;
 use crate::error::SessionError;
 use crate::plan::gpu::{Argument, Commands, Made, Place, STATUS_BYTES, Segment, Task};
-use crate::plan::{Program, failed};
+use crate::plan::{Home, Program, failed};
 
 /// What a step in flight has on a GPU: memory, and commands that name their addresses.
 pub(crate) struct Queued {
@@ -218,6 +218,40 @@ impl<'a> Run<'a> {
                 }
             }
         }
+    }
+
+    /// Copies a value from this program's GPU to another's, where the slots are both in GPUs'
+    /// memory; false where they are not. The queue has run it when this returns, and the value's
+    /// memory may be used again.
+    pub(super) fn copy_between(
+        &self,
+        from: u32,
+        there: &Run<'_>,
+        to: u32,
+    ) -> Result<bool, GpuError> {
+        let home = |run: &Run<'_>, slot: u32| match run.program.slots[slot as usize].home {
+            Home::OnGpu(place) => Some(place),
+            _ => None,
+        };
+        let places = (home(self, from), home(there, to));
+        let (Some(own), Some(other)) = (self.queue(), there.queue()) else {
+            return Ok(false);
+        };
+        let (Some(from_place), Some(to_place)) = places else {
+            return Ok(false);
+        };
+        let slot = &self.program.slots[from as usize];
+        let bytes = slot.len * slot.dtype.size();
+        if bytes > 0 {
+            let command = Command::Copy {
+                from: own.1.address(from_place, own.2),
+                to: other.1.address(to_place, other.2),
+                bytes,
+            };
+            submit(own.0, &command)?;
+        }
+        own.0.wait()?;
+        Ok(true)
     }
 
     /// Waits until all that was handed over has run, so that the host may read what it wrote.

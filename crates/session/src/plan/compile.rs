@@ -8,7 +8,7 @@ mod hosted;
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::{Argument, Device, evaluate};
-use thalweg_graph::partition::{Partitioned, partition};
+use thalweg_graph::partition::{self, Partitioned, partition};
 use thalweg_graph::simplify::{Simplified, Simplify, simplify};
 use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId, Tensor};
 
@@ -82,7 +82,14 @@ pub fn compile(
         };
         let bound = (bindings, accesses);
         let on = (0, first as usize);
-        let built = program(workshop, on, simplified.graph, &order, bound, &whole)?;
+        let built = program(
+            workshop,
+            on,
+            simplified.graph,
+            &order,
+            bound,
+            (&whole, &[], &[]),
+        )?;
         let segments = vec![(0, built.program.len() as u32)];
         return Ok(whole.plan(request, workshop, smallvec![built], Vec::new(), segments));
     }
@@ -97,7 +104,7 @@ fn program(
     graph: GraphData,
     order: &[NodeId],
     (bindings, accesses): (Bindings, Accesses),
-    whole: &Whole,
+    (whole, cut, parts): (&Whole, &[partition::Channel], &[u32]),
 ) -> Result<Built, SessionError> {
     let (number, device) = on;
     let uses = whole.uses(number, &graph);
@@ -108,6 +115,7 @@ fn program(
         Device::Gpu(gpu) => {
             let on = (device, gpu);
             let builder = GpuBuilder::new(workshop, on, &graph, bindings, accesses, uses);
+            let builder = builder.between(number, cut, parts);
             let mut built = builder.build(order, &whole.fetched(number))?;
             built.program.graph = graph;
             Ok(built)
@@ -144,6 +152,7 @@ fn several(
         segments,
         ..
     } = cut;
+    let devices: SmallVec<[u32; 4]> = parts.iter().map(|p| p.device).collect();
     let mut programs: SmallVec<[Built; 1]> = SmallVec::new();
     for (number, part) in parts.into_iter().enumerate() {
         let bindings = Bindings::new(&part.graph, &|_| part.device, workshop)?;
@@ -151,7 +160,8 @@ fn several(
         let order: Vec<NodeId> = part.graph.ids().collect();
         let on = (number as u32, part.device as usize);
         let bound = (bindings, accesses);
-        programs.push(program(workshop, on, part.graph, &order, bound, &whole)?);
+        let of = (&whole, &channels[..], &devices[..]);
+        programs.push(program(workshop, on, part.graph, &order, bound, of)?);
     }
     let channels = channels
         .iter()

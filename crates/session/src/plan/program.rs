@@ -8,7 +8,7 @@ use thalweg_device::kernel::RunFn;
 use thalweg_device::{Op, Variable};
 use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, Shape, Tensor};
 
-use super::gpu::Commands;
+use super::gpu::{Commands, Place};
 
 /// A flat list of instructions, kernels resolved to functions, arguments to slots, slots to offsets
 /// in one arena.
@@ -80,6 +80,7 @@ impl Program {
                 Some(Home::Arena(offset)) => format!("%{s}@{offset}"),
                 Some(Home::Constant(_)) => format!("%{s}=const"),
                 Some(Home::Staged(offset)) => format!("%{s}@host+{offset}"),
+                Some(Home::OnGpu(_)) => format!("%{s}@gpu"),
                 Some(Home::Held) => format!("%{s}"),
                 None => "handle".to_owned(),
             };
@@ -141,6 +142,8 @@ pub(crate) enum Home {
     Arena(usize),
     /// At this offset of the memory of the host that a GPU copies from and to.
     Staged(usize),
+    /// In a GPU's memory, to be sent to another GPU, or received from one.
+    OnGpu(Place),
     /// In a tensor of the plan.
     Constant(Tensor),
     /// In a tensor that the step holds: a feed, a variable's value, or one whose size is known

@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use thalweg_device::gpu::{Arg, Gpu, GpuError, Launch, Launches, ReadyCall, Step};
 use thalweg_device::{Body, DeviceType, Kernel, KernelError, Operand, Prepare};
@@ -55,6 +55,9 @@ pub(super) struct GpuBuilder<'a> {
     last_use: FxHashMap<OutputId, usize>,
     /// By variable: the places in the order of its updates.
     updates: Vec<Vec<usize>>,
+    /// The nodes that send to other GPUs, and those that receive from them.
+    to_gpu: FxHashSet<NodeId>,
+    from_gpu: FxHashSet<NodeId>,
 }
 
 #[derive(Clone, Copy)]
@@ -108,7 +111,38 @@ impl<'a> GpuBuilder<'a> {
             instruction_of: FxHashMap::default(),
             open: false,
             last_use: FxHashMap::default(),
+            to_gpu: FxHashSet::default(),
+            from_gpu: FxHashSet::default(),
         }
+    }
+
+    /// With these channels of the whole, of which this is part `number`: a value between two GPUs is
+    /// copied from one to the other.
+    pub(super) fn between(
+        mut self,
+        number: u32,
+        cut: &[thalweg_graph::partition::Channel],
+        parts: &[u32],
+    ) -> Self {
+        let on_gpu = |part: u32| {
+            let device = parts
+                .get(part as usize)
+                .map(|&d| &self.workshop.devices[d as usize]);
+            device.is_some_and(|d| d.gpu().is_some())
+        };
+        let both = cut.iter().filter(|c| on_gpu(c.from) && on_gpu(c.to));
+        let (mut to_gpu, mut from_gpu) = (FxHashSet::default(), FxHashSet::default());
+        for channel in both {
+            if channel.from == number {
+                to_gpu.insert(channel.send);
+            }
+            if channel.to == number {
+                from_gpu.insert(channel.recv);
+            }
+        }
+        self.to_gpu = to_gpu;
+        self.from_gpu = from_gpu;
+        self
     }
 
     /// The program that runs the nodes of the graph in this order and brings `fetched` to the host.
@@ -353,11 +387,29 @@ impl<'a> GpuBuilder<'a> {
         let channel = usize::try_from(node.attrs.int("channel")).unwrap_or(0);
         let mut slots: SmallVec<[u32; 1]> = SmallVec::new();
         if let Some(&input) = node.inputs.first() {
-            slots.push(self.copy_out(id, input)?);
+            slots.push(match self.to_gpu.contains(&id) {
+                true => self.sent(input)?,
+                false => self.copy_out(id, input)?,
+            });
             self.used(input);
         }
         self.instruction(id, Action::Send { channel }, &slots, &[]);
         Ok(())
+    }
+
+    /// A slot of a value that is copied to another GPU from where it is.
+    fn sent(&mut self, output: OutputId) -> Result<u32, SessionError> {
+        let graph = self.graph;
+        let missing = || failed(graph.node(output.node), KernelError::Argument("a value"));
+        let place = self.place(output).ok_or_else(missing)?;
+        let fact = graph.fact(output).ok_or_else(missing)?;
+        let slot = self.slots.len() as u32;
+        self.slots.push(SlotPlan {
+            dtype: fact.dtype,
+            len: fact.shape.elements().unwrap_or(0),
+            home: Home::OnGpu(place),
+        });
+        Ok(slot)
     }
 
     /// Copies a value to a slot of the host.
@@ -392,12 +444,18 @@ impl<'a> GpuBuilder<'a> {
             return Ok(());
         }
         let bytes = self.bytes(node, fact)?;
-        let (to, from) = (self.fixed(bytes), self.staged(bytes));
+        let to = self.fixed(bytes);
         let len = fact.shape.elements().unwrap_or(0);
-        let slot = self.slot(output, fact.dtype, len, Home::Staged(from));
-        self.received(id, slot);
-        if bytes > 0 {
-            self.work(id, Task::CopyIn { from, to, bytes });
+        if self.from_gpu.contains(&id) {
+            let slot = self.slot(output, fact.dtype, len, Home::OnGpu(to));
+            self.received(id, slot);
+        } else {
+            let from = self.staged(bytes);
+            let slot = self.slot(output, fact.dtype, len, Home::Staged(from));
+            self.received(id, slot);
+            if bytes > 0 {
+                self.work(id, Task::CopyIn { from, to, bytes });
+            }
         }
         let value = Value {
             place: to,
