@@ -304,12 +304,13 @@ fn a_trace_names_kernels_and_copies_with_their_bytes() {
     let (_, trace) = session
         .run_with(line.loss, feeds(&line), &RunOptions::traced())
         .unwrap();
-    let copied = |what: &str| -> usize {
-        let events = trace.events.iter().filter(|e| e.op == what);
-        events.map(|e| e.bytes).sum()
-    };
-    assert_eq!(copied("copy from the host"), 24, "{:?}", trace.events);
-    assert_eq!(copied("copy to the host"), 4, "{:?}", trace.events);
+    let traffic = trace.traffic();
+    assert_eq!(
+        (traffic.to_gpus, traffic.from_gpus),
+        (24, 4),
+        "{:?}",
+        trace.events
+    );
     assert!(trace.events.iter().any(|e| e.op == "Mean"));
     assert!(trace.events.iter().all(|e| e.device.ends_with("GPU:0")));
 }
@@ -339,4 +340,9 @@ fn a_value_between_two_gpus_is_copied_once_and_not_through_the_host() {
     });
     let submitted: Vec<&str> = submitted.collect();
     assert_eq!(submitted, ["launch a graph", "copy", "launch a graph"]);
+    let traced = session
+        .run_with(sum, &feed, &RunOptions::traced())
+        .unwrap()
+        .1;
+    assert_eq!(traced.traffic().between_gpus, 8, "{:?}", traced.events);
 }

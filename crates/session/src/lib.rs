@@ -21,4 +21,4 @@ pub use fetch::{Feed, Feeding, FetchList, Fetched, Fetches};
 pub use options::{Cancel, CpuOptions, GpuOptions, Parallel, RunOptions, SessionOptions};
 pub use session::Session;
 pub use store::Store;
-pub use trace::{Event, Trace};
+pub use trace::{Event, Trace, Traffic};

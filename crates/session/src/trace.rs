@@ -20,7 +20,8 @@ pub struct Event {
     pub op: String,
     /// The device that ran it.
     pub device: String,
-    /// The thread, counted from 0 in the order in which they appear.
+    /// The thread, counted from 0 in the order in which they appear; of a GPU, 0 for kernels, 1 for
+    /// copies to it, 2 for copies from it and 3 for copies to another GPU.
     pub thread: usize,
     /// Microseconds from the step's start.
     pub start_us: f64,
@@ -30,7 +31,24 @@ pub struct Event {
     pub bytes: usize,
 }
 
-/// What ran in a step.
+/// Bytes that a step moved to, from and between GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// From the host to GPUs.
+    pub to_gpus: usize,
+    /// From GPUs to the host.
+    pub from_gpus: usize,
+    /// From one GPU to another.
+    pub between_gpus: usize,
+}
+
+/// What is copied, in an event's `op`.
+const TO_GPU: &str = "copy from the host";
+const FROM_GPU: &str = "copy to the host";
+const BETWEEN: &str = "copy to another GPU";
+
+/// What ran in a step. While it is recorded, a GPU's commands run one by one, each waited for, so
+/// that each has its time.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// The runs, in the order of their starts.
@@ -38,6 +56,19 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// The bytes that the step moved to, from and between GPUs.
+    pub fn traffic(&self) -> Traffic {
+        let bytes = |what: &str| {
+            let events = self.events.iter().filter(|e| e.op == what);
+            events.map(|e| e.bytes).sum()
+        };
+        Traffic {
+            to_gpus: bytes(TO_GPU),
+            from_gpus: bytes(FROM_GPU),
+            between_gpus: bytes(BETWEEN),
+        }
+    }
+
     /// The trace in Chrome's JSON format, which Perfetto and `chrome://tracing` open.
     pub fn to_chrome_json(&self) -> String {
         let events: Vec<serde_json::Value> = self
@@ -65,10 +96,17 @@ impl Trace {
     }
 }
 
+/// Where an event is shown, beside the others of its device.
+#[derive(Clone, Copy)]
+enum Lane {
+    Thread(ThreadId),
+    OfGpu(usize),
+}
+
 /// Collects events while a step runs.
 pub(crate) struct Recorder {
     start: Instant,
-    events: Mutex<Vec<(ThreadId, Event)>>,
+    events: Mutex<Vec<(Lane, Event)>>,
 }
 
 impl Recorder {
@@ -93,7 +131,8 @@ impl Recorder {
             .filter(|s| s.len != usize::MAX)
             .map(|s| s.len * s.dtype.size())
             .sum();
-        self.event(node, node.op.name, device, bytes, start);
+        let lane = Lane::Thread(std::thread::current().id());
+        self.event(node, (node.op.name, bytes), device, lane, start);
     }
 
     /// A command of a GPU that has just run.
@@ -104,19 +143,31 @@ impl Recorder {
         command: &Command,
         start: Instant,
     ) {
-        let (what, bytes) = match command {
-            Command::CopyIn { bytes, .. } => ("copy from the host", *bytes),
-            Command::CopyOut { bytes, .. } => ("copy to the host", *bytes),
-            Command::Copy { bytes, .. } => ("copy", *bytes),
-            Command::Fill { bytes, .. } => ("fill", *bytes),
+        let (what, bytes, lane) = match command {
+            Command::CopyIn { bytes, .. } => (TO_GPU, *bytes, 1),
+            Command::CopyOut { bytes, .. } => (FROM_GPU, *bytes, 2),
+            Command::Copy { bytes, .. } => ("copy", *bytes, 0),
+            Command::Fill { bytes, .. } => ("fill", *bytes, 0),
             Command::Launch { .. } | Command::Call { .. } | Command::Replay { .. } => {
-                (node.op.name, 0)
+                (node.op.name, 0, 0)
             }
         };
-        self.event(node, what, device, bytes, start);
+        self.event(node, (what, bytes), device, Lane::OfGpu(lane), start);
     }
 
-    fn event(&self, node: &Node, what: &str, device: &DeviceSpec, bytes: usize, start: Instant) {
+    /// A copy of so many bytes from a GPU to another one, which has just run.
+    pub(crate) fn between(&self, node: &Node, device: &DeviceSpec, bytes: usize, start: Instant) {
+        self.event(node, (BETWEEN, bytes), device, Lane::OfGpu(3), start);
+    }
+
+    fn event(
+        &self,
+        node: &Node,
+        (what, bytes): (&str, usize),
+        device: &DeviceSpec,
+        lane: Lane,
+        start: Instant,
+    ) {
         let event = Event {
             node: node.name.clone(),
             op: what.to_owned(),
@@ -127,7 +178,7 @@ impl Recorder {
             bytes,
         };
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        events.push((std::thread::current().id(), event));
+        events.push((lane, event));
     }
 
     pub(crate) fn finish(self) -> Trace {
@@ -137,11 +188,14 @@ impl Recorder {
             .unwrap_or_else(PoisonError::into_inner);
         events.sort_by(|a, b| a.1.start_us.total_cmp(&b.1.start_us));
         let mut threads: Vec<ThreadId> = Vec::new();
-        let numbered = events.into_iter().map(|(id, event)| {
-            let thread = threads.iter().position(|&t| t == id).unwrap_or_else(|| {
-                threads.push(id);
-                threads.len() - 1
-            });
+        let numbered = events.into_iter().map(|(lane, event)| {
+            let thread = match lane {
+                Lane::OfGpu(number) => number,
+                Lane::Thread(id) => threads.iter().position(|&t| t == id).unwrap_or_else(|| {
+                    threads.push(id);
+                    threads.len() - 1
+                }),
+            };
             Event { thread, ..event }
         });
         Trace {

@@ -116,7 +116,7 @@ impl Run<'_> {
         };
         let there = self.step.run_of(channel.to as usize);
         if let Some(gpu) = self.device.gpu() {
-            if self.copy_between(from, &there, to)? {
+            if self.copy_between(instruction.node, from, &there, to)? {
                 return Ok(());
             }
             gpu.wait()?;

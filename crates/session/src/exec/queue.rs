@@ -225,6 +225,7 @@ impl<'a> Run<'a> {
     /// memory may be used again.
     pub(super) fn copy_between(
         &self,
+        node: NodeId,
         from: u32,
         there: &Run<'_>,
         to: u32,
@@ -248,9 +249,14 @@ impl<'a> Run<'a> {
                 to: other.1.address(to_place, other.2),
                 bytes,
             };
+            let start = Instant::now();
             submit(own.0, &command)?;
+            own.0.wait()?;
+            if let Some(recorder) = self.step.watch.recorder {
+                let node = self.program.graph.node(node);
+                recorder.between(node, self.device.name(), bytes, start);
+            }
         }
-        own.0.wait()?;
         Ok(true)
     }
 
