@@ -137,7 +137,7 @@ fn what_is_missing_or_too_old_or_fails_is_said() {
         return;
     }
     let folder = fakes("fails", &["cuda", "nvrtc"]);
-    let cases: [(&[(&str, &str)], &str); 8] = [
+    let cases: [(&[(&str, &str)], &str); 9] = [
         (
             &[("FAKE_CUDA_CARDS", "0")],
             "the driver finds no GPU: see what `nvidia-smi`",
@@ -148,7 +148,11 @@ fn what_is_missing_or_too_old_or_fails_is_said() {
         ),
         (
             &[("FAKE_CUDA_VERSION", "11040")],
-            "the driver is one for CUDA 11.4, and CUDA 12.0 is the least: update the NVIDIA driver",
+            "the driver is one for CUDA 11.4, and CUDA 12.0 is the least for",
+        ),
+        (
+            &[("FAKE_CUDA_VERSION", "12080")],
+            "the driver is one for CUDA 12.8, and CUDA 13.0 is the least for this compiler",
         ),
         (&[("FAKE_CUDA_BYTES", "64")], "GPU:0 has no memory"),
         (

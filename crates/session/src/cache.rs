@@ -116,15 +116,16 @@ impl Ready {
         frames.clear();
     }
 
-    /// Whether a step of this plan has ended before.
+    /// Whether a step of this plan has ended well before.
     pub(crate) fn has_run(&self) -> bool {
         self.ran.load(Ordering::Relaxed)
     }
 
     /// Gives a frame back for later steps.
-    pub(crate) fn give(&self, mut frame: Frame) {
+    pub(crate) fn give(&self, mut frame: Frame, succeeded: bool) {
         frame.clear(&self.plan);
-        if !self.ran.swap(true, Ordering::Relaxed) {
+        if !self.ran.load(Ordering::Relaxed) {
+            self.ran.store(succeeded, Ordering::Relaxed);
             return;
         }
         self.frames

@@ -60,8 +60,8 @@ struct Cell {
 // who use it, and read by instructions that wait for that one; between steps by the thread that
 // owns the frame. The plan's `waits` order all of these; the executor keeps to them.
 unsafe impl Sync for Part {}
-// SAFETY: the pointers in the slots are into the frame's own arena, its held tensors, or the
-// plan's constants, none of which belong to a thread.
+// SAFETY: the pointers in the slots are into the frame's own arena, its staging memory, its held
+// tensors, or the plan's constants, none of which belong to a thread.
 unsafe impl Send for Part {}
 
 impl Part {

@@ -12,6 +12,9 @@ use thalweg_graph::DeviceSpec;
 use crate::costs::StepCosts;
 use crate::error::SessionError;
 
+/// More GPUs than one machine has.
+const MOST_GPUS: usize = 1024;
+
 /// How a session works.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -85,7 +88,8 @@ impl SessionOptions {
     pub fn with_device(self, device: &DeviceSpec) -> SessionOptions {
         let gpu = DeviceType::Gpu.name();
         let gpus = match device.device_type.as_deref() {
-            Some(name) if name == gpu => device.index.unwrap_or(0) as usize + 1,
+            // No machine has more: which is missing is said when they are opened.
+            Some(name) if name == gpu => (device.index.unwrap_or(0) as usize + 1).min(MOST_GPUS),
             _ => 0,
         };
         SessionOptions {
@@ -225,7 +229,8 @@ impl Cancel {
         Cancel::default()
     }
 
-    /// Ends every step that was given this, now and later, before the next kernel that would start.
+    /// Ends every step that was given this, now and later, before the next kernel that would start;
+    /// what a GPU was handed runs to its end.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -240,7 +245,8 @@ impl Cancel {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// The step ends with [`crate::SessionError::Timeout`] before the first kernel that would start later.
+    /// The step ends with [`crate::SessionError::Timeout`] before the first kernel that would start
+    /// later; what a GPU was handed runs to its end.
     pub timeout: Option<Duration>,
     /// The step ends with [`crate::SessionError::Cancelled`] once this is cancelled.
     pub cancel: Option<Cancel>,

@@ -8,7 +8,7 @@ use thalweg_device::cuda::cards;
 use thalweg_graph::op::Effect;
 use thalweg_graph::place::{Costs, Part, Place, PlaceReason, Placement, bytes, place, schedule};
 use thalweg_graph::simplify::known;
-use thalweg_graph::{DeviceSpec, GraphData, Node, PlaceError};
+use thalweg_graph::{DeviceSpec, Fact, GraphData, Node, PlaceError};
 
 use crate::error::SessionError;
 use crate::options::SessionOptions;
@@ -47,6 +47,11 @@ impl Places {
         let types = |node: &Node| -> SmallVec<[&'static str; 2]> {
             // What is fed or constant is wherever it is used.
             let anywhere = node.op.effect == Effect::Feed || known(node);
+            // A GPU sets a variable's memory aside once.
+            let shapeless = |o: &Fact| o.variable.as_ref().is_some_and(|(_, s)| !s.is_known());
+            if node.outputs.iter().any(shapeless) {
+                return SmallVec::from_elem(DeviceType::Cpu.name(), 1);
+            }
             let all = DeviceType::ALL.into_iter();
             let have = all.filter(|t| anywhere || find(kernels, *t, node).is_some());
             have.map(DeviceType::name).collect()

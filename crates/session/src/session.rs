@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use smallvec::SmallVec;
-use thalweg_device::gpu::Turn;
-use thalweg_device::{Cpu, Device, ThreadPool};
+use thalweg_device::gpu::{GpuError, Turn};
+use thalweg_device::{Cpu, Device, KernelError, ThreadPool};
 use thalweg_graph::place::Report;
 use thalweg_graph::shape::checked_elements;
 use thalweg_graph::{DType, Dims, Fact, Graph, GraphData, OutputId, Placement, Tensor};
@@ -211,7 +211,18 @@ impl<'g> Session<'g> {
         }
         // Compiled without a lock, so that other steps go on; of two that compile the same the
         // later one is kept.
-        let ready = Arc::new(Ready::new(self.compile(&key)?));
+        let plan = match self.compile(&key) {
+            Err(SessionError::Kernel {
+                source: KernelError::Gpu(GpuError::OutOfMemory { .. }),
+                ..
+            }) => {
+                // Idle steps of other plans may hold what a variable needs.
+                self.plans.release();
+                self.compile(&key)?
+            }
+            plan => plan?,
+        };
+        let ready = Arc::new(Ready::new(plan));
         self.plans.keep(key, ready.clone());
         Ok(ready)
     }
@@ -380,11 +391,14 @@ impl<'g> Session<'g> {
         // A limit beyond what the clock can tell is none.
         let deadline = watch.timeout.and_then(|t| Instant::now().checked_add(t));
         let _turns = self.turns(plan, deadline, &watch)?;
-        let frame = ready.take(&self.devices).or_else(|_| {
-            // Other plans may hold what this one needs.
-            self.plans.release();
-            ready.take(&self.devices)
-        })?;
+        let frame = match ready.take(&self.devices) {
+            Err(SessionError::Memory { .. }) => {
+                // Other plans may hold what this one needs.
+                self.plans.release();
+                ready.take(&self.devices)?
+            }
+            frame => frame?,
+        };
         // A variable's value that an earlier result shares would have to be copied by an update.
         for (fetch, result) in plan.fetches.iter().zip(results.iter_mut()) {
             let own = |f: &FetchPlan| {
@@ -411,7 +425,7 @@ impl<'g> Session<'g> {
             replay: ready.has_run(),
         };
         let result = step.run().and_then(|()| step.collect(results));
-        ready.give(frame);
+        ready.give(frame, result.is_ok());
         if matches!(result, Err(SessionError::Memory { .. })) {
             // So that the next attempt has what there is.
             self.plans.release();

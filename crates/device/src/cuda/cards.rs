@@ -61,7 +61,13 @@ impl Cards {
         }
         if self.found.is_none() {
             let cards = cards()?;
-            let cubins = Cubins::new(Compiler::open(self.header)?, Cubins::usual_folder());
+            let compiler = Compiler::open(self.header)?;
+            // A driver loads the machine code of its own major version, and of earlier ones.
+            let (found, needed) = (driver_version()?, compiler.version().0);
+            if found / 1000 < needed {
+                return Err(GpuError::OldDriver { found, needed });
+            }
+            let cubins = Cubins::new(compiler, Cubins::usual_folder());
             self.found = Some((cards, Arc::new(cubins)));
         }
         let Some((cards, cubins)) = &self.found else {
@@ -84,10 +90,7 @@ impl Cards {
 /// driver says.
 pub fn cards() -> Result<Vec<Card>, GpuError> {
     Library::Driver.open()?;
-    let mut version = 0;
-    // SAFETY: the driver is there, and `version` lives through the call.
-    let told = unsafe { sys::cuDriverGetVersion(&mut version).result() };
-    told.map_err(|e| error("tell its version", e))?;
+    let version = driver_version()?;
     if version / 1000 < LEAST_CUDA {
         return Err(GpuError::OldDriver {
             found: version,
@@ -106,6 +109,15 @@ pub fn cards() -> Result<Vec<Card>, GpuError> {
         return Err(GpuError::NoCard);
     }
     (0..count).map(card).collect()
+}
+
+/// The version of CUDA that the driver, which is there, is for.
+fn driver_version() -> Result<i32, GpuError> {
+    let mut version = 0;
+    // SAFETY: the driver is there, and `version` lives through the call.
+    let told = unsafe { sys::cuDriverGetVersion(&mut version).result() };
+    told.map_err(|e| error("tell its version", e))?;
+    Ok(version)
 }
 
 fn card(number: i32) -> Result<Card, GpuError> {

@@ -13,9 +13,6 @@ pub type Address = u64;
 /// A function that is loaded, a graph that was captured, or an event: a driver's own number for it.
 pub type Handle = u64;
 
-/// The most bytes that the arguments of a launch take.
-pub const MOST_ARGUMENT_BYTES: usize = 4096;
-
 /// The arguments of a launch: one after the other, and where each of them begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments {

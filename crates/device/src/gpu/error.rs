@@ -47,7 +47,7 @@ pub enum GpuError {
     },
     /// The driver is older than what it is asked to load.
     #[error(
-        "the driver is one for CUDA {}.{}, and CUDA {needed}.0 is the least: update the NVIDIA driver",
+        "the driver is one for CUDA {}.{}, and CUDA {needed}.0 is the least for this compiler of kernels: update the NVIDIA driver",
         .found / 1000, .found % 1000 / 10
     )]
     OldDriver {
@@ -66,7 +66,7 @@ pub enum GpuError {
         reason: String,
     },
     /// There is no memory for what is asked for.
-    #[error("the GPU has no {bytes} bytes of memory free: make the batch smaller")]
+    #[error("the GPU has no {bytes} bytes of memory free: make the batch or the model smaller")]
     OutOfMemory {
         /// What was asked for.
         bytes: usize,

@@ -12,7 +12,7 @@ mod turns;
 
 pub use call::{Call, Convolution, Direction, Product, ReadyCall, Step, WithLibraries};
 pub use device::{Block, Gpu, Graph, HostBlock};
-pub use driver::{Address, Arguments, Command, Driver, Handle, MOST_ARGUMENT_BYTES};
+pub use driver::{Address, Arguments, Command, Driver, Handle};
 pub use error::GpuError;
 pub use launch::{Arg, Fault, Function, Launch, Launches, Source, THREADS};
 pub use turns::{Turn, Turns};

@@ -1,16 +1,37 @@
 //! One step at a time.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often somebody who waits looks whether it still should.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Lets one step at a time have a device: its memory and its variables are then that step's alone.
+/// Lets one step at a time have a device, in the order in which they ask: its memory and its
+/// variables are then that step's alone.
 #[derive(Debug, Default)]
 pub struct Turns {
-    taken: Mutex<bool>,
-    free: Condvar,
+    line: Mutex<Line>,
+    next: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    /// The number that the next one to ask gets.
+    last: u64,
+    /// Whose turn it is.
+    now: u64,
+    /// Those that have gone before it was their turn.
+    gone: BTreeSet<u64>,
+}
+
+impl Line {
+    fn advance(&mut self) {
+        self.now += 1;
+        while self.gone.remove(&self.now) {
+            self.now += 1;
+        }
+    }
 }
 
 /// A turn, which ends when this is dropped.
@@ -18,25 +39,59 @@ pub struct Turns {
 pub struct Turn<'a>(&'a Turns);
 
 impl Turns {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits for a turn until `deadline`, and while `go_on` says so; `None` where it did not come.
     pub fn take(&self, deadline: Option<Instant>, go_on: &dyn Fn() -> bool) -> Option<Turn<'_>> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        while *taken {
+        let mut line = self.line();
+        let own = line.last;
+        line.last += 1;
+        while line.now != own {
             if !go_on() || deadline.is_some_and(|d| Instant::now() >= d) {
+                line.gone.insert(own);
                 return None;
             }
-            let waited = self.free.wait_timeout(taken, LOOK);
-            taken = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let waited = self.next.wait_timeout(line, LOOK);
+            line = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        *taken = true;
         Some(Turn(self))
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let mut taken = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        *taken = false;
-        self.0.free.notify_one();
+        self.0.line().advance();
+        self.0.next.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asked_first_is_first_and_who_has_gone_is_passed_over() {
+        let turns = Turns::default();
+        let order = Mutex::new(Vec::new());
+        let first = turns.take(None, &|| true);
+        let gone = turns.take(None, &|| false);
+        assert!(first.is_some() && gone.is_none());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let turn = turns.take(None, &|| true);
+                order.lock().unwrap().push("waited");
+                drop(turn);
+            });
+            while turns.line().last < 3 {
+                std::thread::yield_now();
+            }
+            drop(first);
+            let again = turns.take(None, &|| true);
+            order.lock().unwrap().push("again");
+            drop(again);
+        });
+        assert_eq!(*order.lock().unwrap(), ["waited", "again"]);
     }
 }

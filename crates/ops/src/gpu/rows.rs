@@ -22,7 +22,8 @@ pub(crate) fn cross_entropy(
     p: &Prepare<'_>,
     steps: Option<[usize; 4]>,
 ) -> Result<Launches, KernelError> {
-    let classes = p.output_dims(1).last().copied().unwrap_or(1).max(1);
+    // Without classes, rows have losses all the same, and nothing else.
+    let classes = p.output_dims(1).last().copied().unwrap_or(1);
     let rows = p.outputs[0].elements();
     let types = match steps {
         Some(_) => &[p.dtype(0)][..],

@@ -55,7 +55,8 @@ impl Run<'_> {
                 Ok(())
             }
             Action::Segment(number) => self.segment(number),
-            Action::Wait => self.end(),
+            Action::Check(number) => self.check(number),
+            Action::Wait => self.wait(),
             _ => self.on_host(at).map_err(|e| self.error(at, e)),
         }
     }
@@ -103,7 +104,11 @@ impl Run<'_> {
                 Ok(())
             }
             Action::Send { channel } => self.send(instruction, *channel),
-            Action::Receive | Action::Stage | Action::Segment(_) | Action::Wait => Ok(()),
+            Action::Receive
+            | Action::Stage
+            | Action::Segment(_)
+            | Action::Check(_)
+            | Action::Wait => Ok(()),
             Action::Late { op, node } => self.late(instruction, op, node),
         }
     }

@@ -95,7 +95,7 @@ impl Queued {
             }
         }
         for counter in &commands.counters {
-            if !counter.started.swap(true, Ordering::AcqRel) {
+            if !counter.started.load(Ordering::Acquire) {
                 let command = Command::Fill {
                     to: counter.block.address(),
                     byte: 0,
@@ -106,7 +106,10 @@ impl Queued {
             }
         }
         // The staging memory is given back when this returns.
-        gpu.wait().and(result)
+        gpu.wait().and(result)?;
+        let counters = commands.counters.iter();
+        counters.for_each(|c| c.started.store(true, Ordering::Release));
+        Ok(())
     }
 
     /// An address of the host's staging memory.
@@ -268,14 +271,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits for the end of the step, and looks whether all elements could be taken.
-    pub(super) fn end(&self) -> Result<(), SessionError> {
+    /// Waits, and looks whether all elements could be taken so far.
+    pub(super) fn check(&self, number: usize) -> Result<(), SessionError> {
         self.wait()?;
         let Some((_, queued, commands)) = self.queue() else {
             return Ok(());
         };
-        for (number, watched) in commands.watched.iter().enumerate() {
-            let at = queued.staged(commands.statuses + number * STATUS_BYTES);
+        let check = &commands.checks[number];
+        let watched = &commands.watched[check.first..check.last];
+        for (number, watched) in watched.iter().enumerate() {
+            let at = queued.staged(check.staged + number * STATUS_BYTES);
             // SAFETY: within the staging memory, at a multiple of 8; the queue has run.
             let element = unsafe { at.cast::<u64>().read() };
             if element != u64::MAX {
@@ -301,20 +306,20 @@ impl<'a> Run<'a> {
         let mut graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
         let watched = self.step.watch.recorder.is_some() || self.step.watch.check_finite;
         if let Some(graph) = graph.as_ref().filter(|_| !watched) {
-            // Variables that had values then have values now.
-            return submit(gpu, &graph.replay()).map_err(|e| self.on_gpu(e));
-        }
-        self.check_variables(segment, commands)?;
-        if watched {
-            self.one_by_one(gpu, number)?;
-        } else if self.step.replay && !list.is_empty() {
-            let captured = gpu.capture(|| list.iter().try_for_each(|c| submit(gpu, c)));
-            let captured = captured.map_err(|e| self.on_gpu(e))?;
-            let captured = graph.insert(captured);
-            submit(gpu, &captured.replay()).map_err(|e| self.on_gpu(e))?;
+            // Variables that had values when it was captured have values now.
+            submit(gpu, &graph.replay()).map_err(|e| self.on_gpu(e))?;
         } else {
-            for (command, work) in list.iter().zip(&segment.works) {
-                submit(gpu, command).map_err(|e| self.failed(work.node, e))?;
+            self.check_variables(segment, commands)?;
+            if watched {
+                self.one_by_one(gpu, number)?;
+            } else if self.step.replay && !list.is_empty() {
+                let captured = self.captured(gpu, number)?;
+                submit(gpu, &captured.replay()).map_err(|e| self.on_gpu(e))?;
+                *graph = Some(captured);
+            } else {
+                for (command, work) in list.iter().zip(&segment.works) {
+                    submit(gpu, command).map_err(|e| self.failed(work.node, e))?;
+                }
             }
         }
         for access in segment.variables.iter().filter(|a| a.assigns) {
@@ -323,6 +328,26 @@ impl<'a> Run<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The commands of a segment as one.
+    fn captured(&self, gpu: &Gpu, number: usize) -> Result<Graph, SessionError> {
+        let Some((_, queued, commands)) = self.queue() else {
+            return Err(self.on_gpu(GpuError::NoCard));
+        };
+        let list = &queued.segments[number].0;
+        let mut at = 0;
+        let captured = gpu.capture(|| {
+            list.iter().try_for_each(|c| {
+                submit(gpu, c)?;
+                at += 1;
+                Ok(())
+            })
+        });
+        captured.map_err(|e| match commands.segments[number].works.get(at) {
+            Some(work) => self.failed(work.node, e),
+            None => self.on_gpu(e),
+        })
     }
 
     fn failed(&self, node: NodeId, e: GpuError) -> SessionError {
@@ -353,19 +378,23 @@ impl<'a> Run<'a> {
         let segment = &commands.segments[number];
         let commands_of = &queued.segments[number].0;
         let mut made = segment.made.iter().peekable();
-        for (at, (command, work)) in commands_of.iter().zip(&segment.works).enumerate() {
-            let start = Instant::now();
-            submit(gpu, command)
-                .and_then(|()| gpu.wait())
-                .map_err(|e| self.failed(work.node, e))?;
-            if let Some(recorder) = self.step.watch.recorder {
-                let node = self.program.graph.node(work.node);
-                recorder.command(node, self.device.name(), command, start);
-            }
-            while let Some(output) = made.next_if(|m| m.after <= at + 1) {
+        for at in 0..=commands_of.len() {
+            while let Some(output) = made.next_if(|m| m.after <= at) {
                 if self.step.watch.check_finite {
                     self.check_made(gpu, queued, commands, output)?;
                 }
+            }
+            let Some(command) = commands_of.get(at) else {
+                break;
+            };
+            let node = segment.works[at].node;
+            let start = Instant::now();
+            submit(gpu, command)
+                .and_then(|()| gpu.wait())
+                .map_err(|e| self.failed(node, e))?;
+            if let Some(recorder) = self.step.watch.recorder {
+                let node = self.program.graph.node(node);
+                recorder.command(node, self.device.name(), command, start);
             }
         }
         Ok(())

@@ -91,7 +91,8 @@ pub fn compile(
             (&whole, &[], &[]),
         )?;
         let segments = vec![(0, built.program.len() as u32)];
-        return Ok(whole.plan(request, workshop, smallvec![built], Vec::new(), segments));
+        let plan = whole.plan(request, workshop, smallvec![built], Vec::new(), segments);
+        return Ok(Plan { moved, ..plan });
     }
     let plan = several(simplified, &order, request, workshop)?;
     Ok(Plan { moved, ..plan })

@@ -131,8 +131,15 @@ pub(crate) struct Commands {
     pub(crate) counters: Vec<Arc<Counter>>,
     /// By status: whose it is.
     pub(crate) watched: Vec<Watched>,
-    /// Where the statuses are staged.
-    pub(crate) statuses: usize,
+    pub(crate) checks: Vec<Check>,
+}
+
+/// Statuses that the host looks at: from the first number to before the last, and where they are
+/// staged.
+pub(crate) struct Check {
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+    pub(crate) staged: usize,
 }
 
 impl Commands {

@@ -67,7 +67,8 @@ impl Program {
     /// One line an instruction: number, node, where its outputs lie, what it waits for.
     pub fn to_text(&self) -> String {
         use std::fmt::Write;
-        let mut text = format!("{} instructions, {} bytes\n", self.len(), self.arena);
+        let bytes = self.arena_bytes();
+        let mut text = format!("{} instructions, {bytes} bytes\n", self.len());
         let mut waits_for = vec![Vec::new(); self.len()];
         for i in 0..self.len() as u32 {
             for &d in self.dependents.of(i) {
@@ -179,6 +180,8 @@ pub(crate) enum Action {
     Stage,
     /// Hands this segment to a GPU.
     Segment(usize),
+    /// Waits until a GPU has run all that it was handed, and looks at the statuses of this check.
+    Check(usize),
     /// Waits until a GPU has run all that it was handed.
     Wait,
     /// Infers, prepares and runs, because shapes or values are known only now.

@@ -19,7 +19,7 @@ use crate::error::SessionError;
 use crate::exec::panicked;
 use crate::plan::bindings::{Bindings, failed, find};
 use crate::plan::gpu::{
-    Access, Argument, Commands, Made, Place, STATUS_BYTES, Segment, Task, Watched, Work,
+    Access, Argument, Check, Commands, Made, Place, STATUS_BYTES, Segment, Task, Watched, Work,
 };
 use crate::plan::memory::{Arena, Block};
 use crate::plan::order::Accesses;
@@ -164,9 +164,9 @@ impl<'a> GpuBuilder<'a> {
         for &output in fetched {
             self.fetch(output, last)?;
         }
-        self.watch(first, last);
-        let action = Action::Wait;
-        self.instruction(last, action, &[], &[]);
+        self.check(last);
+        self.clear_statuses(first);
+        self.instruction(last, Action::Wait, &[], &[]);
         Ok(self.built())
     }
 
@@ -252,7 +252,12 @@ impl<'a> GpuBuilder<'a> {
             return self.feed(id, node, output);
         }
         if std::ptr::eq(node.op, &SEND) {
+            self.check(id);
             return self.send(id, node);
+        }
+        if node.op.effect == Effect::Write {
+            // What an element has made impossible must not change a variable.
+            self.check(id);
         }
         if std::ptr::eq(node.op, &RECV) {
             return self.receive(id, node, output);
@@ -377,9 +382,11 @@ impl<'a> GpuBuilder<'a> {
             bytes,
         };
         // Among what comes first, and so apart from the outputs that works make.
-        let first = &mut self.commands.segments[0];
-        first.works.insert(0, Work { node: id, task });
-        first.made.iter_mut().for_each(|m| m.after += 1);
+        if bytes > 0 {
+            let first = &mut self.commands.segments[0];
+            first.works.insert(0, Work { node: id, task });
+            first.made.iter_mut().for_each(|m| m.after += 1);
+        }
         Ok(())
     }
 
@@ -510,14 +517,10 @@ impl<'a> GpuBuilder<'a> {
         let value = if updated {
             let bytes = self.bytes(node, &node.outputs[0])?;
             let (to, buffer) = self.buffer(bytes, self.uses.of(output));
-            self.work(
-                id,
-                Task::Copy {
-                    from: place,
-                    to,
-                    bytes,
-                },
-            );
+            if bytes > 0 {
+                let from = place;
+                self.work(id, Task::Copy { from, to, bytes });
+            }
             Value {
                 place: to,
                 buffer: Some(buffer),
@@ -529,7 +532,20 @@ impl<'a> GpuBuilder<'a> {
             }
         };
         self.values.insert(output, value);
+        self.made(output, value.place, &node.outputs[0]);
         Ok(())
+    }
+
+    /// Notes that an output is there, for who looks at every value.
+    fn made(&mut self, output: OutputId, place: Place, fact: &Fact) {
+        let segment = self.segment(output.node);
+        segment.made.push(Made {
+            after: segment.works.len(),
+            output,
+            place,
+            dtype: fact.dtype,
+            len: fact.shape.elements().unwrap_or(0),
+        });
     }
 
     /// A variable's place, and what the node does with it.
@@ -644,16 +660,9 @@ impl<'a> GpuBuilder<'a> {
             to.push(value.place);
         }
         self.launches(id, node, &launches, &to)?;
-        let segment = self.segment(id);
-        for (index, (place, operand)) in to.iter().zip(&outputs).enumerate() {
+        for (index, (place, fact)) in to.iter().zip(&node.outputs).enumerate() {
             let index = index as u32;
-            segment.made.push(Made {
-                after: segment.works.len(),
-                output: OutputId { node: id, index },
-                place: *place,
-                dtype: operand.dtype,
-                len: operand.elements(),
-            });
+            self.made(OutputId { node: id, index }, *place, fact);
         }
         for &input in &node.inputs {
             self.used(input);
@@ -717,6 +726,7 @@ impl<'a> GpuBuilder<'a> {
             Effect::Random => Some(self.counter(node)?),
             _ => None,
         };
+        self.check_handles(node).map_err(|e| failed(node, e))?;
         let mut variables: SmallVec<[Option<Place>; 4]> = SmallVec::new();
         for input in &node.inputs {
             let variable = self.bindings.variable_of.get(input).copied();
@@ -752,6 +762,36 @@ impl<'a> GpuBuilder<'a> {
                     };
                     self.work(id, task);
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// That the handles of a node say what is true of the variables behind them, so that what its
+    /// shape rule has seen is what a kernel finds, and that each input has a variable of its own.
+    fn check_handles(&self, node: &Node) -> Result<(), KernelError> {
+        let mut seen: SmallVec<[usize; 4]> = SmallVec::new();
+        for input in &node.inputs {
+            let Some(&number) = self.bindings.variable_of.get(input) else {
+                continue;
+            };
+            if seen.contains(&number) {
+                return Err(KernelError::Invalid(
+                    "one variable stands behind two of the inputs: give each its own".to_owned(),
+                ));
+            }
+            seen.push(number);
+            let variable = &self.bindings.variables[number];
+            let said = self.graph.fact(*input).and_then(|f| f.variable.clone());
+            let (dtype, shape) = said.unwrap_or((DType::Resource, Shape::unknown()));
+            if dtype != variable.dtype() || shape != *variable.shape() {
+                return Err(KernelError::Variable {
+                    variable: variable.name().to_owned(),
+                    expected_dtype: dtype,
+                    expected: shape,
+                    found_dtype: variable.dtype(),
+                    found: variable.shape().clone(),
+                });
             }
         }
         Ok(())
@@ -838,21 +878,36 @@ impl<'a> GpuBuilder<'a> {
         Ok(Place::Counter(self.commands.counters.len() - 1))
     }
 
-    /// Sets the statuses at the start of a step, and brings them to the host at its end.
-    fn watch(&mut self, first: NodeId, last: NodeId) {
-        let bytes = self.commands.watched.len() * STATUS_BYTES;
-        if bytes == 0 {
+    /// Lets the host look at the statuses that it has not looked at.
+    fn check(&mut self, node: NodeId) {
+        let first = self.commands.checks.last().map_or(0, |c| c.last);
+        let last = self.commands.watched.len();
+        if first == last {
             return;
         }
-        let to = self.staged(bytes);
-        self.commands.statuses = to;
-        let place = Place::Status(0);
-        let task = Task::Ones { to: place, bytes };
-        let ones = Work { node: first, task };
-        let segment = &mut self.commands.segments[0];
-        segment.works.insert(0, ones);
-        segment.made.iter_mut().for_each(|m| m.after += 1);
-        let from = place;
-        self.work(last, Task::CopyOut { from, to, bytes });
+        let bytes = (last - first) * STATUS_BYTES;
+        let staged = self.staged(bytes);
+        let (from, to) = (Place::Status(first), staged);
+        self.work(node, Task::CopyOut { from, to, bytes });
+        let number = self.commands.checks.len();
+        self.commands.checks.push(Check {
+            first,
+            last,
+            staged,
+        });
+        self.instruction(node, Action::Check(number), &[], &[]);
+    }
+
+    /// Sets the statuses at the start of a step.
+    fn clear_statuses(&mut self, first: NodeId) {
+        let bytes = self.commands.watched.len() * STATUS_BYTES;
+        if bytes > 0 {
+            let to = Place::Status(0);
+            let task = Task::Ones { to, bytes };
+            let ones = Work { node: first, task };
+            let segment = &mut self.commands.segments[0];
+            segment.works.insert(0, ones);
+            segment.made.iter_mut().for_each(|m| m.after += 1);
+        }
     }
 }
