@@ -98,3 +98,24 @@ fn reads_that_wait_for_other_updates_still_come_before_theirs() {
     assert_eq!(got.scalar::<f32>(1).unwrap(), 11.0);
     assert_eq!(session.run(a, []).unwrap().scalar::<f32>(0).unwrap(), 11.0);
 }
+
+#[test]
+fn a_constant_that_waits_for_an_update_passes_that_on_where_it_is_used() {
+    let g = Graph::new();
+    let w = g.variable("w", 1.0f32);
+    let update = w.assign_add(1.0f32);
+    let late = g.control_dependencies([update], || g.constant(2.0f32));
+    let product = late * g.constant(3.0f32);
+    let x = g.placeholder("x", DType::F32, []);
+    let ones = g.op("OnesLike").input((late * x).square()).output();
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    for i in 0..3 {
+        let got = session.run(product, []).unwrap();
+        assert_eq!(got.scalar::<f32>(0).unwrap(), 6.0);
+        let got = session.run(ones, [x.feed(3.0f32)]).unwrap();
+        assert_eq!(got.scalar::<f32>(0).unwrap(), 1.0);
+        let now = session.run(w, []).unwrap().scalar::<f32>(0).unwrap();
+        assert_eq!(now, 3.0 + 2.0 * i as f32);
+    }
+}

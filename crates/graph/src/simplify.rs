@@ -84,6 +84,7 @@ pub fn simplify(
         options,
         out: GraphData::new(),
         devices: Vec::new(),
+        ordered: Vec::new(),
         feeds: vec![None; feeds.len()],
         values: FxHashMap::default(),
         nodes: FxHashMap::default(),
@@ -134,6 +135,9 @@ struct Pass<'a> {
     out: GraphData,
     /// By node of the new graph.
     devices: Vec<u32>,
+    /// By node of the new graph: whether it, or something that its value comes from, waits for
+    /// control inputs.
+    ordered: Vec<bool>,
     feeds: Vec<Option<NodeId>>,
     /// Where an output of the old graph is in the new one.
     values: FxHashMap<OutputId, OutputId>,
@@ -183,7 +187,7 @@ impl Pass<'_> {
             return Ok(());
         }
         let inputs: SmallVec<[OutputId; 4]> = node.inputs.iter().map(|i| self.values[i]).collect();
-        let controls = self.controls(node);
+        let mut controls = self.controls(node);
         let facts: SmallVec<[Fact; 4]> = inputs.iter().map(|&i| self.fact(i)).collect();
         let mut outputs =
             infer(node.op, &facts, &node.attrs).map_err(|reason| error(node, reason))?;
@@ -207,7 +211,15 @@ impl Pass<'_> {
             self.values.entry(output).or_insert(inputs[i]);
             return Ok(());
         }
-        if pure && controls.is_empty() {
+        let ordered = inputs.iter().map(|i| i.node);
+        let ordered = ordered.filter(|n| self.ordered[n.index()]);
+        let ordered: SmallVec<[NodeId; 2]> = ordered.collect();
+        if !outputs.is_empty() && outputs.iter().all(|f| f.value.is_some()) {
+            // It needs its inputs no more; what they wait for has to run all the same.
+            controls.extend(ordered);
+            controls.sort();
+            controls.dedup();
+        } else if pure && controls.is_empty() && ordered.is_empty() {
             self.fold(node, &facts, &mut outputs);
         }
         let id = match self.options.share && pure {
@@ -250,6 +262,9 @@ impl Pass<'_> {
     /// Adds a node that stands for one of the old graph.
     fn push(&mut self, old: NodeId, node: Node) -> NodeId {
         self.devices.push(self.device(old));
+        let mut inputs = node.inputs.iter();
+        let ordered = inputs.any(|i| self.ordered[i.node.index()]);
+        self.ordered.push(ordered || !node.controls.is_empty());
         self.out.push(node)
     }
 
