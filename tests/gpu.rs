@@ -1,33 +1,28 @@
-//! Sessions on a GPU, emulated: the same graphs give the same results, and a step is what it
-//! should be.
+//! The op table by sessions with a GPU, a card or the emulated one: the same graphs give the same
+//! results.
 
 mod support;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use support::emulated::{Emulated, is_there};
-use support::emulated_gpu::{Call, EmulatedGpu};
+use support::card;
+use support::emulated_gpu::Call;
 use support::golden::cases;
 use support::runtime::report;
 use support::session::{Entry, SessionRuntime};
 
-fn gpu() -> Option<Arc<EmulatedGpu>> {
-    is_there().then(|| EmulatedGpu::new(&Arc::new(Emulated::new(false))))
-}
-
 /// The op table by sessions with a GPU, where what it has no kernel for runs on the CPU.
 fn check(entry: Entry) {
-    let Some(gpu) = gpu() else { return };
+    let Some(gpu) = card::gpu() else { return };
     let prefix = std::env::var("GOLDEN").unwrap_or_default();
     let runtime = SessionRuntime {
         threads: 1,
         optimise: false,
         entry,
-        gpu: Some(gpu.clone()),
+        gpu: Some(gpu.driver.clone()),
     };
     report(&runtime, &cases(&prefix));
-    let launches = gpu.calls().into_iter().filter_map(|call| match call {
+    let Some(calls) = gpu.calls() else { return };
+    let launches = calls.into_iter().filter_map(|call| match call {
         Call::Submit(_, launched) => launched,
         _ => None,
     });
