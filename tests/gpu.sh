@@ -22,6 +22,7 @@ bench_steps=${BENCH_STEPS:-200}
 batches=${BATCHES:-50 1024}
 copy_mb=${COPY_MB:-1024}
 seconds_each=${SECONDS_EACH:-1200}
+mnist=${MNIST:-}
 export REQUIRE_GPU=1 THALWEG_ROOT=$here
 
 stop() {
@@ -31,6 +32,7 @@ stop() {
 
 [ -f "$here/bin.tar.gz" ] ||
     stop "there is no $here/bin.tar.gz: make a folder by tests/gpu_folder.sh OUT, and run the gpu.sh that is there"
+[ -z "$mnist" ] || [ -d "$mnist" ] || stop "MNIST names $mnist, and there is no such folder"
 mkdir -p "${OUT:-results}"
 out=$(cd "${OUT:-results}" && pwd)
 work=$(mktemp -d)
@@ -39,13 +41,15 @@ bin=$work/bin logs=$work/logs
 mkdir "$logs"
 # What is compiled is compiled anew: that it can be is a part of what is tested.
 export THALWEG_CACHE=$work/cache
+finished= child= md=
 pack() {
+    [ -z "$md" ] || [ -n "$finished" ] || say "Stopped early: what is above is not all."
     tar -czf "$out/logs.tar.gz" -C "$work" logs
-    rm -r "$work"
+    rm -rf "$work"
 }
 trap pack EXIT
 # A limit on the whole leaves what has been found until then.
-trap 'exit 143' TERM INT
+trap '[ -z "$child" ] || { kill "$child"; wait "$child"; } || true; exit 143' TERM INT
 
 # NVRTC and others are where the toolkit or pip puts them.
 for folder in /usr/local/cuda/lib64 /usr/lib/python3*/site-packages/nvidia/*/lib \
@@ -85,7 +89,11 @@ note() {
 attempt() {
     local name=$1 file=$2 start=$SECONDS status=0
     shift 2
-    timeout "$seconds_each" "$@" > "$file" 2> "$file.err" || status=$?
+    # Waited for and not called: a signal to this script is then heeded at once.
+    timeout "$seconds_each" "$@" > "$file" 2> "$file.err" &
+    child=$!
+    wait "$child" || status=$?
+    child=
     taken=$((SECONDS - start))
     [ "$status" -ne 0 ] || return 0
     tail -n 40 "$file" "$file.err" >&2
@@ -105,7 +113,7 @@ value() {
 }
 
 calculate() {
-    awk "BEGIN { printf \"%.6g\", $1 }"
+    awk "BEGIN { printf \"%.6g\", ($1) }"
 }
 
 header() {
@@ -117,12 +125,11 @@ header() {
 }
 
 about() {
-    local machine driver smi="not there"
+    local machine commit driver="not there"
     machine="$(uname -srm), $(nproc) processors, $(sed -nE 's/^model name\s*: //p' /proc/cpuinfo | head -n 1)"
     if command -v nvidia-smi > "$logs/which.log"; then
-        smi=$(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,power.limit --format=csv,noheader 2>&1 || true)
+        driver=$(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,power.limit --format=csv,noheader 2>&1 || true)
     fi
-    driver=$smi
     commit=$(cat "$here/commit")
     printf '{"machine":%s,"nvidia_smi":%s,"card":%s,"commit":%s,"date":%s}\n' "$(quoted "$machine")" \
         "$(quoted "$driver")" "$(quoted "$(cat "$logs/card.txt")")" "$(quoted "$commit")" \
@@ -164,10 +171,8 @@ run_sanitizer() {
 
 run_training() {
     header "Training deep MNIST" "| what | result | seconds | note |"
-    local data=$here/data/full_mnist least=0.99 which="60,000 images"
-    data=${MNIST:-$data}
+    local data=${mnist:-$here/data/full_mnist} least=0.99 which="all images"
     if [ ! -d "$data" ]; then
-        [ -z "${MNIST:-}" ] || stop "MNIST names $MNIST, and there is no such folder"
         # A sixth of the images does not reach as far.
         data=$here/data/mnist least=0.975 which="the bundled 10,000 images, of which less is asked: MNIST=DIR names all"
     fi
@@ -179,8 +184,9 @@ run_training() {
         local accuracy speed result=passed
         accuracy=$(value "$file" deep_mnist_test_accuracy)
         speed=$(value "$file" "deep_mnist_train_$layout")
-        if [ "$(calculate "${accuracy:-0} >= $least")" != 1 ]; then result=FAILED; fi
-        note "$name" "$result" "$taken" "accuracy ${accuracy:-none} (at least $least), ${speed:-no} images/s; $which"
+        accuracy=$(calculate "${accuracy:-0}")
+        if [ "$(calculate "$accuracy >= $least")" != 1 ]; then result=FAILED; fi
+        note "$name" "$result" "$taken" "accuracy $accuracy (at least $least), $(calculate "${speed:-0}") images/s; $which"
     done
 }
 
@@ -200,6 +206,10 @@ peak_tflops() {
 # Adds a figure: `figure WHO WORKLOAD BATCH VALUE UNIT FLOOR WHY`; the floor is in the same unit.
 figure() {
     local against=""
+    if [ -z "$4" ]; then
+        note "$2, batch $3" FAILED 0 "$1 has printed no value"
+        return
+    fi
     if [ -n "$6" ]; then
         case $5 in
             */s) against=$(calculate "$6 / $4") ;;
@@ -235,13 +245,16 @@ run_peers() {
         say "| deep_mnist_train | $batch | PyTorch | skipped: the folder has no peers | | | |"
     elif ! python3 -c 'import torch; assert torch.cuda.is_available()' > "$file" 2>&1; then
         say "| deep_mnist_train | $batch | PyTorch | skipped: no python3 with a torch that has a GPU | | | |"
-    elif attempt "PyTorch, batch $batch" "$file" python3 "$script" --device cuda --batch "$batch" \
-        --steps "$bench_steps" --compile || [ -s "$file" ]; then
-        # Variants that were measured before one failed count.
+    else
+        # A peer that fails is no failure of ours; variants that were measured before one failed count.
+        local status=0
+        timeout "$seconds_each" python3 "$script" --device cuda --batch "$batch" --steps "$bench_steps" \
+            --compile > "$file" 2> "$file.err" || status=$?
         for workload in $(sed -nE 's/.*"workload": ?"([^"]+)".*/\1/p' "$file"); do
             figure "PyTorch" "$workload" "$batch" "$(value "$file" "$workload")" images/s "$floor" \
                 "$why; its images are on the card"
         done
+        [ "$status" -eq 0 ] || say "| deep_mnist_train | $batch | PyTorch | ended with status $status, see pytorch_$batch.txt.err | | | |"
     fi
 }
 
@@ -286,6 +299,7 @@ about
 ! wants training || run_training
 ! wants figures || run_figures
 say ""
+finished=yes
 if [ "$failures" -gt 0 ]; then
     say "$failures FAILED."
     exit 1
