@@ -8,15 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 
 use support::emulated::is_there;
+use support::root;
 use thalweg::prelude::*;
 use thalweg::session::GpuOptions;
 
 /// Set in the process that has the fakes.
 const INSIDE: &str = "THALWEG_FAKE_CUDA";
-
-fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// A folder with the fakes of these libraries.
 fn fakes(test: &str, libraries: &[&str]) -> PathBuf {
@@ -31,7 +28,7 @@ fn fakes(test: &str, libraries: &[&str]) -> PathBuf {
             Some(name) => (name, "-DWITHOUT_FUNCTIONS"),
             None => (*library, "-DWHOLE"),
         };
-        let source = repository().join(format!("tests/fake_cuda/{library}.cpp"));
+        let source = root().join(format!("tests/fake_cuda/{library}.cpp"));
         let mut compiler = Command::new("g++");
         compiler.args(["-std=c++17", "-O1", "-shared", "-fPIC", define]);
         compiler.arg(source);
@@ -59,7 +56,7 @@ fn run_test(test: &str, folder: &Path, variables: &[(&str, &str)]) -> process::O
     command.args(["--exact", test, "--nocapture"]);
     command.env(INSIDE, "1").env("LD_LIBRARY_PATH", folder);
     command.env("FAKE_CUDA_FOLDER", folder);
-    command.env("FAKE_CUDA_EMULATOR", repository().join("tests/emulator"));
+    command.env("FAKE_CUDA_EMULATOR", root().join("tests/emulator"));
     command.env("THALWEG_CACHE", folder.join("cache"));
     command.envs(variables.iter().copied());
     command.output().unwrap()

@@ -1,37 +1,31 @@
-//! Sessions on a GPU, emulated: the same graphs give the same results, and a step is what it
-//! should be.
+//! The op table by sessions with a GPU, a card or the emulated one: the same graphs give the same
+//! results.
 
 mod support;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use support::emulated::{Emulated, is_there};
-use support::emulated_gpu::{Call, EmulatedGpu};
+use support::card;
+use support::emulated_gpu::Call;
 use support::golden::cases;
 use support::runtime::report;
 use support::session::{Entry, SessionRuntime};
 
 /// The op table by sessions with a GPU, where what it has no kernel for runs on the CPU.
 fn check(entry: Entry, libraries: bool) {
-    if !is_there() {
+    let Some(gpu) = card::gpu_with(libraries) else {
         return;
-    }
-    let kernels = Arc::new(Emulated::new(false));
-    let gpu = match libraries {
-        true => EmulatedGpu::with_libraries(&kernels),
-        false => EmulatedGpu::new(&kernels),
     };
     let prefix = std::env::var("GOLDEN").unwrap_or_default();
     let runtime = SessionRuntime {
         threads: 1,
         optimise: false,
         entry,
-        gpu: Some(gpu.clone()),
+        gpu: Some(gpu.driver.clone()),
     };
     report(&runtime, &cases(&prefix));
+    let Some(calls) = gpu.calls() else { return };
     let mut by_function: BTreeMap<&str, usize> = BTreeMap::new();
-    for call in gpu.calls() {
+    for call in calls {
         if let Call::Submit(what, launched) = call {
             *by_function.entry(launched.unwrap_or(what)).or_default() += 1;
         }

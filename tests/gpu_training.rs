@@ -1,13 +1,10 @@
-//! The first programs on a GPU, emulated, train as they do on the CPU.
+//! The first programs on a GPU, a card or the emulated one, train as they do on the CPU.
 
 mod support;
 
-use std::sync::Arc;
-
-use support::emulated::{Emulated, is_there};
-use support::emulated_gpu::{Call, EmulatedGpu};
+use support::card;
+use support::emulated_gpu::Call;
 use thalweg::prelude::*;
-use thalweg::session::GpuOptions;
 
 #[path = "../examples/support/model.rs"]
 mod model;
@@ -48,20 +45,18 @@ fn trained(format: DataFormat, device: &str, options: SessionOptions) -> Vec<f32
 }
 
 fn deep_mnist_trains_alike(format: DataFormat) {
-    if !is_there() {
-        return;
-    }
-    let gpu = EmulatedGpu::new(&Arc::new(Emulated::new(false)));
-    let mut options = SessionOptions::with_threads(1);
-    options.gpus = vec![GpuOptions::driven_by(gpu.clone())];
-    let on_gpu = trained(format, "/gpu:0", options);
+    let Some(gpu) = card::gpu() else { return };
+    let on_gpu = trained(format, "/gpu:0", gpu.options());
     let on_cpu = trained(format, "/cpu:0", SessionOptions::with_threads(2));
     println!("{on_gpu:?}\n{on_cpu:?}");
+    // A card's libraries may round a product's operands to 10 bits, and Adam takes the sign of what
+    // is left of a small gradient.
+    let near = if card::is_required() { 2e-2 } else { 1e-3 };
     for (a, b) in on_gpu.iter().zip(&on_cpu) {
-        assert!((a - b).abs() < 1e-3 * b, "{on_gpu:?} and {on_cpu:?}");
+        assert!((a - b).abs() < near * b, "{on_gpu:?} and {on_cpu:?}");
     }
     // The last training step is one launch, and so is the second test's.
-    let calls = gpu.calls();
+    let Some(calls) = gpu.calls() else { return };
     let replays = calls
         .iter()
         .filter(|c| **c == Call::Submit("launch a graph", None));

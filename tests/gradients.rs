@@ -1,4 +1,5 @@
-//! Gradients, through a session, against central finite differences in `f64`.
+//! Gradients, through a session, against central finite differences in `f64`, on the CPU and on a
+//! GPU.
 //!
 //! `GRADIENT=Conv2D cargo test --test gradients` runs the cases whose names begin so.
 
@@ -6,6 +7,8 @@ mod support;
 
 use std::collections::BTreeSet;
 
+use support::card;
+use support::emulated_gpu::Call;
 use support::gradient_cases::{Case, elementwise, mixed, reductions};
 use support::gradient_cases_array::lookups;
 use support::gradient_cases_moves::moves;
@@ -28,7 +31,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// What is wrong with the gradient of a case; `vague` hides its shapes while the graph is built.
-fn check(case: &Case, vague: bool) -> Result<(), String> {
+fn check(case: &Case, vague: bool, options: &SessionOptions) -> Result<(), String> {
     let g = Graph::new();
     let xs: Vec<Output<'_>> = case
         .inputs
@@ -49,8 +52,7 @@ fn check(case: &Case, vague: bool) -> Result<(), String> {
         .collect();
     let given: Vec<Option<Output<'_>>> = weights.iter().copied().map(Some).collect();
     let grads = gradients_with(&ys, &xs, &given, &[]);
-    let session =
-        Session::with_options(&g, SessionOptions::with_threads(1)).map_err(|e| e.to_string())?;
+    let session = Session::with_options(&g, options.clone()).map_err(|e| e.to_string())?;
     session
         .run(g.initializers(), [])
         .map_err(|e| e.to_string())?;
@@ -116,11 +118,11 @@ fn check(case: &Case, vague: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn check_all(vague: bool) {
+fn check_all(vague: bool, options: &SessionOptions) {
     let cases = cases();
     let wrong: Vec<String> = cases
         .iter()
-        .filter_map(|c| Some(format!("{}: {}", c.name, check(c, vague).err()?)))
+        .filter_map(|c| Some(format!("{}: {}", c.name, check(c, vague, options).err()?)))
         .collect();
     assert!(
         wrong.is_empty(),
@@ -133,12 +135,24 @@ fn check_all(vague: bool) {
 
 #[test]
 fn gradients_are_finite_differences() {
-    check_all(false);
+    check_all(false, &SessionOptions::with_threads(1));
 }
 
 #[test]
 fn gradients_are_finite_differences_where_shapes_are_known_late() {
-    check_all(true);
+    check_all(true, &SessionOptions::with_threads(1));
+}
+
+#[test]
+fn gradients_are_finite_differences_on_a_gpu() {
+    let Some(gpu) = card::gpu() else { return };
+    check_all(false, &gpu.options());
+    let launched = |call: &Call| matches!(call, Call::Submit(_, Some(_)));
+    let calls = gpu.calls();
+    assert!(
+        calls.is_none_or(|calls| calls.iter().any(launched)),
+        "nothing ran on the GPU"
+    );
 }
 
 #[test]

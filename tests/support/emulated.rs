@@ -17,6 +17,7 @@ use thalweg_graph::{DType, Fact, Graph, Node, Shape, Tensor};
 use thalweg_ops::NewGraph;
 
 use super::golden::{Case, Input};
+use super::root;
 use super::runtime::{Results, Runtime, build};
 
 /// Orders in which the threads of a block run: ascending, descending, shuffled.
@@ -48,10 +49,6 @@ pub fn is_there() -> bool {
         println!("SKIPPED: no g++, so the GPU's kernels do not run on the CPU");
     }
     there
-}
-
-fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Memory for an output: bytes that no kernel left there by chance.
@@ -99,7 +96,7 @@ impl Emulated {
 
     /// Compiles a source to a library, unless an earlier run of the tests has.
     fn compile(&self, function: &Function, macros: &[String]) -> PathBuf {
-        let read = |file: &str| std::fs::read(repository().join(file)).expect(file);
+        let read = |file: &str| std::fs::read(root().join(file)).expect(file);
         let file = format!("kernels/{}.cu", function.source.name);
         let mut hash = DefaultHasher::new();
         for file in [&file, "kernels/thalweg.cuh", "tests/emulator/emulator.h"] {
@@ -134,13 +131,13 @@ impl Emulated {
             "-Werror",
             "-ffp-contract=off",
         ]);
-        compiler.arg("-I").arg(repository().join("kernels"));
-        compiler.arg("-I").arg(repository().join("tests/emulator"));
+        compiler.arg("-I").arg(root().join("kernels"));
+        compiler.arg("-I").arg(root().join("tests/emulator"));
         if self.sanitize {
             compiler.args(["-fsanitize=address", "-g"]);
         }
         compiler.args(macros.iter().map(|m| format!("-D{m}")));
-        compiler.arg(repository().join(&file)).arg("-o").arg(&own);
+        compiler.arg(root().join(&file)).arg("-o").arg(&own);
         let output = compiler.output().expect("g++");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{file} with {macros:?}:\n{text}");

@@ -159,7 +159,8 @@ fn broken(reason: &str) -> GpuError {
     }
 }
 
-impl Driver for EmulatedGpu {
+// SAFETY: memory is what the system gives, and commands do what they say.
+unsafe impl Driver for EmulatedGpu {
     fn name(&self) -> String {
         "an emulated GPU".to_owned()
     }

@@ -1,7 +1,6 @@
 //! The table of op cases: what TensorFlow's kernels gave, read from `tests/golden/ops.jsonl.gz`.
 
 use std::io::Read;
-use std::path::Path;
 
 use serde_json::Value;
 use thalweg_graph::{Attr, DType, Shape, Tensor, dispatch};
@@ -46,9 +45,7 @@ pub fn cases(prefix: &str) -> Vec<Case> {
 
 /// The objects of a file in `tests/golden`, one a line.
 pub fn lines(file: &str) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(file);
+    let path = super::root().join("tests/golden").join(file);
     let packed = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut text = String::new();
     flate2::read::GzDecoder::new(&packed[..])

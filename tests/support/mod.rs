@@ -4,6 +4,7 @@
     reason = "each test program uses a part of what all of them share"
 )]
 
+pub mod card;
 pub mod emulated;
 pub mod emulated_gpu;
 pub mod golden;
@@ -14,7 +15,17 @@ pub mod gradient_cases_nn;
 pub mod interpreter;
 pub mod large_cases;
 pub mod large_cases_nn;
+pub mod line;
 pub mod naive_calls;
 pub mod random_graph;
 pub mod runtime;
 pub mod session;
+
+use std::path::PathBuf;
+
+/// The folder under which the tests' data lie, as in the repository. `THALWEG_ROOT` names it where
+/// the programs run without the repository that they were compiled in.
+pub fn root() -> PathBuf {
+    let named = std::env::var_os("THALWEG_ROOT");
+    named.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
+}

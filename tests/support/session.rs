@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use thalweg_device::gpu::Driver;
 use thalweg_graph::{DType, Graph, Operation, Output, Shape};
 use thalweg_ops::{NewGraph, SourceOps};
 use thalweg_session::{Feed, Feeding, Fetched, GpuOptions, Parallel, Session, SessionOptions};
 
-use super::emulated_gpu::EmulatedGpu;
 use super::golden::{Case, Input};
 use super::runtime::{Results, Runtime, attributes};
 
@@ -30,7 +30,7 @@ pub struct SessionRuntime {
     pub optimise: bool,
     pub entry: Entry,
     /// The GPU that runs what it has kernels for; without one, a CPU runs all.
-    pub gpu: Option<Arc<EmulatedGpu>>,
+    pub gpu: Option<Arc<dyn Driver>>,
 }
 
 impl SessionRuntime {

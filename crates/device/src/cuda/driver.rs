@@ -109,7 +109,8 @@ fn stream(queue: Handle) -> CUstream {
     queue as usize as CUstream
 }
 
-impl Driver for Cuda {
+// SAFETY: memory is what the card's driver gives, and commands are handed to it as they are.
+unsafe impl Driver for Cuda {
     fn name(&self) -> String {
         self.card.name.clone()
     }

@@ -125,8 +125,12 @@ impl Command {
 }
 
 /// What runs commands. Every GPU of a session has a queue of its own; commands of a queue run one
-/// after the other, while the host goes on.
-pub trait Driver: fmt::Debug + Send + Sync {
+/// after the other, while the host goes on. It is called by sessions, with what it has given them.
+///
+/// # Safety
+/// What [`Driver::allocate`] and [`Driver::allocate_host`] give must be memory of that length and of
+/// the caller alone until it is given back, and commands must touch nothing but what they name.
+pub unsafe trait Driver: fmt::Debug + Send + Sync {
     /// What it drives, for people: `NVIDIA H200`.
     fn name(&self) -> String;
 

@@ -1,0 +1,74 @@
+//! The GPU of the tests that any will do for: the machine's first card where `REQUIRE_GPU=1` says so,
+//! and otherwise the emulated one.
+
+use std::sync::Arc;
+
+use thalweg::device::cuda::Cards;
+use thalweg::device::gpu::Driver;
+use thalweg::prelude::SessionOptions;
+use thalweg::session::GpuOptions;
+
+use super::emulated::{Emulated, is_there};
+use super::emulated_gpu::{Call, EmulatedGpu};
+
+/// A card, or what stands for one.
+pub struct Gpu {
+    /// What runs its commands; logical devices share it.
+    pub driver: Arc<dyn Driver>,
+    /// The same where it is emulated.
+    emulated: Option<Arc<EmulatedGpu>>,
+}
+
+/// Whether the tests run on the machine's first card.
+pub fn is_required() -> bool {
+    std::env::var("REQUIRE_GPU").is_ok_and(|v| v == "1")
+}
+
+/// The GPU to test on. Without one that is required a test fails; where none is required and there
+/// is no compiler for the emulation, this says so.
+pub fn gpu() -> Option<Gpu> {
+    gpu_with(false)
+}
+
+/// As [`gpu`]; an emulated one has libraries of products and convolutions, or has none.
+pub fn gpu_with(libraries: bool) -> Option<Gpu> {
+    if is_required() {
+        let opened = Cards::new(thalweg::ops::gpu::HEADER).open(0);
+        let driver = opened.unwrap_or_else(|e| panic!("REQUIRE_GPU=1: {e}"));
+        return Some(Gpu {
+            driver,
+            emulated: None,
+        });
+    }
+    is_there().then(|| {
+        let kernels = Arc::new(Emulated::new(false));
+        let emulated = match libraries {
+            true => EmulatedGpu::with_libraries(&kernels),
+            false => EmulatedGpu::new(&kernels),
+        };
+        Gpu {
+            driver: emulated.clone(),
+            emulated: Some(emulated),
+        }
+    })
+}
+
+impl Gpu {
+    /// One device that is this GPU, whole.
+    pub fn device(&self) -> GpuOptions {
+        GpuOptions::driven_by(self.driver.clone())
+    }
+
+    /// A session's options with this GPU and one thread.
+    pub fn options(&self) -> SessionOptions {
+        let mut options = SessionOptions::with_threads(1);
+        options.gpus = vec![self.device()];
+        options
+    }
+
+    /// What it was asked to do since the last time; a card keeps no record of that. Plans are the
+    /// same for both, so that what is seen of the emulated one holds for a card.
+    pub fn calls(&self) -> Option<Vec<Call>> {
+        self.emulated.as_ref().map(|gpu| gpu.calls())
+    }
+}
