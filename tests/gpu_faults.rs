@@ -466,3 +466,26 @@ fn a_device_of_a_large_number_is_an_error() {
     let _ = g.constant(1.0f32);
     assert!(Session::with_options(&g, SessionOptions::default().with_device(&spec)).is_err());
 }
+
+#[test]
+fn whether_a_variable_on_a_gpu_has_a_value_can_be_asked() {
+    if !is_there() {
+        return;
+    }
+    let g = Graph::new();
+    let v = g.variable("v", [1.0f32]);
+    let asked = || g.op("VarIsInitializedOp").input(v.handle()).output();
+    let has = asked();
+    let after = g.control_dependencies([v.initializer()], asked);
+    let session = Session::with_options(&g, options(&gpu())).unwrap();
+    let plan = session.explain(v.initializer(), []).unwrap();
+    assert!(
+        plan.contains("GPU:0"),
+        "it does not move the variable: {plan}"
+    );
+    assert!(!session.run(has, []).unwrap().scalar::<bool>(0).unwrap());
+    for _ in 0..4 {
+        assert!(session.run(after, []).unwrap().scalar::<bool>(0).unwrap());
+        assert!(session.run(has, []).unwrap().scalar::<bool>(0).unwrap());
+    }
+}

@@ -230,7 +230,7 @@ unsafe impl Driver for EmulatedGpu {
         Ok(state.functions.len() as Handle - 1)
     }
 
-    fn prepare(&self, call: &LibraryCall) -> Result<Option<ReadyCall>, GpuError> {
+    fn prepare(&self, call: &LibraryCall, _tf32: bool) -> Result<Option<ReadyCall>, GpuError> {
         if !self.libraries || !naive_calls::takes(call) {
             return Ok(None);
         }

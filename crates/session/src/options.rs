@@ -173,6 +173,8 @@ pub struct GpuOptions {
     pub memory_limit: Option<usize>,
     /// The same as a part of what the card has, from 0 to 1; the lower of both counts.
     pub memory_fraction: Option<f64>,
+    /// Whether libraries may compute `f32` in TF32: faster, with 10 bits of mantissa.
+    pub tf32: bool,
     /// What runs its commands in place of the card's driver: an emulation, or a recording.
     pub driver: Option<Arc<dyn Driver>>,
 }
@@ -215,7 +217,9 @@ impl GpuOptions {
                 Some(self.memory_limit.map_or(bytes, |l| l.min(bytes)))
             }
         };
-        Gpu::new(device.clone(), driver, limit)
+        let mut gpu = Gpu::new(device.clone(), driver, limit)?;
+        gpu.allow_tf32(self.tf32);
+        Ok(gpu)
     }
 }
 

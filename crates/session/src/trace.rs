@@ -120,8 +120,11 @@ impl Recorder {
     pub(crate) fn add(&self, program: &Program, device: &DeviceSpec, at: u32, start: Instant) {
         let node = program.node(at);
         let instruction = &program.instructions[at as usize];
-        if let Action::Stage | Action::Segment(_) | Action::Check(_) | Action::Wait =
-            instruction.action
+        if let Action::Stage
+        | Action::Segment(_)
+        | Action::Check(_)
+        | Action::IsInitialized { .. }
+        | Action::Wait = instruction.action
         {
             // What it hands over is recorded by itself.
             return;

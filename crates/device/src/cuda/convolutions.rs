@@ -144,8 +144,8 @@ impl Convolutions {
     }
 
     /// Makes a convolution ready; `None` where the library does not take it.
-    pub(super) fn plan(&self, c: &Convolution) -> Result<Option<Plan>, GpuError> {
-        match self.planned(c) {
+    pub(super) fn plan(&self, c: &Convolution, tf32: bool) -> Result<Option<Plan>, GpuError> {
+        match self.planned(c, tf32) {
             Ok(plan) => Ok(plan),
             Err(CudnnError(
                 cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED | cudnnStatus_t::CUDNN_STATUS_BAD_PARAM,
@@ -154,7 +154,7 @@ impl Convolutions {
         }
     }
 
-    fn planned(&self, c: &Convolution) -> Result<Option<Plan>, CudnnError> {
+    fn planned(&self, c: &Convolution, tf32: bool) -> Result<Option<Plan>, CudnnError> {
         let all = (dims(c.images), dims(c.filter), dims(c.output));
         let (Some(images), Some(filter), Some(output)) = all else {
             return Ok(None);
@@ -170,9 +170,10 @@ impl Convolutions {
             true => cudnnTensorFormat_t::CUDNN_TENSOR_NHWC,
             false => cudnnTensorFormat_t::CUDNN_TENSOR_NCHW,
         };
-        // Without it, `f32` would be computed in TF32.
+        // By default, `f32` would be computed in TF32.
         let math = match c.dtype {
             DType::F16 | DType::BF16 => cudnnMathType_t::CUDNN_TENSOR_OP_MATH,
+            DType::F32 if tf32 => cudnnMathType_t::CUDNN_DEFAULT_MATH,
             _ => cudnnMathType_t::CUDNN_FMA_MATH,
         };
         let tensor = |dims: [i32; 4]| {

@@ -184,11 +184,11 @@ unsafe impl Driver for Cuda {
         Ok(function as usize as Handle)
     }
 
-    fn prepare(&self, call: &Call) -> Result<Option<ReadyCall>, GpuError> {
+    fn prepare(&self, call: &Call, tf32: bool) -> Result<Option<ReadyCall>, GpuError> {
         self.enter()?;
         self.libraries
             .as_ref()
-            .map_or(Ok(None), |l| l.prepare(call))
+            .map_or(Ok(None), |l| l.prepare(call, tf32))
     }
 
     unsafe fn submit(&self, queue: Handle, command: &Command) -> Result<(), GpuError> {

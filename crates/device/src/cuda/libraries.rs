@@ -22,8 +22,8 @@ struct State {
     products: Option<Option<Arc<Products>>>,
     convolutions: Option<Option<Arc<Convolutions>>>,
     plans: Vec<Plan>,
-    /// By call: its plan, or none where the library does not take it.
-    known: HashMap<Call, Option<ReadyCall>>,
+    /// By call, and whether TF32 may be used: its plan, or none where the library does not take it.
+    known: HashMap<(Call, bool), Option<ReadyCall>>,
 }
 
 #[derive(Clone, Debug)]
@@ -51,15 +51,17 @@ fn opened<L>(
 
 impl Libraries {
     /// Makes a call ready, once. The thread is in the card's context.
-    pub(super) fn prepare(&self, call: &Call) -> Result<Option<ReadyCall>, GpuError> {
+    pub(super) fn prepare(&self, call: &Call, tf32: bool) -> Result<Option<ReadyCall>, GpuError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = state.known.get(call) {
+        if let Some(known) = state.known.get(&(*call, tf32)) {
             return Ok(*known);
         }
         let plan = match call {
             Call::Product(product) => {
                 let library = opened(&mut state.products, Library::CublasLt, Products::open)?;
-                let planned = library.map(|l| Ok((l.plan(product)?, l))).transpose()?;
+                let planned = library
+                    .map(|l| Ok((l.plan(product, tf32)?, l)))
+                    .transpose()?;
                 planned.and_then(|(plan, l)| {
                     let plan = plan?;
                     Some((plan.workspace, Plan::Product(l, Arc::new(plan))))
@@ -68,7 +70,9 @@ impl Libraries {
             Call::Convolution(convolution) => {
                 let kept = &mut state.convolutions;
                 let library = opened(kept, Library::Cudnn, Convolutions::open)?;
-                let planned = library.map(|l| Ok((l.plan(convolution)?, l))).transpose()?;
+                let planned = library
+                    .map(|l| Ok((l.plan(convolution, tf32)?, l)))
+                    .transpose()?;
                 planned.and_then(|(plan, l)| {
                     let plan = plan?;
                     Some((plan.workspace, Plan::Convolution(l, Arc::new(plan))))
@@ -82,7 +86,7 @@ impl Libraries {
                 workspace,
             }
         });
-        state.known.insert(*call, ready);
+        state.known.insert((*call, tf32), ready);
         Ok(ready)
     }
 

@@ -89,8 +89,7 @@ fn error(e: CublasError) -> GpuError {
     }
 }
 
-/// What elements are, and what they are computed in: halves as `f32`, and `f32` as itself and not in
-/// TF32.
+/// What elements are, and what they are computed in: halves as `f32`, and `f32` as itself.
 fn types(dtype: DType) -> Option<(cudaDataType, cublasComputeType_t, cudaDataType)> {
     let single = cublasComputeType_t::CUBLAS_COMPUTE_32F;
     let double = cublasComputeType_t::CUBLAS_COMPUTE_64F;
@@ -202,18 +201,21 @@ impl Products {
     }
 
     /// Makes a product ready; `None` where the library does not take it.
-    pub(super) fn plan(&self, p: &Product) -> Result<Option<Plan>, GpuError> {
-        match self.planned(p) {
+    pub(super) fn plan(&self, p: &Product, tf32: bool) -> Result<Option<Plan>, GpuError> {
+        match self.planned(p, tf32) {
             Ok(plan) => Ok(plan),
             Err(CublasError(sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED)) => Ok(None),
             Err(e) => Err(error(e)),
         }
     }
 
-    fn planned(&self, p: &Product) -> Result<Option<Plan>, CublasError> {
-        let Some((dtype, compute, scale)) = types(p.dtype) else {
+    fn planned(&self, p: &Product, tf32: bool) -> Result<Option<Plan>, CublasError> {
+        let Some((dtype, mut compute, scale)) = types(p.dtype) else {
             return Ok(None);
         };
+        if tf32 && p.dtype == DType::F32 {
+            compute = cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32;
+        }
         let swap = |rows, columns, transposed| match transposed {
             true => [columns, rows],
             false => [rows, columns],

@@ -21,6 +21,7 @@ pub struct Gpu {
     host: Cpu,
     functions: Mutex<HashMap<Function, Handle>>,
     turns: Turns,
+    tf32: bool,
 }
 
 impl Gpu {
@@ -42,7 +43,13 @@ impl Gpu {
             memory: Arc::new(Memory::new(limit)),
             functions: Mutex::default(),
             turns: Turns::default(),
+            tf32: false,
         })
+    }
+
+    /// Lets libraries compute `f32` in TF32: faster, with 10 bits of mantissa.
+    pub fn allow_tf32(&mut self, allowed: bool) {
+        self.tf32 = allowed;
     }
 
     /// The name of GPU number `index` of the local task.
@@ -100,7 +107,7 @@ impl Gpu {
     /// # Errors
     /// As [`Driver::prepare`].
     pub fn prepare(&self, call: &Call) -> Result<Option<ReadyCall>, GpuError> {
-        self.driver.prepare(call)
+        self.driver.prepare(call, self.tf32)
     }
 
     /// Memory of this many bytes.

@@ -182,7 +182,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`GpuError::Driver`].
-    fn prepare(&self, call: &Call) -> Result<Option<ReadyCall>, GpuError>;
+    fn prepare(&self, call: &Call, tf32: bool) -> Result<Option<ReadyCall>, GpuError>;
 
     /// Hands a command to a queue: the one function through which all work goes.
     ///

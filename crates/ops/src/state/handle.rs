@@ -1,7 +1,7 @@
 //! The handle of a variable, and what reads it.
 
 use smallvec::smallvec;
-use thalweg_device::{Body, Kernel, Op, Prepared, cpu};
+use thalweg_device::{Body, Kernel, Op, Prepared, cpu, on_host};
 use thalweg_graph::op::{
     AttrDef, Default, Effect, Gradient, arg, arg_of, attr, str_attr, type_attr,
 };
@@ -77,13 +77,16 @@ pub(crate) static IS_INITIALIZED: Op = Op {
         effect: Effect::Read,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|_| {
-        Ok(Prepared::new(1, |cx| {
-            let initialized = cx.variable(0)?.value().is_some();
-            cx.output::<bool>(0)?.fill(initialized);
-            Ok(())
-        }))
-    })],
+    kernels: &[
+        cpu(|_| {
+            Ok(Prepared::new(1, |cx| {
+                let initialized = cx.variable(0)?.value().is_some();
+                cx.output::<bool>(0)?.fill(initialized);
+                Ok(())
+            }))
+        }),
+        on_host(),
+    ],
 };
 
 /// The shape of the variable behind input 0, whose dtype must be what `attr` says.

@@ -56,6 +56,10 @@ impl Run<'_> {
             }
             Action::Segment(number) => self.segment(number),
             Action::Check(number) => self.check(number),
+            Action::IsInitialized { variable, staged } => {
+                self.is_initialized(variable, staged);
+                Ok(())
+            }
             Action::Wait => self.wait(),
             _ => self.on_host(at).map_err(|e| self.error(at, e)),
         }
@@ -108,6 +112,7 @@ impl Run<'_> {
             | Action::Stage
             | Action::Segment(_)
             | Action::Check(_)
+            | Action::IsInitialized { .. }
             | Action::Wait => Ok(()),
             Action::Late { op, node } => self.late(instruction, op, node),
         }

@@ -263,6 +263,17 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
+    /// Says whether a variable has a value, as far as what was handed over gives it one.
+    pub(super) fn is_initialized(&self, variable: usize, staged: usize) {
+        if let Some((_, queued, commands)) = self.queue() {
+            let resident = commands.variables[variable].resident();
+            let has = resident.is_some_and(|r| r.is_initialized());
+            // SAFETY: the plan gives it a byte of the staging memory of its own, which the queue
+            // reads only after this.
+            unsafe { queued.staged(staged).write(u8::from(has)) };
+        }
+    }
+
     /// Waits until all that was handed over has run, so that the host may read what it wrote.
     pub(super) fn wait(&self) -> Result<(), SessionError> {
         match self.queue() {

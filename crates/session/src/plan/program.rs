@@ -180,6 +180,8 @@ pub(crate) enum Action {
     Stage,
     /// Hands this segment to a GPU.
     Segment(usize),
+    /// Says whether a variable of a GPU has a value, at this offset of the staging memory.
+    IsInitialized { variable: usize, staged: usize },
     /// Waits until a GPU has run all that it was handed, and looks at the statuses of this check.
     Check(usize),
     /// Waits until a GPU has run all that it was handed.

@@ -229,6 +229,11 @@ impl<'a> GpuBuilder<'a> {
         find(self.workshop.kernels, DeviceType::Gpu, node).map(|(_, kernel)| kernel)
     }
 
+    fn is_of_variable(&self, node: &Node) -> bool {
+        let first = node.inputs.first();
+        first.is_some_and(|i| self.bindings.variable_of.contains_key(i))
+    }
+
     fn is_view(&self, node: &Node) -> bool {
         self.kernel(node)
             .is_some_and(|k| matches!(k.body, Body::View))
@@ -283,6 +288,10 @@ impl<'a> GpuBuilder<'a> {
             }
             Body::Read => self.read(at, id, node, output),
             Body::Launch(launches) => self.launch(id, node, kernel, launches),
+            Body::Host if self.is_of_variable(node) => {
+                self.is_initialized(id, node, output);
+                Ok(())
+            }
             Body::Host | Body::Compute(_) => Err(no_kernel(graph, node, DeviceType::Gpu)),
         }
     }
@@ -548,15 +557,36 @@ impl<'a> GpuBuilder<'a> {
         });
     }
 
-    /// A variable's place, and what the node does with it.
-    fn variable(&mut self, node: NodeId, variable: usize, assigns: bool) -> Place {
+    /// Lets the host say whether a variable has a value: it knows what was handed over.
+    fn is_initialized(&mut self, id: NodeId, node: &Node, output: OutputId) {
+        let own = self.bindings.variable_of[&node.inputs[0]];
+        let variable = self.number(own);
+        let (to, from) = (self.fixed(1), self.staged(1));
+        let staged = from;
+        let action = Action::IsInitialized { variable, staged };
+        self.instruction(id, action, &[], &[]);
+        self.work(id, Task::CopyIn { from, to, bytes: 1 });
+        let value = Value {
+            place: to,
+            buffer: None,
+        };
+        self.values.insert(output, value);
+    }
+
+    /// A variable's number in the program.
+    fn number(&mut self, variable: usize) -> usize {
         let own = &self.bindings.variables[variable];
         let known = &mut self.commands.variables;
         let number = known.iter().position(|v| std::sync::Arc::ptr_eq(v, own));
-        let number = number.unwrap_or_else(|| {
+        number.unwrap_or_else(|| {
             known.push(own.clone());
             known.len() - 1
-        });
+        })
+    }
+
+    /// A variable's place, and what the node does with it.
+    fn variable(&mut self, node: NodeId, variable: usize, assigns: bool) -> Place {
+        let number = self.number(variable);
         let access = Access {
             node,
             variable: number,

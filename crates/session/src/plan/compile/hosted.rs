@@ -84,6 +84,8 @@ fn reason(simplified: &Simplified, id: NodeId, workshop: Workshop<'_>) -> Option
     match find(workshop.kernels, DeviceType::Gpu, node) {
         None => return Some("there is no kernel for it on a GPU"),
         Some((_, kernel)) => match kernel.body {
+            // Of a variable, the host answers where it stands.
+            Body::Host if node.inputs.iter().any(|&i| is_handle(graph, i)) => return None,
             Body::Host => return Some("it is about shapes or indices, which the host has"),
             Body::Handle | Body::Nothing => return None,
             _ => {}
