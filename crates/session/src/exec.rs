@@ -1,6 +1,7 @@
 //! Running a plan: in sequence on one thread, or as instructions become ready on several.
 
 mod instruction;
+mod on_gpu;
 mod parallel;
 mod queue;
 mod results;
