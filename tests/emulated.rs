@@ -33,6 +33,7 @@ fn check(emulated: &Emulated) {
         .iter()
         .for_each(|c| *by_op.entry(c.op.clone()).or_default() += 1);
     println!("{} cases of {} ops", cases.len(), by_op.len());
+    emulated.compile_all(&cases);
     report(emulated, &cases);
 }
 

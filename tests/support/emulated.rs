@@ -94,6 +94,32 @@ impl Emulated {
         library
     }
 
+    /// Compiles what these cases launch, on all of the machine's threads.
+    pub fn compile_all(&self, cases: &[Case]) {
+        let functions = cases
+            .iter()
+            .flat_map(|c| self.functions(c).unwrap_or_default());
+        let mut by_key: HashMap<Key, Function> = HashMap::new();
+        for function in functions {
+            by_key.insert((function.source.name, function.macros()), function);
+        }
+        let waiting = Mutex::new(by_key.into_iter());
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    loop {
+                        let next = waiting.lock().unwrap().next();
+                        let Some(((_, macros), function)) = next else {
+                            return;
+                        };
+                        self.compile(&function, &macros);
+                    }
+                });
+            }
+        });
+    }
+
     /// Compiles a source to a library, unless an earlier run of the tests has.
     fn compile(&self, function: &Function, macros: &[String]) -> PathBuf {
         let read = |file: &str| std::fs::read(root().join(file)).expect(file);
