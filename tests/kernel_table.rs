@@ -59,7 +59,12 @@ fn table() -> String {
         let on = |device| op.kernels.iter().find(|k| k.device == Some(device));
         let anywhere = op.kernels.iter().any(|k| k.device.is_none());
         let runs = |device| match on(device) {
-            Some(kernel) if matches!(kernel.body, Body::Compute(_) | Body::Launch(_)) => {
+            Some(kernel)
+                if matches!(
+                    kernel.body,
+                    Body::Compute(_) | Body::Tensors(_) | Body::Launch(_)
+                ) =>
+            {
                 match dtypes(op, Some(kernel)) == dtypes(op, None) {
                     true => "yes".to_owned(),
                     false => dtypes(op, Some(kernel)),

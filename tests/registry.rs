@@ -85,7 +85,9 @@ fn attributes_and_arguments_fit_together() {
         let def = &op.def;
         for arg in def.inputs.iter().chain(def.outputs) {
             for attr in arg.count.iter().chain(match &arg.ty {
-                thalweg_graph::op::ArgType::Attr(a) => Some(a),
+                thalweg_graph::op::ArgType::Attr(a) | thalweg_graph::op::ArgType::List(a) => {
+                    Some(a)
+                }
                 thalweg_graph::op::ArgType::Is(_) => None,
             }) {
                 assert!(

@@ -2,6 +2,7 @@
 //! It knows no plan, arena, folding or thread, and is what sessions are compared with.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use thalweg_device::{Argument, Cpu, Op, Variable, evaluate};
@@ -12,7 +13,7 @@ use thalweg_graph::{DType, GraphData, Node, NodeId, OutputId, Tensor};
 pub struct Interpreter {
     cpu: Cpu,
     kernels: HashMap<&'static str, &'static Op>,
-    variables: BTreeMap<String, Variable>,
+    variables: BTreeMap<String, Arc<Variable>>,
     counters: BTreeMap<String, AtomicU64>,
 }
 
@@ -70,7 +71,7 @@ impl Interpreter {
 
     fn declare(&mut self, node: &Node) {
         let (dtype, shape) = node.outputs[0].variable.clone().unwrap();
-        let variable = || Variable::new(&node.name, dtype, shape);
+        let variable = || Arc::new(Variable::new(&node.name, dtype, shape));
         self.variables
             .entry(node.name.clone())
             .or_insert_with(variable);

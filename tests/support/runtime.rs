@@ -2,6 +2,7 @@
 //! implementation here; the cases stay as they are.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use thalweg_device::{Argument, Cpu, Variable, evaluate};
@@ -84,7 +85,7 @@ impl Runtime for Direct {
         let mut variables = Vec::new();
         for input in &case.inputs {
             if let Input::Variable(dtype, dims, value) = input {
-                let v = Variable::new("v", *dtype, Shape::known(dims));
+                let v = Arc::new(Variable::new("v", *dtype, Shape::known(dims)));
                 if let Some(value) = value {
                     v.assign(value.clone()).map_err(|e| e.to_string())?;
                 }
@@ -111,7 +112,7 @@ impl Runtime for Direct {
         if !case.second_run.is_empty() {
             results.second_run = run()?;
         }
-        results.variables_after = variables.iter().filter_map(Variable::value).collect();
+        results.variables_after = variables.iter().filter_map(|v| v.value()).collect();
         Ok(results)
     }
 }

@@ -39,6 +39,30 @@ pub enum KernelError {
         /// What is wrong with it, and what would be right.
         reason: String,
     },
+    /// Something that has come to its end: a queue that is closed and empty.
+    #[error("{0}")]
+    OutOfRange(String),
+    /// Something that was cancelled from outside of the step: a queue that was closed.
+    #[error("{0}")]
+    Cancelled(String),
+    /// The node cannot go on now: it is to run again when its [`crate::Waker`] was called. Who runs
+    /// it never hands this on.
+    #[error("it waits for what does not come in this step")]
+    Blocked,
+    /// What failed in a function that the node calls.
+    #[error("in function '{function}', node '{node}' ({op}), made at {origin}: {source}")]
+    Function {
+        /// The function.
+        function: String,
+        /// The node in it.
+        node: String,
+        /// Its op.
+        op: String,
+        /// Where it was made.
+        origin: String,
+        /// What went wrong.
+        source: Box<KernelError>,
+    },
     /// Inputs whose shapes or values the kernel cannot take.
     #[error("{0}")]
     Invalid(String),

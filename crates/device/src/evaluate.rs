@@ -1,6 +1,7 @@
 //! One node at a time, on tensors: what folding, nodes whose shapes are known late, and the naive
 //! interpreter of the tests share.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use smallvec::SmallVec;
@@ -10,6 +11,7 @@ use thalweg_graph::{DType, Fact, Node, Shape, Tensor};
 
 use crate::context::{KernelCx, Slot};
 use crate::cpu::Cpu;
+use crate::environment::{Environment, NoStep, TensorCx, Thing};
 use crate::error::KernelError;
 use crate::kernel::{Body, DeviceType, Op, Operand, Prepare};
 use crate::variable::Variable;
@@ -20,10 +22,10 @@ pub enum Argument<'a> {
     /// A value.
     Value(&'a Tensor),
     /// The variable behind a handle.
-    Variable(&'a Variable),
+    Variable(&'a Arc<Variable>),
 }
 
-/// Runs a node of `op` on these arguments, into new tensors.
+/// Runs a node of `op` on these arguments, into new tensors, outside of any step.
 ///
 /// `counter` is what a random op draws from.
 ///
@@ -36,6 +38,35 @@ pub fn evaluate(
     arguments: &[Argument<'_>],
     counter: Option<&AtomicU64>,
 ) -> Result<Vec<Tensor>, KernelError> {
+    evaluate_in(cpu, op, node, arguments, counter, &NoStep)
+}
+
+/// As [`evaluate`], in a step.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_in(
+    cpu: &Cpu,
+    op: &Op,
+    node: &Node,
+    arguments: &[Argument<'_>],
+    counter: Option<&AtomicU64>,
+    environment: &dyn Environment,
+) -> Result<Vec<Tensor>, KernelError> {
+    // A handle that came as a value is the variable that it holds.
+    let held: SmallVec<[Option<Arc<Variable>>; 4]> = arguments
+        .iter()
+        .map(|a| match a {
+            Argument::Value(t) if t.dtype() == DType::Resource => t.thing(),
+            _ => None,
+        })
+        .collect();
+    let arguments: SmallVec<[Argument<'_>; 4]> = arguments
+        .iter()
+        .zip(&held)
+        .map(|(a, variable)| variable.as_ref().map_or(*a, Argument::Variable))
+        .collect();
+    let arguments = &arguments[..];
     let facts: SmallVec<[Fact; 4]> = arguments.iter().map(fact).collect();
     let outputs =
         infer(node.op, &facts, &node.attrs).map_err(|e| KernelError::Invalid(e.to_string()))?;
@@ -62,10 +93,25 @@ pub fn evaluate(
             _ => Err(KernelError::Argument("a variable")),
         },
         Body::View => match (arguments.first(), outputs.first()) {
+            (Some(Argument::Variable(v)), Some(_)) => Ok(vec![Tensor::handle(
+                DType::Resource,
+                (*v).clone() as Thing,
+            )?]),
             (Some(Argument::Value(t)), Some(o)) => Ok(vec![t.reshaped(&dims(o)?)?]),
             _ => Err(KernelError::Argument("an input")),
         },
         Body::Launch(_) | Body::Host => Err(KernelError::Argument("a kernel of the CPU")),
+        Body::Tensors(run) => {
+            let tensors = run(&TensorCx {
+                cpu,
+                node,
+                arguments,
+                counter,
+                environment,
+            })?;
+            check(&outputs, &tensors)?;
+            Ok(tensors)
+        }
         Body::Compute(prepare) => {
             let inputs: SmallVec<[Operand; 4]> = arguments.iter().map(operand).collect();
             let mut operands: SmallVec<[Operand; 2]> = SmallVec::new();
@@ -95,7 +141,7 @@ pub fn evaluate(
             let variables: SmallVec<[Option<&Variable>; 4]> = arguments
                 .iter()
                 .map(|a| match a {
-                    Argument::Variable(v) => Some(*v),
+                    Argument::Variable(v) => Some(&***v),
                     Argument::Value(_) => None,
                 })
                 .collect();
@@ -115,6 +161,26 @@ pub fn evaluate(
             Ok(tensors)
         }
     }
+}
+
+/// Whether a kernel made what its op's definition says.
+fn check(outputs: &[Fact], tensors: &[Tensor]) -> Result<(), KernelError> {
+    if outputs.len() != tensors.len() {
+        return Err(KernelError::Argument("a tensor for each output"));
+    }
+    for (fact, tensor) in outputs.iter().zip(tensors) {
+        if fact.dtype != tensor.dtype() {
+            return Err(KernelError::DType(tensor.dtype()));
+        }
+        if !fact.shape.admits(tensor.dims()) {
+            return Err(KernelError::Invalid(format!(
+                "it gave {}{} where {fact} was said",
+                tensor.dtype(),
+                tensor.shape()
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn fact(argument: &Argument<'_>) -> Fact {

@@ -6,6 +6,7 @@ use thalweg_graph::{Attr, DType, Dims, Node, OpDef, Tensor};
 
 use crate::context::KernelCx;
 use crate::cpu::Cpu;
+use crate::environment::TensorCx;
 use crate::error::KernelError;
 use crate::gpu::Launches;
 
@@ -70,6 +71,10 @@ pub enum Body {
     View,
     /// By the function that this prepares.
     Compute(PrepareFn),
+    /// By a function from tensors to tensors that it makes itself: where the shapes of the outputs
+    /// follow from the values of the inputs, where elements are no plain bytes, or where something
+    /// beside the inputs is at work (a queue, a function of the graph).
+    Tensors(TensorFn),
     /// By the launches that this says.
     Launch(LaunchFn),
     /// On the host of the GPU that it stands on: of shapes, indices and the like, which a GPU has no
@@ -88,6 +93,7 @@ impl fmt::Debug for Body {
         f.write_str(match self {
             Body::View => "View",
             Body::Compute(_) => "Compute",
+            Body::Tensors(_) => "Tensors",
             Body::Launch(_) => "Launch",
             Body::Host => "Host",
             Body::Handle => "Handle",
@@ -104,6 +110,16 @@ pub const fn cpu(prepare: PrepareFn) -> Kernel {
         dtypes: &[],
         in_place: &[],
         body: Body::Compute(prepare),
+    }
+}
+
+/// A CPU kernel that takes tensors and makes its results itself; see [`Body::Tensors`].
+pub const fn cpu_tensors(run: TensorFn) -> Kernel {
+    Kernel {
+        device: Some(DeviceType::Cpu),
+        dtypes: &[],
+        in_place: &[],
+        body: Body::Tensors(run),
     }
 }
 
@@ -153,6 +169,9 @@ impl Kernel {
 
 /// Makes a kernel ready for a node with these inputs and outputs.
 pub type PrepareFn = fn(&Prepare<'_>) -> Result<Prepared, KernelError>;
+
+/// Computes a node from tensors: one tensor for each output, of its dtype.
+pub type TensorFn = fn(&TensorCx<'_>) -> Result<Vec<Tensor>, KernelError>;
 
 /// Says what a GPU launches for a node with these inputs and outputs.
 pub type LaunchFn = fn(&Prepare<'_>) -> Result<Launches, KernelError>;

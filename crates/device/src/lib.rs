@@ -5,6 +5,7 @@ pub mod context;
 pub mod cpu;
 pub mod cuda;
 pub mod device;
+pub mod environment;
 pub mod error;
 pub mod evaluate;
 pub mod gpu;
@@ -18,10 +19,13 @@ pub mod variable;
 pub use context::{InOut, KernelCx, Slot};
 pub use cpu::Cpu;
 pub use device::Device;
+pub use environment::{Environment, NoStep, TensorCx, Thing, Waker};
 pub use error::KernelError;
-pub use evaluate::{Argument, evaluate};
+pub use evaluate::{Argument, evaluate, evaluate_in};
 pub use isa::{Isa, Vectorize};
-pub use kernel::{Body, DeviceType, Kernel, Op, Operand, Prepare, Prepared, cpu, gpu, on_host};
+pub use kernel::{
+    Body, DeviceType, Kernel, Op, Operand, Prepare, Prepared, cpu, cpu_tensors, gpu, on_host,
+};
 pub use pool::ThreadPool;
 pub use rendezvous::Rendezvous;
 pub use variable::Variable;

@@ -28,10 +28,45 @@ pub enum Attr {
     Ints(Vec<i64>),
     /// A list of dtypes.
     Types(Vec<DType>),
+    /// A string that is not UTF-8.
+    Bytes(Vec<u8>),
+    /// A list of numbers.
+    Floats(Vec<f32>),
+    /// A list of flags.
+    Bools(Vec<bool>),
+    /// A list of strings, of bytes.
+    Strs(Vec<Vec<u8>>),
+    /// A list of shapes.
+    Shapes(Vec<Shape>),
+    /// A list of tensors.
+    Tensors(Vec<Tensor>),
+    /// A function of the graph's library.
+    Func(Func),
+    /// A list of functions.
+    Funcs(Vec<Func>),
+}
+
+/// A function of a graph's library, named by an attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Func {
+    /// Its name.
+    pub name: String,
+    /// The attributes that it is used with, by name.
+    pub attrs: Vec<(String, Attr)>,
+}
+
+impl Func {
+    /// The function of this name, without attributes.
+    pub fn named(name: &str) -> Func {
+        Func {
+            name: name.to_owned(),
+            attrs: Vec::new(),
+        }
+    }
 }
 
 /// The kind of an attribute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AttrKind {
     /// [`Attr::Type`].
     Type,
@@ -41,7 +76,7 @@ pub enum AttrKind {
     Float,
     /// [`Attr::Bool`].
     Bool,
-    /// [`Attr::Str`].
+    /// [`Attr::Str`] or [`Attr::Bytes`].
     Str,
     /// [`Attr::Shape`].
     Shape,
@@ -51,6 +86,20 @@ pub enum AttrKind {
     Ints,
     /// [`Attr::Types`].
     Types,
+    /// [`Attr::Floats`].
+    Floats,
+    /// [`Attr::Bools`].
+    Bools,
+    /// [`Attr::Strs`].
+    Strs,
+    /// [`Attr::Shapes`].
+    Shapes,
+    /// [`Attr::Tensors`].
+    Tensors,
+    /// [`Attr::Func`].
+    Func,
+    /// [`Attr::Funcs`].
+    Funcs,
 }
 
 impl fmt::Display for AttrKind {
@@ -65,6 +114,13 @@ impl fmt::Display for AttrKind {
             AttrKind::Tensor => "tensor",
             AttrKind::Ints => "list(int)",
             AttrKind::Types => "list(type)",
+            AttrKind::Floats => "list(float)",
+            AttrKind::Bools => "list(bool)",
+            AttrKind::Strs => "list(string)",
+            AttrKind::Shapes => "list(shape)",
+            AttrKind::Tensors => "list(tensor)",
+            AttrKind::Func => "func",
+            AttrKind::Funcs => "list(func)",
         })
     }
 }
@@ -77,11 +133,18 @@ impl Attr {
             Attr::Int(_) => AttrKind::Int,
             Attr::Float(_) => AttrKind::Float,
             Attr::Bool(_) => AttrKind::Bool,
-            Attr::Str(_) => AttrKind::Str,
+            Attr::Str(_) | Attr::Bytes(_) => AttrKind::Str,
             Attr::Shape(_) => AttrKind::Shape,
             Attr::Tensor(_) => AttrKind::Tensor,
             Attr::Ints(_) => AttrKind::Ints,
             Attr::Types(_) => AttrKind::Types,
+            Attr::Floats(_) => AttrKind::Floats,
+            Attr::Bools(_) => AttrKind::Bools,
+            Attr::Strs(_) => AttrKind::Strs,
+            Attr::Shapes(_) => AttrKind::Shapes,
+            Attr::Tensors(_) => AttrKind::Tensors,
+            Attr::Func(_) => AttrKind::Func,
+            Attr::Funcs(_) => AttrKind::Funcs,
         }
     }
 }
@@ -108,7 +171,29 @@ impl fmt::Display for Attr {
             Attr::Tensor(v) => write!(f, "{v}"),
             Attr::Ints(v) => list(f, v),
             Attr::Types(v) => list(f, v),
+            Attr::Bytes(v) => write!(f, "\"{}\"", v.escape_ascii()),
+            Attr::Floats(v) => list(f, v),
+            Attr::Bools(v) => list(f, v),
+            Attr::Strs(v) => {
+                let text = |s: &Vec<u8>| format!("\"{}\"", s.escape_ascii());
+                list(f, &v.iter().map(text).collect::<Vec<_>>())
+            }
+            Attr::Shapes(v) => list(f, v),
+            Attr::Tensors(v) => list(f, v),
+            Attr::Func(v) => write!(f, "{v}"),
+            Attr::Funcs(v) => list(f, v),
         }
+    }
+}
+
+impl fmt::Display for Func {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        if self.attrs.is_empty() {
+            return Ok(());
+        }
+        let attrs: Vec<String> = self.attrs.iter().map(|(n, a)| format!("{n}={a}")).collect();
+        write!(f, "[{}]", attrs.join(","))
     }
 }
 
@@ -175,5 +260,35 @@ impl From<Vec<i64>> for Attr {
 impl<const N: usize> From<[i64; N]> for Attr {
     fn from(v: [i64; N]) -> Attr {
         Attr::Ints(v.to_vec())
+    }
+}
+
+impl From<Vec<DType>> for Attr {
+    fn from(v: Vec<DType>) -> Attr {
+        Attr::Types(v)
+    }
+}
+
+impl From<Vec<Shape>> for Attr {
+    fn from(v: Vec<Shape>) -> Attr {
+        Attr::Shapes(v)
+    }
+}
+
+impl From<Vec<f32>> for Attr {
+    fn from(v: Vec<f32>) -> Attr {
+        Attr::Floats(v)
+    }
+}
+
+impl From<Func> for Attr {
+    fn from(v: Func) -> Attr {
+        Attr::Func(v)
+    }
+}
+
+impl From<Vec<Func>> for Attr {
+    fn from(v: Vec<Func>) -> Attr {
+        Attr::Funcs(v)
     }
 }

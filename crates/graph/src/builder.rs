@@ -9,11 +9,13 @@ use smallvec::SmallVec;
 use crate::attr::Attr;
 use crate::check::check_node;
 use crate::device::{DeviceSpec, scope};
+use crate::dtype::DType;
 use crate::error::{GraphError, Reason};
 use crate::graph::{Graph, State, nearest};
 use crate::names::is_valid;
 use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
 use crate::output::{Operation, Output};
+use crate::shape::Shape;
 
 /// A node that is being described. [`NodeBuilder::build`] adds it.
 pub struct NodeBuilder<'g> {
@@ -24,7 +26,19 @@ pub struct NodeBuilder<'g> {
     controls: SmallVec<[NodeId; 2]>,
     attrs: SmallVec<[(String, Attr); 4]>,
     other_graph: Option<usize>,
-    origin: &'static Location<'static>,
+    origin: Origin,
+    exact: Option<Exact>,
+}
+
+/// What a node has that comes from elsewhere as it is: from a file.
+#[derive(Clone, Debug)]
+pub struct Exact {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The device that it asks for; scopes fill in what it leaves open.
+    pub device: DeviceSpec,
+    /// The nodes that it must be on one device with.
+    pub colocation: SmallVec<[Arc<str>; 1]>,
 }
 
 impl<'g> NodeBuilder<'g> {
@@ -41,8 +55,25 @@ impl<'g> NodeBuilder<'g> {
             controls: SmallVec::new(),
             attrs: SmallVec::new(),
             other_graph: None,
-            origin,
+            origin: Origin::Line(origin),
+            exact: None,
         }
+    }
+
+    /// Takes the node as it is in another place: its name, which must be free, is that of the root
+    /// and not of the scope, and control dependencies that stand around it do not hold for it.
+    pub fn exactly(self, exact: Exact) -> Self {
+        NodeBuilder {
+            origin: exact.origin.clone(),
+            exact: Some(exact),
+            ..self
+        }
+    }
+
+    /// Leaves an input open that comes from a later node: [`Graph::close_loop`] gives it.
+    pub fn open_input(mut self) -> Self {
+        self.inputs.push(OPEN);
+        self
     }
 
     /// Adds an input.
@@ -92,12 +123,18 @@ impl<'g> NodeBuilder<'g> {
     pub fn build(self) -> Operation<'g> {
         let graph = self.graph;
         let invalid = Operation::new(graph, NodeId::INVALID);
-        if self.inputs.iter().any(|i| i.node.is_invalid()) && self.other_graph.is_none() {
+        let failed = |i: &OutputId| i.node.is_invalid() && *i != OPEN;
+        if self.inputs.iter().any(failed) && self.other_graph.is_none() {
             return invalid;
         }
         let mut state = graph.state();
-        let name = state.scoped(self.name.as_deref().unwrap_or(&self.op));
-        let (op, origin) = (self.op.clone(), Origin::Line(self.origin));
+        let wanted = self.name.as_deref().unwrap_or(&self.op);
+        let exact = self.exact.is_some();
+        let name = match exact {
+            true => wanted.to_owned(),
+            false => state.scoped(wanted),
+        };
+        let (op, origin) = (self.op.clone(), self.origin.clone());
         let error = |reason| GraphError {
             node: name.clone(),
             op,
@@ -111,7 +148,13 @@ impl<'g> NodeBuilder<'g> {
                 return invalid;
             }
         };
-        node.name = state.names.unique(&name);
+        node.name = match exact {
+            true => {
+                state.names.take(&name);
+                name.clone()
+            }
+            false => state.names.unique(&name),
+        };
         if !state.devices.is_empty() {
             // A device function is a user's code: it runs without the lock.
             let (scopes, thread) = (state.devices.clone(), std::thread::current().id());
@@ -154,20 +197,31 @@ impl<'g> NodeBuilder<'g> {
         if state.frozen {
             return Err(Reason::Frozen);
         }
-        if !is_valid(name) {
-            return Err(Reason::Name);
+        match &self.exact {
+            Some(_) if state.data.find(name).is_some() => return Err(Reason::NameTaken),
+            Some(_) if name.is_empty() => return Err(Reason::Name),
+            None if !is_valid(name) => return Err(Reason::Name),
+            _ => {}
         }
         let mut attrs = Attrs::default();
         for (attr, value) in self.attrs {
-            let def = op
-                .attr(&attr)
-                .ok_or(Reason::UnknownAttr { attr: attr.clone() })?;
-            attrs.set(def.name, value);
+            match op.attr(&attr) {
+                Some(def) => attrs.set(def.name, value),
+                None if attr.starts_with('_') => attrs.set(attr, value),
+                None => return Err(Reason::UnknownAttr { attr }),
+            }
         }
         let facts: SmallVec<[Fact; 4]> = self
             .inputs
             .iter()
             .map(|&i| {
+                if i == OPEN {
+                    // What is known of the value that comes in from outside of the loop holds
+                    // for its dtype only.
+                    let outer = self.inputs.first().and_then(|&o| state.data.fact(o));
+                    let dtype = outer.map_or(DType::F32, |f| f.dtype);
+                    return Ok(Fact::new(dtype, Shape::unknown()));
+                }
                 state.data.fact(i).cloned().ok_or_else(|| {
                     Reason::Argument(format!("there is no output {}", state.data.output_name(i)))
                 })
@@ -175,7 +229,9 @@ impl<'g> NodeBuilder<'g> {
             .collect::<Result<_, _>>()?;
         let (attrs, outputs) = check_node(op, &facts, attrs)?;
         let mut controls = self.controls;
-        controls.extend(state.controls.iter().flatten().copied());
+        if self.exact.is_none() {
+            controls.extend(state.controls.iter().flatten().copied());
+        }
         controls.retain(|c| !c.is_invalid());
         controls.sort();
         controls.dedup();
@@ -185,11 +241,50 @@ impl<'g> NodeBuilder<'g> {
             inputs: self.inputs,
             controls,
             attrs,
-            device: DeviceSpec::default(),
-            colocation: SmallVec::new(),
+            device: self
+                .exact
+                .as_ref()
+                .map_or_else(Default::default, |e| e.device.clone()),
+            colocation: self.exact.map_or_else(SmallVec::new, |e| e.colocation),
             outputs,
-            origin: Origin::Line(self.origin),
+            origin: self.origin,
         })
+    }
+}
+
+/// Stands for an input that is still to come.
+const OPEN: OutputId = OutputId {
+    node: NodeId::INVALID,
+    index: u32::MAX,
+};
+
+impl Graph {
+    /// Closes a loop: the input of `merge` that was left open is `from`, a NextIteration.
+    pub fn close_loop<'g>(&'g self, merge: Operation<'g>, from: Output<'g>) {
+        if merge.is_invalid() || from.is_invalid() {
+            return;
+        }
+        let (at, from) = (merge.id(), from.id());
+        let mut state = self.state();
+        let input = state
+            .data
+            .get(at)
+            .and_then(|n| n.inputs.iter().position(|i| *i == OPEN));
+        let dtype = |o: OutputId| state.data.fact(o).map(|f| f.dtype);
+        let merged = OutputId { node: at, index: 0 };
+        match input {
+            Some(input) if dtype(merged) == dtype(from) => {
+                Arc::make_mut(&mut state.data).close(at, input, from);
+            }
+            _ => {
+                drop(state);
+                let reason = Reason::Argument(
+                    "a loop can only be closed once, by a value of the dtype that it starts with"
+                        .to_owned(),
+                );
+                self.report(&merge.name(), "Merge", reason);
+            }
+        }
     }
 }
 

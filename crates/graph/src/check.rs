@@ -8,7 +8,8 @@ use crate::dtype::DType;
 use crate::error::Reason;
 use crate::infer::Infer;
 use crate::node::{Attrs, Fact};
-use crate::op::{Allowed, Arg, ArgType, AttrDef, OpDef};
+use crate::op::{Allowed, ArgType, AttrDef, OpDef};
+use crate::shape::Shape;
 
 /// Completes `attrs` from the inputs and the defaults, and infers the outputs.
 ///
@@ -19,7 +20,7 @@ pub fn check_node(
     inputs: &[Fact],
     mut attrs: Attrs,
 ) -> Result<(Attrs, SmallVec<[Fact; 1]>), Reason> {
-    infer_counts(op, inputs.len(), &mut attrs)?;
+    infer_counts(op, inputs, &mut attrs)?;
     infer_types(op, inputs, &mut attrs)?;
     for def in op.attrs {
         match attrs.get(def.name) {
@@ -46,20 +47,15 @@ pub fn infer(
     inputs: &[Fact],
     attrs: &Attrs,
 ) -> Result<SmallVec<[Fact; 1]>, Reason> {
-    let outputs = op
-        .outputs
-        .iter()
-        .flat_map(|arg| {
-            let dtype = match arg.ty {
-                ArgType::Is(d) => d,
-                ArgType::Attr(a) => attrs.dtype(a).unwrap_or(DType::F32),
-            };
-            std::iter::repeat_n(
-                Fact::new(dtype, crate::shape::Shape::unknown()),
-                repeats(arg, attrs),
-            )
-        })
-        .collect();
+    let mut outputs = SmallVec::new();
+    for arg in op.outputs {
+        for i in 0..arg.repeats(attrs) {
+            outputs.push(Fact {
+                reference: arg.reference,
+                ..Fact::new(arg.dtype(i, attrs).unwrap_or(DType::F32), Shape::unknown())
+            });
+        }
+    }
     let mut infer = Infer {
         op,
         attrs,
@@ -81,30 +77,30 @@ pub fn same_as(op: &'static OpDef, inputs: &[Fact], attrs: &Attrs) -> Option<usi
     .filter(|&i| i < inputs.len())
 }
 
-/// The most tensors that one list argument may have.
-const MOST_REPEATS: i64 = 1 << 20;
-
-fn repeats(arg: &Arg, attrs: &Attrs) -> usize {
-    arg.count
-        .map_or(1, |c| attrs.int(c).clamp(0, MOST_REPEATS) as usize)
-}
-
-/// The count of a list argument follows from the number of inputs, where the op has one list.
-fn infer_counts(op: &'static OpDef, inputs: usize, attrs: &mut Attrs) -> Result<(), Reason> {
-    let lists = op.inputs.iter().filter(|a| a.count.is_some()).count();
-    let single = op.inputs.len() - lists;
-    if let Some(count) = op.inputs.iter().find_map(|a| a.count)
-        && lists == 1
-        && attrs.get(count).is_none()
-        && inputs > single
+/// What tells the length of a list argument follows from the inputs, where the op has one list.
+fn infer_counts(op: &'static OpDef, inputs: &[Fact], attrs: &mut Attrs) -> Result<(), Reason> {
+    let mut lists = op.inputs.iter().enumerate().filter(|(_, a)| a.is_list());
+    let single = op.inputs.iter().filter(|a| !a.is_list()).count();
+    if let (Some((at, list)), None) = (lists.next(), lists.next())
+        && inputs.len() >= single
     {
-        attrs.set(count, Attr::Int((inputs - single) as i64));
+        let len = inputs.len() - single;
+        match (list.ty, list.count) {
+            (ArgType::List(types), _) if attrs.get(types).is_none() => {
+                let dtypes = inputs[at..at + len].iter().map(|f| f.dtype);
+                attrs.set(types, Attr::Types(dtypes.collect()));
+            }
+            (_, Some(count)) if attrs.get(count).is_none() && len > 0 => {
+                attrs.set(count, Attr::Int(len as i64));
+            }
+            _ => {}
+        }
     }
-    let expected: usize = op.inputs.iter().map(|a| repeats(a, attrs)).sum();
-    if expected != inputs {
+    let expected: usize = op.inputs.iter().map(|a| a.repeats(attrs)).sum();
+    if expected != inputs.len() {
         return Err(Reason::InputCount {
             expected,
-            found: inputs,
+            found: inputs.len(),
         });
     }
     Ok(())
@@ -112,40 +108,45 @@ fn infer_counts(op: &'static OpDef, inputs: usize, attrs: &mut Attrs) -> Result<
 
 /// Dtype attributes follow from the inputs that they describe, and those must agree.
 fn infer_types(op: &'static OpDef, inputs: &[Fact], attrs: &mut Attrs) -> Result<(), Reason> {
-    let mut i = 0;
+    let mut input = 0;
     for arg in op.inputs {
-        for _ in 0..repeats(arg, attrs) {
-            let found = inputs[i].dtype;
-            let expected = match arg.ty {
-                ArgType::Is(d) => d,
-                ArgType::Attr(a) => match attrs.get(a) {
-                    Some(Attr::Type(d)) => *d,
+        for i in 0..arg.repeats(attrs) {
+            let fact = &inputs[input];
+            if let ArgType::Attr(attr) = arg.ty {
+                match attrs.get(attr) {
+                    Some(Attr::Type(_)) => {}
                     Some(other) => {
                         return Err(Reason::AttrKind {
-                            attr: a,
+                            attr,
                             expected: AttrKind::Type,
                             found: other.kind(),
                         });
                     }
-                    None => {
-                        attrs.set(a, Attr::Type(found));
-                        found
-                    }
-                },
-            };
-            if expected != found {
+                    None => attrs.set(attr, Attr::Type(fact.dtype)),
+                }
+            }
+            let name = arg.name;
+            if let Some(expected) = arg.dtype(i, attrs)
+                && expected != fact.dtype
+            {
                 return Err(Reason::InputType {
-                    input: i,
-                    name: arg.name,
+                    input,
+                    name,
                     expected,
-                    found,
+                    found: fact.dtype,
                 });
             }
-            i += 1;
+            if arg.reference && !fact.reference {
+                return Err(Reason::NoReference { input, name });
+            }
+            input += 1;
         }
     }
     Ok(())
 }
+
+/// The most that an attribute with a least value may be: it counts tensors.
+const MOST_COUNT: i64 = 1 << 20;
 
 fn check_attr(def: &AttrDef, value: &Attr) -> Result<(), Reason> {
     if value.kind() != def.kind {
@@ -163,8 +164,8 @@ fn check_attr(def: &AttrDef, value: &Attr) -> Result<(), Reason> {
         (Allowed::Strs(strs), Attr::Str(s)) if !strs.contains(&s.as_str()) => {
             format!("one of {}", strs.join(", "))
         }
-        (Allowed::AtLeast(n), Attr::Int(v)) if *v < n || *v > MOST_REPEATS => {
-            format!("between {n} and {MOST_REPEATS}")
+        (Allowed::AtLeast(n), Attr::Int(v)) if *v < n || *v > MOST_COUNT => {
+            format!("between {n} and {MOST_COUNT}")
         }
         _ => return Ok(()),
     };

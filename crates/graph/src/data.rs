@@ -1,13 +1,14 @@
 //! The graph as plain data: nodes and edges, with no handle, lock or scope. Passes read one and
 //! make another.
 
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 
+use crate::function::Function;
 use crate::node::{Fact, Node, NodeId, OutputId};
 
 /// What an edge carries.
@@ -15,6 +16,8 @@ use crate::node::{Fact, Node, NodeId, OutputId};
 enum Edge {
     Value,
     Control,
+    /// A value of one turn of a loop that the next one starts from.
+    Back,
 }
 
 /// A variable that a graph declares.
@@ -39,6 +42,7 @@ pub struct GraphData {
     /// By name, of a graph whose nodes are looked up by name; those that passes make are not.
     names: Option<HashMap<String, NodeId>>,
     pub(crate) variables: Vec<VariableInfo>,
+    pub(crate) functions: Arc<BTreeMap<String, Arc<Function>>>,
 }
 
 fn index(id: NodeId) -> NodeIndex {
@@ -73,11 +77,12 @@ impl GraphData {
         self.len() == 0
     }
 
-    /// Adds a node whose inputs exist already, and gives its number.
+    /// Adds a node whose inputs exist already, but for invalid ones, which are to be
+    /// [closed](GraphData::close); gives its number.
     pub fn push(&mut self, node: impl Into<Arc<Node>>) -> NodeId {
         let node = node.into();
         let at = self.graph.add_node(node.clone());
-        for input in &node.inputs {
+        for input in node.inputs.iter().filter(|i| !i.node.is_invalid()) {
             self.graph.add_edge(index(input.node), at, Edge::Value);
         }
         for &control in &node.controls {
@@ -87,6 +92,26 @@ impl GraphData {
             names.insert(node.name.clone(), id(at));
         }
         id(at)
+    }
+
+    /// Closes a loop: input `input` of `node`, which was left open, is `from`, which comes after it.
+    pub fn close(&mut self, node: NodeId, input: usize, from: OutputId) {
+        let at = Arc::make_mut(&mut self.graph[index(node)]);
+        if let Some(open) = at.inputs.get_mut(input) {
+            *open = from;
+            self.graph
+                .add_edge(index(from.node), index(node), Edge::Back);
+        }
+    }
+
+    /// The function of this name in the library.
+    pub fn function(&self, name: &str) -> Option<&Arc<Function>> {
+        self.functions.get(name)
+    }
+
+    /// The library: functions that nodes call, by name.
+    pub fn functions(&self) -> &BTreeMap<String, Arc<Function>> {
+        &self.functions
     }
 
     /// The node of this number.
@@ -121,6 +146,11 @@ impl GraphData {
             Some(node) => format!("{}:{}", node.name, output.index),
             None => format!("<invalid>:{}", output.index),
         }
+    }
+
+    /// The number of the node of this position in the order of building.
+    pub fn id(&self, index: usize) -> NodeId {
+        NodeId(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
     /// The nodes by themselves, in the order of building.
@@ -165,6 +195,7 @@ impl GraphData {
                 continue;
             }
             let node = self.node(at);
+            // What is left open is no number of this graph, and is passed over.
             stack.extend(node.inputs.iter().filter(|&&i| !cut(i)).map(|i| i.node));
             stack.extend(node.controls.iter());
         }
@@ -172,14 +203,15 @@ impl GraphData {
     }
 
     /// The nodes for which `keep` is true, each after those that it uses or waits for, otherwise
-    /// in the order of building. Nodes on a cycle are left out.
+    /// in the order of building. What goes back in a loop is not waited for; nodes on another cycle are
+    /// left out.
     ///
     /// Takes n log n of the number of nodes and edges.
     pub fn order(&self, keep: &[bool]) -> Vec<NodeId> {
         let kept = |n: NodeIndex| keep.get(n.index()).copied().unwrap_or(false);
         let mut waiting: Vec<u32> = vec![0; self.len()];
         for e in self.graph.edge_references() {
-            if kept(e.source()) && kept(e.target()) {
+            if *e.weight() != Edge::Back && kept(e.source()) && kept(e.target()) {
                 waiting[e.target().index()] += 1;
             }
         }
@@ -193,8 +225,9 @@ impl GraphData {
         while let Some(std::cmp::Reverse(n)) = ready.pop() {
             let n = NodeIndex::new(n);
             order.push(id(n));
-            for next in self.graph.neighbors_directed(n, Direction::Outgoing) {
-                if kept(next) {
+            for edge in self.graph.edges_directed(n, Direction::Outgoing) {
+                let next = edge.target();
+                if *edge.weight() != Edge::Back && kept(next) {
                     let w = &mut waiting[next.index()];
                     *w -= 1;
                     if *w == 0 {

@@ -36,13 +36,16 @@ pub enum DType {
     Bool,
     /// Byte strings of any length; elements live on the heap.
     String,
-    /// A handle to a variable. It has no bytes: it is resolved when a plan is made.
+    /// A handle to what lives outside of the graph. That of a variable is resolved when a plan is
+    /// made; others (queues, stacks) are values that hold the thing itself.
     Resource,
+    /// A value that ops pass on and do not compute with: a list of tensors.
+    Variant,
 }
 
 impl DType {
     /// Every dtype, in declaration order.
-    pub const ALL: [DType; 15] = [
+    pub const ALL: [DType; 16] = [
         DType::F16,
         DType::BF16,
         DType::F32,
@@ -58,6 +61,7 @@ impl DType {
         DType::Bool,
         DType::String,
         DType::Resource,
+        DType::Variant,
     ];
     /// The floating-point dtypes.
     pub const FLOATS: &'static [DType] = &[DType::F16, DType::BF16, DType::F32, DType::F64];
@@ -106,14 +110,14 @@ impl DType {
     /// The dtypes of an index or an axis.
     pub const INDICES: &'static [DType] = &[DType::I32, DType::I64];
 
-    /// Bytes of one element; 0 for strings and resources, whose elements are not plain bytes.
+    /// Bytes of one element; 0 where elements are not plain bytes: strings, resources, variants.
     pub const fn size(self) -> usize {
         match self {
             DType::F16 | DType::BF16 | DType::I16 | DType::U16 => 2,
             DType::F32 | DType::I32 | DType::U32 => 4,
             DType::F64 | DType::I64 | DType::U64 => 8,
             DType::I8 | DType::U8 | DType::Bool => 1,
-            DType::String | DType::Resource => 0,
+            DType::String | DType::Resource | DType::Variant => 0,
         }
     }
 
@@ -155,6 +159,7 @@ impl DType {
             DType::Bool => "bool",
             DType::String => "string",
             DType::Resource => "resource",
+            DType::Variant => "variant",
         }
     }
 

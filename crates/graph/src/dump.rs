@@ -66,7 +66,8 @@ impl GraphData {
                 Effect::Write => "#f6d5c5",
                 Effect::Feed => "#cfdff2",
                 Effect::Random => "#efe3f5",
-                Effect::Send | Effect::Recv => "#fdf3c4",
+                Effect::Send | Effect::Recv | Effect::Flow => "#fdf3c4",
+                Effect::Stateful => "#f6d5c5",
                 Effect::Pure | Effect::Control => "white",
             };
             let number = id.index();

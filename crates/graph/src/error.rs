@@ -47,6 +47,9 @@ pub enum Reason {
     /// The name has characters that a name cannot have.
     #[error("a name must match [A-Za-z0-9.][A-Za-z0-9_.\\-/]*")]
     Name,
+    /// A node that was to have exactly this name, which another one has.
+    #[error("another node has this name: import with a prefix")]
+    NameTaken,
     /// Too few or too many inputs.
     #[error("it takes {expected} inputs, {found} were given")]
     InputCount {
@@ -66,6 +69,14 @@ pub enum Reason {
         expected: DType,
         /// What it is.
         found: DType,
+    },
+    /// A value where the op takes a reference to a variable.
+    #[error("input {input} ({name}) must be a reference to a variable: give it a VariableV2")]
+    NoReference {
+        /// Which input.
+        input: usize,
+        /// Its name in the op's definition.
+        name: &'static str,
     },
     /// An attribute that the op does not have.
     #[error("the op has no attribute {attr}")]

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use crate::attr::Attr;
+use crate::attr::{Attr, Func};
 use crate::dtype::DType;
 use crate::node::{Attrs, Fact};
 use crate::op::OpDef;
@@ -108,18 +108,44 @@ impl<'a> Infer<'a> {
         self.value(i).and_then(Tensor::to_ints)
     }
 
-    /// The dtype and shape of the variable behind input `i`; unknown `f32` where it is no handle
-    /// of one.
-    pub fn variable(&self, i: usize) -> (DType, Shape) {
-        let known = self.inputs.get(i).and_then(|f| f.variable.clone());
-        known.unwrap_or((DType::F32, Shape::unknown()))
+    /// The dtype and shape of the variable behind input `i`; `None` where nothing is known of it
+    /// (the argument of a function).
+    pub fn variable(&self, i: usize) -> Option<(DType, Shape)> {
+        self.inputs.get(i).and_then(|f| f.variable.clone())
     }
 
-    /// Says which dtype and shape the variable behind output `i` has.
+    /// The shape of the variable behind input `i`, where that is known.
+    pub fn variable_shape(&self, i: usize) -> Shape {
+        self.variable(i)
+            .map_or(Shape::unknown(), |(_, shape)| shape)
+    }
+
+    /// Says which dtype and shape the variable behind output `i` has, which is its handle or a
+    /// reference to it.
     pub fn set_variable(&mut self, i: usize, dtype: DType, shape: Shape) {
         if let Some(f) = self.outputs.get_mut(i) {
-            f.shape = Shape::scalar();
+            f.shape = match f.reference {
+                true => shape.clone(),
+                false => Shape::scalar(),
+            };
             f.variable = Some((dtype, shape));
+        }
+    }
+
+    /// All that is known of input `i`.
+    pub fn fact(&self, i: usize) -> Option<&'a Fact> {
+        self.inputs.get(i)
+    }
+
+    /// Says all that is known of output `i`, but for its dtype.
+    pub fn set_fact(&mut self, i: usize, fact: &Fact) {
+        if let Some(f) = self.outputs.get_mut(i) {
+            let (dtype, reference) = (f.dtype, f.reference);
+            *f = Fact {
+                dtype,
+                reference,
+                ..fact.clone()
+            };
         }
     }
 
@@ -246,6 +272,46 @@ impl Attrs {
         match self.get(name) {
             Some(Attr::Shape(v)) => v.clone(),
             _ => Shape::unknown(),
+        }
+    }
+
+    /// The dtypes `name`; empty where there are none.
+    pub fn types(&self, name: &str) -> &[DType] {
+        match self.get(name) {
+            Some(Attr::Types(v)) => v,
+            _ => &[],
+        }
+    }
+
+    /// The shapes `name`; empty where there are none.
+    pub fn shapes(&self, name: &str) -> &[Shape] {
+        match self.get(name) {
+            Some(Attr::Shapes(v)) => v,
+            _ => &[],
+        }
+    }
+
+    /// The numbers `name`; empty where there are none.
+    pub fn floats(&self, name: &str) -> &[f32] {
+        match self.get(name) {
+            Some(Attr::Floats(v)) => v,
+            _ => &[],
+        }
+    }
+
+    /// The function `name`.
+    pub fn func(&self, name: &str) -> Option<&Func> {
+        match self.get(name) {
+            Some(Attr::Func(v)) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// The functions `name`; empty where there are none.
+    pub fn funcs(&self, name: &str) -> &[Func] {
+        match self.get(name) {
+            Some(Attr::Funcs(v)) => v,
+            _ => &[],
         }
     }
 

@@ -11,6 +11,7 @@ pub mod device;
 pub mod dtype;
 pub mod dump;
 pub mod error;
+pub mod function;
 pub mod gradients;
 pub mod graph;
 pub mod infer;
@@ -28,12 +29,13 @@ mod value;
 
 pub use half;
 
-pub use attr::{Attr, AttrKind};
-pub use builder::NodeBuilder;
+pub use attr::{Attr, AttrKind, Func};
+pub use builder::{Exact, NodeBuilder};
 pub use data::{GraphData, VariableInfo};
 pub use device::{DeviceScope, DeviceSpec, SpecError};
 pub use dtype::{DType, Element};
 pub use error::{GraphError, Reason};
+pub use function::Function;
 pub use gradients::{GradCx, gradients, gradients_with};
 pub use graph::Graph;
 pub use infer::{Infer, InferError};

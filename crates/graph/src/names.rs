@@ -11,6 +11,11 @@ pub(crate) struct Names {
 }
 
 impl Names {
+    /// Takes `name`, which nothing has.
+    pub(crate) fn take(&mut self, name: &str) {
+        self.used.entry(name.to_lowercase()).or_insert(1);
+    }
+
     /// `name` itself, or `name_1`, `name_2`, ... where it is taken; takes it.
     pub(crate) fn unique(&mut self, name: &str) -> String {
         let key = name.to_lowercase();

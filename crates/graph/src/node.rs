@@ -1,5 +1,6 @@
 //! Nodes, and the small numbers that name them and their outputs.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -50,8 +51,12 @@ pub struct Fact {
     pub shape: Shape,
     /// Its value, where that is the same in every run and known already.
     pub value: Option<Tensor>,
-    /// Of a resource: the dtype and shape of the variable behind it.
+    /// Of a handle or a reference: the dtype and shape of the variable behind it, where that is
+    /// known.
     pub variable: Option<(DType, Shape)>,
+    /// Whether it is a reference: the variable itself, where something takes one, and the
+    /// variable's value everywhere else. TensorFlow's `Ref` types.
+    pub reference: bool,
 }
 
 impl Fact {
@@ -62,6 +67,7 @@ impl Fact {
             shape,
             value: None,
             variable: None,
+            reference: false,
         }
     }
 }
@@ -72,30 +78,38 @@ impl fmt::Display for Fact {
     }
 }
 
-/// A node's attributes, sorted by name.
+/// A node's attributes, sorted by name: those of its op, and others whose names begin with `_`, which
+/// no kernel looks at.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Attrs(SmallVec<[(&'static str, Attr); 4]>);
+pub struct Attrs(SmallVec<[(Cow<'static, str>, Attr); 4]>);
 
 impl Attrs {
     /// The value of attribute `name`.
     pub fn get(&self, name: &str) -> Option<&Attr> {
         self.0
-            .binary_search_by(|(n, _)| (*n).cmp(name))
+            .binary_search_by(|(n, _)| (**n).cmp(name))
             .ok()
             .map(|i| &self.0[i].1)
     }
 
     /// Sets attribute `name`.
-    pub fn set(&mut self, name: &'static str, value: Attr) {
-        match self.0.binary_search_by(|(n, _)| (*n).cmp(name)) {
+    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: Attr) {
+        let name = name.into();
+        match self.0.binary_search_by(|(n, _)| n.cmp(&name)) {
             Ok(i) => self.0[i].1 = value,
             Err(i) => self.0.insert(i, (name, value)),
         }
     }
 
     /// Every attribute, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Attr)> {
-        self.0.iter().map(|(n, v)| (*n, v))
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Attr)> {
+        self.0.iter().map(|(n, v)| (&**n, v))
+    }
+
+    /// Those of the op alone, without those whose names begin with `_`.
+    pub fn own(&self) -> Attrs {
+        let own = self.0.iter().filter(|(n, _)| !n.starts_with('_'));
+        Attrs(own.cloned().collect())
     }
 }
 
@@ -146,9 +160,7 @@ impl Node {
     pub fn input_arg(&self, i: usize) -> Option<&'static crate::op::Arg> {
         let mut end = 0;
         self.op.inputs.iter().find(|a| {
-            end += a
-                .count
-                .map_or(1, |c| usize::try_from(self.attrs.int(c)).unwrap_or(0));
+            end += a.repeats(&self.attrs);
             i < end
         })
     }

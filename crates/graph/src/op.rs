@@ -5,10 +5,11 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use crate::attr::{Attr, AttrKind};
+use crate::attr::{Attr, AttrKind, Func};
 use crate::dtype::DType;
 use crate::gradients::GradCx;
 use crate::infer::{Infer, InferError};
+use crate::node::Attrs;
 use crate::output::Output;
 use crate::shape::Shape;
 
@@ -33,6 +34,11 @@ pub struct OpDef {
     /// Which input the only output equals, where it equals one (a sum over no axis): such a node
     /// is left out of what runs.
     pub same_as: fn(&Infer<'_>) -> Option<usize>,
+    /// Of an op that takes or makes references: the op on handles that a session runs in its place.
+    /// It has the same inputs in the same order, with handles for references, and the same
+    /// attributes where it has one of that name; its first output, if it has none of its own, is the
+    /// reference that came in.
+    pub on_handles: Option<&'static str>,
 }
 
 impl fmt::Debug for OpDef {
@@ -79,6 +85,11 @@ pub enum Effect {
     Feed,
     /// Computes nothing and orders others: NoOp.
     Control,
+    /// Does something outside of its outputs and the variables: it is run where it is asked for, is
+    /// never folded or shared, and its outputs differ from run to run.
+    Stateful,
+    /// Decides which of the nodes after it run, or how often: Switch, Merge and the ops of loops.
+    Flow,
     /// Gives a value to another device.
     Send,
     /// Takes a value from another device.
@@ -92,6 +103,8 @@ pub enum ArgType {
     Is(DType),
     /// What this attribute says; of an input, the attribute follows from what is connected.
     Attr(&'static str),
+    /// As many tensors as this attribute has dtypes, of those dtypes.
+    List(&'static str),
 }
 
 /// An input or output of an op.
@@ -106,7 +119,12 @@ pub struct Arg {
     /// Whether the value itself shapes the kernel (a reduction's axes, a target shape): it lies in
     /// host memory, and is wanted when the kernel is prepared.
     pub host: bool,
+    /// Whether it is a reference to a variable; see [`crate::node::Fact::reference`].
+    pub reference: bool,
 }
+
+/// The most tensors that one list argument may have.
+const MOST_REPEATS: usize = 1 << 20;
 
 /// An argument whose dtype is what attribute `attr` says.
 pub const fn arg(name: &'static str, attr: &'static str) -> Arg {
@@ -115,6 +133,15 @@ pub const fn arg(name: &'static str, attr: &'static str) -> Arg {
         ty: ArgType::Attr(attr),
         count: None,
         host: false,
+        reference: false,
+    }
+}
+
+/// As many tensors as attribute `attr` has dtypes, of those dtypes.
+pub const fn args_of(name: &'static str, attr: &'static str) -> Arg {
+    Arg {
+        ty: ArgType::List(attr),
+        ..arg(name, attr)
     }
 }
 
@@ -125,6 +152,7 @@ pub const fn arg_of(name: &'static str, dtype: DType) -> Arg {
         ty: ArgType::Is(dtype),
         count: None,
         host: false,
+        reference: false,
     }
 }
 
@@ -140,6 +168,38 @@ impl Arg {
     /// The same, as a value that shapes the kernel; see [`Arg::host`].
     pub const fn host(self) -> Arg {
         Arg { host: true, ..self }
+    }
+
+    /// The same, as a reference to a variable.
+    pub const fn reference(self) -> Arg {
+        Arg {
+            reference: true,
+            ..self
+        }
+    }
+
+    /// How many tensors stand here in a node with these attributes.
+    pub fn repeats(&self, attrs: &Attrs) -> usize {
+        let count = match (self.ty, self.count) {
+            (ArgType::List(types), _) => attrs.types(types).len(),
+            (_, Some(count)) => usize::try_from(attrs.int(count)).unwrap_or(0),
+            (_, None) => 1,
+        };
+        count.min(MOST_REPEATS)
+    }
+
+    /// The dtype of tensor `i` of those that stand here; `None` where the attributes do not tell.
+    pub fn dtype(&self, i: usize, attrs: &Attrs) -> Option<DType> {
+        match self.ty {
+            ArgType::Is(dtype) => Some(dtype),
+            ArgType::Attr(attr) => attrs.dtype(attr),
+            ArgType::List(attr) => attrs.types(attr).get(i).copied(),
+        }
+    }
+
+    /// Whether any number of tensors may stand here.
+    pub fn is_list(&self) -> bool {
+        self.count.is_some() || matches!(self.ty, ArgType::List(_))
     }
 }
 
@@ -162,6 +222,8 @@ pub enum Default {
     Ints(&'static [i64]),
     /// The unknown shape.
     UnknownShape,
+    /// A list without items, of this kind.
+    Empty(AttrKind),
 }
 
 impl Default {
@@ -176,6 +238,17 @@ impl Default {
             Default::Str(v) => Attr::Str(v.to_owned()),
             Default::Ints(v) => Attr::Ints(v.to_vec()),
             Default::UnknownShape => Attr::Shape(Shape::unknown()),
+            Default::Empty(kind) => match kind {
+                AttrKind::Types => Attr::Types(Vec::new()),
+                AttrKind::Floats => Attr::Floats(Vec::new()),
+                AttrKind::Bools => Attr::Bools(Vec::new()),
+                AttrKind::Strs => Attr::Strs(Vec::new()),
+                AttrKind::Shapes => Attr::Shapes(Vec::new()),
+                AttrKind::Tensors => Attr::Tensors(Vec::new()),
+                AttrKind::Funcs => Attr::Funcs(Vec::new()),
+                AttrKind::Func => Attr::Func(Func::named("")),
+                _ => Attr::Ints(Vec::new()),
+            },
         })
     }
 }
@@ -254,6 +327,19 @@ pub const fn int_attr(name: &'static str, default: i64) -> AttrDef {
     }
 }
 
+/// A list attribute that is empty unless it is given.
+pub const fn list_attr(name: &'static str, kind: AttrKind) -> AttrDef {
+    AttrDef {
+        default: Default::Empty(kind),
+        ..attr(name, kind)
+    }
+}
+
+/// The dtypes of an argument of [`args_of`]: they follow from the inputs, or must be given.
+pub const fn types_attr(name: &'static str) -> AttrDef {
+    attr(name, AttrKind::Types)
+}
+
 /// A number attribute with a default.
 pub const fn float_attr(name: &'static str, default: f32) -> AttrDef {
     AttrDef {
@@ -308,6 +394,7 @@ impl OpDef {
         gradient: Gradient::Missing,
         effect: Effect::Pure,
         same_as: |_| None,
+        on_handles: None,
     };
 
     /// The definition of an attribute.

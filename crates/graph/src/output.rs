@@ -119,7 +119,7 @@ pub fn scalar_of(dtype: DType, value: f64) -> Option<Tensor> {
         DType::U16 => int::<u16>(value),
         DType::U32 => int::<u32>(value),
         DType::U64 => int::<u64>(value),
-        DType::Bool | DType::String | DType::Resource => None,
+        DType::Bool | DType::String | DType::Resource | DType::Variant => None,
     }
 }
 

@@ -415,6 +415,8 @@ fn hash(node: &Node, inputs: &[OutputId], controls: &[NodeId]) -> u64 {
             Attr::Tensor(v) => v.bytes().hash(&mut h),
             Attr::Ints(v) => v.hash(&mut h),
             Attr::Types(v) => v.hash(&mut h),
+            // Nodes that differ in these only are compared whole.
+            _ => value.kind().hash(&mut h),
         }
     }
     h.finish()

@@ -6,6 +6,7 @@
 mod convert;
 mod show;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -63,6 +64,18 @@ pub enum TensorError {
 enum Data {
     Bytes(Arc<Buffer>),
     Strings(Arc<[Box<[u8]>]>),
+    Handle(Handle),
+}
+
+/// What a resource or variant tensor holds: a thing of the runtime's, which is shared.
+#[derive(Clone)]
+pub struct Handle(pub Arc<dyn Any + Send + Sync>);
+
+impl PartialEq for Handle {
+    /// Whether both hold the same thing.
+    fn eq(&self, other: &Handle) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.0), Arc::as_ptr(&other.0))
+    }
 }
 
 /// A value: dtype, dimensions and elements in row-major order.
@@ -107,7 +120,7 @@ impl Tensor {
         };
         let n = checked_elements(dims).ok_or_else(too_large)?;
         let data = match dtype {
-            DType::Resource => return Err(TensorError::Bytes { dtype }),
+            DType::Resource | DType::Variant => return Err(TensorError::Bytes { dtype }),
             DType::String => Data::Strings(vec![Box::from([]); n].into()),
             _ => {
                 let bytes = n.checked_mul(dtype.size()).ok_or_else(too_large)?;
@@ -184,6 +197,38 @@ impl Tensor {
         })
     }
 
+    /// A tensor of no dimensions that holds a thing of the runtime's.
+    ///
+    /// # Errors
+    /// [`TensorError::Bytes`] where `dtype` is neither [`DType::Resource`] nor [`DType::Variant`].
+    pub fn handle(dtype: DType, thing: Arc<dyn Any + Send + Sync>) -> Result<Tensor, TensorError> {
+        match dtype {
+            DType::Resource | DType::Variant => Ok(Tensor {
+                dtype,
+                dims: Dims::new(),
+                data: Data::Handle(Handle(thing)),
+            }),
+            _ => Err(TensorError::Bytes { dtype }),
+        }
+    }
+
+    /// What a resource or variant tensor holds, where it is a `T`.
+    pub fn thing<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        match &self.data {
+            Data::Handle(handle) => handle.0.clone().downcast().ok(),
+            _ => None,
+        }
+    }
+
+    /// What a resource or variant tensor holds, taken out of it where it is a `T`: so that who has
+    /// it alone may change it.
+    pub fn into_thing<T: Any + Send + Sync>(self) -> Option<Arc<T>> {
+        match self.data {
+            Data::Handle(handle) => handle.0.downcast().ok(),
+            _ => None,
+        }
+    }
+
     /// A tensor from elements as bytes in this machine's order.
     ///
     /// # Errors
@@ -237,6 +282,7 @@ impl Tensor {
         match &self.data {
             Data::Bytes(b) => b.len() / self.dtype.size(),
             Data::Strings(s) => s.len(),
+            Data::Handle(_) => 1,
         }
     }
 
@@ -298,7 +344,7 @@ impl Tensor {
     pub fn as_strings(&self) -> Result<&[Box<[u8]>], TensorError> {
         match &self.data {
             Data::Strings(s) => Ok(s),
-            Data::Bytes(_) => Err(TensorError::DType {
+            Data::Bytes(_) | Data::Handle(_) => Err(TensorError::DType {
                 asked: DType::String,
                 found: self.dtype,
             }),
@@ -342,11 +388,11 @@ impl Tensor {
         }
     }
 
-    /// The elements as bytes; empty for strings.
+    /// The elements as bytes; empty where elements are not plain bytes.
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Bytes(b) => b.bytes(),
-            Data::Strings(_) => &[],
+            Data::Strings(_) | Data::Handle(_) => &[],
         }
     }
 
@@ -354,7 +400,7 @@ impl Tensor {
     pub fn buffer(&self) -> Option<&Arc<Buffer>> {
         match &self.data {
             Data::Bytes(b) => Some(b),
-            Data::Strings(_) => None,
+            Data::Strings(_) | Data::Handle(_) => None,
         }
     }
 
@@ -426,6 +472,7 @@ impl PartialEq for Tensor {
             && match (&self.data, &other.data) {
                 (Data::Bytes(a), Data::Bytes(b)) => a.bytes() == b.bytes(),
                 (Data::Strings(a), Data::Strings(b)) => a == b,
+                (Data::Handle(a), Data::Handle(b)) => a == b,
                 _ => false,
             }
     }

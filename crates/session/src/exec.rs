@@ -1,5 +1,6 @@
 //! Running a plan: in sequence on one thread, or as instructions become ready on several.
 
+mod around;
 mod instruction;
 mod on_gpu;
 mod parallel;
@@ -18,7 +19,7 @@ use thalweg_graph::Node;
 use crate::error::SessionError;
 use crate::frame::Frame;
 use crate::options::Cancel;
-use crate::plan::Plan;
+use crate::plan::{Plan, Workshop};
 use crate::trace::Recorder;
 
 pub(crate) use instruction::Run;
@@ -47,6 +48,7 @@ pub(crate) struct Step<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) frame: &'a Frame,
     pub(crate) devices: &'a [Device],
+    pub(crate) workshop: Workshop<'a>,
     /// A thread to lead each device; the calling one is one of them.
     pub(crate) leaders: &'a ThreadPool,
     pub(crate) watch: Watch<'a>,

@@ -291,14 +291,17 @@ impl<'g> Session<'g> {
             optimise: self.options.optimise,
             devices: placement.numbers(),
         };
-        let workshop = Workshop {
+        compile(&data, &request, self.workshop())
+    }
+
+    fn workshop(&self) -> Workshop<'_> {
+        Workshop {
             kernels: &self.kernels,
             devices: &self.devices,
             store: &self.store,
             parallel: self.options.parallel,
             cores: self.cores,
-        };
-        compile(&data, &request, workshop)
+        }
     }
 
     fn placed(&self, data: &GraphData) -> Result<Arc<Placement>, SessionError> {
@@ -419,6 +422,7 @@ impl<'g> Session<'g> {
             plan,
             frame: &frame,
             devices: &self.devices,
+            workshop: self.workshop(),
             leaders: &self.leaders,
             watch,
             deadline,

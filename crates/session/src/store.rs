@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_device::gpu::{Gpu, GpuError};
-use thalweg_device::{Device, KernelError, Variable};
+use thalweg_device::{Device, KernelError, Thing, Variable};
 use thalweg_graph::shape::checked_elements;
 use thalweg_graph::{DType, Shape};
 
@@ -18,6 +18,7 @@ pub struct Store {
     variables: Mutex<HashMap<(u32, String, String), Arc<Variable>>>,
     counters: Mutex<HashMap<String, Arc<AtomicU64>>>,
     counters_on: Mutex<HashMap<(u32, String), Arc<Counter>>>,
+    things: Mutex<HashMap<(String, String), Thing>>,
 }
 
 impl Store {
@@ -74,6 +75,26 @@ impl Store {
         });
         counters.insert(key, counter.clone());
         Ok(counter)
+    }
+
+    /// The thing of this name (a queue, a staging area), made where there is none yet.
+    ///
+    /// # Errors
+    /// What `make` returns.
+    pub fn thing(
+        &self,
+        container: &str,
+        name: &str,
+        make: &mut dyn FnMut() -> Result<Thing, KernelError>,
+    ) -> Result<Thing, KernelError> {
+        let mut things = self.things.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (container.to_owned(), name.to_owned());
+        if let Some(thing) = things.get(&key) {
+            return Ok(thing.clone());
+        }
+        let thing = make()?;
+        things.insert(key, thing.clone());
+        Ok(thing)
     }
 
     /// The counter of a random op's node.

@@ -18,7 +18,7 @@ const NOWHERE: u32 = u32::MAX;
 
 /// Whether a node makes a resource out of nothing: a variable's handle.
 fn makes_resource(node: &Node) -> bool {
-    is_generator(node) && node.outputs[0].dtype == DType::Resource
+    is_generator(node) && (node.outputs[0].dtype == DType::Resource || node.outputs[0].reference)
 }
 
 /// Whether a node may follow its consumers.
@@ -130,8 +130,11 @@ impl<'a> Placer<'a> {
     /// Brings those who take a resource to those who make it.
     fn join_users_of_resources(&mut self) -> Result<(), PlaceError> {
         for (id, node) in self.data.nodes() {
-            for &input in &node.inputs {
-                let is_resource = |f: &crate::node::Fact| f.dtype == DType::Resource;
+            for (i, &input) in node.inputs.iter().enumerate() {
+                let takes_reference = node.input_arg(i).is_some_and(|a| a.reference);
+                let is_resource = |f: &crate::node::Fact| {
+                    f.dtype == DType::Resource || f.reference && takes_reference
+                };
                 if !self.data.fact(input).is_some_and(is_resource) {
                     continue;
                 }

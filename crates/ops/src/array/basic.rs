@@ -81,8 +81,9 @@ pub(crate) static IDENTITY: Op = Op {
         attrs: &[type_attr("T", &DType::ALL)],
         shape: |cx| {
             cx.set(0, cx.shape(0).clone());
-            if cx.dtype(0) == DType::Resource {
-                let (dtype, shape) = cx.variable(0);
+            if cx.dtype(0) == DType::Resource
+                && let Some((dtype, shape)) = cx.variable(0)
+            {
                 cx.set_variable(0, dtype, shape);
             }
             if let Some(value) = cx.value(0) {

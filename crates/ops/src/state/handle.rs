@@ -91,7 +91,9 @@ pub(crate) static IS_INITIALIZED: Op = Op {
 
 /// The shape of the variable behind input 0, whose dtype must be what `attr` says.
 pub(super) fn expect_dtype(cx: &Infer<'_>, attr: &'static str) -> Result<Shape, InferError> {
-    let (dtype, shape) = cx.variable(0);
+    let Some((dtype, shape)) = cx.variable(0) else {
+        return Ok(Shape::unknown());
+    };
     match cx.attrs().dtype(attr) {
         Some(asked) if asked != dtype => Err(InferError::Attr {
             attr,

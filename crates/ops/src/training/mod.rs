@@ -32,7 +32,9 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let mut shape = grad.map_or(cx.shape(inputs.len()), |i| cx.shape(i)).clone();
     for (i, arg) in inputs.iter().enumerate() {
         if arg.ty == ArgType::Is(DType::Resource) {
-            let (dtype, own) = cx.variable(i);
+            let Some((dtype, own)) = cx.variable(i) else {
+                continue;
+            };
             if let Some(asked) = cx.attrs().dtype("T")
                 && asked != dtype
             {

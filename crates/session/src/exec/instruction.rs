@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use smallvec::SmallVec;
-use thalweg_device::{Argument, Cpu, Device, KernelCx, KernelError, Slot, Variable, evaluate};
+use thalweg_device::{Argument, Cpu, Device, KernelCx, KernelError, Slot, Variable, evaluate_in};
 use thalweg_graph::{DType, Node, Tensor, TensorError};
 
 use super::Step;
+use super::around::Around;
 use super::values::{copy, copy_slot, first_not_finite};
 use crate::error::SessionError;
 use crate::frame::Part;
@@ -173,7 +174,7 @@ impl Run<'_> {
         }
         let mut arguments: SmallVec<[Argument<'_>; 4]> = SmallVec::new();
         for (i, tensor) in tensors.iter().enumerate() {
-            let variable = instruction.variables.get(i).and_then(Option::as_deref);
+            let variable = instruction.variables.get(i).and_then(Option::as_ref);
             arguments.push(match (tensor, variable) {
                 (Some(t), _) => Argument::Value(t),
                 (None, Some(v)) => Argument::Variable(v),
@@ -181,8 +182,17 @@ impl Run<'_> {
             });
         }
         let counter = instruction.counter.as_deref();
-        let outputs = evaluate(self.cpu, op, node, &arguments, counter)?;
-        for (&slot, tensor) in instruction.outputs.iter().zip(outputs) {
+        let around = Around { run: self };
+        let outputs = evaluate_in(self.cpu, op, node, &arguments, counter, &around)?;
+        for (i, (&slot, tensor)) in instruction.outputs.iter().zip(outputs).enumerate() {
+            // What comes after was planned for what was known of the output.
+            let fact = &node.outputs[i];
+            if !fact.shape.admits(tensor.dims()) {
+                return Err(KernelError::Invalid(format!(
+                    "output {i} has shape {}, but {fact} was said when it was built",
+                    tensor.shape()
+                )));
+            }
             // SAFETY: this instruction fills the slot.
             unsafe { self.part.hold(slot, Some(tensor)) };
         }

@@ -249,7 +249,7 @@ impl<'a> Builder<'a> {
             }
             Body::Read => self.read(id, node, outputs[0], left(&outputs[0])),
             Body::Launch(_) | Body::Host => Err(no_kernel(graph, node, DeviceType::Cpu)),
-            Body::Compute(_) | Body::View => {
+            Body::Compute(_) | Body::Tensors(_) | Body::View => {
                 let lefts: SmallVec<[u32; 2]> = outputs.iter().map(left).collect();
                 self.compute(graph, id, op, kernel, &outputs, &lefts)
             }
@@ -309,7 +309,7 @@ impl<'a> Builder<'a> {
         };
         node.outputs
             .iter()
-            .all(|f| f.shape.is_known() && f.dtype != DType::String)
+            .all(|f| f.shape.is_known() && f.dtype.size() > 0)
             && node.inputs.iter().all(known)
             && node.inputs.iter().enumerate().all(host_known)
             && node.inputs.iter().all(|o| {
@@ -371,7 +371,7 @@ fn distinct(mut instructions: SmallVec<[u32; 2]>) -> SmallVec<[u32; 2]> {
 
 /// The number of elements that are received, where they land in the arena.
 fn landing_len(fact: &Fact) -> Option<usize> {
-    let in_arena = fact.shape.is_known() && fact.dtype != DType::String;
+    let in_arena = fact.shape.is_known() && fact.dtype.size() > 0;
     fact.shape.elements().filter(|_| in_arena)
 }
 

@@ -188,7 +188,14 @@ impl Builder<'_> {
         let node = graph.node(id);
         let mut output_slots = SmallVec::new();
         for (i, (o, fact)) in outputs.iter().zip(&node.outputs).enumerate() {
-            output_slots.push(self.slot(*o, fact.dtype, usize::MAX, Home::Held, left[i]));
+            // A shape that is known all the same is held to when it runs.
+            let plain = fact.dtype.size() > 0;
+            let len = fact
+                .shape
+                .elements()
+                .filter(|_| plain)
+                .unwrap_or(usize::MAX);
+            output_slots.push(self.slot(*o, fact.dtype, len, Home::Held, left[i]));
         }
         let action = Action::Late {
             op,

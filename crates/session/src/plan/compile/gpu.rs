@@ -281,7 +281,9 @@ impl<'a> GpuBuilder<'a> {
                 self.is_initialized(id, node, output);
                 Ok(())
             }
-            Body::Host | Body::Compute(_) => Err(no_kernel(graph, node, DeviceType::Gpu)),
+            Body::Host | Body::Compute(_) | Body::Tensors(_) => {
+                Err(no_kernel(graph, node, DeviceType::Gpu))
+            }
         }
     }
 }

@@ -1,0 +1,237 @@
+//! What a kernel sees that takes tensors and makes tensors, and what the step around it offers.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use thalweg_graph::{Attrs, DType, Element, Func, Node, Tensor};
+
+use crate::cpu::Cpu;
+use crate::error::KernelError;
+use crate::evaluate::Argument;
+use crate::variable::Variable;
+
+/// A thing that outlives steps, or that a value holds: a queue, a stack, a list of tensors.
+pub type Thing = Arc<dyn Any + Send + Sync>;
+
+/// What a step offers to its kernels beside their arguments.
+pub trait Environment: Sync {
+    /// Calls a function of the graph's library. Handles of variables are resource tensors that hold
+    /// the [`Variable`].
+    ///
+    /// # Errors
+    /// [`KernelError::Function`], with what failed in it.
+    fn call(&self, function: &Func, arguments: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError>;
+
+    /// The thing of this container and name, made where there is none yet. It lives as long as the
+    /// session.
+    ///
+    /// # Errors
+    /// What `make` returns.
+    fn thing(
+        &self,
+        container: &str,
+        name: &str,
+        make: &mut dyn FnMut() -> Result<Thing, KernelError>,
+    ) -> Result<Thing, KernelError>;
+
+    /// What lets the node run again that returned [`KernelError::Blocked`].
+    fn waker(&self) -> Waker;
+
+    /// Shows a line to people: what a Print prints.
+    fn print(&self, line: &str);
+}
+
+/// Lets a node run again that could not go on.
+#[derive(Clone)]
+pub struct Waker(Arc<dyn Fn() + Send + Sync>);
+
+impl Waker {
+    /// One that calls this, from any thread, perhaps more than once.
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Waker {
+        Waker(Arc::new(wake))
+    }
+
+    /// Lets the node run again.
+    pub fn wake(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Waker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Waker")
+    }
+}
+
+/// No step: where constants are folded, and where a node is run by itself.
+pub struct NoStep;
+
+impl Environment for NoStep {
+    fn call(&self, function: &Func, _: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError> {
+        Err(outside(&format!("function '{}' is called", function.name)))
+    }
+
+    fn thing(
+        &self,
+        _: &str,
+        name: &str,
+        _: &mut dyn FnMut() -> Result<Thing, KernelError>,
+    ) -> Result<Thing, KernelError> {
+        Err(outside(&format!("'{name}' lives")))
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::new(|| {})
+    }
+
+    fn print(&self, line: &str) {
+        eprintln!("{line}");
+    }
+}
+
+fn outside(what: &str) -> KernelError {
+    KernelError::Invalid(format!(
+        "{what} in a session: run the node in a step of one"
+    ))
+}
+
+/// What a running kernel sees that takes tensors.
+pub struct TensorCx<'a> {
+    pub(crate) cpu: &'a Cpu,
+    pub(crate) node: &'a Node,
+    pub(crate) arguments: &'a [Argument<'a>],
+    pub(crate) counter: Option<&'a AtomicU64>,
+    pub(crate) environment: &'a dyn Environment,
+}
+
+impl<'a> TensorCx<'a> {
+    /// The CPU that the kernel runs on.
+    pub fn cpu(&self) -> &'a Cpu {
+        self.cpu
+    }
+
+    /// The node.
+    pub fn node(&self) -> &'a Node {
+        self.node
+    }
+
+    /// The node's attributes.
+    pub fn attrs(&self) -> &'a Attrs {
+        &self.node.attrs
+    }
+
+    /// The step around it.
+    pub fn environment(&self) -> &'a dyn Environment {
+        self.environment
+    }
+
+    /// The number of inputs.
+    pub fn inputs(&self) -> usize {
+        self.arguments.len()
+    }
+
+    /// The value of input `i`.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] where there is no such input, or it is the handle of a variable.
+    pub fn tensor(&self, i: usize) -> Result<&'a Tensor, KernelError> {
+        match self.arguments.get(i) {
+            Some(Argument::Value(tensor)) => Ok(tensor),
+            _ => Err(KernelError::Argument("the value of an input")),
+        }
+    }
+
+    /// Input `i` as a value to pass on: of a variable's handle, a tensor that holds the variable.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] where there is no such input.
+    pub fn value(&self, i: usize) -> Result<Tensor, KernelError> {
+        match self.arguments.get(i) {
+            Some(Argument::Value(tensor)) => Ok((*tensor).clone()),
+            Some(Argument::Variable(v)) => {
+                Ok(Tensor::handle(DType::Resource, (*v).clone() as Thing)?)
+            }
+            None => Err(KernelError::Argument("an input")),
+        }
+    }
+
+    /// The elements of input `i`.
+    ///
+    /// # Errors
+    /// As [`TensorCx::tensor`], or where they are not `T`.
+    pub fn slice<T: Element>(&self, i: usize) -> Result<&'a [T], KernelError> {
+        Ok(self.tensor(i)?.as_slice::<T>()?)
+    }
+
+    /// The byte strings of input `i`.
+    ///
+    /// # Errors
+    /// As [`TensorCx::tensor`], or where it holds none.
+    pub fn strings(&self, i: usize) -> Result<&'a [Box<[u8]>], KernelError> {
+        Ok(self.tensor(i)?.as_strings()?)
+    }
+
+    /// The integers of input `i`, of i32 or i64.
+    ///
+    /// # Errors
+    /// As [`TensorCx::tensor`], or where it holds others.
+    pub fn ints(&self, i: usize) -> Result<Vec<i64>, KernelError> {
+        let tensor = self.tensor(i)?;
+        tensor.to_ints().ok_or(KernelError::DType(tensor.dtype()))
+    }
+
+    /// The only integer of input `i`, of i32 or i64.
+    ///
+    /// # Errors
+    /// As [`TensorCx::ints`], or where it is not one.
+    pub fn int(&self, i: usize) -> Result<i64, KernelError> {
+        match self.ints(i)?[..] {
+            [value] => Ok(value),
+            _ => Err(KernelError::Invalid(format!(
+                "input {i} must be one integer"
+            ))),
+        }
+    }
+
+    /// The variable behind input `i`.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] where the input is no variable's handle.
+    pub fn variable(&self, i: usize) -> Result<&'a Variable, KernelError> {
+        match self.arguments.get(i) {
+            Some(Argument::Variable(variable)) => Ok(variable),
+            _ => Err(KernelError::Argument("a variable")),
+        }
+    }
+
+    /// What the resource or variant of input `i` holds.
+    ///
+    /// # Errors
+    /// [`KernelError::Invalid`] where it is something else.
+    pub fn thing<T: Any + Send + Sync>(&self, i: usize) -> Result<Arc<T>, KernelError> {
+        let thing = self.tensor(i)?.thing();
+        thing.ok_or_else(|| {
+            KernelError::Invalid(format!(
+                "input {i} is a handle of another kind than the op takes"
+            ))
+        })
+    }
+
+    /// The counter that a random op draws from: it outlives steps.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] where the op's effect is not `Random`.
+    pub fn counter(&self) -> Result<&'a AtomicU64, KernelError> {
+        self.counter.ok_or(KernelError::Argument("a counter"))
+    }
+
+    /// A tensor of zeros in the device's memory.
+    ///
+    /// # Errors
+    /// [`KernelError::Tensor`] where there is no memory for it.
+    pub fn zeros(&self, dtype: DType, dims: &[usize]) -> Result<Tensor, KernelError> {
+        Ok(Tensor::zeros_in(dtype, dims, self.cpu.memory())?)
+    }
+}
