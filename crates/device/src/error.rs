@@ -49,6 +49,9 @@ pub enum KernelError {
     /// it never hands this on.
     #[error("it waits for what does not come in this step")]
     Blocked,
+    /// The step is over: its time is up, or it was cancelled. Who runs the node says which.
+    #[error("the step was stopped")]
+    Stopped,
     /// What failed in a function that the node calls.
     #[error("in function '{function}', node '{node}' ({op}), made at {origin}: {source}")]
     Function {

@@ -67,6 +67,22 @@ impl GraphData {
         }
     }
 
+    /// A graph without nodes that has the same library.
+    pub fn empty(&self) -> GraphData {
+        GraphData {
+            functions: self.functions.clone(),
+            ..GraphData::default()
+        }
+    }
+
+    /// The same graph with the library of another one.
+    pub fn with_library_of(&self, other: &GraphData) -> GraphData {
+        GraphData {
+            functions: other.functions.clone(),
+            ..self.clone()
+        }
+    }
+
     /// The number of nodes.
     pub fn len(&self) -> usize {
         self.graph.node_count()

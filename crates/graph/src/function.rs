@@ -111,7 +111,7 @@ impl Function {
             {
                 handle[id.index()] = behind.iter().copied().flatten().next();
             }
-            if node.op.effect == Effect::Write || node.op.effect == Effect::Flow {
+            if node.op.effect == Effect::Write {
                 behind.iter().flatten().for_each(|&a| found[a] = true);
                 continue;
             }

@@ -11,6 +11,7 @@ pub mod device;
 pub mod dtype;
 pub mod dump;
 pub mod error;
+pub mod flow;
 pub mod function;
 pub mod gradients;
 pub mod graph;

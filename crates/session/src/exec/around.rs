@@ -11,11 +11,8 @@ pub(super) struct Around<'a> {
 }
 
 impl Environment for Around<'_> {
-    fn call(&self, function: &Func, _: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError> {
-        Err(KernelError::Invalid(format!(
-            "the graph has no function '{}'",
-            function.name
-        )))
+    fn call(&self, function: &Func, arguments: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError> {
+        self.run.call(function, arguments)
     }
 
     fn thing(

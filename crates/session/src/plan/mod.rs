@@ -8,6 +8,7 @@ mod memory;
 mod order;
 mod parallel;
 mod program;
+pub(crate) mod region;
 
 use smallvec::SmallVec;
 use thalweg_device::Device;

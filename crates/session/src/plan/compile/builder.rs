@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use thalweg_device::{Body, Cpu, Device, DeviceType, Variable};
+use thalweg_graph::flow::REGION;
 use thalweg_graph::partition::{RECV, SEND};
 use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, OutputId};
@@ -223,6 +224,10 @@ impl<'a> Builder<'a> {
         if std::ptr::eq(node.op, &RECV) {
             self.receive(id, node, left(&outputs[0]));
             return Ok(());
+        }
+        if std::ptr::eq(node.op, &REGION) {
+            let lefts: SmallVec<[u32; 2]> = outputs.iter().map(left).collect();
+            return self.region(graph, id, &outputs, &lefts);
         }
         let (op, kernel) = find(self.workshop.kernels, DeviceType::Cpu, node)
             .ok_or_else(|| no_kernel(graph, node, DeviceType::Cpu))?;
