@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from graphs_parts import KINDS, Layers, digests, floats, sparse_loss, train, variable, whole
 from graphs_optimizers import OPTIMIZERS
+from graphs_parts import KINDS, Layers, digests, floats, sparse_loss, train, variable, whole
 from graphs_record import golden
 from reference import f32, i32, i64, tf, v1
 
@@ -100,9 +100,9 @@ def scatters(g):
     points = tf.stack([ids, ids % 2], 1)
     for table in of_kind.values():
         g.step(tf.gather(table, ids), feeds={ids: np.array([1, 1, 3], i32)})
-        feeds = {rows: floats("scattered", [3, 2])}
-        g.step(feeds=feeds | {ids: np.array([1, 2, 3], i32)}, run=v1.scatter_nd_update(table, points, rows[:, 0]))
-        g.step(feeds=feeds | {ids: np.array([1, 1, 3], i32)}, run=v1.scatter_nd_add(table, points, rows[:, 0]))
+        for scatter, numbers in ((v1.scatter_nd_update, [1, 2, 3]), (v1.scatter_nd_add, [1, 1, 3])):
+            feeds = {rows: floats("scattered", [3, 2]), ids: np.array(numbers, i32)}
+            g.step(feeds=feeds, run=scatter(table, points, rows[:, 0]))
         g.step(table)
     bad = {ids: np.array([1, 5, 0], i32), rows: np.ones([3, 2], f32)}
     for table in of_kind.values():

@@ -33,7 +33,8 @@ class Arrays:
 
     def put_fed(self, key, array):
         """Like `put`, but what was fed before keeps its first key."""
-        content = (array.shape, array.dtype.str, array.tobytes() if array.dtype != object else str(array.tolist()))
+        data = str(array.tolist()) if array.dtype == object else array.tobytes()
+        content = (array.shape, array.dtype.str, data)
         if content not in self.fed:
             self.fed[content] = self.put(key, array)
         return self.fed[content]
@@ -128,7 +129,7 @@ def run_files(name, folder):
     if "graph" in about:
         load = load_graph(gzip.decompress((folder / about["graph"]).read_bytes()))
     elif "meta_graph" in about:
-        load = load_meta((folder / about["meta_graph"]).read_bytes())
+        load = load_meta(gzip.decompress((folder / about["meta_graph"]).read_bytes()))
     else:
         load = load_saved(folder / about["saved_model"], about["tags"])
     return about, recorded, run(load, about["inits"], recorded)

@@ -103,7 +103,10 @@ def functions_legacy(g):
     def sum_and_product(a, b):
         return a + b, a * b
 
-    @function.Defun(tf.float32, func_name="Cube", python_grad_func=lambda op, d: 3.0 * tf.square(op.inputs[0]) * d)
+    def cube_gradient(op, gradient):
+        return 3.0 * tf.square(op.inputs[0]) * gradient
+
+    @function.Defun(tf.float32, func_name="Cube", python_grad_func=cube_gradient)
     def cube(a):
         return a * sum_and_product(a, a)[1]
 

@@ -1,4 +1,4 @@
-"""Golden graphs: the image networks of their time with their structure and few channels, each trained ten steps."""
+"""Golden graphs: the image networks of their time, whole but for their widths, each trained ten steps."""
 
 from graphs_parts import KINDS, Layers, flat, floats, sparse_loss, train, variable, whole
 from graphs_record import golden
@@ -14,7 +14,7 @@ def placeholders(size, channels=3):
 def fit(g, loss, optimizer, images, labels, classes, batch=2, global_step=None, run=()):
     """Ten steps on two batches."""
     gradients = optimizer.compute_gradients(loss)
-    # No gradient needs what weight decay adds to the loss, which could then see weights that are updated already.
+    # No gradient needs what decay adds to the loss: without this it could see weights that are updated.
     with tf.control_dependencies([loss]):
         step = optimizer.apply_gradients(gradients, global_step)
     dims = [batch, *images.shape[1:]]
@@ -83,8 +83,8 @@ def inception(g):
     mean = layers.conv("pool_mean", tf.nn.avg_pool2d(stem, 3, 1, "SAME"), 1, 4)
     block = tf.concat([layers.conv("one", stem, 1, 6), three, five, seven, most, mean], 3)
     # The next block halves the image in every branch.
-    smaller = [tf.nn.max_pool2d(block, 3, 2, "VALID"), layers.conv("down", block, 3, 8, stride=2, padding="VALID")]
-    pooled = tf.reduce_mean(tf.concat(smaller, 3), [1, 2])
+    down = layers.conv("down", block, 3, 8, stride=2, padding="VALID")
+    pooled = tf.reduce_mean(tf.concat([tf.nn.max_pool2d(block, 3, 2, "VALID"), down], 3), [1, 2])
     loss = sparse_loss(layers.dense("logits", pooled, 10), labels)
     fit(g, loss, v1.train.RMSPropOptimizer(0.005, 0.9, 0.9, 1.0), images, labels, 10)
 
@@ -118,9 +118,11 @@ def transposed(g):
     cut = tf.space_to_batch(small, [2, 2], [[2, 3], [2, 3]])
     joined = tf.batch_to_space(tf.nn.conv2d(cut, wide, 1, "VALID"), [2, 2], [[0, 1], [0, 1]])
     small = small + tf.nn.leaky_relu(joined, 0.1)
-    up = tf.nn.conv2d_transpose(small, layers.weight("up1", [3, 3, 6, 8]), tf.stack([batch, 6, 6, 6]), 2, "SAME")
+    weights = layers.weight("up1", [3, 3, 6, 8])
+    up = tf.nn.conv2d_transpose(small, weights, tf.stack([batch, 6, 6, 6]), 2, "SAME")
     up = tf.nn.elu(tf.nn.bias_add(up, layers.bias("up1_bias", [6])))
-    out = tf.nn.conv2d_transpose(up, layers.weight("up2", [2, 2, 3, 6]), tf.stack([batch, 12, 12, 3]), 2, "VALID")
+    weights = layers.weight("up2", [2, 2, 3, 6])
+    out = tf.nn.conv2d_transpose(up, weights, tf.stack([batch, 12, 12, 3]), 2, "VALID")
     small_images = v1.image.resize_nearest_neighbor(images[:, ::2, ::2], [12, 12])
     loss = tf.reduce_mean(tf.square(tf.sigmoid(out) - small_images))
     scores = layers.conv("score", up, 1, 4, activation=tf.nn.softplus)
@@ -168,7 +170,7 @@ def bottleneck(layers, norm, name, images, width, stride):
 
 
 def resnet(g, kind, nesterov):
-    """A ResNet of bottleneck blocks; weight decay; moving averages as UPDATE_OPS; then a look with the averages."""
+    """A ResNet of bottleneck blocks; weight decay; averages moved by UPDATE_OPS, and used at the end."""
     layers = Layers(kind, 0.2)
     images, labels = placeholders(16)
 
@@ -195,10 +197,11 @@ def resnet(g, kind, nesterov):
     loss = sparse_loss(logits, labels) + 1e-3 * tf.add_n(decayed)
     with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
         moved = tf.no_op()
-    optimizer = v1.train.MomentumOptimizer(0.05, 0.9, use_nesterov=nesterov)
-    fit(g, loss, optimizer, images, labels, 10, batch=4, run=[moved])
+    optimizer = v1.train.MomentumOptimizer(0.01, 0.9, use_nesterov=nesterov)
+    fit(g, loss, optimizer, images, labels, 10, batch=6, run=[moved])
     g.step(judged, feeds={images: floats("images to judge", [3, 16, 16, 3])})
 
 
-golden("resnet_small", rel=1e-4, absolute=1e-5, kind="resource", nesterov=False)(resnet)
-golden("resnet_small_nesterov_ref", rel=1e-4, absolute=1e-5, kind="ref", nesterov=True)(resnet)
+# Batch norm over few rows, twelve deep, makes much of the last bits.
+golden("resnet_small", rel=5e-4, absolute=5e-5, kind="resource", nesterov=False)(resnet)
+golden("resnet_small_nesterov_ref", rel=5e-4, absolute=5e-5, kind="ref", nesterov=True)(resnet)

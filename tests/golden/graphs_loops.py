@@ -56,7 +56,11 @@ def loops(g):
     swapped = tf.while_loop(lambda i, *_: i < n, lambda i, a, b: (i + 1, b, a), (0, x, -x))
     limited = tf.while_loop(lambda i: True, lambda i: (i * 2,), (n + 1,), maximum_iterations=4)[0]
     array = tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=[2], clear_after_read=False)
-    array = tf.while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a.write(i, x[0] + tf.cast(i, tf.float32))), (0, array))[1]
+
+    def written(i, array):
+        return i + 1, array.write(i, x[0] + tf.cast(i, tf.float32))
+
+    _, array = tf.while_loop(lambda i, _: i < n, written, (0, array))
     stacked = array.stack()
     slope = tf.gradients(tf.reduce_sum(stacked * stacked) + tf.reduce_sum(grown), x)[0]
     for count in (6, 1, 0):

@@ -119,4 +119,3 @@ def saver(g, kind):
 
 for _kind in KINDS:
     golden(f"saver_{_kind}", kind=_kind)(saver)
-

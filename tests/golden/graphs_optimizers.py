@@ -28,7 +28,8 @@ OPTIMIZERS = {
 
 def network(kind):
     """Two layers; the placeholders, the loss and what to feed."""
-    x, labels = v1.placeholder(tf.float32, [None, 5], name="x"), v1.placeholder(tf.int32, [None], name="labels")
+    x = v1.placeholder(tf.float32, [None, 5], name="x")
+    labels = v1.placeholder(tf.int32, [None], name="labels")
     layers = Layers(kind, 0.5)
     loss = sparse_loss(layers.dense("out", layers.dense("hidden", x, 7, tf.tanh), 3), labels)
     feeds = {
@@ -51,8 +52,9 @@ def by_raw_op(g, kind, op, slots, settings):
     gradients = tf.gradients(loss, variables)
     updates = []
     for v, gradient in zip(variables, gradients):
-        made = {s: variable(f"{v.op.name}/{s}", v.shape, kind, v1.zeros_initializer(), trainable=False) for s in slots}
-        handles = {k: s.handle if kind == "resource" else s._ref() for k, s in (made | {"var": v}).items()}
+        zeros = {"kind": kind, "initializer": v1.zeros_initializer(), "trainable": False}
+        given = {s: variable(f"{v.op.name}/{s}", v.shape, **zeros) for s in slots} | {"var": v}
+        handles = {k: s.handle if kind == "resource" else s._ref() for k, s in given.items()}
         update = getattr(raw, ("Resource" if kind == "resource" else "") + op)
         # All gradients are there before the first update, which would change what others read.
         with tf.control_dependencies([loss, *gradients]):
@@ -60,22 +62,22 @@ def by_raw_op(g, kind, op, slots, settings):
     train(g, tf.group(*updates), [loss], feeds)
 
 
-SIGNS = {"lr": 0.05, "alpha": 1.5, "sign_decay": 0.9, "beta": 0.8}
+SIGNS = {"lr": 0.05, "sign_decay": 0.9, "beta": 0.8}
 RAW = {
-    "adamax": (
-        "ApplyAdaMax",
-        ["m", "v"],
-        {"beta1_power": 0.9, "lr": 0.05, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-4},
-    ),
-    "add_sign": ("ApplyAddSign", ["m"], SIGNS),
-    "power_sign": ("ApplyPowerSign", ["m"], {k.replace("alpha", "logbase"): v for k, v in SIGNS.items()}),
+    "adamax": {
+        "op": "ApplyAdaMax",
+        "slots": ["m", "v"],
+        "settings": {"beta1_power": 0.9, "lr": 0.05, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-4},
+    },
+    "add_sign": {"op": "ApplyAddSign", "slots": ["m"], "settings": SIGNS | {"alpha": 1.5}},
+    "power_sign": {"op": "ApplyPowerSign", "slots": ["m"], "settings": SIGNS | {"logbase": 1.5}},
 }
 
 for _kind in KINDS:
     for _name in OPTIMIZERS:
         golden(f"optimizer_{_name}_{_kind}", rel=1e-4, kind=_kind, which=_name)(optimizer)
-    for _name, (_op, _slots, _settings) in RAW.items():
-        golden(f"optimizer_{_name}_{_kind}", rel=1e-4, kind=_kind, op=_op, slots=_slots, settings=_settings)(by_raw_op)
+    for _name, _raw in RAW.items():
+        golden(f"optimizer_{_name}_{_kind}", rel=1e-4, kind=_kind, **_raw)(by_raw_op)
 
 
 def around(g, kind):
@@ -86,7 +88,8 @@ def around(g, kind):
     inner = v1.train.MomentumOptimizer(rate, 0.9)
     gradients, variables = zip(*inner.compute_gradients(loss))
     gradients, norm = tf.clip_by_global_norm(gradients, 0.3)
-    gradients = [tf.clip_by_norm(gradients[0], 0.1), tf.clip_by_value(gradients[1], -0.05, 0.05), *gradients[2:]]
+    first, second, *rest = gradients
+    gradients = [tf.clip_by_norm(first, 0.1), tf.clip_by_value(second, -0.05, 0.05), *rest]
     step = inner.apply_gradients(zip(gradients, variables), count)
     averages = v1.train.ExponentialMovingAverage(0.9, count, zero_debias=False)
     with tf.control_dependencies([step]):

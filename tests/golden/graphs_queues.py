@@ -106,7 +106,8 @@ def padding(g):
     enqueue, dequeue = queue.enqueue([x, text]), queue.dequeue()
     several, up_to = queue.dequeue_many(count), queue.dequeue_up_to(count)
     for length in (2, 4, 0, 3):
-        words = np.array([[f"{length}.{i}".encode(), b"\x00end\x00"] for i in range(length)], object).reshape(-1, 2)
+        words = [[f"{length}.{i}".encode(), b"\x00end\x00"] for i in range(length)]
+        words = np.array(words, object).reshape(-1, 2)
         g.step(feeds={x: np.arange(length, dtype=i32) + 10 * length, text: words}, run=enqueue)
     g.step(*dequeue)
     g.step(*several, feeds={count: 2})
@@ -121,7 +122,8 @@ def of_old(g):
     shape = [tf.TensorShape([])]
     types = [tf.string]
     queue = raw.FIFOQueue(component_types=types, shapes=shape, capacity=4, name="words")
-    words, word = v1.placeholder(tf.string, [None], name="words_in"), v1.placeholder(tf.string, [], name="word")
+    words = v1.placeholder(tf.string, [None], name="words_in")
+    word = v1.placeholder(tf.string, [], name="word")
     count = v1.placeholder(tf.int32, [], name="count")
     enqueue = raw.QueueEnqueue(handle=queue, components=[word], timeout_ms=-1)
     many = raw.QueueEnqueueMany(handle=queue, components=[words])
@@ -129,9 +131,12 @@ def of_old(g):
     (several,) = raw.QueueDequeueMany(handle=queue, n=count, component_types=types)
     (up_to,) = raw.QueueDequeueUpTo(handle=queue, n=count, component_types=types)
     size, close = raw.QueueSize(handle=queue), raw.QueueClose(handle=queue)
-    numbers = raw.RandomShuffleQueue(component_types=[tf.int32], shapes=shape, min_after_dequeue=0, seed=3, seed2=4)
+    whole = [tf.int32]
+    numbers = raw.RandomShuffleQueue(
+        component_types=whole, shapes=shape, min_after_dequeue=0, seed=3, seed2=4
+    )
     fill = raw.QueueEnqueueMany(handle=numbers, components=[tf.range(6)])
-    (drawn,) = raw.QueueDequeueMany(handle=numbers, n=6, component_types=[tf.int32])
+    (drawn,) = raw.QueueDequeueMany(handle=numbers, n=6, component_types=whole)
     g.step(feeds={words: np.array([b"a", b"", b"c\x00"], object)}, run=many)
     g.step(feeds={word: b"last"}, run=enqueue)
     g.step(size)
@@ -189,7 +194,7 @@ def accumulators(g):
 
 @golden("accumulators_sync")
 def sync_replicas(g):
-    """SyncReplicasOptimizer: a step gives its gradient away and waits for the token that the chief makes of it."""
+    """SyncReplicasOptimizer: a step hands its gradient in and waits for a token from the chief."""
     x = v1.placeholder(tf.float32, [2], name="x")
     weight = variable("weight", [2], "ref")
     count = v1.train.get_or_create_global_step()

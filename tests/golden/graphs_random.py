@@ -17,7 +17,7 @@ def twice(g, tensors, feeds=None):
 
 @golden("random_seeded")
 def seeded(g):
-    """The random ops that count for themselves, of each type, from seeds of the graph, of the op, and of both."""
+    """The random ops that count for themselves, of each type, from seeds of the graph and of the op."""
     tensors = []
     for dtype in FLOATS:
         tensors += [

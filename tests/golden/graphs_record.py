@@ -15,7 +15,7 @@ ALL = {}
 
 @dataclasses.dataclass
 class Step:
-    """One call of Session.run by names, and what it gave: results in the order of the fetches, or an error."""
+    """One call of Session.run by names, and what it gave: results in the order of the fetches or an error."""
 
     feeds: dict
     fetches: list
@@ -88,7 +88,8 @@ def golden(name, rel=1e-5, absolute=1e-6, flow="v1", **arguments):
     def keep(build):
         assert name not in ALL, name
         ref = arguments.get("kind") == "ref"
-        ALL[name] = Definition(functools.partial(build, **arguments), flow, ref, {"rel": rel, "abs": absolute})
+        tolerance = {"rel": rel, "abs": absolute}
+        ALL[name] = Definition(functools.partial(build, **arguments), flow, ref, tolerance)
         return build
 
     return keep
@@ -140,14 +141,14 @@ def run_step(sess, graph, step):
 
 
 def described(error):
-    """An error's code, OUT_OF_RANGE and the like, and what the runtime said, without the nodes and Python's trace."""
+    """An error's code, OUT_OF_RANGE and the like, and what the runtime said, without nodes and traces."""
     codes = {getattr(tf.errors, n): n for n in dir(tf.errors) if n.isupper()}
     bare = error.__context__ if isinstance(error.__context__, tf.errors.OpError) else error
     return {"code": codes[error.error_code], "message": bare.message.split("\n\t [[")[0]}
 
 
 def ops_of(graph_def):
-    """The types of all nodes, those of functions included; a function that is called by name is not a type."""
+    """The types of all nodes, in functions too; a function that is called by name is no type."""
     functions = {f.signature.name for f in graph_def.library.function}
     bodies = [graph_def.node, *(f.node_def for f in graph_def.library.function)]
     return sorted({n.op for nodes in bodies for n in nodes} - functions)

@@ -49,7 +49,9 @@ def collections(meta):
     for key, collection in sorted(meta.collection_def.items()):
         kind = collection.WhichOneof("kind")
         entries = list(getattr(collection, kind).value)
-        found[key] = {"kind": kind, "entries": [named(key, e) if kind == "bytes_list" else e for e in entries]}
+        if kind == "bytes_list":
+            entries = [named(key, data) for data in entries]
+        found[key] = {"kind": kind, "entries": entries}
     return found
 
 
@@ -62,6 +64,14 @@ def named(key, data):
     if key in CONTEXTS:
         return CONTEXTS[key].FromString(data).context_name
     return data.decode()
+
+
+def settle(meta):
+    """Gives maps inside the entries of collections the order that `plain` gives all others."""
+    for key, message in CONTEXTS.items():
+        entries = meta.collection_def[key].bytes_list.value
+        entries[:] = [plain(message.FromString(data)) for data in entries]
+    return meta
 
 
 def saver(meta):
@@ -88,7 +98,7 @@ def saved_model():
         hidden = Layers("resource", 0.5).dense("hidden", x, 4, tf.tanh)
         old = variable("old", [4, 2], "ref", v1.truncated_normal_initializer(seed=3))
         count = v1.get_variable("count", initializer=np.int64(12), trainable=False)
-        word = v1.get_variable("word", initializer=b"saved", trainable=False)
+        v1.get_variable("word", initializer=b"saved", trainable=False)
         logits = tf.matmul(hidden, old, name="logits")
         factor = v1.get_variable("factor", initializer=f32(0), collections=[v1.GraphKeys.LOCAL_VARIABLES])
         scaled = tf.multiply(tf.nn.softmax(logits), factor, name="scaled")
@@ -96,17 +106,17 @@ def saved_model():
         sess.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
         sess.run(v1.assign_add(count, 30))
         values = [v.value().name for v in (*v1.global_variables(), factor)]
-        define = v1.saved_model.build_signature_def
+        serving = v1.saved_model.predict_signature_def({"x": x}, {"scaled": scaled, "best": best})
         info = v1.saved_model.build_tensor_info
+        features = v1.saved_model.build_signature_def(
+            {"inputs": info(x)}, {"outputs": info(hidden)}, "tensorflow/serving/regress"
+        )
         folder = pathlib.Path(parent) / "saved_model"
         builder = v1.saved_model.Builder(str(folder))
         builder.add_meta_graph_and_variables(
             sess,
             ["serve"],
-            {
-                "serving_default": v1.saved_model.predict_signature_def({"x": x}, {"scaled": scaled, "best": best}),
-                "features": define({"inputs": info(x)}, {"outputs": info(hidden)}, "tensorflow/serving/regress"),
-            },
+            {"serving_default": serving, "features": features},
             main_op=v1.assign(factor, 10.0).op,
             strip_default_attrs=True,
         )
@@ -128,9 +138,10 @@ def meta_graph():
     """A graph as export_meta_graph writes it beside a checkpoint, with collections of each kind."""
     with tf.Graph().as_default() as graph:
         v1.disable_control_flow_v2()
-        x, labels = v1.placeholder(tf.float32, [None, 3], name="x"), v1.placeholder(tf.int32, [None], name="labels")
+        x = v1.placeholder(tf.float32, [None, 3], name="x")
+        labels = v1.placeholder(tf.int32, [None], name="labels")
         hidden = Layers("ref", 0.5).dense("hidden", x, 4, tf.tanh)
-        _, hidden = tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, tf.sin(h)), (0, hidden), name="loop")
+        _, hidden = tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, tf.sin(h)), (0, hidden))
         hidden = tf.cond(tf.size(x) > 6, lambda: hidden * 2.0, lambda: hidden, name="choice")
         loss = sparse_loss(Layers("resource", 0.5).dense("out", hidden, 2), labels)
         count = v1.train.get_or_create_global_step()
@@ -143,7 +154,7 @@ def meta_graph():
         v1.train.add_queue_runner(v1.train.QueueRunner(queue, [queue.enqueue(1.0)]))
         v1.summary.scalar("loss", loss)
         v1.losses.add_loss(loss)
-        for key, entries in (("train_op", [step]), ("sizes", [3, 4]), ("rates", [0.5]), ("words", ["one", "two"])):
+        for key, entries in (("sizes", [3, 4]), ("rates", [0.5]), ("words", ["one", "two"])):
             for entry in entries:
                 v1.add_to_collection(key, entry)
         recorded = Golden(graph)
@@ -154,7 +165,7 @@ def meta_graph():
         recorded.step(count, *v1.trainable_variables())
         # What is built from here on would not be in the file.
         maker = v1.train.Saver(max_to_keep=3, sharded=True)
-        meta = v1.train.export_meta_graph(saver_def=maker.as_saver_def())
+        meta = settle(v1.train.export_meta_graph(saver_def=maker.as_saver_def()))
     data = plain(meta)
     steps = run(load_meta(data), recorded.inits, recorded.steps)
     source = {"meta_graph": "meta_graph.meta.gz"} | told(meta)

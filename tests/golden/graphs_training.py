@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from graphs_parts import KINDS, digests, floats, normal, one_hot, train, variable
+from graphs_parts import KINDS, digests, floats, normal, one_hot, variable
 from graphs_record import golden
 from reference import f32, raw, tf, v1
 
