@@ -41,7 +41,7 @@ class Golden:
 
     def step(self, *fetches, feeds=None, run=(), fails=False):
         """A step that feeds arrays to tensors, runs operations, and fetches tensors, or fails."""
-        feeds = {tensor_name(k): array_of(v) for k, v in (feeds or {}).items()}
+        feeds = {k.name: fed(k, v) for k, v in (feeds or {}).items()}
         run = run if isinstance(run, (list, tuple)) else [run]
         self.steps.append(Step(feeds, [tensor_name(f) for f in fetches], [op_name(t) for t in run], fails))
 
@@ -60,8 +60,13 @@ def op_name(value):
     return value.op.name if tf.is_tensor(value) or isinstance(value, v1.Variable) else value.name
 
 
+def fed(tensor, value):
+    """What is fed to a tensor, of the type that it takes."""
+    return array_of(value).astype(tensor.dtype.as_numpy_dtype)
+
+
 def array_of(value):
-    """A feed as an array; text is bytes in an object array, as sessions return it."""
+    """A value as an array; text is bytes in an object array, as sessions return it."""
     if isinstance(value, bytes):
         # NumPy's own bytes lose zeros at their end.
         return np.array(value, object)
