@@ -192,6 +192,28 @@ def accumulators(g):
     g.step(*counts)
 
 
+@golden("accumulators_ref")
+def accumulators_of_old(g):
+    """The same by the ops before resources, and a gradient of another shape."""
+    step = v1.placeholder(tf.int64, [], name="step")
+    x = v1.placeholder(tf.float32, name="x")
+    handle = raw.ConditionalAccumulator(dtype=tf.float32, shape=[2], shared_name="old")
+    applied = raw.AccumulatorApplyGradient(handle=handle, local_step=step, gradient=x)
+    count = raw.AccumulatorNumAccumulated(handle=handle)
+    taken = raw.AccumulatorTakeGradient(handle=handle, num_required=1, dtype=tf.float32)
+    moved = raw.AccumulatorSetGlobalStep(handle=handle, new_global_step=step)
+    for name, at in (("first", 0), ("second", 0), ("third", 7)):
+        g.step(feeds={x: floats(name, [2]), step: at}, run=applied)
+    g.step(count)
+    g.step(taken)
+    g.step(feeds={step: 4}, run=moved)
+    g.step(feeds={x: floats("stale", [2]), step: 3}, run=applied)
+    g.step(count)
+    g.step(feeds={x: floats("wide", [3]), step: 4}, run=applied, fails=True)
+    g.step(feeds={x: floats("sixth", [2]), step: 4}, run=applied)
+    g.step(taken)
+
+
 @golden("accumulators_sync")
 def sync_replicas(g):
     """SyncReplicasOptimizer: a step hands its gradient in and waits for a token from the chief."""
