@@ -53,12 +53,17 @@ def op_lines(only):
     return suite.lines
 
 
-def pack(lines):
-    """Gzip without a time stamp, so that the same lines give the same bytes."""
+def gzipped(data):
+    """Gzip without a time stamp, so that the same data give the same bytes."""
     buffer = io.BytesIO()
     with gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=9, mtime=0, filename="") as file:
-        file.write("".join(line + "\n" for line in lines).encode())
+        file.write(data)
     return buffer.getvalue()
+
+
+def pack(lines):
+    """Lines, gzipped."""
+    return gzipped("".join(line + "\n" for line in lines).encode())
 
 
 def same(a, b):
