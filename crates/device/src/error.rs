@@ -45,7 +45,7 @@ pub enum KernelError {
     /// Something that was cancelled from outside of the step: a queue that was closed.
     #[error("{0}")]
     Cancelled(String),
-    /// The node cannot go on now: it is to run again when its [`crate::Waker`] was called. Who runs
+    /// The node cannot go on now: it is to run again when its [`crate::Ticket`] was woken. Who runs
     /// it never hands this on.
     #[error("it waits for what does not come in this step")]
     Blocked,

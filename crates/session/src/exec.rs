@@ -5,10 +5,12 @@ mod call;
 mod instruction;
 mod on_gpu;
 mod parallel;
+mod patient;
 mod queue;
 pub(crate) mod region;
 mod results;
 mod values;
+pub(crate) mod waiting;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,6 +30,7 @@ use crate::trace::Recorder;
 pub(crate) use instruction::Run;
 pub(crate) use queue::Queued;
 pub(crate) use values::copy;
+pub(crate) use waiting::Tickets;
 
 /// What a step is asked for beside its fetches.
 #[derive(Clone, Copy, Default)]
@@ -54,6 +57,7 @@ pub(crate) struct Step<'a> {
     pub(crate) workshop: Workshop<'a>,
     /// The plans of functions.
     pub(crate) calls: &'a Plans<CallKey>,
+    pub(crate) tickets: &'a Tickets,
     /// How many functions are around the one that this runs; none for a step itself.
     pub(crate) depth: usize,
     /// A thread to lead each device; the calling one is one of them.
@@ -70,7 +74,9 @@ impl Step<'_> {
     /// Runs all instructions.
     pub(crate) fn run(&self) -> Result<(), SessionError> {
         // The first value that is not finite is the first of the sequence.
-        let result = if self.watch.check_finite || !self.plan.parallel {
+        let result = if self.plan.waits {
+            self.patiently()
+        } else if self.watch.check_finite || !self.plan.parallel {
             self.in_sequence()
         } else {
             self.in_parallel()
@@ -95,6 +101,7 @@ impl Step<'_> {
             part: &self.frame.parts[number],
             device,
             cpu: device.host(),
+            waiting: None,
         }
     }
 

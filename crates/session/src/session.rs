@@ -13,7 +13,7 @@ use thalweg_graph::{DType, Dims, Fact, Graph, GraphData, OutputId, Placement, Te
 use crate::cache::{CallKey, Key, Plans, Ready};
 use crate::callable::Callable;
 use crate::error::SessionError;
-use crate::exec::{Step, Watch};
+use crate::exec::{Step, Tickets, Watch};
 use crate::fetch::{Feed, Fetch, FetchList, Fetched, Fetches};
 use crate::options::{Cancel, RunOptions, SessionOptions};
 use crate::place::Places;
@@ -34,6 +34,7 @@ pub struct Session<'g> {
     options: SessionOptions,
     plans: Plans<Key>,
     calls: Plans<CallKey>,
+    tickets: Tickets,
 }
 
 impl<'g> Session<'g> {
@@ -69,6 +70,7 @@ impl<'g> Session<'g> {
             store: Store::default(),
             plans: Plans::new(options.plans),
             // A graph has many functions for each thing that is asked of it.
+            tickets: Tickets::default(),
             calls: Plans::new(options.plans.saturating_mul(16)),
             options,
         };
@@ -428,6 +430,7 @@ impl<'g> Session<'g> {
             devices: &self.devices,
             workshop: self.workshop(),
             calls: &self.calls,
+            tickets: &self.tickets,
             depth: 0,
             leaders: &self.leaders,
             watch,

@@ -12,6 +12,9 @@ use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{ArgType, OpDef};
 use crate::shape::Shape;
 
+/// Where inputs come from, and what is known of them.
+type Inputs = (SmallVec<[OutputId; 4]>, SmallVec<[Fact; 4]>);
+
 impl Pass<'_> {
     /// The inputs of a node of the old graph, in the new one, and what is known of them; adds what
     /// it has to wait for because of them to `controls`.
@@ -19,7 +22,7 @@ impl Pass<'_> {
         &mut self,
         old: NodeId,
         controls: &mut SmallVec<[NodeId; 2]>,
-    ) -> Result<(SmallVec<[OutputId; 4]>, SmallVec<[Fact; 4]>), GraphError> {
+    ) -> Result<Inputs, GraphError> {
         let node = self.data.node(old).clone();
         let mut inputs = SmallVec::new();
         let mut facts: SmallVec<[Fact; 4]> = SmallVec::new();

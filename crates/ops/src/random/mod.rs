@@ -8,7 +8,7 @@ mod dropout;
 mod fill;
 mod gaussian;
 mod normal;
-mod philox;
+pub(crate) mod philox;
 mod truncated;
 mod uniform;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::{KernelError, Variable};
-use thalweg_graph::{DType, Fact, Func, Function, OutputId, Shape, Tensor};
+use thalweg_graph::{DType, Fact, Func, Function, OutputId, Tensor};
 
 use super::{Run, Step};
 use crate::cache::{ArgumentKey, CallKey, Ready, Same};
@@ -189,9 +189,4 @@ fn inside(function: &str, error: SessionError) -> KernelError {
         }
         other => KernelError::Invalid(format!("in function '{function}': {other}")),
     }
-}
-
-/// What is known of a value that comes in.
-pub(super) fn fact(tensor: &Tensor) -> Fact {
-    Fact::new(tensor.dtype(), Shape::known(tensor.dims()))
 }

@@ -11,6 +11,7 @@ use thalweg_graph::{DType, Node, Tensor, TensorError};
 use super::Step;
 use super::around::Around;
 use super::values::{copy, copy_slot, first_not_finite};
+use super::waiting::{Waiter, Waiting};
 use crate::error::SessionError;
 use crate::frame::Part;
 use crate::options::Cancel;
@@ -25,6 +26,18 @@ pub(crate) struct Run<'a> {
     pub(crate) device: &'a Device,
     /// The device's own threads, or those of its host.
     pub(crate) cpu: &'a Cpu,
+    /// Where the node waits that this runs, if it may have to.
+    pub(super) waiting: Option<(&'a Waiting, Waiter)>,
+}
+
+impl<'a> Run<'a> {
+    /// The same, for a node that may have to wait.
+    pub(super) fn waiting(self, on: &'a Waiting, waiter: Waiter) -> Run<'a> {
+        Run {
+            waiting: Some((on, waiter)),
+            ..self
+        }
+    }
 }
 
 impl Run<'_> {

@@ -96,7 +96,7 @@ impl Step<'_> {
 
     /// Tells those that wait for an instruction that it has run; gives one of the same program that
     /// is now ready, the others go to whoever is free.
-    fn finished(&self, number: usize, at: u32) -> Option<u32> {
+    pub(super) fn finished(&self, number: usize, at: u32) -> Option<u32> {
         let rendezvous = &self.frame.rendezvous;
         let program = &self.plan.programs[number];
         if let Action::Send { channel } = program.instructions[at as usize].action {

@@ -9,12 +9,15 @@ mod frames;
 
 use std::collections::VecDeque;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use thalweg_device::{Argument, KernelError, Thing, evaluate_in};
+use thalweg_graph::op::Effect;
 use thalweg_graph::{DType, Tensor};
 
 use super::Run;
 use super::around::Around;
+use super::waiting::{Waiter, Waiting};
 use crate::error::SessionError;
 use crate::plan::failed;
 use crate::plan::region::{Kind, Region, RegionNode};
@@ -23,11 +26,17 @@ use frames::{Frames, Place};
 /// A value, or none where it is dead.
 type Value = Option<Tensor>;
 
+/// What is never dead, whatever it waits for.
+const CONTROL_TRIGGER: &str = "ControlTrigger";
+
 /// How many nodes run between two looks at the clock.
 const NODES_A_LOOK: usize = 64;
 
 /// A node that can run.
+#[derive(Clone)]
 struct Task {
+    /// What tells it from others.
+    number: Waiter,
     node: u32,
     at: Place,
     /// Whether it is dead.
@@ -39,6 +48,11 @@ struct Task {
 
 struct Interpreter<'a> {
     run: &'a Run<'a>,
+    waiting: &'a Waiting,
+    /// How many tasks there were.
+    tasks: Waiter,
+    /// Tasks that wait for other steps.
+    blocked: FxHashMap<Waiter, Task>,
     region: &'a Region,
     frames: Frames,
     ready: VecDeque<Task>,
@@ -53,8 +67,12 @@ impl Run<'_> {
         region: &Region,
         arguments: &[Tensor],
     ) -> Result<Vec<Tensor>, SessionError> {
+        let waiting = Waiting::default();
         let mut interpreter = Interpreter {
             run: self,
+            waiting: &waiting,
+            tasks: 0,
+            blocked: FxHashMap::default(),
             region,
             frames: Frames::new(),
             ready: VecDeque::new(),
@@ -62,7 +80,17 @@ impl Run<'_> {
         };
         interpreter.start(arguments);
         let mut since = 0;
-        while let Some(task) = interpreter.ready.pop_front() {
+        loop {
+            let Some(task) = interpreter.ready.pop_front() else {
+                let Some(blocked) = interpreter.blocked.values().next() else {
+                    break;
+                };
+                self.look(&region.nodes[blocked.node as usize].node)?;
+                for woken in waiting.wait(self.step.deadline) {
+                    interpreter.ready.extend(interpreter.blocked.remove(&woken));
+                }
+                continue;
+            };
             since += 1;
             if since == NODES_A_LOOK {
                 since = 0;
@@ -101,6 +129,7 @@ impl Interpreter<'_> {
                 }
                 _ if node.node.inputs.is_empty() && node.controls == 0 => {
                     self.push(Task {
+                        number: 0,
                         node: at as u32,
                         at: root,
                         dead: false,
@@ -115,7 +144,9 @@ impl Interpreter<'_> {
 
     fn push(&mut self, task: Task) {
         self.frames.hold(task.at);
-        self.ready.push_back(task);
+        self.tasks += 1;
+        let number = self.tasks;
+        self.ready.push_back(Task { number, ..task });
     }
 
     /// Runs a node and hands on what it gives.
@@ -127,8 +158,17 @@ impl Interpreter<'_> {
         if task.dead {
             outputs.resize(count, None);
         } else {
-            self.compute(node, &task, &mut outputs)
-                .map_err(|e| self.run.error_of(&node.node, e))?;
+            match self.compute(node, &task, &mut outputs) {
+                Ok(()) => {}
+                Err(KernelError::Blocked) => {
+                    self.blocked.insert(task.number, task);
+                    return Ok(());
+                }
+                Err(e) => return Err(self.run.error_of(&node.node, e)),
+            }
+            if node.node.op.effect == Effect::Waits {
+                self.waiting.done(task.number);
+            }
         }
         match &node.kind {
             Kind::Enter { frame, constant } => {
@@ -244,11 +284,12 @@ impl Interpreter<'_> {
         }
         state.ran = true;
         let task = Task {
+            number: 0,
             node,
             at,
             dead: match merge {
                 Some(_) => state.merged.is_none(),
-                None => state.dead,
+                None => state.dead && to.node.op.name != CONTROL_TRIGGER,
             },
             inputs: std::mem::take(&mut state.inputs),
             merged: state.merged.unwrap_or(0),
@@ -294,7 +335,8 @@ impl Interpreter<'_> {
             Kind::Kernel(op) => {
                 let tensors = task.inputs.iter().flatten();
                 let arguments: SmallVec<[Argument<'_>; 4]> = tensors.map(Argument::Value).collect();
-                let around = Around { run: self.run };
+                let run = self.run.waiting(self.waiting, task.number);
+                let around = Around { run: &run };
                 let counter = node.counter.as_deref();
                 let cpu = self.run.cpu;
                 let results = evaluate_in(cpu, op, &node.node, &arguments, counter, &around)?;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::{Argument, Device, Variable, evaluate};
+use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{self, Partitioned, partition};
 use thalweg_graph::simplify::{Simplified, Simplify, simplify};
 use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId, Tensor};
@@ -262,7 +263,10 @@ impl Whole {
             fetches,
             moved: Vec::new(),
             parallel: false,
+            waits: false,
         };
+        let waits = |(_, node): (NodeId, &Arc<Node>)| node.op.effect == Effect::Waits;
+        plan.waits = plan.programs.iter().any(|p| p.graph.nodes().any(waits));
         plan.parallel = match workshop.parallel {
             Parallel::WhereWorth => plan.is_worth_threads(workshop.devices, workshop.cores),
             Parallel::Always => plan.threads(workshop.devices) > 1,
