@@ -5,6 +5,7 @@
 
 pub use thalweg_device as device;
 pub use thalweg_graph as graph;
+pub use thalweg_graphdef as graphdef;
 pub use thalweg_ops as ops;
 pub use thalweg_session as session;
 pub use thalweg_train as train;

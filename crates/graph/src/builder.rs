@@ -217,10 +217,13 @@ impl<'g> NodeBuilder<'g> {
             .map(|&i| {
                 if i == OPEN {
                     // What is known of the value that comes in from outside of the loop holds
-                    // for its dtype only.
-                    let outer = self.inputs.first().and_then(|&o| state.data.fact(o));
-                    let dtype = outer.map_or(DType::F32, |f| f.dtype);
-                    return Ok(Fact::new(dtype, Shape::unknown()));
+                    // for its dtype only, and for whether it is a reference.
+                    let outer = self.inputs.iter().find(|&&o| o != OPEN);
+                    let outer = outer.and_then(|&o| state.data.fact(o));
+                    return Ok(Fact {
+                        reference: outer.is_some_and(|f| f.reference),
+                        ..Fact::new(outer.map_or(DType::F32, |f| f.dtype), Shape::unknown())
+                    });
                 }
                 state.data.fact(i).cloned().ok_or_else(|| {
                     Reason::Argument(format!("there is no output {}", state.data.output_name(i)))

@@ -217,6 +217,61 @@ impl Graph {
         }
     }
 
+    /// Runs `build` on a copy of this graph and takes over what it added: all of it where it
+    /// succeeds, and nothing where it does not. Outputs of this graph are had on the copy by their
+    /// numbers ([`Graph::output`]), and those of the copy on this graph afterwards.
+    ///
+    /// Device scopes and colocation that stand around it hold for the copy too. Where another
+    /// thread adds to the graph meanwhile, `build` is run again.
+    ///
+    /// # Errors
+    /// Those of `build`.
+    pub fn atomically<T, E>(&self, build: impl Fn(&Graph) -> Result<T, E>) -> Result<T, E> {
+        loop {
+            let (copy, from) = {
+                let state = self.state();
+                let copy = State {
+                    data: state.data.clone(),
+                    names: state.names.clone(),
+                    devices: state.devices.clone(),
+                    choosing: state.choosing.clone(),
+                    colocated: state.colocated.clone(),
+                    seed: state.seed,
+                    frozen: state.frozen,
+                    line: state.line,
+                    ..State::default()
+                };
+                let copy = Graph {
+                    registry: self.registry.clone(),
+                    version: AtomicU64::new(self.version()),
+                    state: Mutex::new(copy),
+                };
+                (copy, state.data.clone())
+            };
+            let built = build(&copy)?;
+            let version = copy.version();
+            let mut made = copy
+                .state
+                .into_inner()
+                .unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state();
+            // While `from` is held, whoever adds to the graph does so to a copy.
+            if !Arc::ptr_eq(&state.data, &from) {
+                continue;
+            }
+            for id in made.data.ids().skip(from.len()) {
+                state.names.take(&made.data.node(id).name);
+            }
+            state.data = made.data;
+            state.errors.append(&mut made.errors);
+            for (key, mut items) in made.collections {
+                state.collections.entry(key).or_default().append(&mut items);
+            }
+            self.version.fetch_max(version, Ordering::AcqRel);
+            return Ok(built);
+        }
+    }
+
     /// Forbids additions from now on: each is a kept error.
     pub fn freeze(&self) {
         self.state().frozen = true;
