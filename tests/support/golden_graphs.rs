@@ -59,7 +59,7 @@ impl GoldenGraph {
         }
         GoldenGraph {
             name: name.to_owned(),
-            def: thalweg_graphdef::file::decode(&bytes).unwrap(),
+            def: prost::Message::decode(&bytes[..]).unwrap(),
             json,
             arrays,
         }

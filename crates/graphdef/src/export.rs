@@ -261,6 +261,7 @@ fn is_stateful(node: &Node) -> bool {
         | Effect::Read
         | Effect::Write
         | Effect::Stateful
+        | Effect::Waits
         | Effect::Send
         | Effect::Recv => node.op.name != "PartitionedCall",
     }
