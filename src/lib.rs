@@ -18,8 +18,8 @@ pub mod prelude {
         gradients_with,
     };
     pub use thalweg_ops::{
-        ArrayOps, DataFormat, DropoutOps, LinalgOps, MathOps, NewGraph, NnOps, Padding, RandomOps,
-        ReduceOps, SourceOps, Split, StateOps, SumOps, Variable,
+        ArrayOps, DataFormat, DropoutOps, FlowOps, LinalgOps, MathOps, NewGraph, NnOps, Padding,
+        RandomOps, ReduceOps, SourceOps, Split, StateOps, SumOps, Variable,
     };
     pub use thalweg_session::{
         Callable, Feeding, Fetched, Parallel, RunOptions, Session, SessionError, SessionOptions,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use thalweg::prelude::*;
 use thalweg_graphdef::{GraphDef, ImportOptions, Imported, import};
 use thalweg_ops::NewGraph;
-use thalweg_session::{Fetched, Feeding, Session, SessionError, SessionOptions};
+use thalweg_session::{Feeding, Fetched, Session, SessionError, SessionOptions};
 
 use crate::support::golden::{Tolerance, difference};
 
@@ -126,18 +126,17 @@ impl GoldenGraph {
         }
     }
 
-    fn compare(
-        &self,
-        fetched: &Fetched,
-        step: &Value,
-        tolerance: Tolerance,
-    ) -> Result<(), String> {
+    fn compare(&self, fetched: &Fetched, step: &Value, tolerance: Tolerance) -> Result<(), String> {
         let names = strings(&step["fetches"]);
         for (i, key) in strings(&step["results"]).iter().enumerate() {
             let found = fetched.tensor(i).map_err(|e| e.to_string())?;
             let wanted = &self.arrays[key];
             let exact = Tolerance { rel: 0.0, abs: 0.0 };
-            let tolerance = if wanted.dtype().is_float() { tolerance } else { exact };
+            let tolerance = if wanted.dtype().is_float() {
+                tolerance
+            } else {
+                exact
+            };
             if let Some(text) = difference(found, wanted, tolerance) {
                 return Err(format!("{}: {text}", names[i]));
             }

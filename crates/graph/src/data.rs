@@ -120,6 +120,21 @@ impl GraphData {
         }
     }
 
+    /// The node of this number, to change what is known of it.
+    pub(crate) fn node_mut(&mut self, node: NodeId) -> Option<&mut Node> {
+        self.graph.node_weight_mut(index(node)).map(Arc::make_mut)
+    }
+
+    /// Puts a node in the place of one that has the first of its inputs.
+    pub(crate) fn replace(&mut self, at: NodeId, node: Node) {
+        let had = self.node(at).inputs.len();
+        for input in node.inputs.iter().skip(had) {
+            self.graph
+                .add_edge(index(input.node), index(at), Edge::Value);
+        }
+        self.graph[index(at)] = Arc::new(node);
+    }
+
     /// The function of this name in the library.
     pub fn function(&self, name: &str) -> Option<&Arc<Function>> {
         self.functions.get(name)

@@ -8,6 +8,7 @@ use std::thread::ThreadId;
 
 use smallvec::SmallVec;
 
+use crate::body::{Around, Bodies, Capture};
 use crate::builder::NodeBuilder;
 use crate::data::{GraphData, VariableInfo};
 use crate::device::DeviceScope;
@@ -30,6 +31,10 @@ pub struct Graph {
     registry: Arc<Registry>,
     pub(crate) version: AtomicU64,
     state: Mutex<State>,
+    /// The bodies of functions that were begun in it.
+    pub(crate) bodies: Bodies,
+    /// Of a body: its name, and the graphs around it.
+    pub(crate) around: Around,
 }
 
 #[derive(Default)]
@@ -49,6 +54,8 @@ pub(crate) struct State {
     pub(crate) errors: Vec<GraphError>,
     /// The line that all is said to be made at, while a function of a library builds for it.
     pub(crate) line: Option<&'static Location<'static>>,
+    /// Of a body: what it uses of the graphs around it.
+    pub(crate) captures: Vec<Capture>,
 }
 
 impl Graph {
@@ -61,7 +68,14 @@ impl Graph {
                 data: Arc::new(GraphData::indexed()),
                 ..State::default()
             }),
+            bodies: Bodies::default(),
+            around: Around::default(),
         }
+    }
+
+    /// The seed that random ops are built with.
+    pub(crate) fn seed(&self) -> Option<i64> {
+        self.state().seed
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -245,6 +259,8 @@ impl Graph {
                     registry: self.registry.clone(),
                     version: AtomicU64::new(self.version()),
                     state: Mutex::new(copy),
+                    bodies: Bodies::default(),
+                    around: Around::default(),
                 };
                 (copy, state.data.clone())
             };

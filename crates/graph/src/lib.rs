@@ -3,6 +3,7 @@
 //! and sharing, and dumps that people read.
 
 pub mod attr;
+mod body;
 mod buffer;
 mod builder;
 pub mod check;
@@ -31,6 +32,7 @@ mod value;
 pub use half;
 
 pub use attr::{Attr, AttrKind, Func};
+pub use body::Closed;
 pub use builder::{Exact, NodeBuilder};
 pub use data::{GraphData, VariableInfo};
 pub use device::{DeviceScope, DeviceSpec, SpecError};

@@ -26,6 +26,7 @@ mod state;
 mod training;
 
 pub use array::{ArrayOps, SourceOps};
+pub use flow::FlowOps;
 pub use linalg::LinalgOps;
 pub use math::{MathOps, SumOps};
 pub use nn::{DataFormat, NnOps, Padding};

@@ -7,6 +7,8 @@ use thalweg_graph::op::{
 };
 use thalweg_graph::{AttrKind, DType, Func, Infer, InferError, OpDef, Tensor, TensorError};
 
+use super::gradient;
+
 const INPUT: Arg = args_of("input", "Tin");
 const OUTPUT: Arg = args_of("output", "Tout");
 const TIN: AttrDef = list_attr("Tin", AttrKind::Types);
@@ -83,6 +85,7 @@ pub(crate) static IF: Op = Op {
         summary: "Calls one of two functions, by a condition.",
         inputs: &[arg("cond", "Tcond"), INPUT],
         attrs: BRANCHES,
+        gradient: Gradient::Rule(gradient::branch),
         ..CALL
     },
     kernels: &[cpu_tensors(branch)],
@@ -95,6 +98,8 @@ pub(crate) static STATELESS_IF: Op = Op {
         summary: "Calls one of two functions without effects, by a condition.",
         inputs: &[arg("cond", "Tcond"), INPUT],
         attrs: BRANCHES,
+        effect: Effect::Pure,
+        gradient: Gradient::Rule(gradient::branch),
         ..CALL
     },
     kernels: &[cpu_tensors(branch)],
@@ -130,6 +135,7 @@ pub(crate) static STATELESS_CASE: Op = Op {
         summary: "Calls one of several functions without effects, by its number.",
         inputs: &[arg_of("branch_index", DType::I32), INPUT],
         attrs: CASES,
+        effect: Effect::Pure,
         ..CALL
     },
     kernels: &[cpu_tensors(case)],
@@ -186,6 +192,7 @@ pub(crate) static WHILE: Op = Op {
         outputs: &[args_of("output", "T")],
         attrs: LOOP,
         shape: looped,
+        gradient: Gradient::Rule(gradient::repeat),
         ..CALL
     },
     kernels: &[cpu_tensors(repeat)],
@@ -200,6 +207,8 @@ pub(crate) static STATELESS_WHILE: Op = Op {
         outputs: &[args_of("output", "T")],
         attrs: LOOP,
         shape: looped,
+        effect: Effect::Pure,
+        gradient: Gradient::Rule(gradient::repeat),
         ..CALL
     },
     kernels: &[cpu_tensors(repeat)],
@@ -225,6 +234,8 @@ pub(crate) static PARTITIONED_CALL: Op = Op {
         summary: "Calls a function without effects.",
         inputs: &[args_of("args", "Tin")],
         attrs: CALLED,
+        effect: Effect::Pure,
+        gradient: Gradient::Rule(gradient::call),
         ..CALL
     },
     kernels: &[cpu_tensors(call)],
@@ -237,6 +248,7 @@ pub(crate) static STATEFUL_PARTITIONED_CALL: Op = Op {
         summary: "Calls a function.",
         inputs: &[args_of("args", "Tin")],
         attrs: CALLED,
+        gradient: Gradient::Rule(gradient::call),
         ..CALL
     },
     kernels: &[cpu_tensors(call)],

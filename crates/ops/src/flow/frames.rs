@@ -55,7 +55,7 @@ fn merge(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// The shape that holds for both.
-pub(super) fn common(a: &Shape, b: &Shape) -> Shape {
+pub(crate) fn common(a: &Shape, b: &Shape) -> Shape {
     let (Some(a), Some(b)) = (a.dims(), b.dims()) else {
         return Shape::unknown();
     };

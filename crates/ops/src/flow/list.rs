@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
-use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of, bool_attr, type_attr, type_attr_or};
+use thalweg_graph::op::{Arg, Gradient, arg, arg_of, bool_attr, type_attr, type_attr_or};
 use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, Tensor};
 
 /// The most elements that one list may have.
@@ -106,7 +106,6 @@ fn index(cx: &TensorCx<'_>, list: &List, i: usize) -> Result<usize, KernelError>
 /// A list op; to be completed.
 pub(super) const LIST: OpDef = OpDef {
     gradient: Gradient::Missing,
-    effect: Effect::Stateful,
     ..OpDef::EMPTY
 };
 

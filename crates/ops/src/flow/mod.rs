@@ -3,13 +3,17 @@
 
 mod array;
 mod array_parts;
+mod build;
 mod calls;
 mod frames;
+mod gradient;
+mod gradient_loop;
 mod list;
 mod list_parts;
 pub(crate) mod rows;
 mod stack;
 
+pub use build::FlowOps;
 use thalweg_device::Op;
 
 /// The ops of this family.

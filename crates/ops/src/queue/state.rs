@@ -235,9 +235,7 @@ impl State {
         let (mut changed, mut outcome) = (false, None);
         match &mut first.what {
             What::Enqueue(_) if *closed => {
-                outcome = Some(Err(KernelError::Cancelled(format!(
-                    "{name} is closed"
-                ))));
+                outcome = Some(Err(KernelError::Cancelled(format!("{name} is closed"))));
             }
             What::Enqueue(rest) => {
                 let room =

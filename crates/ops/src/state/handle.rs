@@ -18,6 +18,7 @@ pub(crate) static VAR_HANDLE: Op = Op {
         attrs: &[
             str_attr("container", "", &[]),
             str_attr("shared_name", "", &[]),
+            str_attr("debug_name", "", &[]),
             type_attr("dtype", &DType::ALL),
             AttrDef {
                 default: Default::UnknownShape,
