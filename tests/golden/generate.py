@@ -12,6 +12,7 @@ import sys
 
 import cases_array
 import cases_conv
+import cases_functions
 import cases_logic
 import cases_make
 import cases_math
@@ -31,6 +32,7 @@ MODULES = (
     cases_make,
     cases_math,
     cases_logic,
+    cases_functions,
     cases_reduce,
     cases_nn,
     cases_conv,
