@@ -14,6 +14,7 @@ use support::gradient_cases_array::lookups;
 use support::gradient_cases_math::functions;
 use support::gradient_cases_moves::moves;
 use support::gradient_cases_nn::layers;
+use support::gradient_cases_rearrange::rearranged;
 use thalweg::graph::op::Gradient;
 use thalweg::prelude::*;
 use thalweg::session::Feed;
@@ -31,6 +32,7 @@ fn cases() -> Vec<Case> {
         functions(),
         reductions(),
         moves(),
+        rearranged(),
         lookups(),
         layers(),
     ];

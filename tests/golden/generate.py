@@ -20,6 +20,7 @@ import cases_move
 import cases_nn
 import cases_pool
 import cases_random
+import cases_rearrange
 import cases_reduce
 import cases_state
 from suite import Suite
@@ -33,6 +34,7 @@ MODULES = (
     cases_math,
     cases_logic,
     cases_functions,
+    cases_rearrange,
     cases_reduce,
     cases_nn,
     cases_conv,

@@ -18,6 +18,10 @@ BroadcastGradientArgs ConcatOffset InvertPermutation AddV2 Add Sub Mul RealDiv D
 Minimum Equal NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr LogicalNot SelectV2 Max
 Min All Any ArgMax ArgMin FloorMod FloorDiv BiasAdd Relu ReluGrad Relu6 Relu6Grad MaxPool AssignVariableOp
 AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp Ceil Round Rint NextAfter CheckNumerics
+ReverseV2 Roll ReverseSequence MirrorPad SpaceToDepth DepthToSpace SpaceToBatchND BatchToSpaceND SpaceToBatch
+BatchToSpace MatrixDiag MatrixDiagV2 MatrixDiagV3 MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixSetDiag
+MatrixSetDiagV2 MatrixSetDiagV3 MatrixBandPart Diag DiagPart Gather GatherNd TensorScatterUpdate TensorScatterMax
+TensorScatterMin Concat SplitV Snapshot PreventGradient EnsureShape IdentityN Bitcast Empty
 Select ClipByValue DivNoNan MulNoNan Xdivy
 """.split()
 )

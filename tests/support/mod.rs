@@ -13,6 +13,7 @@ pub mod gradient_cases_array;
 pub mod gradient_cases_math;
 pub mod gradient_cases_moves;
 pub mod gradient_cases_nn;
+pub mod gradient_cases_rearrange;
 pub mod interpreter;
 pub mod large_cases;
 pub mod large_cases_nn;
