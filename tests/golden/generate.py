@@ -12,6 +12,7 @@ import sys
 
 import cases_array
 import cases_conv
+import cases_functions
 import cases_logic
 import cases_make
 import cases_math
@@ -19,6 +20,7 @@ import cases_move
 import cases_nn
 import cases_pool
 import cases_random
+import cases_rearrange
 import cases_reduce
 import cases_state
 from suite import Suite
@@ -31,6 +33,8 @@ MODULES = (
     cases_make,
     cases_math,
     cases_logic,
+    cases_functions,
+    cases_rearrange,
     cases_reduce,
     cases_nn,
     cases_conv,
