@@ -17,7 +17,9 @@ StridedSlice StridedSliceGrad Pad PadV2 Tile GatherV2 OneHot Fill ZerosLike Ones
 BroadcastGradientArgs ConcatOffset InvertPermutation AddV2 Add Sub Mul RealDiv Div Floor Neg Abs Sign Square Maximum
 Minimum Equal NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr LogicalNot SelectV2 Max
 Min All Any ArgMax ArgMin FloorMod FloorDiv BiasAdd Relu ReluGrad Relu6 Relu6Grad MaxPool AssignVariableOp
-AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp
+AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp ResourceScatterUpdate ResourceScatterMin
+ResourceScatterMax ResourceScatterNdUpdate ResourceScatterNdMin ResourceScatterNdMax ResourceGather ResourceGatherNd
+ResourceStridedSliceAssign
 """.split()
 )
 

@@ -14,6 +14,8 @@ mod sum;
 use thalweg_device::Op;
 use thalweg_graph::{Graph, Output, Value};
 
+pub(crate) use division::Divide;
+
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
     &arithmetic::ADD,
