@@ -7,6 +7,19 @@ typedef Element<T>::Wide W;
 
 __device__ inline W read(const T* scalar) { return widen(scalar[0]); }
 
+// -1, 0 or 1; a NaN stays.
+__device__ inline W sign(W x) { return x > W(0) ? W(1) : x < W(0) ? W(-1) : x; }
+
+__device__ inline W magnitude(W x) { return x < W(0) ? -x : x; }
+
+__device__ inline W larger(W a, W b) { return a < b ? b : a; }
+
+// What FOBOS makes of x at a rate: nearer to zero, but not beyond it, and less by a factor.
+__device__ inline W shrunk(W x, W rate, W l1, W l2) {
+    const W nearer = l1 > W(0) ? sign(x) * larger(magnitude(x) - rate * l1, W(0)) : x;
+    return nearer / (W(1) + l2 * rate);
+}
+
 KERNEL(ResourceApplyGradientDescent, T* var, const T* rate, const T* grad, Index n) {
     const W alpha = read(rate);
     for (Index i = first(); i < n; i += stride()) {
@@ -86,5 +99,138 @@ KERNEL(ResourceApplyCenteredRMSProp, T* var, T* mg, T* ms, T* mom, const T* rate
         mg[i] = Narrow<T>::from(mean);
         ms[i] = Narrow<T>::from(square);
         mom[i] = Narrow<T>::from(step);
+    }
+}
+
+KERNEL(ResourceApplyKerasMomentum, T* var, T* accum, const T* rate, const T* grad, const T* momentum,
+       Index n, u32 nesterov) {
+    const W lr = read(rate), decay = read(momentum);
+    for (Index i = first(); i < n; i += stride()) {
+        const W step = widen(grad[i]) * lr, sum = widen(accum[i]) * decay - step;
+        var[i] = Narrow<T>::from(widen(var[i]) + (nesterov ? sum * decay - step : sum));
+        accum[i] = Narrow<T>::from(sum);
+    }
+}
+
+KERNEL(ResourceApplyProximalGradientDescent, T* var, const T* rate, const T* l1, const T* l2,
+       const T* grad, Index n) {
+    const W alpha = read(rate), near = read(l1), less = read(l2);
+    for (Index i = first(); i < n; i += stride()) {
+        var[i] = Narrow<T>::from(shrunk(widen(var[i]) - widen(grad[i]) * alpha, alpha, near, less));
+    }
+}
+
+KERNEL(ResourceApplyProximalAdagrad, T* var, T* accum, const T* rate, const T* l1, const T* l2,
+       const T* grad, Index n) {
+    const W lr = read(rate), near = read(l1), less = read(l2);
+    for (Index i = first(); i < n; i += stride()) {
+        const W g = widen(grad[i]), sum = widen(accum[i]) + g * g, own = lr / sqrt(sum);
+        var[i] = Narrow<T>::from(shrunk(widen(var[i]) - g * own, own, near, less));
+        accum[i] = Narrow<T>::from(sum);
+    }
+}
+
+KERNEL(ResourceApplyAdagradDA, T* var, T* sums, T* squares, const T* grad, const T* rate, const T* l1,
+       const T* l2, const i64* global_step, Index n) {
+    const W lr = read(rate), near = read(l1), less = read(l2), steps = W(global_step[0]);
+    for (Index i = first(); i < n; i += stride()) {
+        const W g = widen(grad[i]), sum = widen(sums[i]) + g, square = widen(squares[i]) + g * g;
+        const W kept = near > W(0) ? sign(sum) * larger(magnitude(sum) - near * steps, W(0)) : sum;
+        var[i] = Narrow<T>::from(-(lr * kept) / (less * steps * lr + sqrt(square)));
+        sums[i] = Narrow<T>::from(sum);
+        squares[i] = Narrow<T>::from(square);
+    }
+}
+
+KERNEL(ResourceApplyAdadelta, T* var, T* accum, T* updates, const T* rate, const T* rho,
+       const T* epsilon, const T* grad, Index n) {
+    const W lr = read(rate), decay = read(rho), fresh = W(1) - decay, eps = read(epsilon);
+    for (Index i = first(); i < n; i += stride()) {
+        const W g = widen(grad[i]), square = widen(accum[i]) * decay + g * g * fresh;
+        const W old = widen(updates[i]), update = sqrt(old + eps) / sqrt(square + eps) * g;
+        var[i] = Narrow<T>::from(widen(var[i]) - update * lr);
+        accum[i] = Narrow<T>::from(square);
+        updates[i] = Narrow<T>::from(old * decay + update * update * fresh);
+    }
+}
+
+KERNEL(ResourceApplyAdamWithAmsgrad, T* var, T* m, T* v, T* vhat, const T* beta1_power,
+       const T* beta2_power, const T* rate, const T* beta1, const T* beta2, const T* epsilon,
+       const T* grad, Index n) {
+    const W new1 = W(1) - read(beta1), new2 = W(1) - read(beta2), eps = read(epsilon);
+    const W alpha = read(rate) * sqrt(W(1) - read(beta2_power)) / (W(1) - read(beta1_power));
+    for (Index i = first(); i < n; i += stride()) {
+        const W g = widen(grad[i]);
+        W mean = widen(m[i]), square = widen(v[i]);
+        mean += (g - mean) * new1;
+        square += (g * g - square) * new2;
+        const W most = larger(widen(vhat[i]), square);
+        var[i] = Narrow<T>::from(widen(var[i]) - mean * alpha / (sqrt(most) + eps));
+        m[i] = Narrow<T>::from(mean);
+        v[i] = Narrow<T>::from(square);
+        vhat[i] = Narrow<T>::from(most);
+    }
+}
+
+KERNEL(ResourceApplyAdaMax, T* var, T* m, T* v, const T* beta1_power, const T* rate, const T* beta1,
+       const T* beta2, const T* epsilon, const T* grad, Index n) {
+    const W new1 = W(1) - read(beta1), decay = read(beta2), eps = read(epsilon);
+    const W alpha = read(rate) / (W(1) - read(beta1_power));
+    for (Index i = first(); i < n; i += stride()) {
+        const W g = widen(grad[i]), most = larger(decay * widen(v[i]), magnitude(g));
+        W mean = widen(m[i]);
+        mean += (g - mean) * new1;
+        var[i] = Narrow<T>::from(widen(var[i]) - alpha * (mean / (most + eps)));
+        m[i] = Narrow<T>::from(mean);
+        v[i] = Narrow<T>::from(most);
+    }
+}
+
+// x^-power; the usual power is a root.
+__device__ inline W raised(W x, W power) { return power == W(-0.5) ? sqrt(x) : pow(x, -power); }
+
+__device__ inline void ftrl(T* var, T* accum, T* linear, const T* grad, W rate, W l1, W l2, W shrinkage,
+                            W power, Index n, bool by_lr) {
+    const W lr = by_lr ? W(1) : rate, scale = by_lr ? rate : W(1), near = l1 * scale;
+    for (Index i = first(); i < n; i += stride()) {
+        const W x = widen(var[i]), g = widen(grad[i]), old = widen(accum[i]), sum = old + g * g;
+        const W root = raised(sum, power), added = g + (shrinkage + shrinkage) * x;
+        const W z = widen(linear[i]) + added * scale - (root - raised(old, power)) / lr * x;
+        const W kept = (near * sign(z) - z) / (root / lr + (l2 + l2) * scale);
+        var[i] = Narrow<T>::from(magnitude(z) > near ? kept : W(0));
+        accum[i] = Narrow<T>::from(sum);
+        linear[i] = Narrow<T>::from(z);
+    }
+}
+
+KERNEL(ResourceApplyFtrl, T* var, T* accum, T* linear, const T* grad, const T* rate, const T* l1,
+       const T* l2, const T* power, Index n, u32 by_lr) {
+    ftrl(var, accum, linear, grad, read(rate), read(l1), read(l2), W(0), read(power), n, by_lr);
+}
+
+KERNEL(ResourceApplyFtrlV2, T* var, T* accum, T* linear, const T* grad, const T* rate, const T* l1,
+       const T* l2, const T* shrinkage, const T* power, Index n, u32 by_lr) {
+    ftrl(var, accum, linear, grad, read(rate), read(l1), read(l2), read(shrinkage), read(power), n, by_lr);
+}
+
+KERNEL(ResourceApplyAddSign, T* var, T* m, const T* rate, const T* alpha, const T* decay, const T* beta,
+       const T* grad, Index n) {
+    const W lr = read(rate), base = read(alpha), weight = read(decay), keep = read(beta);
+    for (Index i = first(); i < n; i += stride()) {
+        const W g = widen(grad[i]), mean = widen(m[i]) * keep + g * (W(1) - keep);
+        const W step = lr * (base + weight * sign(g) * sign(mean)) * g;
+        var[i] = Narrow<T>::from(widen(var[i]) - step);
+        m[i] = Narrow<T>::from(mean);
+    }
+}
+
+KERNEL(ResourceApplyPowerSign, T* var, T* m, const T* rate, const T* logbase, const T* decay,
+       const T* beta, const T* grad, Index n) {
+    const W lr = read(rate), base = read(logbase), weight = read(decay), keep = read(beta);
+    for (Index i = first(); i < n; i += stride()) {
+        const W g = widen(grad[i]), mean = widen(m[i]) * keep + g * (W(1) - keep);
+        const W step = lr * exp(base * weight * sign(g) * sign(mean)) * g;
+        var[i] = Narrow<T>::from(widen(var[i]) - step);
+        m[i] = Narrow<T>::from(mean);
     }
 }

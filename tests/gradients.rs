@@ -23,7 +23,14 @@ use thalweg::session::Feed;
 const STEP: f64 = 1e-5;
 
 /// Ops with a gradient rule that stand in no case, and why.
-const WITHOUT_CASE: &[(&str, &str)] = &[];
+const WITHOUT_CASE: &[(&str, &str)] = &[
+    ("ResourceGather", "it reads a variable: a test below"),
+    ("ResourceGatherNd", "it reads a variable: a test below"),
+    (
+        "RefIdentity",
+        "a session runs Identity in its place, which is in the table",
+    ),
+];
 
 fn cases() -> Vec<Case> {
     let prefix = std::env::var("GRADIENT").unwrap_or_default();
@@ -242,4 +249,35 @@ fn gradients_have_gradients() {
         y = gradients(&[y], &[x])[0].unwrap();
     }
     assert_eq!(scalar(&g, y, x, 1.5), 24.0 * 1.5);
+}
+
+#[test]
+fn the_gradient_of_slices_of_a_variable_is_added_up_where_they_came_from() {
+    for (op, indices, each) in [
+        (
+            "ResourceGather",
+            Tensor::from(&[2, 0, 2][..]),
+            [5.0, 6.0, 0.0, 0.0, 10.0, 12.0],
+        ),
+        (
+            "ResourceGatherNd",
+            Tensor::new(&[3, 1], &[2, 0, 2]).unwrap(),
+            [5.0, 6.0, 0.0, 0.0, 10.0, 12.0],
+        ),
+    ] {
+        let g = Graph::new();
+        let v = g.variable("v", Tensor::new(&[3, 2], &[1f64; 6]).unwrap());
+        let rows = g.op(op).input(v.handle()).input(g.constant(indices));
+        let rows = rows.attr("dtype", DType::F64).output();
+        let dy = Tensor::new(&[3, 2], &[1.0, 2.0, 5.0, 6.0, 9.0, 10.0]).unwrap();
+        let dv = gradients(&[rows * g.constant(dy)], &[v.handle()])[0].unwrap();
+        let session = Session::new(&g).unwrap();
+        session.run(&g.initializers(), []).unwrap();
+        let got = session.run(dv, []).unwrap();
+        assert_eq!(
+            got.tensor(0).unwrap().to_vec::<f64>().unwrap(),
+            each,
+            "{op}"
+        );
+    }
 }

@@ -20,6 +20,10 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
         "a feed decides what it gives: tests/steps.rs feeds it and leaves it",
     ),
     ("NoOp", "it computes nothing"),
+    (
+        "DestroyResourceOp",
+        "it leaves no value to compare: tests/more_ops.rs runs it",
+    ),
     ("VarHandleOp", "every variable of every case is one"),
 ];
 
@@ -39,7 +43,9 @@ const WITHOUT_GRADIENT: &[(&str, &str)] = &[
 fn every_op_has_a_case_in_the_table_or_a_reason() {
     let covered: BTreeSet<String> = cases("").into_iter().map(|c| c.op).collect();
     let excused = |name: &str| WITHOUT_CASE.iter().any(|(op, _)| *op == name);
+    // An op on references is run as the op on handles that stands for it.
     let missing: Vec<&str> = thalweg_ops::ops()
+        .filter(|op| op.def.on_handles.is_none())
         .map(|op| op.def.name)
         .filter(|name| !covered.contains(*name) && !excused(name))
         .collect();

@@ -23,6 +23,7 @@ import cases_random
 import cases_rearrange
 import cases_reduce
 import cases_state
+import cases_updates
 from suite import Suite
 from traces import trace_lines
 
@@ -40,6 +41,7 @@ MODULES = (
     cases_conv,
     cases_pool,
     cases_state,
+    cases_updates,
     cases_random,
 )
 

@@ -23,6 +23,9 @@ BatchToSpace MatrixDiag MatrixDiagV2 MatrixDiagV3 MatrixDiagPart MatrixDiagPartV
 MatrixSetDiagV2 MatrixSetDiagV3 MatrixBandPart Diag DiagPart Gather GatherNd TensorScatterUpdate TensorScatterMax
 TensorScatterMin Concat SplitV Snapshot PreventGradient EnsureShape IdentityN Bitcast Empty
 Select ClipByValue DivNoNan MulNoNan Xdivy
+AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp ResourceScatterUpdate ResourceScatterMin
+ResourceScatterMax ResourceScatterNdUpdate ResourceScatterNdMin ResourceScatterNdMax ResourceGather ResourceGatherNd
+ResourceStridedSliceAssign
 """.split()
 )
 

@@ -38,7 +38,7 @@ pub struct OpDef {
     /// It has the same inputs in the same order, with handles for references, and the same
     /// attributes where it has one of that name; its first output, if it has none of its own, is the
     /// reference that came in.
-    pub on_handles: Option<&'static OpDef>,
+    pub on_handles: Option<&'static str>,
 }
 
 impl fmt::Debug for OpDef {

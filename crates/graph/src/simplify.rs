@@ -41,10 +41,12 @@ pub struct Simplify<'a> {
     /// By node of the graph that is simplified: the number of its device. Without it all are on
     /// device 0. Nodes are shared only within a device.
     pub devices: Option<&'a [u32]>,
-    /// The op that reads a variable behind a handle: it stands before each use of the value of a
-    /// reference.
-    pub read: Option<&'static OpDef>,
+    /// Finds the ops that stand for those on references, and the one that reads a variable.
+    pub ops: Option<FindOp<'a>>,
 }
+
+/// Finds an op by its name.
+pub type FindOp<'a> = &'a dyn Fn(&str) -> Option<&'static OpDef>;
 
 /// The outputs of a folded node may have this many bytes: what is larger is cheaper to compute than
 /// to keep.
@@ -214,7 +216,8 @@ impl Pass<'_> {
         }
         let mut controls = self.controls(node);
         let (inputs, mut facts) = self.inputs(old, &mut controls)?;
-        if let Some(op) = node.op.on_handles {
+        if let Some(name) = node.op.on_handles {
+            let op = self.op(node, name)?;
             return self.on_handles(old, op, inputs, &facts, controls);
         }
         // What runs never or often is left as it is: what is known of it need not come about.
@@ -303,6 +306,12 @@ impl Pass<'_> {
             self.equal.entry(hash).or_default().push(id);
             id
         })
+    }
+
+    /// The op of this name, for a node that takes or makes references.
+    fn op(&self, node: &Node, name: &str) -> Result<&'static OpDef, GraphError> {
+        let found = self.options.ops.and_then(|find| find(name));
+        found.ok_or_else(|| error(node, Reason::UnknownOp { nearest: None }))
     }
 
     fn is_ordered(&self, node: NodeId) -> bool {

@@ -72,9 +72,7 @@ impl Pass<'_> {
     ) -> Result<OutputId, GraphError> {
         let handle = self.values[&reference];
         let source = self.data.node(reference.node).clone();
-        let Some(op) = self.options.read else {
-            return Err(error(&source, Reason::UnknownOp { nearest: None }));
-        };
+        let op = self.op(&source, "ReadVariableOp")?;
         let mut controls: SmallVec<[NodeId; 2]> = controls.into();
         controls.extend(self.after.get(&reference).copied());
         controls.sort();

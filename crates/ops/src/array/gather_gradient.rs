@@ -107,12 +107,26 @@ fn axes(g: &GradCx<'_, '_>) -> Option<(usize, usize)> {
 
 /// See the file.
 pub(super) fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
-    let (graph, params, indices, dy) = (g.graph(), g.input(0), g.input(1), g.grad());
     let Some((axis, batch)) = axes(g) else {
+        let graph = g.graph();
         let text = "the gradient of GatherV2 needs an axis that is a constant, and known ranks where it or batch_dims is negative";
         let reason = Reason::Argument(text.to_owned());
         return smallvec![Some(graph.fail("gradient", "GatherV2", reason))];
     };
+    let dx = of_slices(g.input(0), g.input(1), g.grad(), axis, batch);
+    smallvec![Some(dx)]
+}
+
+/// The gradient of `params` where `dy` is that of the slices along `axis` that `indices` name, which
+/// share `batch` dimensions with it.
+pub(crate) fn of_slices<'g>(
+    params: Output<'g>,
+    indices: Output<'g>,
+    dy: Output<'g>,
+    axis: usize,
+    batch: usize,
+) -> Output<'g> {
+    let graph = params.graph();
     let shared = Size::of(params, 0..batch);
     let outer = Size::of(params, batch..axis);
     let len = Size::of(params, axis..axis + 1);
@@ -151,5 +165,5 @@ pub(super) fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
         let dims = [&many[..], &[len, outer, inner]].concat();
         data = swap(reshape(data, &dims), many.len(), dims.len());
     }
-    smallvec![Some(reshape_like(data, params))]
+    reshape_like(data, params)
 }

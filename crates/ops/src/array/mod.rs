@@ -33,6 +33,7 @@ mod sources;
 mod split;
 mod stride;
 mod strided_slice;
+mod strided_slice_assign;
 mod tables;
 mod tile;
 mod transpose;
@@ -40,6 +41,7 @@ mod triangle;
 
 pub(crate) use basic::VIEW;
 pub use build::ArrayOps;
+pub(crate) use gather_gradient::of_slices;
 pub use sources::SourceOps;
 use thalweg_device::Op;
 
@@ -118,6 +120,8 @@ pub(crate) static OPS: &[&Op] = &[
     &split::SPLIT_V,
     &strided_slice::STRIDED_SLICE,
     &strided_slice::STRIDED_SLICE_GRAD,
+    &strided_slice_assign::RESOURCE_STRIDED_SLICE_ASSIGN,
+    &strided_slice_assign::STRIDED_SLICE_ASSIGN,
     &tile::TILE,
     &transpose::TRANSPOSE,
     &transpose::INVERT_PERMUTATION,

@@ -12,7 +12,7 @@ use super::parts::{Moves, Part, Source};
 use super::rules::{invalid, shape_of};
 use super::stride::{Masks, Places, Spec, resolve, spec};
 
-const MASKS: [&str; 5] = [
+pub(super) const MASKS: [&str; 5] = [
     "begin_mask",
     "end_mask",
     "ellipsis_mask",
@@ -20,7 +20,7 @@ const MASKS: [&str; 5] = [
     "shrink_axis_mask",
 ];
 
-const ATTRS: &[AttrDef] = &[
+pub(super) const ATTRS: &[AttrDef] = &[
     type_attr("T", DType::PLAIN),
     type_attr("Index", DType::INDICES),
     int_attr(MASKS[0], 0),
@@ -37,7 +37,7 @@ fn with_masks<'g>(node: NodeBuilder<'g>, attrs: &Attrs) -> NodeBuilder<'g> {
 }
 
 /// The specification of a node for a tensor of `dims`; its begins are input `begin`.
-fn spec_of(p: &Prepare<'_>, dims: &[usize], begin: usize) -> Result<Spec, KernelError> {
+pub(super) fn spec_of(p: &Prepare<'_>, dims: &[usize], begin: usize) -> Result<Spec, KernelError> {
     let (b, e, s) = (p.ints(begin)?, p.ints(begin + 1)?, p.ints(begin + 2)?);
     if b.len() != e.len() || b.len() != s.len() {
         return Err(KernelError::Argument("as many ends and strides as begins"));
@@ -49,7 +49,7 @@ fn spec_of(p: &Prepare<'_>, dims: &[usize], begin: usize) -> Result<Spec, Kernel
 
 /// The box that is taken, walked in a tensor of `dims` and in one that has it alone: its first
 /// element, and its axes as `(len, step in the tensor, step in the box)`.
-fn taken(spec: &Spec, dims: &[usize]) -> (i64, Vec<(usize, isize, isize)>) {
+pub(super) fn taken(spec: &Spec, dims: &[usize]) -> (i64, Vec<(usize, isize, isize)>) {
     let lens: Vec<usize> = spec.taken.iter().map(|t| t.len.unwrap_or(0)).collect();
     let (whole, own) = (steps(dims), steps(&lens));
     let first = spec.taken.iter().zip(&whole);
@@ -65,7 +65,7 @@ fn taken(spec: &Spec, dims: &[usize]) -> (i64, Vec<(usize, isize, isize)>) {
 }
 
 /// The first element of a box that is not empty.
-fn start(first: i64, axes: &[(usize, isize, isize)]) -> Result<usize, KernelError> {
+pub(super) fn start(first: i64, axes: &[(usize, isize, isize)]) -> Result<usize, KernelError> {
     if axes.iter().any(|a| a.0 == 0) {
         return Ok(0);
     }

@@ -1,6 +1,6 @@
 //! TensorFlow 1's control flow. A session interprets these ops; see `thalweg_graph::flow`.
 
-use thalweg_device::{Body, Kernel, Op};
+use thalweg_device::{Body, Kernel, KernelError, Op, cpu_tensors};
 use thalweg_graph::op::{
     Arg, AttrDef, Effect, Gradient, arg, arg_of, attr, bool_attr, count_attr, int_attr, type_attr,
 };
@@ -91,7 +91,7 @@ pub(crate) static REF_SWITCH: Op = Op {
         ],
         attrs: &[T],
         shape: switch,
-        on_handles: Some(&SWITCH.def),
+        on_handles: Some("Switch"),
         ..FLOW
     },
     kernels: &[],
@@ -123,7 +123,7 @@ pub(crate) static REF_MERGE: Op = Op {
         ],
         attrs: &[T, count_attr("N")],
         shape: merge,
-        on_handles: Some(&MERGE.def),
+        on_handles: Some("Merge"),
         ..FLOW
     },
     kernels: &[],
@@ -164,7 +164,7 @@ pub(crate) static REF_ENTER: Op = Op {
         outputs: &[arg("output", "T").reference()],
         attrs: ENTER_ATTRS,
         shape: unchanged,
-        on_handles: Some(&ENTER.def),
+        on_handles: Some("Enter"),
         ..FLOW
     },
     kernels: &[],
@@ -201,7 +201,7 @@ const fn ref_pass(name: &'static str, summary: &'static str, on: &'static Op) ->
             outputs: REF_OUTPUT,
             attrs: &[T],
             shape: unchanged,
-            on_handles: Some(&on.def),
+            on_handles: Some(on.def.name),
             ..FLOW
         },
         kernels: &[],
@@ -247,4 +247,63 @@ pub(crate) static CONTROL_TRIGGER: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[INTERPRETED],
+};
+
+/// One of several references.
+pub(crate) static REF_SELECT: Op = Op {
+    def: OpDef {
+        name: "RefSelect",
+        summary: "The reference of that number.",
+        inputs: &[
+            arg_of("index", DType::I32),
+            arg("inputs", "T").list("N").reference(),
+        ],
+        outputs: &[arg("output", "T").reference()],
+        attrs: &[T, count_attr("N")],
+        shape: selected,
+        gradient: Gradient::None,
+        on_handles: Some(HANDLE_OF.def.name),
+        ..OpDef::EMPTY
+    },
+    kernels: &[],
+};
+
+/// What all inputs from the second on have in common.
+fn selected(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    expect_scalar(cx, 0)?;
+    let mut shape = cx.variable_shape(1);
+    for i in 2..cx.inputs() {
+        shape = common(&shape, &cx.variable_shape(i));
+    }
+    if let Some((dtype, _)) = cx.variable(1) {
+        cx.set_variable(0, dtype, shape);
+    }
+    Ok(())
+}
+
+/// One of several handles.
+pub(crate) static HANDLE_OF: Op = Op {
+    def: OpDef {
+        name: "_SelectHandle",
+        summary: "The handle of that number.",
+        inputs: &[
+            arg_of("index", DType::I32),
+            arg_of("inputs", DType::Resource).list("N"),
+        ],
+        outputs: &[arg_of("output", DType::Resource)],
+        attrs: &[count_attr("N")],
+        shape: selected,
+        gradient: Gradient::None,
+        effect: Effect::Stateful,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (index, count) = (cx.int(0)?, cx.inputs().saturating_sub(1));
+        match usize::try_from(index).ok().filter(|&i| i < count) {
+            Some(i) => Ok(vec![cx.value(i + 1)?]),
+            None => Err(KernelError::Invalid(format!(
+                "the index must be in the range [0, {count}) but is {index}"
+            ))),
+        }
+    })],
 };

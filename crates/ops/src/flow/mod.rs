@@ -30,6 +30,8 @@ pub(crate) static OPS: &[&Op] = &[
     &frames::REF_NEXT_ITERATION,
     &frames::LOOP_COND,
     &frames::CONTROL_TRIGGER,
+    &frames::REF_SELECT,
+    &frames::HANDLE_OF,
     &calls::IF,
     &calls::STATELESS_IF,
     &calls::CASE,

@@ -41,9 +41,11 @@ pub(crate) fn assign_by(p: &Prepare<'_>, name: &'static str) -> Result<Launches,
     Ok(launch.into())
 }
 
-/// An optimizer's step by the function of `kernels/optimizer.cu` with the op's name; `grad` is the
-/// gradient's input.
-pub(crate) fn step(p: &Prepare<'_>, grad: usize) -> Result<Launches, KernelError> {
+/// An optimizer's step by the function of `kernels/optimizer.cu` with the op's name.
+pub(crate) fn step(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let is_grad = |arg: &thalweg_graph::op::Arg| matches!(arg.name, "grad" | "delta");
+    let grad = p.node.op.inputs.iter().position(is_grad);
+    let grad = grad.ok_or(KernelError::Argument("a gradient"))?;
     let n = p.inputs[grad].elements();
     let mut launch = Launch::over(n, &OPTIMIZER, p.node.op.name, &[p.dtype(grad)]);
     for (i, arg) in p.node.op.inputs.iter().enumerate() {
@@ -54,7 +56,7 @@ pub(crate) fn step(p: &Prepare<'_>, grad: usize) -> Result<Launches, KernelError
         });
     }
     launch = launch.indices(&[n]);
-    let flags = ["use_nesterov", "update_slots"];
+    let flags = ["use_nesterov", "update_slots", "multiply_linear_by_lr"];
     for flag in flags.iter().filter(|f| p.node.attrs.get(f).is_some()) {
         launch = launch.value(u32::from(p.node.attrs.bool(flag)));
     }

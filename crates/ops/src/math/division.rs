@@ -170,7 +170,7 @@ pub(crate) static MOD: Op = Op {
 
 /// Division of integers that is defined for every pair: by zero gives zero (and is refused by
 /// [`no_zero`]), the smallest by -1 wraps.
-pub(super) trait Divide: Number {
+pub(crate) trait Divide: Number {
     fn quotient(self, by: Self) -> Self;
     fn floor_quotient(self, by: Self) -> Self;
     fn floor_remainder(self, by: Self) -> Self;

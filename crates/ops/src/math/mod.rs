@@ -23,6 +23,8 @@ mod trigonometry;
 use thalweg_device::Op;
 use thalweg_graph::{Graph, Output, Value};
 
+pub(crate) use division::Divide;
+
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
     &arithmetic::ADD,

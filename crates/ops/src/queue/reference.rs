@@ -32,7 +32,7 @@ const fn source(name: &'static str, attrs: &'static [AttrDef], on: &'static Op) 
             outputs: &[HANDLE],
             attrs,
             shape: scalar,
-            on_handles: Some(&on.def),
+            on_handles: Some(on.def.name),
             ..ON_HANDLES
         },
         kernels: &[],
@@ -55,7 +55,7 @@ const fn user(
             attrs,
             shape: on.def.shape,
             effect: on.def.effect,
-            on_handles: Some(&on.def),
+            on_handles: Some(on.def.name),
             ..ON_HANDLES
         },
         kernels: &[],

@@ -1,8 +1,10 @@
 //! Assignments to variables.
 
-use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_device::{
+    KernelCx, KernelError, Op, Prepare, Prepared, Variable, cpu, cpu_tensors, gpu,
+};
 use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{DType, Element, Infer, InferError, OpDef, dispatch};
+use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
 
 use super::handle::expect_dtype;
 use crate::number::Number;
@@ -26,7 +28,7 @@ pub(crate) static ASSIGN: Op = Op {
         summary: "Gives a variable a value.",
         inputs: &[arg_of("resource", DType::Resource), arg("value", "dtype")],
         attrs: &[
-            type_attr("dtype", DType::PLAIN),
+            type_attr("dtype", &DType::ALL),
             bool_attr("validate_shape", false),
         ],
         shape,
@@ -37,13 +39,38 @@ pub(crate) static ASSIGN: Op = Op {
     kernels: &[
         cpu(
             |p| dispatch!(p.dtype(1), PLAIN, T => Ok(assign::<T>(p)), else Err(KernelError::DType(p.dtype(1)))),
-        ),
+        )
+        .only(&[("dtype", DType::PLAIN)]),
+        cpu_tensors(|cx| {
+            let (variable, value) = (cx.variable(0)?, cx.tensor(1)?);
+            if cx.attrs().bool("validate_shape") {
+                expect_shape(variable, value.dims())?;
+            }
+            variable.assign(value.clone())?;
+            Ok(Vec::new())
+        })
+        .only(&[("dtype", &[DType::String, DType::Variant])]),
         gpu(crate::gpu::assign),
     ],
 };
 
+/// A variable that has a value must have one of these dimensions.
+fn expect_shape(variable: &Variable, dims: &[usize]) -> Result<(), KernelError> {
+    match variable.lock().as_ref() {
+        Some(held) if held.dims() != dims => Err(KernelError::Variable {
+            variable: variable.name().to_owned(),
+            expected_dtype: held.dtype(),
+            expected: held.shape(),
+            found_dtype: variable.dtype(),
+            found: Shape::known(dims),
+        }),
+        _ => Ok(()),
+    }
+}
+
 fn assign<T: Element>(p: &Prepare<'_>) -> Prepared {
     let dims: Vec<usize> = p.dims(1).to_vec();
+    let validate = p.node.attrs.bool("validate_shape");
     Prepared::new(p.inputs[1].elements(), move |cx| {
         let value = cx.input::<T>(1)?;
         let variable = cx.variable(0)?;
@@ -57,6 +84,9 @@ fn assign<T: Element>(p: &Prepare<'_>) -> Prepared {
                 old.as_mut_slice::<T>()?.copy_from_slice(value);
                 return Ok(());
             }
+        }
+        if validate {
+            expect_shape(variable, &dims)?;
         }
         let mut tensor = cx.zeros(T::DTYPE, &dims)?;
         tensor.as_mut_slice::<T>()?.copy_from_slice(value);

@@ -19,6 +19,10 @@ pub(crate) static VAR_HANDLE: Op = Op {
             str_attr("container", "", &[]),
             str_attr("shared_name", "", &[]),
             str_attr("debug_name", "", &[]),
+            AttrDef {
+                default: Default::Empty(AttrKind::Strs),
+                ..attr("allowed_devices", AttrKind::Strs)
+            },
             type_attr("dtype", &DType::ALL),
             AttrDef {
                 default: Default::UnknownShape,

@@ -1,8 +1,15 @@
 //! Variables: handles, reads, assignments.
 
 mod assign;
+mod combine;
+mod counter;
+mod gather;
 mod handle;
 mod partitioned;
+mod references;
+mod rows;
+mod scatter;
+mod scatter_nd;
 
 use thalweg_device::Op;
 use thalweg_graph::{Graph, Operation, Output, Reason, Value, VariableInfo};
@@ -17,6 +24,43 @@ pub(crate) static OPS: &[&Op] = &[
     &assign::ASSIGN,
     &assign::ASSIGN_ADD,
     &assign::ASSIGN_SUB,
+    &gather::GATHER,
+    &gather::GATHER_ND,
+    &counter::COUNT_UP_TO,
+    &counter::REF_COUNT_UP_TO,
+    &counter::SHAPE,
+    &counter::DESTROY,
+    &scatter::UPDATE,
+    &scatter::REF_UPDATE,
+    &scatter::ADD,
+    &scatter::REF_ADD,
+    &scatter::SUB,
+    &scatter::REF_SUB,
+    &scatter::MUL,
+    &scatter::REF_MUL,
+    &scatter::DIV,
+    &scatter::REF_DIV,
+    &scatter::MIN,
+    &scatter::REF_MIN,
+    &scatter::MAX,
+    &scatter::REF_MAX,
+    &scatter_nd::UPDATE,
+    &scatter_nd::REF_UPDATE,
+    &scatter_nd::ADD,
+    &scatter_nd::REF_ADD,
+    &scatter_nd::SUB,
+    &scatter_nd::REF_SUB,
+    &scatter_nd::MIN,
+    &scatter_nd::REF_MIN,
+    &scatter_nd::MAX,
+    &scatter_nd::REF_MAX,
+    &references::VARIABLE_V1,
+    &references::VARIABLE_V2,
+    &references::ASSIGN,
+    &references::ASSIGN_ADD,
+    &references::ASSIGN_SUB,
+    &references::IS_INITIALIZED,
+    &references::IDENTITY,
 ];
 
 /// A tensor that outlives steps, and is updated by them.

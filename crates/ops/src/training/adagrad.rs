@@ -1,92 +1,207 @@
-//! Adagrad: <https://jmlr.org/papers/v12/duchi11a.html>, with and without an epsilon.
+//! Adagrad: <https://jmlr.org/papers/v12/duchi11a.html>, with and without an epsilon, with the
+//! shrinking of FOBOS, and by dual averaging.
 
-use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{DType, OpDef, dispatch};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_graph::op::arg_of;
+use thalweg_graph::{DType, dispatch};
 
-use super::fused::{prepared, rate, update};
+use super::define::{FLOATS, INDICES, ROWS, ROWS_SLOTS, WHOLE, WHOLE_SLOTS, optimizer, t, var};
+use super::fused::step;
+use super::rules::{dtype, larger, shrunk, sign};
 use crate::number::{Float, Number, Wide};
 
 /// `accum += grad^2` (where `update_slots`), and `var -= lr grad / sqrt(accum)`.
 pub(crate) static ADAGRAD: Op = Op {
-    def: OpDef {
-        name: "ResourceApplyAdagrad",
-        summary: "Updates a variable by Adagrad.",
-        inputs: &[
-            arg_of("var", DType::Resource),
-            arg_of("accum", DType::Resource),
-            arg("lr", "T"),
-            arg("grad", "T"),
-        ],
-        attrs: &[
-            type_attr("T", DType::NUMBERS),
-            bool_attr("use_locking", false),
-            bool_attr("update_slots", true),
-        ],
-        shape: super::shape,
-        gradient: Gradient::None,
-        effect: Effect::Write,
-        ..OpDef::EMPTY
-    },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(3), FLOATS, T => Ok(adagrad::<T>(p)), else Err(KernelError::DType(p.dtype(3)))),
-    )
-    .only(&[("T", DType::FLOATS)]), gpu(|p| crate::gpu::step(p, 3)).only(&[("T", DType::FLOATS)])],
+    def: optimizer(
+        "ResourceApplyAdagrad",
+        "Updates a variable by Adagrad.",
+        &[var("var"), var("accum"), t("lr"), t("grad")],
+        WHOLE_SLOTS,
+    ),
+    kernels: &[
+        cpu(adagrad).only(FLOATS),
+        gpu(crate::gpu::step).only(FLOATS),
+    ],
 };
 
-fn adagrad<T: Float>(p: &Prepare<'_>) -> Prepared {
-    let update_slots = p.node.attrs.bool("update_slots");
-    prepared::<2>(p, 3, move |cx| {
-        let lr = rate::<T>(cx, 2)?;
-        step::<T>(cx, 3, lr, T::Wide::ZERO, update_slots)
-    })
+/// As [`ADAGRAD`], of rows.
+pub(crate) static SPARSE_ADAGRAD: Op = Op {
+    def: optimizer(
+        "ResourceSparseApplyAdagrad",
+        "Updates rows of a variable by Adagrad.",
+        &[var("var"), var("accum"), t("lr"), t("grad"), INDICES],
+        ROWS_SLOTS,
+    ),
+    kernels: &[cpu(adagrad).only(FLOATS)],
+};
+
+fn adagrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(dtype(p), FLOATS, T => {
+        let grow = p.node.attrs.bool("update_slots");
+        step::<T, 2, 1, _>(p, ["lr"], move |[lr]| {
+            move |[var, accum], g| {
+                let accum = if grow { accum + g * g } else { accum };
+                [var - lr * g / accum.sqrt(), accum]
+            }
+        })
+    }, else Err(KernelError::DType(dtype(p))))
 }
 
 /// `accum += grad^2` (where `update_slots`), and `var -= lr grad / (sqrt(accum) + epsilon)`.
 pub(crate) static ADAGRAD_V2: Op = Op {
-    def: OpDef {
-        name: "ResourceApplyAdagradV2",
-        summary: "Updates a variable by Adagrad, with an epsilon beside the root.",
-        inputs: &[
-            arg_of("var", DType::Resource),
-            arg_of("accum", DType::Resource),
-            arg("lr", "T"),
-            arg("epsilon", "T"),
-            arg("grad", "T"),
-        ],
-        attrs: &[
-            type_attr("T", DType::NUMBERS),
-            bool_attr("use_locking", false),
-            bool_attr("update_slots", true),
-        ],
-        shape: super::shape,
-        gradient: Gradient::None,
-        effect: Effect::Write,
-        ..OpDef::EMPTY
-    },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(4), FLOATS, T => Ok(adagrad_v2::<T>(p)), else Err(KernelError::DType(p.dtype(4)))),
-    )
-    .only(&[("T", DType::FLOATS)]), gpu(|p| crate::gpu::step(p, 4)).only(&[("T", DType::FLOATS)])],
+    def: optimizer(
+        "ResourceApplyAdagradV2",
+        "Updates a variable by Adagrad, with an epsilon beside the root.",
+        &[var("var"), var("accum"), t("lr"), t("epsilon"), t("grad")],
+        WHOLE_SLOTS,
+    ),
+    kernels: &[
+        cpu(adagrad_v2).only(FLOATS),
+        gpu(crate::gpu::step).only(FLOATS),
+    ],
 };
 
-fn adagrad_v2<T: Float>(p: &Prepare<'_>) -> Prepared {
-    let update_slots = p.node.attrs.bool("update_slots");
-    prepared::<2>(p, 4, move |cx| {
-        let (lr, epsilon) = (rate::<T>(cx, 2)?, rate::<T>(cx, 3)?);
-        step::<T>(cx, 4, lr, epsilon, update_slots)
-    })
+/// As [`ADAGRAD_V2`], of rows.
+pub(crate) static SPARSE_ADAGRAD_V2: Op = Op {
+    def: optimizer(
+        "ResourceSparseApplyAdagradV2",
+        "Updates rows of a variable by Adagrad, with an epsilon beside the root.",
+        &[
+            var("var"),
+            var("accum"),
+            t("lr"),
+            t("epsilon"),
+            t("grad"),
+            INDICES,
+        ],
+        ROWS_SLOTS,
+    ),
+    kernels: &[cpu(adagrad_v2).only(FLOATS)],
+};
+
+fn adagrad_v2(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(dtype(p), FLOATS, T => {
+        let grow = p.node.attrs.bool("update_slots");
+        step::<T, 2, 2, _>(p, ["lr", "epsilon"], move |[lr, epsilon]| {
+            move |[var, accum], g| {
+                let accum = if grow { accum + g * g } else { accum };
+                [var - lr * g / (accum.sqrt() + epsilon), accum]
+            }
+        })
+    }, else Err(KernelError::DType(dtype(p))))
 }
 
-fn step<T: Float>(
-    cx: &KernelCx<'_>,
-    grad: usize,
-    lr: T::Wide,
-    epsilon: T::Wide,
-    update_slots: bool,
-) -> Result<(), KernelError> {
-    update::<T, 2>(cx, [0, 1], grad, |[var, accum], g| {
-        let accum = if update_slots { accum + g * g } else { accum };
-        [var - lr * g / (accum.sqrt() + epsilon), accum]
-    })
+/// `accum += grad^2`; then a step of FOBOS at the rate `lr / sqrt(accum)`.
+pub(crate) static PROXIMAL_ADAGRAD: Op = Op {
+    def: optimizer(
+        "ResourceApplyProximalAdagrad",
+        "Updates a variable by Adagrad, then towards zero.",
+        &[
+            var("var"),
+            var("accum"),
+            t("lr"),
+            t("l1"),
+            t("l2"),
+            t("grad"),
+        ],
+        WHOLE,
+    ),
+    kernels: &[
+        cpu(proximal_adagrad).only(FLOATS),
+        gpu(crate::gpu::step).only(FLOATS),
+    ],
+};
+
+/// As [`PROXIMAL_ADAGRAD`], of rows.
+pub(crate) static SPARSE_PROXIMAL_ADAGRAD: Op = Op {
+    def: optimizer(
+        "ResourceSparseApplyProximalAdagrad",
+        "Updates rows of a variable by Adagrad, then towards zero.",
+        &[
+            var("var"),
+            var("accum"),
+            t("lr"),
+            t("l1"),
+            t("l2"),
+            t("grad"),
+            INDICES,
+        ],
+        ROWS,
+    ),
+    kernels: &[cpu(proximal_adagrad).only(FLOATS)],
+};
+
+fn proximal_adagrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(dtype(p), FLOATS, T => {
+        step::<T, 2, 3, _>(p, ["lr", "l1", "l2"], |[lr, l1, l2]| {
+            move |[var, accum], g| {
+                let accum = accum + g * g;
+                let rate = lr / accum.sqrt();
+                [shrunk(var - g * rate, rate, l1, l2), accum]
+            }
+        })
+    }, else Err(KernelError::DType(dtype(p))))
+}
+
+/// Of the sums `s` of the gradients and `ss` of their squares,
+/// `var = -lr sign(s) max(|s| - l1 global_step, 0) / (l2 global_step lr + sqrt(ss))`.
+pub(crate) static ADAGRAD_DA: Op = Op {
+    def: optimizer(
+        "ResourceApplyAdagradDA",
+        "Updates a variable by Adagrad's dual averaging.",
+        &[
+            var("var"),
+            var("gradient_accumulator"),
+            var("gradient_squared_accumulator"),
+            t("grad"),
+            t("lr"),
+            t("l1"),
+            t("l2"),
+            arg_of("global_step", DType::I64),
+        ],
+        WHOLE,
+    ),
+    kernels: &[
+        cpu(adagrad_da).only(FLOATS),
+        gpu(crate::gpu::step).only(FLOATS),
+    ],
+};
+
+/// As [`ADAGRAD_DA`], of rows.
+pub(crate) static SPARSE_ADAGRAD_DA: Op = Op {
+    def: optimizer(
+        "ResourceSparseApplyAdagradDA",
+        "Updates rows of a variable by Adagrad's dual averaging.",
+        &[
+            var("var"),
+            var("gradient_accumulator"),
+            var("gradient_squared_accumulator"),
+            t("grad"),
+            INDICES,
+            t("lr"),
+            t("l1"),
+            t("l2"),
+            arg_of("global_step", DType::I64),
+        ],
+        ROWS,
+    ),
+    kernels: &[cpu(adagrad_da).only(FLOATS)],
+};
+
+fn adagrad_da(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(dtype(p), FLOATS, T => {
+        let rates = ["lr", "l1", "l2", "global_step"];
+        step::<T, 3, 4, _>(p, rates, |[lr, l1, l2, global_step]| {
+            let zero = <T as Float>::Wide::ZERO;
+            move |[_, sum, squares], g| {
+                let (sum, squares) = (sum + g, squares + g * g);
+                let kept = match l1 > zero {
+                    true => sign(sum) * larger(Wide::abs(sum) - l1 * global_step, zero),
+                    false => sum,
+                };
+                let below = l2 * global_step * lr + squares.sqrt();
+                [-(lr * kept) / below, sum, squares]
+            }
+        })
+    }, else Err(KernelError::DType(dtype(p))))
 }

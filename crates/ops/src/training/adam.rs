@@ -1,69 +1,149 @@
 //! Adam: <https://arxiv.org/abs/1412.6980>, in the form of its section 2 that puts both bias
-//! corrections into the rate.
+//! corrections into the rate; AdaMax, its section 7; and AMSGrad.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{DType, OpDef, dispatch};
+use thalweg_graph::dispatch;
 
-use super::fused::{prepared, rate, update};
+use super::define::{FLOATS, WHOLE, WHOLE_NESTEROV, optimizer, t, var};
+use super::fused::step;
+use super::rules::{dtype, larger};
 use crate::number::{Float, Number, Wide};
 
 /// `m += (grad - m) (1 - beta1)`, `v += (grad^2 - v) (1 - beta2)`, and
 /// `var -= m lr sqrt(1 - beta2_power) / ((1 - beta1_power) (sqrt(v) + epsilon))`; with
 /// `use_nesterov`, `grad (1 - beta1) + beta1 m` stands for `m` in the last.
 pub(crate) static ADAM: Op = Op {
-    def: OpDef {
-        name: "ResourceApplyAdam",
-        summary: "Updates a variable by Adam.",
-        inputs: &[
-            arg_of("var", DType::Resource),
-            arg_of("m", DType::Resource),
-            arg_of("v", DType::Resource),
-            arg("beta1_power", "T"),
-            arg("beta2_power", "T"),
-            arg("lr", "T"),
-            arg("beta1", "T"),
-            arg("beta2", "T"),
-            arg("epsilon", "T"),
-            arg("grad", "T"),
+    def: optimizer(
+        "ResourceApplyAdam",
+        "Updates a variable by Adam.",
+        &[
+            var("var"),
+            var("m"),
+            var("v"),
+            t("beta1_power"),
+            t("beta2_power"),
+            t("lr"),
+            t("beta1"),
+            t("beta2"),
+            t("epsilon"),
+            t("grad"),
         ],
-        attrs: &[
-            type_attr("T", DType::NUMBERS),
-            bool_attr("use_locking", false),
-            bool_attr("use_nesterov", false),
-        ],
-        shape: super::shape,
-        gradient: Gradient::None,
-        effect: Effect::Write,
-        ..OpDef::EMPTY
-    },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(9), FLOATS, T => Ok(adam::<T>(p)), else Err(KernelError::DType(p.dtype(9)))),
-    )
-    .only(&[("T", DType::FLOATS)]), gpu(|p| crate::gpu::step(p, 9)).only(&[("T", DType::FLOATS)])],
+        WHOLE_NESTEROV,
+    ),
+    kernels: &[cpu(adam).only(FLOATS), gpu(crate::gpu::step).only(FLOATS)],
 };
 
-fn adam<T: Float>(p: &Prepare<'_>) -> Prepared {
-    let nesterov = p.node.attrs.bool("use_nesterov");
-    prepared::<3>(p, 9, move |cx| {
-        let rate = |i| rate::<T>(cx, i);
-        let one = T::Wide::ONE;
-        let (power1, power2) = (rate(3)?, rate(4)?);
-        let (lr, beta1, beta2, epsilon) = (rate(5)?, rate(6)?, rate(7)?, rate(8)?);
-        let alpha = lr * (one - power2).sqrt() / (one - power1);
-        let (new1, new2) = (one - beta1, one - beta2);
-        let moments =
-            move |m: T::Wide, v: T::Wide, g: T::Wide| (m + (g - m) * new1, v + (g * g - v) * new2);
-        if nesterov {
-            return update::<T, 3>(cx, [0, 1, 2], 9, |[var, m, v], g| {
-                let (m, v) = moments(m, v, g);
-                let ahead = g * new1 + beta1 * m;
-                [var - ahead * alpha / (v.sqrt() + epsilon), m, v]
+fn adam(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(dtype(p), FLOATS, T => {
+        let one = <T as Float>::Wide::ONE;
+        if p.node.attrs.bool("use_nesterov") {
+            return step::<T, 3, 6, _>(p, ADAM_RATES, move |[power1, power2, lr, beta1, beta2, epsilon]| {
+                let alpha = lr * (one - power2).sqrt() / (one - power1);
+                let (new1, new2) = (one - beta1, one - beta2);
+                move |[var, m, v], g| {
+                    let (m, v) = (m + (g - m) * new1, v + (g * g - v) * new2);
+                    let ahead = g * new1 + beta1 * m;
+                    [var - ahead * alpha / (v.sqrt() + epsilon), m, v]
+                }
             });
         }
-        update::<T, 3>(cx, [0, 1, 2], 9, |[var, m, v], g| {
-            let (m, v) = moments(m, v, g);
-            [var - m * alpha / (v.sqrt() + epsilon), m, v]
+        step::<T, 3, 6, _>(p, ADAM_RATES, move |[power1, power2, lr, beta1, beta2, epsilon]| {
+            let alpha = lr * (one - power2).sqrt() / (one - power1);
+            let (new1, new2) = (one - beta1, one - beta2);
+            move |[var, m, v], g| {
+                let (m, v) = (m + (g - m) * new1, v + (g * g - v) * new2);
+                [var - m * alpha / (v.sqrt() + epsilon), m, v]
+            }
         })
-    })
+    }, else Err(KernelError::DType(dtype(p))))
+}
+
+const ADAM_RATES: [&str; 6] = [
+    "beta1_power",
+    "beta2_power",
+    "lr",
+    "beta1",
+    "beta2",
+    "epsilon",
+];
+
+/// As [`ADAM`], with the largest `v` so far, `vhat`, under the root:
+/// <https://openreview.net/forum?id=ryQu7f-RZ>.
+pub(crate) static AMSGRAD: Op = Op {
+    def: optimizer(
+        "ResourceApplyAdamWithAmsgrad",
+        "Updates a variable by Adam, with the largest second moment so far.",
+        &[
+            var("var"),
+            var("m"),
+            var("v"),
+            var("vhat"),
+            t("beta1_power"),
+            t("beta2_power"),
+            t("lr"),
+            t("beta1"),
+            t("beta2"),
+            t("epsilon"),
+            t("grad"),
+        ],
+        WHOLE,
+    ),
+    kernels: &[
+        cpu(amsgrad).only(FLOATS),
+        gpu(crate::gpu::step).only(FLOATS),
+    ],
+};
+
+fn amsgrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(dtype(p), FLOATS, T => {
+        let one = <T as Float>::Wide::ONE;
+        step::<T, 4, 6, _>(p, ADAM_RATES, move |[power1, power2, lr, beta1, beta2, epsilon]| {
+            let alpha = lr * (one - power2).sqrt() / (one - power1);
+            let (new1, new2) = (one - beta1, one - beta2);
+            move |[var, m, v, most], g| {
+                let (m, v) = (m + (g - m) * new1, v + (g * g - v) * new2);
+                let most = larger(most, v);
+                [var - m * alpha / (most.sqrt() + epsilon), m, v, most]
+            }
+        })
+    }, else Err(KernelError::DType(dtype(p))))
+}
+
+/// `m += (grad - m) (1 - beta1)`, `v = max(beta2 v, |grad|)`, and
+/// `var -= lr / (1 - beta1_power) m / (v + epsilon)`.
+pub(crate) static ADA_MAX: Op = Op {
+    def: optimizer(
+        "ResourceApplyAdaMax",
+        "Updates a variable by AdaMax.",
+        &[
+            var("var"),
+            var("m"),
+            var("v"),
+            t("beta1_power"),
+            t("lr"),
+            t("beta1"),
+            t("beta2"),
+            t("epsilon"),
+            t("grad"),
+        ],
+        WHOLE,
+    ),
+    kernels: &[
+        cpu(ada_max).only(FLOATS),
+        gpu(crate::gpu::step).only(FLOATS),
+    ],
+};
+
+fn ada_max(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(dtype(p), FLOATS, T => {
+        let one = <T as Float>::Wide::ONE;
+        let rates = ["beta1_power", "lr", "beta1", "beta2", "epsilon"];
+        step::<T, 3, 5, _>(p, rates, move |[power1, lr, beta1, beta2, epsilon]| {
+            let (alpha, new1) = (lr / (one - power1), one - beta1);
+            move |[var, m, v], g| {
+                let (m, v) = (m + (g - m) * new1, larger(beta2 * v, Wide::abs(g)));
+                [var - alpha * (m / (v + epsilon)), m, v]
+            }
+        })
+    }, else Err(KernelError::DType(dtype(p))))
 }

@@ -1,86 +1,162 @@
-//! Gradient descent, plain and with momentum.
+//! Gradient descent: plain, with momentum, and with the shrinking of FOBOS
+//! (<https://jmlr.org/papers/v10/duchi09a.html>).
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{DType, OpDef, dispatch};
+use thalweg_graph::dispatch;
 
-use super::fused::{prepared, rate, update};
-use crate::number::Float;
+use super::define::{
+    FLOATS, INDICES, ROWS, ROWS_NESTEROV, WHOLE, WHOLE_NESTEROV, optimizer, t, var,
+};
+use super::fused::step;
+use super::rules::{dtype, shrunk};
 
 /// `var -= alpha * delta`.
 pub(crate) static GRADIENT_DESCENT: Op = Op {
-    def: OpDef {
-        name: "ResourceApplyGradientDescent",
-        summary: "Takes a multiple of the gradient off a variable.",
-        inputs: &[
-            arg_of("var", DType::Resource),
-            arg("alpha", "T"),
-            arg("delta", "T"),
-        ],
-        attrs: &[
-            type_attr("T", DType::NUMBERS),
-            bool_attr("use_locking", false),
-        ],
-        shape: super::shape,
-        gradient: Gradient::None,
-        effect: Effect::Write,
-        ..OpDef::EMPTY
-    },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(2), FLOATS, T => Ok(gradient_descent::<T>(p)), else Err(KernelError::DType(p.dtype(2)))),
-    )
-    .only(&[("T", DType::FLOATS)]), gpu(|p| crate::gpu::step(p, 2)).only(&[("T", DType::FLOATS)])],
+    def: optimizer(
+        "ResourceApplyGradientDescent",
+        "Takes a multiple of the gradient off a variable.",
+        &[var("var"), t("alpha"), t("delta")],
+        WHOLE,
+    ),
+    kernels: &[
+        cpu(gradient_descent).only(FLOATS),
+        gpu(crate::gpu::step).only(FLOATS),
+    ],
 };
 
-fn gradient_descent<T: Float>(p: &Prepare<'_>) -> Prepared {
-    prepared::<1>(p, 2, |cx| {
-        let alpha = rate::<T>(cx, 1)?;
-        update::<T, 1>(cx, [0], 2, |[var], g| [var - alpha * g])
-    })
+fn gradient_descent(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(dtype(p), FLOATS, T => {
+        step::<T, 1, 1, _>(p, ["alpha"], |[alpha]| move |[var], g| [var - alpha * g])
+    }, else Err(KernelError::DType(dtype(p))))
 }
 
 /// `accum = accum * momentum + grad`, and `var -= lr * accum`; with `use_nesterov`,
 /// `var -= lr * (grad + accum * momentum)`.
 pub(crate) static MOMENTUM: Op = Op {
-    def: OpDef {
-        name: "ResourceApplyMomentum",
-        summary: "Takes a multiple of a decaying sum of gradients off a variable.",
-        inputs: &[
-            arg_of("var", DType::Resource),
-            arg_of("accum", DType::Resource),
-            arg("lr", "T"),
-            arg("grad", "T"),
-            arg("momentum", "T"),
-        ],
-        attrs: &[
-            type_attr("T", DType::NUMBERS),
-            bool_attr("use_locking", false),
-            bool_attr("use_nesterov", false),
-        ],
-        shape: super::shape,
-        gradient: Gradient::None,
-        effect: Effect::Write,
-        ..OpDef::EMPTY
-    },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(3), FLOATS, T => Ok(momentum::<T>(p)), else Err(KernelError::DType(p.dtype(3)))),
-    )
-    .only(&[("T", DType::FLOATS)]), gpu(|p| crate::gpu::step(p, 3)).only(&[("T", DType::FLOATS)])],
+    def: optimizer(
+        "ResourceApplyMomentum",
+        "Takes a multiple of a decaying sum of gradients off a variable.",
+        &[var("var"), var("accum"), t("lr"), t("grad"), t("momentum")],
+        WHOLE_NESTEROV,
+    ),
+    kernels: &[
+        cpu(momentum).only(FLOATS),
+        gpu(crate::gpu::step).only(FLOATS),
+    ],
 };
 
-fn momentum<T: Float>(p: &Prepare<'_>) -> Prepared {
-    let nesterov = p.node.attrs.bool("use_nesterov");
-    prepared::<2>(p, 3, move |cx| {
-        let (lr, momentum) = (rate::<T>(cx, 2)?, rate::<T>(cx, 4)?);
-        if nesterov {
-            return update::<T, 2>(cx, [0, 1], 3, |[var, accum], g| {
-                let accum = accum * momentum + g;
-                [var - (g * lr + accum * momentum * lr), accum]
+/// As [`MOMENTUM`], of rows.
+pub(crate) static SPARSE_MOMENTUM: Op = Op {
+    def: optimizer(
+        "ResourceSparseApplyMomentum",
+        "Takes a multiple of a decaying sum of gradients off rows of a variable.",
+        &[
+            var("var"),
+            var("accum"),
+            t("lr"),
+            t("grad"),
+            INDICES,
+            t("momentum"),
+        ],
+        ROWS_NESTEROV,
+    ),
+    kernels: &[cpu(momentum).only(FLOATS)],
+};
+
+fn momentum(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(dtype(p), FLOATS, T => {
+        if p.node.attrs.bool("use_nesterov") {
+            return step::<T, 2, 2, _>(p, ["lr", "momentum"], |[lr, momentum]| {
+                move |[var, accum], g| {
+                    let accum = accum * momentum + g;
+                    [var - (g * lr + accum * momentum * lr), accum]
+                }
             });
         }
-        update::<T, 2>(cx, [0, 1], 3, |[var, accum], g| {
-            let accum = accum * momentum + g;
-            [var - accum * lr, accum]
+        step::<T, 2, 2, _>(p, ["lr", "momentum"], |[lr, momentum]| {
+            move |[var, accum], g| {
+                let accum = accum * momentum + g;
+                [var - accum * lr, accum]
+            }
         })
-    })
+    }, else Err(KernelError::DType(dtype(p))))
+}
+
+/// `accum = accum * momentum - lr * grad`, and `var += accum`; with `use_nesterov`,
+/// `var += accum * momentum - lr * grad`.
+pub(crate) static KERAS_MOMENTUM: Op = Op {
+    def: optimizer(
+        "ResourceApplyKerasMomentum",
+        "Adds a decaying sum of multiples of the gradient to a variable.",
+        &[var("var"), var("accum"), t("lr"), t("grad"), t("momentum")],
+        WHOLE_NESTEROV,
+    ),
+    kernels: &[
+        cpu(keras_momentum).only(FLOATS),
+        gpu(crate::gpu::step).only(FLOATS),
+    ],
+};
+
+/// As [`KERAS_MOMENTUM`], of rows.
+pub(crate) static SPARSE_KERAS_MOMENTUM: Op = Op {
+    def: optimizer(
+        "ResourceSparseApplyKerasMomentum",
+        "Adds a decaying sum of multiples of the gradient to rows of a variable.",
+        &[
+            var("var"),
+            var("accum"),
+            t("lr"),
+            t("grad"),
+            INDICES,
+            t("momentum"),
+        ],
+        ROWS_NESTEROV,
+    ),
+    kernels: &[cpu(keras_momentum).only(FLOATS)],
+};
+
+fn keras_momentum(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(dtype(p), FLOATS, T => {
+        let nesterov = p.node.attrs.bool("use_nesterov");
+        step::<T, 2, 2, _>(p, ["lr", "momentum"], move |[lr, momentum]| {
+            move |[var, accum], g| {
+                let accum = accum * momentum - g * lr;
+                let ahead = if nesterov { accum * momentum - g * lr } else { accum };
+                [var + ahead, accum]
+            }
+        })
+    }, else Err(KernelError::DType(dtype(p))))
+}
+
+/// `x = var - alpha * delta`, and `var = sign(x) max(|x| - alpha l1, 0) / (1 + alpha l2)`.
+pub(crate) static PROXIMAL_GRADIENT_DESCENT: Op = Op {
+    def: optimizer(
+        "ResourceApplyProximalGradientDescent",
+        "Updates a variable by FOBOS: a step down the gradient, then towards zero.",
+        &[var("var"), t("alpha"), t("l1"), t("l2"), t("delta")],
+        WHOLE,
+    ),
+    kernels: &[
+        cpu(proximal_descent).only(FLOATS),
+        gpu(crate::gpu::step).only(FLOATS),
+    ],
+};
+
+/// As [`PROXIMAL_GRADIENT_DESCENT`], of rows.
+pub(crate) static SPARSE_PROXIMAL_GRADIENT_DESCENT: Op = Op {
+    def: optimizer(
+        "ResourceSparseApplyProximalGradientDescent",
+        "Updates rows of a variable by FOBOS: a step down the gradient, then towards zero.",
+        &[var("var"), t("alpha"), t("l1"), t("l2"), t("grad"), INDICES],
+        ROWS,
+    ),
+    kernels: &[cpu(proximal_descent).only(FLOATS)],
+};
+
+fn proximal_descent(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(dtype(p), FLOATS, T => {
+        step::<T, 1, 3, _>(p, ["alpha", "l1", "l2"], |[alpha, l1, l2]| {
+            move |[var], g| [shrunk(var - g * alpha, alpha, l1, l2)]
+        })
+    }, else Err(KernelError::DType(dtype(p))))
 }

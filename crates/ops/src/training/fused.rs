@@ -2,41 +2,72 @@
 
 use thalweg_device::parallel::Disjoint;
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared, Vectorize};
+use thalweg_graph::{DType, Element};
 
 use crate::elementwise::CHUNK;
 use crate::number::{Float, Number};
 
-/// A kernel that takes about this long for each element of its gradient and each of `N` variables.
-pub(super) fn prepared<const N: usize>(
+/// The kernel of an optimizer's op, whose first `N` inputs are variables: `rule` makes of the rates
+/// (the inputs of these names) what gives, for an element of each variable and one of the gradient,
+/// the elements' new values.
+///
+/// Arguments are found by their names, so that one rule is enough for the op that takes a whole
+/// gradient and for the one that takes some rows of it.
+pub(super) fn step<T: Float, const N: usize, const R: usize, F>(
     p: &Prepare<'_>,
-    grad: usize,
-    run: impl Fn(&KernelCx<'_>) -> Result<(), KernelError> + Send + Sync + 'static,
-) -> Prepared {
+    rates: [&str; R],
+    rule: impl Fn([T::Wide; R]) -> F + Send + Sync + 'static,
+) -> Result<Prepared, KernelError>
+where
+    F: Fn([T::Wide; N], T::Wide) -> [T::Wide; N] + Copy + Send + Sync,
+{
+    let inputs = p.node.op.inputs;
+    let at = |name: &str| inputs.iter().position(|arg| arg.name == name);
+    let missing = KernelError::Argument("a rate or a gradient");
+    let mut rate_at = [0; R];
+    for (i, name) in rate_at.iter_mut().zip(rates) {
+        *i = at(name).ok_or(missing.clone())?;
+    }
+    let grad = at("grad").or(at("delta")).ok_or(missing)?;
+    let indices = at("indices").map(|i| (i, p.dtype(i)));
     let elements = p.inputs.get(grad).map_or(0, |grad| grad.elements());
-    Prepared::new(elements.saturating_mul(N + 1), run)
+    let cost = elements.saturating_mul(N + 1);
+    Ok(Prepared::new(cost, move |cx| {
+        let mut rates = [T::Wide::ZERO; R];
+        for (value, i) in rates.iter_mut().zip(rate_at) {
+            *value = rate::<T>(cx, i)?;
+        }
+        let step = rule(rates);
+        match indices {
+            None => update::<T, N>(cx, grad, step),
+            Some((i, DType::I32)) => update_rows::<T, i32, N>(cx, grad, i, i64::from, step),
+            Some((i, _)) => update_rows::<T, i64, N>(cx, grad, i, |i| i, step),
+        }
+    }))
 }
 
-/// The value of scalar input `i`: a rate.
-pub(super) fn rate<T: Float>(cx: &KernelCx<'_>, i: usize) -> Result<T::Wide, KernelError> {
-    let value = cx.input::<T>(i)?.first();
-    let value = value.ok_or(KernelError::Argument("a scalar"))?;
-    Ok(value.widen())
+/// The value of scalar input `i`: a rate, or the number of a step.
+fn rate<T: Float>(cx: &KernelCx<'_>, i: usize) -> Result<T::Wide, KernelError> {
+    let value = match cx.input::<i64>(i) {
+        Ok(step) => step.first().map(|&step| T::Wide::from_f64(step as f64)),
+        Err(_) => cx.input::<T>(i)?.first().map(|rate| rate.widen()),
+    };
+    value.ok_or(KernelError::Argument("a scalar"))
 }
 
-/// Sets the elements of the variables behind these inputs to `step(elements, gradient)`.
+/// Sets the elements of the first `N` inputs, which are variables, to `step(elements, gradient)`.
 ///
 /// # Errors
 /// Those of [`KernelCx::update`], and [`KernelError::Invalid`] where the variables and the gradient
 /// are not of one length.
-pub(super) fn update<T: Float, const N: usize>(
+fn update<T: Float, const N: usize>(
     cx: &KernelCx<'_>,
-    variables: [usize; N],
     grad: usize,
     step: impl Fn([T::Wide; N], T::Wide) -> [T::Wide; N] + Copy + Send + Sync,
 ) -> Result<(), KernelError> {
     let grad = cx.input::<T>(grad)?;
     let (pool, isa) = (cx.pool(), cx.cpu().isa());
-    cx.update::<T, N>(variables, |values| {
+    cx.update::<T, N>(std::array::from_fn(|i| i), |values| {
         if let Some(value) = values.iter().find(|v| v.len() != grad.len()) {
             return Err(KernelError::Invalid(format!(
                 "the gradient has {} elements, a variable {}: they must have one shape",
@@ -55,6 +86,52 @@ pub(super) fn update<T: Float, const N: usize>(
                 step,
             });
         });
+        Ok(())
+    })
+}
+
+/// As [`update`], of the rows that the indices name: one after the other, so that a row that is named
+/// twice is updated twice.
+fn update_rows<T: Float, I: Element, const N: usize>(
+    cx: &KernelCx<'_>,
+    grad: usize,
+    indices: usize,
+    to_i64: fn(I) -> i64,
+    step: impl Fn([T::Wide; N], T::Wide) -> [T::Wide; N] + Copy + Send + Sync,
+) -> Result<(), KernelError> {
+    let (grad, rows) = (cx.input::<T>(grad)?, cx.input::<I>(indices)?);
+    let isa = cx.cpu().isa();
+    cx.update::<T, N>(std::array::from_fn(|i| i), |mut values| {
+        let width = grad.len() / rows.len().max(1);
+        if width == 0 {
+            return Ok(());
+        }
+        let len = values.first().map_or(0, |v| v.len());
+        if let Some(value) = values.iter().find(|v| v.len() != len || len % width != 0) {
+            return Err(KernelError::Invalid(format!(
+                "the gradient has rows of {width} elements, a variable {} elements: they must have \
+                 the same rows",
+                value.len()
+            )));
+        }
+        let count = len / width;
+        let row = |(element, &index): (usize, &I)| {
+            let row = usize::try_from(to_i64(index)).ok().filter(|&r| r < count);
+            row.ok_or_else(|| KernelError::Element {
+                input: indices,
+                element,
+                reason: format!("index {} is not within 0..{count}", to_i64(index)),
+            })
+        };
+        rows.iter().enumerate().try_for_each(|i| row(i).map(drop))?;
+        for (at, grad) in rows.iter().enumerate().zip(grad.chunks_exact(width)) {
+            let start = row(at)? * width;
+            isa.run(Step {
+                values: values.each_mut().map(|v| &mut v[start..start + width]),
+                grad,
+                step,
+            });
+        }
         Ok(())
     })
 }

@@ -1,14 +1,20 @@
 //! The steps of optimizers: each updates a variable and its slots in one pass over their elements.
 
+mod adadelta;
 mod adagrad;
 mod adam;
+mod define;
 mod descent;
+mod ftrl;
 mod fused;
+mod references;
 mod rms_prop;
+mod rules;
+mod signs;
 
 use thalweg_device::Op;
-use thalweg_graph::op::ArgType;
-use thalweg_graph::{DType, Infer, InferError};
+use thalweg_graph::op::{Arg, ArgType};
+use thalweg_graph::{DType, Infer, InferError, Shape};
 
 use crate::shapes::expect_scalar;
 
@@ -16,22 +22,88 @@ use crate::shapes::expect_scalar;
 pub(crate) static OPS: &[&Op] = &[
     &descent::GRADIENT_DESCENT,
     &descent::MOMENTUM,
+    &descent::SPARSE_MOMENTUM,
+    &descent::KERAS_MOMENTUM,
+    &descent::SPARSE_KERAS_MOMENTUM,
+    &descent::PROXIMAL_GRADIENT_DESCENT,
+    &descent::SPARSE_PROXIMAL_GRADIENT_DESCENT,
     &adam::ADAM,
+    &adam::AMSGRAD,
+    &adam::ADA_MAX,
     &adagrad::ADAGRAD,
+    &adagrad::SPARSE_ADAGRAD,
     &adagrad::ADAGRAD_V2,
+    &adagrad::SPARSE_ADAGRAD_V2,
+    &adagrad::PROXIMAL_ADAGRAD,
+    &adagrad::SPARSE_PROXIMAL_ADAGRAD,
+    &adagrad::ADAGRAD_DA,
+    &adagrad::SPARSE_ADAGRAD_DA,
+    &adadelta::ADADELTA,
+    &adadelta::SPARSE_ADADELTA,
     &rms_prop::RMS_PROP,
+    &rms_prop::SPARSE_RMS_PROP,
     &rms_prop::CENTERED_RMS_PROP,
+    &rms_prop::SPARSE_CENTERED_RMS_PROP,
+    &ftrl::FTRL,
+    &ftrl::SPARSE_FTRL,
+    &ftrl::FTRL_V2,
+    &ftrl::SPARSE_FTRL_V2,
+    &signs::ADD_SIGN,
+    &signs::POWER_SIGN,
+    &references::APPLY_GRADIENT_DESCENT,
+    &references::APPLY_PROXIMAL_GRADIENT_DESCENT,
+    &references::APPLY_MOMENTUM,
+    &references::APPLY_ADAGRAD,
+    &references::APPLY_ADAGRAD_V2,
+    &references::APPLY_ADAGRAD_DA,
+    &references::APPLY_PROXIMAL_ADAGRAD,
+    &references::APPLY_ADADELTA,
+    &references::APPLY_ADAM,
+    &references::APPLY_ADA_MAX,
+    &references::APPLY_RMS_PROP,
+    &references::APPLY_CENTERED_RMS_PROP,
+    &references::APPLY_FTRL,
+    &references::APPLY_FTRL_V2,
+    &references::APPLY_ADD_SIGN,
+    &references::APPLY_POWER_SIGN,
+    &references::SPARSE_APPLY_PROXIMAL_GRADIENT_DESCENT,
+    &references::SPARSE_APPLY_MOMENTUM,
+    &references::SPARSE_APPLY_ADAGRAD,
+    &references::SPARSE_APPLY_ADAGRAD_V2,
+    &references::SPARSE_APPLY_ADAGRAD_DA,
+    &references::SPARSE_APPLY_PROXIMAL_ADAGRAD,
+    &references::SPARSE_APPLY_ADADELTA,
+    &references::SPARSE_APPLY_RMS_PROP,
+    &references::SPARSE_APPLY_CENTERED_RMS_PROP,
+    &references::SPARSE_APPLY_FTRL,
+    &references::SPARSE_APPLY_FTRL_V2,
 ];
 
-/// The shape rule of all of them: the variables hold `T` and have the gradient's shape; the rates
-/// are scalars.
+/// Whether an argument is a variable that is updated.
+const fn is_variable(arg: &Arg) -> bool {
+    arg.reference || matches!(arg.ty, ArgType::Is(DType::Resource))
+}
+
+/// The shape rule of all of them: the variables hold `T` and have the shape of the gradient, or of
+/// whose rows it is; the rates are scalars. The first variable goes on where there is an output.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let inputs = cx.op().inputs;
-    let is_grad = |name: &str| matches!(name, "grad" | "delta");
-    let grad = inputs.iter().position(|arg| is_grad(arg.name));
-    let mut shape = grad.map_or(cx.shape(inputs.len()), |i| cx.shape(i)).clone();
+    let named = |names: &[&str]| inputs.iter().position(|arg| names.contains(&arg.name));
+    let (grad, indices) = (named(&["grad", "delta"]), named(&["indices"]));
+    let whole = grad.map_or(cx.shape(inputs.len()), |i| cx.shape(i)).clone();
+    let mut shape = match indices {
+        None => whole,
+        Some(i) => {
+            let count = cx.ranked(i, 1)?;
+            of_rows(&whole, &count).ok_or_else(|| InferError::Mismatch {
+                what: "the gradient must have a row for each index".to_owned(),
+                left: whole,
+                right: count,
+            })?
+        }
+    };
     for (i, arg) in inputs.iter().enumerate() {
-        if arg.ty == ArgType::Is(DType::Resource) {
+        if is_variable(arg) {
             let Some((dtype, own)) = cx.variable(i) else {
                 continue;
             };
@@ -51,9 +123,27 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
                 left: own,
                 right: shape.clone(),
             })?;
-        } else if Some(i) != grad {
+        } else if Some(i) != grad && Some(i) != indices {
             expect_scalar(cx, i)?;
         }
     }
+    if let Some((dtype, shape)) = cx.variable(0) {
+        cx.set_variable(0, dtype, shape);
+    }
     Ok(())
+}
+
+/// The shape of a variable whose rows have these shapes, as many as there are indices; `None` where
+/// they are not as many.
+fn of_rows(rows: &Shape, indices: &Shape) -> Option<Shape> {
+    let Some(dims) = rows.dims() else {
+        return Some(Shape::unknown());
+    };
+    let (&count, row) = dims.split_first()?;
+    match (count, indices.dim(0)) {
+        (Some(rows), Some(indices)) if rows != indices => None,
+        _ => Some(Shape::partial(
+            [None].into_iter().chain(row.iter().copied()),
+        )),
+    }
 }

@@ -22,7 +22,7 @@ pub(crate) fn find(
     node: &Node,
 ) -> Option<(&'static Op, &'static Kernel)> {
     // What takes references runs as the op on handles that stands for it.
-    let name = node.op.on_handles.map_or(node.op.name, |op| op.name);
+    let name = node.op.on_handles.unwrap_or(node.op.name);
     let op = *kernels.get(name)?;
     let kernel = op.kernels.iter().find(|k| k.takes(device, node))?;
     Some((op, kernel))

@@ -334,7 +334,7 @@ fn simplified(
         evaluate: workshop.optimise.then_some(&fold),
         share: workshop.optimise,
         devices: Some(request.devices),
-        read: workshop.kernels.get("ReadVariableOp").map(|op| &op.def),
+        ops: Some(&|name| workshop.kernels.get(name).map(|op| &op.def)),
     };
     simplify(data, request.feeds, &values, &targets, &options)
         .map_err(|e| SessionError::from(vec![e]))

@@ -252,9 +252,12 @@ impl<'a> Builder<'a> {
                 self.pass_on(id, node, outputs[0]);
                 Ok(())
             }
-            Body::Read => self.read(id, node, outputs[0], left(&outputs[0])),
+            Body::Read if self.is_handle(node) => {
+                self.read(id, node, outputs[0], left(&outputs[0]))
+            }
             Body::Launch(_) | Body::Host => Err(no_kernel(graph, node, DeviceType::Cpu)),
-            Body::Compute(_) | Body::Tensors(_) | Body::View => {
+            // Of a handle that is known only in the step, as what a branch gave.
+            Body::Compute(_) | Body::Tensors(_) | Body::View | Body::Read => {
                 let lefts: SmallVec<[u32; 2]> = outputs.iter().map(left).collect();
                 self.compute(graph, id, op, kernel, &outputs, &lefts)
             }
@@ -318,9 +321,10 @@ impl<'a> Builder<'a> {
             && node.inputs.iter().all(known)
             && node.inputs.iter().enumerate().all(host_known)
             && node.inputs.iter().all(|o| {
-                graph
-                    .fact(*o)
-                    .is_some_and(|f| f.dtype == DType::Resource || f.shape.is_known())
+                graph.fact(*o).is_some_and(|f| match f.dtype {
+                    DType::Resource => self.variable_of.contains_key(o),
+                    _ => f.shape.is_known(),
+                })
             })
     }
 

@@ -69,10 +69,17 @@ impl Builder<'_> {
             let action = Action::Late { op, node };
             return self.held(graph, id, action, outputs, left);
         }
-        let operand = |f: &Fact| Operand {
-            dtype: f.dtype,
-            dims: f.shape.to_dims().unwrap_or_default(),
-            value: f.value.clone(),
+        // In place of a handle stands the variable behind it.
+        let operand = |f: &Fact| {
+            let (dtype, shape) = match &f.variable {
+                Some((dtype, shape)) => (*dtype, shape),
+                None => (f.dtype, &f.shape),
+            };
+            Operand {
+                dtype,
+                dims: shape.to_dims().unwrap_or_default(),
+                value: f.value.clone(),
+            }
         };
         let input_operands: SmallVec<[Operand; 4]> = node
             .inputs

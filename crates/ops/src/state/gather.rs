@@ -1,0 +1,270 @@
+//! Slices of a variable, read without the rest of it.
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::error::Reason;
+use thalweg_graph::op::{
+    Effect, Gradient, InputGradients, arg, arg_of, bool_attr, int_attr, type_attr,
+};
+use thalweg_graph::shape::elements;
+use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, Shape, dispatch};
+
+use super::handle::expect_dtype;
+use super::rows::Indices;
+use super::scatter_nd::left_by;
+use crate::array::of_slices;
+use crate::constants::ints;
+
+/// The number of dimensions that the variable and indices of `rank` share.
+fn batch_dims(asked: i64, rank: usize) -> Option<usize> {
+    let dims = match asked < 0 {
+        true => asked.checked_add(i64::try_from(rank).ok()?)?,
+        false => asked,
+    };
+    usize::try_from(dims).ok().filter(|&b| b <= rank)
+}
+
+fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let variable = expect_dtype(cx, "dtype")?;
+    let (Some(params), Some(indices)) = (variable.dims(), cx.shape(1).dims()) else {
+        return Ok(());
+    };
+    let asked = cx.attrs().int("batch_dims");
+    let batch = batch_dims(asked, indices.len()).filter(|&b| b < params.len());
+    let batch = batch.ok_or_else(|| InferError::Attr {
+        attr: "batch_dims",
+        reason: format!(
+            "{asked} does not fit indices of shape {} and a variable of shape {variable}",
+            cx.shape(1)
+        ),
+    })?;
+    let shared = |dims: &[Option<usize>]| Shape::partial(dims[..batch].iter().copied());
+    let shared = shared(params).merge(&shared(indices));
+    let shared = shared.ok_or_else(|| InferError::Mismatch {
+        what: format!("the variable and the indices must share their first {batch} dimensions"),
+        left: variable.clone(),
+        right: cx.shape(1).clone(),
+    })?;
+    let shared = shared.dims().unwrap_or_default().iter();
+    let all = shared.chain(&indices[batch..]).chain(&params[batch + 1..]);
+    let shape = Shape::partial(all.copied());
+    cx.set(0, countable(shape)?);
+    Ok(())
+}
+
+/// A shape whose number of elements can be counted, where it is known.
+fn countable(shape: Shape) -> Result<Shape, InferError> {
+    let counted = |dims: &[usize]| thalweg_graph::shape::checked_elements(dims).is_some();
+    match shape.to_dims() {
+        Some(dims) if !counted(&dims) => Err(InferError::Value {
+            input: 1,
+            reason: format!("a tensor of shape {shape} is too large"),
+        }),
+        _ => Ok(shape),
+    }
+}
+
+fn gather<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let own = p.dims(1).to_vec();
+    let batch = batch_dims(p.node.attrs.int("batch_dims"), own.len());
+    let batch = batch.ok_or(KernelError::Argument("shared dimensions"))?;
+    let indices = Indices::of(p, 1);
+    let count = elements(&own[batch..]);
+    Ok(Prepared::new(p.outputs[0].elements(), move |cx| {
+        let value = cx.variable(0)?.read()?;
+        let (params, out) = (value.as_slice::<T>()?, cx.output::<T>(0)?);
+        let dims = value.dims();
+        let (Some(&len), true) = (dims.get(batch), dims.get(..batch) == own.get(..batch)) else {
+            return Err(other_shape(&value.shape()));
+        };
+        let width = elements(&dims[batch + 1..]);
+        if out.len() != elements(&own).saturating_mul(width) {
+            return Err(other_shape(&value.shape()));
+        }
+        indices.each(cx, |i, at| {
+            let row = i / count.max(1) * len + indices.within(i, at, len)?;
+            out[i * width..(i + 1) * width].copy_from_slice(&params[row * width..][..width]);
+            Ok(())
+        })
+    }))
+}
+
+fn other_shape(found: &Shape) -> KernelError {
+    KernelError::Invalid(format!(
+        "the variable has shape {found}, which the step was not planned for"
+    ))
+}
+
+/// Slices of a variable along its first dimension.
+pub(crate) static GATHER: Op = Op {
+    def: OpDef {
+        name: "ResourceGather",
+        summary: "The slices of a variable along its first dimension that the indices name, in their order.",
+        inputs: &[
+            arg_of("resource", DType::Resource),
+            arg("indices", "Tindices"),
+        ],
+        outputs: &[arg("output", "dtype")],
+        attrs: &[
+            int_attr("batch_dims", 0),
+            bool_attr("validate_indices", true),
+            type_attr("dtype", &DType::ALL),
+            type_attr("Tindices", DType::INDICES),
+        ],
+        shape,
+        gradient: Gradient::Rule(gather_gradient),
+        effect: Effect::Read,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(
+        |p| dispatch!(dtype(p), PLAIN, T => gather::<T>(p), else Err(KernelError::DType(dtype(p)))),
+    )
+    .only(&[("dtype", DType::PLAIN)])],
+};
+
+fn dtype(p: &Prepare<'_>) -> DType {
+    p.node.attrs.dtype("dtype").unwrap_or(DType::F32)
+}
+
+/// The variable's value, for its shape: where that is known nobody reads it.
+fn value<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
+    let dtype = g.attrs().dtype("dtype").unwrap_or(DType::F32);
+    let read = g.graph().op("ReadVariableOp").input(g.input(0));
+    read.attr("dtype", dtype).output()
+}
+
+fn gather_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let (params, indices) = (value(g), g.input(1));
+    let asked = g.attrs().int("batch_dims");
+    let batch = match indices.shape().rank() {
+        Some(rank) => batch_dims(asked, rank),
+        None => usize::try_from(asked).ok(),
+    };
+    let dx = match batch {
+        Some(batch) => of_slices(params, indices, g.grad(), batch, batch),
+        None => {
+            let reason = "the gradient of ResourceGather needs indices of known rank where batch_dims is negative";
+            let reason = Reason::Argument(reason.to_owned());
+            g.graph().fail("gradient", "ResourceGather", reason)
+        }
+    };
+    smallvec![Some(dx)]
+}
+
+fn nd_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let variable = expect_dtype(cx, "dtype")?;
+    if let Some((_, left)) = left_by(&variable, cx.shape(1))?
+        && let Some((_, outer)) = cx.shape(1).dims().and_then(<[_]>::split_last)
+    {
+        let shape = Shape::partial(outer.iter().copied().chain(left));
+        cx.set(0, countable(shape)?);
+    }
+    Ok(())
+}
+
+fn gather_nd<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let (depth, outer) = p
+        .dims(1)
+        .split_last()
+        .ok_or(KernelError::Argument("indices"))?;
+    let (depth, count) = (*depth, elements(outer));
+    let indices = Indices::of(p, 1);
+    Ok(Prepared::new(p.outputs[0].elements(), move |cx| {
+        let value = cx.variable(0)?.read()?;
+        let (params, out) = (value.as_slice::<T>()?, cx.output::<T>(0)?);
+        let (Some(named), Some(left)) = (value.dims().get(..depth), value.dims().get(depth..))
+        else {
+            return Err(other_shape(&value.shape()));
+        };
+        let width = elements(left);
+        if out.len() != count.saturating_mul(width) {
+            return Err(other_shape(&value.shape()));
+        }
+        if width == 0 {
+            return Ok(());
+        }
+        if depth == 0 {
+            out.chunks_exact_mut(width)
+                .for_each(|slice| slice.copy_from_slice(params));
+            return Ok(());
+        }
+        let mut start = 0;
+        indices.each(cx, |i, at| {
+            let (slice, entry) = (i / depth, i % depth);
+            let at = indices.within(i, at, named[entry])?;
+            start = if entry == 0 {
+                at
+            } else {
+                start * named[entry] + at
+            };
+            if entry + 1 == depth {
+                out[slice * width..][..width].copy_from_slice(&params[start * width..][..width]);
+            }
+            Ok(())
+        })
+    }))
+}
+
+/// Elements or slices of a variable by their indices in its first dimensions.
+pub(crate) static GATHER_ND: Op = Op {
+    def: OpDef {
+        name: "ResourceGatherNd",
+        summary: "The elements or slices of a variable that the rows of the indices name.",
+        inputs: &[arg_of("resource", DType::Resource), arg("indices", "Tindices")],
+        outputs: &[arg("output", "dtype")],
+        attrs: &[
+            type_attr("dtype", &DType::ALL),
+            type_attr("Tindices", DType::INDICES),
+        ],
+        shape: nd_shape,
+        gradient: Gradient::Rule(nd_gradient),
+        effect: Effect::Read,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(dtype(p), PLAIN, T => gather_nd::<T>(p), else Err(KernelError::DType(dtype(p))))
+    })
+    .only(&[("dtype", DType::PLAIN)])],
+};
+
+/// Each row of the indices is one number for the variable with the dimensions that it names as one;
+/// the slices' gradients are added up by it.
+fn nd_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let (graph, indices) = (g.graph(), g.input(1));
+    let dims = g
+        .input(0)
+        .fact()
+        .variable
+        .and_then(|(_, shape)| shape.to_dims());
+    let depth = indices
+        .shape()
+        .dims()
+        .and_then(|d| d.last().copied().flatten());
+    let known = dims.zip(depth).and_then(|(dims, depth)| {
+        let all: Option<Vec<i32>> = dims.iter().map(|&d| i32::try_from(d).ok()).collect();
+        let (all, count) = (all?, i32::try_from(elements(dims.get(..depth)?)).ok()?);
+        let weight = |i: usize| i32::try_from(elements(&dims[i + 1..depth])).ok();
+        let weights: Option<Vec<i32>> = (0..depth).map(weight).collect();
+        Some((all, count, weights?))
+    });
+    let Some((dims, count, weights)) = known else {
+        let reason = "the gradient of ResourceGatherNd needs a variable of known shape, and to know how many entries an index has";
+        let reason = Reason::Argument(reason.to_owned());
+        return smallvec![Some(graph.fail("gradient", "ResourceGatherNd", reason))];
+    };
+    let weights = ints(graph, &weights);
+    let weights = weights.graph().op("Cast").input(weights);
+    let weights = weights.attr("DstT", indices.dtype()).output();
+    let sums = graph
+        .op("Sum")
+        .input(indices * weights)
+        .input(ints(graph, &[-1]));
+    let sum = graph
+        .op("UnsortedSegmentSum")
+        .input(g.grad())
+        .input(sums.output());
+    let count = graph.op("Squeeze").input(ints(graph, &[count])).output();
+    let sum = sum.input(count).output();
+    let dx = graph.op("Reshape").input(sum).input(ints(graph, &dims));
+    smallvec![Some(dx.output())]
+}

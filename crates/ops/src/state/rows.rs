@@ -1,0 +1,63 @@
+//! What the ops on rows of a variable share.
+
+use thalweg_device::{KernelCx, KernelError, Prepare};
+use thalweg_graph::{DType, Dims, Element};
+
+/// The dimensions of the value of the variable behind input 0.
+pub(super) fn value_dims(cx: &KernelCx<'_>) -> Result<Dims, KernelError> {
+    let variable = cx.variable(0)?;
+    let held = variable.lock();
+    let value = held.as_ref().ok_or_else(|| variable.uninitialized())?;
+    Ok(value.dims().into())
+}
+
+/// How the indices of input `i` are read.
+#[derive(Clone, Copy)]
+pub(super) struct Indices {
+    input: usize,
+    dtype: DType,
+}
+
+impl Indices {
+    pub(super) fn of(p: &Prepare<'_>, input: usize) -> Indices {
+        Indices {
+            input,
+            dtype: p.dtype(input),
+        }
+    }
+
+    /// Calls `f` with each index, in order.
+    pub(super) fn each(
+        self,
+        cx: &KernelCx<'_>,
+        mut f: impl FnMut(usize, i64) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
+        fn all<T: Element>(
+            values: &[T],
+            to_i64: impl Fn(T) -> i64,
+            f: &mut impl FnMut(usize, i64) -> Result<(), KernelError>,
+        ) -> Result<(), KernelError> {
+            let mut values = values.iter().enumerate();
+            values.try_for_each(|(element, &v)| f(element, to_i64(v)))
+        }
+        match self.dtype {
+            DType::I32 => all::<i32>(cx.input(self.input)?, i64::from, &mut f),
+            _ => all::<i64>(cx.input(self.input)?, |v| v, &mut f),
+        }
+    }
+
+    /// An index as one below `count`.
+    pub(super) fn within(
+        self,
+        element: usize,
+        at: i64,
+        count: usize,
+    ) -> Result<usize, KernelError> {
+        let index = usize::try_from(at).ok().filter(|&i| i < count);
+        index.ok_or_else(|| KernelError::Element {
+            input: self.input,
+            element,
+            reason: format!("index {at} is not within 0..{count}"),
+        })
+    }
+}

@@ -1,0 +1,284 @@
+//! Updates of some rows of a variable.
+
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{AttrDef, Effect, Gradient, arg, arg_of, bool_attr, type_attr};
+use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape};
+
+use super::combine::{Combine, How, WithCombine};
+use super::rows::{Indices, value_dims};
+
+/// The updates must be a row for each index, or one number for all; of a reference, it goes on.
+fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let Some((dtype, variable)) = cx.variable(0) else {
+        return Ok(());
+    };
+    if cx.dtype(2) != dtype {
+        return Err(InferError::Value {
+            input: 2,
+            reason: format!("the variable holds {dtype}, not {}", cx.dtype(2)),
+        });
+    }
+    let (indices, updates) = (cx.shape(1), cx.shape(2));
+    if let (Some(variable), Some(indices)) = (variable.dims(), indices.dims()) {
+        let Some((_, row)) = variable.split_first() else {
+            return Err(InferError::Rank {
+                input: 0,
+                expected: "at least 1".to_owned(),
+                found: Shape::scalar(),
+            });
+        };
+        let expected = Shape::partial(indices.iter().chain(row).copied());
+        if updates.rank() != Some(0) && expected.merge(updates).is_none() {
+            return Err(InferError::Mismatch {
+                what: "the updates must be a scalar, or a row of the variable for each index"
+                    .to_owned(),
+                left: updates.clone(),
+                right: expected,
+            });
+        }
+    }
+    cx.set_variable(0, dtype, variable);
+    Ok(())
+}
+
+fn prepare(p: &Prepare<'_>, how: How) -> Result<Prepared, KernelError> {
+    how.of(p.dtype(2), Rows(p))
+}
+
+struct Rows<'a, 'b>(&'a Prepare<'b>);
+
+impl WithCombine for Rows<'_, '_> {
+    type Out = Prepared;
+
+    fn with<T: Element>(self, combine: Combine<T>, divides: bool) -> Prepared {
+        let p = self.0;
+        let indices = Indices::of(p, 1);
+        let count = p.inputs.get(1).map_or(0, |i| i.elements());
+        let elements = p.inputs.get(2).map_or(0, |i| i.elements());
+        let one_for_all = p.dims(2).is_empty();
+        Prepared::new(elements.saturating_mul(2), move |cx| {
+            let updates = cx.input::<T>(2)?;
+            let dims = value_dims(cx)?;
+            let rows = dims.first().copied();
+            let rows = rows.ok_or_else(|| KernelError::Invalid(NO_ROWS.to_owned()))?;
+            if divides && let Some(element) = updates.iter().position(|&x| x == T::default()) {
+                return Err(KernelError::Element {
+                    input: 2,
+                    element,
+                    reason: "division by zero: an integer has no infinity".to_owned(),
+                });
+            }
+            indices.each(cx, |i, at| indices.within(i, at, rows).map(drop))?;
+            cx.update::<T, 1>([0], |[variable]| {
+                let width = variable.len() / rows.max(1);
+                if !one_for_all && updates.len() != count.saturating_mul(width) {
+                    return Err(KernelError::Invalid(format!(
+                        "there are {} updates for {count} rows of {width} elements",
+                        updates.len()
+                    )));
+                }
+                indices.each(cx, |i, at| {
+                    let start = indices.within(i, at, rows)? * width;
+                    let row = &mut variable[start..start + width];
+                    match one_for_all {
+                        true => row.iter_mut().for_each(|v| *v = combine(*v, updates[0])),
+                        false => {
+                            for (v, &x) in row.iter_mut().zip(&updates[i * width..]) {
+                                *v = combine(*v, x);
+                            }
+                        }
+                    }
+                    Ok(())
+                })
+            })
+        })
+    }
+}
+
+const NO_ROWS: &str = "the variable is a scalar, which has no rows";
+
+const INDICES: AttrDef = type_attr("Tindices", DType::INDICES);
+
+const fn on_handles(name: &'static str, summary: &'static str, attrs: &'static [AttrDef]) -> OpDef {
+    OpDef {
+        name,
+        summary,
+        inputs: const {
+            &[
+                arg_of("resource", DType::Resource),
+                arg("indices", "Tindices"),
+                arg("updates", "dtype"),
+            ]
+        },
+        attrs,
+        shape,
+        gradient: Gradient::None,
+        effect: Effect::Write,
+        ..OpDef::EMPTY
+    }
+}
+
+const fn on_references(
+    name: &'static str,
+    handles: &'static OpDef,
+    attrs: &'static [AttrDef],
+) -> OpDef {
+    OpDef {
+        name,
+        summary: handles.summary,
+        inputs: const {
+            &[
+                arg("ref", "T").reference(),
+                arg("indices", "Tindices"),
+                arg("updates", "T"),
+            ]
+        },
+        outputs: const { &[arg("output_ref", "T").reference()] },
+        attrs,
+        shape,
+        gradient: Gradient::None,
+        effect: Effect::Write,
+        on_handles: Some(handles.name),
+        ..OpDef::EMPTY
+    }
+}
+
+const ANY: &[AttrDef] = &[type_attr("dtype", &DType::ALL), INDICES];
+const NUMBERS: &[AttrDef] = &[type_attr("dtype", DType::NUMBERS), INDICES];
+const REF_ANY: &[AttrDef] = &[
+    type_attr("T", &DType::ALL),
+    INDICES,
+    bool_attr("use_locking", true),
+];
+const REF_NUMBERS: &[AttrDef] = &[
+    type_attr("T", DType::NUMBERS),
+    INDICES,
+    bool_attr("use_locking", false),
+];
+const REF_ORDERED: &[AttrDef] = &[
+    type_attr(
+        "T",
+        &[
+            DType::F16,
+            DType::BF16,
+            DType::F32,
+            DType::F64,
+            DType::I32,
+            DType::I64,
+        ],
+    ),
+    INDICES,
+    bool_attr("use_locking", false),
+];
+
+/// Replaces rows.
+pub(crate) static UPDATE: Op = Op {
+    def: on_handles(
+        "ResourceScatterUpdate",
+        "Replaces the rows of a variable that the indices name.",
+        ANY,
+    ),
+    kernels: &[cpu(|p| prepare(p, How::Update)).only(&[("dtype", DType::PLAIN)])],
+};
+
+/// [`UPDATE`] on a reference.
+pub(crate) static REF_UPDATE: Op = Op {
+    def: on_references("ScatterUpdate", &UPDATE.def, REF_ANY),
+    kernels: &[],
+};
+
+/// Adds to rows.
+pub(crate) static ADD: Op = Op {
+    def: on_handles(
+        "ResourceScatterAdd",
+        "Adds to the rows of a variable that the indices name.",
+        NUMBERS,
+    ),
+    kernels: &[cpu(|p| prepare(p, How::Add)).only(&[("dtype", DType::NUMBERS)])],
+};
+
+/// [`ADD`] on a reference.
+pub(crate) static REF_ADD: Op = Op {
+    def: on_references("ScatterAdd", &ADD.def, REF_NUMBERS),
+    kernels: &[],
+};
+
+/// Subtracts from rows.
+pub(crate) static SUB: Op = Op {
+    def: on_handles(
+        "ResourceScatterSub",
+        "Subtracts from the rows of a variable that the indices name.",
+        NUMBERS,
+    ),
+    kernels: &[cpu(|p| prepare(p, How::Sub)).only(&[("dtype", DType::NUMBERS)])],
+};
+
+/// [`SUB`] on a reference.
+pub(crate) static REF_SUB: Op = Op {
+    def: on_references("ScatterSub", &SUB.def, REF_NUMBERS),
+    kernels: &[],
+};
+
+/// Multiplies rows.
+pub(crate) static MUL: Op = Op {
+    def: on_handles(
+        "ResourceScatterMul",
+        "Multiplies the rows of a variable that the indices name.",
+        NUMBERS,
+    ),
+    kernels: &[cpu(|p| prepare(p, How::Mul)).only(&[("dtype", DType::NUMBERS)])],
+};
+
+/// [`MUL`] on a reference.
+pub(crate) static REF_MUL: Op = Op {
+    def: on_references("ScatterMul", &MUL.def, REF_NUMBERS),
+    kernels: &[],
+};
+
+/// Divides rows.
+pub(crate) static DIV: Op = Op {
+    def: on_handles(
+        "ResourceScatterDiv",
+        "Divides the rows of a variable that the indices name; integers are rounded towards zero.",
+        NUMBERS,
+    ),
+    kernels: &[cpu(|p| prepare(p, How::Div)).only(&[("dtype", DType::NUMBERS)])],
+};
+
+/// [`DIV`] on a reference.
+pub(crate) static REF_DIV: Op = Op {
+    def: on_references("ScatterDiv", &DIV.def, REF_NUMBERS),
+    kernels: &[],
+};
+
+/// Lowers rows.
+pub(crate) static MIN: Op = Op {
+    def: on_handles(
+        "ResourceScatterMin",
+        "Lowers the rows of a variable that the indices name to the updates.",
+        NUMBERS,
+    ),
+    kernels: &[cpu(|p| prepare(p, How::Min)).only(&[("dtype", DType::NUMBERS)])],
+};
+
+/// [`MIN`] on a reference.
+pub(crate) static REF_MIN: Op = Op {
+    def: on_references("ScatterMin", &MIN.def, REF_ORDERED),
+    kernels: &[],
+};
+
+/// Raises rows.
+pub(crate) static MAX: Op = Op {
+    def: on_handles(
+        "ResourceScatterMax",
+        "Raises the rows of a variable that the indices name to the updates.",
+        NUMBERS,
+    ),
+    kernels: &[cpu(|p| prepare(p, How::Max)).only(&[("dtype", DType::NUMBERS)])],
+};
+
+/// [`MAX`] on a reference.
+pub(crate) static REF_MAX: Op = Op {
+    def: on_references("ScatterMax", &MAX.def, REF_ORDERED),
+    kernels: &[],
+};

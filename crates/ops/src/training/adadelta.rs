@@ -1,0 +1,65 @@
+//! Adadelta: <https://arxiv.org/abs/1212.5701>.
+
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_graph::dispatch;
+
+use super::define::{FLOATS, INDICES, ROWS, WHOLE, optimizer, t, var};
+use super::fused::step;
+use super::rules::dtype;
+use crate::number::{Float, Number};
+
+/// `accum = accum rho + grad^2 (1 - rho)`, `u = sqrt(accum_update + epsilon) / sqrt(accum + epsilon) grad`,
+/// `var -= lr u`, and `accum_update = accum_update rho + u^2 (1 - rho)`.
+pub(crate) static ADADELTA: Op = Op {
+    def: optimizer(
+        "ResourceApplyAdadelta",
+        "Updates a variable by Adadelta.",
+        &[
+            var("var"),
+            var("accum"),
+            var("accum_update"),
+            t("lr"),
+            t("rho"),
+            t("epsilon"),
+            t("grad"),
+        ],
+        WHOLE,
+    ),
+    kernels: &[
+        cpu(adadelta).only(FLOATS),
+        gpu(crate::gpu::step).only(FLOATS),
+    ],
+};
+
+/// As [`ADADELTA`], of rows.
+pub(crate) static SPARSE_ADADELTA: Op = Op {
+    def: optimizer(
+        "ResourceSparseApplyAdadelta",
+        "Updates rows of a variable by Adadelta.",
+        &[
+            var("var"),
+            var("accum"),
+            var("accum_update"),
+            t("lr"),
+            t("rho"),
+            t("epsilon"),
+            t("grad"),
+            INDICES,
+        ],
+        ROWS,
+    ),
+    kernels: &[cpu(adadelta).only(FLOATS)],
+};
+
+fn adadelta(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(dtype(p), FLOATS, T => {
+        step::<T, 3, 3, _>(p, ["lr", "rho", "epsilon"], |[lr, rho, epsilon]| {
+            let fresh = <T as Float>::Wide::ONE - rho;
+            move |[var, accum, updates], g| {
+                let accum = accum * rho + g * g * fresh;
+                let update = (updates + epsilon).sqrt() / (accum + epsilon).sqrt() * g;
+                [var - update * lr, accum, updates * rho + update * update * fresh]
+            }
+        })
+    }, else Err(KernelError::DType(dtype(p))))
+}

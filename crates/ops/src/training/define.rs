@@ -1,0 +1,61 @@
+//! What the definitions of optimizers share.
+
+use thalweg_graph::op::{Arg, AttrDef, Effect, Gradient, arg, arg_of, bool_attr, type_attr};
+use thalweg_graph::{DType, OpDef};
+
+/// The dtypes that optimizers compute.
+pub(super) const FLOATS: &[(&str, &[DType])] = &[("T", DType::FLOATS)];
+
+const T: AttrDef = type_attr("T", DType::NUMBERS);
+const INDEX: AttrDef = type_attr("Tindices", DType::INDICES);
+const LOCKING: AttrDef = bool_attr("use_locking", false);
+
+/// The attributes of an op that takes a whole gradient.
+pub(super) const WHOLE: &[AttrDef] = &[T, LOCKING];
+/// As [`WHOLE`], with `use_nesterov`.
+pub(super) const WHOLE_NESTEROV: &[AttrDef] = &[T, LOCKING, bool_attr("use_nesterov", false)];
+/// As [`WHOLE`], with `update_slots`.
+pub(super) const WHOLE_SLOTS: &[AttrDef] = &[T, LOCKING, bool_attr("update_slots", true)];
+/// As [`WHOLE`], with `multiply_linear_by_lr`.
+pub(super) const WHOLE_BY_LR: &[AttrDef] = &[T, LOCKING, bool_attr("multiply_linear_by_lr", false)];
+/// The attributes of an op that takes rows of a gradient.
+pub(super) const ROWS: &[AttrDef] = &[T, INDEX, LOCKING];
+/// As [`ROWS`], with `use_nesterov`.
+pub(super) const ROWS_NESTEROV: &[AttrDef] = &[T, INDEX, LOCKING, bool_attr("use_nesterov", false)];
+/// As [`ROWS`], with `update_slots`.
+pub(super) const ROWS_SLOTS: &[AttrDef] = &[T, INDEX, LOCKING, bool_attr("update_slots", true)];
+/// As [`ROWS`], with `multiply_linear_by_lr`.
+pub(super) const ROWS_BY_LR: &[AttrDef] =
+    &[T, INDEX, LOCKING, bool_attr("multiply_linear_by_lr", false)];
+
+/// The handle of a variable that the op updates.
+pub(super) const fn var(name: &'static str) -> Arg {
+    arg_of(name, DType::Resource)
+}
+
+/// A gradient or a rate.
+pub(super) const fn t(name: &'static str) -> Arg {
+    arg(name, "T")
+}
+
+/// The rows of the variables that the gradient's rows belong to.
+pub(super) const INDICES: Arg = arg("indices", "Tindices");
+
+/// An optimizer's step.
+pub(super) const fn optimizer(
+    name: &'static str,
+    summary: &'static str,
+    inputs: &'static [Arg],
+    attrs: &'static [AttrDef],
+) -> OpDef {
+    OpDef {
+        name,
+        summary,
+        inputs,
+        attrs,
+        shape: super::shape,
+        gradient: Gradient::None,
+        effect: Effect::Write,
+        ..OpDef::EMPTY
+    }
+}

@@ -1,0 +1,165 @@
+//! FTRL-proximal: <https://research.google/pubs/pub41159>, with TensorFlow's exponent of the learning
+//! rate and, in the second version, a shrinkage that the gradient alone sees.
+
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_graph::dispatch;
+
+use super::define::{FLOATS, INDICES, ROWS_BY_LR, WHOLE_BY_LR, optimizer, t, var};
+use super::fused::step;
+use super::rules::{dtype, sign};
+use crate::number::Wide;
+
+/// With `new = accum + grad^2` and `r(x) = x^-lr_power / lr`:
+/// `linear += grad - (r(new) - r(accum)) var`,
+/// `var = (clip(linear, -l1, l1) - linear) / (r(new) + 2 l2)`, and `accum = new`. With
+/// `multiply_linear_by_lr`, `linear` holds `lr` times as much.
+pub(crate) static FTRL: Op = Op {
+    def: optimizer(
+        "ResourceApplyFtrl",
+        "Updates a variable by FTRL-proximal.",
+        &[
+            var("var"),
+            var("accum"),
+            var("linear"),
+            t("grad"),
+            t("lr"),
+            t("l1"),
+            t("l2"),
+            t("lr_power"),
+        ],
+        WHOLE_BY_LR,
+    ),
+    kernels: &[cpu(ftrl).only(FLOATS), gpu(crate::gpu::step).only(FLOATS)],
+};
+
+/// As [`FTRL`], of rows.
+pub(crate) static SPARSE_FTRL: Op = Op {
+    def: optimizer(
+        "ResourceSparseApplyFtrl",
+        "Updates rows of a variable by FTRL-proximal.",
+        &[
+            var("var"),
+            var("accum"),
+            var("linear"),
+            t("grad"),
+            INDICES,
+            t("lr"),
+            t("l1"),
+            t("l2"),
+            t("lr_power"),
+        ],
+        ROWS_BY_LR,
+    ),
+    kernels: &[cpu(ftrl).only(FLOATS)],
+};
+
+fn ftrl(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(dtype(p), FLOATS, T => {
+        let by_lr = p.node.attrs.bool("multiply_linear_by_lr");
+        step::<T, 3, 4, _>(p, ["lr", "l1", "l2", "lr_power"], move |[lr, l1, l2, power]| {
+            move |[var, accum, linear], g| {
+                let rates = Rates { lr, l1, l2, power };
+                rates.step([var, accum, linear], g, g, by_lr)
+            }
+        })
+    }, else Err(KernelError::DType(dtype(p))))
+}
+
+/// As [`FTRL`], where `grad + 2 l2_shrinkage var` is added to `linear` in place of `grad`.
+pub(crate) static FTRL_V2: Op = Op {
+    def: optimizer(
+        "ResourceApplyFtrlV2",
+        "Updates a variable by FTRL-proximal with shrinkage.",
+        &[
+            var("var"),
+            var("accum"),
+            var("linear"),
+            t("grad"),
+            t("lr"),
+            t("l1"),
+            t("l2"),
+            t("l2_shrinkage"),
+            t("lr_power"),
+        ],
+        WHOLE_BY_LR,
+    ),
+    kernels: &[
+        cpu(ftrl_v2).only(FLOATS),
+        gpu(crate::gpu::step).only(FLOATS),
+    ],
+};
+
+/// As [`FTRL_V2`], of rows.
+pub(crate) static SPARSE_FTRL_V2: Op = Op {
+    def: optimizer(
+        "ResourceSparseApplyFtrlV2",
+        "Updates rows of a variable by FTRL-proximal with shrinkage.",
+        &[
+            var("var"),
+            var("accum"),
+            var("linear"),
+            t("grad"),
+            INDICES,
+            t("lr"),
+            t("l1"),
+            t("l2"),
+            t("l2_shrinkage"),
+            t("lr_power"),
+        ],
+        ROWS_BY_LR,
+    ),
+    kernels: &[cpu(ftrl_v2).only(FLOATS)],
+};
+
+fn ftrl_v2(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(dtype(p), FLOATS, T => {
+        let by_lr = p.node.attrs.bool("multiply_linear_by_lr");
+        let names = ["lr", "l1", "l2", "l2_shrinkage", "lr_power"];
+        step::<T, 3, 5, _>(p, names, move |[lr, l1, l2, shrinkage, power]| {
+            let twice = shrinkage + shrinkage;
+            move |[var, accum, linear], g| {
+                let rates = Rates { lr, l1, l2, power };
+                rates.step([var, accum, linear], g, g + twice * var, by_lr)
+            }
+        })
+    }, else Err(KernelError::DType(dtype(p))))
+}
+
+/// The settings of a step.
+struct Rates<W> {
+    lr: W,
+    l1: W,
+    l2: W,
+    power: W,
+}
+
+impl<W: Wide> Rates<W> {
+    /// `x^-power`.
+    #[inline(always)]
+    fn raised(&self, x: W) -> W {
+        // The usual power is a root, which is cheaper and nearer.
+        match self.power == W::from_f64(-0.5) {
+            true => x.sqrt(),
+            false => x.powf(-self.power),
+        }
+    }
+
+    /// The new values of `var`, `accum` and `linear`, to which `added` is added.
+    #[inline(always)]
+    fn step(&self, [var, accum, linear]: [W; 3], g: W, added: W, by_lr: bool) -> [W; 3] {
+        let lr = if by_lr { W::ONE } else { self.lr };
+        let scale = if by_lr { self.lr } else { W::ONE };
+        let new = accum + g * g;
+        let (old_rate, new_rate) = (self.raised(accum), self.raised(new));
+        let linear = linear + added * scale - (new_rate - old_rate) / lr * var;
+        let l1 = self.l1 * scale;
+        let var = match Wide::abs(linear) > l1 {
+            true => {
+                let above = l1 * sign(linear) - linear;
+                above / (new_rate / lr + (self.l2 + self.l2) * scale)
+            }
+            false => W::ZERO,
+        };
+        [var, new, linear]
+    }
+}

@@ -1,0 +1,70 @@
+//! The steps of optimizers on variables that are references: the ops on handles run in their place.
+
+use thalweg_device::Op;
+use thalweg_graph::OpDef;
+use thalweg_graph::op::{Arg, arg};
+
+use super::is_variable;
+use super::{adadelta, adagrad, adam, descent, ftrl, rms_prop, signs};
+
+/// These arguments, with references to variables of `T` in place of handles.
+const fn on_references<const N: usize>(of: &OpDef) -> [Arg; N] {
+    let mut inputs = [arg("", ""); N];
+    let mut i = 0;
+    while i < N {
+        inputs[i] = of.inputs[i];
+        if is_variable(&inputs[i]) {
+            inputs[i] = arg(inputs[i].name, "T").reference();
+        }
+        i += 1;
+    }
+    inputs
+}
+
+// What there is of an op on references follows from the one on handles; a function could not hold
+// the list of its inputs.
+macro_rules! references {
+    ($($NAME:ident $name:literal $handles:path;)*) => {$(
+        #[doc = concat!("`", stringify!($handles), "` on references.")]
+        pub(crate) static $NAME: Op = Op {
+            def: OpDef {
+                name: $name,
+                inputs: &on_references::<{ $handles.def.inputs.len() }>(&$handles.def),
+                outputs: &[arg("out", "T").reference()],
+                on_handles: Some($handles.def.name),
+                ..$handles.def
+            },
+            kernels: &[],
+        };
+    )*};
+}
+
+references! {
+    APPLY_GRADIENT_DESCENT "ApplyGradientDescent" descent::GRADIENT_DESCENT;
+    APPLY_PROXIMAL_GRADIENT_DESCENT "ApplyProximalGradientDescent" descent::PROXIMAL_GRADIENT_DESCENT;
+    APPLY_MOMENTUM "ApplyMomentum" descent::MOMENTUM;
+    APPLY_ADAGRAD "ApplyAdagrad" adagrad::ADAGRAD;
+    APPLY_ADAGRAD_V2 "ApplyAdagradV2" adagrad::ADAGRAD_V2;
+    APPLY_ADAGRAD_DA "ApplyAdagradDA" adagrad::ADAGRAD_DA;
+    APPLY_PROXIMAL_ADAGRAD "ApplyProximalAdagrad" adagrad::PROXIMAL_ADAGRAD;
+    APPLY_ADADELTA "ApplyAdadelta" adadelta::ADADELTA;
+    APPLY_ADAM "ApplyAdam" adam::ADAM;
+    APPLY_ADA_MAX "ApplyAdaMax" adam::ADA_MAX;
+    APPLY_RMS_PROP "ApplyRMSProp" rms_prop::RMS_PROP;
+    APPLY_CENTERED_RMS_PROP "ApplyCenteredRMSProp" rms_prop::CENTERED_RMS_PROP;
+    APPLY_FTRL "ApplyFtrl" ftrl::FTRL;
+    APPLY_FTRL_V2 "ApplyFtrlV2" ftrl::FTRL_V2;
+    APPLY_ADD_SIGN "ApplyAddSign" signs::ADD_SIGN;
+    APPLY_POWER_SIGN "ApplyPowerSign" signs::POWER_SIGN;
+    SPARSE_APPLY_PROXIMAL_GRADIENT_DESCENT "SparseApplyProximalGradientDescent" descent::SPARSE_PROXIMAL_GRADIENT_DESCENT;
+    SPARSE_APPLY_MOMENTUM "SparseApplyMomentum" descent::SPARSE_MOMENTUM;
+    SPARSE_APPLY_ADAGRAD "SparseApplyAdagrad" adagrad::SPARSE_ADAGRAD;
+    SPARSE_APPLY_ADAGRAD_V2 "SparseApplyAdagradV2" adagrad::SPARSE_ADAGRAD_V2;
+    SPARSE_APPLY_ADAGRAD_DA "SparseApplyAdagradDA" adagrad::SPARSE_ADAGRAD_DA;
+    SPARSE_APPLY_PROXIMAL_ADAGRAD "SparseApplyProximalAdagrad" adagrad::SPARSE_PROXIMAL_ADAGRAD;
+    SPARSE_APPLY_ADADELTA "SparseApplyAdadelta" adadelta::SPARSE_ADADELTA;
+    SPARSE_APPLY_RMS_PROP "SparseApplyRMSProp" rms_prop::SPARSE_RMS_PROP;
+    SPARSE_APPLY_CENTERED_RMS_PROP "SparseApplyCenteredRMSProp" rms_prop::SPARSE_CENTERED_RMS_PROP;
+    SPARSE_APPLY_FTRL "SparseApplyFtrl" ftrl::SPARSE_FTRL;
+    SPARSE_APPLY_FTRL_V2 "SparseApplyFtrlV2" ftrl::SPARSE_FTRL_V2;
+}
