@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use serde_json::{Value, json};
 use thalweg_graph::Shape;
@@ -69,7 +69,7 @@ impl Graph {
 fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
     let mut table = Table::new();
     table
-        .load_style(UTF8_HORIZONTAL_ONLY)
+        .load_style(UTF8_FULL_CONDENSED)
         .set_header(head.to_vec());
     let all = rows.len();
     for row in rows.into_iter().take(MOST_ROWS) {

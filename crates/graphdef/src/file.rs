@@ -111,6 +111,11 @@ pub fn decode<M: Message + Default>(
     })
 }
 
+/// A message as the bytes of a file.
+pub fn encode(message: &impl Message) -> Vec<u8> {
+    message.encode_to_vec()
+}
+
 impl SavedModel {
     /// The only graph that has all of these tags; with no tags, the only one, or else the one that is
     /// tagged `serve`.
