@@ -16,6 +16,7 @@ const LAYERS: &[&str] = &[
     "thalweg-train",
     "thalweg-graphdef",
     "thalweg",
+    "thalweg-cli",
 ];
 
 /// For each crate of the workspace, what it uses outside of tests.

@@ -171,9 +171,13 @@ pub(crate) fn is_harmless(name: &str, value: &AttrValue) -> bool {
         return false;
     };
     match (name, value) {
-        // Which of a GPU's libraries is taken, who waits for whom, when an error is raised.
+        // What people read, which of a GPU's libraries is taken, who waits for whom, when an error is raised.
         (
-            "use_cudnn_on_gpu" | "use_inter_op_parallelism" | "use_locking" | "validate_indices",
+            "debug_name"
+            | "use_cudnn_on_gpu"
+            | "use_inter_op_parallelism"
+            | "use_locking"
+            | "validate_indices",
             _,
         ) => true,
         ("grad_a" | "grad_b" | "grad_x" | "grad_y", Value::B(v)) => !v,
@@ -182,9 +186,7 @@ pub(crate) fn is_harmless(name: &str, value: &AttrValue) -> bool {
         ("explicit_paddings" | "dilations" | "allowed_devices", Value::List(v)) => {
             v.s.is_empty() && v.i.iter().all(|d| *d == 1)
         }
-        ("bad_indices_policy" | "debug_name" | "container" | "shared_name", Value::S(v)) => {
-            v.is_empty()
-        }
+        ("bad_indices_policy" | "container" | "shared_name", Value::S(v)) => v.is_empty(),
         _ => false,
     }
 }

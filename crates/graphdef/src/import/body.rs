@@ -53,7 +53,17 @@ pub(super) fn function<'d>(
             .build();
         let id = argument.id();
         inputs.push(id);
-        if made.insert(&*arg.name, Made { id, outputs: 1 }).is_some() {
+        if made
+            .insert(
+                &*arg.name,
+                Made {
+                    id,
+                    outputs: 1,
+                    function: None,
+                },
+            )
+            .is_some()
+        {
             return Err(wrong(Problem::Duplicate));
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prost::Message;
 use thalweg_graph::function::calls;
-use thalweg_graph::{Attr, Func, Function, Graph, Node};
+use thalweg_graph::{Attr, Func, Function, Graph};
 
 use crate::attr;
 use crate::dtype;
@@ -38,8 +38,8 @@ pub(super) struct Functions<'d> {
     pub origin: Arc<str>,
     /// By name in the file and attributes: the name in the graph.
     names: BTreeMap<(String, Vec<u8>), String>,
-    /// By name in the graph: its signature in the file.
-    signatures: BTreeMap<String, &'d OpDef>,
+    /// The names in the graph.
+    taken: BTreeSet<String>,
     to_do: Vec<Use<'d>>,
     gradients: BTreeMap<&'d str, &'d str>,
     nodes: usize,
@@ -60,7 +60,7 @@ impl<'d> Functions<'d> {
             library,
             origin: origin.clone(),
             names: BTreeMap::new(),
-            signatures: BTreeMap::new(),
+            taken: BTreeSet::new(),
             to_do: Vec::new(),
             gradients: gradients
                 .map(|g| (&*g.function_name, &*g.gradient_func))
@@ -152,9 +152,7 @@ impl<'d> Functions<'d> {
         }
         let made = self.free_name(name, &given);
         self.names.insert(key, made.clone());
-        if let Some(signature) = &def.signature {
-            self.signatures.insert(made.clone(), signature);
-        }
+        self.taken.insert(made.clone());
         self.to_do.push(Use {
             name: made.clone(),
             def,
@@ -170,7 +168,7 @@ impl<'d> Functions<'d> {
         }
         let attrs: Vec<String> = given.iter().map(|(n, a)| format!("{n}={a}")).collect();
         let base = format!("{name}[{}]", attrs.join(","));
-        let taken = |n: &String| self.signatures.contains_key(n) || self.library.contains_key(&**n);
+        let taken = |n: &String| self.taken.contains(n) || self.library.contains_key(&**n);
         let mut tries = (1..).map(|i| match i {
             1 => base.clone(),
             i => format!("{base}_{i}"),
@@ -178,27 +176,29 @@ impl<'d> Functions<'d> {
         tries.find(|n| !taken(n)).unwrap_or_default()
     }
 
-    /// The op of a node whose op in the file is a function, with the attributes that it then has.
-    /// `None` where it is no function.
+    /// The op of a node whose op in the file is a function, which is given too; the attributes become
+    /// those that it then has. `None` where it is no function.
     pub(super) fn call(
         &mut self,
         op: &str,
         attrs: &mut Vec<(String, Attr)>,
         budget: &mut Budget,
-    ) -> Result<Option<&'static str>, Problem> {
+    ) -> Result<Option<(&'static str, &'d OpDef)>, Problem> {
         let Some(&def) = self.library.get(op) else {
             return Ok(None);
         };
         let mut own = attrs.clone();
         let name = self.used(op, &mut own, budget)?;
         let given: BTreeMap<String, Attr> = attrs.drain(..).collect();
-        let signature = def.signature.as_ref();
+        let Some(signature) = &def.signature else {
+            return Err(Problem::NoFunction(op.to_owned()));
+        };
         let types = |args: &[ArgDef]| {
             let dtypes: Result<Vec<_>, _> = args.iter().map(|a| port_type(a, &given)).collect();
             dtypes.map(Attr::Types)
         };
-        let inputs = types(signature.map_or(&[], |s| &s.input_arg))?;
-        let outputs = types(signature.map_or(&[], |s| &s.output_arg))?;
+        let inputs = types(&signature.input_arg)?;
+        let outputs = types(&signature.output_arg)?;
         *attrs = own
             .into_iter()
             .filter(|(n, _)| n.starts_with('_'))
@@ -206,15 +206,7 @@ impl<'d> Functions<'d> {
         attrs.push(("Tin".to_owned(), inputs));
         attrs.push(("Tout".to_owned(), outputs));
         attrs.push(("f".to_owned(), Attr::Func(Func::named(&name))));
-        Ok(Some(call_op(def)))
-    }
-
-    /// The signature of the function of the file that a node calls, where it was made of a node with
-    /// the function's name as its op.
-    pub(super) fn called(&self, node: &Node) -> Option<&'d OpDef> {
-        let call = matches!(node.op.name, "PartitionedCall" | "StatefulPartitionedCall");
-        let func = node.attrs.func("f").filter(|_| call)?;
-        self.signatures.get(&func.name).copied()
+        Ok(Some((call_op(def), signature)))
     }
 
     /// The function that computes the gradient of this one, where the file has one.

@@ -92,7 +92,7 @@ impl std::fmt::Debug for Imported<'_> {
     }
 }
 
-fn prefixed(prefix: &str, name: &str) -> String {
+pub(crate) fn prefixed(prefix: &str, name: &str) -> String {
     match prefix {
         "" => name.to_owned(),
         _ => format!("{prefix}/{name}"),
@@ -115,6 +115,16 @@ pub fn import<'g>(
     def: &GraphDef,
     options: &ImportOptions<'g>,
 ) -> Result<Imported<'g>, ImportError> {
+    import_and(graph, def, options, |_| Ok(()))
+}
+
+/// As [`import`]; `and` is run on what was added before it is taken over.
+pub(crate) fn import_and<'g>(
+    graph: &'g Graph,
+    def: &GraphDef,
+    options: &ImportOptions<'g>,
+    and: impl Fn(&Graph) -> Result<(), ImportError>,
+) -> Result<Imported<'g>, ImportError> {
     for (name, output) in &options.input_map {
         let problem = match std::ptr::eq(output.graph(), graph) {
             false => Some("and gives an output of another graph for it"),
@@ -134,7 +144,11 @@ pub fn import<'g>(
     }
     check_versions(def, &options.origin)?;
     check_survey(def, graph, &options.origin)?;
-    let added = graph.atomically(|copy| add(copy, def, options))?;
+    let added = graph.atomically(|copy| {
+        let added = add(copy, def, options)?;
+        and(copy)?;
+        Ok(added)
+    })?;
     Ok(Imported {
         graph,
         prefix: options.prefix.clone(),

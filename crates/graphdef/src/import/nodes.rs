@@ -11,7 +11,7 @@ use crate::error::{ImportError, Problem, ValueError};
 use crate::import::functions::Functions;
 use crate::import::order::Waits;
 use crate::import::prefixed;
-use crate::messages::NodeDef;
+use crate::messages::{NodeDef, OpDef};
 use crate::names;
 use crate::survey::is_harmless;
 use crate::tensor::Budget;
@@ -90,10 +90,12 @@ impl<'d> Input<'d> {
 
 /// A node that was made.
 #[derive(Clone, Copy)]
-pub(super) struct Made {
+pub(super) struct Made<'d> {
     pub id: NodeId,
     /// How many outputs it has.
     pub outputs: usize,
+    /// Of a node that has a function's name as its op in the file: what the function says of itself.
+    pub function: Option<&'d OpDef>,
 }
 
 /// An input that goes back in a loop.
@@ -113,7 +115,7 @@ pub(super) struct Nodes<'a, 'd> {
     pub budget: &'a mut Budget,
     /// In a function's body: the attributes that the function is used with.
     pub given: &'a BTreeMap<String, Attr>,
-    pub made: BTreeMap<&'d str, Made>,
+    pub made: BTreeMap<&'d str, Made<'d>>,
 }
 
 impl<'d> Nodes<'_, 'd> {
@@ -208,7 +210,7 @@ impl<'d> Nodes<'_, 'd> {
         node: &'d NodeDef,
         inputs: &[Input<'d>],
         back: &mut Vec<Back<'d>>,
-    ) -> Result<Made, Problem> {
+    ) -> Result<Made<'d>, Problem> {
         let registry = self.graph.registry().clone();
         let op = registry.get(&node.op);
         let mut colocation = SmallVec::new();
@@ -249,7 +251,7 @@ impl<'d> Nodes<'_, 'd> {
         let graph = self.graph;
         let name = prefixed(self.place.prefix, &node.name);
         let mut builder = graph
-            .op(call.unwrap_or(&node.op))
+            .op(call.map_or(&*node.op, |(op, _)| op))
             .name(&name)
             .exactly(exact);
         let mut open = Vec::new();
@@ -284,6 +286,7 @@ impl<'d> Nodes<'_, 'd> {
         Ok(Made {
             id: made.id(),
             outputs: made.outputs().len(),
+            function: call.map(|(_, function)| function),
         })
     }
 
@@ -299,7 +302,7 @@ impl<'d> Nodes<'_, 'd> {
             Input::Output(name, index) => (name, Some(index)),
             Input::Named(name, port, index) => {
                 let made = self.made.get(name).ok_or_else(missing)?;
-                (name, self.port(made.id, port, index))
+                (name, self.port(made, port, index))
             }
         };
         let made = self.made.get(name).ok_or_else(missing)?;
@@ -320,16 +323,15 @@ impl<'d> Nodes<'_, 'd> {
     }
 
     /// The output of a node that tensor `index` of its op's output `port` is.
-    fn port(&self, id: NodeId, port: &str, index: u32) -> Option<u32> {
-        let data = self.graph.snapshot();
-        let node = data.get(id)?;
-        if let Some(function) = self.functions.called(node) {
-            // A call of a function is written by the names of the function's results.
+    fn port(&self, made: &Made<'_>, port: &str, index: u32) -> Option<u32> {
+        if let Some(function) = made.function {
             let at = function.output_arg.iter().position(|r| r.name == port);
             return at
                 .filter(|_| index == 0)
                 .and_then(|i| u32::try_from(i).ok());
         }
+        let data = self.graph.snapshot();
+        let node = data.get(made.id)?;
         let mut first = 0;
         for arg in node.op.outputs {
             let repeats = u32::try_from(arg.repeats(&node.attrs)).ok()?;
