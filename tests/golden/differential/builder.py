@@ -44,12 +44,12 @@ class Builder(Draw):
 
     # Sources.
 
-    def source(self, array, kind, fed=None):
-        """A constant or a placeholder with that value."""
+    def source(self, array, kind, fed=None, known=False):
+        """A constant or a placeholder with that value; `known` says that its shape is declared."""
         array = np.asarray(array) if kind == "string" else np.asarray(array, ARRAYS[kind])
         fed = self.chance(0.4) if fed is None else fed
         shape = list(array.shape)
-        if fed and self.chance(0.2):
+        if fed and not known and self.chance(0.2):
             shape = [None if self.chance(0.5) else d for d in shape] if self.chance(0.7) else None
         node = Source(f"{'fed' if fed else 'const'}_{len(self.nodes)}", array, kind, fed, shape)
         return self.join(node)[0]
@@ -61,9 +61,9 @@ class Builder(Draw):
             array = self.special(array)
         return self.source(array, kind)
 
-    def host(self, values, kind="i32"):
+    def host(self, values, kind="i32", known=False):
         """A small argument such as axes or a shape: mostly a constant."""
-        return self.source(np.asarray(values, ARRAYS[kind]), kind, fed=self.chance(0.15))
+        return self.source(np.asarray(values, ARRAYS[kind]), kind, self.chance(0.15), known)
 
     # Wires.
 

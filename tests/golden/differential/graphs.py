@@ -3,13 +3,31 @@
 import collections
 
 import table_binary
+import table_conv
+import table_lookup
+import table_matrix
+import table_move
+import table_nn
 import table_reduce
+import table_search
+import table_shape
 import table_unary
 from builder import Builder
 from model import Refused
 from registry import ENTRIES
 
-TABLES = (table_unary, table_binary, table_reduce)
+TABLES = (
+    table_unary,
+    table_binary,
+    table_reduce,
+    table_shape,
+    table_move,
+    table_lookup,
+    table_search,
+    table_matrix,
+    table_nn,
+    table_conv,
+)
 # Per op, how often it was tried, and why it did not join.
 TRIED, REFUSED = collections.Counter(), collections.defaultdict(collections.Counter)
 EXAMPLES = {}

@@ -67,7 +67,7 @@ def kernel_kinds(name, attr="T"):
     """The types for which TensorFlow has a CPU kernel; None where it makes no difference."""
     found = set()
     for kernel in kernels.get_registered_kernels_for_op(name).kernel:
-        if kernel.device_type != "CPU":
+        if kernel.device_type not in ("CPU", "DEFAULT"):
             continue
         allowed = [c.allowed_values.list.type for c in kernel.constraint if c.name == attr]
         if not allowed:
