@@ -9,8 +9,7 @@ from model import FLOAT, np
 
 def tensor_json(array, kind=None):
     """A tensor as `encode.tensor` writes it, in one go; strings that are no UTF-8 as "base64"."""
-    array = np.asarray(array)
-    if array.dtype.kind in "OSU":
+    if array.dtype.kind == "O":
         words = [w if isinstance(w, bytes) else str(w).encode() for w in array.reshape(-1)]
         line = {"dtype": "string", "dims": list(array.shape)}
         try:

@@ -144,7 +144,7 @@ class Builder(Draw):
 
     def wires(self):
         """All outputs so far."""
-        return [w for n in self.nodes for w in n.outputs]
+        return [w for n in self.nodes for w in n.outputs if not w.junk]
 
     # Nodes.
 
@@ -152,11 +152,13 @@ class Builder(Draw):
         """Whether the graph may have all these ops."""
         return self.allowed is None or all(op in self.allowed for op in ops)
 
-    def add(self, op, **arguments):
+    def add(self, op, junk=(), **arguments):
         """Adds a node and returns its outputs; raises Refused and leaves the graph as it was."""
         if not self.may(op):
             raise Refused("filtered", op)
-        return self.join(Node(f"{op}_{len(self.nodes)}", op, arguments, RULES[op]))
+        node = Node(f"{op}_{len(self.nodes)}", op, arguments, RULES[op])
+        node.junk = junk
+        return self.join(node)
 
     def compose(self, label, function, wires, rule):
         """Adds what a Python function makes of wires."""
@@ -190,6 +192,8 @@ class Builder(Draw):
                 raise Refused("TensorFlow", f"{node.text()}: {error}") from error
             raise
         for wire, values in zip(node.outputs, arrays):
+            if wire.junk:
+                continue
             with np.errstate(all="ignore"):
                 settle(node, wire, NAMES[self.lanes[0].values[wire].dtype], values)
 

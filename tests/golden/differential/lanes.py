@@ -7,7 +7,7 @@ whose discrete result differs between lanes, or whose error explodes, does not j
 
 from tensorflow.python.eager import context
 
-from model import FLOAT, NAMES, TYPES, Gradient, Refused, Wire, np, raw, tf
+from model import FLOAT, NAMES, TYPES, Gradient, Refused, Wire, as_array, np, raw, tf
 from rules import amplitude
 
 LANES = 4
@@ -104,18 +104,13 @@ def evaluate(lanes, node, number):
         raise Refused("unstable", "the number of outputs differs")
     arrays = []
     for i, wire in enumerate(node.outputs):
+        wire.junk = i in node.junk
         for lane in lanes:
             lane.values[wire] = results[0 if shared else lane.index][i]
             if wire in lane.watched:
                 lane.tape.watch(lane.values[wire])
-        arrays.append([array_of(tensors[i]) for tensors in results])
+        arrays.append([as_array(tensors[i].numpy()) for tensors in results])
     return arrays
-
-
-def array_of(tensor):
-    """The tensor's array; NumPy would make other strings of a scalar's bytes."""
-    value = tensor.numpy()
-    return np.array(value, object) if isinstance(value, bytes) else value
 
 
 def settle(node, wire, kind, arrays):
@@ -147,7 +142,11 @@ def settle(node, wire, kind, arrays):
     if not np.all(np.isfinite(deviation)):
         raise Refused("unstable", "special values")
     worst = deviation.max(initial=0.0)
-    if worst > WORST[kind] * size.max(initial=0.0):
+    # What is left when numbers near one cancel counts as a number near one.
+    inputs = max(
+        (np.abs(w.value).max(initial=0) for w in node.inputs if w.kind in FLOAT and w.finite), default=0
+    )
+    if worst > WORST[kind] * max(size.max(initial=0.0), min(1.0, inputs)):
         raise Refused("ill-conditioned")
     wire.exact = wire.exact and worst == 0.0
     wire.slack = wider(wire.slack, tolerance(np.abs(wide[0]), deviation, finite))

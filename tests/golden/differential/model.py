@@ -42,13 +42,13 @@ class Wire:
     `exact` says that all lanes agree to the last bit: a right implementation has no other value.
     """
 
-    __slots__ = ("node", "index", "kind", "dims", "exact", "value", "finite", "uses", "slack")
+    __slots__ = ("node", "index", "kind", "dims", "exact", "value", "finite", "uses", "slack", "junk")
 
     def __init__(self, node, index):
         self.node, self.index = node, index
         self.kind = self.dims = self.value = self.slack = None
         self.exact = self.finite = True
-        self.uses = 0
+        self.uses, self.junk = 0, False
 
     @property
     def size(self):
@@ -61,6 +61,11 @@ class Variable:
     def __init__(self, name, initial, kind, reference):
         self.name, self.initial, self.kind, self.reference = name, initial, kind, reference
         self.dims = initial.shape
+
+
+def as_array(value):
+    """A result as an array; of a scalar string NumPy would make one of its own kind, and cut it."""
+    return np.array(value, object) if isinstance(value, (bytes, str)) else np.asarray(value)
 
 
 def flat(result):
@@ -89,6 +94,7 @@ class Node:
     def __init__(self, name, op, arguments, rule):
         self.name, self.op, self.arguments, self.rule = name, op, arguments, rule
         self.outputs, self.controls, self.reads = [], [], False
+        self.junk = ()  # Outputs that TensorFlow's kernel leaves as memory was.
         self.inputs = [w for v in arguments.values() for w in members(v, Wire)]
         self.variables = [w for v in arguments.values() for w in members(v, Variable)]
 
@@ -122,7 +128,7 @@ class Node:
 
         inner = ", ".join(f"{k}={one(v)}" for k, v in self.arguments.items())
         after = " after " + ", ".join(c.name for c in self.controls) if self.controls else ""
-        shapes = " ".join(f"{w.kind}{list(w.dims)}" for w in self.outputs)
+        shapes = " ".join(f"{w.kind}{list(w.dims)}" for w in self.outputs if w.dims is not None)
         return f"{self.name} = {self.op}({inner}){after} -> {shapes}"
 
 

@@ -98,8 +98,10 @@ def batch_norm(g, name):
 
 @family("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3", NORMALISED, weight=0.8)
 def fused_batch_norm(g, name):
-    x, _, arguments = batch_norm(g, name)
-    g.add(name, x=x, **arguments)
+    """Nobody writes the moments that are saved for a gradient where there is no training, nor ever the
+    third reserved space, which is for GPUs."""
+    x, training, arguments = batch_norm(g, name)
+    g.add(name, junk=(5,) if training else (3, 4, 5), x=x, **arguments)
 
 
 @family("FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3", NORMALISED, weight=0.6)
@@ -108,7 +110,7 @@ def fused_batch_norm_grad(g, name):
     forward = name.replace("Grad", "")
     x, training, arguments = batch_norm(g, forward)
     if training and g.may(forward):
-        saved = g.add(forward, x=x, **arguments)[3:]
+        saved = g.add(forward, junk=(5,), x=x, **arguments)[3:5] + [g.fresh("f32", (0,))]
     else:
         channels = x.dims[-1:]
         saved = [g.wire("f32", dims=channels), g.wire("f32", dims=channels, low=0.2, high=4)]
