@@ -11,12 +11,18 @@ from model import (
     Composite,
     Gradient,
     Node,
+    Read,
     Refused,
     Source,
+    State,
+    Stateful,
     Variable,
+    Wire,
+    members,
     np,
 )
 from registry import RULES, kernel_kinds
+from rules import EXACT
 
 
 class Builder(Draw):
@@ -27,7 +33,7 @@ class Builder(Draw):
         self.allowed = allowed
         self.nodes, self.variables = [], []
         self.lanes = [Lane(i) for i in range(LANES)]
-        self.stateful = False
+        self.stateful, self.step = False, 0
         self.flow = self.random.choice([1, 2])
         self.current = None
 
@@ -160,6 +166,25 @@ class Builder(Draw):
         node.junk = junk
         return self.join(node)
 
+    def update(self, op, twin, **arguments):
+        """Adds an op that updates variables."""
+        if not self.may(op):
+            raise Refused("filtered", op)
+        self.join(State(f"{op}_{len(self.nodes)}", op, twin, arguments, RULES[op]))
+
+    def read(self, variable):
+        """The variable's value at this point of the graph."""
+        return self.join(Read(f"read_{len(self.nodes)}", variable, EXACT))[0]
+
+    def draw(self, op, **arguments):
+        """Adds a random op that keeps a state."""
+        if not self.may(op):
+            raise Refused("filtered", op)
+        if any(not w.exact for v in arguments.values() for w in members(v, Wire)):
+            raise Refused("inexact", "random ops of what depends on rounding")
+        self.stateful = True
+        return self.join(Stateful(f"{op}_{len(self.nodes)}", op, arguments, RULES[op], self))
+
     def compose(self, label, function, wires, rule):
         """Adds what a Python function makes of wires."""
         return self.join(Composite(f"{label}_{len(self.nodes)}", label, function, wires, rule, self.flow))
@@ -198,7 +223,7 @@ class Builder(Draw):
                 settle(node, wire, NAMES[self.lanes[0].values[wire].dtype], values)
 
     def replay(self):
-        """Evaluates all nodes once more: the next step, or the first one in new lanes."""
+        """Evaluates all nodes once more: at the next step, or at the first one in new lanes."""
         for number, node in enumerate(self.nodes):
             self.place(node, number)
 

@@ -11,6 +11,8 @@ import table_nn
 import table_reduce
 import table_search
 import table_shape
+import table_state
+import table_train
 import table_unary
 from builder import Builder
 from model import Refused
@@ -27,6 +29,8 @@ TABLES = (
     table_matrix,
     table_nn,
     table_conv,
+    table_state,
+    table_train,
 )
 # Per op, how often it was tried, and why it did not join.
 TRIED, REFUSED = collections.Counter(), collections.defaultdict(collections.Counter)
@@ -80,9 +84,11 @@ def add_steps(g):
     """How often the graph runs: more than once where a step leaves something to the next one."""
     if not g.stateful:
         return 1
-    for step in range(1, g.integer(2, 3)):
+    for g.step in range(1, g.integer(2, 3)):
         try:
+            for lane in g.lanes:
+                lane.forget()
             g.replay()
         except Refused:
-            return step
-    return step + 1
+            return g.step
+    return g.step + 1

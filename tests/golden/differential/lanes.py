@@ -38,6 +38,11 @@ class Lane:
         self.tape = tf.GradientTape(persistent=True) if taped else None
         self.watched = set()
 
+    def forget(self):
+        """Lets a new step begin: a tape records one."""
+        if self.tape is not None:
+            self.tape = tf.GradientTape(persistent=True)
+
     def resolve(self, item):
         """The tensor of a wire, or the handle of a variable."""
         if isinstance(item, Wire):

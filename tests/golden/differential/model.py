@@ -1,5 +1,6 @@
 """What a random graph is made of before TensorFlow has it: wires, variables and nodes."""
 
+import inspect
 import sys
 from pathlib import Path
 
@@ -149,6 +150,74 @@ class Source(Node):
     def text(self):
         shape = f" declared {self.shape}" if self.fed else ""
         return f"{self.name} = {self.op}{shape} {self.kind}{list(self.array.shape)} {self.array.tolist()}"
+
+
+class State(Node):
+    """An op that updates variables. In eager mode the twin for resources stands in for a reference's."""
+
+    def __init__(self, name, op, twin, arguments, rule):
+        super().__init__(name, op, arguments, rule)
+        self.twin = twin
+
+    def run(self, resolve, name=None):
+        """Calls the op; what it returns, if anything, is the reference that it was given."""
+        arguments = self.resolved(resolve)
+        if name is None:
+            twin = getattr(raw, self.twin)
+            wanted = inspect.signature(twin).parameters
+            if "resource" in wanted and "ref" in arguments:
+                arguments["resource"] = arguments.pop("ref")
+            twin(**arguments)
+        else:
+            getattr(raw, self.op)(name=name, **arguments)
+        return []
+
+
+class Read(Node):
+    """The value of a variable. A reference is copied, for later updates would show through."""
+
+    def __init__(self, name, variable, rule):
+        super().__init__(name, "ReadVariableOp", {"resource": variable}, rule)
+        self.reads = True
+
+    def run(self, resolve, name=None):
+        (variable,) = self.variables
+        handle = resolve(variable)
+        if variable.reference and name is not None:
+            zero = tf.constant(0, TYPES[variable.kind], name=f"{name}/zero")
+            return [raw.AddV2(x=handle, y=zero, name=name)]
+        return [raw.ReadVariableOp(resource=handle, dtype=TYPES[variable.kind], name=name)]
+
+
+class Stateful(Node):
+    """A random op with a seed, which gives other numbers at each step of a session.
+
+    In eager mode a session of its own runs the op alone, as often as the graph has run before;
+    `clock.step` says how often that is.
+    """
+
+    def __init__(self, name, op, arguments, rule, clock):
+        super().__init__(name, op, arguments, rule)
+        self.clock, self.history, self.known = clock, [], {}
+
+    def run(self, resolve, name=None):
+        if name is not None:
+            return super().run(resolve, name)
+        step = self.clock.step
+        if step not in self.known:
+            self.history.append({w: resolve(w).numpy() for w in self.inputs})
+            self.known[step] = self.session(step)
+        return [tf.constant(value) for value in self.known[step]]
+
+    def session(self, step):
+        """The op's results at that step of a session."""
+        with tf.Graph().as_default() as graph:
+            places = {w: v1.placeholder(TYPES[w.kind], w.dims) for w in self.inputs}
+            tensors = super().run(places.__getitem__, self.name)
+            with v1.Session(graph=graph) as sess:
+                for before in self.history[: step + 1]:
+                    results = sess.run(tensors, {places[w]: value for w, value in before.items()})
+        return results
 
 
 class Composite(Node):

@@ -76,7 +76,8 @@ def split_v(g):
     sizes = [b - a for a, b in zip([0] + cuts, cuts + [x.dims[axis]])]
     if len(sizes) > 1 and g.chance(0.3):
         sizes[g.integer(0, len(sizes) - 1)] = -1
-    arguments = {"size_splits": g.host(sizes, g.one(*INDEX)), "axis": g.host(axis)}
+    # A constant axis: where it is fed TensorFlow's shape inference takes the sizes for another axis's.
+    arguments = {"size_splits": g.host(sizes, g.one(*INDEX)), "axis": g.source(axis, "i32", fed=False)}
     g.add("SplitV", value=x, num_split=len(sizes), **arguments)
 
 
@@ -165,7 +166,7 @@ def pad_v2(g):
 
 @op("MirrorPad", EXACT_SPECIAL, weight=0.7)
 def mirror_pad(g):
-    x = g.wire(g.kind(EVERY), rank=(1, 4), specials=True)
+    x = g.wire(g.kind(EVERY), rank=(1, 4), specials=True, test=lambda w: 0 not in w.dims)
     mode = g.one("REFLECT", "SYMMETRIC")
     most = [max(0, d - (mode == "REFLECT")) for d in x.dims]
     pairs = [[g.integer(0, min(m, 2)), g.integer(0, min(m, 2))] for m in most]
@@ -183,7 +184,7 @@ def mirror_pad_grad(g):
 
 @op("Tile", EXACT_SPECIAL)
 def tile(g):
-    x = g.wire(g.kind(EVERY), rank=(0, 4), specials=True)
+    x = g.wire(g.kind([k for k in EVERY if k != "u16"]), rank=(0, 4), specials=True)
     multiples = [g.one(1, 1, 2, 3, 0 if g.chance(0.1) else 1) for _ in x.dims]
     g.add("Tile", input=x, multiples=g.host(multiples, g.one(*INDEX)))
 
