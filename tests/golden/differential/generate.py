@@ -22,9 +22,12 @@ ALWAYS = {"Const", "Placeholder", "NoOp", "Identity"}
 
 def whole(seed, allowed, focus):
     """A seed's builder, its GraphDef with names, and the results of each step."""
-    with context.eager_mode():
-        g = graphs.make_graph(seed, allowed, focus)
-    emitted = emit(g)
+    for extras in (True, False):
+        with context.eager_mode():
+            g = graphs.make_graph(seed, allowed, focus, extras)
+        emitted = emit(g)
+        if allowed is None or {name for name, _ in op_types(emitted.graph_def)} <= allowed:
+            break
     return g, emitted, reference(g, emitted)
 
 
@@ -55,13 +58,14 @@ def seeds(text):
 
 def print_coverage(seen, made):
     """Per op: the graphs that have it by type, and how often it was refused and why."""
-    for name in sorted(set(seen) | set(ENTRIES)):
+    for name in sorted(set(seen) | set(ENTRIES) | {"tf.gradients"}):
         kinds = seen.get(name, {})
-        graphs_with = kinds.get("graphs", 0)
+        joined = graphs.TRIED[name] - sum(graphs.REFUSED[name].values())
+        graphs_with = kinds["graphs"] if kinds else f"({joined})"
         types = " ".join(f"{k}:{n}" for k, n in sorted(kinds.items()) if k not in ("graphs", ""))
         tried, refused = graphs.TRIED[name], graphs.REFUSED[name]
         words = ", ".join(f"{n} {reason}" for reason, n in refused.most_common())
-        print(f"{name:32} {graphs_with:5}  {types}" + (f"  (refused {words} of {tried})" if words else ""))
+        print(f"{name:32} {graphs_with:>6}  {types}" + (f"  (refused {words} of {tried})" if words else ""))
     print(f"{made} graphs, {len(seen)} op types")
 
 

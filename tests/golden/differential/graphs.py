@@ -4,19 +4,24 @@ import collections
 
 import table_binary
 import table_conv
+import table_flow
+import table_list
 import table_lookup
 import table_matrix
 import table_move
 import table_nn
+import table_random
 import table_reduce
 import table_search
 import table_shape
 import table_state
 import table_train
+import table_text
 import table_unary
 from builder import Builder
-from model import Refused
+from model import FLOAT, Refused
 from registry import ENTRIES
+from rules import Rule
 
 TABLES = (
     table_unary,
@@ -31,10 +36,15 @@ TABLES = (
     table_conv,
     table_state,
     table_train,
+    table_random,
+    table_text,
+    table_flow,
+    table_list,
 )
 # Per op, how often it was tried, and why it did not join.
 TRIED, REFUSED = collections.Counter(), collections.defaultdict(collections.Counter)
 EXAMPLES = {}
+GRADIENT = Rule("summed", 4)
 
 
 def entries(allowed):
@@ -55,10 +65,13 @@ def attempt(g, entry):
         return False
 
 
-def make_graph(seed, allowed=None, focus=None):
-    """A Builder with 3 to 30 nodes; `focus` names an op that it is mostly about."""
+def make_graph(seed, allowed=None, focus=None, extras=True):
+    """A Builder with 3 to 30 nodes; `focus` names an op that it is mostly about.
+
+    Without `extras` there are no gradients and no functions, which bring other ops along.
+    """
     g = Builder(seed, allowed)
-    table = entries(allowed)
+    table = [e for e in entries(allowed) if extras or e.name in e.needs]
     weights = [e.weight for e in table]
     wanted = g.integer(3, 30)
     for _ in range(4 * wanted):
@@ -68,9 +81,41 @@ def make_graph(seed, allowed=None, focus=None):
             attempt(g, ENTRIES[focus])
         else:
             attempt(g, g.random.choices(table, weights)[0])
+    if extras and g.chance(0.35):
+        add_gradients(g, table, weights)
     add_controls(g)
     g.steps = add_steps(g)
     return g
+
+
+def add_gradients(g, table, weights):
+    """Adds tf.gradients of some results with respect to some that they come from, and uses of those."""
+    ends = [w for w in g.wires() if w.kind in FLOAT and w.node.inputs and w.finite]
+    if not ends:
+        return
+    ys = g.random.sample(ends, min(len(ends), g.integer(1, 2)))
+    behind = [w for w in ancestors(ys) if w.kind in FLOAT]
+    xs = g.random.sample(behind, min(len(behind), g.integer(1, 3)))
+    TRIED["tf.gradients"] += 1
+    try:
+        g.differentiate(ys, xs, GRADIENT)
+    except Refused as refusal:
+        REFUSED["tf.gradients"][refusal.reason] += 1
+        EXAMPLES["tf.gradients", refusal.reason] = str(refusal)
+        return
+    for _ in range(g.integer(0, 4)):
+        attempt(g, g.random.choices(table, weights)[0])
+
+
+def ancestors(wires):
+    """All wires that these are made from, in the order of the graph."""
+    seen, waiting = set(), [w for y in wires for w in y.node.inputs]
+    while waiting:
+        wire = waiting.pop()
+        if wire not in seen:
+            seen.add(wire)
+            waiting += wire.node.inputs
+    return sorted(seen, key=lambda w: (int(w.node.name.rsplit("_", 1)[1]), w.index))
 
 
 def add_controls(g):

@@ -113,7 +113,8 @@ def evaluate(lanes, node, number):
         for lane in lanes:
             lane.values[wire] = results[0 if shared else lane.index][i]
             if wire in lane.watched:
-                lane.tape.watch(lane.values[wire])
+                with lane.tape:
+                    lane.tape.watch(lane.values[wire])
         arrays.append([as_array(tensors[i].numpy()) for tensors in results])
     return arrays
 

@@ -253,6 +253,8 @@ class Gradient(Node):
         else:
             grads = tf.gradients(arguments["ys"], arguments["xs"], name=name)
         connected = [g is not None for g in grads]
+        if not any(connected):
+            raise LookupError("no gradient connects them")
         if self.connected is None:
             self.connected = connected
         elif connected != self.connected:

@@ -198,7 +198,7 @@ def reverse_v2(g):
 
 @op("Reverse", EXACT_SPECIAL, weight=0.3)
 def reverse(g):
-    x = g.wire(g.kind(EVERY), rank=(1, 4), specials=True)
+    x = g.wire(g.kind(EVERY), rank=(1, 4), specials=True, test=lambda w: 0 not in w.dims)
     g.add("Reverse", tensor=x, dims=g.source([g.chance(0.5) for _ in x.dims], "bool"))
 
 

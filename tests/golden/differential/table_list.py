@@ -1,0 +1,168 @@
+"""Lists of tensors: map, scan and fold, TensorArray, and the TensorList ops by themselves."""
+
+from model import FLOAT, NUMBER, TYPES, np, raw, tf
+from registry import pattern
+from rules import EXACT_SPECIAL
+from table_flow import body, settled
+
+LOOP = ["While", "StatelessWhile", "TensorListReserve", "TensorListStack", "TensorArrayV3"]
+
+
+def rows(g):
+    """A wire with rows to go over, and one like a row."""
+    x = g.wire(
+        g.kind(FLOAT + ("i32", "i64"), "AddV2"),
+        rank=(1, 3),
+        low=-3,
+        high=3,
+        test=lambda w: w.dims[:1] != (0,),
+    )
+    return x, g.wire(x.kind, dims=x.dims[1:], low=-3, high=3)
+
+
+@pattern("map_fn", weight=0.8, needs=LOOP)
+def map_fn(g):
+    x, y = rows(g)
+    step, rule = body(g, x.kind)
+    g.compose("map_fn", lambda x, y: tf.map_fn(lambda row: step(row, y), x), [x, y], rule)
+
+
+@pattern("scan", weight=0.7, needs=LOOP)
+def scan(g):
+    x, y = rows(g)
+    step, rule = body(g, x.kind)
+    step, back = settled(step, x.kind), g.chance(0.3)
+    g.compose("scan", lambda x, y: tf.scan(step, x, initializer=y, reverse=back), [x, y], rule)
+
+
+@pattern("fold", weight=0.7, needs=LOOP)
+def fold(g):
+    x, y = rows(g)
+    step, rule = body(g, x.kind)
+    step, name = settled(step, x.kind), g.one("foldl", "foldr")
+    g.compose(name, lambda x, y: getattr(tf, name)(step, x, initializer=y), [x, y], rule)
+
+
+@pattern("tensor array", weight=0.7, needs=LOOP)
+def tensor_array(g):
+    """Written one by one, read in part and stacked or joined."""
+    x, y = rows(g)
+    count = g.integer(1, 3)
+    picks = [g.integer(0, count) for _ in range(g.integer(1, 3))]
+    join = len(y.dims) > 0 and g.chance(0.5)
+
+    def function(x, y):
+        array = tf.TensorArray(x.dtype, size=count + 1, clear_after_read=False, element_shape=y.shape)
+        for i in range(count):
+            array = array.write(i, y + tf.cast(i, y.dtype))
+        array = array.write(count, x[0])
+        return (
+            array.concat() if join else array.stack(),
+            array.gather(picks),
+            array.read(picks[0]),
+            array.size(),
+        )
+
+    g.compose("tensor_array", function, [x, y], EXACT_SPECIAL)
+
+
+@pattern("tensor array unstack", weight=0.5, needs=LOOP)
+def tensor_array_unstack(g):
+    x, _ = rows(g)
+    size = x.dims[0]
+    order = [g.integer(0, size - 1) for _ in range(3)]
+
+    def function(x):
+        array = tf.TensorArray(x.dtype, size=size, clear_after_read=False).unstack(x)
+        return array.gather(order), array.read(order[0])
+
+    g.compose("tensor_array_unstack", function, [x], EXACT_SPECIAL)
+
+
+LIST = ["TensorListFromTensor", "TensorListStack", "TensorListPushBack", "TensorListPopBack"]
+
+
+def shape_of(tensor):
+    return np.array(tensor.shape.as_list(), np.int32)
+
+
+@pattern("list from tensor", weight=0.6, needs=LIST)
+def list_from_tensor(g):
+    """Rows in, some changed, and out again in several ways."""
+    x = g.wire(g.kind(NUMBER, "AddV2"), rank=(1, 3), test=lambda w: w.dims[:1] != (0,))
+    y = g.wire(x.kind, dims=x.dims[1:])
+    at, picks = g.integer(0, x.dims[0] - 1), [g.integer(0, x.dims[0] - 1) for _ in range(2)]
+    dims, dtype = np.array(x.dims[1:], np.int32), TYPES[x.kind]
+
+    def function(x, y):
+        items = raw.TensorListFromTensor(tensor=x, element_shape=dims)
+        items = raw.TensorListSetItem(input_handle=items, index=at, item=y)
+        return (
+            raw.TensorListStack(input_handle=items, element_shape=dims, element_dtype=dtype),
+            raw.TensorListGather(input_handle=items, indices=picks, element_shape=dims, element_dtype=dtype),
+            raw.TensorListGetItem(
+                input_handle=items, index=picks[0], element_shape=dims, element_dtype=dtype
+            ),
+            raw.TensorListLength(input_handle=items),
+            raw.TensorListElementShape(input_handle=items, shape_type=tf.int32),
+        )
+
+    g.compose("list_from_tensor", function, [x, y], EXACT_SPECIAL)
+
+
+@pattern("list pushed", weight=0.6, needs=LIST)
+def list_pushed(g):
+    x = g.wire(g.kind(NUMBER, "AddV2"), rank=(0, 3))
+    y, dims, dtype = g.like(x), np.array(x.dims, np.int32), TYPES[x.kind]
+    pops = g.chance(0.5)
+
+    def function(x, y):
+        items = raw.EmptyTensorList(element_shape=dims, max_num_elements=np.int32(-1), element_dtype=dtype)
+        for item in (x, y, x):
+            items = raw.TensorListPushBack(input_handle=items, tensor=item)
+        outputs = []
+        if pops:
+            items, last = raw.TensorListPopBack(input_handle=items, element_shape=dims, element_dtype=dtype)
+            outputs = [last]
+        return [*outputs, raw.TensorListStack(input_handle=items, element_shape=dims, element_dtype=dtype)]
+
+    g.compose("list_pushed", function, [x, y], EXACT_SPECIAL)
+
+
+@pattern("list reserved", weight=0.5, needs=LIST)
+def list_reserved(g):
+    """Elements that nobody has set are zeros; then it is made longer."""
+    x = g.wire(g.kind(NUMBER, "AddV2"), rank=(0, 3))
+    dims, dtype, more = np.array(x.dims, np.int32), TYPES[x.kind], g.integer(2, 5)
+
+    def function(x):
+        items = raw.TensorListReserve(element_shape=dims, num_elements=np.int32(2), element_dtype=dtype)
+        items = raw.TensorListSetItem(input_handle=items, index=1, item=x)
+        items = raw.TensorListResize(input_handle=items, size=np.int32(more))
+        return raw.TensorListStack(input_handle=items, element_shape=dims, element_dtype=dtype)
+
+    g.compose("list_reserved", function, [x], EXACT_SPECIAL)
+
+
+@pattern("list scattered", weight=0.4, needs=LIST)
+def list_scattered(g):
+    x = g.wire(g.kind(NUMBER, "AddV2"), rank=(1, 3), test=lambda w: w.dims[:1] != (0,))
+    order = g.random.sample(range(x.dims[0]), x.dims[0])
+    dims, dtype = np.array(x.dims[1:], np.int32), TYPES[x.kind]
+    join = len(x.dims) > 1
+
+    def function(x):
+        items = raw.TensorListScatterV2(
+            tensor=x, indices=order, element_shape=dims, num_elements=np.int32(len(order) + 1)
+        )
+        stacked = raw.TensorListStack(input_handle=items, element_shape=dims, element_dtype=dtype)
+        if not join:
+            return [stacked]
+        lengths = np.array([x.shape[0]], np.int64)
+        split = raw.TensorListSplit(tensor=x, element_shape=np.int32(-1), lengths=lengths)
+        joined = raw.TensorListConcatV2(
+            input_handle=split, element_shape=np.int32(-1), leading_dims=lengths, element_dtype=dtype
+        )
+        return [stacked, *joined]
+
+    g.compose("list_scattered", function, [x], EXACT_SPECIAL)
