@@ -3,7 +3,7 @@
 import dataclasses
 
 from harness import session
-from model import TYPES, Composite, Source, Wire, as_array, np, raw, tf, v1
+from model import TYPES, Gradient, Refused, Source, Wire, as_array, np, raw, tf, v1
 from tensorflow.python.ops import control_flow_util
 
 FETCHED = set(TYPES)
@@ -61,9 +61,13 @@ class Emitter:
         before = [self.operations[c] for c in node.controls]
         before += [self.last[v] for v in node.variables if v in self.last]
         graph = v1.get_default_graph()
-        control_flow_util.ENABLE_CONTROL_FLOW_V2 = not isinstance(node, Composite) or node.flow == 2
-        with tf.control_dependencies(before or None) if before else graph.name_scope(None):
-            tensors = node.run(self.resolve, node.name)
+        with tf.control_dependencies(before) if before else graph.name_scope(None):
+            try:
+                tensors = node.run(self.resolve, node.name)
+            except (LookupError, TypeError, ValueError) as error:
+                if isinstance(node, Gradient):
+                    raise Refused("TensorFlow", f"{node.text()} in a graph: {error}") from error
+                raise
         self.operations[node] = tensors[0].op if tensors else graph.get_operation_by_name(node.name)
         for wire, tensor in zip(node.outputs, tensors, strict=True):
             self.tensors[wire] = tensor
@@ -74,6 +78,8 @@ class Emitter:
 def emit(g):
     """The GraphDef of a built graph, which fetches all results or only those that nothing uses."""
     with tf.Graph().as_default() as graph:
+        # Gradients of the older control flow need the older TensorArray too.
+        control_flow_util.ENABLE_CONTROL_FLOW_V2 = g.flow == 2
         emitter = Emitter()
         for node in g.nodes:
             emitter.write(node)

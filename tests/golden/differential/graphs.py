@@ -60,18 +60,23 @@ def attempt(g, entry):
         entry.make(g)
         return True
     except Refused as refusal:
-        REFUSED[entry.name][refusal.reason] += 1
-        EXAMPLES[entry.name, refusal.reason] = str(refusal)
+        refuse(entry.name, refusal)
         return False
 
 
-def make_graph(seed, allowed=None, focus=None, extras=True):
+def refuse(name, refusal):
+    """Counts a refusal, and keeps one of each kind to show."""
+    REFUSED[name][refusal.reason] += 1
+    EXAMPLES[name, refusal.reason] = str(refusal)
+
+
+def make_graph(seed, allowed=None, focus=None, extras=("gradients", "functions")):
     """A Builder with 3 to 30 nodes; `focus` names an op that it is mostly about.
 
-    Without `extras` there are no gradients and no functions, which bring other ops along.
+    The `extras` bring ops along that nobody asked for: gradients, and Python functions for control flow.
     """
     g = Builder(seed, allowed)
-    table = [e for e in entries(allowed) if extras or e.name in e.needs]
+    table = [e for e in entries(allowed) if "functions" in extras or e.name in e.needs]
     weights = [e.weight for e in table]
     wanted = g.integer(3, 30)
     for _ in range(4 * wanted):
@@ -81,7 +86,7 @@ def make_graph(seed, allowed=None, focus=None, extras=True):
             attempt(g, ENTRIES[focus])
         else:
             attempt(g, g.random.choices(table, weights)[0])
-    if extras and g.chance(0.35):
+    if "gradients" in extras and g.chance(0.35):
         add_gradients(g, table, weights)
     add_controls(g)
     g.steps = add_steps(g)
@@ -100,8 +105,7 @@ def add_gradients(g, table, weights):
     try:
         g.differentiate(ys, xs, GRADIENT)
     except Refused as refusal:
-        REFUSED["tf.gradients"][refusal.reason] += 1
-        EXAMPLES["tf.gradients", refusal.reason] = str(refusal)
+        refuse("tf.gradients", refusal)
         return
     for _ in range(g.integer(0, 4)):
         attempt(g, g.random.choices(table, weights)[0])

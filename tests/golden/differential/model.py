@@ -240,23 +240,23 @@ class Composite(Node):
 
 
 class Gradient(Node):
-    """tf.gradients of `ys` with respect to `xs`; in eager mode a tape has recorded the way there."""
+    """tf.gradients of `ys` with respect to `xs`; in eager mode a tape has recorded the way there.
+
+    What no way leads to gets zeros: a tape sees only the branches that were taken, a graph all.
+    """
 
     def __init__(self, name, ys, xs, rule):
         super().__init__(name, "tf.gradients", {"ys": ys, "xs": xs}, rule)
-        self.tape = self.connected = None
+        self.tape = None
 
     def run(self, resolve, name=None):
         arguments = self.resolved(resolve)
-        if name is None:
-            grads = self.tape.gradient(arguments["ys"], arguments["xs"])
+        ys, xs = arguments["ys"], arguments["xs"]
+        if name is not None:
+            grads = tf.gradients(ys, xs, unconnected_gradients="zero", name=name)
         else:
-            grads = tf.gradients(arguments["ys"], arguments["xs"], name=name)
-        connected = [g is not None for g in grads]
-        if not any(connected):
-            raise LookupError("no gradient connects them")
-        if self.connected is None:
-            self.connected = connected
-        elif connected != self.connected:
-            raise AssertionError(f"gradients connect {connected}, the tape's {self.connected}")
-        return [tf.convert_to_tensor(g) for g in grads if g is not None]
+            grads = self.tape.gradient(ys, xs)
+            if all(g is None for g in grads):
+                raise LookupError("no gradient connects them")
+            grads = [tf.zeros_like(x) if g is None else g for x, g in zip(xs, grads)]
+        return [tf.convert_to_tensor(g) for g in grads]
