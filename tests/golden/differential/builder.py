@@ -34,6 +34,7 @@ class Builder(Draw):
         self.nodes, self.variables = [], []
         self.lanes = [Lane(i) for i in range(LANES)]
         self.stateful, self.step = False, 0
+        # Which control flow the graph gets: 1 is Switch and Merge, 2 is If and While.
         self.flow = self.random.choice([1, 2])
         self.current = None
 
@@ -187,7 +188,7 @@ class Builder(Draw):
 
     def compose(self, label, function, wires, rule):
         """Adds what a Python function makes of wires."""
-        return self.join(Composite(f"{label}_{len(self.nodes)}", label, function, wires, rule, self.flow))
+        return self.join(Composite(f"{label}_{len(self.nodes)}", label, function, wires, rule))
 
     def variable(self, initial, kind, reference):
         """A new variable with that initial value."""

@@ -12,6 +12,7 @@ from model import NAMES, Refused, tf  # First: it finds the golden cases' module
 
 from tensorflow.python.eager import context
 
+import audit
 import graphs
 from batch import line
 from emit import Unsound, emit, reference
@@ -84,11 +85,13 @@ def main():
     parser.add_argument("--coverage", action="store_true", help="print the ops of the graphs")
     parser.add_argument("--show", action="store_true", help="print the graphs")
     parser.add_argument("--errors", action="store_true", help="print examples of what TensorFlow refused")
+    parser.add_argument("--audit", action="store_true", help="print how much of its error each op uses up")
     parser.add_argument("--list", action="store_true", help="print the table's entries")
     options = parser.parse_args()
     if options.list:
         print(*sorted(ENTRIES), sep="\n")
         return
+    audit.ACTIVE = options.audit
     allowed = set(options.ops.split(",")) | ALWAYS if options.ops else None
     numbers = [options.seed] if options.seed is not None else options.seeds
     seen = collections.defaultdict(collections.Counter)
@@ -116,6 +119,8 @@ def main():
         out.close()
     if options.coverage:
         print_coverage(seen, len(numbers) - len(failed))
+    if options.audit:
+        audit.report()
     if options.errors:
         for (name, reason), text in sorted(graphs.EXAMPLES.items()):
             if reason in ("TensorFlow", "no kernel"):

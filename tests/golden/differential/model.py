@@ -223,20 +223,28 @@ class Stateful(Node):
 class Composite(Node):
     """What a Python function makes of wires: several ops, or ops with functions.
 
-    The function is called in eager mode and in a graph; `flow` says which control flow it gets
-    there: 1 (Switch and Merge) or 2 (If and While).
+    The function is called in eager mode and in a graph.
     """
 
-    def __init__(self, name, label, function, wires, rule, flow):
+    def __init__(self, name, label, function, wires, rule):
         super().__init__(name, label, {f"x{i}": w for i, w in enumerate(wires)}, rule)
-        self.function, self.flow = function, flow
+        self.function = function
 
     def run(self, resolve, name=None):
         tensors = list(self.resolved(resolve).values())
         if name is None:
             return flat(self.function(*tensors))
         with tf.name_scope(name):
-            return flat(self.function(*tensors))
+            return flat(self.function(*map(known, tensors, self.inputs)))
+
+
+def known(tensor, wire):
+    """The tensor with its whole shape, which loops want to know, where a placeholder keeps some back."""
+    if tensor.shape.is_fully_defined():
+        return tensor
+    tensor = tf.identity(tensor)
+    tensor.set_shape(wire.dims)
+    return tensor
 
 
 class Gradient(Node):

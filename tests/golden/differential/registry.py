@@ -4,7 +4,7 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
-from tensorflow.python.framework import kernels
+from tensorflow.python.framework import kernels, op_def_registry
 
 from model import NAMES, tf
 from rules import EXACT
@@ -64,13 +64,23 @@ def pattern(label, rule=EXACT, weight=1.0, needs=()):
 
 @functools.lru_cache(maxsize=None)
 def kernel_kinds(name, attr="T"):
-    """The types for which TensorFlow has a CPU kernel; None where it makes no difference."""
-    found = set()
+    """The types that an op's definition allows and for which TensorFlow has a CPU kernel; None for all."""
+    found = defined_kinds(name, attr)
+    registered = set()
     for kernel in kernels.get_registered_kernels_for_op(name).kernel:
         if kernel.device_type not in ("CPU", "DEFAULT"):
             continue
         allowed = [c.allowed_values.list.type for c in kernel.constraint if c.name == attr]
         if not allowed:
-            return None
-        found |= {NAMES.get(tf.as_dtype(t)) for t in allowed[0]}
-    return frozenset(found)
+            return found
+        registered |= {NAMES.get(tf.as_dtype(t)) for t in allowed[0]}
+    return frozenset(registered if found is None else registered & found)
+
+
+def defined_kinds(name, attr):
+    """The types that an op's definition allows; None for all."""
+    definition = op_def_registry.get(name)
+    for described in definition.attr if definition else ():
+        if described.name == attr and described.allowed_values.list.type:
+            return frozenset(NAMES.get(tf.as_dtype(t)) for t in described.allowed_values.list.type)
+    return None

@@ -34,9 +34,9 @@ ROUNDED = Rule("rounded")
 ROUNDED_SPECIAL = Rule("rounded", specials=True)
 SUMMED = Rule("summed")
 
-# The error of a rounded op: 16 units in the last place for f32, for which vector libraries
-# have cheap polynomials; halves are computed in f32 and rounded once, give or take one unit.
-UNIT = {"f32": 16 * 2.0**-23, "f64": 64 * 2.0**-52, "f16": 1.0 * 2.0**-10, "bf16": 1.0 * 2.0**-7}
+# The error of a rounded op: 16 units in the last place for f32, for which vector libraries have
+# cheap polynomials. TensorFlow itself rounds halves after each step of many ops.
+UNIT = {"f32": 16 * 2.0**-23, "f64": 64 * 2.0**-52, "f16": 3 * 2.0**-10, "bf16": 3 * 2.0**-7}
 SMALLEST = {"f32": 0.0, "f64": 0.0, "f16": 2.0**-23, "bf16": 0.0}
 
 
@@ -51,4 +51,5 @@ def amplitude(rule, kind, output, inputs):
     terms = [np.abs(i[np.isfinite(i)]).max(initial=0.0) for i in inputs]
     # Two factors of a product, or one list of terms: the larger bound covers both.
     terms = max([largest, *terms, float(np.prod(sorted(terms)[-2:])) if terms else 0.0])
-    return np.full(output.shape, 0.5 * unit * terms) + SMALLEST[kind]
+    part = 0.75 if kind in HALF else 0.5
+    return np.full(output.shape, part * unit * terms) + SMALLEST[kind]

@@ -82,10 +82,6 @@ def tensor_array_unstack(g):
 LIST = ["TensorListFromTensor", "TensorListStack", "TensorListPushBack", "TensorListPopBack"]
 
 
-def shape_of(tensor):
-    return np.array(tensor.shape.as_list(), np.int32)
-
-
 @pattern("list from tensor", weight=0.6, needs=LIST)
 def list_from_tensor(g):
     """Rows in, some changed, and out again in several ways."""
@@ -158,7 +154,7 @@ def list_scattered(g):
         stacked = raw.TensorListStack(input_handle=items, element_shape=dims, element_dtype=dtype)
         if not join:
             return [stacked]
-        lengths = np.array([x.shape[0]], np.int64)
+        lengths = np.array([len(order)], np.int64)
         split = raw.TensorListSplit(tensor=x, element_shape=np.int32(-1), lengths=lengths)
         joined = raw.TensorListConcatV2(
             input_handle=split, element_shape=np.int32(-1), leading_dims=lengths, element_dtype=dtype

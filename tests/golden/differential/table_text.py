@@ -67,8 +67,9 @@ def substr(g):
     shortest = min((length(v, unit) for v in x.value.reshape(-1)), default=0)
     kind = g.one(*INDEX)
     dims = g.one((), x.dims)
-    position = g.source(np.reshape(g.array.integers(-shortest, shortest, dims, endpoint=True), dims), kind)
-    g.add("Substr", input=x, pos=position, len=g.source(g.array.integers(0, 5, dims), kind), unit=unit)
+    position = g.array.integers(-shortest, shortest, dims, endpoint=True)
+    position, count = (g.source(a, kind, known=True) for a in (position, g.array.integers(0, 5, dims)))
+    g.add("Substr", input=x, pos=position, len=count, unit=unit)
 
 
 def valid(wire, unit):
