@@ -4,8 +4,6 @@ Each inexact node is run once more in f64 on the very same inputs. A rule is sou
 TensorFlow gives is well within the error that it allows; otherwise a more careful kernel fails.
 """
 
-import collections
-
 from tensorflow.python.eager import context
 
 from model import FLOAT, TYPES, Composite, Node, State, Variable, np, raw, tf
@@ -13,8 +11,7 @@ from rules import amplitude
 
 ACTIVE = False
 # By op and type: the largest part of the allowed error, and how many results were looked at.
-WORST = collections.defaultdict(float)
-COUNTS, SKIPPED = collections.Counter(), collections.Counter()
+WORST = {}
 WIDE = {TYPES[kind]: tf.float64 for kind in FLOAT}
 
 
@@ -43,7 +40,6 @@ def prepare(lane, node):
         node.arguments = {k: widen_type(v) for k, v in narrow.items()}
         wanted = node.run(resolve)
     except Exception:  # Some kernels are there for f32 alone.
-        SKIPPED[node.op] += 1
         return None
     finally:
         node.arguments = narrow
@@ -75,12 +71,17 @@ def note(node, got, want, inputs):
         allowed = amplitude(node.rule, kind, want, inputs)
         part = np.abs(value - want) / allowed
     part = part[np.isfinite(part)]
-    COUNTS[node.op, kind] += 1
-    WORST[node.op, kind] = max(WORST[node.op, kind], part.max(initial=0.0))
+    merge(WORST, {(node.op, kind): (part.max(initial=0.0), 1)})
 
 
-def report():
+def merge(into, errors):
+    """Adds what one job found to the rest."""
+    for key, (part, count) in errors.items():
+        before, counted = into.get(key, (0.0, 0))
+        into[key] = (max(before, part), counted + count)
+
+
+def report(errors):
     """Prints ops and types, those that use up most of their error first."""
-    for (op, kind), part in sorted(WORST.items(), key=lambda item: -item[1]):
-        print(f"{part:10.3g}  {op} {kind} in {COUNTS[op, kind]} results")
-    print("without f64:", ", ".join(f"{op} {n}" for op, n in SKIPPED.most_common()))
+    for (op, kind), (part, count) in sorted(errors.items(), key=lambda item: -item[1][0]):
+        print(f"{part:10.3g}  {op} {kind} in {count} results")

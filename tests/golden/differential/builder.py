@@ -218,15 +218,26 @@ class Builder(Draw):
                 raise Refused("TensorFlow", f"{node.text()}: {error}") from error
             raise
         for wire, values in zip(node.outputs, arrays):
+            wire.varies = varies(node)
             if wire.junk:
                 continue
             with np.errstate(all="ignore"):
                 settle(node, wire, NAMES[self.lanes[0].values[wire].dtype], values)
 
     def replay(self):
-        """Evaluates all nodes once more: at the next step, or at the first one in new lanes."""
+        """Evaluates all nodes once more, in new lanes."""
         for number, node in enumerate(self.nodes):
             self.place(node, number)
+
+    def advance(self):
+        """Evaluates the next step, where it differs from the one before."""
+        self.step += 1
+        taped = self.lanes[0].tape is not None
+        for lane in self.lanes:
+            lane.forget()
+        for number, node in enumerate(self.nodes):
+            if taped or varies(node):
+                self.place(node, number)
 
     def differentiate(self, ys, xs, rule):
         """Adds tf.gradients; the way there is evaluated again, now recorded by tapes."""
@@ -241,6 +252,11 @@ class Builder(Draw):
         except Refused:
             self.lanes = before
             raise
+
+
+def varies(node):
+    """Whether the node may give something else at each step."""
+    return bool(node.variables) or isinstance(node, Stateful) or any(w.varies for w in node.inputs)
 
 
 def within(wire, low, high):

@@ -3,56 +3,18 @@
 
 import argparse
 import collections
+import concurrent.futures
 import gzip
+import multiprocessing
 import sys
 import time
-import traceback
 
-from model import NAMES, Refused, tf  # First: it finds the golden cases' modules.
-
-from tensorflow.python.eager import context
+from work import ALWAYS, Job, run
 
 import audit
-import graphs
-from batch import line
-from emit import Unsound, emit, reference
 from registry import ENTRIES
 
-ALWAYS = {"Const", "Placeholder", "NoOp", "Identity"}
-
-
-def whole(seed, allowed, focus):
-    """A seed's builder, its GraphDef with names, and the results of each step."""
-    for extras in ({"gradients", "functions"}, {"functions"}, set()):
-        with context.eager_mode():
-            g = graphs.make_graph(seed, allowed, focus, extras)
-        try:
-            emitted = emit(g)
-        except Refused as refusal:
-            graphs.refuse("tf.gradients", refusal)
-            continue
-        if allowed is None or {name for name, _ in op_types(emitted.graph_def)} <= allowed:
-            break
-    return g, emitted, reference(g, emitted)
-
-
-def op_types(graph_def):
-    """(op, type) for all nodes of a GraphDef and of its functions."""
-    nodes = list(graph_def.node) + [n for f in graph_def.library.function for n in f.node_def]
-    found = set()
-    for node in nodes:
-        kinds = [node.attr[a].type for a in ("T", "dtype", "SrcT", "Tparams", "type") if node.attr[a].type]
-        found.add((node.op, NAMES.get(tf.as_dtype(kinds[0]), "") if kinds else ""))
-    return found
-
-
-def show(g, emitted, results):
-    """Prints a graph for people."""
-    for node in g.nodes:
-        print(node.text())
-    print(f"{len(emitted.graph_def.node)} nodes in the GraphDef, {g.steps} steps")
-    for i, (wire, name) in enumerate(zip(g.fetched, emitted.fetches)):
-        print(name, "rel, abs", wire.slack or "exact", *(step[i].tolist() for step in results), sep="  ")
+CHUNK = 50
 
 
 def seeds(text):
@@ -61,73 +23,126 @@ def seeds(text):
     return range(int(first), int(end) if end else int(first) + 1)
 
 
-def print_coverage(seen, made):
-    """Per op: the graphs that have it by type, and how often it was refused and why."""
-    for name in sorted(set(seen) | set(ENTRIES) | {"tf.gradients"}):
-        kinds = seen.get(name, {})
-        joined = graphs.TRIED[name] - sum(graphs.REFUSED[name].values())
-        graphs_with = kinds["graphs"] if kinds else f"({joined})"
-        types = " ".join(f"{k}:{n}" for k, n in sorted(kinds.items()) if k not in ("graphs", ""))
-        tried, refused = graphs.TRIED[name], graphs.REFUSED[name]
-        words = ", ".join(f"{n} {reason}" for reason, n in refused.most_common())
-        print(f"{name:32} {graphs_with:>6}  {types}" + (f"  (refused {words} of {tried})" if words else ""))
-    print(f"{made} graphs, {len(seen)} op types")
+def outcomes(jobs, processes):
+    """The jobs' outcomes in order, from this process or from several."""
+    if processes == 1:
+        yield from map(run, jobs)
+        return
+    # Processes end now and then: TensorFlow forgets no function and no handle's name.
+    pool = concurrent.futures.ProcessPoolExecutor(
+        processes, multiprocessing.get_context("spawn"), max_tasks_per_child=20
+    )
+    with pool:
+        yield from pool.map(run, jobs)
 
 
-def main():
+class Statistics:
+    """What all graphs have together."""
+
+    def __init__(self):
+        self.made = self.failed = 0
+        self.seen = collections.defaultdict(collections.Counter)
+        self.tried, self.refused = collections.Counter(), collections.defaultdict(collections.Counter)
+        self.examples = {}
+
+    def add(self, outcome):
+        self.made += len(outcome.ops)
+        self.failed += len(outcome.failures)
+        for types in outcome.ops:
+            for name in {n for n, _ in types}:
+                self.seen[name]["graphs"] += 1
+            for name, kind in types:
+                self.seen[name][kind] += 1
+        self.tried.update(outcome.tried)
+        for name, counts in outcome.refused.items():
+            self.refused[name].update(counts)
+        self.examples.update(outcome.examples)
+
+    def print_coverage(self):
+        """Per op: the graphs that have it, by type; in brackets how often a pattern of ops was made."""
+        for name in sorted(set(self.seen) | set(ENTRIES) | {"tf.gradients"}):
+            kinds = self.seen.get(name, {})
+            joined = self.tried[name] - sum(self.refused[name].values())
+            with_it = kinds["graphs"] if kinds else f"({joined})"
+            types = " ".join(f"{k}:{n}" for k, n in sorted(kinds.items()) if k not in ("graphs", ""))
+            words = ", ".join(f"{n} {reason}" for reason, n in self.refused[name].most_common())
+            words = f"  (refused {words} of {self.tried[name]})" if words else ""
+            print(f"{name:34} {with_it:>6}  {types}{words}")
+        print(f"{self.made} graphs, {len(self.seen)} op types, {len(ENTRIES)} entries in the table")
+
+    def print_refusals(self):
+        """An example of each op that TensorFlow would not take: the table is wrong there."""
+        for (name, reason), text in sorted(self.examples.items()):
+            if reason in ("TensorFlow", "no kernel"):
+                print(name, text[:600])
+
+
+def arguments():
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0..100", type=seeds, help="FIRST..END")
     parser.add_argument("--seed", type=int, help="one seed")
     parser.add_argument("--out", help="the batch, .jsonl.gz")
-    parser.add_argument("--ops", help="only these op types: A,B,C")
+    parser.add_argument("--ops", help="only these op types: A,B,C, or @FILE with one a line")
     parser.add_argument("--one-op", help="graphs that are mostly about this op")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--coverage", action="store_true", help="print the ops of the graphs")
     parser.add_argument("--show", action="store_true", help="print the graphs")
     parser.add_argument("--errors", action="store_true", help="print examples of what TensorFlow refused")
     parser.add_argument("--audit", action="store_true", help="print how much of its error each op uses up")
     parser.add_argument("--list", action="store_true", help="print the table's entries")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def allowed_ops(text):
+    """The op types of the --ops option, or None for all."""
+    if not text:
+        return None
+    if text.startswith("@"):
+        with open(text[1:]) as file:
+            return frozenset(file.read().split()) | ALWAYS
+    return frozenset(text.split(",")) | ALWAYS
+
+
+def main():
+    """Writes and prints what is asked for; the exit status says whether all graphs were sound."""
+    options = arguments()
     if options.list:
         print(*sorted(ENTRIES), sep="\n")
         return
-    audit.ACTIVE = options.audit
-    allowed = set(options.ops.split(",")) | ALWAYS if options.ops else None
-    numbers = [options.seed] if options.seed is not None else options.seeds
-    seen = collections.defaultdict(collections.Counter)
-    failed, start = [], time.time()
+    numbers = options.seeds if options.seed is None else range(options.seed, options.seed + 1)
+    jobs = [
+        Job(
+            numbers[i : i + CHUNK],
+            allowed_ops(options.ops),
+            options.one_op,
+            bool(options.out),
+            options.show,
+            options.audit,
+        )
+        for i in range(0, len(numbers), CHUNK)
+    ]
+    statistics, errors, start = Statistics(), {}, time.time()
     out = gzip.open(options.out, "wt", compresslevel=4) if options.out else None
-    for seed in numbers:
-        try:
-            g, emitted, results = whole(seed, allowed, options.one_op)
-        except Exception as error:
-            failed.append(seed)
-            print(f"seed {seed}: {error}", file=sys.stderr)
-            if not isinstance(error, Unsound):
-                traceback.print_exc()
-            continue
-        if options.show:
-            show(g, emitted, results)
+    for outcome in outcomes(jobs, options.jobs):
+        statistics.add(outcome)
+        audit.merge(errors, outcome.errors)
+        for seed, text in outcome.failures:
+            print(f"seed {seed}: {text}", file=sys.stderr)
+        print(*outcome.texts, sep="\n\n", end="\n" if outcome.texts else "")
         if out:
-            out.write(line(seed, g, emitted, results) + "\n")
-        types = op_types(emitted.graph_def)
-        for name in {n for n, _ in types}:
-            seen[name]["graphs"] += 1
-        for name, kind in types:
-            seen[name][kind] += 1
+            out.writelines(text + "\n" for text in outcome.lines)
     if out:
         out.close()
     if options.coverage:
-        print_coverage(seen, len(numbers) - len(failed))
+        statistics.print_coverage()
     if options.audit:
-        audit.report()
+        audit.report(errors)
     if options.errors:
-        for (name, reason), text in sorted(graphs.EXAMPLES.items()):
-            if reason in ("TensorFlow", "no kernel"):
-                print(name, text[:600])
-    took = time.time() - start
-    print(f"{len(numbers)} seeds, {len(failed)} failed, {len(numbers) / took:.1f} a second", file=sys.stderr)
-    sys.exit(1 if failed else 0)
+        statistics.print_refusals()
+    rate = len(numbers) / (time.time() - start)
+    print(f"{len(numbers)} seeds, {statistics.failed} failed, {rate:.1f} a second", file=sys.stderr)
+    sys.exit(1 if statistics.failed else 0)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 # The package shares the set-up of TensorFlow and the names of types with the golden cases.
+assert "tensorflow" not in sys.modules, "import model first: it switches oneDNN off"
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from encode import DTYPE_NAMES  # noqa: E402
@@ -43,13 +44,25 @@ class Wire:
     `exact` says that all lanes agree to the last bit: a right implementation has no other value.
     """
 
-    __slots__ = ("node", "index", "kind", "dims", "exact", "value", "finite", "uses", "slack", "junk")
+    __slots__ = (
+        "node",
+        "index",
+        "kind",
+        "dims",
+        "exact",
+        "value",
+        "finite",
+        "uses",
+        "slack",
+        "junk",
+        "varies",
+    )
 
     def __init__(self, node, index):
         self.node, self.index = node, index
         self.kind = self.dims = self.value = self.slack = None
         self.exact = self.finite = True
-        self.uses, self.junk = 0, False
+        self.uses, self.junk, self.varies = 0, False, False
 
     @property
     def size(self):
