@@ -35,7 +35,8 @@ class Builder(Draw):
         self.lanes = [Lane(i) for i in range(LANES)]
         self.stateful, self.step = False, 0
         # Which control flow the graph gets: 1 is Switch and Merge, 2 is If and While.
-        self.flow = self.random.choice([1, 2])
+        older, newer = self.may("Switch", "Merge"), self.may("StatelessIf") or self.may("StatelessWhile")
+        self.flow = self.one(*([1] if older else []), *([2] if newer or not older else []))
         self.current = None
 
     def kind(self, among, op=None, attr="T"):
@@ -119,6 +120,17 @@ class Builder(Draw):
             span = self.host(high - low + 1, kind)
             folded = self.add("FloorMod", x=wire, y=span)[0]
             return self.add("AddV2", x=folded, y=self.host(low, kind))[0] if low else folded
+        if (
+            kind in FLOAT
+            and low is not None
+            and high is not None
+            and self.may("ClipByValue")
+            and self.chance(0.5)
+        ):
+            ends = {"clip_value_min": self.host(low, kind), "clip_value_max": self.host(high, kind)}
+            return self.add("ClipByValue", t=wire, **ends)[0]
+        if kind in FLOAT and high is None and low >= 0 and self.may("Abs", "AddV2") and self.chance(0.5):
+            return self.add("AddV2", x=self.add("Abs", x=wire)[0], y=self.host(low, kind))[0]
         if kind in FLOAT and self.may("Maximum", "Minimum"):
             if low is not None:
                 wire = self.add("Maximum", x=wire, y=self.host(low, kind))[0]

@@ -47,11 +47,6 @@ EXAMPLES = {}
 GRADIENT = Rule("summed", 4)
 
 
-def entries(allowed):
-    """The entries of the table that need no other ops than the allowed ones."""
-    return [e for e in ENTRIES.values() if allowed is None or e.needs <= allowed]
-
-
 def attempt(g, entry):
     """Adds the entry's op to the graph, unless a check or TensorFlow refuses it there."""
     g.current = entry.name
@@ -76,14 +71,16 @@ def make_graph(seed, allowed=None, focus=None, extras=("gradients", "functions")
     The `extras` bring ops along that nobody asked for: gradients, and Python functions for control flow.
     """
     g = Builder(seed, allowed)
-    table = [e for e in entries(allowed) if "functions" in extras or e.name in e.needs]
+    functions = "functions" in extras
+    table = [e for e in ENTRIES.values() if e.fits(allowed, g.flow) and (functions or not e.composed)]
+    focused = [e for e in table if focus and e.makes(focus)]
     weights = [e.weight for e in table]
     wanted = g.integer(3, 30)
     for _ in range(4 * wanted):
         if len(g.nodes) >= wanted:
             break
-        if focus and g.chance(0.4):
-            attempt(g, ENTRIES[focus])
+        if focused and g.chance(0.4):
+            attempt(g, g.one(*focused))
         else:
             attempt(g, g.random.choices(table, weights)[0])
     if "gradients" in extras and g.chance(0.35):

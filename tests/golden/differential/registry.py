@@ -14,52 +14,69 @@ from rules import EXACT
 class Entry:
     """`make(g)` adds the op to a graph being built, with inputs that it picks or makes there.
 
-    `needs` are the op types that it brings along; `weight` is how often it is drawn.
+    `needs` are the op types that it brings along, by form of control flow; `weight` is how often it is
+    drawn.
     """
 
     name: str
     make: Callable
     weight: float
-    needs: frozenset
+    needs: dict
+
+    def fits(self, allowed, flow):
+        """Whether a graph of these op types may have it; None stands for all."""
+        return allowed is None or self.needs[flow] <= allowed
+
+    @property
+    def composed(self):
+        """Whether ops come along that `needs` does not name."""
+        return self.name not in self.needs[1] and not self.name.startswith("read")
+
+    def makes(self, op):
+        """Whether it is there to make that op."""
+        return op == self.name or any(op in needs for needs in self.needs.values())
 
 
 ENTRIES: dict[str, Entry] = {}
 RULES: dict[str, object] = {}
 
 
+def register(name, make, rule, weight, older, newer):
+    """Adds an entry that needs `older` ops with Switch and Merge, `newer` ones with If and While."""
+    assert name not in ENTRIES, name
+    ENTRIES[name] = Entry(name, make, weight, {1: frozenset(older), 2: frozenset(newer)})
+    RULES[name] = rule
+
+
 def op(name, rule=EXACT, weight=1.0, needs=()):
     """Registers the decorated function as the maker of the op `name`."""
 
-    def register(make):
-        assert name not in ENTRIES, name
-        ENTRIES[name] = Entry(name, make, weight, frozenset(needs) | {name})
-        RULES[name] = rule
+    def decorate(make):
+        register(name, make, rule, weight, {name, *needs}, {name, *needs})
         return make
 
-    return register
+    return decorate
 
 
 def family(names, rule=EXACT, weight=1.0, needs=()):
     """Registers the decorated function, called with the op's name too, for several ops."""
 
-    def register(make):
+    def decorate(make):
         for name in names.split():
             op(name, rule, weight, needs)(functools.partial(make, name=name))
         return make
 
-    return register
+    return decorate
 
 
-def pattern(label, rule=EXACT, weight=1.0, needs=()):
-    """Registers several ops that only make sense together; `needs` are their types."""
+def pattern(label, older, newer=None, weight=1.0):
+    """Registers several ops that only make sense together, named in strings by form of control flow."""
 
-    def register(make):
-        assert label not in ENTRIES, label
-        ENTRIES[label] = Entry(label, make, weight, frozenset(needs))
-        RULES[label] = rule
+    def decorate(make):
+        register(label, make, EXACT, weight, older.split(), (older if newer is None else newer).split())
         return make
 
-    return register
+    return decorate
 
 
 @functools.lru_cache(maxsize=None)

@@ -5,7 +5,7 @@ just runs.
 """
 
 from model import FLOAT, tf
-from registry import pattern
+from registry import op, pattern
 from rules import EXACT, Rule
 
 # Steps of a function's body. The exact ones round the same way wherever they run.
@@ -24,6 +24,8 @@ FLOAT_STEPS = (
     lambda x, y: x / (1.0 + tf.abs(y)),
     lambda x, y: x - tf.reduce_mean(y),
 )
+BRANCH = ("Switch Merge", "StatelessIf")
+LOOP = ("Enter Exit LoopCond Merge NextIteration Switch", "StatelessWhile")
 EXACT_FLOW = Rule("exact", composed=True)
 ROUNDED_FLOW = Rule("summed", 4)
 
@@ -51,7 +53,7 @@ def pair(g):
     return x, g.like(x, -3, 3)
 
 
-@pattern("cond", weight=1.2, needs=["Switch", "Merge", "If", "StatelessIf"])
+@pattern("cond", *BRANCH, weight=1.2)
 def cond(g):
     (x, y), p = pair(g), g.wire("bool", rank=0)
     (then, a), (other, b) = body(g, x.kind), body(g, x.kind)
@@ -65,7 +67,7 @@ def cond(g):
     g.compose("cond", function, [p, x, y], looser(a, b))
 
 
-@pattern("nested cond", weight=0.5, needs=["Switch", "Merge", "If", "StatelessIf"])
+@pattern("nested cond", *BRANCH, weight=0.5)
 def nested_cond(g):
     (x, y), p, q = pair(g), g.wire("bool", rank=0), g.wire("bool", rank=0)
     (one, a), (two, b) = body(g, x.kind), body(g, x.kind)
@@ -77,7 +79,7 @@ def nested_cond(g):
     g.compose("nested_cond", function, [p, q, x, y], looser(a, b))
 
 
-@pattern("switch_case", weight=0.7, needs=["Case", "StatelessCase"])
+@pattern("switch_case", "Switch Merge", "StatelessCase", weight=0.7)
 def switch_case(g):
     """An index outside of the branches takes the last one."""
     (x, y), index = pair(g), g.wire("i32", rank=0)
@@ -99,7 +101,7 @@ def settled(f, kind):
     return lambda x, y: tf.clip_by_value(f(x, y), -99, 99)
 
 
-@pattern("while", weight=1.2, needs=["Enter", "Exit", "While", "StatelessWhile"])
+@pattern("while", *LOOP, weight=1.2)
 def while_loop(g):
     (x, y), count = pair(g), g.wire("i32", rank=0, low=0, high=5)
     step, rule = body(g, x.kind)
@@ -112,7 +114,7 @@ def while_loop(g):
     g.compose("while", function, [count, x, y], rule)
 
 
-@pattern("while on a value", weight=0.6, needs=["Enter", "Exit", "While", "StatelessWhile"])
+@pattern("while on a value", *LOOP, weight=0.6)
 def while_value(g):
     """How often it runs depends on the data."""
     x = g.wire(g.kind(("f32", "f64", "i32"), "AddV2"), rank=(0, 2), low=0, high=3)
@@ -124,7 +126,7 @@ def while_value(g):
     g.compose("while_value", function, [x], Rule("summed"))
 
 
-@pattern("nested while", weight=0.4, needs=["Enter", "Exit", "While", "StatelessWhile"])
+@pattern("nested while", *LOOP, weight=0.4)
 def nested_while(g):
     (x, y), count = pair(g), g.wire("i32", rank=0, low=0, high=3)
     step, rule = body(g, x.kind)
@@ -140,9 +142,7 @@ def nested_while(g):
     g.compose("nested_while", function, [count, x, y], rule)
 
 
-@pattern(
-    "cond in while", weight=0.4, needs=["Enter", "Exit", "While", "StatelessWhile", "Switch", "Merge", "If"]
-)
+@pattern("cond in while", *LOOP, weight=0.4)
 def cond_in_while(g):
     (x, y), count = pair(g), g.wire("i32", rank=0, low=0, high=5)
     (one, a), (two, b) = body(g, x.kind), body(g, x.kind)
@@ -157,7 +157,7 @@ def cond_in_while(g):
     g.compose("cond_in_while", function, [count, x, y], looser(a, b))
 
 
-@pattern("growing while", weight=0.4, needs=["Enter", "Exit", "While", "StatelessWhile"])
+@pattern("growing while", *LOOP, weight=0.4)
 def growing_while(g):
     """A loop variable that changes its shape."""
     x = g.wire(g.kind(FLOAT + ("i32",), "ConcatV2"), rank=1)
@@ -171,7 +171,7 @@ def growing_while(g):
     g.compose("growing_while", function, [count, x], EXACT)
 
 
-@pattern("call", weight=0.8, needs=["PartitionedCall", "StatefulPartitionedCall"])
+@pattern("call", "PartitionedCall", weight=0.8)
 def call(g):
     x, y = pair(g)
     step, rule = body(g, x.kind)
@@ -182,3 +182,17 @@ def call(g):
         return called(called(x, y), y) if twice else called(x, y)
 
     g.compose("call", function, [x, y], rule)
+
+
+@op("NoOp", weight=0.3)
+def no_op(g):
+    """A target that waits for others."""
+    g.add("NoOp")
+    g.nodes[-1].controls = g.random.sample(g.nodes[:-1], min(len(g.nodes) - 1, g.integer(0, 3)))
+
+
+@op("Assert", weight=0.3)
+def assert_(g):
+    true = g.source(True, "bool")
+    data = [g.wire(g.kind(("i32", "f32", "string"), "Identity")) for _ in range(g.integer(1, 2))]
+    g.add("Assert", condition=true, data=data)

@@ -3,9 +3,10 @@
 from model import FLOAT, NUMBER, TYPES, np, raw, tf
 from registry import pattern
 from rules import EXACT_SPECIAL
-from table_flow import body, settled
+from table_flow import LOOP, body, settled
 
-LOOP = ["While", "StatelessWhile", "TensorListReserve", "TensorListStack", "TensorArrayV3"]
+ARRAY = "TensorArrayV3 TensorArrayGatherV3 TensorArraySizeV3"
+NEEDS = (f"{LOOP[0]} {ARRAY}", f"{LOOP[1]} TensorListReserve TensorListStack")
 
 
 def rows(g):
@@ -20,14 +21,14 @@ def rows(g):
     return x, g.wire(x.kind, dims=x.dims[1:], low=-3, high=3)
 
 
-@pattern("map_fn", weight=0.8, needs=LOOP)
+@pattern("map_fn", *NEEDS, weight=0.8)
 def map_fn(g):
     x, y = rows(g)
     step, rule = body(g, x.kind)
     g.compose("map_fn", lambda x, y: tf.map_fn(lambda row: step(row, y), x), [x, y], rule)
 
 
-@pattern("scan", weight=0.7, needs=LOOP)
+@pattern("scan", *NEEDS, weight=0.7)
 def scan(g):
     x, y = rows(g)
     step, rule = body(g, x.kind)
@@ -35,7 +36,7 @@ def scan(g):
     g.compose("scan", lambda x, y: tf.scan(step, x, initializer=y, reverse=back), [x, y], rule)
 
 
-@pattern("fold", weight=0.7, needs=LOOP)
+@pattern("fold", *NEEDS, weight=0.7)
 def fold(g):
     x, y = rows(g)
     step, rule = body(g, x.kind)
@@ -43,7 +44,7 @@ def fold(g):
     g.compose(name, lambda x, y: getattr(tf, name)(step, x, initializer=y), [x, y], rule)
 
 
-@pattern("tensor array", weight=0.7, needs=LOOP)
+@pattern("tensor array", ARRAY, "TensorListReserve TensorListGather", weight=0.7)
 def tensor_array(g):
     """Written one by one, read in part and stacked or joined."""
     x, y = rows(g)
@@ -66,7 +67,7 @@ def tensor_array(g):
     g.compose("tensor_array", function, [x, y], EXACT_SPECIAL)
 
 
-@pattern("tensor array unstack", weight=0.5, needs=LOOP)
+@pattern("tensor array unstack", ARRAY, "TensorListFromTensor TensorListGather", weight=0.5)
 def tensor_array_unstack(g):
     x, _ = rows(g)
     size = x.dims[0]
@@ -79,10 +80,11 @@ def tensor_array_unstack(g):
     g.compose("tensor_array_unstack", function, [x], EXACT_SPECIAL)
 
 
-LIST = ["TensorListFromTensor", "TensorListStack", "TensorListPushBack", "TensorListPopBack"]
-
-
-@pattern("list from tensor", weight=0.6, needs=LIST)
+@pattern(
+    "list from tensor",
+    "TensorListFromTensor TensorListSetItem TensorListStack TensorListGather TensorListGetItem TensorListLength TensorListElementShape",
+    weight=0.6,
+)
 def list_from_tensor(g):
     """Rows in, some changed, and out again in several ways."""
     x = g.wire(g.kind(NUMBER, "AddV2"), rank=(1, 3), test=lambda w: w.dims[:1] != (0,))
@@ -106,7 +108,7 @@ def list_from_tensor(g):
     g.compose("list_from_tensor", function, [x, y], EXACT_SPECIAL)
 
 
-@pattern("list pushed", weight=0.6, needs=LIST)
+@pattern("list pushed", "EmptyTensorList TensorListPushBack TensorListStack", weight=0.6)
 def list_pushed(g):
     x = g.wire(g.kind(NUMBER, "AddV2"), rank=(0, 3))
     y, dims, dtype = g.like(x), np.array(x.dims, np.int32), TYPES[x.kind]
@@ -125,7 +127,7 @@ def list_pushed(g):
     g.compose("list_pushed", function, [x, y], EXACT_SPECIAL)
 
 
-@pattern("list reserved", weight=0.5, needs=LIST)
+@pattern("list reserved", "TensorListReserve TensorListSetItem TensorListResize TensorListStack", weight=0.5)
 def list_reserved(g):
     """Elements that nobody has set are zeros; then it is made longer."""
     x = g.wire(g.kind(NUMBER, "AddV2"), rank=(0, 3))
@@ -140,7 +142,9 @@ def list_reserved(g):
     g.compose("list_reserved", function, [x], EXACT_SPECIAL)
 
 
-@pattern("list scattered", weight=0.4, needs=LIST)
+@pattern(
+    "list scattered", "TensorListScatterV2 TensorListSplit TensorListConcatV2 TensorListStack", weight=0.4
+)
 def list_scattered(g):
     x = g.wire(g.kind(NUMBER, "AddV2"), rank=(1, 3), test=lambda w: w.dims[:1] != (0,))
     order = g.random.sample(range(x.dims[0]), x.dims[0])

@@ -10,7 +10,7 @@ def index_type(g):
 
 @op("Where", weight=0.8)
 def where(g):
-    g.add("Where", condition=g.wire(g.kind(ANY), rank=(1, 5)))
+    g.add("Where", condition=g.wire(g.kind([k for k in ANY if k != "f16"]), rank=(1, 5)))
 
 
 @family("Unique UniqueWithCounts", weight=0.7)

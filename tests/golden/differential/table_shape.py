@@ -177,3 +177,10 @@ def concat_offset(g):
 def empty(g):
     """Initialised, for what memory holds otherwise is nobody's promise."""
     g.add("Empty", shape=g.host(g.shape()), dtype=TYPES[g.kind(NUMBER, attr="dtype")], init=True)
+
+
+@op("PlaceholderWithDefault", EXACT_SPECIAL, weight=0.4)
+def placeholder_with_default(g):
+    """Nobody feeds it: it hands on."""
+    x = g.wire(g.kind(ANY), specials=True)
+    g.add("PlaceholderWithDefault", input=x, shape=[None if g.chance(0.4) else d for d in x.dims])

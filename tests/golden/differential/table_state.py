@@ -7,6 +7,11 @@ from table_lookup import indices, tuples
 from table_move import strided_arguments
 
 
+RESOURCE = ("VarHandleOp", "AssignVariableOp", "ReadVariableOp")
+# A reference is read by an addition of zero.
+REFERENCE = ("VariableV2", "Assign", "AddV2")
+
+
 def variable(g, op, kinds, reference, rank=(0, 3), low=None, high=None, nonempty=False):
     """A variable of the graph that fits, or a new one."""
     kind = g.kind(kinds, op)
@@ -39,15 +44,11 @@ def twins(names, resource_kinds, rule):
                     if g.chance(0.8):
                         g.read(target)
 
-                # A reference is read by a copy.
-                needs = ["VariableV2", "Assign", "AddV2"] if reference else RESOURCE
+                needs = REFERENCE if reference else RESOURCE
                 op(name, rule, weight=0.4, needs=needs)(bound)
         return make
 
     return register
-
-
-RESOURCE = ["VarHandleOp", "AssignVariableOp", "ReadVariableOp"]
 
 
 def key(reference):
@@ -61,12 +62,12 @@ def assign(g, name, twin, reference):
     return target
 
 
-@pattern("read", EXACT, weight=1.5, needs=RESOURCE)
+@pattern("read", " ".join(RESOURCE), weight=1.5)
 def read(g):
     g.read(variable(g, "AssignVariableOp", NUMBER, False))
 
 
-@pattern("read reference", EXACT, weight=1, needs=["VariableV2", "Assign", "AddV2"])
+@pattern("read reference", " ".join(REFERENCE))
 def read_reference(g):
     g.read(variable(g, "AddV2", NUMBER, True))
 

@@ -3,7 +3,7 @@
 from model import FLOAT, INDEX
 from registry import op
 from rules import Rule
-from table_state import RESOURCE
+from table_state import REFERENCE, RESOURCE
 
 # name: (slots with the range in which they begin, scalars, flags). A scalar that is a list of two
 # numbers is drawn between them.
@@ -121,4 +121,4 @@ for _rule in RULES_OF:
             def _make(g, name=_name, rule=_rule, reference=_reference, sparse=_sparse):
                 update(g, name, rule, reference, sparse)
 
-            op(_name, UPDATE, 0.25, ["VariableV2", "Assign", "AddV2"] if _reference else RESOURCE)(_make)
+            op(_name, UPDATE, 0.25, REFERENCE if _reference else RESOURCE)(_make)

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import pathlib
 import traceback
 
 from model import NAMES, Refused, tf  # First: it sets TensorFlow up.
@@ -13,7 +14,8 @@ import graphs
 from batch import line
 from emit import Unsound, emit, reference
 
-ALWAYS = {"Const", "Placeholder", "NoOp", "Identity"}
+HERE = str(pathlib.Path(__file__).parent)
+ALWAYS = {"Const", "Placeholder", "NoOp"}
 TYPE_ATTRS = ("T", "dtype", "SrcT", "element_dtype", "Tparams", "Ta", "Tidx", "TI")
 
 
@@ -58,8 +60,10 @@ def whole(seed, allowed, focus):
         except Refused as refusal:
             graphs.refuse("tf.gradients", refusal)
             continue
-        if allowed is None or {name for name, _ in op_types(emitted.graph_def)} <= allowed:
+        foreign = {name for name, _ in op_types(emitted.graph_def)} - (allowed or set())
+        if allowed is None or not foreign:
             break
+        graphs.refuse("what is not allowed", Refused(", ".join(sorted(foreign))))
     return g, emitted, reference(g, emitted)
 
 
@@ -68,7 +72,8 @@ def op_types(graph_def):
     nodes = list(graph_def.node) + [n for f in graph_def.library.function for n in f.node_def]
     found = set()
     for node in nodes:
-        kinds = [node.attr[a].type for a in TYPE_ATTRS if node.attr[a].type]
+        # Looking an attribute up that is not there would add it.
+        kinds = [node.attr[a].type for a in TYPE_ATTRS if a in node.attr and node.attr[a].type]
         found.add((node.op, NAMES.get(tf.as_dtype(kinds[0]), "") if kinds else ""))
     return found
 
@@ -95,8 +100,10 @@ def run(job):
         except Unsound as error:
             outcome.failures.append((seed, str(error)))
             continue
-        except Exception:
-            outcome.failures.append((seed, traceback.format_exc()))
+        except Exception as error:
+            places = traceback.extract_tb(error.__traceback__)
+            own = [f"{pathlib.Path(p.filename).name}:{p.lineno}" for p in places if HERE in p.filename]
+            outcome.failures.append((seed, f"{' '.join(own)} {type(error).__name__}: {str(error)[:1000]}"))
             continue
         outcome.ops.append(op_types(emitted.graph_def))
         if job.lines:
