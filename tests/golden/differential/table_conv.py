@@ -151,10 +151,12 @@ def max_pool_grad(g, name):
 
 @op("MaxPoolGradGrad", EXACT, weight=0.4, needs=["MaxPool"])
 def max_pool_grad_grad(g):
+    """The gradient is a constant: a buffer that TensorFlow may reuse it clears before it reads it."""
     x = image(g, g.kind(FLOAT))
     settings, _ = pooling(g, x)
     y = g.add("MaxPool", input=x, **settings)[0]
-    g.add("MaxPoolGradGrad", orig_input=x, orig_output=y, grad=g.like(x), **settings)
+    grad = g.source(g.numbers(x.kind, x.dims), x.kind, fed=False)
+    g.add("MaxPoolGradGrad", orig_input=x, orig_output=y, grad=grad, **settings)
 
 
 @op("MaxPoolWithArgmax", EXACT, weight=0.5)

@@ -82,7 +82,8 @@ def tensor_array_unstack(g):
 
 @pattern(
     "list from tensor",
-    "TensorListFromTensor TensorListSetItem TensorListStack TensorListGather TensorListGetItem TensorListLength TensorListElementShape",
+    "TensorListFromTensor TensorListSetItem TensorListStack TensorListGather"
+    " TensorListGetItem TensorListLength TensorListElementShape",
     weight=0.6,
 )
 def list_from_tensor(g):
