@@ -1,6 +1,7 @@
 """A graph while it grows: picks inputs, adds nodes, keeps what the lanes accept."""
 
 from draw import Draw
+from facts import broadcast, test_dims, varies, within
 from lanes import LANES, Lane, evaluate, settle
 from model import (
     ARRAYS,
@@ -26,11 +27,14 @@ from rules import EXACT
 
 
 class Builder(Draw):
-    """The nodes so far and the random choices; `allowed` are op types, None for all."""
+    """The nodes so far and the random choices; `allowed` are op types, None for all.
 
-    def __init__(self, seed, allowed=None):
+    `vague` lets placeholders keep back dimensions.
+    """
+
+    def __init__(self, seed, allowed=None, vague=True):
         super().__init__(seed)
-        self.allowed = allowed
+        self.allowed, self.vague = allowed, vague
         self.nodes, self.variables = [], []
         self.lanes = [Lane(i) for i in range(LANES)]
         self.stateful, self.step = False, 0
@@ -58,7 +62,8 @@ class Builder(Draw):
         fed = self.chance(0.4) if fed is None else fed
         shape = list(array.shape)
         if fed and not known and self.chance(0.2):
-            shape = [None if self.chance(0.5) else d for d in shape] if self.chance(0.7) else None
+            some = [None if self.chance(0.5) else d for d in shape] if self.chance(0.7) else None
+            shape = some if self.vague else shape
         node = Source(f"{'fed' if fed else 'const'}_{len(self.nodes)}", array, kind, fed, shape)
         return self.join(node)[0]
 
@@ -172,7 +177,7 @@ class Builder(Draw):
         return self.allowed is None or all(op in self.allowed for op in ops)
 
     def add(self, op, junk=(), **arguments):
-        """Adds a node and returns its outputs; raises Refused and leaves the graph as it was."""
+        """Adds a node and returns its outputs; raises Refused where it cannot be."""
         if not self.may(op):
             raise Refused("filtered", op)
         node = Node(f"{op}_{len(self.nodes)}", op, arguments, RULES[op])
@@ -198,9 +203,9 @@ class Builder(Draw):
         self.stateful = True
         return self.join(Stateful(f"{op}_{len(self.nodes)}", op, arguments, RULES[op], self))
 
-    def compose(self, label, function, wires, rule):
-        """Adds what a Python function makes of wires."""
-        return self.join(Composite(f"{label}_{len(self.nodes)}", label, function, wires, rule))
+    def compose(self, label, function, parts, rule):
+        """Adds what a Python function makes of wires and variables."""
+        return self.join(Composite(f"{label}_{len(self.nodes)}", label, function, parts, rule))
 
     def variable(self, initial, kind, reference):
         """A new variable with that initial value."""
@@ -217,6 +222,13 @@ class Builder(Draw):
         if node.variables:
             self.stateful = True
         return node.outputs
+
+    def shorten(self, nodes, variables):
+        """Takes the last nodes and variables away again, so that so many are left."""
+        for node in self.nodes[nodes:]:
+            for wire in node.inputs:
+                wire.uses -= 1
+        del self.nodes[nodes:], self.variables[variables:]
 
     def place(self, node, number):
         """Evaluates and checks a node; TensorFlow's refusal is one of ours."""
@@ -264,32 +276,3 @@ class Builder(Draw):
         except Refused:
             self.lanes = before
             raise
-
-
-def varies(node):
-    """Whether the node may give something else at each step."""
-    return bool(node.variables) or isinstance(node, Stateful) or any(w.varies for w in node.inputs)
-
-
-def within(wire, low, high):
-    """Whether all values lie in [low, high]."""
-    if wire.value.size == 0:
-        return True
-    return (low is None or bool(wire.value.min() >= low)) and (high is None or bool(wire.value.max() <= high))
-
-
-def broadcast(a, b):
-    """Whether two shapes broadcast."""
-    return all(x == y or x == 1 or y == 1 for x, y in zip(reversed(a), reversed(b)))
-
-
-class Shaped:
-    """Stands for a wire that does not exist yet, where a test asks for its shape."""
-
-    def __init__(self, kind, dims):
-        self.kind, self.dims, self.finite = kind, dims, True
-
-
-def test_dims(test, kind, dims):
-    """Whether a wire of that shape would pass the test."""
-    return test(Shaped(kind, dims))

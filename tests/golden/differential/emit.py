@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from canonical import canonical
 from harness import session
 from model import TYPES, Gradient, Refused, Source, Wire, as_array, np, raw, tf, v1
 from tensorflow.python.ops import control_flow_util
@@ -65,9 +66,8 @@ class Emitter:
             try:
                 tensors = node.run(self.resolve, node.name)
             except (LookupError, TypeError, ValueError) as error:
-                if isinstance(node, Gradient):
-                    raise Refused("TensorFlow", f"{node.text()} in a graph: {error}") from error
-                raise
+                reason = "gradient" if isinstance(node, Gradient) else "shape inference"
+                raise Refused(reason, f"{node.text()} in a graph: {error}") from error
         self.operations[node] = tensors[0].op if tensors else graph.get_operation_by_name(node.name)
         for wire, tensor in zip(node.outputs, tensors, strict=True):
             self.tensors[wire] = tensor
@@ -92,7 +92,7 @@ def emit(g):
         targets = [emitter.operations[n].name for n in g.nodes if not n.outputs]
         g.fetched = results
         names = [emitter.tensors[w].name for w in results]
-        return Emitted(graph, graph.as_graph_def(), feeds, names, targets, emitter.init)
+        return Emitted(graph, canonical(graph.as_graph_def()), feeds, names, targets, emitter.init)
 
 
 def run(emitted, graph, steps):

@@ -5,6 +5,7 @@ import collections
 import table_binary
 import table_conv
 import table_flow
+import table_flow_state
 import table_list
 import table_lookup
 import table_matrix
@@ -39,6 +40,7 @@ TABLES = (
     table_random,
     table_text,
     table_flow,
+    table_flow_state,
     table_list,
 )
 # Per op, how often it was tried, and why it did not join.
@@ -53,12 +55,12 @@ def attempt(g, entry):
     """Adds the entry's op to the graph, unless a check or TensorFlow refuses it there."""
     g.current = entry.name
     TRIED[entry.name] += 1
+    before = len(g.nodes), len(g.variables)
     try:
         entry.make(g)
-        return True
     except Refused as refusal:
+        g.shorten(*before)
         refuse(entry.name, refusal)
-        return False
 
 
 def refuse(name, refusal):
@@ -67,15 +69,18 @@ def refuse(name, refusal):
     EXAMPLES[name, refusal.reason] = str(refusal)
 
 
-def make_graph(seed, allowed=None, focus=None, extras=("gradients", "functions")):
+def make_graph(seed, allowed=None, focus=None, extras=("gradients", "functions", "unknown shapes")):
     """A Builder with 3 to 30 nodes; `focus` names an op that it is mostly about.
 
-    The `extras` bring ops along that nobody asked for: gradients, and Python functions for control flow.
+    The `extras` are what a graph can do without: gradients and Python functions for control flow bring
+    ops along that nobody asked for, and with shapes that are not known TensorFlow infers wrong ones.
     """
-    g = Builder(seed, allowed)
+    g = Builder(seed, allowed, "unknown shapes" in extras)
+    if focus and not any(e.makes(focus, g.flow) for e in ENTRIES.values()):
+        g.flow = 3 - g.flow
     functions = "functions" in extras
     table = [e for e in ENTRIES.values() if e.fits(allowed, g.flow) and (functions or not e.composed)]
-    focused = [e for e in table if focus and e.makes(focus)]
+    focused = [e for e in table if focus and e.makes(focus, g.flow)]
     weights = [e.weight for e in table]
     wanted = g.integer(3, 30)
     for _ in range(4 * wanted):
@@ -99,7 +104,7 @@ def add_gradients(g, table, weights):
         return
     ys = g.random.sample(ends, min(len(ends), g.integer(1, 2)))
     behind = [w for w in ancestors(ys) if w.kind in FLOAT]
-    if any(w.node.op in UNDERIVED for w in ys + behind):
+    if not behind or any(w.node.op in UNDERIVED for w in ys + behind):
         return
     xs = g.random.sample(behind, min(len(behind), g.integer(1, 3)))
     TRIED["tf.gradients"] += 1

@@ -8,7 +8,7 @@ whose discrete result differs between lanes, or whose error explodes, does not j
 from tensorflow.python.eager import context
 
 import audit
-from model import FLOAT, NAMES, TYPES, Gradient, Refused, Wire, as_array, np, raw, tf
+from model import FLOAT, HALF, NAMES, TYPES, Gradient, Refused, Wire, as_array, np, raw, tf
 from rules import amplitude
 
 LANES = 4
@@ -159,12 +159,16 @@ def settle(node, wire, kind, arrays):
     if worst > WORST[kind] * max(size.max(initial=0.0), min(1.0, inputs)):
         raise Refused("ill-conditioned")
     wire.exact = wire.exact and worst == 0.0
-    wire.slack = wider(wire.slack, tolerance(np.abs(wide[0]), deviation, finite))
+    wire.slack = wider(wire.slack, tolerance(np.abs(wide[0]), deviation, finite, kind))
 
 
-def tolerance(size, deviation, finite):
-    """(rel, abs) that cover four times the deviation: the pair that allows less in all."""
-    size, bound = size[finite], 4 * deviation[finite]
+def tolerance(size, deviation, finite, kind):
+    """(rel, abs) that cover the deviation with some room: the pair that allows less in all.
+
+    The lanes are a few draws of many, so four times what they show; a half's steps are so coarse that
+    two times it is room enough.
+    """
+    size, bound = size[finite], (2 if kind in HALF else 4) * deviation[finite]
     if not bound.any():
         return (0.0, 0.0)
     absolute = bound.max()

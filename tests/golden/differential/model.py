@@ -234,13 +234,13 @@ class Stateful(Node):
 
 
 class Composite(Node):
-    """What a Python function makes of wires: several ops, or ops with functions.
+    """What a Python function makes of wires and variables: several ops, or ops with functions.
 
     The function is called in eager mode and in a graph.
     """
 
-    def __init__(self, name, label, function, wires, rule):
-        super().__init__(name, label, {f"x{i}": w for i, w in enumerate(wires)}, rule)
+    def __init__(self, name, label, function, parts, rule):
+        super().__init__(name, label, {f"x{i}": part for i, part in enumerate(parts)}, rule)
         self.function = function
 
     def run(self, resolve, name=None):
@@ -248,15 +248,15 @@ class Composite(Node):
         if name is None:
             return flat(self.function(*tensors))
         with tf.name_scope(name):
-            return flat(self.function(*map(known, tensors, self.inputs)))
+            return flat(self.function(*map(known, tensors, self.arguments.values())))
 
 
-def known(tensor, wire):
+def known(tensor, item):
     """The tensor with its whole shape, which loops want to know, where a placeholder keeps some back."""
-    if tensor.shape.is_fully_defined():
+    if isinstance(item, Variable) or tensor.shape.is_fully_defined():
         return tensor
     tensor = tf.identity(tensor)
-    tensor.set_shape(wire.dims)
+    tensor.set_shape(item.dims)
     return tensor
 
 

@@ -32,9 +32,9 @@ class Entry:
         """Whether ops come along that `needs` does not name."""
         return self.name not in self.needs[1] and not self.name.startswith("read")
 
-    def makes(self, op):
-        """Whether it is there to make that op."""
-        return op == self.name or any(op in needs for needs in self.needs.values())
+    def makes(self, op, flow):
+        """Whether it is there to make that op, in a graph with that form of control flow."""
+        return op == self.name or op in self.needs[flow]
 
 
 ENTRIES: dict[str, Entry] = {}

@@ -49,22 +49,27 @@ class Outcome:
 def whole(seed, allowed, focus):
     """A seed's builder, its GraphDef with names, and the results of each step.
 
-    Where the extras bring ops along that are not allowed, or TensorFlow cannot build a gradient, the
-    seed makes its graph without them.
+    Where TensorFlow runs ops that it does not build into a graph, or the extras bring ops along that are
+    not allowed, the seed makes its graph again with fewer extras.
     """
-    for extras in ({"gradients", "functions"}, {"functions"}, set()):
+    extras = {"unknown shapes", "gradients", "functions"}
+    while True:
         with context.eager_mode():
             g = graphs.make_graph(seed, allowed, focus, extras)
         try:
             emitted = emit(g)
         except Refused as refusal:
-            graphs.refuse("tf.gradients", refusal)
+            dropped = "gradients" if refusal.reason == "gradient" else "unknown shapes"
+            if dropped not in extras:
+                raise
+            graphs.refuse("made again", refusal)
+            extras.discard(dropped)
             continue
         foreign = {name for name, _ in op_types(emitted.graph_def)} - (allowed or set())
-        if allowed is None or not foreign:
-            break
-        graphs.refuse("what is not allowed", Refused(", ".join(sorted(foreign))))
-    return g, emitted, reference(g, emitted)
+        if allowed is None or not foreign or "functions" not in extras:
+            return g, emitted, reference(g, emitted)
+        graphs.refuse("made again", Refused(", ".join(sorted(foreign))))
+        extras.discard("gradients" if "gradients" in extras else "functions")
 
 
 def op_types(graph_def):
