@@ -36,6 +36,22 @@ def outcomes(jobs, processes):
         yield from pool.map(run, jobs)
 
 
+class Batch:
+    """A compressed text file without a time stamp: the same graphs give the same bytes."""
+
+    def __init__(self, path):
+        self.file = open(path, "wb")
+        self.packed = gzip.GzipFile("", "wb", 4, self.file, mtime=0)
+
+    def write(self, lines):
+        for text in lines:
+            self.packed.write(text.encode() + b"\n")
+
+    def close(self):
+        self.packed.close()
+        self.file.close()
+
+
 class Statistics:
     """What all graphs have together."""
 
@@ -127,7 +143,7 @@ def main():
         for i in range(0, len(numbers), CHUNK)
     ]
     statistics, errors, start = Statistics(), {}, time.time()
-    out = gzip.open(options.out, "wt", compresslevel=4) if options.out else None
+    out = Batch(options.out) if options.out else None
     for outcome in outcomes(jobs, options.jobs):
         statistics.add(outcome)
         audit.merge(errors, outcome.errors)
@@ -135,7 +151,7 @@ def main():
             print(f"seed {seed}: {text}", file=sys.stderr)
         print(*outcome.texts, sep="\n\n", end="\n" if outcome.texts else "")
         if out:
-            out.writelines(text + "\n" for text in outcome.lines)
+            out.write(outcome.lines)
     if out:
         out.close()
     if options.coverage:
