@@ -14,6 +14,7 @@ use crate::graph::Graph;
 use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
 use crate::op::Effect;
 use crate::output::Output;
+use crate::scopes::Pop;
 
 /// Bodies by themselves: one that was added stays where it is for as long as its graph lives.
 #[derive(Default)]
@@ -42,6 +43,20 @@ impl Bodies {
                 at = &set.next;
             }
         }
+    }
+}
+
+impl Bodies {
+    /// The body that lies at this address.
+    fn at(&self, address: usize) -> Option<&Graph> {
+        let mut link = self.0.get();
+        while let Some(found) = link {
+            if std::ptr::from_ref(&found.body) as usize == address {
+                return Some(&found.body);
+            }
+            link = found.next.0.get();
+        }
+        None
     }
 }
 
@@ -108,6 +123,37 @@ impl Graph {
         self.bodies.add(body)
     }
 
+    /// Runs `build` so that what this thread builds in this graph goes into `body`, which was begun in
+    /// it.
+    pub fn inside<'g, R>(&'g self, body: &'g Graph, build: impl FnOnce() -> R) -> R {
+        let entry = (std::thread::current().id(), address(body));
+        self.state().open.push(entry);
+        let _pop = Pop(self, |s| {
+            let own = std::thread::current().id();
+            if let Some(at) = s.open.iter().rposition(|(thread, _)| *thread == own) {
+                s.open.remove(at);
+            }
+        });
+        build()
+    }
+
+    /// Where this thread builds what it builds in this graph: in itself, or in a body of it.
+    pub(crate) fn innermost(&self) -> &Graph {
+        let open = {
+            let state = self.state();
+            if state.open.is_empty() {
+                return self;
+            }
+            let own = std::thread::current().id();
+            let last = state.open.iter().rev().find(|(thread, _)| *thread == own);
+            last.map(|(_, body)| *body)
+        };
+        match open.and_then(|body| self.bodies.at(body)) {
+            Some(body) => body.innermost(),
+            None => self,
+        }
+    }
+
     /// Adds an argument to a body.
     pub fn argument(&self, name: &str, fact: &Fact) -> Output<'_> {
         let node = self.argument_node(name, fact);
@@ -136,6 +182,11 @@ impl Graph {
             outputs: SmallVec::from_elem(fact, 1),
             origin: Origin::Other("the argument of a function".into()),
         })
+    }
+
+    /// Whether this is a body that was begun in `outer`, or in a body of it.
+    pub(crate) fn is_inside(&self, outer: &Graph) -> bool {
+        self.around.graphs.contains(&address(outer))
     }
 
     /// What stands in this body for an output of a graph around it; none where that is not around.

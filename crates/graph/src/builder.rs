@@ -79,6 +79,9 @@ impl<'g> NodeBuilder<'g> {
     /// Adds an input.
     pub fn input(mut self, input: impl Into<Output<'g>>) -> Self {
         let input = input.into();
+        if !std::ptr::eq(input.graph(), self.graph) && self.other_graph.is_none() {
+            self.move_into(input.graph());
+        }
         let own = match std::ptr::eq(input.graph(), self.graph) {
             true => Some(input.id()),
             false => self.graph.captured(input),
@@ -88,6 +91,19 @@ impl<'g> NodeBuilder<'g> {
         }
         self.inputs.push(own.unwrap_or(input.id()));
         self
+    }
+
+    /// Goes on in a body that is inside of the graph so far: what it has been given is captured there.
+    fn move_into(&mut self, body: &'g Graph) {
+        let outer = |i: &OutputId| body.captured(self.graph.output(*i));
+        let inputs: Option<SmallVec<[OutputId; 4]>> = self.inputs.iter().map(outer).collect();
+        if let Some(inputs) = inputs
+            && body.is_inside(self.graph)
+            && self.controls.is_empty()
+        {
+            self.inputs = inputs;
+            self.graph = body;
+        }
     }
 
     /// Adds several inputs.

@@ -56,6 +56,8 @@ pub(crate) struct State {
     pub(crate) line: Option<&'static Location<'static>>,
     /// Of a body: what it uses of the graphs around it.
     pub(crate) captures: Vec<Capture>,
+    /// The threads that build inside of bodies, with where those lie.
+    pub(crate) open: Vec<(ThreadId, usize)>,
 }
 
 impl Graph {
@@ -141,7 +143,7 @@ impl Graph {
     pub fn op(&self, op: &str) -> NodeBuilder<'_> {
         let caller = Location::caller();
         let line = self.state().line;
-        NodeBuilder::new(self, op, line.unwrap_or(caller))
+        NodeBuilder::new(self.innermost(), op, line.unwrap_or(caller))
     }
 
     /// Runs `build` so that what it makes, and its mistakes, are said to be made at the line that

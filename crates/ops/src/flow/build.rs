@@ -9,8 +9,8 @@ use super::frames::common;
 /// Builders of branches and loops.
 pub trait FlowOps {
     /// What `then` builds where `pred` is true, and what `otherwise` builds where it is not: only one
-    /// of them runs. Both get a graph of their own to build in, may use outputs of this one, and give
-    /// the same number of outputs of the same dtypes.
+    /// of them runs. What they build goes into a graph of its own, which they get, and may use outputs
+    /// of this one. Both give the same number of outputs of the same dtypes.
     fn cond<'g>(
         &'g self,
         pred: Output<'g>,
@@ -19,8 +19,8 @@ pub trait FlowOps {
     ) -> Vec<Output<'g>>;
 
     /// The values that `initial` become when `body` is applied to them for as long as `cond` says
-    /// true. Both get a graph of their own to build in and the values at the start of a turn, and may
-    /// use outputs of this graph. A value keeps its dtype; where `body` gives it another shape,
+    /// true. What they build goes into graphs of their own, which they get with the values at the start
+    /// of a turn; they may use outputs of this graph. A value keeps its dtype; where `body` gives it another shape,
     /// what is known of its shape is what all turns have in common, and `body` and `cond` are called
     /// a second time.
     fn while_loop<'g>(
@@ -57,7 +57,8 @@ impl FlowOps for Graph {
         otherwise: impl FnOnce(&'g Graph) -> Vec<Output<'g>>,
     ) -> Vec<Output<'g>> {
         let (yes, no) = (self.body("cond_true"), self.body("cond_false"));
-        let (a, b) = (then(yes), otherwise(no));
+        let a = self.inside(yes, || then(yes));
+        let b = self.inside(no, || otherwise(no));
         if a.iter().chain(&b).any(|o| o.is_invalid()) {
             // Its mistake is kept by the body.
             self.close_bodies(&[(yes, &[], &[]), (no, &[], &[])]);
@@ -125,7 +126,8 @@ impl FlowOps for Graph {
                 facts.map(|f| graph.argument("value", &f)).collect()
             };
             let (asked, given) = (values(test), values(turn));
-            let (goes_on, next) = (cond(test, &asked), body(turn, &given));
+            let goes_on = self.inside(test, || cond(test, &asked));
+            let next = self.inside(turn, || body(turn, &given));
             if goes_on.is_invalid() || next.iter().any(|o| o.is_invalid()) {
                 self.close_bodies(&[(test, &asked, &[]), (turn, &given, &[])]);
                 return vec![self.invalid(); initial.len()];
