@@ -143,6 +143,13 @@ fn to_proto(
         };
         attrs.insert(name.to_owned(), attr::to_proto(value).map_err(wrong)?);
     }
+    // TensorFlow's VarHandleOp takes an empty name for a name, which all variables would share.
+    let unnamed = |a: &AttrValue| matches!(&a.value, Some(Value::S(name)) if name.is_empty());
+    if node.op.name == "VarHandleOp"
+        && let Some(shared) = attrs.get_mut("shared_name").filter(|a| unnamed(a))
+    {
+        shared.value = Some(Value::S(node.name.clone().into_bytes()));
+    }
     if !node.colocation.is_empty() {
         let mut class: Vec<Vec<u8>> = match node.attrs.get("_class") {
             Some(Attr::Strs(kept)) => kept.clone(),

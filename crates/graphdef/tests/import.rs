@@ -7,8 +7,10 @@ use thalweg_graph::{DType, Graph, Origin, Reason};
 use thalweg_graphdef::messages::DataType::{DtComplex64, DtFloat, DtInt32};
 use thalweg_graphdef::messages::attr_value::{ListValue, Value};
 use thalweg_graphdef::messages::{NodeDef, TensorProto, VersionDef};
-use thalweg_graphdef::{GraphDef, ImportError, ImportOptions, Problem, import};
-use thalweg_ops::{NewGraph, SourceOps};
+use thalweg_graphdef::{
+    ExportOptions, GraphDef, ImportError, ImportOptions, Problem, export, import,
+};
+use thalweg_ops::{NewGraph, SourceOps, StateOps};
 use thalweg_session::{Feeding, Session};
 
 /// `y = x * 2 + x`, the consumers first.
@@ -441,4 +443,17 @@ fn an_empty_graph_adds_nothing() {
 fn nodes_may_be_defaults_of_themselves() {
     let def = graph_def(vec![NodeDef::default()]);
     assert!(matches!(fails(&def), ImportError::Unsupported { .. }));
+}
+
+#[test]
+fn variables_are_written_with_names_of_their_own() {
+    let g = Graph::new();
+    let _ = (g.variable("a", 1.0f32), g.variable("b", 2.0f32));
+    let def = export(&g, &ExportOptions::default()).unwrap();
+    let handles = def.node.iter().filter(|n| n.op == "VarHandleOp");
+    let names: Vec<_> = handles
+        .map(|n| (n.attr["shared_name"].clone(), text(&n.name)))
+        .collect();
+    assert_eq!(names.len(), 2);
+    assert!(names.iter().all(|(shared, name)| shared == name));
 }
