@@ -11,6 +11,7 @@ use support::card;
 use support::emulated_gpu::Call;
 use support::gradient_cases::{Case, elementwise, mixed, reductions};
 use support::gradient_cases_array::lookups;
+use support::gradient_cases_collect::collected;
 use support::gradient_cases_math::functions;
 use support::gradient_cases_moves::moves;
 use support::gradient_cases_nn::layers;
@@ -40,6 +41,7 @@ fn cases() -> Vec<Case> {
         reductions(),
         moves(),
         rearranged(),
+        collected(),
         lookups(),
         layers(),
     ];

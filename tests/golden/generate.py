@@ -11,7 +11,9 @@ import pathlib
 import sys
 
 import cases_array
+import cases_collect
 import cases_conv
+import cases_einsum
 import cases_functions
 import cases_logic
 import cases_make
@@ -36,6 +38,8 @@ MODULES = (
     cases_logic,
     cases_functions,
     cases_rearrange,
+    cases_collect,
+    cases_einsum,
     cases_reduce,
     cases_nn,
     cases_conv,

@@ -18,7 +18,8 @@ BroadcastGradientArgs ConcatOffset InvertPermutation AddV2 Add Sub Mul RealDiv D
 Minimum Equal NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr LogicalNot SelectV2 Max
 Min All Any ArgMax ArgMin FloorMod FloorDiv BiasAdd Relu ReluGrad Relu6 Relu6Grad MaxPool AssignVariableOp
 AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp Ceil Round Rint NextAfter CheckNumerics
-ReverseV2 Roll ReverseSequence MirrorPad SpaceToDepth DepthToSpace SpaceToBatchND BatchToSpaceND SpaceToBatch
+TopK TopKV2 Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 ListDiff DynamicStitch ParallelDynamicStitch
+DynamicPartition SegmentMax SegmentMin UnsortedSegmentMax UnsortedSegmentMin ReverseV2 Roll ReverseSequence MirrorPad SpaceToDepth DepthToSpace SpaceToBatchND BatchToSpaceND SpaceToBatch
 BatchToSpace MatrixDiag MatrixDiagV2 MatrixDiagV3 MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixSetDiag
 MatrixSetDiagV2 MatrixSetDiagV3 MatrixBandPart Diag DiagPart Gather GatherNd TensorScatterUpdate TensorScatterMax
 TensorScatterMin Concat SplitV Snapshot PreventGradient EnsureShape IdentityN Bitcast Empty
@@ -32,7 +33,8 @@ ResourceStridedSliceAssign
 # Sums of many terms: the order of summation is free, so the bound follows the largest value.
 SUMMING_OPS = set(
     """
-AddN AccumulateNV2 Cumsum Cumprod EuclideanNorm MatMul BatchMatMulV2 Sum Mean Prod Conv2D Conv2DBackpropInput Conv2DBackpropFilter BiasAddGrad
+AddN AccumulateNV2 Einsum Cross BatchMatMulV3 SegmentSum SegmentMean SegmentProd SparseSegmentSum SparseSegmentMean SparseSegmentSqrtN
+Cumsum Cumprod EuclideanNorm MatMul BatchMatMulV2 Sum Mean Prod Conv2D Conv2DBackpropInput Conv2DBackpropFilter BiasAddGrad
 AvgPool AvgPoolGrad L2Loss MaxPoolGrad
 """.split()
 )

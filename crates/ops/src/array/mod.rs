@@ -27,17 +27,23 @@ pub(crate) mod reshape;
 mod reverse;
 mod rules;
 mod scatter;
+mod search;
 mod segment;
+mod segments;
 mod slice;
 mod sources;
+mod sparse_segment;
 mod split;
+mod stitch;
 mod stride;
 mod strided_slice;
 mod strided_slice_assign;
 mod tables;
 mod tile;
+mod top_k;
 mod transpose;
 mod triangle;
+mod unique;
 
 pub(crate) use basic::VIEW;
 pub use build::ArrayOps;
@@ -115,7 +121,41 @@ pub(crate) static OPS: &[&Op] = &[
     &range::RANGE,
     &range::LIN_SPACE,
     &segment::UNSORTED_SEGMENT_SUM,
+    &segments::SEGMENT_SUM,
+    &segments::SEGMENT_MEAN,
+    &segments::SEGMENT_PROD,
+    &segments::SEGMENT_MAX,
+    &segments::SEGMENT_MIN,
+    &segments::UNSORTED_SEGMENT_MAX,
+    &segments::UNSORTED_SEGMENT_MIN,
+    &segments::UNSORTED_SEGMENT_PROD,
+    &sparse_segment::SPARSE_SEGMENT_SUM,
+    &sparse_segment::SPARSE_SEGMENT_SUM_COUNTED,
+    &sparse_segment::SPARSE_SEGMENT_SUM_GRAD,
+    &sparse_segment::SPARSE_SEGMENT_MEAN,
+    &sparse_segment::SPARSE_SEGMENT_MEAN_COUNTED,
+    &sparse_segment::SPARSE_SEGMENT_MEAN_GRAD,
+    &sparse_segment::SPARSE_SEGMENT_SQRT_N,
+    &sparse_segment::SPARSE_SEGMENT_SQRT_N_COUNTED,
+    &sparse_segment::SPARSE_SEGMENT_SQRT_N_GRAD,
+    &stitch::DYNAMIC_STITCH,
+    &stitch::PARALLEL_DYNAMIC_STITCH,
+    &stitch::DYNAMIC_PARTITION,
+    &unique::WHERE,
+    &unique::UNIQUE,
+    &unique::UNIQUE_V2,
+    &unique::UNIQUE_WITH_COUNTS,
+    &unique::UNIQUE_WITH_COUNTS_V2,
+    &unique::LIST_DIFF,
+    &search::LOWER_BOUND,
+    &search::UPPER_BOUND,
+    &search::BINCOUNT,
+    &search::DENSE_BINCOUNT,
     &slice::SLICE,
+    &top_k::TOP_K,
+    &top_k::TOP_K_V2,
+    &top_k::IN_TOP_K,
+    &top_k::IN_TOP_K_V2,
     &split::SPLIT,
     &split::SPLIT_V,
     &strided_slice::STRIDED_SLICE,

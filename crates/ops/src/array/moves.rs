@@ -151,7 +151,7 @@ impl Move {
     ///
     /// # Errors
     /// [`KernelError::Argument`] where the box is not within the slices.
-    pub(super) fn run<T: Pod + Send + Sync>(
+    pub(crate) fn run<T: Pod + Send + Sync>(
         &self,
         cpu: &Cpu,
         from: &[T],

@@ -212,21 +212,79 @@ pub(crate) static BATCH_MAT_MUL: Op = Op {
     kernels: KERNELS,
 };
 
+const BATCH_MAT_MUL_V2_DEF: OpDef = OpDef {
+    name: "BatchMatMulV2",
+    summary: "The products of the matrices in the last two dimensions of two tensors, the dimensions before them broadcast.",
+    inputs: &[arg("x", "T"), arg("y", "T")],
+    outputs: &[arg("output", "T")],
+    attrs: ATTRS,
+    shape: |cx| shape(cx, true),
+    gradient: Gradient::Rule(|g| {
+        let (x, y) = (g.input(0), g.input(1));
+        let [dx, dy] = gradients(g);
+        smallvec![Some(sum_batches(dx, x, y)), Some(sum_batches(dy, y, x))]
+    }),
+    ..OpDef::EMPTY
+};
+
 /// The products of matrices in two tensors whose batch dimensions broadcast.
 pub(crate) static BATCH_MAT_MUL_V2: Op = Op {
-    def: OpDef {
-        name: "BatchMatMulV2",
-        summary: "The products of the matrices in the last two dimensions of two tensors, the dimensions before them broadcast.",
-        inputs: &[arg("x", "T"), arg("y", "T")],
-        outputs: &[arg("output", "T")],
-        attrs: ATTRS,
-        shape: |cx| shape(cx, true),
-        gradient: Gradient::Rule(|g| {
-            let (x, y) = (g.input(0), g.input(1));
-            let [dx, dy] = gradients(g);
-            smallvec![Some(sum_batches(dx, x, y)), Some(sum_batches(dy, y, x))]
-        }),
-        ..OpDef::EMPTY
-    },
+    def: BATCH_MAT_MUL_V2_DEF,
     kernels: KERNELS,
+};
+
+/// The dtypes of the factors of [`BATCH_MAT_MUL_V3`].
+const FACTORS: &[DType] = &[
+    DType::F16,
+    DType::BF16,
+    DType::F32,
+    DType::F64,
+    DType::U8,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+];
+
+/// The dtypes that are multiplied without another one for the products.
+const ALIKE: &[DType] = &[
+    DType::F16,
+    DType::BF16,
+    DType::F32,
+    DType::F64,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+];
+
+/// As [`BATCH_MAT_MUL_V2`], where each factor and the output say their dtypes; they must be one.
+pub(crate) static BATCH_MAT_MUL_V3: Op = Op {
+    def: OpDef {
+        name: "BatchMatMulV3",
+        summary: "The products of the matrices in the last two dimensions of two tensors of one dtype, the dimensions before them broadcast.",
+        inputs: &[arg("x", "Ta"), arg("y", "Tb")],
+        outputs: &[arg("output", "Tout")],
+        attrs: &[
+            type_attr("Ta", FACTORS),
+            type_attr("Tb", FACTORS),
+            type_attr("Tout", ALIKE),
+            bool_attr("adj_x", false),
+            bool_attr("adj_y", false),
+            bool_attr("grad_x", false),
+            bool_attr("grad_y", false),
+        ],
+        shape: |cx| {
+            if let (a, b, Some(out)) = (cx.dtype(0), cx.dtype(1), cx.attrs().dtype("Tout"))
+                && (a != b || b != out)
+            {
+                return Err(InferError::Attr {
+                    attr: "Tout",
+                    reason: format!("{a} by {b} to {out}: there is a kernel for one dtype alone"),
+                });
+            }
+            shape(cx, true)
+        },
+        ..BATCH_MAT_MUL_V2_DEF
+    },
+    kernels: &[cpu(prepare)],
 };

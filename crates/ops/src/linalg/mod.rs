@@ -1,6 +1,9 @@
 //! Products of matrices.
 
 mod batch_matmul;
+mod cross;
+mod einsum;
+mod equation;
 mod matmul;
 mod product;
 
@@ -12,6 +15,9 @@ pub(crate) static OPS: &[&Op] = &[
     &matmul::MAT_MUL,
     &batch_matmul::BATCH_MAT_MUL,
     &batch_matmul::BATCH_MAT_MUL_V2,
+    &batch_matmul::BATCH_MAT_MUL_V3,
+    &cross::CROSS,
+    &einsum::EINSUM,
 ];
 
 /// Builder methods of this family.

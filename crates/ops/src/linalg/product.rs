@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 use thalweg_device::parallel::for_chunks;
+use thalweg_device::pool::ThreadPool;
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_graph::{DType, InferError, Shape};
 
@@ -109,31 +110,40 @@ fn floats<T: gemm::Element + thalweg_graph::Element>(
 fn ints<T: Number>(_: &Prepare<'_>, batches: Batches) -> Prepared {
     let (cost, p) = (cost(&batches), batches.product);
     Prepared::new(0, move |cx| {
-        each::<T>(cx, &batches, |a, b, c| {
-            for_chunks(cx.pool(), c, p.n, &|row, c| {
-                c.fill(T::ZERO);
-                for i in 0..p.k {
-                    let x = if p.transpose_a {
-                        a[i * p.m + row]
-                    } else {
-                        a[row * p.k + i]
-                    };
-                    if p.transpose_b {
-                        let column = b[i..].iter().step_by(p.k);
-                        c.iter_mut()
-                            .zip(column)
-                            .for_each(|(c, &y)| *c = c.add(x.mul(y)));
-                    } else {
-                        let row = &b[i * p.n..][..p.n];
-                        c.iter_mut()
-                            .zip(row)
-                            .for_each(|(c, &y)| *c = c.add(x.mul(y)));
-                    }
-                }
-            });
-        })
+        each::<T>(cx, &batches, |a, b, c| int_product(cx.pool(), &p, a, b, c))
     })
     .with_cost(cost.saturating_mul(10))
+}
+
+/// `c = a b` of integers.
+pub(super) fn int_product<T: Number>(
+    pool: &ThreadPool,
+    p: &Product,
+    a: &[T],
+    b: &[T],
+    c: &mut [T],
+) {
+    for_chunks(pool, c, p.n, &|row, c| {
+        c.fill(T::ZERO);
+        for i in 0..p.k {
+            let x = if p.transpose_a {
+                a[i * p.m + row]
+            } else {
+                a[row * p.k + i]
+            };
+            if p.transpose_b {
+                let column = b[i..].iter().step_by(p.k);
+                c.iter_mut()
+                    .zip(column)
+                    .for_each(|(c, &y)| *c = c.add(x.mul(y)));
+            } else {
+                let row = &b[i * p.n..][..p.n];
+                c.iter_mut()
+                    .zip(row)
+                    .for_each(|(c, &y)| *c = c.add(x.mul(y)));
+            }
+        }
+    });
 }
 
 /// Calls `body` with the matrices of each product.

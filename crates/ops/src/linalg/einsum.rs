@@ -1,0 +1,389 @@
+//! Sums of products by an equation of labels.
+//!
+//! Two inputs are brought into the order of a product of matrices (labels of both and of the output,
+//! then those of one and of the output, then those that are summed), multiplied, and brought into the
+//! order of the output. A diagonal is a step along two dimensions at once.
+
+use bytemuck::Pod;
+use smallvec::{SmallVec, smallvec};
+use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::error::Reason;
+use thalweg_graph::op::{Gradient, InputGradients, arg, attr, count_attr, type_attr};
+use thalweg_graph::{AttrKind, DType, GradCx, OpDef, Output, dispatch};
+
+use super::equation::{self, Equation, Label, Sizes, Term};
+use super::product::int_product;
+use crate::array::moves::{Axis, Move, steps};
+use crate::constants::ints;
+use crate::cpu::gemm::{Product, gemm, gemm_scratch};
+use crate::kernel::on;
+use crate::math::broadcast::sum_to;
+use crate::number::Number;
+
+/// A sum of products by an equation.
+pub(crate) static EINSUM: Op = Op {
+    def: OpDef {
+        name: "Einsum",
+        summary: "The sum of products that an equation of labels says: 'ij,jk->ik' is a product of matrices.",
+        inputs: &[arg("inputs", "T").list("N")],
+        outputs: &[arg("output", "T")],
+        attrs: &[
+            attr("equation", AttrKind::Str),
+            count_attr("N"),
+            type_attr("T", DType::NUMBERS),
+        ],
+        shape: equation::shape,
+        gradient: Gradient::Rule(gradient),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), [F16 BF16 F32 F64], T => prepare::<T>(p, Multiply {
+            scratch: |p, product| gemm_scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), product),
+            run: |cx, product, a, b, c, scratch| gemm(on(cx.cpu()), product, a, b, c, scratch),
+        }), else dispatch!(p.dtype(0), [I32 I64], T => prepare::<T>(p, Multiply {
+            scratch: |_, _| 0,
+            run: |cx, product, a, b, c, _| int_product(cx.pool(), product, a, b, c),
+        }), else Err(KernelError::DType(p.dtype(0)))))
+    })
+    .only(&[(
+        "T",
+        &[
+            DType::F16,
+            DType::BF16,
+            DType::F32,
+            DType::F64,
+            DType::I32,
+            DType::I64,
+        ],
+    )])],
+};
+
+/// How two matrices are multiplied.
+#[derive(Clone, Copy)]
+struct Multiply<T> {
+    /// Bytes of scratch memory.
+    scratch: fn(&Prepare<'_>, &Product) -> usize,
+    run: Run<T>,
+}
+
+/// From two matrices to a third, with scratch memory.
+type Run<T> = fn(&KernelCx<'_>, &Product, &[T], &[T], &mut [T], &mut [u8]);
+
+/// A tensor in another order; `None` where it is in that order already.
+struct Ordered {
+    moved: Option<Move>,
+    len: usize,
+}
+
+impl Ordered {
+    /// The box of these lengths, with these steps where it is read and where it is written.
+    fn new(axes: &[Axis], len: usize) -> Result<Ordered, KernelError> {
+        let same = axes.iter().all(|a| a.len == 1 || a.from == a.to);
+        let moved = match same {
+            true => None,
+            false => Some(Move::new(0, 0, axes)?),
+        };
+        Ok(Ordered { moved, len })
+    }
+
+    /// Elements of scratch memory.
+    fn scratch(&self) -> usize {
+        if self.moved.is_some() { self.len } else { 0 }
+    }
+}
+
+/// Bytes of so many elements, so that what follows is aligned.
+fn room<T>(len: usize) -> usize {
+    len.saturating_mul(size_of::<T>())
+        .checked_next_multiple_of(64)
+        .unwrap_or(usize::MAX)
+}
+
+/// The first `len` elements of `scratch`, and what is left of it.
+fn split<T: Pod>(scratch: &mut [u8], len: usize) -> Result<(&mut [T], &mut [u8]), KernelError> {
+    let missing = KernelError::Argument("scratch memory");
+    if len == 0 {
+        return Ok((&mut [], scratch));
+    }
+    let (own, rest) = scratch
+        .split_at_mut_checked(room::<T>(len))
+        .ok_or(missing.clone())?;
+    let own = own.get_mut(..len * size_of::<T>()).ok_or(missing.clone())?;
+    Ok((
+        bytemuck::try_cast_slice_mut(own).map_err(|_| missing)?,
+        rest,
+    ))
+}
+
+/// Labels and how many elements they have together.
+struct Group {
+    labels: SmallVec<[(Label, usize); 6]>,
+    len: usize,
+}
+
+impl Group {
+    fn new(sizes: &Sizes, is: impl Fn(Label) -> bool) -> Result<Group, KernelError> {
+        let labels: SmallVec<[(Label, usize); 6]> = sizes
+            .labels()
+            .filter(|&l| is(l))
+            .map(|l| (l, sizes.of(l).unwrap_or(0)))
+            .collect();
+        let len = labels
+            .iter()
+            .try_fold(1usize, |n, (_, d)| n.checked_mul(*d));
+        let too_large = || KernelError::Invalid("the product of the sizes is too large".to_owned());
+        Ok(Group {
+            len: len.ok_or_else(too_large)?,
+            labels,
+        })
+    }
+}
+
+/// How far a step along a label goes in a tensor: along each dimension that has it.
+fn step(label: (Label, usize), labels: &[Label], dims: &[usize], steps: &[isize]) -> isize {
+    let own = labels.iter().zip(dims).zip(steps);
+    // A dimension that is broadcast stays where it is.
+    own.filter(|((l, d), _)| **l == label.0 && (**d == label.1 || label.1 == 1))
+        .map(|(_, step)| *step)
+        .sum()
+}
+
+/// The axes of groups of labels that lie one after the other, with `(from, to)` for each.
+fn axes(groups: &[&Group], of: impl Fn((Label, usize), isize) -> (isize, isize)) -> Vec<Axis> {
+    let labels: Vec<(Label, usize)> = groups.iter().flat_map(|g| &g.labels).copied().collect();
+    let lens: Vec<usize> = labels.iter().map(|l| l.1).collect();
+    let dense = steps(&lens);
+    let axis = |(&label, &dense): (&(Label, usize), &isize)| {
+        let (from, to) = of(label, dense);
+        Axis {
+            len: label.1,
+            from,
+            to,
+        }
+    };
+    labels.iter().zip(&dense).map(axis).collect()
+}
+
+fn prepare<T: Number + Pod>(
+    p: &Prepare<'_>,
+    multiply: Multiply<T>,
+) -> Result<Prepared, KernelError> {
+    let invalid = |e: thalweg_graph::InferError| KernelError::Invalid(e.to_string());
+    if p.outputs[0].elements() == 0 {
+        return Ok(Prepared::new(0, |_| Ok(())));
+    }
+    let equation =
+        Equation::parse(p.node.attrs.str("equation"), p.inputs.len()).map_err(invalid)?;
+    let ranks: Vec<usize> = p.inputs.iter().map(|o| o.dims.len()).collect();
+    let (labels, output) = equation.labels(&ranks).map_err(invalid)?;
+    let known = |i: usize| p.dims(i).iter().map(|&d| Some(d)).collect();
+    let tensors = labels.iter().enumerate().map(|(i, l)| (&l[..], known(i)));
+    let sizes = Sizes::new(tensors).map_err(invalid)?;
+
+    let none = Vec::new();
+    let (left, right) = (&labels[0], labels.get(1).unwrap_or(&none));
+    let kept = |l: Label| output.contains(&l);
+    let batch = Group::new(&sizes, |l| {
+        kept(l) && left.contains(&l) && right.contains(&l)
+    })?;
+    let rows = Group::new(&sizes, |l| {
+        kept(l) && left.contains(&l) && !right.contains(&l)
+    })?;
+    let columns = Group::new(&sizes, |l| kept(l) && !left.contains(&l))?;
+    let summed = Group::new(&sizes, |l| !kept(l))?;
+    let product = Product {
+        m: rows.len,
+        n: columns.len,
+        k: summed.len,
+        transpose_a: false,
+        transpose_b: false,
+    };
+    let len = |groups: &[&Group]| {
+        let len = groups.iter().try_fold(1usize, |n, g| n.checked_mul(g.len));
+        len.filter(|&n| n <= isize::MAX as usize / 8)
+            .ok_or_else(|| KernelError::Invalid("the product of the sizes is too large".to_owned()))
+    };
+    let read = |groups: &[&Group], i: usize| -> Result<Ordered, KernelError> {
+        let (dims, own) = (p.dims(i), steps(p.dims(i)));
+        let all = axes(groups, |label, to| {
+            (step(label, &labels[i], dims, &own), to)
+        });
+        Ordered::new(&all, len(groups)?)
+    };
+    let a = read(&[&batch, &rows, &summed], 0)?;
+    // One input is multiplied by ones.
+    let b = match p.inputs.len() {
+        1 => None,
+        _ => Some(read(&[&batch, &summed, &columns], 1)?),
+    };
+    let out = p.output_dims(0);
+    let own = steps(out);
+    let groups = [&batch, &rows, &columns];
+    let written = axes(&groups, |label, from| {
+        (from, step(label, &output, out, &own))
+    });
+    let c = Ordered::new(&written, len(&groups)?)?;
+    // A label that comes twice leaves places that nothing is brought to.
+    let gaps = c.len < p.outputs[0].elements();
+
+    let b_len = b.as_ref().map_or(product.k, Ordered::scratch);
+    let own = (multiply.scratch)(p, &product);
+    let scratch = [a.scratch(), b_len, c.scratch()]
+        .iter()
+        .fold(own, |sum, &len| sum.saturating_add(room::<T>(len)));
+    let steps = c.len as f64 * product.k as f64;
+    let prepared = Prepared::new(0, move |cx| {
+        let out = cx.output::<T>(0)?;
+        let rest = cx.scratch::<u8>(scratch)?;
+        let (a_room, rest) = split::<T>(rest, a.scratch())?;
+        let (b_room, rest) = split::<T>(rest, b_len)?;
+        let (c_room, rest) = split::<T>(rest, c.scratch())?;
+        let a = ordered(cx, &a, 0, a_room)?;
+        let b = match &b {
+            Some(b) => ordered(cx, b, 1, b_room)?,
+            None => {
+                b_room.fill(T::ONE);
+                b_room
+            }
+        };
+        if gaps {
+            out.fill(T::ZERO);
+        }
+        match &c.moved {
+            None => multiplied(cx, &product, multiply, [a, b], out, rest),
+            Some(moved) => {
+                multiplied(cx, &product, multiply, [a, b], c_room, rest);
+                moved.run(cx.cpu(), c_room, out)?;
+            }
+        }
+        Ok(())
+    });
+    Ok(prepared
+        .with_scratch(scratch)
+        .with_cost(100 + (steps / 30.0) as u64))
+}
+
+/// The elements of input `i` in order.
+fn ordered<'a, T: Number + Pod>(
+    cx: &KernelCx<'a>,
+    order: &Ordered,
+    i: usize,
+    room: &'a mut [T],
+) -> Result<&'a [T], KernelError> {
+    let x = cx.input::<T>(i)?;
+    match &order.moved {
+        None => x.get(..order.len).ok_or(KernelError::Argument("elements")),
+        Some(moved) => {
+            moved.run(cx.cpu(), x, room)?;
+            Ok(room)
+        }
+    }
+}
+
+/// The product of each pair of matrices, of which `c` is made.
+fn multiplied<T>(
+    cx: &KernelCx<'_>,
+    product: &Product,
+    multiply: Multiply<T>,
+    [a, b]: [&[T]; 2],
+    c: &mut [T],
+    scratch: &mut [u8],
+) {
+    let Product { m, n, k, .. } = *product;
+    // The output has elements, and so m and n.
+    for (i, c) in c.chunks_exact_mut(m * n).enumerate() {
+        let (a, b) = (&a[i * m * k..][..m * k], &b[i * k * n..][..k * n]);
+        (multiply.run)(cx, product, a, b, c, scratch);
+    }
+}
+
+/// `op` by an equation.
+fn einsum<'g>(equation: &str, inputs: &[Output<'g>]) -> Output<'g> {
+    let graph = inputs[0].graph();
+    let node = graph.op("Einsum").inputs(inputs.iter().copied());
+    node.attr("equation", equation).output()
+}
+
+/// The gradient of each input: the output's with the other input, summed over what the input does
+/// not have, and repeated along what it has alone.
+fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let equation = match Equation::parse(g.attrs().str("equation"), g.inputs()) {
+        Ok(equation) => equation,
+        Err(e) => {
+            let reason = Reason::Argument(e.to_string());
+            return smallvec![Some(g.graph().fail("gradient", "Einsum", reason))];
+        }
+    };
+    (0..g.inputs())
+        .map(|i| Some(of_input(g, &equation, i)))
+        .collect()
+}
+
+fn of_input<'g>(g: &GradCx<'_, 'g>, equation: &Equation, i: usize) -> Output<'g> {
+    let (x, own) = (g.input(i), &equation.inputs[i]);
+    let other = (equation.inputs.len() > 1).then(|| (&equation.inputs[1 - i], g.input(1 - i)));
+    let has = |term: &Term, c: char| term.letters().any(|l| l == c);
+    let elsewhere =
+        |c: char| has(&equation.output, c) || other.is_some_and(|(term, _)| has(term, c));
+    let mut letters: Vec<char> = own.letters().collect();
+    letters.sort_unstable();
+    letters.dedup();
+    let dots = if own.after.is_some() { "..." } else { "" };
+    let (found, alone): (Vec<char>, Vec<char>) = letters.iter().partition(|&&c| elsewhere(c));
+    let text = |letters: &[char]| letters.iter().collect::<String>();
+    let found = format!("{dots}{}", text(&found));
+
+    // All that is found elsewhere, the ellipsis first, and each letter once.
+    let out = equation.output.text();
+    let mut dx = match other {
+        Some((term, y)) => einsum(&format!("{out},{}->{found}", term.text()), &[g.grad(), y]),
+        None => einsum(&format!("{out}->{found}"), &[g.grad()]),
+    };
+    if own.after.is_some() {
+        // What was broadcast is summed to the shape that the input has.
+        let ones = g.graph().op("OnesLike").input(x).output();
+        let like = einsum(&format!("{}->{found}", own.text()), &[ones]);
+        dx = sum_to(dx, like, dx);
+    }
+    match alone.is_empty() {
+        true => einsum(&format!("{found}->{}", own.text()), &[dx]),
+        false => {
+            let ones = ones(x, own, &alone);
+            einsum(
+                &format!("{found},{}->{}", text(&alone), own.text()),
+                &[dx, ones],
+            )
+        }
+    }
+}
+
+/// Ones with a dimension for each of these letters, as long as it is in `x`.
+fn ones<'g>(x: Output<'g>, term: &Term, letters: &[char]) -> Output<'g> {
+    let graph = x.graph();
+    // Letters behind an ellipsis are counted from the end.
+    let place = |c: &char| {
+        let after = term.after.as_deref().unwrap_or_default();
+        match term.before.iter().position(|b| b == c) {
+            Some(at) => at as i32,
+            None => {
+                let at = after.iter().position(|a| a == c).unwrap_or(0);
+                at as i32 - after.len() as i32
+            }
+        }
+    };
+    let shape = crate::constants::shape_of(x);
+    let rank = graph.op("Size").input(shape).output();
+    let places: Vec<i32> = letters.iter().map(place).collect();
+    let places = graph.op("FloorMod").input(ints(graph, &places)).input(rank);
+    let zero = graph
+        .op("Const")
+        .attr("value", thalweg_graph::Tensor::from(0i32));
+    let zero = zero.attr("dtype", DType::I32).output();
+    let dims = graph
+        .op("GatherV2")
+        .input(shape)
+        .input(places.output())
+        .input(zero);
+    let one = x.constant_like(1.0);
+    graph.op("Fill").input(dims.output()).input(one).output()
+}

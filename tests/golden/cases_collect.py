@@ -1,0 +1,134 @@
+"""Ops that join, count, find or deal out elements: segments, largest, distinct, partitions."""
+
+import numpy as np
+
+from inputs import rnd
+from kinds import ANY, dims_label, ivec, some, text
+from reference import f32, f64, i32, i64
+
+
+def add(s):
+    """Adds the cases of this module."""
+    segments(s)
+    sparse(s)
+    largest(s)
+    distinct(s)
+    dealt(s)
+
+
+def segments(s):
+    """Segments of sorted and of any ids."""
+    for op in ("Sum", "Mean", "Prod", "Max", "Min"):
+        for name in ("f32", "f64", "f16", "bf16", "i8", "i32", "i64", "u8"):
+            lo = 0 if name[0] == "u" else -3
+            x = rnd(ANY[name], [5, 2], lo, 3, 1)
+            if op == "Mean" and name[0] in "iu":
+                x = rnd(ANY[name], [5, 2], lo, 9)
+            s.case(f"Segment{op}", f"{name}_5x2", data=x, segment_ids=ivec(0, 0, 2, 2, 2))
+        for dims, ids in (([3], [0, 1, 1]), ([2, 2, 2], [1, 3]), ([0, 3], []), ([2, 0], [0, 1])):
+            x = rnd(f32, dims)
+            s.case(f"Segment{op}", f"f32_{dims_label(dims)}", data=x, segment_ids=np.array(ids, i64))
+    for op in ("Max", "Min", "Prod"):
+        for name in ("f32", "f64", "f16", "i8", "i32", "i64", "u8"):
+            lo = 0 if name[0] == "u" else -3
+            x = rnd(ANY[name], [5, 2], lo, 3, 1)
+            ids = ivec(2, 0, -1, 2, 0)
+            s.case(f"UnsortedSegment{op}", f"{name}_5x2", audit=False, data=x, segment_ids=ids, num_segments=np.array(4, i32))
+        for dims, ids in (([3], [1, 0, 1]), ([2, 2, 2], [[1, 0], [0, 1]]), ([0, 3], []), ([2, 0], [0, 1])):
+            x = rnd(f32, dims)
+            ids = np.array(ids, i64)
+            s.case(f"UnsortedSegment{op}", f"f32_{dims_label(dims)}", audit=False, data=x, segment_ids=ids, num_segments=np.array(2, i64))
+
+
+def sparse(s):
+    """Segments of slices that indices name."""
+    for op in ("Sum", "Mean", "SqrtN"):
+        for name in ("f32", "f64", "f16") + (("i32",) if op == "Sum" else ()):
+            x, at, ids = rnd(ANY[name], [4, 2], -3, 3, 1), ivec(3, 0, 3, 1), ivec(0, 0, 2, 2)
+            s.case(f"SparseSegment{op}", f"{name}_4x2", data=x, indices=at, segment_ids=ids)
+            if name in ("f32", "f64"):
+                rows = np.array(4, i32)
+                s.case(f"SparseSegment{op}WithNumSegments", f"{name}_4x2", data=x, indices=at, segment_ids=ids, num_segments=rows)
+                grad = rnd(ANY[name], [3, 2])
+                s.case(f"SparseSegment{op}Grad", f"{name}_3x2", grad=grad, indices=at, segment_ids=ids, output_dim0=rows)
+        none = np.zeros([0], i64)
+        s.case(f"SparseSegment{op}", "f32_none", data=rnd(f32, [3, 2]), indices=none, segment_ids=none.astype(i32))
+        x = rnd(f32, [3, 2, 2])
+        s.case(f"SparseSegment{op}", "f32_3x2x2", data=x, indices=np.array([2, 2], i64), segment_ids=ivec(1, 1))
+
+
+def largest(s):
+    """The largest of rows, places in sorted rows, counts."""
+    for name in ("f32", "f64", "f16", "bf16", "i8", "i32", "i64", "u8"):
+        x = some(ANY[name], [2, 6])
+        s.case("TopKV2", f"{name}_2x6", input=x, k=np.array(3, i32), sorted=True)
+    for dims, k in (([7], 7), ([5], 1), ([2, 2, 4], 2), ([3, 4], 0), ([0, 4], 2), ([1], 1)):
+        label = f"f32_{dims_label(dims)}_{k}"
+        s.case("TopKV2", label, input=rnd(f32, dims, -2, 2, 0), k=np.array(k, i32), sorted=True)
+    x = np.array([[1, np.inf, -np.inf, 1, 0, -0.0]], f32)
+    s.case("TopKV2", "f32_ties_as_i64", input=x, k=np.array(6, i64), sorted=True, index_type=i64)
+    x = np.array([[0.1, 0.5, 0.5, 0.2], [1, 2, np.inf, 0], [3, 1, 2, 0], [1, 1, 1, 1], [4, 3, 2, 1]], f32)
+    for k in (1, 2, 3, 9):
+        s.case("InTopK", f"{k}", predictions=x, targets=ivec(1, 1, 2, 3, 9), k=k)
+        s.case("InTopKV2", f"{k}_i64", predictions=x, targets=np.array([3, 0, 0, 0, 0], i64), k=np.array(k, i64))
+    for op in ("LowerBound", "UpperBound"):
+        for name in ("f32", "f64", "i32", "i64"):
+            x = np.array([[-3, 0, 0, 2], [1, 2, 3, 4]], ANY[name])
+            v = np.array([[0, -9, 9], [2, 4, 0]], ANY[name])
+            s.case(op, f"{name}_2x4", sorted_inputs=x, values=v, out_type=i32)
+        s.case(op, "f32_as_i64", sorted_inputs=rnd(f32, [1, 0]), values=rnd(f32, [1, 2]), out_type=i64)
+    for name in ("i32", "i64", "f32", "f64"):
+        size, none = np.array(5, i32), np.zeros([0], ANY[name])
+        arr = rnd(i32, [8], 0, 6)
+        s.case("Bincount", f"{name}_8", arr=arr, size=size, weights=none)
+        s.case("Bincount", f"{name}_weights", arr=arr, size=size, weights=rnd(ANY[name], [8], 0, 3))
+        for binary in (False, True):
+            label = f"{name}{'_binary' * binary}"
+            s.case("DenseBincount", label, input=arr, size=size, weights=none, binary_output=binary)
+        x, size = rnd(i64, [2, 4], 0, 6), np.array(4, i64)
+        s.case("DenseBincount", f"{name}_2x4", input=x, size=size, weights=rnd(ANY[name], [2, 4], 0, 3), binary_output=False)
+
+
+def distinct(s):
+    """Positions of what is true, distinct elements, differences of lists."""
+    for name in ("bool", "f32", "f64", "i8", "i32", "i64", "u8"):
+        lo = 0 if name[0] == "u" else -1
+        s.case("Where", f"{name}_3x4", condition=rnd(ANY[name], [3, 4], lo, 1, 0))
+    for dims in ([0], [5], [2, 2, 2], [3, 0]):
+        s.case("Where", f"bool_{dims_label(dims)}", condition=rnd(np.bool_, dims))
+    s.case("Where", "f32_special", condition=np.array([np.nan, -0.0, 0, np.inf], f32))
+    for name in ("f32", "f64", "i8", "i32", "i64", "u8"):
+        lo = 0 if name[0] == "u" else -2
+        x, y = rnd(ANY[name], [9], lo, 2, 0), rnd(ANY[name], [3], lo, 2, 0)
+        s.case("Unique", f"{name}_9", x=x, out_idx=i32)
+        s.case("UniqueWithCounts", f"{name}_9", x=x, out_idx=i64)
+        s.case("ListDiff", f"{name}_9", x=x, y=y, out_idx=i32)
+    words = text("b", "a", "b", "", "a")
+    s.case("Unique", "string_5", x=words, out_idx=i64)
+    s.case("ListDiff", "string_5", x=words, y=text("a", "c"), out_idx=i64)
+    s.case("Unique", "f32_none", x=rnd(f32, [0]), out_idx=i32)
+    s.case("Unique", "f32_zeros", x=np.array([0, -0.0, 1, np.inf, np.inf], f32), out_idx=i32)
+    for dims, axis in (([4, 2], [0]), ([2, 5], [1]), ([6], []), ([2, 3, 2], [-1])):
+        x = rnd(i32, dims, 0, 1)
+        label = f"i32_{dims_label(dims)}_{'_'.join(map(str, axis))}"
+        s.case("UniqueV2", label, x=x, axis=np.array(axis, i64), out_idx=i32)
+        s.case("UniqueWithCountsV2", label, x=x, axis=np.array(axis, i32), out_idx=i32)
+
+
+def dealt(s):
+    """Slices put together and dealt out."""
+    for name in ("f32", "f64", "f16", "bool", "i8", "i32", "i64"):
+        data = [some(ANY[name], [2, 2]), some(ANY[name], [3, 2])]
+        at = [ivec(4, 1), ivec(0, 3, 2)]
+        s.case("DynamicStitch", f"{name}_2", indices=at, data=data)
+        s.case("ParallelDynamicStitch", f"{name}_2", indices=at, data=data)
+        x = some(ANY[name], [5, 2])
+        s.case("DynamicPartition", f"{name}_5x2", data=x, partitions=ivec(1, 0, 1, 2, 1), num_partitions=4)
+    s.case("DynamicStitch", "f32_twice", indices=[ivec(0, 1), ivec(1, 0)], data=[some(f32, [2]), some(f32, [2])])
+    at = [np.array(2, i32), np.array([[0, 1], [3, 1]], i32)]
+    s.case("DynamicStitch", "f32_ranks", indices=at, data=[some(f32, [3]), some(f32, [2, 2, 3])])
+    s.case("DynamicStitch", "f32_none", indices=[np.zeros([0], i32)], data=[some(f32, [0, 2])])
+    at = np.array([[0, 1], [1, 1]], i32)
+    s.case("DynamicPartition", "f64_matrix", data=some(f64, [2, 2, 3]), partitions=at, num_partitions=2)
+    s.case("DynamicPartition", "f32_none", data=some(f32, [0]), partitions=np.zeros([0], i32), num_partitions=1)
+    s.case("DynamicPartition", "string", data=text("a", "b", "c"), partitions=ivec(1, 0, 1), num_partitions=2)
