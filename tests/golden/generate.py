@@ -12,14 +12,17 @@ import sys
 
 import cases_array
 import cases_conv
+import cases_depthwise
 import cases_logic
 import cases_make
 import cases_math
 import cases_move
 import cases_nn
+import cases_norm
 import cases_pool
 import cases_random
 import cases_reduce
+import cases_resize
 import cases_state
 from suite import Suite
 from traces import trace_lines
@@ -33,8 +36,11 @@ MODULES = (
     cases_logic,
     cases_reduce,
     cases_nn,
+    cases_norm,
     cases_conv,
+    cases_depthwise,
     cases_pool,
+    cases_resize,
     cases_state,
     cases_random,
 )

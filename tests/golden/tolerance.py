@@ -16,7 +16,8 @@ Identity StopGradient Cast Reshape Shape Rank Size ExpandDims Squeeze Transpose 
 StridedSlice StridedSliceGrad Pad PadV2 Tile GatherV2 OneHot Fill ZerosLike OnesLike BroadcastTo
 BroadcastGradientArgs ConcatOffset InvertPermutation AddV2 Add Sub Mul RealDiv Div Floor Neg Abs Sign Square Maximum
 Minimum Equal NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr LogicalNot SelectV2 Max
-Min All Any ArgMax ArgMin FloorMod FloorDiv BiasAdd Relu ReluGrad Relu6 Relu6Grad MaxPool AssignVariableOp
+Min All Any ArgMax ArgMin FloorMod FloorDiv BiasAdd Relu ReluGrad Relu6 Relu6Grad MaxPool MaxPoolV2 MaxPoolGradGrad MaxPoolGradGradV2
+MaxPoolWithArgmax ResizeNearestNeighbor AssignVariableOp
 AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp
 """.split()
 )
@@ -25,7 +26,10 @@ AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp
 SUMMING_OPS = set(
     """
 AddN MatMul BatchMatMulV2 Sum Mean Prod Conv2D Conv2DBackpropInput Conv2DBackpropFilter BiasAddGrad
-AvgPool AvgPoolGrad L2Loss MaxPoolGrad
+AvgPool AvgPoolGrad L2Loss MaxPoolGrad FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 FusedBatchNormGrad
+FusedBatchNormGradV2 FusedBatchNormGradV3 LRNGrad DepthwiseConv2dNative DepthwiseConv2dNativeBackpropInput
+DepthwiseConv2dNativeBackpropFilter MaxPoolGradV2 MaxPoolGradWithArgmax ResizeBilinearGrad
+ResizeNearestNeighborGrad
 """.split()
 )
 

@@ -10,6 +10,7 @@ pub mod emulated_gpu;
 pub mod golden;
 pub mod gradient_cases;
 pub mod gradient_cases_array;
+pub mod gradient_cases_images;
 pub mod gradient_cases_moves;
 pub mod gradient_cases_nn;
 pub mod interpreter;
