@@ -127,6 +127,65 @@ KERNEL(MaxPoolGrad, const T* input, const T* gradient, T* output, Index n, Pool 
     }
 }
 
+// What the first of the largest elements of each window has; of NaNs the first.
+KERNEL(MaxPoolGradGrad, const T* input, const T* gradient, T* output, Index n, Pool pool) {
+    for (Index i = first(); i < n; i += stride()) {
+        W best = W(0);
+        Index found = 0;
+        bool begun = false;
+        each_seen(pool, i, [&](Index at) {
+            const W x = widen(input[at]);
+            if (!begun || (!is_nan(best) && (x > best || is_nan(x)))) {
+                best = x;
+                found = at;
+            }
+            begun = true;
+        });
+        output[i] = gradient[found];
+    }
+}
+
+#ifdef U_TYPE
+// Places begin anew after so many elements; NaN is not larger, nor is anything larger than it.
+KERNEL(MaxPoolWithArgmax, const T* input, T* output, U* places, Index n, Pool pool, Index image) {
+    for (Index i = first(); i < n; i += stride()) {
+        W best = W(0);
+        Index found = 0;
+        bool begun = false;
+        each_seen(pool, i, [&](Index at) {
+            const W x = widen(input[at]);
+            if (!begun || x > best) {
+                best = x;
+                found = at;
+            }
+            begun = true;
+        });
+        output[i] = Narrow<T>::from(best);
+        places[i] = (U)(found % image);
+    }
+}
+
+// The first window whose place is none of those that it sees.
+KERNEL(MaxPoolPlaces, const U* places, Index n, Pool pool, Index image, u64* status) {
+    for (Index i = first(); i < n; i += stride()) {
+        bool own = false;
+        each_seen(pool, i, [&](Index at) { own = own || (i64)(at % image) == (i64)places[i]; });
+        if (!own) atomicMin(status, (u64)i);
+    }
+}
+
+KERNEL(MaxPoolGradWithArgmax, const T* gradient, const U* places, T* output, Index n, Pool pool,
+       Index image) {
+    for (Index i = first(); i < n; i += stride()) {
+        Wrap sum = Wrap(0);
+        each_seeing(pool, i, [&](Index window) {
+            if ((i64)(i % image) == (i64)places[window]) sum += (Wrap)widen(gradient[window]);
+        });
+        output[i] = Narrow<T>::from(sum);
+    }
+}
+#endif
+
 #ifdef T_FLOAT
 KERNEL(AvgPool, const T* input, T* output, Index n, Pool pool) {
     for (Index i = first(); i < n; i += stride()) {

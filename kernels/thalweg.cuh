@@ -192,6 +192,65 @@ __device__ inline void zip(const A* a, const B* b, C* out, Index n, const Walk& 
     }
 }
 
+// Sums of `outputs` times `count` terms, each cut in `segments` of `each` terms, which are added up by
+// themselves; `partial` has what they give, the outputs of the first segment first. With `across` a
+// block adds up a segment: for terms that lie next to each other. Otherwise a thread does: for outputs
+// that do.
+struct Segments {
+    Index outputs;
+    Index count;
+    Index segments;
+    Index each;
+    Index across;
+};
+
+// What the threads of a block of 256 have, joined; all of them get it.
+template <class Sum>
+__device__ inline Sum joined(Sum own) {
+    __shared__ Sum shared[256];
+    shared[threadIdx.x] = own;
+    __syncthreads();
+    for (unsigned half = 128; half > 0; half /= 2) {
+        if (threadIdx.x < half) shared[threadIdx.x] = join(shared[threadIdx.x], shared[threadIdx.x + half]);
+        __syncthreads();
+    }
+    Sum all = shared[0];
+    // Before anyone writes again.
+    __syncthreads();
+    return all;
+}
+
+// Adds up each segment; `take(output, begin, step, end)` has what a thread finds in a part of it.
+template <class Sum, class F>
+__device__ inline void by_segment(const Segments& s, Sum* partial, F take) {
+    const Index units = s.outputs * s.segments;
+    for (Index i = s.across ? (Index)blockIdx.x : first(); i < units;
+         i += s.across ? (Index)gridDim.x : stride()) {
+        const Index output = i % s.outputs, begin = i / s.outputs * s.each;
+        const Index end = begin + s.each < s.count ? begin + s.each : s.count;
+        if (s.across) {
+            const Sum all = joined(take(output, begin + threadIdx.x, (Index)blockDim.x, end));
+            if (threadIdx.x == 0) partial[i] = all;
+        } else {
+            partial[i] = take(output, begin, (Index)1, end);
+        }
+    }
+}
+
+// Calls f(output, what its segments give together) once for each output, a block at a time; of no
+// segments, `nothing`.
+template <class Sum, class F>
+__device__ inline void together(const Segments& s, const Sum* partial, Sum nothing, F f) {
+    for (Index output = blockIdx.x; output < s.outputs; output += gridDim.x) {
+        Sum own = nothing;
+        for (Index i = threadIdx.x; i < s.segments; i += blockDim.x) {
+            own = join(own, partial[i * s.outputs + output]);
+        }
+        own = joined(own);
+        if (threadIdx.x == 0) f(output, own);
+    }
+}
+
 // Products in tiles. A side of a product says what it has to know of a line (a row of the left side,
 // a column of the right one) by `line(i)`, and of a place along the inner dimension by `depth(k)`;
 // `get` has the element at both, widened. Lines beyond the last are asked for and not used, places

@@ -44,6 +44,8 @@ const WITHOUT_GRADIENT: &[(&str, &str)] = &[
         "PreventGradient",
         "that it is an error to ask for one is what it is for",
     ),
+    ("LRNGrad", "TensorFlow has none"),
+    ("MaxPoolGradWithArgmax", "TensorFlow has none"),
 ];
 
 #[test]

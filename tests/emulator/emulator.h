@@ -17,7 +17,8 @@
 #define __device__
 #define __forceinline__ inline
 #define __restrict__
-// Blocks run one after the other: what a block shares is static.
+// Blocks run one after the other: what a block shares is static, in templates too each library's own
+// (-fno-gnu-unique).
 #define __shared__ static
 
 using std::cos;

@@ -3,7 +3,7 @@
 import numpy as np
 
 from inputs import distinct, generator, rnd
-from reference import f32, f64, i32, i64
+from reference import f16, f32, f64, i16, i32, i64, tf
 
 # label: (input NHWC, ksize (h, w), strides (h, w), padding)
 CONFIGS = {
@@ -38,6 +38,8 @@ def add(s):
             if name == "f32" or label in IN_F64:
                 pools(s, f"{name}_{label}", dtype, *config)
     special(s)
+    second_versions(s)
+    places(s)
 
 
 def attributes(ksize, strides, padding):
@@ -61,6 +63,15 @@ def pools(s, label, dtype, dims, ksize, strides, padding):
             grad=rnd(dtype, pooled.shape),
             **attrs,
         )
+        s.case_twice(
+            "MaxPoolGradGrad",
+            label,
+            images=(0, 1, 2),
+            orig_input=image,
+            orig_output=pooled,
+            grad=rnd(dtype, dims),
+            **attrs,
+        )
     run = s.case_twice("AvgPool", label, images=(0,), value=image, **attrs)
     if run is not None:
         s.case_twice(
@@ -72,6 +83,75 @@ def pools(s, label, dtype, dims, ksize, strides, padding):
             grad=rnd(dtype, run.outputs[0].shape),
             **attrs,
         )
+
+
+def second_versions(s):
+    """Windows as inputs."""
+    for label in ("valid_2x2_s2", "same_3x3_s2", "same_3x2_s1x2", "valid_no_images"):
+        for name, dtype in (("f32", f32), ("f16", f16), ("i32", i32)):
+            dims, ksize, strides, padding = CONFIGS[label]
+            given = {"padding": padding, "data_format": "NHWC"}
+            windows = {"ksize": np.array([1, *ksize, 1], i32), "strides": np.array([1, *strides, 1], i32)}
+            image = distinct(f32, dims).draw(generator(f"V2/{label}"))
+            image = (image * (100 if dtype == i32 else 1)).astype(dtype)
+            label_of = f"{name}_{label}"
+            run = s.case_twice(
+                "MaxPoolV2", label_of, images=(0,), sizes=(1, 2), input=image, **windows, **given
+            )
+            if run is None:
+                continue
+            pooled = run.outputs[0]
+            for op, shape in (("MaxPoolGradV2", pooled.shape), ("MaxPoolGradGradV2", dims)):
+                s.case_twice(
+                    op,
+                    label_of,
+                    images=(0, 1, 2),
+                    sizes=(3, 4),
+                    orig_input=image,
+                    orig_output=pooled,
+                    grad=rnd(dtype, shape),
+                    **windows,
+                    **given,
+                )
+
+
+def places(s):
+    """MaxPoolWithArgmax and its gradient; TensorFlow has them for channels that come last."""
+    for label in ("valid_2x2_s2", "same_3x3_s2", "same_2x2_s2_odd", "same_5x5_s3", "same_2x2_s2_channels_33"):
+        dims, ksize, strides, padding = CONFIGS[label]
+        attrs = attributes(ksize, strides, padding)
+        del attrs["data_format"]
+        for name, dtype, index, whole in (
+            ("f32", f32, i64, False),
+            ("f32_whole", f32, i64, True),
+            ("f64_i32", f64, i32, True),
+            ("i16", i16, i64, False),
+        ):
+            image = rnd(dtype, dims, -9, 9, 0).draw(generator(f"places/{label}"))
+            target = tf.as_dtype(index)
+            run = s.case(
+                "MaxPoolWithArgmax",
+                f"{name}_{label}",
+                input=image,
+                include_batch_in_index=whole,
+                Targmax=target,
+                tol=None,
+                **attrs,
+            )
+            # TensorFlow's CPU has the gradient for i64 only.
+            if run is not None and index == i64:
+                s.case(
+                    "MaxPoolGradWithArgmax",
+                    f"{name}_{label}",
+                    input=image,
+                    grad=rnd(dtype, run.outputs[0].shape),
+                    argmax=run.outputs[1],
+                    include_batch_in_index=whole,
+                    **attrs,
+                )
+    attrs = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+    odd = np.array([[np.nan, 1, 2, 3], [4, 5, 5, np.nan], [1, 1, 0, -np.inf], [1, 1, 0, np.inf]], f32)
+    s.case("MaxPoolWithArgmax", "f32_nan_inf", input=odd.reshape(1, 4, 4, 1), tol=None, **attrs)
 
 
 def special(s):

@@ -15,15 +15,18 @@ import cases_collect
 import cases_conv
 import cases_einsum
 import cases_functions
+import cases_depthwise
 import cases_logic
 import cases_make
 import cases_math
 import cases_move
 import cases_nn
+import cases_norm
 import cases_pool
 import cases_random
 import cases_rearrange
 import cases_reduce
+import cases_resize
 import cases_state
 import cases_updates
 from suite import Suite
@@ -42,8 +45,11 @@ MODULES = (
     cases_einsum,
     cases_reduce,
     cases_nn,
+    cases_norm,
     cases_conv,
+    cases_depthwise,
     cases_pool,
+    cases_resize,
     cases_state,
     cases_updates,
     cases_random,

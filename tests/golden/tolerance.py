@@ -27,6 +27,9 @@ Select ClipByValue DivNoNan MulNoNan Xdivy
 AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp ResourceScatterUpdate ResourceScatterMin
 ResourceScatterMax ResourceScatterNdUpdate ResourceScatterNdMin ResourceScatterNdMax ResourceGather ResourceGatherNd
 ResourceStridedSliceAssign
+Min All Any ArgMax ArgMin FloorMod FloorDiv BiasAdd Relu ReluGrad Relu6 Relu6Grad MaxPool MaxPoolV2 MaxPoolGradGrad MaxPoolGradGradV2
+MaxPoolWithArgmax ResizeNearestNeighbor AssignVariableOp
+AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp
 """.split()
 )
 
@@ -36,6 +39,11 @@ SUMMING_OPS = set(
 AddN AccumulateNV2 Einsum Cross BatchMatMulV3 SegmentSum SegmentMean SegmentProd SparseSegmentSum SparseSegmentMean SparseSegmentSqrtN
 Cumsum Cumprod EuclideanNorm MatMul BatchMatMulV2 Sum Mean Prod Conv2D Conv2DBackpropInput Conv2DBackpropFilter BiasAddGrad
 AvgPool AvgPoolGrad L2Loss MaxPoolGrad
+AddN MatMul BatchMatMulV2 Sum Mean Prod Conv2D Conv2DBackpropInput Conv2DBackpropFilter BiasAddGrad
+AvgPool AvgPoolGrad L2Loss MaxPoolGrad FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 FusedBatchNormGrad
+FusedBatchNormGradV2 FusedBatchNormGradV3 LRNGrad DepthwiseConv2dNative DepthwiseConv2dNativeBackpropInput
+DepthwiseConv2dNativeBackpropFilter MaxPoolGradV2 MaxPoolGradWithArgmax ResizeBilinearGrad
+ResizeNearestNeighborGrad
 """.split()
 )
 

@@ -156,6 +156,8 @@ impl Emulated {
             "-Wno-unknown-pragmas",
             "-Werror",
             "-ffp-contract=off",
+            // Shared memory is static, and each library's own, whatever types it is compiled for.
+            "-fno-gnu-unique",
         ]);
         compiler.arg("-I").arg(root().join("kernels"));
         compiler.arg("-I").arg(root().join("tests/emulator"));

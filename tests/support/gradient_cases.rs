@@ -13,6 +13,8 @@ pub struct Case {
     /// The `f64` inputs that are differentiated.
     pub inputs: Vec<Tensor>,
     pub build: Build,
+    /// Whether it computes in `f32`, as ops that take no `f64` do: differences are coarse then.
+    pub single: bool,
 }
 
 /// Numbers between 0.2 and 1.7 in size, of both signs, no two the same.
@@ -69,6 +71,26 @@ pub fn case(
         name: name.to_owned(),
         inputs,
         build: Box::new(build),
+        single: false,
+    }
+}
+
+/// A computation in `f32`, of inputs that are cast to it.
+pub fn single(
+    name: &str,
+    inputs: Vec<Tensor>,
+    build: impl for<'g> Fn(&'g Graph, &[Output<'g>]) -> Vec<Output<'g>> + 'static,
+) -> Case {
+    fn cast(x: Output<'_>, to: DType) -> Output<'_> {
+        x.graph().op("Cast").input(x).attr("DstT", to).output()
+    }
+    Case {
+        single: true,
+        ..case(name, inputs, move |g, x| {
+            let x: Vec<Output<'_>> = x.iter().map(|&x| cast(x, DType::F32)).collect();
+            let ys = build(g, &x).into_iter();
+            ys.map(|y| cast(y, DType::F64)).collect()
+        })
     }
 }
 

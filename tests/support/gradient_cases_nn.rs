@@ -5,17 +5,19 @@ use thalweg_ops::SourceOps;
 
 use super::gradient_cases::{Case, case, mixed, node, with};
 
-const FORMATS: [&str; 2] = ["NHWC", "NCHW"];
+/// The formats of images.
+pub const FORMATS: [&str; 2] = ["NHWC", "NCHW"];
 
 /// Image dimensions `[n, h, w, c]` as a format has them.
-fn image(format: &str, [n, h, w, c]: [usize; 4]) -> Vec<usize> {
+pub fn image(format: &str, [n, h, w, c]: [usize; 4]) -> Vec<usize> {
     match format {
         "NHWC" => vec![n, h, w, c],
         _ => vec![n, c, h, w],
     }
 }
 
-fn spatial(format: &str, a: i64, b: i64) -> Attr {
+/// An attribute with these for lines and columns.
+pub fn spatial(format: &str, a: i64, b: i64) -> Attr {
     Attr::Ints(match format {
         "NHWC" => vec![1, a, b, 1],
         _ => vec![1, 1, a, b],

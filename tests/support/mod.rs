@@ -12,6 +12,7 @@ pub mod gradient_cases;
 pub mod gradient_cases_array;
 pub mod gradient_cases_collect;
 pub mod gradient_cases_math;
+pub mod gradient_cases_images;
 pub mod gradient_cases_moves;
 pub mod gradient_cases_nn;
 pub mod gradient_cases_rearrange;

@@ -9,8 +9,11 @@
 
 use thalweg_device::pool::ThreadPool;
 
+pub(crate) mod batch_norm;
 pub mod conv;
+pub(crate) mod depthwise;
 pub mod gemm;
+pub(crate) mod lrn;
 mod par;
 pub mod pooling;
 pub(crate) mod special;

@@ -26,6 +26,14 @@ pub(crate) fn zeros(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     Ok(launch.output(0).indices(&[n]).into())
 }
 
+/// Zeros in output `i`.
+pub(crate) fn zero(p: &Prepare<'_>, i: usize) -> Result<Launch, KernelError> {
+    let output = p.outputs.get(i).ok_or(KernelError::Argument("an output"))?;
+    let n = output.elements();
+    let launch = Launch::over(n, &FILL, "ZerosLike", &[by_size(output.dtype)?]);
+    Ok(launch.output(i).indices(&[n]))
+}
+
 /// Ones.
 pub(crate) fn ones(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let n = p.outputs[0].elements();

@@ -1,33 +1,80 @@
 //! Windows that slide over images.
 
 use thalweg_device::Prepare;
-use thalweg_device::gpu::{Launch, Launches};
+use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
+use thalweg_graph::DType;
 
 use super::POOL;
 use crate::cpu::Layout;
 use crate::cpu::pooling::PoolGeometry;
 
-/// What windows give, or the gradient of what they see, by the function of `kernels/pool.cu` with the
-/// op's name, of these inputs.
-pub(crate) fn pool(p: &Prepare<'_>, g: &PoolGeometry, inputs: &[usize]) -> Launches {
+/// What windows give, or the gradient of what they see, by the function of `kernels/pool.cu` with
+/// this name, of these inputs.
+pub(crate) fn pool(
+    p: &Prepare<'_>,
+    name: &'static str,
+    g: &PoolGeometry,
+    inputs: &[usize],
+) -> Launches {
     let n = p.outputs[0].elements();
-    let mut launch = Launch::over(n, &POOL, p.node.op.name, &[p.outputs[0].dtype]);
-    let inner = match g.layout {
-        Layout::Nhwc => g.channels,
-        Layout::Nchw => 1,
-    };
-    let axes = [
-        [g.in_h, g.out_h, g.k_h, g.stride[0], g.pad_top],
-        [g.in_w, g.out_w, g.k_w, g.stride[1], g.pad_left],
-    ];
-    // The end of a window is counted before it is cut at the image's.
-    let ends = axes.map(|[len, _, window, stride, pad]| len + window + stride + pad);
-    let most = g.input_len().max(g.output_len()).max(ends[0]).max(ends[1]);
-    launch.function.large |= most >= 1 << 31;
+    let mut launch = launch(n, name, g, &[p.outputs[0].dtype]);
     for &i in inputs {
         launch = launch.input(i);
     }
     let launch = launch.output(0).indices(&[n]);
-    let geometry: Vec<usize> = axes.into_iter().flatten().chain([inner]).collect();
-    launch.indices(&geometry).into()
+    launch.indices(&lay_out(g)).into()
+}
+
+/// The largest element of each window and its place, which begins anew after `image` elements.
+pub(crate) fn pool_argmax(p: &Prepare<'_>, g: &PoolGeometry, image: usize) -> Launches {
+    let (n, types) = (g.output_len(), [p.dtype(0), p.outputs[1].dtype]);
+    let launch = launch(n, "MaxPoolWithArgmax", g, &types).input(0);
+    let launch = launch.output(0).output(1).indices(&[n]);
+    launch.indices(&lay_out(g)).indices(&[image]).into()
+}
+
+/// The gradient by these places: a place that its window does not see is an error.
+pub(crate) fn pool_argmax_grad(p: &Prepare<'_>, g: &PoolGeometry, image: usize) -> Launches {
+    let (n, windows, types) = (g.input_len(), g.output_len(), [p.dtype(0), p.dtype(2)]);
+    let places = launch(windows, "MaxPoolPlaces", g, &types).input(2);
+    let places = places.indices(&[windows]).indices(&lay_out(g));
+    let gradient = launch(n, "MaxPoolGradWithArgmax", g, &types);
+    let gradient = gradient.input(1).input(2).output(0).indices(&[n]);
+    let gradient = gradient.indices(&lay_out(g)).indices(&[image]);
+    Launches {
+        list: [places.indices(&[image]).arg(Arg::Status), gradient]
+            .into_iter()
+            .collect(),
+        fault: Some(Fault {
+            input: 2,
+            reason: "the place is not in its window".to_owned(),
+        }),
+        ..Launches::default()
+    }
+}
+
+fn launch(n: usize, name: &'static str, g: &PoolGeometry, types: &[DType]) -> Launch {
+    let mut launch = Launch::over(n, &POOL, name, types);
+    // The end of a window is counted before it is cut at the image's.
+    let end = |[len, _, window, stride, pad]: [usize; 5]| len + window + stride + pad;
+    let ends = axes(g).map(end);
+    let most = g.input_len().max(g.output_len()).max(ends[0]).max(ends[1]);
+    launch.function.large |= most >= 1 << 31;
+    launch
+}
+
+fn axes(g: &PoolGeometry) -> [[usize; 5]; 2] {
+    [
+        [g.in_h, g.out_h, g.k_h, g.stride[0], g.pad_top],
+        [g.in_w, g.out_w, g.k_w, g.stride[1], g.pad_left],
+    ]
+}
+
+/// A geometry as `struct Pool` of `kernels/pool.cu`.
+fn lay_out(g: &PoolGeometry) -> Vec<usize> {
+    let inner = match g.layout {
+        Layout::Nhwc => g.channels,
+        Layout::Nchw => 1,
+    };
+    axes(g).into_iter().flatten().chain([inner]).collect()
 }

@@ -18,7 +18,7 @@ use crate::cpu::conv::{
 };
 use crate::kernel::on;
 
-const ATTRS: &[AttrDef] = &[
+pub(super) const ATTRS: &[AttrDef] = &[
     type_attr(
         "T",
         &[DType::F16, DType::BF16, DType::F32, DType::F64, DType::I32],

@@ -69,7 +69,18 @@ impl DataFormat {
     /// # Errors
     /// [`InferError::Attr`].
     pub(crate) fn pair(self, attrs: &Attrs, attr: &'static str) -> Result<[usize; 2], InferError> {
-        let values = attrs.ints(attr);
+        self.pair_of(attrs.ints(attr), attr)
+    }
+
+    /// The same, of these values.
+    ///
+    /// # Errors
+    /// [`InferError::Attr`].
+    pub(crate) fn pair_of(
+        self,
+        values: &[i64],
+        attr: &'static str,
+    ) -> Result<[usize; 2], InferError> {
         let error = |reason: String| InferError::Attr { attr, reason };
         let &[a, b, c, d] = values else {
             return Err(error(format!(

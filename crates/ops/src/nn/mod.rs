@@ -1,17 +1,24 @@
 //! The layers of neural networks: convolution, biases, activations, pooling, softmax, losses.
 
 mod activations;
+mod batch_norm;
 mod bias;
 mod conv2d;
+mod data_format;
+mod depthwise;
 mod format;
 mod geometry;
 mod losses;
+mod lrn;
+mod max_pool;
+mod max_pool_argmax;
 mod pool;
 mod selu;
+mod resize;
 mod softmax;
 
 use thalweg_device::Op;
-use thalweg_graph::{NodeBuilder, Output};
+use thalweg_graph::{DType, NodeBuilder, Output, Tensor};
 
 use crate::constants::ints;
 
@@ -27,21 +34,44 @@ pub(crate) static OPS: &[&Op] = &[
     &activations::ELU_GRAD,
     &activations::LEAKY_RELU,
     &activations::LEAKY_RELU_GRAD,
+    &batch_norm::FUSED_BATCH_NORM,
+    &batch_norm::FUSED_BATCH_NORM_V2,
+    &batch_norm::FUSED_BATCH_NORM_V3,
+    &batch_norm::FUSED_BATCH_NORM_GRAD,
+    &batch_norm::FUSED_BATCH_NORM_GRAD_V2,
+    &batch_norm::FUSED_BATCH_NORM_GRAD_V3,
     &bias::BIAS_ADD,
     &bias::BIAS_ADD_GRAD,
     &conv2d::CONV_2D,
     &conv2d::CONV_2D_BACKPROP_INPUT,
     &conv2d::CONV_2D_BACKPROP_FILTER,
+    &depthwise::DEPTHWISE_CONV_2D_NATIVE,
+    &depthwise::DEPTHWISE_CONV_2D_NATIVE_BACKPROP_INPUT,
+    &depthwise::DEPTHWISE_CONV_2D_NATIVE_BACKPROP_FILTER,
     &losses::SOFTMAX_CROSS_ENTROPY,
     &losses::SPARSE_SOFTMAX_CROSS_ENTROPY,
-    &pool::MAX_POOL,
-    &pool::MAX_POOL_GRAD,
+    &lrn::LRN,
+    &lrn::LRN_GRAD,
+    &max_pool::MAX_POOL,
+    &max_pool::MAX_POOL_V2,
+    &max_pool::MAX_POOL_GRAD,
+    &max_pool::MAX_POOL_GRAD_V2,
+    &max_pool::MAX_POOL_GRAD_GRAD,
+    &max_pool::MAX_POOL_GRAD_GRAD_V2,
+    &max_pool_argmax::MAX_POOL_WITH_ARGMAX,
+    &max_pool_argmax::MAX_POOL_GRAD_WITH_ARGMAX,
     &pool::AVG_POOL,
     &pool::AVG_POOL_GRAD,
     &selu::SOFTSIGN,
     &selu::SOFTSIGN_GRAD,
     &selu::SELU,
     &selu::SELU_GRAD,
+    &resize::RESIZE_BILINEAR,
+    &resize::RESIZE_BILINEAR_GRAD,
+    &resize::RESIZE_NEAREST_NEIGHBOR,
+    &resize::RESIZE_NEAREST_NEIGHBOR_GRAD,
+    &data_format::DATA_FORMAT_VEC_PERMUTE,
+    &data_format::DATA_FORMAT_DIM_MAP,
     &softmax::SOFTMAX,
     &softmax::LOG_SOFTMAX,
 ];
@@ -74,6 +104,45 @@ pub trait NnOps<'g>: Sized {
         padding: Padding,
         format: DataFormat,
     ) -> Output<'g>;
+
+    /// The convolution of each channel of images with filters of its own (`filter`: `[h, w, channels,
+    /// filters of a channel]`); `strides` are lines and columns.
+    fn depthwise_conv2d(
+        self,
+        filter: impl Into<Output<'g>>,
+        strides: [usize; 2],
+        padding: Padding,
+        format: DataFormat,
+    ) -> Output<'g>;
+
+    /// Images whose channels have a mean of `offset` and a deviation of `scale`, and the mean and
+    /// the variance of each channel before: batch normalization in training.
+    fn batch_norm(
+        self,
+        scale: impl Into<Output<'g>>,
+        offset: impl Into<Output<'g>>,
+        epsilon: f32,
+        format: DataFormat,
+    ) -> [Output<'g>; 3];
+
+    /// Images normalized as by [`NnOps::batch_norm`], with a mean and a variance that are given
+    /// (`moments`).
+    fn batch_norm_by(
+        self,
+        scale: impl Into<Output<'g>>,
+        offset: impl Into<Output<'g>>,
+        moments: [Output<'g>; 2],
+        epsilon: f32,
+        format: DataFormat,
+    ) -> Output<'g>;
+
+    /// Images (`[n, h, w, c]`) with these lines and columns, each pixel between the four that are
+    /// nearest, by the places of their centers.
+    fn resize_bilinear(self, size: [i32; 2]) -> Output<'g>;
+
+    /// Images (`[n, h, w, c]`) with these lines and columns, each pixel as the one that is nearest,
+    /// by the places of their centers.
+    fn resize_nearest_neighbor(self, size: [i32; 2]) -> Output<'g>;
 
     /// The largest element of each window of `ksize` lines and columns, `strides` apart.
     fn max_pool(
@@ -150,6 +219,17 @@ fn pool<'g>(
         .attr("data_format", format)
 }
 
+#[track_caller]
+fn normalized<'g>(
+    x: Output<'g>,
+    scale: Output<'g>,
+    offset: Output<'g>,
+    moments: [Output<'g>; 2],
+) -> NodeBuilder<'g> {
+    let node = x.graph().op("FusedBatchNormV3").input(x);
+    node.input(scale).input(offset).inputs(moments)
+}
+
 impl<'g> NnOps<'g> for Output<'g> {
     #[track_caller]
     fn conv2d(
@@ -181,6 +261,70 @@ impl<'g> NnOps<'g> for Output<'g> {
             .attr("explicit_paddings", padding.explicit(format))
             .attr("data_format", format)
             .output()
+    }
+
+    #[track_caller]
+    fn depthwise_conv2d(
+        self,
+        filter: impl Into<Output<'g>>,
+        strides: [usize; 2],
+        padding: Padding,
+        format: DataFormat,
+    ) -> Output<'g> {
+        self.graph()
+            .op("DepthwiseConv2dNative")
+            .input(self)
+            .input(filter)
+            .attr("strides", spatial(format, strides))
+            .attr("padding", padding.name())
+            .attr("explicit_paddings", padding.explicit(format))
+            .attr("data_format", format)
+            .output()
+    }
+
+    #[track_caller]
+    fn batch_norm(
+        self,
+        scale: impl Into<Output<'g>>,
+        offset: impl Into<Output<'g>>,
+        epsilon: f32,
+        format: DataFormat,
+    ) -> [Output<'g>; 3] {
+        let none = Tensor::from(&[] as &[f32]);
+        let none = self.graph().op("Const").attr("value", none);
+        let none = none.attr("dtype", DType::F32).output();
+        let node = normalized(self, scale.into(), offset.into(), [none; 2]);
+        let node = node.attr("epsilon", epsilon).attr("data_format", format);
+        let node = node.build();
+        [0, 1, 2].map(|i| node.output(i))
+    }
+
+    #[track_caller]
+    fn batch_norm_by(
+        self,
+        scale: impl Into<Output<'g>>,
+        offset: impl Into<Output<'g>>,
+        moments: [Output<'g>; 2],
+        epsilon: f32,
+        format: DataFormat,
+    ) -> Output<'g> {
+        let node = normalized(self, scale.into(), offset.into(), moments);
+        let node = node.attr("epsilon", epsilon).attr("data_format", format);
+        node.attr("is_training", false).output()
+    }
+
+    #[track_caller]
+    fn resize_bilinear(self, size: [i32; 2]) -> Output<'g> {
+        let node = self.graph().op("ResizeBilinear").input(self);
+        let node = node.input(ints(self.graph(), &size));
+        node.attr("half_pixel_centers", true).output()
+    }
+
+    #[track_caller]
+    fn resize_nearest_neighbor(self, size: [i32; 2]) -> Output<'g> {
+        let node = self.graph().op("ResizeNearestNeighbor").input(self);
+        let node = node.input(ints(self.graph(), &size));
+        node.attr("half_pixel_centers", true).output()
     }
 
     #[track_caller]

@@ -1,52 +1,92 @@
-//! Pooling: the largest element or the mean of each window.
+//! Pooling: how windows slide, and the mean of each.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_graph::op::{
-    Allowed, AttrDef, Gradient, arg, arg_of, attr, ints_attr, type_attr, type_attr_or,
-};
+use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg, arg_of, attr, type_attr};
 use thalweg_graph::{
-    AttrKind, DType, GradCx, Infer, InferError, NodeBuilder, OpDef, Shape, dispatch,
+    AttrKind, Attrs, DType, GradCx, Infer, InferError, NodeBuilder, OpDef, Shape, dispatch,
 };
 
 use super::conv2d::{FORMAT, PADDING};
 use super::format::{DataFormat, Padding, Sliding, parts};
 use super::geometry::sizes;
 use crate::constants::shape_of;
-use crate::cpu::pooling::{PoolGeometry, avg_pool, avg_pool_grad, max_pool, max_pool_grad};
+use crate::cpu::pooling::{PoolGeometry, avg_pool, avg_pool_grad};
 use crate::kernel::on;
 
-const MAX_ATTRS: &[AttrDef] = &[
-    type_attr_or("T", DType::NUMBERS, DType::F32),
-    attr("ksize", AttrKind::Ints),
-    attr("strides", AttrKind::Ints),
-    PADDING,
-    ints_attr("explicit_paddings", &[]),
-    FORMAT,
-];
+/// The attribute `padding` of ops that take none of their own.
+pub(super) const SAME_OR_VALID: AttrDef = AttrDef {
+    allowed: Allowed::Strs(&["SAME", "VALID"]),
+    ..PADDING
+};
 
 const AVG_ATTRS: &[AttrDef] = &[
     attr("ksize", AttrKind::Ints),
     attr("strides", AttrKind::Ints),
-    AttrDef {
-        allowed: Allowed::Strs(&["SAME", "VALID"]),
-        ..PADDING
-    },
+    SAME_OR_VALID,
     FORMAT,
     type_attr("T", DType::FLOATS),
 ];
 
 /// The same attributes on the node of a gradient.
-fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
+pub(super) fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
     let copied = g.attrs().iter().filter(|(name, _)| *name != "T");
     copied.fold(g.graph().op(op), |node, (name, value)| {
         node.attr(name, value.clone())
     })
 }
 
-fn window_of(cx: &Infer<'_>) -> Result<(Sliding, [usize; 2]), InferError> {
-    let sliding = Sliding::of(cx.attrs())?;
-    let window = DataFormat::of(cx.attrs()).pair(cx.attrs(), "ksize")?;
+/// Where `ksize` is among the inputs of the second versions, which have no attribute for it: before `strides`, the last.
+fn sizes_at(attrs: &Attrs, inputs: usize) -> Option<usize> {
+    match attrs.get("ksize") {
+        Some(_) => None,
+        None => inputs.checked_sub(2),
+    }
+}
+
+/// How windows slide, and their lines and columns: as the attributes say, or `values` of `ksize` and `strides`, which
+/// are inputs from `i` on.
+fn sliding_of(
+    attrs: &Attrs,
+    values: Option<(usize, [Vec<i64>; 2])>,
+) -> Result<(Sliding, [usize; 2]), InferError> {
+    let Some((i, [window, strides])) = values else {
+        let sliding = Sliding::of(attrs)?;
+        return Ok((sliding, sliding.format.pair(attrs, "ksize")?));
+    };
+    let format = DataFormat::of(attrs);
+    let pair = |values: &[i64], name: &'static str, input: usize| {
+        let pair = format.pair_of(values, name);
+        pair.map_err(|e| match e {
+            InferError::Attr { attr, reason } => InferError::Value {
+                input,
+                reason: format!("{attr} {reason}"),
+            },
+            other => other,
+        })
+    };
+    let sliding = Sliding {
+        format,
+        padding: Padding::of(attrs, format)?,
+        strides: pair(&strides, "strides", i + 1)?,
+        dilations: [1, 1],
+    };
+    Ok((sliding, pair(&window, "ksize", i)?))
+}
+
+/// How windows slide, and their lines and columns; `None` where these are inputs that are not known yet.
+fn window_of(cx: &Infer<'_>) -> Result<Option<(Sliding, [usize; 2])>, InferError> {
+    let values = match sizes_at(cx.attrs(), cx.inputs()) {
+        None => None,
+        Some(i) => {
+            (i..i + 2).try_for_each(|i| cx.ranked(i, 1).map(drop))?;
+            let (Some(window), Some(strides)) = (cx.ints(i), cx.ints(i + 1)) else {
+                return Ok(None);
+            };
+            Some((i, [window, strides]))
+        }
+    };
+    let (sliding, window) = sliding_of(cx.attrs(), values)?;
     if let Padding::Explicit(sides) = sliding.padding
         && let Some(axis) = (0..2).find(|&a| sides[a].iter().any(|&n| n >= window[a]))
     {
@@ -60,14 +100,17 @@ fn window_of(cx: &Infer<'_>) -> Result<(Sliding, [usize; 2]), InferError> {
             ),
         });
     }
-    Ok((sliding, window))
+    Ok(Some((sliding, window)))
 }
 
 /// The shape of what is made of images of this shape.
-fn output_shape(cx: &Infer<'_>, i: usize, image: &Shape) -> Result<Shape, InferError> {
-    let (sliding, window) = window_of(cx)?;
-    let (batch, channels, lengths) = parts(sliding.format, image);
+pub(super) fn output_shape(cx: &Infer<'_>, i: usize, image: &Shape) -> Result<Shape, InferError> {
+    let format = DataFormat::of(cx.attrs());
+    let (batch, channels, lengths) = parts(format, image);
     let mut counts = [None, None];
+    let Some((sliding, window)) = window_of(cx)? else {
+        return Ok(Shape::partial(format.order(batch, channels, counts)));
+    };
     for axis in 0..2 {
         let Some(input) = lengths[axis] else { continue };
         let count = sliding.count(i, axis, input, window[axis])?.0;
@@ -79,13 +122,15 @@ fn output_shape(cx: &Infer<'_>, i: usize, image: &Shape) -> Result<Shape, InferE
         }
         counts[axis] = Some(count);
     }
-    Ok(Shape::partial(
-        sliding.format.order(batch, channels, counts),
-    ))
+    Ok(Shape::partial(format.order(batch, channels, counts)))
 }
 
 /// Input `i` must have the shape `expected` of the pooled images.
-fn expect_pooled(cx: &Infer<'_>, i: usize, expected: &Shape) -> Result<Shape, InferError> {
+pub(super) fn expect_pooled(
+    cx: &Infer<'_>,
+    i: usize,
+    expected: &Shape,
+) -> Result<Shape, InferError> {
     let found = cx.ranked(i, 4)?;
     expected.merge(&found).ok_or_else(|| InferError::Mismatch {
         what: format!("input {i} must have the shape of the pooled images"),
@@ -95,7 +140,7 @@ fn expect_pooled(cx: &Infer<'_>, i: usize, expected: &Shape) -> Result<Shape, In
 }
 
 /// What images of this shape are, told by what they are pooled to.
-fn refined(cx: &Infer<'_>, image: Shape, pooled: &Shape) -> Shape {
+pub(super) fn refined(cx: &Infer<'_>, image: Shape, pooled: &Shape) -> Shape {
     let format = DataFormat::of(cx.attrs());
     let (batch, channels, _) = parts(format, pooled);
     let told = Shape::partial(format.order(batch, channels, [None; 2]));
@@ -103,13 +148,13 @@ fn refined(cx: &Infer<'_>, image: Shape, pooled: &Shape) -> Shape {
 }
 
 /// All lengths of the pooling of images of these dimensions.
-fn geometry(p: &Prepare<'_>, image: &[usize]) -> Result<PoolGeometry, KernelError> {
+pub(super) fn geometry(p: &Prepare<'_>, image: &[usize]) -> Result<PoolGeometry, KernelError> {
     let invalid = |e: InferError| KernelError::Invalid(e.to_string());
-    let sliding = Sliding::of_node(p)?;
-    let window = sliding
-        .format
-        .pair(&p.node.attrs, "ksize")
-        .map_err(invalid)?;
+    let values = match sizes_at(&p.node.attrs, p.inputs.len()) {
+        Some(i) => Some((i, [p.ints(i)?, p.ints(i + 1)?])),
+        None => None,
+    };
+    let (sliding, window) = sliding_of(&p.node.attrs, values).map_err(invalid)?;
     let (Some(batch), Some(channels), [Some(in_h), Some(in_w)]) =
         parts(sliding.format, &Shape::known(image))
     else {
@@ -145,78 +190,13 @@ fn geometry(p: &Prepare<'_>, image: &[usize]) -> Result<PoolGeometry, KernelErro
 }
 
 /// A kernel that looks at every element of every window, or writes every element of the images.
-fn prepared(
+pub(super) fn prepared(
     g: PoolGeometry,
     run: impl Fn(&KernelCx<'_>) -> Result<(), KernelError> + Send + Sync + 'static,
 ) -> Prepared {
     let seen = g.output_len().saturating_mul(g.k_h.saturating_mul(g.k_w));
     Prepared::new(g.input_len().max(seen), run)
 }
-
-/// The largest element of each window.
-pub(crate) static MAX_POOL: Op = Op {
-    def: OpDef {
-        name: "MaxPool",
-        summary: "The largest element of each window, channel by channel.",
-        inputs: &[arg("input", "T")],
-        outputs: &[arg("output", "T")],
-        attrs: MAX_ATTRS,
-        shape: |cx| {
-            let out = output_shape(cx, 0, &cx.ranked(0, 4)?)?;
-            cx.set(0, out);
-            Ok(())
-        },
-        gradient: Gradient::Rule(|g| {
-            let grad = alike(g, "MaxPoolGrad").input(g.input(0)).input(g.output(0));
-            smallvec![Some(grad.input(g.grad()).output())]
-        }),
-        ..OpDef::EMPTY
-    },
-    kernels: &[
-        cpu(|p| {
-            let g = geometry(p, p.dims(0))?;
-            dispatch!(p.dtype(0), NUMBERS, T => Ok(prepared(g, move |cx| {
-                max_pool::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
-                Ok(())
-            })), else Err(KernelError::DType(p.dtype(0))))
-        }),
-        gpu(|p| Ok(crate::gpu::pool(p, &geometry(p, p.dims(0))?, &[0]))),
-    ],
-};
-
-/// The gradient of each window, at the first of its largest elements.
-pub(crate) static MAX_POOL_GRAD: Op = Op {
-    def: OpDef {
-        name: "MaxPoolGrad",
-        summary: "The gradient of MaxPool: that of each window goes to the first of its largest elements.",
-        inputs: &[
-            arg("orig_input", "T"),
-            arg("orig_output", "T"),
-            arg("grad", "T"),
-        ],
-        outputs: &[arg("output", "T")],
-        attrs: MAX_ATTRS,
-        shape: |cx| {
-            let image = cx.ranked(0, 4)?;
-            let pooled = output_shape(cx, 0, &image)?;
-            let pooled = expect_pooled(cx, 1, &pooled)?;
-            let pooled = expect_pooled(cx, 2, &pooled)?;
-            cx.set(0, refined(cx, image, &pooled));
-            Ok(())
-        },
-        ..OpDef::EMPTY
-    },
-    kernels: &[
-        cpu(|p| {
-            let g = geometry(p, p.dims(0))?;
-            dispatch!(p.dtype(0), NUMBERS, T => Ok(prepared(g, move |cx| {
-                max_pool_grad::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.input(2)?, cx.output(0)?);
-                Ok(())
-            })), else Err(KernelError::DType(p.dtype(0))))
-        }),
-        gpu(|p| Ok(crate::gpu::pool(p, &geometry(p, p.dims(0))?, &[0, 2]))),
-    ],
-};
 
 /// The mean of each window; padding does not count.
 pub(crate) static AVG_POOL: Op = Op {
@@ -245,7 +225,14 @@ pub(crate) static AVG_POOL: Op = Op {
                 Ok(())
             })), else Err(KernelError::DType(p.dtype(0))))
         }),
-        gpu(|p| Ok(crate::gpu::pool(p, &geometry(p, p.dims(0))?, &[0]))),
+        gpu(|p| {
+            Ok(crate::gpu::pool(
+                p,
+                "AvgPool",
+                &geometry(p, p.dims(0))?,
+                &[0],
+            ))
+        }),
     ],
 };
 
@@ -280,6 +267,13 @@ pub(crate) static AVG_POOL_GRAD: Op = Op {
                 Ok(())
             })), else Err(KernelError::DType(p.dtype(1))))
         }),
-        gpu(|p| Ok(crate::gpu::pool(p, &geometry(p, p.output_dims(0))?, &[1]))),
+        gpu(|p| {
+            Ok(crate::gpu::pool(
+                p,
+                "AvgPoolGrad",
+                &geometry(p, p.output_dims(0))?,
+                &[1],
+            ))
+        }),
     ],
 };

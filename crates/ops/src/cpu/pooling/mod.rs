@@ -10,10 +10,11 @@ mod sse;
 mod tests;
 mod window;
 
+use super::par::Disjoint;
 use super::{Cpu, Layout};
 use crate::number::{Float, Number};
 use part::run;
-use window::{Avg, AvgGrad, Max, MaxGrad};
+use window::{Avg, AvgGrad, Max, MaxArg, MaxGrad, MaxGradGrad};
 
 /// The shape of a pooling. Output pixel `(y, x)` sees the input pixels
 /// `(y stride[0] - pad_top + i, x stride[1] - pad_left + j)` for `i < k_h`, `j < k_w` that lie inside the image, and sees
@@ -96,6 +97,52 @@ pub fn max_pool_grad<T: Number>(
     g.check(input.len(), output_grad.len());
     g.check(input_grad.len(), output_grad.len());
     run(cpu, g, MaxGrad { input, output_grad }, input_grad);
+}
+
+/// Of each window, the gradient of the first of its largest elements: the gradient of [`max_pool_grad`] to its
+/// `output_grad`.
+///
+/// # Panics
+/// As [`max_pool`].
+pub(crate) fn max_pool_grad_grad<T: Number>(
+    cpu: Cpu<'_>,
+    g: &PoolGeometry,
+    input: &[T],
+    input_grad: &[T],
+    output: &mut [T],
+) {
+    g.check(input.len(), output.len());
+    g.check(input_grad.len(), output.len());
+    run(cpu, g, MaxGradGrad { input, input_grad }, output);
+}
+
+/// The largest element of each window, of those that follow no NaN, and where it is: its place, which begins anew after
+/// `image` elements.
+///
+/// # Panics
+/// As [`max_pool`], and where the channels do not come last.
+pub(crate) fn max_pool_argmax<T: Number, I: Number>(
+    cpu: Cpu<'_>,
+    g: &PoolGeometry,
+    input: &[T],
+    image: usize,
+    output: &mut [T],
+    places: &mut [I],
+) {
+    g.check(input.len(), output.len());
+    g.check(input.len(), places.len());
+    assert!(g.layout == Layout::Nhwc, "the channels come last");
+    let places = &Disjoint::new(places);
+    run(
+        cpu,
+        g,
+        MaxArg {
+            input,
+            image,
+            places,
+        },
+        output,
+    );
 }
 
 /// The mean of each window, of the elements that lie inside the image.

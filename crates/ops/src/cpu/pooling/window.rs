@@ -200,6 +200,79 @@ fn halve_grad<T: Number>(
     }
 }
 
+#[derive(Clone, Copy)]
+pub(super) struct MaxGradGrad<'a, T> {
+    pub input: &'a [T],
+    pub input_grad: &'a [T],
+}
+
+impl<T: Number> Op<T> for MaxGradGrad<'_, T> {
+    const BACKWARD: bool = false;
+
+    #[inline(always)]
+    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+        let largest = largest::<T, L>(self.input, window);
+        // What of the window is found is taken from no more.
+        let (mut grads, mut left) = ([T::ZERO; L], [T::ONE; L]);
+        for line in 0..window.lines {
+            for col in 0..window.cols {
+                let pixel = window.place(line, col);
+                let found = take(at::<T, L>(self.input, pixel), &largest, &mut left);
+                let grad: &[T; L] = at(self.input_grad, pixel);
+                for l in 0..L {
+                    grads[l] = if found[l] == T::ONE {
+                        grad[l]
+                    } else {
+                        grads[l]
+                    };
+                }
+            }
+        }
+        *part(to, out) = grads;
+    }
+}
+
+pub(super) struct MaxArg<'a, T, I> {
+    pub input: &'a [T],
+    /// Elements after which places begin anew.
+    pub image: usize,
+    pub places: &'a Disjoint<'a, I>,
+}
+
+impl<T, I> Clone for MaxArg<'_, T, I> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, I> Copy for MaxArg<'_, T, I> {}
+
+impl<T: Number, I: Number> Op<T> for MaxArg<'_, T, I> {
+    const BACKWARD: bool = false;
+
+    #[inline(always)]
+    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+        let mut best: [T; L] = *at(self.input, window.at);
+        let mut places = [window.at; L];
+        for line in 0..window.lines {
+            for col in 0..window.cols {
+                let pixel = window.place(line, col);
+                let x: &[T; L] = at(self.input, pixel);
+                for l in 0..L {
+                    let larger = x[l] > best[l];
+                    best[l] = if larger { x[l] } else { best[l] };
+                    places[l] = if larger { pixel } else { places[l] };
+                }
+            }
+        }
+        *part(to, out) = best;
+        let own: &mut [I; L] = part(self.places, out);
+        for l in 0..L {
+            own[l] = I::from_f64(((places[l] + l) % self.image) as f64);
+        }
+    }
+}
+
 /// The number of pixels.
 #[inline(always)]
 fn count<T: Float>(window: Window) -> T::Wide {

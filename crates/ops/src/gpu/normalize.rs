@@ -1,0 +1,151 @@
+//! Normalization, over batches and over neighbouring channels.
+
+use thalweg_device::gpu::{Arg, Launch, Launches};
+use thalweg_device::{KernelError, Prepare};
+
+use super::segments::Segments;
+use super::{BATCH_NORM, LRN, zero};
+use crate::cpu::batch_norm::Channels;
+use crate::cpu::lrn::Response;
+
+/// Bytes of a channel's numbers in `kernels/batch_norm.cu`, at most.
+const NUMBERS: usize = 12;
+
+/// Channels as `struct Channels` of `kernels/batch_norm.cu`.
+fn lay_out(g: &Channels) -> [usize; 2] {
+    [g.channels, g.after]
+}
+
+/// Bytes of what each channel has of this size, which nothing is written of where there are no elements.
+fn of_channels(g: &Channels, size: usize) -> usize {
+    if g.len() == 0 {
+        size
+    } else {
+        g.channels * size
+    }
+}
+
+/// Batch normalization of images that lie so.
+pub(crate) fn batch_norm(p: &Prepare<'_>, g: &Channels) -> Result<Launches, KernelError> {
+    let attrs = &p.node.attrs;
+    let (n, types) = (g.len(), [p.dtype(0)]);
+    let epsilon = attrs.float("epsilon");
+    let training = attrs.bool("is_training");
+    let segments = Segments::new(g.channels, g.count(), g.after > 1);
+    let (partial, rate) = (Arg::Scratch(0), Arg::Scratch(segments.bytes(NUMBERS)));
+    let launch = |name| Launch::over(n.max(g.channels), &BATCH_NORM, name, &types);
+    let mut launches = Launches {
+        scratch: segments.bytes(NUMBERS) + of_channels(g, size_of::<f32>()),
+        ..Launches::default()
+    };
+    if p.outputs.len() > 5 {
+        launches.list.push(zero(p, 5)?);
+    }
+    if g.channels == 0 {
+        return Ok(launches);
+    }
+    if training || n == 0 {
+        if n > 0 {
+            let moments = launch("BatchNormMoments").input(0).arg(partial.clone());
+            let moments = moments.indices(&lay_out(g)).indices(&segments.lay_out());
+            launches.list.push(segments.first(moments));
+        }
+        let statistics = launch("BatchNormStatistics").arg(partial).input(1);
+        let statistics = (1..5).fold(statistics.input(3).input(4), Launch::output);
+        let statistics = statistics.arg(rate.clone()).indices(&segments.lay_out());
+        let statistics = statistics.value(epsilon);
+        let statistics = statistics.value(attrs.float("exponential_avg_factor"));
+        launches.list.push(segments.together(statistics));
+    } else {
+        let fixed = launch("BatchNormFixed").input(1).input(3).input(4);
+        let fixed = (1..5).fold(fixed, Launch::output).arg(rate.clone());
+        launches
+            .list
+            .push(fixed.indices(&[g.channels]).value(epsilon));
+    }
+    if n > 0 {
+        let mean = match training {
+            true => Arg::Output(3),
+            false => Arg::Input(3),
+        };
+        let apply = launch("BatchNorm").input(0).arg(mean).arg(rate).input(2);
+        launches
+            .list
+            .push(apply.output(0).indices(&[n]).indices(&lay_out(g)));
+    }
+    Ok(launches)
+}
+
+/// The gradients of batch normalization of images that lie so.
+pub(crate) fn batch_norm_grad(p: &Prepare<'_>, g: &Channels) -> Launches {
+    let attrs = &p.node.attrs;
+    let (n, types) = (g.len(), [p.dtype(0)]);
+    let segments = Segments::new(g.channels, g.count(), g.after > 1);
+    let (partial, factors) = (Arg::Scratch(0), Arg::Scratch(segments.bytes(NUMBERS)));
+    let launch = |name| Launch::over(n.max(g.channels), &BATCH_NORM, name, &types);
+    if g.channels == 0 {
+        return Launches::default();
+    }
+    let mut launches = Launches {
+        scratch: segments.bytes(NUMBERS) + of_channels(g, NUMBERS),
+        ..Launches::default()
+    };
+    if n > 0 {
+        let products = launch("BatchNormProducts").input(0).input(1).input(3);
+        let products = products.arg(partial.clone()).indices(&lay_out(g));
+        launches
+            .list
+            .push(segments.first(products.indices(&segments.lay_out())));
+    }
+    let gradients = launch("BatchNormGradients").arg(partial).input(2).input(4);
+    let gradients = gradients.output(1).output(2).arg(factors.clone());
+    let gradients = gradients.indices(&segments.lay_out());
+    launches
+        .list
+        .push(segments.together(gradients.value(attrs.float("epsilon"))));
+    if n > 0 {
+        let apply = launch("BatchNormGrad")
+            .input(0)
+            .input(1)
+            .input(3)
+            .arg(factors);
+        let apply = apply.output(0).indices(&[n]).indices(&lay_out(g));
+        let training = usize::from(attrs.bool("is_training"));
+        launches.list.push(apply.indices(&[training]));
+    }
+    launches
+}
+
+/// Local response normalization of images that are input 0.
+pub(crate) fn lrn(p: &Prepare<'_>, g: &Response) -> Launches {
+    let n = g.pixels * g.channels;
+    let launch = Launch::over(n, &LRN, "LRN", &[p.dtype(0)])
+        .input(0)
+        .output(0);
+    let launch = launch.indices(&[n]).indices(&[g.channels, g.radius]);
+    launch.value(g.bias).value(g.alpha).value(g.beta).into()
+}
+
+/// Its gradient.
+pub(crate) fn lrn_grad(p: &Prepare<'_>, g: &Response) -> Launches {
+    let n = g.pixels * g.channels;
+    if n == 0 {
+        return Launches::default();
+    }
+    let response = [g.channels, g.radius];
+    let norms = Launch::over(n, &LRN, "LRNNorms", &[p.dtype(0)]).input(1);
+    let norms = norms.arg(Arg::Scratch(0)).indices(&[n]).indices(&response);
+    let gradient = Launch::over(n, &LRN, "LRNGrad", &[p.dtype(0)]);
+    let gradient = gradient.input(0).input(1).input(2).arg(Arg::Scratch(0));
+    let gradient = gradient.output(0).indices(&[n]).indices(&response);
+    Launches {
+        list: [
+            norms.value(g.bias).value(g.alpha),
+            gradient.value(g.alpha).value(g.beta),
+        ]
+        .into_iter()
+        .collect(),
+        scratch: n * size_of::<f32>(),
+        ..Launches::default()
+    }
+}

@@ -1,0 +1,322 @@
+//! Batch normalization, and its gradient.
+
+mod kernels;
+mod second;
+
+use smallvec::smallvec;
+use thalweg_device::{Kernel, Op, cpu, gpu};
+use thalweg_graph::op::{
+    Arg, AttrDef, Gradient, GradientFn, arg, arg_of, bool_attr, float_attr, str_attr, type_attr,
+};
+use thalweg_graph::{Attrs, DType, Infer, InferError, OpDef, Shape};
+
+use self::kernels::{backward, forward, view};
+use self::second::second;
+use super::conv2d::FORMAT;
+
+const HALVES_AND_F32: &[DType] = &[DType::F16, DType::BF16, DType::F32];
+const F32: &[DType] = &[DType::F32];
+
+const EPSILON: AttrDef = float_attr("epsilon", 1e-4);
+const FACTOR: AttrDef = float_attr("exponential_avg_factor", 1.0);
+const TRAINING: AttrDef = bool_attr("is_training", true);
+/// With the formats of volumes.
+const FORMAT_V3: AttrDef = str_attr("data_format", "NHWC", &["NHWC", "NCHW", "NDHWC", "NCDHW"]);
+
+const ATTRS: &[AttrDef] = &[type_attr("T", F32), EPSILON, FACTOR, FORMAT, TRAINING];
+const ATTRS_V2: &[AttrDef] = &[
+    type_attr("T", HALVES_AND_F32),
+    type_attr("U", F32),
+    EPSILON,
+    FACTOR,
+    FORMAT,
+    TRAINING,
+];
+const ATTRS_V3: &[AttrDef] = &[
+    type_attr("T", HALVES_AND_F32),
+    type_attr("U", &[DType::BF16, DType::F32]),
+    EPSILON,
+    FACTOR,
+    FORMAT_V3,
+    TRAINING,
+];
+const GRAD_ATTRS: &[AttrDef] = &[type_attr("T", F32), EPSILON, FORMAT, TRAINING];
+const GRAD_ATTRS_V2: &[AttrDef] = &[
+    type_attr("T", HALVES_AND_F32),
+    type_attr("U", F32),
+    EPSILON,
+    FORMAT,
+    TRAINING,
+];
+const GRAD_ATTRS_V3: &[AttrDef] = &[
+    type_attr("T", HALVES_AND_F32),
+    type_attr("U", F32),
+    EPSILON,
+    FORMAT_V3,
+    TRAINING,
+];
+
+const INPUTS_V2: &[Arg] = &[
+    arg("x", "T"),
+    arg("scale", "U"),
+    arg("offset", "U"),
+    arg("mean", "U"),
+    arg("variance", "U"),
+];
+const OUTPUTS_V3: &[Arg] = &[
+    arg("y", "T"),
+    arg("batch_mean", "U"),
+    arg("batch_variance", "U"),
+    arg("reserve_space_1", "U"),
+    arg("reserve_space_2", "U"),
+    arg("reserve_space_3", "U"),
+];
+const GRAD_INPUTS_V3: &[Arg] = &[
+    arg("y_backprop", "T"),
+    arg("x", "T"),
+    arg_of("scale", DType::F32),
+    arg("reserve_space_1", "U"),
+    arg("reserve_space_2", "U"),
+    arg("reserve_space_3", "U"),
+];
+
+/// The axis of the channels, and the rank that the format is for.
+fn axis_of(attrs: &Attrs) -> (usize, usize) {
+    match attrs.str("data_format") {
+        "NCHW" => (1, 4),
+        "NDHWC" => (4, 5),
+        "NCDHW" => (1, 5),
+        _ => (3, 4),
+    }
+}
+
+/// What each of `inputs`, a vector, and the channels of `images` say of the number of channels, as a vector's shape.
+fn channels_of(cx: &Infer<'_>, images: &Shape, inputs: &[usize]) -> Result<Shape, InferError> {
+    let (axis, _) = axis_of(cx.attrs());
+    let mut channels = Shape::partial([images.dim(axis)]);
+    for &i in inputs {
+        let own = cx.ranked(i, 1)?;
+        channels = channels.merge(&own).ok_or_else(|| InferError::Mismatch {
+            what: format!(
+                "input {i} must have an element for each channel, which is dimension {axis} in {}",
+                cx.attrs().str("data_format")
+            ),
+            left: own.clone(),
+            right: channels.clone(),
+        })?;
+    }
+    Ok(channels)
+}
+
+/// These images, which have so many channels.
+fn with_channels(cx: &Infer<'_>, images: &Shape, channels: &Shape) -> Shape {
+    let (axis, _) = axis_of(cx.attrs());
+    let dims = images.dims().unwrap_or_default().iter().enumerate();
+    Shape::partial(dims.map(|(i, d)| if i == axis { channels.dim(0) } else { *d }))
+}
+
+fn forward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let images = cx.ranked(0, axis_of(cx.attrs()).1)?;
+    let mut inputs = vec![1, 2];
+    for i in [3, 4] {
+        // Where nothing of it is used, nothing needs to be there.
+        let unused = cx.attrs().bool("is_training") && cx.attrs().float(FACTOR.name) == 1.0;
+        if !(unused && cx.ranked(i, 1)?.dim(0).is_none_or(|n| n == 0)) {
+            inputs.push(i);
+        }
+    }
+    let channels = channels_of(cx, &images, &inputs)?;
+    cx.set(0, with_channels(cx, &images, &channels));
+    (1..5).for_each(|i| cx.set(i, channels.clone()));
+    cx.set(5, Shape::scalar());
+    Ok(())
+}
+
+fn backward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    cx.ranked(0, axis_of(cx.attrs()).1)?;
+    cx.ranked(1, axis_of(cx.attrs()).1)?;
+    let images = cx.same(0, 1)?;
+    let channels = channels_of(cx, &images, &[2, 3, 4])?;
+    cx.set(0, with_channels(cx, &images, &channels));
+    (1..3).for_each(|i| cx.set(i, channels.clone()));
+    (3..5).for_each(|i| cx.set(i, Shape::known(&[0])));
+    Ok(())
+}
+
+/// The gradient by the op of this name: to the images, the scale and the offset.
+macro_rules! by_grad {
+    ($name:literal) => {{
+        const RULE: GradientFn = |g| {
+            let Some(dy) = g.dy(0) else {
+                return smallvec![];
+            };
+            // The mean and the variance that were used.
+            let used = match g.attrs().bool("is_training") {
+                true => [g.output(3), g.output(4)],
+                false => [g.input(3), g.input(4)],
+            };
+            let node = g
+                .graph()
+                .op($name)
+                .input(dy)
+                .input(g.input(0))
+                .input(g.input(1));
+            let node = node.inputs(used);
+            let node = match $name {
+                "FusedBatchNormGradV3" => node.input(g.output(5)),
+                _ => node,
+            };
+            let copied = ["epsilon", "data_format", "is_training"];
+            let node = copied
+                .iter()
+                .fold(node, |node, name| match g.attrs().get(name) {
+                    Some(value) => node.attr(*name, value.clone()),
+                    None => node,
+                });
+            let node = node.build();
+            smallvec![
+                Some(node.output(0)),
+                Some(node.output(1)),
+                Some(node.output(2))
+            ]
+        };
+        Gradient::Rule(RULE)
+    }};
+}
+
+const ON_GPU: Kernel = gpu(|p| crate::gpu::batch_norm(p, &view(p)?)).in_place(&[(0, 0)]);
+const GRAD_ON_GPU: Kernel =
+    gpu(|p| Ok(crate::gpu::batch_norm_grad(p, &view(p)?))).in_place(&[(0, 0)]);
+
+const SUMMARY: &str = "Images whose channels have a mean of offset and a deviation of scale: by their own mean and variance in training, by given ones otherwise.";
+
+/// Batch normalization of `f32`.
+pub(crate) static FUSED_BATCH_NORM: Op = Op {
+    def: OpDef {
+        name: "FusedBatchNorm",
+        summary: SUMMARY,
+        inputs: &[
+            arg("x", "T"),
+            arg("scale", "T"),
+            arg("offset", "T"),
+            arg("mean", "T"),
+            arg("variance", "T"),
+        ],
+        outputs: &[
+            arg("y", "T"),
+            arg("batch_mean", "T"),
+            arg("batch_variance", "T"),
+            arg("reserve_space_1", "T"),
+            arg("reserve_space_2", "T"),
+        ],
+        attrs: ATTRS,
+        shape: forward_shape,
+        gradient: by_grad!("FusedBatchNormGrad"),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(forward).in_place(&[(0, 0)]), ON_GPU],
+};
+
+/// Batch normalization, of halves as well.
+pub(crate) static FUSED_BATCH_NORM_V2: Op = Op {
+    def: OpDef {
+        name: "FusedBatchNormV2",
+        summary: SUMMARY,
+        inputs: INPUTS_V2,
+        outputs: OUTPUTS_V3.split_at(5).0,
+        attrs: ATTRS_V2,
+        shape: forward_shape,
+        gradient: by_grad!("FusedBatchNormGradV2"),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(forward).in_place(&[(0, 0)]), ON_GPU],
+};
+
+/// Batch normalization, of volumes as well.
+pub(crate) static FUSED_BATCH_NORM_V3: Op = Op {
+    def: OpDef {
+        name: "FusedBatchNormV3",
+        summary: SUMMARY,
+        inputs: INPUTS_V2,
+        outputs: OUTPUTS_V3,
+        attrs: ATTRS_V3,
+        shape: forward_shape,
+        gradient: by_grad!("FusedBatchNormGradV3"),
+        ..OpDef::EMPTY
+    },
+    kernels: &[
+        cpu(forward).in_place(&[(0, 0)]).only(&[("U", F32)]),
+        ON_GPU.only(&[("U", F32)]),
+    ],
+};
+
+const GRAD_SUMMARY: &str = "The gradients of FusedBatchNorm to its images, its scale and its offset, from the mean and the variance that it has used.";
+
+/// The gradient of [`FUSED_BATCH_NORM`].
+pub(crate) static FUSED_BATCH_NORM_GRAD: Op = Op {
+    def: OpDef {
+        name: "FusedBatchNormGrad",
+        summary: GRAD_SUMMARY,
+        inputs: &[
+            arg("y_backprop", "T"),
+            arg("x", "T"),
+            arg("scale", "T"),
+            arg("reserve_space_1", "T"),
+            arg("reserve_space_2", "T"),
+        ],
+        outputs: &[
+            arg("x_backprop", "T"),
+            arg("scale_backprop", "T"),
+            arg("offset_backprop", "T"),
+            arg("reserve_space_3", "T"),
+            arg("reserve_space_4", "T"),
+        ],
+        attrs: GRAD_ATTRS,
+        shape: backward_shape,
+        gradient: Gradient::Rule(second),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(backward).in_place(&[(0, 0)]), GRAD_ON_GPU],
+};
+
+/// The gradient of [`FUSED_BATCH_NORM_V2`].
+pub(crate) static FUSED_BATCH_NORM_GRAD_V2: Op = Op {
+    def: OpDef {
+        name: "FusedBatchNormGradV2",
+        summary: GRAD_SUMMARY,
+        inputs: GRAD_INPUTS_V3.split_at(5).0,
+        outputs: &[
+            arg("x_backprop", "T"),
+            arg("scale_backprop", "U"),
+            arg("offset_backprop", "U"),
+            arg("reserve_space_3", "U"),
+            arg("reserve_space_4", "U"),
+        ],
+        attrs: GRAD_ATTRS_V2,
+        shape: backward_shape,
+        gradient: Gradient::Rule(second),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(backward).in_place(&[(0, 0)]), GRAD_ON_GPU],
+};
+
+/// The gradient of [`FUSED_BATCH_NORM_V3`].
+pub(crate) static FUSED_BATCH_NORM_GRAD_V3: Op = Op {
+    def: OpDef {
+        name: "FusedBatchNormGradV3",
+        summary: GRAD_SUMMARY,
+        inputs: GRAD_INPUTS_V3,
+        outputs: &[
+            arg("x_backprop", "T"),
+            arg("scale_backprop", "U"),
+            arg("offset_backprop", "U"),
+            arg("reserve_space_4", "U"),
+            arg("reserve_space_5", "U"),
+        ],
+        attrs: GRAD_ATTRS_V3,
+        shape: backward_shape,
+        gradient: Gradient::Rule(second),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(backward).in_place(&[(0, 0)]), GRAD_ON_GPU],
+};

@@ -1,0 +1,226 @@
+//! Depthwise convolution, and its gradients to the images and to the filter.
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
+use thalweg_graph::{DType, GradCx, Infer, InferError, NodeBuilder, OpDef, Shape, dispatch};
+
+use super::conv2d::ATTRS as CONV_ATTRS;
+use super::format::Sliding;
+use super::geometry::{geometry, output_shape, sizes};
+use crate::constants::shape_of;
+use crate::cpu::conv::ConvGeometry;
+use crate::cpu::depthwise::{
+    depthwise, depthwise_filter_grad, depthwise_filter_grad_scratch, depthwise_input_grad,
+};
+use crate::kernel::on;
+
+const ATTRS: &[AttrDef] = &[
+    type_attr("T", DType::FLOATS),
+    CONV_ATTRS[1],
+    CONV_ATTRS[3],
+    CONV_ATTRS[4],
+    CONV_ATTRS[5],
+    CONV_ATTRS[6],
+];
+
+/// The same attributes on the node of a gradient.
+fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
+    let copied = ATTRS.iter().filter(|attr| attr.name != "T");
+    copied.fold(g.graph().op(op), |node, attr| {
+        match g.attrs().get(attr.name) {
+            Some(value) => node.attr(attr.name, value.clone()),
+            None => node,
+        }
+    })
+}
+
+/// The filter as that of a convolution: `[lines, columns, input channels, output channels]`.
+fn as_filter(filter: &Shape) -> Result<Shape, InferError> {
+    let channels = match (filter.dim(2), filter.dim(3)) {
+        (Some(c), Some(each)) => Some(c.checked_mul(each).ok_or_else(|| InferError::Value {
+            input: 1,
+            reason: format!("a filter {filter} has too many channels"),
+        })?),
+        _ => None,
+    };
+    Ok(Shape::partial([
+        filter.dim(0),
+        filter.dim(1),
+        filter.dim(2),
+        channels,
+    ]))
+}
+
+/// The gradient of the output must have the output's shape.
+fn expect_output(cx: &Infer<'_>, image: &Shape, filter: &Shape) -> Result<Shape, InferError> {
+    let sliding = Sliding::of(cx.attrs())?;
+    let expected = output_shape(&sliding, 0, image, &as_filter(filter)?)?;
+    let found = cx.ranked(2, 4)?;
+    expected.merge(&found).ok_or_else(|| InferError::Mismatch {
+        what: "out_backprop must have the shape of the convolution's output".to_owned(),
+        left: found,
+        right: expected,
+    })
+}
+
+/// All lengths, of images and a filter of these dimensions.
+pub(crate) fn lengths(
+    p: &Prepare<'_>,
+    image: &[usize],
+    filter: &[usize],
+) -> Result<ConvGeometry, KernelError> {
+    let &[h, w, channels, each] = filter else {
+        return Err(KernelError::Argument("a filter"));
+    };
+    let whole = channels
+        .checked_mul(each)
+        .ok_or(KernelError::Argument("a filter of fewer channels"))?;
+    geometry(&Sliding::of_node(p)?, image, &[h, w, channels, whole])
+}
+
+/// The convolution of each channel with filters of its own.
+pub(crate) static DEPTHWISE_CONV_2D_NATIVE: Op = Op {
+    def: OpDef {
+        name: "DepthwiseConv2dNative",
+        summary: "The convolution of each channel of a batch of images with filters of its own, of [lines, columns, channels, filters of a channel].",
+        inputs: &[arg("input", "T"), arg("filter", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| {
+            let (image, filter) = (cx.ranked(0, 4)?, cx.ranked(1, 4)?);
+            let sliding = Sliding::of(cx.attrs())?;
+            let out = output_shape(&sliding, 0, &image, &as_filter(&filter)?)?;
+            cx.set(0, out);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let (x, w, dy) = (g.input(0), g.input(1), g.grad());
+            let dx = alike(g, "DepthwiseConv2dNativeBackpropInput").input(shape_of(x));
+            let dw = alike(g, "DepthwiseConv2dNativeBackpropFilter").input(x);
+            smallvec![
+                Some(dx.input(w).input(dy).output()),
+                Some(dw.input(shape_of(w)).input(dy).output())
+            ]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[
+        cpu(|p| {
+            let g = lengths(p, p.dims(0), p.dims(1))?;
+            let run = dispatch!(p.dtype(0), FLOATS, T => Ok(Prepared::new(0, move |cx| {
+            let (x, w, y) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<T>(0)?);
+            depthwise(on(cx.cpu()), &g, x, w, y);
+            Ok(())
+        })), else Err(KernelError::DType(p.dtype(0))))?;
+            Ok(run.with_cost(cost(&g)))
+        }),
+        gpu(|p| {
+            let g = lengths(p, p.dims(0), p.dims(1))?;
+            Ok(crate::gpu::depthwise(p, &g, [0, 1]))
+        }),
+    ],
+};
+
+/// The gradient of a depthwise convolution to its images.
+pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_INPUT: Op = Op {
+    def: OpDef {
+        name: "DepthwiseConv2dNativeBackpropInput",
+        summary: "The gradient of a depthwise convolution to its images.",
+        inputs: &[
+            arg_of("input_sizes", DType::I32).host(),
+            arg("filter", "T"),
+            arg("out_backprop", "T"),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| {
+            let (image, filter) = (sizes(cx, 0)?, cx.ranked(1, 4)?);
+            let out = expect_output(cx, &image, &filter)?;
+            let format = Sliding::of(cx.attrs())?.format;
+            let known = Shape::partial(format.order(out.dim(0), filter.dim(2), [None; 2]));
+            cx.set(0, image.merge(&known).unwrap_or(image));
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let (w, dy, d) = (g.input(1), g.input(2), g.grad());
+            let dw = alike(g, "DepthwiseConv2dNativeBackpropFilter").input(d);
+            let ddy = alike(g, "DepthwiseConv2dNative").input(d).input(w);
+            let dw = dw.input(shape_of(w)).input(dy);
+            smallvec![None, Some(dw.output()), Some(ddy.output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[
+        cpu(|p| {
+            let g = lengths(p, p.output_dims(0), p.dims(1))?;
+            let run = dispatch!(p.dtype(1), FLOATS, T => Ok(Prepared::new(0, move |cx| {
+            let (w, dy, dx) = (cx.input::<T>(1)?, cx.input::<T>(2)?, cx.output::<T>(0)?);
+            depthwise_input_grad(on(cx.cpu()), &g, w, dy, dx);
+            Ok(())
+        })), else Err(KernelError::DType(p.dtype(1))))?;
+            Ok(run.with_cost(cost(&g)))
+        }),
+        gpu(|p| {
+            let g = lengths(p, p.output_dims(0), p.dims(1))?;
+            Ok(crate::gpu::depthwise(p, &g, [1, 2]))
+        }),
+    ],
+};
+
+/// The gradient of a depthwise convolution to its filter.
+pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_FILTER: Op = Op {
+    def: OpDef {
+        name: "DepthwiseConv2dNativeBackpropFilter",
+        summary: "The gradient of a depthwise convolution to its filter.",
+        inputs: &[
+            arg("input", "T"),
+            arg_of("filter_sizes", DType::I32).host(),
+            arg("out_backprop", "T"),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| {
+            let (image, filter) = (cx.ranked(0, 4)?, sizes(cx, 1)?);
+            expect_output(cx, &image, &filter)?;
+            let format = Sliding::of(cx.attrs())?.format;
+            let known = Shape::partial([None, None, image.dim(format.channel(4)), None]);
+            cx.set(0, filter.merge(&known).unwrap_or(filter));
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let (x, dy, d) = (g.input(0), g.input(2), g.grad());
+            let dx = alike(g, "DepthwiseConv2dNativeBackpropInput").input(shape_of(x));
+            let ddy = alike(g, "DepthwiseConv2dNative").input(x).input(d);
+            let dx = dx.input(d).input(dy);
+            smallvec![Some(dx.output()), None, Some(ddy.output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[
+        cpu(|p| {
+            let g = lengths(p, p.dims(0), p.output_dims(0))?;
+            let run = dispatch!(p.dtype(0), FLOATS, T => {
+            let scratch = depthwise_filter_grad_scratch::<T>(&g);
+            Ok(Prepared::new(0, move |cx| {
+                let (x, dy, dw) = (cx.input::<T>(0)?, cx.input::<T>(2)?, cx.output::<T>(0)?);
+                let scratch = cx.scratch::<u8>(scratch)?;
+                depthwise_filter_grad(on(cx.cpu()), &g, x, dy, dw, scratch);
+                Ok(())
+            })
+            .with_scratch(scratch))
+        }, else Err(KernelError::DType(p.dtype(0))))?;
+            Ok(run.with_cost(cost(&g)))
+        }),
+        gpu(|p| {
+            let g = lengths(p, p.dims(0), p.output_dims(0))?;
+            Ok(crate::gpu::depthwise_filter(p, &g))
+        }),
+    ],
+};
+
+/// A multiplication and an addition take about an eighth of a nanosecond.
+fn cost(g: &ConvGeometry) -> u64 {
+    let outputs = g.batch as f64 * g.out_h as f64 * g.out_w as f64 * g.out_c as f64;
+    200 + (outputs * g.k_h as f64 * g.k_w as f64 / 8.0) as u64
+}

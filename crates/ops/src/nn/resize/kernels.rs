@@ -1,0 +1,220 @@
+//! Resizing on a CPU.
+//!
+//! Places are computed in `f32` as TensorFlow does: which pixel is meant depends on their last bit.
+
+use smallvec::SmallVec;
+use thalweg_device::parallel::for_chunks;
+use thalweg_device::{KernelError, Prepare, Prepared};
+use thalweg_graph::Element;
+
+use super::{ALIGN, CENTERS};
+use crate::elementwise::CHUNK;
+use crate::number::{Float, Number};
+
+/// How places of the resized images are found in the others.
+#[derive(Clone, Copy)]
+struct Places {
+    align: bool,
+    centers: bool,
+}
+
+/// Pixels between which a place lies, and how far it is from the first to the second.
+#[derive(Clone, Copy)]
+struct Between {
+    low: usize,
+    high: usize,
+    part: f32,
+}
+
+impl Places {
+    fn of(p: &Prepare<'_>) -> Result<Places, KernelError> {
+        let places = Places {
+            align: p.node.attrs.bool(ALIGN.name),
+            centers: p.node.attrs.bool(CENTERS.name),
+        };
+        match places {
+            Places {
+                align: true,
+                centers: true,
+            } => Err(KernelError::Invalid(
+                "align_corners and half_pixel_centers exclude each other: set one of them"
+                    .to_owned(),
+            )),
+            places => Ok(places),
+        }
+    }
+
+    /// Pixels of the image for each pixel of the resized one.
+    fn scale(self, image: usize, resized: usize) -> f32 {
+        match self.align && resized > 1 {
+            true => image.saturating_sub(1) as f32 / (resized - 1) as f32,
+            false => image as f32 / resized as f32,
+        }
+    }
+
+    fn between(self, image: usize, resized: usize) -> impl Fn(usize) -> Between {
+        let scale = self.scale(image, resized);
+        move |i| {
+            let at = match self.centers {
+                true => (i as f32 + 0.5) * scale - 0.5,
+                false => i as f32 * scale,
+            };
+            let floor = at.floor();
+            let last = image.saturating_sub(1);
+            // Conversions saturate: what is below zero is the first pixel.
+            Between {
+                low: (floor as usize).min(last),
+                high: (at.ceil() as usize).min(last),
+                part: at - floor,
+            }
+        }
+    }
+
+    fn nearest(self, image: usize, resized: usize) -> impl Fn(usize) -> usize {
+        let scale = self.scale(image, resized);
+        move |i| {
+            let at = match self.centers {
+                true => (i as f32 + 0.5) * scale,
+                false => i as f32 * scale,
+            };
+            let at = if self.align { at.round() } else { at.floor() };
+            (at as usize).min(image.saturating_sub(1))
+        }
+    }
+}
+
+/// `[images, lines, columns, channels]`, of the image and of the resized one.
+type Pair = [[usize; 4]; 2];
+
+fn pair(image: &[usize], resized: &[usize]) -> Result<Pair, KernelError> {
+    match (image.try_into(), resized.try_into()) {
+        (Ok(image), Ok(resized)) => Ok([image, resized]),
+        _ => Err(KernelError::Argument("images")),
+    }
+}
+
+/// A list for each pixel of a line or a column, made when the kernel is prepared.
+type List<T> = SmallVec<[T; 32]>;
+
+pub(super) fn bilinear<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let places = Places::of(p)?;
+    let [[_, h, w, c], [_, out_h, out_w, _]] = pair(p.dims(0), p.output_dims(0))?;
+    let n = p.outputs[0].elements();
+    let rows: List<Between> = (0..out_h).take(n).map(places.between(h, out_h)).collect();
+    let columns: List<Between> = (0..out_w).take(n).map(places.between(w, out_w)).collect();
+    Ok(Prepared::new(4 * n, move |cx| {
+        let (x, out) = (cx.input::<T>(0)?, cx.output::<f32>(0)?);
+        if out.is_empty() {
+            return Ok(());
+        }
+        let line = out_w * c;
+        let lines = (CHUNK / line).max(1);
+        for_chunks(cx.pool(), out, lines * line, &|task, out| {
+            for (i, out) in out.chunks_exact_mut(line).enumerate() {
+                let (image, y) = ((task * lines + i) / out_h, rows[(task * lines + i) % out_h]);
+                let row = |y: usize| &x[(image * h + y) * w * c..][..w * c];
+                let (top, bottom) = (row(y.low), row(y.high));
+                for (out, x) in out.chunks_exact_mut(c).zip(&columns) {
+                    let (left, right) = (x.low * c, x.high * c);
+                    for (k, out) in out.iter_mut().enumerate() {
+                        let of = |row: &[T], at: usize| row[at + k].to_f64() as f32;
+                        let mix = |a: f32, b: f32, part: f32| a + (b - a) * part;
+                        let top = mix(of(top, left), of(top, right), x.part);
+                        let bottom = mix(of(bottom, left), of(bottom, right), x.part);
+                        *out = mix(top, bottom, y.part);
+                    }
+                }
+            }
+        });
+        Ok(())
+    }))
+}
+
+pub(super) fn bilinear_grad<T: Float>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let places = Places::of(p)?;
+    let [[_, h, w, c], [_, out_h, out_w, _]] = pair(p.dims(1), p.dims(0))?;
+    let n = p.inputs[0].elements();
+    let rows: List<Between> = (0..out_h).take(n).map(places.between(h, out_h)).collect();
+    let columns: List<Between> = (0..out_w).take(n).map(places.between(w, out_w)).collect();
+    Ok(Prepared::new(4 * n, move |cx| {
+        let (grads, dx) = (cx.input::<f32>(0)?, cx.output::<T>(0)?);
+        dx.fill(T::ZERO);
+        if grads.is_empty() || dx.is_empty() {
+            return Ok(());
+        }
+        for_chunks(cx.pool(), dx, h * w * c, &|image, dx| {
+            let grads = &grads[image * out_h * out_w * c..][..out_h * out_w * c];
+            for (grads, y) in grads.chunks_exact(out_w * c).zip(&rows) {
+                for (grads, x) in grads.chunks_exact(c).zip(&columns) {
+                    let corners = [
+                        (y.low, x.low, (1.0 - y.part) * (1.0 - x.part)),
+                        (y.low, x.high, (1.0 - y.part) * x.part),
+                        (y.high, x.low, y.part * (1.0 - x.part)),
+                        (y.high, x.high, y.part * x.part),
+                    ];
+                    for (line, column, part) in corners {
+                        let to = &mut dx[(line * w + column) * c..][..c];
+                        for (to, grad) in to.iter_mut().zip(grads) {
+                            let more = T::Wide::from_f64(f64::from(grad * part));
+                            *to = T::narrow(to.widen() + more);
+                        }
+                    }
+                }
+            }
+        });
+        Ok(())
+    }))
+}
+
+pub(super) fn nearest<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let places = Places::of(p)?;
+    let [[_, h, w, c], [_, out_h, out_w, _]] = pair(p.dims(0), p.output_dims(0))?;
+    let n = p.outputs[0].elements();
+    let rows: List<usize> = (0..out_h).take(n).map(places.nearest(h, out_h)).collect();
+    let columns: List<usize> = (0..out_w).take(n).map(places.nearest(w, out_w)).collect();
+    Ok(Prepared::new(n, move |cx| {
+        let (x, out) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
+        if out.is_empty() {
+            return Ok(());
+        }
+        let line = out_w * c;
+        let lines = (CHUNK / line).max(1);
+        for_chunks(cx.pool(), out, lines * line, &|task, out| {
+            for (i, out) in out.chunks_exact_mut(line).enumerate() {
+                let (image, y) = ((task * lines + i) / out_h, rows[(task * lines + i) % out_h]);
+                let row = &x[(image * h + y) * w * c..][..w * c];
+                for (out, &x) in out.chunks_exact_mut(c).zip(&columns) {
+                    out.copy_from_slice(&row[x * c..][..c]);
+                }
+            }
+        });
+        Ok(())
+    }))
+}
+
+pub(super) fn nearest_grad<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let places = Places::of(p)?;
+    let [[_, h, w, c], [_, out_h, out_w, _]] = pair(p.output_dims(0), p.dims(0))?;
+    let n = p.inputs[0].elements();
+    let rows: List<usize> = (0..out_h).take(n).map(places.nearest(h, out_h)).collect();
+    let columns: List<usize> = (0..out_w).take(n).map(places.nearest(w, out_w)).collect();
+    Ok(Prepared::new(n, move |cx| {
+        let (grads, dx) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
+        dx.fill(T::ZERO);
+        if grads.is_empty() || dx.is_empty() {
+            return Ok(());
+        }
+        for_chunks(cx.pool(), dx, h * w * c, &|image, dx| {
+            let grads = &grads[image * out_h * out_w * c..][..out_h * out_w * c];
+            for (grads, &y) in grads.chunks_exact(out_w * c).zip(&rows) {
+                for (grads, &x) in grads.chunks_exact(c).zip(&columns) {
+                    let to = &mut dx[(y * w + x) * c..][..c];
+                    for (to, &grad) in to.iter_mut().zip(grads) {
+                        *to = to.add(grad);
+                    }
+                }
+            }
+        });
+        Ok(())
+    }))
+}

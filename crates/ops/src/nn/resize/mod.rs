@@ -1,0 +1,225 @@
+//! Images of another size, by the nearest pixel or between four, and the gradients.
+
+mod kernels;
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, cpu};
+use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, bool_attr, type_attr};
+use thalweg_graph::{DType, GradCx, Infer, InferError, NodeBuilder, OpDef, Shape, dispatch};
+
+use self::kernels::{bilinear, bilinear_grad, nearest, nearest_grad};
+use crate::constants::ints;
+
+const SMALL: &[DType] = &[
+    DType::I8,
+    DType::U8,
+    DType::I16,
+    DType::U16,
+    DType::I32,
+    DType::I64,
+    DType::F16,
+    DType::BF16,
+    DType::F32,
+    DType::F64,
+];
+const ALIGN: AttrDef = bool_attr("align_corners", false);
+const CENTERS: AttrDef = bool_attr("half_pixel_centers", false);
+const ATTRS: &[AttrDef] = &[type_attr("T", SMALL), ALIGN, CENTERS];
+const BILINEAR_GRAD_ATTRS: &[AttrDef] = &[type_attr("T", DType::FLOATS), ALIGN, CENTERS];
+const NEAREST_GRAD_ATTRS: &[AttrDef] = &[
+    type_attr(
+        "T",
+        &[
+            DType::U8,
+            DType::I8,
+            DType::I32,
+            DType::F16,
+            DType::BF16,
+            DType::F32,
+            DType::F64,
+        ],
+    ),
+    ALIGN,
+    CENTERS,
+];
+
+/// The lines and columns that input `i` tells.
+fn size(cx: &Infer<'_>, i: usize) -> Result<[Option<usize>; 2], InferError> {
+    let wrong = |reason: String| InferError::Value { input: i, reason };
+    if let Some(n) = cx.ranked(i, 1)?.dim(0).filter(|&n| n != 2) {
+        return Err(wrong(format!(
+            "has {n} values, but must have 2: lines and columns"
+        )));
+    }
+    let Some(values) = cx.ints(i) else {
+        return Ok([None, None]);
+    };
+    let length = |i: usize| match values.get(i).and_then(|&n| usize::try_from(n).ok()) {
+        Some(n) if n > 0 && n <= MOST => Ok(Some(n)),
+        _ => Err(wrong(format!(
+            "is {values:?}, but both must be between 1 and {MOST}"
+        ))),
+    };
+    Ok([length(0)?, length(1)?])
+}
+
+/// The most lines, and columns: an `f32` tells them apart.
+const MOST: usize = 1 << 24;
+
+/// Images (input `i`) of this size; they have pixels, if there are any.
+fn resized(
+    cx: &Infer<'_>,
+    i: usize,
+    [lines, columns]: [Option<usize>; 2],
+) -> Result<Shape, InferError> {
+    let image = cx.ranked(i, 4)?;
+    for axis in [1, 2] {
+        if let Some(n) = image.dim(axis).filter(|&n| n == 0 || n > MOST)
+            && image.dim(0) != Some(0)
+        {
+            return Err(InferError::Value {
+                input: i,
+                reason: format!(
+                    "images have {n} lines or columns, but must have between 1 and {MOST}"
+                ),
+            });
+        }
+    }
+    Ok(Shape::partial([image.dim(0), lines, columns, image.dim(3)]))
+}
+
+fn forward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let out = resized(cx, 0, size(cx, 1)?)?;
+    cx.set(0, out);
+    Ok(())
+}
+
+/// The same attributes on the node of a gradient.
+fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
+    let copied = [ALIGN.name, CENTERS.name];
+    copied
+        .iter()
+        .fold(g.graph().op(op), |node, name| match g.attrs().get(name) {
+            Some(value) => node.attr(name, value.clone()),
+            None => node,
+        })
+}
+
+/// The lines and columns of images.
+fn size_of<'g>(g: &GradCx<'_, 'g>, i: usize) -> thalweg_graph::Output<'g> {
+    let (images, graph) = (g.input(i), g.graph());
+    let known = |axis| images.shape().dim(axis).and_then(|n| i32::try_from(n).ok());
+    if let (Some(lines), Some(columns)) = (known(1), known(2)) {
+        return ints(graph, &[lines, columns]);
+    }
+    let shape = graph.op("Shape").input(images).output();
+    let slice = graph.op("Slice").input(shape).input(ints(graph, &[1]));
+    slice.input(ints(graph, &[2])).output()
+}
+
+/// Each pixel between the four that are nearest.
+pub(crate) static RESIZE_BILINEAR: Op = Op {
+    def: OpDef {
+        name: "ResizeBilinear",
+        summary: "Images of another size, each pixel between the four that are nearest.",
+        inputs: &[arg("images", "T"), arg_of("size", DType::I32).host()],
+        outputs: &[arg_of("resized_images", DType::F32)],
+        attrs: ATTRS,
+        shape: forward_shape,
+        gradient: Gradient::Rule(|g| {
+            if !g.input(0).dtype().is_float() {
+                return smallvec![];
+            }
+            let node = alike(g, "ResizeBilinearGrad").input(g.grad());
+            smallvec![Some(node.input(g.input(0)).output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => bilinear::<T>(p), else
+            Err(KernelError::DType(p.dtype(0))))
+    })],
+};
+
+/// The gradient of [`RESIZE_BILINEAR`].
+pub(crate) static RESIZE_BILINEAR_GRAD: Op = Op {
+    def: OpDef {
+        name: "ResizeBilinearGrad",
+        summary: "The gradient of ResizeBilinear.",
+        inputs: &[arg_of("grads", DType::F32), arg("original_image", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: BILINEAR_GRAD_ATTRS,
+        shape: |cx| {
+            let (grads, image) = (cx.ranked(0, 4)?, cx.ranked(1, 4)?);
+            resized(cx, 0, [None, None])?;
+            resized(cx, 1, [None, None])?;
+            let out = Shape::partial([grads.dim(0), None, None, grads.dim(3)]);
+            let out = image.merge(&out).ok_or_else(|| InferError::Mismatch {
+                what: "gradients and images must be as many, with the same channels".to_owned(),
+                left: grads,
+                right: image,
+            })?;
+            cx.set(0, out);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let node = alike(g, "ResizeBilinear").input(g.grad());
+            smallvec![Some(node.input(size_of(g, 0)).output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(1), FLOATS, T => bilinear_grad::<T>(p), else
+            Err(KernelError::DType(p.dtype(1))))
+    })],
+};
+
+/// Each pixel as the nearest one.
+pub(crate) static RESIZE_NEAREST_NEIGHBOR: Op = Op {
+    def: OpDef {
+        name: "ResizeNearestNeighbor",
+        summary: "Images of another size, each pixel as the nearest one.",
+        inputs: &[arg("images", "T"), arg_of("size", DType::I32).host()],
+        outputs: &[arg("resized_images", "T")],
+        attrs: ATTRS,
+        shape: forward_shape,
+        gradient: Gradient::Rule(|g| {
+            let node = alike(g, "ResizeNearestNeighborGrad").input(g.grad());
+            smallvec![Some(node.input(size_of(g, 0)).output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => nearest::<T>(p), else
+            Err(KernelError::DType(p.dtype(0))))
+    })],
+};
+
+/// The gradient of [`RESIZE_NEAREST_NEIGHBOR`].
+pub(crate) static RESIZE_NEAREST_NEIGHBOR_GRAD: Op = Op {
+    def: OpDef {
+        name: "ResizeNearestNeighborGrad",
+        summary: "The gradient of ResizeNearestNeighbor, to images of the given size.",
+        inputs: &[arg("grads", "T"), arg_of("size", DType::I32).host()],
+        outputs: &[arg("output", "T")],
+        attrs: NEAREST_GRAD_ATTRS,
+        shape: |cx| {
+            let grads = cx.ranked(0, 4)?;
+            let [lines, columns] = size(cx, 1)?;
+            cx.set(
+                0,
+                Shape::partial([grads.dim(0), lines, columns, grads.dim(3)]),
+            );
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let node = alike(g, "ResizeNearestNeighbor").input(g.grad());
+            smallvec![Some(node.input(size_of(g, 0)).output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => nearest_grad::<T>(p), else
+            Err(KernelError::DType(p.dtype(0))))
+    })],
+};

@@ -1,0 +1,152 @@
+// Batch normalization: sums over all elements of each channel, and what elements become by them.
+#include "thalweg.cuh"
+
+// Elements lie as [before][channel][after].
+struct Channels {
+    Index channels;
+    Index after;
+};
+
+__device__ inline Index place(const Channels& g, Index channel, Index k) {
+    if (g.after == 1) return k * g.channels + channel;
+    const Index before = k / g.after;
+    return (before * g.channels + channel) * g.after + (k - before * g.after);
+}
+
+__device__ inline Index channel_of(const Channels& g, Index i) {
+    return (g.after == 1 ? i : i / g.after) % g.channels;
+}
+
+// How many elements, their sum, and the sum of their squares around their mean.
+struct Moments {
+    f32 count;
+    f32 sum;
+    f32 squares;
+};
+
+// Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances.
+__device__ inline Moments join(const Moments& a, const Moments& b) {
+    if (a.count == 0) return b;
+    if (b.count == 0) return a;
+    const f32 apart = b.sum / b.count - a.sum / a.count, count = a.count + b.count;
+    return Moments{count, a.sum + b.sum,
+                   a.squares + b.squares + apart * apart * (a.count * (b.count / count))};
+}
+
+__device__ inline f32 infinity() { return __uint_as_float(0x7f800000); }
+
+KERNEL(BatchNormMoments, const T* x, Moments* partial, Channels g, Segments segments) {
+    by_segment(segments, partial, [&](Index channel, Index begin, Index step, Index end) {
+        // Around one of them, so that squares are of numbers about as large as the deviation.
+        const f32 some = begin < end ? widen(x[place(g, channel, begin)]) : 0;
+        f32 count = 0, sum = 0, above = 0, squares = 0;
+        for (Index k = begin; k < end; k += step) {
+            const f32 own = widen(x[place(g, channel, k)]);
+            count += 1;
+            sum += own;
+            above += own - some;
+            squares += (own - some) * (own - some);
+        }
+        const f32 around = count == 0 ? 0 : squares - above * (above / count);
+        return Moments{count, sum, around < 0 ? 0 : around};
+    });
+}
+
+// The moments of all elements, what outlives the step of them, and what a deviation is scaled by.
+KERNEL(BatchNormStatistics, const Moments* partial, const f32* scale, const f32* old_mean,
+       const f32* old_variance, f32* batch_mean, f32* batch_variance, f32* own_mean,
+       f32* own_variance, f32* rate, Segments segments, f32 epsilon, f32 factor) {
+    together(segments, partial, Moments{0, 0, 0}, [&](Index c, const Moments& all) {
+        if (all.count == 0) {
+            batch_mean[c] = batch_variance[c] = infinity() - infinity();
+            own_mean[c] = own_variance[c] = 0;
+            return;
+        }
+        const f32 mean = all.sum / all.count, variance = all.squares / all.count;
+        const f32 unbiased = all.squares / (all.count > 1 ? all.count - 1 : 1);
+        own_mean[c] = mean;
+        own_variance[c] = variance;
+        batch_mean[c] = factor == 1 ? mean : (1 - factor) * old_mean[c] + factor * mean;
+        batch_variance[c] =
+            factor == 1 ? unbiased : (1 - factor) * old_variance[c] + factor * unbiased;
+        rate[c] = scale[c] / sqrt(variance + epsilon);
+    });
+}
+
+// The same with the mean and the variance that are given.
+KERNEL(BatchNormFixed, const f32* scale, const f32* mean, const f32* variance, f32* batch_mean,
+       f32* batch_variance, f32* own_mean, f32* own_variance, f32* rate, Index channels, f32 epsilon) {
+    for (Index c = first(); c < channels; c += stride()) {
+        batch_mean[c] = mean[c];
+        batch_variance[c] = variance[c];
+        own_mean[c] = own_variance[c] = 0;
+        rate[c] = scale[c] / sqrt(variance[c] + epsilon);
+    }
+}
+
+KERNEL(BatchNorm, const T* x, const f32* mean, const f32* rate, const f32* offset, T* y, Index n,
+       Channels g) {
+    for (Index i = first(); i < n; i += stride()) {
+        const Index c = channel_of(g, i);
+        y[i] = Narrow<T>::from((widen(x[i]) - mean[c]) * rate[c] + offset[c]);
+    }
+}
+
+// The sum of the gradients, and of their products with what the elements are above the mean.
+struct Products {
+    f32 gradients;
+    f32 products;
+};
+
+__device__ inline Products join(const Products& a, const Products& b) {
+    return Products{a.gradients + b.gradients, a.products + b.products};
+}
+
+KERNEL(BatchNormProducts, const T* dy, const T* x, const f32* mean, Products* partial, Channels g,
+       Segments segments) {
+    by_segment(segments, partial, [&](Index channel, Index begin, Index step, Index end) {
+        Products all = {0, 0};
+        const f32 middle = mean[channel];
+        for (Index k = begin; k < end; k += step) {
+            const Index at = place(g, channel, k);
+            const f32 own = widen(dy[at]);
+            all.gradients += own;
+            all.products += own * (widen(x[at]) - middle);
+        }
+        return all;
+    });
+}
+
+// What a gradient is taken times, what is taken off along with the element, and what is taken off.
+struct Factors {
+    f32 rate;
+    f32 along;
+    f32 less;
+};
+
+KERNEL(BatchNormGradients, const Products* partial, const f32* scale, const f32* variance,
+       f32* to_scale, f32* to_offset, Factors* factors, Segments segments, f32 epsilon) {
+    together(segments, partial, Products{0, 0}, [&](Index c, const Products& all) {
+        if (segments.count == 0) {
+            to_scale[c] = to_offset[c] = 0;
+            return;
+        }
+        const f32 square = variance[c] + epsilon, deviation = sqrt(square);
+        const f32 rate = scale[c] / deviation, count = (f32)segments.count;
+        to_scale[c] = all.products / deviation;
+        to_offset[c] = all.gradients;
+        factors[c] = Factors{rate, rate * (all.products / count) / square,
+                             rate * (all.gradients / count)};
+    });
+}
+
+KERNEL(BatchNormGrad, const T* dy, const T* x, const f32* mean, const Factors* factors, T* dx,
+       Index n, Channels g, Index training) {
+    for (Index i = first(); i < n; i += stride()) {
+        const Index c = channel_of(g, i);
+        const Factors own = factors[c];
+        f32 grad = widen(dy[i]) * own.rate;
+        if (training) grad = grad - (widen(x[i]) - mean[c]) * own.along - own.less;
+        dx[i] = Narrow<T>::from(grad);
+    }
+}
