@@ -21,6 +21,7 @@ import cases_pool
 import cases_random
 import cases_reduce
 import cases_state
+import cases_strings
 import cases_updates
 from suite import Suite
 from traces import trace_lines
@@ -38,6 +39,7 @@ MODULES = (
     cases_pool,
     cases_state,
     cases_updates,
+    cases_strings,
     cases_random,
 )
 

@@ -19,8 +19,10 @@ mod nn;
 mod number;
 mod random;
 mod reduce;
+mod reports;
 mod shapes;
 mod state;
+mod strings;
 mod training;
 
 pub use array::{ArrayOps, SourceOps};
@@ -41,6 +43,8 @@ static FAMILIES: &[&[&Op]] = &[
     random::OPS,
     state::OPS,
     training::OPS,
+    strings::OPS,
+    reports::OPS,
 ];
 
 /// Every op.

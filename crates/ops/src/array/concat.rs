@@ -12,6 +12,7 @@ use super::parts::{Moves, Part, Source};
 use super::rules::{
     countable, int_vector, ints_or, invalid, known, per_dim, shape_of, single, wrong,
 };
+use super::strings::moved_strings;
 
 /// The number of tensors that are joined.
 const COUNT: AttrDef = AttrDef {
@@ -155,7 +156,7 @@ pub(crate) static CONCAT: Op = Op {
         outputs: &[arg("output", "T")],
         attrs: &[
             COUNT,
-            type_attr("T", DType::PLAIN),
+            type_attr("T", &DType::ALL),
             type_attr_or("Tidx", DType::INDICES, DType::I32),
         ],
         shape,
@@ -163,6 +164,7 @@ pub(crate) static CONCAT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| concat_moves(p)?.on_cpu()),
         gpu(|p| concat_moves(p)?.on_gpu()),
     ],

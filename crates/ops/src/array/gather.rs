@@ -10,6 +10,7 @@ use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
 use super::gather_gradient::gradient;
 use super::parts::{input_as, output_as};
 use super::rules::{countable, one_element};
+use super::strings::moved_strings;
 use crate::elementwise::CHUNK;
 
 /// The number of leading dimensions that parameters and indices share.
@@ -151,7 +152,7 @@ pub(crate) static GATHER: Op = Op {
         outputs: &[arg("output", "Tparams")],
         attrs: &[
             int_attr("batch_dims", 0),
-            type_attr("Tparams", DType::PLAIN),
+            type_attr("Tparams", &DType::ALL),
             type_attr("Tindices", DType::INDICES),
             type_attr("Taxis", DType::INDICES),
         ],
@@ -160,6 +161,7 @@ pub(crate) static GATHER: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("Tparams", &[DType::String])]),
         cpu(|p| match p.dtype(0).size() {
             1 => by_index::<u8>(p),
             2 => by_index::<u16>(p),

@@ -23,6 +23,7 @@ mod split;
 mod stride;
 mod strided_slice;
 mod strided_slice_assign;
+mod strings;
 mod tile;
 mod transpose;
 
@@ -30,6 +31,7 @@ pub(crate) use basic::VIEW;
 pub use build::ArrayOps;
 pub(crate) use gather_gradient::of_slices;
 pub use sources::SourceOps;
+pub(crate) use strings::moved_strings;
 use thalweg_device::Op;
 
 /// The ops of this family.
