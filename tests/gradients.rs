@@ -29,6 +29,10 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("ResourceGather", "it reads a variable: a test below"),
     ("ResourceGatherNd", "it reads a variable: a test below"),
     (
+        "Print",
+        "it passes its gradient on as Identity does, and would print here",
+    ),
+    (
         "RefIdentity",
         "a session runs Identity in its place, which is in the table",
     ),

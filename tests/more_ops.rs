@@ -145,3 +145,75 @@ fn an_index_outside_of_a_variable_is_named_and_nothing_is_updated() {
     let got = session.run(v.value(), []).unwrap();
     assert_eq!(*got.tensor(0).unwrap(), Tensor::from([[1.0f32], [2.0]]));
 }
+
+#[test]
+fn an_assertion_that_fails_shows_its_data_as_tensorflow_does() {
+    let g = Graph::new();
+    let text = Tensor::strings(&[2], &["a\n", "b\""]).unwrap();
+    let x = Tensor::new(&[2, 3], &[0.0f32, 1.0 / 3.0, 2.0 / 3.0, 1.0, 4.0, 5.0]).unwrap();
+    let cube = Tensor::new(&[2, 3, 4], &[7i32; 24]).unwrap();
+    let condition = g.constant(false);
+    let assert = |most: i64, data: Tensor| {
+        let node = g.op("Assert").input(condition).input(g.constant(data));
+        let node = node.attr("summarize", most).build();
+        let error = Session::new(&g).unwrap().run(node, []).unwrap_err();
+        error.to_string()
+    };
+    for (most, data, expected) in [
+        (
+            4,
+            x,
+            "assertion failed: [[0 0.333333343 0.666666687][1...]...]",
+        ),
+        (5, cube, "assertion failed: [[[7 7 7 7][7...]]...]"),
+        (-1, text, r#"assertion failed: [a\n b\"]"#),
+        (3, Tensor::scalar(5.5f64), "assertion failed: [5.5]"),
+    ] {
+        let found = assert(most, data);
+        assert!(found.contains(expected), "{found} in place of {expected}");
+    }
+}
+
+#[test]
+fn a_summary_of_a_tensor_has_the_name_of_its_node() {
+    let g = Graph::new();
+    let x = g.constant([1.0f32, 2.0]);
+    let got = run(&g, g.op("TensorSummary").input(x).name("T"));
+    let expected = b"\n\x17:\x01TB\x12\x08\x01\x12\x04\x12\x02\x08\x02\"\x08\0\0\x80?\0\0\0@";
+    assert_eq!(got, [Tensor::strings(&[], &[&expected[..]]).unwrap()]);
+}
+
+#[test]
+fn rows_of_a_variable_without_a_shape_of_its_own_follow_from_its_value() {
+    let g = Graph::new();
+    let handle = g.op("VarHandleOp").attr("dtype", DType::F32).output();
+    let assign = |rows: Tensor| {
+        let value = g.constant(rows);
+        g.op("AssignVariableOp").input(handle).input(value).build()
+    };
+    let two = assign(Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]));
+    let three = assign(Tensor::from([[5.0f32], [6.0], [7.0]]));
+    let rows = g.op("ResourceGather").input(handle);
+    let rows = rows.input(g.constant([1i32, 0])).attr("dtype", DType::F32);
+    let rows = rows.output();
+    let session = Session::new(&g).unwrap();
+    for (assign, expected) in [
+        (two, Tensor::from([[3.0f32, 4.0], [1.0, 2.0]])),
+        (three, Tensor::from([[6.0f32], [5.0]])),
+    ] {
+        session.run(assign, []).unwrap();
+        let got = session.run(rows, []).unwrap();
+        assert_eq!(*got.tensor(0).unwrap(), expected);
+    }
+}
+
+#[test]
+fn strings_are_kept_in_variables() {
+    let g = Graph::new();
+    let words = Tensor::strings(&[2], &["a", "bc"]).unwrap();
+    let v = g.variable("v", words.clone());
+    let session = Session::new(&g).unwrap();
+    session.run(&g.initializers(), []).unwrap();
+    let got = session.run(v.value(), []).unwrap();
+    assert_eq!(*got.tensor(0).unwrap(), words);
+}

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from reference import f32, f64, i32, i64
+from inputs import rnd
+from kinds import ANY
+from reference import bf16, f16, f32, f64, i32, i64, u32, u64
 
 SHAPES = {"1": [1], "3": [3], "4": [4], "5": [5], "255": [255], "256": [256], "1000": [1000], "7x13": [7, 13]}
 SEEDS = {
@@ -60,6 +62,94 @@ def add(s):
             )
 
 
+    halves(s)
+    moved(s)
+    stateless(s)
+
+
+def halves(s):
+    """Halves, and more elements than a block, a vector or a task has."""
+    for name, dtype in (("f16", f16), ("bf16", bf16), ("f32", f32), ("f64", f64)):
+        for op in ("RandomUniform", "RandomStandardNormal", "TruncatedNormal"):
+            dims = np.array([7, 11, 5], i64)
+            both_runs(s, op, f"{name}_7x11x5", shape=dims, dtype=dtype, seed=11, seed2=2**31 + 7)
+    for name, dtype in (("i32", i32), ("i64", i64)):
+        bounds = {"minval": np.array(-3, dtype), "maxval": np.array(1000, dtype)}
+        dims = np.array([7, 11, 5], i64)
+        both_runs(s, "RandomUniformInt", f"{name}_7x11x5", shape=dims, seed=11, seed2=2**31 + 7, **bounds)
+
+
+def moved(s):
+    """Orders and classes."""
+    for name, dtype in ANY.items():
+        both_runs(s, "RandomShuffle", f"{name}_rows", value=rnd(dtype, [5, 2], 0, 99), seed=3, seed2=4)
+    for label, dims in (
+        ("scalar", []),
+        ("one", [1]),
+        ("empty", [0]),
+        ("no_columns", [4, 0]),
+        ("vector", [301]),
+        ("3x4x2", [3, 4, 2]),
+    ):
+        value = np.arange(np.prod(dims), dtype=f32).reshape(dims)
+        both_runs(s, "RandomShuffle", f"f32_{label}", value=value, seed=5, seed2=6)
+    for name in ("f16", "bf16", "f32", "f64"):
+        logits = rnd(ANY[name], [2, 3], 0, 2)
+        both_runs(s, "Multinomial", f"{name}_2x3", logits=logits, num_samples=np.array(7, i32), seed=1, seed2=2)
+    for label, logits, samples, out in (
+        ("long", rnd(f32, [3, 40]), 50, i32),
+        ("one_class", rnd(f32, [2, 1]), 3, i64),
+        ("infinite", np.array([[-np.inf, 1, np.inf], [0, np.nan, 1]], f32), 9, i64),
+        ("no_rows", rnd(f32, [0, 3]), 3, i64),
+        ("no_samples", rnd(f32, [2, 3]), 0, i64),
+    ):
+        samples = np.array(samples, i32)
+        arguments = {"logits": logits, "num_samples": samples, "output_dtype": out}
+        both_runs(s, "Multinomial", f"f32_{label}", seed=1, seed2=2, **arguments)
+        s.case("StatelessMultinomial", f"f32_{label}", seed=np.array([4, 5], i64), tol=None, audit=False, **arguments)
+
+
+def stateless(s):
+    """Numbers that follow from seeds, or from a key and a counter."""
+    seeds = {"": [3, 5], "_large": [2**40 + 3, -(2**33)], "_zero": [0, 0]}
+    lists = {"7x11x5": [7, 11, 5], "scalar": [], "empty": [0, 2], "5": [5]}
+    floats = {"f16": f16, "bf16": bf16, "f32": f32, "f64": f64}
+    words = {"i32": i32, "i64": i64, "u32": u32, "u64": u64}
+    key = {"key": np.array([2**63 + 5], u64), "counter": np.array([7, 2**40], u64), "alg": np.array(1, i32)}
+
+    def case(op, label, dtype, **arguments):
+        tolerance = normal_tolerance(dtype) if "Normal" in op else None
+        if "minval" not in arguments:
+            arguments["dtype"] = dtype
+        s.case(op, label, tol=tolerance, audit=False, **arguments)
+
+    for op, kinds in (
+        ("StatelessRandomUniform", floats),
+        ("StatelessRandomNormal", floats),
+        ("StatelessTruncatedNormal", floats),
+        ("StatelessRandomUniformInt", {"i32": i32, "i64": i64}),
+        ("StatelessRandomUniformFullInt", words),
+    ):
+        for name, dtype in kinds.items():
+            between = {"minval": np.array(-9, dtype), "maxval": np.array(90, dtype)} if op.endswith("mInt") else {}
+            for label, dims in lists.items():
+                dims = np.array(dims, i32)
+                case(op, f"{name}_{label}", dtype, shape=dims, seed=np.array([3, 5], i32), **between)
+            for label, seed in seeds.items():
+                case(op, f"{name}_6{label}", dtype, shape=np.array([6], i64), seed=np.array(seed, i64), **between)
+        for name, dtype in kinds.items():
+            between = {"minval": np.array(9, dtype), "maxval": np.array(90, dtype)} if op.endswith("mInt") else {}
+            for label in ("7x11x5", "5"):
+                case(op + "V2", f"{name}_{label}", dtype, shape=np.array(lists[label], i32), **key, **between)
+            any_alg = key | {"alg": np.array(3, i32), "counter": np.array([0, 0], u64)}
+            case(op + "V2", f"{name}_any", dtype, shape=np.array([5], i64), **any_alg, **between)
+    for label, seed in seeds.items():
+        for op in ("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg"):
+            s.case(op, f"i64{label}", seed=np.array(seed, i64))
+    s.case("StatelessRandomGetKeyCounter", "i32", seed=np.array([-3, 5], i32))
+    s.case("StatelessRandomGetAlg", "any")
+
+
 def shapes():
     """The shapes, the scalar and the empty one included."""
     return list(SHAPES.items()) + [("scalar", []), ("empty", [0, 3])]
@@ -81,8 +171,10 @@ def both_runs(s, op, label, **arguments):
             s.failures.append(f"{op}/{label}: depends on the number of threads")
     # Uniform numbers are bits put into a mantissa; the normal ones go through log, sin and cos, where
     # an argument near a zero of the sine makes the absolute error the larger part.
-    if op.startswith("RandomUniform"):
-        tolerance = None
-    else:
-        tolerance = (1e-5, 5e-6) if arguments["dtype"] is f32 else (1e-12, 2e-13)
-    s.record(op, label, run, tolerance)
+    normal = "Normal" in op
+    s.record(op, label, run, normal_tolerance(arguments["dtype"]) if normal else None)
+
+
+def normal_tolerance(dtype):
+    """How far a normal number may be off."""
+    return {f16: (2e-3, 1e-4), bf16: (1e-2, 1e-4), f32: (1e-5, 5e-6), f64: (1e-12, 2e-13)}[dtype]

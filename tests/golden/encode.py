@@ -31,7 +31,7 @@ def number(value, short):
     if short == "bool":
         return "true" if value else "false"
     if short == "string":
-        return json.dumps(value.decode() if isinstance(value, bytes) else str(value))
+        return string(value)
     if short not in FLOATS:
         return str(int(value))
     wide = float(value)
@@ -52,13 +52,22 @@ def number(value, short):
     return text
 
 
+def string(value):
+    """A string as JSON; one that is no text as its bytes in hexadecimal digits."""
+    try:
+        return json.dumps(value.decode() if isinstance(value, bytes) else str(value))
+    except UnicodeDecodeError:
+        return '{"hex":"' + value.hex() + '"}'
+
+
 class Raw(str):
     """JSON text that is already encoded."""
 
 
 def tensor(array):
     """A tensor as a JSON object: dtype, dims and the elements in row-major order."""
-    array = np.asarray(array)
+    # As an array of bytes a string would lose the zeros that it ends in.
+    array = np.array(array, object) if isinstance(array, bytes) else np.asarray(array)
     short = "string" if array.dtype.kind in "OSU" else SHORT[array.dtype.name]
     data = ",".join(number(v, short) for v in array.reshape(-1))
     dims = json.dumps(list(array.shape), separators=(",", ":"))

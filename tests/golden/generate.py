@@ -28,6 +28,7 @@ import cases_rearrange
 import cases_reduce
 import cases_resize
 import cases_state
+import cases_strings
 import cases_updates
 from suite import Suite
 from traces import trace_lines
@@ -52,6 +53,7 @@ MODULES = (
     cases_resize,
     cases_state,
     cases_updates,
+    cases_strings,
     cases_random,
 )
 

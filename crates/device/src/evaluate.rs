@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use smallvec::SmallVec;
 use thalweg_graph::check::infer;
+use thalweg_graph::op::Effect;
 use thalweg_graph::tensor::Buffer;
 use thalweg_graph::{DType, Fact, Node, Shape, Tensor};
 
@@ -67,7 +68,8 @@ pub fn evaluate_in(
         .map(|(a, variable)| variable.as_ref().map_or(*a, Argument::Variable))
         .collect();
     let arguments = &arguments[..];
-    let facts: SmallVec<[Fact; 4]> = arguments.iter().map(fact).collect();
+    let assigns = node.op.effect == Effect::Write;
+    let facts: SmallVec<[Fact; 4]> = arguments.iter().map(|a| fact(a, assigns)).collect();
     let outputs =
         infer(node.op, &facts, &node.attrs).map_err(|e| KernelError::Invalid(e.to_string()))?;
     if !outputs.is_empty() && outputs.iter().all(|o| o.value.is_some()) {
@@ -183,14 +185,28 @@ fn check(outputs: &[Fact], tensors: &[Tensor]) -> Result<(), KernelError> {
     Ok(())
 }
 
-fn fact(argument: &Argument<'_>) -> Fact {
+/// The shape of a variable: where it may have several, that of its value.
+fn shape_of(variable: &Variable) -> Shape {
+    let declared = variable.shape();
+    let held = || variable.lock().as_ref().map(Tensor::shape);
+    match declared.is_known() {
+        true => declared.clone(),
+        false => held().unwrap_or_else(|| declared.clone()),
+    }
+}
+
+/// `assigns` says that the variable may get a value of another shape.
+fn fact(argument: &Argument<'_>, assigns: bool) -> Fact {
     match argument {
         Argument::Value(t) => Fact {
             value: Some((*t).clone()),
             ..Fact::new(t.dtype(), t.shape())
         },
         Argument::Variable(v) => Fact {
-            variable: Some((v.dtype(), v.shape().clone())),
+            variable: Some(match assigns {
+                true => (v.dtype(), v.shape().clone()),
+                false => (v.dtype(), shape_of(v)),
+            }),
             ..Fact::new(DType::Resource, Shape::scalar())
         },
     }
@@ -205,7 +221,7 @@ fn operand(argument: &Argument<'_>) -> Operand {
         },
         Argument::Variable(v) => Operand {
             dtype: v.dtype(),
-            dims: v.shape().to_dims().unwrap_or_default(),
+            dims: shape_of(v).to_dims().unwrap_or_default(),
             value: None,
         },
     }

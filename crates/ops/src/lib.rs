@@ -21,8 +21,10 @@ mod number;
 mod queue;
 mod random;
 mod reduce;
+mod reports;
 mod shapes;
 mod state;
+mod strings;
 mod training;
 
 pub use array::{ArrayOps, SourceOps};
@@ -46,6 +48,8 @@ static FAMILIES: &[&[&Op]] = &[
     random::OPS,
     state::OPS,
     training::OPS,
+    strings::OPS,
+    reports::OPS,
 ];
 
 /// Every op.

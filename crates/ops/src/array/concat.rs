@@ -14,6 +14,7 @@ use super::parts::{Moves, Part, Source};
 use super::rules::{
     countable, int_vector, ints_or, invalid, known, per_dim, shape_of, single, wrong,
 };
+use super::strings::moved_strings;
 
 /// The number of tensors that are joined.
 const COUNT: AttrDef = AttrDef {
@@ -176,7 +177,7 @@ pub(crate) static CONCAT: Op = Op {
         outputs: &[arg("output", "T")],
         attrs: &[
             COUNT,
-            type_attr("T", DType::PLAIN),
+            type_attr("T", &DType::ALL),
             type_attr_or("Tidx", DType::INDICES, DType::I32),
         ],
         shape: |cx| shape(cx, false),
@@ -186,6 +187,9 @@ pub(crate) static CONCAT: Op = Op {
     kernels: &[
         cpu(|p| concat_moves(p, false)?.on_cpu()),
         gpu(|p| concat_moves(p, false)?.on_gpu()),
+        moved_strings(&[("T", &[DType::String])]),
+        cpu(|p| concat_moves(p)?.on_cpu()),
+        gpu(|p| concat_moves(p)?.on_gpu()),
     ],
 };
 

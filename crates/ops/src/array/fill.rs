@@ -6,6 +6,7 @@ use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, dispatch};
 
 use super::rules::length;
+use super::strings::moved_strings;
 use crate::elementwise::copy_broadcast;
 use crate::shapes;
 
@@ -39,7 +40,7 @@ pub(crate) static FILL: Op = Op {
         inputs: &[arg("dims", "index_type").host(), arg("value", "T")],
         outputs: &[arg("output", "T")],
         attrs: &[
-            type_attr("T", DType::PLAIN),
+            type_attr("T", &DType::ALL),
             type_attr_or("index_type", DType::INDICES, DType::I32),
         ],
         shape: |cx| {
@@ -66,6 +67,7 @@ pub(crate) static FILL: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| {
             dispatch!(p.dtype(1), PLAIN, T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
             let value = cx.input::<T>(1)?;
@@ -109,7 +111,7 @@ pub(crate) static BROADCAST_TO: Op = Op {
         inputs: &[arg("input", "T"), arg("shape", "Tidx").host()],
         outputs: &[arg("output", "T")],
         attrs: &[
-            type_attr("T", DType::PLAIN),
+            type_attr("T", &DType::ALL),
             type_attr_or("Tidx", DType::INDICES, DType::I32),
         ],
         shape: |cx| {
@@ -137,6 +139,7 @@ pub(crate) static BROADCAST_TO: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(
             |p| dispatch!(p.dtype(0), PLAIN, T => Ok(copy_broadcast::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
         ),

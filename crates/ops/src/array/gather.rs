@@ -10,6 +10,7 @@ use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
 use super::gather_gradient::gradient;
 use super::parts::{input_as, output_as};
 use super::rules::{countable, one_element};
+use super::strings::moved_strings;
 use crate::elementwise::CHUNK;
 
 /// The number of leading dimensions that parameters and indices share.
@@ -158,7 +159,7 @@ pub(crate) static GATHER: Op = Op {
         outputs: &[arg("output", "Tparams")],
         attrs: &[
             int_attr("batch_dims", 0),
-            type_attr("Tparams", DType::PLAIN),
+            type_attr("Tparams", &DType::ALL),
             type_attr("Tindices", DType::INDICES),
             type_attr("Taxis", DType::INDICES),
         ],
@@ -167,6 +168,26 @@ pub(crate) static GATHER: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: KERNELS,
+    kernels: &[
+        moved_strings(&[("Tparams", &[DType::String])]),
+        cpu(|p| match p.dtype(0).size() {
+            1 => by_index::<u8>(p),
+            2 => by_index::<u16>(p),
+            4 => by_index::<u32>(p),
+            8 => by_index::<u64>(p),
+            _ => Err(KernelError::DType(p.dtype(0))),
+        }),
+        gpu(|p| {
+            let Sizes {
+                batch,
+                outer,
+                len,
+                inner,
+                count,
+            } = Sizes::of(p)?;
+            crate::gpu::gather(p, [batch, outer, len, inner, count])
+        }),
+    ],
 };
 
 /// Slices looked up by index along the first axis, as TensorFlow 1 names it.

@@ -39,6 +39,7 @@ mod stride;
 mod strided_slice;
 mod strided_slice_assign;
 mod tables;
+mod strings;
 mod tile;
 mod top_k;
 mod transpose;
@@ -49,6 +50,7 @@ pub(crate) use basic::VIEW;
 pub use build::ArrayOps;
 pub(crate) use gather_gradient::of_slices;
 pub use sources::SourceOps;
+pub(crate) use strings::moved_strings;
 use thalweg_device::Op;
 
 /// The ops of this family.

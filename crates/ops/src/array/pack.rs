@@ -10,6 +10,7 @@ use super::concat::join;
 use super::parts::Moves;
 use super::rules::{countable, or_zeros};
 use super::split::cut;
+use super::strings::moved_strings;
 
 /// The axis attribute, of a tensor with `rank` dimensions.
 fn axis(cx: &Infer<'_>, rank: usize) -> Result<usize, InferError> {
@@ -29,7 +30,7 @@ pub(crate) static PACK: Op = Op {
         outputs: &[arg("output", "T")],
         attrs: &[
             count_attr("N"),
-            type_attr("T", DType::PLAIN),
+            type_attr("T", &DType::ALL),
             int_attr("axis", 0),
         ],
         shape: |cx| {
@@ -64,6 +65,7 @@ pub(crate) static PACK: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| pack_moves(p)?.on_cpu()),
         gpu(|p| pack_moves(p)?.on_gpu()),
     ],
@@ -94,7 +96,7 @@ pub(crate) static UNPACK: Op = Op {
                 allowed: Allowed::AtLeast(0),
                 ..attr("num", AttrKind::Int)
             },
-            type_attr("T", DType::PLAIN),
+            type_attr("T", &DType::ALL),
             int_attr("axis", 0),
         ],
         shape: |cx| {
@@ -127,6 +129,7 @@ pub(crate) static UNPACK: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| unpack_moves(p)?.on_cpu()),
         gpu(|p| unpack_moves(p)?.on_gpu()),
     ],

@@ -8,6 +8,7 @@ use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Shape};
 use super::moves::{Axis, Move, steps};
 use super::parts::Moves;
 use super::rules::{countable, int_vector, per_dim, reshape, shape_of, wrong};
+use super::strings::moved_strings;
 
 /// What a slice gives; of a dimension whose begin and size are known, its length.
 fn sliced(cx: &Infer<'_>) -> Result<Shape, InferError> {
@@ -95,7 +96,7 @@ pub(crate) static SLICE: Op = Op {
         ],
         outputs: &[arg("output", "T")],
         attrs: &[
-            type_attr("T", DType::PLAIN),
+            type_attr("T", &DType::ALL),
             type_attr("Index", DType::INDICES),
         ],
         shape: |cx| {
@@ -112,6 +113,7 @@ pub(crate) static SLICE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| slice_moves(p)?.on_cpu()),
         gpu(|p| slice_moves(p)?.on_gpu()),
     ],

@@ -9,6 +9,8 @@ use thalweg_graph::{DType, InferError, OpDef, Shape};
 use super::moves::{Axis, Move};
 use super::parts::{Moves, Part, Source};
 use super::rules::{one_element, or_zeros, wrong};
+use super::rules::{one_element, or_zeros};
+use super::strings::moved_strings;
 
 /// A kernel that cuts input `input` into the outputs: of each `len` elements, `outer` times.
 pub(super) fn cut(
@@ -52,7 +54,7 @@ pub(crate) static SPLIT: Op = Op {
         summary: "The input cut into equal parts along an axis.",
         inputs: &[arg_of("split_dim", DType::I32).host(), arg("value", "T")],
         outputs: &[arg("output", "T").list("num_split")],
-        attrs: &[count_attr("num_split"), type_attr("T", DType::PLAIN)],
+        attrs: &[count_attr("num_split"), type_attr("T", &DType::ALL)],
         shape: |cx| {
             let axis = one_element(cx, 0)?;
             let Some(dims) = cx.shape(1).dims() else {
@@ -98,6 +100,7 @@ pub(crate) static SPLIT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| split_moves(p)?.on_cpu()),
         gpu(|p| split_moves(p)?.on_gpu()),
     ],

@@ -11,6 +11,7 @@ use super::pad::around;
 use super::parts::{Moves, Part, Source};
 use super::rules::{invalid, shape_of};
 use super::stride::{Masks, Places, Spec, resolve, spec};
+use super::strings::moved_strings;
 
 pub(super) const MASKS: [&str; 5] = [
     "begin_mask",
@@ -21,7 +22,7 @@ pub(super) const MASKS: [&str; 5] = [
 ];
 
 pub(super) const ATTRS: &[AttrDef] = &[
-    type_attr("T", DType::PLAIN),
+    type_attr("T", &DType::ALL),
     type_attr("Index", DType::INDICES),
     int_attr(MASKS[0], 0),
     int_attr(MASKS[1], 0),
@@ -106,6 +107,7 @@ pub(crate) static STRIDED_SLICE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| strided_slice_moves(p)?.on_cpu()),
         gpu(|p| strided_slice_moves(p)?.on_gpu()),
     ],

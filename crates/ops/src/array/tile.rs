@@ -8,6 +8,7 @@ use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape};
 use super::moves::{Axis, Move, steps};
 use super::parts::Moves;
 use super::rules::{countable, int_scalar, int_vector, per_dim, shape_of, wrong};
+use super::strings::moved_strings;
 
 fn tiled(cx: &Infer<'_>) -> Result<Shape, InferError> {
     let multiples = per_dim(cx, 1)?;
@@ -81,7 +82,7 @@ pub(crate) static TILE: Op = Op {
         inputs: &[arg("input", "T"), arg("multiples", "Tmultiples").host()],
         outputs: &[arg("output", "T")],
         attrs: &[
-            type_attr("T", DType::PLAIN),
+            type_attr("T", &DType::ALL),
             type_attr_or("Tmultiples", DType::INDICES, DType::I32),
         ],
         shape: |cx| {
@@ -94,6 +95,7 @@ pub(crate) static TILE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| tile_moves(p)?.on_cpu()),
         gpu(|p| tile_moves(p)?.on_gpu()),
     ],

@@ -8,6 +8,7 @@ use thalweg_graph::{DType, InferError, OpDef, Shape};
 use super::moves::{Axis, Move, steps};
 use super::parts::Moves;
 use super::rules::{int_vector, ints_or, invalid, known, per_dim, wrong};
+use super::strings::moved_strings;
 
 /// `perm` as indices, each of which stands in it once.
 fn permutation(input: usize, perm: &[i64]) -> Result<SmallVec<[usize; 6]>, InferError> {
@@ -53,7 +54,7 @@ pub(crate) static TRANSPOSE: Op = Op {
         inputs: &[arg("x", "T"), arg("perm", "Tperm").host()],
         outputs: &[arg("y", "T")],
         attrs: &[
-            type_attr("T", DType::PLAIN),
+            type_attr("T", &DType::ALL),
             type_attr_or("Tperm", DType::INDICES, DType::I32),
         ],
         shape: |cx| {
@@ -98,6 +99,7 @@ pub(crate) static TRANSPOSE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| transpose_moves(p)?.on_cpu()),
         gpu(|p| transpose_moves(p)?.on_gpu()),
     ],

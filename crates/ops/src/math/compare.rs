@@ -1,10 +1,11 @@
 //! Comparisons and logic.
 
-use thalweg_device::{KernelError, Op, cpu, gpu};
+use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::op::{Arg, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{DType, OpDef, dispatch};
 
 use super::define::NUMBER;
+use crate::array::moved_strings;
 use crate::elementwise::{binary, binary_to, unary};
 use crate::shapes;
 
@@ -21,21 +22,33 @@ const fn comparison(name: &'static str, summary: &'static str) -> OpDef {
     }
 }
 
-/// A comparison of two numbers.
+/// A comparison of two numbers, and what else computes it.
 macro_rules! comparison_kernel {
-    ($list:ident, $op:tt) => {
-        &[cpu(|p| {
+    ($list:ident, $op:tt $(, $other:expr)?) => {
+        &[$($other,)? cpu(|p| {
             dispatch!(p.dtype(0), $list, T => Ok(binary_to::<T, bool>(p, |x, y| x $op y)),
                 else Err(KernelError::DType(p.dtype(0))))
         }), gpu(crate::gpu::binary)]
     };
 }
 
+/// What can be equal: all that is plain, and strings.
+const EQUATED: &[DType] = &{
+    let mut all = [DType::String; DType::PLAIN.len() + 1];
+    let mut i = 0;
+    while i < DType::PLAIN.len() {
+        all[i] = DType::PLAIN[i];
+        i += 1;
+    }
+    all
+};
+const STRINGS: Kernel = moved_strings(&[("T", &[DType::String])]);
+
 /// `x == y`.
 pub(crate) static EQUAL: Op = Op {
     def: OpDef {
         attrs: &[
-            type_attr("T", DType::PLAIN),
+            type_attr("T", EQUATED),
             bool_attr("incompatible_shape_error", true),
         ],
         ..comparison(
@@ -43,14 +56,14 @@ pub(crate) static EQUAL: Op = Op {
             "Whether two elements are equal, with broadcasting.",
         )
     },
-    kernels: comparison_kernel!(PLAIN, ==),
+    kernels: comparison_kernel!(PLAIN, ==, STRINGS),
 };
 
 /// `x != y`.
 pub(crate) static NOT_EQUAL: Op = Op {
     def: OpDef {
         attrs: &[
-            type_attr("T", DType::PLAIN),
+            type_attr("T", EQUATED),
             bool_attr("incompatible_shape_error", true),
         ],
         ..comparison(
@@ -58,7 +71,7 @@ pub(crate) static NOT_EQUAL: Op = Op {
             "Whether two elements differ, with broadcasting.",
         )
     },
-    kernels: comparison_kernel!(PLAIN, !=),
+    kernels: comparison_kernel!(PLAIN, !=, STRINGS),
 };
 
 /// `x < y`.

@@ -8,6 +8,7 @@ use thalweg_graph::shape::broadcast_dims;
 use thalweg_graph::{DType, Element, Infer, InferError, OpDef, dispatch};
 
 use super::broadcast::sum_to;
+use crate::array::moved_strings;
 use crate::elementwise::{CHUNK, Walk};
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -34,7 +35,7 @@ pub(crate) static SELECT: Op = Op {
             arg("e", "T"),
         ],
         outputs: &[arg("output", "T")],
-        attrs: &[type_attr("T", DType::PLAIN)],
+        attrs: &[type_attr("T", &DType::ALL)],
         shape,
         gradient: Gradient::Rule(|g| {
             let (graph, condition, dz) = (g.graph(), g.input(0), g.grad());
@@ -54,6 +55,7 @@ pub(crate) static SELECT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(
             |p| dispatch!(p.dtype(1), PLAIN, T => select::<T>(p), else Err(KernelError::DType(p.dtype(1)))),
         ),

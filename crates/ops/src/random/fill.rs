@@ -10,6 +10,7 @@ use thalweg_graph::shape::checked_elements;
 use thalweg_graph::{DType, Element, Infer, InferError, Shape};
 
 use crate::elementwise::CHUNK;
+use crate::random::origin::Origin;
 use crate::random::philox::Philox;
 
 /// Blocks that a run sets aside for each element, used or not: the next run starts behind them,
@@ -65,7 +66,11 @@ fn reserved(elements: usize) -> u64 {
 
 /// The first block of this run, which draws `elements` numbers.
 pub(super) fn first_block(cx: &KernelCx<'_>, elements: usize) -> Result<u64, KernelError> {
-    let blocks = reserved(elements);
+    take_blocks(cx, reserved(elements))
+}
+
+/// The first of as many blocks, which no later run takes.
+pub(super) fn take_blocks(cx: &KernelCx<'_>, blocks: u64) -> Result<u64, KernelError> {
     Ok(cx.counter()?.fetch_add(blocks, Ordering::Relaxed))
 }
 
@@ -128,11 +133,11 @@ pub(super) fn blockwise<T: Element, const N: usize>(
     cost: u64,
     draw: impl Fn([u32; 4]) -> [T; N] + Copy + Send + Sync + 'static,
 ) -> Prepared {
-    let philox = Philox::of(&p.node.attrs);
+    let origin = Origin::of(p);
     let elements = p.outputs.first().map_or(0, |o| o.elements());
     let run = move |cx: &KernelCx<'_>| {
         let out = cx.output::<T>(0)?;
-        let first = first_block(cx, out.len())?;
+        let (philox, first) = origin.start(cx, out.len())?;
         fill(cx.cpu(), &philox, first, out, draw);
         Ok(())
     };

@@ -1,7 +1,7 @@
 //! Numbers of the standard normal distribution, whole or without its tails.
 
 use half::{bf16, f16};
-use thalweg_device::{KernelError, Op, cpu, gpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Effect, Gradient, arg, type_attr};
 use thalweg_graph::{DType, OpDef};
 
@@ -14,6 +14,28 @@ use crate::random::truncated::truncated;
 fn four([a, b, c, d]: [u32; 4]) -> [f32; 4] {
     let ([v, w], [x, y]) = (pair_f32(a, b), pair_f32(c, d));
     [v, w, x, y]
+}
+
+/// The kernel of normal numbers.
+pub(super) fn normal(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    match p.node.attrs.dtype("dtype") {
+        Some(DType::F32) => Ok(blockwise(p, 30, four)),
+        Some(DType::F64) => Ok(blockwise(p, 350, pair_f64)),
+        Some(DType::F16) => Ok(blockwise(p, 130, |x| four(x).map(f16::from_f32))),
+        Some(DType::BF16) => Ok(blockwise(p, 40, |x| four(x).map(bf16::from_f32))),
+        other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
+    }
+}
+
+/// The kernel of normal numbers without their tails.
+pub(super) fn truncated_normal(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    match p.node.attrs.dtype("dtype") {
+        Some(DType::F32) => Ok(truncated(p, 70, four, |v| v)),
+        Some(DType::F64) => Ok(truncated(p, 400, pair_f64, |v| v)),
+        Some(DType::F16) => Ok(truncated(p, 180, four, |v| v.map(f16::from_f32))),
+        Some(DType::BF16) => Ok(truncated(p, 90, four, |v| v.map(bf16::from_f32))),
+        other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
+    }
 }
 
 /// The standard normal distribution.
@@ -29,16 +51,7 @@ pub(crate) static RANDOM_STANDARD_NORMAL: Op = Op {
         effect: Effect::Random,
         ..OpDef::EMPTY
     },
-    kernels: &[
-        cpu(|p| match p.node.attrs.dtype("dtype") {
-            Some(DType::F32) => Ok(blockwise(p, 30, four)),
-            Some(DType::F64) => Ok(blockwise(p, 350, pair_f64)),
-            Some(DType::F16) => Ok(blockwise(p, 130, |x| four(x).map(f16::from_f32))),
-            Some(DType::BF16) => Ok(blockwise(p, 40, |x| four(x).map(bf16::from_f32))),
-            other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
-        }),
-        gpu(launches),
-    ],
+    kernels: &[cpu(normal), gpu(launches)],
 };
 
 /// The standard normal distribution between -2 and 2.
@@ -54,14 +67,5 @@ pub(crate) static TRUNCATED_NORMAL: Op = Op {
         effect: Effect::Random,
         ..OpDef::EMPTY
     },
-    kernels: &[
-        cpu(|p| match p.node.attrs.dtype("dtype") {
-            Some(DType::F32) => Ok(truncated(p, 70, four, |v| v)),
-            Some(DType::F64) => Ok(truncated(p, 400, pair_f64, |v| v)),
-            Some(DType::F16) => Ok(truncated(p, 180, four, |v| v.map(f16::from_f32))),
-            Some(DType::BF16) => Ok(truncated(p, 90, four, |v| v.map(bf16::from_f32))),
-            other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
-        }),
-        gpu(launches),
-    ],
+    kernels: &[cpu(truncated_normal), gpu(launches)],
 };

@@ -7,8 +7,13 @@
 mod dropout;
 mod fill;
 mod gaussian;
+mod multinomial;
 mod normal;
 pub(crate) mod philox;
+mod origin;
+mod philox;
+mod shuffle;
+mod stateless;
 mod truncated;
 mod uniform;
 
@@ -24,6 +29,22 @@ pub(crate) static OPS: &[&Op] = &[
     &gaussian::TRUNCATED_NORMAL,
     &uniform::RANDOM_UNIFORM,
     &uniform::RANDOM_UNIFORM_INT,
+    &shuffle::RANDOM_SHUFFLE,
+    &multinomial::MULTINOMIAL,
+    &multinomial::STATELESS_MULTINOMIAL,
+    &stateless::UNIFORM,
+    &stateless::UNIFORM_V2,
+    &stateless::NORMAL,
+    &stateless::NORMAL_V2,
+    &stateless::TRUNCATED,
+    &stateless::TRUNCATED_V2,
+    &stateless::UNIFORM_INT,
+    &stateless::UNIFORM_INT_V2,
+    &stateless::FULL_INT,
+    &stateless::FULL_INT_V2,
+    &stateless::GET_KEY_COUNTER,
+    &stateless::GET_KEY_COUNTER_ALG,
+    &stateless::GET_ALG,
 ];
 
 /// Builder methods that draw random numbers.

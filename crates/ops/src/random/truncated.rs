@@ -12,7 +12,7 @@ use thalweg_graph::Element;
 
 use crate::elementwise::CHUNK;
 use crate::number::Wide;
-use crate::random::fill::first_block;
+use crate::random::origin::Origin;
 use crate::random::philox::Philox;
 
 /// Numbers this far from 0 or farther are drawn again.
@@ -130,11 +130,11 @@ pub(super) fn truncated<W: Wide, T: Element, const N: usize>(
     round: impl Fn([W; N]) -> [T; N] + Copy + Send + Sync + 'static,
 ) -> Prepared {
     const { assert!(CHUNK.is_multiple_of(N), "a group stands in one chunk") };
-    let philox = Philox::of(&p.node.attrs);
+    let origin = Origin::of(p);
     let elements = p.outputs.first().map_or(0, |o| o.elements());
     let run = move |cx: &KernelCx<'_>| {
         let (cpu, out) = (cx.cpu(), cx.output::<T>(0)?);
-        let first = first_block(cx, out.len())?;
+        let (philox, first) = origin.start(cx, out.len())?;
         for_chunks(cpu.pool(), out, CHUNK, &|i, out| {
             cpu.isa().run(Truncated {
                 philox: &philox,

@@ -5,12 +5,61 @@ use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Effect, Gradient, arg, type_attr};
 use thalweg_graph::{DType, Element, Infer, InferError, OpDef};
 
-use crate::random::fill::{
-    SEED, SEED2, SHAPE_TYPE, blockwise, fill, first_block, launches, listed_shape,
-};
+use crate::random::fill::{SEED, SEED2, SHAPE_TYPE, blockwise, fill, launches, listed_shape};
 use crate::random::normal::{uniform_f32, uniform_f64};
-use crate::random::philox::Philox;
+use crate::random::origin::Origin;
 use crate::shapes::expect_scalar;
+
+/// The kernel of numbers in `[0, 1)`.
+pub(super) fn uniform(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    match p.node.attrs.dtype("dtype") {
+        Some(DType::F32) => Ok(blockwise(p, 9, |x| x.map(uniform_f32))),
+        Some(DType::F64) => Ok(blockwise(p, 18, |[a, b, c, d]| {
+            [uniform_f64(a, b), uniform_f64(c, d)]
+        })),
+        // Halves take as many random bits as their mantissa has, and one word each.
+        Some(DType::F16) => Ok(blockwise(p, 60, |x| {
+            x.map(|x| f16::from_f32((x & 0x3ff) as f32 / 1024.0))
+        })),
+        Some(DType::BF16) => Ok(blockwise(p, 14, |x| {
+            x.map(|x| bf16::from_f32((x & 0x7f) as f32 / 128.0))
+        })),
+        other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
+    }
+}
+
+/// The kernel of integers between two inputs.
+pub(super) fn uniform_int(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let dtype = p.outputs.first().map_or(DType::I32, |o| o.dtype);
+    match dtype {
+        DType::I32 => Ok(integers::<i32, 4>(p, |x, low, high| {
+            let range = high.wrapping_sub(low) as u32;
+            x.map(|x| low.wrapping_add((x % range) as i32))
+        })),
+        DType::I64 => Ok(integers::<i64, 2>(p, |x, low, high| {
+            let range = high.wrapping_sub(low) as u64;
+            wide(x).map(|x| low.wrapping_add((x % range) as i64))
+        })),
+        _ => Err(KernelError::DType(dtype)),
+    }
+}
+
+/// The kernel of integers of the whole range of their dtype.
+pub(super) fn full_int(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    match p.node.attrs.dtype("dtype") {
+        Some(DType::I32) => Ok(blockwise(p, 9, |x| x.map(|x| x as i32))),
+        Some(DType::I64) => Ok(blockwise(p, 18, |x| wide(x).map(|x| x as i64))),
+        Some(DType::U32) => Ok(blockwise(p, 9, |x| x)),
+        Some(DType::U64) => Ok(blockwise(p, 18, wide)),
+        other => Err(KernelError::DType(other.unwrap_or(DType::U64))),
+    }
+}
+
+/// Four words as two of twice the width.
+#[inline(always)]
+fn wide([a, b, c, d]: [u32; 4]) -> [u64; 2] {
+    [(a, b), (c, d)].map(|(low, high)| u64::from(low) | u64::from(high) << 32)
+}
 
 /// Even over `[0, 1)`.
 pub(crate) static RANDOM_UNIFORM: Op = Op {
@@ -25,23 +74,7 @@ pub(crate) static RANDOM_UNIFORM: Op = Op {
         effect: Effect::Random,
         ..OpDef::EMPTY
     },
-    kernels: &[
-        cpu(|p| match p.node.attrs.dtype("dtype") {
-            Some(DType::F32) => Ok(blockwise(p, 9, |x| x.map(uniform_f32))),
-            Some(DType::F64) => Ok(blockwise(p, 18, |[a, b, c, d]| {
-                [uniform_f64(a, b), uniform_f64(c, d)]
-            })),
-            // Halves take as many random bits as their mantissa has, and one word each.
-            Some(DType::F16) => Ok(blockwise(p, 60, |x| {
-                x.map(|x| f16::from_f32((x & 0x3ff) as f32 / 1024.0))
-            })),
-            Some(DType::BF16) => Ok(blockwise(p, 14, |x| {
-                x.map(|x| bf16::from_f32((x & 0x7f) as f32 / 128.0))
-            })),
-            other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
-        }),
-        gpu(launches),
-    ],
+    kernels: &[cpu(uniform), gpu(launches)],
 };
 
 /// Even over the integers from `minval` up to, but not, `maxval`.
@@ -61,23 +94,7 @@ pub(crate) static RANDOM_UNIFORM_INT: Op = Op {
         effect: Effect::Random,
         ..OpDef::EMPTY
     },
-    kernels: &[
-        cpu(|p| match p.node.attrs.dtype("Tout") {
-            Some(DType::I32) => Ok(integers::<i32, 4>(p, |x, low, high| {
-                let range = high.wrapping_sub(low) as u32;
-                x.map(|x| low.wrapping_add((x % range) as i32))
-            })),
-            Some(DType::I64) => Ok(integers::<i64, 2>(p, |[a, b, c, d], low, high| {
-                let range = high.wrapping_sub(low) as u64;
-                [(a, b), (c, d)].map(|(x0, x1)| {
-                    let x = u64::from(x0) | u64::from(x1) << 32;
-                    low.wrapping_add((x % range) as i64)
-                })
-            })),
-            other => Err(KernelError::DType(other.unwrap_or(DType::I32))),
-        }),
-        gpu(launches),
-    ],
+    kernels: &[cpu(uniform_int), gpu(launches)],
 };
 
 fn int_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -86,16 +103,19 @@ fn int_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     listed_shape(cx)
 }
 
-/// A kernel whose numbers lie in `[input 1, input 2)`; `draw` is only called where that is not
+/// A kernel whose numbers lie in `[minval, maxval)`, which are inputs; `draw` is only called where that is not
 /// empty.
 fn integers<T: Element + Ord + std::fmt::Display, const N: usize>(
     p: &Prepare<'_>,
     draw: impl Fn([u32; 4], T, T) -> [T; N] + Copy + Send + Sync + 'static,
 ) -> Prepared {
-    let philox = Philox::of(&p.node.attrs);
+    let origin = Origin::of(p);
+    // The bounds are the last two inputs.
+    let high_at = p.inputs.len().saturating_sub(1);
+    let low_at = high_at.saturating_sub(1);
     let elements = p.outputs.first().map_or(0, |o| o.elements());
     let run = move |cx: &KernelCx<'_>| {
-        let (low, high) = (cx.input::<T>(1)?, cx.input::<T>(2)?);
+        let (low, high) = (cx.input::<T>(low_at)?, cx.input::<T>(high_at)?);
         let out = cx.output::<T>(0)?;
         if out.is_empty() {
             return Ok(());
@@ -105,14 +125,14 @@ fn integers<T: Element + Ord + std::fmt::Display, const N: usize>(
         };
         if low >= high {
             return Err(KernelError::Element {
-                input: 2,
+                input: high_at,
                 element: 0,
                 reason: format!(
                     "no integer lies from {low} up to, but not, {high}: maxval must be above minval"
                 ),
             });
         }
-        let first = first_block(cx, out.len())?;
+        let (philox, first) = origin.start(cx, out.len())?;
         fill(cx.cpu(), &philox, first, out, |x| draw(x, *low, *high));
         Ok(())
     };

@@ -23,6 +23,26 @@ fn count_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+fn count_up<T: Number + Into<i64>>(limit: i64) -> Prepared {
+    Prepared::new(1, move |cx| {
+        let out = cx.output::<T>(0)?;
+        cx.update::<T, 1>([0], |[variable]| match (variable, out) {
+            ([count], [out]) if (*count).into() < limit => {
+                *out = *count;
+                *count = count.add(T::ONE);
+                Ok(())
+            }
+            ([_], [_]) => {
+                let text = format!("Reached limit of {limit}");
+                Err(KernelError::OutOfRange(text))
+            }
+            _ => Err(KernelError::Invalid(
+                "the variable is not a scalar".to_owned(),
+            )),
+        })
+    })
+}
+
 const COUNT: &[AttrDef] = &[attr("limit", AttrKind::Int), type_attr("T", DType::INDICES)];
 
 /// A scalar variable, one more at each run until it has reached a limit.
@@ -41,18 +61,7 @@ pub(crate) static COUNT_UP_TO: Op = Op {
     kernels: &[cpu(|p| {
         let limit = p.node.attrs.int("limit");
         let dtype = p.node.attrs.dtype("T").unwrap_or(DType::I32);
-        dispatch!(dtype, [I32 I64], T => Ok(Prepared::new(1, move |cx| {
-            let out = cx.output::<T>(0)?;
-            cx.update::<T, 1>([0], |[variable]| match (variable, out) {
-                ([count], [out]) if i64::from(*count) < limit => {
-                    *out = *count;
-                    *count = count.add(T::ONE);
-                    Ok(())
-                }
-                ([_], [_]) => Err(KernelError::OutOfRange(format!("Reached limit of {limit}"))),
-                _ => Err(KernelError::Invalid("the variable is not a scalar".to_owned())),
-            })
-        })), else Err(KernelError::DType(dtype)))
+        dispatch!(dtype, [I32 I64], T => Ok(count_up::<T>(limit)), else Err(KernelError::DType(dtype)))
     })],
 };
 

@@ -7,12 +7,12 @@ use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape};
 use super::combine::{Combine, How, WithCombine};
 use super::rows::{Indices, value_dims};
 
+/// How many dimensions an index names, and those that it leaves.
+pub(super) type Left = (usize, Vec<Option<usize>>);
+
 /// How many dimensions an index names, and the shape of what it leaves, for a variable of shape
 /// `whole`; `None` where that is not known.
-pub(super) fn left_by(
-    whole: &Shape,
-    indices: &Shape,
-) -> Result<Option<(usize, Vec<Option<usize>>)>, InferError> {
+pub(super) fn left_by(whole: &Shape, indices: &Shape) -> Result<Option<Left>, InferError> {
     let rank = |expected: String| InferError::Rank {
         input: 1,
         expected,

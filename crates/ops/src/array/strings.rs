@@ -1,0 +1,63 @@
+//! Strings in ops that only move or compare elements: a number stands for each string.
+
+use std::collections::HashMap;
+
+use thalweg_device::{Argument, Kernel, KernelError, TensorCx, cpu_tensors, evaluate};
+use thalweg_graph::{Attr, DType, Tensor};
+
+/// A kernel of an op that only moves elements, or looks whether they are equal, for these dtype
+/// attributes, which are strings: the op's own kernel of integers gets a number for each string, and
+/// equal ones for equal strings.
+pub(crate) const fn moved_strings(attrs: &'static [(&'static str, &'static [DType])]) -> Kernel {
+    cpu_tensors(run).only(attrs)
+}
+
+fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let mut strings: Vec<&[u8]> = Vec::new();
+    let mut known: HashMap<&[u8], i64> = HashMap::new();
+    let mut inputs = Vec::with_capacity(cx.inputs());
+    for i in 0..cx.inputs() {
+        let tensor = cx.tensor(i)?;
+        inputs.push(match tensor.dtype() {
+            DType::String => {
+                let mut numbers = Vec::with_capacity(tensor.len());
+                for s in cx.strings(i)? {
+                    let next = strings.len() as i64;
+                    let number = *known.entry(&**s).or_insert(next);
+                    if number == next {
+                        strings.push(s);
+                    }
+                    numbers.push(number);
+                }
+                Tensor::new(tensor.dims(), &numbers)?
+            }
+            _ => tensor.clone(),
+        });
+    }
+    let mut node = cx.node().clone();
+    for attr in node.op.attrs {
+        if node.attrs.dtype(attr.name) == Some(DType::String) {
+            node.attrs.set(attr.name, Attr::Type(DType::I64));
+        }
+    }
+    let op = crate::ops().find(|op| op.def.name == node.op.name);
+    let op = op.ok_or(KernelError::Argument("its op"))?;
+    let arguments: Vec<Argument<'_>> = inputs.iter().map(Argument::Value).collect();
+    let moved = evaluate(cx.cpu(), op, &node, &arguments, None)?;
+    let back = |(i, tensor): (usize, Tensor)| {
+        if cx
+            .node()
+            .outputs
+            .get(i)
+            .is_none_or(|o| o.dtype != DType::String)
+        {
+            return Ok(tensor);
+        }
+        let numbers = tensor.as_slice::<i64>()?.iter();
+        let found = numbers.map(|&n| usize::try_from(n).ok().and_then(|n| strings.get(n)));
+        let found: Option<Vec<&&[u8]>> = found.collect();
+        let found = found.ok_or(KernelError::Argument("the number of a string"))?;
+        Ok(Tensor::strings(tensor.dims(), &found)?)
+    };
+    moved.into_iter().enumerate().map(back).collect()
+}

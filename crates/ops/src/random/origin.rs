@@ -1,0 +1,87 @@
+//! Where a node's random numbers begin: in a sequence of its own that goes on from run to run, or
+//! where its inputs say.
+
+use thalweg_device::{KernelCx, KernelError, Prepare};
+use thalweg_graph::{DType, Element};
+
+use crate::random::fill::first_block;
+use crate::random::philox::Philox;
+
+/// The algorithm Philox, as TensorFlow numbers them.
+pub(super) const PHILOX: i32 = 1;
+/// The algorithm that suits the device, which is Philox.
+const ANY: i32 = 3;
+
+/// Where random numbers begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Origin {
+    /// Where the last run ended.
+    Counter(Philox),
+    /// Where two seeds say, which are this input.
+    Seeds(usize, DType),
+    /// At the key, the counter and by the algorithm that are these inputs.
+    Key([usize; 3]),
+}
+
+impl Origin {
+    pub(super) fn of(p: &Prepare<'_>) -> Origin {
+        let at = |name: &str| p.node.op.inputs.iter().position(|arg| arg.name == name);
+        match (at("seed"), at("key"), at("counter"), at("alg")) {
+            (Some(seed), ..) => Origin::Seeds(seed, p.dtype(seed)),
+            (None, Some(key), Some(counter), Some(alg)) => Origin::Key([key, counter, alg]),
+            _ => Origin::Counter(Philox::of(&p.node.attrs)),
+        }
+    }
+
+    /// The sequence and its first block, for a run that draws `elements` numbers.
+    pub(super) fn start(
+        self,
+        cx: &KernelCx<'_>,
+        elements: usize,
+    ) -> Result<(Philox, u64), KernelError> {
+        match self {
+            Origin::Counter(philox) => Ok((philox, first_block(cx, elements)?)),
+            Origin::Seeds(..) => {
+                let (key, stream) = self.scrambled(cx)?;
+                Ok((Philox::new(key, stream), 0))
+            }
+            Origin::Key([key, counter, alg]) => {
+                let [key] = cx.input::<u64>(key)? else {
+                    return Err(KernelError::Argument("a key"));
+                };
+                let [first, stream, ..] = cx.input::<u64>(counter)? else {
+                    return Err(KernelError::Argument("a counter of two"));
+                };
+                match cx.input::<i32>(alg)? {
+                    [PHILOX | ANY] => Ok((Philox::new(*key, *stream), *first)),
+                    other => Err(KernelError::Invalid(format!(
+                        "algorithm {other:?} is not known: use {PHILOX} (Philox), or {ANY} for any"
+                    ))),
+                }
+            }
+        }
+    }
+
+    /// The key and the upper half of the counter that stand for two seeds: what Philox makes of
+    /// them, so that it does not matter which bits of a seed are its own.
+    pub(super) fn scrambled(self, cx: &KernelCx<'_>) -> Result<(u64, u64), KernelError> {
+        let (seed, seed2) = match self {
+            Origin::Seeds(i, DType::I32) => pair(cx.input::<i32>(i)?, |v| i64::from(v) as u64)?,
+            Origin::Seeds(i, DType::U32) => pair(cx.input::<u32>(i)?, u64::from)?,
+            Origin::Seeds(i, DType::U64) => pair(cx.input::<u64>(i)?, |v| v)?,
+            Origin::Seeds(i, _) => pair(cx.input::<i64>(i)?, |v| v as u64)?,
+            _ => return Err(KernelError::Argument("seeds")),
+        };
+        const KEY: u64 = 0x0246_1e29_3ec8_f720;
+        let [a, b, c, d] = Philox::new(KEY, seed2).block(seed);
+        let wide = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        Ok((wide(a, b), wide(c, d)))
+    }
+}
+
+fn pair<T: Element>(values: &[T], to_u64: fn(T) -> u64) -> Result<(u64, u64), KernelError> {
+    match *values {
+        [a, b] => Ok((to_u64(a), to_u64(b))),
+        _ => Err(KernelError::Argument("two seeds")),
+    }
+}

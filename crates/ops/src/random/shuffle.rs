@@ -1,0 +1,72 @@
+//! The rows of a tensor in another order.
+
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{Effect, Gradient, arg, type_attr};
+use thalweg_graph::{DType, Element, OpDef, dispatch};
+
+use super::fill::{SEED, SEED2, take_blocks};
+use super::philox::Philox;
+use crate::shapes;
+
+/// Where the row that comes to each place was, by Fisher and Yates, with TensorFlow's words.
+fn shuffled(philox: &Philox, first: u64, order: &mut [u64]) {
+    let len = order.len();
+    for (i, place) in order.iter_mut().enumerate() {
+        *place = i as u64;
+    }
+    // The last place has nothing left to choose from.
+    for i in 0..len.saturating_sub(1) {
+        let block = philox.block(first.wrapping_add(i as u64 / 4));
+        let word = block[i % 4];
+        // TensorFlow's are 32 bits wide as well.
+        let left = ((len - i) as u32).max(1);
+        order.swap(i, i + (word % left) as usize);
+    }
+}
+
+/// The blocks that a run of so many rows takes, a word for each row but the last.
+fn blocks(rows: usize) -> u64 {
+    rows.saturating_sub(1).div_ceil(4) as u64
+}
+
+fn prepare<T: Element>(p: &Prepare<'_>) -> Prepared {
+    let philox = Philox::of(&p.node.attrs);
+    let rows = p.dims(0).first().copied().unwrap_or(1);
+    let elements = p.inputs.first().map_or(0, |x| x.elements());
+    let moved = rows > 1 && elements > 1;
+    let places = if moved { rows } else { 0 };
+    Prepared::new(elements, move |cx| {
+        let (x, out) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
+        if !moved {
+            out.copy_from_slice(x);
+            return Ok(());
+        }
+        let order = cx.scratch::<u64>(places)?;
+        shuffled(&philox, take_blocks(cx, blocks(rows))?, order);
+        let width = elements / rows;
+        for (out, &row) in out.chunks_exact_mut(width).zip(&*order) {
+            out.copy_from_slice(&x[row as usize * width..][..width]);
+        }
+        Ok(())
+    })
+    .with_scratch(places * size_of::<u64>())
+}
+
+/// The rows of a tensor in a random order.
+pub(crate) static RANDOM_SHUFFLE: Op = Op {
+    def: OpDef {
+        name: "RandomShuffle",
+        summary: "The same slices along the first dimension, in a random order.",
+        inputs: &[arg("value", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: &[SEED, SEED2, type_attr("T", &DType::ALL)],
+        shape: shapes::unchanged,
+        gradient: Gradient::None,
+        effect: Effect::Random,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), PLAIN, T => Ok(prepare::<T>(p)), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .only(&[("T", DType::PLAIN)])],
+};

@@ -1,0 +1,277 @@
+//! Random numbers that follow from what is put in, and from nothing else: by two seeds, or by a key
+//! and a counter.
+
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, type_attr, type_attr_or};
+use thalweg_graph::{DType, Infer, InferError, OpDef, Shape};
+
+use super::fill::listed_shape;
+use super::gaussian::{normal, truncated_normal};
+use super::origin::{Origin, PHILOX};
+use super::uniform::{full_int, uniform, uniform_int};
+use crate::shapes::expect_scalar;
+
+/// The shape is listed; two seeds, or a key, a counter and an algorithm; scalar bounds.
+fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    generator(cx)?;
+    let inputs = cx.op().inputs;
+    for (i, arg) in inputs.iter().enumerate() {
+        if matches!(arg.name, "minval" | "maxval") {
+            expect_scalar(cx, i)?;
+        }
+    }
+    listed_shape(cx)
+}
+
+/// What says where random numbers begin has the shape that it should.
+pub(super) fn generator(cx: &Infer<'_>) -> Result<(), InferError> {
+    for (i, arg) in cx.op().inputs.iter().enumerate() {
+        let expected = match arg.name {
+            "seed" | "counter" => Shape::known(&[2]),
+            "key" => Shape::known(&[1]),
+            "alg" => Shape::scalar(),
+            _ => continue,
+        };
+        if expected.merge(cx.shape(i)).is_none() {
+            return Err(InferError::Mismatch {
+                what: format!("{} must have another shape", arg.name),
+                left: cx.shape(i).clone(),
+                right: expected,
+            });
+        }
+    }
+    Ok(())
+}
+
+const fn stateless(
+    name: &'static str,
+    summary: &'static str,
+    inputs: &'static [Arg],
+    attrs: &'static [AttrDef],
+) -> OpDef {
+    OpDef {
+        name,
+        summary,
+        inputs,
+        outputs: const { &[arg("output", "dtype")] },
+        attrs,
+        shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    }
+}
+
+const BY_SEED: &[Arg] = &[arg("shape", "T").host(), arg("seed", "Tseed")];
+const BY_SEED_BETWEEN: &[Arg] = &[
+    arg("shape", "T").host(),
+    arg("seed", "Tseed"),
+    arg("minval", "dtype"),
+    arg("maxval", "dtype"),
+];
+const BY_KEY: &[Arg] = &[
+    arg("shape", "Tshape").host(),
+    arg_of("key", DType::U64),
+    arg_of("counter", DType::U64),
+    arg_of("alg", DType::I32),
+];
+const BY_KEY_BETWEEN: &[Arg] = &[
+    arg("shape", "Tshape").host(),
+    arg_of("key", DType::U64),
+    arg_of("counter", DType::U64),
+    arg_of("alg", DType::I32),
+    arg("minval", "dtype"),
+    arg("maxval", "dtype"),
+];
+
+const WORDS: &[DType] = &[DType::I32, DType::I64, DType::U32, DType::U64];
+const FLOAT: AttrDef = type_attr_or("dtype", DType::FLOATS, DType::F32);
+const LISTED: AttrDef = type_attr_or("T", DType::INDICES, DType::I32);
+const SEEDS: AttrDef = type_attr_or("Tseed", DType::INDICES, DType::I64);
+const LISTED_V2: AttrDef = type_attr_or("Tshape", DType::INDICES, DType::I32);
+const FULL: AttrDef = type_attr_or("dtype", WORDS, DType::U64);
+
+/// Even over `[0, 1)`, by seeds.
+pub(crate) static UNIFORM: Op = Op {
+    def: stateless(
+        "StatelessRandomUniform",
+        "Numbers spread evenly over [0, 1), in the shape that the first input lists, by two seeds.",
+        BY_SEED,
+        &[FLOAT, LISTED, SEEDS],
+    ),
+    kernels: &[cpu(uniform)],
+};
+
+/// Even over `[0, 1)`, by a key.
+pub(crate) static UNIFORM_V2: Op = Op {
+    def: stateless(
+        "StatelessRandomUniformV2",
+        "Numbers spread evenly over [0, 1), in the shape that the first input lists, by a key and a counter.",
+        BY_KEY,
+        &[FLOAT, LISTED_V2],
+    ),
+    kernels: &[cpu(uniform)],
+};
+
+/// The standard normal distribution, by seeds.
+pub(crate) static NORMAL: Op = Op {
+    def: stateless(
+        "StatelessRandomNormal",
+        "Numbers of the standard normal distribution, in the shape that the first input lists, by two seeds.",
+        BY_SEED,
+        &[FLOAT, LISTED, SEEDS],
+    ),
+    kernels: &[cpu(normal)],
+};
+
+/// The standard normal distribution, by a key.
+pub(crate) static NORMAL_V2: Op = Op {
+    def: stateless(
+        "StatelessRandomNormalV2",
+        "Numbers of the standard normal distribution, in the shape that the first input lists, by a key and a counter.",
+        BY_KEY,
+        &[FLOAT, LISTED_V2],
+    ),
+    kernels: &[cpu(normal)],
+};
+
+/// The standard normal distribution between -2 and 2, by seeds.
+pub(crate) static TRUNCATED: Op = Op {
+    def: stateless(
+        "StatelessTruncatedNormal",
+        "Numbers of the standard normal distribution between -2 and 2, in the shape that the first input lists, by two seeds.",
+        BY_SEED,
+        &[FLOAT, LISTED, SEEDS],
+    ),
+    kernels: &[cpu(truncated_normal)],
+};
+
+/// The standard normal distribution between -2 and 2, by a key.
+pub(crate) static TRUNCATED_V2: Op = Op {
+    def: stateless(
+        "StatelessTruncatedNormalV2",
+        "Numbers of the standard normal distribution between -2 and 2, in the shape that the first input lists, by a key and a counter.",
+        BY_KEY,
+        &[FLOAT, LISTED_V2],
+    ),
+    kernels: &[cpu(truncated_normal)],
+};
+
+/// Even over an interval of integers, by seeds.
+pub(crate) static UNIFORM_INT: Op = Op {
+    def: stateless(
+        "StatelessRandomUniformInt",
+        "Integers spread evenly over [minval, maxval), in the shape that the first input lists, by two seeds.",
+        BY_SEED_BETWEEN,
+        &[type_attr("dtype", DType::INDICES), LISTED, SEEDS],
+    ),
+    kernels: &[cpu(uniform_int)],
+};
+
+/// Even over an interval of integers, by a key.
+pub(crate) static UNIFORM_INT_V2: Op = Op {
+    def: stateless(
+        "StatelessRandomUniformIntV2",
+        "Integers spread evenly over [minval, maxval), in the shape that the first input lists, by a key and a counter.",
+        BY_KEY_BETWEEN,
+        &[type_attr("dtype", WORDS), LISTED_V2],
+    ),
+    kernels: &[cpu(uniform_int).only(&[("dtype", DType::INDICES)])],
+};
+
+/// Even over all integers, by seeds.
+pub(crate) static FULL_INT: Op = Op {
+    def: stateless(
+        "StatelessRandomUniformFullInt",
+        "Integers spread evenly over the range of their dtype, in the shape that the first input lists, by two seeds.",
+        BY_SEED,
+        &[FULL, LISTED, type_attr_or("Tseed", WORDS, DType::I64)],
+    ),
+    kernels: &[cpu(full_int)],
+};
+
+/// Even over all integers, by a key.
+pub(crate) static FULL_INT_V2: Op = Op {
+    def: stateless(
+        "StatelessRandomUniformFullIntV2",
+        "Integers spread evenly over the range of their dtype, in the shape that the first input lists, by a key and a counter.",
+        BY_KEY,
+        &[FULL, LISTED_V2],
+    ),
+    kernels: &[cpu(full_int)],
+};
+
+fn key_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    generator(cx)?;
+    cx.set(0, Shape::known(&[1]));
+    cx.set(1, Shape::known(&[2]));
+    cx.set(2, Shape::scalar());
+    Ok(())
+}
+
+fn key(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let origin = Origin::of(p);
+    let with_alg = p.outputs.len() > 2;
+    Ok(Prepared::new(1, move |cx| {
+        let (key, stream) = origin.scrambled(cx)?;
+        cx.output::<u64>(0)?.fill(key);
+        for (out, value) in cx.output::<u64>(1)?.iter_mut().zip([0, stream]) {
+            *out = value;
+        }
+        if with_alg {
+            cx.output::<i32>(2)?.fill(PHILOX);
+        }
+        Ok(())
+    }))
+}
+
+/// The key and the counter of two seeds.
+pub(crate) static GET_KEY_COUNTER: Op = Op {
+    def: OpDef {
+        name: "StatelessRandomGetKeyCounter",
+        summary: "The key and the counter that two seeds stand for.",
+        inputs: &[arg("seed", "Tseed")],
+        outputs: &[arg_of("key", DType::U64), arg_of("counter", DType::U64)],
+        attrs: &[SEEDS],
+        shape: key_shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(key)],
+};
+
+/// The key, the counter and the algorithm of two seeds.
+pub(crate) static GET_KEY_COUNTER_ALG: Op = Op {
+    def: OpDef {
+        name: "StatelessRandomGetKeyCounterAlg",
+        summary: "The key and the counter that two seeds stand for, and the algorithm that goes with them.",
+        inputs: &[arg("seed", "Tseed")],
+        outputs: &[
+            arg_of("key", DType::U64),
+            arg_of("counter", DType::U64),
+            arg_of("alg", DType::I32),
+        ],
+        attrs: &[SEEDS],
+        shape: key_shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(key)],
+};
+
+/// The algorithm.
+pub(crate) static GET_ALG: Op = Op {
+    def: OpDef {
+        name: "StatelessRandomGetAlg",
+        summary: "The algorithm that random numbers are made by: Philox.",
+        outputs: &[arg_of("alg", DType::I32)],
+        shape: crate::shapes::scalar,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|_| {
+        Ok(Prepared::new(1, |cx| {
+            cx.output::<i32>(0)?.fill(PHILOX);
+            Ok(())
+        }))
+    })],
+};

@@ -1,0 +1,120 @@
+//! What is shown while a step runs, and what ends it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, TensorCx, Thing, cpu_tensors};
+use thalweg_graph::op::{
+    Effect, Gradient, arg, arg_of, args_of, int_attr, str_attr, type_attr, types_attr,
+};
+use thalweg_graph::{DType, InferError, OpDef, Tensor};
+
+use crate::shapes::expect_scalar;
+use crate::strings::summary;
+
+/// Ends a step unless something is true.
+pub(crate) static ASSERT: Op = Op {
+    def: OpDef {
+        name: "Assert",
+        summary: "An error that shows the data, unless the condition is true.",
+        inputs: &[arg_of("condition", DType::Bool), args_of("data", "T")],
+        attrs: &[types_attr("T"), int_attr("summarize", 3)],
+        shape: |cx| {
+            if cx.inputs() < 2 {
+                return Err(InferError::Attr {
+                    attr: "T",
+                    reason: "there must be some data to show".to_owned(),
+                });
+            }
+            expect_scalar(cx, 0)
+        },
+        gradient: Gradient::None,
+        effect: Effect::Stateful,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        if cx.slice::<bool>(0)? == [true] {
+            return Ok(Vec::new());
+        }
+        let shown = shown(cx, " ")?;
+        Err(KernelError::Invalid(format!("assertion failed: {shown}")))
+    })],
+};
+
+/// The first elements of all inputs but the first, each in brackets.
+fn shown(cx: &TensorCx<'_>, between: &str) -> Result<String, KernelError> {
+    let most = cx.attrs().int("summarize");
+    let each = (1..cx.inputs()).map(|i| Ok(format!("[{}]", summary(cx.tensor(i)?, most)?)));
+    let each: Result<Vec<String>, KernelError> = each.collect();
+    Ok(each?.join(between))
+}
+
+fn print(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let first = cx.attrs().int("first_n");
+    let show = match first < 0 {
+        true => true,
+        false => {
+            let mut make = || Ok(Arc::new(AtomicI64::new(0)) as Thing);
+            let name = format!("Print/{}", cx.node().name);
+            let count = cx.environment().thing("", &name, &mut make)?;
+            let count = count.downcast::<AtomicI64>().ok();
+            count.is_some_and(|c| c.fetch_add(1, Ordering::Relaxed) < first)
+        }
+    };
+    if show {
+        let line = format!("{}{}", cx.attrs().str("message"), shown(cx, "")?);
+        cx.environment().print(&line);
+    }
+    Ok(vec![cx.value(0)?])
+}
+
+/// Shows tensors, and passes one on.
+pub(crate) static PRINT: Op = Op {
+    def: OpDef {
+        name: "Print",
+        summary: "The first input; the first elements of the others are shown.",
+        inputs: &[arg("input", "T"), args_of("data", "U")],
+        outputs: &[arg("output", "T")],
+        attrs: &[
+            type_attr("T", &DType::ALL),
+            types_attr("U"),
+            str_attr("message", "", &[]),
+            int_attr("first_n", -1),
+            int_attr("summarize", 3),
+        ],
+        shape: crate::shapes::unchanged,
+        gradient: Gradient::Rule(|g| smallvec![Some(g.grad())]),
+        effect: Effect::Stateful,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(print)],
+};
+
+/// Shows a string.
+pub(crate) static PRINT_V2: Op = Op {
+    def: OpDef {
+        name: "PrintV2",
+        summary: "Shows a string.",
+        inputs: &[arg_of("input", DType::String)],
+        attrs: &[
+            str_attr("output_stream", "stderr", &[]),
+            str_attr("end", "\n", &[]),
+        ],
+        shape: |cx| expect_scalar(cx, 0),
+        gradient: Gradient::None,
+        effect: Effect::Stateful,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let [text] = cx.strings(0)? else {
+            return Err(KernelError::Argument("one string"));
+        };
+        // What is shown is a line: its end is there already.
+        let end = cx.attrs().str("end");
+        let end = end.strip_suffix('\n').unwrap_or(end);
+        let text = String::from_utf8_lossy(text);
+        cx.environment().print(&format!("{text}{end}"));
+        Ok(Vec::new())
+    })],
+};

@@ -1,0 +1,296 @@
+//! What a program reports to people of its course: serialized `Summary` messages.
+
+use std::collections::HashSet;
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{
+    Allowed, Arg, AttrDef, Default, Gradient, arg, arg_of, attr, count_attr, int_attr, str_attr,
+    type_attr, type_attr_or,
+};
+use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape, Tensor, dispatch};
+
+use super::histogram::histogram;
+use super::wire::{Message, fields};
+use crate::number::Number;
+use crate::shapes::{expect_scalar, scalar};
+
+const SUMMARY: &[Arg] = &[arg_of("summary", DType::String)];
+// The fields of a `Summary`, and of its `Value`.
+const VALUE: u32 = 1;
+const TAG: u32 = 1;
+const SIMPLE_VALUE: u32 = 2;
+const HISTOGRAM: u32 = 5;
+const NODE_NAME: u32 = 7;
+const TENSOR: u32 = 8;
+const METADATA: u32 = 9;
+
+fn made(summary: Message) -> Result<Vec<Tensor>, KernelError> {
+    Ok(vec![Tensor::strings(&[], &[summary.0])?])
+}
+
+/// The elements of a tensor of numbers.
+fn numbers(tensor: &Tensor) -> Result<Vec<f64>, KernelError> {
+    dispatch!(tensor.dtype(), NUMBERS, T => {
+        Ok(tensor.as_slice::<T>()?.iter().map(|x| x.to_f64()).collect())
+    }, else Err(KernelError::DType(tensor.dtype())))
+}
+
+fn tag<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
+    match cx.strings(0)? {
+        [one] => Ok(one),
+        _ => Err(KernelError::Argument("one tag")),
+    }
+}
+
+/// Numbers with their tags.
+pub(crate) static SCALAR: Op = Op {
+    def: OpDef {
+        name: "ScalarSummary",
+        summary: "A serialized summary of a number for each tag.",
+        inputs: &[arg_of("tags", DType::String), arg("values", "T")],
+        outputs: SUMMARY,
+        attrs: &[type_attr("T", DType::NUMBERS)],
+        shape: |cx| {
+            let one = |i: usize| cx.shape(i).elements() == Some(1);
+            if !(one(0) && one(1)) {
+                cx.same(0, 1)?;
+            }
+            scalar(cx)
+        },
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (tags, values) = (cx.strings(0)?, numbers(cx.tensor(1)?)?);
+        let all = tags.iter().zip(values);
+        made(all.fold(Message::default(), |summary, (tag, value)| {
+            let value = Message::default()
+                .bytes(TAG, tag)
+                .float(SIMPLE_VALUE, value as f32);
+            summary.bytes(VALUE, &value.0)
+        }))
+    })],
+};
+
+/// How numbers are spread.
+pub(crate) static HISTOGRAM_SUMMARY: Op = Op {
+    def: OpDef {
+        name: "HistogramSummary",
+        summary: "A serialized summary with a histogram of a tensor's numbers, which must be finite.",
+        inputs: &[arg_of("tag", DType::String), arg("values", "T")],
+        outputs: SUMMARY,
+        attrs: &[type_attr_or("T", DType::NUMBERS, DType::F32)],
+        shape: |cx| {
+            expect_scalar(cx, 0)?;
+            scalar(cx)
+        },
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (tag, values) = (tag(cx)?, numbers(cx.tensor(1)?)?);
+        if let Some(element) = values.iter().position(|v| !v.is_finite()) {
+            return Err(KernelError::Element {
+                input: 1,
+                element,
+                reason: format!(
+                    "{} in the histogram \"{}\": it takes finite numbers",
+                    values[element],
+                    tag.escape_ascii()
+                ),
+            });
+        }
+        let value = Message::default().bytes(TAG, tag);
+        let value = value.bytes(HISTOGRAM, &histogram(&values).0);
+        made(Message::default().bytes(VALUE, &value.0))
+    })],
+};
+
+fn merge(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let mut tags: HashSet<&[u8]> = HashSet::new();
+    let mut merged = Message::default();
+    for input in 0..cx.inputs() {
+        for (element, summary) in cx.strings(input)?.iter().enumerate() {
+            let wrong = |reason: String| KernelError::Element {
+                input,
+                element,
+                reason,
+            };
+            let no_summary = || wrong("it is no serialized summary".to_owned());
+            for (field, value) in fields(summary).ok_or_else(no_summary)? {
+                if field != u64::from(VALUE) {
+                    continue;
+                }
+                let own = fields(value).ok_or_else(no_summary)?;
+                let tag = own.iter().rfind(|(field, _)| *field == u64::from(TAG));
+                if let Some((_, tag)) = tag
+                    && !tag.is_empty()
+                    && !tags.insert(tag)
+                {
+                    return Err(wrong(format!(
+                        "Duplicate tag {} found in summary inputs",
+                        tag.escape_ascii()
+                    )));
+                }
+                merged = merged.bytes(VALUE, value);
+            }
+        }
+    }
+    made(merged)
+}
+
+/// Several summaries as one.
+pub(crate) static MERGE: Op = Op {
+    def: OpDef {
+        name: "MergeSummary",
+        summary: "The values of several serialized summaries in one; no two may have the same tag.",
+        inputs: &[arg_of("inputs", DType::String).list("N")],
+        outputs: SUMMARY,
+        attrs: &[count_attr("N")],
+        shape: scalar,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(merge)],
+};
+
+/// A `TensorProto` (`tensorflow/core/framework/tensor.proto`) with the elements as bytes.
+fn tensor_proto(tensor: &Tensor) -> Result<Message, KernelError> {
+    // The numbers of `DataType` in types.proto.
+    let dtype = match tensor.dtype() {
+        DType::F32 => 1,
+        DType::F64 => 2,
+        DType::I32 => 3,
+        DType::U8 => 4,
+        DType::I16 => 5,
+        DType::I8 => 6,
+        DType::I64 => 9,
+        DType::Bool => 10,
+        DType::BF16 => 14,
+        DType::U16 => 17,
+        DType::F16 => 19,
+        DType::U32 => 22,
+        DType::U64 => 23,
+        other => return Err(KernelError::DType(other)),
+    };
+    let shape = tensor
+        .dims()
+        .iter()
+        .fold(Message::default(), |shape, &size| {
+            let dim = match size {
+                0 => Message::default(),
+                size => Message::default().int(1, size as u64),
+            };
+            shape.bytes(2, &dim.0)
+        });
+    let proto = Message::default().int(1, dtype).bytes(2, &shape.0);
+    Ok(match tensor.bytes() {
+        [] => proto,
+        bytes => proto.bytes(4, bytes),
+    })
+}
+
+/// A tensor, by the name of the node.
+pub(crate) static TENSOR_SUMMARY: Op = Op {
+    def: OpDef {
+        name: "TensorSummary",
+        summary: "A serialized summary with a tensor, named as the node.",
+        inputs: &[arg("tensor", "T")],
+        outputs: SUMMARY,
+        attrs: &[
+            type_attr("T", &DType::ALL),
+            str_attr("description", "", &[]),
+            AttrDef {
+                default: Default::Empty(AttrKind::Strs),
+                ..attr("labels", AttrKind::Strs)
+            },
+            str_attr("display_name", "", &[]),
+        ],
+        shape: scalar,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let name = cx.node().name.as_bytes();
+        let value = Message::default().bytes(NODE_NAME, name);
+        let value = value.bytes(TENSOR, &tensor_proto(cx.tensor(0)?)?.0);
+        made(Message::default().bytes(VALUE, &value.0))
+    })
+    .only(&[("T", DType::PLAIN)])],
+};
+
+fn tagged_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    expect_scalar(cx, 0)?;
+    expect_scalar(cx, 2)?;
+    scalar(cx)
+}
+
+/// A tensor with its tag.
+pub(crate) static TENSOR_SUMMARY_V2: Op = Op {
+    def: OpDef {
+        name: "TensorSummaryV2",
+        summary: "A serialized summary with a tensor and what a reader needs to know of it.",
+        inputs: &[
+            arg_of("tag", DType::String),
+            arg("tensor", "T"),
+            arg_of("serialized_summary_metadata", DType::String),
+        ],
+        outputs: SUMMARY,
+        attrs: &[type_attr("T", &DType::ALL)],
+        shape: tagged_shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let [metadata] = cx.strings(2)? else {
+            return Err(KernelError::Argument("one string"));
+        };
+        let value = Message::default().bytes(TAG, tag(cx)?);
+        let value = value.bytes(TENSOR, &tensor_proto(cx.tensor(1)?)?.0);
+        let value = value.bytes(METADATA, metadata);
+        made(Message::default().bytes(VALUE, &value.0))
+    })
+    .only(&[("T", DType::PLAIN)])],
+};
+
+const MOST: AttrDef = AttrDef {
+    allowed: Allowed::AtLeast(1),
+    ..int_attr("max_outputs", 3)
+};
+
+/// Sounds; nothing computes it yet.
+pub(crate) static AUDIO: Op = Op {
+    def: OpDef {
+        name: "AudioSummary",
+        summary: "A serialized summary with sounds.",
+        inputs: &[arg_of("tag", DType::String), arg_of("tensor", DType::F32)],
+        outputs: SUMMARY,
+        attrs: &[attr("sample_rate", AttrKind::Float), MOST],
+        shape: scalar,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[],
+};
+
+/// Sounds; nothing computes it yet.
+pub(crate) static AUDIO_V2: Op = Op {
+    def: OpDef {
+        name: "AudioSummaryV2",
+        summary: "A serialized summary with sounds.",
+        inputs: &[
+            arg_of("tag", DType::String),
+            arg_of("tensor", DType::F32),
+            arg_of("sample_rate", DType::F32),
+        ],
+        outputs: SUMMARY,
+        attrs: &[MOST],
+        shape: |cx| {
+            cx.set(0, Shape::scalar());
+            Ok(())
+        },
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[],
+};

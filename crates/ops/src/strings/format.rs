@@ -1,0 +1,60 @@
+//! Tensors put into text.
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{Gradient, arg_of, args_of, int_attr, str_attr, types_attr};
+use thalweg_graph::{DType, InferError, OpDef, Shape, Tensor};
+
+use super::summarize::summary_v2;
+
+fn format(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let (template, placeholder) = (cx.attrs().str("template"), cx.attrs().str("placeholder"));
+    let most = cx.attrs().int("summarize");
+    let mut pieces = template.split(placeholder);
+    let mut text = pieces.next().unwrap_or("").to_owned();
+    for (i, piece) in pieces.enumerate() {
+        text += &summary_v2(cx.tensor(i)?, most)?;
+        text += piece;
+    }
+    Ok(vec![Tensor::strings(&[], &[text])?])
+}
+
+/// Tensors in the places that a template has for them.
+pub(crate) static FORMAT: Op = Op {
+    def: OpDef {
+        name: "StringFormat",
+        summary: "A template, with a tensor's first and last elements for each of its placeholders.",
+        inputs: &[args_of("inputs", "T")],
+        outputs: &[arg_of("output", DType::String)],
+        attrs: &[
+            types_attr("T"),
+            str_attr("template", "%s", &[]),
+            str_attr("placeholder", "%s", &[]),
+            int_attr("summarize", 3),
+        ],
+        shape: |cx| {
+            let (template, placeholder) =
+                (cx.attrs().str("template"), cx.attrs().str("placeholder"));
+            if placeholder.is_empty() {
+                return Err(InferError::Attr {
+                    attr: "placeholder",
+                    reason: "it is empty, and stands everywhere".to_owned(),
+                });
+            }
+            let places = template.matches(placeholder).count();
+            if places != cx.inputs() {
+                return Err(InferError::Attr {
+                    attr: "template",
+                    reason: format!(
+                        "it has {places} placeholders for {} tensors: give as many",
+                        cx.inputs()
+                    ),
+                });
+            }
+            cx.set(0, Shape::scalar());
+            Ok(())
+        },
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(format)],
+};

@@ -1,0 +1,156 @@
+//! Strings put together.
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::infer::resolve_axis;
+use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg_of, bool_attr, count_attr, str_attr};
+use thalweg_graph::shape::elements;
+use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, Tensor};
+
+/// All inputs that are not scalars have one shape, which is the output's.
+fn join_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let mut shape = Shape::scalar();
+    for i in 0..cx.inputs() {
+        let own = cx.shape(i);
+        shape = match (own.rank(), shape.rank()) {
+            (Some(0), _) => continue,
+            (None, _) => Shape::unknown(),
+            (_, Some(0)) => own.clone(),
+            _ => shape.merge(own).ok_or_else(|| InferError::Mismatch {
+                what: format!("input {i} must be a scalar, or have the shape of those before it"),
+                left: own.clone(),
+                right: shape,
+            })?,
+        };
+    }
+    cx.set(0, shape);
+    Ok(())
+}
+
+fn join(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let separator = cx.attrs().str("separator").as_bytes();
+    let mut dims: &[usize] = &[];
+    for i in 0..cx.inputs() {
+        let own = cx.tensor(i)?.dims();
+        if !own.is_empty() {
+            dims = own;
+        }
+    }
+    let mut joined = vec![Vec::new(); elements(dims)];
+    for i in 0..cx.inputs() {
+        let strings = cx.strings(i)?;
+        for (element, out) in joined.iter_mut().enumerate() {
+            let own = if strings.len() == 1 { 0 } else { element };
+            if i > 0 {
+                out.extend_from_slice(separator);
+            }
+            out.extend_from_slice(strings.get(own).ok_or(KernelError::Argument("a string"))?);
+        }
+    }
+    Ok(vec![Tensor::strings(dims, &joined)?])
+}
+
+/// Strings of several tensors put together.
+pub(crate) static JOIN: Op = Op {
+    def: OpDef {
+        name: "StringJoin",
+        summary: "The strings at each place of the inputs put together, with a separator between; scalars go with every place.",
+        inputs: &[arg_of("inputs", DType::String).list("N")],
+        outputs: &[arg_of("output", DType::String)],
+        attrs: &[
+            AttrDef {
+                allowed: Allowed::AtLeast(0),
+                ..count_attr("N")
+            },
+            str_attr("separator", "", &[]),
+        ],
+        shape: join_shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(join)],
+};
+
+/// The axes, in the order given, as indices.
+fn axes(values: &[i64], rank: usize) -> Result<Vec<usize>, String> {
+    let mut axes = Vec::new();
+    for &axis in values {
+        let axis = resolve_axis(axis, rank).ok_or(format!(
+            "axis {axis} is not one of a tensor with {rank} dimensions"
+        ))?;
+        if axes.contains(&axis) {
+            return Err(format!("axis {axis} is named twice"));
+        }
+        axes.push(axis);
+    }
+    Ok(axes)
+}
+
+fn reduce_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let (Some(dims), Some(values)) = (cx.shape(0).dims(), cx.ints(1)) else {
+        return Ok(());
+    };
+    let axes = axes(&values, dims.len());
+    let axes = axes.map_err(|reason| InferError::Value { input: 1, reason })?;
+    let keep = cx.attrs().bool("keep_dims");
+    let kept = dims
+        .iter()
+        .enumerate()
+        .filter_map(|(i, &d)| match axes.contains(&i) {
+            true if keep => Some(Some(1)),
+            true => None,
+            false => Some(d),
+        });
+    let shape = Shape::partial(kept);
+    cx.set(0, shape);
+    Ok(())
+}
+
+fn reduce(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let input = cx.tensor(0)?;
+    let axes = axes(&cx.ints(1)?, input.dims().len()).map_err(KernelError::Invalid)?;
+    let separator = cx.attrs().str("separator").as_bytes();
+    let mut dims = input.dims().to_vec();
+    let mut strings: Vec<Vec<u8>> = cx.strings(0)?.iter().map(|s| s.to_vec()).collect();
+    // One axis after the other: the first one runs fastest.
+    for &axis in &axes {
+        let (outer, len) = (elements(&dims[..axis]), dims[axis]);
+        let inner = elements(&dims[axis + 1..]);
+        let mut joined = Vec::with_capacity(outer * inner);
+        for place in 0..outer * inner {
+            let (o, i) = (place / inner, place % inner);
+            let parts: Vec<&[u8]> = (0..len)
+                .filter_map(|at| strings.get((o * len + at) * inner + i))
+                .map(Vec::as_slice)
+                .collect();
+            joined.push(parts.join(separator));
+        }
+        strings = joined;
+        dims[axis] = 1;
+    }
+    if !cx.attrs().bool("keep_dims") {
+        let mut at = 0..;
+        dims.retain(|_| !at.next().is_some_and(|i: usize| axes.contains(&i)));
+    }
+    Ok(vec![Tensor::strings(&dims, &strings)?])
+}
+
+/// Strings along some dimensions put together.
+pub(crate) static REDUCE_JOIN: Op = Op {
+    def: OpDef {
+        name: "ReduceJoin",
+        summary: "The strings along some dimensions put together, with a separator between; the first dimension that is named runs fastest.",
+        inputs: &[
+            arg_of("inputs", DType::String),
+            arg_of("reduction_indices", DType::I32).host(),
+        ],
+        outputs: &[arg_of("output", DType::String)],
+        attrs: &[
+            bool_attr("keep_dims", false),
+            str_attr("separator", "", &[]),
+        ],
+        shape: reduce_shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(reduce)],
+};

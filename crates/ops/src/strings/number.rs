@@ -1,0 +1,159 @@
+//! Numbers to strings, and back.
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{
+    Gradient, arg, arg_of, bool_attr, int_attr, str_attr, type_attr, type_attr_or,
+};
+use thalweg_graph::{DType, InferError, OpDef, Tensor, dispatch};
+
+use super::each::{numbers, shown};
+use super::printf::{Field, Style, float};
+use super::text::stripped;
+use crate::number::Number;
+use crate::shapes::unchanged;
+
+/// The longest field and the most places: a file may ask for any.
+const MOST: i64 = 1 << 16;
+
+fn as_string_shape(cx: &mut thalweg_graph::Infer<'_>) -> Result<(), InferError> {
+    let wrong = |attr: &'static str, reason: &str| {
+        Err(InferError::Attr {
+            attr,
+            reason: reason.to_owned(),
+        })
+    };
+    let attrs = cx.attrs();
+    let whole = attrs.dtype("T").is_some_and(|d| !d.is_float());
+    if attrs.bool("scientific") && attrs.bool("shortest") {
+        return wrong(
+            "scientific",
+            "a number is written scientifically or shortest, not both",
+        );
+    }
+    if whole && (attrs.bool("scientific") || attrs.bool("shortest")) {
+        return wrong(
+            "scientific",
+            "only a floating-point number is written scientifically or shortest",
+        );
+    }
+    if whole && attrs.int("precision") > -1 {
+        return wrong(
+            "precision",
+            "only a floating-point number has places: leave it at -1",
+        );
+    }
+    if !matches!(attrs.str("fill"), "" | " " | "0" | "-" | "+") {
+        return wrong(
+            "fill",
+            "use one of \" \", \"0\", \"-\" and \"+\", or nothing",
+        );
+    }
+    for attr in ["precision", "width"] {
+        if attrs.int(attr) > MOST {
+            return wrong(attr, "use at most 65536");
+        }
+    }
+    unchanged(cx)
+}
+
+fn as_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let (x, attrs) = (cx.tensor(0)?, cx.attrs());
+    let width = usize::try_from(attrs.int("width")).ok();
+    let field = Field {
+        width: width.unwrap_or(0),
+        // What fills goes with a width, but for the sign.
+        flag: attrs
+            .str("fill")
+            .chars()
+            .next()
+            .filter(|&f| width.is_some() || f != '-'),
+    };
+    let precision = usize::try_from(attrs.int("precision")).ok();
+    let style = match (attrs.bool("scientific"), attrs.bool("shortest")) {
+        (true, _) => Style::Scientific,
+        (_, true) => Style::Shortest,
+        _ => Style::Fixed,
+    };
+    let text: Vec<Vec<u8>> = match x.dtype() {
+        DType::Bool => {
+            let all = x.as_slice::<bool>()?.iter();
+            all.map(|b| b.to_string().into_bytes()).collect()
+        }
+        DType::String => {
+            let pad = |s: &[u8]| {
+                let blank = vec![b' '; field.width.saturating_sub(s.len())];
+                match field.flag {
+                    Some('-') => [s, &blank].concat(),
+                    _ => [&blank, s].concat(),
+                }
+            };
+            cx.strings(0)?.iter().map(|s| pad(s)).collect()
+        }
+        dtype => dispatch!(dtype, FLOATS, T => {
+            let one = |x: &T| field.number(float(x.to_f64(), style, precision)).into_bytes();
+            x.as_slice::<T>()?.iter().map(one).collect()
+        }, else dispatch!(dtype, INTS, T => {
+            let one = |x: &T| field.number(x.to_string()).into_bytes();
+            x.as_slice::<T>()?.iter().map(one).collect()
+        }, else return Err(KernelError::DType(dtype)))),
+    };
+    Ok(vec![Tensor::strings(x.dims(), &text)?])
+}
+
+/// Numbers as C's `printf` writes them.
+pub(crate) static AS_STRING: Op = Op {
+    def: OpDef {
+        name: "AsString",
+        summary: "Each element as text, as printf writes it.",
+        inputs: &[arg("input", "T")],
+        outputs: &[arg_of("output", DType::String)],
+        attrs: &[
+            type_attr("T", &DType::ALL),
+            int_attr("precision", -1),
+            bool_attr("scientific", false),
+            bool_attr("shortest", false),
+            int_attr("width", -1),
+            str_attr("fill", "", &[]),
+        ],
+        shape: as_string_shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(as_string)],
+};
+
+fn parsed<T: std::str::FromStr>(s: &[u8]) -> Result<T, String> {
+    let text = std::str::from_utf8(stripped(s)).ok();
+    let value = text.and_then(|text| text.parse().ok());
+    value.ok_or_else(|| format!("{} is no number of this dtype", shown(s)))
+}
+
+/// Strings as numbers.
+pub(crate) static TO_NUMBER: Op = Op {
+    def: OpDef {
+        name: "StringToNumber",
+        summary: "The number that each string says.",
+        inputs: &[arg_of("string_tensor", DType::String)],
+        outputs: &[arg("output", "out_type")],
+        attrs: &[type_attr_or(
+            "out_type",
+            &[
+                DType::F32,
+                DType::F64,
+                DType::I32,
+                DType::I64,
+                DType::U32,
+                DType::U64,
+            ],
+            DType::F32,
+        )],
+        shape: unchanged,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let dtype = cx.attrs().dtype("out_type").unwrap_or(DType::F32);
+        dispatch!(dtype, [F32 F64 I32 I64 U32 U64], T => numbers::<T>(cx, parsed::<T>), else
+            Err(KernelError::DType(dtype)))
+    })],
+};

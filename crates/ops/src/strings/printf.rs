@@ -1,0 +1,120 @@
+//! Numbers as C's `printf` writes them.
+
+/// How a floating-point number is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// `%f`.
+    Fixed,
+    /// `%e`.
+    Scientific,
+    /// `%g`.
+    Shortest,
+}
+
+/// A number without a width; `precision` is 6 where it is `None`.
+pub(super) fn float(x: f64, style: Style, precision: Option<usize>) -> String {
+    if !x.is_finite() {
+        let sign = if x < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", if x.is_nan() { "nan" } else { "inf" });
+    }
+    let precision = precision.unwrap_or(6);
+    match style {
+        Style::Fixed => format!("{x:.precision$}"),
+        Style::Scientific => scientific(x, precision),
+        Style::Shortest => {
+            let digits = precision.max(1);
+            let long = scientific(x, digits - 1);
+            let exponent = long.rsplit('e').next().and_then(|e| e.parse::<i64>().ok());
+            match exponent {
+                Some(e) if e >= -4 && e < digits as i64 => {
+                    let places = (digits as i64 - 1 - e).max(0) as usize;
+                    without_zeros(&format!("{x:.places$}"))
+                }
+                _ => match long.split_once('e') {
+                    Some((number, e)) => format!("{}e{e}", without_zeros(number)),
+                    None => long,
+                },
+            }
+        }
+    }
+}
+
+/// `%e`: an exponent has a sign and two digits or more.
+fn scientific(x: f64, precision: usize) -> String {
+    let text = format!("{x:.precision$e}");
+    match text.split_once('e') {
+        Some((number, exponent)) => {
+            let (sign, digits) = match exponent.strip_prefix('-') {
+                Some(digits) => ('-', digits),
+                None => ('+', exponent),
+            };
+            format!("{number}e{sign}{digits:0>2}")
+        }
+        None => text,
+    }
+}
+
+fn without_zeros(number: &str) -> String {
+    match number.contains('.') {
+        true => number
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .to_owned(),
+        false => number.to_owned(),
+    }
+}
+
+/// The width and the flag of a conversion: `%010d`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Field {
+    pub(super) width: usize,
+    pub(super) flag: Option<char>,
+}
+
+impl Field {
+    /// A number that is written already, in its field.
+    pub(super) fn number(self, text: String) -> String {
+        let signed = text.starts_with('-');
+        let text = match self.flag {
+            Some('+') if !signed => format!("+{text}"),
+            Some(' ') if !signed => format!(" {text}"),
+            _ => text,
+        };
+        let finite = text.bytes().any(|b| b.is_ascii_digit());
+        match self.flag {
+            Some('0') if finite => {
+                let (sign, digits) = text.split_at(usize::from(signed));
+                let width = self.width.saturating_sub(sign.len());
+                format!("{sign}{digits:0>width$}")
+            }
+            _ => self.text(text),
+        }
+    }
+
+    /// Text, in its field.
+    pub(super) fn text(self, text: String) -> String {
+        let width = self.width;
+        match self.flag {
+            Some('-') => format!("{text:<width$}"),
+            _ => format!("{text:>width$}"),
+        }
+    }
+}
+
+/// The digits that are needed to read an `f32` back, as TensorFlow's messages have them: 6, or 9.
+pub(super) fn plain_f32(x: f32) -> String {
+    let short = float(f64::from(x), Style::Shortest, Some(6));
+    match short.parse::<f32>() {
+        Ok(read) if read == x || x.is_nan() => short,
+        _ => float(f64::from(x), Style::Shortest, Some(9)),
+    }
+}
+
+/// As [`plain_f32`] of an `f64`: 15 digits, or 17.
+pub(super) fn plain_f64(x: f64) -> String {
+    let short = float(x, Style::Shortest, Some(15));
+    match short.parse::<f64>() {
+        Ok(read) if read == x || x.is_nan() => short,
+        _ => float(x, Style::Shortest, Some(17)),
+    }
+}

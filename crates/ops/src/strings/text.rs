@@ -1,0 +1,222 @@
+//! Strings, one at a time: lengths, cases, parts.
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{Arg, Gradient, arg, arg_of, str_attr, type_attr};
+use thalweg_graph::{DType, OpDef, Shape, Tensor};
+
+use super::each::{shown, strings};
+use crate::shapes::unchanged;
+
+const INPUT: &[Arg] = &[arg_of("input", DType::String)];
+const OUTPUT: &[Arg] = &[arg_of("output", DType::String)];
+const UNITS: &[&str] = &["BYTE", "UTF8_CHAR"];
+
+/// Whether a byte begins a character of UTF-8.
+fn begins(byte: &u8) -> bool {
+    byte & 0xc0 != 0x80
+}
+
+/// The number of bytes or characters.
+pub(crate) static LENGTH: Op = Op {
+    def: OpDef {
+        name: "StringLength",
+        summary: "The length of each string, in bytes or in characters of UTF-8.",
+        inputs: INPUT,
+        outputs: &[arg_of("output", DType::I32)],
+        attrs: &[str_attr("unit", "BYTE", UNITS)],
+        shape: unchanged,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let chars = cx.attrs().str("unit") == "UTF8_CHAR";
+        super::each::numbers(cx, |s| {
+            let len = if chars {
+                s.iter().filter(|b| begins(b)).count()
+            } else {
+                s.len()
+            };
+            i32::try_from(len).map_err(|_| format!("its length {len} does not fit in i32"))
+        })
+    })],
+};
+
+/// Which characters change their case: those of ASCII, or all.
+fn with_case(
+    cx: &TensorCx<'_>,
+    ascii: fn(&[u8]) -> Vec<u8>,
+    all: fn(&str) -> String,
+) -> Result<Vec<Tensor>, KernelError> {
+    match cx.attrs().str("encoding") {
+        "" => strings(cx, ascii),
+        "utf-8" => strings(cx, |s| all(&String::from_utf8_lossy(s)).into_bytes()),
+        other => Err(KernelError::Invalid(format!(
+            "encoding \"{other}\": use \"\" (only letters of ASCII change) or \"utf-8\""
+        ))),
+    }
+}
+
+/// Lower case.
+pub(crate) static LOWER: Op = Op {
+    def: OpDef {
+        name: "StringLower",
+        summary: "Each string in lower case.",
+        inputs: INPUT,
+        outputs: OUTPUT,
+        attrs: &[str_attr("encoding", "", &[])],
+        shape: unchanged,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        with_case(cx, <[u8]>::to_ascii_lowercase, str::to_lowercase)
+    })],
+};
+
+/// Upper case.
+pub(crate) static UPPER: Op = Op {
+    def: OpDef {
+        name: "StringUpper",
+        summary: "Each string in upper case.",
+        inputs: INPUT,
+        outputs: OUTPUT,
+        attrs: &[str_attr("encoding", "", &[])],
+        shape: unchanged,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        with_case(cx, <[u8]>::to_ascii_uppercase, str::to_uppercase)
+    })],
+};
+
+/// Whether a byte is white space to C.
+pub(super) fn is_space(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+/// A string without the white space around it.
+pub(super) fn stripped(s: &[u8]) -> &[u8] {
+    let start = s.iter().position(|b| !is_space(b)).unwrap_or(s.len());
+    let end = s
+        .iter()
+        .rposition(|b| !is_space(b))
+        .map_or(start, |i| i + 1);
+    &s[start..end]
+}
+
+/// Without white space around.
+pub(crate) static STRIP: Op = Op {
+    def: OpDef {
+        name: "StringStrip",
+        summary: "Each string without the white space around it.",
+        inputs: INPUT,
+        outputs: OUTPUT,
+        shape: unchanged,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| strings(cx, |s| stripped(s).to_vec()))],
+};
+
+/// The part of `s` of `len` units from `pos` on; `None` where it has no such position.
+fn part(s: &[u8], pos: i64, len: i64, chars: bool) -> Option<&[u8]> {
+    // Where each unit begins, and the end.
+    let starts: Option<Vec<usize>> = chars.then(|| {
+        let starts = (0..s.len()).filter(|&i| begins(&s[i]));
+        starts.chain([s.len()]).collect()
+    });
+    let units = starts.as_ref().map_or(s.len(), |s| s.len() - 1);
+    let pos = match pos < 0 {
+        true => pos.checked_add(i64::try_from(units).ok()?)?,
+        false => pos,
+    };
+    let pos = usize::try_from(pos).ok().filter(|&p| p <= units)?;
+    // A negative length is as long as can be in bytes, and none in characters, as in TensorFlow.
+    let negative = if chars { 0 } else { usize::MAX };
+    let len = usize::try_from(len).unwrap_or(negative);
+    let end = pos.saturating_add(len).min(units);
+    let at = |i: usize| starts.as_ref().map_or(Some(i), |s| s.get(i).copied());
+    s.get(at(pos)?..at(end)?)
+}
+
+fn substr(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let (input, pos, len) = (cx.strings(0)?, cx.ints(1)?, cx.ints(2)?);
+    let (own, given) = (cx.tensor(0)?.shape(), cx.tensor(1)?.shape());
+    let dims = own.broadcast(&given).and_then(|s| s.to_dims());
+    let dims = dims.ok_or(KernelError::Argument("shapes that go together"))?;
+    let (at, from) = (Walk::new(&own, &dims), Walk::new(&given, &dims));
+    let count = thalweg_graph::shape::elements(&dims);
+    let mut parts: Vec<&[u8]> = Vec::with_capacity(count);
+    for i in 0..count {
+        let (s, p) = (at.index(i), from.index(i));
+        let (Some(s), Some(&pos), Some(&len)) = (input.get(s), pos.get(p), len.get(p)) else {
+            return Err(KernelError::Argument("an element"));
+        };
+        let chars = cx.attrs().str("unit") == "UTF8_CHAR";
+        parts.push(
+            part(s, pos, len, chars).ok_or_else(|| KernelError::Element {
+                input: 1,
+                element: p,
+                reason: format!("position {pos} is out of range for string {}", shown(s)),
+            })?,
+        );
+    }
+    Ok(vec![Tensor::strings(&dims, &parts)?])
+}
+
+/// Where the element of a broadcast tensor comes from.
+struct Walk {
+    /// For each dimension of the result: its length, and the step in the operand.
+    steps: Vec<(usize, usize)>,
+}
+
+impl Walk {
+    fn new(operand: &Shape, dims: &[usize]) -> Walk {
+        let own = operand.to_dims().unwrap_or_default();
+        let mut step = 1;
+        let steps = dims.iter().rev().enumerate().map(|(i, &len)| {
+            let own = own.len().checked_sub(i + 1).map_or(1, |at| own[at]);
+            let walked = if own == 1 { 0 } else { step };
+            step *= own;
+            (len, walked)
+        });
+        Walk {
+            steps: steps.collect(),
+        }
+    }
+
+    fn index(&self, mut i: usize) -> usize {
+        let mut at = 0;
+        for &(len, step) in &self.steps {
+            at += i % len.max(1) * step;
+            i /= len.max(1);
+        }
+        at
+    }
+}
+
+/// Parts of strings.
+pub(crate) static SUBSTR: Op = Op {
+    def: OpDef {
+        name: "Substr",
+        summary: "Of each string the part of the given length from the given position on; a negative position counts from the end.",
+        inputs: &[
+            arg_of("input", DType::String),
+            arg("pos", "T"),
+            arg("len", "T"),
+        ],
+        outputs: OUTPUT,
+        attrs: &[
+            type_attr("T", DType::INDICES),
+            str_attr("unit", "BYTE", UNITS),
+        ],
+        shape: |cx| {
+            cx.same(1, 2)?;
+            crate::shapes::broadcast(cx)
+        },
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(substr)],
+};

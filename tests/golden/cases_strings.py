@@ -1,0 +1,239 @@
+"""Strings, and what is told of a run: text, numbers in it, hashes, summaries."""
+
+import numpy as np
+
+from inputs import rnd
+from kinds import ANY
+from reference import f16, f32, f64, i32, i64
+
+WORDS = np.array(
+    ["", "a", "ab", "Hello, World", "  padded\t\n", "äöü €", "x" * 5, "0123456789abcdef", "y" * 33, "z" * 64, "w" * 65]
+    + ["The quick brown fox jumps over the lazy dog. " * 4, "q" * 128, "ends in blanks  "],
+    object,
+)
+NUMBERS = [1.5, -0.1, 1e10, np.inf, np.nan, 0.00001234, -np.inf, 0.0, -0.0, 123456.789, 2.5, 3.5, 999999.5]
+
+
+def text(*values):
+    """A tensor of strings."""
+    return np.array(values, object)
+
+
+def add(s):
+    """Adds the cases of this module."""
+    plain(s)
+    as_string(s)
+    numbers(s)
+    joined(s)
+    formatted(s)
+    summaries(s)
+    moved(s)
+    shown(s)
+
+
+def plain(s):
+    """One string after the other."""
+    for unit in ("BYTE", "UTF8_CHAR"):
+        s.case("StringLength", unit.lower(), input=WORDS, unit=unit)
+    for op in ("StringLower", "StringUpper"):
+        for encoding in ("", "utf-8"):
+            s.case(op, encoding or "ascii", input=WORDS, encoding=encoding)
+    s.case("StringStrip", "words", input=WORDS)
+    s.case("StringStrip", "empty", input=np.zeros([2, 0], object))
+    for buckets in (1, 10, 2**62):
+        s.case("StringToHashBucket", f"{buckets}", string_tensor=WORDS, num_buckets=buckets)
+        s.case("StringToHashBucketFast", f"{buckets}", input=WORDS, num_buckets=buckets)
+        s.case("StringToHashBucketStrong", f"{buckets}", input=WORDS, num_buckets=buckets, key=[123, -5])
+    long = text(*["abcdefghij"[: i % 10] + "k" * i for i in range(0, 300, 7)])
+    s.case("StringToHashBucketFast", "lengths", input=long, num_buckets=2**62)
+    for pad in (False, True):
+        s.case("EncodeBase64", f"pad_{pad}", input=WORDS, pad=pad)
+    s.case("DecodeBase64", "words", input=text("", "YQ", "YWI=", "YWJj", "SGVsbG8sIFdvcmxk", "YQ=="))
+    for pos, length in ((0, 3), (1, 0), (-1, 2), (2, -1), (2, 99)):
+        words = text("hello", "äöü", "xyz")
+        for unit in ("BYTE", "UTF8_CHAR"):
+            # A part of a character is no text that the table could hold.
+            if unit == "BYTE":
+                words = text("hello", "world", "xyz")
+            label = f"{unit.lower()}_{pos}_{length}"
+            s.case("Substr", label, input=words, pos=np.array(pos, i32), len=np.array(length, i32), unit=unit)
+    s.case("Substr", "each", input=text("hello", "world"), pos=np.array([1, -2], i64), len=np.array([2, 1], i64))
+    s.case("Substr", "broadcast", input=np.array([["hello"], ["world"]], object), pos=np.array([1, 2, 3], i32), len=np.array([2, 1, 9], i32))
+    raw = text("abcdefgh", "ijklmnop")
+    for name in ("u8", "i8", "u16", "i16", "i32", "i64", "f16", "f32", "f64"):
+        for little in (True, False):
+            s.case("DecodeRaw", f"{name}_{little}", bytes=raw, out_type=ANY[name], little_endian=little, audit=False)
+    s.case("DecodeRaw", "no_bytes", bytes=text("", ""), out_type=f32, audit=False)
+
+
+def as_string(s):
+    """Numbers as text."""
+    settings = {
+        "plain": {},
+        "scientific": {"scientific": True},
+        "shortest": {"shortest": True},
+        "places": {"precision": 3},
+        "no_places": {"precision": 0},
+        "shortest_places": {"precision": 3, "shortest": True},
+        "width": {"width": 12},
+        "zeros": {"width": 12, "fill": "0"},
+        "left": {"width": 12, "fill": "-"},
+        "sign": {"width": 12, "fill": "+"},
+        "blank": {"width": 12, "fill": " ", "precision": 2, "scientific": True},
+        "fill_alone": {"fill": "0"},
+    }
+    for label, attrs in settings.items():
+        s.case("AsString", f"f64_{label}", input=np.array(NUMBERS, f64), **attrs)
+    for label in ("plain", "width", "zeros", "left", "sign"):
+        s.case("AsString", f"i32_{label}", input=np.array([[0, -7], [123456, 2**31 - 1]], i32), **settings[label])
+        s.case("AsString", f"bool_{label}", input=np.array([True, False]), **settings[label])
+        s.case("AsString", f"string_{label}", input=text("a", "longer than it"), **settings[label])
+    for name, dtype in ANY.items():
+        if name not in ("bool",):
+            s.case("AsString", f"{name}", input=rnd(dtype, [3], 0, 9))
+
+
+def numbers(s):
+    """Text as numbers."""
+    floats = text("1.5", " 2 ", "+3", "-4e3", "nan", "-INF", "infinity", "1e400", "1e-50", "1.", ".5", "0.1")
+    whole = text("1", " 2 ", "+3", "0", "2147483647")
+    for name in ("f32", "f64"):
+        s.case("StringToNumber", name, string_tensor=floats, out_type=ANY[name], tol=None, audit=False)
+    for name in ("i32", "i64"):
+        words = np.append(whole, "-2147483648")
+        s.case("StringToNumber", name, string_tensor=words, out_type=ANY[name], audit=False)
+
+
+def joined(s):
+    """Strings put together."""
+    a, b = np.array([["a", "b"], ["c", "d"]], object), np.array([["w", "x"], ["y", ""]], object)
+    s.case("StringJoin", "two", inputs=[a, b], separator="+")
+    s.case("StringJoin", "scalars", inputs=[a, np.array("-", object), b])
+    s.case("StringJoin", "only_scalars", inputs=[np.array("-", object), np.array("x", object)])
+    for label, axes in (("none", []), ("rows", [0]), ("columns", [-1]), ("both", [0, 1]), ("both_turned", [1, 0])):
+        for keep in (False, True):
+            axes = np.array(axes, i32)
+            s.case("ReduceJoin", f"{label}_{keep}", inputs=a, reduction_indices=axes, keep_dims=keep, separator="-")
+    s.case("ReduceJoin", "empty", inputs=np.zeros([2, 0], object), reduction_indices=np.array([1], i32))
+    for skip in (True, False):
+        words = text("a b  c", "", " x;y ")
+        for label, delimiter in (("space", " "), ("two", " ;"), ("bytes", "")):
+            delimiter = np.array(delimiter, object)
+            s.case("StringSplit", f"{label}_{skip}", input=words, delimiter=delimiter, skip_empty=skip)
+    for label, sep, most in (("spaces", "", -1), ("arrows", "<>", -1), ("once", "<>", 1), ("spaces_once", "", 1)):
+        words = text("a<>b<><>c", "", " x  y z", "<>")
+        s.case("StringSplitV2", label, input=words, sep=np.array(sep, object), maxsplit=most)
+    base, three, ten = np.array("a/b", object), np.array(3, i32), np.array(10, i32)
+    s.case("ShardedFilename", "any", basename=base, shard=three, num_shards=ten)
+    s.case("ShardedFilespec", "any", basename=base, num_shards=ten)
+
+
+def formatted(s):
+    """Tensors in text."""
+    values = {
+        "f32": np.array([0.1, 1 / 3, 1e10, 123456789, 1e-7, np.nan, -np.inf], f32),
+        "f64": np.array([0.1, 1 / 3, 1e10, 123456789.125, 1e-7], f64),
+        "f16": np.array([0.1, 1 / 3, 65504], f16),
+        "long": np.arange(20, dtype=i32),
+        "matrix": np.arange(6, dtype=i32).reshape(2, 3),
+        "cube": np.arange(24, dtype=i32).reshape(2, 3, 4),
+        "large": np.arange(400, dtype=i32).reshape(20, 20),
+        "bool": np.array([True, False]),
+        "scalar": np.array(2.5, f32),
+        "strings": text('a"b', "line\n", "ä", "'\\"),
+        "empty": np.zeros([0], f32),
+    }
+    for label, value in values.items():
+        for most in (-1, 1, 3):
+            s.case("StringFormat", f"{label}_{most}", inputs=[value], summarize=most)
+    two = [values["scalar"], values["matrix"]]
+    s.case("StringFormat", "two", inputs=two, template="a {} b {}.", placeholder="{}")
+
+
+def summaries(s):
+    """Serialized summaries."""
+    for name, dtype in ANY.items():
+        if name != "bool":
+            s.case("ScalarSummary", name, tags=np.array("a/b", object), values=rnd(dtype, [], 1, 9))
+    s.case("ScalarSummary", "two", tags=text("a", "b"), values=np.array([0, -0.0], f32))
+    tag = np.array("h", object)
+    for name in ("f32", "f64", "i32", "u8", "f16"):
+        s.case("HistogramSummary", name, tag=tag, values=rnd(ANY[name], [5, 7], 0, 9))
+    for label, values in (
+        ("mixed", [0.5, -1, 2, 0, 1e-13, -1e-13, 1e21]),
+        ("empty", []),
+        ("zero", [0.0]),
+        ("cancelling", [1.0, -1.0]),
+    ):
+        s.case("HistogramSummary", f"f32_{label}", tag=tag, values=np.array(values, f32))
+    one, two = summary("a", 1.5), summary("b", -2)
+    s.case("MergeSummary", "two", inputs=[one, two])
+    s.case("MergeSummary", "one", inputs=[text(one.item(), two.item())])
+    s.case("MergeSummary", "empty", inputs=[np.zeros([0], object)])
+    for name, dtype in ANY.items():
+        s.case(
+            "TensorSummaryV2",
+            name,
+            tag=np.array("t", object),
+            tensor=rnd(dtype, [2, 3], 0, 9),
+            serialized_summary_metadata=np.array("", object),
+        )
+    for label, dims in (("scalar", []), ("empty", [0, 2])):
+        s.case(
+            "TensorSummaryV2",
+            label,
+            tag=np.array("t", object),
+            tensor=rnd(f32, dims, 1, 9),
+            serialized_summary_metadata=np.array("", object),
+        )
+
+
+def summary(tag, value):
+    """A serialized summary with one number."""
+    tag = tag.encode()
+    inside = b"\n" + bytes([len(tag)]) + tag + b"\x15" + np.array(value, f32).tobytes()
+    return np.array(b"\n" + bytes([len(inside)]) + inside, object)
+
+
+def shown(s):
+    """What is shown to people, and what it leaves of its inputs."""
+    x = rnd(f32, [2, 3])
+    s.case("Print", "f32", input=x, data=[np.array("of x:", object)], message="x", tol=None)
+    s.case("Assert", "true", condition=np.array(True), data=[np.array("no", object)])
+    s.case("PrintV2", "text", input=np.array("a line", object))
+
+
+def moved(s):
+    """Ops that only move or compare elements, on strings."""
+    a = np.array([["a", "b", ""], ["c", "a", "longer"]], object)
+    b = np.array([["a", "x", ""], ["y", "a", "z"]], object)
+    two = np.array(2, i32)
+    s.case("Identity", "string", input=a)
+    s.case("Reshape", "string", tensor=a, shape=np.array([3, 2], i32))
+    s.case("ExpandDims", "string", input=a, axis=np.array(1, i32))
+    s.case("Squeeze", "string", input=a.reshape(2, 1, 3))
+    s.case("ConcatV2", "string", values=[a, b], axis=np.array(1, i32))
+    s.case("Pack", "string", values=[a, b], axis=1)
+    s.case("Unpack", "string", value=a, num=2, axis=0)
+    s.case("Split", "string", axis=np.array(0, i32), value=a, num_split=2)
+    s.case("Slice", "string", input=a, begin=np.array([0, 1], i32), size=np.array([2, 1], i32))
+    s.case(
+        "StridedSlice",
+        "string",
+        input=a,
+        begin=np.array([1, -1], i32),
+        end=np.array([2, -4], i32),
+        strides=np.array([1, -2], i32),
+        shrink_axis_mask=1,
+    )
+    s.case("GatherV2", "string", params=a, indices=np.array([1, 1, 0], i64), axis=np.array(0, i32))
+    s.case("Tile", "string", input=a, multiples=np.array([2, 1], i32))
+    s.case("Transpose", "string", x=a, perm=np.array([1, 0], i32))
+    s.case("Fill", "string", dims=np.array([2, 2], i32), value=np.array("f", object))
+    s.case("SelectV2", "string", condition=np.array([True, False, True]), t=a, e=b)
+    s.case("Shape", "string", input=a)
+    s.case("Size", "string", input=a)
+    s.case("Rank", "string", input=a)
+    for op in ("Equal", "NotEqual"):
+        s.case(op, "string", x=a, y=b)
+        s.case(op, "string_broadcast", x=a, y=np.array("a", object))
