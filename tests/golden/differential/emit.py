@@ -149,4 +149,5 @@ def near(got, want, slack):
     finite = np.isfinite(want)
     if not np.array_equal(got[~finite], want[~finite], equal_nan=True):
         return False
-    return bool(np.all(np.abs(got - want)[finite] <= slack[1] + slack[0] * np.abs(want[finite])))
+    got, want = got[finite], want[finite]
+    return bool(np.all(np.abs(got - want) <= slack[1] + slack[0] * np.abs(want)))
