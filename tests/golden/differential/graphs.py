@@ -20,7 +20,7 @@ import table_train
 import table_text
 import table_unary
 from builder import Builder
-from model import FLOAT, Refused
+from model import FLOAT, Gradient, Refused
 from registry import ENTRIES
 from rules import Rule
 
@@ -129,9 +129,12 @@ def ancestors(wires):
 
 
 def add_controls(g):
-    """Lets some nodes wait for earlier ones that they do not need."""
+    """Lets some nodes wait for earlier ones that they do not need.
+
+    Not gradients: of a loop's TensorFlow makes some in the loop's frame, where others cannot wait.
+    """
     for i, node in enumerate(g.nodes):
-        if i and node.inputs and g.chance(0.08):
+        if i and node.inputs and not isinstance(node, Gradient) and g.chance(0.08):
             node.controls.append(g.nodes[g.integer(0, i - 1)])
 
 

@@ -44,25 +44,12 @@ class Wire:
     `exact` says that all lanes agree to the last bit: a right implementation has no other value.
     """
 
-    __slots__ = (
-        "node",
-        "index",
-        "kind",
-        "dims",
-        "exact",
-        "value",
-        "finite",
-        "uses",
-        "slack",
-        "junk",
-        "varies",
-    )
-
     def __init__(self, node, index):
         self.node, self.index = node, index
         self.kind = self.dims = self.value = self.slack = None
         self.exact = self.finite = True
         self.uses, self.junk, self.varies = 0, False, False
+        self.steps = {}
 
     @property
     def size(self):

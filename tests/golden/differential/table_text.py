@@ -2,6 +2,7 @@
 
 from model import FLOAT, INDEX, INT, TYPES, np
 from registry import family, op
+from rules import EXACT_SPECIAL
 
 
 @op("StringJoin")
@@ -27,13 +28,13 @@ NUMBERS = [b"0", b"1", b"-17", b"42", b"+5", b" 8 "]
 DECIMALS = [b"3.5", b"-2e3", b"1e-5", b"0.1", b".5", b"inf", b"nan", b"-0"]
 
 
-@op("StringToNumber")
+@op("StringToNumber", EXACT_SPECIAL)
 def string_to_number(g):
     kind = g.one("f32", "f64", "i32", "i64")
     dims = g.shape((0, 2), most=10)
     array = np.empty(dims, object)
     for i in range(array.size):
-        array.reshape(-1)[i] = g.one(*(NUMBERS + (DECIMALS[:5] if kind in FLOAT else [])))
+        array.reshape(-1)[i] = g.one(*(NUMBERS + (DECIMALS if kind in FLOAT else [])))
     g.add("StringToNumber", string_tensor=g.source(array, "string"), out_type=TYPES[kind])
 
 
@@ -61,7 +62,7 @@ def hash_strong(g):
 def substr(g):
     """Positions are inside of the string, from either end; what is too long is cut."""
     unit = g.one("BYTE", "UTF8_CHAR")
-    x = g.wire("string", rank=(0, 3), test=lambda w: getattr(w, "value", None) is None or valid(w, unit))
+    x = g.wire("string", rank=(0, 3), test=readable(unit))
     if not valid(x, unit):
         return
     shortest = min((length(v, unit) for v in x.value.reshape(-1)), default=0)
@@ -70,6 +71,11 @@ def substr(g):
     position = g.array.integers(-shortest, shortest, dims, endpoint=True)
     position, count = (g.source(a, kind, known=True) for a in (position, g.array.integers(0, 5, dims)))
     g.add("Substr", input=x, pos=position, len=count, unit=unit)
+
+
+def readable(unit):
+    """A test of wires: what is yet to be made is tested when it is there."""
+    return lambda w: not hasattr(w, "value") or valid(w, unit)
 
 
 def valid(wire, unit):
@@ -91,7 +97,7 @@ def length(value, unit):
 @op("StringLength")
 def string_length(g):
     unit = g.one("BYTE", "UTF8_CHAR")
-    x = g.wire("string", test=lambda w: getattr(w, "value", None) is None or valid(w, unit))
+    x = g.wire("string", test=readable(unit))
     if valid(x, unit):
         g.add("StringLength", input=x, unit=unit)
 
@@ -107,7 +113,7 @@ def reduce_join(g):
 
 @family("StringLower StringUpper", weight=0.5)
 def letters(g, name):
-    x = g.wire("string", test=lambda w: getattr(w, "value", None) is None or valid(w, "UTF8_CHAR"))
+    x = g.wire("string", test=readable("UTF8_CHAR"))
     if valid(x, "UTF8_CHAR"):
         g.add(name, input=x, encoding=g.one("", "utf-8"))
 
@@ -131,7 +137,7 @@ def string_split(g):
 
 @family("StaticRegexReplace RegexReplace", weight=0.4)
 def regex_replace(g, name):
-    x = g.wire("string", test=lambda w: getattr(w, "value", None) is None or valid(w, "UTF8_CHAR"))
+    x = g.wire("string", test=readable("UTF8_CHAR"))
     pattern, rewrite = g.one("a", "[0-9]+", "^.", "b*$"), g.one("", "x", r"<\0>")
     if name == "RegexReplace":
         pattern, rewrite = (g.source(np.array(t.encode(), object), "string") for t in (pattern, rewrite))

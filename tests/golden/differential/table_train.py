@@ -76,7 +76,7 @@ RULES_OF = {
 }
 DENSE_ONLY = {"GradientDescent", "Adam", "AdamWithAmsgrad", "AdaMax", "AddSign", "PowerSign"}
 RESOURCE_ONLY = {"KerasMomentum", "AdamWithAmsgrad"}
-UPDATE = Rule("summed", 2)
+UPDATE = Rule("summed", 3)
 
 
 def scalar(g, value, kind, name):
