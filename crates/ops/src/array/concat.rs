@@ -185,11 +185,9 @@ pub(crate) static CONCAT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| concat_moves(p, false)?.on_cpu()),
         gpu(|p| concat_moves(p, false)?.on_gpu()),
-        moved_strings(&[("T", &[DType::String])]),
-        cpu(|p| concat_moves(p)?.on_cpu()),
-        gpu(|p| concat_moves(p)?.on_gpu()),
     ],
 };
 

@@ -168,26 +168,6 @@ pub(crate) static GATHER: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: KERNELS,
-    kernels: &[
-        moved_strings(&[("Tparams", &[DType::String])]),
-        cpu(|p| match p.dtype(0).size() {
-            1 => by_index::<u8>(p),
-            2 => by_index::<u16>(p),
-            4 => by_index::<u32>(p),
-            8 => by_index::<u64>(p),
-            _ => Err(KernelError::DType(p.dtype(0))),
-        }),
-        gpu(|p| {
-            let Sizes {
-                batch,
-                outer,
-                len,
-                inner,
-                count,
-            } = Sizes::of(p)?;
-            crate::gpu::gather(p, [batch, outer, len, inner, count])
-        }),
-    ],
 };
 
 /// Slices looked up by index along the first axis, as TensorFlow 1 names it.
@@ -210,6 +190,7 @@ pub(crate) static GATHER_V1: Op = Op {
 };
 
 const KERNELS: &[Kernel] = &[
+    moved_strings(&[("Tparams", &[DType::String])]),
     cpu(|p| match p.dtype(0).size() {
         1 => by_index::<u8>(p),
         2 => by_index::<u16>(p),

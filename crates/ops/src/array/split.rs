@@ -9,7 +9,6 @@ use thalweg_graph::{DType, InferError, OpDef, Shape};
 use super::moves::{Axis, Move};
 use super::parts::{Moves, Part, Source};
 use super::rules::{one_element, or_zeros, wrong};
-use super::rules::{one_element, or_zeros};
 use super::strings::moved_strings;
 
 /// A kernel that cuts input `input` into the outputs: of each `len` elements, `outer` times.

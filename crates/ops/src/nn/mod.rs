@@ -13,8 +13,8 @@ mod lrn;
 mod max_pool;
 mod max_pool_argmax;
 mod pool;
-mod selu;
 mod resize;
+mod selu;
 mod softmax;
 
 use thalweg_device::Op;
