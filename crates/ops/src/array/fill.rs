@@ -1,13 +1,14 @@
 //! Tensors of one value: Fill, ZerosLike, and broadcasting to a shape.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepared, cpu, gpu};
+use thalweg_device::{KernelError, Op, Prepared, cpu, cpu_tensors, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, dispatch};
 
 use super::rules::length;
 use super::strings::moved_strings;
 use crate::elementwise::copy_broadcast;
+use crate::flow::list;
 use crate::shapes;
 
 /// The shape that host input `i` asks for.
@@ -81,25 +82,46 @@ pub(crate) static FILL: Op = Op {
 };
 
 /// Zeros in the shape of the input.
+/// What zeros can be of: lists of tensors too.
+const ZEROED: &[DType] = &[
+    DType::F16,
+    DType::BF16,
+    DType::F32,
+    DType::F64,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::Bool,
+    DType::Variant,
+];
+
 pub(crate) static ZEROS_LIKE: Op = Op {
     def: OpDef {
         name: "ZerosLike",
         summary: "Zeros in the dtype and shape of the input.",
         inputs: &[arg("x", "T")],
         outputs: &[arg("y", "T")],
-        attrs: &[type_attr("T", DType::PLAIN)],
+        attrs: &[type_attr("T", ZEROED)],
         shape: shapes::unchanged,
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
     kernels: &[
+        cpu_tensors(|cx| Ok(vec![list::zeros_like(cx, cx.tensor(0)?)?]))
+            .only(&[("T", &[DType::Variant])]),
         cpu(|p| {
             dispatch!(p.dtype(0), PLAIN, T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
             cx.output::<T>(0)?.fill(T::default());
             Ok(())
         })), else Err(KernelError::DType(p.dtype(0))))
-        }),
-        gpu(crate::gpu::zeros),
+        })
+        .only(&[("T", DType::PLAIN)]),
+        gpu(crate::gpu::zeros).only(&[("T", DType::PLAIN)]),
     ],
 };
 

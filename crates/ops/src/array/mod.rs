@@ -16,6 +16,7 @@ mod index_nd;
 mod measure;
 mod mirror;
 pub(crate) mod moves;
+mod old;
 mod one_hot;
 mod pack;
 mod pad;
@@ -115,6 +116,8 @@ pub(crate) static OPS: &[&Op] = &[
     &passing::EMPTY,
     &passing::BROADCAST_ARGS,
     &passing::SHAPE_N,
+    &old::REVERSE,
+    &old::SPARSE_TO_DENSE,
     &one_hot::ONE_HOT,
     &pack::PACK,
     &pack::UNPACK,

@@ -43,7 +43,7 @@ fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let op = crate::ops().find(|op| op.def.name == node.op.name);
     let op = op.ok_or(KernelError::Argument("its op"))?;
     let arguments: Vec<Argument<'_>> = inputs.iter().map(Argument::Value).collect();
-    let moved = evaluate(cx.cpu(), op, &node, &arguments, None)?;
+    let moved = evaluate(cx.cpu(), op, &node, &arguments, cx.counter().ok())?;
     let back = |(i, tensor): (usize, Tensor)| {
         if cx
             .node()

@@ -362,3 +362,68 @@ pub(crate) static RESIZE: Op = Op {
         list.give()
     })],
 };
+
+/// Zeros in the shapes of what a variant holds: a list, or a list of lists.
+pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, KernelError> {
+    if of.dtype() != DType::Variant {
+        return cx.zeros(of.dtype(), of.dims());
+    }
+    let Some(list) = of.thing::<List>() else {
+        // What is no list has nothing that could be zero.
+        return Ok(of.clone());
+    };
+    let zero = |item: &Option<Tensor>| item.as_ref().map(|t| zeros_like(cx, t)).transpose();
+    let items = list.items.iter().map(zero).collect::<Result<_, _>>()?;
+    let zeros = List {
+        items,
+        shape: list.shape.clone(),
+        ..*list
+    };
+    Ok(Tensor::handle(DType::Variant, Arc::new(zeros))?)
+}
+
+/// The sums of what two variants hold: of two lists, element by element.
+pub(crate) fn added(cx: &TensorCx<'_>, a: &Tensor, b: &Tensor) -> Result<Tensor, KernelError> {
+    use crate::number::Number;
+    if a.dtype() != DType::Variant {
+        if a.dims() != b.dims() || a.dtype() != b.dtype() {
+            return Err(KernelError::Invalid(format!(
+                "elements of shape {} and {} cannot be added",
+                a.shape(),
+                b.shape()
+            )));
+        }
+        let mut sum = a.clone();
+        thalweg_graph::dispatch!(a.dtype(), NUMBERS, T => {
+            let to = sum.as_mut_slice::<T>()?;
+            for (to, &x) in to.iter_mut().zip(b.as_slice::<T>()?) {
+                *to = Number::add(*to, x);
+            }
+        }, else return Err(KernelError::DType(a.dtype())));
+        return Ok(sum);
+    }
+    let (Some(one), Some(other)) = (a.thing::<List>(), b.thing::<List>()) else {
+        return Err(KernelError::Invalid(
+            "what is no list cannot be added".to_owned(),
+        ));
+    };
+    if one.items.len() != other.items.len() {
+        return Err(KernelError::Invalid(format!(
+            "lists of {} and of {} elements cannot be added",
+            one.items.len(),
+            other.items.len()
+        )));
+    }
+    let sum = |pair: (&Option<Tensor>, &Option<Tensor>)| match pair {
+        (Some(a), Some(b)) => added(cx, a, b).map(Some),
+        (Some(one), None) | (None, Some(one)) => Ok(Some(one.clone())),
+        (None, None) => Ok(None),
+    };
+    let items = one.items.iter().zip(&other.items).map(sum);
+    let sums = List {
+        items: items.collect::<Result<_, _>>()?,
+        shape: one.shape.clone(),
+        ..*one
+    };
+    Ok(Tensor::handle(DType::Variant, Arc::new(sums))?)
+}

@@ -8,7 +8,7 @@ mod calls;
 mod frames;
 mod gradient;
 mod gradient_loop;
-mod list;
+pub(crate) mod list;
 mod list_parts;
 pub(crate) mod rows;
 mod stack;
@@ -60,6 +60,11 @@ pub(crate) static OPS: &[&Op] = &[
     &stack::PUSH,
     &stack::POP,
     &stack::CLOSE,
+    &stack::NEW,
+    &stack::REF_STACK,
+    &stack::REF_PUSH,
+    &stack::REF_POP,
+    &stack::REF_CLOSE,
     &array::ARRAY,
     &array::GRADIENT,
     &array::WRITE,

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use thalweg_device::{KernelError, Op, cpu_tensors};
-use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, str_attr, type_attr};
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of, bool_attr, str_attr, type_attr};
 use thalweg_graph::{DType, OpDef, Shape, Tensor};
 
 struct Stack {
@@ -37,15 +37,17 @@ pub(crate) static STACK: Op = Op {
         },
         ..STATE
     },
-    kernels: &[cpu_tensors(|cx| {
-        let stack = Stack {
-            dtype: cx.attrs().dtype("elem_type").unwrap_or(DType::F32),
-            most: cx.int(0)?,
-            values: Mutex::default(),
-        };
-        Ok(vec![Tensor::handle(DType::Resource, Arc::new(stack))?])
-    })],
+    kernels: &[cpu_tensors(|cx| new(cx, cx.int(0)?))],
 };
+
+fn new(cx: &TensorCx<'_>, most: i64) -> Result<Vec<Tensor>, KernelError> {
+    let stack = Stack {
+        dtype: cx.attrs().dtype("elem_type").unwrap_or(DType::F32),
+        most,
+        values: Mutex::default(),
+    };
+    Ok(vec![Tensor::handle(DType::Resource, Arc::new(stack))?])
+}
 
 /// Puts a value on a stack.
 pub(crate) static PUSH: Op = Op {
@@ -111,4 +113,62 @@ pub(crate) static CLOSE: Op = Op {
         values.clear();
         Ok(Vec::new())
     })],
+};
+
+const REF: Arg = arg_of("handle", DType::String).reference();
+
+/// A new stack that takes any number of values.
+pub(crate) static NEW: Op = Op {
+    def: OpDef {
+        name: "_NewStack",
+        summary: "A new stack, which takes any number of values.",
+        inputs: &[],
+        ..STACK.def
+    },
+    kernels: &[cpu_tensors(|cx| new(cx, -1))],
+};
+
+/// A new stack, behind a reference.
+pub(crate) static REF_STACK: Op = Op {
+    def: OpDef {
+        name: "Stack",
+        inputs: &[],
+        outputs: &[REF],
+        on_handles: Some("_NewStack"),
+        ..STACK.def
+    },
+    kernels: &[],
+};
+
+/// As [`PUSH`], of a reference.
+pub(crate) static REF_PUSH: Op = Op {
+    def: OpDef {
+        name: "StackPush",
+        inputs: &[REF, arg("elem", "T")],
+        on_handles: Some("StackPushV2"),
+        ..PUSH.def
+    },
+    kernels: &[],
+};
+
+/// As [`POP`], of a reference.
+pub(crate) static REF_POP: Op = Op {
+    def: OpDef {
+        name: "StackPop",
+        inputs: &[REF],
+        on_handles: Some("StackPopV2"),
+        ..POP.def
+    },
+    kernels: &[],
+};
+
+/// As [`CLOSE`], of a reference.
+pub(crate) static REF_CLOSE: Op = Op {
+    def: OpDef {
+        name: "StackClose",
+        inputs: &[REF],
+        on_handles: Some("StackCloseV2"),
+        ..CLOSE.def
+    },
+    kernels: &[],
 };

@@ -2,15 +2,33 @@
 
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, cpu_tensors, gpu};
 use thalweg_graph::op::{Gradient, arg, attr, count_attr, type_attr};
 use thalweg_graph::{AttrKind, DType, InferError, OpDef, dispatch};
 
 use super::broadcast::sum_to;
 use super::define::{NUMBER, two};
 use crate::elementwise::{CHUNK, binary};
+use crate::flow::list;
 use crate::number::Number;
 use crate::shapes;
+
+/// What can be added up: lists of tensors too.
+const ADDED: &[DType] = &[
+    DType::F16,
+    DType::BF16,
+    DType::F32,
+    DType::F64,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::Variant,
+];
 
 /// The sum of any number of tensors.
 pub(crate) static ADD_N: Op = Op {
@@ -19,17 +37,26 @@ pub(crate) static ADD_N: Op = Op {
         summary: "The sum of tensors of one shape, from the first to the last.",
         inputs: &[arg("inputs", "T").list("N")],
         outputs: &[arg("sum", "T")],
-        attrs: &[count_attr("N"), type_attr("T", DType::NUMBERS)],
+        attrs: &[count_attr("N"), type_attr("T", ADDED)],
         shape: shapes::all_the_same,
         gradient: Gradient::Rule(|g| smallvec::SmallVec::from_elem(Some(g.grad()), g.inputs())),
         same_as: |cx| (cx.inputs() == 1).then_some(0),
         ..OpDef::EMPTY
     },
     kernels: &[
+        cpu_tensors(|cx| {
+            let mut sum = cx.value(0)?;
+            for i in 1..cx.inputs() {
+                sum = list::added(cx, &sum, cx.tensor(i)?)?;
+            }
+            Ok(vec![sum])
+        })
+        .only(&[("T", &[DType::Variant])]),
         cpu(
             |p| dispatch!(p.dtype(0), NUMBERS, T => Ok(add_n::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
-        ),
-        gpu(crate::gpu::add_n),
+        )
+        .only(&[("T", DType::NUMBERS)]),
+        gpu(crate::gpu::add_n).only(&[("T", DType::NUMBERS)]),
     ],
 };
 

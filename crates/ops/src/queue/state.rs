@@ -255,29 +255,36 @@ impl State {
                 up_to,
                 taken,
             } => {
+                if *closed && elements.len() < *count - taken.len() {
+                    let (asked, found) = (*count - taken.len(), elements.len());
+                    for element in std::mem::take(taken).into_iter().rev() {
+                        match settings.shuffle {
+                            Some(_) => elements.push_back(element),
+                            None => elements.push_front(element),
+                        }
+                    }
+                    if *up_to && !elements.is_empty() {
+                        *count = elements.len();
+                    } else {
+                        outcome = Some(Err(KernelError::OutOfRange(format!(
+                            "{name} is closed and has insufficient elements (requested {asked}, \
+                             current size {found})"
+                        ))));
+                    }
+                }
                 let kept = match &settings.shuffle {
                     Some(shuffle) if !*closed => shuffle.min_after_dequeue,
                     _ => 0,
                 };
-                while taken.len() < *count && elements.len() > kept {
+                while outcome.is_none() && taken.len() < *count && elements.len() > kept {
                     let Some(element) = draw(settings, elements, drawn) else {
                         break;
                     };
                     taken.push(element);
                     changed = true;
                 }
-                let ends = *closed && elements.is_empty() && taken.len() < *count;
-                if taken.len() == *count || (ends && *up_to && !taken.is_empty()) {
+                if outcome.is_none() && taken.len() == *count {
                     outcome = Some(Ok(std::mem::take(taken)));
-                } else if ends {
-                    let (asked, found) = (*count, taken.len());
-                    for element in std::mem::take(taken).into_iter().rev() {
-                        elements.push_front(element);
-                    }
-                    outcome = Some(Err(KernelError::OutOfRange(format!(
-                        "{name} is closed and has insufficient elements (requested {asked}, \
-                         current size {found})"
-                    ))));
                 }
             }
         }

@@ -6,6 +6,7 @@ use thalweg_graph::{DType, Element, OpDef, dispatch};
 
 use super::fill::{SEED, SEED2, take_blocks};
 use super::philox::Philox;
+use crate::array::moved_strings;
 use crate::shapes;
 
 /// Where the row that comes to each place was, by Fisher and Yates, with TensorFlow's words.
@@ -68,5 +69,7 @@ pub(crate) static RANDOM_SHUFFLE: Op = Op {
     kernels: &[cpu(|p| {
         dispatch!(p.dtype(0), PLAIN, T => Ok(prepare::<T>(p)), else Err(KernelError::DType(p.dtype(0))))
     })
-    .only(&[("T", DType::PLAIN)])],
+    .only(&[("T", DType::PLAIN)]),
+    moved_strings(&[("T", &[DType::String])]),
+    ],
 };

@@ -306,6 +306,7 @@ impl Interpreter<'_> {
         let input = |i: usize| task.inputs.get(i).cloned().flatten();
         match &node.kind {
             Kind::Nothing | Kind::Argument(_) => {}
+            Kind::Constant => outputs.extend(node.node.outputs.iter().map(|f| f.value.clone())),
             Kind::Enter { .. } | Kind::Exit | Kind::Next | Kind::Pass => outputs.push(input(0)),
             Kind::Merge { .. } => {
                 outputs.push(input(0));

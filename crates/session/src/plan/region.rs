@@ -8,6 +8,7 @@ use thalweg_device::{DeviceType, Op};
 use thalweg_graph::flow::{ENTER, EXIT, MERGE, NEXT, SWITCH};
 use thalweg_graph::function::ARGUMENT;
 use thalweg_graph::op::Effect;
+use thalweg_graph::simplify::known;
 use thalweg_graph::{Function, Node, NodeId};
 
 use super::{Workshop, find};
@@ -52,6 +53,8 @@ pub(crate) enum Kind {
     Pass,
     /// It only orders others.
     Nothing,
+    /// It has these values.
+    Constant,
     /// It makes the handle of a variable.
     Handle,
     Kernel(&'static Op),
@@ -110,6 +113,9 @@ fn kind(
     if std::ptr::eq(node.op, &ARGUMENT) {
         let index = function.inputs.iter().position(|&i| i == id);
         return Ok(Kind::Argument(index.unwrap_or(usize::MAX)));
+    }
+    if known(node) {
+        return Ok(Kind::Constant);
     }
     let later = |input: &thalweg_graph::OutputId| input.node.index() >= id.index();
     Ok(match (node.op.name, node.op.effect) {

@@ -1,0 +1,180 @@
+//! Ops of TensorFlow's first versions, which others have taken the place of.
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr};
+use thalweg_graph::shape::{checked_elements, elements};
+use thalweg_graph::{DType, InferError, OpDef, Shape, Tensor, dispatch};
+
+use crate::shapes;
+
+/// Where each element of a tensor of these dimensions comes from when axes are turned round.
+fn turned(dims: &[usize], flip: &[bool]) -> Vec<usize> {
+    let place = |mut at: usize| {
+        let (mut from, mut stride) = (0, 1);
+        for (&len, &flip) in dims.iter().zip(flip).rev() {
+            let i = at % len;
+            from += stride * if flip { len - 1 - i } else { i };
+            (at, stride) = (at / len, stride * len);
+        }
+        from
+    };
+    (0..elements(dims)).map(place).collect()
+}
+
+/// The elements of a tensor in these places.
+fn picked(from: &Tensor, places: &[usize]) -> Result<Tensor, KernelError> {
+    if from.dtype() == DType::String {
+        let all = from.as_strings()?;
+        let picked: Option<Vec<&[u8]>> = places.iter().map(|&i| all.get(i).map(|s| &**s)).collect();
+        let picked = picked.ok_or(KernelError::Argument("an element"))?;
+        return Ok(Tensor::strings(from.dims(), &picked)?);
+    }
+    dispatch!(from.dtype(), PLAIN, T => {
+        let all = from.as_slice::<T>()?;
+        let picked: Option<Vec<T>> = places.iter().map(|&i| all.get(i).copied()).collect();
+        Ok(Tensor::new(from.dims(), &picked.ok_or(KernelError::Argument("an element"))?)?)
+    }, else Err(KernelError::DType(from.dtype())))
+}
+
+/// A tensor with some axes turned round.
+pub(crate) static REVERSE: Op = Op {
+    def: OpDef {
+        name: "Reverse",
+        summary: "The tensor with the elements along some axes in the opposite order.",
+        inputs: &[arg("tensor", "T"), arg_of("dims", DType::Bool)],
+        outputs: &[arg("output", "T")],
+        attrs: &[type_attr("T", &DType::ALL)],
+        shape: shapes::unchanged,
+        gradient: Gradient::Missing,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (tensor, flip) = (cx.tensor(0)?, cx.slice::<bool>(1)?);
+        if flip.len() != tensor.dims().len() {
+            return Err(KernelError::Invalid(format!(
+                "{} flags for {} dimensions: give one for each",
+                flip.len(),
+                tensor.dims().len()
+            )));
+        }
+        Ok(vec![picked(tensor, &turned(tensor.dims(), flip))?])
+    })],
+};
+
+/// Values in their places of a tensor that is the same everywhere else.
+pub(crate) static SPARSE_TO_DENSE: Op = Op {
+    def: OpDef {
+        name: "SparseToDense",
+        summary: "A tensor of one value, with others in these places.",
+        inputs: &[
+            arg("sparse_indices", "Tindices"),
+            arg("output_shape", "Tindices"),
+            arg("sparse_values", "T"),
+            arg("default_value", "T"),
+        ],
+        outputs: &[arg("dense", "T")],
+        attrs: &[
+            bool_attr("validate_indices", true),
+            type_attr("T", &DType::ALL),
+            type_attr("Tindices", DType::INDICES),
+        ],
+        shape: |cx| {
+            if let Some(dims) = cx.ints(1) {
+                let dims: Option<Vec<usize>> =
+                    dims.iter().map(|&d| usize::try_from(d).ok()).collect();
+                let dims = dims.filter(|d| checked_elements(d).is_some());
+                let dims = dims.ok_or(InferError::Value {
+                    input: 1,
+                    reason: "it is no shape that a tensor can have".to_owned(),
+                })?;
+                cx.set(0, Shape::known(&dims));
+            }
+            Ok(())
+        },
+        gradient: Gradient::Missing,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| Ok(vec![dense(cx)?]))],
+};
+
+/// Where each value goes, in row-major order.
+fn places(cx: &TensorCx<'_>, dims: &[usize]) -> Result<Vec<usize>, KernelError> {
+    let indices = cx.ints(0)?;
+    let width = match cx.tensor(0)?.dims() {
+        [] | [_] => 1,
+        [_, width] => *width,
+        _ => 0,
+    };
+    if width != dims.len() {
+        return Err(KernelError::Invalid(format!(
+            "places of {width} numbers in a tensor of {} dimensions",
+            dims.len()
+        )));
+    }
+    let place = |(element, index): (usize, &[i64])| -> Result<usize, KernelError> {
+        let mut at = 0;
+        for (&i, &len) in index.iter().zip(dims) {
+            let inside = usize::try_from(i).ok().filter(|&i| i < len);
+            let inside = inside.ok_or_else(|| KernelError::Element {
+                input: 0,
+                element: element * width,
+                reason: format!("index {i} is not within 0..{len}"),
+            })?;
+            at = at * len + inside;
+        }
+        Ok(at)
+    };
+    let places: Vec<usize> = indices
+        .chunks(width.max(1))
+        .enumerate()
+        .map(place)
+        .collect::<Result<_, _>>()?;
+    if cx.attrs().bool("validate_indices") && !places.is_sorted_by(|a, b| a < b) {
+        return Err(KernelError::Invalid(
+            "places must ascend, each once: sort them, or set validate_indices to false".to_owned(),
+        ));
+    }
+    Ok(places)
+}
+
+fn dense(cx: &TensorCx<'_>) -> Result<Tensor, KernelError> {
+    let dims: Option<Vec<usize>> = cx
+        .ints(1)?
+        .iter()
+        .map(|&d| usize::try_from(d).ok())
+        .collect();
+    let dims = dims.filter(|d| checked_elements(d).is_some());
+    let dims = dims.ok_or_else(|| {
+        KernelError::Invalid("output_shape is no shape that a tensor can have".to_owned())
+    })?;
+    let places = places(cx, &dims)?;
+    let (values, default) = (cx.tensor(2)?, cx.tensor(3)?);
+    if values.len() != 1 && values.len() != places.len() {
+        return Err(KernelError::Invalid(format!(
+            "{} values for {} places: give one for each, or one for all",
+            values.len(),
+            places.len()
+        )));
+    }
+    let value = |k: usize| if values.len() == 1 { 0 } else { k };
+    if values.dtype() == DType::String {
+        let values = values.as_strings()?;
+        let default = default.as_strings()?.first();
+        let default = default.ok_or(KernelError::Argument("a default"))?;
+        let mut all: Vec<&[u8]> = vec![default; elements(&dims)];
+        for (k, &at) in places.iter().enumerate() {
+            all[at] = &values[value(k)];
+        }
+        return Ok(Tensor::strings(&dims, &all)?);
+    }
+    let mut all = cx.zeros(values.dtype(), &dims)?;
+    dispatch!(values.dtype(), PLAIN, T => {
+        let (values, default) = (values.as_slice::<T>()?, default.to_scalar::<T>()?);
+        let out = all.as_mut_slice::<T>()?;
+        out.fill(default);
+        for (k, &at) in places.iter().enumerate() {
+            out[at] = values[value(k)];
+        }
+    }, else return Err(KernelError::DType(values.dtype())));
+    Ok(all)
+}
