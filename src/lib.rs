@@ -5,6 +5,7 @@
 
 pub use thalweg_device as device;
 pub use thalweg_graph as graph;
+pub use thalweg_graphdef as graphdef;
 pub use thalweg_ops as ops;
 pub use thalweg_session as session;
 pub use thalweg_train as train;
@@ -17,8 +18,8 @@ pub mod prelude {
         gradients_with,
     };
     pub use thalweg_ops::{
-        ArrayOps, DataFormat, DropoutOps, LinalgOps, MathOps, NewGraph, NnOps, Padding, RandomOps,
-        ReduceOps, SourceOps, Split, StateOps, SumOps, Variable,
+        ArrayOps, DataFormat, DropoutOps, FlowOps, LinalgOps, MathOps, NewGraph, NnOps, Padding,
+        RandomOps, ReduceOps, SourceOps, Split, StateOps, SumOps, Variable,
     };
     pub use thalweg_session::{
         Callable, Feeding, Fetched, Parallel, RunOptions, Session, SessionError, SessionOptions,

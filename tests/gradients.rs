@@ -11,8 +11,10 @@ use support::card;
 use support::emulated_gpu::Call;
 use support::gradient_cases::{Case, elementwise, mixed, reductions};
 use support::gradient_cases_array::lookups;
+use support::gradient_cases_math::functions;
 use support::gradient_cases_moves::moves;
 use support::gradient_cases_nn::layers;
+use support::gradient_cases_rearrange::rearranged;
 use thalweg::graph::op::Gradient;
 use thalweg::prelude::*;
 use thalweg::session::Feed;
@@ -36,7 +38,15 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
 
 fn cases() -> Vec<Case> {
     let prefix = std::env::var("GRADIENT").unwrap_or_default();
-    let all = [elementwise(), reductions(), moves(), lookups(), layers()];
+    let all = [
+        elementwise(),
+        functions(),
+        reductions(),
+        moves(),
+        rearranged(),
+        lookups(),
+        layers(),
+    ];
     let all = all.into_iter().flatten();
     all.filter(|c| c.name.starts_with(&prefix)).collect()
 }

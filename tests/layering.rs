@@ -14,7 +14,9 @@ const LAYERS: &[&str] = &[
     "thalweg-ops",
     "thalweg-session",
     "thalweg-train",
+    "thalweg-graphdef",
     "thalweg",
+    "thalweg-cli",
 ];
 
 /// For each crate of the workspace, what it uses outside of tests.
@@ -70,6 +72,21 @@ fn dependencies_run_one_way() {
         "{:?}",
         dependencies.keys()
     );
+}
+
+#[test]
+fn files_are_read_into_graphs_and_nothing_else() {
+    let used = &dependencies()["thalweg-graphdef"];
+    let own: Vec<&String> = used.iter().filter(|d| d.starts_with("thalweg")).collect();
+    assert_eq!(own, ["thalweg-graph"]);
+}
+
+#[test]
+fn only_graphdef_knows_protobuf() {
+    for (name, used) in dependencies() {
+        let knows = used.iter().any(|d| d.starts_with("prost"));
+        assert_eq!(knows, name == "thalweg-graphdef", "{name}");
+    }
 }
 
 #[test]

@@ -44,10 +44,16 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
 ];
 
 /// Ops whose gradient nobody has written, and why that is right.
-const WITHOUT_GRADIENT: &[(&str, &str)] = &[(
-    "MaxPoolGrad",
-    "a second derivative through a maximum is asked for by no one yet",
-)];
+const WITHOUT_GRADIENT: &[(&str, &str)] = &[
+    (
+        "MaxPoolGrad",
+        "a second derivative through a maximum is asked for by no one yet",
+    ),
+    (
+        "PreventGradient",
+        "that it is an error to ask for one is what it is for",
+    ),
+];
 
 #[test]
 fn every_op_has_a_case_in_the_table_or_a_reason() {

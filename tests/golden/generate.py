@@ -12,6 +12,7 @@ import sys
 
 import cases_array
 import cases_conv
+import cases_functions
 import cases_logic
 import cases_make
 import cases_math
@@ -19,6 +20,7 @@ import cases_move
 import cases_nn
 import cases_pool
 import cases_random
+import cases_rearrange
 import cases_reduce
 import cases_state
 import cases_strings
@@ -33,6 +35,8 @@ MODULES = (
     cases_make,
     cases_math,
     cases_logic,
+    cases_functions,
+    cases_rearrange,
     cases_reduce,
     cases_nn,
     cases_conv,
@@ -57,12 +61,17 @@ def op_lines(only):
     return suite.lines
 
 
-def pack(lines):
-    """Gzip without a time stamp, so that the same lines give the same bytes."""
+def gzipped(data):
+    """Gzip without a time stamp, so that the same data give the same bytes."""
     buffer = io.BytesIO()
     with gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=9, mtime=0, filename="") as file:
-        file.write("".join(line + "\n" for line in lines).encode())
+        file.write(data)
     return buffer.getvalue()
+
+
+def pack(lines):
+    """Lines, gzipped."""
+    return gzipped("".join(line + "\n" for line in lines).encode())
 
 
 def same(a, b):

@@ -17,6 +17,12 @@ StridedSlice StridedSliceGrad Pad PadV2 Tile GatherV2 OneHot Fill ZerosLike Ones
 BroadcastGradientArgs ConcatOffset InvertPermutation AddV2 Add Sub Mul RealDiv Div Floor Neg Abs Sign Square Maximum
 Minimum Equal NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr LogicalNot SelectV2 Max
 Min All Any ArgMax ArgMin FloorMod FloorDiv BiasAdd Relu ReluGrad Relu6 Relu6Grad MaxPool AssignVariableOp
+AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp Ceil Round Rint NextAfter CheckNumerics
+ReverseV2 Roll ReverseSequence MirrorPad SpaceToDepth DepthToSpace SpaceToBatchND BatchToSpaceND SpaceToBatch
+BatchToSpace MatrixDiag MatrixDiagV2 MatrixDiagV3 MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixSetDiag
+MatrixSetDiagV2 MatrixSetDiagV3 MatrixBandPart Diag DiagPart Gather GatherNd TensorScatterUpdate TensorScatterMax
+TensorScatterMin Concat SplitV Snapshot PreventGradient EnsureShape IdentityN Bitcast Empty
+Select ClipByValue DivNoNan MulNoNan Xdivy
 AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp ResourceScatterUpdate ResourceScatterMin
 ResourceScatterMax ResourceScatterNdUpdate ResourceScatterNdMin ResourceScatterNdMax ResourceGather ResourceGatherNd
 ResourceStridedSliceAssign
@@ -26,7 +32,7 @@ ResourceStridedSliceAssign
 # Sums of many terms: the order of summation is free, so the bound follows the largest value.
 SUMMING_OPS = set(
     """
-AddN MatMul BatchMatMulV2 Sum Mean Prod Conv2D Conv2DBackpropInput Conv2DBackpropFilter BiasAddGrad
+AddN AccumulateNV2 Cumsum Cumprod EuclideanNorm MatMul BatchMatMulV2 Sum Mean Prod Conv2D Conv2DBackpropInput Conv2DBackpropFilter BiasAddGrad
 AvgPool AvgPoolGrad L2Loss MaxPoolGrad
 """.split()
 )

@@ -36,32 +36,47 @@ pub trait Environment: Sync {
         make: &mut dyn FnMut() -> Result<Thing, KernelError>,
     ) -> Result<Thing, KernelError>;
 
-    /// What lets the node run again that returned [`KernelError::Blocked`].
-    fn waker(&self) -> Waker;
+    /// The node's place among those that wait: the same each time it runs again in the step. A node
+    /// that cannot go on keeps the ticket and returns [`KernelError::Blocked`].
+    fn ticket(&self) -> Ticket;
+
+    /// What is to be done should the step end while the node waits.
+    fn on_abandon(&self, abandon: Box<dyn FnOnce() + Send>);
 
     /// Shows a line to people: what a Print prints.
     fn print(&self, line: &str);
 }
 
-/// Lets a node run again that could not go on.
+/// A node that could not go on: told from all others, and woken when it may.
 #[derive(Clone)]
-pub struct Waker(Arc<dyn Fn() + Send + Sync>);
+pub struct Ticket {
+    number: u64,
+    wake: Arc<dyn Fn() + Send + Sync>,
+}
 
-impl Waker {
-    /// One that calls this, from any thread, perhaps more than once.
-    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Waker {
-        Waker(Arc::new(wake))
+impl Ticket {
+    /// One with this number, which calls `wake`, from any thread, perhaps more than once.
+    pub fn new(number: u64, wake: impl Fn() + Send + Sync + 'static) -> Ticket {
+        Ticket {
+            number,
+            wake: Arc::new(wake),
+        }
+    }
+
+    /// What tells it from all others of the process.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// Lets the node run again.
     pub fn wake(&self) {
-        (self.0)();
+        (self.wake)();
     }
 }
 
-impl fmt::Debug for Waker {
+impl fmt::Debug for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Waker")
+        write!(f, "Ticket({})", self.number)
     }
 }
 
@@ -82,8 +97,13 @@ impl Environment for NoStep {
         Err(outside(&format!("'{name}' lives")))
     }
 
-    fn waker(&self) -> Waker {
-        Waker::new(|| {})
+    fn ticket(&self) -> Ticket {
+        Ticket::new(0, || {})
+    }
+
+    fn on_abandon(&self, abandon: Box<dyn FnOnce() + Send>) {
+        // Nothing will run again.
+        abandon();
     }
 
     fn print(&self, line: &str) {

@@ -45,10 +45,13 @@ pub enum KernelError {
     /// Something that was cancelled from outside of the step: a queue that was closed.
     #[error("{0}")]
     Cancelled(String),
-    /// The node cannot go on now: it is to run again when its [`crate::Waker`] was called. Who runs
+    /// The node cannot go on now: it is to run again when its [`crate::Ticket`] was woken. Who runs
     /// it never hands this on.
     #[error("it waits for what does not come in this step")]
     Blocked,
+    /// The step is over: its time is up, or it was cancelled. Who runs the node says which.
+    #[error("the step was stopped")]
+    Stopped,
     /// What failed in a function that the node calls.
     #[error("in function '{function}', node '{node}' ({op}), made at {origin}: {source}")]
     Function {

@@ -19,7 +19,7 @@ pub mod variable;
 pub use context::{InOut, KernelCx, Slot};
 pub use cpu::Cpu;
 pub use device::Device;
-pub use environment::{Environment, NoStep, TensorCx, Thing, Waker};
+pub use environment::{Environment, NoStep, TensorCx, Thing, Ticket};
 pub use error::KernelError;
 pub use evaluate::{Argument, evaluate, evaluate_in};
 pub use isa::{Isa, Vectorize};

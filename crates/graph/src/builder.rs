@@ -79,10 +79,14 @@ impl<'g> NodeBuilder<'g> {
     /// Adds an input.
     pub fn input(mut self, input: impl Into<Output<'g>>) -> Self {
         let input = input.into();
-        if !std::ptr::eq(input.graph(), self.graph) && self.other_graph.is_none() {
+        let own = match std::ptr::eq(input.graph(), self.graph) {
+            true => Some(input.id()),
+            false => self.graph.captured(input),
+        };
+        if own.is_none() && self.other_graph.is_none() {
             self.other_graph = Some(self.inputs.len());
         }
-        self.inputs.push(input.id());
+        self.inputs.push(own.unwrap_or(input.id()));
         self
     }
 
@@ -217,10 +221,13 @@ impl<'g> NodeBuilder<'g> {
             .map(|&i| {
                 if i == OPEN {
                     // What is known of the value that comes in from outside of the loop holds
-                    // for its dtype only.
-                    let outer = self.inputs.first().and_then(|&o| state.data.fact(o));
-                    let dtype = outer.map_or(DType::F32, |f| f.dtype);
-                    return Ok(Fact::new(dtype, Shape::unknown()));
+                    // for its dtype only, and for whether it is a reference.
+                    let outer = self.inputs.iter().find(|&&o| o != OPEN);
+                    let outer = outer.and_then(|&o| state.data.fact(o));
+                    return Ok(Fact {
+                        reference: outer.is_some_and(|f| f.reference),
+                        ..Fact::new(outer.map_or(DType::F32, |f| f.dtype), Shape::unknown())
+                    });
                 }
                 state.data.fact(i).cloned().ok_or_else(|| {
                     Reason::Argument(format!("there is no output {}", state.data.output_name(i)))
@@ -284,6 +291,46 @@ impl Graph {
                 );
                 self.report(&merge.name(), "Merge", reason);
             }
+        }
+    }
+}
+
+impl Graph {
+    /// Gives a node more inputs and outputs, after those that it has, and other attributes: a call of
+    /// functions that are to give more than they did. What uses it already is as it was.
+    pub fn widen<'g>(
+        &'g self,
+        operation: Operation<'g>,
+        inputs: &[Output<'g>],
+        attrs: Vec<(&'static str, Attr)>,
+    ) {
+        if operation.is_invalid() || inputs.iter().any(|i| i.is_invalid()) {
+            return;
+        }
+        let mut state = self.state();
+        let mut node = Node::clone(state.data.node(operation.id()));
+        node.inputs.extend(inputs.iter().map(|i| i.id()));
+        for (name, value) in attrs {
+            node.attrs.set(name, value);
+        }
+        let facts: SmallVec<[Fact; 4]> = node
+            .inputs
+            .iter()
+            .filter_map(|&i| state.data.fact(i).cloned())
+            .collect();
+        match check_node(node.op, &facts, std::mem::take(&mut node.attrs)) {
+            Ok((attrs, outputs)) => {
+                node.attrs = attrs;
+                node.outputs = outputs;
+                Arc::make_mut(&mut state.data).replace(operation.id(), node);
+                self.version.fetch_add(1, Ordering::Release);
+            }
+            Err(reason) => state.errors.push(GraphError {
+                node: node.name,
+                op: node.op.name.to_owned(),
+                origin: node.origin,
+                reason,
+            }),
         }
     }
 }

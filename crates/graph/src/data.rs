@@ -67,6 +67,22 @@ impl GraphData {
         }
     }
 
+    /// A graph without nodes that has the same library.
+    pub fn empty(&self) -> GraphData {
+        GraphData {
+            functions: self.functions.clone(),
+            ..GraphData::default()
+        }
+    }
+
+    /// The same graph with the library of another one.
+    pub fn with_library_of(&self, other: &GraphData) -> GraphData {
+        GraphData {
+            functions: other.functions.clone(),
+            ..self.clone()
+        }
+    }
+
     /// The number of nodes.
     pub fn len(&self) -> usize {
         self.graph.node_count()
@@ -102,6 +118,21 @@ impl GraphData {
             self.graph
                 .add_edge(index(from.node), index(node), Edge::Back);
         }
+    }
+
+    /// The node of this number, to change what is known of it.
+    pub(crate) fn node_mut(&mut self, node: NodeId) -> Option<&mut Node> {
+        self.graph.node_weight_mut(index(node)).map(Arc::make_mut)
+    }
+
+    /// Puts a node in the place of one that has the first of its inputs.
+    pub(crate) fn replace(&mut self, at: NodeId, node: Node) {
+        let had = self.node(at).inputs.len();
+        for input in node.inputs.iter().skip(had) {
+            self.graph
+                .add_edge(index(input.node), index(at), Edge::Value);
+        }
+        self.graph[index(at)] = Arc::new(node);
     }
 
     /// The function of this name in the library.

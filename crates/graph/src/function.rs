@@ -1,13 +1,19 @@
 //! Functions: graphs with arguments and results, which nodes of another graph call by name.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::attr::Attr;
+use crate::check::check_node;
 use crate::data::GraphData;
 use crate::dtype::DType;
+use crate::error::Reason;
 use crate::graph::Graph;
-use crate::node::{NodeId, OutputId};
+use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{Arg, AttrDef, Effect, Gradient, OpDef, arg, attr, type_attr};
+use crate::output::{Operation, Output};
 
 /// What stands for an argument in the body of a function.
 pub static ARGUMENT: OpDef = OpDef {
@@ -111,7 +117,7 @@ impl Function {
             {
                 handle[id.index()] = behind.iter().copied().flatten().next();
             }
-            if node.op.effect == Effect::Write || node.op.effect == Effect::Flow {
+            if node.op.effect == Effect::Write {
                 behind.iter().flatten().for_each(|&a| found[a] = true);
                 continue;
             }
@@ -158,6 +164,168 @@ impl Graph {
     /// The function of this name in the graph's library.
     pub fn function(&self, name: &str) -> Option<Arc<Function>> {
         self.state().data.function(name).cloned()
+    }
+}
+
+impl Function {
+    /// Adds an argument, after the others.
+    pub fn push_argument(&mut self, graph: &Graph, fact: &Fact) -> OutputId {
+        let attrs = [("T", fact.dtype.into())];
+        let index = self.inputs.len() as i64;
+        let node = self.push(graph, &ARGUMENT, &[], &attrs, index);
+        if let Some(node) = self.body.node_mut(node) {
+            node.outputs = SmallVec::from_elem(
+                Fact {
+                    value: None,
+                    ..fact.clone()
+                },
+                1,
+            );
+        }
+        self.inputs.push(node);
+        self.arguments.push(Port {
+            name: format!("argument_{index}"),
+            dtype: fact.dtype,
+        });
+        OutputId { node, index: 0 }
+    }
+
+    /// Adds a result, after the others.
+    pub fn push_result(&mut self, output: OutputId, fact: &Fact) {
+        self.results.push(Port {
+            name: format!("result_{}", self.outputs.len()),
+            dtype: fact.dtype,
+        });
+        self.outputs.push(output);
+    }
+
+    /// Adds what stands for a value of this dtype and shape that nobody looks at.
+    pub fn push_fake(&mut self, graph: &Graph, fact: &Fact) -> OutputId {
+        let attrs = [
+            ("dtype", fact.dtype.into()),
+            ("shape", fact.shape.clone().into()),
+        ];
+        self.push_node(graph, "FakeParam", &[], &attrs)
+    }
+
+    /// Adds a node to the body; gives its first output. A mistake is kept by `graph`, whose ops it
+    /// may be of.
+    pub fn push_node(
+        &mut self,
+        graph: &Graph,
+        op: &str,
+        inputs: &[OutputId],
+        attrs: &[(&'static str, Attr)],
+    ) -> OutputId {
+        let node = match graph.registry().get(op) {
+            Some(op) => self.push(graph, op, inputs, attrs, self.body.len() as i64),
+            None => {
+                graph.report(op, op, Reason::UnknownOp { nearest: None });
+                NodeId::INVALID
+            }
+        };
+        OutputId { node, index: 0 }
+    }
+
+    fn push(
+        &mut self,
+        graph: &Graph,
+        op: &'static OpDef,
+        inputs: &[OutputId],
+        attrs: &[(&'static str, Attr)],
+        index: i64,
+    ) -> NodeId {
+        let mut own = Attrs::default();
+        for (name, value) in attrs {
+            own.set(*name, value.clone());
+        }
+        if op.attr("index").is_some() {
+            own.set("index", Attr::Int(index));
+        }
+        let facts: Vec<Fact> = inputs
+            .iter()
+            .filter_map(|&i| self.body.fact(i).cloned())
+            .collect();
+        let name = format!("{}_kept_{index}", op.name.trim_start_matches('_'));
+        match check_node(op, &facts, own) {
+            Ok((attrs, outputs)) => self.body.push(Node {
+                name,
+                op,
+                inputs: inputs.into(),
+                controls: SmallVec::new(),
+                attrs,
+                device: Default::default(),
+                colocation: SmallVec::new(),
+                outputs,
+                origin: self.origin.clone(),
+            }),
+            Err(reason) => {
+                graph.report(&name, op.name, reason);
+                NodeId::INVALID
+            }
+        }
+    }
+
+    /// The values of its body that differ each time it runs and that `wanted` come from: what a
+    /// gradient cannot compute again. Reads of variables are not among them.
+    ///
+    /// # Errors
+    /// The name of a node whose value cannot be kept: one with an effect.
+    pub fn unrepeatable(&self, wanted: &[OutputId]) -> Result<Vec<OutputId>, String> {
+        let needed = self.body.needed(wanted.iter().map(|o| o.node), |_| false);
+        let mut kept = Vec::new();
+        for (id, node) in self.body.nodes().filter(|(id, _)| needed[id.index()]) {
+            match node.op.effect {
+                Effect::Random => {
+                    let outputs = 0..node.outputs.len() as u32;
+                    kept.extend(outputs.map(|index| OutputId { node: id, index }));
+                }
+                Effect::Stateful | Effect::Waits | Effect::Write if !node.outputs.is_empty() => {
+                    return Err(node.name.clone());
+                }
+                _ => {}
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Builds what `wanted` come from into `graph`; `given` says what stands in place of outputs of
+    /// the body, its arguments above all. Gives where `wanted` are.
+    pub fn inline<'g>(
+        &self,
+        graph: &'g Graph,
+        given: &HashMap<OutputId, Output<'g>>,
+        wanted: &[OutputId],
+    ) -> Vec<Output<'g>> {
+        let roots = wanted.iter().filter(|o| !given.contains_key(o));
+        let needed = self
+            .body
+            .needed(roots.map(|o| o.node), |o| given.contains_key(&o));
+        let mut made: HashMap<NodeId, Operation<'g>> = HashMap::new();
+        let at = |made: &HashMap<NodeId, Operation<'g>>, o: OutputId| match given.get(&o) {
+            Some(&output) => output,
+            None => made
+                .get(&o.node)
+                .map_or(graph.invalid(), |n| n.output(o.index)),
+        };
+        for id in self.body.order(&needed) {
+            let node = self.body.node(id);
+            if std::ptr::eq(node.op, &ARGUMENT) {
+                continue;
+            }
+            let mut built = graph.op(node.op.name).name(&node.name);
+            for &input in &node.inputs {
+                built = built.input(at(&made, input));
+            }
+            for control in node.controls.iter().filter_map(|c| made.get(c)) {
+                built = built.control(*control);
+            }
+            for (name, value) in node.attrs.iter() {
+                built = built.attr(name, value.clone());
+            }
+            made.insert(id, built.build());
+        }
+        wanted.iter().map(|&o| at(&made, o)).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::dtype::DType;
 use crate::error::Reason;
 use crate::graph::Graph;
 use crate::node::{Attrs, Node, NodeId, OutputId};
-use crate::op::{Effect, Gradient};
+use crate::op::{Effect, Gradient, OpDef};
 use crate::output::{Operation, Output};
 
 /// What a gradient rule sees: the node, and the gradients of its outputs.
@@ -44,6 +44,16 @@ impl<'g> GradCx<'_, 'g> {
             Some(&id) => self.graph.output(id),
             None => self.graph.invalid(),
         }
+    }
+
+    /// The number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.node.outputs.len()
+    }
+
+    /// The op of the node.
+    pub fn op(&self) -> &'static OpDef {
+        self.node.op
     }
 
     /// Output `i`.

@@ -8,6 +8,7 @@ use std::thread::ThreadId;
 
 use smallvec::SmallVec;
 
+use crate::body::{Around, Bodies, Capture};
 use crate::builder::NodeBuilder;
 use crate::data::{GraphData, VariableInfo};
 use crate::device::DeviceScope;
@@ -30,6 +31,10 @@ pub struct Graph {
     registry: Arc<Registry>,
     pub(crate) version: AtomicU64,
     state: Mutex<State>,
+    /// The bodies of functions that were begun in it.
+    pub(crate) bodies: Bodies,
+    /// Of a body: its name, and the graphs around it.
+    pub(crate) around: Around,
 }
 
 #[derive(Default)]
@@ -49,6 +54,8 @@ pub(crate) struct State {
     pub(crate) errors: Vec<GraphError>,
     /// The line that all is said to be made at, while a function of a library builds for it.
     pub(crate) line: Option<&'static Location<'static>>,
+    /// Of a body: what it uses of the graphs around it.
+    pub(crate) captures: Vec<Capture>,
 }
 
 impl Graph {
@@ -61,7 +68,14 @@ impl Graph {
                 data: Arc::new(GraphData::indexed()),
                 ..State::default()
             }),
+            bodies: Bodies::default(),
+            around: Around::default(),
         }
+    }
+
+    /// The seed that random ops are built with.
+    pub(crate) fn seed(&self) -> Option<i64> {
+        self.state().seed
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -214,6 +228,63 @@ impl Graph {
             (0, i64::from(i32::MAX))
         } else {
             pair
+        }
+    }
+
+    /// Runs `build` on a copy of this graph and takes over what it added: all of it where it
+    /// succeeds, and nothing where it does not. Outputs of this graph are had on the copy by their
+    /// numbers ([`Graph::output`]), and those of the copy on this graph afterwards.
+    ///
+    /// Device scopes and colocation that stand around it hold for the copy too. Where another
+    /// thread adds to the graph meanwhile, `build` is run again.
+    ///
+    /// # Errors
+    /// Those of `build`.
+    pub fn atomically<T, E>(&self, build: impl Fn(&Graph) -> Result<T, E>) -> Result<T, E> {
+        loop {
+            let (copy, from) = {
+                let state = self.state();
+                let copy = State {
+                    data: state.data.clone(),
+                    names: state.names.clone(),
+                    devices: state.devices.clone(),
+                    choosing: state.choosing.clone(),
+                    colocated: state.colocated.clone(),
+                    seed: state.seed,
+                    frozen: state.frozen,
+                    line: state.line,
+                    ..State::default()
+                };
+                let copy = Graph {
+                    registry: self.registry.clone(),
+                    version: AtomicU64::new(self.version()),
+                    state: Mutex::new(copy),
+                    bodies: Bodies::default(),
+                    around: Around::default(),
+                };
+                (copy, state.data.clone())
+            };
+            let built = build(&copy)?;
+            let version = copy.version();
+            let mut made = copy
+                .state
+                .into_inner()
+                .unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state();
+            // While `from` is held, whoever adds to the graph does so to a copy.
+            if !Arc::ptr_eq(&state.data, &from) {
+                continue;
+            }
+            for id in made.data.ids().skip(from.len()) {
+                state.names.take(&made.data.node(id).name);
+            }
+            state.data = made.data;
+            state.errors.append(&mut made.errors);
+            for (key, mut items) in made.collections {
+                state.collections.entry(key).or_default().append(&mut items);
+            }
+            self.version.fetch_max(version, Ordering::AcqRel);
+            return Ok(built);
         }
     }
 

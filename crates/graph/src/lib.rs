@@ -3,6 +3,7 @@
 //! and sharing, and dumps that people read.
 
 pub mod attr;
+mod body;
 mod buffer;
 mod builder;
 pub mod check;
@@ -11,6 +12,7 @@ pub mod device;
 pub mod dtype;
 pub mod dump;
 pub mod error;
+pub mod flow;
 pub mod function;
 pub mod gradients;
 pub mod graph;
@@ -30,6 +32,7 @@ mod value;
 pub use half;
 
 pub use attr::{Attr, AttrKind, Func};
+pub use body::Closed;
 pub use builder::{Exact, NodeBuilder};
 pub use data::{GraphData, VariableInfo};
 pub use device::{DeviceScope, DeviceSpec, SpecError};

@@ -88,6 +88,8 @@ pub enum Effect {
     /// Does something outside of its outputs and the variables: it is run where it is asked for, is
     /// never folded or shared, and its outputs differ from run to run.
     Stateful,
+    /// As [`Effect::Stateful`], and it may have to wait for what another step does: a queue's ops.
+    Waits,
     /// Decides which of the nodes after it run, or how often: Switch, Merge and the ops of loops.
     Flow,
     /// Gives a value to another device.

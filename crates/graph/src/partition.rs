@@ -110,7 +110,7 @@ pub fn partition(graph: GraphData, sequence: &[NodeId], devices: &[u32]) -> Part
         .collect();
     let part = |&device: &u32| Part {
         device,
-        graph: GraphData::new(),
+        graph: graph.empty(),
     };
     let everywhere: Vec<bool> = graph.nodes().map(|(_, n)| is_everywhere(n)).collect();
     let mut cut = Cut {

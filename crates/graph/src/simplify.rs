@@ -2,16 +2,18 @@
 //! inferred anew from the feeds', constants folded, equal nodes shared. One walk does it, and
 //! makes another graph.
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+
+mod finish;
+mod references;
 
 use crate::attr::Attr;
 use crate::check::{infer, same_as};
 use crate::data::GraphData;
 use crate::dtype::DType;
 use crate::error::{GraphError, Reason};
+use crate::flow::{Contexts, collapse};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{Effect, Gradient, OpDef, arg, int_attr, type_attr};
 use crate::tensor::Tensor;
@@ -39,7 +41,12 @@ pub struct Simplify<'a> {
     /// By node of the graph that is simplified: the number of its device. Without it all are on
     /// device 0. Nodes are shared only within a device.
     pub devices: Option<&'a [u32]>,
+    /// Finds the ops that stand for those on references, and the one that reads a variable.
+    pub ops: Option<FindOp<'a>>,
 }
+
+/// Finds an op by its name.
+pub type FindOp<'a> = &'a dyn Fn(&str) -> Option<&'static OpDef>;
 
 /// The outputs of a folded node may have this many bytes: what is larger is cheaper to compute than
 /// to keep.
@@ -82,13 +89,17 @@ pub fn simplify(
     let mut pass = Pass {
         data,
         options,
-        out: GraphData::new(),
+        out: data.empty(),
         devices: Vec::new(),
         ordered: Vec::new(),
         feeds: vec![None; feeds.len()],
         values: FxHashMap::default(),
         nodes: FxHashMap::default(),
         equal: FxHashMap::default(),
+        reads: FxHashMap::default(),
+        after: FxHashMap::default(),
+        open: Vec::new(),
+        contexts: Contexts::default(),
     };
     let used: Vec<bool> = used_feeds(data, &needed, &fed, fetches, feeds.len());
     for (i, (output, fact)) in feeds.iter().enumerate() {
@@ -96,12 +107,19 @@ pub fn simplify(
             pass.feed(i, *output, fact);
         }
     }
-    for id in data.order(&needed) {
+    let order = data.order(&needed);
+    pass.contexts = Contexts::new(data, &order);
+    for id in order {
         pass.node(id)?;
     }
-    let fetches: Vec<OutputId> = fetches.iter().map(|f| pass.values[f]).collect();
-    let targets: Vec<NodeId> = targets.iter().map(|t| pass.nodes[t]).collect();
-    Ok(pass.finish(fetches, targets))
+    let fetched = fetches.iter().map(|f| pass.fetched(*f));
+    let fetches: Vec<OutputId> = fetched.collect::<Result<_, _>>()?;
+    let targets: Vec<NodeId> = targets
+        .iter()
+        .filter_map(|t| pass.nodes.get(t).copied())
+        .collect();
+    pass.close_loops();
+    Ok(collapse(pass.finish(fetches, targets)))
 }
 
 fn used_feeds(
@@ -145,6 +163,16 @@ struct Pass<'a> {
     nodes: FxHashMap<NodeId, NodeId>,
     /// Nodes of the new graph by what they compute.
     equal: FxHashMap<u64, SmallVec<[NodeId; 1]>>,
+    /// Reads of variables behind references; see [`Pass::value_of`].
+    reads: FxHashMap<(OutputId, SmallVec<[NodeId; 2]>), OutputId>,
+    /// By reference of the old graph: the node of the new one that it comes out of, which whoever
+    /// uses it waits for.
+    after: FxHashMap<OutputId, NodeId>,
+    /// Inputs of the new graph that come from a later node, by node and number, with the output of
+    /// the old graph that they are.
+    open: Vec<(NodeId, usize, OutputId)>,
+    /// Which nodes of the old graph run never or often.
+    contexts: Contexts,
 }
 
 impl Pass<'_> {
@@ -186,22 +214,37 @@ impl Pass<'_> {
             self.nodes.insert(old, fed.node);
             return Ok(());
         }
-        let inputs: SmallVec<[OutputId; 4]> = node.inputs.iter().map(|i| self.values[i]).collect();
         let mut controls = self.controls(node);
-        let facts: SmallVec<[Fact; 4]> = inputs.iter().map(|&i| self.fact(i)).collect();
-        let mut outputs =
-            infer(node.op, &facts, &node.attrs).map_err(|reason| error(node, reason))?;
+        let (inputs, mut facts) = self.inputs(old, &mut controls)?;
+        if let Some(name) = node.op.on_handles {
+            let op = self.op(node, name)?;
+            return self.on_handles(old, op, inputs, &facts, controls);
+        }
+        // What runs never or often is left as it is: what is known of it need not come about.
+        let flows = self.contexts.flows(node, old);
+        if flows {
+            facts.iter_mut().for_each(|f| f.value = None);
+        }
+        let attrs = match node.attrs.iter().any(|(name, _)| name.starts_with('_')) {
+            true => node.attrs.own(),
+            false => node.attrs.clone(),
+        };
+        let mut outputs = infer(node.op, &facts, &attrs).map_err(|reason| error(node, reason))?;
         for (new, old) in outputs.iter_mut().zip(&node.outputs) {
             // What was said of an output when the graph was built stays true.
             if let Some(shape) = new.shape.merge(&old.shape) {
                 new.shape = shape;
             }
+            if flows && !node.inputs.is_empty() {
+                new.value = None;
+            }
         }
         let pure = node.op.effect == Effect::Pure;
         if self.options.share
             && pure
+            && !flows
             && controls.is_empty()
-            && let Some(i) = same_as(node.op, &facts, &node.attrs)
+            && let Some(i) = same_as(node.op, &facts, &attrs)
         {
             self.nodes.insert(old, inputs[i].node);
             let output = OutputId {
@@ -212,39 +255,28 @@ impl Pass<'_> {
             return Ok(());
         }
         let ordered = inputs.iter().map(|i| i.node);
-        let ordered = ordered.filter(|n| self.ordered[n.index()]);
+        let ordered = ordered.filter(|n| self.is_ordered(*n));
         let ordered: SmallVec<[NodeId; 2]> = ordered.collect();
         if !outputs.is_empty() && outputs.iter().all(|f| f.value.is_some()) {
             // It needs its inputs no more; what they wait for has to run all the same.
             controls.extend(ordered);
             controls.sort();
             controls.dedup();
-        } else if pure && controls.is_empty() && ordered.is_empty() {
+        } else if pure && !flows && controls.is_empty() && ordered.is_empty() {
             self.fold(node, &facts, &mut outputs);
         }
-        let id = match self.options.share && pure {
-            true => self.shared(old, &inputs, &controls, &outputs),
-            false => None,
+        let new = Node {
+            name: node.name.clone(),
+            op: node.op,
+            inputs,
+            controls,
+            attrs,
+            device: node.device.clone(),
+            colocation: node.colocation.clone(),
+            outputs,
+            origin: node.origin.clone(),
         };
-        let id = id.unwrap_or_else(|| {
-            let id = self.push(
-                old,
-                Node {
-                    name: node.name.clone(),
-                    op: node.op,
-                    inputs,
-                    controls,
-                    attrs: node.attrs.clone(),
-                    device: node.device.clone(),
-                    colocation: node.colocation.clone(),
-                    outputs,
-                    origin: node.origin.clone(),
-                },
-            );
-            let hash = self.hash(id);
-            self.equal.entry(hash).or_default().push(id);
-            id
-        });
+        let id = self.place(old, new, pure);
         self.nodes.insert(old, id);
         for index in 0..node.outputs.len() as u32 {
             self.values
@@ -252,6 +284,38 @@ impl Pass<'_> {
                 .or_insert(OutputId { node: id, index });
         }
         Ok(())
+    }
+
+    /// Adds a node that stands for one of the old graph, or finds one that computes the same.
+    fn place(&mut self, old: NodeId, new: Node, pure: bool) -> NodeId {
+        let shared = match self.options.share && pure {
+            true => self.shared(old, &new),
+            false => None,
+        };
+        shared.unwrap_or_else(|| {
+            let open = new.inputs.iter().enumerate();
+            let open: SmallVec<[usize; 2]> = open
+                .filter(|(_, i)| i.node.is_invalid())
+                .map(|(i, _)| i)
+                .collect();
+            let id = self.push(old, new);
+            for i in open {
+                self.open.push((id, i, self.data.node(old).inputs[i]));
+            }
+            let hash = self.hash(id);
+            self.equal.entry(hash).or_default().push(id);
+            id
+        })
+    }
+
+    /// The op of this name, for a node that takes or makes references.
+    fn op(&self, node: &Node, name: &str) -> Result<&'static OpDef, GraphError> {
+        let found = self.options.ops.and_then(|find| find(name));
+        found.ok_or_else(|| error(node, Reason::UnknownOp { nearest: None }))
+    }
+
+    fn is_ordered(&self, node: NodeId) -> bool {
+        self.ordered.get(node.index()).copied().unwrap_or(false)
     }
 
     fn device(&self, old: NodeId) -> u32 {
@@ -263,7 +327,7 @@ impl Pass<'_> {
     fn push(&mut self, old: NodeId, node: Node) -> NodeId {
         self.devices.push(self.device(old));
         let mut inputs = node.inputs.iter();
-        let ordered = inputs.any(|i| self.ordered[i.node.index()]);
+        let ordered = inputs.any(|i| self.is_ordered(i.node));
         self.ordered.push(ordered || !node.controls.is_empty());
         self.out.push(node)
     }
@@ -313,23 +377,17 @@ impl Pass<'_> {
     }
 
     /// A node of the new graph that computes the same.
-    fn shared(
-        &self,
-        old: NodeId,
-        inputs: &[OutputId],
-        controls: &[NodeId],
-        outputs: &[Fact],
-    ) -> Option<NodeId> {
-        let (node, device) = (self.data.node(old), self.device(old));
-        let hash = hash(node, inputs, controls);
+    fn shared(&self, old: NodeId, node: &Node) -> Option<NodeId> {
+        let device = self.device(old);
+        let hash = hash(node, &node.inputs, &node.controls);
         let same = |id: &&NodeId| {
             let other = self.out.node(**id);
             std::ptr::eq(other.op, node.op)
-                && other.inputs[..] == *inputs
-                && other.controls[..] == *controls
+                && other.inputs == node.inputs
+                && other.controls == node.controls
                 && self.devices[id.index()] == device
                 && other.attrs == node.attrs
-                && other.outputs[..] == *outputs
+                && other.outputs == node.outputs
         };
         self.equal.get(&hash)?.iter().find(same).copied()
     }
@@ -337,54 +395,6 @@ impl Pass<'_> {
     fn hash(&self, id: NodeId) -> u64 {
         let node = self.out.node(id);
         hash(node, &node.inputs, &node.controls)
-    }
-
-    /// Leaves out what folding has made unused: a node whose outputs are all known needs no inputs.
-    fn finish(self, fetches: Vec<OutputId>, targets: Vec<NodeId>) -> Simplified {
-        let mut needed = vec![false; self.out.len()];
-        let feeds = self.feeds.iter().flatten().copied();
-        let fetched = fetches.iter().map(|f| f.node);
-        for root in fetched.chain(targets.iter().copied()).chain(feeds) {
-            needed[root.index()] = true;
-        }
-        for id in self.out.ids().rev() {
-            let node = self.out.node(id);
-            if needed[id.index()] {
-                let inputs = node.inputs.iter().filter(|_| !known(node));
-                let used = inputs.map(|i| i.node).chain(node.controls.iter().copied());
-                used.for_each(|n| needed[n.index()] = true);
-            }
-        }
-        let mut graph = GraphData::new();
-        let mut devices = Vec::new();
-        let mut moved: Vec<NodeId> = vec![NodeId::INVALID; needed.len()];
-        for (at, mut arc) in self.out.into_nodes().enumerate() {
-            if !needed[at] {
-                continue;
-            }
-            // Nobody else holds it: it is changed where it is.
-            let node = Arc::make_mut(&mut arc);
-            if known(node) {
-                node.inputs.clear();
-            }
-            let inputs = node.inputs.iter_mut();
-            inputs.for_each(|i| i.node = moved[i.node.index()]);
-            node.controls.iter_mut().for_each(|c| *c = moved[c.index()]);
-            moved[at] = graph.push(arc);
-            devices.push(self.devices[at]);
-        }
-        let at = |o: OutputId| OutputId {
-            node: moved[o.node.index()],
-            ..o
-        };
-        let here = |n: NodeId| moved[n.index()];
-        Simplified {
-            feeds: self.feeds.iter().map(|f| f.map(here)).collect(),
-            fetches: fetches.into_iter().map(at).collect(),
-            targets: targets.into_iter().map(here).collect(),
-            graph,
-            devices,
-        }
     }
 }
 

@@ -192,6 +192,7 @@ fn constants_and_feeds_are_in_every_part_that_uses_them() {
         evaluate: None,
         share: true,
         devices: Some(&[0, 0, 0, 1]),
+        ops: None,
     };
     let fact = thalweg_graph::Fact::new(DType::F32, [2].into());
     let s = simplify(

@@ -31,6 +31,7 @@ fn with(
         evaluate: optimise.then_some(&evaluate),
         share: optimise,
         devices: None,
+        ops: None,
     };
     simplify(&g.snapshot(), &feeds, &fetches, targets, &options).unwrap()
 }
@@ -117,6 +118,7 @@ fn shapes_that_do_not_fit_are_an_error_of_the_node() {
         evaluate: None,
         share: false,
         devices: None,
+        ops: None,
     };
     let feeds = [(x.id(), fact(2)), (y.id(), fact(3))];
     let e = simplify(&g.snapshot(), &feeds, &[z.id()], &[], &options).unwrap_err();

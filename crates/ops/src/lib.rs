@@ -11,12 +11,14 @@ mod array;
 mod constants;
 pub mod cpu;
 mod elementwise;
+mod flow;
 pub mod gpu;
 mod kernel;
 mod linalg;
 mod math;
 mod nn;
 mod number;
+mod queue;
 mod random;
 mod reduce;
 mod reports;
@@ -26,6 +28,7 @@ mod strings;
 mod training;
 
 pub use array::{ArrayOps, SourceOps};
+pub use flow::FlowOps;
 pub use linalg::LinalgOps;
 pub use math::{MathOps, SumOps};
 pub use nn::{DataFormat, NnOps, Padding};
@@ -36,9 +39,11 @@ pub use state::{PartitionedVariable, Split, StateOps, Variable};
 /// The families of ops. An op is registered by standing in its family's list.
 static FAMILIES: &[&[&Op]] = &[
     array::OPS,
+    flow::OPS,
     linalg::OPS,
     math::OPS,
     nn::OPS,
+    queue::OPS,
     reduce::OPS,
     random::OPS,
     state::OPS,

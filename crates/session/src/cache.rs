@@ -1,12 +1,13 @@
 //! The plans that a session keeps.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use smallvec::SmallVec;
-use thalweg_device::Device;
-use thalweg_graph::{DType, Dims, OutputId};
+use thalweg_device::{Device, Variable};
+use thalweg_graph::{DType, Dims, Function, OutputId};
 
 use crate::error::SessionError;
 use crate::fetch::Fetch;
@@ -20,15 +21,53 @@ pub(crate) struct Key {
     pub(crate) feeds: SmallVec<[(OutputId, DType, Dims); 4]>,
 }
 
-/// A bounded number of plans; the one that was not used for longest goes first.
-pub(crate) struct Plans {
-    most: usize,
-    kept: Mutex<Kept>,
+/// What a function's plan is for. What is told by its address is held, so that no other thing can
+/// come to lie there.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct CallKey {
+    pub(crate) function: Same<Function>,
+    pub(crate) device: usize,
+    pub(crate) arguments: SmallVec<[ArgumentKey; 4]>,
 }
 
-#[derive(Default)]
-struct Kept {
-    entries: HashMap<Key, Entry>,
+/// What a function's plan depends on of an argument.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum ArgumentKey {
+    Value(DType, Dims),
+    Variable(Same<Variable>),
+}
+
+/// One thing, told from others by where it lies.
+pub(crate) struct Same<T>(pub(crate) Arc<T>);
+
+impl<T> Clone for Same<T> {
+    fn clone(&self) -> Same<T> {
+        Same(self.0.clone())
+    }
+}
+
+impl<T> PartialEq for Same<T> {
+    fn eq(&self, other: &Same<T>) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<T> Eq for Same<T> {}
+
+impl<T> Hash for Same<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
+/// A bounded number of plans; the one that was not used for longest goes first.
+pub(crate) struct Plans<K> {
+    most: usize,
+    kept: Mutex<Kept<K>>,
+}
+
+struct Kept<K> {
+    entries: HashMap<K, Entry>,
     clock: u64,
 }
 
@@ -37,17 +76,20 @@ struct Entry {
     used: u64,
 }
 
-impl Plans {
+impl<K: Clone + Eq + Hash> Plans<K> {
     /// Room for at most so many plans, and for one at least.
-    pub(crate) fn new(most: usize) -> Plans {
+    pub(crate) fn new(most: usize) -> Plans<K> {
         Plans {
             most: most.max(1),
-            kept: Mutex::default(),
+            kept: Mutex::new(Kept {
+                entries: HashMap::new(),
+                clock: 0,
+            }),
         }
     }
 
     /// The plan that is kept for `key`.
-    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Ready>> {
+    pub(crate) fn get(&self, key: &K) -> Option<Arc<Ready>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.clock += 1;
         let clock = kept.clock;
@@ -57,7 +99,7 @@ impl Plans {
     }
 
     /// Keeps a plan.
-    pub(crate) fn keep(&self, key: Key, ready: Arc<Ready>) {
+    pub(crate) fn keep(&self, key: K, ready: Arc<Ready>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let used = kept.clock;
         kept.entries.insert(key, Entry { ready, used });

@@ -1,12 +1,16 @@
 //! Running a plan: in sequence on one thread, or as instructions become ready on several.
 
 mod around;
+mod call;
 mod instruction;
 mod on_gpu;
 mod parallel;
+mod patient;
 mod queue;
+pub(crate) mod region;
 mod results;
 mod values;
+pub(crate) mod waiting;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,6 +20,7 @@ use smallvec::SmallVec;
 use thalweg_device::{Device, ThreadPool};
 use thalweg_graph::Node;
 
+use crate::cache::{CallKey, Plans};
 use crate::error::SessionError;
 use crate::frame::Frame;
 use crate::options::Cancel;
@@ -25,6 +30,7 @@ use crate::trace::Recorder;
 pub(crate) use instruction::Run;
 pub(crate) use queue::Queued;
 pub(crate) use values::copy;
+pub(crate) use waiting::Tickets;
 
 /// What a step is asked for beside its fetches.
 #[derive(Clone, Copy, Default)]
@@ -49,6 +55,11 @@ pub(crate) struct Step<'a> {
     pub(crate) frame: &'a Frame,
     pub(crate) devices: &'a [Device],
     pub(crate) workshop: Workshop<'a>,
+    /// The plans of functions.
+    pub(crate) calls: &'a Plans<CallKey>,
+    pub(crate) tickets: &'a Tickets,
+    /// How many functions are around the one that this runs; none for a step itself.
+    pub(crate) depth: usize,
     /// A thread to lead each device; the calling one is one of them.
     pub(crate) leaders: &'a ThreadPool,
     pub(crate) watch: Watch<'a>,
@@ -63,10 +74,12 @@ impl Step<'_> {
     /// Runs all instructions.
     pub(crate) fn run(&self) -> Result<(), SessionError> {
         // The first value that is not finite is the first of the sequence.
-        let result = if self.watch.check_finite || !self.plan.parallel {
-            self.in_sequence(self.deadline)
+        let result = if self.plan.waits {
+            self.patiently()
+        } else if self.watch.check_finite || !self.plan.parallel {
+            self.in_sequence()
         } else {
-            self.in_parallel(self.deadline)
+            self.in_parallel()
         };
         if result.is_err() {
             for number in 0..self.plan.programs.len() {
@@ -88,10 +101,11 @@ impl Step<'_> {
             part: &self.frame.parts[number],
             device,
             cpu: device.host(),
+            waiting: None,
         }
     }
 
-    fn in_sequence(&self, deadline: Option<Instant>) -> Result<(), SessionError> {
+    fn in_sequence(&self) -> Result<(), SessionError> {
         self.frame.rendezvous.clear();
         let watched = !self.watch.is_idle();
         let (mut number, mut at) = (0, 0);
@@ -103,7 +117,7 @@ impl Step<'_> {
                 at = std::mem::replace(&mut starts[number], end);
                 while at < end {
                     if watched {
-                        run.watched(at, deadline)?;
+                        run.watched(at)?;
                     } else {
                         run.instruction(at)?;
                     }

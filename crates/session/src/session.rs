@@ -10,10 +10,10 @@ use thalweg_graph::place::Report;
 use thalweg_graph::shape::checked_elements;
 use thalweg_graph::{DType, Dims, Fact, Graph, GraphData, OutputId, Placement, Tensor};
 
-use crate::cache::{Key, Plans, Ready};
+use crate::cache::{CallKey, Key, Plans, Ready};
 use crate::callable::Callable;
 use crate::error::SessionError;
-use crate::exec::{Step, Watch};
+use crate::exec::{Step, Tickets, Watch};
 use crate::fetch::{Feed, Fetch, FetchList, Fetched, Fetches};
 use crate::options::{Cancel, RunOptions, SessionOptions};
 use crate::place::Places;
@@ -32,7 +32,9 @@ pub struct Session<'g> {
     places: Places,
     store: Store,
     options: SessionOptions,
-    plans: Plans,
+    plans: Plans<Key>,
+    calls: Plans<CallKey>,
+    tickets: Tickets,
 }
 
 impl<'g> Session<'g> {
@@ -67,6 +69,9 @@ impl<'g> Session<'g> {
             places: Places::new(names),
             store: Store::default(),
             plans: Plans::new(options.plans),
+            // A graph has many functions for each thing that is asked of it.
+            tickets: Tickets::default(),
+            calls: Plans::new(options.plans.saturating_mul(16)),
             options,
         };
         session.placed(&graph.snapshot())?;
@@ -288,8 +293,8 @@ impl<'g> Session<'g> {
         let request = Request {
             feeds: &facts,
             fetches: &key.fetches,
-            optimise: self.options.optimise,
             devices: placement.numbers(),
+            variables: &[],
         };
         compile(&data, &request, self.workshop())
     }
@@ -301,6 +306,7 @@ impl<'g> Session<'g> {
             store: &self.store,
             parallel: self.options.parallel,
             cores: self.cores,
+            optimise: self.options.optimise,
         }
     }
 
@@ -423,6 +429,9 @@ impl<'g> Session<'g> {
             frame: &frame,
             devices: &self.devices,
             workshop: self.workshop(),
+            calls: &self.calls,
+            tickets: &self.tickets,
+            depth: 0,
             leaders: &self.leaders,
             watch,
             deadline,

@@ -1,5 +1,7 @@
 //! Tensors joined along an axis that they have, and where each of them begins.
 
+use std::ops::Range;
+
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu, on_host};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{
@@ -20,11 +22,20 @@ const COUNT: AttrDef = AttrDef {
     ..count_attr("N")
 };
 
-/// The shape of inputs `0..n` joined along the axis in input `n`.
-fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    let n = cx.inputs().saturating_sub(1);
+/// Where the joined tensors stand among so many inputs, and where the axis: last, or first in the
+/// older op.
+fn places(inputs: usize, old: bool) -> (Range<usize>, usize) {
+    match old {
+        true => (1..inputs, 0),
+        false => (0..inputs.saturating_sub(1), inputs.saturating_sub(1)),
+    }
+}
+
+/// The shape of the tensors joined along the axis.
+fn shape(cx: &mut Infer<'_>, old: bool) -> Result<(), InferError> {
+    let (tensors, n) = places(cx.inputs(), old);
     let axis = single(cx, n)?;
-    let ranked = (0..n).find_map(|i| cx.shape(i).rank());
+    let ranked = tensors.clone().find_map(|i| cx.shape(i).rank());
     let Some(rank) = ranked else {
         return Ok(());
     };
@@ -35,7 +46,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
             found: Shape::scalar(),
         });
     }
-    for i in 0..n {
+    for i in tensors.clone() {
         cx.ranked(i, rank)?;
     }
     let Some(axis) = axis else {
@@ -45,7 +56,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let axis = cx.axis(n, axis, rank)?;
     let mut joined = Shape::of_rank(rank);
     let mut length = Some(0usize);
-    for i in 0..n {
+    for i in tensors {
         let own = cx.shape(i);
         let others = own.dims().map_or(Shape::unknown(), |dims| {
             let open = dims.iter().enumerate();
@@ -71,9 +82,14 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// A kernel that puts the inputs `first..first + lens.len()` next to each other: of each, `lens`
+/// A kernel that puts the inputs from `first` on next to each other: of each, `lens`
 /// elements after those before, `outer` times.
-pub(super) fn join(p: &Prepare<'_>, outer: usize, lens: &[usize]) -> Result<Moves, KernelError> {
+pub(super) fn join(
+    p: &Prepare<'_>,
+    first: usize,
+    outer: usize,
+    lens: &[usize],
+) -> Result<Moves, KernelError> {
     let whole: usize = lens.iter().sum();
     let mut parts = Vec::with_capacity(lens.len());
     let mut start = 0;
@@ -90,61 +106,66 @@ pub(super) fn join(p: &Prepare<'_>, outer: usize, lens: &[usize]) -> Result<Move
                 to: 1,
             },
         ];
-        parts.push(Part::of(Source::Input(i), Move::new(0, start, &axes)?));
+        parts.push(Part::of(
+            Source::Input(first + i),
+            Move::new(0, start, &axes)?,
+        ));
         start += len;
     }
     Ok(Moves {
-        dtype: p.dtype(0),
+        dtype: p.dtype(first),
         elements: p.outputs[0].elements(),
         parts,
     })
 }
 
 /// Where each part begins along `axis`, where that is known.
-fn starts(g: &GradCx<'_, '_>, n: usize) -> Option<(usize, Vec<i64>)> {
-    let rank = (0..n).find_map(|i| g.input(i).shape().rank())?;
+fn starts(g: &GradCx<'_, '_>, tensors: Range<usize>, n: usize) -> Option<(usize, Vec<i64>)> {
+    let rank = tensors.clone().find_map(|i| g.input(i).shape().rank())?;
     let axis = g.input(n).fact().value?.to_ints()?.first().copied()?;
     let axis = resolve_axis(axis, rank)?;
     let mut start = 0;
-    let mut starts = Vec::with_capacity(n);
-    for i in 0..n {
+    let mut starts = Vec::with_capacity(tensors.len());
+    for i in tensors {
         starts.push(start);
         start += g.input(i).shape().dim(axis)? as i64;
     }
     Some((axis, starts))
 }
 
-fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+fn gradient<'g>(g: &GradCx<'_, 'g>, old: bool) -> InputGradients<'g> {
     let (graph, dy) = (g.graph(), g.grad());
-    let n = g.inputs().saturating_sub(1);
+    let (tensors, n) = places(g.inputs(), old);
+    // The axis has none.
+    let before = old.then_some(None);
     let slice = |begin: Output<'g>, size: Output<'g>| {
         let slice = graph.op("Slice").input(dy).input(begin).input(size);
         Some(slice.output())
     };
-    if let Some((axis, starts)) = starts(g, n) {
-        let part = |i: usize| {
+    if let Some((axis, starts)) = starts(g, tensors.clone(), n) {
+        let part = |(i, start): (usize, i64)| {
             let shape = g.input(i).shape();
             let rank = shape.rank().or(dy.shape().rank()).unwrap_or(axis + 1);
             let mut begin = vec![0; rank];
             // All of every other dimension.
             let mut size = vec![-1; rank];
-            begin[axis] = starts[i];
+            begin[axis] = start;
             size[axis] = shape.dim(axis).map_or(-1, |d| d as i64);
             slice(
                 int_vector(graph, DType::I64, &begin),
                 int_vector(graph, DType::I64, &size),
             )
         };
-        return (0..n).map(part).collect();
+        let parts = tensors.zip(starts).map(part);
+        return before.into_iter().chain(parts).collect();
     }
     let axis = graph.op("Cast").input(g.input(n)).attr("DstT", DType::I32);
-    let sizes: Vec<_> = (0..n).map(|i| shape_of(g.input(i), DType::I32)).collect();
+    let sizes: Vec<_> = tensors.map(|i| shape_of(g.input(i), DType::I32)).collect();
     let offsets = graph.op("ConcatOffset").input(axis.output());
     let offsets = offsets.inputs(sizes.iter().copied()).build();
     let parts = sizes.iter().enumerate();
-    parts
-        .map(|(i, &size)| slice(offsets.output(i as u32), size))
-        .collect()
+    let parts = parts.map(|(i, &size)| slice(offsets.output(i as u32), size));
+    before.into_iter().chain(parts).collect()
 }
 
 /// Tensors joined along an axis.
@@ -159,27 +180,50 @@ pub(crate) static CONCAT: Op = Op {
             type_attr("T", &DType::ALL),
             type_attr_or("Tidx", DType::INDICES, DType::I32),
         ],
-        shape,
-        gradient: Gradient::Rule(gradient),
+        shape: |cx| shape(cx, false),
+        gradient: Gradient::Rule(|g| gradient(g, false)),
         ..OpDef::EMPTY
     },
     kernels: &[
         moved_strings(&[("T", &[DType::String])]),
-        cpu(|p| concat_moves(p)?.on_cpu()),
-        gpu(|p| concat_moves(p)?.on_gpu()),
+        cpu(|p| concat_moves(p, false)?.on_cpu()),
+        gpu(|p| concat_moves(p, false)?.on_gpu()),
     ],
 };
 
-fn concat_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
-    let n = p.inputs.len().saturating_sub(1);
+/// Tensors joined along an axis, as TensorFlow 1 names it.
+pub(crate) static CONCAT_V1: Op = Op {
+    def: OpDef {
+        name: "Concat",
+        summary: "Tensors joined along an axis; all other dimensions must be the same.",
+        inputs: &[
+            arg_of("concat_dim", DType::I32).host(),
+            arg("values", "T").list("N"),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: &[COUNT, type_attr("T", &DType::ALL)],
+        shape: |cx| shape(cx, true),
+        gradient: Gradient::Rule(|g| gradient(g, true)),
+        ..OpDef::EMPTY
+    },
+    kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
+        cpu(|p| concat_moves(p, true)?.on_cpu()),
+        gpu(|p| concat_moves(p, true)?.on_gpu()),
+    ],
+};
+
+fn concat_moves(p: &Prepare<'_>, old: bool) -> Result<Moves, KernelError> {
+    let (tensors, n) = places(p.inputs.len(), old);
+    let first = tensors.start;
     let (axis, out) = (p.ints(n)?, p.output_dims(0));
     let axis = axis.first().and_then(|&a| resolve_axis(a, out.len()));
     let axis = axis.ok_or(KernelError::Argument("an axis"))?;
     let outer = out[..axis].iter().product();
-    let lens: Vec<usize> = (0..n)
+    let lens: Vec<usize> = tensors
         .map(|i| p.dims(i).iter().skip(axis).product())
         .collect();
-    join(p, outer, &lens)
+    join(p, first, outer, &lens)
 }
 
 fn offsets(axis: i64, shapes: &[Vec<i64>]) -> Result<Vec<Vec<i64>>, InferError> {

@@ -2,9 +2,9 @@
 
 use bytemuck::Pod;
 use thalweg_device::parallel::Disjoint;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
-use thalweg_graph::op::{Gradient, arg, int_attr, type_attr};
+use thalweg_graph::op::{Gradient, arg, bool_attr, int_attr, type_attr};
 use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
 
 use super::gather_gradient::gradient;
@@ -23,7 +23,10 @@ pub(super) fn batch_dims(batch_dims: i64, rank: usize) -> Option<usize> {
 }
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    let axis = one_element(cx, 2)?;
+    let axis = match cx.inputs() {
+        2 => Some(0),
+        _ => one_element(cx, 2)?,
+    };
     let (params, indices) = (cx.shape(0), cx.shape(1));
     let (Some(p), Some(i), Some(axis)) = (params.dims(), indices.dims(), axis) else {
         return Ok(());
@@ -72,7 +75,11 @@ struct Sizes {
 impl Sizes {
     fn of(p: &Prepare<'_>) -> Result<Sizes, KernelError> {
         let (params, indices) = (p.dims(0), p.dims(1));
-        let axis = p.ints(2)?.first().copied().unwrap_or(0);
+        // The older op always looks along the first axis.
+        let axis = match p.inputs.len() {
+            2 => 0,
+            _ => p.ints(2)?.first().copied().unwrap_or(0),
+        };
         let axis = resolve_axis(axis, params.len()).ok_or(KernelError::Argument("an axis"))?;
         let batch = batch_dims(p.node.attrs.int("batch_dims"), indices.len());
         let batch = batch.filter(|&b| b <= axis);
@@ -160,24 +167,45 @@ pub(crate) static GATHER: Op = Op {
         gradient: Gradient::Rule(gradient),
         ..OpDef::EMPTY
     },
-    kernels: &[
-        moved_strings(&[("Tparams", &[DType::String])]),
-        cpu(|p| match p.dtype(0).size() {
-            1 => by_index::<u8>(p),
-            2 => by_index::<u16>(p),
-            4 => by_index::<u32>(p),
-            8 => by_index::<u64>(p),
-            _ => Err(KernelError::DType(p.dtype(0))),
-        }),
-        gpu(|p| {
-            let Sizes {
-                batch,
-                outer,
-                len,
-                inner,
-                count,
-            } = Sizes::of(p)?;
-            crate::gpu::gather(p, [batch, outer, len, inner, count])
-        }),
-    ],
+    kernels: KERNELS,
 };
+
+/// Slices looked up by index along the first axis, as TensorFlow 1 names it.
+pub(crate) static GATHER_V1: Op = Op {
+    def: OpDef {
+        name: "Gather",
+        summary: "The slices of params along the first axis that the indices name, in their order.",
+        inputs: &[arg("params", "Tparams"), arg("indices", "Tindices")],
+        outputs: &[arg("output", "Tparams")],
+        attrs: &[
+            bool_attr("validate_indices", true),
+            type_attr("Tparams", &DType::ALL),
+            type_attr("Tindices", DType::INDICES),
+        ],
+        shape,
+        gradient: Gradient::Rule(gradient),
+        ..OpDef::EMPTY
+    },
+    kernels: KERNELS,
+};
+
+const KERNELS: &[Kernel] = &[
+    moved_strings(&[("Tparams", &[DType::String])]),
+    cpu(|p| match p.dtype(0).size() {
+        1 => by_index::<u8>(p),
+        2 => by_index::<u16>(p),
+        4 => by_index::<u32>(p),
+        8 => by_index::<u64>(p),
+        _ => Err(KernelError::DType(p.dtype(0))),
+    }),
+    gpu(|p| {
+        let Sizes {
+            batch,
+            outer,
+            len,
+            inner,
+            count,
+        } = Sizes::of(p)?;
+        crate::gpu::gather(p, [batch, outer, len, inner, count])
+    }),
+];

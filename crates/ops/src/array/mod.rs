@@ -1,21 +1,32 @@
 //! Constants, feeds, shapes, and the rearranging of elements.
 
+mod band;
 mod basic;
+mod batches;
+mod blocks;
 mod build;
 mod cast;
 mod concat;
+mod diagonal;
 mod fill;
 mod gather;
 mod gather_gradient;
+mod gather_nd;
+mod index_nd;
 mod measure;
+mod mirror;
 pub(crate) mod moves;
 mod one_hot;
 mod pack;
 mod pad;
 mod parts;
+mod passing;
+mod picked;
 mod range;
 pub(crate) mod reshape;
+mod reverse;
 mod rules;
+mod scatter;
 mod segment;
 mod slice;
 mod sources;
@@ -24,8 +35,10 @@ mod stride;
 mod strided_slice;
 mod strided_slice_assign;
 mod strings;
+mod tables;
 mod tile;
 mod transpose;
+mod triangle;
 
 pub(crate) use basic::VIEW;
 pub use build::ArrayOps;
@@ -36,6 +49,29 @@ use thalweg_device::Op;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
+    &batches::SPACE_TO_BATCH_ND,
+    &batches::BATCH_TO_SPACE_ND,
+    &batches::SPACE_TO_BATCH,
+    &batches::BATCH_TO_SPACE,
+    &blocks::SPACE_TO_DEPTH,
+    &blocks::DEPTH_TO_SPACE,
+    &diagonal::MATRIX_DIAG,
+    &diagonal::MATRIX_DIAG_V2,
+    &diagonal::MATRIX_DIAG_V3,
+    &diagonal::MATRIX_DIAG_PART,
+    &diagonal::MATRIX_DIAG_PART_V2,
+    &diagonal::MATRIX_DIAG_PART_V3,
+    &diagonal::MATRIX_SET_DIAG,
+    &diagonal::MATRIX_SET_DIAG_V2,
+    &diagonal::MATRIX_SET_DIAG_V3,
+    &triangle::MATRIX_BAND_PART,
+    &triangle::DIAG,
+    &triangle::DIAG_PART,
+    &mirror::MIRROR_PAD,
+    &mirror::MIRROR_PAD_GRAD,
+    &reverse::REVERSE_V2,
+    &reverse::ROLL,
+    &reverse::REVERSE_SEQUENCE,
     &basic::CONST,
     &basic::PLACEHOLDER,
     &basic::IDENTITY,
@@ -54,17 +90,36 @@ pub(crate) static OPS: &[&Op] = &[
     &reshape::STOP_GRADIENT,
     &reshape::PLACEHOLDER_WITH_DEFAULT,
     &concat::CONCAT,
+    &concat::CONCAT_V1,
     &concat::CONCAT_OFFSET,
     &gather::GATHER,
+    &gather::GATHER_V1,
+    &gather_nd::GATHER_ND,
+    &scatter::SCATTER_ND,
+    &scatter::TENSOR_SCATTER_UPDATE,
+    &scatter::TENSOR_SCATTER_ADD,
+    &scatter::TENSOR_SCATTER_SUB,
+    &scatter::TENSOR_SCATTER_MAX,
+    &scatter::TENSOR_SCATTER_MIN,
+    &passing::ENSURE_SHAPE,
+    &passing::SNAPSHOT,
+    &passing::PREVENT_GRADIENT,
+    &passing::IDENTITY_N,
+    &passing::BITCAST,
+    &passing::EMPTY,
+    &passing::BROADCAST_ARGS,
+    &passing::SHAPE_N,
     &one_hot::ONE_HOT,
     &pack::PACK,
     &pack::UNPACK,
     &pad::PAD,
     &pad::PAD_V2,
     &range::RANGE,
+    &range::LIN_SPACE,
     &segment::UNSORTED_SEGMENT_SUM,
     &slice::SLICE,
     &split::SPLIT,
+    &split::SPLIT_V,
     &strided_slice::STRIDED_SLICE,
     &strided_slice::STRIDED_SLICE_GRAD,
     &strided_slice_assign::RESOURCE_STRIDED_SLICE_ASSIGN,

@@ -76,7 +76,12 @@ fn pack_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
     let axis = resolve_axis(p.node.attrs.int("axis"), out.len());
     let axis = axis.ok_or(KernelError::Argument("an axis"))?;
     let len = out[axis + 1..].iter().product();
-    join(p, out[..axis].iter().product(), &vec![len; p.inputs.len()])
+    join(
+        p,
+        0,
+        out[..axis].iter().product(),
+        &vec![len; p.inputs.len()],
+    )
 }
 
 /// The slices of a tensor along an axis.

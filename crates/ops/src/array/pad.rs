@@ -54,7 +54,7 @@ pub(super) fn around(
 }
 
 /// How many elements come before and after along each dimension, where that is known.
-fn paddings(cx: &Infer<'_>) -> Result<Option<Vec<(i64, i64)>>, InferError> {
+pub(super) fn paddings(cx: &Infer<'_>) -> Result<Option<Vec<(i64, i64)>>, InferError> {
     let shape = cx.ranked(1, 2)?;
     if let Some(d) = shape.dim(1)
         && d != 2

@@ -138,3 +138,31 @@ pub(super) unsafe fn output_as<'a, T: Pod + Send + Sync>(
     }
     bytemuck::try_cast_slice_mut(bytes).map_err(|_| KernelError::Argument("elements of this size"))
 }
+
+/// `$body` with `$T` standing for elements of `$dtype` that are only moved: unsigned integers of
+/// their size.
+macro_rules! by_size {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype.size() {
+            1 => {
+                type $T = u8;
+                $body
+            }
+            2 => {
+                type $T = u16;
+                $body
+            }
+            4 => {
+                type $T = u32;
+                $body
+            }
+            8 => {
+                type $T = u64;
+                $body
+            }
+            _ => Err(thalweg_device::KernelError::DType($dtype)),
+        }
+    };
+}
+
+pub(super) use by_size;

@@ -2,12 +2,12 @@
 
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_graph::op::{Gradient, arg, type_attr_or};
+use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, Element, InferError, OpDef, Shape, Tensor, dispatch};
 
 use super::rules::{countable, wrong};
 use crate::elementwise::CHUNK;
-use crate::number::Number;
+use crate::number::{Float, Number};
 use crate::shapes;
 
 /// A number that can be counted up.
@@ -136,3 +136,57 @@ pub(crate) static RANGE: Op = Op {
         }),
     ],
 };
+
+/// Numbers between two others.
+pub(crate) static LIN_SPACE: Op = Op {
+    def: OpDef {
+        name: "LinSpace",
+        summary: "So many numbers at equal distances, from start to stop.",
+        inputs: &[
+            arg("start", "T"),
+            arg("stop", "T"),
+            arg("num", "Tidx").host(),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: &[
+            type_attr("T", DType::FLOATS),
+            type_attr_or("Tidx", DType::INDICES, DType::I32),
+        ],
+        shape: |cx| {
+            for i in 0..3 {
+                shapes::expect_scalar(cx, i)?;
+            }
+            let shape = match cx.ints(2).and_then(|n| n.first().copied()) {
+                None => Shape::of_rank(1),
+                Some(n) => match usize::try_from(n) {
+                    Ok(n) if n > 0 => countable(2, Shape::known(&[n]))?,
+                    _ => return Err(wrong(2, format!("{n} numbers: use at least 1"))),
+                },
+            };
+            cx.set(0, shape);
+            Ok(())
+        },
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(
+        |p| dispatch!(p.dtype(0), FLOATS, T => Ok(between::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
+    )],
+};
+
+fn between<T: Float>(p: &Prepare<'_>) -> Prepared {
+    let n = p.outputs[0].elements();
+    Prepared::new(n, move |cx| {
+        let (start, stop) = (cx.input::<T>(0)?[0].widen(), cx.input::<T>(1)?[0]);
+        let out = cx.output::<T>(0)?;
+        let parts = T::Wide::from_f64(n.saturating_sub(1).max(1) as f64);
+        let step = (stop.widen() - start) / parts;
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = T::narrow(start + step * T::Wide::from_f64(i as f64));
+        }
+        if let [_, .., last] = out {
+            *last = stop;
+        }
+        Ok(())
+    })
+}

@@ -13,7 +13,7 @@ use crate::number::Number;
 /// The fewest elements of a row that a task adds up.
 const NARROW: usize = 32;
 
-fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+pub(super) fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let count = match single(cx, 2)? {
         None => None,
         Some(n) => Some(
@@ -42,7 +42,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// How many segments there are, and the elements of each.
-fn segments(p: &Prepare<'_>) -> Result<(usize, usize), KernelError> {
+pub(super) fn segments(p: &Prepare<'_>) -> Result<(usize, usize), KernelError> {
     let out = p.output_dims(0);
     let (&count, slice) = out.split_first().ok_or(KernelError::Argument("segments"))?;
     Ok((count, slice.iter().product()))
@@ -93,7 +93,16 @@ fn prepare<T: Number, I: Element>(
 
 /// Each slice has the gradient of its sum, and one that was dropped has none.
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
-    let (graph, ids, dy) = (g.graph(), g.input(1), g.grad());
+    let (slices, kept) = of_segments(g.grad(), g.input(1));
+    let zeros = g.graph().op("ZerosLike").input(slices).output();
+    let dx = g.graph().op("SelectV2").input(kept).input(slices);
+    smallvec![Some(dx.input(zeros).output())]
+}
+
+/// For each id what `dy` has for its segment (for a negative one, for the first), and whether the
+/// id is one of a segment.
+pub(super) fn of_segments<'g>(dy: Output<'g>, ids: Output<'g>) -> (Output<'g>, Output<'g>) {
+    let graph = dy.graph();
     let zero = int_scalar(graph, ids.dtype(), 0);
     let within = graph.op("Maximum").input(ids).input(zero).output();
     let first = int_scalar(graph, DType::I32, 0);
@@ -119,9 +128,7 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
             graph.op("Reshape").input(kept).input(all).output()
         }
     };
-    let zeros = graph.op("ZerosLike").input(slices).output();
-    let dx = graph.op("SelectV2").input(kept).input(slices).input(zeros);
-    smallvec![Some(dx.output())]
+    (slices, kept)
 }
 
 /// Sums of the slices that have the same id.

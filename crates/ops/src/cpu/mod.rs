@@ -13,6 +13,7 @@ pub mod conv;
 pub mod gemm;
 mod par;
 pub mod pooling;
+pub(crate) mod special;
 mod tile;
 pub(crate) mod transpose;
 mod vector;

@@ -2,9 +2,9 @@
 
 use smallvec::smallvec;
 use thalweg_device::gpu::Launches;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_graph::op::Gradient;
-use thalweg_graph::{DType, Element, dispatch};
+use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_graph::op::{AttrDef, Gradient, type_attr};
+use thalweg_graph::{DType, Element, OpDef, dispatch};
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT, NUMBER, two};
@@ -103,6 +103,70 @@ fn float_mod<W: Wide>(x: W, y: W) -> W {
         remainder
     }
 }
+
+/// The quotient without what stands behind its point.
+pub(crate) static TRUNCATE_DIV: Op = Op {
+    def: two(
+        "TruncateDiv",
+        "The quotient of two tensors rounded towards zero, with broadcasting.",
+        NUMBER,
+        Gradient::None,
+    ),
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
+            let quotient = x.widen() / y.widen();
+            let whole = Wide::floor(Wide::abs(quotient));
+            T::narrow(if quotient < <T as Float>::Wide::ZERO { -whole } else { whole })
+        })), else
+        dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(binary::<T>(p, T::quotient))), else
+            Err(KernelError::DType(p.dtype(0)))))
+    })],
+};
+
+const TRUNCATE_MOD_DEF: OpDef = two(
+    "TruncateMod",
+    "The remainder of a division rounded towards zero: it has the dividend's sign.",
+    REMAINDER,
+    Gradient::Rule(|g| {
+        let (x, y, dz) = (g.input(0), g.input(1), g.grad());
+        let quotient = g.graph().op("TruncateDiv").input(x).input(y).output();
+        smallvec![Some(sum_to(dz, x, y)), Some(sum_to(-(dz * quotient), y, x))]
+    }),
+);
+
+/// The dtypes that TensorFlow's remainders take.
+const REMAINDER: &[AttrDef] = &[type_attr(
+    "T",
+    &[
+        DType::I32,
+        DType::I64,
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+    ],
+)];
+
+const TRUNCATE_MOD_KERNELS: &[Kernel] = &[cpu(|p| {
+    dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::from_f64(x.to_f64() % y.to_f64()))), else
+    dispatch!(p.dtype(0), [I32 I64], T => Ok(no_zero::<T>(binary::<T>(p, |x, y| if y == 0 { 0 } else { x.wrapping_rem(y) }))), else
+        Err(KernelError::DType(p.dtype(0)))))
+})];
+
+/// `x - trunc(x / y) y`.
+pub(crate) static TRUNCATE_MOD: Op = Op {
+    def: TRUNCATE_MOD_DEF,
+    kernels: TRUNCATE_MOD_KERNELS,
+};
+
+/// `x - trunc(x / y) y`, by its older name.
+pub(crate) static MOD: Op = Op {
+    def: OpDef {
+        name: "Mod",
+        ..TRUNCATE_MOD_DEF
+    },
+    kernels: TRUNCATE_MOD_KERNELS,
+};
 
 /// Division of integers that is defined for every pair: by zero gives zero (and is refused by
 /// [`no_zero`]), the smallest by -1 wraps.

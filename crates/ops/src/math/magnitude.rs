@@ -32,7 +32,7 @@ pub(crate) static ABS: Op = Op {
 };
 
 #[inline(always)]
-fn magnitude<T: Number>(x: T) -> T {
+pub(super) fn magnitude<T: Number>(x: T) -> T {
     if x < T::ZERO { T::ZERO.sub(x) } else { x }
 }
 

@@ -1,15 +1,24 @@
 //! Arithmetic on elements, with broadcasting.
 
 mod arithmetic;
+mod bits;
 pub(crate) mod broadcast;
+mod called;
+mod clip;
 mod compare;
 mod define;
 mod division;
+mod finite;
+mod guarded;
 mod magnitude;
 mod powers;
+mod reciprocal;
+mod rounding;
 mod select;
 mod sigmoids;
+mod special;
 mod sum;
+mod trigonometry;
 
 use thalweg_device::Op;
 use thalweg_graph::{Graph, Output, Value};
@@ -24,7 +33,16 @@ pub(crate) static OPS: &[&Op] = &[
     &arithmetic::MUL,
     &arithmetic::NEG,
     &arithmetic::SQUARE,
+    &bits::BITWISE_AND,
+    &bits::BITWISE_OR,
+    &bits::BITWISE_XOR,
+    &bits::LEFT_SHIFT,
+    &bits::RIGHT_SHIFT,
+    &bits::INVERT,
+    &bits::POPULATION_COUNT,
     &broadcast::BROADCAST_GRADIENT_ARGS,
+    &clip::SELECT_V1,
+    &clip::CLIP_BY_VALUE,
     &compare::EQUAL,
     &compare::NOT_EQUAL,
     &compare::LESS,
@@ -38,6 +56,20 @@ pub(crate) static OPS: &[&Op] = &[
     &division::DIV,
     &division::FLOOR_DIV,
     &division::FLOOR_MOD,
+    &division::TRUNCATE_DIV,
+    &division::TRUNCATE_MOD,
+    &division::MOD,
+    &finite::IS_NAN,
+    &finite::IS_INF,
+    &finite::IS_FINITE,
+    &finite::CHECK_NUMERICS,
+    &finite::APPROXIMATE_EQUAL,
+    &finite::NEXT_AFTER,
+    &guarded::DIV_NO_NAN,
+    &guarded::MUL_NO_NAN,
+    &guarded::XLOGY,
+    &guarded::XLOG1PY,
+    &guarded::XDIVY,
     &magnitude::ABS,
     &magnitude::SIGN,
     &magnitude::MAXIMUM,
@@ -50,7 +82,15 @@ pub(crate) static OPS: &[&Op] = &[
     &powers::EXP,
     &powers::LOG,
     &powers::LOG1P,
+    &powers::EXPM1,
     &powers::POW,
+    &reciprocal::RECIPROCAL,
+    &reciprocal::INV,
+    &reciprocal::RECIPROCAL_GRAD,
+    &reciprocal::INV_GRAD,
+    &rounding::CEIL,
+    &rounding::ROUND,
+    &rounding::RINT,
     &select::SELECT,
     &sigmoids::TANH,
     &sigmoids::TANH_GRAD,
@@ -58,11 +98,36 @@ pub(crate) static OPS: &[&Op] = &[
     &sigmoids::SIGMOID_GRAD,
     &sigmoids::SOFTPLUS,
     &sigmoids::SOFTPLUS_GRAD,
+    &special::ERF,
+    &special::ERFC,
+    &special::ERFINV,
+    &special::NDTRI,
+    &special::LGAMMA,
+    &special::DIGAMMA,
+    &special::POLYGAMMA,
+    &special::ZETA,
     &sum::ADD_N,
+    &sum::ACCUMULATE_N_V2,
     &sum::SQUARED_DIFFERENCE,
+    &trigonometry::SIN,
+    &trigonometry::COS,
+    &trigonometry::TAN,
+    &trigonometry::ASIN,
+    &trigonometry::ACOS,
+    &trigonometry::ATAN,
+    &trigonometry::ATAN_2,
+    &trigonometry::SINH,
+    &trigonometry::COSH,
+    &trigonometry::ASINH,
+    &trigonometry::ACOSH,
+    &trigonometry::ATANH,
 ];
 
 /// Builder methods of this family. Each works element by element; two operands are broadcast.
+#[allow(
+    clippy::wrong_self_convention,
+    reason = "an output is `Copy`, and a question about its elements is asked of it"
+)]
 pub trait MathOps<'g>: Sized {
     /// `|x|`.
     fn abs(self) -> Output<'g>;
@@ -88,6 +153,50 @@ pub trait MathOps<'g>: Sized {
     fn softplus(self) -> Output<'g>;
     /// The largest whole number not above x.
     fn floor(self) -> Output<'g>;
+    /// The smallest whole number not below x.
+    fn ceil(self) -> Output<'g>;
+    /// The nearest whole number; of two as near, the even one.
+    fn round(self) -> Output<'g>;
+    /// e to the power of x, less 1.
+    fn expm1(self) -> Output<'g>;
+    /// One divided by x.
+    fn reciprocal(self) -> Output<'g>;
+    /// The sine.
+    fn sin(self) -> Output<'g>;
+    /// The cosine.
+    fn cos(self) -> Output<'g>;
+    /// The tangent.
+    fn tan(self) -> Output<'g>;
+    /// The angle of a sine.
+    fn asin(self) -> Output<'g>;
+    /// The angle of a cosine.
+    fn acos(self) -> Output<'g>;
+    /// The angle of a tangent.
+    fn atan(self) -> Output<'g>;
+    /// The hyperbolic sine.
+    fn sinh(self) -> Output<'g>;
+    /// The hyperbolic cosine.
+    fn cosh(self) -> Output<'g>;
+    /// What has x for its hyperbolic sine.
+    fn asinh(self) -> Output<'g>;
+    /// What has x for its hyperbolic cosine.
+    fn acosh(self) -> Output<'g>;
+    /// What has x for its hyperbolic tangent.
+    fn atanh(self) -> Output<'g>;
+    /// The error function.
+    fn erf(self) -> Output<'g>;
+    /// One less the error function.
+    fn erfc(self) -> Output<'g>;
+    /// The logarithm of the absolute value of the gamma function.
+    fn lgamma(self) -> Output<'g>;
+    /// The derivative of the logarithm of the gamma function.
+    fn digamma(self) -> Output<'g>;
+    /// Whether x is not a number.
+    fn is_nan(self) -> Output<'g>;
+    /// Whether x is an infinity.
+    fn is_inf(self) -> Output<'g>;
+    /// Whether x is a number and no infinity.
+    fn is_finite(self) -> Output<'g>;
     /// The opposite of a bool.
     fn logical_not(self) -> Output<'g>;
     /// x to the power of `exponent`.
@@ -100,6 +209,18 @@ pub trait MathOps<'g>: Sized {
     fn floor_div(self, other: impl Into<Value<'g>>) -> Output<'g>;
     /// The remainder of the quotient rounded down.
     fn floor_mod(self, other: impl Into<Value<'g>>) -> Output<'g>;
+    /// The angle of the point whose second coordinate is x and whose first is `other`.
+    fn atan2(self, other: impl Into<Value<'g>>) -> Output<'g>;
+    /// The remainder of the quotient rounded towards zero.
+    fn truncate_mod(self, other: impl Into<Value<'g>>) -> Output<'g>;
+    /// The quotient, 0 where the divisor is 0.
+    fn div_no_nan(self, other: impl Into<Value<'g>>) -> Output<'g>;
+    /// The bits of both.
+    fn bitwise_and(self, other: impl Into<Value<'g>>) -> Output<'g>;
+    /// The bits of either.
+    fn bitwise_or(self, other: impl Into<Value<'g>>) -> Output<'g>;
+    /// The bits of one alone.
+    fn bitwise_xor(self, other: impl Into<Value<'g>>) -> Output<'g>;
     /// The square of the difference.
     fn squared_difference(self, other: impl Into<Value<'g>>) -> Output<'g>;
     /// Whether equal.
@@ -163,11 +284,12 @@ methods! {
     abs "Abs"; sign "Sign"; square "Square"; sqrt "Sqrt"; rsqrt "Rsqrt"; exp "Exp"; log "Log";
     log1p "Log1p"; tanh "Tanh"; sigmoid "Sigmoid"; softplus "Softplus"; floor "Floor";
     logical_not "LogicalNot";
+    ceil "Ceil"; round "Round"; expm1 "Expm1"; reciprocal "Reciprocal"; sin "Sin"; cos "Cos"; tan "Tan"; asin "Asin"; acos "Acos"; atan "Atan"; sinh "Sinh"; cosh "Cosh"; asinh "Asinh"; acosh "Acosh"; atanh "Atanh"; erf "Erf"; erfc "Erfc"; lgamma "Lgamma"; digamma "Digamma"; is_nan "IsNan"; is_inf "IsInf"; is_finite "IsFinite";
     --
     pow "Pow"; maximum "Maximum"; minimum "Minimum"; floor_div "FloorDiv"; floor_mod "FloorMod";
     squared_difference "SquaredDifference"; equal "Equal"; not_equal "NotEqual"; less "Less";
     less_equal "LessEqual"; greater "Greater"; greater_equal "GreaterEqual";
-    logical_and "LogicalAnd"; logical_or "LogicalOr";
+    logical_and "LogicalAnd"; logical_or "LogicalOr"; atan2 "Atan2"; truncate_mod "TruncateMod"; div_no_nan "DivNoNan"; bitwise_and "BitwiseAnd"; bitwise_or "BitwiseOr"; bitwise_xor "BitwiseXor";
 }
 
 /// Builder methods of this family that take a list.

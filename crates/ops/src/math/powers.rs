@@ -6,6 +6,7 @@ use thalweg_graph::op::Gradient;
 use thalweg_graph::{DType, dispatch};
 
 use super::broadcast::sum_to;
+use super::called::called;
 use super::define::{FLOAT, NUMBER, of_result, one, two};
 use super::division::Divide;
 use crate::elementwise::{binary, unary};
@@ -138,6 +139,20 @@ pub(crate) static LOG1P: Op = Op {
         Gradient::Rule(|g| smallvec![Some(g.grad() / (g.input(0) + 1.0))]),
     ),
     kernels: float_kernel!(Wide::ln_1p),
+};
+
+/// e to the power of x, less 1.
+pub(crate) static EXPM1: Op = Op {
+    def: one(
+        "Expm1",
+        "e to the power of each element, less 1.",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let exp = g.graph().op("Exp").input(g.input(0)).output();
+            smallvec![Some(g.grad() * exp)]
+        }),
+    ),
+    kernels: &[cpu(|p| called(p, f32::exp_m1, f64::exp_m1)).in_place(&[(0, 0)])],
 };
 
 /// `x ^ y`.

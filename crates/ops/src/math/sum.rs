@@ -3,8 +3,8 @@
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_graph::op::{Gradient, arg, count_attr, type_attr};
-use thalweg_graph::{DType, OpDef, dispatch};
+use thalweg_graph::op::{Gradient, arg, attr, count_attr, type_attr};
+use thalweg_graph::{AttrKind, DType, InferError, OpDef, dispatch};
 
 use super::broadcast::sum_to;
 use super::define::{NUMBER, two};
@@ -31,6 +31,42 @@ pub(crate) static ADD_N: Op = Op {
         ),
         gpu(crate::gpu::add_n),
     ],
+};
+
+/// The sum of any number of tensors, in whatever order they come.
+pub(crate) static ACCUMULATE_N_V2: Op = Op {
+    def: OpDef {
+        name: "AccumulateNV2",
+        summary: "The sum of tensors of one shape, which the node says.",
+        inputs: &[arg("inputs", "T").list("N")],
+        outputs: &[arg("sum", "T")],
+        attrs: &[
+            count_attr("N"),
+            type_attr("T", DType::NUMBERS),
+            attr("shape", AttrKind::Shape),
+        ],
+        shape: |cx| {
+            let mut shape = cx.attrs().shape("shape");
+            for i in 0..cx.inputs() {
+                shape = shape
+                    .merge(cx.shape(i))
+                    .ok_or_else(|| InferError::Mismatch {
+                        what: format!(
+                            "input {i} must have the shape of those before it and of the node"
+                        ),
+                        left: shape.clone(),
+                        right: cx.shape(i).clone(),
+                    })?;
+            }
+            cx.set(0, shape);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| SmallVec::from_elem(Some(g.grad()), g.inputs())),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(
+        |p| dispatch!(p.dtype(0), NUMBERS, T => Ok(add_n::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
+    )],
 };
 
 /// Inputs that are added in one pass over the output.

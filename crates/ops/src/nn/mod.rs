@@ -7,6 +7,7 @@ mod format;
 mod geometry;
 mod losses;
 mod pool;
+mod selu;
 mod softmax;
 
 use thalweg_device::Op;
@@ -37,6 +38,10 @@ pub(crate) static OPS: &[&Op] = &[
     &pool::MAX_POOL_GRAD,
     &pool::AVG_POOL,
     &pool::AVG_POOL_GRAD,
+    &selu::SOFTSIGN,
+    &selu::SOFTSIGN_GRAD,
+    &selu::SELU,
+    &selu::SELU_GRAD,
     &softmax::SOFTMAX,
     &softmax::LOG_SOFTMAX,
 ];

@@ -10,7 +10,7 @@ mod gaussian;
 mod multinomial;
 mod normal;
 mod origin;
-mod philox;
+pub(crate) mod philox;
 mod shuffle;
 mod stateless;
 mod truncated;

@@ -13,7 +13,7 @@ const ROUNDS: usize = 10;
 
 /// A sequence of blocks of four random words.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Philox {
+pub(crate) struct Philox {
     /// The key of each round.
     keys: [[u32; 2]; ROUNDS],
     /// The upper half of the counter: which of the key's sequences this is.
@@ -23,7 +23,7 @@ pub(super) struct Philox {
 impl Philox {
     /// The sequence of a pair of seeds: the first is the key, the second the upper half of the
     /// counter.
-    pub(super) fn new(seed: u64, seed2: u64) -> Philox {
+    pub(crate) fn new(seed: u64, seed2: u64) -> Philox {
         let words = |v: u64| [v as u32, (v >> 32) as u32];
         let mut key = words(seed);
         let keys = std::array::from_fn(|_| {
@@ -39,7 +39,7 @@ impl Philox {
 
     /// The sequence that a node's `seed` and `seed2` ask for. Where both are 0 it is one that
     /// nobody can foretell, another one in each plan.
-    pub(super) fn of(attrs: &Attrs) -> Philox {
+    pub(crate) fn of(attrs: &Attrs) -> Philox {
         match (attrs.int("seed"), attrs.int("seed2")) {
             (0, 0) => {
                 let entropy = RandomState::new();
@@ -57,7 +57,7 @@ impl Philox {
 
     /// The four words of block `at`.
     #[inline(always)]
-    pub(super) fn block(&self, at: u64) -> [u32; 4] {
+    pub(crate) fn block(&self, at: u64) -> [u32; 4] {
         // In words of twice the width, whose upper halves are left as they come: a vector
         // multiplication takes the lower halves, and nothing has to be moved between lanes.
         const LOW: u64 = 0xffff_ffff;

@@ -7,8 +7,10 @@ mod gradient;
 mod l2_loss;
 mod layout;
 mod logical;
+mod norm;
 mod position;
 mod product;
+mod scan;
 mod sum;
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,10 @@ pub(crate) static OPS: &[&Op] = &[
     &position::ARG_MAX,
     &position::ARG_MIN,
     &l2_loss::L2_LOSS,
+    &norm::EUCLIDEAN_NORM,
+    &scan::CUMSUM,
+    &scan::CUMPROD,
+    &scan::CUMULATIVE_LOGSUMEXP,
 ];
 
 /// Builder methods of this family.

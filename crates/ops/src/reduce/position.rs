@@ -197,7 +197,7 @@ fn indices<T: Key, I: Element, const MAX: bool>(
             for_chunks(pool, out, most, &|i, out| write(&x[i * most * n..], 1, out));
         } else if inner <= most {
             // Whole matrices in a task.
-            let each = most / inner * inner;
+            let each = most / inner.max(1) * inner;
             for_chunks(pool, out, each, &|i, out| {
                 for (j, out) in out.chunks_mut(inner).enumerate() {
                     write(&x[(i * each + j * inner) * n..], inner, out);

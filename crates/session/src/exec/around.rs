@@ -1,6 +1,6 @@
 //! What a step offers to its kernels beside their arguments.
 
-use thalweg_device::{Environment, KernelError, Thing, Waker};
+use thalweg_device::{Environment, KernelError, Thing, Ticket};
 use thalweg_graph::{Func, Tensor};
 
 use super::Run;
@@ -11,11 +11,8 @@ pub(super) struct Around<'a> {
 }
 
 impl Environment for Around<'_> {
-    fn call(&self, function: &Func, _: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError> {
-        Err(KernelError::Invalid(format!(
-            "the graph has no function '{}'",
-            function.name
-        )))
+    fn call(&self, function: &Func, arguments: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError> {
+        self.run.call(function, arguments)
     }
 
     fn thing(
@@ -27,8 +24,19 @@ impl Environment for Around<'_> {
         self.run.step.workshop.store.thing(container, name, make)
     }
 
-    fn waker(&self) -> Waker {
-        Waker::new(|| {})
+    fn ticket(&self) -> Ticket {
+        match self.run.waiting {
+            Some((waiting, waiter)) => waiting.ticket(waiter, self.run.step.tickets),
+            None => Ticket::new(0, || {}),
+        }
+    }
+
+    fn on_abandon(&self, abandon: Box<dyn FnOnce() + Send>) {
+        match self.run.waiting {
+            Some((waiting, waiter)) => waiting.on_abandon(waiter, abandon),
+            // Nobody will run it again.
+            None => abandon(),
+        }
     }
 
     fn print(&self, line: &str) {

@@ -3,12 +3,15 @@
 use std::time::Instant;
 
 use smallvec::SmallVec;
-use thalweg_device::{Argument, Cpu, Device, KernelCx, KernelError, Slot, Variable, evaluate_in};
+use thalweg_device::{
+    Argument, Cpu, Device, KernelCx, KernelError, Slot, Thing, Variable, evaluate_in,
+};
 use thalweg_graph::{DType, Node, Tensor, TensorError};
 
 use super::Step;
 use super::around::Around;
 use super::values::{copy, copy_slot, first_not_finite};
+use super::waiting::{Waiter, Waiting};
 use crate::error::SessionError;
 use crate::frame::Part;
 use crate::options::Cancel;
@@ -23,21 +26,24 @@ pub(crate) struct Run<'a> {
     pub(crate) device: &'a Device,
     /// The device's own threads, or those of its host.
     pub(crate) cpu: &'a Cpu,
+    /// Where the node waits that this runs, if it may have to.
+    pub(super) waiting: Option<(&'a Waiting, Waiter)>,
+}
+
+impl<'a> Run<'a> {
+    /// The same, for a node that may have to wait.
+    pub(super) fn waiting(self, on: &'a Waiting, waiter: Waiter) -> Run<'a> {
+        Run {
+            waiting: Some((on, waiter)),
+            ..self
+        }
+    }
 }
 
 impl Run<'_> {
     /// Runs an instruction and looks after what the step was asked to watch.
-    pub(super) fn watched(&self, at: u32, deadline: Option<Instant>) -> Result<(), SessionError> {
-        if let (Some(deadline), Some(limit)) = (deadline, self.step.watch.timeout)
-            && Instant::now() >= deadline
-        {
-            let next = self.program.node(at).name.clone();
-            return Err(SessionError::Timeout { limit, next });
-        }
-        if self.step.watch.cancel.is_some_and(Cancel::is_cancelled) {
-            let next = self.program.node(at).name.clone();
-            return Err(SessionError::Cancelled { next });
-        }
+    pub(super) fn watched(&self, at: u32) -> Result<(), SessionError> {
+        self.look(self.program.node(at))?;
         let start = self.step.watch.recorder.map(|_| Instant::now());
         self.instruction(at)?;
         if let (Some(recorder), Some(start)) = (self.step.watch.recorder, start) {
@@ -62,6 +68,13 @@ impl Run<'_> {
                 Ok(())
             }
             Action::Wait => self.wait(),
+            Action::Region(ref region) => {
+                let instruction = &self.program.instructions[at as usize];
+                let arguments = self.arguments(instruction).map_err(|e| self.error(at, e))?;
+                let results = self.region(region, &arguments)?;
+                self.fill(instruction, results)
+                    .map_err(|e| self.error(at, e))
+            }
             _ => self.on_host(at).map_err(|e| self.error(at, e)),
         }
     }
@@ -115,7 +128,12 @@ impl Run<'_> {
             | Action::Check(_)
             | Action::IsInitialized { .. }
             | Action::Wait => Ok(()),
-            Action::Late { op, node } => self.late(instruction, op, node),
+            Action::Late { op, node } => {
+                let outputs = self.late(instruction, op, node)?;
+                self.fill(instruction, outputs)
+            }
+            // It tells of its own nodes.
+            Action::Region(_) => Ok(()),
         }
     }
 
@@ -164,27 +182,33 @@ impl Run<'_> {
         instruction: &Instruction,
         op: &'static thalweg_device::Op,
         node: &Node,
-    ) -> Result<(), KernelError> {
-        let mut tensors: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
-        for (i, &slot) in instruction.inputs.iter().enumerate() {
-            tensors.push(match slot {
-                NO_SLOT => None,
-                slot => Some(self.value(slot, node.inputs.get(i).copied())?),
-            });
-        }
-        let mut arguments: SmallVec<[Argument<'_>; 4]> = SmallVec::new();
-        for (i, tensor) in tensors.iter().enumerate() {
-            let variable = instruction.variables.get(i).and_then(Option::as_ref);
-            arguments.push(match (tensor, variable) {
-                (Some(t), _) => Argument::Value(t),
-                (None, Some(v)) => Argument::Variable(v),
-                (None, None) => return Err(KernelError::Argument("an input")),
-            });
-        }
+    ) -> Result<Vec<Tensor>, KernelError> {
+        let tensors = self.arguments(instruction)?;
+        let arguments: SmallVec<[Argument<'_>; 4]> = tensors.iter().map(Argument::Value).collect();
         let counter = instruction.counter.as_deref();
         let around = Around { run: self };
-        let outputs = evaluate_in(self.cpu, op, node, &arguments, counter, &around)?;
-        for (i, (&slot, tensor)) in instruction.outputs.iter().zip(outputs).enumerate() {
+        evaluate_in(self.cpu, op, node, &arguments, counter, &around)
+    }
+
+    /// The inputs of an instruction as tensors; that of a variable's handle holds the variable.
+    fn arguments(&self, instruction: &Instruction) -> Result<SmallVec<[Tensor; 4]>, KernelError> {
+        let node = self.program.graph.node(instruction.node);
+        let mut tensors: SmallVec<[Tensor; 4]> = SmallVec::new();
+        for (i, &slot) in instruction.inputs.iter().enumerate() {
+            let variable = instruction.variables.get(i).and_then(Option::as_ref);
+            tensors.push(match (slot, variable) {
+                (_, Some(v)) => Tensor::handle(DType::Resource, v.clone() as Thing)?,
+                (NO_SLOT, None) => return Err(KernelError::Argument("an input")),
+                (slot, None) => self.value(slot, node.inputs.get(i).copied())?,
+            });
+        }
+        Ok(tensors)
+    }
+
+    /// Holds what an instruction made in its slots.
+    fn fill(&self, instruction: &Instruction, tensors: Vec<Tensor>) -> Result<(), KernelError> {
+        let node = self.program.graph.node(instruction.node);
+        for (i, (&slot, tensor)) in instruction.outputs.iter().zip(tensors).enumerate() {
             // What comes after was planned for what was known of the output.
             let fact = &node.outputs[i];
             if !fact.shape.admits(tensor.dims()) {
@@ -197,6 +221,34 @@ impl Run<'_> {
             unsafe { self.part.hold(slot, Some(tensor)) };
         }
         Ok(())
+    }
+
+    /// Whether the step is to go on; `next` is what comes next.
+    ///
+    /// # Errors
+    /// Its time is up, or it was cancelled.
+    pub(super) fn look(&self, next: &Node) -> Result<(), SessionError> {
+        let watch = &self.step.watch;
+        if let (Some(deadline), Some(limit)) = (self.step.deadline, watch.timeout)
+            && Instant::now() >= deadline
+        {
+            let next = next.name.clone();
+            return Err(SessionError::Timeout { limit, next });
+        }
+        if watch.cancel.is_some_and(Cancel::is_cancelled) {
+            let next = next.name.clone();
+            return Err(SessionError::Cancelled { next });
+        }
+        Ok(())
+    }
+
+    /// The error of a node whose kernel failed; what was stopped says why.
+    pub(super) fn error_of(&self, node: &Node, source: KernelError) -> SessionError {
+        match source {
+            KernelError::Stopped => self.look(node).err(),
+            _ => None,
+        }
+        .unwrap_or_else(|| failed(node, source))
     }
 
     /// The value of a slot as a tensor for the rest of the step: shared where it is held, copied from
@@ -257,7 +309,7 @@ impl Run<'_> {
                 };
                 memory(device, node, dtype, dims.as_slice().into())
             }
-            source => failed(node, source),
+            source => self.error_of(node, source),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 use smallvec::SmallVec;
 
@@ -14,7 +13,7 @@ use crate::plan::Action;
 type FirstError = Mutex<Option<(usize, SessionError)>>;
 
 impl Step<'_> {
-    pub(super) fn in_parallel(&self, deadline: Option<Instant>) -> Result<(), SessionError> {
+    pub(super) fn in_parallel(&self) -> Result<(), SessionError> {
         let programs = &self.plan.programs;
         let rendezvous = &self.frame.rendezvous;
         rendezvous.reset(programs.iter().map(|p| &p.waits[..]));
@@ -22,7 +21,7 @@ impl Step<'_> {
         let lead = |number: usize| {
             let pool = self.run_of(number).cpu.pool();
             pool.run_roots(pool.threads(), &|_| {
-                self.work(number, deadline, &first_error);
+                self.work(number, &first_error);
             });
         };
         match programs.len() {
@@ -36,7 +35,7 @@ impl Step<'_> {
     }
 
     /// One thread's part of a step, for one program.
-    fn work(&self, own: usize, deadline: Option<Instant>, first_error: &FirstError) {
+    fn work(&self, own: usize, first_error: &FirstError) {
         let rendezvous = &self.frame.rendezvous;
         let several = self.plan.programs.len() > 1;
         rendezvous.join(own);
@@ -68,7 +67,7 @@ impl Step<'_> {
                 continue;
             };
             let run = self.run_of(program);
-            let result = catch_unwind(AssertUnwindSafe(|| run.watched(at, deadline)))
+            let result = catch_unwind(AssertUnwindSafe(|| run.watched(at)))
                 .unwrap_or_else(|panic| Err(panicked(run.program.node(at), &*panic)));
             if let Err(error) = result {
                 let rank = self.plan.rank(program as u32, at);
@@ -97,7 +96,7 @@ impl Step<'_> {
 
     /// Tells those that wait for an instruction that it has run; gives one of the same program that
     /// is now ready, the others go to whoever is free.
-    fn finished(&self, number: usize, at: u32) -> Option<u32> {
+    pub(super) fn finished(&self, number: usize, at: u32) -> Option<u32> {
         let rendezvous = &self.frame.rendezvous;
         let program = &self.plan.programs[number];
         if let Action::Send { channel } = program.instructions[at as usize].action {

@@ -21,7 +21,9 @@ pub(crate) fn find(
     device: DeviceType,
     node: &Node,
 ) -> Option<(&'static Op, &'static Kernel)> {
-    let op = *kernels.get(node.op.name)?;
+    // What takes references runs as the op on handles that stands for it.
+    let name = node.op.on_handles.unwrap_or(node.op.name);
+    let op = *kernels.get(name)?;
     let kernel = op.kernels.iter().find(|k| k.takes(device, node))?;
     Some((op, kernel))
 }
@@ -40,13 +42,14 @@ pub(super) struct Bindings {
 
 impl Bindings {
     /// Finds the variable behind each handle, and sees to it that nothing waits for a feed. `device`
-    /// tells the device of a handle.
+    /// tells the device of a handle, and `fed` the variable behind one that is fed.
     ///
     /// # Errors
     /// A placeholder that is not fed, a variable that is not what its handle says.
     pub(super) fn new(
         graph: &GraphData,
         device: &dyn Fn(NodeId) -> u32,
+        fed: &[Option<Arc<Variable>>],
         workshop: Workshop<'_>,
     ) -> Result<Bindings, SessionError> {
         let mut variables: Vec<Arc<Variable>> = Vec::new();
@@ -63,7 +66,18 @@ impl Bindings {
                 });
             }
             let output = OutputId { node: id, index: 0 };
-            if node.op.effect == Effect::Handle {
+            if std::ptr::eq(node.op, &FEED) {
+                let index = usize::try_from(node.attrs.int("index")).ok();
+                let variable = index.and_then(|i| fed.get(i)).cloned().flatten();
+                if let Some(variable) = variable {
+                    let same = |v: &Arc<Variable>| Arc::ptr_eq(v, &variable);
+                    let number = variables.iter().position(same).unwrap_or(variables.len());
+                    if number == variables.len() {
+                        variables.push(variable);
+                    }
+                    variable_of.insert(output, number);
+                }
+            } else if node.op.effect == Effect::Handle {
                 let shared = node.attrs.str("shared_name");
                 let name = if shared.is_empty() {
                     &node.name

@@ -5,9 +5,12 @@ mod emit;
 mod gpu;
 mod hosted;
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
-use thalweg_device::{Argument, Device, evaluate};
+use thalweg_device::{Argument, Device, Variable, evaluate};
+use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{self, Partitioned, partition};
 use thalweg_graph::simplify::{Simplified, Simplify, simplify};
 use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId, Tensor};
@@ -30,10 +33,10 @@ pub struct Request<'a> {
     /// What is fed, with the dtype and shape of each.
     pub feeds: &'a [(OutputId, Fact)],
     pub(crate) fetches: &'a [Fetch],
-    /// Whether constants are folded and equal nodes shared.
-    pub optimise: bool,
     /// By node: the number of its device.
     pub devices: &'a [u32],
+    /// By feed: the variable that it is the handle of. May be shorter.
+    pub(crate) variables: &'a [Option<Arc<Variable>>],
 }
 
 /// What plans are made with.
@@ -45,6 +48,8 @@ pub struct Workshop<'a> {
     pub(crate) parallel: Parallel,
     /// How many threads the machine runs at once.
     pub(crate) cores: usize,
+    /// Whether constants are folded and equal nodes shared.
+    pub(crate) optimise: bool,
 }
 
 /// Makes the plan that answers `request`.
@@ -60,7 +65,7 @@ pub fn compile(
     let moved = hosted::to_host(&mut simplified, workshop)?;
     let graph = &simplified.graph;
     let device = |n: NodeId| simplified.devices[n.index()];
-    let bindings = Bindings::new(graph, &device, workshop)?;
+    let bindings = Bindings::new(graph, &device, request.variables, workshop)?;
     let accesses = bindings.accesses(graph, workshop.kernels);
     let order = sequence(graph, &accesses);
     if order.len() < graph.len() {
@@ -156,7 +161,8 @@ fn several(
     let devices: SmallVec<[u32; 4]> = parts.iter().map(|p| p.device).collect();
     let mut programs: SmallVec<[Built; 1]> = SmallVec::new();
     for (number, part) in parts.into_iter().enumerate() {
-        let bindings = Bindings::new(&part.graph, &|_| part.device, workshop)?;
+        let on = |_| part.device;
+        let bindings = Bindings::new(&part.graph, &on, request.variables, workshop)?;
         let accesses = bindings.accesses(&part.graph, workshop.kernels);
         let order: Vec<NodeId> = part.graph.ids().collect();
         let on = (number as u32, part.device as usize);
@@ -257,7 +263,10 @@ impl Whole {
             fetches,
             moved: Vec::new(),
             parallel: false,
+            waits: false,
         };
+        let waits = |(_, node): (NodeId, &Arc<Node>)| node.op.effect == Effect::Waits;
+        plan.waits = plan.programs.iter().any(|p| p.graph.nodes().any(waits));
         plan.parallel = match workshop.parallel {
             Parallel::WhereWorth => plan.is_worth_threads(workshop.devices, workshop.cores),
             Parallel::Always => plan.threads(workshop.devices) > 1,
@@ -322,9 +331,10 @@ fn simplified(
         evaluate(workshop.devices[0].host(), op, node, &arguments, None).ok()
     };
     let options = Simplify {
-        evaluate: request.optimise.then_some(&fold),
-        share: request.optimise,
+        evaluate: workshop.optimise.then_some(&fold),
+        share: workshop.optimise,
         devices: Some(request.devices),
+        ops: Some(&|name| workshop.kernels.get(name).map(|op| &op.def)),
     };
     simplify(data, request.feeds, &values, &targets, &options)
         .map_err(|e| SessionError::from(vec![e]))

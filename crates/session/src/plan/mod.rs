@@ -8,6 +8,7 @@ mod memory;
 mod order;
 mod parallel;
 mod program;
+pub(crate) mod region;
 
 use smallvec::SmallVec;
 use thalweg_device::Device;
@@ -37,6 +38,8 @@ pub struct Plan {
     pub(crate) moved: Vec<Moved>,
     /// Whether instructions that do not wait for each other run at the same time.
     pub(crate) parallel: bool,
+    /// Whether nodes may have to wait for other steps.
+    pub(crate) waits: bool,
 }
 
 /// A node that stands on a GPU and runs on its host.

@@ -9,6 +9,7 @@ use thalweg_device::{Op, Variable};
 use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, Shape, Tensor};
 
 use super::gpu::{Commands, Place};
+use super::region::Region;
 
 /// A flat list of instructions, kernels resolved to functions, arguments to slots, slots to offsets
 /// in one arena.
@@ -186,6 +187,8 @@ pub(crate) enum Action {
     Check(usize),
     /// Waits until a GPU has run all that it was handed.
     Wait,
+    /// Interprets a region.
+    Region(Box<Region>),
     /// Infers, prepares and runs, because shapes or values are known only now.
     Late { op: &'static Op, node: Arc<Node> },
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use thalweg_device::{Body, Cpu, Device, DeviceType, Variable};
+use thalweg_graph::flow::REGION;
 use thalweg_graph::partition::{RECV, SEND};
 use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, OutputId};
@@ -224,6 +225,10 @@ impl<'a> Builder<'a> {
             self.receive(id, node, left(&outputs[0]));
             return Ok(());
         }
+        if std::ptr::eq(node.op, &REGION) {
+            let lefts: SmallVec<[u32; 2]> = outputs.iter().map(left).collect();
+            return self.region(graph, id, &outputs, &lefts);
+        }
         let (op, kernel) = find(self.workshop.kernels, DeviceType::Cpu, node)
             .ok_or_else(|| no_kernel(graph, node, DeviceType::Cpu))?;
         match kernel.body {
@@ -247,9 +252,12 @@ impl<'a> Builder<'a> {
                 self.pass_on(id, node, outputs[0]);
                 Ok(())
             }
-            Body::Read => self.read(id, node, outputs[0], left(&outputs[0])),
+            Body::Read if self.is_handle(node) => {
+                self.read(id, node, outputs[0], left(&outputs[0]))
+            }
             Body::Launch(_) | Body::Host => Err(no_kernel(graph, node, DeviceType::Cpu)),
-            Body::Compute(_) | Body::Tensors(_) | Body::View => {
+            // Of a handle that is known only in the step, as what a branch gave.
+            Body::Compute(_) | Body::Tensors(_) | Body::View | Body::Read => {
                 let lefts: SmallVec<[u32; 2]> = outputs.iter().map(left).collect();
                 self.compute(graph, id, op, kernel, &outputs, &lefts)
             }
@@ -313,9 +321,10 @@ impl<'a> Builder<'a> {
             && node.inputs.iter().all(known)
             && node.inputs.iter().enumerate().all(host_known)
             && node.inputs.iter().all(|o| {
-                graph
-                    .fact(*o)
-                    .is_some_and(|f| f.dtype == DType::Resource || f.shape.is_known())
+                graph.fact(*o).is_some_and(|f| match f.dtype {
+                    DType::Resource => self.variable_of.contains_key(o),
+                    _ => f.shape.is_known(),
+                })
             })
     }
 

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_device::{Body, Kernel, Op, Operand, Prepare, Variable};
+use thalweg_device::{Body, Kernel, KernelError, Op, Operand, Prepare, Variable};
 use thalweg_graph::op::Effect;
 use thalweg_graph::shape::checked_elements;
 use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, OutputId, Shape};
@@ -14,6 +14,7 @@ use super::builder::Builder;
 use crate::error::SessionError;
 use crate::exec::panicked;
 use crate::plan::bindings::failed;
+use crate::plan::region::Region;
 use crate::plan::{Action, Home, Instruction, memory};
 
 impl Builder<'_> {
@@ -56,20 +57,17 @@ impl Builder<'_> {
     ) -> Result<(), SessionError> {
         let node = graph.node(id);
         let mut waits = self.waits(node);
-        let mut inputs: SmallVec<[u32; 4]> = SmallVec::new();
-        for o in &node.inputs {
-            // A handle lies nowhere; its input is told by the variables.
-            match self.slot_of.get(o) {
-                Some(&slot) => inputs.push(slot),
-                None => inputs.push(NO_SLOT),
-            }
-        }
+        let inputs = self.inputs(node);
         let at = self.instructions.len() as u32;
         let Body::Compute(prepare) = kernel.body else {
-            return self.late(graph, id, op, inputs, outputs, left, waits);
+            let node = node.clone();
+            let action = Action::Late { op, node };
+            return self.held(graph, id, action, outputs, left);
         };
         if !self.dims_known(graph, node) {
-            return self.late(graph, id, op, inputs, outputs, left, waits);
+            let node = node.clone();
+            let action = Action::Late { op, node };
+            return self.held(graph, id, action, outputs, left);
         }
         // In place of a handle stands the variable behind it.
         let operand = |f: &Fact| {
@@ -181,33 +179,47 @@ impl Builder<'_> {
         plan.dtype == output.dtype && plan.len == output.elements()
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the parts of one instruction")]
-    fn late(
+    /// The slots of a node's inputs. A handle lies nowhere; its input is told by the variables.
+    fn inputs(&self, node: &Node) -> SmallVec<[u32; 4]> {
+        let slot = |o: &OutputId| self.slot_of.get(o).copied().unwrap_or(NO_SLOT);
+        node.inputs.iter().map(slot).collect()
+    }
+
+    /// The node that stands for a region.
+    pub(super) fn region(
         &mut self,
         graph: &GraphData,
         id: NodeId,
-        op: &'static Op,
-        inputs: SmallVec<[u32; 4]>,
         outputs: &[OutputId],
         left: &[u32],
-        mut waits: Vec<u32>,
     ) -> Result<(), SessionError> {
         let node = graph.node(id);
+        let function = node.attrs.func("f").and_then(|f| graph.function(&f.name));
+        let missing = || failed(node, KernelError::Argument("the graph of a region"));
+        let region = Region::new(function.ok_or_else(missing)?, self.workshop)?;
+        let action = Action::Region(Box::new(region));
+        self.held(graph, id, action, outputs, left)
+    }
+
+    /// An instruction that makes the tensors that it gives itself.
+    fn held(
+        &mut self,
+        graph: &GraphData,
+        id: NodeId,
+        action: Action,
+        outputs: &[OutputId],
+        left: &[u32],
+    ) -> Result<(), SessionError> {
+        let node = graph.node(id);
+        let (mut waits, inputs) = (self.waits(node), self.inputs(node));
         let mut output_slots = SmallVec::new();
         for (i, (o, fact)) in outputs.iter().zip(&node.outputs).enumerate() {
             // A shape that is known all the same is held to when it runs.
             let plain = fact.dtype.size() > 0;
-            let len = fact
-                .shape
-                .elements()
-                .filter(|_| plain)
-                .unwrap_or(usize::MAX);
+            let len = fact.shape.elements().filter(|_| plain);
+            let len = len.unwrap_or(usize::MAX);
             output_slots.push(self.slot(*o, fact.dtype, len, Home::Held, left[i]));
         }
-        let action = Action::Late {
-            op,
-            node: node.clone(),
-        };
         self.emit(id, node, action, inputs, output_slots, &mut waits, 1000);
         Ok(())
     }

@@ -1,0 +1,323 @@
+//! `thalweg graph`: tells what is in a file.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
+use serde_json::{Value, json};
+use thalweg_graph::Shape;
+use thalweg_graphdef::describe::Port;
+use thalweg_graphdef::messages::collection_def::Kind;
+use thalweg_graphdef::messages::{MetaGraphDef, TensorInfo, tensor_info::Encoding};
+use thalweg_graphdef::{Description, describe, dtype, shape};
+use thalweg_ops::NewGraph;
+
+use crate::Failure;
+use crate::model::{Loaded, Model};
+use crate::output::write_text;
+
+/// How many rows a table has on screen.
+const MOST_ROWS: usize = 40;
+
+/// Tell what is in a graph: ops, inputs, outputs, variables, functions, and what cannot be run
+#[derive(Args)]
+pub(crate) struct Graph {
+    #[command(flatten)]
+    model: Model,
+
+    /// Tell it as JSON, all of it
+    #[arg(long)]
+    json: bool,
+
+    /// Write the graph in Graphviz's language
+    #[arg(long, value_name = "FILE")]
+    dot: Option<PathBuf>,
+
+    /// Write the graph as text, a line a node
+    #[arg(long, value_name = "FILE")]
+    text: Option<PathBuf>,
+}
+
+impl Graph {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let mut loaded = self.model.load()?;
+        let graph = thalweg_graph::Graph::new();
+        let told = describe(&loaded.graph, graph.registry());
+        let text = match self.json {
+            true => format!("{:#}\n", json(&told, &loaded)),
+            false => tables(&told, &loaded),
+        };
+        // A reader that has seen enough (`head`) is no failure.
+        let _ = std::io::stdout().write_all(text.as_bytes());
+        if self.dot.is_none() && self.text.is_none() {
+            return Ok(());
+        }
+        loaded.import(&graph)?;
+        let data = graph.snapshot();
+        for (path, make) in [(&self.dot, data.to_dot()), (&self.text, data.to_text())] {
+            if let Some(path) = path {
+                write_text(path, &make)
+                    .map_err(|e| format!("{} cannot be written: {e}", path.display()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_header(head.to_vec());
+    let all = rows.len();
+    for row in rows.into_iter().take(MOST_ROWS) {
+        table.add_row(row);
+    }
+    for &number in numbers {
+        if let Some(column) = table.column_mut(number) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let more = match all > MOST_ROWS {
+        true => format!("and {} more; --json tells all\n", all - MOST_ROWS),
+        false => String::new(),
+    };
+    format!("{table}\n{more}\n")
+}
+
+fn tables(told: &Description, loaded: &Loaded) -> String {
+    let mut text = format!(
+        "{}: {} nodes, written by version {}, for readers from version {}\n\n",
+        loaded.origin, told.nodes, told.producer, told.min_consumer
+    );
+    let pairs = |pairs: &[(String, String)]| -> Vec<Vec<String>> {
+        pairs
+            .iter()
+            .map(|(a, b)| vec![a.clone(), b.clone()])
+            .collect()
+    };
+    if !told.ops.is_empty() {
+        let rows = told
+            .ops
+            .iter()
+            .map(|(op, n)| vec![op.clone(), n.to_string()])
+            .collect();
+        text += &table(&["op", "nodes"], rows, &[1]);
+    }
+    if !told.inputs.is_empty() {
+        let rows = told.inputs.iter().map(|p| ports(p)[..3].to_vec()).collect();
+        text += &table(&["input", "dtype", "shape"], rows, &[]);
+    }
+    if !told.outputs.is_empty() {
+        text += &table(
+            &["output, which nothing uses", "op"],
+            pairs(&told.outputs),
+            &[],
+        );
+    }
+    if !told.variables.is_empty() {
+        let rows = told.variables.iter().map(ports).collect();
+        text += &table(&["variable", "dtype", "shape", "bytes"], rows, &[3]);
+        text += &format!("all variables: {} bytes\n\n", total(told));
+    }
+    if !told.functions.is_empty() {
+        let row = |f: &thalweg_graphdef::describe::FunctionSummary| {
+            let numbers = [f.arguments, f.results, f.nodes].map(|n| n.to_string());
+            [vec![f.name.clone()], numbers.to_vec()].concat()
+        };
+        let rows = told.functions.iter().map(row).collect();
+        text += &table(
+            &["function", "arguments", "results", "nodes"],
+            rows,
+            &[1, 2, 3],
+        );
+    }
+    if let Some(meta) = &loaded.meta {
+        text += &around(meta, loaded);
+    }
+    for (what, missing) in [
+        ("op that there is none of", &told.missing.ops),
+        ("dtype that there is none of", &told.missing.dtypes),
+        ("attribute that is not known", &told.missing.attributes),
+    ] {
+        if !missing.is_empty() {
+            text += &table(&["node", what], pairs(missing), &[]);
+        }
+    }
+    text += match told.missing.is_empty() {
+        true => "every op is there: it can be run\n",
+        false => "it cannot be run: something is missing\n",
+    };
+    text
+}
+
+fn total(told: &Description) -> u64 {
+    told.variables
+        .iter()
+        .filter_map(|v| v.bytes)
+        .fold(0, u64::saturating_add)
+}
+
+fn ports(port: &Port) -> Vec<String> {
+    let bytes = port.bytes.map_or("?".to_owned(), |b| b.to_string());
+    vec![
+        port.name.clone(),
+        port.dtype.clone(),
+        port.shape.to_string(),
+        bytes,
+    ]
+}
+
+/// What a MetaGraph says around its graph.
+fn around(meta: &MetaGraphDef, loaded: &Loaded) -> String {
+    let mut text = String::new();
+    if let Some(info) = &meta.meta_info_def {
+        if !info.tensorflow_version.is_empty() {
+            text += &format!("written by TensorFlow {}\n", info.tensorflow_version);
+        }
+        if !info.tags.is_empty() {
+            text += &format!("tags: {}\n", info.tags.join(", "));
+        }
+    }
+    let others = loaded.tags.iter().map(|t| format!("[{}]", t.join(", ")));
+    if loaded.tags.len() > 1 {
+        text += &format!(
+            "the model has graphs with tags {}\n",
+            others.collect::<Vec<_>>().join(" ")
+        );
+    }
+    text += "\n";
+    let rows: Vec<Vec<String>> = meta
+        .collection_def
+        .iter()
+        .map(|(name, c)| {
+            let (kind, items) = collection(c.kind.as_ref());
+            vec![name.clone(), kind.to_owned(), items.to_string()]
+        })
+        .collect();
+    if !rows.is_empty() {
+        text += &table(&["collection", "of", "items"], rows, &[2]);
+    }
+    let mut rows = Vec::new();
+    for (name, signature) in &meta.signature_def {
+        for (way, ports) in [("input", &signature.inputs), ("output", &signature.outputs)] {
+            for (port, info) in ports {
+                let (tensor, dtype, shape) = tensor(info);
+                rows.push(vec![
+                    name.clone(),
+                    format!("{way} {port}"),
+                    tensor,
+                    dtype,
+                    shape,
+                ]);
+            }
+        }
+    }
+    if !rows.is_empty() {
+        text += &table(&["signature", "", "output", "dtype", "shape"], rows, &[]);
+    }
+    if let Some(saver) = &meta.saver_def {
+        text += &format!(
+            "saved by {}, restored by {}, with the file's name in {}\n\n",
+            saver.save_tensor_name, saver.restore_op_name, saver.filename_tensor_name
+        );
+    }
+    text
+}
+
+fn collection(kind: Option<&Kind>) -> (&'static str, usize) {
+    match kind {
+        Some(Kind::NodeList(l)) => ("nodes", l.value.len()),
+        Some(Kind::BytesList(l)) => ("messages", l.value.len()),
+        Some(Kind::Int64List(l)) => ("integers", l.value.len()),
+        Some(Kind::FloatList(l)) => ("floats", l.value.len()),
+        Some(Kind::AnyList(l)) => ("messages of any kind", l.value.len()),
+        None => ("nothing", 0),
+    }
+}
+
+fn tensor(info: &TensorInfo) -> (String, String, String) {
+    let name = match &info.encoding {
+        Some(Encoding::Name(name)) => name.clone(),
+        Some(Encoding::CooSparse(sparse)) => format!("sparse {}", sparse.values_tensor_name),
+        None => String::new(),
+    };
+    let known = info.tensor_shape.as_ref().map(shape::from_proto);
+    let shape = known.and_then(Result::ok).unwrap_or(Shape::unknown());
+    let named = dtype::from_number(info.dtype).map(|d| d.name().to_owned());
+    (
+        name,
+        named.unwrap_or_else(|_| dtype::name(info.dtype)),
+        shape.to_string(),
+    )
+}
+
+fn json(told: &Description, loaded: &Loaded) -> Value {
+    let dims = |shape: &Shape| match shape.dims() {
+        None => Value::Null,
+        Some(dims) => dims
+            .iter()
+            .map(|d| d.map_or(json!(-1), |d| json!(d)))
+            .collect(),
+    };
+    let port = |p: &Port| json!({"name": p.name, "dtype": p.dtype, "shape": dims(&p.shape), "bytes": p.bytes});
+    let ports = |all: &[Port]| all.iter().map(port).collect::<Vec<_>>();
+    let pairs = |all: &[(String, String)], what: &str| -> Vec<Value> {
+        all.iter()
+            .map(|(node, v)| json!({"node": node, what: v}))
+            .collect()
+    };
+    let mut all = json!({
+        "file": loaded.origin,
+        "nodes": told.nodes,
+        "versions": {"producer": told.producer, "min_consumer": told.min_consumer},
+        "ops": told.ops.iter().map(|(op, n)| json!({"op": op, "nodes": n})).collect::<Vec<_>>(),
+        "inputs": ports(&told.inputs),
+        "outputs": pairs(&told.outputs, "op"),
+        "variables": ports(&told.variables),
+        "variable_bytes": total(told),
+        "functions": told.functions.iter().map(|f| json!({
+            "name": f.name, "arguments": f.arguments, "results": f.results, "nodes": f.nodes,
+        })).collect::<Vec<_>>(),
+        "unsupported": {
+            "ops": pairs(&told.missing.ops, "op"),
+            "dtypes": pairs(&told.missing.dtypes, "dtype"),
+            "attributes": pairs(&told.missing.attributes, "attribute"),
+        },
+    });
+    if let Some(meta) = &loaded.meta {
+        let info = |i: &TensorInfo| {
+            let (name, dtype, shape) = tensor(i);
+            json!({"name": name, "dtype": dtype, "shape": shape})
+        };
+        let named = |ports: &std::collections::BTreeMap<String, TensorInfo>| -> Value {
+            ports
+                .iter()
+                .map(|(n, i)| (n.clone(), info(i)))
+                .collect::<serde_json::Map<_, _>>()
+                .into()
+        };
+        let collections = meta.collection_def.iter().map(|(name, c)| {
+            let (kind, items) = collection(c.kind.as_ref());
+            json!({"name": name, "of": kind, "items": items})
+        });
+        all["tags"] = json!(
+            meta.meta_info_def
+                .iter()
+                .flat_map(|i| &i.tags)
+                .collect::<Vec<_>>()
+        );
+        all["graphs"] = json!(loaded.tags);
+        all["collections"] = collections.collect();
+        all["signatures"] = meta
+            .signature_def
+            .iter()
+            .map(|(name, s)| {
+                json!({"name": name, "method": s.method_name, "inputs": named(&s.inputs), "outputs": named(&s.outputs)})
+            })
+            .collect();
+    }
+    all
+}

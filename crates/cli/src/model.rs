@@ -1,0 +1,94 @@
+//! The file that a command works on.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use thalweg_graphdef::messages::{MetaGraphDef, SavedModel};
+use thalweg_graphdef::{File, GraphDef, ImportOptions, Imported, file, import, import_meta_graph};
+
+use crate::Failure;
+
+/// Which graph.
+#[derive(Args)]
+pub(crate) struct Model {
+    /// A GraphDef (.pb), a MetaGraphDef (.meta) or the folder of a SavedModel
+    pub file: PathBuf,
+
+    /// Tags of the graph in a SavedModel; without one the only graph, or the one tagged "serve"
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
+}
+
+/// What was read.
+pub(crate) struct Loaded {
+    pub graph: GraphDef,
+    /// What stands around the graph, where the file has that; without the graph.
+    pub meta: Option<MetaGraphDef>,
+    /// By graph of a SavedModel: its tags.
+    pub tags: Vec<Vec<String>>,
+    /// The file's name.
+    pub origin: String,
+}
+
+impl Model {
+    pub(crate) fn load(&self) -> Result<Loaded, Failure> {
+        let origin = self.file.display().to_string();
+        let read = file::read(&self.file)?;
+        let tags = match &read {
+            File::SavedModel(model) => tags(model),
+            _ => Vec::new(),
+        };
+        let mut meta = match read {
+            File::Graph(graph) => {
+                return Ok(Loaded {
+                    graph,
+                    meta: None,
+                    tags,
+                    origin,
+                });
+            }
+            File::MetaGraph(meta) => *meta,
+            File::SavedModel(model) => model.pick(&self.tags, &origin)?.clone(),
+        };
+        Ok(Loaded {
+            graph: meta.graph_def.take().unwrap_or_default(),
+            meta: Some(meta),
+            tags,
+            origin,
+        })
+    }
+}
+
+impl Loaded {
+    /// Adds the graph to an empty one.
+    pub(crate) fn import<'g>(
+        &mut self,
+        graph: &'g thalweg_graph::Graph,
+    ) -> Result<Imported<'g>, Failure> {
+        let options = ImportOptions {
+            origin: self.origin.clone(),
+            ..ImportOptions::default()
+        };
+        // The message is not needed any more: its constants would be there twice.
+        let def = std::mem::take(&mut self.graph);
+        Ok(match &mut self.meta {
+            None => import(graph, &def, &options)?,
+            Some(meta) => {
+                meta.graph_def = Some(def);
+                let imported = import_meta_graph(graph, meta, &options);
+                meta.graph_def = None;
+                imported?
+            }
+        })
+    }
+}
+
+fn tags(model: &SavedModel) -> Vec<Vec<String>> {
+    let of = |meta: &MetaGraphDef| {
+        meta.meta_info_def
+            .iter()
+            .flat_map(|i| i.tags.clone())
+            .collect()
+    };
+    model.meta_graphs.iter().map(of).collect()
+}

@@ -1,0 +1,271 @@
+//! The bodies of functions, while they are built: graphs inside of a graph, which may use what is
+//! around them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use smallvec::SmallVec;
+
+use crate::attr::Attr;
+use crate::data::GraphData;
+use crate::error::Reason;
+use crate::function::{ARGUMENT, Function, Port};
+use crate::graph::Graph;
+use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
+use crate::op::Effect;
+use crate::output::Output;
+
+/// Bodies by themselves: one that was added stays where it is for as long as its graph lives.
+#[derive(Default)]
+pub(crate) struct Bodies(OnceLock<Box<Link>>);
+
+struct Link {
+    body: Graph,
+    next: Bodies,
+}
+
+impl Bodies {
+    fn add(&self, body: Graph) -> &Graph {
+        let mut link = Some(Box::new(Link {
+            body,
+            next: Bodies::default(),
+        }));
+        let mut at = self;
+        loop {
+            if let Some(own) = link.take() {
+                link = at.0.set(own).err();
+            }
+            if let Some(set) = at.0.get() {
+                if link.is_none() {
+                    return &set.body;
+                }
+                at = &set.next;
+            }
+        }
+    }
+}
+
+impl Drop for Bodies {
+    fn drop(&mut self) {
+        // One after the other: a long list would be dropped too deep.
+        let mut next = self.0.take();
+        while let Some(mut link) = next {
+            next = link.next.0.take();
+        }
+    }
+}
+
+/// Where a body stands.
+#[derive(Default)]
+pub(crate) struct Around {
+    /// The name of the function that it is the body of.
+    name: String,
+    /// The graphs around it, told by where they lie.
+    graphs: Vec<usize>,
+}
+
+/// What a body uses of a graph around it.
+#[derive(Clone, Debug)]
+pub(crate) struct Capture {
+    graph: usize,
+    output: OutputId,
+    fact: Fact,
+    /// The node of the body that stands for it.
+    node: NodeId,
+}
+
+/// Bodies that are finished, as functions, and what they use of the graph that they were begun in.
+pub struct Closed<'g> {
+    /// By body: its function.
+    pub functions: Vec<Function>,
+    /// What every one of the functions takes after its own arguments.
+    pub captured: Vec<Output<'g>>,
+}
+
+fn address(graph: &Graph) -> usize {
+    std::ptr::from_ref(graph) as usize
+}
+
+impl Graph {
+    /// Begins the body of a function whose name begins so. What is built in it may use outputs of
+    /// this graph: they become arguments.
+    pub fn body(&self, name: &str) -> &Graph {
+        let mut body = Graph::with_registry(self.registry().clone());
+        let name = {
+            let mut state = self.state();
+            let scoped = state.scoped(name);
+            state.names.unique(&scoped)
+        };
+        body.around.graphs = self.around.graphs.clone();
+        body.around.graphs.push(address(self));
+        body.around.name = match &*self.around.name {
+            "" => name.replace('/', "_"),
+            outer => format!("{outer}_{}", name.replace('/', "_")),
+        };
+        if let Some(seed) = self.seed() {
+            body.set_seed(seed);
+        }
+        self.bodies.add(body)
+    }
+
+    /// Adds an argument to a body.
+    pub fn argument(&self, name: &str, fact: &Fact) -> Output<'_> {
+        let node = self.argument_node(name, fact);
+        self.operation(node).output(0)
+    }
+
+    fn argument_node(&self, name: &str, fact: &Fact) -> NodeId {
+        let mut attrs = Attrs::default();
+        attrs.set("T", Attr::Type(fact.dtype));
+        attrs.set("index", Attr::Int(0));
+        let fact = Fact {
+            value: None,
+            reference: false,
+            ..fact.clone()
+        };
+        let mut state = self.state();
+        let name = state.names.unique(name);
+        Arc::make_mut(&mut state.data).push(Node {
+            name,
+            op: &ARGUMENT,
+            inputs: SmallVec::new(),
+            controls: SmallVec::new(),
+            attrs,
+            device: Default::default(),
+            colocation: SmallVec::new(),
+            outputs: SmallVec::from_elem(fact, 1),
+            origin: Origin::Other("the argument of a function".into()),
+        })
+    }
+
+    /// What stands in this body for an output of a graph around it; none where that is not around.
+    pub(crate) fn captured(&self, outer: Output<'_>) -> Option<OutputId> {
+        let graph = address(outer.graph());
+        if !self.around.graphs.contains(&graph) {
+            return None;
+        }
+        if outer.is_invalid() {
+            return Some(outer.id());
+        }
+        let data = outer.graph().snapshot();
+        let source = data.get(outer.id().node)?;
+        if source.inputs.is_empty()
+            && source.op.effect == Effect::Pure
+            && source.outputs.iter().all(|f| f.value.is_some())
+        {
+            // A constant is as well built here, where its value is then known.
+            let mut node = self.op(source.op.name).name(&source.name);
+            for (name, value) in source.attrs.iter() {
+                node = node.attr(name, value.clone());
+            }
+            return Some(node.build().output(outer.id().index).id());
+        }
+        Some(self.capture(graph, outer.id(), &outer.fact(), &source.name))
+    }
+
+    fn capture(&self, graph: usize, output: OutputId, fact: &Fact, name: &str) -> OutputId {
+        let known = |c: &&Capture| c.graph == graph && c.output == output;
+        let found = self.state().captures.iter().find(known).map(|c| c.node);
+        let node = found.unwrap_or_else(|| {
+            let node = self.argument_node(name, fact);
+            self.state().captures.push(Capture {
+                graph,
+                output,
+                fact: fact.clone(),
+                node,
+            });
+            node
+        });
+        OutputId { node, index: 0 }
+    }
+
+    /// Finishes bodies that were begun here: each with its own arguments, and its results, which may
+    /// be outputs of this graph. All take the same captured values, in the same order.
+    #[track_caller]
+    pub fn close_bodies<'g>(
+        &'g self,
+        bodies: &[(&'g Graph, &[Output<'g>], &[Output<'g>])],
+    ) -> Closed<'g> {
+        let mut results: Vec<Vec<OutputId>> = Vec::new();
+        for (body, _, given) in bodies {
+            let own = |o: &Output<'g>| match std::ptr::eq(o.graph(), *body) {
+                true => o.id(),
+                false => body.captured(*o).unwrap_or_else(|| {
+                    let reason = Reason::OtherGraph { input: 0 };
+                    self.fail(&o.name(), "function", reason).id()
+                }),
+            };
+            results.push(given.iter().map(own).collect());
+            let errors = body.errors();
+            self.state().errors.extend(errors);
+        }
+        // Every body takes what any of them has captured.
+        let mut captures: Vec<Capture> = Vec::new();
+        for (body, ..) in bodies {
+            for capture in &body.state().captures {
+                let same = |c: &Capture| c.graph == capture.graph && c.output == capture.output;
+                if !captures.iter().any(same) {
+                    captures.push(capture.clone());
+                }
+            }
+        }
+        let here = |c: &Capture| match c.graph == address(self) {
+            true => self.output(c.output),
+            false => self.output(self.capture(c.graph, c.output, &c.fact, "captured")),
+        };
+        let captured: Vec<Output<'g>> = captures.iter().map(here).collect();
+        let mut functions = Vec::new();
+        for ((body, arguments, _), results) in bodies.iter().zip(results) {
+            let mut inputs: Vec<NodeId> = arguments.iter().map(|a| a.id().node).collect();
+            for c in &captures {
+                inputs.push(body.capture(c.graph, c.output, &c.fact, "captured").node);
+            }
+            let data = body.snapshot();
+            self.adopt(data.functions());
+            functions.push(function(&body.around.name, &data, inputs, results));
+        }
+        Closed {
+            functions,
+            captured,
+        }
+    }
+
+    /// Takes over the functions of a body.
+    fn adopt(&self, functions: &BTreeMap<String, Arc<Function>>) {
+        if functions.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        let data = Arc::make_mut(&mut state.data);
+        let own = Arc::make_mut(&mut data.functions);
+        own.extend(functions.iter().map(|(n, f)| (n.clone(), f.clone())));
+    }
+}
+
+fn function(name: &str, data: &GraphData, inputs: Vec<NodeId>, outputs: Vec<OutputId>) -> Function {
+    let port = |o: OutputId| Port {
+        name: data.get(o.node).map_or(String::new(), |n| n.name.clone()),
+        dtype: data.fact(o).map_or(crate::DType::F32, |f| f.dtype),
+    };
+    let has_effect = |n: &Node| {
+        matches!(
+            n.op.effect,
+            Effect::Write | Effect::Stateful | Effect::Waits
+        )
+    };
+    let controls = data.nodes().filter(|(_, n)| has_effect(n));
+    Function {
+        name: name.to_owned(),
+        arguments: inputs
+            .iter()
+            .map(|&node| port(OutputId { node, index: 0 }))
+            .collect(),
+        results: outputs.iter().map(|&o| port(o)).collect(),
+        controls: controls.map(|(id, n)| (n.name.clone(), id)).collect(),
+        body: data.clone(),
+        inputs,
+        outputs,
+        attrs: Vec::new(),
+        origin: Origin::Other("a function that was built".into()),
+    }
+}

@@ -1,0 +1,156 @@
+//! In which frames and branches each node is.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::{ENTER, EXIT, MERGE, SWITCH};
+use crate::data::GraphData;
+use crate::node::{Node, NodeId, OutputId};
+use crate::op::Effect;
+
+/// A way in which a node is inside of control flow.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Token {
+    /// In the loop of this name.
+    Frame(String),
+    /// Behind the Switch on this value, on this side.
+    Branch(OutputId, u32),
+    /// Behind control flow that closes in no way that is known here.
+    Unclear,
+}
+
+/// The number of a context: the frames and branches that a node is in, outermost first.
+type Context = u32;
+
+/// The context of what runs exactly once.
+const ROOT: Context = 0;
+
+/// By node: the context that it runs in. One outside of all frames and branches runs exactly once.
+///
+/// The rules are those by which TensorFlow's `cond` and `while_loop` build: a branch begins at a
+/// Switch and ends at a Merge of both sides, a frame begins at Enter and ends at Exit. What does not
+/// fit is taken to be inside, which is always right and only costs speed.
+#[derive(Default)]
+pub struct Contexts {
+    /// By number: the context around it, and its innermost part.
+    contexts: Vec<(Context, Token)>,
+    numbers: FxHashMap<(Context, Token), Context>,
+    of: Vec<Context>,
+}
+
+impl Contexts {
+    /// Of the nodes in `order`, in which each comes after those that it uses but for what goes back
+    /// in a loop.
+    pub fn new(data: &GraphData, order: &[NodeId]) -> Contexts {
+        let mut all = Contexts {
+            contexts: vec![(ROOT, Token::Unclear)],
+            ..Contexts::default()
+        };
+        let flows = |id: &NodeId| data.node(*id).op.effect == Effect::Flow;
+        if !order.iter().any(flows) {
+            return all;
+        }
+        all.of = vec![ROOT; data.len()];
+        let mut seen = vec![false; data.len()];
+        for &id in order {
+            let node = data.node(id);
+            let inputs = node
+                .inputs
+                .iter()
+                .filter(|i| seen.get(i.node.index()) == Some(&true));
+            let inputs: SmallVec<[Context; 4]> = inputs.map(|&i| all.of_output(data, i)).collect();
+            let controls = node.controls.iter().map(|c| all.of[c.index()]);
+            let controls: SmallVec<[Context; 4]> = controls.collect();
+            let around = match node.op.name {
+                MERGE => all.merged(&inputs),
+                _ => inputs.iter().fold(ROOT, |a, &b| all.both(a, b)),
+            };
+            let mut context = controls.iter().fold(around, |a, &b| all.both(a, b));
+            if node.op.name == ENTER {
+                let frame = Token::Frame(node.attrs.str("frame_name").to_owned());
+                context = all.inside(context, frame);
+            }
+            all.of[id.index()] = context;
+            seen[id.index()] = true;
+        }
+        all
+    }
+
+    /// Whether a node runs never or often, or decides what does.
+    pub fn flows(&self, node: &Node, id: NodeId) -> bool {
+        node.op.effect == Effect::Flow || self.of.get(id.index()).is_some_and(|&c| c != ROOT)
+    }
+
+    /// The context that an output has a value in.
+    fn of_output(&mut self, data: &GraphData, output: OutputId) -> Context {
+        let node = data.node(output.node);
+        let context = self.of[output.node.index()];
+        match (node.op.name, node.inputs.get(1)) {
+            (SWITCH, Some(&on)) => self.inside(context, Token::Branch(on, output.index)),
+            (EXIT, _) => self.outside_of_frame(context),
+            _ => context,
+        }
+    }
+
+    fn inside(&mut self, around: Context, token: Token) -> Context {
+        let next = self.contexts.len() as Context;
+        let key = (around, token);
+        let number = *self.numbers.entry(key.clone()).or_insert(next);
+        if number == next {
+            self.contexts.push(key);
+        }
+        number
+    }
+
+    /// The context around the innermost frame.
+    fn outside_of_frame(&self, mut at: Context) -> Context {
+        while at != ROOT {
+            let (around, token) = &self.contexts[at as usize];
+            at = *around;
+            if matches!(token, Token::Frame(_)) {
+                break;
+            }
+        }
+        at
+    }
+
+    /// The context of what needs a value of each.
+    fn both(&mut self, a: Context, b: Context) -> Context {
+        if a == b || self.is_around(b, a) {
+            return a;
+        }
+        if self.is_around(a, b) {
+            return b;
+        }
+        let mut common = a;
+        while !self.is_around(common, b) {
+            common = self.contexts[common as usize].0;
+        }
+        self.inside(common, Token::Unclear)
+    }
+
+    fn is_around(&self, outer: Context, mut inner: Context) -> bool {
+        while inner > outer {
+            // What is inside has the larger number.
+            inner = self.contexts[inner as usize].0;
+        }
+        inner == outer
+    }
+
+    /// The context of what takes whichever value comes.
+    fn merged(&mut self, inputs: &[Context]) -> Context {
+        if let &[a, b] = inputs {
+            let ((around, one), (same, other)) =
+                (&self.contexts[a as usize], &self.contexts[b as usize]);
+            if let (Token::Branch(p, i), Token::Branch(q, j)) = (one, other)
+                && (around, p) == (same, q)
+                && i != j
+                && a != ROOT
+                && b != ROOT
+            {
+                return *around;
+            }
+        }
+        inputs.iter().fold(ROOT, |a, &b| self.both(a, b))
+    }
+}

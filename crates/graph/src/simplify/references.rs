@@ -1,0 +1,176 @@
+//! References to variables: the op on handles in the place of each op on references, and a read
+//! before each use of the value.
+
+use smallvec::SmallVec;
+
+use super::{Pass, error};
+use crate::attr::AttrKind;
+use crate::check::check_node;
+use crate::dtype::DType;
+use crate::error::{GraphError, Reason};
+use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
+use crate::op::{ArgType, OpDef};
+use crate::shape::Shape;
+
+/// Where inputs come from, and what is known of them.
+type Inputs = (SmallVec<[OutputId; 4]>, SmallVec<[Fact; 4]>);
+
+impl Pass<'_> {
+    /// The inputs of a node of the old graph, in the new one, and what is known of them; adds what
+    /// it has to wait for because of them to `controls`.
+    pub(super) fn inputs(
+        &mut self,
+        old: NodeId,
+        controls: &mut SmallVec<[NodeId; 2]>,
+    ) -> Result<Inputs, GraphError> {
+        let node = self.data.node(old).clone();
+        let mut inputs = SmallVec::new();
+        let mut facts: SmallVec<[Fact; 4]> = SmallVec::new();
+        for (i, &input) in node.inputs.iter().enumerate() {
+            let takes_reference = node.input_arg(i).is_some_and(|a| a.reference);
+            let here = match self.values.get(&input) {
+                Some(&here) if !self.is_handle_of(input, here) => Some(here),
+                Some(&here) if takes_reference => {
+                    controls.extend(self.after.get(&input).copied());
+                    Some(here)
+                }
+                Some(_) => Some(self.value_of(input, controls)?),
+                None => None,
+            };
+            facts.push(match here {
+                Some(here) => self.fact(here),
+                // It comes from a later node, with the dtype of what comes in.
+                None => {
+                    let dtype = facts.first().map_or(DType::F32, |f| f.dtype);
+                    Fact::new(dtype, Shape::unknown())
+                }
+            });
+            inputs.push(here.unwrap_or(OutputId {
+                node: NodeId::INVALID,
+                index: 0,
+            }));
+        }
+        controls.sort();
+        controls.dedup();
+        Ok((inputs, facts))
+    }
+
+    /// Whether `here` is the handle that stands for a reference of the old graph.
+    fn is_handle_of(&self, old: OutputId, here: OutputId) -> bool {
+        self.data.fact(old).is_some_and(|f| f.reference)
+            && self
+                .out
+                .fact(here)
+                .is_some_and(|f| f.dtype == DType::Resource)
+    }
+
+    /// The value of a variable behind a reference, for a reader that waits for `controls`.
+    fn value_of(
+        &mut self,
+        reference: OutputId,
+        controls: &[NodeId],
+    ) -> Result<OutputId, GraphError> {
+        let handle = self.values[&reference];
+        let source = self.data.node(reference.node).clone();
+        let op = self.op(&source, "ReadVariableOp")?;
+        let mut controls: SmallVec<[NodeId; 2]> = controls.into();
+        controls.extend(self.after.get(&reference).copied());
+        controls.sort();
+        controls.dedup();
+        let key = (handle, controls.clone());
+        if let Some(&read) = self.reads.get(&key) {
+            return Ok(read);
+        }
+        let mut attrs = Attrs::default();
+        attrs.set(
+            "dtype",
+            source.outputs[reference.index as usize].dtype.into(),
+        );
+        let (attrs, outputs) =
+            check_node(op, &[self.fact(handle)], attrs).map_err(|r| error(&source, r))?;
+        let node = Node {
+            name: format!("{}/value", source.name),
+            op,
+            inputs: SmallVec::from_elem(handle, 1),
+            controls,
+            attrs,
+            device: source.device.clone(),
+            colocation: SmallVec::new(),
+            outputs,
+            origin: source.origin.clone(),
+        };
+        let read = OutputId {
+            node: self.push(reference.node, node),
+            index: 0,
+        };
+        self.reads.insert(key, read);
+        Ok(read)
+    }
+
+    /// Where a fetched output is: of a reference, its value.
+    pub(super) fn fetched(&mut self, old: OutputId) -> Result<OutputId, GraphError> {
+        match self.values.get(&old) {
+            Some(&here) if !self.is_handle_of(old, here) => Ok(here),
+            Some(_) => self.value_of(old, &[]),
+            None => {
+                // Only a node on a cycle that no loop closes has no place.
+                let node = self.data.node(old.node);
+                let reason = Reason::Argument("it waits for itself: the graph has a cycle".into());
+                Err(error(node, reason))
+            }
+        }
+    }
+
+    /// Puts `op`, on handles, in the place of a node that takes or makes references.
+    pub(super) fn on_handles(
+        &mut self,
+        old: NodeId,
+        op: &'static OpDef,
+        inputs: SmallVec<[OutputId; 4]>,
+        facts: &[Fact],
+        controls: SmallVec<[NodeId; 2]>,
+    ) -> Result<(), GraphError> {
+        let node = self.data.node(old).clone();
+        let mut attrs = Attrs::default();
+        for def in op.attrs {
+            // What follows from the inputs is another thing for a handle.
+            let follows = |a: &crate::op::Arg| a.ty == ArgType::Attr(def.name);
+            let is_dtype = def.kind == AttrKind::Type;
+            if let Some(value) = node.attrs.get(def.name)
+                && value.kind() == def.kind
+                && !(is_dtype && op.inputs.iter().any(follows))
+            {
+                attrs.set(def.name, value.clone());
+            }
+        }
+        let (attrs, outputs) = check_node(op, facts, attrs).map_err(|r| error(&node, r))?;
+        let new = Node {
+            name: node.name.clone(),
+            op,
+            inputs: inputs.clone(),
+            controls,
+            attrs,
+            device: node.device.clone(),
+            colocation: node.colocation.clone(),
+            outputs,
+            origin: node.origin.clone(),
+        };
+        let own = new.outputs.len();
+        let id = self.place(old, new, false);
+        self.nodes.insert(old, id);
+        for (index, fact) in node.outputs.iter().enumerate() {
+            let index = index as u32;
+            let output = OutputId { node: old, index };
+            let here = match inputs.first() {
+                _ if (index as usize) < own => OutputId { node: id, index },
+                Some(&handle) => handle,
+                None => continue,
+            };
+            self.values.entry(output).or_insert(here);
+            if fact.reference {
+                self.after.insert(output, id);
+            }
+        }
+        Ok(())
+    }
+}

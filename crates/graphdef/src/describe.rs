@@ -1,0 +1,128 @@
+//! What is in a graph, told of the message alone: so that it can be told of graphs too that cannot be
+//! imported.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thalweg_graph::{DType, Registry, Shape};
+
+use crate::messages::attr_value::Value;
+use crate::messages::{GraphDef, NodeDef};
+use crate::names;
+use crate::survey::{Survey, function_name, survey};
+use crate::{dtype, shape};
+
+/// An input or variable: a node with a dtype and a shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Port {
+    /// The node.
+    pub name: String,
+    /// Its dtype: ours where it is one of ours, TensorFlow's name otherwise.
+    pub dtype: String,
+    /// What is known of its shape.
+    pub shape: Shape,
+    /// Its bytes, where all of that is known.
+    pub bytes: Option<u64>,
+}
+
+/// A function of a graph's library.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FunctionSummary {
+    /// Its name.
+    pub name: String,
+    /// How many arguments it takes.
+    pub arguments: usize,
+    /// How many results it gives.
+    pub results: usize,
+    /// How many nodes its body has.
+    pub nodes: usize,
+}
+
+/// What is in a graph.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Description {
+    /// How many nodes there are, those of functions not counted.
+    pub nodes: usize,
+    /// How many nodes of each op there are, those of functions not counted; the most frequent first.
+    pub ops: Vec<(String, usize)>,
+    /// The placeholders.
+    pub inputs: Vec<Port>,
+    /// The nodes that nothing uses, with their ops.
+    pub outputs: Vec<(String, String)>,
+    /// The variables.
+    pub variables: Vec<Port>,
+    /// The functions.
+    pub functions: Vec<FunctionSummary>,
+    /// What Thalweg does not have.
+    pub missing: Survey,
+    /// The version of what wrote the file.
+    pub producer: i32,
+    /// The least version of what may read it.
+    pub min_consumer: i32,
+}
+
+/// Tells what is in a graph; what Thalweg does not have of it is told by `registry`.
+pub fn describe(def: &GraphDef, registry: &Registry) -> Description {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut used: BTreeSet<&str> = BTreeSet::new();
+    for node in &def.node {
+        *counts.entry(&node.op).or_default() += 1;
+        for input in &node.input {
+            let input = input.strip_prefix('^').unwrap_or(input);
+            used.insert(names::output(input).map_or(input, |(name, _)| name));
+        }
+    }
+    let mut ops: Vec<(String, usize)> = counts
+        .into_iter()
+        .map(|(op, n)| (op.to_owned(), n))
+        .collect();
+    ops.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    let of = |ops: &'static [&str]| def.node.iter().filter(move |n| ops.contains(&&*n.op));
+    let unused = def.node.iter().filter(|n| !used.contains(&*n.name));
+    let functions = def.library.iter().flat_map(|l| &l.function);
+    let versions = def.versions.clone().unwrap_or_default();
+    Description {
+        nodes: def.node.len(),
+        ops,
+        inputs: of(&["Placeholder", "PlaceholderV2", "PlaceholderWithDefault"])
+            .map(port)
+            .collect(),
+        outputs: unused.map(|n| (n.name.clone(), n.op.clone())).collect(),
+        variables: of(&["VarHandleOp", "VariableV2", "Variable"])
+            .map(port)
+            .collect(),
+        functions: functions
+            .map(|f| FunctionSummary {
+                name: function_name(f).to_owned(),
+                arguments: f.signature.as_ref().map_or(0, |s| s.input_arg.len()),
+                results: f.signature.as_ref().map_or(0, |s| s.output_arg.len()),
+                nodes: f.node_def.len(),
+            })
+            .collect(),
+        missing: survey(def, registry),
+        producer: versions.producer,
+        min_consumer: versions.min_consumer,
+    }
+}
+
+fn port(node: &NodeDef) -> Port {
+    let attr = |name: &str| node.attr.get(name).and_then(|a| a.value.as_ref());
+    let number = match attr("dtype") {
+        Some(Value::Type(number)) => *number,
+        _ => 0,
+    };
+    let known = dtype::from_number(number).ok();
+    let shape = match attr("shape") {
+        Some(Value::Shape(proto)) => shape::from_proto(proto).unwrap_or_default(),
+        _ => Shape::unknown(),
+    };
+    let elements = shape.elements().and_then(|n| u64::try_from(n).ok());
+    let size = known.map(DType::size).filter(|&s| s > 0);
+    Port {
+        name: node.name.clone(),
+        dtype: known.map_or_else(|| dtype::name(number), |d| d.name().to_owned()),
+        bytes: elements
+            .zip(size)
+            .and_then(|(n, s)| n.checked_mul(s as u64)),
+        shape,
+    }
+}

@@ -1,0 +1,87 @@
+//! Dtypes by TensorFlow's numbers.
+
+use thalweg_graph::DType;
+
+use crate::error::ValueError;
+use crate::messages::DataType;
+
+/// By how much the number of a reference to a variable is higher than that of the variable's dtype.
+const REFERENCE: i32 = 100;
+
+/// Every dtype, with its TensorFlow number.
+const NUMBERS: [(DType, DataType); 16] = [
+    (DType::F16, DataType::DtHalf),
+    (DType::BF16, DataType::DtBfloat16),
+    (DType::F32, DataType::DtFloat),
+    (DType::F64, DataType::DtDouble),
+    (DType::I8, DataType::DtInt8),
+    (DType::I16, DataType::DtInt16),
+    (DType::I32, DataType::DtInt32),
+    (DType::I64, DataType::DtInt64),
+    (DType::U8, DataType::DtUint8),
+    (DType::U16, DataType::DtUint16),
+    (DType::U32, DataType::DtUint32),
+    (DType::U64, DataType::DtUint64),
+    (DType::Bool, DataType::DtBool),
+    (DType::String, DataType::DtString),
+    (DType::Resource, DataType::DtResource),
+    (DType::Variant, DataType::DtVariant),
+];
+
+/// The dtype of this number; of a reference, that of the variable behind it.
+///
+/// # Errors
+/// [`ValueError::DType`] for a dtype that Thalweg does not have (complex, quantized, 4 and 8 bit
+/// floats), and for a number that is none.
+pub fn from_number(number: i32) -> Result<DType, ValueError> {
+    let plain = match number > REFERENCE {
+        true => number - REFERENCE,
+        false => number,
+    };
+    NUMBERS
+        .iter()
+        .find(|(_, n)| *n as i32 == plain)
+        .map(|(dtype, _)| *dtype)
+        .ok_or_else(|| ValueError::DType(name(number)))
+}
+
+/// The number of a dtype.
+pub fn to_number(dtype: DType) -> i32 {
+    let found = NUMBERS.iter().find(|(d, _)| *d == dtype);
+    found.map_or(DataType::DtInvalid, |(_, n)| *n) as i32
+}
+
+/// TensorFlow's name of a number: `DT_COMPLEX64`.
+pub fn name(number: i32) -> String {
+    match DataType::try_from(number) {
+        Ok(known) => known.as_str_name().to_owned(),
+        Err(_) => format!("dtype number {number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_dtype_has_a_number_and_reads_back_as_a_reference_too() {
+        for dtype in DType::ALL {
+            assert_eq!(from_number(to_number(dtype)), Ok(dtype));
+            assert_eq!(from_number(to_number(dtype) + 100), Ok(dtype));
+        }
+    }
+
+    #[test]
+    fn what_is_no_dtype_of_ours_is_said_by_name() {
+        for (number, name) in [
+            (8, "DT_COMPLEX64"),
+            (111, "DT_QINT8_REF"),
+            (0, "DT_INVALID"),
+        ] {
+            assert_eq!(from_number(number), Err(ValueError::DType(name.into())));
+        }
+        for number in [-1, 100, 200, i32::MAX, i32::MIN] {
+            assert!(from_number(number).is_err());
+        }
+    }
+}

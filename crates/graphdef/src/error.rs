@@ -1,0 +1,281 @@
+//! What can be wrong with a file's graph.
+
+use std::collections::BTreeMap;
+
+use thalweg_graph::{GraphError, Shape, SpecError, TensorError};
+use thiserror::Error;
+
+/// How many names an error prints of a kind; it holds all.
+const SHOWN: usize = 3;
+
+/// Why a graph could not be imported. The graph that it was to be imported into is as it was.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// Bytes that are no such message.
+    #[error("{origin} is no {message}: {reason}")]
+    Decode {
+        /// The file.
+        origin: String,
+        /// What it was read as.
+        message: &'static str,
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// Ops that Thalweg does not have: all of them.
+    #[error("{origin} uses ops that there are none of: {}", grouped(.nodes))]
+    Unsupported {
+        /// The file.
+        origin: String,
+        /// Each node, and its op. A node of a function's body is `function/node`.
+        nodes: Vec<(String, String)>,
+    },
+    /// Dtypes that Thalweg does not have: all of them.
+    #[error("{origin} uses dtypes that there are none of: {}", grouped(.nodes))]
+    DTypes {
+        /// The file.
+        origin: String,
+        /// Each node, and the dtype's name.
+        nodes: Vec<(String, String)>,
+    },
+    /// Attributes that their ops do not have, with values that may change what they compute: all of
+    /// them.
+    #[error(
+        "{origin} has attributes that are not known, and whose values are not known to change nothing: {}; the file is of a newer version (producer {producer})",
+        grouped(.nodes)
+    )]
+    Attributes {
+        /// The file.
+        origin: String,
+        /// Each node, and its attribute as `Op.attribute`.
+        nodes: Vec<(String, String)>,
+        /// The version of what wrote the file.
+        producer: i32,
+    },
+    /// A file that asks for a newer reader.
+    #[error(
+        "{origin} is for readers of GraphDef version {wanted} or newer, and this one is of version {known}: write it with an older TensorFlow, or take a newer Thalweg"
+    )]
+    Version {
+        /// The file.
+        origin: String,
+        /// What it asks for.
+        wanted: i32,
+        /// What is known here.
+        known: i32,
+    },
+    /// A file that says that readers of this version do not read it right.
+    #[error("{origin} says that readers of GraphDef version {known} misread it")]
+    BadConsumer {
+        /// The file.
+        origin: String,
+        /// What is known here.
+        known: i32,
+    },
+    /// More nodes than the importer was told to take.
+    #[error(
+        "{origin} has more than {limit} nodes, those of its functions counted: raise ImportOptions::max_nodes if it is meant to"
+    )]
+    Nodes {
+        /// The file.
+        origin: String,
+        /// What it was told to take.
+        limit: usize,
+    },
+    /// A node that cannot be made of what the file says.
+    #[error("{origin}: node '{node}' ({op}): {problem}")]
+    Node {
+        /// The file.
+        origin: String,
+        /// The node; one of a function's body is `function/node`.
+        node: String,
+        /// Its op.
+        op: String,
+        /// What is wrong.
+        problem: Problem,
+    },
+    /// A function that cannot be made of what the file says.
+    #[error("{origin}: function '{function}': {problem}")]
+    Function {
+        /// The file.
+        origin: String,
+        /// The function.
+        function: String,
+        /// What is wrong.
+        problem: Problem,
+    },
+    /// Nodes that wait for each other, other than as a loop does.
+    #[error(
+        "{origin}: nodes wait for each other in a circle: {}; only a NextIteration may go back, to a Merge",
+        .nodes.join(" <- ")
+    )]
+    Cycle {
+        /// The file.
+        origin: String,
+        /// The nodes of one such circle, each with the one that it waits for after it.
+        nodes: Vec<String>,
+    },
+    /// Mistakes that the graph found.
+    #[error("{}{}", first(.0), more(.0.len()))]
+    Graph(Vec<GraphError>),
+    /// Something that the options name and the file does not have.
+    #[error("{option} names '{name}', {problem}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// What it names.
+        name: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// What a MetaGraph says around its graph and does not fit it.
+    #[error("{origin}: {what}")]
+    Meta {
+        /// The file.
+        origin: String,
+        /// What does not fit.
+        what: String,
+    },
+}
+
+fn first(errors: &[GraphError]) -> String {
+    errors.first().map_or(String::new(), ToString::to_string)
+}
+
+fn more(count: usize) -> String {
+    match count {
+        0 | 1 => String::new(),
+        n => format!(" (and {} more mistakes in this graph)", n - 1),
+    }
+}
+
+/// `Op (12 nodes: a, b, c, ...), Other (d)`.
+fn grouped(nodes: &[(String, String)]) -> String {
+    let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (node, kind) in nodes {
+        kinds.entry(kind).or_default().push(node);
+    }
+    let text = |(kind, nodes): (&str, Vec<&str>)| match nodes.len() {
+        n if n > SHOWN => format!("{kind} ({n} nodes: {}, ...)", nodes[..SHOWN].join(", ")),
+        _ => format!("{kind} ({})", nodes.join(", ")),
+    };
+    kinds.into_iter().map(text).collect::<Vec<_>>().join("; ")
+}
+
+/// What is wrong with a node or function of a file.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The name cannot be one.
+    #[error("this is no name: letters, digits and _ . - / > are, and at most {0} of them")]
+    Name(usize),
+    /// Two of one name.
+    #[error("there are two of this name")]
+    Duplicate,
+    /// A function of a name that another one has already.
+    #[error("the graph has another function of this name: import into a graph of its own")]
+    Taken,
+    /// An input of a node that is not there.
+    #[error("its input '{0}' is of a node that is not there")]
+    NoNode(String),
+    /// An input that its node does not have.
+    #[error("its input '{input}' is not there: '{node}' has {outputs} outputs")]
+    NoOutput {
+        /// The input.
+        input: String,
+        /// The node that it names.
+        node: String,
+        /// How many outputs that has.
+        outputs: usize,
+    },
+    /// An input that is not of the form of one.
+    #[error("its input '{0}' cannot be read: 'node', 'node:1' and, after those, '^node' can")]
+    Input(String),
+    /// An attribute that is not of the form of one.
+    #[error("attribute {attr}: {value}")]
+    Attr {
+        /// The attribute.
+        attr: String,
+        /// What is wrong.
+        value: ValueError,
+    },
+    /// A device string that is none.
+    #[error(transparent)]
+    Device(#[from] SpecError),
+    /// A function that is not in the file's library.
+    #[error("there is no function '{0}' in the file")]
+    NoFunction(String),
+    /// An attribute of a function that a use of it does not give.
+    #[error("its use of function '{function}' does not say attribute {attr}")]
+    NoFunctionAttr {
+        /// The function.
+        function: String,
+        /// The attribute.
+        attr: String,
+    },
+    /// Uses of functions that make ever new functions.
+    #[error("functions are used with too many different attributes")]
+    TooManyFunctions,
+    /// An argument or result of a function that stands for any number of tensors.
+    #[error("'{0}' stands for a list of tensors, which a function here does not have")]
+    List(String),
+    /// A result whose value is not said.
+    #[error("it does not say what its result '{0}' is")]
+    NoResult(String),
+}
+
+/// What is wrong with a value that a file holds.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// A dtype that Thalweg does not have, by its name.
+    #[error("{0} is a dtype that there is none of")]
+    DType(String),
+    /// A negative dimension.
+    #[error("{0} is no dimension: -1 stands for one that is unknown")]
+    Dim(i64),
+    /// More dimensions than a shape may have.
+    #[error("a shape of {0} dimensions: at most 254 are possible")]
+    Rank(usize),
+    /// A tensor whose dimensions are not all said.
+    #[error("a tensor of shape {0}: a tensor's dimensions are all known")]
+    UnknownShape(Shape),
+    /// More elements than the dimensions have.
+    #[error("{found} elements for a tensor of shape {shape}")]
+    TooMany {
+        /// The tensor's shape.
+        shape: Shape,
+        /// How many elements there are.
+        found: usize,
+    },
+    /// A tensor that takes far more memory than the file does.
+    #[error(
+        "a tensor of shape {shape} of which the file says few elements: with it, {bytes} bytes are filled in, and {limit} are allowed: raise ImportOptions::max_expanded_bytes if the file is to be trusted"
+    )]
+    Expanded {
+        /// The tensor's shape.
+        shape: Shape,
+        /// The bytes that would be filled in, with those of tensors before it.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// Elements that are none of their dtype, or for which there is no memory.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+    /// Strings whose lengths do not fit the bytes that hold them.
+    #[error("its strings are cut off")]
+    Strings,
+    /// A list with items of several kinds.
+    #[error("a list of several kinds of items")]
+    MixedList,
+    /// An attribute without a value.
+    #[error("it has no value")]
+    Empty,
+    /// A placeholder for an attribute of a function that does not have it.
+    #[error("it stands for attribute {0}, which is not there")]
+    Placeholder(String),
+    /// Text that is not UTF-8 where a name is wanted.
+    #[error("a thing of the runtime's, which no file holds")]
+    Handle,
+}

@@ -1,0 +1,98 @@
+//! Event files, which TensorBoard reads: records with checksums, each an [`Event`].
+
+use std::io::{self, Write};
+
+use prost::Message;
+
+use crate::messages::{Event, GraphDef, event::What};
+
+/// What the first record of an event file says.
+const VERSION: &str = "brain.Event:2";
+
+/// Writes events to a file, whose name must have `tfevents` in it for TensorBoard to find it.
+pub struct EventWriter<W: Write> {
+    to: W,
+}
+
+impl<W: Write> EventWriter<W> {
+    /// Begins a file; `wall_time` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn new(to: W, wall_time: f64) -> io::Result<EventWriter<W>> {
+        let mut writer = EventWriter { to };
+        writer.write(&Event {
+            wall_time,
+            what: Some(What::FileVersion(VERSION.to_owned())),
+            ..Event::default()
+        })?;
+        Ok(writer)
+    }
+
+    /// Adds an event.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write(&mut self, event: &Event) -> io::Result<()> {
+        write_record(&mut self.to, &event.encode_to_vec())
+    }
+
+    /// Adds a graph, which TensorBoard's graph view shows.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write_graph(&mut self, graph: &GraphDef, wall_time: f64) -> io::Result<()> {
+        self.write(&Event {
+            wall_time,
+            what: Some(What::GraphDef(graph.encode_to_vec())),
+            ..Event::default()
+        })
+    }
+
+    /// Writes what is buffered.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.to.flush()?;
+        Ok(self.to)
+    }
+}
+
+/// Writes a record as TensorFlow's files of records have it: length, checksum of the length, bytes,
+/// checksum of the bytes.
+///
+/// # Errors
+/// Those of writing.
+pub fn write_record(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    let length = (bytes.len() as u64).to_le_bytes();
+    to.write_all(&length)?;
+    to.write_all(&masked_crc(&length).to_le_bytes())?;
+    to.write_all(bytes)?;
+    to.write_all(&masked_crc(bytes).to_le_bytes())
+}
+
+/// CRC-32C, turned and shifted so that a checksum of data that has checksums in it is none of its
+/// own; see TensorFlow's `core/lib/hash/crc32c.h`.
+fn masked_crc(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+        .rotate_right(15)
+        .wrapping_add(0xa282_ead8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_tensorflows() {
+        // What TensorFlow's TFRecordWriter makes of b"abc".
+        let mut written = Vec::new();
+        write_record(&mut written, b"abc").unwrap();
+        assert_eq!(written, RECORD);
+    }
+
+    const RECORD: [u8; 19] = [
+        3, 0, 0, 0, 0, 0, 0, 0, 176, 153, 73, 14, 97, 98, 99, 110, 87, 241, 33,
+    ];
+}

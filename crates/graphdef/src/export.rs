@@ -1,0 +1,302 @@
+//! From a graph to a file's graph.
+
+use std::collections::BTreeMap;
+
+use prost::Message;
+use thalweg_graph::function::Port;
+use thalweg_graph::op::Effect;
+use thalweg_graph::{Attr, Function, Graph, GraphData, Node, OutputId};
+use thiserror::Error;
+
+use crate::attr;
+use crate::dtype;
+use crate::error::ValueError;
+use crate::import::GRADIENT;
+use crate::messages::attr_value::{ListValue, Value};
+use crate::messages::op_def::ArgDef;
+use crate::messages::{
+    AttrValue, FunctionDef, FunctionDefLibrary, GradientDef, GraphDef, NodeDef, OpDef, VersionDef,
+};
+use crate::shape;
+
+/// The version of GraphDefs that are written here: TensorFlow 1.15's.
+pub const PRODUCER: i32 = 134;
+
+/// The most bytes that a message may have: protobuf's limit.
+pub const MOST_BYTES: usize = i32::MAX as usize;
+
+/// How a graph is exported.
+#[derive(Clone, Debug, Default)]
+pub struct ExportOptions {
+    /// Whether nodes say what is known of their outputs' shapes, as `_output_shapes`.
+    pub output_shapes: bool,
+}
+
+/// Why a graph could not be exported.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// More bytes than a message may have.
+    #[error(
+        "the graph takes {bytes} bytes as a GraphDef, and a message may have {MOST_BYTES}: keep large constants outside of it, as variables or feeds"
+    )]
+    TooLarge {
+        /// How many it would take; at least, where it was clear before all was counted.
+        bytes: usize,
+    },
+    /// An attribute that a file cannot hold.
+    #[error("node '{node}': attribute {attr}: {value}")]
+    Attr {
+        /// The node.
+        node: String,
+        /// The attribute.
+        attr: String,
+        /// Why.
+        value: ValueError,
+    },
+}
+
+/// A graph as a message: its nodes in the order of building, with every attribute, and its functions.
+///
+/// # Errors
+/// See [`ExportError`].
+pub fn export(graph: &Graph, options: &ExportOptions) -> Result<GraphDef, ExportError> {
+    export_data(&graph.snapshot(), options)
+}
+
+/// As [`export`], of a graph's data.
+///
+/// # Errors
+/// See [`ExportError`].
+pub fn export_data(data: &GraphData, options: &ExportOptions) -> Result<GraphDef, ExportError> {
+    let functions = data.functions().values();
+    let bodies = functions.clone().map(|f| &f.body);
+    let bytes = bodies
+        .chain([data])
+        .map(constants)
+        .fold(0, usize::saturating_add);
+    if bytes > MOST_BYTES {
+        return Err(ExportError::TooLarge { bytes });
+    }
+    let names = |output: OutputId| graph_input(data, output);
+    let node = data
+        .nodes()
+        .map(|(_, n)| to_proto(data, n, &names, options));
+    let mut library = FunctionDefLibrary::default();
+    for function in functions {
+        library.function.push(function_to_proto(function)?);
+        let gradient = function.attrs.iter().find(|(name, _)| name == GRADIENT);
+        if let Some((_, Attr::Func(gradient))) = gradient {
+            library.gradient.push(GradientDef {
+                function_name: function.name.clone(),
+                gradient_func: gradient.name.clone(),
+            });
+        }
+    }
+    let def = GraphDef {
+        node: node.collect::<Result<_, _>>()?,
+        library: (!library.function.is_empty()).then_some(library),
+        versions: Some(VersionDef {
+            producer: PRODUCER,
+            ..VersionDef::default()
+        }),
+        ..GraphDef::default()
+    };
+    match def.encoded_len() {
+        bytes if bytes > MOST_BYTES => Err(ExportError::TooLarge { bytes }),
+        _ => Ok(def),
+    }
+}
+
+/// The bytes of a graph's constants, which are copied into a message.
+fn constants(data: &GraphData) -> usize {
+    let tensors = data.nodes().flat_map(|(_, n)| n.attrs.iter());
+    let bytes = tensors.map(|(_, a)| match a {
+        Attr::Tensor(t) => t.bytes().len(),
+        Attr::Tensors(all) => all.iter().map(|t| t.bytes().len()).sum(),
+        _ => 0,
+    });
+    bytes.fold(0, usize::saturating_add)
+}
+
+/// `node` for a first output, `node:1` for the second.
+fn graph_input(data: &GraphData, output: OutputId) -> String {
+    let name = data.get(output.node).map_or("", |n| &n.name);
+    match output.index {
+        0 => name.to_owned(),
+        index => format!("{name}:{index}"),
+    }
+}
+
+fn to_proto(
+    data: &GraphData,
+    node: &Node,
+    input: &dyn Fn(OutputId) -> String,
+    options: &ExportOptions,
+) -> Result<NodeDef, ExportError> {
+    let mut attrs: BTreeMap<String, AttrValue> = BTreeMap::new();
+    for (name, value) in node.attrs.iter() {
+        let wrong = |value| ExportError::Attr {
+            node: node.name.clone(),
+            attr: name.to_owned(),
+            value,
+        };
+        attrs.insert(name.to_owned(), attr::to_proto(value).map_err(wrong)?);
+    }
+    if !node.colocation.is_empty() {
+        let mut class: Vec<Vec<u8>> = match node.attrs.get("_class") {
+            Some(Attr::Strs(kept)) => kept.clone(),
+            _ => Vec::new(),
+        };
+        class.extend(
+            node.colocation
+                .iter()
+                .map(|n| format!("loc:@{n}").into_bytes()),
+        );
+        attrs.insert(
+            "_class".to_owned(),
+            list(ListValue {
+                s: class,
+                ..ListValue::default()
+            }),
+        );
+    }
+    if options.output_shapes && !node.outputs.is_empty() {
+        let shape = node
+            .outputs
+            .iter()
+            .map(|f| shape::to_proto(&f.shape))
+            .collect();
+        attrs.insert(
+            "_output_shapes".to_owned(),
+            list(ListValue {
+                shape,
+                ..ListValue::default()
+            }),
+        );
+    }
+    let controls = node.controls.iter().filter_map(|&c| data.get(c));
+    let inputs = node.inputs.iter().map(|&i| input(i));
+    Ok(NodeDef {
+        name: node.name.clone(),
+        op: node.op.name.to_owned(),
+        input: inputs
+            .chain(controls.map(|c| format!("^{}", c.name)))
+            .collect(),
+        device: node.device.to_string(),
+        attr: attrs,
+        experimental_debug_info: None,
+    })
+}
+
+fn list(list: ListValue) -> AttrValue {
+    AttrValue {
+        value: Some(Value::List(list)),
+    }
+}
+
+/// A function as a message.
+///
+/// # Errors
+/// [`ExportError::Attr`].
+pub fn function_to_proto(function: &Function) -> Result<FunctionDef, ExportError> {
+    let body = &function.body;
+    let is_argument = |n: &Node| n.op.name == thalweg_graph::function::ARGUMENT.name;
+    let name = |output: OutputId| body_input(body, output);
+    let options = ExportOptions::default();
+    let nodes: Vec<&Node> = body
+        .nodes()
+        .map(|(_, n)| &**n)
+        .filter(|n| !is_argument(n))
+        .collect();
+    let arg = |port: &Port| ArgDef {
+        name: port.name.clone(),
+        r#type: dtype::to_number(port.dtype),
+        ..ArgDef::default()
+    };
+    let mut attrs = BTreeMap::new();
+    for (name, value) in function.attrs.iter().filter(|(n, _)| n != GRADIENT) {
+        let wrong = |value| ExportError::Attr {
+            node: function.name.clone(),
+            attr: name.clone(),
+            value,
+        };
+        attrs.insert(name.clone(), attr::to_proto(value).map_err(wrong)?);
+    }
+    let control_name = |id| body.get(id).map_or_else(String::new, |n| n.name.clone());
+    let controls = function.controls.iter();
+    Ok(FunctionDef {
+        signature: Some(OpDef {
+            name: function.name.clone(),
+            input_arg: function.arguments.iter().map(arg).collect(),
+            output_arg: function.results.iter().map(arg).collect(),
+            control_output: controls.clone().map(|(name, _)| name.clone()).collect(),
+            is_stateful: nodes.iter().any(|n| is_stateful(n)),
+            ..OpDef::default()
+        }),
+        node_def: nodes
+            .iter()
+            .map(|n| to_proto(body, n, &name, &options))
+            .collect::<Result<_, _>>()?,
+        ret: function
+            .results
+            .iter()
+            .zip(&function.outputs)
+            .map(|(port, &output)| (port.name.clone(), name(output)))
+            .collect(),
+        attr: attrs,
+        control_ret: controls
+            .map(|(name, id)| (name.clone(), control_name(*id)))
+            .collect(),
+        ..FunctionDef::default()
+    })
+}
+
+/// Whether TensorFlow calls a node's op stateful.
+fn is_stateful(node: &Node) -> bool {
+    match node.op.effect {
+        Effect::Pure | Effect::Control | Effect::Feed | Effect::Flow => false,
+        Effect::Random
+        | Effect::Handle
+        | Effect::Read
+        | Effect::Write
+        | Effect::Stateful
+        | Effect::Waits
+        | Effect::Send
+        | Effect::Recv => node.op.name != "PartitionedCall",
+    }
+}
+
+/// `argument`, or `node:output_name:index`.
+fn body_input(body: &GraphData, output: OutputId) -> String {
+    let Some(node) = body.get(output.node) else {
+        return String::new();
+    };
+    if node.op.name == thalweg_graph::function::ARGUMENT.name {
+        return node.name.clone();
+    }
+    let mut first = 0;
+    for arg in node.op.outputs {
+        let repeats = arg.repeats(&node.attrs);
+        let index = output.index as usize;
+        if index < first + repeats {
+            return format!("{}:{}:{}", node.name, arg.name, index - first);
+        }
+        first += repeats;
+    }
+    format!("{}:{}:0", node.name, output.index)
+}
+
+/// Whether two functions say the same.
+pub(crate) fn same_function(a: &Function, b: &Function) -> bool {
+    match (function_to_proto(a), function_to_proto(b)) {
+        // Bytes, so that a NaN equals itself.
+        (Ok(x), Ok(y)) => x.encode_to_vec() == y.encode_to_vec() && gradient(a) == gradient(b),
+        _ => false,
+    }
+}
+
+fn gradient(function: &Function) -> Option<&Attr> {
+    let found = function.attrs.iter().find(|(name, _)| name == GRADIENT);
+    found.map(|(_, attr)| attr)
+}

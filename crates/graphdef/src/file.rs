@@ -1,0 +1,169 @@
+//! Files: which message is in them, and that it is one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+use thiserror::Error;
+
+use crate::error::ImportError;
+use crate::export::MOST_BYTES;
+use crate::messages::{GraphDef, MetaGraphDef, SavedModel};
+
+/// The file in a SavedModel's folder that says what is in it.
+pub const SAVED_MODEL: &str = "saved_model.pb";
+
+/// What a file of TensorFlow's holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum File {
+    /// A graph.
+    Graph(GraphDef),
+    /// A graph, and what a program says of it.
+    MetaGraph(Box<MetaGraphDef>),
+    /// Several of those, told apart by tags.
+    SavedModel(SavedModel),
+}
+
+/// Why a file could not be read.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// The system does not give it.
+    #[error("{}: {reason}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+    /// A file that is larger than a message may be.
+    #[error("{} has {bytes} bytes, and a message of protobuf has at most {MOST_BYTES}", .path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
+    /// A graph as text.
+    #[error("{} is a graph as text, which is not read: write it as binary, with as_text=False", .path.display())]
+    Text {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Bytes that are no such message.
+    #[error(transparent)]
+    Decode(#[from] ImportError),
+}
+
+/// Reads a file of TensorFlow's: a folder is a SavedModel, `.meta` a MetaGraphDef, anything else a
+/// GraphDef.
+///
+/// # Errors
+/// See [`FileError`].
+pub fn read(path: &Path) -> Result<File, FileError> {
+    if path.is_dir() {
+        return read(&path.join(SAVED_MODEL));
+    }
+    let extension = path
+        .extension()
+        .and_then(|e| e.to_str())
+        .unwrap_or_default();
+    if matches!(extension, "pbtxt" | "txt" | "prototxt") {
+        return Err(FileError::Text {
+            path: path.to_owned(),
+        });
+    }
+    let io = |error: std::io::Error| FileError::Io {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    };
+    let bytes = fs::metadata(path).map_err(io)?.len();
+    if bytes > MOST_BYTES as u64 {
+        return Err(FileError::TooLarge {
+            path: path.to_owned(),
+            bytes,
+        });
+    }
+    let bytes = fs::read(path).map_err(io)?;
+    let origin = path.display().to_string();
+    Ok(if path.file_name().is_some_and(|n| n == SAVED_MODEL) {
+        File::SavedModel(decode(&bytes, &origin, "SavedModel")?)
+    } else if extension == "meta" {
+        File::MetaGraph(Box::new(decode(&bytes, &origin, "MetaGraphDef")?))
+    } else {
+        File::Graph(decode(&bytes, &origin, "GraphDef")?)
+    })
+}
+
+/// Reads bytes as a message of this name.
+///
+/// # Errors
+/// [`ImportError::Decode`].
+pub fn decode<M: Message + Default>(
+    bytes: &[u8],
+    origin: &str,
+    message: &'static str,
+) -> Result<M, ImportError> {
+    M::decode(bytes).map_err(|error| ImportError::Decode {
+        origin: origin.to_owned(),
+        message,
+        reason: error.to_string(),
+    })
+}
+
+/// A message as the bytes of a file.
+pub fn encode(message: &impl Message) -> Vec<u8> {
+    message.encode_to_vec()
+}
+
+impl SavedModel {
+    /// The only graph that has all of these tags; with no tags, the only one, or else the one that is
+    /// tagged `serve`.
+    ///
+    /// # Errors
+    /// [`ImportError::Meta`], with the tags that there are.
+    pub fn pick(&self, tags: &[String], origin: &str) -> Result<&MetaGraphDef, ImportError> {
+        let of = |graph: &'_ MetaGraphDef| -> Vec<String> {
+            graph
+                .meta_info_def
+                .iter()
+                .flat_map(|i| i.tags.clone())
+                .collect()
+        };
+        let serve = ["serve".to_owned()];
+        let tags = match (tags, &self.meta_graphs[..]) {
+            ([], [only]) => return Ok(only),
+            ([], _) => &serve[..],
+            _ => tags,
+        };
+        let has = |graph: &&MetaGraphDef| tags.iter().all(|t| of(graph).contains(t));
+        let mut found = self.meta_graphs.iter().filter(has);
+        match (found.next(), found.next()) {
+            (Some(only), None) => Ok(only),
+            (first, _) => {
+                let there: Vec<String> = self
+                    .meta_graphs
+                    .iter()
+                    .map(|g| format!("[{}]", of(g).join(", ")))
+                    .collect();
+                let how_many = if first.is_none() {
+                    "no graph"
+                } else {
+                    "several graphs"
+                };
+                let what = format!(
+                    "{how_many} with tags [{}]: there are graphs with {}",
+                    tags.join(", "),
+                    match there.is_empty() {
+                        true => "none at all".to_owned(),
+                        false => there.join(", "),
+                    }
+                );
+                Err(ImportError::Meta {
+                    origin: origin.to_owned(),
+                    what,
+                })
+            }
+        }
+    }
+}

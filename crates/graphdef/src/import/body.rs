@@ -1,0 +1,188 @@
+//! A function of a file as a graph with arguments and results.
+
+use std::collections::BTreeMap;
+
+use thalweg_graph::function::{ARGUMENT, Port};
+use thalweg_graph::op::Effect;
+use thalweg_graph::{Attr, Exact, Func, Function, Graph, NodeId, Origin, OutputId, Registry};
+
+use crate::attr;
+use crate::error::{ImportError, Problem};
+use crate::import::functions::{Functions, GRADIENT, Use, port_type};
+use crate::import::nodes::{Made, Nodes, Place, Refs, result};
+use crate::import::{checked, of_function};
+use crate::messages::op_def::ArgDef;
+use crate::messages::{FunctionDef, OpDef};
+use crate::names;
+use crate::tensor::Budget;
+
+/// Makes a function for one way in which it is used.
+pub(super) fn function<'d>(
+    functions: &mut Functions<'d>,
+    wanted: &Use<'d>,
+    budget: &mut Budget,
+) -> Result<Function, ImportError> {
+    functions.count_nodes(wanted.def.node_def.len())?;
+    let file = functions.origin.clone();
+    let wrong = |problem| of_function(&file, &wanted.name, problem);
+    let nameable = |s: &&OpDef| !s.name.is_empty() && s.name.len() <= names::MOST_NAME;
+    let Some(signature) = wanted.def.signature.as_ref().filter(nameable) else {
+        return Err(wrong(Problem::Name(names::MOST_NAME)));
+    };
+    let ops = functions.graph.registry().iter().chain([&ARGUMENT]);
+    let graph = Graph::with_registry(Registry::new(ops).into());
+    let origin = Origin::Other(format!("{file}, function {}", wanted.name).into());
+    let arguments = ports(&signature.input_arg, &wanted.given).map_err(wrong)?;
+    let results = ports(&signature.output_arg, &wanted.given).map_err(wrong)?;
+    let mut made = BTreeMap::new();
+    let mut inputs = Vec::with_capacity(arguments.len());
+    for (index, (arg, port)) in signature.input_arg.iter().zip(&arguments).enumerate() {
+        if !names::is_valid(&arg.name) {
+            return Err(wrong(Problem::Name(names::MOST_NAME)));
+        }
+        let argument = graph
+            .op(ARGUMENT.name)
+            .name(&arg.name)
+            .exactly(Exact {
+                origin: origin.clone(),
+                device: Default::default(),
+                colocation: Default::default(),
+            })
+            .attr("T", port.dtype)
+            .attr("index", index as i64)
+            .build();
+        let id = argument.id();
+        inputs.push(id);
+        if made
+            .insert(
+                &*arg.name,
+                Made {
+                    id,
+                    outputs: 1,
+                    function: None,
+                },
+            )
+            .is_some()
+        {
+            return Err(wrong(Problem::Duplicate));
+        }
+    }
+    let mut nodes = Nodes {
+        graph: &graph,
+        place: Place {
+            file: &file,
+            function: Some(&wanted.name),
+            origin: origin.clone(),
+            prefix: "",
+        },
+        refs: Refs::Body,
+        functions,
+        budget,
+        given: &wanted.given,
+        made,
+    };
+    nodes.add(&wanted.def.node_def)?;
+    let outputs = outputs(&nodes, wanted.def, &results).map_err(wrong)?;
+    let controls = controls(&nodes, wanted.def, signature).map_err(wrong)?;
+    drop(nodes);
+    checked(&graph)?;
+    let attrs = attrs(functions, wanted, budget).map_err(wrong)?;
+    let body = graph.snapshot();
+    // A body that does not say what runs beside its results means all that has an effect.
+    let controls = match controls.is_empty() {
+        false => controls,
+        true => body
+            .nodes()
+            .filter(|(_, n)| matches!(n.op.effect, Effect::Write | Effect::Stateful))
+            .map(|(id, n)| (n.name.clone(), id))
+            .collect(),
+    };
+    Ok(Function {
+        name: wanted.name.clone(),
+        arguments,
+        results,
+        body: (*body).clone(),
+        inputs,
+        outputs,
+        controls,
+        attrs,
+        origin,
+    })
+}
+
+fn ports(args: &[ArgDef], given: &BTreeMap<String, Attr>) -> Result<Vec<Port>, Problem> {
+    let port = |arg: &ArgDef| {
+        Ok(Port {
+            name: arg.name.clone(),
+            dtype: port_type(arg, given)?,
+        })
+    };
+    args.iter().map(port).collect()
+}
+
+fn outputs(
+    nodes: &Nodes<'_, '_>,
+    def: &FunctionDef,
+    results: &[Port],
+) -> Result<Vec<OutputId>, Problem> {
+    let mut outputs = Vec::with_capacity(results.len());
+    for port in results {
+        let text = def.ret.get(&port.name);
+        let text = text.ok_or_else(|| Problem::NoResult(port.name.clone()))?;
+        // One whose node could not be made is said with that node.
+        if let Some(output) = result(nodes, text)? {
+            let found = nodes.graph.fact(output).map(|f| f.dtype);
+            if found != Some(port.dtype) {
+                return Err(Problem::NoResult(port.name.clone()));
+            }
+            outputs.push(output);
+        }
+    }
+    Ok(outputs)
+}
+
+fn controls(
+    nodes: &Nodes<'_, '_>,
+    def: &FunctionDef,
+    signature: &OpDef,
+) -> Result<Vec<(String, NodeId)>, Problem> {
+    let mut controls = Vec::new();
+    let listed = |name: &&String| signature.control_output.contains(name);
+    let first = signature.control_output.iter();
+    let rest = def.control_ret.keys().filter(|name| !listed(name));
+    for name in first.chain(rest) {
+        let node = def.control_ret.get(name).unwrap_or(name);
+        let made = nodes.made.get(&**node);
+        let id = made.ok_or_else(|| Problem::NoNode(node.clone()))?.id;
+        controls.push((name.clone(), id));
+    }
+    Ok(controls)
+}
+
+/// The function's own attributes, and what computes its gradient.
+fn attrs(
+    functions: &mut Functions<'_>,
+    wanted: &Use<'_>,
+    budget: &mut Budget,
+) -> Result<Vec<(String, Attr)>, Problem> {
+    let mut attrs = Vec::new();
+    for (name, value) in &wanted.def.attr {
+        let mut cx = attr::Cx {
+            budget,
+            given: &wanted.given,
+        };
+        let wrong = |value| Problem::Attr {
+            attr: name.clone(),
+            value,
+        };
+        attrs.push((
+            name.clone(),
+            attr::from_proto(value, None, &mut cx).map_err(wrong)?,
+        ));
+    }
+    let name = wanted.def.signature.as_ref().map_or("", |s| &s.name);
+    if let Some(gradient) = functions.gradient(name, budget)? {
+        attrs.push((GRADIENT.to_owned(), Attr::Func(Func::named(&gradient))));
+    }
+    Ok(attrs)
+}

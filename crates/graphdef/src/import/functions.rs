@@ -1,0 +1,332 @@
+//! The functions of a file: which ones are used with which attributes, and their definitions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use prost::Message;
+use thalweg_graph::function::calls;
+use thalweg_graph::{Attr, Func, Function, Graph};
+
+use crate::attr;
+use crate::dtype;
+use crate::error::{ImportError, Problem, ValueError};
+use crate::import::{body, of_function};
+use crate::messages::op_def::ArgDef;
+use crate::messages::{FunctionDef, GraphDef, NameAttrList, OpDef};
+use crate::survey::{Library, call_op};
+use crate::tensor::Budget;
+
+/// The most functions that one file may make; with attributes, one can stand for any number.
+const MOST_FUNCTIONS: usize = 1 << 16;
+/// The longest list of attributes that a function may be used with, in bytes.
+const MOST_BYTES: usize = 1 << 12;
+/// The attribute of a function that names the one that computes its gradient.
+pub(crate) const GRADIENT: &str = "_gradient_function";
+
+/// A function with the attributes that it is used with.
+pub(super) struct Use<'d> {
+    /// Its name in the graph's library.
+    pub name: String,
+    pub def: &'d FunctionDef,
+    pub given: BTreeMap<String, Attr>,
+}
+
+/// The functions of a file.
+pub(super) struct Functions<'d> {
+    pub graph: &'d Graph,
+    library: Library<'d>,
+    pub origin: Arc<str>,
+    /// By name in the file and attributes: the name in the graph.
+    names: BTreeMap<(String, Vec<u8>), String>,
+    /// The names in the graph.
+    taken: BTreeSet<String>,
+    to_do: Vec<Use<'d>>,
+    gradients: BTreeMap<&'d str, &'d str>,
+    nodes: usize,
+    max_nodes: usize,
+}
+
+impl<'d> Functions<'d> {
+    pub(super) fn new(
+        graph: &'d Graph,
+        def: &'d GraphDef,
+        library: Library<'d>,
+        origin: &Arc<str>,
+        max_nodes: usize,
+    ) -> Functions<'d> {
+        let gradients = def.library.iter().flat_map(|l| &l.gradient);
+        Functions {
+            graph,
+            library,
+            origin: origin.clone(),
+            names: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            to_do: Vec::new(),
+            gradients: gradients
+                .map(|g| (&*g.function_name, &*g.gradient_func))
+                .collect(),
+            nodes: 0,
+            max_nodes,
+        }
+    }
+
+    /// Counts nodes that are to be made.
+    pub(super) fn count_nodes(&mut self, nodes: usize) -> Result<(), ImportError> {
+        self.nodes = self.nodes.saturating_add(nodes);
+        match self.nodes > self.max_nodes {
+            false => Ok(()),
+            true => Err(ImportError::Nodes {
+                origin: self.origin.to_string(),
+                limit: self.max_nodes,
+            }),
+        }
+    }
+
+    /// Gives the functions that an attribute names the names that they have in the graph.
+    pub(super) fn resolve(&mut self, attr: &mut Attr, budget: &mut Budget) -> Result<(), Problem> {
+        match attr {
+            Attr::Func(func) => self.resolve_one(func, budget),
+            Attr::Funcs(all) => all.iter_mut().try_for_each(|f| self.resolve_one(f, budget)),
+            _ => Ok(()),
+        }
+    }
+
+    fn resolve_one(&mut self, func: &mut Func, budget: &mut Budget) -> Result<(), Problem> {
+        // The default of an attribute that names one.
+        if func.name.is_empty() {
+            return Ok(());
+        }
+        if !self.library.contains_key(&*func.name) {
+            return match self.graph.function(&func.name) {
+                Some(_) => Ok(()),
+                None => Err(Problem::NoFunction(func.name.clone())),
+            };
+        }
+        func.name = self.used(&func.name.clone(), &mut func.attrs, budget)?;
+        for (_, attr) in &mut func.attrs {
+            self.resolve(attr, budget)?;
+        }
+        Ok(())
+    }
+
+    /// The name in the graph of a function of the file that is used with these attributes; those
+    /// that it has are taken out of them.
+    fn used(
+        &mut self,
+        name: &str,
+        attrs: &mut Vec<(String, Attr)>,
+        budget: &mut Budget,
+    ) -> Result<String, Problem> {
+        let def = *self
+            .library
+            .get(name)
+            .ok_or_else(|| Problem::NoFunction(name.to_owned()))?;
+        let empty = BTreeMap::new();
+        let mut given = BTreeMap::new();
+        for wanted in def.signature.iter().flat_map(|s| &s.attr) {
+            let at = attrs.iter().position(|(n, _)| *n == wanted.name);
+            let value = match (at, &wanted.default_value) {
+                (Some(at), _) => attrs.remove(at).1,
+                (None, Some(value)) => {
+                    let mut cx = attr::Cx {
+                        budget,
+                        given: &empty,
+                    };
+                    attr::from_proto(value, None, &mut cx)?
+                }
+                (None, None) => {
+                    return Err(Problem::NoFunctionAttr {
+                        function: name.to_owned(),
+                        attr: wanted.name.clone(),
+                    });
+                }
+            };
+            given.insert(wanted.name.clone(), value);
+        }
+        let key = (name.to_owned(), bytes(&given)?);
+        if let Some(made) = self.names.get(&key) {
+            return Ok(made.clone());
+        }
+        if key.1.len() > MOST_BYTES || self.names.len() >= MOST_FUNCTIONS {
+            return Err(Problem::TooManyFunctions);
+        }
+        let made = self.free_name(name, &given);
+        self.names.insert(key, made.clone());
+        self.taken.insert(made.clone());
+        self.to_do.push(Use {
+            name: made.clone(),
+            def,
+            given,
+        });
+        Ok(made)
+    }
+
+    /// `name`, or `name[T=f32]` and the like for a function with attributes.
+    fn free_name(&self, name: &str, given: &BTreeMap<String, Attr>) -> String {
+        if given.is_empty() {
+            return name.to_owned();
+        }
+        let attrs: Vec<String> = given.iter().map(|(n, a)| format!("{n}={a}")).collect();
+        let base = format!("{name}[{}]", attrs.join(","));
+        let taken = |n: &String| self.taken.contains(n) || self.library.contains_key(&**n);
+        let mut tries = (1..).map(|i| match i {
+            1 => base.clone(),
+            i => format!("{base}_{i}"),
+        });
+        tries.find(|n| !taken(n)).unwrap_or_default()
+    }
+
+    /// The op of a node whose op in the file is a function, which is given too; the attributes become
+    /// those that it then has. `None` where it is no function.
+    pub(super) fn call(
+        &mut self,
+        op: &str,
+        attrs: &mut Vec<(String, Attr)>,
+        budget: &mut Budget,
+    ) -> Result<Option<(&'static str, &'d OpDef)>, Problem> {
+        let Some(&def) = self.library.get(op) else {
+            return Ok(None);
+        };
+        let mut own = attrs.clone();
+        let name = self.used(op, &mut own, budget)?;
+        let given: BTreeMap<String, Attr> = attrs.drain(..).collect();
+        let Some(signature) = &def.signature else {
+            return Err(Problem::NoFunction(op.to_owned()));
+        };
+        let types = |args: &[ArgDef]| {
+            let dtypes: Result<Vec<_>, _> = args.iter().map(|a| port_type(a, &given)).collect();
+            dtypes.map(Attr::Types)
+        };
+        let inputs = types(&signature.input_arg)?;
+        let outputs = types(&signature.output_arg)?;
+        *attrs = own
+            .into_iter()
+            .filter(|(n, _)| n.starts_with('_'))
+            .collect();
+        attrs.push(("Tin".to_owned(), inputs));
+        attrs.push(("Tout".to_owned(), outputs));
+        attrs.push(("f".to_owned(), Attr::Func(Func::named(&name))));
+        Ok(Some((call_op(def), signature)))
+    }
+
+    /// The function that computes the gradient of this one, where the file has one.
+    pub(super) fn gradient(
+        &mut self,
+        of: &str,
+        budget: &mut Budget,
+    ) -> Result<Option<String>, Problem> {
+        let Some(&gradient) = self.gradients.get(of) else {
+            return Ok(None);
+        };
+        let has_attrs =
+            |def: &&FunctionDef| def.signature.as_ref().is_some_and(|s| !s.attr.is_empty());
+        match self.library.get(gradient) {
+            None => Err(Problem::NoFunction(gradient.to_owned())),
+            Some(def) if has_attrs(def) => Ok(None),
+            Some(_) => self.used(gradient, &mut Vec::new(), budget).map(Some),
+        }
+    }
+
+    /// Defines the functions that are used, and those that they use.
+    pub(super) fn define_used(&mut self, budget: &mut Budget) -> Result<(), ImportError> {
+        while let Some(next) = self.to_do.pop() {
+            let function = body::function(self, &next, budget)?;
+            self.define(function)?;
+        }
+        Ok(())
+    }
+
+    /// Defines the functions of the file that nothing uses, but for those that cannot be made and
+    /// those that use one of them; gives the names of those.
+    pub(super) fn define_others(
+        &mut self,
+        budget: &mut Budget,
+    ) -> Result<Vec<String>, ImportError> {
+        let all: Vec<(&'d str, &'d FunctionDef)> =
+            self.library.iter().map(|(n, d)| (*n, *d)).collect();
+        let mut failed = BTreeSet::new();
+        for (name, def) in all {
+            let has_attrs = def.signature.as_ref().is_some_and(|s| !s.attr.is_empty());
+            if !has_attrs && self.used(name, &mut Vec::new(), budget).is_err() {
+                failed.insert(name.to_owned());
+            }
+        }
+        let mut made: BTreeMap<String, Function> = BTreeMap::new();
+        // By function: those that use it.
+        let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        while let Some(next) = self.to_do.pop() {
+            let Ok(function) = body::function(self, &next, budget) else {
+                failed.insert(next.name);
+                continue;
+            };
+            let attrs = function.body.nodes().flat_map(|(_, n)| n.attrs.iter());
+            let attrs = attrs
+                .map(|(_, a)| a)
+                .chain(function.attrs.iter().map(|(_, a)| a));
+            for used in calls(attrs) {
+                users
+                    .entry(used.to_owned())
+                    .or_default()
+                    .push(function.name.clone());
+            }
+            made.insert(next.name, function);
+        }
+        let mut stack: Vec<String> = failed.iter().cloned().collect();
+        while let Some(name) = stack.pop() {
+            for user in users.remove(&name).unwrap_or_default() {
+                if failed.insert(user.clone()) {
+                    stack.push(user);
+                }
+            }
+        }
+        for (name, function) in made {
+            if !failed.contains(&name) {
+                self.define(function)?;
+            }
+        }
+        Ok(failed.into_iter().collect())
+    }
+
+    fn define(&self, function: Function) -> Result<(), ImportError> {
+        if let Some(there) = self.graph.function(&function.name) {
+            let same = crate::export::same_function(&there, &function);
+            return match same {
+                true => Ok(()),
+                false => Err(of_function(&self.origin, &function.name, Problem::Taken)),
+            };
+        }
+        self.graph.define(function);
+        Ok(())
+    }
+}
+
+/// The dtype of an argument or result of a function that is used with these attributes.
+pub(super) fn port_type(
+    arg: &ArgDef,
+    given: &BTreeMap<String, Attr>,
+) -> Result<thalweg_graph::DType, Problem> {
+    if !arg.number_attr.is_empty() || !arg.type_list_attr.is_empty() {
+        return Err(Problem::List(arg.name.clone()));
+    }
+    let wrong = |value| Problem::Attr {
+        attr: arg.name.clone(),
+        value,
+    };
+    match (&*arg.type_attr, given.get(&arg.type_attr)) {
+        ("", _) => dtype::from_number(arg.r#type).map_err(wrong),
+        (_, Some(Attr::Type(dtype))) => Ok(*dtype),
+        (attr, _) => Err(wrong(ValueError::Placeholder(attr.to_owned()))),
+    }
+}
+
+/// Attributes as bytes, by which they are compared.
+fn bytes(given: &BTreeMap<String, Attr>) -> Result<Vec<u8>, Problem> {
+    let attrs = given.iter();
+    let list = NameAttrList {
+        name: String::new(),
+        attr: attrs
+            .map(|(n, a)| Ok((n.clone(), attr::to_proto(a)?)))
+            .collect::<Result<_, ValueError>>()?,
+    };
+    Ok(list.encode_to_vec())
+}

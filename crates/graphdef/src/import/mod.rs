@@ -1,0 +1,305 @@
+//! From a file's graph to a graph.
+
+mod body;
+mod functions;
+mod nodes;
+mod order;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thalweg_graph::{Graph, GraphError, NodeId, Operation, Origin, Output, OutputId};
+
+use crate::error::{ImportError, Problem};
+use crate::import::functions::Functions;
+pub(crate) use crate::import::functions::GRADIENT;
+use crate::import::nodes::{Nodes, Place, Refs};
+use crate::messages::{GraphDef, VersionDef};
+use crate::names;
+use crate::survey::{library, survey};
+use crate::tensor::Budget;
+
+/// The version of GraphDefs that is read here: TensorFlow 2.21's.
+pub const KNOWN_VERSION: i32 = 2474;
+
+/// How a graph is imported.
+#[derive(Clone, Debug)]
+pub struct ImportOptions<'g> {
+    /// What stands before every node's name, and a slash; nothing where it is empty. It is of the
+    /// root: name scopes have no say.
+    pub prefix: String,
+    /// Outputs of the graph that take the places of outputs of the file, by their names there:
+    /// `node:1`, and `node` for its first output. For `^node`, their nodes are waited for in place of
+    /// that one. What they replace is imported all the same.
+    pub input_map: BTreeMap<String, Output<'g>>,
+    /// Names of outputs that [`Imported::outputs`] is to have, as the file has them: `node:1`, `node`.
+    pub return_outputs: Vec<String>,
+    /// What nodes and errors say that they come from: a file's name.
+    pub origin: String,
+    /// How many bytes may be filled in for all tensors together of which the file says fewer elements
+    /// than they have (256 MiB): a file of a hundred bytes can ask for any amount.
+    pub max_expanded_bytes: usize,
+    /// The most nodes, those of functions counted (4 million).
+    pub max_nodes: usize,
+}
+
+impl Default for ImportOptions<'_> {
+    fn default() -> Self {
+        ImportOptions {
+            prefix: String::new(),
+            input_map: BTreeMap::new(),
+            return_outputs: Vec::new(),
+            origin: "an imported graph".to_owned(),
+            max_expanded_bytes: 256 << 20,
+            max_nodes: 4 << 20,
+        }
+    }
+}
+
+/// What an import has added to a graph.
+#[derive(Clone)]
+pub struct Imported<'g> {
+    graph: &'g Graph,
+    prefix: String,
+    /// The outputs that [`ImportOptions::return_outputs`] names, in its order.
+    pub outputs: Vec<Output<'g>>,
+    /// How many nodes were added, those of functions not counted.
+    pub nodes: usize,
+    /// Functions of the file that no node uses and that Thalweg could not make: they are left out.
+    pub left_out: Vec<String>,
+}
+
+impl<'g> Imported<'g> {
+    /// A node by its name in the file.
+    pub fn operation(&self, name: &str) -> Option<Operation<'g>> {
+        self.graph.find(&prefixed(&self.prefix, name))
+    }
+
+    /// An output by its name in the file: `node:1`, and `node` for the first one.
+    pub fn output(&self, name: &str) -> Option<Output<'g>> {
+        names::find_output(self.graph, &prefixed(&self.prefix, name))
+    }
+}
+
+impl std::fmt::Debug for Imported<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Imported")
+            .field("prefix", &self.prefix)
+            .field("outputs", &self.outputs)
+            .field("nodes", &self.nodes)
+            .field("left_out", &self.left_out)
+            .finish()
+    }
+}
+
+pub(crate) fn prefixed(prefix: &str, name: &str) -> String {
+    match prefix {
+        "" => name.to_owned(),
+        _ => format!("{prefix}/{name}"),
+    }
+}
+
+/// Adds a file's graph to `graph`: its nodes, in an order in which each comes after those that it
+/// uses, and the functions of its library.
+///
+/// Nodes keep their names (behind the prefix), devices, colocation and attributes, those too whose
+/// names begin with `_`. A node whose op is a function of the file becomes a `PartitionedCall`, or a
+/// `StatefulPartitionedCall`. A function with attributes becomes one function for each way in which it
+/// is used.
+///
+/// # Errors
+/// See [`ImportError`]; nothing is added then. Ops, dtypes and attributes that Thalweg does not have
+/// are said all at once.
+pub fn import<'g>(
+    graph: &'g Graph,
+    def: &GraphDef,
+    options: &ImportOptions<'g>,
+) -> Result<Imported<'g>, ImportError> {
+    import_and(graph, def, options, |_| Ok(()))
+}
+
+/// As [`import`]; `and` is run on what was added before it is taken over.
+pub(crate) fn import_and<'g>(
+    graph: &'g Graph,
+    def: &GraphDef,
+    options: &ImportOptions<'g>,
+    and: impl Fn(&Graph) -> Result<(), ImportError>,
+) -> Result<Imported<'g>, ImportError> {
+    for (name, output) in &options.input_map {
+        let problem = match std::ptr::eq(output.graph(), graph) {
+            false => Some("and gives an output of another graph for it"),
+            true if output.is_invalid() => {
+                Some("and gives an output that could not be made for it")
+            }
+            true => None,
+        };
+        if let Some(problem) = problem {
+            return Err(option("input_map", name, problem));
+        }
+    }
+    if !options.prefix.is_empty() && !names::is_valid(&options.prefix) {
+        let problem =
+            "and names begin with a letter or digit and have letters, digits and _ . - / >";
+        return Err(option("prefix", &options.prefix, problem));
+    }
+    check_versions(def, &options.origin)?;
+    check_survey(def, graph, &options.origin)?;
+    let added = graph.atomically(|copy| {
+        let added = add(copy, def, options)?;
+        and(copy)?;
+        Ok(added)
+    })?;
+    Ok(Imported {
+        graph,
+        prefix: options.prefix.clone(),
+        outputs: added.outputs.iter().map(|&o| graph.output(o)).collect(),
+        nodes: added.nodes,
+        left_out: added.left_out,
+    })
+}
+
+struct Added {
+    outputs: Vec<OutputId>,
+    nodes: usize,
+    left_out: Vec<String>,
+}
+
+fn add(graph: &Graph, def: &GraphDef, options: &ImportOptions<'_>) -> Result<Added, ImportError> {
+    let origin: Arc<str> = options.origin.as_str().into();
+    let mut budget = Budget::new(options.max_expanded_bytes);
+    let mut functions = Functions::new(graph, def, library(def), &origin, options.max_nodes);
+    functions.count_nodes(def.node.len())?;
+    let given = BTreeMap::new();
+    let mut map = BTreeMap::new();
+    let mut waits: BTreeMap<&str, NodeId> = BTreeMap::new();
+    for (name, output) in &options.input_map {
+        match name.strip_prefix('^') {
+            Some(node) => {
+                waits.insert(node, output.id().node);
+            }
+            None => {
+                let key = names::output(name)
+                    .ok_or_else(|| option("input_map", name, "which is no output's name"))?;
+                map.insert(key, output.id());
+            }
+        }
+    }
+    let mut nodes = Nodes {
+        graph,
+        place: Place {
+            file: &options.origin,
+            function: None,
+            origin: Origin::Other(origin.clone()),
+            prefix: &options.prefix,
+        },
+        refs: Refs::Graph {
+            map,
+            waits,
+            used: Default::default(),
+        },
+        functions: &mut functions,
+        budget: &mut budget,
+        given: &given,
+        made: BTreeMap::new(),
+    };
+    nodes.add(&def.node)?;
+    let unused = nodes.refs.unused();
+    if let Some(name) = unused {
+        let problem = "which is the input of no node of the file";
+        return Err(option("input_map", &name, problem));
+    }
+    let made = std::mem::take(&mut nodes.made);
+    checked(graph)?;
+    functions.define_used(&mut budget)?;
+    let left_out = functions.define_others(&mut budget)?;
+    let find = |name: &String| {
+        let missing = "which the file does not have";
+        let (node, index) =
+            names::output(name).ok_or_else(|| option("return_outputs", name, missing))?;
+        let output = made.get(node).map(|made| OutputId {
+            node: made.id,
+            index,
+        });
+        let output = output.filter(|o| graph.fact(*o).is_some());
+        output.ok_or_else(|| option("return_outputs", name, missing))
+    };
+    Ok(Added {
+        outputs: options
+            .return_outputs
+            .iter()
+            .map(find)
+            .collect::<Result<_, _>>()?,
+        nodes: made.len(),
+        left_out,
+    })
+}
+
+/// The mistakes that a graph has kept while nodes were added to it.
+fn checked(graph: &Graph) -> Result<(), ImportError> {
+    let errors: Vec<GraphError> = graph.errors();
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(ImportError::Graph(errors)),
+    }
+}
+
+fn option(option: &'static str, name: &str, problem: &'static str) -> ImportError {
+    ImportError::Option {
+        option,
+        name: name.to_owned(),
+        problem,
+    }
+}
+
+fn check_versions(def: &GraphDef, origin: &str) -> Result<(), ImportError> {
+    let none = VersionDef::default();
+    let versions = def.versions.as_ref().unwrap_or(&none);
+    if versions.min_consumer > KNOWN_VERSION {
+        return Err(ImportError::Version {
+            origin: origin.to_owned(),
+            wanted: versions.min_consumer,
+            known: KNOWN_VERSION,
+        });
+    }
+    if versions.bad_consumers.contains(&KNOWN_VERSION) {
+        return Err(ImportError::BadConsumer {
+            origin: origin.to_owned(),
+            known: KNOWN_VERSION,
+        });
+    }
+    Ok(())
+}
+
+fn check_survey(def: &GraphDef, graph: &Graph, origin: &str) -> Result<(), ImportError> {
+    let found = survey(def, graph.registry());
+    let origin = origin.to_owned();
+    if !found.ops.is_empty() {
+        return Err(ImportError::Unsupported {
+            origin,
+            nodes: found.ops,
+        });
+    }
+    if !found.dtypes.is_empty() {
+        return Err(ImportError::DTypes {
+            origin,
+            nodes: found.dtypes,
+        });
+    }
+    if !found.attributes.is_empty() {
+        return Err(ImportError::Attributes {
+            origin,
+            nodes: found.attributes,
+            producer: def.versions.as_ref().map_or(0, |v| v.producer),
+        });
+    }
+    Ok(())
+}
+
+/// A problem of a function.
+fn of_function(origin: &str, function: &str, problem: Problem) -> ImportError {
+    ImportError::Function {
+        origin: origin.to_owned(),
+        function: function.to_owned(),
+        problem,
+    }
+}

@@ -1,0 +1,420 @@
+//! The nodes of a file's graph, or of a function's body, added to a graph one by one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use thalweg_graph::{Attr, DeviceSpec, Exact, Graph, NodeId, Origin, OutputId};
+
+use crate::attr;
+use crate::error::{ImportError, Problem, ValueError};
+use crate::import::functions::Functions;
+use crate::import::order::Waits;
+use crate::import::prefixed;
+use crate::messages::{NodeDef, OpDef};
+use crate::names;
+use crate::survey::is_harmless;
+use crate::tensor::Budget;
+
+/// What stands before the name of a node in the attribute that says with which others it stands.
+const LOCATION: &str = "loc:@";
+
+/// Where nodes come from, and where they go.
+pub(super) struct Place<'a> {
+    pub file: &'a str,
+    /// The function whose body they are.
+    pub function: Option<&'a str>,
+    pub origin: Origin,
+    pub prefix: &'a str,
+}
+
+impl Place<'_> {
+    fn name(&self, node: &str) -> String {
+        prefixed(self.function.unwrap_or_default(), node)
+    }
+
+    fn problem(&self, node: &NodeDef, problem: Problem) -> ImportError {
+        ImportError::Node {
+            origin: self.file.to_owned(),
+            node: self.name(&node.name),
+            op: node.op.clone(),
+            problem,
+        }
+    }
+}
+
+/// What names of inputs mean.
+pub(super) enum Refs<'d> {
+    /// `node:index`; some stand for outputs and nodes that are there already.
+    Graph {
+        map: BTreeMap<(&'d str, u32), OutputId>,
+        waits: BTreeMap<&'d str, NodeId>,
+        used: BTreeSet<String>,
+    },
+    /// `argument` or `node:output_name:index`.
+    Body,
+}
+
+impl Refs<'_> {
+    /// One of the outputs and nodes that were to stand for others and that nothing uses.
+    pub(super) fn unused(&self) -> Option<String> {
+        let Refs::Graph { map, waits, used } = self else {
+            return None;
+        };
+        let outputs = map.keys().map(|(node, index)| format!("{node}:{index}"));
+        let nodes = waits.keys().map(|node| format!("^{node}"));
+        outputs.chain(nodes).find(|name| !used.contains(name))
+    }
+}
+
+/// An input of a node, as the file names it.
+#[derive(Clone, Copy)]
+enum Input<'d> {
+    Output(&'d str, u32),
+    Named(&'d str, &'d str, u32),
+    Control(&'d str),
+    /// What is there already.
+    Given(OutputId),
+    GivenControl(NodeId),
+}
+
+impl<'d> Input<'d> {
+    /// The node of the file that it is of.
+    fn node(self) -> Option<&'d str> {
+        match self {
+            Input::Output(node, _) | Input::Named(node, ..) | Input::Control(node) => Some(node),
+            Input::Given(_) | Input::GivenControl(_) => None,
+        }
+    }
+}
+
+/// A node that was made.
+#[derive(Clone, Copy)]
+pub(super) struct Made<'d> {
+    pub id: NodeId,
+    /// How many outputs it has.
+    pub outputs: usize,
+    /// Of a node that has a function's name as its op in the file: what the function says of itself.
+    pub function: Option<&'d OpDef>,
+}
+
+/// An input that goes back in a loop.
+struct Back<'d> {
+    merge: NodeId,
+    position: usize,
+    node: &'d NodeDef,
+    from: Input<'d>,
+}
+
+/// Nodes that are being added.
+pub(super) struct Nodes<'a, 'd> {
+    pub graph: &'a Graph,
+    pub place: Place<'a>,
+    pub refs: Refs<'a>,
+    pub functions: &'a mut Functions<'d>,
+    pub budget: &'a mut Budget,
+    /// In a function's body: the attributes that the function is used with.
+    pub given: &'a BTreeMap<String, Attr>,
+    pub made: BTreeMap<&'d str, Made<'d>>,
+}
+
+impl<'d> Nodes<'_, 'd> {
+    /// Adds nodes, each after those that it uses. Mistakes that the graph finds are kept by it.
+    pub(super) fn add(&mut self, defs: &'d [NodeDef]) -> Result<(), ImportError> {
+        let mut at: BTreeMap<&str, usize> = BTreeMap::new();
+        for (index, node) in defs.iter().enumerate() {
+            if !names::is_valid(&node.name) {
+                let problem = Problem::Name(names::MOST_NAME);
+                return Err(self.place.problem(node, problem));
+            }
+            if at.insert(&node.name, index).is_some() || self.made.contains_key(&*node.name) {
+                return Err(self.place.problem(node, Problem::Duplicate));
+            }
+        }
+        let mut inputs: Vec<Vec<Input<'d>>> = Vec::with_capacity(defs.len());
+        let mut waits = Waits { of: Vec::new() };
+        for node in defs {
+            let own = self.inputs(node).map_err(|p| self.place.problem(node, p))?;
+            let mut of = Vec::with_capacity(own.len());
+            for (input, text) in own.iter().zip(&node.input) {
+                let Some(name) = input.node() else { continue };
+                match at.get(name) {
+                    Some(&from) if goes_back(&defs[from], node, *input) => {}
+                    Some(&from) => of.push(from),
+                    None if self.made.contains_key(name) => {}
+                    None => {
+                        let problem = Problem::NoNode(text.clone());
+                        return Err(self.place.problem(node, problem));
+                    }
+                }
+            }
+            waits.of.push(of);
+            inputs.push(own);
+        }
+        let order = waits.order().map_err(|circle| ImportError::Cycle {
+            origin: self.place.file.to_owned(),
+            nodes: circle
+                .iter()
+                .map(|&i| self.place.name(&defs[i].name))
+                .collect(),
+        })?;
+        let mut back = Vec::new();
+        for index in order {
+            let node = &defs[index];
+            let made = self
+                .node(node, &inputs[index], &mut back)
+                .map_err(|p| self.place.problem(node, p))?;
+            self.made.insert(&node.name, made);
+        }
+        for Back {
+            merge,
+            position,
+            node,
+            from,
+        } in back
+        {
+            let text = node.input.get(position).map_or("", |t| t);
+            let from = self
+                .output(from, text)
+                .map_err(|p| self.place.problem(node, p))?;
+            if let Some(from) = from {
+                let merge = self.graph.operation(merge);
+                self.graph.close_loop(merge, self.graph.output(from));
+            }
+        }
+        Ok(())
+    }
+
+    /// The inputs of a node, read; what is given in their place, taken.
+    fn inputs(&mut self, node: &'d NodeDef) -> Result<Vec<Input<'d>>, Problem> {
+        let mut controls = false;
+        let mut all = Vec::with_capacity(node.input.len());
+        for text in &node.input {
+            let input = self
+                .refs
+                .read(text)
+                .ok_or_else(|| Problem::Input(text.clone()))?;
+            let control = matches!(input, Input::Control(_) | Input::GivenControl(_));
+            if controls && !control {
+                return Err(Problem::Input(text.clone()));
+            }
+            controls = control;
+            all.push(input);
+        }
+        Ok(all)
+    }
+
+    /// Adds a node.
+    fn node(
+        &mut self,
+        node: &'d NodeDef,
+        inputs: &[Input<'d>],
+        back: &mut Vec<Back<'d>>,
+    ) -> Result<Made<'d>, Problem> {
+        let registry = self.graph.registry().clone();
+        let op = registry.get(&node.op);
+        let mut colocation = SmallVec::new();
+        let mut attrs: Vec<(String, Attr)> = Vec::with_capacity(node.attr.len());
+        for (name, value) in &node.attr {
+            let mut cx = attr::Cx {
+                budget: self.budget,
+                given: self.given,
+            };
+            let def = op.and_then(|op| op.attr(name));
+            let unknown = op.is_some() && def.is_none() && !name.starts_with('_');
+            if unknown && is_harmless(name, value) {
+                continue;
+            }
+            let wrong = |value| Problem::Attr {
+                attr: name.clone(),
+                value,
+            };
+            let mut value = attr::from_proto(value, def.map(|d| d.kind), &mut cx).map_err(wrong)?;
+            if name == "_class" {
+                self.take_locations(&mut value, &mut colocation);
+                if matches!(&value, Attr::Strs(rest) if rest.is_empty()) {
+                    continue;
+                }
+            }
+            self.functions.resolve(&mut value, self.budget)?;
+            attrs.push((name.clone(), value));
+        }
+        let exact = Exact {
+            origin: self.place.origin.clone(),
+            device: DeviceSpec::parse(&node.device)?,
+            colocation,
+        };
+        let call = match op {
+            Some(_) => None,
+            None => self.functions.call(&node.op, &mut attrs, self.budget)?,
+        };
+        let graph = self.graph;
+        let name = prefixed(self.place.prefix, &node.name);
+        let mut builder = graph
+            .op(call.map_or(&*node.op, |(op, _)| op))
+            .name(&name)
+            .exactly(exact);
+        let mut open = Vec::new();
+        for (position, (&input, text)) in inputs.iter().zip(&node.input).enumerate() {
+            if let Input::Control(from) = input {
+                let from = self.made.get(from).map_or(NodeId::INVALID, |m| m.id);
+                builder = builder.control(graph.operation(from));
+            } else if let Input::GivenControl(from) = input {
+                builder = builder.control(graph.operation(from));
+            } else if input
+                .node()
+                .is_some_and(|from| !self.made.contains_key(from))
+            {
+                // All that a node waits for is there by now, but for what goes back.
+                builder = builder.open_input();
+                open.push(position);
+            } else {
+                let from = self.output(input, text)?;
+                builder = builder.input(from.map_or(graph.invalid(), |o| graph.output(o)));
+            }
+        }
+        for (attr, value) in attrs {
+            builder = builder.attr(&attr, value);
+        }
+        let made = builder.build();
+        back.extend(open.into_iter().map(|position| Back {
+            merge: made.id(),
+            position,
+            node,
+            from: inputs[position],
+        }));
+        Ok(Made {
+            id: made.id(),
+            outputs: made.outputs().len(),
+            function: call.map(|(_, function)| function),
+        })
+    }
+
+    /// The output that an input names; `None` where its node could not be made, which the graph has
+    /// kept.
+    fn output(&self, input: Input<'_>, text: &str) -> Result<Option<OutputId>, Problem> {
+        let missing = || Problem::NoNode(text.to_owned());
+        let (name, index) = match input {
+            Input::Given(output) => return Ok(Some(output)),
+            Input::Control(_) | Input::GivenControl(_) => {
+                return Err(Problem::Input(text.to_owned()));
+            }
+            Input::Output(name, index) => (name, Some(index)),
+            Input::Named(name, port, index) => {
+                let made = self.made.get(name).ok_or_else(missing)?;
+                (name, self.port(made, port, index))
+            }
+        };
+        let made = self.made.get(name).ok_or_else(missing)?;
+        if made.id.is_invalid() {
+            return Ok(None);
+        }
+        match index.filter(|&i| (i as usize) < made.outputs) {
+            Some(index) => Ok(Some(OutputId {
+                node: made.id,
+                index,
+            })),
+            None => Err(Problem::NoOutput {
+                input: text.to_owned(),
+                node: self.place.name(name),
+                outputs: made.outputs,
+            }),
+        }
+    }
+
+    /// The output of a node that tensor `index` of its op's output `port` is.
+    fn port(&self, made: &Made<'_>, port: &str, index: u32) -> Option<u32> {
+        if let Some(function) = made.function {
+            let at = function.output_arg.iter().position(|r| r.name == port);
+            return at
+                .filter(|_| index == 0)
+                .and_then(|i| u32::try_from(i).ok());
+        }
+        let data = self.graph.snapshot();
+        let node = data.get(made.id)?;
+        let mut first = 0;
+        for arg in node.op.outputs {
+            let repeats = u32::try_from(arg.repeats(&node.attrs)).ok()?;
+            if arg.name == port {
+                return (index < repeats).then(|| first + index);
+            }
+            first += repeats;
+        }
+        None
+    }
+
+    /// Takes the names of nodes that this one stands with out of its `_class`.
+    fn take_locations(&self, class: &mut Attr, colocation: &mut SmallVec<[Arc<str>; 1]>) {
+        let Attr::Strs(all) = class else { return };
+        all.retain(|item| {
+            let text = std::str::from_utf8(item).ok();
+            let Some(name) = text.and_then(|t| t.strip_prefix(LOCATION)) else {
+                return true;
+            };
+            colocation.push(prefixed(self.place.prefix, name).into());
+            false
+        });
+        colocation.sort();
+        colocation.dedup();
+    }
+}
+
+impl Refs<'_> {
+    fn read<'t>(&mut self, text: &'t str) -> Option<Input<'t>> {
+        if let Some(node) = text.strip_prefix('^') {
+            if let Refs::Graph { waits, used, .. } = self
+                && let Some(&given) = waits.get(node)
+            {
+                used.insert(text.to_owned());
+                return Some(Input::GivenControl(given));
+            }
+            return Some(Input::Control(node));
+        }
+        match self {
+            Refs::Graph { map, used, .. } => {
+                let (node, index) = names::output(text)?;
+                if let Some(&given) = map.get(&(node, index)) {
+                    used.insert(format!("{node}:{index}"));
+                    return Some(Input::Given(given));
+                }
+                Some(Input::Output(node, index))
+            }
+            Refs::Body => {
+                let mut parts = text.split(':');
+                let node = parts.next()?;
+                match (parts.next(), parts.next(), parts.next()) {
+                    (None, ..) => Some(Input::Output(node, 0)),
+                    (Some(port), None, _) => Some(Input::Named(node, port, 0)),
+                    (Some(port), Some(index), None) => {
+                        Some(Input::Named(node, port, names::number(index)?))
+                    }
+                    _ => None,
+                }
+            }
+        }
+    }
+}
+
+/// Whether `node` has this input from a later turn of a loop.
+fn goes_back(from: &NodeDef, node: &NodeDef, input: Input<'_>) -> bool {
+    matches!(&*from.op, "NextIteration" | "RefNextIteration")
+        && matches!(&*node.op, "Merge" | "RefMerge")
+        && !matches!(input, Input::Control(_))
+}
+
+/// The output of a function's body that the text of a result names.
+pub(super) fn result(nodes: &Nodes<'_, '_>, text: &str) -> Result<Option<OutputId>, Problem> {
+    let input = Refs::Body
+        .read(text)
+        .ok_or_else(|| Problem::Input(text.to_owned()))?;
+    nodes.output(input, text)
+}
+
+impl From<ValueError> for Problem {
+    fn from(value: ValueError) -> Problem {
+        Problem::Attr {
+            attr: "f".to_owned(),
+            value,
+        }
+    }
+}

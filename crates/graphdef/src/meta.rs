@@ -1,0 +1,116 @@
+//! MetaGraphs: a graph with what a program says of it.
+
+use thalweg_graph::{Graph, OutputId, VariableInfo};
+
+use crate::error::ImportError;
+use crate::file::decode;
+use crate::import::{ImportOptions, Imported, import_and, prefixed};
+use crate::messages::collection_def::Kind;
+use crate::messages::{CollectionDef, GraphDef, MetaGraphDef, VariableDef};
+use crate::names;
+
+/// The collections that hold variables.
+const VARIABLES: &str = "variables";
+/// Those of them that an optimizer updates.
+const TRAINABLE: &str = "trainable_variables";
+
+/// Adds a MetaGraph's graph to `graph`, as [`crate::import()`] does, declares its variables and fills
+/// collections with the outputs that it lists in collections of the same names.
+///
+/// # Errors
+/// See [`ImportError`]; nothing is added then.
+pub fn import_meta_graph<'g>(
+    graph: &'g Graph,
+    meta: &MetaGraphDef,
+    options: &ImportOptions<'g>,
+) -> Result<Imported<'g>, ImportError> {
+    let empty = GraphDef::default();
+    let def = meta.graph_def.as_ref().unwrap_or(&empty);
+    let variables = variables(meta, &options.origin)?;
+    import_and(graph, def, options, |copy| {
+        for variable in &variables {
+            copy.declare_variable(info(copy, variable, options)?);
+        }
+        for (key, collection) in &meta.collection_def {
+            let Some(Kind::NodeList(list)) = &collection.kind else {
+                continue;
+            };
+            // Names of nodes stand in such lists too; those that are no output's are passed over.
+            for name in list.value.iter().filter(|n| n.contains(':')) {
+                let name = prefixed(&options.prefix, name);
+                if let Some(output) = names::find_output(copy, &name) {
+                    copy.add_to_collection(key, output);
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The variables that a MetaGraph lists, each once.
+///
+/// # Errors
+/// [`ImportError::Decode`] where the collection does not hold variables.
+pub fn variables(meta: &MetaGraphDef, origin: &str) -> Result<Vec<VariableDef>, ImportError> {
+    let mut all: Vec<VariableDef> = Vec::new();
+    let mut seen = std::collections::BTreeMap::new();
+    for (key, trainable) in [(VARIABLES, false), (TRAINABLE, true)] {
+        for bytes in bytes(meta.collection_def.get(key)) {
+            let mut variable: VariableDef = decode(bytes, origin, "MetaGraphDef: VariableDef")?;
+            let at = seen
+                .entry(variable.variable_name.clone())
+                .or_insert(all.len());
+            match all.get_mut(*at) {
+                Some(there) => there.trainable |= trainable,
+                None => {
+                    // Files of TensorFlow 1 say it by the collection only.
+                    variable.trainable = trainable;
+                    all.push(variable);
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn bytes(collection: Option<&CollectionDef>) -> &[Vec<u8>] {
+    match collection.and_then(|c| c.kind.as_ref()) {
+        Some(Kind::BytesList(list)) => &list.value,
+        _ => &[],
+    }
+}
+
+fn info(
+    graph: &Graph,
+    variable: &VariableDef,
+    options: &ImportOptions<'_>,
+) -> Result<VariableInfo, ImportError> {
+    let missing = |what: &str, name: &str| ImportError::Meta {
+        origin: options.origin.clone(),
+        what: format!(
+            "variable '{}' has '{name}' as its {what}, which is not in the graph",
+            variable.variable_name
+        ),
+    };
+    let output = |what: &str, name: &str| -> Result<OutputId, ImportError> {
+        let found = names::find_output(graph, &prefixed(&options.prefix, name));
+        Ok(found.ok_or_else(|| missing(what, name))?.id())
+    };
+    let handle = output("handle", &variable.variable_name)?;
+    let value = match &*variable.snapshot_name {
+        // Old files do not say it; a reference is the value too.
+        "" => handle,
+        name => output("value", name)?,
+    };
+    let name = &variable.initializer_name;
+    let initializer = names::find_operation(graph, &prefixed(&options.prefix, name));
+    Ok(VariableInfo {
+        name: graph.operation(handle.node).name(),
+        handle,
+        value,
+        initializer: initializer
+            .ok_or_else(|| missing("initializer", name))?
+            .id(),
+        trainable: variable.trainable,
+    })
+}

@@ -1,0 +1,66 @@
+//! What names in files look like: nodes, their outputs, inputs of nodes.
+
+use thalweg_graph::{Graph, Operation, Output};
+
+/// The longest name that a file may give.
+pub const MOST_NAME: usize = 1 << 16;
+
+/// Whether a node of a file may have this name. TensorFlow's pattern, and an underscore first, which
+/// nodes of its runtime have.
+pub fn is_valid(name: &str) -> bool {
+    let inner = |c: u8| c.is_ascii_alphanumeric() || b"_.-/>\\".contains(&c);
+    let first = |c: u8| c.is_ascii_alphanumeric() || c == b'.' || c == b'_';
+    name.len() <= MOST_NAME && name.bytes().next().is_some_and(first) && name.bytes().all(inner)
+}
+
+/// `node` and `node:1` as a name and a number; `None` for what is neither.
+pub fn output(text: &str) -> Option<(&str, u32)> {
+    match text.split_once(':') {
+        None => Some((text, 0)),
+        Some((name, index)) => Some((name, number(index)?)),
+    }
+}
+
+/// A number without sign or leading zeros, as TensorFlow writes it.
+pub(crate) fn number(text: &str) -> Option<u32> {
+    let plain = text == "0" || !text.starts_with('0');
+    let digits = text.bytes().all(|c| c.is_ascii_digit());
+    text.parse().ok().filter(|_| plain && digits)
+}
+
+/// The node of a graph by its name; one of its outputs names it too.
+pub fn find_operation<'g>(graph: &'g Graph, name: &str) -> Option<Operation<'g>> {
+    graph.find(output(name)?.0)
+}
+
+/// The output of a graph by its name: `node:1`, and `node` for the first one.
+pub fn find_output<'g>(graph: &'g Graph, name: &str) -> Option<Output<'g>> {
+    let (node, index) = output(name)?;
+    let found = graph.find(node)?.output(index);
+    graph.fact(found.id()).map(|_| found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_are_read_as_tensorflow_writes_them() {
+        assert_eq!(output("a/b"), Some(("a/b", 0)));
+        assert_eq!(output("a:12"), Some(("a", 12)));
+        for bad in ["a:", "a:-1", "a:+1", "a:01", "a:b:0", "a:99999999999"] {
+            assert_eq!(output(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_have_tensorflows_letters() {
+        for good in ["x", ".x", "_x", "a/b_1.c-d>e"] {
+            assert!(is_valid(good), "{good}");
+        }
+        for bad in ["", "/x", "a:0", "^a", "a b", "é"] {
+            assert!(!is_valid(bad), "{bad}");
+        }
+        assert!(!is_valid(&"x".repeat(MOST_NAME + 1)));
+    }
+}

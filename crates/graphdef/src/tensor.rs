@@ -1,0 +1,212 @@
+//! Tensors as messages.
+
+use thalweg_graph::half::{bf16, f16};
+use thalweg_graph::shape::checked_elements;
+use thalweg_graph::{DType, Element, Shape, Tensor, TensorError};
+
+use crate::dtype;
+use crate::error::ValueError;
+use crate::messages::TensorProto;
+use crate::shape;
+
+/// How many bytes may be filled in for tensors of which a file says fewer elements than they have.
+///
+/// A hundred bytes can ask for a tensor of zeros that fills the machine. What a file says in full
+/// costs nothing here: its size bounds it.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    limit: usize,
+    used: usize,
+}
+
+impl Budget {
+    /// A budget of this many bytes.
+    pub fn new(limit: usize) -> Budget {
+        Budget { limit, used: 0 }
+    }
+
+    fn take(&mut self, missing: usize, size: usize, dims: &[usize]) -> Result<(), ValueError> {
+        let bytes = missing.saturating_mul(size).saturating_add(self.used);
+        if bytes > self.limit {
+            return Err(ValueError::Expanded {
+                shape: Shape::known(dims),
+                bytes,
+                limit: self.limit,
+            });
+        }
+        self.used = bytes;
+        Ok(())
+    }
+}
+
+/// The tensor that a message holds, in any of its encodings.
+///
+/// # Errors
+/// What is wrong with it; see [`ValueError`].
+pub fn from_proto(proto: &TensorProto, budget: &mut Budget) -> Result<Tensor, ValueError> {
+    let dtype = dtype::from_number(proto.dtype)?;
+    let dims = shape::dims_from_proto(proto.tensor_shape.as_ref())?;
+    let too_large = || TensorError::TooLarge {
+        dtype,
+        dims: dims.clone(),
+    };
+    let n = checked_elements(&dims).ok_or_else(too_large)?;
+    let cx = &mut Fill {
+        dtype,
+        dims: &dims,
+        n,
+        budget,
+    };
+    if dtype == DType::String {
+        return match proto.tensor_content.is_empty() {
+            false => packed_strings(&proto.tensor_content, cx),
+            true => strings(&proto.string_val, cx),
+        };
+    }
+    if !proto.tensor_content.is_empty() {
+        let bytes = in_order(&proto.tensor_content, dtype.size());
+        return Ok(Tensor::from_bytes(dtype, &dims, &bytes)?);
+    }
+    match dtype {
+        DType::F16 => cx.fill(&proto.half_val, |v| f16::from_bits(v as u16)),
+        DType::BF16 => cx.fill(&proto.half_val, |v| bf16::from_bits(v as u16)),
+        DType::F32 => cx.fill(&proto.float_val, |v: f32| v),
+        DType::F64 => cx.fill(&proto.double_val, |v: f64| v),
+        DType::I8 => cx.fill(&proto.int_val, |v| v as i8),
+        DType::I16 => cx.fill(&proto.int_val, |v| v as i16),
+        DType::I32 => cx.fill(&proto.int_val, |v: i32| v),
+        DType::I64 => cx.fill(&proto.int64_val, |v: i64| v),
+        DType::U8 => cx.fill(&proto.int_val, |v| v as u8),
+        DType::U16 => cx.fill(&proto.int_val, |v| v as u16),
+        DType::U32 => cx.fill(&proto.uint32_val, |v: u32| v),
+        DType::U64 => cx.fill(&proto.uint64_val, |v: u64| v),
+        DType::Bool => cx.fill(&proto.bool_val, |v: bool| v),
+        _ => Err(ValueError::Handle),
+    }
+}
+
+/// A tensor that is being read.
+struct Fill<'a> {
+    dtype: DType,
+    dims: &'a [usize],
+    n: usize,
+    budget: &'a mut Budget,
+}
+
+impl Fill<'_> {
+    /// How many of `n` elements are there; the others cost `size` bytes each.
+    fn count(&mut self, found: usize, size: usize) -> Result<(), ValueError> {
+        match self.n.checked_sub(found) {
+            Some(missing) => self.budget.take(missing, size, self.dims),
+            None => Err(ValueError::TooMany {
+                shape: Shape::known(self.dims),
+                found,
+            }),
+        }
+    }
+
+    /// A tensor of these elements, of which the last one stands for all that are missing, and zero
+    /// for all where there are none.
+    fn fill<V: Copy, T: Element>(
+        &mut self,
+        values: &[V],
+        element: impl Fn(V) -> T,
+    ) -> Result<Tensor, ValueError> {
+        self.count(values.len(), size_of::<T>())?;
+        let mut tensor = Tensor::zeros(self.dtype, self.dims)?;
+        if let Some(&last) = values.last() {
+            let elements = tensor.as_mut_slice::<T>()?;
+            let (said, missing) = elements.split_at_mut(values.len());
+            for (to, from) in said.iter_mut().zip(values) {
+                *to = element(*from);
+            }
+            missing.fill(element(last));
+        }
+        Ok(tensor)
+    }
+}
+
+fn strings(values: &[Vec<u8>], cx: &mut Fill<'_>) -> Result<Tensor, ValueError> {
+    let last: &[u8] = values.last().map_or(&[], |v| v);
+    cx.count(values.len(), size_of::<Box<[u8]>>() + last.len())?;
+    let mut all: Vec<&[u8]> = values.iter().map(|v| &v[..]).collect();
+    all.resize(cx.n, last);
+    Ok(Tensor::strings(cx.dims, &all)?)
+}
+
+/// Strings in one piece, as TensorFlow's C++ packs them: their lengths as varints, then their bytes.
+fn packed_strings(content: &[u8], cx: &mut Fill<'_>) -> Result<Tensor, ValueError> {
+    // Each string takes a byte at least.
+    if cx.n > content.len() {
+        return Err(ValueError::Strings);
+    }
+    let mut rest = content;
+    let mut lengths = Vec::with_capacity(cx.n);
+    for _ in 0..cx.n {
+        let length = prost::decode_length_delimiter(&mut rest).map_err(|_| ValueError::Strings)?;
+        lengths.push(length);
+    }
+    let mut all = Vec::with_capacity(cx.n);
+    for length in lengths {
+        let (string, after) = rest.split_at_checked(length).ok_or(ValueError::Strings)?;
+        all.push(string);
+        rest = after;
+    }
+    match rest {
+        [] => Ok(Tensor::strings(cx.dims, &all)?),
+        _ => Err(ValueError::Strings),
+    }
+}
+
+/// Elements in the order of bytes that files have, least first, in this machine's order, and back.
+fn in_order(bytes: &[u8], size: usize) -> std::borrow::Cow<'_, [u8]> {
+    if cfg!(target_endian = "little") {
+        return bytes.into();
+    }
+    let turned = bytes
+        .chunks(size.max(1))
+        .flat_map(|e| e.iter().rev().copied());
+    turned.collect::<Vec<u8>>().into()
+}
+
+/// A tensor as a message, encoded as TensorFlow's `make_tensor_proto` does it: one element in the
+/// list of its type, several as `tensor_content`, strings always in their list.
+///
+/// # Errors
+/// [`ValueError::Handle`] for resources and variants.
+pub fn to_proto(tensor: &Tensor) -> Result<TensorProto, ValueError> {
+    let dtype = tensor.dtype();
+    let mut proto = TensorProto {
+        dtype: dtype::to_number(dtype),
+        tensor_shape: Some(shape::to_proto(&tensor.shape())),
+        ..TensorProto::default()
+    };
+    if tensor.len() > 1 && dtype.size() > 0 {
+        proto.tensor_content = in_order(tensor.bytes(), dtype.size()).into_owned();
+        return Ok(proto);
+    }
+    fn list<T: Element, V>(tensor: &Tensor, value: impl Fn(T) -> V) -> Result<Vec<V>, TensorError> {
+        Ok(tensor.as_slice::<T>()?.iter().map(|&v| value(v)).collect())
+    }
+    let p = &mut proto;
+    match dtype {
+        DType::F16 => p.half_val = list(tensor, |v: f16| v.to_bits().into())?,
+        DType::BF16 => p.half_val = list(tensor, |v: bf16| v.to_bits().into())?,
+        DType::F32 => p.float_val = list(tensor, |v: f32| v)?,
+        DType::F64 => p.double_val = list(tensor, |v: f64| v)?,
+        DType::I8 => p.int_val = list(tensor, |v: i8| v.into())?,
+        DType::I16 => p.int_val = list(tensor, |v: i16| v.into())?,
+        DType::I32 => p.int_val = list(tensor, |v: i32| v)?,
+        DType::I64 => p.int64_val = list(tensor, |v: i64| v)?,
+        DType::U8 => p.int_val = list(tensor, |v: u8| v.into())?,
+        DType::U16 => p.int_val = list(tensor, |v: u16| v.into())?,
+        DType::U32 => p.uint32_val = list(tensor, |v: u32| v)?,
+        DType::U64 => p.uint64_val = list(tensor, |v: u64| v)?,
+        DType::Bool => p.bool_val = list(tensor, |v: bool| v)?,
+        DType::String => {
+            p.string_val = tensor.as_strings()?.iter().map(|s| s.to_vec()).collect();
+        }
+        _ => return Err(ValueError::Handle),
+    }
+    Ok(proto)
+}

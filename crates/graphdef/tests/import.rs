@@ -1,0 +1,444 @@
+//! Graphs out of files: names, order, loops, devices, and what is said where something is missing.
+
+mod support;
+
+use support::*;
+use thalweg_graph::{DType, Graph, Origin, Reason};
+use thalweg_graphdef::messages::DataType::{DtComplex64, DtFloat, DtInt32};
+use thalweg_graphdef::messages::attr_value::{ListValue, Value};
+use thalweg_graphdef::messages::{NodeDef, TensorProto, VersionDef};
+use thalweg_graphdef::{GraphDef, ImportError, ImportOptions, Problem, import};
+use thalweg_ops::{NewGraph, SourceOps};
+use thalweg_session::{Feeding, Session};
+
+/// `y = x * 2 + x`, the consumers first.
+fn backwards() -> GraphDef {
+    let t = || ("T", dtype(DtFloat));
+    graph_def(vec![
+        node("y", "AddV2", &["scope/mul:0", "x", "^two"], &[t()]),
+        node("scope/mul", "Mul", &["x:0", "two"], &[t()]),
+        constant("two", floats(&[], &[2.0])),
+        node("x", "Placeholder", &[], &[("dtype", dtype(DtFloat))]),
+    ])
+}
+
+fn fails(def: &GraphDef) -> ImportError {
+    fails_with(def, &ImportOptions::default())
+}
+
+#[track_caller]
+fn fails_with(def: &GraphDef, options: &ImportOptions<'_>) -> ImportError {
+    let g = Graph::new();
+    let error = import(&g, def, options).unwrap_err();
+    assert!(g.snapshot().is_empty() && g.errors().is_empty(), "{error}");
+    error
+}
+
+#[track_caller]
+fn problem(def: &GraphDef) -> (String, Problem) {
+    match fails(def) {
+        ImportError::Node { node, problem, .. } => (node, problem),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn consumers_may_come_first() {
+    let g = Graph::new();
+    let imported = import(&g, &backwards(), &ImportOptions::default()).unwrap();
+    assert_eq!(imported.nodes, 4);
+    let names: Vec<String> = g.snapshot().nodes().map(|(_, n)| n.name.clone()).collect();
+    assert_eq!(names, ["two", "x", "scope/mul", "y"]);
+    let (x, y) = (
+        imported.output("x").unwrap(),
+        imported.output("y:0").unwrap(),
+    );
+    let session = Session::new(&g).unwrap();
+    assert_eq!(
+        session.run(y, [x.feed(3.0f32)]).unwrap().scalar::<f32>(0),
+        Ok(9.0)
+    );
+    assert_eq!(imported.output("y:1").map(|o| o.id()), None);
+}
+
+#[test]
+fn nodes_say_which_file_they_are_of() {
+    let g = Graph::new();
+    let options = ImportOptions {
+        origin: "model.pb".into(),
+        ..Default::default()
+    };
+    import(&g, &backwards(), &options).unwrap();
+    let data = g.snapshot();
+    let node = data.node(g.find("y").unwrap().id());
+    assert_eq!(node.origin, Origin::Other("model.pb".into()));
+}
+
+#[test]
+fn a_prefix_stands_before_every_name() {
+    let g = Graph::new();
+    let mut def = backwards();
+    def.node[0]
+        .attr
+        .insert("_class".into(), strings(&["loc:@x", "other"]));
+    for prefix in ["a", "b/c"] {
+        let options = ImportOptions {
+            prefix: prefix.into(),
+            ..Default::default()
+        };
+        let imported = g.name_scope("ignored", || import(&g, &def, &options).unwrap());
+        assert_eq!(
+            imported.operation("y").unwrap().name(),
+            format!("{prefix}/y")
+        );
+    }
+    let data = g.snapshot();
+    let node = data.node(g.find("b/c/y").unwrap().id());
+    assert_eq!(node.colocation[..], ["b/c/x".into()]);
+    assert_eq!(
+        node.attrs.get("_class"),
+        Some(&thalweg_graph::Attr::Strs(vec![b"other".to_vec()]))
+    );
+}
+
+#[test]
+fn a_name_that_is_taken_leaves_the_graph_as_it_was() {
+    let g = Graph::new();
+    import(&g, &backwards(), &ImportOptions::default()).unwrap();
+    let before = g.snapshot().to_text();
+    let error = import(&g, &backwards(), &ImportOptions::default()).unwrap_err();
+    let ImportError::Graph(errors) = &error else {
+        panic!("{error}")
+    };
+    assert!(errors.iter().any(|e| e.reason == Reason::NameTaken));
+    assert!(
+        error.to_string().contains("import with a prefix"),
+        "{error}"
+    );
+    assert_eq!(g.snapshot().to_text(), before);
+    assert!(g.errors().is_empty());
+    // Names stay free for others.
+    assert_eq!(g.constant(1.0f32).named("z").operation().name(), "z");
+}
+
+#[test]
+fn outputs_of_the_graph_take_the_places_of_inputs() {
+    let g = Graph::new();
+    let five = g.constant(5.0f32);
+    let options = ImportOptions {
+        input_map: [("x:0".to_owned(), five), ("^two".to_owned(), five)].into(),
+        return_outputs: vec!["y".into(), "scope/mul:0".into()],
+        ..Default::default()
+    };
+    let imported = import(&g, &backwards(), &options).unwrap();
+    let session = Session::new(&g).unwrap();
+    let results = session.run(&imported.outputs, []).unwrap();
+    assert_eq!(
+        (results.scalar::<f32>(0), results.scalar::<f32>(1)),
+        (Ok(15.0), Ok(10.0))
+    );
+    let data = g.snapshot();
+    assert_eq!(
+        data.node(imported.operation("y").unwrap().id()).controls[..],
+        [five.operation().id()]
+    );
+}
+
+#[test]
+fn options_that_name_nothing_are_errors() {
+    let other = Graph::new();
+    let g = Graph::new();
+    let own = g.constant(1.0f32);
+    let of = |name: &str, output| ImportOptions {
+        input_map: [(name.to_owned(), output)].into(),
+        ..Default::default()
+    };
+    for options in [
+        of("x", other.constant(1.0f32)),
+        of("nothing", own),
+        of("^y", own),
+        of("x:y", own),
+        ImportOptions {
+            return_outputs: vec!["y:1".into()],
+            ..Default::default()
+        },
+        ImportOptions {
+            return_outputs: vec!["nothing".into()],
+            ..Default::default()
+        },
+        ImportOptions {
+            prefix: "/a".into(),
+            ..Default::default()
+        },
+    ] {
+        let nodes = g.snapshot().len();
+        let error = import(&g, &backwards(), &options).unwrap_err();
+        assert!(matches!(error, ImportError::Option { .. }), "{error}");
+        assert_eq!(g.snapshot().len(), nodes);
+    }
+}
+
+#[test]
+fn devices_are_kept_and_bad_ones_said() {
+    let mut def = backwards();
+    def.node[1].device = "/job:worker/task:1/gpu:0".into();
+    let g = Graph::new();
+    import(&g, &def, &ImportOptions::default()).unwrap();
+    let data = g.snapshot();
+    let node = data.node(g.find("scope/mul").unwrap().id());
+    assert_eq!(node.device.to_string(), "/job:worker/task:1/device:GPU:0");
+    def.node[1].device = "gpu".into();
+    let (name, problem) = problem(&def);
+    assert_eq!(name, "scope/mul");
+    assert!(matches!(problem, Problem::Device(_)));
+}
+
+#[test]
+fn every_op_that_is_missing_is_said_at_once() {
+    let mut def = backwards();
+    def.node
+        .extend((0..5).map(|i| node(&format!("n{i}"), "NoSuchOp", &[], &[])));
+    def.node.push(node("m", "Neither", &["nowhere"], &[]));
+    let error = fails(&def);
+    assert_eq!(
+        error.to_string(),
+        "an imported graph uses ops that there are none of: Neither (m); NoSuchOp (5 nodes: n0, n1, n2, ...)"
+    );
+    let ImportError::Unsupported { nodes, .. } = error else {
+        panic!()
+    };
+    assert_eq!(nodes.len(), 6);
+}
+
+#[test]
+fn every_dtype_that_is_missing_is_said_at_once() {
+    let mut def = backwards();
+    def.node.push(node(
+        "c",
+        "Placeholder",
+        &[],
+        &[("dtype", dtype(DtComplex64))],
+    ));
+    def.node.push(constant(
+        "d",
+        TensorProto {
+            dtype: 11,
+            ..Default::default()
+        },
+    ));
+    let error = fails(&def).to_string();
+    assert!(error.contains("DT_COMPLEX64 (c); DT_QINT8 (d)"), "{error}");
+}
+
+#[test]
+fn reference_dtypes_are_those_of_their_variables() {
+    let mut def = backwards();
+    def.node[3]
+        .attr
+        .insert("dtype".into(), value(Value::Type(101)));
+    let g = Graph::new();
+    import(&g, &def, &ImportOptions::default()).unwrap();
+    assert_eq!(g.find("x").unwrap().output(0).dtype(), DType::F32);
+}
+
+#[test]
+fn attributes_that_are_not_known_are_errors_unless_they_say_nothing() {
+    let mut def = backwards();
+    def.node[1].attr.insert("_mine".into(), text("kept"));
+    def.node[1]
+        .attr
+        .insert("grad_x".into(), value(Value::B(false)));
+    let g = Graph::new();
+    import(&g, &def, &ImportOptions::default()).unwrap();
+    let data = g.snapshot();
+    let node = data.node(g.find("scope/mul").unwrap().id());
+    assert_eq!(node.attrs.str("_mine"), "kept");
+    assert_eq!(node.attrs.get("grad_x"), None);
+    def.node[1]
+        .attr
+        .insert("grad_x".into(), value(Value::B(true)));
+    def.node[0].attr.insert("speed".into(), value(Value::I(11)));
+    let error = fails(&def).to_string();
+    assert!(
+        error.contains("AddV2.speed (y); Mul.grad_x (scope/mul)"),
+        "{error}"
+    );
+}
+
+#[test]
+fn mistakes_that_the_graph_finds_name_the_file() {
+    let mut def = backwards();
+    def.node[2] = constant(
+        "two",
+        TensorProto {
+            dtype: DtInt32 as i32,
+            ..Default::default()
+        },
+    );
+    let options = ImportOptions {
+        origin: "m.pb".into(),
+        ..Default::default()
+    };
+    let error = fails_with(&def, &options);
+    assert!(matches!(&error, ImportError::Graph(e) if e.len() == 1));
+    let text = error.to_string();
+    assert!(
+        text.contains("node 'scope/mul' (Mul), made at m.pb: input 1"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_file_for_newer_readers_is_said_to_be_one() {
+    let versions = |min_consumer, bad: &[i32]| GraphDef {
+        versions: Some(VersionDef {
+            producer: 9999,
+            min_consumer,
+            bad_consumers: bad.to_vec(),
+        }),
+        ..backwards()
+    };
+    let known = thalweg_graphdef::import::KNOWN_VERSION;
+    import(
+        &Graph::new(),
+        &versions(known, &[]),
+        &ImportOptions::default(),
+    )
+    .unwrap();
+    assert!(matches!(
+        fails(&versions(known + 1, &[])),
+        ImportError::Version { .. }
+    ));
+    assert!(matches!(
+        fails(&versions(0, &[7, known])),
+        ImportError::BadConsumer { .. }
+    ));
+    let old = GraphDef {
+        version: 9,
+        versions: None,
+        ..backwards()
+    };
+    import(&Graph::new(), &old, &ImportOptions::default()).unwrap();
+}
+
+#[test]
+fn circles_are_said_with_their_nodes() {
+    let t = || ("T", dtype(DtFloat));
+    let def = graph_def(vec![
+        node("a", "Neg", &["c"], &[t()]),
+        node("b", "Neg", &["a"], &[t()]),
+        node("c", "Identity", &["x", "^b"], &[t()]),
+        node("x", "Placeholder", &[], &[("dtype", dtype(DtFloat))]),
+        node("after", "Neg", &["a"], &[t()]),
+    ]);
+    let ImportError::Cycle { nodes, .. } = fails(&def) else {
+        panic!()
+    };
+    assert_eq!(nodes, ["a", "c", "b", "a"]);
+    let own = graph_def(vec![node("a", "NoOp", &["^a"], &[])]);
+    assert!(matches!(fails(&own), ImportError::Cycle { .. }));
+}
+
+#[test]
+fn inputs_that_are_not_there_are_said() {
+    let with = |input: &str| {
+        let mut def = backwards();
+        def.node[1].input[0] = input.into();
+        problem(&def)
+    };
+    assert_eq!(
+        with("nowhere"),
+        ("scope/mul".into(), Problem::NoNode("nowhere".into()))
+    );
+    assert_eq!(with("^nowhere").1, Problem::Input("two".into()));
+    assert_eq!(with("").1, Problem::NoNode("".into()));
+    assert!(matches!(
+        with("x:1").1,
+        Problem::NoOutput { outputs: 1, .. }
+    ));
+    assert!(matches!(with("x:-1").1, Problem::Input(_)));
+    assert!(matches!(with("x:0:0").1, Problem::Input(_)));
+    assert!(matches!(with("^x").1, Problem::Input(_)));
+}
+
+#[test]
+fn names_are_checked_and_unique() {
+    let mut def = backwards();
+    def.node[1].name = "y".into();
+    assert_eq!(problem(&def), ("y".into(), Problem::Duplicate));
+    for bad in ["", "a:0", "^a", "a b", "/x", &"x".repeat(1 << 17)] {
+        def.node[1].name = bad.into();
+        assert!(matches!(problem(&def).1, Problem::Name(_)));
+    }
+}
+
+#[test]
+fn more_nodes_than_are_allowed_are_an_error() {
+    let options = ImportOptions {
+        max_nodes: 3,
+        ..Default::default()
+    };
+    assert!(matches!(
+        fails_with(&backwards(), &options),
+        ImportError::Nodes { limit: 3, .. }
+    ));
+}
+
+#[test]
+fn lists_of_several_kinds_and_attributes_without_values_are_errors() {
+    let mixed = value(Value::List(ListValue {
+        i: vec![1],
+        b: vec![true],
+        ..Default::default()
+    }));
+    for bad in [
+        mixed,
+        Default::default(),
+        value(Value::Placeholder("T".into())),
+    ] {
+        let mut def = backwards();
+        def.node[0].attr.insert("_a".into(), bad);
+        assert!(matches!(problem(&def).1, Problem::Attr { .. }));
+    }
+}
+
+#[test]
+fn an_import_into_a_frozen_graph_is_an_error() {
+    let g = Graph::new();
+    g.freeze();
+    let error = import(&g, &backwards(), &ImportOptions::default()).unwrap_err();
+    assert!(matches!(&error, ImportError::Graph(e) if e[0].reason == Reason::Frozen));
+    g.extend(|| import(&g, &backwards(), &ImportOptions::default()))
+        .unwrap();
+}
+
+#[test]
+fn device_scopes_fill_in_what_a_node_leaves_open() {
+    let g = Graph::new();
+    let mut def = backwards();
+    def.node[1].device = "/device:CPU:1".into();
+    g.device("/job:worker/device:CPU:0", || {
+        import(&g, &def, &ImportOptions::default()).unwrap()
+    });
+    let data = g.snapshot();
+    let device = |n: &str| data.node(g.find(n).unwrap().id()).device.to_string();
+    assert_eq!(device("scope/mul"), "/job:worker/device:CPU:1");
+    assert_eq!(device("y"), "/job:worker/device:CPU:0");
+}
+
+#[test]
+fn an_empty_graph_adds_nothing() {
+    let g = Graph::new();
+    assert_eq!(
+        import(&g, &graph_def(vec![]), &ImportOptions::default())
+            .unwrap()
+            .nodes,
+        0
+    );
+}
+
+#[test]
+fn nodes_may_be_defaults_of_themselves() {
+    let def = graph_def(vec![NodeDef::default()]);
+    assert!(matches!(fails(&def), ImportError::Unsupported { .. }));
+}

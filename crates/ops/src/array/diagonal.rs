@@ -1,0 +1,411 @@
+//! Matrices from diagonals, diagonals of matrices, and matrices with other diagonals.
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{Arg, AttrDef, Gradient, InputGradients, arg, arg_of, str_attr, type_attr};
+use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape};
+
+use super::band::Band;
+use super::picked::{Pick, picked};
+use super::rules::{countable, int_scalar, invalid, single, wrong};
+
+const ANY: AttrDef = type_attr("T", DType::PLAIN);
+const ALIGN: AttrDef = str_attr(
+    "align",
+    "RIGHT_LEFT",
+    &["LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"],
+);
+const K: Arg = arg_of("k", DType::I32).host();
+
+/// The dimensions before the last `n`, where the rank is known.
+fn batch(dims: &[Option<usize>], n: usize) -> Option<&[Option<usize>]> {
+    dims.len().checked_sub(n).map(|end| &dims[..end])
+}
+
+fn too_small(cx: &Infer<'_>, input: usize, rank: usize) -> InferError {
+    InferError::Rank {
+        input,
+        expected: format!("at least {rank}"),
+        found: cx.shape(input).clone(),
+    }
+}
+
+/// A length as a dimension.
+fn dim(length: i64) -> Option<usize> {
+    usize::try_from(length).ok()
+}
+
+/// Which diagonals a node of the rule is about; input `at` says it, where there is such an input.
+fn band(cx: &Infer<'_>, at: usize) -> Result<Option<Band>, InferError> {
+    let at = (cx.inputs() > at).then_some(at);
+    Band::of(cx.attrs(), at, at.and_then(|at| cx.ints(at)))
+}
+
+/// As [`band`], of a node to prepare.
+fn band_of(p: &Prepare<'_>, at: usize) -> Result<Band, KernelError> {
+    let at = (p.inputs.len() > at).then_some(at);
+    let value = at.map(|at| p.ints(at)).transpose()?;
+    let band = Band::of(&p.node.attrs, at, value).map_err(invalid)?;
+    band.ok_or(KernelError::Argument("diagonals"))
+}
+
+/// The last two dimensions.
+fn matrix(dims: &[usize]) -> Result<[i64; 2], KernelError> {
+    match *dims {
+        [.., rows, columns] => Ok([rows as i64, columns as i64]),
+        _ => Err(KernelError::Argument("a matrix")),
+    }
+}
+
+/// The rows and columns of a matrix with these diagonals, of which the longest has `width`
+/// elements; -1 stands for what is not given.
+fn size(band: Band, width: i64, rows: i64, columns: i64) -> Result<[i64; 2], InferError> {
+    let (least_rows, least_columns) = (width - band.high.min(0), width + band.low.max(0));
+    let [rows, columns] = match (rows, columns) {
+        (-1, -1) => [least_rows.max(least_columns); 2],
+        (-1, columns) => [least_rows, columns],
+        (rows, -1) => [rows, least_columns],
+        (rows, columns) => [rows, columns],
+    };
+    let fits = rows >= least_rows && columns >= least_columns;
+    if !fits || (rows != least_rows && columns != least_columns) {
+        let reason = format!(
+            "diagonals {} to {} of {width} elements do not fill {rows} by {columns}: use {least_rows} rows or {least_columns} columns",
+            band.low, band.high
+        );
+        return Err(wrong(2, reason));
+    }
+    Ok([rows, columns])
+}
+
+fn diag_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let band = band(cx, 1)?;
+    let newer = cx.inputs() > 1;
+    let given = |i: usize| match newer {
+        true => single(cx, i),
+        false => Ok(Some(-1)),
+    };
+    let (rows, columns) = (given(2)?, given(3)?);
+    if newer {
+        cx.ranked(4, 0)?;
+    }
+    let (Some(dims), Some(band)) = (cx.shape(0).dims(), band) else {
+        return Ok(());
+    };
+    let own = if band.count() > 1 { 2 } else { 1 };
+    let batch = batch(dims, own).ok_or_else(|| too_small(cx, 0, own))?;
+    if own == 2
+        && let Some(n) = dims[batch.len()]
+        && n as i64 != band.count()
+    {
+        return Err(wrong(0, format!("{n} rows for {} diagonals", band.count())));
+    }
+    let mut last = [None, None];
+    if let (Some(rows), Some(columns), Some(width)) = (rows, columns, dims[dims.len() - 1]) {
+        last = size(band, width as i64, rows, columns)?.map(dim);
+    }
+    let all = batch.iter().copied().chain(last);
+    let shape = countable(0, Shape::partial(all))?;
+    cx.set(0, shape);
+    Ok(())
+}
+
+fn diag(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let band = band_of(p, 1)?;
+    let size = matrix(p.output_dims(0))?;
+    let width = p.dims(0).last().copied().unwrap_or(0) as i64;
+    let (each, columns) = ((size[0] * size[1]).max(1) as usize, size[1].max(1) as usize);
+    let rows_of = (band.count() * width) as usize;
+    let padded = p.inputs.len() > 4;
+    picked(p, if padded { &[0, 4] } else { &[0] }, move |i| {
+        let (matrix, at) = (i / each, i % each);
+        match band.place((at / columns) as i64, (at % columns) as i64, size, width) {
+            Some(place) => Pick::From(0, matrix * rows_of + place),
+            None if padded => Pick::From(1, 0),
+            None => Pick::Zero,
+        }
+    })
+}
+
+fn part_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let band = band(cx, 1)?;
+    if cx.inputs() > 2 {
+        cx.ranked(2, 0)?;
+    }
+    let (Some(dims), Some(band)) = (cx.shape(0).dims(), band) else {
+        return Ok(());
+    };
+    let batch = batch(dims, 2).ok_or_else(|| too_small(cx, 0, 2))?;
+    let count = (band.count() > 1).then(|| dim(band.count()));
+    let longest = match (dims[batch.len()], dims[batch.len() + 1]) {
+        (Some(rows), Some(columns)) => {
+            band.within(1, rows as i64, columns as i64)?;
+            dim(band.longest(rows as i64, columns as i64))
+        }
+        _ => None,
+    };
+    let all = batch.iter().copied().chain(count).chain([longest]);
+    let shape = countable(0, Shape::partial(all))?;
+    cx.set(0, shape);
+    Ok(())
+}
+
+fn part(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let band = band_of(p, 1)?;
+    let size = matrix(p.dims(0))?;
+    let width = p.output_dims(0).last().copied().unwrap_or(0);
+    let each = (band.count() as usize).saturating_mul(width).max(1);
+    let area = (size[0] * size[1]) as usize;
+    let padded = p.inputs.len() > 2;
+    picked(p, if padded { &[0, 2] } else { &[0] }, move |i| {
+        let (matrix, at) = (i / each, i % each);
+        let (row, along) = ((at / width) as i64, (at % width) as i64);
+        match band.element(row, along, size, width as i64) {
+            Some(place) => Pick::From(0, matrix * area + place),
+            None if padded => Pick::From(1, 0),
+            None => Pick::Zero,
+        }
+    })
+}
+
+fn set_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let band = band(cx, 2)?;
+    let input = cx.shape(0).clone();
+    cx.set(0, input.clone());
+    let (Some(dims), Some(band)) = (input.dims(), band) else {
+        return Ok(());
+    };
+    let batch = batch(dims, 2).ok_or_else(|| too_small(cx, 0, 2))?;
+    let (rows, columns) = (dims[batch.len()], dims[batch.len() + 1]);
+    let longest = match (rows, columns) {
+        (Some(rows), Some(columns)) => {
+            band.within(2, rows as i64, columns as i64)?;
+            dim(band.longest(rows as i64, columns as i64))
+        }
+        _ => None,
+    };
+    let count = (band.count() > 1).then(|| dim(band.count()));
+    let diagonal = Shape::partial(batch.iter().copied().chain(count).chain([longest]));
+    diagonal
+        .merge(cx.shape(1))
+        .ok_or_else(|| InferError::Mismatch {
+            what: "the diagonals must have the shape of those of the input".to_owned(),
+            left: cx.shape(1).clone(),
+            right: diagonal.clone(),
+        })?;
+    Ok(())
+}
+
+fn set(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let band = band_of(p, 2)?;
+    let size = matrix(p.dims(0))?;
+    let width = band.longest(size[0], size[1]);
+    let (each, columns) = ((size[0] * size[1]).max(1) as usize, size[1].max(1) as usize);
+    let rows_of = (band.count() * width) as usize;
+    picked(p, &[0, 1], move |i| {
+        let (matrix, at) = (i / each, i % each);
+        match band.place((at / columns) as i64, (at % columns) as i64, size, width) {
+            Some(place) => Pick::From(1, matrix * rows_of + place),
+            None => Pick::From(0, i),
+        }
+    })
+}
+
+/// The op `name` and its version, aligned as the node that is differentiated.
+struct Version(&'static str);
+
+impl Version {
+    fn aligned<'g>(&self, g: &GradCx<'_, 'g>, node: thalweg_graph::NodeBuilder<'g>) -> Output<'g> {
+        match g.attrs().get("align") {
+            Some(align) => node.attr("align", align.clone()).output(),
+            None => node.output(),
+        }
+    }
+
+    /// The diagonals of `x`, with zeros around; input `k` of the node says which.
+    fn part<'g>(&self, g: &GradCx<'_, 'g>, x: Output<'g>, k: usize) -> Output<'g> {
+        let node = g.graph().op(&format!("MatrixDiagPart{}", self.0)).input(x);
+        match self.0 {
+            "" => node.output(),
+            _ => self.aligned(g, node.input(g.input(k)).input(zero(x))),
+        }
+    }
+
+    /// `x` with these diagonals.
+    fn set<'g>(
+        &self,
+        g: &GradCx<'_, 'g>,
+        x: Output<'g>,
+        diagonal: Output<'g>,
+        k: usize,
+    ) -> Output<'g> {
+        let node = g.graph().op(&format!("MatrixSetDiag{}", self.0));
+        let node = node.input(x).input(diagonal);
+        match self.0 {
+            "" => node.output(),
+            _ => self.aligned(g, node.input(g.input(k))),
+        }
+    }
+
+    fn diag_gradient<'g>(&self, g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+        smallvec![Some(self.part(g, g.grad(), 1))]
+    }
+
+    fn part_gradient<'g>(&self, g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+        let zeros = g.graph().op("ZerosLike").input(g.input(0)).output();
+        smallvec![Some(self.set(g, zeros, g.grad(), 1))]
+    }
+
+    fn set_gradient<'g>(&self, g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+        let zeros = g.graph().op("ZerosLike").input(g.input(1)).output();
+        smallvec![
+            Some(self.set(g, g.grad(), zeros, 2)),
+            Some(self.part(g, g.grad(), 2))
+        ]
+    }
+}
+
+/// A zero of the dtype of `x`.
+fn zero(x: Output<'_>) -> Output<'_> {
+    let zero = int_scalar(x.graph(), DType::I32, 0);
+    let node = x.graph().op("Cast").input(zero);
+    node.attr("DstT", x.dtype()).output()
+}
+
+const DIAG: OpDef = OpDef {
+    name: "MatrixDiag",
+    summary: "Square matrices with the given rows as their main diagonals and zeros elsewhere.",
+    inputs: &[arg("diagonal", "T")],
+    outputs: &[arg("output", "T")],
+    attrs: &[ANY],
+    shape: diag_shape,
+    gradient: Gradient::Rule(|g| Version("").diag_gradient(g)),
+    ..OpDef::EMPTY
+};
+
+const DIAG_INPUTS: &[Arg] = &[
+    arg("diagonal", "T"),
+    K,
+    arg_of("num_rows", DType::I32).host(),
+    arg_of("num_cols", DType::I32).host(),
+    arg("padding_value", "T"),
+];
+
+/// Matrices from their main diagonals.
+pub(crate) static MATRIX_DIAG: Op = Op {
+    def: DIAG,
+    kernels: &[cpu(diag)],
+};
+
+/// Matrices from some diagonals, which begin at the left of their rows.
+pub(crate) static MATRIX_DIAG_V2: Op = Op {
+    def: OpDef {
+        name: "MatrixDiagV2",
+        summary: "Matrices with the given diagonals, aligned to the left, and a value elsewhere.",
+        inputs: DIAG_INPUTS,
+        gradient: Gradient::Rule(|g| Version("V2").diag_gradient(g)),
+        ..DIAG
+    },
+    kernels: &[cpu(diag)],
+};
+
+/// Matrices from some diagonals.
+pub(crate) static MATRIX_DIAG_V3: Op = Op {
+    def: OpDef {
+        name: "MatrixDiagV3",
+        summary: "Matrices with the given diagonals and a value elsewhere.",
+        inputs: DIAG_INPUTS,
+        attrs: &[ANY, ALIGN],
+        gradient: Gradient::Rule(|g| Version("V3").diag_gradient(g)),
+        ..DIAG
+    },
+    kernels: &[cpu(diag)],
+};
+
+const PART: OpDef = OpDef {
+    name: "MatrixDiagPart",
+    summary: "The main diagonals of matrices.",
+    inputs: &[arg("input", "T")],
+    outputs: &[arg("diagonal", "T")],
+    attrs: &[ANY],
+    shape: part_shape,
+    gradient: Gradient::Rule(|g| Version("").part_gradient(g)),
+    ..OpDef::EMPTY
+};
+
+const PART_INPUTS: &[Arg] = &[arg("input", "T"), K, arg("padding_value", "T")];
+
+/// The main diagonals of matrices.
+pub(crate) static MATRIX_DIAG_PART: Op = Op {
+    def: PART,
+    kernels: &[cpu(part)],
+};
+
+/// Some diagonals of matrices, at the left of their rows.
+pub(crate) static MATRIX_DIAG_PART_V2: Op = Op {
+    def: OpDef {
+        name: "MatrixDiagPartV2",
+        summary: "Some diagonals of matrices, aligned to the left, with a value behind them.",
+        inputs: PART_INPUTS,
+        gradient: Gradient::Rule(|g| Version("V2").part_gradient(g)),
+        ..PART
+    },
+    kernels: &[cpu(part)],
+};
+
+/// Some diagonals of matrices.
+pub(crate) static MATRIX_DIAG_PART_V3: Op = Op {
+    def: OpDef {
+        name: "MatrixDiagPartV3",
+        summary: "Some diagonals of matrices, with a value beside those that are shorter.",
+        inputs: PART_INPUTS,
+        attrs: &[ANY, ALIGN],
+        gradient: Gradient::Rule(|g| Version("V3").part_gradient(g)),
+        ..PART
+    },
+    kernels: &[cpu(part)],
+};
+
+const SET: OpDef = OpDef {
+    name: "MatrixSetDiag",
+    summary: "Matrices with other main diagonals.",
+    inputs: &[arg("input", "T"), arg("diagonal", "T")],
+    outputs: &[arg("output", "T")],
+    attrs: &[ANY],
+    shape: set_shape,
+    gradient: Gradient::Rule(|g| Version("").set_gradient(g)),
+    ..OpDef::EMPTY
+};
+
+const SET_INPUTS: &[Arg] = &[arg("input", "T"), arg("diagonal", "T"), K];
+
+/// Matrices with other main diagonals.
+pub(crate) static MATRIX_SET_DIAG: Op = Op {
+    def: SET,
+    kernels: &[cpu(set)],
+};
+
+/// Matrices with some other diagonals, which begin at the left of their rows.
+pub(crate) static MATRIX_SET_DIAG_V2: Op = Op {
+    def: OpDef {
+        name: "MatrixSetDiagV2",
+        summary: "Matrices with some other diagonals, aligned to the left.",
+        inputs: SET_INPUTS,
+        gradient: Gradient::Rule(|g| Version("V2").set_gradient(g)),
+        ..SET
+    },
+    kernels: &[cpu(set)],
+};
+
+/// Matrices with some other diagonals.
+pub(crate) static MATRIX_SET_DIAG_V3: Op = Op {
+    def: OpDef {
+        name: "MatrixSetDiagV3",
+        summary: "Matrices with some other diagonals.",
+        inputs: SET_INPUTS,
+        attrs: &[ANY, ALIGN],
+        gradient: Gradient::Rule(|g| Version("V3").set_gradient(g)),
+        ..SET
+    },
+    kernels: &[cpu(set)],
+};

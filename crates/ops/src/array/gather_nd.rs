@@ -1,0 +1,63 @@
+//! Slices looked up by vectors of indices.
+
+use bytemuck::Pod;
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{Gradient, arg, type_attr};
+use thalweg_graph::{DType, Element, OpDef, dispatch};
+
+use super::index_nd::{INDICES, POLICY, Slices, slices};
+use super::parts::{by_size, input_as, output_as};
+use super::rules::shape_of;
+use super::strings::moved_strings;
+
+/// Slices looked up by vectors of indices.
+pub(crate) static GATHER_ND: Op = Op {
+    def: OpDef {
+        name: "GatherNd",
+        summary: "The slices of params that the vectors in the last dimension of the indices name.",
+        inputs: &[arg("params", "Tparams"), arg("indices", "Tindices")],
+        outputs: &[arg("output", "Tparams")],
+        attrs: &[
+            type_attr("Tparams", &DType::ALL),
+            type_attr("Tindices", INDICES),
+            POLICY,
+        ],
+        shape: |cx| {
+            let shape = slices(cx.shape(0), cx.shape(1), 1)?;
+            cx.set(0, shape);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let indices = g.input(1);
+            let node = g.graph().op("ScatterNd").input(indices).input(g.grad());
+            smallvec![Some(
+                node.input(shape_of(g.input(0), indices.dtype())).output()
+            )]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[
+        moved_strings(&[("Tparams", &[DType::String])]),
+        cpu(|p| {
+            dispatch!(p.dtype(1), [I16 I32 I64], I => by_size!(p.dtype(0), T => gather::<T, I>(p)),
+            else Err(KernelError::DType(p.dtype(1))))
+        }),
+    ],
+};
+
+fn gather<T: Pod + Send + Sync, I: Element + Into<i64>>(
+    p: &Prepare<'_>,
+) -> Result<Prepared, KernelError> {
+    let (slices, dtype) = (Slices::new(p, p.dims(0), 1)?, p.dtype(0));
+    let count = slices.count(p.dims(1));
+    Ok(Prepared::new(p.outputs[0].elements() * 2, move |cx| {
+        let (params, indices) = (input_as::<T>(cx, 0)?, cx.input::<I>(1)?);
+        // SAFETY: it gets elements of an input of the same dtype only.
+        let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
+        let inner = slices.inner;
+        slices.each(indices, count, |row, at| {
+            out[row * inner..][..inner].copy_from_slice(&params[at..][..inner]);
+        })
+    }))
+}

@@ -1,0 +1,59 @@
+//! Kernels whose every element is an element of some input, or zero, by a formula.
+
+use bytemuck::Pod;
+use smallvec::SmallVec;
+use thalweg_device::parallel::for_chunks;
+use thalweg_device::{KernelError, Prepare, Prepared};
+use thalweg_graph::DType;
+
+use super::parts::{by_size, input_as, output_as};
+use crate::elementwise::CHUNK;
+
+/// Where an element comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pick {
+    /// One of the inputs that are listed, and an element of it.
+    From(usize, usize),
+    /// Nowhere: it is a zero.
+    Zero,
+}
+
+/// What says where element i of an output comes from.
+type Formula = Box<dyn Fn(usize) -> Pick + Send + Sync>;
+
+/// The kernel that fills output 0 from `inputs`, all of its dtype, element by element.
+pub(super) fn picked(
+    p: &Prepare<'_>,
+    inputs: &'static [usize],
+    formula: impl Fn(usize) -> Pick + Send + Sync + 'static,
+) -> Result<Prepared, KernelError> {
+    let dtype = p.dtype(0);
+    let n = p.outputs[0].elements();
+    let formula: Formula = Box::new(formula);
+    by_size!(dtype, T => Ok(picking::<T>(n, dtype, inputs, formula)))
+}
+
+fn picking<T: Pod + Send + Sync>(
+    n: usize,
+    dtype: DType,
+    inputs: &'static [usize],
+    formula: Formula,
+) -> Prepared {
+    Prepared::new(n * 16, move |cx| {
+        let inputs: SmallVec<[&[T]; 3]> = inputs
+            .iter()
+            .map(|&i| input_as::<T>(cx, i))
+            .collect::<Result<_, _>>()?;
+        // SAFETY: it gets zeros and elements of inputs of the same dtype only.
+        let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
+        for_chunks(cx.pool(), out, CHUNK, &|task, part| {
+            for (i, out) in part.iter_mut().enumerate() {
+                *out = match formula(task * CHUNK + i) {
+                    Pick::From(input, at) => inputs[input][at],
+                    Pick::Zero => T::zeroed(),
+                };
+            }
+        });
+        Ok(())
+    })
+}

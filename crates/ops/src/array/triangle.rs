@@ -1,0 +1,161 @@
+//! A band of a matrix, and the diagonals of tensors of any rank.
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr, type_attr_or};
+use thalweg_graph::{DType, InferError, OpDef, Shape};
+
+use super::picked::{Pick, picked};
+use super::rules::{countable, single};
+
+/// What lies near the diagonal of a matrix.
+pub(crate) static MATRIX_BAND_PART: Op = Op {
+    def: OpDef {
+        name: "MatrixBandPart",
+        summary: "Matrices with zeros beyond so many diagonals below and above the main one; all stay where the number is negative.",
+        inputs: &[
+            arg("input", "T"),
+            arg("num_lower", "Tindex").host(),
+            arg("num_upper", "Tindex").host(),
+        ],
+        outputs: &[arg("band", "T")],
+        attrs: &[
+            type_attr("T", DType::PLAIN),
+            type_attr_or("Tindex", DType::INDICES, DType::I64),
+        ],
+        shape: |cx| {
+            let shape = cx.shape(0).clone();
+            if shape.rank().is_some_and(|r| r < 2) {
+                return Err(InferError::Rank {
+                    input: 0,
+                    expected: "at least 2".to_owned(),
+                    found: shape,
+                });
+            }
+            let last = |from_end: usize| shape.dim(shape.rank()?.checked_sub(from_end)?);
+            for (i, size) in [(1, last(2)), (2, last(1))] {
+                if let (Some(n), Some(size)) = (single(cx, i)?, size)
+                    && n > size as i64
+                {
+                    let reason =
+                        format!("{n} diagonals of {size}: use at most as many, or -1 for all");
+                    return Err(super::rules::wrong(i, reason));
+                }
+            }
+            cx.set(0, shape);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let node = g.graph().op("MatrixBandPart").input(g.grad());
+            smallvec![Some(node.input(g.input(1)).input(g.input(2)).output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        let one = |i: usize| Ok::<_, KernelError>(p.ints(i)?.first().copied().unwrap_or(-1));
+        let (lower, upper) = (one(1)?, one(2)?);
+        let &[.., rows, columns] = p.dims(0) else {
+            return Err(KernelError::Argument("a matrix"));
+        };
+        picked(p, &[0], move |i| {
+            let row = (i / columns % rows) as i64;
+            let column = (i % columns) as i64;
+            let below = lower < 0 || row - column <= lower;
+            match below && (upper < 0 || column - row <= upper) {
+                true => Pick::From(0, i),
+                false => Pick::Zero,
+            }
+        })
+    })],
+};
+
+const ATTRS: &[AttrDef] = &[type_attr(
+    "T",
+    &[
+        DType::BF16,
+        DType::F16,
+        DType::F32,
+        DType::F64,
+        DType::I32,
+        DType::I64,
+    ],
+)];
+
+/// A tensor with another one as its diagonal.
+pub(crate) static DIAG: Op = Op {
+    def: OpDef {
+        name: "Diag",
+        summary: "A tensor of twice the rank, with the input where both halves of an index are the same and zeros elsewhere.",
+        inputs: &[arg("diagonal", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| {
+            if let Some(dims) = cx.shape(0).dims() {
+                if dims.is_empty() {
+                    return Err(InferError::Rank {
+                        input: 0,
+                        expected: "at least 1".to_owned(),
+                        found: Shape::scalar(),
+                    });
+                }
+                let shape = countable(0, Shape::partial([dims, dims].concat()))?;
+                cx.set(0, shape);
+            }
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            smallvec![Some(g.graph().op("DiagPart").input(g.grad()).output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        let n = p.inputs[0].elements();
+        picked(p, &[0], move |i| match i / n == i % n {
+            true => Pick::From(0, i % n),
+            false => Pick::Zero,
+        })
+    })],
+};
+
+/// The diagonal of a tensor.
+pub(crate) static DIAG_PART: Op = Op {
+    def: OpDef {
+        name: "DiagPart",
+        summary: "The elements where both halves of an index are the same.",
+        inputs: &[arg("input", "T")],
+        outputs: &[arg("diagonal", "T")],
+        attrs: ATTRS,
+        shape: |cx| {
+            let Some(dims) = cx.shape(0).dims() else {
+                return Ok(());
+            };
+            if dims.is_empty() || dims.len() % 2 != 0 {
+                return Err(InferError::Rank {
+                    input: 0,
+                    expected: "an even number of".to_owned(),
+                    found: cx.shape(0).clone(),
+                });
+            }
+            let (left, right) = dims.split_at(dims.len() / 2);
+            let half = |dims: &[Option<usize>]| Shape::partial(dims.iter().copied());
+            let (left, right) = (half(left), half(right));
+            let shape = left.merge(&right).ok_or(InferError::Mismatch {
+                what: "both halves of the dimensions must be the same".to_owned(),
+                left,
+                right,
+            })?;
+            cx.set(0, shape);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            smallvec![Some(g.graph().op("Diag").input(g.grad()).output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(diagonal)],
+};
+
+fn diagonal(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let step = p.outputs[0].elements() + 1;
+    picked(p, &[0], move |i| Pick::From(0, i * step))
+}

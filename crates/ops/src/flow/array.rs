@@ -1,0 +1,358 @@
+//! Tensor arrays: what TensorFlow 1's loops read their inputs from and write their results to. One
+//! lives for a step; its gradient is another one.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{
+    Arg, AttrDef, Default, Effect, Gradient, arg, arg_of, attr, bool_attr, str_attr, type_attr,
+};
+use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape, Tensor};
+
+use super::list::count;
+
+/// An array of tensors that each are written once.
+pub(super) struct Array {
+    pub(super) dtype: DType,
+    grows: bool,
+    clears: bool,
+    /// Whether what is written twice is added up: a gradient.
+    adds: bool,
+    state: Mutex<State>,
+    gradients: Mutex<BTreeMap<String, Arc<Array>>>,
+}
+
+struct State {
+    shape: Shape,
+    elements: Vec<Element>,
+    closed: bool,
+}
+
+#[derive(Clone, Default)]
+struct Element {
+    value: Option<Tensor>,
+    /// Of a gradient: the shape of what it is the gradient of.
+    shape: Shape,
+    written: bool,
+    cleared: bool,
+}
+
+impl Array {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of the shape of its elements.
+    pub(super) fn shape(&self) -> Shape {
+        self.lock().shape.clone()
+    }
+
+    /// The number of its elements.
+    pub(super) fn len(&self) -> usize {
+        self.lock().elements.len()
+    }
+
+    /// Makes it that long, where it may grow.
+    pub(super) fn grow(&self, len: usize) -> Result<(), KernelError> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(closed());
+        }
+        if len > state.elements.len() {
+            if !self.grows {
+                return Err(out_of_range(len as i64 - 1, state.elements.len()));
+            }
+            count(len as i64)?;
+            state.elements.resize(len, Element::default());
+        }
+        Ok(())
+    }
+
+    /// Gives element `i` a value.
+    pub(super) fn write(&self, i: i64, value: Tensor) -> Result<(), KernelError> {
+        let at = usize::try_from(i).map_err(|_| out_of_range(i, self.len()))?;
+        self.grow(at.saturating_add(1))?;
+        let mut state = self.lock();
+        if value.dtype() != self.dtype || !state.shape.admits(value.dims()) {
+            return Err(KernelError::Invalid(format!(
+                "an array of {}{} does not take {}{}",
+                self.dtype,
+                state.shape,
+                value.dtype(),
+                value.shape()
+            )));
+        }
+        let element = &mut state.elements[at];
+        if element.cleared {
+            return Err(KernelError::Invalid(format!(
+                "element {i} was read, and cleared by that: it cannot be written again"
+            )));
+        }
+        element.value = Some(match element.value.take() {
+            None => value,
+            Some(before) if self.adds => sum(before, &value)?,
+            Some(before) => {
+                element.value = Some(before);
+                return Err(KernelError::Invalid(format!(
+                    "element {i} was written before"
+                )));
+            }
+        });
+        element.written = true;
+        Ok(())
+    }
+
+    /// The value of element `i`; zeros of a known shape where it was never written.
+    pub(super) fn read(&self, cx: &TensorCx<'_>, i: i64) -> Result<Tensor, KernelError> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(closed());
+        }
+        let len = state.elements.len();
+        let at = usize::try_from(i).ok().filter(|&at| at < len);
+        let at = at.ok_or_else(|| out_of_range(i, len))?;
+        let shape = state.shape.clone();
+        let element = &mut state.elements[at];
+        if element.cleared {
+            return Err(KernelError::Invalid(format!(
+                "element {i} was read before, and cleared by that: set clear_after_read to false"
+            )));
+        }
+        let value = match &element.value {
+            Some(value) => value.clone(),
+            None => {
+                let dims = shape.merge(&element.shape).and_then(|s| s.to_dims());
+                let dims = dims.ok_or_else(|| {
+                    KernelError::Invalid(format!(
+                        "element {i} was never written, and its shape is not known"
+                    ))
+                })?;
+                cx.zeros(self.dtype, &dims)?
+            }
+        };
+        if self.clears {
+            element.value = None;
+            element.cleared = true;
+        }
+        Ok(value)
+    }
+
+    /// The array of gradients under this name, made where there is none yet.
+    fn gradient(&self, source: &str) -> Result<Arc<Array>, KernelError> {
+        let state = self.lock();
+        if state.closed {
+            return Err(closed());
+        }
+        let mut gradients = self
+            .gradients
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(gradient) = gradients.get(source) {
+            return Ok(gradient.clone());
+        }
+        let elements = state.elements.iter().map(|e| Element {
+            shape: e.value.as_ref().map_or(e.shape.clone(), Tensor::shape),
+            ..Element::default()
+        });
+        let gradient = Arc::new(Array {
+            dtype: self.dtype,
+            grows: false,
+            clears: true,
+            adds: true,
+            state: Mutex::new(State {
+                shape: state.shape.clone(),
+                elements: elements.collect(),
+                closed: false,
+            }),
+            gradients: Mutex::default(),
+        });
+        gradients.insert(source.to_owned(), gradient.clone());
+        Ok(gradient)
+    }
+
+    fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.elements.clear();
+    }
+}
+
+fn closed() -> KernelError {
+    KernelError::Invalid("the array was closed".to_owned())
+}
+
+fn out_of_range(i: i64, len: usize) -> KernelError {
+    KernelError::Invalid(format!(
+        "there is no element {i} in an array of {len}: make it larger, or set dynamic_size"
+    ))
+}
+
+fn sum(mut to: Tensor, value: &Tensor) -> Result<Tensor, KernelError> {
+    use crate::number::Number;
+    if to.dims() != value.dims() {
+        return Err(KernelError::Invalid(format!(
+            "gradients of shape {} and {} cannot be added",
+            to.shape(),
+            value.shape()
+        )));
+    }
+    thalweg_graph::dispatch!(to.dtype(), NUMBERS, T => {
+        let slice = to.as_mut_slice::<T>()?;
+        for (to, &x) in slice.iter_mut().zip(value.as_slice::<T>()?) {
+            *to = Number::add(*to, x);
+        }
+    }, else return Err(KernelError::DType(to.dtype())));
+    Ok(to)
+}
+
+/// An array op; to be completed.
+pub(super) const STATE: OpDef = OpDef {
+    gradient: Gradient::Missing,
+    effect: Effect::Stateful,
+    ..OpDef::EMPTY
+};
+
+/// The handle of an array.
+pub(super) const HANDLE: Arg = arg_of("handle", DType::Resource);
+/// What orders the uses of an array.
+pub(super) const FLOW_IN: Arg = arg_of("flow_in", DType::F32);
+/// What orders the uses after this one.
+pub(super) const FLOW_OUT: Arg = arg_of("flow_out", DType::F32);
+
+/// A shape attribute that need not be given.
+pub(super) const fn shape_attr(name: &'static str) -> AttrDef {
+    AttrDef {
+        default: Default::UnknownShape,
+        ..attr(name, AttrKind::Shape)
+    }
+}
+
+/// Every output is a scalar.
+pub(super) fn scalars(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    crate::shapes::scalar(cx)
+}
+
+/// The array at input 0.
+pub(super) fn array(cx: &TensorCx<'_>) -> Result<Arc<Array>, KernelError> {
+    cx.thing::<Array>(0)
+}
+
+/// A new array.
+pub(crate) static ARRAY: Op = Op {
+    def: OpDef {
+        name: "TensorArrayV3",
+        summary: "A new array of tensors, which lives as long as the step.",
+        inputs: &[arg_of("size", DType::I32)],
+        outputs: &[HANDLE, arg_of("flow", DType::F32)],
+        attrs: &[
+            type_attr("dtype", &DType::ALL),
+            shape_attr("element_shape"),
+            bool_attr("dynamic_size", false),
+            bool_attr("clear_after_read", true),
+            bool_attr("identical_element_shapes", false),
+            str_attr("tensor_array_name", "", &[]),
+        ],
+        shape: scalars,
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let attrs = cx.attrs();
+        let array = Array {
+            dtype: attrs.dtype("dtype").unwrap_or(DType::F32),
+            grows: attrs.bool("dynamic_size"),
+            clears: attrs.bool("clear_after_read"),
+            adds: false,
+            state: Mutex::new(State {
+                shape: attrs.shape("element_shape"),
+                elements: vec![Element::default(); count(cx.int(0)?)?],
+                closed: false,
+            }),
+            gradients: Mutex::default(),
+        };
+        let handle = Tensor::handle(DType::Resource, Arc::new(array))?;
+        Ok(vec![handle, Tensor::scalar(0.0f32)])
+    })],
+};
+
+/// The gradients of an array.
+pub(crate) static GRADIENT: Op = Op {
+    def: OpDef {
+        name: "TensorArrayGradV3",
+        summary: "The array of the gradients of another array's elements; what is written twice is added.",
+        inputs: &[HANDLE, FLOW_IN],
+        outputs: &[arg_of("grad_handle", DType::Resource), FLOW_OUT],
+        attrs: &[attr("source", AttrKind::Str)],
+        shape: scalars,
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let gradient = array(cx)?.gradient(cx.attrs().str("source"))?;
+        let handle = Tensor::handle(DType::Resource, gradient)?;
+        Ok(vec![handle, Tensor::scalar(0.0f32)])
+    })],
+};
+
+/// Gives an element a value.
+pub(crate) static WRITE: Op = Op {
+    def: OpDef {
+        name: "TensorArrayWriteV3",
+        summary: "Gives an element of an array a value.",
+        inputs: &[
+            HANDLE,
+            arg_of("index", DType::I32),
+            arg("value", "T"),
+            FLOW_IN,
+        ],
+        outputs: &[FLOW_OUT],
+        attrs: &[type_attr("T", &DType::ALL)],
+        shape: scalars,
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        array(cx)?.write(cx.int(1)?, cx.value(2)?)?;
+        Ok(vec![cx.value(3)?])
+    })],
+};
+
+/// The value of an element.
+pub(crate) static READ: Op = Op {
+    def: OpDef {
+        name: "TensorArrayReadV3",
+        summary: "The value of an element of an array.",
+        inputs: &[HANDLE, arg_of("index", DType::I32), FLOW_IN],
+        outputs: &[arg("value", "dtype")],
+        attrs: &[type_attr("dtype", &DType::ALL)],
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| Ok(vec![array(cx)?.read(cx, cx.int(1)?)?]))],
+};
+
+/// How many elements there are.
+pub(crate) static SIZE: Op = Op {
+    def: OpDef {
+        name: "TensorArraySizeV3",
+        summary: "The number of an array's elements.",
+        inputs: &[HANDLE, FLOW_IN],
+        outputs: &[arg_of("size", DType::I32)],
+        shape: scalars,
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        Ok(vec![Tensor::scalar(array(cx)?.len() as i32)])
+    })],
+};
+
+/// Gives up what an array holds.
+pub(crate) static CLOSE: Op = Op {
+    def: OpDef {
+        name: "TensorArrayCloseV3",
+        summary: "Gives up what an array holds.",
+        inputs: &[HANDLE],
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        array(cx)?.close();
+        Ok(Vec::new())
+    })],
+};

@@ -1,0 +1,110 @@
+//! Many elements of a tensor array at once.
+
+use thalweg_device::{KernelError, Op, cpu_tensors};
+use thalweg_graph::op::{arg, arg_of, type_attr};
+use thalweg_graph::{DType, OpDef, Tensor};
+
+use super::array::{FLOW_IN, FLOW_OUT, HANDLE, STATE, array, scalars, shape_attr};
+use super::rows::{concatenated, rows, split, stacked};
+
+/// Some elements as one tensor.
+pub(crate) static GATHER: Op = Op {
+    def: OpDef {
+        name: "TensorArrayGatherV3",
+        summary: "Some elements of an array as the rows of a tensor.",
+        inputs: &[HANDLE, arg_of("indices", DType::I32), FLOW_IN],
+        outputs: &[arg("value", "dtype")],
+        attrs: &[type_attr("dtype", &DType::ALL), shape_attr("element_shape")],
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let array = array(cx)?;
+        let items = cx.ints(1)?.into_iter().map(|i| array.read(cx, i));
+        let items: Vec<Tensor> = items.collect::<Result<_, _>>()?;
+        let asked = cx.attrs().shape("element_shape");
+        let shape = array.shape().merge(&asked).unwrap_or(asked);
+        Ok(vec![stacked(array.dtype, &items, &shape)?])
+    })],
+};
+
+/// The rows of a tensor into an array.
+pub(crate) static SCATTER: Op = Op {
+    def: OpDef {
+        name: "TensorArrayScatterV3",
+        summary: "Gives elements of an array the rows of a tensor.",
+        inputs: &[
+            HANDLE,
+            arg_of("indices", DType::I32),
+            arg("value", "T"),
+            FLOW_IN,
+        ],
+        outputs: &[FLOW_OUT],
+        attrs: &[type_attr("T", &DType::ALL)],
+        shape: scalars,
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (array, indices) = (array(cx)?, cx.ints(1)?);
+        let rows = rows(cx.tensor(2)?)?;
+        if rows.len() != indices.len() {
+            return Err(KernelError::Invalid(format!(
+                "{} rows for {} elements",
+                rows.len(),
+                indices.len()
+            )));
+        }
+        for (i, row) in indices.into_iter().zip(rows) {
+            array.write(i, row)?;
+        }
+        Ok(vec![cx.value(3)?])
+    })],
+};
+
+/// A tensor in pieces, into an array.
+pub(crate) static SPLIT: Op = Op {
+    def: OpDef {
+        name: "TensorArraySplitV3",
+        summary: "Gives each element of an array so many rows of a tensor.",
+        inputs: &[
+            HANDLE,
+            arg("value", "T"),
+            arg_of("lengths", DType::I64),
+            FLOW_IN,
+        ],
+        outputs: &[FLOW_OUT],
+        attrs: &[type_attr("T", &DType::ALL)],
+        shape: scalars,
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let array = array(cx)?;
+        let parts = split(cx.tensor(1)?, &cx.ints(2)?)?;
+        array.grow(parts.len())?;
+        for (i, part) in parts.into_iter().enumerate() {
+            array.write(i as i64, part)?;
+        }
+        Ok(vec![cx.value(3)?])
+    })],
+};
+
+/// All elements, one after the other.
+pub(crate) static CONCAT: Op = Op {
+    def: OpDef {
+        name: "TensorArrayConcatV3",
+        summary: "All elements of an array one after the other, and how many rows each has.",
+        inputs: &[HANDLE, FLOW_IN],
+        outputs: &[arg("value", "dtype"), arg_of("lengths", DType::I64)],
+        attrs: &[
+            type_attr("dtype", &DType::ALL),
+            shape_attr("element_shape_except0"),
+        ],
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let array = array(cx)?;
+        let items = (0..array.len() as i64).map(|i| array.read(cx, i));
+        let items: Vec<Tensor> = items.collect::<Result<_, _>>()?;
+        let (value, lengths) = concatenated(array.dtype, &items, &array.shape())?;
+        Ok(vec![value, lengths])
+    })],
+};

@@ -1,0 +1,189 @@
+//! Branches and loops, as people build them.
+
+use thalweg_graph::error::Reason;
+use thalweg_graph::op::Effect;
+use thalweg_graph::{Attr, DType, Func, Function, Graph, Output, Shape};
+
+use super::frames::common;
+
+/// Builders of branches and loops.
+pub trait FlowOps {
+    /// What `then` builds where `pred` is true, and what `otherwise` builds where it is not: only one
+    /// of them runs. Both get a graph of their own to build in, may use outputs of this one, and give
+    /// the same number of outputs of the same dtypes.
+    fn cond<'g>(
+        &'g self,
+        pred: Output<'g>,
+        then: impl FnOnce(&'g Graph) -> Vec<Output<'g>>,
+        otherwise: impl FnOnce(&'g Graph) -> Vec<Output<'g>>,
+    ) -> Vec<Output<'g>>;
+
+    /// The values that `initial` become when `body` is applied to them for as long as `cond` says
+    /// true. Both get a graph of their own to build in and the values at the start of a turn, and may
+    /// use outputs of this graph. A value keeps its dtype; where `body` gives it another shape,
+    /// what is known of its shape is what all turns have in common, and `body` and `cond` are called
+    /// a second time.
+    fn while_loop<'g>(
+        &'g self,
+        initial: &[Output<'g>],
+        cond: impl Fn(&'g Graph, &[Output<'g>]) -> Output<'g>,
+        body: impl Fn(&'g Graph, &[Output<'g>]) -> Vec<Output<'g>>,
+    ) -> Vec<Output<'g>>;
+}
+
+/// Whether a function has nodes that do something.
+pub(super) fn has_effects(function: &Function) -> bool {
+    let idle = |e: Effect| matches!(e, Effect::Pure | Effect::Control | Effect::Feed);
+    function.body.nodes().any(|(_, n)| !idle(n.op.effect))
+}
+
+pub(super) fn types(outputs: &[Output<'_>]) -> Attr {
+    Attr::Types(outputs.iter().map(|o| o.dtype()).collect())
+}
+
+/// Adds a function to the graph, and gives what calls it.
+pub(super) fn define(graph: &Graph, function: Function) -> Attr {
+    let name = function.name.clone();
+    graph.define(function);
+    Attr::Func(Func::named(&name))
+}
+
+impl FlowOps for Graph {
+    #[track_caller]
+    fn cond<'g>(
+        &'g self,
+        pred: Output<'g>,
+        then: impl FnOnce(&'g Graph) -> Vec<Output<'g>>,
+        otherwise: impl FnOnce(&'g Graph) -> Vec<Output<'g>>,
+    ) -> Vec<Output<'g>> {
+        let (yes, no) = (self.body("cond_true"), self.body("cond_false"));
+        let (a, b) = (then(yes), otherwise(no));
+        if a.iter().chain(&b).any(|o| o.is_invalid()) {
+            // Its mistake is kept by the body.
+            self.close_bodies(&[(yes, &[], &[]), (no, &[], &[])]);
+            return vec![self.invalid(); a.len()];
+        }
+        let dtypes = |all: &[Output<'g>]| all.iter().map(|o| o.dtype()).collect::<Vec<_>>();
+        if dtypes(&a) != dtypes(&b) {
+            let text = format!(
+                "one branch gives {:?}, the other one {:?}: both must give the same dtypes",
+                dtypes(&a),
+                dtypes(&b)
+            );
+            return vec![self.fail("cond", "If", Reason::Argument(text)); a.len()];
+        }
+        let shapes = a
+            .iter()
+            .zip(&b)
+            .map(|(a, b)| common(&a.shape(), &b.shape()));
+        let shapes: Vec<Shape> = shapes.collect();
+        let closed = self.close_bodies(&[(yes, &[], &a), (no, &[], &b)]);
+        let op = match closed.functions.iter().any(has_effects) {
+            true => "If",
+            false => "StatelessIf",
+        };
+        let mut functions = closed.functions.into_iter();
+        let mut node = self.op(op).name("cond").input(pred);
+        for attr in ["then_branch", "else_branch"] {
+            if let Some(function) = functions.next() {
+                node = node.attr(attr, define(self, function));
+            }
+        }
+        let node = node
+            .inputs(closed.captured.iter().copied())
+            .attr("Tin", types(&closed.captured))
+            .attr("Tout", types(&a))
+            .attr("output_shapes", shapes)
+            .build();
+        (0..a.len() as u32).map(|i| node.output(i)).collect()
+    }
+
+    #[track_caller]
+    fn while_loop<'g>(
+        &'g self,
+        initial: &[Output<'g>],
+        cond: impl Fn(&'g Graph, &[Output<'g>]) -> Output<'g>,
+        body: impl Fn(&'g Graph, &[Output<'g>]) -> Vec<Output<'g>>,
+    ) -> Vec<Output<'g>> {
+        if initial.iter().any(|o| o.is_invalid()) {
+            return vec![self.invalid(); initial.len()];
+        }
+        let fail =
+            |text: String| vec![self.fail("while", "While", Reason::Argument(text)); initial.len()];
+        let mut shapes: Vec<Shape> = initial.iter().map(|o| o.shape()).collect();
+        loop {
+            let (test, turn) = (self.body("while_cond"), self.body("while_body"));
+            let values = |graph: &'g Graph| -> Vec<Output<'g>> {
+                let facts = initial
+                    .iter()
+                    .zip(&shapes)
+                    .map(|(o, shape)| thalweg_graph::Fact {
+                        shape: shape.clone(),
+                        value: None,
+                        ..o.fact()
+                    });
+                facts.map(|f| graph.argument("value", &f)).collect()
+            };
+            let (asked, given) = (values(test), values(turn));
+            let (goes_on, next) = (cond(test, &asked), body(turn, &given));
+            if goes_on.is_invalid() || next.iter().any(|o| o.is_invalid()) {
+                self.close_bodies(&[(test, &asked, &[]), (turn, &given, &[])]);
+                return vec![self.invalid(); initial.len()];
+            }
+            if goes_on.dtype() != DType::Bool {
+                return fail(format!(
+                    "its condition is {}, but must be bool",
+                    goes_on.dtype()
+                ));
+            }
+            let same = |(a, b): (&Output<'g>, &Output<'g>)| a.dtype() == b.dtype();
+            if next.len() != initial.len() || !initial.iter().zip(&next).all(same) {
+                let dtypes = |all: &[Output<'g>]| {
+                    all.iter()
+                        .map(|o| o.dtype().name())
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                };
+                return fail(format!(
+                    "its body makes {} of {}: it must give what it takes",
+                    dtypes(&next),
+                    dtypes(initial)
+                ));
+            }
+            let held = shapes.iter().zip(&next).map(|(s, o)| common(s, &o.shape()));
+            let held: Vec<Shape> = held.collect();
+            if held != shapes {
+                shapes = held;
+                continue;
+            }
+            // What is captured stays as it is from turn to turn.
+            let closed = self.close_bodies(&[(test, &asked, &[goes_on]), (turn, &given, &next)]);
+            let mut functions = closed.functions.into_iter();
+            let (Some(test), Some(mut turn)) = (functions.next(), functions.next()) else {
+                return vec![self.invalid(); initial.len()];
+            };
+            for &node in turn.inputs.iter().skip(initial.len()) {
+                turn.outputs
+                    .push(thalweg_graph::OutputId { node, index: 0 });
+            }
+            let captured = turn.arguments.iter().skip(initial.len());
+            turn.results.extend(captured.cloned());
+            let inputs: Vec<Output<'g>> = initial.iter().chain(&closed.captured).copied().collect();
+            shapes.extend(closed.captured.iter().map(|o| o.shape()));
+            let op = match has_effects(&test) || has_effects(&turn) {
+                true => "While",
+                false => "StatelessWhile",
+            };
+            let node = self
+                .op(op)
+                .name("while")
+                .inputs(inputs.iter().copied())
+                .attr("T", types(&inputs))
+                .attr("cond", define(self, test))
+                .attr("body", define(self, turn))
+                .attr("output_shapes", shapes)
+                .build();
+            return (0..initial.len() as u32).map(|i| node.output(i)).collect();
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Calls of functions: plain, by condition, by number, and over and over.
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{
+    Arg, AttrDef, Effect, Gradient, arg, arg_of, args_of, attr, int_attr, list_attr, str_attr,
+    type_attr,
+};
+use thalweg_graph::{AttrKind, DType, Func, Infer, InferError, OpDef, Tensor, TensorError};
+
+use super::gradient;
+
+const INPUT: Arg = args_of("input", "Tin");
+const OUTPUT: Arg = args_of("output", "Tout");
+const TIN: AttrDef = list_attr("Tin", AttrKind::Types);
+const TOUT: AttrDef = list_attr("Tout", AttrKind::Types);
+const SHAPES: AttrDef = list_attr("output_shapes", AttrKind::Shapes);
+
+/// An op that calls functions; to be completed.
+const CALL: OpDef = OpDef {
+    inputs: &[INPUT],
+    outputs: &[OUTPUT],
+    shape: said,
+    gradient: Gradient::Missing,
+    effect: Effect::Stateful,
+    ..OpDef::EMPTY
+};
+
+/// The shapes that attribute `output_shapes` says, where it says any.
+fn said(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let shapes = cx.attrs().shapes("output_shapes");
+    if shapes.len() == cx.outputs() {
+        for (i, shape) in shapes.iter().enumerate() {
+            cx.set(i, shape.clone());
+        }
+    }
+    Ok(())
+}
+
+/// The inputs from number `first` on.
+fn arguments(cx: &TensorCx<'_>, first: usize) -> Result<Vec<Tensor>, KernelError> {
+    (first..cx.inputs()).map(|i| cx.value(i)).collect()
+}
+
+fn function<'a>(cx: &TensorCx<'a>, attr: &'static str) -> Result<&'a Func, KernelError> {
+    cx.attrs()
+        .func(attr)
+        .ok_or(KernelError::Argument("a function"))
+}
+
+/// Whether a value stands for true: a number that is not zero, a string or tensor that is not empty.
+fn is_true(value: &Tensor) -> Result<bool, KernelError> {
+    if !value.dims().is_empty() {
+        return Ok(!value.is_empty());
+    }
+    if value.dtype() == DType::String {
+        return Ok(value.as_strings()?.first().is_some_and(|s| !s.is_empty()));
+    }
+    thalweg_graph::dispatch!(value.dtype(), PLAIN, T => {
+        Ok(value.to_scalar::<T>()? != T::default())
+    }, else Err(KernelError::DType(value.dtype())))
+}
+
+fn branch(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let taken = match is_true(cx.tensor(0)?)? {
+        true => "then_branch",
+        false => "else_branch",
+    };
+    cx.environment()
+        .call(function(cx, taken)?, arguments(cx, 1)?)
+}
+
+const BRANCHES: &[AttrDef] = &[
+    type_attr("Tcond", &DType::ALL),
+    TIN,
+    TOUT,
+    attr("then_branch", AttrKind::Func),
+    attr("else_branch", AttrKind::Func),
+    SHAPES,
+];
+
+/// One of two functions.
+pub(crate) static IF: Op = Op {
+    def: OpDef {
+        name: "If",
+        summary: "Calls one of two functions, by a condition.",
+        inputs: &[arg("cond", "Tcond"), INPUT],
+        attrs: BRANCHES,
+        gradient: Gradient::Rule(gradient::branch),
+        ..CALL
+    },
+    kernels: &[cpu_tensors(branch)],
+};
+
+/// As [`IF`], of functions without effects.
+pub(crate) static STATELESS_IF: Op = Op {
+    def: OpDef {
+        name: "StatelessIf",
+        summary: "Calls one of two functions without effects, by a condition.",
+        inputs: &[arg("cond", "Tcond"), INPUT],
+        attrs: BRANCHES,
+        effect: Effect::Pure,
+        gradient: Gradient::Rule(gradient::branch),
+        ..CALL
+    },
+    kernels: &[cpu_tensors(branch)],
+};
+
+/// The function of that number; the last one where there is none.
+fn case(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let branches = cx.attrs().funcs("branches");
+    let index = usize::try_from(cx.int(0)?).unwrap_or(usize::MAX);
+    let taken = branches.get(index).or(branches.last());
+    let taken = taken.ok_or(KernelError::Argument("a function"))?;
+    cx.environment().call(taken, arguments(cx, 1)?)
+}
+
+const CASES: &[AttrDef] = &[TIN, TOUT, attr("branches", AttrKind::Funcs), SHAPES];
+
+/// One of several functions.
+pub(crate) static CASE: Op = Op {
+    def: OpDef {
+        name: "Case",
+        summary: "Calls one of several functions, by its number; the last one where there is none.",
+        inputs: &[arg_of("branch_index", DType::I32), INPUT],
+        attrs: CASES,
+        ..CALL
+    },
+    kernels: &[cpu_tensors(case)],
+};
+
+/// As [`CASE`], of functions without effects.
+pub(crate) static STATELESS_CASE: Op = Op {
+    def: OpDef {
+        name: "StatelessCase",
+        summary: "Calls one of several functions without effects, by its number.",
+        inputs: &[arg_of("branch_index", DType::I32), INPUT],
+        attrs: CASES,
+        effect: Effect::Pure,
+        ..CALL
+    },
+    kernels: &[cpu_tensors(case)],
+};
+
+fn repeat(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let (cond, body) = (function(cx, "cond")?, function(cx, "body")?);
+    let mut values = arguments(cx, 0)?;
+    loop {
+        let goes_on = cx.environment().call(cond, values.clone())?;
+        let goes_on = goes_on
+            .first()
+            .ok_or(KernelError::Argument("a condition"))?;
+        if !is_true(goes_on)? {
+            return Ok(values);
+        }
+        let next = cx.environment().call(body, std::mem::take(&mut values))?;
+        if next.len() != cx.inputs() {
+            return Err(KernelError::Invalid(format!(
+                "the body of a loop over {} values gives {}",
+                cx.inputs(),
+                next.len()
+            )));
+        }
+        values = next;
+    }
+}
+
+const LOOP: &[AttrDef] = &[
+    list_attr("T", AttrKind::Types),
+    attr("cond", AttrKind::Func),
+    attr("body", AttrKind::Func),
+    SHAPES,
+    int_attr("parallel_iterations", 10),
+];
+
+/// The shapes that are said, and, of a handle, the variable, which no turn changes.
+fn looped(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    said(cx)?;
+    for i in 0..cx.outputs() {
+        if let Some((dtype, shape)) = cx.variable(i) {
+            cx.set_variable(i, dtype, shape);
+        }
+    }
+    Ok(())
+}
+
+/// A loop.
+pub(crate) static WHILE: Op = Op {
+    def: OpDef {
+        name: "While",
+        summary: "Calls a function on its own results for as long as another one says.",
+        inputs: &[args_of("input", "T")],
+        outputs: &[args_of("output", "T")],
+        attrs: LOOP,
+        shape: looped,
+        gradient: Gradient::Rule(gradient::repeat),
+        ..CALL
+    },
+    kernels: &[cpu_tensors(repeat)],
+};
+
+/// As [`WHILE`], of functions without effects.
+pub(crate) static STATELESS_WHILE: Op = Op {
+    def: OpDef {
+        name: "StatelessWhile",
+        summary: "Calls a function without effects on its own results for as long as another says.",
+        inputs: &[args_of("input", "T")],
+        outputs: &[args_of("output", "T")],
+        attrs: LOOP,
+        shape: looped,
+        effect: Effect::Pure,
+        gradient: Gradient::Rule(gradient::repeat),
+        ..CALL
+    },
+    kernels: &[cpu_tensors(repeat)],
+};
+
+fn call(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    cx.environment().call(function(cx, "f")?, arguments(cx, 0)?)
+}
+
+const CALLED: &[AttrDef] = &[
+    TIN,
+    TOUT,
+    attr("f", AttrKind::Func),
+    str_attr("config", "", &[]),
+    str_attr("config_proto", "", &[]),
+    str_attr("executor_type", "", &[]),
+];
+
+/// A function.
+pub(crate) static PARTITIONED_CALL: Op = Op {
+    def: OpDef {
+        name: "PartitionedCall",
+        summary: "Calls a function without effects.",
+        inputs: &[args_of("args", "Tin")],
+        attrs: CALLED,
+        effect: Effect::Pure,
+        gradient: Gradient::Rule(gradient::call),
+        ..CALL
+    },
+    kernels: &[cpu_tensors(call)],
+};
+
+/// A function with effects.
+pub(crate) static STATEFUL_PARTITIONED_CALL: Op = Op {
+    def: OpDef {
+        name: "StatefulPartitionedCall",
+        summary: "Calls a function.",
+        inputs: &[args_of("args", "Tin")],
+        attrs: CALLED,
+        gradient: Gradient::Rule(gradient::call),
+        ..CALL
+    },
+    kernels: &[cpu_tensors(call)],
+};
+
+/// What stands where a branch has no value.
+pub(crate) static FAKE_PARAM: Op = Op {
+    def: OpDef {
+        name: "FakeParam",
+        summary: "A value that nobody looks at, where a branch has none to give.",
+        outputs: &[arg("output", "dtype")],
+        attrs: &[
+            type_attr("dtype", &DType::ALL),
+            attr("shape", AttrKind::Shape),
+        ],
+        // That nobody looks at it goes for its shape too.
+        shape: |_| Ok(()),
+        gradient: Gradient::None,
+        effect: Effect::Stateful,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let dtype = cx.attrs().dtype("dtype").unwrap_or(DType::F32);
+        let dims = cx.attrs().shape("shape").to_dims();
+        let dims = dims.filter(|d| thalweg_graph::shape::elements(d) <= 1024);
+        let fake = match dtype {
+            DType::Resource | DType::Variant => {
+                Tensor::handle(dtype, std::sync::Arc::new(())).map_err(|e: TensorError| e)
+            }
+            _ => Tensor::zeros(dtype, dims.as_deref().unwrap_or(&[0])),
+        };
+        Ok(vec![fake?])
+    })],
+};

@@ -1,0 +1,309 @@
+//! TensorFlow 1's control flow. A session interprets these ops; see `thalweg_graph::flow`.
+
+use thalweg_device::{Body, Kernel, KernelError, Op, cpu_tensors};
+use thalweg_graph::op::{
+    Arg, AttrDef, Effect, Gradient, arg, arg_of, attr, bool_attr, count_attr, int_attr, type_attr,
+};
+use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape};
+
+use crate::array::VIEW;
+use crate::shapes::expect_scalar;
+
+/// What a session's interpreter does itself.
+const INTERPRETED: Kernel = Kernel {
+    body: Body::Nothing,
+    ..VIEW
+};
+
+/// An op of control flow; to be completed.
+const FLOW: OpDef = OpDef {
+    gradient: Gradient::Missing,
+    effect: Effect::Flow,
+    ..OpDef::EMPTY
+};
+
+const T: AttrDef = type_attr("T", &DType::ALL);
+
+/// Every output is the input, as far as it is known: its shape, and the variable behind it.
+fn passed_on(cx: &mut Infer<'_>) {
+    for i in 0..cx.outputs() {
+        cx.set(i, cx.shape(0).clone());
+        if let Some((dtype, shape)) = cx.variable(0) {
+            cx.set_variable(i, dtype, shape);
+        }
+    }
+}
+
+fn switch(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    expect_scalar(cx, 1)?;
+    passed_on(cx);
+    Ok(())
+}
+
+/// What all inputs have in common.
+fn merge(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let mut shape = cx.shape(0).clone();
+    for i in 1..cx.inputs() {
+        shape = common(&shape, cx.shape(i));
+    }
+    cx.set(0, shape);
+    cx.set(1, Shape::scalar());
+    if let Some((dtype, shape)) = cx.variable(0) {
+        cx.set_variable(0, dtype, shape);
+    }
+    Ok(())
+}
+
+/// The shape that holds for both.
+pub(crate) fn common(a: &Shape, b: &Shape) -> Shape {
+    let (Some(a), Some(b)) = (a.dims(), b.dims()) else {
+        return Shape::unknown();
+    };
+    if a.len() != b.len() {
+        return Shape::unknown();
+    }
+    Shape::partial(a.iter().zip(b).map(|(a, b)| if a == b { *a } else { None }))
+}
+
+/// The input on one of two ways.
+pub(crate) static SWITCH: Op = Op {
+    def: OpDef {
+        name: "Switch",
+        summary: "Gives its input on through the output that a bool chooses; the other one is dead.",
+        inputs: &[arg("data", "T"), arg_of("pred", DType::Bool)],
+        outputs: &[arg("output_false", "T"), arg("output_true", "T")],
+        attrs: &[T],
+        shape: switch,
+        ..FLOW
+    },
+    kernels: &[INTERPRETED],
+};
+
+/// As [`SWITCH`], for references.
+pub(crate) static REF_SWITCH: Op = Op {
+    def: OpDef {
+        name: "RefSwitch",
+        summary: "Gives a reference on through the output that a bool chooses.",
+        inputs: &[arg("data", "T").reference(), arg_of("pred", DType::Bool)],
+        outputs: &[
+            arg("output_false", "T").reference(),
+            arg("output_true", "T").reference(),
+        ],
+        attrs: &[T],
+        shape: switch,
+        on_handles: Some("Switch"),
+        ..FLOW
+    },
+    kernels: &[],
+};
+
+/// Whichever input is not dead.
+pub(crate) static MERGE: Op = Op {
+    def: OpDef {
+        name: "Merge",
+        summary: "The first input that comes and is not dead, and which one that is.",
+        inputs: &[arg("inputs", "T").list("N")],
+        outputs: &[arg("output", "T"), arg_of("value_index", DType::I32)],
+        attrs: &[T, count_attr("N")],
+        shape: merge,
+        ..FLOW
+    },
+    kernels: &[INTERPRETED],
+};
+
+/// As [`MERGE`], for references.
+pub(crate) static REF_MERGE: Op = Op {
+    def: OpDef {
+        name: "RefMerge",
+        summary: "The first reference that comes and is not dead, and which one that is.",
+        inputs: &[arg("inputs", "T").list("N").reference()],
+        outputs: &[
+            arg("output", "T").reference(),
+            arg_of("value_index", DType::I32),
+        ],
+        attrs: &[T, count_attr("N")],
+        shape: merge,
+        on_handles: Some("Merge"),
+        ..FLOW
+    },
+    kernels: &[],
+};
+
+const ENTER_ATTRS: &[AttrDef] = &[
+    T,
+    attr("frame_name", AttrKind::Str),
+    bool_attr("is_constant", false),
+    int_attr("parallel_iterations", 10),
+];
+
+fn unchanged(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    passed_on(cx);
+    Ok(())
+}
+
+/// The way into a loop.
+pub(crate) static ENTER: Op = Op {
+    def: OpDef {
+        name: "Enter",
+        summary: "Gives its input to a loop: for its first turn, or, if constant, for every one.",
+        inputs: &[arg("data", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: ENTER_ATTRS,
+        shape: unchanged,
+        ..FLOW
+    },
+    kernels: &[INTERPRETED],
+};
+
+/// As [`ENTER`], for references.
+pub(crate) static REF_ENTER: Op = Op {
+    def: OpDef {
+        name: "RefEnter",
+        summary: "Gives a reference to a loop.",
+        inputs: &[arg("data", "T").reference()],
+        outputs: &[arg("output", "T").reference()],
+        attrs: ENTER_ATTRS,
+        shape: unchanged,
+        on_handles: Some("Enter"),
+        ..FLOW
+    },
+    kernels: &[],
+};
+
+const DATA: &[Arg] = &[arg("data", "T")];
+const OUTPUT: &[Arg] = &[arg("output", "T")];
+const REF_DATA: &[Arg] = &[arg("data", "T").reference()];
+const REF_OUTPUT: &[Arg] = &[arg("output", "T").reference()];
+
+/// An op that gives its input on.
+const fn pass(name: &'static str, summary: &'static str) -> Op {
+    Op {
+        def: OpDef {
+            name,
+            summary,
+            inputs: DATA,
+            outputs: OUTPUT,
+            attrs: &[T],
+            shape: unchanged,
+            ..FLOW
+        },
+        kernels: &[INTERPRETED],
+    }
+}
+
+/// As `on`, for references.
+const fn ref_pass(name: &'static str, summary: &'static str, on: &'static Op) -> Op {
+    Op {
+        def: OpDef {
+            name,
+            summary,
+            inputs: REF_DATA,
+            outputs: REF_OUTPUT,
+            attrs: &[T],
+            shape: unchanged,
+            on_handles: Some(on.def.name),
+            ..FLOW
+        },
+        kernels: &[],
+    }
+}
+
+/// The way out of a loop.
+pub(crate) static EXIT: Op = pass("Exit", "Gives its input out of a loop, once.");
+/// As [`EXIT`], for references.
+pub(crate) static REF_EXIT: Op = ref_pass("RefExit", "Gives a reference out of a loop.", &EXIT);
+/// The way to the next turn of a loop.
+pub(crate) static NEXT_ITERATION: Op = pass(
+    "NextIteration",
+    "Gives its input to the next turn of a loop.",
+);
+/// As [`NEXT_ITERATION`], for references.
+pub(crate) static REF_NEXT_ITERATION: Op = ref_pass(
+    "RefNextIteration",
+    "Gives a reference to the next turn of a loop.",
+    &NEXT_ITERATION,
+);
+
+/// Whether a loop goes on.
+pub(crate) static LOOP_COND: Op = Op {
+    def: OpDef {
+        name: "LoopCond",
+        summary: "Whether a loop goes on: its input, unchanged.",
+        inputs: &[arg_of("input", DType::Bool)],
+        outputs: &[arg_of("output", DType::Bool)],
+        shape: unchanged,
+        ..FLOW
+    },
+    kernels: &[INTERPRETED],
+};
+
+/// Order, even behind what is dead.
+pub(crate) static CONTROL_TRIGGER: Op = Op {
+    def: OpDef {
+        name: "ControlTrigger",
+        summary: "Does nothing, and is never dead: orders what comes after a branch.",
+        effect: Effect::Control,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[INTERPRETED],
+};
+
+/// One of several references.
+pub(crate) static REF_SELECT: Op = Op {
+    def: OpDef {
+        name: "RefSelect",
+        summary: "The reference of that number.",
+        inputs: &[
+            arg_of("index", DType::I32),
+            arg("inputs", "T").list("N").reference(),
+        ],
+        outputs: &[arg("output", "T").reference()],
+        attrs: &[T, count_attr("N")],
+        shape: selected,
+        gradient: Gradient::None,
+        on_handles: Some(HANDLE_OF.def.name),
+        ..OpDef::EMPTY
+    },
+    kernels: &[],
+};
+
+/// What all inputs from the second on have in common.
+fn selected(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    expect_scalar(cx, 0)?;
+    let mut shape = cx.variable_shape(1);
+    for i in 2..cx.inputs() {
+        shape = common(&shape, &cx.variable_shape(i));
+    }
+    if let Some((dtype, _)) = cx.variable(1) {
+        cx.set_variable(0, dtype, shape);
+    }
+    Ok(())
+}
+
+/// One of several handles.
+pub(crate) static HANDLE_OF: Op = Op {
+    def: OpDef {
+        name: "_SelectHandle",
+        summary: "The handle of that number.",
+        inputs: &[
+            arg_of("index", DType::I32),
+            arg_of("inputs", DType::Resource).list("N"),
+        ],
+        outputs: &[arg_of("output", DType::Resource)],
+        attrs: &[count_attr("N")],
+        shape: selected,
+        gradient: Gradient::None,
+        effect: Effect::Stateful,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (index, count) = (cx.int(0)?, cx.inputs().saturating_sub(1));
+        match usize::try_from(index).ok().filter(|&i| i < count) {
+            Some(i) => Ok(vec![cx.value(i + 1)?]),
+            None => Err(KernelError::Invalid(format!(
+                "the index must be in the range [0, {count}) but is {index}"
+            ))),
+        }
+    })],
+};

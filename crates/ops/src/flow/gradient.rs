@@ -1,0 +1,283 @@
+//! Gradients through calls and branches: functions of their own, which compute again what they need
+//! of the way forward. What would not come out the same a second time (random numbers) the way
+//! forward gives out, and the way back takes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use thalweg_graph::error::Reason;
+use thalweg_graph::op::InputGradients;
+use thalweg_graph::{
+    Attr, DType, Fact, Func, Function, GradCx, Graph, Output, OutputId, Shape, gradients_with,
+};
+
+use super::build::{define, types};
+
+/// A function's body once more, in a graph that a gradient is built in.
+pub(super) struct Again<'g> {
+    /// What stands for its arguments.
+    pub(super) arguments: Vec<Output<'g>>,
+    /// Where its results are.
+    pub(super) results: Vec<Output<'g>>,
+}
+
+/// Builds a function's body into `graph`; `kept` stand for values that must not be computed again.
+pub(super) fn again<'g>(
+    graph: &'g Graph,
+    function: &Function,
+    arguments: Vec<Output<'g>>,
+    kept: &[(OutputId, Output<'g>)],
+) -> Again<'g> {
+    let mut given: HashMap<OutputId, Output<'g>> = kept.iter().copied().collect();
+    for (&node, &argument) in function.inputs.iter().zip(&arguments) {
+        given.insert(OutputId { node, index: 0 }, argument);
+    }
+    let results = function.inline(graph, &given, &function.outputs);
+    Again { arguments, results }
+}
+
+/// Whether a gradient can be that of this.
+pub(super) fn is_smooth(fact: &Fact) -> bool {
+    fact.dtype.is_float() || (fact.dtype == DType::Resource && fact.variable.is_some())
+}
+
+/// What is known of the gradient of this: of a variable's handle, that of the variable.
+pub(super) fn gradient_fact(fact: &Fact) -> Fact {
+    match &fact.variable {
+        Some((dtype, shape)) => Fact::new(*dtype, shape.clone()),
+        None => Fact::new(fact.dtype, fact.shape.clone()),
+    }
+}
+
+/// Zeros in the shape of a value, or of the variable behind a handle.
+pub(super) fn zeros<'g>(graph: &'g Graph, like: Output<'g>) -> Output<'g> {
+    let fact = like.fact();
+    if fact.dtype != DType::Resource {
+        return graph.op("ZerosLike").input(like).output();
+    }
+    let dtype = fact.variable.map_or(DType::F32, |(dtype, _)| dtype);
+    let read = graph
+        .op("ReadVariableOp")
+        .input(like)
+        .attr("dtype", dtype)
+        .output();
+    graph.op("ZerosLike").input(read).output()
+}
+
+/// The functions that a call may run.
+fn functions(g: &GradCx<'_, '_>, attrs: &[&str]) -> Option<Vec<Arc<Function>>> {
+    let named = |attr: &&str| {
+        let name = &g.attrs().func(attr)?.name;
+        let found = g.graph().function(name);
+        if found.is_none() {
+            let text = format!("the graph has no function '{name}'");
+            g.graph().report(name, "gradients", Reason::Argument(text));
+        }
+        found
+    };
+    attrs.iter().map(named).collect()
+}
+
+/// Says that a function has what no gradient goes through.
+pub(super) fn refuse(graph: &Graph, function: &Function, node: &str) {
+    let text = format!(
+        "no gradient goes through function '{}': its node '{node}' does more than compute, and would \
+         do it twice",
+        function.name
+    );
+    graph.report(&function.name, "gradients", Reason::Argument(text));
+}
+
+/// Of a plain call.
+pub(super) fn call<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    choice(g, 0, &["f"])
+}
+
+/// Of one of two functions.
+pub(super) fn branch<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    choice(g, 1, &["then_branch", "else_branch"])
+}
+
+pub(super) use super::gradient_loop::repeat;
+
+/// Of one of several functions, which `first` inputs before their arguments choose.
+fn choice<'g>(g: &GradCx<'_, 'g>, first: usize, attrs: &[&'static str]) -> InputGradients<'g> {
+    let graph = g.graph();
+    let none = || InputGradients::from_elem(None, g.inputs());
+    let Some(functions) = functions(g, attrs) else {
+        return none();
+    };
+    let dys: Vec<(usize, Output<'g>)> = (0..g.outputs())
+        .filter_map(|i| Some((i, g.dy(i)?)))
+        .collect();
+    let mut kept: Vec<Vec<OutputId>> = Vec::new();
+    for function in &functions {
+        let wanted: Vec<OutputId> = dys
+            .iter()
+            .filter_map(|(i, _)| function.outputs.get(*i).copied())
+            .collect();
+        match function.unrepeatable(&wanted) {
+            Ok(values) => kept.push(values),
+            Err(node) => {
+                refuse(graph, function, &node);
+                return none();
+            }
+        }
+    }
+    let given_out = give_out(g, &functions, attrs, &kept);
+    let inputs: Vec<Output<'g>> = (first..g.inputs()).map(|i| g.input(i)).collect();
+    let given: Vec<Output<'g>> = inputs
+        .iter()
+        .copied()
+        .chain(dys.iter().map(|d| d.1))
+        .chain(given_out)
+        .collect();
+    let wanted: Vec<usize> = (0..inputs.len())
+        .filter(|&i| is_smooth(&inputs[i].fact()))
+        .collect();
+    let mut bodies = Vec::new();
+    let mut place = inputs.len() + dys.len();
+    for (function, kept) in functions.iter().zip(&kept) {
+        let body = graph.body(&format!("{}_grad", function.name));
+        let arguments: Vec<Output<'g>> = given
+            .iter()
+            .map(|o| body.argument("value", &plain(o.fact())))
+            .collect();
+        let stand_in: Vec<(OutputId, Output<'g>)> = kept
+            .iter()
+            .copied()
+            .zip(arguments[place..].iter().copied())
+            .collect();
+        place += kept.len();
+        let forward = again(
+            body,
+            function,
+            arguments[..inputs.len()].to_vec(),
+            &stand_in,
+        );
+        let ys: Vec<Output<'g>> = dys
+            .iter()
+            .filter_map(|(i, _)| forward.results.get(*i).copied())
+            .collect();
+        let seeds: Vec<Option<Output<'g>>> = arguments[inputs.len()..inputs.len() + dys.len()]
+            .iter()
+            .map(|&o| Some(o))
+            .collect();
+        let xs: Vec<Output<'g>> = wanted.iter().map(|&i| forward.arguments[i]).collect();
+        let found = gradients_with(&ys, &xs, &seeds, &[]);
+        bodies.push((body, arguments, xs, found));
+    }
+    // What no function has a gradient for has none.
+    let has = |k: usize| {
+        bodies
+            .iter()
+            .any(|(.., found)| found.get(k).copied().flatten().is_some())
+    };
+    let live: Vec<usize> = (0..wanted.len()).filter(|&k| has(k)).collect();
+    let results: Vec<Vec<Output<'g>>> = bodies
+        .iter()
+        .map(|(body, _, xs, found)| {
+            let one = |&k: &usize| found[k].unwrap_or_else(|| zeros(body, xs[k]));
+            live.iter().map(one).collect()
+        })
+        .collect();
+    let finished: Vec<(&'g Graph, &[Output<'g>], &[Output<'g>])> = bodies
+        .iter()
+        .zip(&results)
+        .map(|((body, arguments, ..), results)| (*body, &arguments[..], &results[..]))
+        .collect();
+    let closed = graph.close_bodies(&finished);
+    let all: Vec<Output<'g>> = given.iter().chain(&closed.captured).copied().collect();
+    let out = live
+        .iter()
+        .map(|&k| gradient_fact(&inputs[wanted[k]].fact()));
+    let out: Vec<Fact> = out.collect();
+    // It reads variables again: it has its place in the order of the step.
+    let op = match (first, g.op().effect) {
+        (0, _) => "StatefulPartitionedCall",
+        _ => "If",
+    };
+    let mut node = graph.op(op);
+    for i in 0..first {
+        node = node.input(g.input(i));
+    }
+    for (attr, function) in attrs.iter().zip(closed.functions) {
+        node = node.attr(attr, define(graph, function));
+    }
+    node = node
+        .inputs(all.iter().copied())
+        .attr("Tin", types(&all))
+        .attr("Tout", Attr::Types(out.iter().map(|f| f.dtype).collect()));
+    if first > 0 {
+        let shapes: Vec<Shape> = out.iter().map(|f| f.shape.clone()).collect();
+        node = node.attr("output_shapes", shapes);
+    }
+    let node = node.build();
+    let mut gradients = none();
+    for (place, &k) in live.iter().enumerate() {
+        gradients[first + wanted[k]] = Some(node.output(place as u32));
+    }
+    gradients
+}
+
+/// What is known of an argument: not its value.
+pub(super) fn plain(fact: Fact) -> Fact {
+    Fact {
+        value: None,
+        ..fact
+    }
+}
+
+/// Makes the call give out the kept values of its functions too; a function that is not run gives
+/// what nobody looks at. Gives where they are, one function's after the other's.
+fn give_out<'g>(
+    g: &GradCx<'_, 'g>,
+    functions: &[Arc<Function>],
+    attrs: &[&'static str],
+    kept: &[Vec<OutputId>],
+) -> SmallVec<[Output<'g>; 4]> {
+    let graph = g.graph();
+    if kept.iter().all(Vec::is_empty) {
+        return SmallVec::new();
+    }
+    let all: Vec<Fact> = functions
+        .iter()
+        .zip(kept)
+        .flat_map(|(f, kept)| kept.iter().filter_map(|o| f.body.fact(*o).cloned()))
+        .collect();
+    let had = g.outputs();
+    let mut changed: Vec<(&'static str, Attr)> = Vec::new();
+    for (which, (function, attr)) in functions.iter().zip(attrs).enumerate() {
+        let mut wider = Function::clone(function);
+        wider.name = format!("{}_kept_{had}", function.name);
+        let mut own = kept[which].iter();
+        let before: usize = kept[..which].iter().map(Vec::len).sum();
+        for (i, fact) in all.iter().enumerate() {
+            let is_own = i >= before && i < before + kept[which].len();
+            let output = match (is_own, own.as_slice().first()) {
+                (true, Some(&output)) => {
+                    own.next();
+                    output
+                }
+                _ => wider.push_fake(graph, fact),
+            };
+            wider.push_result(output, fact);
+        }
+        changed.push((attr, Attr::Func(Func::named(&wider.name))));
+        graph.define(wider);
+    }
+    let mut out: Vec<DType> = g.attrs().types("Tout").to_vec();
+    out.extend(all.iter().map(|f| f.dtype));
+    changed.push(("Tout", Attr::Types(out)));
+    let mut shapes = g.attrs().shapes("output_shapes").to_vec();
+    if shapes.len() == had {
+        shapes.extend(all.iter().map(|_| Shape::unknown()));
+        changed.push(("output_shapes", Attr::Shapes(shapes)));
+    }
+    let operation = g.output(0).operation();
+    graph.widen(operation, &[], changed);
+    (0..all.len())
+        .map(|i| operation.output((had + i) as u32))
+        .collect()
+}

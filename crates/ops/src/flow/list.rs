@@ -1,0 +1,364 @@
+//! Lists of tensors: values that a loop hands on from turn to turn. A list never changes; what puts
+//! something in gives another one.
+
+use std::sync::Arc;
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{Arg, Gradient, arg, arg_of, bool_attr, type_attr, type_attr_or};
+use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, Tensor};
+
+/// The most elements that one list may have.
+const MOST: usize = 1 << 24;
+
+/// A list of tensors, some of which may not be there.
+#[derive(Clone)]
+pub(super) struct List {
+    pub(super) dtype: DType,
+    /// What is known of the shape of its elements.
+    pub(super) shape: Shape,
+    /// The most elements that it takes; any number where it is negative.
+    pub(super) most: i64,
+    pub(super) items: Vec<Option<Tensor>>,
+}
+
+impl List {
+    /// As a value.
+    pub(super) fn give(self) -> Result<Vec<Tensor>, KernelError> {
+        Ok(vec![Tensor::handle(DType::Variant, Arc::new(self))?])
+    }
+
+    /// The element of this number; one that is not there is zeros.
+    pub(super) fn item(
+        &self,
+        cx: &TensorCx<'_>,
+        i: usize,
+        shape: &Shape,
+    ) -> Result<Tensor, KernelError> {
+        let item = self.items.get(i).ok_or_else(|| self.no_such(i as i64))?;
+        if let Some(item) = item {
+            return match shape.admits(item.dims()) {
+                true => Ok(item.clone()),
+                false => Err(KernelError::Invalid(format!(
+                    "element {i} has shape {}, not {shape}",
+                    item.shape()
+                ))),
+            };
+        }
+        let shape = self.shape.merge(shape).unwrap_or_default();
+        // What is there tells the shape, where nothing else does.
+        let like = self.items.iter().flatten().next().map(|t| t.dims().into());
+        let dims = shape.to_dims().or(like).ok_or_else(|| {
+            KernelError::Invalid(format!(
+                "element {i} was never set, and its shape {shape} is not known"
+            ))
+        })?;
+        cx.zeros(self.dtype, &dims)
+    }
+
+    pub(super) fn no_such(&self, i: i64) -> KernelError {
+        KernelError::Invalid(format!(
+            "there is no element {i} in a list of {}",
+            self.items.len()
+        ))
+    }
+
+    pub(super) fn check(&self, item: &Tensor) -> Result<(), KernelError> {
+        if item.dtype() != self.dtype || !self.shape.admits(item.dims()) {
+            return Err(KernelError::Invalid(format!(
+                "a list of {}{} does not take {}{}",
+                self.dtype,
+                self.shape,
+                item.dtype(),
+                item.shape()
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The shape that an input tells: -1 for what is not known, a scalar -1 for nothing at all.
+pub(super) fn shape_of(cx: &TensorCx<'_>, i: usize) -> Result<Shape, KernelError> {
+    let dims = cx.ints(i)?;
+    if cx.tensor(i)?.dims().is_empty() {
+        return match dims[..] {
+            [-1] => Ok(Shape::unknown()),
+            _ => Err(KernelError::Invalid("a scalar shape must be -1".to_owned())),
+        };
+    }
+    Ok(Shape::partial(
+        dims.iter().map(|&d| usize::try_from(d).ok()),
+    ))
+}
+
+/// The list at input `i`.
+pub(super) fn list_at(cx: &TensorCx<'_>, i: usize) -> Result<Arc<List>, KernelError> {
+    cx.thing::<List>(i)
+}
+
+fn index(cx: &TensorCx<'_>, list: &List, i: usize) -> Result<usize, KernelError> {
+    let at = cx.int(i)?;
+    usize::try_from(at)
+        .ok()
+        .filter(|&at| at < list.items.len())
+        .ok_or_else(|| list.no_such(at))
+}
+
+/// A list op; to be completed.
+pub(super) const LIST: OpDef = OpDef {
+    gradient: Gradient::Missing,
+    ..OpDef::EMPTY
+};
+
+/// An input that is a list.
+pub(super) const INPUT: Arg = arg_of("input_handle", DType::Variant);
+/// An output that is a list.
+pub(super) const OUTPUT: Arg = arg_of("output_handle", DType::Variant);
+
+/// The first output is a scalar.
+pub(super) fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    cx.set(0, Shape::scalar());
+    Ok(())
+}
+
+/// How many elements: none below zero, and no more than there can be.
+pub(super) fn count(n: i64) -> Result<usize, KernelError> {
+    usize::try_from(n)
+        .ok()
+        .filter(|&n| n <= MOST)
+        .ok_or_else(|| {
+            KernelError::Invalid(format!("a list has between 0 and {MOST} elements, not {n}"))
+        })
+}
+
+/// A list without elements.
+pub(crate) static EMPTY: Op = Op {
+    def: OpDef {
+        name: "EmptyTensorList",
+        summary: "A list without elements.",
+        inputs: &[
+            arg("element_shape", "shape_type"),
+            arg_of("max_num_elements", DType::I32),
+        ],
+        outputs: &[arg_of("handle", DType::Variant)],
+        attrs: &[
+            type_attr("element_dtype", &DType::ALL),
+            type_attr("shape_type", DType::INDICES),
+        ],
+        shape: scalar,
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        List {
+            dtype: cx.attrs().dtype("element_dtype").unwrap_or(DType::F32),
+            shape: shape_of(cx, 0)?,
+            most: cx.int(1)?,
+            items: Vec::new(),
+        }
+        .give()
+    })],
+};
+
+/// A list of elements that are not there yet.
+pub(crate) static RESERVE: Op = Op {
+    def: OpDef {
+        name: "TensorListReserve",
+        summary: "A list of so many elements, none of which is there yet.",
+        inputs: &[
+            arg("element_shape", "shape_type"),
+            arg_of("num_elements", DType::I32),
+        ],
+        outputs: &[arg_of("handle", DType::Variant)],
+        attrs: &[
+            type_attr("element_dtype", &DType::ALL),
+            type_attr("shape_type", DType::INDICES),
+        ],
+        shape: scalar,
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        List {
+            dtype: cx.attrs().dtype("element_dtype").unwrap_or(DType::F32),
+            shape: shape_of(cx, 0)?,
+            most: -1,
+            items: vec![None; count(cx.int(1)?)?],
+        }
+        .give()
+    })],
+};
+
+/// A list with one more element.
+pub(crate) static PUSH_BACK: Op = Op {
+    def: OpDef {
+        name: "TensorListPushBack",
+        summary: "The list with one more element at its end.",
+        inputs: &[INPUT, arg("tensor", "element_dtype")],
+        outputs: &[OUTPUT],
+        attrs: &[type_attr("element_dtype", &DType::ALL)],
+        shape: scalar,
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (list, item) = (list_at(cx, 0)?, cx.value(1)?);
+        list.check(&item)?;
+        if usize::try_from(list.most).is_ok_and(|most| list.items.len() >= most) {
+            return Err(KernelError::Invalid(format!(
+                "the list takes {} elements and has them",
+                list.most
+            )));
+        }
+        count(list.items.len() as i64 + 1)?;
+        let mut items = Vec::with_capacity(list.items.len() + 1);
+        items.extend_from_slice(&list.items);
+        items.push(Some(item));
+        List {
+            items,
+            shape: list.shape.clone(),
+            ..*list
+        }
+        .give()
+    })],
+};
+
+/// A list without its last element, and that element.
+pub(crate) static POP_BACK: Op = Op {
+    def: OpDef {
+        name: "TensorListPopBack",
+        summary: "The list without its last element, and that element.",
+        inputs: &[INPUT, arg_of("element_shape", DType::I32)],
+        outputs: &[OUTPUT, arg("tensor", "element_dtype")],
+        attrs: &[type_attr("element_dtype", &DType::ALL)],
+        shape: scalar,
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let list = list_at(cx, 0)?;
+        let Some(last) = list.items.len().checked_sub(1) else {
+            return Err(KernelError::Invalid("the list is empty".to_owned()));
+        };
+        let item = list.item(cx, last, &shape_of(cx, 1)?)?;
+        let mut given = List {
+            items: list.items[..last].to_vec(),
+            shape: list.shape.clone(),
+            ..*list
+        }
+        .give()?;
+        given.push(item);
+        Ok(given)
+    })],
+};
+
+/// An element.
+pub(crate) static GET_ITEM: Op = Op {
+    def: OpDef {
+        name: "TensorListGetItem",
+        summary: "An element of a list.",
+        inputs: &[
+            INPUT,
+            arg_of("index", DType::I32),
+            arg("element_shape", "Tshape"),
+        ],
+        outputs: &[arg("item", "element_dtype")],
+        attrs: &[
+            type_attr("element_dtype", &DType::ALL),
+            type_attr_or("Tshape", DType::INDICES, DType::I32),
+        ],
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let list = list_at(cx, 0)?;
+        let at = index(cx, &list, 1)?;
+        Ok(vec![list.item(cx, at, &shape_of(cx, 2)?)?])
+    })],
+};
+
+/// A list with another element in a place.
+pub(crate) static SET_ITEM: Op = Op {
+    def: OpDef {
+        name: "TensorListSetItem",
+        summary: "The list with this element in that place.",
+        inputs: &[
+            INPUT,
+            arg_of("index", DType::I32),
+            arg("item", "element_dtype"),
+        ],
+        outputs: &[OUTPUT],
+        attrs: &[
+            type_attr("element_dtype", &DType::ALL),
+            bool_attr("resize_if_index_out_of_bounds", false),
+        ],
+        shape: scalar,
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let list = list_at(cx, 0)?;
+        let item = cx.value(2)?;
+        list.check(&item)?;
+        let mut list = List::clone(&list);
+        let at = cx.int(1)?;
+        if cx.attrs().bool("resize_if_index_out_of_bounds") && at >= list.items.len() as i64 {
+            list.items.resize(count(at.saturating_add(1))?, None);
+        }
+        let at = index(cx, &list, 1)?;
+        list.items[at] = Some(item);
+        list.give()
+    })],
+};
+
+/// How many elements a list has.
+pub(crate) static LENGTH: Op = Op {
+    def: OpDef {
+        name: "TensorListLength",
+        summary: "How many elements a list has.",
+        inputs: &[INPUT],
+        outputs: &[arg_of("length", DType::I32)],
+        shape: scalar,
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        Ok(vec![Tensor::scalar(list_at(cx, 0)?.items.len() as i32)])
+    })],
+};
+
+/// What is known of the shape of a list's elements.
+pub(crate) static ELEMENT_SHAPE: Op = Op {
+    def: OpDef {
+        name: "TensorListElementShape",
+        summary: "The shape of a list's elements; -1 for what is not known.",
+        inputs: &[INPUT],
+        outputs: &[arg("element_shape", "shape_type")],
+        attrs: &[type_attr("shape_type", DType::INDICES)],
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let list = list_at(cx, 0)?;
+        let number = |d: &Option<usize>| d.map_or(-1, |d| d as i64);
+        let dims: Option<Vec<i64>> = list.shape.dims().map(|d| d.iter().map(number).collect());
+        let wide = cx.attrs().dtype("shape_type") == Some(DType::I64);
+        Ok(vec![match (dims, wide) {
+            (None, true) => Tensor::scalar(-1i64),
+            (None, false) => Tensor::scalar(-1i32),
+            (Some(dims), true) => Tensor::vector(&dims),
+            (Some(dims), false) => {
+                Tensor::vector(&dims.iter().map(|&d| d as i32).collect::<Vec<_>>())
+            }
+        }])
+    })],
+};
+
+/// A list of another length.
+pub(crate) static RESIZE: Op = Op {
+    def: OpDef {
+        name: "TensorListResize",
+        summary: "The list with so many elements: the first of them, and others that are not there.",
+        inputs: &[INPUT, arg_of("size", DType::I32)],
+        outputs: &[OUTPUT],
+        shape: scalar,
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let list = list_at(cx, 0)?;
+        let mut list = List::clone(&list);
+        list.items.resize(count(cx.int(1)?)?, None);
+        list.give()
+    })],
+};

@@ -1,0 +1,238 @@
+//! Lists of tensors from tensors, and tensors from lists.
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{arg, arg_of, int_attr, type_attr};
+use thalweg_graph::{DType, OpDef, Shape, Tensor};
+
+use super::list::{INPUT, LIST, List, OUTPUT, count, list_at, scalar, shape_of};
+use super::rows::{concatenated, rows, split, stacked};
+
+/// All elements of a list, which must be there or have a known shape.
+fn all(cx: &TensorCx<'_>, list: &List, shape: &Shape) -> Result<Vec<Tensor>, KernelError> {
+    (0..list.items.len())
+        .map(|i| list.item(cx, i, shape))
+        .collect()
+}
+
+fn merged(list: &List, asked: Shape) -> Shape {
+    list.shape.merge(&asked).unwrap_or(asked)
+}
+
+/// A list as one tensor.
+pub(crate) static STACK: Op = Op {
+    def: OpDef {
+        name: "TensorListStack",
+        summary: "The elements of a list as the rows of a tensor.",
+        inputs: &[INPUT, arg_of("element_shape", DType::I32)],
+        outputs: &[arg("tensor", "element_dtype")],
+        attrs: &[
+            type_attr("element_dtype", &DType::ALL),
+            int_attr("num_elements", -1),
+        ],
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let list = list_at(cx, 0)?;
+        let asked = shape_of(cx, 1)?;
+        let wanted = cx.attrs().int("num_elements");
+        if wanted >= 0 && wanted != list.items.len() as i64 {
+            return Err(KernelError::Invalid(format!(
+                "the list has {} elements, {wanted} were said",
+                list.items.len()
+            )));
+        }
+        let items = all(cx, &list, &asked)?;
+        Ok(vec![stacked(list.dtype, &items, &merged(&list, asked))?])
+    })],
+};
+
+/// A tensor as a list.
+pub(crate) static FROM_TENSOR: Op = Op {
+    def: OpDef {
+        name: "TensorListFromTensor",
+        summary: "The rows of a tensor as a list.",
+        inputs: &[
+            arg("tensor", "element_dtype"),
+            arg("element_shape", "shape_type"),
+        ],
+        outputs: &[OUTPUT],
+        attrs: &[
+            type_attr("element_dtype", &DType::ALL),
+            type_attr("shape_type", DType::INDICES),
+        ],
+        shape: scalar,
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let tensor = cx.tensor(0)?;
+        let rows = rows(tensor)?;
+        let said = shape_of(cx, 1)?;
+        let shape = said
+            .merge(&Shape::known(&tensor.dims()[1..]))
+            .ok_or_else(|| {
+                KernelError::Invalid(format!("the rows of {} are not {said}", tensor.shape()))
+            })?;
+        List {
+            dtype: tensor.dtype(),
+            shape,
+            most: -1,
+            items: rows.into_iter().map(Some).collect(),
+        }
+        .give()
+    })],
+};
+
+/// Some elements of a list as one tensor.
+pub(crate) static GATHER: Op = Op {
+    def: OpDef {
+        name: "TensorListGather",
+        summary: "Some elements of a list as the rows of a tensor.",
+        inputs: &[
+            INPUT,
+            arg_of("indices", DType::I32),
+            arg_of("element_shape", DType::I32),
+        ],
+        outputs: &[arg("values", "element_dtype")],
+        attrs: &[type_attr("element_dtype", &DType::ALL)],
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let list = list_at(cx, 0)?;
+        let asked = shape_of(cx, 2)?;
+        let item = |i: i64| match usize::try_from(i) {
+            Ok(i) => list.item(cx, i, &asked),
+            Err(_) => Err(list.no_such(i)),
+        };
+        let items: Result<Vec<Tensor>, _> = cx.ints(1)?.into_iter().map(item).collect();
+        Ok(vec![stacked(
+            list.dtype,
+            &items?,
+            &merged(&list, asked.clone()),
+        )?])
+    })],
+};
+
+/// The rows of a tensor, each in its place of a list.
+pub(crate) static SCATTER: Op = Op {
+    def: OpDef {
+        name: "TensorListScatterV2",
+        summary: "A list that has the rows of a tensor in these places.",
+        inputs: &[
+            arg("tensor", "element_dtype"),
+            arg_of("indices", DType::I32),
+            arg("element_shape", "shape_type"),
+            arg_of("num_elements", DType::I32),
+        ],
+        outputs: &[OUTPUT],
+        attrs: &[
+            type_attr("element_dtype", &DType::ALL),
+            type_attr("shape_type", DType::INDICES),
+        ],
+        shape: scalar,
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (tensor, indices) = (cx.tensor(0)?, cx.ints(1)?);
+        let rows = rows(tensor)?;
+        if rows.len() != indices.len() {
+            return Err(KernelError::Invalid(format!(
+                "{} rows for {} places",
+                rows.len(),
+                indices.len()
+            )));
+        }
+        let last = indices.iter().copied().max().unwrap_or(-1);
+        let asked = cx.int(3)?;
+        let len = count(if asked < 0 {
+            last.saturating_add(1)
+        } else {
+            asked
+        })?;
+        let mut list = List {
+            dtype: tensor.dtype(),
+            shape: shape_of(cx, 2)?,
+            most: -1,
+            items: vec![None; len],
+        };
+        for (i, row) in indices.into_iter().zip(rows) {
+            list.check(&row)?;
+            let place = usize::try_from(i).ok().filter(|&i| i < len);
+            let place = place.ok_or_else(|| list.no_such(i))?;
+            list.items[place] = Some(row);
+        }
+        list.give()
+    })],
+};
+
+/// The elements of a list, one after the other.
+pub(crate) static CONCAT: Op = Op {
+    def: OpDef {
+        name: "TensorListConcatV2",
+        summary: "The elements of a list one after the other, and how many rows each has.",
+        inputs: &[
+            INPUT,
+            arg("element_shape", "shape_type"),
+            arg_of("leading_dims", DType::I64),
+        ],
+        outputs: &[
+            arg("tensor", "element_dtype"),
+            arg_of("lengths", DType::I64),
+        ],
+        attrs: &[
+            type_attr("element_dtype", &DType::ALL),
+            type_attr("shape_type", DType::INDICES),
+        ],
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let list = list_at(cx, 0)?;
+        let asked = shape_of(cx, 1)?;
+        let leading = cx.ints(2)?;
+        let mut items = Vec::with_capacity(list.items.len());
+        for i in 0..list.items.len() {
+            let mut shape = asked.clone();
+            // What is not there has as many rows as is said here.
+            if let (Some(dims), Some(&rows)) = (asked.dims(), leading.get(i))
+                && !dims.is_empty()
+            {
+                let mut dims = dims.to_vec();
+                dims[0] = usize::try_from(rows).ok();
+                shape = Shape::partial(dims);
+            }
+            items.push(list.item(cx, i, &shape)?);
+        }
+        let (tensor, lengths) = concatenated(list.dtype, &items, &asked)?;
+        Ok(vec![tensor, lengths])
+    })],
+};
+
+/// A tensor in pieces, as a list.
+pub(crate) static SPLIT: Op = Op {
+    def: OpDef {
+        name: "TensorListSplit",
+        summary: "A list of pieces of a tensor, each of so many rows.",
+        inputs: &[
+            arg("tensor", "element_dtype"),
+            arg("element_shape", "shape_type"),
+            arg_of("lengths", DType::I64),
+        ],
+        outputs: &[OUTPUT],
+        attrs: &[
+            type_attr("element_dtype", &DType::ALL),
+            type_attr("shape_type", DType::INDICES),
+        ],
+        shape: scalar,
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let tensor = cx.tensor(0)?;
+        let items = split(tensor, &cx.ints(2)?)?;
+        List {
+            dtype: tensor.dtype(),
+            shape: shape_of(cx, 1)?,
+            most: -1,
+            items: items.into_iter().map(Some).collect(),
+        }
+        .give()
+    })],
+};

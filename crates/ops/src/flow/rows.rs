@@ -1,0 +1,151 @@
+//! Tensors cut along their first dimension, and put together along it.
+
+use thalweg_device::KernelError;
+use thalweg_graph::shape::checked_elements;
+use thalweg_graph::{DType, Shape, Tensor, dispatch};
+
+/// `count` elements from number `start` on, under these dimensions.
+fn piece(from: &Tensor, start: usize, dims: &[usize]) -> Result<Tensor, KernelError> {
+    let count = checked_elements(dims).unwrap_or(usize::MAX);
+    let end = start.checked_add(count).filter(|&end| end <= from.len());
+    let end = end.ok_or(KernelError::Argument("elements"))?;
+    if from.dtype() == DType::String {
+        return Ok(Tensor::strings(dims, &from.as_strings()?[start..end])?);
+    }
+    dispatch!(from.dtype(), PLAIN, T => {
+        Ok(Tensor::new(dims, &from.as_slice::<T>()?[start..end])?)
+    }, else Err(KernelError::DType(from.dtype())))
+}
+
+/// All elements, one tensor after the other, under these dimensions.
+pub(crate) fn joined(
+    dtype: DType,
+    parts: &[Tensor],
+    dims: &[usize],
+) -> Result<Tensor, KernelError> {
+    if dtype == DType::String {
+        let mut all: Vec<&[u8]> = Vec::new();
+        for part in parts {
+            all.extend(part.as_strings()?.iter().map(|s| &**s));
+        }
+        return Ok(Tensor::strings(dims, &all)?);
+    }
+    dispatch!(dtype, PLAIN, T => {
+        let mut all = Tensor::zeros(dtype, dims)?;
+        let mut rest = all.as_mut_slice::<T>()?;
+        for part in parts {
+            let from = part.as_slice::<T>()?;
+            let Some((here, after)) = rest.split_at_mut_checked(from.len()) else {
+                return Err(KernelError::Argument("elements"));
+            };
+            here.copy_from_slice(from);
+            rest = after;
+        }
+        Ok(all)
+    }, else Err(KernelError::DType(dtype)))
+}
+
+/// The rows of a tensor: what its first dimension counts.
+pub(crate) fn rows(tensor: &Tensor) -> Result<Vec<Tensor>, KernelError> {
+    let [count, dims @ ..] = tensor.dims() else {
+        return Err(KernelError::Invalid(
+            "a scalar has no rows: give it a tensor with one dimension at least".to_owned(),
+        ));
+    };
+    let size = checked_elements(dims).unwrap_or(0);
+    (0..*count).map(|i| piece(tensor, i * size, dims)).collect()
+}
+
+/// Some rows at a time: as many as each length says.
+pub(crate) fn split(tensor: &Tensor, lengths: &[i64]) -> Result<Vec<Tensor>, KernelError> {
+    let [count, inner @ ..] = tensor.dims() else {
+        return Err(KernelError::Invalid("a scalar cannot be split".to_owned()));
+    };
+    let size = checked_elements(inner).unwrap_or(0);
+    let mut start = 0usize;
+    let mut parts = Vec::with_capacity(lengths.len());
+    for &length in lengths {
+        let length = usize::try_from(length).ok();
+        let end = length
+            .and_then(|l| start.checked_add(l))
+            .filter(|e| e <= count);
+        let end = end.ok_or_else(|| {
+            KernelError::Invalid(format!("lengths {lengths:?} do not fit {count} rows"))
+        })?;
+        let mut dims = vec![end - start];
+        dims.extend_from_slice(inner);
+        parts.push(piece(tensor, start * size, &dims)?);
+        start = end;
+    }
+    if start != *count {
+        return Err(KernelError::Invalid(format!(
+            "lengths {lengths:?} leave some of {count} rows over"
+        )));
+    }
+    Ok(parts)
+}
+
+/// Tensors of one shape as the rows of one; `shape` is that of a row, where there is none to tell.
+pub(crate) fn stacked(
+    dtype: DType,
+    items: &[Tensor],
+    shape: &Shape,
+) -> Result<Tensor, KernelError> {
+    let dims = match items.first() {
+        Some(first) => first.dims().to_vec(),
+        None => {
+            let dims = shape.to_dims().ok_or_else(|| {
+                KernelError::Invalid(format!(
+                    "there is nothing to put together, and the shape {shape} of an element is not \
+                     known"
+                ))
+            })?;
+            dims.to_vec()
+        }
+    };
+    if let Some(other) = items.iter().find(|i| i.dims() != dims) {
+        return Err(KernelError::Invalid(format!(
+            "elements of shape {} and {} cannot be put together",
+            Shape::known(&dims),
+            other.shape()
+        )));
+    }
+    let mut all = vec![items.len()];
+    all.extend_from_slice(&dims);
+    joined(dtype, items, &all)
+}
+
+/// Tensors one after the other along their first dimension, and the length of each.
+pub(crate) fn concatenated(
+    dtype: DType,
+    items: &[Tensor],
+    shape: &Shape,
+) -> Result<(Tensor, Tensor), KernelError> {
+    let inner = match items.first() {
+        Some(first) => first.dims().get(1..).map(<[usize]>::to_vec),
+        None => shape.to_dims().map(|d| d.get(1..).unwrap_or(&[]).to_vec()),
+    };
+    let inner = inner.ok_or_else(|| {
+        KernelError::Invalid(
+            "scalars, or nothing of a shape that is known, cannot be put one after the other"
+                .to_owned(),
+        )
+    })?;
+    let mut lengths = Vec::with_capacity(items.len());
+    for item in items {
+        match item.dims() {
+            [length, rest @ ..] if *rest == inner[..] => lengths.push(*length as i64),
+            _ => {
+                return Err(KernelError::Invalid(format!(
+                    "an element of shape {} does not fit the others, whose rows are {}",
+                    item.shape(),
+                    Shape::known(&inner)
+                )));
+            }
+        }
+    }
+    let total = lengths.iter().sum::<i64>() as usize;
+    let mut dims = vec![total];
+    dims.extend_from_slice(&inner);
+    Ok((joined(dtype, items, &dims)?, Tensor::vector(&lengths)))
+}

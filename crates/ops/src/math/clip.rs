@@ -1,0 +1,166 @@
+//! A choice between two tensors as TensorFlow 1 makes it, and values brought between two others.
+
+use smallvec::smallvec;
+use thalweg_device::parallel::for_chunks;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
+use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, Shape, dispatch};
+
+use crate::elementwise::CHUNK;
+use crate::number::Number;
+
+fn select_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let values = cx.same(1, 2)?;
+    let condition = cx.shape(0);
+    let Some(rank) = condition.rank() else {
+        cx.set(0, values);
+        return Ok(());
+    };
+    let all = match (rank, values.rank()) {
+        (0, _) => values,
+        (1, Some(n)) if n != 1 => {
+            let first = Shape::partial(values.dims().unwrap_or_default().iter().copied().take(1));
+            first.merge(condition).ok_or_else(|| InferError::Mismatch {
+                what: "a condition that is a vector must have an element for each slice of t".to_owned(),
+                left: condition.clone(),
+                right: values.clone(),
+            })?;
+            values
+        }
+        // A vector chooses slices of a tensor of unknown rank.
+        (1, None) => values,
+        _ => values.merge(condition).ok_or_else(|| InferError::Mismatch {
+            what: "the condition must be a scalar, a vector or of the shape of t: use SelectV2 to broadcast it".to_owned(),
+            left: condition.clone(),
+            right: values.clone(),
+        })?,
+    };
+    cx.set(0, all);
+    Ok(())
+}
+
+/// `condition ? t : e`, where a condition may choose whole slices.
+pub(crate) static SELECT_V1: Op = Op {
+    def: OpDef {
+        name: "Select",
+        summary: "t where the condition is true, otherwise e: element by element, slice by slice or whole.",
+        inputs: &[
+            arg_of("condition", DType::Bool),
+            arg("t", "T"),
+            arg("e", "T"),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: &[type_attr("T", DType::PLAIN)],
+        shape: select_shape,
+        gradient: Gradient::Rule(|g| {
+            let (graph, condition, dz) = (g.graph(), g.input(0), g.grad());
+            let zeros = graph.op("ZerosLike").input(dz).output();
+            let choose = |t, e| {
+                let node = graph.op("Select").input(condition).input(t).input(e);
+                Some(node.output())
+            };
+            smallvec![None, choose(dz, zeros), choose(zeros, dz)]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(
+        |p| dispatch!(p.dtype(1), PLAIN, T => Ok(select::<T>(p)), else Err(KernelError::DType(p.dtype(1)))),
+    )],
+};
+
+fn select<T: Element>(p: &Prepare<'_>) -> Prepared {
+    // How many elements each bool decides on.
+    let n = p.outputs[0].elements();
+    let each = n / p.inputs[0].elements().max(1);
+    Prepared::new(n * 2, move |cx| {
+        let (c, t, e) = (cx.input::<bool>(0)?, cx.input::<T>(1)?, cx.input::<T>(2)?);
+        for_chunks(cx.pool(), cx.output::<T>(0)?, CHUNK, &|task, part| {
+            let at = task * CHUNK;
+            for (i, out) in part.iter_mut().enumerate() {
+                let i = at + i;
+                *out = if c[i / each] { t[i] } else { e[i] };
+            }
+        });
+        Ok(())
+    })
+}
+
+/// `value` where `when` is true, else zeros.
+fn where_true<'g>(g: &GradCx<'_, 'g>, when: Output<'g>, value: Output<'g>) -> Output<'g> {
+    let zeros = g.graph().op("ZerosLike").input(value).output();
+    let node = g.graph().op("SelectV2").input(when).input(value);
+    node.input(zeros).output()
+}
+
+/// `value`, of the shape of t, summed to the shape of a limit.
+fn to_limit<'g>(value: Output<'g>, limit: Output<'g>, t: Output<'g>) -> Output<'g> {
+    super::broadcast::sum_to(value, limit, t)
+}
+
+/// Values brought between two others.
+pub(crate) static CLIP_BY_VALUE: Op = Op {
+    def: OpDef {
+        name: "ClipByValue",
+        summary: "Each element, brought between a least and a largest value.",
+        inputs: &[
+            arg("t", "T"),
+            arg("clip_value_min", "T"),
+            arg("clip_value_max", "T"),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: &[type_attr("T", DType::NUMBERS)],
+        shape: |cx| {
+            let mut shape = cx.shape(0).clone();
+            for i in 1..3 {
+                let limit = cx.shape(i);
+                if limit.rank() == Some(0) || limit.rank().is_none() {
+                    continue;
+                }
+                shape = shape.merge(limit).ok_or_else(|| InferError::Mismatch {
+                    what: format!("input {i} must be a scalar or of the shape of t"),
+                    left: limit.clone(),
+                    right: shape.clone(),
+                })?;
+            }
+            cx.set(0, shape);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let (graph, t, low, high, dz) =
+                (g.graph(), g.input(0), g.input(1), g.input(2), g.grad());
+            let compare = |op: &str, a, b| graph.op(op).input(a).input(b).output();
+            let (below, above) = (compare("Less", t, low), compare("Greater", t, high));
+            let inside = compare("LogicalOr", below, above);
+            let inside = graph.op("LogicalNot").input(inside).output();
+            smallvec![
+                Some(where_true(g, inside, dz)),
+                Some(to_limit(where_true(g, below, dz), low, t)),
+                Some(to_limit(where_true(g, above, dz), high, t))
+            ]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(
+        |p| dispatch!(p.dtype(0), NUMBERS, T => Ok(clip::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
+    )],
+};
+
+fn clip<T: Number>(p: &Prepare<'_>) -> Prepared {
+    let n = p.outputs[0].elements();
+    let same = |i: usize| !p.dims(i).is_empty();
+    let (low_each, high_each) = (same(1), same(2));
+    Prepared::new(n * 2, move |cx| {
+        let (t, low, high) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.input::<T>(2)?);
+        for_chunks(cx.pool(), cx.output::<T>(0)?, CHUNK, &|task, part| {
+            let at = task * CHUNK;
+            for (i, out) in part.iter_mut().enumerate() {
+                let i = at + i;
+                let low = low[if low_each { i } else { 0 }];
+                let high = high[if high_each { i } else { 0 }];
+                let x = if t[i] > high { high } else { t[i] };
+                *out = if x < low { low } else { x };
+            }
+        });
+        Ok(())
+    })
+}

@@ -1,0 +1,183 @@
+//! What a float is: a number, finite; and the one beside it.
+
+use smallvec::smallvec;
+use thalweg_device::{InOut, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{
+    Arg, AttrDef, Effect, Gradient, arg, arg_of, attr, float_attr, type_attr, type_attr_or,
+};
+use thalweg_graph::{AttrKind, DType, OpDef, dispatch};
+
+use super::broadcast::sum_to;
+use super::define::{FLOAT, two};
+use super::magnitude::magnitude;
+use crate::elementwise::{binary, binary_to, convert};
+use crate::number::{Float, Number};
+use crate::shapes;
+
+const X: &[Arg] = &[arg("x", "T")];
+const Y_BOOL: &[Arg] = &[arg_of("y", DType::Bool)];
+
+const fn test(name: &'static str, summary: &'static str) -> OpDef {
+    OpDef {
+        name,
+        summary,
+        inputs: X,
+        outputs: Y_BOOL,
+        attrs: FLOAT,
+        shape: shapes::unchanged,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    }
+}
+
+/// A question that `f32` answers as well as any narrower float.
+fn ask(
+    p: &Prepare<'_>,
+    single: fn(f32) -> bool,
+    double: fn(f64) -> bool,
+) -> Result<Prepared, KernelError> {
+    match p.dtype(0) {
+        DType::F64 => Ok(convert::<f64, bool>(p, double)),
+        other => dispatch!(other, [F16 BF16 F32], T => {
+            Ok(convert::<T, bool>(p, move |x| single(x.widen())))
+        }, else Err(KernelError::DType(other))),
+    }
+}
+
+/// Whether an element is no number.
+pub(crate) static IS_NAN: Op = Op {
+    def: test("IsNan", "Whether each element is not a number."),
+    kernels: &[cpu(|p| ask(p, f32::is_nan, f64::is_nan))],
+};
+
+/// Whether an element is infinite.
+pub(crate) static IS_INF: Op = Op {
+    def: test("IsInf", "Whether each element is an infinity."),
+    kernels: &[cpu(|p| ask(p, f32::is_infinite, f64::is_infinite))],
+};
+
+/// Whether an element is a number and not infinite.
+pub(crate) static IS_FINITE: Op = Op {
+    def: test(
+        "IsFinite",
+        "Whether each element is a number and no infinity.",
+    ),
+    kernels: &[cpu(|p| ask(p, f32::is_finite, f64::is_finite))],
+};
+
+/// The input, if it is finite.
+pub(crate) static CHECK_NUMERICS: Op = Op {
+    def: OpDef {
+        name: "CheckNumerics",
+        summary: "The input, unchanged; an error where an element is a NaN or an infinity.",
+        inputs: &[arg("tensor", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: &[
+            type_attr("T", DType::FLOATS),
+            attr("message", AttrKind::Str),
+        ],
+        shape: shapes::unchanged,
+        gradient: Gradient::Rule(|g| {
+            const IN_GRADIENT: &str =
+                "Not a number (NaN) or infinity (Inf) values detected in gradient. ";
+            let message = format!("{IN_GRADIENT}{}", g.attrs().str("message"));
+            let node = g.graph().op("CheckNumerics").input(g.grad());
+            smallvec![Some(node.attr("message", message).output())]
+        }),
+        effect: Effect::Stateful,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => Ok(checked::<T>(p)), else
+            Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0)])],
+};
+
+fn checked<T: Float>(p: &Prepare<'_>) -> Prepared {
+    let message = p.node.attrs.str("message").to_owned();
+    Prepared::new(p.outputs[0].elements() * 2, move |cx| {
+        let look = |x: &[T]| {
+            let nan = x.iter().any(|x| x.to_f64().is_nan());
+            let infinite = x.iter().any(|x| x.to_f64().is_infinite());
+            let what = match (infinite, nan) {
+                (false, false) => return Ok(()),
+                (true, true) => "Inf and NaN",
+                (true, false) => "Inf",
+                (false, true) => "NaN",
+            };
+            Err(KernelError::Invalid(format!(
+                "{message} : Tensor had {what} values"
+            )))
+        };
+        match cx.in_out::<T>(0, 0)? {
+            InOut::Same(x) => look(x),
+            InOut::Apart(x, out) => {
+                out.copy_from_slice(x);
+                look(x)
+            }
+        }
+    })
+}
+
+/// Whether two are nearly equal.
+pub(crate) static APPROXIMATE_EQUAL: Op = Op {
+    def: OpDef {
+        name: "ApproximateEqual",
+        summary: "Whether two elements differ by at most a tolerance.",
+        inputs: &[arg("x", "T"), arg("y", "T")],
+        outputs: &[arg_of("z", DType::Bool)],
+        attrs: &[
+            type_attr("T", DType::NUMBERS),
+            float_attr("tolerance", 1e-5),
+        ],
+        shape: shapes::all_the_same,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        let tolerance = f64::from(p.node.attrs.float("tolerance"));
+        dispatch!(p.dtype(0), NUMBERS, T => {
+            let tolerance = T::from_f64(tolerance);
+            Ok(binary_to::<T, bool>(p, move |x, y| {
+                magnitude(x.sub(y)) <= tolerance
+            }))
+        }, else Err(KernelError::DType(p.dtype(0))))
+    })],
+};
+
+const NEXT: &[AttrDef] = &[type_attr_or("T", &[DType::F64, DType::F32], DType::F32)];
+const X_1_X_2: &[Arg] = &[arg("x1", "T"), arg("x2", "T")];
+
+/// The next float on the way.
+pub(crate) static NEXT_AFTER: Op = Op {
+    def: OpDef {
+        inputs: X_1_X_2,
+        outputs: &[arg("output", "T")],
+        ..two(
+            "NextAfter",
+            "The float after x1 on the way to x2, with broadcasting.",
+            NEXT,
+            Gradient::Rule(|g| {
+                let (x, to) = (g.input(0), g.input(1));
+                smallvec![Some(sum_to(g.grad(), x, to)), None]
+            }),
+        )
+    },
+    kernels: &[cpu(|p| match p.dtype(0) {
+        DType::F32 => Ok(binary::<f32>(p, |x, to| match x.partial_cmp(&to) {
+            None => f32::NAN,
+            Some(std::cmp::Ordering::Equal) => to,
+            Some(std::cmp::Ordering::Less) => x.next_up(),
+            Some(std::cmp::Ordering::Greater) => x.next_down(),
+        })),
+        DType::F64 => Ok(binary::<f64>(p, |x, to| match x.partial_cmp(&to) {
+            None => f64::NAN,
+            Some(std::cmp::Ordering::Equal) => to,
+            Some(std::cmp::Ordering::Less) => x.next_up(),
+            Some(std::cmp::Ordering::Greater) => x.next_down(),
+        })),
+        other => Err(KernelError::DType(other)),
+    })
+    .in_place(&[(0, 0), (1, 0)])],
+};

@@ -1,0 +1,138 @@
+//! Products and quotients that are 0 where one factor is 0, whatever the other one is.
+
+use smallvec::smallvec;
+use thalweg_device::{Kernel, KernelError, Op, cpu};
+use thalweg_graph::op::Gradient;
+use thalweg_graph::{GradCx, Output, dispatch};
+
+use super::broadcast::sum_to;
+use super::called::called_wide_2;
+use super::define::{FLOAT, two};
+use crate::elementwise::binary;
+use crate::number::{Float, Number};
+
+fn of<'g>(op: &str, x: Output<'g>, y: Output<'g>) -> Output<'g> {
+    x.graph().op(op).input(x).input(y).output()
+}
+
+/// 1 where `x` is not 0, else 0.
+fn not_zero(x: Output<'_>) -> Output<'_> {
+    let not = of("NotEqual", x, x.constant_like(0.0));
+    let node = x.graph().op("Cast").input(not);
+    node.attr("DstT", x.dtype()).output()
+}
+
+/// The gradients `dz by_x` and `dz by_y`.
+fn both<'g>(
+    g: &GradCx<'_, 'g>,
+    by_x: Output<'g>,
+    by_y: Output<'g>,
+) -> thalweg_graph::op::InputGradients<'g> {
+    let (x, y, dz) = (g.input(0), g.input(1), g.grad());
+    smallvec![Some(sum_to(dz * by_x, x, y)), Some(sum_to(dz * by_y, y, x))]
+}
+
+/// `x / y`, and 0 where y is 0.
+pub(crate) static DIV_NO_NAN: Op = Op {
+    def: two(
+        "DivNoNan",
+        "The quotient of two tensors, 0 where the divisor is 0, with broadcasting.",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let (x, y, dz) = (g.input(0), g.input(1), g.grad());
+            let by_y = dz * of("DivNoNan", of("DivNoNan", -x, y), y);
+            smallvec![
+                Some(sum_to(of("DivNoNan", dz, y), x, y)),
+                Some(sum_to(by_y, y, x))
+            ]
+        }),
+    ),
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
+            if y == T::ZERO { T::ZERO } else { T::narrow(x.widen() / y.widen()) }
+        })), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0), (1, 0)])],
+};
+
+/// `x y`, and 0 where y is 0.
+pub(crate) static MUL_NO_NAN: Op = Op {
+    def: two(
+        "MulNoNan",
+        "The product of two tensors, 0 where the second is 0, with broadcasting.",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let (x, y, dz) = (g.input(0), g.input(1), g.grad());
+            smallvec![
+                Some(sum_to(of("MulNoNan", dz, y), x, y)),
+                Some(sum_to(of("MulNoNan", x, dz), y, x))
+            ]
+        }),
+    ),
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
+            if y == T::ZERO { T::ZERO } else { x.mul(y) }
+        })), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0), (1, 0)])],
+};
+
+/// A function of `y` times `x`, 0 where x is 0.
+macro_rules! times {
+    ($f:expr) => {{
+        const KERNELS: &[Kernel] =
+            &[
+                cpu(|p| called_wide_2(p, |x, y| if x == 0.0 { 0.0 } else { x * $f(y) }))
+                    .in_place(&[(0, 0), (1, 0)]),
+            ];
+        KERNELS
+    }};
+}
+
+/// `x log(y)`, and 0 where x is 0.
+pub(crate) static XLOGY: Op = Op {
+    def: two(
+        "Xlogy",
+        "x log(y), 0 where x is 0, with broadcasting.",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let (x, y) = (g.input(0), g.input(1));
+            both(g, of("Xlogy", not_zero(x), y), of("Xdivy", x, y))
+        }),
+    ),
+    kernels: times!(f64::ln),
+};
+
+/// `x log(1 + y)`, and 0 where x is 0.
+pub(crate) static XLOG1PY: Op = Op {
+    def: two(
+        "Xlog1py",
+        "x log(1 + y), 0 where x is 0, with broadcasting.",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let (x, y) = (g.input(0), g.input(1));
+            both(g, of("Xlog1py", not_zero(x), y), of("Xdivy", x, y + 1.0))
+        }),
+    ),
+    kernels: times!(f64::ln_1p),
+};
+
+/// `x / y`, and 0 where x is 0.
+pub(crate) static XDIVY: Op = Op {
+    def: two(
+        "Xdivy",
+        "x / y, 0 where x is 0, with broadcasting.",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let (x, y) = (g.input(0), g.input(1));
+            let square = y.graph().op("Square").input(y).output();
+            both(g, of("Xdivy", not_zero(x), y), of("Xdivy", -x, square))
+        }),
+    ),
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
+            if x == T::ZERO { T::ZERO } else { T::narrow(x.widen() / y.widen()) }
+        })), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0), (1, 0)])],
+};

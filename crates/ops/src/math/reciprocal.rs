@@ -1,0 +1,79 @@
+//! The reciprocal, under both of its names.
+
+use smallvec::smallvec;
+use thalweg_device::{Kernel, KernelError, Op, cpu};
+use thalweg_graph::op::Gradient;
+use thalweg_graph::{GradCx, OpDef, dispatch};
+
+use super::define::{of_result, one};
+use super::rounding::SIGNED;
+use crate::elementwise::{binary, unary};
+use crate::number::{Float, Number};
+
+const RECIPROCAL_DEF: OpDef = one(
+    "Reciprocal",
+    "One divided by each element.",
+    SIGNED,
+    Gradient::Rule(|g| smallvec![Some(grad(g, g.output(0), g.grad()))]),
+);
+
+const GRAD_DEF: OpDef = of_result(
+    "ReciprocalGrad",
+    "The gradient of a reciprocal y: -dy y^2.",
+    Gradient::Rule(|g| {
+        let (y, dy, dz) = (g.input(0), g.input(1), g.grad());
+        smallvec![Some(dz * -2.0 * dy * y), Some(grad(g, y, dz))]
+    }),
+);
+
+fn grad<'g>(
+    g: &GradCx<'_, 'g>,
+    y: thalweg_graph::Output<'g>,
+    dy: thalweg_graph::Output<'g>,
+) -> thalweg_graph::Output<'g> {
+    g.graph().op("ReciprocalGrad").input(y).input(dy).output()
+}
+
+const KERNELS: &[Kernel] = &[cpu(|p| {
+    dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(<T as Float>::Wide::ONE / x.widen()))),
+        else Err(KernelError::DType(p.dtype(0))))
+})
+.in_place(&[(0, 0)])];
+
+const GRAD_KERNELS: &[Kernel] = &[cpu(|p| {
+    dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |y, dy| {
+        let (y, dy) = (y.widen(), dy.widen());
+        T::narrow(-dy * y * y)
+    })), else Err(KernelError::DType(p.dtype(0))))
+})
+.in_place(&[(0, 0), (1, 0)])];
+
+/// `1 / x`.
+pub(crate) static RECIPROCAL: Op = Op {
+    def: RECIPROCAL_DEF,
+    kernels: KERNELS,
+};
+
+/// `1 / x`, by its older name.
+pub(crate) static INV: Op = Op {
+    def: OpDef {
+        name: "Inv",
+        ..RECIPROCAL_DEF
+    },
+    kernels: KERNELS,
+};
+
+/// `-dy y^2`.
+pub(crate) static RECIPROCAL_GRAD: Op = Op {
+    def: GRAD_DEF,
+    kernels: GRAD_KERNELS,
+};
+
+/// `-dy y^2`, by its older name.
+pub(crate) static INV_GRAD: Op = Op {
+    def: OpDef {
+        name: "InvGrad",
+        ..GRAD_DEF
+    },
+    kernels: GRAD_KERNELS,
+};

@@ -1,0 +1,79 @@
+//! Whole numbers near each element.
+
+use thalweg_device::{Kernel, KernelError, Op, cpu};
+use thalweg_graph::op::{AttrDef, Gradient, type_attr};
+use thalweg_graph::{DType, OpDef, dispatch};
+
+use super::define::{FLOAT, one};
+use crate::elementwise::unary;
+use crate::number::{Float, Wide};
+
+/// Floats and signed integers.
+pub(super) const SIGNED: &[AttrDef] = &[type_attr(
+    "T",
+    &[
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+    ],
+)];
+
+/// The smallest whole number not below.
+pub(crate) static CEIL: Op = Op {
+    def: one(
+        "Ceil",
+        "The smallest whole number not below each element.",
+        FLOAT,
+        Gradient::None,
+    ),
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(-Wide::floor(-x.widen())))),
+                else Err(KernelError::DType(p.dtype(0))))
+        })
+        .in_place(&[(0, 0)]),
+    ],
+};
+
+const TO_EVEN: Kernel = cpu(|p| {
+    dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, to_even)),
+        else dispatch!(p.dtype(0), INTS, T => Ok(unary::<T>(p, |x| x)),
+            else Err(KernelError::DType(p.dtype(0)))))
+})
+.in_place(&[(0, 0)]);
+
+/// To the nearest whole number; of two that are as near, to the even one.
+#[inline(always)]
+fn to_even<T: Float>(x: T) -> T {
+    T::from_f64(x.to_f64().round_ties_even())
+}
+
+/// To the nearest whole number.
+pub(crate) static ROUND: Op = Op {
+    def: OpDef {
+        same_as: |cx| (!cx.dtype(0).is_float()).then_some(0),
+        ..one(
+            "Round",
+            "Each element rounded to the nearest whole number, halves to the even one.",
+            SIGNED,
+            Gradient::None,
+        )
+    },
+    kernels: &[TO_EVEN],
+};
+
+/// To the nearest whole number, as C names it.
+pub(crate) static RINT: Op = Op {
+    def: one(
+        "Rint",
+        "Each element rounded to the nearest whole number, halves to the even one.",
+        FLOAT,
+        Gradient::None,
+    ),
+    kernels: &[TO_EVEN],
+};

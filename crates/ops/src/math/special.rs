@@ -1,0 +1,140 @@
+//! Functions of statistics: error functions, the gamma function's logarithm and its derivatives.
+
+use std::f64::consts::{FRAC_1_SQRT_2, PI};
+
+use smallvec::smallvec;
+use thalweg_device::{Op, cpu};
+use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr};
+use thalweg_graph::{DType, GradCx, OpDef, Output};
+
+use super::broadcast::sum_to;
+use super::called::{called_wide, called_wide_2};
+use super::define::{FLOAT, one, two};
+use crate::cpu::special::{digamma, ndtri, polygamma, zeta};
+
+/// `grad * factor * exp(sign * x^2)`.
+fn bell<'g>(g: &GradCx<'_, 'g>, x: Output<'g>, factor: f64, sign: f64) -> Output<'g> {
+    let graph = g.graph();
+    let exponent = graph.op("Square").input(x).output() * sign;
+    g.grad() * factor * graph.op("Exp").input(exponent).output()
+}
+
+const TWO_BY_ROOT_PI: f64 = std::f64::consts::FRAC_2_SQRT_PI;
+
+/// The error function.
+pub(crate) static ERF: Op = Op {
+    def: one(
+        "Erf",
+        "The error function of each element.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(bell(g, g.input(0), TWO_BY_ROOT_PI, -1.0))]),
+    ),
+    kernels: &[cpu(|p| called_wide(p, libm::erf)).in_place(&[(0, 0)])],
+};
+
+/// One less the error function.
+pub(crate) static ERFC: Op = Op {
+    def: one(
+        "Erfc",
+        "One less the error function of each element.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(bell(g, g.input(0), -TWO_BY_ROOT_PI, -1.0))]),
+    ),
+    kernels: &[cpu(|p| called_wide(p, libm::erfc)).in_place(&[(0, 0)])],
+};
+
+/// What undoes the error function.
+pub(crate) static ERFINV: Op = Op {
+    def: one(
+        "Erfinv",
+        "What has each element for its error function.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(bell(g, g.output(0), PI.sqrt() / 2.0, 1.0))]),
+    ),
+    kernels: &[
+        cpu(|p| called_wide(p, |x| ndtri(0.5 * x + 0.5) * FRAC_1_SQRT_2)).in_place(&[(0, 0)]),
+    ],
+};
+
+/// The quantiles of the normal distribution.
+pub(crate) static NDTRI: Op = Op {
+    def: one(
+        "Ndtri",
+        "Below what a standard normal variable lies with the probability of each element.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(bell(g, g.output(0), (2.0 * PI).sqrt(), 0.5))]),
+    ),
+    kernels: &[cpu(|p| called_wide(p, ndtri)).in_place(&[(0, 0)])],
+};
+
+/// The logarithm of the gamma function's magnitude.
+pub(crate) static LGAMMA: Op = Op {
+    def: one(
+        "Lgamma",
+        "The logarithm of the absolute value of the gamma function of each element.",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let digamma = g.graph().op("Digamma").input(g.input(0)).output();
+            smallvec![Some(g.grad() * digamma)]
+        }),
+    ),
+    kernels: &[cpu(|p| called_wide(p, libm::lgamma)).in_place(&[(0, 0)])],
+};
+
+/// The derivative of the logarithm of the gamma function.
+pub(crate) static DIGAMMA: Op = Op {
+    def: one(
+        "Digamma",
+        "The derivative of the logarithm of the gamma function at each element.",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let x = g.input(0);
+            let next = g.graph().op("Polygamma").input(x.constant_like(1.0));
+            smallvec![Some(g.grad() * next.input(x).output())]
+        }),
+    ),
+    kernels: &[cpu(|p| called_wide(p, digamma)).in_place(&[(0, 0)])],
+};
+
+/// `T` is a float of at least 32 bits.
+const WIDE: &[AttrDef] = &[type_attr("T", &[DType::F32, DType::F64])];
+const A_X: &[Arg] = &[arg("a", "T"), arg("x", "T")];
+const X_Q: &[Arg] = &[arg("x", "T"), arg("q", "T")];
+
+/// The derivatives of digamma.
+pub(crate) static POLYGAMMA: Op = Op {
+    def: OpDef {
+        inputs: A_X,
+        ..two(
+            "Polygamma",
+            "The derivative of order a, a whole number, of digamma at x, with broadcasting.",
+            WIDE,
+            Gradient::Rule(|g| {
+                // By x: an order is a whole number.
+                let (a, x) = (g.input(0), g.input(1));
+                let next = g.graph().op("Polygamma").input(a + 1.0).input(x);
+                smallvec![None, Some(sum_to(g.grad() * next.output(), x, a))]
+            }),
+        )
+    },
+    kernels: &[cpu(|p| called_wide_2(p, polygamma)).in_place(&[(0, 0), (1, 0)])],
+};
+
+/// The zeta function of Hurwitz.
+pub(crate) static ZETA: Op = Op {
+    def: OpDef {
+        inputs: X_Q,
+        ..two(
+            "Zeta",
+            "The sum of (q + n)^-x over all whole n from 0, with broadcasting.",
+            WIDE,
+            Gradient::Rule(|g| {
+                // By q; TensorFlow has none by x.
+                let (x, q) = (g.input(0), g.input(1));
+                let next = g.graph().op("Zeta").input(x + 1.0).input(q).output();
+                smallvec![None, Some(sum_to(-(g.grad() * x * next), q, x))]
+            }),
+        )
+    },
+    kernels: &[cpu(|p| called_wide_2(p, zeta)).in_place(&[(0, 0), (1, 0)])],
+};

@@ -1,0 +1,179 @@
+//! Sine, cosine, tangent, the same of a hyperbola, and what undoes them.
+
+use smallvec::smallvec;
+use thalweg_device::{Op, cpu};
+use thalweg_graph::op::{Gradient, arg};
+use thalweg_graph::{GradCx, OpDef, Output};
+
+use super::broadcast::sum_to;
+use super::called::{called, called_wide_2};
+use super::define::{FLOAT, one, two};
+
+/// `op` of the node's input.
+fn of_input<'g>(g: &GradCx<'_, 'g>, op: &str) -> Output<'g> {
+    of(op, g.input(0))
+}
+
+fn of<'g>(op: &str, x: Output<'g>) -> Output<'g> {
+    x.graph().op(op).input(x).output()
+}
+
+/// `1 - x^2`.
+fn less_square(x: Output<'_>) -> Output<'_> {
+    1.0 - of("Square", x)
+}
+
+/// The sine.
+pub(crate) static SIN: Op = Op {
+    def: one(
+        "Sin",
+        "The sine of each element, an angle in radians.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(g.grad() * of_input(g, "Cos"))]),
+    ),
+    kernels: &[cpu(|p| called(p, f32::sin, f64::sin)).in_place(&[(0, 0)])],
+};
+
+/// The cosine.
+pub(crate) static COS: Op = Op {
+    def: one(
+        "Cos",
+        "The cosine of each element, an angle in radians.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(-(g.grad() * of_input(g, "Sin")))]),
+    ),
+    kernels: &[cpu(|p| called(p, f32::cos, f64::cos)).in_place(&[(0, 0)])],
+};
+
+/// The tangent.
+pub(crate) static TAN: Op = Op {
+    def: one(
+        "Tan",
+        "The tangent of each element, an angle in radians.",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let secant = of("Reciprocal", of_input(g, "Cos"));
+            smallvec![Some(of("Square", secant) * g.grad())]
+        }),
+    ),
+    kernels: &[cpu(|p| called(p, f32::tan, f64::tan)).in_place(&[(0, 0)])],
+};
+
+/// The angle of a sine.
+pub(crate) static ASIN: Op = Op {
+    def: one(
+        "Asin",
+        "The angle whose sine is each element.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(g.grad() / of("Sqrt", less_square(g.input(0))))]),
+    ),
+    kernels: &[cpu(|p| called(p, f32::asin, f64::asin)).in_place(&[(0, 0)])],
+};
+
+/// The angle of a cosine.
+pub(crate) static ACOS: Op = Op {
+    def: one(
+        "Acos",
+        "The angle whose cosine is each element.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(-(g.grad() / of("Sqrt", less_square(g.input(0)))))]),
+    ),
+    kernels: &[cpu(|p| called(p, f32::acos, f64::acos)).in_place(&[(0, 0)])],
+};
+
+/// The angle of a tangent.
+pub(crate) static ATAN: Op = Op {
+    def: one(
+        "Atan",
+        "The angle whose tangent is each element.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(g.grad() / (of_input(g, "Square") + 1.0))]),
+    ),
+    kernels: &[cpu(|p| called(p, f32::atan, f64::atan)).in_place(&[(0, 0)])],
+};
+
+/// The angle of a point.
+pub(crate) static ATAN_2: Op = Op {
+    def: OpDef {
+        inputs: &[arg("y", "T"), arg("x", "T")],
+        ..two(
+            "Atan2",
+            "The angle of the point (x, y), with broadcasting.",
+            FLOAT,
+            Gradient::Rule(|g| {
+                let (y, x) = (g.input(0), g.input(1));
+                let by_square = g.grad() / (of("Square", y) + of("Square", x));
+                smallvec![
+                    Some(sum_to(x * by_square, y, x)),
+                    Some(sum_to(-(y * by_square), x, y))
+                ]
+            }),
+        )
+    },
+    kernels: &[cpu(|p| called_wide_2(p, f64::atan2)).in_place(&[(0, 0), (1, 0)])],
+};
+
+/// The hyperbolic sine.
+pub(crate) static SINH: Op = Op {
+    def: one(
+        "Sinh",
+        "The hyperbolic sine of each element.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(g.grad() * of_input(g, "Cosh"))]),
+    ),
+    kernels: &[cpu(|p| called(p, f32::sinh, f64::sinh)).in_place(&[(0, 0)])],
+};
+
+/// The hyperbolic cosine.
+pub(crate) static COSH: Op = Op {
+    def: one(
+        "Cosh",
+        "The hyperbolic cosine of each element.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(g.grad() * of_input(g, "Sinh"))]),
+    ),
+    kernels: &[cpu(|p| called(p, f32::cosh, f64::cosh)).in_place(&[(0, 0)])],
+};
+
+/// What has a hyperbolic sine.
+pub(crate) static ASINH: Op = Op {
+    def: one(
+        "Asinh",
+        "What has each element for its hyperbolic sine.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(g.grad() / of("Cosh", g.output(0)))]),
+    ),
+    kernels: &[cpu(|p| called(p, f32::asinh, f64::asinh)).in_place(&[(0, 0)])],
+};
+
+/// What has a hyperbolic cosine.
+pub(crate) static ACOSH: Op = Op {
+    def: one(
+        "Acosh",
+        "What is not negative and has each element for its hyperbolic cosine.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(g.grad() / of("Sinh", g.output(0)))]),
+    ),
+    kernels: &[cpu(|p| called(p, |x| acosh(x.into()) as f32, acosh)).in_place(&[(0, 0)])],
+};
+
+/// By `x - 1`, so that no digit is lost near 1.
+fn acosh(x: f64) -> f64 {
+    // Where the square of x - 1 would overflow, the root is x itself.
+    if x > 1e150 {
+        return x.ln() + std::f64::consts::LN_2;
+    }
+    let above = x - 1.0;
+    (above + (above * (above + 2.0)).sqrt()).ln_1p()
+}
+
+/// What has a hyperbolic tangent.
+pub(crate) static ATANH: Op = Op {
+    def: one(
+        "Atanh",
+        "What has each element for its hyperbolic tangent.",
+        FLOAT,
+        Gradient::Rule(|g| smallvec![Some(g.grad() * of("Reciprocal", less_square(g.input(0))))]),
+    ),
+    kernels: &[cpu(|p| called(p, f32::atanh, f64::atanh)).in_place(&[(0, 0)])],
+};

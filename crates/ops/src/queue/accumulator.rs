@@ -1,0 +1,108 @@
+//! Accumulators of gradients: the sum of those that are recent enough, until there are so many. The
+//! rules are those of TensorFlow's `ConditionalAccumulatorBase`.
+
+use std::sync::{Mutex, PoisonError};
+
+use thalweg_device::{KernelError, TensorCx};
+use thalweg_graph::{DType, Shape, Tensor, dispatch};
+
+use super::stage::Waiting;
+use crate::number::Number;
+
+pub(super) struct Accumulator {
+    pub(super) dtype: DType,
+    pub(super) shape: Shape,
+    /// Whether it gives the mean, and not the sum.
+    pub(super) mean: bool,
+    pub(super) state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    step: i64,
+    count: i64,
+    sum: Option<Tensor>,
+    waiting: Waiting,
+}
+
+impl Accumulator {
+    fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds a gradient of step `local`, unless that is over.
+    pub(super) fn apply(&self, local: i64, gradient: &Tensor) -> Result<(), KernelError> {
+        if gradient.dtype() != self.dtype || !self.shape.admits(gradient.dims()) {
+            return Err(KernelError::Invalid(format!(
+                "an accumulator of {}{} does not take {}{}",
+                self.dtype,
+                self.shape,
+                gradient.dtype(),
+                gradient.shape()
+            )));
+        }
+        self.with(|state| {
+            if local < state.step {
+                return Ok(());
+            }
+            state.sum = Some(match state.sum.take() {
+                None => gradient.clone(),
+                Some(sum) if sum.dims() != gradient.dims() => {
+                    let error = KernelError::Invalid(format!(
+                        "a gradient of shape {} does not fit those before it, of {}",
+                        gradient.shape(),
+                        sum.shape()
+                    ));
+                    state.sum = Some(sum);
+                    return Err(error);
+                }
+                Some(mut sum) => {
+                    dispatch!(self.dtype, NUMBERS, T => {
+                        let to = sum.as_mut_slice::<T>()?;
+                        for (to, &x) in to.iter_mut().zip(gradient.as_slice::<T>()?) {
+                            *to = Number::add(*to, x);
+                        }
+                    }, else return Err(KernelError::DType(self.dtype)));
+                    sum
+                }
+            });
+            state.count += 1;
+            state.waiting.wake();
+            Ok(())
+        })
+    }
+
+    /// What has come, as soon as it is so much; the next step begins.
+    pub(super) fn take(&self, cx: &TensorCx<'_>, required: i64) -> Result<Tensor, KernelError> {
+        if required < 1 {
+            return Err(KernelError::Invalid(format!(
+                "{required} gradients cannot be waited for: ask for 1 or more"
+            )));
+        }
+        self.with(|state| {
+            if state.count < required {
+                return state.waiting.wait(cx);
+            }
+            let mut sum = state.sum.take().ok_or(KernelError::Argument("a sum"))?;
+            let count = std::mem::take(&mut state.count);
+            state.step += 1;
+            if self.mean {
+                dispatch!(self.dtype, NUMBERS, T => {
+                    // Exact to the last bit for what is narrower than an f64: it rounds but once.
+                    for x in sum.as_mut_slice::<T>()? {
+                        *x = T::from_f64(x.to_f64() / count as f64);
+                    }
+                }, else return Err(KernelError::DType(self.dtype)));
+            }
+            Ok(sum)
+        })
+    }
+
+    pub(super) fn count(&self) -> i64 {
+        self.with(|state| state.count)
+    }
+
+    pub(super) fn set_step(&self, step: i64) {
+        self.with(|state| state.step = step);
+    }
+}

@@ -1,0 +1,115 @@
+//! What is done with accumulators.
+
+use std::sync::{Arc, Mutex};
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of, attr, str_attr, type_attr};
+use thalweg_graph::{AttrKind, DType, OpDef, Tensor};
+
+use super::accumulator::{Accumulator, State};
+use super::queues::handle;
+
+const HANDLE: Arg = arg_of("handle", DType::Resource);
+
+/// An op of an accumulator; to be completed.
+const STATE: OpDef = OpDef {
+    gradient: Gradient::None,
+    effect: Effect::Stateful,
+    ..OpDef::EMPTY
+};
+
+fn accumulator(cx: &TensorCx<'_>) -> Result<Arc<Accumulator>, KernelError> {
+    cx.thing::<Accumulator>(0)
+}
+
+/// An accumulator.
+pub(crate) static ACCUMULATOR: Op = Op {
+    def: OpDef {
+        name: "ResourceConditionalAccumulator",
+        summary: "Adds up gradients until they are taken; drops those of steps that are over.",
+        outputs: &[HANDLE],
+        attrs: &[
+            type_attr("dtype", DType::NUMBERS),
+            attr("shape", AttrKind::Shape),
+            str_attr("container", "", &[]),
+            str_attr("shared_name", "", &[]),
+            str_attr("reduction_type", "MEAN", &["MEAN", "SUM"]),
+        ],
+        shape: crate::shapes::scalar,
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        handle(cx, &|_| {
+            Ok(Arc::new(Accumulator {
+                dtype: cx.attrs().dtype("dtype").unwrap_or(DType::F32),
+                shape: cx.attrs().shape("shape"),
+                mean: cx.attrs().str("reduction_type") == "MEAN",
+                state: Mutex::new(State::default()),
+            }))
+        })
+    })],
+};
+
+/// Adds a gradient.
+pub(crate) static APPLY_GRADIENT: Op = Op {
+    def: OpDef {
+        name: "ResourceAccumulatorApplyGradient",
+        summary: "Adds a gradient to an accumulator, unless its step is over.",
+        inputs: &[
+            HANDLE,
+            arg_of("local_step", DType::I64),
+            arg("gradient", "dtype"),
+        ],
+        attrs: &[type_attr("dtype", DType::NUMBERS)],
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        accumulator(cx)?.apply(cx.int(1)?, cx.tensor(2)?)?;
+        Ok(Vec::new())
+    })],
+};
+
+/// Takes the mean.
+pub(crate) static TAKE_GRADIENT: Op = Op {
+    def: OpDef {
+        name: "ResourceAccumulatorTakeGradient",
+        summary: "Takes the mean or sum of the gradients, as soon as there are so many.",
+        inputs: &[HANDLE, arg_of("num_required", DType::I32)],
+        outputs: &[arg("average", "dtype")],
+        attrs: &[type_attr("dtype", DType::NUMBERS)],
+        effect: Effect::Waits,
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        Ok(vec![accumulator(cx)?.take(cx, cx.int(1)?)?])
+    })],
+};
+
+/// How many gradients have come.
+pub(crate) static NUM_ACCUMULATED: Op = Op {
+    def: OpDef {
+        name: "ResourceAccumulatorNumAccumulated",
+        summary: "How many gradients have come since the last were taken.",
+        inputs: &[HANDLE],
+        outputs: &[arg_of("num_accumulated", DType::I32)],
+        shape: crate::shapes::scalar,
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        Ok(vec![Tensor::scalar(accumulator(cx)?.count() as i32)])
+    })],
+};
+
+/// Says which step it is.
+pub(crate) static SET_GLOBAL_STEP: Op = Op {
+    def: OpDef {
+        name: "ResourceAccumulatorSetGlobalStep",
+        summary: "Says which step it is: gradients of earlier ones are dropped.",
+        inputs: &[HANDLE, arg_of("new_global_step", DType::I64)],
+        ..STATE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        accumulator(cx)?.set_step(cx.int(1)?);
+        Ok(Vec::new())
+    })],
+};

@@ -1,0 +1,127 @@
+//! Elements of queues: checked, cut from batches and put together as batches.
+
+use thalweg_device::KernelError;
+use thalweg_graph::{DType, Shape, Tensor, dispatch};
+
+use super::state::{Element, Settings};
+use crate::flow::rows::{rows, stacked};
+
+/// Whether a queue takes an element.
+pub(super) fn check_element(settings: &Settings, element: &Element) -> Result<(), KernelError> {
+    let name = &settings.name;
+    if element.len() != settings.dtypes.len() {
+        return Err(KernelError::Invalid(format!(
+            "elements of {name} have {} components, not {}",
+            settings.dtypes.len(),
+            element.len()
+        )));
+    }
+    for (i, (component, dtype)) in element.iter().zip(&settings.dtypes).enumerate() {
+        let fits = settings
+            .shapes
+            .get(i)
+            .is_none_or(|s| s.admits(component.dims()));
+        if component.dtype() != *dtype || !fits {
+            let shape = settings.shapes.get(i).cloned().unwrap_or_default();
+            return Err(KernelError::Invalid(format!(
+                "component {i} of {name} is {dtype}{shape}, not {}{}",
+                component.dtype(),
+                component.shape()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The elements of which batches are made: each component's rows.
+pub(super) fn elements(batches: &[Tensor]) -> Result<Vec<Element>, KernelError> {
+    let mut all: Vec<Element> = Vec::new();
+    for (i, batch) in batches.iter().enumerate() {
+        let rows = rows(batch)?;
+        if i == 0 {
+            all = rows
+                .iter()
+                .map(|_| Vec::with_capacity(batches.len()))
+                .collect();
+        }
+        if rows.len() != all.len() {
+            return Err(KernelError::Invalid(format!(
+                "component {i} has {} elements, those before it {}",
+                rows.len(),
+                all.len()
+            )));
+        }
+        all.iter_mut()
+            .zip(rows)
+            .for_each(|(element, row)| element.push(row));
+    }
+    Ok(all)
+}
+
+/// Elements as one batch for each component.
+pub(super) fn batch(settings: &Settings, elements: &[Element]) -> Result<Vec<Tensor>, KernelError> {
+    let component = |(i, &dtype): (usize, &DType)| {
+        let items = elements.iter().filter_map(|e| e.get(i));
+        let items: Vec<Tensor> = match settings.pads {
+            false => items.cloned().collect(),
+            true => padded(items)?,
+        };
+        let unknown = Shape::unknown();
+        let shape = settings.shapes.get(i).unwrap_or(&unknown);
+        stacked(dtype, &items, shape)
+    };
+    settings.dtypes.iter().enumerate().map(component).collect()
+}
+
+/// Tensors of one rank, filled up with zeros to the largest of each dimension.
+fn padded<'a>(items: impl Iterator<Item = &'a Tensor> + Clone) -> Result<Vec<Tensor>, KernelError> {
+    let mut dims: Vec<usize> = Vec::new();
+    for item in items.clone() {
+        if dims.is_empty() {
+            dims = item.dims().to_vec();
+        }
+        if item.dims().len() != dims.len() {
+            return Err(KernelError::Invalid(
+                "elements of different ranks make no batch".to_owned(),
+            ));
+        }
+        for (most, &d) in dims.iter_mut().zip(item.dims()) {
+            *most = d.max(*most);
+        }
+    }
+    items.map(|item| pad(item, &dims)).collect()
+}
+
+fn pad(item: &Tensor, dims: &[usize]) -> Result<Tensor, KernelError> {
+    if item.dims() == dims {
+        return Ok(item.clone());
+    }
+    // Where each element of the item goes, in row-major order.
+    let place = |mut at: usize| {
+        let mut index = vec![0; dims.len()];
+        for (d, &len) in item.dims().iter().enumerate().rev() {
+            index[d] = at % len;
+            at /= len;
+        }
+        index
+            .iter()
+            .zip(dims)
+            .fold(0, |sum, (i, len)| sum * len + i)
+    };
+    if item.dtype() == DType::String {
+        let count = thalweg_graph::shape::elements(dims);
+        let mut all: Vec<&[u8]> = vec![b""; count];
+        for (at, s) in item.as_strings()?.iter().enumerate() {
+            all[place(at)] = s;
+        }
+        return Ok(Tensor::strings(dims, &all)?);
+    }
+    let mut all = Tensor::zeros(item.dtype(), dims)?;
+    dispatch!(item.dtype(), PLAIN, T => {
+        let to = all.as_mut_slice::<T>()?;
+        for (at, &x) in item.as_slice::<T>()?.iter().enumerate() {
+            to[place(at)] = x;
+        }
+    }, else return Err(KernelError::DType(item.dtype())));
+    Ok(all)
+}

@@ -1,0 +1,169 @@
+//! What is done with queues.
+
+use std::sync::Arc;
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{
+    Arg, AttrDef, Effect, Gradient, arg_of, args_of, bool_attr, int_attr, types_attr,
+};
+use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, Tensor};
+
+use super::element::elements;
+use super::state::Queue;
+
+const HANDLE: Arg = arg_of("handle", DType::Resource);
+/// What is put in.
+pub(super) const PUT: Arg = args_of("components", "Tcomponents");
+/// What is taken out.
+pub(super) const TAKEN: Arg = args_of("components", "component_types");
+/// The attributes of what puts in.
+pub(super) const PUT_ATTRS: &[AttrDef] = &[types_attr("Tcomponents"), int_attr("timeout_ms", -1)];
+/// The attributes of what takes out.
+pub(super) const TAKEN_ATTRS: &[AttrDef] =
+    &[types_attr("component_types"), int_attr("timeout_ms", -1)];
+
+/// An op of a queue; to be completed.
+const WAITS: OpDef = OpDef {
+    gradient: Gradient::None,
+    effect: Effect::Waits,
+    ..OpDef::EMPTY
+};
+
+fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    cx.set(0, Shape::scalar());
+    Ok(())
+}
+
+fn queue(cx: &TensorCx<'_>) -> Result<Arc<Queue>, KernelError> {
+    cx.thing::<Queue>(0)
+}
+
+fn components(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    (1..cx.inputs()).map(|i| cx.value(i)).collect()
+}
+
+/// Puts an element in.
+pub(crate) static ENQUEUE: Op = Op {
+    def: OpDef {
+        name: "QueueEnqueueV2",
+        summary: "Puts an element into a queue, as soon as there is room.",
+        inputs: &[HANDLE, PUT],
+        attrs: PUT_ATTRS,
+        ..WAITS
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let element = || Ok(vec![components(cx)?]);
+        queue(cx)?.enqueue(cx, element).map(|()| Vec::new())
+    })],
+};
+
+/// Puts many elements in.
+pub(crate) static ENQUEUE_MANY: Op = Op {
+    def: OpDef {
+        name: "QueueEnqueueManyV2",
+        summary: "Puts the rows of its inputs into a queue, as soon as there is room for each.",
+        inputs: &[HANDLE, PUT],
+        attrs: PUT_ATTRS,
+        ..WAITS
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let all = || elements(&components(cx)?);
+        queue(cx)?.enqueue(cx, all).map(|()| Vec::new())
+    })],
+};
+
+/// Takes an element out.
+pub(crate) static DEQUEUE: Op = Op {
+    def: OpDef {
+        name: "QueueDequeueV2",
+        summary: "Takes an element out of a queue, as soon as there is one.",
+        inputs: &[HANDLE],
+        outputs: &[TAKEN],
+        attrs: TAKEN_ATTRS,
+        ..WAITS
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let mut taken = queue(cx)?.dequeue(cx, 1, false)?;
+        taken.pop().ok_or(KernelError::Argument("an element"))
+    })],
+};
+
+fn many(cx: &TensorCx<'_>, up_to: bool) -> Result<Vec<Tensor>, KernelError> {
+    let queue = queue(cx)?;
+    let elements = queue.dequeue(cx, cx.int(1)?, up_to)?;
+    queue.batches(&elements)
+}
+
+/// Takes many elements out.
+pub(crate) static DEQUEUE_MANY: Op = Op {
+    def: OpDef {
+        name: "QueueDequeueManyV2",
+        summary: "Takes so many elements out of a queue, as batches.",
+        inputs: &[HANDLE, arg_of("n", DType::I32)],
+        outputs: &[TAKEN],
+        attrs: TAKEN_ATTRS,
+        ..WAITS
+    },
+    kernels: &[cpu_tensors(|cx| many(cx, false))],
+};
+
+/// Takes many elements out, or fewer at the end.
+pub(crate) static DEQUEUE_UP_TO: Op = Op {
+    def: OpDef {
+        name: "QueueDequeueUpToV2",
+        summary: "Takes so many elements out of a queue, or those that are left when it is closed.",
+        inputs: &[HANDLE, arg_of("n", DType::I32)],
+        outputs: &[TAKEN],
+        attrs: TAKEN_ATTRS,
+        ..WAITS
+    },
+    kernels: &[cpu_tensors(|cx| many(cx, true))],
+};
+
+/// How many elements there are.
+pub(crate) static SIZE: Op = Op {
+    def: OpDef {
+        name: "QueueSizeV2",
+        summary: "The number of a queue's elements.",
+        inputs: &[HANDLE],
+        outputs: &[arg_of("size", DType::I32)],
+        shape: scalar,
+        effect: Effect::Stateful,
+        ..WAITS
+    },
+    kernels: &[cpu_tensors(|cx| {
+        Ok(vec![Tensor::scalar(queue(cx)?.len() as i32)])
+    })],
+};
+
+/// Ends the putting in.
+pub(crate) static CLOSE: Op = Op {
+    def: OpDef {
+        name: "QueueCloseV2",
+        summary: "Closes a queue: nothing can be put in any more.",
+        inputs: &[HANDLE],
+        attrs: &[bool_attr("cancel_pending_enqueues", false)],
+        effect: Effect::Stateful,
+        ..WAITS
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let cancel = cx.attrs().bool("cancel_pending_enqueues");
+        queue(cx)?.close(cancel).map(|()| Vec::new())
+    })],
+};
+
+/// Whether it is closed.
+pub(crate) static IS_CLOSED: Op = Op {
+    def: OpDef {
+        name: "QueueIsClosedV2",
+        summary: "Whether a queue is closed.",
+        inputs: &[HANDLE],
+        outputs: &[arg_of("is_closed", DType::Bool)],
+        shape: scalar,
+        effect: Effect::Stateful,
+        ..WAITS
+    },
+    kernels: &[cpu_tensors(|cx| {
+        Ok(vec![Tensor::scalar(queue(cx)?.is_closed())])
+    })],
+};

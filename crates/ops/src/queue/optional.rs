@@ -1,0 +1,87 @@
+//! Values that may not be there: what a branch that was not taken gives to its gradient.
+
+use std::sync::Arc;
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{Effect, Gradient, arg_of, args_of, list_attr, types_attr};
+use thalweg_graph::{AttrKind, DType, OpDef, Tensor};
+
+/// The values, where they are there.
+struct Optional(Option<Vec<Tensor>>);
+
+const OP: OpDef = OpDef {
+    gradient: Gradient::Missing,
+    effect: Effect::Stateful,
+    ..OpDef::EMPTY
+};
+
+fn give(optional: Optional) -> Result<Vec<Tensor>, KernelError> {
+    Ok(vec![Tensor::handle(DType::Variant, Arc::new(optional))?])
+}
+
+fn optional(cx: &TensorCx<'_>) -> Result<Arc<Optional>, KernelError> {
+    cx.thing::<Optional>(0)
+}
+
+/// Values that are there.
+pub(crate) static FROM_VALUE: Op = Op {
+    def: OpDef {
+        name: "OptionalFromValue",
+        summary: "An optional that has these values.",
+        inputs: &[args_of("components", "Toutput_types")],
+        outputs: &[arg_of("optional", DType::Variant)],
+        attrs: &[types_attr("Toutput_types")],
+        shape: crate::shapes::scalar,
+        ..OP
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let values = (0..cx.inputs()).map(|i| cx.value(i));
+        give(Optional(Some(values.collect::<Result<_, _>>()?)))
+    })],
+};
+
+/// Values that are not there.
+pub(crate) static NONE: Op = Op {
+    def: OpDef {
+        name: "OptionalNone",
+        summary: "An optional that has no values.",
+        outputs: &[arg_of("optional", DType::Variant)],
+        shape: crate::shapes::scalar,
+        ..OP
+    },
+    kernels: &[cpu_tensors(|_| give(Optional(None)))],
+};
+
+/// Whether they are there.
+pub(crate) static HAS_VALUE: Op = Op {
+    def: OpDef {
+        name: "OptionalHasValue",
+        summary: "Whether an optional has values.",
+        inputs: &[arg_of("optional", DType::Variant)],
+        outputs: &[arg_of("has_value", DType::Bool)],
+        shape: crate::shapes::scalar,
+        ..OP
+    },
+    kernels: &[cpu_tensors(|cx| {
+        Ok(vec![Tensor::scalar(optional(cx)?.0.is_some())])
+    })],
+};
+
+/// The values.
+pub(crate) static GET_VALUE: Op = Op {
+    def: OpDef {
+        name: "OptionalGetValue",
+        summary: "The values of an optional, which must be there.",
+        inputs: &[arg_of("optional", DType::Variant)],
+        outputs: &[args_of("components", "output_types")],
+        attrs: &[
+            types_attr("output_types"),
+            list_attr("output_shapes", AttrKind::Shapes),
+        ],
+        ..OP
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let missing = || KernelError::Invalid("the optional has no values".to_owned());
+        optional(cx)?.0.clone().ok_or_else(missing)
+    })],
+};

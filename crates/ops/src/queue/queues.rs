@@ -1,0 +1,122 @@
+//! The kinds of queues.
+
+use std::sync::Arc;
+
+use thalweg_device::{KernelError, Op, TensorCx, Thing, cpu_tensors};
+use thalweg_graph::op::{
+    AttrDef, Effect, Gradient, arg_of, int_attr, list_attr, str_attr, types_attr,
+};
+use thalweg_graph::{AttrKind, Attrs, DType, OpDef, Shape, Tensor};
+
+use super::state::{Queue, Settings, Shuffle};
+use crate::random::philox::Philox;
+
+/// The attributes of every queue.
+const TYPES: AttrDef = types_attr("component_types");
+const SHAPES: AttrDef = list_attr("shapes", AttrKind::Shapes);
+const CAPACITY: AttrDef = int_attr("capacity", -1);
+const CONTAINER: AttrDef = str_attr("container", "", &[]);
+const SHARED_NAME: AttrDef = str_attr("shared_name", "", &[]);
+
+/// The attributes of a queue that hands out in order.
+pub(super) const FIFO_ATTRS: &[AttrDef] = &[TYPES, SHAPES, CAPACITY, CONTAINER, SHARED_NAME];
+/// The attributes of a queue that hands out in any order.
+pub(super) const SHUFFLE_ATTRS: &[AttrDef] = &[
+    TYPES,
+    SHAPES,
+    CAPACITY,
+    int_attr("min_after_dequeue", 0),
+    int_attr("seed", 0),
+    int_attr("seed2", 0),
+    CONTAINER,
+    SHARED_NAME,
+];
+
+/// The name that what a node stands for lives under.
+pub(super) fn shared_name<'a>(cx: &TensorCx<'a>) -> &'a str {
+    match cx.attrs().str("shared_name") {
+        "" => &cx.node().name,
+        shared => shared,
+    }
+}
+
+/// The handle of what lives under the node's name, made where there is none yet.
+pub(super) fn handle(
+    cx: &TensorCx<'_>,
+    make: &dyn Fn(&str) -> Result<Thing, KernelError>,
+) -> Result<Vec<Tensor>, KernelError> {
+    let (container, name) = (cx.attrs().str("container"), shared_name(cx));
+    let thing = cx
+        .environment()
+        .thing(container, name, &mut || make(name))?;
+    Ok(vec![Tensor::handle(DType::Resource, thing)?])
+}
+
+fn queue(
+    cx: &TensorCx<'_>,
+    pads: bool,
+    shuffle: fn(&Attrs) -> Option<Shuffle>,
+) -> Result<Vec<Tensor>, KernelError> {
+    let attrs = cx.attrs();
+    handle(cx, &|name| {
+        Ok(Arc::new(Queue::new(Settings {
+            name: format!("{} '{name}'", cx.node().op.name.trim_end_matches("V2")),
+            dtypes: attrs.types("component_types").to_vec(),
+            shapes: attrs.shapes("shapes").to_vec(),
+            capacity: attrs.int("capacity"),
+            pads,
+            shuffle: shuffle(attrs),
+        })))
+    })
+}
+
+/// A queue; to be completed.
+const QUEUE: OpDef = OpDef {
+    outputs: &[arg_of("handle", DType::Resource)],
+    attrs: FIFO_ATTRS,
+    shape: |cx| {
+        cx.set(0, Shape::scalar());
+        Ok(())
+    },
+    gradient: Gradient::None,
+    effect: Effect::Stateful,
+    ..OpDef::EMPTY
+};
+
+/// First in, first out.
+pub(crate) static FIFO: Op = Op {
+    def: OpDef {
+        name: "FIFOQueueV2",
+        summary: "A queue that gives out what was put in first.",
+        ..QUEUE
+    },
+    kernels: &[cpu_tensors(|cx| queue(cx, false, |_| None))],
+};
+
+/// First in, first out, of elements of different shapes.
+pub(crate) static PADDING_FIFO: Op = Op {
+    def: OpDef {
+        name: "PaddingFIFOQueueV2",
+        summary: "A queue that fills up with zeros what it gives out as a batch.",
+        ..QUEUE
+    },
+    kernels: &[cpu_tensors(|cx| queue(cx, true, |_| None))],
+};
+
+/// Any element out.
+pub(crate) static RANDOM_SHUFFLE: Op = Op {
+    def: OpDef {
+        name: "RandomShuffleQueueV2",
+        summary: "A queue that gives out any of its elements.",
+        attrs: SHUFFLE_ATTRS,
+        ..QUEUE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        queue(cx, false, |attrs| {
+            Some(Shuffle {
+                philox: Philox::of(attrs),
+                min_after_dequeue: usize::try_from(attrs.int("min_after_dequeue")).unwrap_or(0),
+            })
+        })
+    })],
+};

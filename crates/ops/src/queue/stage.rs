@@ -1,0 +1,112 @@
+//! Staging areas: values that one step puts down for another one to take up.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use thalweg_device::{KernelError, TensorCx, Ticket};
+use thalweg_graph::Tensor;
+
+/// Those who wait for a change.
+#[derive(Default)]
+pub(super) struct Waiting(Vec<Ticket>);
+
+impl Waiting {
+    /// Lets a node wait.
+    pub(super) fn wait<T>(&mut self, cx: &TensorCx<'_>) -> Result<T, KernelError> {
+        let ticket = cx.environment().ticket();
+        if !self.0.iter().any(|t| t.number() == ticket.number()) {
+            self.0.push(ticket);
+        }
+        Err(KernelError::Blocked)
+    }
+
+    /// Lets all look again.
+    pub(super) fn wake(&mut self) {
+        self.0.drain(..).for_each(|t| t.wake());
+    }
+}
+
+/// A staging area.
+pub(super) struct Stage {
+    /// The most entries, and the most bytes; 0 for any number.
+    pub(super) capacity: usize,
+    pub(super) bytes: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    entries: VecDeque<Vec<Tensor>>,
+    waiting: Waiting,
+}
+
+fn bytes(entry: &[Tensor]) -> usize {
+    entry.iter().map(|t| t.bytes().len()).sum()
+}
+
+impl Stage {
+    pub(super) fn new(capacity: usize, bytes: usize) -> Stage {
+        Stage {
+            capacity,
+            bytes,
+            state: Mutex::default(),
+        }
+    }
+
+    fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts values down, as soon as there is room.
+    pub(super) fn put(&self, cx: &TensorCx<'_>, entry: Vec<Tensor>) -> Result<(), KernelError> {
+        let size = bytes(&entry);
+        if self.bytes > 0 && size > self.bytes {
+            return Err(KernelError::Invalid(format!(
+                "{size} bytes do not fit a staging area of {}: make its memory_limit larger",
+                self.bytes
+            )));
+        }
+        self.with(|state| {
+            let used: usize = state.entries.iter().map(|e| bytes(e)).sum();
+            let full = self.capacity > 0 && state.entries.len() >= self.capacity;
+            if full || (self.bytes > 0 && used + size > self.bytes) {
+                return state.waiting.wait(cx);
+            }
+            state.entries.push_back(entry);
+            state.waiting.wake();
+            Ok(())
+        })
+    }
+
+    /// Takes up what was put down first, as soon as there is something.
+    pub(super) fn take(&self, cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+        self.with(|state| match state.entries.pop_front() {
+            Some(entry) => {
+                state.waiting.wake();
+                Ok(entry)
+            }
+            None => state.waiting.wait(cx),
+        })
+    }
+
+    /// What lies at a place, as soon as there is something.
+    pub(super) fn peek(&self, cx: &TensorCx<'_>, index: i64) -> Result<Vec<Tensor>, KernelError> {
+        let index = usize::try_from(index)
+            .map_err(|_| KernelError::Invalid(format!("{index} is no place in a staging area")))?;
+        self.with(|state| match state.entries.get(index) {
+            Some(entry) => Ok(entry.clone()),
+            None => state.waiting.wait(cx),
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.with(|state| state.entries.len())
+    }
+
+    pub(super) fn clear(&self) {
+        self.with(|state| {
+            state.entries.clear();
+            state.waiting.wake();
+        });
+    }
+}

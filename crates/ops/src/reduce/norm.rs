@@ -1,0 +1,84 @@
+//! Euclidean norms.
+
+use std::marker::PhantomData;
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, cpu};
+use thalweg_graph::op::Gradient;
+use thalweg_graph::{OpDef, dispatch};
+
+use super::axes::NUMBERS;
+use super::fold::{Fold, over_axes};
+use super::gradient::{kept, spread};
+use crate::number::{Float, Number, Wide};
+
+/// The root of the sum of squares over axes.
+pub(crate) static EUCLIDEAN_NORM: Op = Op {
+    def: OpDef {
+        name: "EuclideanNorm",
+        summary: "The root of the sum of the squares over the given axes.",
+        // Over no axes it is the absolute value.
+        same_as: |_| None,
+        gradient: Gradient::Rule(|g| {
+            let (norm, dy) = (kept(g, g.output(0)), kept(g, g.grad()));
+            smallvec![Some(g.input(0) / spread(g, norm / dy))]
+        }),
+        ..NUMBERS
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Norm::<T>(PhantomData)), else
+            dispatch!(p.dtype(0), INTS, T => over_axes(p, IntNorm::<T>(PhantomData)), else
+                Err(KernelError::DType(p.dtype(0)))))
+    })],
+};
+
+#[derive(Clone, Copy)]
+struct Norm<T>(PhantomData<T>);
+
+impl<T: Float> Fold for Norm<T> {
+    type In = T;
+    type Acc = T::Wide;
+    type Out = T;
+    #[inline(always)]
+    fn empty(self) -> T::Wide {
+        T::Wide::ZERO
+    }
+    #[inline(always)]
+    fn lift(self, x: T) -> T::Wide {
+        x.widen() * x.widen()
+    }
+    #[inline(always)]
+    fn join(self, a: T::Wide, b: T::Wide) -> T::Wide {
+        a + b
+    }
+    #[inline(always)]
+    fn finish(self, sum: T::Wide) -> T {
+        T::narrow(Wide::sqrt(sum))
+    }
+}
+
+/// Of integers: squares are summed modulo the range, and the root is rounded down.
+#[derive(Clone, Copy)]
+struct IntNorm<T>(PhantomData<T>);
+
+impl<T: Number> Fold for IntNorm<T> {
+    type In = T;
+    type Acc = T;
+    type Out = T;
+    #[inline(always)]
+    fn empty(self) -> T {
+        T::ZERO
+    }
+    #[inline(always)]
+    fn lift(self, x: T) -> T {
+        x.mul(x)
+    }
+    #[inline(always)]
+    fn join(self, a: T, b: T) -> T {
+        a.add(b)
+    }
+    #[inline(always)]
+    fn finish(self, sum: T) -> T {
+        T::from_f64(sum.to_f64().sqrt())
+    }
+}

@@ -1,0 +1,184 @@
+//! Running sums, products and logarithms of sums along an axis.
+
+use smallvec::smallvec;
+use thalweg_device::parallel::for_chunks;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::infer::resolve_axis;
+use thalweg_graph::op::{
+    Arg, AttrDef, Gradient, InputGradients, arg, bool_attr, type_attr, type_attr_or,
+};
+use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, dispatch};
+
+use crate::elementwise::CHUNK;
+use crate::number::{Float, Number, Wide};
+
+const INPUTS: &[Arg] = &[arg("x", "T"), arg("axis", "Tidx").host()];
+const OUT: &[Arg] = &[arg("out", "T")];
+const EXCLUSIVE: AttrDef = bool_attr("exclusive", false);
+const REVERSE: AttrDef = bool_attr("reverse", false);
+const INDEX: AttrDef = type_attr_or("Tidx", DType::INDICES, DType::I32);
+
+fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    cx.ranked(1, 0)?;
+    if let (Some(rank), Some(axis)) = (cx.shape(0).rank(), cx.ints(1)) {
+        for axis in axis {
+            cx.axis(1, axis, rank)?;
+        }
+    }
+    cx.set(0, cx.shape(0).clone());
+    Ok(())
+}
+
+const SCAN: OpDef = OpDef {
+    inputs: INPUTS,
+    outputs: OUT,
+    attrs: &[EXCLUSIVE, REVERSE, type_attr("T", DType::NUMBERS), INDEX],
+    shape,
+    ..OpDef::EMPTY
+};
+
+/// The node `op(x, axis)`, exclusive as the node that is differentiated; `turned` the other way.
+fn again<'g>(g: &GradCx<'_, 'g>, op: &str, x: Output<'g>, turned: bool) -> Output<'g> {
+    let node = g.graph().op(op).input(x).input(g.input(1));
+    node.attr("exclusive", g.attrs().bool("exclusive"))
+        .attr("reverse", g.attrs().bool("reverse") != turned)
+        .output()
+}
+
+/// A scan along the axis of input 1: `join` of what came before and an element, from `start`.
+fn scan<T: Element>(
+    p: &Prepare<'_>,
+    start: T,
+    join: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
+) -> Result<Prepared, KernelError> {
+    let dims = p.dims(0);
+    let axis = p.ints(1)?.first().copied().unwrap_or(0);
+    let axis = resolve_axis(axis, dims.len()).ok_or(KernelError::Argument("an axis"))?;
+    let exclusive = p.node.attrs.bool("exclusive");
+    let reverse = p.node.attrs.bool("reverse");
+    let n = p.outputs[0].elements();
+    if n == 0 {
+        return Ok(Prepared::new(0, |_| Ok(())));
+    }
+    let len = dims[axis];
+    let inner: usize = dims[axis + 1..].iter().product();
+    let block = len * inner;
+    Ok(Prepared::new(n * 8, move |cx| {
+        let (x, out) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
+        // Whole blocks in a task.
+        let blocks = (CHUNK / block).max(1);
+        for_chunks(cx.pool(), out, blocks * block, &|task, part| {
+            for (i, out) in part.chunks_exact_mut(block).enumerate() {
+                let x = &x[(task * blocks + i) * block..][..block];
+                for step in 0..len {
+                    let row = |step: usize| inner * if reverse { len - 1 - step } else { step };
+                    let at = row(step);
+                    for column in 0..inner {
+                        let before = match step {
+                            0 => start,
+                            _ => out[row(step - 1) + column],
+                        };
+                        out[at + column] = match (exclusive, step) {
+                            (true, 0) => start,
+                            (true, _) => join(before, x[row(step - 1) + column]),
+                            (false, 0) => x[at + column],
+                            (false, _) => join(before, x[at + column]),
+                        };
+                    }
+                }
+            }
+        });
+        Ok(())
+    }))
+}
+
+/// Running sums.
+pub(crate) static CUMSUM: Op = Op {
+    def: OpDef {
+        name: "Cumsum",
+        summary: "The sum of each element and those before it along an axis.",
+        gradient: Gradient::Rule(|g| smallvec![Some(again(g, "Cumsum", g.grad(), true))]),
+        ..SCAN
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => scan::<T>(p, T::ZERO, T::add), else
+            Err(KernelError::DType(p.dtype(0))))
+    })],
+};
+
+/// Running products.
+pub(crate) static CUMPROD: Op = Op {
+    def: OpDef {
+        name: "Cumprod",
+        summary: "The product of each element and those before it along an axis.",
+        gradient: Gradient::Rule(|g| {
+            // TensorFlow's: right where no element is 0.
+            let x = g.input(0);
+            let sums = again(g, "Cumsum", g.output(0) * g.grad(), true);
+            let node = g.graph().op("DivNoNan").input(sums).input(x);
+            smallvec![Some(node.output())]
+        }),
+        ..SCAN
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), NUMBERS, T => scan::<T>(p, T::ONE, T::mul), else
+            Err(KernelError::DType(p.dtype(0))))
+    })],
+};
+
+/// Running logarithms of sums of exponentials.
+pub(crate) static CUMULATIVE_LOGSUMEXP: Op = Op {
+    def: OpDef {
+        name: "CumulativeLogsumexp",
+        summary: "The logarithm of the sum of e to the power of each element and those before it along an axis.",
+        attrs: &[EXCLUSIVE, REVERSE, type_attr("T", DType::FLOATS), INDEX],
+        gradient: Gradient::Rule(log_sum_exp_gradient),
+        ..SCAN
+    },
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => {
+            let none = T::narrow(<T as Float>::Wide::NEG_INFINITY);
+            scan::<T>(p, none, |a, b| T::narrow(log_add(a.widen(), b.widen())))
+        }, else Err(KernelError::DType(p.dtype(0))))
+    })],
+};
+
+/// The lowest number of a float dtype.
+fn lowest(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => half::f16::MIN.to_f64(),
+        DType::BF16 => half::bf16::MIN.to_f64(),
+        DType::F32 => f32::MIN.into(),
+        _ => f64::MIN,
+    }
+}
+
+/// `log(exp(a) + exp(b))`, by the larger of both.
+#[inline(always)]
+fn log_add<W: Wide>(a: W, b: W) -> W {
+    let (low, high) = if a < b { (a, b) } else { (b, a) };
+    // Their difference is NaN where both are the same infinity.
+    if low == W::NEG_INFINITY || low == high && W::ONE / low == W::ZERO {
+        return high;
+    }
+    Wide::ln_1p(Wide::exp(low - high)) + high
+}
+
+/// TensorFlow's: the gradient's positive and negative parts apart, as logarithms.
+fn log_sum_exp_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let (graph, x, y, dy) = (g.graph(), g.input(0), g.output(0), g.grad());
+    let lowest = dy.constant_like(lowest(dy.dtype()));
+    let part = |of: Output<'g>| {
+        let positive = graph.op("Greater").input(of).input(of.constant_like(0.0));
+        let log = graph.op("Log").input(of).output();
+        let log = graph.op("SelectV2").input(positive.output()).input(log);
+        let sums = again(
+            g,
+            "CumulativeLogsumexp",
+            log.input(lowest).output() - y,
+            true,
+        );
+        graph.op("Exp").input(sums + x).output()
+    };
+    smallvec![Some(part(dy) - part(-dy))]
+}

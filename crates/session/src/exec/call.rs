@@ -1,0 +1,192 @@
+//! Calls of functions: each is a step of its own, on the thread that calls.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use thalweg_device::{KernelError, Variable};
+use thalweg_graph::{DType, Fact, Func, Function, OutputId, Tensor};
+
+use super::{Run, Step};
+use crate::cache::{ArgumentKey, CallKey, Ready, Same};
+use crate::error::SessionError;
+use crate::fetch::Fetch;
+use crate::plan::{Request, compile};
+
+/// How many functions may be inside of each other: each takes room of the thread's stack.
+const DEEPEST: usize = 64;
+
+impl Run<'_> {
+    /// Calls a function of the graph's library.
+    pub(super) fn call(
+        &self,
+        function: &Func,
+        arguments: Vec<Tensor>,
+    ) -> Result<Vec<Tensor>, KernelError> {
+        let name = &function.name;
+        let Some(function) = self.program.graph.function(name) else {
+            return Err(KernelError::Invalid(format!(
+                "the graph has no function '{name}': define it, or import the library that has it"
+            )));
+        };
+        if self.step.depth >= DEEPEST {
+            return Err(KernelError::Invalid(format!(
+                "function '{name}' is called inside of {DEEPEST} others: use a While in place of \
+                 a function that calls itself"
+            )));
+        }
+        check(function, &arguments)?;
+        let variables: SmallVec<[Option<Arc<Variable>>; 4]> = arguments
+            .iter()
+            .map(|a| match a.dtype() {
+                DType::Resource => a.thing::<Variable>(),
+                _ => None,
+            })
+            .collect();
+        let key = CallKey {
+            function: Same(function.clone()),
+            device: self.program.device,
+            arguments: arguments
+                .iter()
+                .zip(&variables)
+                .map(|(a, v)| match v {
+                    Some(v) => ArgumentKey::Variable(Same(v.clone())),
+                    None => ArgumentKey::Value(a.dtype(), a.dims().into()),
+                })
+                .collect(),
+        };
+        let ready = match self.step.calls.get(&key) {
+            Some(ready) => ready,
+            None => {
+                let ready = self.plan(function, &arguments, &variables);
+                let ready = Arc::new(ready.map_err(|e| inside(name, e))?);
+                self.step.calls.keep(key, ready.clone());
+                ready
+            }
+        };
+        let results = self.step_of(&ready, arguments);
+        let results = results.map_err(|e| inside(name, e))?;
+        let results: Option<Vec<Tensor>> =
+            results.into_iter().take(function.results.len()).collect();
+        results.ok_or(KernelError::Argument("the results of a function"))
+    }
+
+    /// The plan of a function for arguments like these.
+    fn plan(
+        &self,
+        function: &Function,
+        arguments: &[Tensor],
+        variables: &[Option<Arc<Variable>>],
+    ) -> Result<Ready, SessionError> {
+        let feeds: Vec<(OutputId, Fact)> = function
+            .inputs
+            .iter()
+            .zip(arguments.iter().zip(variables))
+            .map(|(&node, (argument, variable))| {
+                let fact = Fact::new(argument.dtype(), argument.shape());
+                let variable = variable.as_ref().map(|v| (v.dtype(), v.shape().clone()));
+                (OutputId { node, index: 0 }, Fact { variable, ..fact })
+            })
+            .collect();
+        let values = function.outputs.iter().map(|&o| Fetch::Value(o));
+        let runs = function.controls.iter().map(|(_, n)| Fetch::Run(*n));
+        let fetches: Vec<Fetch> = values.chain(runs).collect();
+        let data = function.body.with_library_of(&self.program.graph);
+        let devices = vec![self.program.device as u32; data.len()];
+        let request = Request {
+            feeds: &feeds,
+            fetches: &fetches,
+            devices: &devices,
+            variables,
+        };
+        let mut plan = compile(&data, &request, self.step.workshop)?;
+        // The threads are those of the step around it.
+        plan.parallel = false;
+        Ok(Ready::new(plan))
+    }
+
+    fn step_of(
+        &self,
+        ready: &Ready,
+        arguments: Vec<Tensor>,
+    ) -> Result<SmallVec<[Option<Tensor>; 4]>, SessionError> {
+        let plan = &ready.plan;
+        let frame = ready.take(self.step.devices)?;
+        for (slots, value) in plan.feeds.iter().zip(&arguments) {
+            for &(program, slot) in slots {
+                // SAFETY: nobody else has the frame yet.
+                unsafe { frame.parts[program as usize].hold(slot, Some(value.clone())) };
+            }
+        }
+        // What the caller does not hold may be changed in place.
+        drop(arguments);
+        let step = Step {
+            plan,
+            frame: &frame,
+            replay: false,
+            depth: self.step.depth + 1,
+            ..*self.step
+        };
+        let mut results = SmallVec::new();
+        let result = step.run().and_then(|()| step.collect(&mut results));
+        ready.give(frame, result.is_ok());
+        result.map(|()| results)
+    }
+}
+
+fn check(function: &Function, arguments: &[Tensor]) -> Result<(), KernelError> {
+    let (name, expected) = (&function.name, function.arguments.len());
+    if expected != arguments.len() {
+        return Err(KernelError::Invalid(format!(
+            "function '{name}' takes {expected} arguments, {} were given",
+            arguments.len()
+        )));
+    }
+    for (port, argument) in function.arguments.iter().zip(arguments) {
+        if port.dtype != argument.dtype() {
+            return Err(KernelError::Invalid(format!(
+                "argument '{}' of function '{name}' is {}, not {}",
+                port.name,
+                port.dtype,
+                argument.dtype()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What went wrong in a function, for the node that calls it.
+fn inside(function: &str, error: SessionError) -> KernelError {
+    let at = |node: &str, op: &str, origin: String, source: KernelError| KernelError::Function {
+        function: function.to_owned(),
+        node: node.to_owned(),
+        op: op.to_owned(),
+        origin,
+        source: Box::new(source),
+    };
+    match error {
+        SessionError::Timeout { .. } | SessionError::Cancelled { .. } => KernelError::Stopped,
+        SessionError::Kernel {
+            source: KernelError::Stopped,
+            ..
+        } => KernelError::Stopped,
+        SessionError::Kernel {
+            node,
+            op,
+            origin,
+            source,
+        } => at(&node, &op, origin.to_string(), source),
+        SessionError::Memory {
+            node,
+            op,
+            origin,
+            dtype,
+            shape,
+            ..
+        } => {
+            let dims = shape.to_dims().unwrap_or_default();
+            let source = thalweg_graph::TensorError::TooLarge { dtype, dims };
+            at(&node, &op, origin.to_string(), source.into())
+        }
+        other => KernelError::Invalid(format!("in function '{function}': {other}")),
+    }
+}

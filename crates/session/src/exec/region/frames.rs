@@ -1,0 +1,269 @@
+//! The frames of loops, and their iterations.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use super::Value;
+use crate::plan::region::{Kind, RegionNode};
+
+/// A frame and an iteration of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    frame: u32,
+    iteration: u64,
+}
+
+impl Place {
+    /// What is in no loop.
+    pub(super) const ROOT: Place = Place {
+        frame: 0,
+        iteration: 0,
+    };
+
+    pub(super) fn is_root(self) -> bool {
+        self == Place::ROOT
+    }
+}
+
+/// What has come of what a node needs, in one iteration.
+pub(super) struct State {
+    /// How many values have not come.
+    pub(super) values: u32,
+    /// How many of those that it waits for have not run.
+    pub(super) controls: u32,
+    pub(super) dead: bool,
+    pub(super) ran: bool,
+    pub(super) inputs: SmallVec<[Value; 4]>,
+    /// Of a Merge: which input came first.
+    pub(super) merged: Option<u32>,
+}
+
+#[derive(Default)]
+struct Iteration {
+    states: FxHashMap<u32, State>,
+    /// Nodes that are ready, frames that began in it, and the one who starts it.
+    holders: usize,
+}
+
+struct Frame {
+    outside: Place,
+    name: String,
+    /// How many values have not come in.
+    awaited: usize,
+    /// Whether what came in was dead.
+    dead: bool,
+    iterations: FxHashMap<u64, Iteration>,
+    /// The first iteration that is not over, and the one after the last that has begun.
+    first: u64,
+    next: u64,
+    /// Values that are the same in every iteration, by the node that they came in through.
+    constants: Vec<(u32, Value)>,
+    left: FxHashSet<u32>,
+    left_dead: FxHashSet<u32>,
+}
+
+/// A frame that is over.
+pub(super) struct Over {
+    /// Where it began.
+    pub(super) outside: Place,
+    /// The exits through which no value left it.
+    pub(super) dead: Vec<u32>,
+}
+
+/// All frames that are not over.
+pub(super) struct Frames {
+    frames: FxHashMap<u32, Frame>,
+    names: FxHashMap<(Place, String), u32>,
+    count: u32,
+}
+
+impl Frames {
+    /// With the outermost.
+    pub(super) fn new() -> Frames {
+        let root = Frame {
+            outside: Place::ROOT,
+            name: String::new(),
+            awaited: 0,
+            dead: false,
+            iterations: FxHashMap::from_iter([(0, Iteration::default())]),
+            first: 0,
+            next: 1,
+            constants: Vec::new(),
+            left: FxHashSet::default(),
+            left_dead: FxHashSet::default(),
+        };
+        Frames {
+            frames: FxHashMap::from_iter([(0, root)]),
+            names: FxHashMap::default(),
+            count: 1,
+        }
+    }
+
+    fn iteration(&mut self, at: Place) -> Option<&mut Iteration> {
+        let frame = self.frames.get_mut(&at.frame)?;
+        frame.iterations.get_mut(&at.iteration)
+    }
+
+    /// Keeps an iteration from being over.
+    pub(super) fn hold(&mut self, at: Place) {
+        if let Some(iteration) = self.iteration(at) {
+            iteration.holders += 1;
+        }
+    }
+
+    /// Ends a hold.
+    pub(super) fn release(&mut self, at: Place) {
+        if let Some(iteration) = self.iteration(at) {
+            iteration.holders -= 1;
+        }
+    }
+
+    /// What has come for a node; none where the iteration is over.
+    pub(super) fn state(&mut self, at: Place, node: u32, of: &RegionNode) -> Option<&mut State> {
+        let states = &mut self.iteration(at)?.states;
+        Some(states.entry(node).or_insert_with(|| {
+            let inputs = of.node.inputs.len();
+            let slots = match of.kind {
+                Kind::Merge { .. } => 0,
+                _ => inputs,
+            };
+            State {
+                values: inputs as u32,
+                controls: of.controls,
+                dead: false,
+                ran: false,
+                inputs: SmallVec::from_elem(None, slots),
+                merged: None,
+            }
+        }))
+    }
+
+    /// The first iteration of the frame of this name that begins here.
+    pub(super) fn enter(
+        &mut self,
+        at: Place,
+        name: &str,
+        enters: &FxHashMap<String, usize>,
+    ) -> Place {
+        let key = (at, name.to_owned());
+        let frame = match self.names.get(&key) {
+            Some(&frame) => frame,
+            None => {
+                let number = self.count;
+                self.count += 1;
+                self.names.insert(key, number);
+                let frame = Frame {
+                    outside: at,
+                    name: name.to_owned(),
+                    awaited: enters.get(name).copied().unwrap_or(1),
+                    dead: false,
+                    iterations: FxHashMap::from_iter([(0, Iteration::default())]),
+                    first: 0,
+                    next: 1,
+                    constants: Vec::new(),
+                    left: FxHashSet::default(),
+                    left_dead: FxHashSet::default(),
+                };
+                self.frames.insert(number, frame);
+                self.hold(at);
+                number
+            }
+        };
+        Place {
+            frame,
+            iteration: 0,
+        }
+    }
+
+    /// Notes that one more value has come in.
+    pub(super) fn entered(&mut self, at: Place) {
+        if let Some(frame) = self.frames.get_mut(&at.frame) {
+            frame.awaited = frame.awaited.saturating_sub(1);
+        }
+    }
+
+    /// Notes that what comes in is dead.
+    pub(super) fn die(&mut self, at: Place) {
+        if let Some(frame) = self.frames.get_mut(&at.frame) {
+            frame.dead = true;
+        }
+    }
+
+    /// Keeps a value for every iteration.
+    pub(super) fn keep(&mut self, at: Place, node: u32, value: Value) {
+        if let Some(frame) = self.frames.get_mut(&at.frame) {
+            frame.constants.push((node, value));
+        }
+    }
+
+    /// The iterations after the first that have begun and are not over.
+    pub(super) fn later(&self, at: Place) -> Vec<Place> {
+        let Some(frame) = self.frames.get(&at.frame) else {
+            return Vec::new();
+        };
+        (frame.first.max(1)..frame.next)
+            .map(|iteration| Place { iteration, ..at })
+            .collect()
+    }
+
+    /// The values that are the same in every iteration.
+    pub(super) fn constants(&self, at: Place) -> Vec<(u32, Value)> {
+        let frame = self.frames.get(&at.frame);
+        frame.map_or(Vec::new(), |f| f.constants.clone())
+    }
+
+    /// The next iteration, and whether it begins now.
+    pub(super) fn next(&mut self, at: Place) -> (Place, bool) {
+        let iteration = at.iteration + 1;
+        let mut begins = false;
+        if let Some(frame) = self.frames.get_mut(&at.frame)
+            && iteration == frame.next
+        {
+            frame.next += 1;
+            frame.iterations.insert(iteration, Iteration::default());
+            begins = true;
+        }
+        (Place { iteration, ..at }, begins)
+    }
+
+    /// Where what leaves through an exit goes; none for a dead value that a later iteration, or the
+    /// end of the frame, will tell of.
+    pub(super) fn exit(&mut self, at: Place, exit: u32, dead: bool) -> Option<Place> {
+        let frame = self.frames.get_mut(&at.frame)?;
+        match dead {
+            true => {
+                frame.left_dead.insert(exit);
+                None
+            }
+            false => {
+                frame.left.insert(exit);
+                Some(frame.outside)
+            }
+        }
+    }
+
+    /// Drops the iterations of a frame that are over; gives the frame where it is over too.
+    pub(super) fn finish(&mut self, at: Place) -> Option<Over> {
+        let frame = self.frames.get_mut(&at.frame)?;
+        while frame.first < frame.next && frame.awaited == 0 {
+            let iteration = frame.iterations.get(&frame.first);
+            if iteration.is_some_and(|i| i.holders > 0) {
+                return None;
+            }
+            frame.iterations.remove(&frame.first);
+            frame.first += 1;
+        }
+        if frame.first < frame.next || at.frame == 0 {
+            return None;
+        }
+        let frame = self.frames.remove(&at.frame)?;
+        self.names.remove(&(frame.outside, frame.name));
+        let dead = frame.left_dead.difference(&frame.left).copied();
+        let mut dead: Vec<u32> = dead.collect();
+        dead.sort_unstable();
+        Some(Over {
+            outside: frame.outside,
+            dead,
+        })
+    }
+}

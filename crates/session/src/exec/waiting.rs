@@ -1,0 +1,96 @@
+//! Nodes that wait for what another step does, and the thread that waits for them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use thalweg_device::Ticket;
+
+/// How long a wait goes on before it looks whether it was cancelled.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What tells one waiting node of a step from another.
+pub(crate) type Waiter = u64;
+
+/// The nodes of one step that wait.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    shared: Arc<Shared>,
+    tickets: Mutex<HashMap<Waiter, Held>>,
+}
+
+struct Held {
+    number: u64,
+    abandon: Option<Box<dyn FnOnce() + Send>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    woken: Mutex<Vec<Waiter>>,
+    changed: Condvar,
+}
+
+/// The numbers of tickets: no two of a process are alike.
+#[derive(Default)]
+pub(crate) struct Tickets(AtomicU64);
+
+impl Waiting {
+    fn tickets(&self) -> MutexGuard<'_, HashMap<Waiter, Held>> {
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ticket of a node, the same each time.
+    pub(crate) fn ticket(&self, waiter: Waiter, numbers: &Tickets) -> Ticket {
+        let mut tickets = self.tickets();
+        let number = tickets.entry(waiter).or_insert_with(|| Held {
+            number: numbers.0.fetch_add(1, Ordering::Relaxed) + 1,
+            abandon: None,
+        });
+        let shared = self.shared.clone();
+        Ticket::new(number.number, move || {
+            let mut woken = shared.woken.lock().unwrap_or_else(PoisonError::into_inner);
+            woken.push(waiter);
+            drop(woken);
+            shared.changed.notify_all();
+        })
+    }
+
+    /// What is to be done should the step end while a node waits.
+    pub(crate) fn on_abandon(&self, waiter: Waiter, abandon: Box<dyn FnOnce() + Send>) {
+        if let Some(held) = self.tickets().get_mut(&waiter) {
+            held.abandon = Some(abandon);
+        }
+    }
+
+    /// Notes that a node waits no more.
+    pub(crate) fn done(&self, waiter: Waiter) {
+        self.tickets().remove(&waiter);
+    }
+
+    /// Waits until a node may run again, for a while at most; gives those that may.
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Vec<Waiter> {
+        let mut woken = self
+            .shared
+            .woken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if woken.is_empty() {
+            let left = deadline.map_or(LOOK, |d| d.saturating_duration_since(Instant::now()));
+            let result = self.shared.changed.wait_timeout(woken, left.min(LOOK));
+            woken = result.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        std::mem::take(&mut *woken)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let tickets = std::mem::take(&mut *self.tickets());
+        for held in tickets.into_values() {
+            if let Some(abandon) = held.abandon {
+                abandon();
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Deep MNIST's graph for TensorBoard: `graph.pb`, a GraphDef that other programs read too, and an
+//! event file that TensorBoard's graph view shows.
+//!
+//! ```text
+//! cargo run --release --example tensorboard -- --out logs
+//! tensorboard --logdir logs
+//! ```
+
+#[path = "support/model.rs"]
+mod model;
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use clap::Parser;
+use thalweg::graphdef::events::EventWriter;
+use thalweg::graphdef::{ExportOptions, export, file};
+use thalweg::prelude::*;
+
+/// Write deep MNIST's graph for TensorBoard.
+#[derive(Parser)]
+struct Flags {
+    /// The folder that the files go to
+    #[arg(long, default_value = "logs")]
+    out: PathBuf,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let flags = Flags::parse();
+    let g = Graph::new();
+    // The weights stand on one device, as a parameter server's would, and the tower on another.
+    let inputs = model::placeholders(&g);
+    let weights = model::Weights::new(|make| g.device("/device:CPU:0", make));
+    let (loss, accuracy) = g.device("/device:CPU:1", || {
+        let build = || model::tower(&g, inputs, DataFormat::Nhwc, &weights);
+        g.name_scope("tower", build)
+    });
+    g.name_scope("train", || Adam::new(1e-4).minimize(loss));
+    g.name_scope("measures", || accuracy.named("accuracy"));
+    if let Some(mistake) = g.errors().into_iter().next() {
+        return Err(mistake.into());
+    }
+
+    // Shapes are what TensorBoard writes on the edges.
+    let options = ExportOptions {
+        output_shapes: true,
+    };
+    let def = export(&g, &options)?;
+    fs::create_dir_all(&flags.out)?;
+    fs::write(flags.out.join("graph.pb"), file::encode(&def))?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    let name = format!("events.out.tfevents.{}.thalweg", now.as_secs());
+    let events = flags.out.join(name);
+    let mut writer = EventWriter::new(BufWriter::new(File::create(&events)?), now.as_secs_f64())?;
+    writer.write_graph(&def, now.as_secs_f64())?;
+    writer.finish()?;
+    println!("{} nodes: {}", def.node.len(), events.display());
+    Ok(())
+}
