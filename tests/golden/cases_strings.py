@@ -207,7 +207,6 @@ def moved(s):
     """Ops that only move or compare elements, on strings."""
     a = np.array([["a", "b", ""], ["c", "a", "longer"]], object)
     b = np.array([["a", "x", ""], ["y", "a", "z"]], object)
-    two = np.array(2, i32)
     s.case("Identity", "string", input=a)
     s.case("Reshape", "string", tensor=a, shape=np.array([3, 2], i32))
     s.case("ExpandDims", "string", input=a, axis=np.array(1, i32))
@@ -227,6 +226,11 @@ def moved(s):
         shrink_axis_mask=1,
     )
     s.case("GatherV2", "string", params=a, indices=np.array([1, 1, 0], i64), axis=np.array(0, i32))
+    s.case("GatherNd", "string", params=a, indices=np.array([[1, 2], [0, 0]], i32))
+    s.case("Concat", "string", concat_dim=np.array(0, i32), values=[a, b])
+    s.case("Gather", "string", params=a, indices=np.array([1, 0], i32))
+    s.case("SplitV", "string", value=a, size_splits=np.array([1, 2], i32), axis=np.array(1, i32), num_split=2)
+    s.case("ReverseV2", "string", tensor=a, axis=np.array([1], i32))
     s.case("Tile", "string", input=a, multiples=np.array([2, 1], i32))
     s.case("Transpose", "string", x=a, perm=np.array([1, 0], i32))
     s.case("Fill", "string", dims=np.array([2, 2], i32), value=np.array("f", object))

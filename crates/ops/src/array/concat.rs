@@ -201,12 +201,13 @@ pub(crate) static CONCAT_V1: Op = Op {
             arg("values", "T").list("N"),
         ],
         outputs: &[arg("output", "T")],
-        attrs: &[COUNT, type_attr("T", DType::PLAIN)],
+        attrs: &[COUNT, type_attr("T", &DType::ALL)],
         shape: |cx| shape(cx, true),
         gradient: Gradient::Rule(|g| gradient(g, true)),
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| concat_moves(p, true)?.on_cpu()),
         gpu(|p| concat_moves(p, true)?.on_gpu()),
     ],

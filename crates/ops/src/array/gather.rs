@@ -179,7 +179,7 @@ pub(crate) static GATHER_V1: Op = Op {
         outputs: &[arg("output", "Tparams")],
         attrs: &[
             bool_attr("validate_indices", true),
-            type_attr("Tparams", DType::PLAIN),
+            type_attr("Tparams", &DType::ALL),
             type_attr("Tindices", DType::INDICES),
         ],
         shape,

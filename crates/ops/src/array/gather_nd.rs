@@ -9,6 +9,7 @@ use thalweg_graph::{DType, Element, OpDef, dispatch};
 use super::index_nd::{INDICES, POLICY, Slices, slices};
 use super::parts::{by_size, input_as, output_as};
 use super::rules::shape_of;
+use super::strings::moved_strings;
 
 /// Slices looked up by vectors of indices.
 pub(crate) static GATHER_ND: Op = Op {
@@ -18,7 +19,7 @@ pub(crate) static GATHER_ND: Op = Op {
         inputs: &[arg("params", "Tparams"), arg("indices", "Tindices")],
         outputs: &[arg("output", "Tparams")],
         attrs: &[
-            type_attr("Tparams", DType::PLAIN),
+            type_attr("Tparams", &DType::ALL),
             type_attr("Tindices", INDICES),
             POLICY,
         ],
@@ -36,10 +37,13 @@ pub(crate) static GATHER_ND: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(1), [I16 I32 I64], I => by_size!(p.dtype(0), T => gather::<T, I>(p)),
+    kernels: &[
+        moved_strings(&[("Tparams", &[DType::String])]),
+        cpu(|p| {
+            dispatch!(p.dtype(1), [I16 I32 I64], I => by_size!(p.dtype(0), T => gather::<T, I>(p)),
             else Err(KernelError::DType(p.dtype(1))))
-    })],
+        }),
+    ],
 };
 
 fn gather<T: Pod + Send + Sync, I: Element + Into<i64>>(

@@ -10,6 +10,7 @@ use super::moves::{Axis, Move, steps};
 use super::parts::Moves;
 use super::parts::{by_size, input_as, output_as};
 use super::rules::{per_dim, wrong};
+use super::strings::moved_strings;
 use super::tables::{Tables, nothing, strides};
 
 /// Elements from last to first along some axes.
@@ -21,7 +22,7 @@ pub(crate) static REVERSE_V2: Op = Op {
         outputs: &[arg("output", "T")],
         attrs: &[
             type_attr_or("Tidx", DType::INDICES, DType::I32),
-            type_attr("T", DType::PLAIN),
+            type_attr("T", &DType::ALL),
         ],
         shape: |cx| {
             let axes = per_dim(cx, 1)?;
@@ -45,6 +46,7 @@ pub(crate) static REVERSE_V2: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| reversed(p)?.on_cpu()),
         gpu(|p| reversed(p)?.on_gpu()),
     ],

@@ -143,7 +143,7 @@ pub(crate) static SPLIT_V: Op = Op {
         outputs: &[arg("output", "T").list("num_split")],
         attrs: &[
             count_attr("num_split"),
-            type_attr("T", DType::PLAIN),
+            type_attr("T", &DType::ALL),
             type_attr_or("Tlen", &[DType::I8, DType::I32, DType::I64], DType::I64),
         ],
         shape: |cx| {
@@ -189,6 +189,7 @@ pub(crate) static SPLIT_V: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| split_v_moves(p)?.on_cpu()),
         gpu(|p| split_v_moves(p)?.on_gpu()),
     ],
