@@ -9,7 +9,7 @@ use crate::check::check_node;
 use crate::dtype::DType;
 use crate::error::{GraphError, Reason};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
-use crate::op::{ArgType, OpDef};
+use crate::op::{ArgType, Effect, OpDef};
 use crate::shape::Shape;
 
 /// Where inputs come from, and what is known of them.
@@ -142,6 +142,12 @@ impl Pass<'_> {
             {
                 attrs.set(def.name, value.clone());
             }
+        }
+        if let Some((_, shape)) = node.outputs.first().and_then(|f| f.variable.as_ref())
+            && op.effect == Effect::Handle
+        {
+            // What the op on references takes its shape to mean.
+            attrs.set("shape", shape.clone().into());
         }
         let (attrs, outputs) = check_node(op, facts, attrs).map_err(|r| error(&node, r))?;
         let new = Node {
