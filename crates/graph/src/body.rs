@@ -75,6 +75,8 @@ impl Drop for Bodies {
 pub(crate) struct Around {
     /// The name of the function that it is the body of.
     name: String,
+    /// The functions that there were when it was begun.
+    functions: Arc<BTreeMap<String, Arc<Function>>>,
     /// The graphs around it, told by where they lie.
     graphs: Vec<usize>,
 }
@@ -117,6 +119,10 @@ impl Graph {
             "" => name.replace('/', "_"),
             outer => format!("{outer}_{}", name.replace('/', "_")),
         };
+        let mut functions = BTreeMap::clone(&self.around.functions);
+        let own = self.snapshot();
+        functions.extend(own.functions().iter().map(|(n, f)| (n.clone(), f.clone())));
+        body.around.functions = Arc::new(functions);
         if let Some(seed) = self.seed() {
             body.set_seed(seed);
         }
@@ -152,6 +158,11 @@ impl Graph {
             Some(body) => body.innermost(),
             None => self,
         }
+    }
+
+    /// The function of this name that there was around this body when it was begun.
+    pub(crate) fn function_around(&self, name: &str) -> Option<Arc<Function>> {
+        self.around.functions.get(name).cloned()
     }
 
     /// Adds an argument to a body.

@@ -161,9 +161,11 @@ impl Graph {
         Arc::make_mut(&mut data.functions).insert(function.name.clone(), Arc::new(function));
     }
 
-    /// The function of this name in the graph's library.
+    /// The function of this name in the graph's library; a body has those of the graph that it was
+    /// begun in.
     pub fn function(&self, name: &str) -> Option<Arc<Function>> {
-        self.state().data.function(name).cloned()
+        let own = self.state().data.function(name).cloned();
+        own.or_else(|| self.function_around(name))
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Key {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct CallKey {
     pub(crate) function: Same<Function>,
+    /// The calls that lead to it, by the names of their nodes.
+    pub(crate) path: String,
     pub(crate) device: usize,
     pub(crate) arguments: SmallVec<[ArgumentKey; 4]>,
 }

@@ -307,6 +307,7 @@ impl<'g> Session<'g> {
             parallel: self.options.parallel,
             cores: self.cores,
             optimise: self.options.optimise,
+            path: "",
         }
     }
 

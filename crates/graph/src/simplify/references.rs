@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use super::{Pass, error};
-use crate::attr::AttrKind;
+use crate::attr::{Attr, AttrKind};
 use crate::check::check_node;
 use crate::dtype::DType;
 use crate::error::{GraphError, Reason};
@@ -146,8 +146,17 @@ impl Pass<'_> {
         if let Some((_, shape)) = node.outputs.first().and_then(|f| f.variable.as_ref())
             && op.effect == Effect::Handle
         {
-            // What the op on references takes its shape to mean.
-            attrs.set("shape", shape.clone().into());
+            // What the op on references takes its shape to mean, unless some assignment changes it.
+            let loose = |id: NodeId| {
+                let user = self.data.node(id);
+                user.op.effect == Effect::Write
+                    && user.attrs.get("validate_shape") == Some(&Attr::Bool(false))
+            };
+            let shape = match self.data.consumers(old).any(loose) {
+                true => Shape::unknown(),
+                false => shape.clone(),
+            };
+            attrs.set("shape", shape.into());
         }
         let (attrs, outputs) = check_node(op, facts, attrs).map_err(|r| error(&node, r))?;
         let new = Node {

@@ -1,18 +1,19 @@
 //! What a step offers to its kernels beside their arguments.
 
 use thalweg_device::{Environment, KernelError, Thing, Ticket};
-use thalweg_graph::{Func, Tensor};
+use thalweg_graph::{Func, Node, Tensor};
 
 use super::Run;
 
 /// The step around an instruction.
 pub(super) struct Around<'a> {
     pub(super) run: &'a Run<'a>,
+    pub(super) node: &'a Node,
 }
 
 impl Environment for Around<'_> {
     fn call(&self, function: &Func, arguments: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError> {
-        self.run.call(function, arguments)
+        self.run.call(self.node, function, arguments)
     }
 
     fn thing(

@@ -4,21 +4,22 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::{KernelError, Variable};
-use thalweg_graph::{DType, Fact, Func, Function, OutputId, Tensor};
+use thalweg_graph::{DType, Fact, Func, Function, Node, OutputId, Tensor};
 
 use super::{Run, Step};
 use crate::cache::{ArgumentKey, CallKey, Ready, Same};
 use crate::error::SessionError;
 use crate::fetch::Fetch;
-use crate::plan::{Request, compile};
+use crate::plan::{Request, Workshop, compile};
 
 /// How many functions may be inside of each other: each takes room of the thread's stack.
 const DEEPEST: usize = 64;
 
 impl Run<'_> {
-    /// Calls a function of the graph's library.
+    /// Calls a function of the graph's library, for this node.
     pub(super) fn call(
         &self,
+        node: &Node,
         function: &Func,
         arguments: Vec<Tensor>,
     ) -> Result<Vec<Tensor>, KernelError> {
@@ -42,8 +43,13 @@ impl Run<'_> {
                 _ => None,
             })
             .collect();
+        let path = match self.step.workshop.path {
+            "" => node.name.clone(),
+            outer => format!("{outer}/{}", node.name),
+        };
         let key = CallKey {
             function: Same(function.clone()),
+            path,
             device: self.program.device,
             arguments: arguments
                 .iter()
@@ -57,13 +63,13 @@ impl Run<'_> {
         let ready = match self.step.calls.get(&key) {
             Some(ready) => ready,
             None => {
-                let ready = self.plan(function, &arguments, &variables);
+                let ready = self.plan(function, &key.path, &arguments, &variables);
                 let ready = Arc::new(ready.map_err(|e| inside(name, e))?);
-                self.step.calls.keep(key, ready.clone());
+                self.step.calls.keep(key.clone(), ready.clone());
                 ready
             }
         };
-        let results = self.step_of(&ready, arguments);
+        let results = self.step_of(&ready, &key.path, arguments);
         let results = results.map_err(|e| inside(name, e))?;
         let results: Option<Vec<Tensor>> =
             results.into_iter().take(function.results.len()).collect();
@@ -74,6 +80,7 @@ impl Run<'_> {
     fn plan(
         &self,
         function: &Function,
+        path: &str,
         arguments: &[Tensor],
         variables: &[Option<Arc<Variable>>],
     ) -> Result<Ready, SessionError> {
@@ -98,7 +105,11 @@ impl Run<'_> {
             devices: &devices,
             variables,
         };
-        let mut plan = compile(&data, &request, self.step.workshop)?;
+        let workshop = Workshop {
+            path,
+            ..self.step.workshop
+        };
+        let mut plan = compile(&data, &request, workshop)?;
         // The threads are those of the step around it.
         plan.parallel = false;
         Ok(Ready::new(plan))
@@ -107,6 +118,7 @@ impl Run<'_> {
     fn step_of(
         &self,
         ready: &Ready,
+        path: &str,
         arguments: Vec<Tensor>,
     ) -> Result<SmallVec<[Option<Tensor>; 4]>, SessionError> {
         let plan = &ready.plan;
@@ -124,6 +136,10 @@ impl Run<'_> {
             frame: &frame,
             replay: false,
             depth: self.step.depth + 1,
+            workshop: Workshop {
+                path,
+                ..self.step.workshop
+            },
             ..*self.step
         };
         let mut results = SmallVec::new();

@@ -186,7 +186,7 @@ impl Run<'_> {
         let tensors = self.arguments(instruction)?;
         let arguments: SmallVec<[Argument<'_>; 4]> = tensors.iter().map(Argument::Value).collect();
         let counter = instruction.counter.as_deref();
-        let around = Around { run: self };
+        let around = Around { run: self, node };
         evaluate_in(self.cpu, op, node, &arguments, counter, &around)
     }
 

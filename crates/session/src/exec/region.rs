@@ -337,7 +337,10 @@ impl Interpreter<'_> {
                 let tensors = task.inputs.iter().flatten();
                 let arguments: SmallVec<[Argument<'_>; 4]> = tensors.map(Argument::Value).collect();
                 let run = self.run.waiting(self.waiting, task.number);
-                let around = Around { run: &run };
+                let around = Around {
+                    run: &run,
+                    node: &node.node,
+                };
                 let counter = node.counter.as_deref();
                 let cpu = self.run.cpu;
                 let results = evaluate_in(cpu, op, &node.node, &arguments, counter, &around)?;

@@ -6,6 +6,7 @@ mod gpu;
 mod hosted;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
@@ -50,6 +51,18 @@ pub struct Workshop<'a> {
     pub(crate) cores: usize,
     /// Whether constants are folded and equal nodes shared.
     pub(crate) optimise: bool,
+    /// Of the plan of a function: the calls that led to it. Each has random numbers of its own.
+    pub(crate) path: &'a str,
+}
+
+impl Workshop<'_> {
+    /// The counter of a random op's node.
+    pub(crate) fn counter(&self, node: &str) -> Arc<AtomicU64> {
+        match self.path {
+            "" => self.store.counter(node),
+            path => self.store.counter(&format!("{path}/{node}")),
+        }
+    }
 }
 
 /// Makes the plan that answers `request`.

@@ -79,7 +79,7 @@ impl Region {
                 controls: node.controls.len() as u32,
                 users: Vec::new(),
                 waiting: Vec::new(),
-                counter: random.then(|| workshop.store.counter(&node.name)),
+                counter: random.then(|| workshop.counter(&node.name)),
             });
         }
         for (id, node) in body.nodes() {

@@ -279,7 +279,7 @@ impl Builder<'_> {
             } else {
                 SmallVec::new()
             },
-            counter: random.then(|| self.workshop.store.counter(&node.name)),
+            counter: random.then(|| self.workshop.counter(&node.name)),
             release,
         });
     }
