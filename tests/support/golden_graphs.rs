@@ -120,6 +120,8 @@ impl GoldenGraph {
                 // What is asked for wrongly TensorFlow finds out late, and calls its own mistake.
                 let wanted = match error["code"].as_str().unwrap() {
                     "INTERNAL" => "INVALID_ARGUMENT",
+                    // Some ops do not look for the variable's value, but for the variable.
+                    "NOT_FOUND" => "FAILED_PRECONDITION",
                     wanted => wanted,
                 };
                 let code = code(&e);

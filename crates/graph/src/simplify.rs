@@ -2,7 +2,7 @@
 //! inferred anew from the feeds', constants folded, equal nodes shared. One walk does it, and
 //! makes another graph.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 mod finish;
@@ -98,6 +98,7 @@ pub fn simplify(
         equal: FxHashMap::default(),
         reads: FxHashMap::default(),
         after: FxHashMap::default(),
+        aliases: FxHashSet::default(),
         open: Vec::new(),
         contexts: Contexts::default(),
     };
@@ -165,9 +166,11 @@ struct Pass<'a> {
     equal: FxHashMap<u64, SmallVec<[NodeId; 1]>>,
     /// Reads of variables behind references; see [`Pass::value_of`].
     reads: FxHashMap<(OutputId, SmallVec<[NodeId; 2]>), OutputId>,
-    /// By reference of the old graph: the node of the new one that it comes out of, which whoever
-    /// uses it waits for.
-    after: FxHashMap<OutputId, NodeId>,
+    /// By reference of the old graph: the nodes of the new one that whoever uses it waits for, as it
+    /// comes out of them.
+    after: FxHashMap<OutputId, SmallVec<[NodeId; 2]>>,
+    /// Outputs of the old graph that stand for a reference; see [`Pass::alias`].
+    aliases: FxHashSet<OutputId>,
     /// Inputs of the new graph that come from a later node, by node and number, with the output of
     /// the old graph that they are.
     open: Vec<(NodeId, usize, OutputId)>,
@@ -215,6 +218,10 @@ impl Pass<'_> {
             return Ok(());
         }
         let mut controls = self.controls(node);
+        if self.is_alias(node) && !self.contexts.flows(node, old) {
+            self.alias(old, controls);
+            return Ok(());
+        }
         let (inputs, mut facts) = self.inputs(old, &mut controls)?;
         if let Some(name) = node.op.on_handles {
             let op = self.op(node, name)?;

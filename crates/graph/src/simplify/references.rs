@@ -31,7 +31,7 @@ impl Pass<'_> {
             let here = match self.values.get(&input) {
                 Some(&here) if !self.is_handle_of(input, here) => Some(here),
                 Some(&here) if takes_reference => {
-                    controls.extend(self.after.get(&input).copied());
+                    controls.extend(self.after.get(&input).into_iter().flatten().copied());
                     Some(here)
                 }
                 Some(_) => Some(self.value_of(input, controls)?),
@@ -57,11 +57,38 @@ impl Pass<'_> {
 
     /// Whether `here` is the handle that stands for a reference of the old graph.
     fn is_handle_of(&self, old: OutputId, here: OutputId) -> bool {
-        self.data.fact(old).is_some_and(|f| f.reference)
-            && self
-                .out
-                .fact(here)
-                .is_some_and(|f| f.dtype == DType::Resource)
+        let reference = self.data.fact(old).is_some_and(|f| f.reference);
+        let fact = self.out.fact(here);
+        (reference || self.aliases.contains(&old))
+            && fact.is_some_and(|f| f.dtype == DType::Resource)
+    }
+
+    /// Whether a node only gives the value of a reference on: in TensorFlow both share a buffer, which
+    /// updates write to, so that who waits for an update and uses this sees what is new. It is left
+    /// out, and its users read for themselves.
+    pub(super) fn is_alias(&self, node: &Node) -> bool {
+        let [input] = node.inputs[..] else {
+            return false;
+        };
+        let handle = self.values.get(&input).copied();
+        node.op.name == "Identity" && handle.is_some_and(|here| self.is_handle_of(input, here))
+    }
+
+    /// Lets a node stand for the reference that it gives the value of.
+    pub(super) fn alias(&mut self, old: NodeId, mut controls: SmallVec<[NodeId; 2]>) {
+        let input = self.data.node(old).inputs[0];
+        let output = OutputId {
+            node: old,
+            index: 0,
+        };
+        controls.extend(self.after.get(&input).into_iter().flatten().copied());
+        let handle = self.values[&input];
+        self.values.entry(output).or_insert(handle);
+        self.aliases.insert(output);
+        // Who waits for it waits for what it waits for.
+        let last = controls.last().copied().unwrap_or(handle.node);
+        self.nodes.insert(old, last);
+        self.after.insert(output, controls);
     }
 
     /// The value of a variable behind a reference, for a reader that waits for `controls`.
@@ -74,7 +101,7 @@ impl Pass<'_> {
         let source = self.data.node(reference.node).clone();
         let op = self.op(&source, "ReadVariableOp")?;
         let mut controls: SmallVec<[NodeId; 2]> = controls.into();
-        controls.extend(self.after.get(&reference).copied());
+        controls.extend(self.after.get(&reference).into_iter().flatten().copied());
         controls.sort();
         controls.dedup();
         let key = (handle, controls.clone());
@@ -183,7 +210,7 @@ impl Pass<'_> {
             };
             self.values.entry(output).or_insert(here);
             if fact.reference {
-                self.after.insert(output, id);
+                self.after.insert(output, SmallVec::from_elem(id, 1));
             }
         }
         Ok(())

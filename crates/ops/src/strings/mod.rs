@@ -9,6 +9,7 @@ mod join;
 mod number;
 mod printf;
 mod raw;
+mod regex;
 mod split;
 mod summarize;
 mod text;
@@ -37,4 +38,8 @@ pub(crate) static OPS: &[&Op] = &[
     &base64::DECODE,
     &raw::DECODE_RAW,
     &format::FORMAT,
+    &regex::FULL_MATCH,
+    &regex::STATIC_FULL_MATCH,
+    &regex::REPLACE,
+    &regex::STATIC_REPLACE,
 ];

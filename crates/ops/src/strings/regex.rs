@@ -1,0 +1,135 @@
+//! Regular expressions: matched, and replaced. TensorFlow's are RE2's, whose syntax the `regex` crate
+//! has but for a few escapes; like RE2 it takes time that is linear in the text.
+
+use regex::bytes::Regex;
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{Gradient, arg_of, attr, bool_attr};
+use thalweg_graph::{AttrKind, DType, OpDef, Tensor};
+
+use super::each::strings;
+use crate::shapes::unchanged;
+
+fn compiled(pattern: &str) -> Result<Regex, KernelError> {
+    Regex::new(pattern)
+        .map_err(|e| KernelError::Invalid(format!("'{pattern}' is no regular expression: {e}")))
+}
+
+/// The only string of input `i`, which must be UTF-8.
+fn text<'a>(cx: &TensorCx<'a>, i: usize) -> Result<&'a str, KernelError> {
+    let wrong = || KernelError::Invalid(format!("input {i} must be one string of UTF-8"));
+    match cx.strings(i)? {
+        [one] => std::str::from_utf8(one).map_err(|_| wrong()),
+        _ => Err(wrong()),
+    }
+}
+
+fn full_match(cx: &TensorCx<'_>, pattern: &str) -> Result<Vec<Tensor>, KernelError> {
+    // That it is one by itself is looked at before it is put between anchors.
+    compiled(pattern)?;
+    let whole = compiled(&format!(r"\A(?:{pattern})\z"))?;
+    let found: Vec<bool> = cx.strings(0)?.iter().map(|s| whole.is_match(s)).collect();
+    Ok(vec![Tensor::new(cx.tensor(0)?.dims(), &found)?])
+}
+
+/// RE2's way to name groups, `\1`, as the crate's.
+fn rewritten(rewrite: &str) -> Result<String, KernelError> {
+    let mut out = String::with_capacity(rewrite.len());
+    let mut chars = rewrite.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '$' => out.push_str("$$"),
+            '\\' => match chars.next() {
+                Some(digit) if digit.is_ascii_digit() => {
+                    out.push_str("${");
+                    out.push(digit);
+                    out.push('}');
+                }
+                Some('\\') => out.push('\\'),
+                _ => {
+                    return Err(KernelError::Invalid(format!(
+                        "'{rewrite}': a backslash must stand before a digit or another one"
+                    )));
+                }
+            },
+            c => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+fn replace(cx: &TensorCx<'_>, pattern: &str, rewrite: &str) -> Result<Vec<Tensor>, KernelError> {
+    let (regex, rewrite) = (compiled(pattern)?, rewritten(rewrite)?);
+    let limit = usize::from(!cx.attrs().bool("replace_global"));
+    strings(cx, |s| {
+        regex.replacen(s, limit, rewrite.as_bytes()).into_owned()
+    })
+}
+
+const TEXT: OpDef = OpDef {
+    outputs: &[arg_of("output", DType::String)],
+    shape: unchanged,
+    gradient: Gradient::None,
+    ..OpDef::EMPTY
+};
+
+/// Whether each string matches as a whole.
+pub(crate) static FULL_MATCH: Op = Op {
+    def: OpDef {
+        name: "RegexFullMatch",
+        summary: "Whether each string as a whole matches a regular expression.",
+        inputs: &[
+            arg_of("input", DType::String),
+            arg_of("pattern", DType::String),
+        ],
+        outputs: &[arg_of("output", DType::Bool)],
+        ..TEXT
+    },
+    kernels: &[cpu_tensors(|cx| full_match(cx, text(cx, 1)?))],
+};
+
+/// As [`FULL_MATCH`], with a pattern that is the same in every run.
+pub(crate) static STATIC_FULL_MATCH: Op = Op {
+    def: OpDef {
+        name: "StaticRegexFullMatch",
+        summary: "Whether each string as a whole matches a regular expression.",
+        inputs: &[arg_of("input", DType::String)],
+        outputs: &[arg_of("output", DType::Bool)],
+        attrs: &[attr("pattern", AttrKind::Str)],
+        ..TEXT
+    },
+    kernels: &[cpu_tensors(|cx| full_match(cx, cx.attrs().str("pattern")))],
+};
+
+/// Each string with what matches replaced.
+pub(crate) static REPLACE: Op = Op {
+    def: OpDef {
+        name: "RegexReplace",
+        summary: "Each string with what matches a regular expression replaced.",
+        inputs: &[
+            arg_of("input", DType::String),
+            arg_of("pattern", DType::String),
+            arg_of("rewrite", DType::String),
+        ],
+        attrs: &[bool_attr("replace_global", true)],
+        ..TEXT
+    },
+    kernels: &[cpu_tensors(|cx| replace(cx, text(cx, 1)?, text(cx, 2)?))],
+};
+
+/// As [`REPLACE`], with a pattern that is the same in every run.
+pub(crate) static STATIC_REPLACE: Op = Op {
+    def: OpDef {
+        name: "StaticRegexReplace",
+        summary: "Each string with what matches a regular expression replaced.",
+        inputs: &[arg_of("input", DType::String)],
+        attrs: &[
+            attr("pattern", AttrKind::Str),
+            attr("rewrite", AttrKind::Str),
+            bool_attr("replace_global", true),
+        ],
+        ..TEXT
+    },
+    kernels: &[cpu_tensors(|cx| {
+        replace(cx, cx.attrs().str("pattern"), cx.attrs().str("rewrite"))
+    })],
+};
