@@ -34,7 +34,15 @@ impl Pass<'_> {
                     controls.extend(self.after.get(&input).into_iter().flatten().copied());
                     Some(here)
                 }
-                Some(_) => Some(self.value_of(input, controls)?),
+                Some(_) => {
+                    // It is read when all that the node needs is there: what the other inputs wait
+                    // for has run by then.
+                    let others = node.inputs.iter().filter_map(|o| self.values.get(o));
+                    let ordered = others.map(|o| o.node).filter(|n| self.is_ordered(*n));
+                    let waits: SmallVec<[NodeId; 2]> =
+                        controls.iter().copied().chain(ordered).collect();
+                    Some(self.value_of(input, &waits)?)
+                }
                 None => None,
             };
             facts.push(match here {

@@ -6,6 +6,7 @@ use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
 use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, Shape, dispatch};
 
+use crate::array::moved_strings;
 use crate::elementwise::CHUNK;
 use crate::number::Number;
 
@@ -39,6 +40,24 @@ fn select_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+/// What can be chosen between.
+const SELECTED: &[DType] = &[
+    DType::F16,
+    DType::BF16,
+    DType::F32,
+    DType::F64,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::Bool,
+    DType::String,
+];
+
 /// `condition ? t : e`, where a condition may choose whole slices.
 pub(crate) static SELECT_V1: Op = Op {
     def: OpDef {
@@ -50,7 +69,7 @@ pub(crate) static SELECT_V1: Op = Op {
             arg("e", "T"),
         ],
         outputs: &[arg("output", "T")],
-        attrs: &[type_attr("T", DType::PLAIN)],
+        attrs: &[type_attr("T", SELECTED)],
         shape: select_shape,
         gradient: Gradient::Rule(|g| {
             let (graph, condition, dz) = (g.graph(), g.input(0), g.grad());
@@ -63,9 +82,12 @@ pub(crate) static SELECT_V1: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(1), PLAIN, T => Ok(select::<T>(p)), else Err(KernelError::DType(p.dtype(1)))),
-    )],
+    kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
+        cpu(
+            |p| dispatch!(p.dtype(1), PLAIN, T => Ok(select::<T>(p)), else Err(KernelError::DType(p.dtype(1)))),
+        ),
+    ],
 };
 
 fn select<T: Element>(p: &Prepare<'_>) -> Prepared {
