@@ -259,3 +259,27 @@ fn a_loop_without_end_stops_at_its_deadline() {
     let error = session.run_with(endless, [], &options).unwrap_err();
     assert!(matches!(error, SessionError::Timeout { .. }), "{error}");
 }
+
+#[test]
+fn a_gradient_goes_through_a_call() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let body = g.body("square");
+    let a = body.argument("a", &x.fact());
+    let closed = g.close_bodies(&[(body, &[a], &[a * a])]);
+    let name = closed.functions[0].name.clone();
+    closed.functions.into_iter().for_each(|f| g.define(f));
+    for op in ["PartitionedCall", "StatefulPartitionedCall"] {
+        let y = g
+            .op(op)
+            .input(x)
+            .attr("f", thalweg::graph::Func::named(&name))
+            .attr("Tout", vec![DType::F32])
+            .output();
+        let dx = gradients(&[y], &[x])[0].unwrap();
+        let session = Session::new(&g).unwrap();
+        let results = session.run([y, dx], [x.feed(3.0f32)]).unwrap();
+        assert_eq!(results.scalar::<f32>(0).unwrap(), 9.0);
+        assert_eq!(results.scalar::<f32>(1).unwrap(), 6.0);
+    }
+}

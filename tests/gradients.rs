@@ -26,6 +26,15 @@ const STEP: f64 = 1e-5;
 
 /// Ops with a gradient rule that stand in no case, and why.
 const WITHOUT_CASE: &[(&str, &str)] = &[
+    ("If", "it calls functions: tests/flow.rs"),
+    ("StatelessIf", "it calls functions: tests/flow.rs"),
+    ("While", "it calls functions: tests/flow.rs"),
+    ("StatelessWhile", "it calls functions: tests/flow.rs"),
+    ("PartitionedCall", "it calls a function: tests/flow.rs"),
+    (
+        "StatefulPartitionedCall",
+        "it calls a function: tests/flow.rs",
+    ),
     ("ResourceGather", "it reads a variable: a test below"),
     ("ResourceGatherNd", "it reads a variable: a test below"),
     (

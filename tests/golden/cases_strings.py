@@ -29,6 +29,7 @@ def add(s):
     summaries(s)
     moved(s)
     shown(s)
+    expressions(s)
 
 
 def plain(s):
@@ -241,3 +242,23 @@ def moved(s):
     for op in ("Equal", "NotEqual"):
         s.case(op, "string", x=a, y=b)
         s.case(op, "string_broadcast", x=a, y=np.array("a", object))
+
+
+def expressions(s):
+    """Regular expressions."""
+    lines = text("abc", "abcabc", "", "a.c", "x42y7", "äöü", "A B  C")
+    for name, pattern in (("letters", "[a-c]+"), ("any", ".*"), ("digits", r".*\d+.*"), ("choice", "a|abc")):
+        s.case("StaticRegexFullMatch", name, input=lines, pattern=pattern)
+        s.case("RegexFullMatch", name, input=lines, pattern=text(pattern).reshape(()))
+    for name, pattern, rewrite in (
+        ("groups", r"(\w)(\d)", r"\2-\1"),
+        ("blanks", r"\s+", "_"),
+        ("dollar", "b", "$1"),
+        ("empty", "", "|"),
+    ):
+        for globally in (True, False):
+            label = name + ("" if globally else " once")
+            s.case("StaticRegexReplace", label, input=lines, pattern=pattern, rewrite=rewrite, replace_global=globally)
+        s.case(
+            "RegexReplace", name, input=lines, pattern=text(pattern).reshape(()), rewrite=text(rewrite).reshape(())
+        )

@@ -1,0 +1,151 @@
+//! Lists and arrays of tensors: what is taken apart and put together again is what it was.
+
+use thalweg::prelude::*;
+
+/// Runs what gives one tensor.
+fn run(g: &Graph, of: Output<'_>) -> Tensor {
+    let session = Session::new(g).unwrap();
+    let fetched = session.run(g.output(of.id()), []).unwrap();
+    fetched.tensor(0).unwrap().clone()
+}
+
+fn rows() -> Tensor {
+    Tensor::from([[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
+}
+
+#[test]
+fn a_list_of_pieces_put_together_is_the_tensor() {
+    let g = Graph::new();
+    let x = g.constant(rows());
+    let shape = g.constant([-1i32, 2]);
+    let list = g
+        .op("TensorListSplit")
+        .input(x)
+        .input(shape)
+        .input(g.constant([1i64, 0, 3]))
+        .output();
+    let joined = g
+        .op("TensorListConcatV2")
+        .input(list)
+        .input(shape)
+        .input(g.constant(Vec::<i64>::new()))
+        .attr("element_dtype", DType::F32)
+        .build();
+    assert_eq!(run(&g, joined.output(0)), rows());
+    assert_eq!(run(&g, joined.output(1)), Tensor::from([1i64, 0, 3]));
+}
+
+#[test]
+fn elements_that_are_scattered_are_gathered_from_where_they_went() {
+    let g = Graph::new();
+    let order = g.constant([3i32, 1, 0, 4]);
+    let shape = g.constant([2i32]);
+    let list = g
+        .op("TensorListScatterV2")
+        .input(g.constant(rows()))
+        .input(order)
+        .input(shape)
+        .input(g.constant(-1i32))
+        .output();
+    let back = g
+        .op("TensorListGather")
+        .input(list)
+        .input(order)
+        .input(shape)
+        .attr("element_dtype", DType::F32)
+        .output();
+    assert_eq!(run(&g, back), rows());
+    // What nobody set is zeros.
+    let unset = g
+        .op("TensorListGather")
+        .input(list)
+        .input(g.constant([2i32]))
+        .input(shape)
+        .attr("element_dtype", DType::F32)
+        .output();
+    assert_eq!(run(&g, unset), Tensor::from([[0.0f32, 0.0]]));
+}
+
+#[test]
+fn an_array_of_pieces_put_together_is_the_tensor_and_a_closed_one_is_no_more() {
+    let g = Graph::new();
+    let array = g
+        .op("TensorArrayV3")
+        .input(g.constant(2i32))
+        .attr("dtype", DType::F32)
+        .build();
+    let (handle, flow) = (array.output(0), array.output(1));
+    let split = g
+        .op("TensorArraySplitV3")
+        .input(handle)
+        .input(g.constant(rows()))
+        .input(g.constant([3i64, 1]))
+        .input(flow)
+        .output();
+    let joined = g
+        .op("TensorArrayConcatV3")
+        .input(handle)
+        .input(split)
+        .attr("dtype", DType::F32)
+        .build();
+    assert_eq!(run(&g, joined.output(0)), rows());
+    assert_eq!(run(&g, joined.output(1)), Tensor::from([3i64, 1]));
+    let closed = g
+        .op("TensorArrayCloseV3")
+        .input(handle)
+        .control(split)
+        .build();
+    let read = g
+        .op("TensorArrayReadV3")
+        .input(handle)
+        .input(g.constant(0i32))
+        .input(flow)
+        .attr("dtype", DType::F32)
+        .control(closed)
+        .output();
+    let error = Session::new(&g).unwrap().run(read, []).unwrap_err();
+    assert!(
+        error.to_string().contains("the array was closed"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_closed_stack_holds_nothing() {
+    let g = Graph::new();
+    let stack = g
+        .op("StackV2")
+        .input(g.constant(-1i32))
+        .attr("elem_type", DType::F32)
+        .output();
+    let pushed = g
+        .op("StackPushV2")
+        .input(stack)
+        .input(g.constant(1.0f32))
+        .output();
+    let closed = g.op("StackCloseV2").input(stack).control(pushed).build();
+    let popped = g
+        .op("StackPopV2")
+        .input(stack)
+        .attr("elem_type", DType::F32)
+        .control(closed)
+        .output();
+    let error = Session::new(&g).unwrap().run(popped, []).unwrap_err();
+    assert!(error.to_string().contains("the stack is empty"), "{error}");
+}
+
+#[test]
+fn an_optional_says_whether_it_has_values() {
+    let g = Graph::new();
+    let fake = g
+        .op("FakeParam")
+        .attr("dtype", DType::F32)
+        .attr("shape", Shape::from([2]))
+        .output();
+    let some = g.op("OptionalFromValue").input(fake).output();
+    let none = g.op("OptionalNone").output();
+    for (optional, has) in [(some, true), (none, false)] {
+        let found = g.op("OptionalHasValue").input(optional).output();
+        assert_eq!(run(&g, found), Tensor::from(has));
+    }
+}
