@@ -67,7 +67,7 @@ class Emitter:
                 tensors = node.run(self.resolve, node.name)
             except (LookupError, TypeError, ValueError) as error:
                 reason = "gradient" if isinstance(node, Gradient) else "shape inference"
-                raise Refused(reason, f"{node.text()} in a graph: {error}") from error
+                raise Refused(reason, f"{node.text()} in a graph: {error}", node.op) from error
         self.operations[node] = tensors[0].op if tensors else graph.get_operation_by_name(node.name)
         for wire, tensor in zip(node.outputs, tensors, strict=True):
             self.tensors[wire] = tensor
