@@ -4,7 +4,7 @@ import dataclasses
 
 from canonical import canonical
 from harness import session
-from model import TYPES, Gradient, Refused, Source, Wire, as_array, np, raw, tf, v1
+from model import TYPES, Composite, Gradient, Refused, Source, Wire, as_array, np, raw, tf, v1
 from tensorflow.python.ops import control_flow_util
 
 FETCHED = set(TYPES)
@@ -62,12 +62,17 @@ class Emitter:
         before = [self.operations[c] for c in node.controls]
         before += [self.last[v] for v in node.variables if v in self.last]
         graph = v1.get_default_graph()
+        if before and node.variables and isinstance(node, Composite):
+            # Through a node of its own: of two edges from an input TensorFlow keeps the data's, for which
+            # the ops of an If or a While that do not use it do not wait.
+            with tf.control_dependencies(before):
+                before = [raw.NoOp(name=f"{node.name}_waits")]
         with tf.control_dependencies(before) if before else graph.name_scope(None):
             try:
                 tensors = node.run(self.resolve, node.name)
             except (LookupError, TypeError, ValueError) as error:
                 reason = "gradient" if isinstance(node, Gradient) else "shape inference"
-                raise Refused(reason, f"{node.text()} in a graph: {error}") from error
+                raise Refused(reason, f"{node.text()} in a graph: {error}", node.op) from error
         self.operations[node] = tensors[0].op if tensors else graph.get_operation_by_name(node.name)
         for wire, tensor in zip(node.outputs, tensors, strict=True):
             self.tensors[wire] = tensor

@@ -3,7 +3,6 @@
 
 import argparse
 import collections
-import concurrent.futures
 import gzip
 import multiprocessing
 import sys
@@ -29,11 +28,8 @@ def outcomes(jobs, processes):
         yield from map(run, jobs)
         return
     # Processes end now and then: TensorFlow forgets no function and no handle's name.
-    pool = concurrent.futures.ProcessPoolExecutor(
-        processes, multiprocessing.get_context("spawn"), max_tasks_per_child=20
-    )
-    with pool:
-        yield from pool.map(run, jobs)
+    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=10) as pool:
+        yield from pool.imap(run, jobs)
 
 
 class Batch:

@@ -69,17 +69,21 @@ def refuse(name, refusal):
     EXAMPLES[name, refusal.reason] = str(refusal)
 
 
-def make_graph(seed, allowed=None, focus=None, extras=("gradients", "functions", "unknown shapes")):
+def make_graph(
+    seed, allowed=None, focus=None, extras=("gradients", "functions", "unknown shapes"), avoided=()
+):
     """A Builder with 3 to 30 nodes; `focus` names an op that it is mostly about.
 
     The `extras` are what a graph can do without: gradients and Python functions for control flow bring
     ops along that nobody asked for, and with shapes that are not known TensorFlow infers wrong ones.
+    Entries of the `avoided` names are left out.
     """
     g = Builder(seed, allowed, "unknown shapes" in extras)
     if focus and not any(e.makes(focus, g.flow) for e in ENTRIES.values()):
         g.flow = 3 - g.flow
     functions = "functions" in extras
     table = [e for e in ENTRIES.values() if e.fits(allowed, g.flow) and (functions or not e.composed)]
+    table = [e for e in table if e.name not in avoided]
     focused = [e for e in table if focus and e.makes(focus, g.flow)]
     weights = [e.weight for e in table]
     wanted = g.integer(3, 30)

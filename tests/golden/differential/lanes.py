@@ -10,6 +10,7 @@ from tensorflow.python.eager import context
 import audit
 from model import FLOAT, HALF, NAMES, TYPES, Gradient, Refused, Wire, as_array, np, raw, tf
 from rules import amplitude
+from stir import Stirring
 
 LANES = 4
 MOST_ELEMENTS = 200
@@ -61,6 +62,7 @@ class Lane:
         if isinstance(node, Gradient):
             node.tape = self.tape
             return node.run(self.resolve)
+        Stirring.lane, Stirring.count = self.index, 0
         if self.tape is None:
             return node.run(self.resolve)
         with self.tape:

@@ -33,9 +33,9 @@ EVERY = ANY + ("string",)
 class Refused(Exception):
     """A node that cannot join the graph; `reason` is a short word for the statistics."""
 
-    def __init__(self, reason, detail=""):
+    def __init__(self, reason, detail="", op=None):
         super().__init__(f"{reason}: {detail}")
-        self.reason = reason
+        self.reason, self.op = reason, op
 
 
 class Wire:

@@ -13,12 +13,14 @@ class Rule:
     - "rounded": each element has an error of its own, in proportion to it;
     - "summed": terms may be added in any order, so the error follows the largest terms.
 
-    `factor` scales the error, `specials` says that infinities and NaNs may go in and come out.
-    `composed` is for exact ops of several steps: halves may be rounded after each, or once.
+    `factor` scales the error; below the size `least` it is no smaller than there. `specials` says that
+    infinities and NaNs may go in and come out. `composed` is for exact ops of several steps: halves may
+    be rounded after each, or once.
     """
 
     noise: str
     factor: float = 1.0
+    least: float = 0.0
     specials: bool = False
     composed: bool = False
 
@@ -31,6 +33,9 @@ EXACT = Rule("exact")
 EXACT_SPECIAL = Rule("exact", specials=True)
 COMPOSED = Rule("exact", composed=True)
 ROUNDED = Rule("rounded")
+# Where a function's zero is a difference of large terms.
+DIFFERENCE = Rule("rounded", least=1.0)
+DIFFERENCE_SPECIAL = Rule("rounded", least=1.0, specials=True)
 ROUNDED_SPECIAL = Rule("rounded", specials=True)
 SUMMED = Rule("summed")
 
@@ -47,7 +52,7 @@ def amplitude(rule, kind, output, inputs):
     largest = size.max(initial=0.0)
     if rule.noise != "summed":
         # Near a zero of the function a cheap polynomial's error does not shrink with the result.
-        return unit * (size + 0.125 * min(1.0, largest)) + SMALLEST[kind]
+        return unit * (size + 0.125 * max(rule.least, min(1.0, largest))) + SMALLEST[kind]
     terms = [np.abs(i[np.isfinite(i)]).max(initial=0.0) for i in inputs]
     # Two factors of a product, or one list of terms: the larger bound covers both.
     terms = max([largest, *terms, float(np.prod(sorted(terms)[-2:])) if terms else 0.0])

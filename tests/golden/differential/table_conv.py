@@ -2,7 +2,7 @@
 
 from model import FLOAT, Refused
 from registry import family, op
-from rules import EXACT, SUMMED
+from rules import EXACT, SUMMED, Rule
 
 IMAGE = FLOAT + ("i32",)
 
@@ -99,7 +99,8 @@ def backprop_input(g, name):
     g.add(name, input_sizes=g.host(x.dims, known=True), filter=kernel, out_backprop=grad, **settings)
 
 
-@family("Conv2DBackpropFilter DepthwiseConv2dNativeBackpropFilter", SUMMED, weight=0.8)
+# TensorFlow adds halves up as halves, one image place after the other.
+@family("Conv2DBackpropFilter DepthwiseConv2dNativeBackpropFilter", Rule("summed", 3), weight=0.8)
 def backprop_filter(g, name):
     x, dims, grad, settings = backprop_parts(g, FLOAT, name.startswith("Depthwise"))
     g.add(name, input=x, filter_sizes=g.host(dims, known=True), out_backprop=grad, **settings)

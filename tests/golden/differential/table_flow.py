@@ -7,6 +7,7 @@ just runs.
 from model import FLOAT, tf
 from registry import op, pattern
 from rules import EXACT, Rule
+from stir import stirred
 
 # Steps of a function's body. The exact ones round the same way wherever they run.
 EXACT_STEPS = (
@@ -31,13 +32,13 @@ ROUNDED_FLOW = Rule("summed", 4)
 
 
 def body(g, kind):
-    """A random function of two tensors of one shape, to one of that shape; and whether it is exact."""
+    """A random function of two tensors of one shape, to one of that shape; and its rule."""
     exact = kind not in FLOAT or g.chance(0.4)
     steps = [g.one(*EXACT_STEPS, *(() if exact else FLOAT_STEPS)) for _ in range(g.integer(1, 3))]
 
     def function(x, y):
         for step in steps:
-            x = step(x, y)
+            x = step(x, y) if exact else stirred(step(x, y))
         return x
 
     return function, EXACT_FLOW if exact else ROUNDED_FLOW

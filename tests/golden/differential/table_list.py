@@ -44,12 +44,17 @@ def fold(g):
     g.compose(name, lambda x, y: getattr(tf, name)(step, x, initializer=y), [x, y], rule)
 
 
+def distinct(g, size):
+    """Some indices, each once: in a graph TensorFlow's gradient of a list's gather keeps one of several."""
+    return g.random.sample(range(size), g.integer(1, size))
+
+
 @pattern("tensor array", ARRAY, "TensorListReserve TensorListGather", weight=0.7)
 def tensor_array(g):
     """Written one by one, read in part and stacked or joined."""
     x, y = rows(g)
     count = g.integer(1, 3)
-    picks = [g.integer(0, count) for _ in range(g.integer(1, 3))]
+    picks = distinct(g, count + 1)
     join = len(y.dims) > 0 and g.chance(0.5)
 
     def function(x, y):
@@ -71,7 +76,7 @@ def tensor_array(g):
 def tensor_array_unstack(g):
     x, _ = rows(g)
     size = x.dims[0]
-    order = [g.integer(0, size - 1) for _ in range(3)]
+    order = distinct(g, size)
 
     def function(x):
         array = tf.TensorArray(x.dtype, size=size, clear_after_read=False).unstack(x)
@@ -90,7 +95,7 @@ def list_from_tensor(g):
     """Rows in, some changed, and out again in several ways."""
     x = g.wire(g.kind(NUMBER, "AddV2"), rank=(1, 3), test=lambda w: w.dims[:1] != (0,))
     y = g.wire(x.kind, dims=x.dims[1:])
-    at, picks = g.integer(0, x.dims[0] - 1), [g.integer(0, x.dims[0] - 1) for _ in range(2)]
+    at, picks = g.integer(0, x.dims[0] - 1), distinct(g, x.dims[0])
     dims, dtype = np.array(x.dims[1:], np.int32), TYPES[x.kind]
 
     def function(x, y):

@@ -77,6 +77,8 @@ RULES_OF = {
 DENSE_ONLY = {"GradientDescent", "Adam", "AdamWithAmsgrad", "AdaMax", "AddSign", "PowerSign"}
 RESOURCE_ONLY = {"KerasMomentum", "AdamWithAmsgrad"}
 UPDATE = Rule("summed", 3)
+# A difference of roots, divided by a rate.
+FTRL = Rule("summed", 20)
 
 
 def scalar(g, value, kind, name):
@@ -121,4 +123,4 @@ for _rule in RULES_OF:
             def _make(g, name=_name, rule=_rule, reference=_reference, sparse=_sparse):
                 update(g, name, rule, reference, sparse)
 
-            op(_name, UPDATE, 0.25, REFERENCE if _reference else RESOURCE)(_make)
+            op(_name, FTRL if "Ftrl" in _rule else UPDATE, 0.25, REFERENCE if _reference else RESOURCE)(_make)

@@ -2,7 +2,7 @@
 
 from model import ANY, FLOAT, HALF, INT, NUMBER, SIGNED, SINGLE, TYPES
 from registry import family, op
-from rules import EXACT, EXACT_SPECIAL, ROUNDED, ROUNDED_SPECIAL
+from rules import DIFFERENCE, DIFFERENCE_SPECIAL, EXACT, EXACT_SPECIAL, ROUNDED, ROUNDED_SPECIAL, SUMMED, Rule
 
 # name: (types, lowest and highest input, rule). Ranges keep away from poles and steep places,
 # where an error in the input would be all that one sees.
@@ -28,9 +28,9 @@ UNARY = {
     "Sqrt": (FLOAT, 1e-3, None, ROUNDED_SPECIAL),
     "Rsqrt": (FLOAT, 0.01, None, ROUNDED_SPECIAL),
     "Exp": (FLOAT, -20, 5, ROUNDED_SPECIAL),
-    "Expm1": (FLOAT, -20, 5, ROUNDED_SPECIAL),
-    "Log": (FLOAT, 0.01, None, ROUNDED_SPECIAL),
-    "Log1p": (FLOAT, -0.9, None, ROUNDED_SPECIAL),
+    "Expm1": (FLOAT, -20, 5, DIFFERENCE_SPECIAL),
+    "Log": (FLOAT, 0.01, None, DIFFERENCE_SPECIAL),
+    "Log1p": (FLOAT, -0.9, None, DIFFERENCE_SPECIAL),
     "Sin": (FLOAT, -30, 30, ROUNDED),
     "Cos": (FLOAT, -30, 30, ROUNDED),
     "Tan": (FLOAT, -1.4, 1.4, ROUNDED),
@@ -41,18 +41,18 @@ UNARY = {
     "Cosh": (FLOAT, -5, 5, ROUNDED),
     "Tanh": (FLOAT, None, None, ROUNDED_SPECIAL),
     "Asinh": (FLOAT, None, None, ROUNDED),
-    "Acosh": (FLOAT, 1.05, None, ROUNDED),
+    "Acosh": (FLOAT, 1.05, None, DIFFERENCE),
     "Atanh": (FLOAT, -0.95, 0.95, ROUNDED),
     "Sigmoid": (FLOAT, -30, 30, ROUNDED_SPECIAL),
     "Erf": (FLOAT, None, None, ROUNDED),
     "Erfc": (FLOAT, -5, 5, ROUNDED),
-    "Erfinv": (SINGLE, -0.95, 0.95, ROUNDED),
-    "Ndtri": (SINGLE, 0.05, 0.95, ROUNDED),
-    "Lgamma": (FLOAT, 0.1, 50, ROUNDED),
-    "Digamma": (FLOAT, 0.1, 50, ROUNDED),
-    "Elu": (FLOAT, None, 50, ROUNDED_SPECIAL),
-    "Selu": (FLOAT, None, 50, ROUNDED_SPECIAL),
-    "Softplus": (FLOAT, None, None, ROUNDED),
+    "Erfinv": (SINGLE, -0.95, 0.95, DIFFERENCE),
+    "Ndtri": (SINGLE, 0.05, 0.95, DIFFERENCE),
+    "Lgamma": (FLOAT, 0.1, 50, DIFFERENCE),
+    "Digamma": (FLOAT, 0.1, 50, Rule("rounded", 2, least=1.0)),
+    "Elu": (FLOAT, None, 50, DIFFERENCE_SPECIAL),
+    "Selu": (FLOAT, None, 50, DIFFERENCE_SPECIAL),
+    "Softplus": (FLOAT, None, None, DIFFERENCE),
     "Softsign": (FLOAT, None, None, ROUNDED_SPECIAL),
     "BesselI0e": (SINGLE, -20, 20, ROUNDED),
     "BesselI1e": (SINGLE, -20, 20, ROUNDED),
@@ -90,7 +90,7 @@ def grad_by_positive(g, name):
     g.add(name, y=y, dy=g.like(y))
 
 
-@family("TanhGrad SigmoidGrad", ROUNDED)
+@family("TanhGrad SigmoidGrad", SUMMED)
 def grad_by_result(g, name):
     y = g.wire(g.kind(FLOAT), low=-1 if name == "TanhGrad" else 0, high=1)
     g.add(name, y=y, dy=g.like(y))
@@ -98,11 +98,15 @@ def grad_by_result(g, name):
 
 @family("SoftplusGrad SoftsignGrad", ROUNDED)
 def grad_by_features(g, name):
-    x = g.wire(g.kind(FLOAT))
+    """In halves e to the eleventh is no number any more, and TensorFlow's gradient has that inside."""
+    x = g.wire(g.kind(FLOAT), low=-10)
     g.add(name, gradients=g.like(x), features=x)
 
 
-family("ReluGrad Relu6Grad", EXACT)(grad_by_features)
+@family("ReluGrad Relu6Grad", EXACT)
+def grad_of_kink(g, name):
+    x = g.wire(g.kind(FLOAT))
+    g.add(name, gradients=g.like(x), features=x)
 
 
 @op("LeakyReluGrad", EXACT)

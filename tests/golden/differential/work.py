@@ -50,19 +50,22 @@ def whole(seed, allowed, focus):
     """A seed's builder, its GraphDef with names, and the results of each step.
 
     Where TensorFlow runs ops that it does not build into a graph, or the extras bring ops along that are
-    not allowed, the seed makes its graph again with fewer extras.
+    not allowed, the seed makes its graph again with fewer extras, or without an op.
     """
+    avoided = set()
     extras = {"unknown shapes", "gradients", "functions"}
     while True:
         with context.eager_mode():
-            g = graphs.make_graph(seed, allowed, focus, extras)
+            g = graphs.make_graph(seed, allowed, focus, extras, avoided)
         try:
             emitted = emit(g)
         except Refused as refusal:
+            graphs.refuse("made again", refusal)
             dropped = "gradients" if refusal.reason == "gradient" else "unknown shapes"
             if dropped not in extras:
-                raise
-            graphs.refuse("made again", refusal)
+                if refusal.op in avoided:
+                    raise
+                avoided.add(refusal.op)
             extras.discard(dropped)
             continue
         foreign = {name for name, _ in op_types(emitted.graph_def)} - (allowed or set())
