@@ -60,8 +60,14 @@ fn rewritten(rewrite: &str) -> Result<String, KernelError> {
 fn replace(cx: &TensorCx<'_>, pattern: &str, rewrite: &str) -> Result<Vec<Tensor>, KernelError> {
     let (regex, rewrite) = (compiled(pattern)?, rewritten(rewrite)?);
     let limit = usize::from(!cx.attrs().bool("replace_global"));
-    strings(cx, |s| {
-        regex.replacen(s, limit, rewrite.as_bytes()).into_owned()
+    // Text is not cut inside of its characters, as bytes would be by an empty match.
+    let of_text = regex::Regex::new(pattern).ok();
+    strings(cx, |s| match (&of_text, std::str::from_utf8(s)) {
+        (Some(regex), Ok(text)) => regex
+            .replacen(text, limit, &*rewrite)
+            .into_owned()
+            .into_bytes(),
+        _ => regex.replacen(s, limit, rewrite.as_bytes()).into_owned(),
     })
 }
 
