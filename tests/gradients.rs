@@ -293,7 +293,7 @@ fn the_gradient_of_slices_of_a_variable_is_added_up_where_they_came_from() {
         let dy = Tensor::new(&[3, 2], &[1.0, 2.0, 5.0, 6.0, 9.0, 10.0]).unwrap();
         let dv = gradients(&[rows * g.constant(dy)], &[v.handle()])[0].unwrap();
         let session = Session::new(&g).unwrap();
-        session.run(&g.initializers(), []).unwrap();
+        session.run(g.initializers(), []).unwrap();
         let got = session.run(dv, []).unwrap();
         assert_eq!(
             got.tensor(0).unwrap().to_vec::<f64>().unwrap(),

@@ -105,11 +105,11 @@ fn a_destroyed_variable_has_no_value_until_it_is_given_one_again() {
     let v = g.variable("v", Tensor::from([1.0f32, 2.0]));
     let destroy = g.op("DestroyResourceOp").input(v.handle()).build();
     let session = Session::new(&g).unwrap();
-    session.run(&g.initializers(), []).unwrap();
+    session.run(g.initializers(), []).unwrap();
     session.run(destroy, []).unwrap();
     let error = session.run(v.value(), []).unwrap_err().to_string();
     assert!(error.contains("'v' is not initialized"), "{error}");
-    session.run(&g.initializers(), []).unwrap();
+    session.run(g.initializers(), []).unwrap();
     let got = session.run(v.value(), []).unwrap();
     assert_eq!(*got.tensor(0).unwrap(), Tensor::from([1.0f32, 2.0]));
 }
@@ -121,7 +121,7 @@ fn a_counter_ends_at_its_limit_with_an_error_that_names_it() {
     let count = g.op("ResourceCountUpTo").input(v.handle());
     let count = count.attr("limit", 5i64).attr("T", DType::I64).output();
     let session = Session::new(&g).unwrap();
-    session.run(&g.initializers(), []).unwrap();
+    session.run(g.initializers(), []).unwrap();
     for expected in [3i64, 4] {
         let got: i64 = session.run(count, []).unwrap().scalar(0).unwrap();
         assert_eq!(got, expected);
@@ -139,7 +139,7 @@ fn an_index_outside_of_a_variable_is_named_and_nothing_is_updated() {
     let update = g.op("ResourceScatterAdd").input(v.handle());
     let update = update.input(indices).input(updates).build();
     let session = Session::new(&g).unwrap();
-    session.run(&g.initializers(), []).unwrap();
+    session.run(g.initializers(), []).unwrap();
     let error = session.run(update, []).unwrap_err().to_string();
     assert!(error.contains("index 2 is not within 0..2"), "{error}");
     let got = session.run(v.value(), []).unwrap();
@@ -213,7 +213,7 @@ fn strings_are_kept_in_variables() {
     let words = Tensor::strings(&[2], &["a", "bc"]).unwrap();
     let v = g.variable("v", words.clone());
     let session = Session::new(&g).unwrap();
-    session.run(&g.initializers(), []).unwrap();
+    session.run(g.initializers(), []).unwrap();
     let got = session.run(v.value(), []).unwrap();
     assert_eq!(*got.tensor(0).unwrap(), words);
 }

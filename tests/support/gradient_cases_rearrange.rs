@@ -199,7 +199,7 @@ fn scatters() -> Vec<Case> {
             &[],
         ),
         case("ScatterNd", vec![mixed(&[3, 2], 1)], move |g, x| {
-            let node = g.op("ScatterNd").input(g.constant(&at())).input(x[0]);
+            let node = g.op("ScatterNd").input(g.constant(at())).input(x[0]);
             vec![node.input(g.constant([4i32, 2])).output()]
         }),
     ];

@@ -383,7 +383,7 @@ pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, Kerne
 }
 
 /// The sums of what two variants hold: of two lists, element by element.
-pub(crate) fn added(cx: &TensorCx<'_>, a: &Tensor, b: &Tensor) -> Result<Tensor, KernelError> {
+pub(crate) fn added(a: &Tensor, b: &Tensor) -> Result<Tensor, KernelError> {
     use crate::number::Number;
     if a.dtype() != DType::Variant {
         if a.dims() != b.dims() || a.dtype() != b.dtype() {
@@ -415,7 +415,7 @@ pub(crate) fn added(cx: &TensorCx<'_>, a: &Tensor, b: &Tensor) -> Result<Tensor,
         )));
     }
     let sum = |pair: (&Option<Tensor>, &Option<Tensor>)| match pair {
-        (Some(a), Some(b)) => added(cx, a, b).map(Some),
+        (Some(a), Some(b)) => added(a, b).map(Some),
         (Some(one), None) | (None, Some(one)) => Ok(Some(one.clone())),
         (None, None) => Ok(None),
     };

@@ -47,7 +47,7 @@ pub(crate) static ADD_N: Op = Op {
         cpu_tensors(|cx| {
             let mut sum = cx.value(0)?;
             for i in 1..cx.inputs() {
-                sum = list::added(cx, &sum, cx.tensor(i)?)?;
+                sum = list::added(&sum, cx.tensor(i)?)?;
             }
             Ok(vec![sum])
         })
