@@ -47,7 +47,9 @@ def deep_mnist(g, kind):
         hidden = tf.nn.relu(add(tf.nn.conv2d(images, weights, [1, 1, 1, 1], "SAME"), bias))
         return v1.nn.max_pool(hidden, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
 
-    hidden = conv_and_pool(tf.reshape(x, [-1, 28, 28, 1]), "conv1", [5, 5, 1, 32], 1)
+    # With this seed no unit is so near to where a relu bends that the rounding of a sum decides it: with
+    # others a change of the input's last bit moves a bias's gradient by more than the tolerance.
+    hidden = conv_and_pool(tf.reshape(x, [-1, 28, 28, 1]), "conv1", [5, 5, 1, 32], 11)
     hidden = conv_and_pool(hidden, "conv2", [5, 5, 32, 64], 2)
     weights, bias = parameters("fc1", [7 * 7 * 64, 1024], 3)
     hidden = tf.nn.relu(add(tf.matmul(tf.reshape(hidden, [-1, 7 * 7 * 64]), weights), bias))
