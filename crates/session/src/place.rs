@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use smallvec::SmallVec;
-use thalweg_device::DeviceType;
 use thalweg_device::cuda::cards;
+use thalweg_device::{DeviceType, Op};
 use thalweg_graph::op::Effect;
 use thalweg_graph::place::{Costs, Part, Place, PlaceReason, Placement, bytes, place, schedule};
 use thalweg_graph::simplify::known;
@@ -47,6 +47,9 @@ impl Places {
         let types = |node: &Node| -> SmallVec<[&'static str; 2]> {
             // What is fed or constant is wherever it is used.
             let anywhere = node.op.effect == Effect::Feed || known(node);
+            // What has no kernel at all is there to be read and written; a step that needs it says so.
+            let written = |op: &&Op| !op.kernels.is_empty() || node.op.on_handles.is_some();
+            let anywhere = anywhere || !kernels.get(node.op.name).is_some_and(|op| written(&op));
             // A GPU sets a variable's memory aside once.
             let shapeless = |o: &Fact| o.variable.as_ref().is_some_and(|(_, s)| !s.is_known());
             if node.outputs.iter().any(shapeless) {
