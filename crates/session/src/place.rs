@@ -48,8 +48,8 @@ impl Places {
             // What is fed or constant is wherever it is used.
             let anywhere = node.op.effect == Effect::Feed || known(node);
             // What has no kernel at all is there to be read and written; a step that needs it says so.
-            let written = |op: &&Op| !op.kernels.is_empty() || node.op.on_handles.is_some();
-            let anywhere = anywhere || !kernels.get(node.op.name).is_some_and(|op| written(&op));
+            let written = |op: &&'static Op| !op.kernels.is_empty() || node.op.on_handles.is_some();
+            let anywhere = anywhere || !kernels.get(node.op.name).is_some_and(written);
             // A GPU sets a variable's memory aside once.
             let shapeless = |o: &Fact| o.variable.as_ref().is_some_and(|(_, s)| !s.is_known());
             if node.outputs.iter().any(shapeless) {
