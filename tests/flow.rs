@@ -260,6 +260,48 @@ fn a_loop_without_end_stops_at_its_deadline() {
     assert!(matches!(error, SessionError::Timeout { .. }), "{error}");
 }
 
+/// Defines a function of one number that calls `called` twice.
+fn define_caller(g: &Graph, name: &str, called: &str) {
+    let body = g.body(name);
+    let a = body.argument("a", &thalweg::graph::Fact::new(DType::F32, Shape::scalar()));
+    let call = |x| {
+        body.op("PartitionedCall")
+            .input(x)
+            .attr("f", thalweg::graph::Func::named(called))
+            .attr("Tout", vec![DType::F32])
+            .output()
+    };
+    let result = call(call(a));
+    for mut function in g.close_bodies(&[(body, &[a], &[result])]).functions {
+        function.name = name.to_owned();
+        g.define(function);
+    }
+}
+
+#[test]
+fn functions_that_call_each_other_over_and_over_are_looked_at_once_each() {
+    let g = Graph::new();
+    for i in 0..200 {
+        define_caller(&g, &format!("f{i}"), &format!("f{}", i + 1));
+    }
+    let first = g.function("f0").unwrap();
+    assert_eq!(first.updates(&g.snapshot()).len(), 1);
+}
+
+#[test]
+fn a_function_that_calls_itself_is_an_error() {
+    let g = Graph::new();
+    define_caller(&g, "endless", "endless");
+    let y = g
+        .op("PartitionedCall")
+        .input(g.constant(1.0f32))
+        .attr("f", thalweg::graph::Func::named("endless"))
+        .attr("Tout", vec![DType::F32])
+        .output();
+    let error = Session::new(&g).unwrap().run(y, []).unwrap_err();
+    assert!(error.to_string().contains("use a While"), "{error}");
+}
+
 #[test]
 fn a_gradient_goes_through_a_call() {
     let g = Graph::new();

@@ -107,6 +107,23 @@ impl DType {
         DType::U64,
         DType::Bool,
     ];
+    /// The dtypes whose elements can be moved one by one: those that are plain bytes, and strings.
+    pub const ELEMENTS: &'static [DType] = &[
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::U64,
+        DType::Bool,
+        DType::String,
+    ];
     /// The dtypes of an index or an axis.
     pub const INDICES: &'static [DType] = &[DType::I32, DType::I64];
 

@@ -33,6 +33,9 @@ pub static ARGUMENT: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
+/// How many functions may be inside of each other where they run.
+pub const DEEPEST: usize = 64;
+
 /// An argument or result of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Port {
@@ -69,23 +72,27 @@ impl Function {
     /// By argument: whether a call updates the variable that it is the handle of. What the functions
     /// do that it calls is looked up in `library`.
     pub fn updates(&self, library: &GraphData) -> Vec<bool> {
-        let mut found = vec![false; self.inputs.len()];
-        let mut inside = Vec::new();
-        self.find_updates(library, &mut inside, &mut found);
-        found
+        self.find_updates(library, 0, &mut HashMap::new())
     }
 
+    /// As [`Function::updates`]; `known` has what was found out of functions so far, each of which is
+    /// looked at once.
     fn find_updates<'a>(
         &'a self,
         library: &'a GraphData,
-        inside: &mut Vec<&'a str>,
-        found: &mut [bool],
-    ) {
-        // A function that calls itself has been looked at already.
-        if inside.contains(&self.name.as_str()) {
-            return;
+        depth: usize,
+        known: &mut HashMap<&'a str, Vec<bool>>,
+    ) -> Vec<bool> {
+        if let Some(found) = known.get(self.name.as_str()) {
+            return found.clone();
         }
-        inside.push(&self.name);
+        if depth > DEEPEST {
+            // No session runs what is so deep.
+            return vec![true; self.inputs.len()];
+        }
+        let mut found = vec![false; self.inputs.len()];
+        // Of one that calls itself the worst is taken to be so where it does.
+        known.insert(&self.name, vec![true; self.inputs.len()]);
         // By node: the argument whose handle it passes on.
         let mut handle: Vec<Option<usize>> = vec![None; self.body.len()];
         for (argument, input) in self.inputs.iter().enumerate() {
@@ -125,8 +132,7 @@ impl Function {
                 let Some(called) = library.function(function) else {
                     continue;
                 };
-                let mut inner = vec![false; called.inputs.len()];
-                called.find_updates(library, inside, &mut inner);
+                let inner = called.find_updates(library, depth + 1, known);
                 // Arguments are the last inputs: what comes before them chooses the function.
                 let first = behind.len().saturating_sub(inner.len());
                 for (of, updated) in behind[first..].iter().zip(inner) {
@@ -136,7 +142,8 @@ impl Function {
                 }
             }
         }
-        inside.pop();
+        known.insert(&self.name, found.clone());
+        found
     }
 }
 

@@ -25,6 +25,7 @@ mod reports;
 mod shapes;
 mod state;
 mod strings;
+mod tensors;
 mod training;
 
 pub use array::{ArrayOps, SourceOps};

@@ -81,7 +81,6 @@ pub(crate) static FILL: Op = Op {
     ],
 };
 
-/// Zeros in the shape of the input.
 /// What zeros can be of: lists of tensors too.
 const ZEROED: &[DType] = &[
     DType::F16,
@@ -100,6 +99,7 @@ const ZEROED: &[DType] = &[
     DType::Variant,
 ];
 
+/// Zeros in the shape of the input.
 pub(crate) static ZEROS_LIKE: Op = Op {
     def: OpDef {
         name: "ZerosLike",

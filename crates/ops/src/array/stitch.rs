@@ -151,7 +151,7 @@ pub(crate) static DYNAMIC_PARTITION: Op = Op {
         outputs: &[arg("outputs", "T").list("num_partitions")],
         attrs: &[
             count_attr("num_partitions"),
-            type_attr("T", super::unique::ELEMENTS),
+            type_attr("T", DType::ELEMENTS),
         ],
         shape: |cx| {
             if let Some(inner) = rest(cx.shape(0), cx.shape(1), 0)? {

@@ -130,24 +130,7 @@ const Y_IDX_COUNT: &[Arg] = &[
     arg("idx", "out_idx"),
     arg("count", "out_idx"),
 ];
-/// The dtypes whose elements can be moved one by one.
-pub(super) const ELEMENTS: &[DType] = &[
-    DType::F16,
-    DType::BF16,
-    DType::F32,
-    DType::F64,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::U64,
-    DType::Bool,
-    DType::String,
-];
-const ANY: AttrDef = type_attr("T", ELEMENTS);
+const ANY: AttrDef = type_attr("T", DType::ELEMENTS);
 const AXIS: AttrDef = type_attr_or("Taxis", DType::INDICES, DType::I64);
 const OUT_IDX: AttrDef = type_attr_or("out_idx", DType::INDICES, DType::I32);
 

@@ -11,6 +11,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape, Tensor};
 
 use super::list::count;
+use crate::tensors::sum;
 
 /// An array of tensors that each are written once.
 pub(super) struct Array {
@@ -186,24 +187,6 @@ fn out_of_range(i: i64, len: usize) -> KernelError {
     KernelError::Invalid(format!(
         "there is no element {i} in an array of {len}: make it larger, or set dynamic_size"
     ))
-}
-
-fn sum(mut to: Tensor, value: &Tensor) -> Result<Tensor, KernelError> {
-    use crate::number::Number;
-    if to.dims() != value.dims() {
-        return Err(KernelError::Invalid(format!(
-            "gradients of shape {} and {} cannot be added",
-            to.shape(),
-            value.shape()
-        )));
-    }
-    thalweg_graph::dispatch!(to.dtype(), NUMBERS, T => {
-        let slice = to.as_mut_slice::<T>()?;
-        for (to, &x) in slice.iter_mut().zip(value.as_slice::<T>()?) {
-            *to = Number::add(*to, x);
-        }
-    }, else return Err(KernelError::DType(to.dtype())));
-    Ok(to)
 }
 
 /// An array op; to be completed.

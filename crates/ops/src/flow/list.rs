@@ -7,6 +7,8 @@ use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, Gradient, arg, arg_of, bool_attr, type_attr, type_attr_or};
 use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, Tensor};
 
+use crate::tensors::sum;
+
 /// The most elements that one list may have.
 const MOST: usize = 1 << 24;
 
@@ -384,23 +386,8 @@ pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, Kerne
 
 /// The sums of what two variants hold: of two lists, element by element.
 pub(crate) fn added(a: &Tensor, b: &Tensor) -> Result<Tensor, KernelError> {
-    use crate::number::Number;
     if a.dtype() != DType::Variant {
-        if a.dims() != b.dims() || a.dtype() != b.dtype() {
-            return Err(KernelError::Invalid(format!(
-                "elements of shape {} and {} cannot be added",
-                a.shape(),
-                b.shape()
-            )));
-        }
-        let mut sum = a.clone();
-        thalweg_graph::dispatch!(a.dtype(), NUMBERS, T => {
-            let to = sum.as_mut_slice::<T>()?;
-            for (to, &x) in to.iter_mut().zip(b.as_slice::<T>()?) {
-                *to = Number::add(*to, x);
-            }
-        }, else return Err(KernelError::DType(a.dtype())));
-        return Ok(sum);
+        return sum(a.clone(), b);
     }
     let (Some(one), Some(other)) = (a.thing::<List>(), b.thing::<List>()) else {
         return Err(KernelError::Invalid(
@@ -414,12 +401,12 @@ pub(crate) fn added(a: &Tensor, b: &Tensor) -> Result<Tensor, KernelError> {
             other.items.len()
         )));
     }
-    let sum = |pair: (&Option<Tensor>, &Option<Tensor>)| match pair {
+    let both = |pair: (&Option<Tensor>, &Option<Tensor>)| match pair {
         (Some(a), Some(b)) => added(a, b).map(Some),
         (Some(one), None) | (None, Some(one)) => Ok(Some(one.clone())),
         (None, None) => Ok(None),
     };
-    let items = one.items.iter().zip(&other.items).map(sum);
+    let items = one.items.iter().zip(&other.items).map(both);
     let sums = List {
         items: items.collect::<Result<_, _>>()?,
         shape: one.shape.clone(),

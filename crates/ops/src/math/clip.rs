@@ -40,24 +40,6 @@ fn select_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// What can be chosen between.
-const SELECTED: &[DType] = &[
-    DType::F16,
-    DType::BF16,
-    DType::F32,
-    DType::F64,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::U64,
-    DType::Bool,
-    DType::String,
-];
-
 /// `condition ? t : e`, where a condition may choose whole slices.
 pub(crate) static SELECT_V1: Op = Op {
     def: OpDef {
@@ -69,7 +51,7 @@ pub(crate) static SELECT_V1: Op = Op {
             arg("e", "T"),
         ],
         outputs: &[arg("output", "T")],
-        attrs: &[type_attr("T", SELECTED)],
+        attrs: &[type_attr("T", DType::ELEMENTS)],
         shape: select_shape,
         gradient: Gradient::Rule(|g| {
             let (graph, condition, dz) = (g.graph(), g.input(0), g.grad());

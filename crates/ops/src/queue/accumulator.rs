@@ -8,6 +8,7 @@ use thalweg_graph::{DType, Shape, Tensor, dispatch};
 
 use super::stage::Waiting;
 use crate::number::Number;
+use crate::tensors::sum;
 
 pub(super) struct Accumulator {
     pub(super) dtype: DType,
@@ -47,24 +48,14 @@ impl Accumulator {
             }
             state.sum = Some(match state.sum.take() {
                 None => gradient.clone(),
-                Some(sum) if sum.dims() != gradient.dims() => {
-                    let error = KernelError::Invalid(format!(
-                        "a gradient of shape {} does not fit those before it, of {}",
-                        gradient.shape(),
-                        sum.shape()
-                    ));
-                    state.sum = Some(sum);
-                    return Err(error);
-                }
-                Some(mut sum) => {
-                    dispatch!(self.dtype, NUMBERS, T => {
-                        let to = sum.as_mut_slice::<T>()?;
-                        for (to, &x) in to.iter_mut().zip(gradient.as_slice::<T>()?) {
-                            *to = Number::add(*to, x);
-                        }
-                    }, else return Err(KernelError::DType(self.dtype)));
-                    sum
-                }
+                // It stays as it was where they do not fit.
+                Some(before) => match sum(before.clone(), gradient) {
+                    Ok(sum) => sum,
+                    Err(error) => {
+                        state.sum = Some(before);
+                        return Err(error);
+                    }
+                },
             });
             state.count += 1;
             state.waiting.wake();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::{KernelError, Variable};
+use thalweg_graph::function::DEEPEST;
 use thalweg_graph::{DType, Fact, Func, Function, Node, OutputId, Tensor};
 
 use super::{Run, Step};
@@ -11,9 +12,6 @@ use crate::cache::{ArgumentKey, CallKey, Ready, Same};
 use crate::error::SessionError;
 use crate::fetch::Fetch;
 use crate::plan::{Request, Workshop, compile};
-
-/// How many functions may be inside of each other: each takes room of the thread's stack.
-const DEEPEST: usize = 64;
 
 impl Run<'_> {
     /// Calls a function of the graph's library, for this node.
@@ -29,6 +27,7 @@ impl Run<'_> {
                 "the graph has no function '{name}': define it, or import the library that has it"
             )));
         };
+        // Each takes room of the thread's stack.
         if self.step.depth >= DEEPEST {
             return Err(KernelError::Invalid(format!(
                 "function '{name}' is called inside of {DEEPEST} others: use a While in place of \

@@ -259,11 +259,12 @@ impl Interpreter<'_> {
         };
         match input {
             None => {
-                state.controls -= 1;
+                state.controls = state.controls.saturating_sub(1);
                 state.dead |= dead && merge.is_none();
             }
             Some((i, value)) => {
-                state.values -= 1;
+                // More than one comes where an Exit lets values out in several turns.
+                state.values = state.values.saturating_sub(1);
                 if merge.is_none() {
                     state.dead |= value.is_none();
                     state.inputs[i as usize] = value;

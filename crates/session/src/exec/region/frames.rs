@@ -114,7 +114,7 @@ impl Frames {
     /// Ends a hold.
     pub(super) fn release(&mut self, at: Place) {
         if let Some(iteration) = self.iteration(at) {
-            iteration.holders -= 1;
+            iteration.holders = iteration.holders.saturating_sub(1);
         }
     }
 

@@ -1,0 +1,26 @@
+//! What several kernels on tensors do with whole tensors.
+
+use thalweg_device::KernelError;
+use thalweg_graph::{Tensor, dispatch};
+
+use crate::number::Number;
+
+/// The sum of two tensors of one dtype and shape; in the first one's memory, where nobody else has it.
+pub(crate) fn sum(mut to: Tensor, more: &Tensor) -> Result<Tensor, KernelError> {
+    if to.dims() != more.dims() || to.dtype() != more.dtype() {
+        return Err(KernelError::Invalid(format!(
+            "{}{} and {}{} cannot be added: they must have one dtype and shape",
+            to.dtype(),
+            to.shape(),
+            more.dtype(),
+            more.shape()
+        )));
+    }
+    dispatch!(to.dtype(), NUMBERS, T => {
+        let elements = to.as_mut_slice::<T>()?;
+        for (to, &x) in elements.iter_mut().zip(more.as_slice::<T>()?) {
+            *to = Number::add(*to, x);
+        }
+    }, else return Err(KernelError::DType(to.dtype())));
+    Ok(to)
+}
