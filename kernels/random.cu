@@ -78,9 +78,9 @@ struct Normal {
 };
 
 // Two normal numbers of two even ones, by Box and Muller. The least that a logarithm is taken of is
-// TensorFlow's.
+// TensorFlow's, and so is the product in f64: near a multiple of pi / 2 the angle's last bit counts.
 __device__ inline void pair(W u, W v, W* out) {
-    const W least = W(1e-7), angle = W(6.283185307179586) * v;
+    const W least = W(1e-7), angle = W(6.283185307179586 * f64(v));
     const W radius = sqrt(W(-2) * log(u < least ? least : u));
     out[0] = sin(angle) * radius;
     out[1] = cos(angle) * radius;

@@ -7,10 +7,11 @@ use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, dispatch};
 
 use super::pad::paddings;
 use super::rules::{countable, wrong};
+use super::strings::moved_strings;
 use super::tables::{Tables, nothing, strides};
 
 const ATTRS: &[AttrDef] = &[
-    type_attr("T", DType::PLAIN),
+    type_attr("T", DType::ELEMENTS),
     type_attr_or("Tpaddings", DType::INDICES, DType::I32),
     AttrDef {
         default: Default::Required,
@@ -122,10 +123,13 @@ pub(crate) static MIRROR_PAD: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| match tables(p, p.output_dims(0), p.dims(0))? {
-        Some(tables) => tables.gather(p),
-        None => Ok(nothing()),
-    })],
+    kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
+        cpu(|p| match tables(p, p.output_dims(0), p.dims(0))? {
+            Some(tables) => tables.gather(p),
+            None => Ok(nothing()),
+        }),
+    ],
 };
 
 /// The sums of what was mirrored.

@@ -3,6 +3,7 @@
 mod band;
 mod basic;
 mod batches;
+mod bins;
 mod blocks;
 mod build;
 mod cast;
@@ -16,6 +17,7 @@ mod index_nd;
 mod measure;
 mod mirror;
 pub(crate) mod moves;
+mod nth;
 mod old;
 mod one_hot;
 mod pack;
@@ -50,6 +52,7 @@ mod unique;
 pub(crate) use basic::VIEW;
 pub use build::ArrayOps;
 pub(crate) use gather_gradient::of_slices;
+pub(crate) use segment::shape as unsorted_shape;
 pub use sources::SourceOps;
 pub(crate) use strings::moved_strings;
 use thalweg_device::Op;
@@ -110,6 +113,7 @@ pub(crate) static OPS: &[&Op] = &[
     &scatter::TENSOR_SCATTER_MIN,
     &passing::ENSURE_SHAPE,
     &passing::SNAPSHOT,
+    &passing::DEEP_COPY,
     &passing::PREVENT_GRADIENT,
     &passing::IDENTITY_N,
     &passing::BITCAST,
@@ -154,9 +158,12 @@ pub(crate) static OPS: &[&Op] = &[
     &unique::LIST_DIFF,
     &search::LOWER_BOUND,
     &search::UPPER_BOUND,
+    &bins::BUCKETIZE,
+    &bins::HISTOGRAM,
     &search::BINCOUNT,
     &search::DENSE_BINCOUNT,
     &slice::SLICE,
+    &nth::NTH_ELEMENT,
     &top_k::TOP_K,
     &top_k::TOP_K_V2,
     &top_k::IN_TOP_K,

@@ -8,10 +8,11 @@ use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Shape};
 use super::moves::{Axis, Move, steps};
 use super::parts::{Moves, Part, Source};
 use super::rules::{countable, int_vector, reshape, shape_of, wrong};
+use super::strings::moved_strings;
 use crate::shapes;
 
 const ATTRS: &[AttrDef] = &[
-    type_attr("T", DType::PLAIN),
+    type_attr("T", DType::ELEMENTS),
     type_attr_or("Tpaddings", DType::INDICES, DType::I32),
 ];
 
@@ -185,6 +186,7 @@ pub(crate) static PAD: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| padded(p, Source::Zero)?.on_cpu()),
         gpu(|p| padded(p, Source::Zero)?.on_gpu()),
     ],
@@ -208,6 +210,7 @@ pub(crate) static PAD_V2: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
         cpu(|p| padded(p, Source::Input(2))?.on_cpu()),
         gpu(|p| padded(p, Source::Input(2))?.on_gpu()),
     ],

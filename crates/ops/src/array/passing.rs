@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, cpu_tensors};
 use thalweg_graph::op::{
-    AttrDef, Gradient, arg, arg_of, args_of, attr, bool_attr, str_attr, type_attr, type_attr_or,
-    types_attr,
+    AttrDef, Effect, Gradient, arg, arg_of, args_of, attr, bool_attr, str_attr, type_attr,
+    type_attr_or, types_attr,
 };
 use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape, Tensor};
 
@@ -58,6 +58,20 @@ pub(crate) static SNAPSHOT: Op = Op {
     def: OpDef {
         name: "Snapshot",
         summary: "The input, unchanged.",
+        ..ONE
+    },
+    kernels: &[VIEW],
+};
+
+/// The input in memory of its own; no value here shares what can be written to.
+pub(crate) static DEEP_COPY: Op = Op {
+    def: OpDef {
+        name: "DeepCopy",
+        summary: "The input as it is now.",
+        inputs: &[arg("x", "T")],
+        outputs: &[arg("y", "T")],
+        gradient: Gradient::None,
+        effect: Effect::Stateful,
         ..ONE
     },
     kernels: &[VIEW],

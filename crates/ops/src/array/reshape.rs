@@ -82,7 +82,7 @@ fn target(cx: &Infer<'_>) -> Result<Shape, InferError> {
         return Err(wrong("only one dimension may be -1".to_owned()));
     }
     let shape = Shape::from(&asked[..]);
-    let known: Shape = Shape::partial(
+    let known = Shape::partial(
         shape
             .dims()
             .unwrap_or(&[])
@@ -110,11 +110,17 @@ fn target(cx: &Infer<'_>) -> Result<Shape, InferError> {
             Err(mismatch())
         };
     }
-    if rest == 0 {
-        return Err(wrong(format!(
-            "with a dimension of 0 the -1 of {shape} could be anything"
-        )));
-    }
+    let (elements, rest) = match rest {
+        // As in TensorFlow, the -1 keeps what is left without the dimensions of 0.
+        0 if !cx.shape(0).is_known() => return Ok(shape),
+        0 if elements == 0 => {
+            let too_large = || wrong(format!("{shape} has dimensions too large to multiply"));
+            let counted = |shape| counted(shape).ok_or_else(too_large);
+            (counted(cx.shape(0))?, counted(&known)?)
+        }
+        0 => return Err(mismatch()),
+        _ => (elements, rest),
+    };
     if elements % rest != 0 {
         return Err(mismatch());
     }
@@ -122,6 +128,13 @@ fn target(cx: &Infer<'_>) -> Result<Shape, InferError> {
     Ok(Shape::partial(
         dims.iter().map(|d| d.or(Some(elements / rest))),
     ))
+}
+
+/// The product of the dimensions that are not 0.
+fn counted(shape: &Shape) -> Option<usize> {
+    let dims = shape.dims().unwrap_or(&[]).iter();
+    dims.filter_map(|d| d.filter(|&d| d != 0))
+        .try_fold(1usize, |all, d| all.checked_mul(d))
 }
 
 /// A new dimension of 1.

@@ -91,7 +91,7 @@ pub(crate) static ROLL: Op = Op {
         ],
         outputs: &[arg("output", "T")],
         attrs: &[
-            type_attr("T", DType::PLAIN),
+            type_attr("T", DType::ELEMENTS),
             type_attr("Tshift", DType::INDICES),
             type_attr("Taxis", DType::INDICES),
         ],
@@ -127,7 +127,7 @@ pub(crate) static ROLL: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(rolled)],
+    kernels: &[moved_strings(&[("T", &[DType::String])]), cpu(rolled)],
 };
 
 fn rolled(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -181,7 +181,7 @@ pub(crate) static REVERSE_SEQUENCE: Op = Op {
         attrs: &[
             attr("seq_dim", AttrKind::Int),
             int_attr("batch_dim", 0),
-            type_attr("T", DType::PLAIN),
+            type_attr("T", DType::ELEMENTS),
             type_attr_or("Tlen", DType::INDICES, DType::I64),
         ],
         shape: |cx| {
@@ -208,10 +208,13 @@ pub(crate) static REVERSE_SEQUENCE: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(1), [I32 I64], I => by_size!(p.dtype(0), T => sequences::<T, I>(p, i64::from)),
+    kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
+        cpu(|p| {
+            dispatch!(p.dtype(1), [I32 I64], I => by_size!(p.dtype(0), T => sequences::<T, I>(p, i64::from)),
             else Err(KernelError::DType(p.dtype(1))))
-    })],
+        }),
+    ],
 };
 
 fn sequences<T: bytemuck::Pod + Send + Sync, I: Element>(

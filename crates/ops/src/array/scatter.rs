@@ -7,6 +7,7 @@ use thalweg_graph::{DType, Element, GradCx, InferError, OpDef, Output, Shape, di
 
 use super::index_nd::{INDICES, POLICY, Slices, expect_slices};
 use super::rules::{countable, per_dim, shape_of, wrong};
+use super::strings::moved_strings;
 use crate::number::Number;
 
 /// `op(x, indices)`.
@@ -156,7 +157,7 @@ const UPDATING: &[thalweg_graph::op::Arg] = &[
 ];
 const OUTPUT: &[thalweg_graph::op::Arg] = &[arg("output", "T")];
 const ANY: &[AttrDef] = &[
-    type_attr("T", DType::PLAIN),
+    type_attr("T", DType::ELEMENTS),
     type_attr(
         "Tindices",
         &[DType::I16, DType::I32, DType::I64, DType::U16],
@@ -229,7 +230,7 @@ pub(crate) static TENSOR_SCATTER_UPDATE: Op = Op {
             ]
         }),
     ),
-    kernels: &[cpu(|p| {
+    kernels: &[moved_strings(&[("T", &[DType::String])]), cpu(|p| {
         dispatch!(p.dtype(0), PLAIN, T => updated::<T>(p, |_, update| update), else Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0)])],

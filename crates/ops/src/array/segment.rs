@@ -13,7 +13,7 @@ use crate::number::Number;
 /// The fewest elements of a row that a task adds up.
 const NARROW: usize = 32;
 
-pub(super) fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+pub(crate) fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let count = match single(cx, 2)? {
         None => None,
         Some(n) => Some(

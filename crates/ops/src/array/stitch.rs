@@ -9,6 +9,7 @@ use thalweg_graph::{DType, Infer, InferError, OpDef, Shape};
 
 use super::parts::{by_size, input_as, output_as};
 use super::rules::{countable, int_scalar, or_zeros, shape_of, wrong};
+use super::strings::moved_strings;
 use super::unique::take;
 
 /// What follows the dimensions of `prefix` in `shape`, where both ranks are known.
@@ -104,13 +105,13 @@ fn stitch_as<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelEr
 
 const STITCH: OpDef = OpDef {
     name: "DynamicStitch",
-    summary: "The slices of all data at the places that the indices name; where several go to one, the last. Places that none goes to are zeros.",
+    summary: "The slices of all data at the places that the indices name; where several go to one, the last. Places that none goes to are zeros, or empty strings.",
     inputs: &[
         arg_of("indices", DType::I32).list("N").host(),
         arg("data", "T").list("N"),
     ],
     outputs: &[arg("merged", "T")],
-    attrs: &[count_attr("N"), type_attr("T", DType::PLAIN)],
+    attrs: &[count_attr("N"), type_attr("T", DType::ELEMENTS)],
     shape: stitched,
     gradient: Gradient::Rule(|g| {
         let (graph, n) = (g.graph(), g.inputs() / 2);
@@ -125,7 +126,7 @@ const STITCH: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-const STITCH_KERNELS: &[Kernel] = &[cpu(stitch)];
+const STITCH_KERNELS: &[Kernel] = &[moved_strings(&[("T", &[DType::String])]), cpu(stitch)];
 
 /// Slices put together by index.
 pub(crate) static DYNAMIC_STITCH: Op = Op {

@@ -1,4 +1,5 @@
-//! Strings in ops that only move or compare elements: a number stands for each string.
+//! Strings in ops that only move or compare elements: a number stands for each string, 0 for the empty
+//! one.
 
 use std::collections::HashMap;
 
@@ -7,14 +8,14 @@ use thalweg_graph::{Attr, DType, Tensor};
 
 /// A kernel of an op that only moves elements, or looks whether they are equal, for these dtype
 /// attributes, which are strings: the op's own kernel of integers gets a number for each string, and
-/// equal ones for equal strings.
+/// equal ones for equal strings. Where that leaves zeros, strings are empty.
 pub(crate) const fn moved_strings(attrs: &'static [(&'static str, &'static [DType])]) -> Kernel {
     cpu_tensors(run).only(attrs)
 }
 
 fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
-    let mut strings: Vec<&[u8]> = Vec::new();
-    let mut known: HashMap<&[u8], i64> = HashMap::new();
+    let mut strings: Vec<&[u8]> = vec![b""];
+    let mut known: HashMap<&[u8], i64> = HashMap::from([(strings[0], 0)]);
     let mut inputs = Vec::with_capacity(cx.inputs());
     for i in 0..cx.inputs() {
         let tensor = cx.tensor(i)?;

@@ -1,7 +1,13 @@
 //! Special functions in `f64`, by the approximations of the Cephes library (S. L. Moshier, Methods
 //! and Programs for Mathematical Functions, 1989), which TensorFlow uses as well.
 
+mod bessel;
+mod gamma;
+
 use std::f64::consts::PI;
+
+pub use bessel::{i0e, i1e};
+pub use gamma::{igamma, igamma_slope, igammac};
 
 /// A polynomial, its highest coefficient first.
 fn polynomial(x: f64, coefficients: &[f64]) -> f64 {

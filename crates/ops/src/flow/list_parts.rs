@@ -134,13 +134,6 @@ pub(crate) static SCATTER: Op = Op {
     kernels: &[cpu_tensors(|cx| {
         let (tensor, indices) = (cx.tensor(0)?, cx.ints(1)?);
         let rows = rows(tensor)?;
-        if rows.len() != indices.len() {
-            return Err(KernelError::Invalid(format!(
-                "{} rows for {} places",
-                rows.len(),
-                indices.len()
-            )));
-        }
         let last = indices.iter().copied().max().unwrap_or(-1);
         let asked = cx.int(3)?;
         let len = count(if asked < 0 {
@@ -154,12 +147,51 @@ pub(crate) static SCATTER: Op = Op {
             most: -1,
             items: vec![None; len],
         };
-        for (i, row) in indices.into_iter().zip(rows) {
-            list.check(&row)?;
-            let place = usize::try_from(i).ok().filter(|&i| i < len);
-            let place = place.ok_or_else(|| list.no_such(i))?;
-            list.items[place] = Some(row);
-        }
+        put(&mut list, &indices, rows)?;
+        list.give()
+    })],
+};
+
+/// Puts each row in its place of a list that has as many.
+fn put(list: &mut List, indices: &[i64], rows: Vec<Tensor>) -> Result<(), KernelError> {
+    if rows.len() != indices.len() {
+        return Err(KernelError::Invalid(format!(
+            "{} rows for {} places",
+            rows.len(),
+            indices.len()
+        )));
+    }
+    for (&i, row) in indices.iter().zip(rows) {
+        list.check(&row)?;
+        let place = usize::try_from(i).ok().filter(|&i| i < list.items.len());
+        let place = place.ok_or_else(|| list.no_such(i))?;
+        list.items[place] = Some(row);
+    }
+    Ok(())
+}
+
+/// The rows of a tensor, each in its place of a list that is there.
+pub(crate) static SCATTER_INTO: Op = Op {
+    def: OpDef {
+        name: "TensorListScatterIntoExistingList",
+        summary: "A list with the rows of a tensor in these places; it grows as far as they reach.",
+        inputs: &[
+            INPUT,
+            arg("tensor", "element_dtype"),
+            arg_of("indices", DType::I32),
+        ],
+        outputs: &[OUTPUT],
+        attrs: &[type_attr("element_dtype", &DType::ALL)],
+        shape: scalar,
+        ..LIST
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let mut list = List::clone(&*list_at(cx, 0)?);
+        let indices = cx.ints(2)?;
+        let last = indices.iter().copied().max().unwrap_or(-1);
+        let len = count(last.saturating_add(1).max(list.items.len() as i64))?;
+        list.items.resize(len, None);
+        put(&mut list, &indices, rows(cx.tensor(1)?)?)?;
         list.give()
     })],
 };

@@ -54,6 +54,7 @@ pub(crate) static OPS: &[&Op] = &[
     &list_parts::FROM_TENSOR,
     &list_parts::GATHER,
     &list_parts::SCATTER,
+    &list_parts::SCATTER_INTO,
     &list_parts::CONCAT,
     &list_parts::SPLIT,
     &stack::STACK,

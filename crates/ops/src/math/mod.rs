@@ -10,6 +10,7 @@ mod define;
 mod division;
 mod finite;
 mod guarded;
+mod integrals;
 mod magnitude;
 mod powers;
 mod reciprocal;
@@ -106,6 +107,11 @@ pub(crate) static OPS: &[&Op] = &[
     &special::DIGAMMA,
     &special::POLYGAMMA,
     &special::ZETA,
+    &integrals::BESSEL_I0E,
+    &integrals::BESSEL_I1E,
+    &integrals::IGAMMA,
+    &integrals::IGAMMAC,
+    &integrals::IGAMMA_GRAD_A,
     &sum::ADD_N,
     &sum::ACCUMULATE_N_V2,
     &sum::SQUARED_DIFFERENCE,

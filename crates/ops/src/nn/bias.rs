@@ -97,6 +97,17 @@ pub(crate) static BIAS_ADD: Op = Op {
     .in_place(&[(0, 0)])],
 };
 
+/// The first form of it, whose channels are the last dimension.
+pub(crate) static BIAS_ADD_V1: Op = Op {
+    def: OpDef {
+        name: "BiasAddV1",
+        summary: "Adds to each element the bias of its channel, which is the last dimension.",
+        attrs: &[type_attr("T", DType::NUMBERS)],
+        ..BIAS_ADD.def
+    },
+    kernels: BIAS_ADD.kernels,
+};
+
 /// The sum over all elements of each channel.
 pub(crate) static BIAS_ADD_GRAD: Op = Op {
     def: OpDef {

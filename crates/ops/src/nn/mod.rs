@@ -12,6 +12,7 @@ mod losses;
 mod lrn;
 mod max_pool;
 mod max_pool_argmax;
+mod patches;
 mod pool;
 mod resize;
 mod selu;
@@ -40,7 +41,9 @@ pub(crate) static OPS: &[&Op] = &[
     &batch_norm::FUSED_BATCH_NORM_GRAD,
     &batch_norm::FUSED_BATCH_NORM_GRAD_V2,
     &batch_norm::FUSED_BATCH_NORM_GRAD_V3,
+    &patches::EXTRACT_IMAGE_PATCHES,
     &bias::BIAS_ADD,
+    &bias::BIAS_ADD_V1,
     &bias::BIAS_ADD_GRAD,
     &conv2d::CONV_2D,
     &conv2d::CONV_2D_BACKPROP_INPUT,

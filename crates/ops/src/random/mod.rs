@@ -29,6 +29,7 @@ pub(crate) static OPS: &[&Op] = &[
     &uniform::RANDOM_UNIFORM,
     &uniform::RANDOM_UNIFORM_INT,
     &shuffle::RANDOM_SHUFFLE,
+    &shuffle::STATELESS_SHUFFLE,
     &multinomial::MULTINOMIAL,
     &multinomial::STATELESS_MULTINOMIAL,
     &stateless::UNIFORM,

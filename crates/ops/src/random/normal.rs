@@ -27,7 +27,9 @@ pub(super) fn pair_f32(x0: u32, x1: u32) -> [f32; 2] {
     let u = uniform_f32(x0);
     let u = if u < LEAST as f32 { LEAST as f32 } else { u };
     let radius = (-2.0 * ln(u)).sqrt();
-    let (sin, cos) = sin_cos(consts::TAU * uniform_f32(x1));
+    // TensorFlow multiplies in f64 as well: near a multiple of pi / 2 the last bit of the angle counts.
+    let angle = (std::f64::consts::TAU * f64::from(uniform_f32(x1))) as f32;
+    let (sin, cos) = sin_cos(angle);
     [sin * radius, cos * radius]
 }
 

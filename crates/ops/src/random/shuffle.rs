@@ -1,11 +1,13 @@
 //! The rows of a tensor in another order.
 
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
-use thalweg_graph::op::{Effect, Gradient, arg, type_attr};
+use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{Effect, Gradient, arg, arg_of, type_attr};
 use thalweg_graph::{DType, Element, OpDef, dispatch};
 
 use super::fill::{SEED, SEED2, take_blocks};
+use super::origin::Origin;
 use super::philox::Philox;
+use super::stateless::generator;
 use crate::array::moved_strings;
 use crate::shapes;
 
@@ -31,7 +33,7 @@ fn blocks(rows: usize) -> u64 {
 }
 
 fn prepare<T: Element>(p: &Prepare<'_>) -> Prepared {
-    let philox = Philox::of(&p.node.attrs);
+    let origin = Origin::of(p);
     let rows = p.dims(0).first().copied().unwrap_or(1);
     let elements = p.inputs.first().map_or(0, |x| x.elements());
     let moved = rows > 1 && elements > 1;
@@ -43,7 +45,11 @@ fn prepare<T: Element>(p: &Prepare<'_>) -> Prepared {
             return Ok(());
         }
         let order = cx.scratch::<u64>(places)?;
-        shuffled(&philox, take_blocks(cx, blocks(rows))?, order);
+        let (philox, first) = match origin {
+            Origin::Counter(philox) => (philox, take_blocks(cx, blocks(rows))?),
+            placed => placed.start(cx, rows)?,
+        };
+        shuffled(&philox, first, order);
         let width = elements / rows;
         for (out, &row) in out.chunks_exact_mut(width).zip(&*order) {
             out.copy_from_slice(&x[row as usize * width..][..width]);
@@ -52,6 +58,14 @@ fn prepare<T: Element>(p: &Prepare<'_>) -> Prepared {
     })
     .with_scratch(places * size_of::<u64>())
 }
+
+const KERNELS: &[Kernel] = &[
+    cpu(|p| {
+        dispatch!(p.dtype(0), PLAIN, T => Ok(prepare::<T>(p)), else Err(KernelError::DType(p.dtype(0))))
+    })
+    .only(&[("T", DType::PLAIN)]),
+    moved_strings(&[("T", &[DType::String])]),
+];
 
 /// The rows of a tensor in a random order.
 pub(crate) static RANDOM_SHUFFLE: Op = Op {
@@ -66,10 +80,28 @@ pub(crate) static RANDOM_SHUFFLE: Op = Op {
         effect: Effect::Random,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), PLAIN, T => Ok(prepare::<T>(p)), else Err(KernelError::DType(p.dtype(0))))
-    })
-    .only(&[("T", DType::PLAIN)]),
-    moved_strings(&[("T", &[DType::String])]),
-    ],
+    kernels: KERNELS,
+};
+
+/// The rows of a tensor in the order that a key and a counter stand for.
+pub(crate) static STATELESS_SHUFFLE: Op = Op {
+    def: OpDef {
+        name: "StatelessShuffle",
+        summary: "The same slices along the first dimension, in the order that a key and a counter say.",
+        inputs: &[
+            arg("value", "T"),
+            arg_of("key", DType::U64),
+            arg_of("counter", DType::U64),
+            arg_of("alg", DType::I32),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: &[type_attr("T", DType::ELEMENTS)],
+        shape: |cx| {
+            generator(cx)?;
+            shapes::unchanged(cx)
+        },
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: KERNELS,
 };

@@ -10,10 +10,10 @@ fn format(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (template, placeholder) = (cx.attrs().str("template"), cx.attrs().str("placeholder"));
     let most = cx.attrs().int("summarize");
     let mut pieces = template.split(placeholder);
-    let mut text = pieces.next().unwrap_or("").to_owned();
+    let mut text = pieces.next().unwrap_or("").as_bytes().to_vec();
     for (i, piece) in pieces.enumerate() {
-        text += &summary_v2(cx.tensor(i)?, most)?;
-        text += piece;
+        text.extend(summary_v2(cx.tensor(i)?, most)?);
+        text.extend(piece.as_bytes());
     }
     Ok(vec![Tensor::strings(&[], &[text])?])
 }

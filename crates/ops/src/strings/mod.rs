@@ -10,6 +10,7 @@ mod number;
 mod printf;
 mod raw;
 mod regex;
+mod segment_join;
 mod split;
 mod summarize;
 mod text;
@@ -24,6 +25,7 @@ pub(crate) static OPS: &[&Op] = &[
     &number::TO_NUMBER,
     &join::JOIN,
     &join::REDUCE_JOIN,
+    &segment_join::UNSORTED_SEGMENT_JOIN,
     &split::SPLIT,
     &split::SPLIT_V2,
     &text::SUBSTR,

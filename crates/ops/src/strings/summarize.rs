@@ -5,14 +5,9 @@ use thalweg_graph::{DType, Tensor, dispatch};
 
 use super::printf::{plain_f32, plain_f64};
 
-/// Each element as text.
-fn texts(tensor: &Tensor, quoted: bool) -> Result<Vec<String>, KernelError> {
-    let escaped = |s: &[u8]| {
-        let text = c_escaped(s);
-        if quoted { format!("\"{text}\"") } else { text }
-    };
+/// Each number as text.
+fn numbers(tensor: &Tensor) -> Result<Vec<String>, KernelError> {
     Ok(match tensor.dtype() {
-        DType::String => tensor.as_strings()?.iter().map(|s| escaped(s)).collect(),
         DType::Bool => {
             let all = tensor.as_slice::<bool>()?.iter();
             all.map(|&b| u8::from(b).to_string()).collect()
@@ -36,7 +31,7 @@ fn texts(tensor: &Tensor, quoted: bool) -> Result<Vec<String>, KernelError> {
 }
 
 /// A string as C's source has it; what is beyond ASCII stays.
-fn c_escaped(s: &[u8]) -> String {
+fn c_escaped(s: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(s.len());
     for &byte in s {
         match byte {
@@ -48,13 +43,19 @@ fn c_escaped(s: &[u8]) -> String {
             _ => text.extend(format!("\\{byte:03o}").into_bytes()),
         }
     }
-    String::from_utf8_lossy(&text).into_owned()
+    text
 }
 
 /// The first `most` elements, all where that is negative: `[1 2][3...]...`, as Print and Assert show
 /// them.
 pub(crate) fn summary(tensor: &Tensor, most: i64) -> Result<String, KernelError> {
-    let texts = texts(tensor, false)?;
+    let texts: Vec<String> = match tensor.dtype() {
+        DType::String => {
+            let text = |s: &[u8]| String::from_utf8_lossy(&c_escaped(s)).into_owned();
+            tensor.as_strings()?.iter().map(|s| text(s)).collect()
+        }
+        _ => numbers(tensor)?,
+    };
     let limit = usize::try_from(most)
         .unwrap_or(texts.len())
         .min(texts.len());
@@ -118,48 +119,53 @@ fn one_dimension(
 
 /// The first and last `ends` elements of each dimension, all where that is negative: `[1 2 ... 8 9]`,
 /// with rows below each other, as PrintV2 and StringFormat show them.
-pub(crate) fn summary_v2(tensor: &Tensor, ends: i64) -> Result<String, KernelError> {
-    let texts = texts(tensor, true)?;
-    let mut out = String::new();
-    let ends = usize::try_from(ends).unwrap_or(usize::MAX);
+pub(crate) fn summary_v2(tensor: &Tensor, ends: i64) -> Result<Vec<u8>, KernelError> {
+    let texts: Vec<Vec<u8>> = match tensor.dtype() {
+        DType::String => {
+            let quoted = |s: &[u8]| [b"\"", &*c_escaped(s), b"\""].concat();
+            tensor.as_strings()?.iter().map(|s| quoted(s)).collect()
+        }
+        _ => numbers(tensor)?
+            .into_iter()
+            .map(String::into_bytes)
+            .collect(),
+    };
+    let mut out = Vec::new();
+    // Of nothing, no dimension shows its ends.
+    let ends = usize::try_from(ends).unwrap_or(usize::MAX).min(texts.len());
     block(tensor.dims(), 0, &texts, ends, &mut out);
     Ok(out)
 }
 
 /// The elements below dimension `at`, which `texts` are.
-fn block(dims: &[usize], at: usize, texts: &[String], ends: usize, out: &mut String) {
+fn block(dims: &[usize], at: usize, texts: &[Vec<u8>], ends: usize, out: &mut Vec<u8>) {
     let Some(&len) = dims.get(at) else {
-        out.push_str(texts.first().map_or("", String::as_str));
+        out.extend(texts.first().into_iter().flatten());
         return;
     };
     let each = texts.len() / len.max(1);
     // Between two of them: a space, or lines and as far in as they stand.
     let inner = dims.len() - at - 1;
     let between = match inner {
-        0 => " ".to_owned(),
-        n => "\n".repeat(n) + &" ".repeat(at + 1),
+        0 => b" ".to_vec(),
+        n => [b"\n".repeat(n), b" ".repeat(at + 1)].concat(),
     };
     let first = ends.min(len);
     let last = len.saturating_sub(ends).max(first);
-    out.push('[');
+    out.push(b'[');
     for i in 0..first {
         if i > 0 {
-            out.push_str(&between);
+            out.extend(&between);
         }
         block(dims, at + 1, &texts[i * each..(i + 1) * each], ends, out);
     }
     if last > first {
-        match inner {
-            0 => out.push_str(" ..."),
-            _ => {
-                out.push_str(&between);
-                out.push_str("...");
-            }
-        }
+        out.extend(&between);
+        out.extend(b"...");
     }
     for i in last..len {
-        out.push_str(&between);
+        out.extend(&between);
         block(dims, at + 1, &texts[i * each..(i + 1) * each], ends, out);
     }
-    out.push(']');
+    out.push(b']');
 }

@@ -133,9 +133,12 @@ fn forward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 fn backward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    cx.ranked(0, axis_of(cx.attrs()).1)?;
-    cx.ranked(1, axis_of(cx.attrs()).1)?;
+    let rank = axis_of(cx.attrs()).1;
+    cx.ranked(0, rank)?;
+    cx.ranked(1, rank)?;
+    // Of four dimensions even where neither says so.
     let images = cx.same(0, 1)?;
+    let images = images.merge(&Shape::of_rank(rank)).unwrap_or(images);
     let channels = channels_of(cx, &images, &[2, 3, 4])?;
     cx.set(0, with_channels(cx, &images, &channels));
     (1..3).for_each(|i| cx.set(i, channels.clone()));

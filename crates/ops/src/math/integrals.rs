@@ -1,0 +1,109 @@
+//! Functions that integrals define: scaled Bessel functions and the incomplete gamma functions.
+
+use smallvec::smallvec;
+use thalweg_device::{Op, cpu};
+use thalweg_graph::op::{Arg, AttrDef, Gradient, InputGradients, arg, type_attr};
+use thalweg_graph::{DType, GradCx, OpDef};
+
+use super::broadcast::sum_to;
+use super::called::{called_wide, called_wide_2};
+use super::define::{FLOAT, one, two};
+use crate::cpu::special::{i0e, i1e, igamma, igamma_slope, igammac};
+
+/// The modified Bessel function of order 0.
+pub(crate) static BESSEL_I0E: Op = Op {
+    def: one(
+        "BesselI0e",
+        "The modified Bessel function of order 0 at each element x, times exp(-|x|).",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let x = g.input(0);
+            let of = |op| g.graph().op(op).input(x).output();
+            smallvec![Some(
+                g.grad() * (of("BesselI1e") - of("Sign") * g.output(0))
+            )]
+        }),
+    ),
+    kernels: &[cpu(|p| called_wide(p, i0e)).in_place(&[(0, 0)])],
+};
+
+/// The modified Bessel function of order 1.
+pub(crate) static BESSEL_I1E: Op = Op {
+    def: one(
+        "BesselI1e",
+        "The modified Bessel function of order 1 at each element x, times exp(-|x|).",
+        FLOAT,
+        Gradient::Rule(|g| {
+            let (graph, x, y) = (g.graph(), g.input(0), g.output(0));
+            let of = |op, x| graph.op(op).input(x).output();
+            // The quotient y / x is 1/2 at 0, where what stands for x only keeps it finite.
+            let zero = graph.op("Equal").input(x).input(x.constant_like(0.0));
+            let zero = zero.output();
+            let select = |a, b| graph.op("SelectV2").input(zero).input(a).input(b).output();
+            let safe = select(of("OnesLike", x), x);
+            let slope = of("BesselI0e", x) - y * (of("Sign", x) + of("Reciprocal", safe));
+            let half = of("OnesLike", x) * 0.5;
+            smallvec![Some(g.grad() * select(half, slope))]
+        }),
+    ),
+    kernels: &[cpu(|p| called_wide(p, i1e)).in_place(&[(0, 0)])],
+};
+
+const A_X: &[Arg] = &[arg("a", "T"), arg("x", "T")];
+/// `T` is a float of at least 32 bits.
+const WIDE: &[AttrDef] = &[type_attr("T", &[DType::F32, DType::F64])];
+
+/// The gradients of the lower incomplete gamma function; the upper one's have the other sign.
+fn incomplete_gradients<'g>(g: &GradCx<'_, 'g>, sign: f64) -> InputGradients<'g> {
+    let (graph, a, x) = (g.graph(), g.input(0), g.input(1));
+    let of = |op, x| graph.op(op).input(x).output();
+    let by_a = graph.op("IgammaGradA").input(a).input(x).output();
+    let by_x = of("Exp", (a - 1.0) * of("Log", x) - x - of("Lgamma", a));
+    let grad = g.grad() * sign;
+    smallvec![
+        Some(sum_to(grad * by_a, a, x)),
+        Some(sum_to(grad * by_x, x, a)),
+    ]
+}
+
+/// The lower incomplete gamma function.
+pub(crate) static IGAMMA: Op = Op {
+    def: OpDef {
+        inputs: A_X,
+        ..two(
+            "Igamma",
+            "The lower incomplete gamma function of x, as a share of gamma(a), with broadcasting.",
+            FLOAT,
+            Gradient::Rule(|g| incomplete_gradients(g, 1.0)),
+        )
+    },
+    kernels: &[cpu(|p| called_wide_2(p, igamma)).in_place(&[(0, 0), (1, 0)])],
+};
+
+/// The upper incomplete gamma function.
+pub(crate) static IGAMMAC: Op = Op {
+    def: OpDef {
+        inputs: A_X,
+        ..two(
+            "Igammac",
+            "The upper incomplete gamma function of x, as a share of gamma(a), with broadcasting.",
+            FLOAT,
+            Gradient::Rule(|g| incomplete_gradients(g, -1.0)),
+        )
+    },
+    kernels: &[cpu(|p| called_wide_2(p, igammac)).in_place(&[(0, 0), (1, 0)])],
+};
+
+/// The derivative of the lower incomplete gamma function by a.
+pub(crate) static IGAMMA_GRAD_A: Op = Op {
+    def: OpDef {
+        inputs: A_X,
+        ..two(
+            "IgammaGradA",
+            "The derivative by a of the lower incomplete gamma function, with broadcasting.",
+            WIDE,
+            Gradient::None,
+        )
+    },
+    kernels: &[cpu(|p| called_wide_2(p, igamma_slope)).in_place(&[(0, 0), (1, 0)])],
+};
