@@ -64,6 +64,21 @@ fn elements_that_are_scattered_are_gathered_from_where_they_went() {
         .attr("element_dtype", DType::F32)
         .output();
     assert_eq!(run(&g, unset), Tensor::from([[0.0f32, 0.0]]));
+    // A list that is there gets other elements, and more.
+    let more = g
+        .op("TensorListScatterIntoExistingList")
+        .input(list)
+        .input(g.constant([[9.0f32, 9.0], [8.0, 8.0]]))
+        .input(g.constant([6i32, 1]))
+        .output();
+    let at = |places: [i32; 3]| {
+        let node = g.op("TensorListGather").input(more);
+        let node = node.input(g.constant(places)).input(shape);
+        node.attr("element_dtype", DType::F32).output()
+    };
+    let expected = Tensor::from([[8.0f32, 8.0], [9.0, 9.0], [1.0, 2.0]]);
+    assert_eq!(run(&g, at([1, 6, 3])), expected);
+    assert_eq!(run(&g, at([5, 2, 5])), Tensor::from([[0.0f32; 2]; 3]));
 }
 
 #[test]

@@ -71,6 +71,21 @@ def largest(s):
     for k in (1, 2, 3, 9):
         s.case("InTopK", f"{k}", predictions=x, targets=ivec(1, 1, 2, 3, 9), k=k)
         s.case("InTopKV2", f"{k}_i64", predictions=x, targets=np.array([3, 0, 0, 0, 0], i64), k=np.array(k, i64))
+    for name in ("f32", "f64", "f16", "bf16", "i8", "i32", "i64", "u8"):
+        for reverse in (False, True):
+            label = f"{name}_{'last' if reverse else 'first'}"
+            s.case("NthElement", label, input=some(ANY[name], [2, 6]), n=np.array(2, i32), reverse=reverse)
+    for dims, n in (([7], 6), ([1], 0), ([0, 4], 1), ([2, 2, 3], 1)):
+        s.case("NthElement", f"f32_{dims_label(dims)}_{n}", input=rnd(f32, dims, -2, 2, 0), n=np.array(n, i32))
+    for name in ("i32", "i64", "f32", "f64"):
+        x = rnd(ANY[name], [3, 4], -9, 9)
+        s.case("Bucketize", f"{name}_3x4", input=x, boundaries=[-3.0, 0.5, 0.5, 4.0])
+        ends = np.array([-5, 5], ANY[name])
+        for bins, out in ((4, i32), (1, i64), (7, i64)):
+            count = np.array(bins, i32)
+            s.case("HistogramFixedWidth", f"{name}_{bins}", values=x, value_range=ends, nbins=count, dtype=out)
+    x = np.array([np.nan, np.inf, -np.inf, -1, 0.5, 2], f32)
+    s.case("Bucketize", "f32_limits", input=x, boundaries=[-1.0, 0.5, 2.0])
     for op in ("LowerBound", "UpperBound"):
         for name in ("f32", "f64", "i32", "i64"):
             x = np.array([[-3, 0, 0, 2], [1, 2, 3, 4]], ANY[name])

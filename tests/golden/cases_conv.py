@@ -3,7 +3,8 @@
 import numpy as np
 
 from inputs import generator, rnd
-from reference import f32, f64, i32
+from kinds import ANY
+from reference import bf16, f16, f32, f64, i32
 
 # label: (input NHWC, filter HWIO, strides (h, w), padding, dilations (h, w)); explicit padding is
 # ((top, bottom), (left, right)).
@@ -64,12 +65,48 @@ IN_F64 = (
 )
 
 
+IN_HALVES = ("same_s1_1x1", "same_s2_3x3", "valid_s1_5x5", "explicit_s2_3x3", "same_no_images")
+
+
 def add(s):
     """Adds the cases of this module."""
     for label, config in CONFIGS.items():
         forward(s, f"f32_{label}", f32, *config)
         if label in IN_F64:
             forward(s, f"f64_{label}", f64, *config)
+        if label in IN_HALVES:
+            # TensorFlow's own sums are of halves: what is computed in f32 stands for them.
+            forward(s, f"f16_{label}", f16, *config)
+            forward(s, f"bf16_{label}", bf16, *config)
+            whole(s, f"i32_{label}", *config)
+    for name in ("f32", "f64", "f16", "i8", "i32", "u16"):
+        patches(s, name)
+
+
+def whole(s, label, dims, filter_dims, strides, padding, dilations):
+    """One configuration of integers, without gradients."""
+    s.case_twice(
+        "Conv2D",
+        label,
+        images=(0,),
+        input=rnd(i32, dims, -99, 99),
+        filter=rnd(i32, filter_dims, -99, 99),
+        **attributes(strides, padding, dilations),
+    )
+
+
+def patches(s, name):
+    """The windows of images."""
+    for label, dims, size, strides, rates, padding in (
+        ("same", [2, 5, 4, 3], (3, 2), (1, 1), (1, 1), "SAME"),
+        ("valid", [1, 6, 7, 2], (2, 3), (2, 1), (1, 2), "VALID"),
+        ("gaps", [1, 7, 7, 1], (2, 2), (3, 3), (1, 1), "VALID"),
+        ("same_rates", [1, 5, 6, 1], (3, 3), (1, 2), (2, 2), "SAME"),
+        ("no_images", [0, 4, 4, 2], (2, 2), (1, 1), (1, 1), "SAME"),
+    ):
+        images = rnd(ANY[name], dims, 0, 9)
+        windows = {"ksizes": [1, *size, 1], "strides": [1, *strides, 1], "rates": [1, *rates, 1]}
+        s.case("ExtractImagePatches", f"{name}_{label}", images=images, padding=padding, **windows)
 
 
 def attributes(strides, padding, dilations):

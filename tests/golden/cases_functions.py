@@ -29,6 +29,8 @@ UNARY = {
     "Ndtri": (0.05, 0.95, [0.5, 0.0, 1.0, -1.0]),
     "Lgamma": (0.1, 6, [1.0, 2.0, 0.0, -1.0, INF, 30.0]),
     "Digamma": (0.1, 6, [1.0, 30.0, -1.0, 0.5]),
+    "BesselI0e": (-20, 20, [0.0, -0.0, 8.0, -8.0, 300.0, INF]),
+    "BesselI1e": (-20, 20, [0.0, 8.0, -8.0, 300.0, -300.0]),
     "Ceil": (-3, 3, [-0.5, 2.0, INF, -INF]),
     "Round": (-3, 3, [0.5, 1.5, 2.5, -0.5, -2.5, INF]),
     "Rint": (-3, 3, [0.5, 1.5, 2.5, -0.5, -2.5, INF]),
@@ -48,6 +50,8 @@ LACKING = {
     "Lgamma": ("bf16",),
     "Digamma": ("bf16",),
     "Rint": ("f16", "bf16"),
+    "BesselI0e": ("f16", "bf16"),
+    "BesselI1e": ("f16", "bf16"),
 }
 
 
@@ -127,6 +131,12 @@ def binary(s):
         a = np.array([[0], [1], [2], [3]], FLOAT[name])
         s.case("Polygamma", f"{name}_orders", a=a, x=rnd(FLOAT[name], [5], 0.3, 6))
     s.case("Polygamma", "f64_limits", a=np.array([0.5, -1, 1, 2]), x=np.array([1.0, 1, 0, -1]))
+    for op in ("Igamma", "Igammac", "IgammaGradA"):
+        for name in ("f32", "f64"):
+            for label, a, x in (("near", [4, 1], [5]), ("row", [3], [2, 3])):
+                s.case(op, f"{name}_{label}", a=rnd(FLOAT[name], a, 0.4, 9), x=rnd(FLOAT[name], x, 0.2, 9))
+        a, x = np.array([0, -1, 2, 2, NAN, 1, 50, 0.01, 3]), np.array([1, 1, 0, -1, 1, NAN, 2, 30, 200.0])
+        s.case(op, "f64_limits", a=a, x=x)
     for name in ("f32", "f64"):
         x, y = rnd(FLOAT[name], [7], -3, 3, 1), rnd(FLOAT[name], [7], -3, 3, 1)
         s.case("ApproximateEqual", f"{name}_7", x=x, y=y, tolerance=1.25)

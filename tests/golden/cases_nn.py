@@ -90,6 +90,7 @@ def biases(s):
                 value=rnd(FLOAT[name], dims),
                 bias=rnd(FLOAT[name], dims[-1:]),
             )
+            s.case("BiasAddV1", f"{name}_{label}", value=rnd(FLOAT[name], dims), bias=rnd(FLOAT[name], dims[-1:]))
             s.case_twice(
                 "BiasAddGrad",
                 f"{name}_{label}",

@@ -148,6 +148,10 @@ def stateless(s):
             s.case(op, f"i64{label}", seed=np.array(seed, i64))
     s.case("StatelessRandomGetKeyCounter", "i32", seed=np.array([-3, 5], i32))
     s.case("StatelessRandomGetAlg", "any")
+    for name, dtype in (floats | words).items():
+        for label, dims in (("9", [9]), ("5x2", [5, 2]), ("1x3", [1, 3]), ("0", [0])):
+            value = np.arange(np.prod(dims)).reshape(dims).astype(dtype)
+            s.case("StatelessShuffle", f"{name}_{label}", value=value, **key)
 
 
 def shapes():

@@ -192,6 +192,7 @@ def passing(s):
     """Ops that hand on, describe or fill."""
     for name in SOME:
         s.case("Snapshot", f"{name}_2x3", input=some(ANY[name], [2, 3]))
+        s.case("DeepCopy", f"{name}_2x3", x=some(ANY[name], [2, 3]))
         s.case("PreventGradient", f"{name}_2x3", input=some(ANY[name], [2, 3]), message="no")
         s.case("EnsureShape", f"{name}_2x3", input=some(ANY[name], [2, 3]), shape=tf.TensorShape([None, 3]))
     s.case("IdentityN", "mixed", input=[some(f32, [2]), some(i64, [3, 1]), some(np.bool_, [])])

@@ -239,6 +239,18 @@ def moved(s):
     s.case("Shape", "string", input=a)
     s.case("Size", "string", input=a)
     s.case("Rank", "string", input=a)
+    pads = np.array([[1, 0], [0, 2]], i32)
+    s.case("Pad", "string", input=a, paddings=pads)
+    s.case("PadV2", "string", input=a, paddings=pads, constant_values=np.array("p", object))
+    s.case("MirrorPad", "string", input=a, paddings=pads, mode="SYMMETRIC")
+    s.case("Roll", "string", input=a, shift=np.array(1, i32), axis=np.array(1, i32))
+    s.case("ReverseSequence", "string", input=a, seq_lengths=np.array([2, 3], i32), seq_dim=1)
+    s.case("TensorScatterUpdate", "string", tensor=a, indices=np.array([[1]], i32), updates=b[:1])
+    for op in ("DynamicStitch", "ParallelDynamicStitch"):
+        s.case(op, "string", indices=[np.array([3, 0], i32), np.array([1, 0], i32)], data=[a, b])
+    for label, ids in (("rows", np.array([1, 1], i32)), ("each", np.array([[2, 0, 2], [0, 0, 2]], i64))):
+        count = np.array(3, i32)
+        s.case("UnsortedSegmentJoin", label, inputs=a, segment_ids=ids, num_segments=count, separator=", ")
     for op in ("Equal", "NotEqual"):
         s.case(op, "string", x=a, y=b)
         s.case(op, "string_broadcast", x=a, y=np.array("a", object))

@@ -95,6 +95,10 @@ fn attr(v: &Value) -> Attr {
         "b" => Attr::Bool(value.as_bool().unwrap()),
         "s" => Attr::Str(value.as_str().unwrap().to_owned()),
         "ints" => Attr::Ints(ints(value)),
+        "floats" => {
+            let all = value.as_array().unwrap().iter();
+            Attr::Floats(all.map(|f| number(f) as f32).collect())
+        }
         "shape" => Attr::Shape(match value.as_array() {
             Some(dims) => Shape::partial(dims.iter().map(|d| d.as_u64().map(|d| d as usize))),
             None => Shape::unknown(),

@@ -60,6 +60,13 @@ pub fn collected() -> Vec<Case> {
         let node = g.op("TopKV2").input(x[0]).input(g.constant(2i32));
         vec![node.build().output(0)]
     }));
+    for reverse in [false, true] {
+        let name = format!("NthElement, reverse {reverse}");
+        all.push(case(&name, vec![mixed(&[2, 3], 1)], move |g, x| {
+            let node = g.op("NthElement").input(x[0]).input(g.constant(1i32));
+            vec![node.attr("reverse", reverse).output()]
+        }));
+    }
     for op in ["DynamicStitch", "ParallelDynamicStitch"] {
         let parts = vec![mixed(&[2, 2], 1), mixed(&[2, 2], 2)];
         all.push(case(op, parts, move |g, x| {

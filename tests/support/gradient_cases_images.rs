@@ -129,6 +129,26 @@ fn depthwise() -> Vec<Case> {
     all
 }
 
+/// The windows of images.
+fn patches() -> Vec<Case> {
+    let ints = |values: [i64; 4]| Attr::Ints(values.to_vec());
+    let mut all = Vec::new();
+    for (stride, rate, padding) in [(1, 1, "SAME"), (2, 1, "VALID"), (1, 2, "SAME")] {
+        let attrs = [
+            ("ksizes", ints([1, 2, 3, 1])),
+            ("strides", ints([1, stride, stride, 1])),
+            ("rates", ints([1, rate, rate, 1])),
+            ("padding", text(padding)),
+        ];
+        let name = format!("ExtractImagePatches {padding}, stride {stride}, rate {rate}");
+        all.push(case(&name, vec![mixed(&[2, 4, 5, 2], 1)], move |g, x| {
+            let node = with(g.op("ExtractImagePatches"), &attrs);
+            vec![node.input(x[0]).output()]
+        }));
+    }
+    all
+}
+
 /// The gradients of pools, as functions of what comes back, and theirs.
 fn pools() -> Vec<Case> {
     let mut all = Vec::new();
@@ -245,7 +265,7 @@ fn resized<'g>(g: &'g Graph, op: &str, mode: &'static str, x: Output<'g>) -> Nod
 
 /// Layers of image models.
 pub fn images() -> Vec<Case> {
-    [normalizations(), depthwise(), pools(), sizes()]
+    [normalizations(), depthwise(), pools(), sizes(), patches()]
         .into_iter()
         .flatten()
         .collect()

@@ -39,6 +39,8 @@ pub fn functions() -> Vec<Case> {
         ("Ndtri", 0.1, 0.9),
         ("Lgamma", 0.5, 4.0),
         ("Digamma", 0.5, 4.0),
+        ("BesselI0e", 0.5, 4.0),
+        ("BesselI1e", -4.0, 4.0),
         ("Reciprocal", 0.5, 2.0),
         ("Inv", 0.5, 2.0),
         ("Softsign", -2.0, 2.0),
@@ -75,6 +77,17 @@ pub fn functions() -> Vec<Case> {
         all.push(case(op, vec![positive(&[2, 3], 3)], move |g, x| {
             let order = g.constant([[order], [order + 1.0]]);
             vec![g.op(op).input(order).input(x[0]).output()]
+        }));
+    }
+    for op in ["Igamma", "Igammac"] {
+        all.push(case(op, vec![positive(&[2, 3], 3)], move |g, x| {
+            let a = g.constant([[1.5f64], [3.0]]);
+            vec![g.op(op).input(a).input(x[0]).output()]
+        }));
+        let name = format!("{op}, by a");
+        all.push(case(&name, vec![positive(&[2, 1], 3)], move |g, a| {
+            let x = g.constant([0.5f64, 2.5, 6.0]);
+            vec![g.op(op).input(a[0]).input(x).output()]
         }));
     }
     let message = [("message", Attr::from("here"))];

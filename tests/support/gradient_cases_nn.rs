@@ -148,6 +148,8 @@ pub fn layers() -> Vec<Case> {
             &attrs,
         ));
     }
+    let (x, bias) = (mixed(&[2, 2, 3], 1), mixed(&[3], 2));
+    all.push(node("BiasAddV1", "BiasAddV1", vec![x, bias], &[]));
     for op in ["Softmax", "LogSoftmax"] {
         all.push(node(op, op, vec![mixed(&[2, 4], 1)], &[]));
         all.push(node(

@@ -47,7 +47,8 @@ TABLES = (
 TRIED, REFUSED = collections.Counter(), collections.defaultdict(collections.Counter)
 EXAMPLES = {}
 # Their gradient is MaxPoolGradGrad of a temporary, which TensorFlow's kernel clears before it reads it.
-UNDERIVED = {"MaxPoolGrad", "MaxPoolGradV2"}
+# The gradient of a call that keeps a state is SymbolicGradient, which runs the call's updates again.
+UNDERIVED = {"MaxPoolGrad", "MaxPoolGradV2", "call_on_variable"}
 GRADIENT = Rule("summed", 4)
 
 

@@ -15,7 +15,7 @@ class Rule:
 
     `factor` scales the error; below the size `least` it is no smaller than there. `specials` says that
     infinities and NaNs may go in and come out. `composed` is for exact ops of several steps: halves may
-    be rounded after each, or once.
+    be rounded after each, or once. `single` is for ops that compute in f32 what they return as f64.
     """
 
     noise: str
@@ -23,6 +23,7 @@ class Rule:
     least: float = 0.0
     specials: bool = False
     composed: bool = False
+    single: bool = False
 
     def exact(self, kind):
         """Whether results of this type have one right value only."""
@@ -47,7 +48,7 @@ SMALLEST = {"f32": 0.0, "f64": 0.0, "f16": 2.0**-23, "bf16": 0.0}
 
 def amplitude(rule, kind, output, inputs):
     """The largest error of each element of `output` (f64), given the op's inputs of floats."""
-    unit = UNIT[kind] * rule.factor
+    unit = UNIT["f32" if rule.single and kind == "f64" else kind] * rule.factor
     size = np.where(np.isfinite(output), np.abs(output), 0.0)
     largest = size.max(initial=0.0)
     if rule.noise != "summed":

@@ -180,7 +180,7 @@ def resize_bilinear(g):
     g.add("ResizeBilinear", images=x, size=size, **resized(g, x))
 
 
-@op("ResizeBilinearGrad", SUMMED, weight=0.4)
+@op("ResizeBilinearGrad", Rule("summed", single=True), weight=0.4)
 def resize_bilinear_grad(g):
     grad = image(g, "f32")
     kind = g.kind(FLOAT)

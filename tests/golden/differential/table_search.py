@@ -1,6 +1,6 @@
 """Ops that look for elements: unique ones, the largest, those that are set."""
 
-from model import ANY, EVERY, INDEX, NUMBER, TYPES
+from model import ANY, EVERY, HALF, INDEX, NUMBER, TYPES, Refused, np
 from registry import family, op
 
 
@@ -13,9 +13,16 @@ def where(g):
     g.add("Where", condition=g.wire(g.kind([k for k in ANY if k != "f16"]), rank=(1, 5)))
 
 
+def told_apart(x):
+    """A wire without zeros of halves: TensorFlow takes those of different sign for different elements."""
+    if x.kind in HALF and np.any(x.value == 0):
+        raise Refused("zero", "halves of different sign")
+    return x
+
+
 @family("Unique UniqueWithCounts", weight=0.7)
 def unique(g, name):
-    g.add(name, x=g.wire(g.kind(EVERY), rank=1), out_idx=index_type(g))
+    g.add(name, x=told_apart(g.wire(g.kind(EVERY), rank=1)), out_idx=index_type(g))
 
 
 @op("UniqueV2", weight=0.5)
@@ -24,7 +31,7 @@ def unique_v2(g):
     axis = [g.axis(len(x.dims), negative=False)]
     g.add(
         "UniqueV2",
-        x=x,
+        x=told_apart(x),
         axis=g.host(axis if len(x.dims) > 1 or g.chance(0.5) else [], g.one(*INDEX)),
         out_idx=index_type(g),
     )
@@ -32,7 +39,7 @@ def unique_v2(g):
 
 @op("ListDiff", weight=0.6)
 def list_diff(g):
-    x = g.wire(g.kind(EVERY), rank=1)
+    x = told_apart(g.wire(g.kind(EVERY), rank=1))
     g.add("ListDiff", x=x, y=g.wire(x.kind, rank=1), out_idx=index_type(g))
 
 

@@ -1,6 +1,6 @@
 """Functions of one element."""
 
-from model import ANY, FLOAT, HALF, INT, NUMBER, SIGNED, SINGLE, TYPES
+from model import ANY, FLOAT, HALF, INT, NUMBER, SIGNED, SINGLE, TYPES, Refused, np
 from registry import family, op
 from rules import DIFFERENCE, DIFFERENCE_SPECIAL, EXACT, EXACT_SPECIAL, ROUNDED, ROUNDED_SPECIAL, SUMMED, Rule
 
@@ -15,7 +15,7 @@ UNARY = {
     "Floor": (FLOAT, None, None, EXACT_SPECIAL),
     "Ceil": (FLOAT, None, None, EXACT_SPECIAL),
     "Rint": (FLOAT, None, None, EXACT_SPECIAL),
-    "Round": (FLOAT + INT, None, None, EXACT_SPECIAL),
+    "Round": (FLOAT, None, None, EXACT_SPECIAL),
     "IsNan": (FLOAT, None, None, EXACT_SPECIAL),
     "IsInf": (FLOAT, None, None, EXACT_SPECIAL),
     "IsFinite": (FLOAT, None, None, EXACT_SPECIAL),
@@ -149,6 +149,8 @@ def bitcast(g):
         x = g.wire(source, rank=(1, 3), test=lambda w: w.dims and w.dims[-1] == last)
     else:
         x = g.wire(source, test=lambda w: len(w.dims) < 4 and ratio * size(w) <= 150)
+    if source in FLOAT and np.any(x.value == 0):
+        raise Refused("zero", "the sign of a zero follows from how the elements were dealt out")
     g.add("Bitcast", input=x, type=TYPES[target])
 
 

@@ -93,6 +93,9 @@ fn histogram<T: Number + Element>(
     Ok(counts)
 }
 
+/// The most bins: a number that a file may choose decides how many there are.
+const MOST: usize = 1 << 28;
+
 /// How many values lie in each of some equal bins.
 pub(crate) static HISTOGRAM: Op = Op {
     def: OpDef {
@@ -125,6 +128,11 @@ pub(crate) static HISTOGRAM: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let bins = usize::try_from(cx.int(2)?).unwrap_or(0);
+        if bins > MOST {
+            return Err(KernelError::Invalid(format!(
+                "{bins} bins are too many: there may be {MOST}"
+            )));
+        }
         let counts = match cx.tensor(0)?.dtype() {
             DType::I32 => histogram::<i32>(cx, bins, f64::from)?,
             DType::I64 => histogram::<i64>(cx, bins, |v| v as f64)?,

@@ -102,7 +102,7 @@ pub(crate) static IGAMMA_GRAD_A: Op = Op {
             "IgammaGradA",
             "The derivative by a of the lower incomplete gamma function, with broadcasting.",
             WIDE,
-            Gradient::None,
+            Gradient::Missing,
         )
     },
     kernels: &[cpu(|p| called_wide_2(p, igamma_slope)).in_place(&[(0, 0), (1, 0)])],

@@ -1,22 +1,16 @@
 //! Convolution, and its gradients to the images and to the filter.
 
 use smallvec::smallvec;
-use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{
     AttrDef, Gradient, arg, arg_of, attr, bool_attr, ints_attr, str_attr, type_attr,
 };
-use thalweg_graph::{
-    AttrKind, DType, Element, GradCx, Infer, InferError, NodeBuilder, OpDef, Shape,
-};
+use thalweg_graph::{AttrKind, DType, GradCx, Infer, InferError, NodeBuilder, OpDef, Shape};
 
+use super::conv_kernels::{Direction, convolution};
 use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
 use crate::constants::shape_of;
-use crate::cpu::conv::{
-    ConvGeometry, Epilogue, Real, conv2d, conv2d_filter_grad, conv2d_filter_grad_scratch,
-    conv2d_input_grad, conv2d_input_grad_scratch, conv2d_scratch,
-};
-use crate::kernel::on;
 
 pub(super) const ATTRS: &[AttrDef] = &[
     type_attr(
@@ -49,8 +43,6 @@ pub(super) const PADDING: AttrDef = AttrDef {
 
 /// The attribute `data_format`.
 pub(super) const FORMAT: AttrDef = str_attr("data_format", "NHWC", &["NHWC", "NCHW"]);
-
-const DTYPES: &[(&str, &[DType])] = &[("T", &[DType::F32, DType::F64])];
 
 /// The same attributes on the node of a gradient.
 fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
@@ -107,13 +99,8 @@ pub(crate) static CONV_2D: Op = Op {
     kernels: &[
         cpu(|p| {
             let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
-            match p.dtype(0) {
-                DType::F32 => Ok(forward::<f32>(p.cpu, g)),
-                DType::F64 => Ok(forward::<f64>(p.cpu, g)),
-                other => Err(KernelError::DType(other)),
-            }
-        })
-        .only(DTYPES),
+            convolution(p, Direction::Forward, g)
+        }),
         gpu(|p| {
             let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
             Ok(crate::gpu::convolution(p, &g))
@@ -154,13 +141,8 @@ pub(crate) static CONV_2D_BACKPROP_INPUT: Op = Op {
     kernels: &[
         cpu(|p| {
             let g = geometry(&Sliding::of_node(p)?, p.output_dims(0), p.dims(1))?;
-            match p.dtype(1) {
-                DType::F32 => Ok(input_grad::<f32>(p.cpu, g)),
-                DType::F64 => Ok(input_grad::<f64>(p.cpu, g)),
-                other => Err(KernelError::DType(other)),
-            }
-        })
-        .only(DTYPES),
+            convolution(p, Direction::ToImages, g)
+        }),
         gpu(|p| {
             let g = geometry(&Sliding::of_node(p)?, p.output_dims(0), p.dims(1))?;
             Ok(crate::gpu::convolution_input(p, &g))
@@ -200,61 +182,14 @@ pub(crate) static CONV_2D_BACKPROP_FILTER: Op = Op {
     kernels: &[
         cpu(|p| {
             let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.output_dims(0))?;
-            match p.dtype(0) {
-                DType::F32 => Ok(filter_grad::<f32>(p.cpu, g)),
-                DType::F64 => Ok(filter_grad::<f64>(p.cpu, g)),
-                other => Err(KernelError::DType(other)),
-            }
-        })
-        .only(DTYPES),
+            convolution(p, Direction::ToFilter, g)
+        }),
         gpu(|p| {
             let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.output_dims(0))?;
             Ok(crate::gpu::convolution_filter(p, &g))
         }),
     ],
 };
-
-/// A multiplication and an addition take about a thirtieth of a nanosecond.
-fn cost(g: &ConvGeometry) -> u64 {
-    let outputs = g.batch as f64 * g.out_h as f64 * g.out_w as f64 * g.out_c as f64;
-    200 + (outputs * g.k_h as f64 * g.k_w as f64 * g.in_c as f64 / 30.0) as u64
-}
-
-fn forward<T: Real + Element>(cpu: &Cpu, g: ConvGeometry) -> Prepared {
-    let scratch = conv2d_scratch::<T>(cpu.isa(), cpu.pool().threads(), &g);
-    Prepared::new(0, move |cx| {
-        let (x, w, y) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<T>(0)?);
-        let scratch = cx.scratch::<u8>(scratch)?;
-        conv2d(on(cx.cpu()), &g, x, w, Epilogue::default(), y, scratch);
-        Ok(())
-    })
-    .with_scratch(scratch)
-    .with_cost(cost(&g))
-}
-
-fn input_grad<T: Real + Element>(cpu: &Cpu, g: ConvGeometry) -> Prepared {
-    let scratch = conv2d_input_grad_scratch::<T>(cpu.isa(), cpu.pool().threads(), &g);
-    Prepared::new(0, move |cx| {
-        let (w, dy, dx) = (cx.input::<T>(1)?, cx.input::<T>(2)?, cx.output::<T>(0)?);
-        let scratch = cx.scratch::<u8>(scratch)?;
-        conv2d_input_grad(on(cx.cpu()), &g, w, dy, dx, scratch);
-        Ok(())
-    })
-    .with_scratch(scratch)
-    .with_cost(cost(&g))
-}
-
-fn filter_grad<T: Real + Element>(cpu: &Cpu, g: ConvGeometry) -> Prepared {
-    let scratch = conv2d_filter_grad_scratch::<T>(cpu.isa(), cpu.pool().threads(), &g);
-    Prepared::new(0, move |cx| {
-        let (x, dy, dw) = (cx.input::<T>(0)?, cx.input::<T>(2)?, cx.output::<T>(0)?);
-        let scratch = cx.scratch::<u8>(scratch)?;
-        conv2d_filter_grad(on(cx.cpu()), &g, x, dy, dw, scratch);
-        Ok(())
-    })
-    .with_scratch(scratch)
-    .with_cost(cost(&g))
-}
 
 impl Sliding {
     /// What the attributes of the node say, when a kernel is prepared.

@@ -4,6 +4,7 @@ mod activations;
 mod batch_norm;
 mod bias;
 mod conv2d;
+mod conv_kernels;
 mod data_format;
 mod depthwise;
 mod format;

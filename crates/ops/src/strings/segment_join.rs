@@ -7,6 +7,9 @@ use thalweg_graph::{DType, OpDef, Tensor};
 
 use crate::array::unsorted_shape;
 
+/// The most strings: a number that a file may choose decides how many there are.
+const MOST: usize = 1 << 26;
+
 fn join(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (input, ids) = (cx.tensor(0)?, cx.ints(1)?);
     let segments = usize::try_from(cx.int(2)?).map_err(|_| KernelError::Argument("a count"))?;
@@ -14,7 +17,13 @@ fn join(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let inner = inner.ok_or(KernelError::Argument("slices"))?;
     let separator = cx.attrs().str("separator").as_bytes();
     let width = elements(inner);
-    let mut joined = vec![Vec::new(); segments.saturating_mul(width)];
+    let count = segments.saturating_mul(width);
+    if count > MOST {
+        return Err(KernelError::Invalid(format!(
+            "{segments} segments of {width} strings are too many: there may be {MOST}"
+        )));
+    }
+    let mut joined = vec![Vec::new(); count];
     let slices = cx.strings(0)?.chunks(width.max(1));
     for (element, (&id, slice)) in ids.iter().zip(slices).enumerate() {
         let segment = usize::try_from(id).ok().filter(|&s| s < segments);

@@ -147,15 +147,16 @@ pub(super) fn bilinear_grad<T: Float>(p: &Prepare<'_>) -> Result<Prepared, Kerne
             for (grads, y) in grads.chunks_exact(out_w * c).zip(&rows) {
                 for (grads, x) in grads.chunks_exact(c).zip(&columns) {
                     let corners = [
-                        (y.low, x.low, (1.0 - y.part) * (1.0 - x.part)),
-                        (y.low, x.high, (1.0 - y.part) * x.part),
-                        (y.high, x.low, y.part * (1.0 - x.part)),
-                        (y.high, x.high, y.part * x.part),
+                        (y.low, x.low, 1.0 - y.part, 1.0 - x.part),
+                        (y.low, x.high, 1.0 - y.part, x.part),
+                        (y.high, x.low, y.part, 1.0 - x.part),
+                        (y.high, x.high, y.part, x.part),
                     ];
-                    for (line, column, part) in corners {
+                    for (line, column, down, across) in corners {
                         let to = &mut dx[(line * w + column) * c..][..c];
                         for (to, grad) in to.iter_mut().zip(grads) {
-                            let more = T::Wide::from_f64(f64::from(grad * part));
+                            // In f32 and this order, as TensorFlow: an f64 keeps the last bit.
+                            let more = T::Wide::from_f64(f64::from(grad * down * across));
                             *to = T::narrow(to.widen() + more);
                         }
                     }
