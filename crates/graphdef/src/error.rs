@@ -219,6 +219,14 @@ pub enum Problem {
     /// An argument or result of a function that stands for any number of tensors.
     #[error("'{0}' stands for a list of tensors, which a function here does not have")]
     List(String),
+    /// A function whose gradient is asked for and cannot be made.
+    #[error("the gradient of function '{function}' cannot be made: {reason}")]
+    Gradient {
+        /// The function.
+        function: String,
+        /// What is in the way.
+        reason: String,
+    },
     /// A result whose value is not said.
     #[error("it does not say what its result '{0}' is")]
     NoResult(String),

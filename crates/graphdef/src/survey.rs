@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use thalweg_graph::{OpDef, Registry};
 
 use crate::dtype;
+use crate::import::gradient;
 use crate::messages::attr_value::Value;
 use crate::messages::{AttrValue, FunctionDef, GraphDef, NodeDef};
 
@@ -106,10 +107,13 @@ impl Survey {
             let name = || format!("{prefix}{}", node.name);
             let op = registry.get(&node.op);
             if op.is_none() {
-                let missing = match library.get(&*node.op) {
-                    Some(function) => {
-                        Some(call_op(function)).filter(|op| registry.get(op).is_none())
-                    }
+                let call = match (library.get(&*node.op), &*node.op) {
+                    (Some(function), _) => Some(call_op(function)),
+                    (None, gradient::SYMBOLIC) => Some(gradient::CALL),
+                    (None, _) => None,
+                };
+                let missing = match call {
+                    Some(call) => Some(call).filter(|op| registry.get(op).is_none()),
                     None => Some(&*node.op),
                 };
                 self.ops.extend(missing.map(|op| (name(), op.to_owned())));

@@ -10,7 +10,7 @@ use thalweg_graph::{Attr, Func, Function, Graph};
 use crate::attr;
 use crate::dtype;
 use crate::error::{ImportError, Problem, ValueError};
-use crate::import::{body, of_function};
+use crate::import::{body, gradient, of_function};
 use crate::messages::op_def::ArgDef;
 use crate::messages::{FunctionDef, GraphDef, NameAttrList, OpDef};
 use crate::survey::{Library, call_op};
@@ -42,6 +42,9 @@ pub(super) struct Functions<'d> {
     taken: BTreeSet<String>,
     to_do: Vec<Use<'d>>,
     gradients: BTreeMap<&'d str, &'d str>,
+    /// The functions whose gradients nodes ask for, by name in the graph, and the names that those
+    /// get.
+    derived: Vec<(String, String)>,
     nodes: usize,
     max_nodes: usize,
 }
@@ -65,6 +68,7 @@ impl<'d> Functions<'d> {
             gradients: gradients
                 .map(|g| (&*g.function_name, &*g.gradient_func))
                 .collect(),
+            derived: Vec::new(),
             nodes: 0,
             max_nodes,
         }
@@ -103,9 +107,10 @@ impl<'d> Functions<'d> {
             };
         }
         func.name = self.used(&func.name.clone(), &mut func.attrs, budget)?;
-        for (_, attr) in &mut func.attrs {
-            self.resolve(attr, budget)?;
-        }
+        // What the function has no use for may name what is not there: TensorFlow copies all
+        // attributes of a call into that of its gradient.
+        func.attrs
+            .retain_mut(|(_, attr)| self.resolve(attr, budget).is_ok());
         Ok(())
     }
 
@@ -233,7 +238,37 @@ impl<'d> Functions<'d> {
             let function = body::function(self, &next, budget)?;
             self.define(function)?;
         }
+        // Of one that calls another gradient, that one first.
+        for (of, name) in std::mem::take(&mut self.derived).into_iter().rev() {
+            let wrong = |problem| of_function(&self.origin, &of, problem);
+            let function = self.graph.function(&of);
+            let function = function.ok_or_else(|| wrong(Problem::NoFunction(of.clone())))?;
+            let gradient = gradient::of(self.graph, &function, &name).map_err(wrong)?;
+            self.define(gradient)?;
+        }
         Ok(())
+    }
+
+    /// The op and the attributes of a node that asks for the gradient of a function: a call of the
+    /// function that gives it.
+    pub(super) fn call_gradient(
+        &mut self,
+        attrs: &mut [(String, Attr)],
+    ) -> Result<&'static str, Problem> {
+        let func = attrs.iter_mut().find_map(|(name, attr)| match attr {
+            Attr::Func(func) if name == "f" => Some(func),
+            _ => None,
+        });
+        let func = func.ok_or_else(|| Problem::NoFunction("f".to_owned()))?;
+        let known = self.gradients.get(&*func.name).map(|g| (*g).to_owned());
+        let name = known.unwrap_or_else(|| format!("{}_symbolic_gradient", func.name));
+        if !self.gradients.contains_key(&*func.name)
+            && !self.derived.iter().any(|(of, _)| *of == func.name)
+        {
+            self.derived.push((func.name.clone(), name.clone()));
+        }
+        *func = Func::named(&name);
+        Ok(gradient::CALL)
     }
 
     /// Defines the functions of the file that nothing uses, but for those that cannot be made and

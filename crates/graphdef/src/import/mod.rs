@@ -2,6 +2,7 @@
 
 mod body;
 mod functions;
+pub(crate) mod gradient;
 mod nodes;
 mod order;
 

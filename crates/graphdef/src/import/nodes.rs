@@ -10,7 +10,7 @@ use crate::attr;
 use crate::error::{ImportError, Problem, ValueError};
 use crate::import::functions::Functions;
 use crate::import::order::Waits;
-use crate::import::prefixed;
+use crate::import::{gradient, prefixed};
 use crate::messages::{NodeDef, OpDef};
 use crate::names;
 use crate::survey::is_harmless;
@@ -244,9 +244,16 @@ impl<'d> Nodes<'_, 'd> {
             device: DeviceSpec::parse(&node.device)?,
             colocation,
         };
-        let call = match op {
-            Some(_) => None,
-            None => self.functions.call(&node.op, &mut attrs, self.budget)?,
+        let call = match (op, &*node.op) {
+            (Some(_), _) => None,
+            (None, gradient::SYMBOLIC) => {
+                let call = self.functions.call_gradient(&mut attrs)?;
+                Some((call, None))
+            }
+            (None, op) => {
+                let call = self.functions.call(op, &mut attrs, self.budget)?;
+                call.map(|(op, function)| (op, Some(function)))
+            }
         };
         let graph = self.graph;
         let name = prefixed(self.place.prefix, &node.name);
@@ -286,7 +293,7 @@ impl<'d> Nodes<'_, 'd> {
         Ok(Made {
             id: made.id(),
             outputs: made.outputs().len(),
-            function: call.map(|(_, function)| function),
+            function: call.and_then(|(_, function)| function),
         })
     }
 

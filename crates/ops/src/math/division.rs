@@ -44,7 +44,7 @@ pub(crate) static DIV: Op = Op {
     kernels: &[
         cpu(|p| {
             dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(x.widen() / y.widen()))), else
-            dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(binary::<T>(p, T::quotient))), else
+            dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::quotient))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
         gpu(|p| match DType::FLOATS.contains(&p.dtype(0)) {
@@ -65,7 +65,7 @@ pub(crate) static FLOOR_DIV: Op = Op {
     kernels: &[
         cpu(|p| {
             dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(Wide::floor(x.widen() / y.widen())))), else
-            dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(binary::<T>(p, T::floor_quotient))), else
+            dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::floor_quotient))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
         gpu(on_a_gpu),
@@ -87,7 +87,7 @@ pub(crate) static FLOOR_MOD: Op = Op {
     kernels: &[
         cpu(|p| {
             dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(float_mod(x.widen(), y.widen())))), else
-            dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(binary::<T>(p, T::floor_remainder))), else
+            dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::floor_remainder))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
         gpu(on_a_gpu),
@@ -118,7 +118,7 @@ pub(crate) static TRUNCATE_DIV: Op = Op {
             let whole = Wide::floor(Wide::abs(quotient));
             T::narrow(if quotient < <T as Float>::Wide::ZERO { -whole } else { whole })
         })), else
-        dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(binary::<T>(p, T::quotient))), else
+        dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::quotient))), else
             Err(KernelError::DType(p.dtype(0)))))
     })],
 };
@@ -149,7 +149,7 @@ const REMAINDER: &[AttrDef] = &[type_attr(
 
 const TRUNCATE_MOD_KERNELS: &[Kernel] = &[cpu(|p| {
     dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::from_f64(x.to_f64() % y.to_f64()))), else
-    dispatch!(p.dtype(0), [I32 I64], T => Ok(no_zero::<T>(binary::<T>(p, |x, y| if y == 0 { 0 } else { x.wrapping_rem(y) }))), else
+    dispatch!(p.dtype(0), [I32 I64], T => Ok(no_zero::<T>(p, binary::<T>(p, |x, y| if y == 0 { 0 } else { x.wrapping_rem(y) }))), else
         Err(KernelError::DType(p.dtype(0)))))
 })];
 
@@ -219,8 +219,8 @@ divide! { i8 i16 i32 i64 u8 u16 u32 u64 }
 
 const BY_ZERO: &str = "division by zero: an integer has no infinity";
 
-fn no_zero<T: Number>(inner: Prepared) -> Prepared {
-    checking::<T>(inner, |y| y == T::ZERO, BY_ZERO)
+fn no_zero<T: Number>(p: &Prepare<'_>, inner: Prepared) -> Prepared {
+    checking::<T>(p, inner, |y| y == T::ZERO, BY_ZERO)
 }
 
 /// The function of `kernels/binary.cu` with the op's name; of integers, once no divisor is zero.
@@ -231,13 +231,17 @@ fn on_a_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     }
 }
 
-/// A kernel that looks at all of input 1 before it runs. It must not be one that works in place of
-/// that input.
+/// A kernel that looks at all of input 1 before it runs, where anything is computed at all. It must
+/// not be one that works in place of that input.
 pub(super) fn checking<T: Element>(
+    p: &Prepare<'_>,
     inner: Prepared,
     wrong: impl Fn(T) -> bool + Send + Sync + 'static,
     reason: &'static str,
 ) -> Prepared {
+    if p.outputs[0].elements() == 0 {
+        return inner;
+    }
     let run = inner.run;
     Prepared {
         run: Box::new(move |cx| {

@@ -189,5 +189,5 @@ const NEGATIVE: &str = "an integer cannot be raised to a negative power: Cast to
 
 /// Powers of integers, modulo their range. A negative exponent has no integer result.
 fn int_power<T: Divide>(p: &Prepare<'_>) -> Prepared {
-    super::division::checking::<T>(binary::<T>(p, T::power), |y| y < T::ZERO, NEGATIVE)
+    super::division::checking::<T>(p, binary::<T>(p, T::power), |y| y < T::ZERO, NEGATIVE)
 }
