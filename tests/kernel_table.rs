@@ -19,7 +19,8 @@ Every op, the dtypes of its attribute `T` (or of the one that stands for it), an
 kernel. Written from the registry by `UPDATE_DOCS=1 cargo test --test kernel_table`; a test holds \
 it.
 
-Where it runs nothing (a reshape, a constant), any device can. What is about shapes and indices \
+Where it runs nothing (a reshape, a constant), any device can. An op on references runs as the one \
+on handles that is named. What is about shapes and indices \
 alone runs on a GPU's host. A GPU's kernel is compiled by NVRTC for every architecture \
 (`tests/nvrtc.rs`) and emulated on the CPU over the cases of the op table (`tests/emulated.rs`), as \
 many as are said. Where cuBLASLt and cuDNN are there, they compute products and convolutions of \
@@ -56,23 +57,36 @@ fn table() -> String {
     }
     let mut rows: BTreeSet<String> = BTreeSet::new();
     for op in thalweg_ops::ops() {
-        let on = |device| op.kernels.iter().find(|k| k.device == Some(device));
         let anywhere = op.kernels.iter().any(|k| k.device.is_none());
-        let runs = |device| match on(device) {
-            Some(kernel)
-                if matches!(
-                    kernel.body,
+        let runs = |device| {
+            let on = || op.kernels.iter().filter(|k| k.device == Some(device));
+            let computing = |k: &&Kernel| {
+                matches!(
+                    k.body,
                     Body::Compute(_) | Body::Tensors(_) | Body::Launch(_)
-                ) =>
-            {
-                match dtypes(op, Some(kernel)) == dtypes(op, None) {
-                    true => "yes".to_owned(),
-                    false => dtypes(op, Some(kernel)),
-                }
+                )
+            };
+            let all = dtypes(op, None);
+            let each: BTreeSet<String> = on()
+                .filter(computing)
+                .map(|k| dtypes(op, Some(k)))
+                .collect();
+            let covered: BTreeSet<&str> = each.iter().flat_map(|d| d.split(' ')).collect();
+            if !each.is_empty() {
+                let in_order: Vec<&str> = all.split(' ').filter(|d| covered.contains(d)).collect();
+                return match in_order.join(" ") {
+                    some if some == all => "yes".to_owned(),
+                    some => some,
+                };
             }
-            Some(kernel) if matches!(kernel.body, Body::Host) => "on its host".to_owned(),
-            _ if anywhere => "runs nothing".to_owned(),
-            _ => "no".to_owned(),
+            match (on().any(|k| matches!(k.body, Body::Host)), anywhere) {
+                (true, _) => "on its host".to_owned(),
+                (_, true) => "runs nothing".to_owned(),
+                _ => match op.def.on_handles {
+                    Some(name) => format!("as {name}"),
+                    None => "no".to_owned(),
+                },
+            }
         };
         let count = counts.get(op.def.name).copied().unwrap_or(0);
         rows.insert(format!(

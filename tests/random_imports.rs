@@ -2,11 +2,11 @@
 //!
 //! `tests/golden/differential/generate.py` makes batches; `BATCH=FILE cargo test --release --test
 //! random_imports` runs one, `SEED=N` one graph of it. Without `BATCH` it is the committed one: seeds
-//! that once found something.
+//! that once found something. `REPORT=FILE` writes which ops were compared, in which dtypes.
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,8 +33,66 @@ fn value(v: &Value) -> Tensor {
     Tensor::strings(&dims, &strings).unwrap()
 }
 
+/// By op: how many graphs have it, and the dtypes of its outputs or else of its inputs.
+type Coverage = BTreeMap<&'static str, (usize, BTreeSet<DType>)>;
+
+/// Adds the ops of a graph and of its functions.
+fn cover(coverage: &mut Coverage, graph: &Graph) {
+    let data = graph.snapshot();
+    let functions = data.functions().values();
+    let bodies = functions.flat_map(|f| f.body.nodes().map(|(_, n)| (&f.body, n)));
+    let own = data.nodes().map(|(_, n)| (&*data, n));
+    let mut seen = BTreeSet::new();
+    for (within, node) in own.chain(bodies) {
+        let (count, dtypes) = coverage.entry(node.op.name).or_default();
+        *count += usize::from(seen.insert(node.op.name));
+        let outputs = node.outputs.iter().map(|o| o.dtype);
+        let inputs = || {
+            node.inputs
+                .iter()
+                .filter_map(|&i| Some(within.fact(i)?.dtype))
+        };
+        dtypes.extend(outputs);
+        if node.outputs.is_empty() {
+            dtypes.extend(inputs());
+        }
+    }
+}
+
+const HEAD: &str = "# Random graphs
+
+What `tests/golden/differential/generate.py` made, TensorFlow ran and `tests/random_imports.rs` \
+compared: by op, how many graphs have it, and the dtypes of its outputs (of its inputs, where it has \
+none) among the nodes that were imported. Written by `BATCH=FILE REPORT=docs/random_graphs.md cargo \
+test --test random_imports`.
+
+";
+
+/// What was compared, as a page.
+fn report(count: usize, wrong: usize, coverage: &Coverage) -> String {
+    let mut page = HEAD.to_owned();
+    let registered: BTreeSet<&str> = thalweg_ops::ops().map(|op| op.def.name).collect();
+    let known = coverage.iter().filter(|(op, _)| registered.contains(*op));
+    let (n, all) = (known.clone().count(), registered.len());
+    page += &format!(
+        "{count} graphs, {n} of {all} ops: {} graphs agree, {wrong} differ.\n\n",
+        count - wrong
+    );
+    page += "| op | graphs | dtypes |\n| --- | --- | --- |\n";
+    for (op, (graphs, dtypes)) in known {
+        let dtypes: Vec<&str> = dtypes.iter().map(|d| d.name()).collect();
+        page += &format!("| {op} | {graphs} | {} |\n", dtypes.join(" "));
+    }
+    let rest = registered.iter().filter(|op| !coverage.contains_key(*op));
+    let rest: Vec<&str> = rest.copied().collect();
+    page + &format!(
+        "\nNot in any of them, but in the op table or a test of their own: {}.\n",
+        rest.join(", ")
+    )
+}
+
 /// What is wrong with a graph.
-fn check(line: &Value) -> Result<(), String> {
+fn check(line: &Value, covered: &Mutex<Coverage>) -> Result<(), String> {
     let def: thalweg_graphdef::GraphDef =
         prost::Message::decode(&decoded(&line["graph"])[..]).map_err(|e| e.to_string())?;
     let graph = Graph::new();
@@ -43,6 +101,7 @@ fn check(line: &Value) -> Result<(), String> {
         ..ImportOptions::default()
     };
     let imported = import(&graph, &def, &options).map_err(|e| e.to_string())?;
+    cover(&mut covered.lock().unwrap(), &graph);
     let session = Session::new(&graph).map_err(|e| e.to_string())?;
     let names = |key: &str| -> Vec<String> {
         let all = line[key].as_array().into_iter().flatten();
@@ -89,6 +148,7 @@ fn random_graphs_give_what_tensorflow_gives() {
     let lines = Mutex::new(BufReader::new(flate2::read::GzDecoder::new(file)).lines());
     let only: Option<u64> = std::env::var("SEED").ok().map(|s| s.parse().unwrap());
     let (count, wrong) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let covered = Mutex::new(Coverage::new());
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -102,7 +162,7 @@ fn random_graphs_give_what_tensorflow_gives() {
                         continue;
                     }
                     count.fetch_add(1, Ordering::Relaxed);
-                    let checked = std::panic::catch_unwind(|| check(&line));
+                    let checked = std::panic::catch_unwind(|| check(&line, &covered));
                     let checked = checked.unwrap_or_else(|_| Err("it panics".to_owned()));
                     if let Err(e) = checked {
                         wrong.lock().unwrap().insert(seed, e);
@@ -113,6 +173,10 @@ fn random_graphs_give_what_tensorflow_gives() {
     });
     let (count, wrong) = (count.into_inner(), wrong.into_inner().unwrap());
     println!("{count} graphs, {} differ", wrong.len());
+    if let Some(file) = std::env::var_os("REPORT") {
+        let page = report(count, wrong.len(), &covered.into_inner().unwrap());
+        std::fs::write(support::root().join(file), page).unwrap();
+    }
     assert!(count > 0, "no graph was compared");
     let lines: Vec<String> = wrong
         .iter()
