@@ -55,15 +55,16 @@ impl<'s, 'g> Callable<'s, 'g> {
             // A dtype cannot change: the first call has checked it against the output's.
             Some(ready) if same && self.dtypes_fit(ready, feeds) => ready.clone(),
             _ => {
-                let ready = self
-                    .session
-                    .plan(&self.fetches, self.feeds.iter().copied().zip(feeds))?;
+                let graph = || self.session.snapshot();
+                let given = self.feeds.iter().copied().zip(feeds);
+                let ready = (self.session.runner()).plan(&graph, &self.fetches, given)?;
                 self.dims = feeds.iter().map(|t| t.dims().into()).collect();
                 self.ready = Some(ready.clone());
                 ready
             }
         };
         self.session
+            .runner()
             .step(&ready, feeds.iter(), Watch::default(), &mut self.results)?;
         Ok(Called {
             values: &self.results,

@@ -8,8 +8,10 @@ use crate::error::SessionError;
 
 /// One thing to fetch: an output's value, or that a node runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Fetch {
+pub enum Fetch {
+    /// The output's value.
     Value(OutputId),
+    /// That the node runs.
     Run(NodeId),
 }
 

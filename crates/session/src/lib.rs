@@ -3,6 +3,7 @@
 mod cache;
 mod callable;
 mod costs;
+mod engine;
 mod error;
 mod exec;
 mod fetch;
@@ -10,15 +11,18 @@ mod frame;
 mod options;
 mod place;
 pub mod plan;
+mod runner;
 mod session;
 mod store;
 mod trace;
 
 pub use callable::{Callable, Called};
 pub use costs::StepCosts;
+pub use engine::Engine;
 pub use error::SessionError;
-pub use fetch::{Feed, Feeding, FetchList, Fetched, Fetches};
+pub use fetch::{Feed, Feeding, Fetch, FetchList, Fetched, Fetches};
 pub use options::{Cancel, CpuOptions, GpuOptions, Parallel, RunOptions, SessionOptions};
+pub use runner::Runner;
 pub use session::Session;
 pub use store::Store;
 pub use trace::{Event, Trace, Traffic};

@@ -12,6 +12,9 @@ use thalweg_graph::DeviceSpec;
 use crate::costs::StepCosts;
 use crate::error::SessionError;
 
+/// The job of a process that is in no cluster.
+const LOCAL: &str = "localhost";
+
 /// More GPUs than one machine has.
 const MOST_GPUS: usize = 1024;
 
@@ -19,6 +22,10 @@ const MOST_GPUS: usize = 1024;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionOptions {
+    /// The job in whose name the devices stand: `/job:JOB/replica:0/task:TASK/device:CPU:0`.
+    pub job: String,
+    /// The number of the task in its job.
+    pub task: u32,
     /// Threads of all CPU devices, the calling one among them; 0 stands for as many as the machine
     /// runs at once.
     pub threads: usize,
@@ -46,6 +53,8 @@ pub struct SessionOptions {
 impl Default for SessionOptions {
     fn default() -> SessionOptions {
         SessionOptions {
+            job: LOCAL.to_owned(),
+            task: 0,
             threads: 0,
             cpus: vec![CpuOptions::default()],
             gpus: Vec::new(),
@@ -112,14 +121,22 @@ impl SessionOptions {
             n => n,
         };
         let share = (threads / cpus.len()).max(1);
+        let name = |kind: DeviceType, index: usize| DeviceSpec {
+            job: Some(self.job.as_str().into()),
+            replica: Some(0),
+            task: Some(self.task),
+            device_type: Some(kind.name().into()),
+            index: Some(index as u32),
+        };
         let cpu = |(index, cpu): (usize, &CpuOptions)| {
             let threads = if cpu.threads == 0 { share } else { cpu.threads };
-            Device::Cpu(Cpu::new(threads).named(Cpu::local(index as u32), cpu.memory_limit))
+            let name = name(DeviceType::Cpu, index);
+            Device::Cpu(Cpu::new(threads).named(name, cpu.memory_limit))
         };
         let mut devices: Vec<Device> = cpus.iter().enumerate().map(cpu).collect();
         let mut cards = Cards::new(thalweg_ops::gpu::HEADER);
         for (index, gpu) in self.gpus.iter().enumerate() {
-            let device = Gpu::local(index as u32);
+            let device = name(DeviceType::Gpu, index);
             let opened = gpu.open(&device, &mut cards);
             let opened = opened.map_err(|source| SessionError::Device { device, source })?;
             devices.push(Device::Gpu(opened));

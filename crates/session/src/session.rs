@@ -1,40 +1,27 @@
 //! Sessions: run what is asked for, from plans that are made once.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use smallvec::SmallVec;
-use thalweg_device::gpu::{GpuError, Turn};
-use thalweg_device::{Cpu, Device, KernelError, ThreadPool};
+use thalweg_device::Device;
 use thalweg_graph::place::Report;
-use thalweg_graph::shape::checked_elements;
-use thalweg_graph::{DType, Dims, Fact, Graph, GraphData, OutputId, Placement, Tensor};
+use thalweg_graph::{Graph, GraphData, OutputId};
 
-use crate::cache::{CallKey, Key, Plans, Ready};
+use crate::cache::Ready;
 use crate::callable::Callable;
+use crate::engine::Engine;
 use crate::error::SessionError;
-use crate::exec::{Step, Tickets, Watch};
-use crate::fetch::{Feed, Fetch, FetchList, Fetched, Fetches};
-use crate::options::{Cancel, RunOptions, SessionOptions};
-use crate::place::Places;
-use crate::plan::{FetchPlan, Home, Kernels, Plan, Program, Request, Workshop, compile};
-use crate::store::Store;
-use crate::trace::{Recorder, Trace};
+use crate::exec::Watch;
+use crate::fetch::{Feed, FetchList, Fetched, Fetches};
+use crate::options::{RunOptions, SessionOptions};
+use crate::runner::Runner;
+use crate::trace::Trace;
 
-/// Runs steps of a graph. It holds the variables, and may be used by several threads at once.
+/// Runs steps of a graph. It holds the variables, unless it shares them, and may be used by several
+/// threads at once.
 pub struct Session<'g> {
     graph: &'g Graph,
-    devices: Vec<Device>,
-    leaders: ThreadPool,
-    /// How many threads the machine runs at once.
-    cores: usize,
-    kernels: Kernels,
-    places: Places,
-    store: Store,
-    options: SessionOptions,
-    plans: Plans<Key>,
-    calls: Plans<CallKey>,
-    tickets: Tickets,
+    runner: Runner,
 }
 
 impl<'g> Session<'g> {
@@ -58,29 +45,31 @@ impl<'g> Session<'g> {
         if !errors.is_empty() {
             return Err(errors.into());
         }
-        let devices = options.devices()?;
-        let names = devices.iter().map(|d| d.name().clone()).collect();
-        let session = Session {
-            graph,
-            leaders: ThreadPool::new(devices.len()),
-            cores: Cpu::available_threads(),
-            devices,
-            kernels: thalweg_ops::kernels().into_iter().collect(),
-            places: Places::new(names),
-            store: Store::default(),
-            plans: Plans::new(options.plans),
-            // A graph has many functions for each thing that is asked of it.
-            tickets: Tickets::default(),
-            calls: Plans::new(options.plans.saturating_mul(16)),
-            options,
-        };
-        session.placed(&graph.snapshot())?;
-        Ok(session)
+        Session::on(Engine::new(&options)?, graph, options)
+    }
+
+    /// A session for `graph` on devices that others may use too, whose variables and queues it shares
+    /// with them. What the options say of devices was said to the engine.
+    ///
+    /// # Errors
+    /// The graph's first mistake.
+    pub fn on(
+        engine: Engine,
+        graph: &'g Graph,
+        options: SessionOptions,
+    ) -> Result<Session<'g>, SessionError> {
+        let errors = graph.errors();
+        if !errors.is_empty() {
+            return Err(errors.into());
+        }
+        let runner = Runner::new(engine, options);
+        runner.placed(&graph.snapshot())?;
+        Ok(Session { graph, runner })
     }
 
     /// Its devices.
     pub fn devices(&self) -> &[Device] {
-        &self.devices
+        self.runner.engine().devices()
     }
 
     /// The graph.
@@ -100,12 +89,9 @@ impl<'g> Session<'g> {
     ) -> Result<Fetched, SessionError> {
         let (ready, feeds) = self.ready(&fetches, feeds.as_ref())?;
         let mut results = SmallVec::new();
-        self.step(
-            &ready,
-            feeds.iter().map(|f| &f.value),
-            Watch::default(),
-            &mut results,
-        )?;
+        let values = feeds.iter().map(|f| &f.value);
+        self.runner
+            .step(&ready, values, Watch::default(), &mut results)?;
         Ok(Fetched { values: results })
     }
 
@@ -120,16 +106,9 @@ impl<'g> Session<'g> {
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), SessionError> {
         let (ready, feeds) = self.ready(&fetches, feeds.as_ref())?;
-        let recorder = options.trace.then(Recorder::new);
-        let watch = Watch {
-            timeout: options.timeout,
-            cancel: options.cancel.as_ref(),
-            check_finite: options.check_finite,
-            recorder: recorder.as_ref(),
-        };
         let mut results = SmallVec::new();
-        self.step(&ready, feeds.iter().map(|f| &f.value), watch, &mut results)?;
-        let trace = recorder.map_or_else(Trace::default, Recorder::finish);
+        let values = feeds.iter().map(|f| &f.value);
+        let trace = self.runner.watched(&ready, values, options, &mut results)?;
         Ok((Fetched { values: results }, trace))
     }
 
@@ -162,7 +141,7 @@ impl<'g> Session<'g> {
         feeds: impl AsRef<[Feed<'g>]>,
     ) -> Result<String, SessionError> {
         let (ready, _) = self.ready(&fetches, feeds.as_ref())?;
-        Ok(ready.plan.to_text(&self.devices))
+        Ok(ready.plan.to_text(self.devices()))
     }
 
     /// What a step of these fetches and feeds runs, in Graphviz's language: a box for each device.
@@ -175,7 +154,7 @@ impl<'g> Session<'g> {
         feeds: impl AsRef<[Feed<'g>]>,
     ) -> Result<String, SessionError> {
         let (ready, _) = self.ready(&fetches, feeds.as_ref())?;
-        Ok(ready.plan.to_dot(&self.devices))
+        Ok(ready.plan.to_dot(self.devices()))
     }
 
     /// Where every node runs, and why.
@@ -184,7 +163,7 @@ impl<'g> Session<'g> {
     /// [`SessionError::Place`], where the graph has grown and cannot be placed.
     pub fn placement(&self) -> Result<Report, SessionError> {
         let data = self.graph.snapshot();
-        Ok(self.placed(&data)?.report(&data))
+        Ok(self.runner.placed(&data)?.report(&data))
     }
 
     fn ready<'f>(
@@ -196,123 +175,24 @@ impl<'g> Session<'g> {
         fetches.add_to(&mut list);
         self.check_graphs(&list, feeds)?;
         let values = feeds.iter().map(|f| (f.output.id(), &f.value));
-        Ok((self.plan(&list.items, values)?, feeds))
+        let ready = self.runner.plan(&|| self.snapshot(), &list.items, values)?;
+        Ok((ready, feeds))
     }
 
-    /// The plan for these fetches and feeds: a kept one, or a new one.
-    pub(crate) fn plan<'t>(
-        &self,
-        fetches: &[Fetch],
-        feeds: impl Iterator<Item = (OutputId, &'t Tensor)>,
-    ) -> Result<Arc<Ready>, SessionError> {
-        let key = Key {
-            fetches: SmallVec::from_slice(fetches),
-            feeds: feeds
-                .map(|(o, t)| (o, t.dtype(), Dims::from_slice(t.dims())))
-                .collect(),
-        };
-        if let Some(ready) = self.plans.get(&key) {
-            return Ok(ready);
-        }
-        // Compiled without a lock, so that other steps go on; of two that compile the same the
-        // later one is kept.
-        let plan = match self.compile(&key) {
-            Err(SessionError::Kernel {
-                source: KernelError::Gpu(GpuError::OutOfMemory { .. }),
-                ..
-            }) => {
-                // Idle steps of other plans may hold what a variable needs.
-                self.plans.release();
-                self.compile(&key)?
-            }
-            plan => plan?,
-        };
-        let ready = Arc::new(Ready::new(plan));
-        self.plans.keep(key, ready.clone());
-        Ok(ready)
+    pub(crate) fn runner(&self) -> &Runner {
+        &self.runner
     }
 
-    fn compile(&self, key: &Key) -> Result<Plan, SessionError> {
+    /// The graph as it is now.
+    ///
+    /// # Errors
+    /// Its first mistake.
+    pub(crate) fn snapshot(&self) -> Result<Arc<GraphData>, SessionError> {
         let errors = self.graph.errors();
-        if !errors.is_empty() {
-            return Err(errors.into());
+        match errors.is_empty() {
+            true => Ok(self.graph.snapshot()),
+            false => Err(errors.into()),
         }
-        let data = self.graph.snapshot();
-        let mut facts = Vec::with_capacity(key.feeds.len());
-        for (index, (output, dtype, dims)) in key.feeds.iter().enumerate() {
-            self.check_output("feed", index, *output, None)?;
-            let fact = data.fact(*output).ok_or(SessionError::NoSuchOutput {
-                what: "feed",
-                index,
-            })?;
-            if fact.dtype == DType::Resource {
-                return Err(SessionError::Handle {
-                    output: data.output_name(*output),
-                });
-            }
-            if facts.iter().any(|(o, _): &(OutputId, Fact)| o == output) {
-                return Err(SessionError::FedTwice {
-                    output: data.output_name(*output),
-                });
-            }
-            if fact.dtype != *dtype || !fact.shape.admits(dims) || checked_elements(dims).is_none()
-            {
-                return Err(SessionError::Feed {
-                    output: data.output_name(*output),
-                    origin: data.node(output.node).origin.clone(),
-                    dtype: fact.dtype,
-                    shape: fact.shape.clone(),
-                    found_dtype: *dtype,
-                    found: dims.as_slice().into(),
-                });
-            }
-            facts.push((*output, Fact::new(*dtype, dims.as_slice().into())));
-        }
-        for (index, fetch) in key.fetches.iter().enumerate() {
-            let output = match *fetch {
-                Fetch::Value(output) => output,
-                Fetch::Run(node) if data.get(node).is_some() => continue,
-                Fetch::Run(node) => OutputId { node, index: 0 },
-            };
-            match data.fact(output) {
-                Some(f) if f.dtype == DType::Resource => {
-                    return Err(SessionError::Handle {
-                        output: data.output_name(output),
-                    });
-                }
-                Some(_) => {}
-                None => {
-                    return Err(SessionError::NoSuchOutput {
-                        what: "fetch",
-                        index,
-                    });
-                }
-            }
-        }
-        let placement = self.placed(&data)?;
-        let request = Request {
-            feeds: &facts,
-            fetches: &key.fetches,
-            devices: placement.numbers(),
-            variables: &[],
-        };
-        compile(&data, &request, self.workshop())
-    }
-
-    fn workshop(&self) -> Workshop<'_> {
-        Workshop {
-            kernels: &self.kernels,
-            devices: &self.devices,
-            store: &self.store,
-            parallel: self.options.parallel,
-            cores: self.cores,
-            optimise: self.options.optimise,
-            path: "",
-        }
-    }
-
-    fn placed(&self, data: &GraphData) -> Result<Arc<Placement>, SessionError> {
-        self.places.of(data, &self.kernels, &self.options)
     }
 
     fn check_fetches(&self, list: &FetchList<'g>) -> Result<(), SessionError> {
@@ -353,98 +233,6 @@ impl<'g> Session<'g> {
             Some(_) => Ok(()),
             None => Err(SessionError::NoSuchOutput { what, index }),
         }
-    }
-
-    /// The turns of the GPUs that take part in a plan, in the order of their numbers, in which every
-    /// step takes them.
-    fn turns(
-        &self,
-        plan: &Plan,
-        deadline: Option<Instant>,
-        watch: &Watch<'_>,
-    ) -> Result<SmallVec<[Turn<'_>; 1]>, SessionError> {
-        let mut turns = SmallVec::new();
-        let gpus = plan.programs.iter().filter(|p| p.gpu.is_some());
-        let mut programs: SmallVec<[&Program; 4]> = gpus.collect();
-        programs.sort_unstable_by_key(|p| p.device);
-        for program in programs {
-            let Some(gpu) = self.devices[program.device].gpu() else {
-                continue;
-            };
-            let cancelled = || watch.cancel.is_some_and(Cancel::is_cancelled);
-            if let Some(turn) = gpu.turns().take(deadline, &|| !cancelled()) {
-                turns.push(turn);
-                continue;
-            }
-            let next = match program.is_empty() {
-                true => String::new(),
-                false => program.node(0).name.clone(),
-            };
-            return Err(match watch.timeout {
-                Some(limit) if !cancelled() => SessionError::Timeout { limit, next },
-                _ => SessionError::Cancelled { next },
-            });
-        }
-        Ok(turns)
-    }
-
-    /// Runs a step of a plan; its results are written into those of an earlier one where nobody
-    /// else holds them.
-    pub(crate) fn step<'t>(
-        &self,
-        ready: &Ready,
-        feeds: impl Iterator<Item = &'t Tensor>,
-        watch: Watch<'_>,
-        results: &mut SmallVec<[Option<Tensor>; 4]>,
-    ) -> Result<(), SessionError> {
-        let plan = &ready.plan;
-        // A limit beyond what the clock can tell is none.
-        let deadline = watch.timeout.and_then(|t| Instant::now().checked_add(t));
-        let _turns = self.turns(plan, deadline, &watch)?;
-        let frame = match ready.take(&self.devices) {
-            Err(SessionError::Memory { .. }) => {
-                // Other plans may hold what this one needs.
-                self.plans.release();
-                ready.take(&self.devices)?
-            }
-            frame => frame?,
-        };
-        // A variable's value that an earlier result shares would have to be copied by an update.
-        for (fetch, result) in plan.fetches.iter().zip(results.iter_mut()) {
-            let own = |f: &FetchPlan| {
-                let home = &plan.slot(f.program, f.slot).home;
-                matches!(home, Home::Arena(_) | Home::Staged(_))
-            };
-            if !fetch.as_ref().is_some_and(own) {
-                *result = None;
-            }
-        }
-        for (slots, value) in plan.feeds.iter().zip(feeds) {
-            for &(program, slot) in slots {
-                // SAFETY: nobody else has the frame yet.
-                unsafe { frame.parts[program as usize].hold(slot, Some(value.clone())) };
-            }
-        }
-        let step = Step {
-            plan,
-            frame: &frame,
-            devices: &self.devices,
-            workshop: self.workshop(),
-            calls: &self.calls,
-            tickets: &self.tickets,
-            depth: 0,
-            leaders: &self.leaders,
-            watch,
-            deadline,
-            replay: ready.has_run(),
-        };
-        let result = step.run().and_then(|()| step.collect(results));
-        ready.give(frame, result.is_ok());
-        if matches!(result, Err(SessionError::Memory { .. })) {
-            // So that the next attempt has what there is.
-            self.plans.release();
-        }
-        result
     }
 }
 

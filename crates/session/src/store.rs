@@ -11,13 +11,11 @@ use thalweg_graph::{DType, Shape};
 
 use crate::plan::gpu::Counter;
 
-/// Variables by device, container and name, and random ops' counters by node. As in TensorFlow, two
+/// Variables by device, container and name, and things by container and name. As in TensorFlow, two
 /// handles of one name are one variable where they are on one device.
 #[derive(Default)]
 pub struct Store {
     variables: Mutex<HashMap<(u32, String, String), Arc<Variable>>>,
-    counters: Mutex<HashMap<String, Arc<AtomicU64>>>,
-    counters_on: Mutex<HashMap<(u32, String), Arc<Counter>>>,
     things: Mutex<HashMap<(String, String), Thing>>,
 }
 
@@ -51,32 +49,6 @@ impl Store {
         Ok(variable)
     }
 
-    /// The counter of a random op's node on a GPU.
-    ///
-    /// # Errors
-    /// There is no memory for it.
-    pub(crate) fn counter_on(
-        &self,
-        device: u32,
-        gpu: &Gpu,
-        node: &str,
-    ) -> Result<Arc<Counter>, GpuError> {
-        let mut counters = self
-            .counters_on
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let key = (device, node.to_owned());
-        if let Some(counter) = counters.get(&key) {
-            return Ok(counter.clone());
-        }
-        let counter = Arc::new(Counter {
-            block: gpu.allocate(size_of::<u64>())?,
-            started: AtomicBool::new(false),
-        });
-        counters.insert(key, counter.clone());
-        Ok(counter)
-    }
-
     /// The thing of this name (a queue, a staging area), made where there is none yet.
     ///
     /// # Errors
@@ -97,9 +69,53 @@ impl Store {
         Ok(thing)
     }
 
+    /// Forgets the variables and things of a container; who holds one keeps it.
+    pub fn clear(&self, container: &str) {
+        let mut variables = self
+            .variables
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        variables.retain(|(_, own, _), _| own != container);
+        drop(variables);
+        let mut things = self.things.lock().unwrap_or_else(PoisonError::into_inner);
+        things.retain(|(own, _), _| own != container);
+    }
+}
+
+/// How far the random ops of a session have come, by node.
+#[derive(Default)]
+pub(crate) struct Counters {
+    by_node: Mutex<HashMap<String, Arc<AtomicU64>>>,
+    on_gpus: Mutex<HashMap<(u32, String), Arc<Counter>>>,
+}
+
+impl Counters {
+    /// The counter of a random op's node on a GPU.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(crate) fn on_gpu(
+        &self,
+        device: u32,
+        gpu: &Gpu,
+        node: &str,
+    ) -> Result<Arc<Counter>, GpuError> {
+        let mut counters = self.on_gpus.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (device, node.to_owned());
+        if let Some(counter) = counters.get(&key) {
+            return Ok(counter.clone());
+        }
+        let counter = Arc::new(Counter {
+            block: gpu.allocate(size_of::<u64>())?,
+            started: AtomicBool::new(false),
+        });
+        counters.insert(key, counter.clone());
+        Ok(counter)
+    }
+
     /// The counter of a random op's node.
-    pub fn counter(&self, node: &str) -> Arc<AtomicU64> {
-        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn of(&self, node: &str) -> Arc<AtomicU64> {
+        let mut counters = self.by_node.lock().unwrap_or_else(PoisonError::into_inner);
         counters.entry(node.to_owned()).or_default().clone()
     }
 }

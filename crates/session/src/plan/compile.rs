@@ -22,7 +22,7 @@ use super::{Channel, FetchPlan, Plan, Program};
 use crate::error::SessionError;
 use crate::fetch::Fetch;
 use crate::options::Parallel;
-use crate::store::Store;
+use crate::store::{Counters, Store};
 use builder::{Builder, Built};
 use gpu::GpuBuilder;
 
@@ -46,6 +46,7 @@ pub struct Workshop<'a> {
     pub(crate) kernels: &'a Kernels,
     pub(crate) devices: &'a [Device],
     pub(crate) store: &'a Store,
+    pub(crate) counters: &'a Counters,
     pub(crate) parallel: Parallel,
     /// How many threads the machine runs at once.
     pub(crate) cores: usize,
@@ -59,8 +60,8 @@ impl Workshop<'_> {
     /// The counter of a random op's node.
     pub(crate) fn counter(&self, node: &str) -> Arc<AtomicU64> {
         match self.path {
-            "" => self.store.counter(node),
-            path => self.store.counter(&format!("{path}/{node}")),
+            "" => self.counters.of(node),
+            path => self.counters.of(&format!("{path}/{node}")),
         }
     }
 }

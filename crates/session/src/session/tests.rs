@@ -1,7 +1,7 @@
 //! What cannot be seen from outside of the crate: an op of the test's own.
 
 use thalweg_device::{Op, Prepared, cpu};
-use thalweg_graph::{DType, OpDef};
+use thalweg_graph::{DType, OpDef, Tensor};
 use thalweg_ops::{NewGraph, SourceOps};
 
 use super::*;
@@ -33,7 +33,8 @@ fn a_kernel_that_panics_ends_its_step_with_an_error_and_the_session_goes_on() {
             let mut options = SessionOptions::with_cpus(2);
             (options.parallel, options.threads) = (parallel, 4);
             let mut session = Session::with_options(&g, options).unwrap();
-            session.kernels.insert("Tanh", &PANICS);
+            let engine = session.runner.engine_mut();
+            engine.machine_mut().kernels.insert("Tanh", &PANICS);
             let feed = [x.feed(Tensor::from([1.0f32, 2.0]))];
             for _ in 0..20 {
                 match session.run(bad, &feed).map(|_| ()) {

@@ -118,9 +118,9 @@ impl GpuBuilder<'_> {
     }
 
     pub(super) fn counter(&mut self, node: &Node) -> Result<Place, SessionError> {
-        let store = self.workshop.store;
-        let counter = store
-            .counter_on(self.device as u32, self.gpu, &node.name)
+        let counters = self.workshop.counters;
+        let counter = counters
+            .on_gpu(self.device as u32, self.gpu, &node.name)
             .map_err(|e| failed(node, e.into()))?;
         self.commands.counters.push(counter);
         Ok(Place::Counter(self.commands.counters.len() - 1))

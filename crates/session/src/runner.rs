@@ -1,0 +1,312 @@
+//! Steps of a graph that somebody else holds.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use smallvec::SmallVec;
+use thalweg_device::KernelError;
+use thalweg_device::gpu::{GpuError, Turn};
+use thalweg_graph::shape::checked_elements;
+use thalweg_graph::{DType, Dims, Fact, GraphData, OutputId, Placement, Tensor};
+
+use crate::cache::{CallKey, Key, Plans, Ready};
+use crate::engine::Engine;
+use crate::error::SessionError;
+use crate::exec::{Step, Watch};
+use crate::fetch::Fetch;
+use crate::options::{Cancel, RunOptions, SessionOptions};
+use crate::place::Places;
+use crate::plan::{FetchPlan, Home, Plan, Program, Request, Workshop, compile};
+use crate::store::Counters;
+use crate::trace::{Recorder, Trace};
+
+/// Plans and runs steps of one graph, which only grows: every graph that a method is given is a
+/// snapshot of it. [`crate::Session`] is one of these with its graph.
+pub struct Runner {
+    engine: Engine,
+    options: SessionOptions,
+    places: Places,
+    counters: Counters,
+    plans: Plans<Key>,
+    calls: Plans<CallKey>,
+}
+
+impl Runner {
+    /// One for a graph that runs on these devices.
+    pub fn new(engine: Engine, options: SessionOptions) -> Runner {
+        let names = engine.devices().iter().map(|d| d.name().clone()).collect();
+        Runner {
+            places: Places::new(names),
+            counters: Counters::default(),
+            plans: Plans::new(options.plans),
+            // A graph has many functions for each thing that is asked of it.
+            calls: Plans::new(options.plans.saturating_mul(16)),
+            engine,
+            options,
+        }
+    }
+
+    /// The devices, and what lives on them.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    #[cfg(test)]
+    pub(crate) fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    /// Where the nodes of the graph run.
+    ///
+    /// # Errors
+    /// [`SessionError::Place`], [`SessionError::Gpu`].
+    pub fn placed(&self, data: &GraphData) -> Result<Arc<Placement>, SessionError> {
+        self.places
+            .of(data, &self.engine.machine().kernels, &self.options)
+    }
+
+    /// Runs a step: gives a value for each fetched output, in order, and nothing for a node that is
+    /// only run; and the step's trace, which is empty unless it was asked for.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub fn run(
+        &self,
+        data: &Arc<GraphData>,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, Tensor)],
+        options: &RunOptions,
+    ) -> Result<(SmallVec<[Option<Tensor>; 4]>, Trace), SessionError> {
+        let given = feeds.iter().map(|(o, t)| (*o, t));
+        let ready = self.plan(&|| Ok(data.clone()), fetches, given)?;
+        let mut results = SmallVec::new();
+        let values = feeds.iter().map(|(_, t)| t);
+        let trace = self.watched(&ready, values, options, &mut results)?;
+        Ok((results, trace))
+    }
+
+    /// A step of a plan with options.
+    pub(crate) fn watched<'t>(
+        &self,
+        ready: &Ready,
+        feeds: impl Iterator<Item = &'t Tensor>,
+        options: &RunOptions,
+        results: &mut SmallVec<[Option<Tensor>; 4]>,
+    ) -> Result<Trace, SessionError> {
+        let recorder = options.trace.then(Recorder::new);
+        let watch = Watch {
+            timeout: options.timeout,
+            cancel: options.cancel.as_ref(),
+            check_finite: options.check_finite,
+            recorder: recorder.as_ref(),
+        };
+        self.step(ready, feeds, watch, results)?;
+        Ok(recorder.map_or_else(Trace::default, Recorder::finish))
+    }
+
+    /// The plan for these fetches and feeds: a kept one, or a new one.
+    ///
+    /// # Errors
+    /// A fetch or feed that does not exist or does not fit, a node that cannot be placed or has no
+    /// kernel, and what `graph` returns.
+    pub(crate) fn plan<'t>(
+        &self,
+        graph: &dyn Fn() -> Result<Arc<GraphData>, SessionError>,
+        fetches: &[Fetch],
+        feeds: impl Iterator<Item = (OutputId, &'t Tensor)>,
+    ) -> Result<Arc<Ready>, SessionError> {
+        let key = Key {
+            fetches: SmallVec::from_slice(fetches),
+            feeds: feeds
+                .map(|(o, t)| (o, t.dtype(), Dims::from_slice(t.dims())))
+                .collect(),
+        };
+        if let Some(ready) = self.plans.get(&key) {
+            return Ok(ready);
+        }
+        // Compiled without a lock, so that other steps go on; of two that compile the same the
+        // later one is kept.
+        let data = graph()?;
+        let plan = match self.compile(&data, &key) {
+            Err(SessionError::Kernel {
+                source: KernelError::Gpu(GpuError::OutOfMemory { .. }),
+                ..
+            }) => {
+                // Idle steps of other plans may hold what a variable needs.
+                self.plans.release();
+                self.compile(&data, &key)?
+            }
+            plan => plan?,
+        };
+        let ready = Arc::new(Ready::new(plan));
+        self.plans.keep(key, ready.clone());
+        Ok(ready)
+    }
+
+    fn compile(&self, data: &GraphData, key: &Key) -> Result<Plan, SessionError> {
+        let mut facts = Vec::with_capacity(key.feeds.len());
+        for (index, (output, dtype, dims)) in key.feeds.iter().enumerate() {
+            let fact = data.fact(*output).ok_or(SessionError::NoSuchOutput {
+                what: "feed",
+                index,
+            })?;
+            if fact.dtype == DType::Resource {
+                return Err(SessionError::Handle {
+                    output: data.output_name(*output),
+                });
+            }
+            if facts.iter().any(|(o, _): &(OutputId, Fact)| o == output) {
+                return Err(SessionError::FedTwice {
+                    output: data.output_name(*output),
+                });
+            }
+            if fact.dtype != *dtype || !fact.shape.admits(dims) || checked_elements(dims).is_none()
+            {
+                return Err(SessionError::Feed {
+                    output: data.output_name(*output),
+                    origin: data.node(output.node).origin.clone(),
+                    dtype: fact.dtype,
+                    shape: fact.shape.clone(),
+                    found_dtype: *dtype,
+                    found: dims.as_slice().into(),
+                });
+            }
+            facts.push((*output, Fact::new(*dtype, dims.as_slice().into())));
+        }
+        for (index, fetch) in key.fetches.iter().enumerate() {
+            let output = match *fetch {
+                Fetch::Value(output) => output,
+                Fetch::Run(node) if data.get(node).is_some() => continue,
+                Fetch::Run(node) => OutputId { node, index: 0 },
+            };
+            match data.fact(output) {
+                Some(f) if f.dtype == DType::Resource => {
+                    return Err(SessionError::Handle {
+                        output: data.output_name(output),
+                    });
+                }
+                Some(_) => {}
+                None => {
+                    return Err(SessionError::NoSuchOutput {
+                        what: "fetch",
+                        index,
+                    });
+                }
+            }
+        }
+        let placement = self.placed(data)?;
+        let request = Request {
+            feeds: &facts,
+            fetches: &key.fetches,
+            devices: placement.numbers(),
+            variables: &[],
+        };
+        compile(data, &request, self.workshop())
+    }
+
+    fn workshop(&self) -> Workshop<'_> {
+        let machine = self.engine.machine();
+        Workshop {
+            kernels: &machine.kernels,
+            devices: &machine.devices,
+            store: self.engine.store(),
+            counters: &self.counters,
+            parallel: self.options.parallel,
+            cores: machine.cores,
+            optimise: self.options.optimise,
+            path: "",
+        }
+    }
+
+    /// The turns of the GPUs that take part in a plan, in the order of their numbers, in which every
+    /// step takes them.
+    fn turns(
+        &self,
+        plan: &Plan,
+        deadline: Option<Instant>,
+        watch: &Watch<'_>,
+    ) -> Result<SmallVec<[Turn<'_>; 1]>, SessionError> {
+        let mut turns = SmallVec::new();
+        let gpus = plan.programs.iter().filter(|p| p.gpu.is_some());
+        let mut programs: SmallVec<[&Program; 4]> = gpus.collect();
+        programs.sort_unstable_by_key(|p| p.device);
+        for program in programs {
+            let Some(gpu) = self.engine.devices()[program.device].gpu() else {
+                continue;
+            };
+            let cancelled = || watch.cancel.is_some_and(Cancel::is_cancelled);
+            if let Some(turn) = gpu.turns().take(deadline, &|| !cancelled()) {
+                turns.push(turn);
+                continue;
+            }
+            let next = match program.is_empty() {
+                true => String::new(),
+                false => program.node(0).name.clone(),
+            };
+            return Err(match watch.timeout {
+                Some(limit) if !cancelled() => SessionError::Timeout { limit, next },
+                _ => SessionError::Cancelled { next },
+            });
+        }
+        Ok(turns)
+    }
+
+    /// Runs a step of a plan; its results are written into those of an earlier one where nobody
+    /// else holds them.
+    pub(crate) fn step<'t>(
+        &self,
+        ready: &Ready,
+        feeds: impl Iterator<Item = &'t Tensor>,
+        watch: Watch<'_>,
+        results: &mut SmallVec<[Option<Tensor>; 4]>,
+    ) -> Result<(), SessionError> {
+        let plan = &ready.plan;
+        // A limit beyond what the clock can tell is none.
+        let deadline = watch.timeout.and_then(|t| Instant::now().checked_add(t));
+        let _turns = self.turns(plan, deadline, &watch)?;
+        let frame = match ready.take(self.engine.devices()) {
+            Err(SessionError::Memory { .. }) => {
+                // Other plans may hold what this one needs.
+                self.plans.release();
+                ready.take(self.engine.devices())?
+            }
+            frame => frame?,
+        };
+        // A variable's value that an earlier result shares would have to be copied by an update.
+        for (fetch, result) in plan.fetches.iter().zip(results.iter_mut()) {
+            let own = |f: &FetchPlan| {
+                let home = &plan.slot(f.program, f.slot).home;
+                matches!(home, Home::Arena(_) | Home::Staged(_))
+            };
+            if !fetch.as_ref().is_some_and(own) {
+                *result = None;
+            }
+        }
+        for (slots, value) in plan.feeds.iter().zip(feeds) {
+            for &(program, slot) in slots {
+                // SAFETY: nobody else has the frame yet.
+                unsafe { frame.parts[program as usize].hold(slot, Some(value.clone())) };
+            }
+        }
+        let step = Step {
+            plan,
+            frame: &frame,
+            devices: self.engine.devices(),
+            workshop: self.workshop(),
+            calls: &self.calls,
+            tickets: &self.engine.machine().tickets,
+            depth: 0,
+            leaders: &self.engine.machine().leaders,
+            watch,
+            deadline,
+            replay: ready.has_run(),
+        };
+        let result = step.run().and_then(|()| step.collect(results));
+        ready.give(frame, result.is_ok());
+        if matches!(result, Err(SessionError::Memory { .. })) {
+            // So that the next attempt has what there is.
+            self.plans.release();
+        }
+        result
+    }
+}

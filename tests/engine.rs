@@ -1,0 +1,78 @@
+//! Sessions on one engine: what they share, and what each has for itself.
+
+use thalweg::prelude::*;
+use thalweg::session::Engine;
+
+/// A variable named `count`, and what adds one to it.
+fn counter(g: &Graph) -> (Variable<'_>, Operation<'_>) {
+    let count = g.variable("count", 0.0f32);
+    (count, count.assign_add(1.0f32))
+}
+
+#[test]
+fn sessions_of_one_engine_share_variables_by_name() {
+    let (first, second) = (Graph::new(), Graph::new());
+    let options = SessionOptions::default();
+    let engine = Engine::new(&options).unwrap();
+    let (_, add) = counter(&first);
+    let (count, add_too) = counter(&second);
+    let one = Session::on(engine.clone(), &first, options.clone()).unwrap();
+    let two = Session::on(engine.clone(), &second, options.clone()).unwrap();
+    one.run(first.initializers(), []).unwrap();
+    one.run(add, []).unwrap();
+    two.run(add_too, []).unwrap();
+    assert_eq!(two.run(count, []).unwrap().scalar::<f32>(0).unwrap(), 2.0);
+    // What is isolated has none of it, and leaves what there is alone.
+    let alone = Session::on(engine.isolated(), &second, options).unwrap();
+    assert!(alone.run(count, []).is_err());
+    alone.run(second.initializers(), []).unwrap();
+    assert_eq!(two.run(count, []).unwrap().scalar::<f32>(0).unwrap(), 2.0);
+}
+
+#[test]
+fn a_cleared_container_has_no_variables() {
+    let g = Graph::new();
+    let options = SessionOptions::default();
+    let engine = Engine::new(&options).unwrap();
+    let (count, _) = counter(&g);
+    let session = Session::on(engine.clone(), &g, options.clone()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    engine.store().clear("another");
+    session.run(count, []).unwrap();
+    engine.store().clear("");
+    let next = Session::on(engine, &g, options).unwrap();
+    let error = next.run(count, []).unwrap_err().to_string();
+    assert!(error.contains("count"), "{error}");
+}
+
+#[test]
+fn each_session_has_random_numbers_of_its_own() {
+    let g = Graph::new();
+    g.set_seed(7);
+    let x = g.random_uniform([4i32], 0.0, 1.0, DType::F32, None);
+    let options = SessionOptions::default();
+    let engine = Engine::new(&options).unwrap();
+    let draw = |session: &Session<'_>| {
+        let fetched = session.run(g.output(x.id()), []).unwrap();
+        fetched.slice::<f32>(0).unwrap().to_vec()
+    };
+    let one = Session::on(engine.clone(), &g, options.clone()).unwrap();
+    let two = Session::on(engine, &g, options).unwrap();
+    let (a, b) = (draw(&one), draw(&one));
+    assert_ne!(a, b);
+    assert_eq!(draw(&two), a);
+}
+
+#[test]
+fn devices_carry_the_name_of_their_task() {
+    let g = Graph::new();
+    let x = g.device("/job:worker/task:3/cpu:1", || g.constant(2.0f32) * 3.0);
+    let mut options = SessionOptions::with_cpus(2);
+    (options.job, options.task) = ("worker".to_owned(), 3);
+    let session = Session::with_options(&g, options).unwrap();
+    let name = session.devices()[1].name().to_string();
+    assert_eq!(name, "/job:worker/replica:0/task:3/device:CPU:1");
+    assert_eq!(session.run(x, []).unwrap().scalar::<f32>(0).unwrap(), 6.0);
+    let elsewhere = g.device("/job:ps/task:0", || g.constant(1.0f32).square());
+    assert!(session.run(elsewhere, []).is_err());
+}
