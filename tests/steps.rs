@@ -119,3 +119,29 @@ fn a_constant_that_waits_for_an_update_passes_that_on_where_it_is_used() {
         assert_eq!(now, 3.0 + 2.0 * i as f32);
     }
 }
+
+#[test]
+fn what_is_only_waited_for_and_has_no_effect_does_not_run() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [2]);
+    let w = g.variable("w", [1.0f32, 2.0]);
+    // As TensorFlow's gradients do it: each waits until all that is computed beside it is there.
+    let wanted = x.square();
+    let beside = g.op("Exp").input(x * 2.0).name("beside").output();
+    let together = g.control_dependencies([wanted.operation(), beside.operation()], || g.op("NoOp").build());
+    let update = g.control_dependencies([together], || w.assign_sub(wanted));
+    // What has an effect is waited for, though what depends on it is not wanted.
+    let late = g.control_dependencies([update], || g.constant(1.0f32).square());
+    let done = g.control_dependencies([late.operation()], || g.op("NoOp").build());
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let feed = [x.feed(Tensor::from([3.0f32, 4.0]))];
+    let plan = session.explain(done, &feed).unwrap();
+    assert!(!plan.contains("beside"), "{plan}");
+    session.run(done, &feed).unwrap();
+    let now = session.run(w, []).unwrap();
+    assert_eq!(now.slice::<f32>(0).unwrap(), [-8.0, -14.0]);
+    // Asked for, it runs.
+    let plan = session.explain((done, beside), &feed).unwrap();
+    assert!(plan.contains("beside"), "{plan}");
+}

@@ -99,6 +99,10 @@ pub fn evaluate_in(
                 DType::Resource,
                 (*v).clone() as Thing,
             )?]),
+            // What stays open is as the input has it: only its bytes are seen in another way.
+            (Some(Argument::Value(t)), Some(o)) if o.shape.admits(t.dims()) => {
+                Ok(vec![(*t).clone()])
+            }
             (Some(Argument::Value(t)), Some(o)) => Ok(vec![t.reshaped(&dims(o)?)?]),
             _ => Err(KernelError::Argument("an input")),
         },

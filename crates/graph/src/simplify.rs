@@ -92,6 +92,7 @@ pub fn simplify(
         out: data.empty(),
         devices: Vec::new(),
         ordered: Vec::new(),
+        flowing: Vec::new(),
         feeds: vec![None; feeds.len()],
         values: FxHashMap::default(),
         nodes: FxHashMap::default(),
@@ -157,6 +158,8 @@ struct Pass<'a> {
     /// By node of the new graph: whether it, or something that its value comes from, waits for
     /// control inputs.
     ordered: Vec<bool>,
+    /// By node of the new graph: whether it runs never or often, or decides what does.
+    flowing: Vec<bool>,
     feeds: Vec<Option<NodeId>>,
     /// Where an output of the old graph is in the new one.
     values: FxHashMap<OutputId, OutputId>,
@@ -336,6 +339,8 @@ impl Pass<'_> {
         let mut inputs = node.inputs.iter();
         let ordered = inputs.any(|i| self.is_ordered(i.node));
         self.ordered.push(ordered || !node.controls.is_empty());
+        let flows = self.contexts.flows(self.data.node(old), old);
+        self.flowing.push(flows);
         self.out.push(node)
     }
 

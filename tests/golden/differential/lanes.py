@@ -167,10 +167,10 @@ def settle(node, wire, kind, arrays):
 def tolerance(size, deviation, finite, kind):
     """(rel, abs) that cover the deviation with some room: the pair that allows less in all.
 
-    The lanes are a few draws of many, so four times what they show; a half's steps are so coarse that
+    The lanes are a few draws of many, so eight times what they show; a half's steps are so coarse that
     two times it is room enough.
     """
-    size, bound = size[finite], (2 if kind in HALF else 4) * deviation[finite]
+    size, bound = size[finite], (2 if kind in HALF else 8) * deviation[finite]
     if not bound.any():
         return (0.0, 0.0)
     absolute = bound.max()

@@ -1,6 +1,6 @@
 """Strings."""
 
-from model import FLOAT, INDEX, INT, TYPES, np
+from model import FLOAT, INDEX, INT, TYPES, Refused, np
 from registry import family, op
 from rules import EXACT_SPECIAL
 
@@ -21,7 +21,10 @@ def as_string(g):
         settings = g.one({}, {"precision": g.integer(0, 4)}, {"scientific": True}, {"shortest": True})
     if g.chance(0.4):
         settings |= {"width": g.integer(1, 12), "fill": g.one("", " ", "0")}
-    g.add("AsString", input=g.wire(kind), **settings)
+    x = g.wire(kind)
+    if kind in FLOAT and np.any(x.value == 0):
+        raise Refused("zero", "the sign of a zero follows from how the elements were dealt out")
+    g.add("AsString", input=x, **settings)
 
 
 NUMBERS = [b"0", b"1", b"-17", b"42", b"+5", b" 8 "]

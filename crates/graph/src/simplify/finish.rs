@@ -2,8 +2,30 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::{Pass, Simplified, known};
-use crate::node::{NodeId, OutputId};
+use crate::node::{Attrs, NodeId, OutputId};
+use crate::op::Effect;
+
+/// What becomes of a node, more of it later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Use {
+    /// Nobody needs it.
+    None,
+    /// Something waits for it, and nobody wants its values.
+    Awaited,
+    /// It runs.
+    Runs,
+}
+
+/// Control inputs by the numbers that they have now, without what is left out.
+fn settle(controls: &mut SmallVec<[NodeId; 2]>, moved: &[NodeId]) {
+    controls.iter_mut().for_each(|c| *c = moved[c.index()]);
+    controls.retain(|c| !c.is_invalid());
+    controls.sort();
+    controls.dedup();
+}
 
 impl Pass<'_> {
     /// Gives the inputs that come from later nodes, which all have been visited by now.
@@ -15,37 +37,73 @@ impl Pass<'_> {
         }
     }
 
-    /// Leaves out what folding has made unused: a node whose outputs are all known needs no inputs.
-    pub(super) fn finish(self, fetches: Vec<OutputId>, targets: Vec<NodeId>) -> Simplified {
-        let mut needed = vec![false; self.out.len()];
-        let feeds = self.feeds.iter().flatten().copied();
-        let fetched = fetches.iter().map(|f| f.node);
-        let mut stack: Vec<NodeId> = fetched
-            .chain(targets.iter().copied())
-            .chain(feeds)
-            .collect();
-        while let Some(id) = stack.pop() {
-            let Some(seen) = needed.get_mut(id.index()) else {
+    /// Whether nothing is lost where nobody wants its values: it has no effect, and runs exactly once.
+    fn is_idle(&self, id: NodeId) -> bool {
+        let effect = self.out.node(id).op.effect;
+        let idle = matches!(effect, Effect::Pure | Effect::Random | Effect::Read);
+        idle && !self.flowing[id.index()]
+    }
+
+    /// What of the graph is there to stay.
+    fn uses(&self, roots: impl Iterator<Item = NodeId>, pass_over: bool) -> Vec<Use> {
+        let mut uses = vec![Use::None; self.out.len()];
+        let mut stack: Vec<(NodeId, Use)> = roots.map(|n| (n, Use::Runs)).collect();
+        while let Some((id, wanted)) = stack.pop() {
+            let wanted = match wanted {
+                Use::Awaited if !(pass_over && self.is_idle(id)) => Use::Runs,
+                wanted => wanted,
+            };
+            let Some(known_use) = uses.get_mut(id.index()).filter(|u| **u < wanted) else {
                 continue;
             };
-            if !std::mem::replace(seen, true) {
-                let node = self.out.node(id);
-                let inputs = node.inputs.iter().filter(|_| !known(node));
-                stack.extend(inputs.map(|i| i.node).chain(node.controls.iter().copied()));
-            }
+            *known_use = wanted;
+            let node = self.out.node(id);
+            let inputs = node.inputs.iter().filter(|_| !known(node));
+            stack.extend(inputs.map(|i| (i.node, wanted)));
+            stack.extend(node.controls.iter().map(|&c| (c, Use::Awaited)));
         }
+        uses
+    }
+
+    /// Leaves out what folding has made unused: a node whose outputs are all known needs no inputs.
+    /// What is only waited for and has no effect does not run either: TensorFlow's gradients wait for
+    /// all that is computed beside them, wanted or not. What it waits for is waited for in its place.
+    pub(super) fn finish(self, fetches: Vec<OutputId>, targets: Vec<NodeId>) -> Simplified {
+        let feeds = self.feeds.iter().flatten().copied();
+        let fetched = fetches.iter().map(|f| f.node);
+        let roots = fetched.chain(targets.iter().copied()).chain(feeds);
+        let nothing = self.options.ops.and_then(|find| find("NoOp"));
+        let uses = self.uses(roots, self.options.share && nothing.is_some());
         let mut graph = self.out.empty();
         let mut devices = Vec::new();
-        let mut moved: Vec<NodeId> = vec![NodeId::INVALID; needed.len()];
+        let mut moved: Vec<NodeId> = vec![NodeId::INVALID; uses.len()];
         let mut open = Vec::new();
         for (at, mut arc) in self.out.into_nodes().enumerate() {
-            if !needed[at] {
+            if uses[at] == Use::None {
                 continue;
             }
             // Nobody else holds it: it is changed where it is.
             let node = Arc::make_mut(&mut arc);
             if known(node) {
                 node.inputs.clear();
+            }
+            if let (Use::Awaited, Some(op)) = (uses[at], nothing) {
+                let inputs = std::mem::take(&mut node.inputs);
+                node.controls.extend(inputs.iter().map(|i| i.node));
+                settle(&mut node.controls, &moved);
+                match node.controls[..] {
+                    [] => continue,
+                    [only] => {
+                        moved[at] = only;
+                        continue;
+                    }
+                    _ => {}
+                }
+                (node.op, node.attrs) = (op, Attrs::default());
+                node.outputs.clear();
+                moved[at] = graph.push(arc);
+                devices.push(self.devices[at]);
+                continue;
             }
             for (i, input) in node.inputs.iter_mut().enumerate() {
                 if input.node.index() >= at {
@@ -56,7 +114,7 @@ impl Pass<'_> {
                     .copied()
                     .unwrap_or(NodeId::INVALID);
             }
-            node.controls.iter_mut().for_each(|c| *c = moved[c.index()]);
+            settle(&mut node.controls, &moved);
             moved[at] = graph.push(arc);
             devices.push(self.devices[at]);
         }

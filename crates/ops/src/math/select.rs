@@ -2,9 +2,9 @@
 
 use smallvec::smallvec;
 use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, Vectorize, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
-use thalweg_graph::shape::broadcast_dims;
+use thalweg_graph::shape::{broadcast_dims, elements};
 use thalweg_graph::{DType, Element, Infer, InferError, OpDef, dispatch};
 
 use super::broadcast::sum_to;
@@ -72,19 +72,25 @@ fn select<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     // The condition and t are walked together; so are the condition and e.
     let with_t = Walk::new(p.dims(0), p.dims(1), out);
     let with_e = Walk::new(p.dims(0), p.dims(2), out);
-    let simple = [0, 1, 2].iter().all(|&i| p.dims(i) == out);
+    // Each is as large as the output, or one element.
+    let simple = [0, 1, 2]
+        .iter()
+        .all(|&i| p.dims(i) == out || elements(p.dims(i)) == 1);
     Ok(Prepared::new(p.outputs[0].elements() * 2, move |cx| {
         let (c, t, e) = (cx.input::<bool>(0)?, cx.input::<T>(1)?, cx.input::<T>(2)?);
-        for_chunks(cx.pool(), cx.output::<T>(0)?, CHUNK, &|task, part| {
+        let isa = cx.cpu().isa();
+        for_chunks(cx.pool(), cx.output::<T>(0)?, CHUNK, &|task, out| {
             let at = task * CHUNK;
             if simple {
-                let all = c[at..].iter().zip(&t[at..]).zip(&e[at..]);
-                for (out, ((&c, &t), &e)) in part.iter_mut().zip(all) {
-                    *out = if c { t } else { e };
-                }
+                isa.run(Choose {
+                    c: own(c, at, out.len()),
+                    t: own(t, at, out.len()),
+                    e: own(e, at, out.len()),
+                    out,
+                });
                 return;
             }
-            for (i, out) in part.iter_mut().enumerate() {
+            for (i, out) in out.iter_mut().enumerate() {
                 let [condition, then] = with_t.at(at + i);
                 *out = match c[condition] {
                     true => t[then],
@@ -94,4 +100,57 @@ fn select<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         });
         Ok(())
     }))
+}
+
+/// A task's part of an input, or its only element.
+fn own<T>(all: &[T], at: usize, len: usize) -> &[T] {
+    match all.len() {
+        1 => all,
+        _ => &all[at..at + len],
+    }
+}
+
+/// A choice where each input has as many elements as the output, or one.
+struct Choose<'a, T> {
+    c: &'a [bool],
+    t: &'a [T],
+    e: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Copy> Vectorize for Choose<'_, T> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let Choose { c, t, e, out } = self;
+        let n = out.len();
+        match (c, t, e) {
+            (&[c], _, _) if n != 1 => match if c { t } else { e } {
+                &[only] => out.fill(only),
+                all => out.copy_from_slice(all),
+            },
+            (_, &[t], &[e]) => pick(out, &c[..n], |_| t, |_| e),
+            (_, &[t], _) => {
+                let e = &e[..n];
+                pick(out, &c[..n], |_| t, |i| e[i]);
+            }
+            (_, _, &[e]) => {
+                let t = &t[..n];
+                pick(out, &c[..n], |i| t[i], |_| e);
+            }
+            _ => {
+                let (t, e) = (&t[..n], &e[..n]);
+                pick(out, &c[..n], |i| t[i], |i| e[i]);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn pick<T>(out: &mut [T], c: &[bool], t: impl Fn(usize) -> T, e: impl Fn(usize) -> T) {
+    for (i, (out, &c)) in out.iter_mut().zip(c).enumerate() {
+        // Both are there to be read, so that there is no branch.
+        let (t, e) = (t(i), e(i));
+        *out = if c { t } else { e };
+    }
 }

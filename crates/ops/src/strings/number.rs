@@ -93,6 +93,10 @@ fn as_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             let one = |x: &T| field.number(float(x.to_f64(), style, precision)).into_bytes();
             x.as_slice::<T>()?.iter().map(one).collect()
         }, else dispatch!(dtype, INTS, T => {
+            // What has no sign has no place for one either.
+            let unsigned = [DType::U8, DType::U16, DType::U32, DType::U64].contains(&dtype);
+            let flag = field.flag.filter(|f| !(unsigned && matches!(f, '+' | ' ')));
+            let field = Field { flag, ..field };
             let one = |x: &T| field.number(x.to_string()).into_bytes();
             x.as_slice::<T>()?.iter().map(one).collect()
         }, else return Err(KernelError::DType(dtype)))),
