@@ -5,6 +5,7 @@ mod graph;
 mod model;
 mod output;
 mod run;
+mod server;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ struct Arguments {
 enum Command {
     Run(run::Run),
     Graph(graph::Graph),
+    Server(server::Serve),
 }
 
 /// What ends a command: said on standard error.
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(run) => run.run(),
         Command::Graph(graph) => graph.run(),
+        Command::Server(server) => server.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

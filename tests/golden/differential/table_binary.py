@@ -1,6 +1,6 @@
 """Functions of two elements, with broadcasting, and selections."""
 
-from model import EVERY, FLOAT, INDEX, INT, NUMBER, SIGNED, SINGLE
+from model import EVERY, FLOAT, HALF, INDEX, INT, NUMBER, SIGNED, SINGLE, Refused, np
 from registry import family, op
 from rules import COMPOSED, EXACT, EXACT_SPECIAL, ROUNDED, SUMMED, Rule
 
@@ -95,7 +95,12 @@ def zeta(g):
 @family("Equal NotEqual", EXACT_SPECIAL)
 def equality(g, name):
     x = g.wire(g.kind(EVERY), specials=True)
-    g.add(name, x=x, y=g.partner(x, specials=True))
+    y = g.partner(x, specials=True)
+    if x.kind in FLOAT and not (x.exact and y.exact):
+        a, b = x.value.astype(np.float64), y.value.astype(np.float64)
+        if np.any(np.isclose(a, b, rtol=1e-4 if x.kind not in HALF else 0.1, atol=0)):
+            raise Refused("near", "rounding decides whether they are equal")
+    g.add(name, x=x, y=y)
 
 
 @op("ApproximateEqual", EXACT, weight=0.4)

@@ -1,0 +1,60 @@
+//! `thalweg server`: a task that clients connect to.
+
+use std::sync::Arc;
+
+use clap::Args;
+use thalweg_dist::{ClusterSpec, Server, ServerOptions};
+
+use crate::Failure;
+
+/// Runs a task that clients connect to, TensorFlow's with grpc://HOST:PORT among them. Alone, it is
+/// /job:localhost/task:0.
+#[derive(Args)]
+pub struct Serve {
+    /// Where to listen, as host:port; port 0 takes a free one. In a cluster, the task's address.
+    #[arg(long)]
+    listen: Option<String>,
+    /// The job of this task.
+    #[arg(long, default_value = "localhost")]
+    job: String,
+    /// The number of this task in its job.
+    #[arg(long, default_value_t = 0)]
+    task: u32,
+    /// The addresses of the parameter servers, with commas between them.
+    #[arg(long, default_value = "", value_name = "HOST:PORT,...")]
+    ps_hosts: String,
+    /// The addresses of the workers, with commas between them.
+    #[arg(long, default_value = "", value_name = "HOST:PORT,...")]
+    worker_hosts: String,
+    /// Threads that compute; as many as the machine has where this is 0.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Listen beyond this machine though nothing protects the server: whoever reaches it may run
+    /// graphs on it.
+    #[arg(long)]
+    unprotected_network: bool,
+}
+
+impl Serve {
+    /// Runs the server until it is told to end.
+    pub fn run(&self) -> Result<(), Failure> {
+        let jobs = [("ps", &*self.ps_hosts), ("worker", &*self.worker_hosts)];
+        let cluster = ClusterSpec::from_flags(&jobs)?;
+        let listen = match (&self.listen, cluster.is_empty()) {
+            (Some(listen), _) => listen.clone(),
+            (None, false) => cluster.address(&self.job, self.task)?.to_owned(),
+            (None, true) => "127.0.0.1:0".to_owned(),
+        };
+        let mut options = ServerOptions::listening(listen);
+        options.unprotected_network = self.unprotected_network;
+        options.session.job.clone_from(&self.job);
+        options.session.task = self.task;
+        options.session.threads = self.threads;
+        let server = Arc::new(Server::start(options)?);
+        let signalled = server.clone();
+        ctrlc::set_handler(move || signalled.shutdown())?;
+        // One line, when it is ready: programs that start a server wait for it.
+        println!("{}", server.target());
+        Ok(server.join()?)
+    }
+}

@@ -1,0 +1,116 @@
+//! The cluster of a Slurm allocation.
+
+use super::{ClusterError, ClusterSpec, Task};
+
+/// The most hosts that a list may name: a bracket can ask for any number.
+const MOST_HOSTS: usize = 1 << 16;
+
+/// The hosts that Slurm's short form names: `nid[001-003,7],login` is `nid001`, `nid002`, `nid003`,
+/// `nid7` and `login`.
+///
+/// # Errors
+/// [`ClusterError::Slurm`].
+pub fn expand_hosts(list: &str) -> Result<Vec<String>, ClusterError> {
+    let wrong = |reason: &str| ClusterError::Slurm {
+        variable: "SLURM_JOB_NODELIST".to_owned(),
+        reason: format!("{reason} in '{list}'"),
+    };
+    let mut hosts = Vec::new();
+    let mut rest = list.trim();
+    while !rest.is_empty() {
+        // Up to the next comma that stands in no bracket.
+        let mut inside = false;
+        let end = rest.find(|c| {
+            inside = match c {
+                '[' => true,
+                ']' => false,
+                _ => inside,
+            };
+            c == ',' && !inside
+        });
+        let (item, after) = match end {
+            Some(end) => (&rest[..end], &rest[end + 1..]),
+            None => (rest, ""),
+        };
+        rest = after;
+        let Some((prefix, tail)) = item.split_once('[') else {
+            hosts.push(item.to_owned());
+            continue;
+        };
+        let (ranges, suffix) = tail.split_once(']').ok_or_else(|| wrong("a bracket is open"))?;
+        for range in ranges.split(',') {
+            let (from, to) = range.split_once('-').unwrap_or((range, range));
+            let number = |text: &str| text.parse::<u64>().map_err(|_| wrong("a number is missing"));
+            let (first, last) = (number(from)?, number(to)?);
+            if last < first || (last - first) as usize >= MOST_HOSTS {
+                return Err(wrong("a range is empty or too long"));
+            }
+            // Zeros in front stay.
+            let width = from.len();
+            hosts.extend((first..=last).map(|n| format!("{prefix}{n:0width$}{suffix}")));
+        }
+        if hosts.len() > MOST_HOSTS {
+            return Err(wrong("there are too many hosts"));
+        }
+    }
+    Ok(hosts)
+}
+
+impl ClusterSpec {
+    /// The cluster of the allocation that this process runs in, and the task that it is: `servers`
+    /// tasks of job `ps`, the rest of job `worker`. Slurm's tasks are spread over the hosts in turn;
+    /// those on one host listen on `port` and the ports after it. `variable` looks up the environment:
+    /// `SLURM_JOB_NODELIST`, `SLURM_NTASKS`, `SLURM_PROCID`.
+    ///
+    /// # Errors
+    /// See [`ClusterError`].
+    pub fn from_slurm(
+        servers: usize,
+        port: u16,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<(ClusterSpec, Task), ClusterError> {
+        let wrong = |variable: &str, reason: &str| ClusterError::Slurm {
+            variable: variable.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let read = |name: &str| {
+            let unset = "it is not set: is this process one of an allocation (srun)?";
+            variable(name).ok_or_else(|| wrong(name, unset))
+        };
+        let number = |name: &str| {
+            let text = read(name)?;
+            let number = text.trim().parse::<usize>();
+            number.map_err(|_| wrong(name, "it is no number"))
+        };
+        let hosts = expand_hosts(&read("SLURM_JOB_NODELIST")?)?;
+        let (tasks, own) = (number("SLURM_NTASKS")?, number("SLURM_PROCID")?);
+        if hosts.is_empty() {
+            return Err(wrong("SLURM_JOB_NODELIST", "it names no host"));
+        }
+        if tasks > MOST_HOSTS || own >= tasks {
+            return Err(wrong("SLURM_PROCID", "it is not below SLURM_NTASKS"));
+        }
+        if servers >= tasks {
+            let reason = format!("{tasks} tasks are too few for {servers} servers and a worker");
+            return Err(wrong("SLURM_NTASKS", &reason));
+        }
+        let address = |task: usize| {
+            let beyond = "the ports of one host go beyond 65535";
+            let port = usize::from(port) + task / hosts.len();
+            match u16::try_from(port) {
+                Ok(port) => Ok(format!("{}:{port}", hosts[task % hosts.len()])),
+                Err(_) => Err(wrong("SLURM_NTASKS", beyond)),
+            }
+        };
+        let all: Vec<String> = (0..tasks).map(address).collect::<Result<_, _>>()?;
+        let (ps, workers) = all.split_at(servers);
+        let jobs = [("ps", ps), ("worker", workers)];
+        let jobs = jobs.into_iter().filter(|(_, all)| !all.is_empty());
+        let cluster = ClusterSpec::new(jobs.map(|(job, all)| (job, all.to_vec())))?;
+        let task = match own.checked_sub(servers) {
+            None => ("ps".to_owned(), own as u32),
+            Some(worker) => ("worker".to_owned(), worker as u32),
+        };
+        Ok((cluster, task))
+    }
+}

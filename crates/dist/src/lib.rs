@@ -1,0 +1,18 @@
+//! Thalweg on several machines: the tasks of a cluster, the servers that run them, and TensorFlow's
+//! own client at the door.
+
+pub mod cluster;
+pub mod limits;
+pub mod master;
+/// The messages of `proto/master.proto`, and the service that they make.
+#[allow(missing_docs, clippy::all, reason = "made by prost and tonic from a commented file")]
+#[rustfmt::skip]
+pub mod messages;
+pub mod server;
+mod status;
+
+pub use cluster::{ClusterError, ClusterSpec};
+pub use limits::Limits;
+pub use master::Master;
+pub use server::{Server, ServerError, ServerOptions};
+pub use status::Status;

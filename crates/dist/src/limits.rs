@@ -1,0 +1,33 @@
+//! How much a server does for its clients before it says no.
+
+/// How much one server does at most. Each bound is an error of its own where it is met.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The largest message that is taken, in bytes.
+    pub message_bytes: usize,
+    /// The most nodes of a session's graph, those of functions counted.
+    pub graph_nodes: usize,
+    /// How many bytes may be filled in for constants of which a graph says fewer elements than they
+    /// have, for each message.
+    pub expanded_bytes: usize,
+    /// The most sessions at a time.
+    pub sessions: usize,
+    /// The most steps at a time, those of all sessions together.
+    pub steps: usize,
+    /// The most callables of a session.
+    pub callables: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            message_bytes: i32::MAX as usize,
+            graph_nodes: 4 << 20,
+            expanded_bytes: 256 << 20,
+            sessions: 1024,
+            steps: 1024,
+            callables: 1 << 16,
+        }
+    }
+}

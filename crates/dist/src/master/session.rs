@@ -1,0 +1,328 @@
+//! A session: a graph that its client sends, piece by piece, and steps of it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use thalweg_graph::{Graph, Output, Tensor};
+use thalweg_graphdef::{GraphDef, ImportOptions, names as graph_names};
+use thalweg_ops::NewGraph;
+use thalweg_session::{Cancel, Engine, Fetch, RunOptions, Runner, SessionOptions};
+use tonic::Code;
+
+use super::{names, stats};
+use crate::limits::Limits;
+use crate::messages::{CallableOptions, RunMetadata, RunOptions as Asked};
+use crate::status::Status;
+
+/// What says FULL_TRACE.
+const FULL_TRACE: i32 = 3;
+
+/// A step that a client asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Names of outputs, and their values.
+    pub feeds: Vec<(String, Tensor)>,
+    /// Names of outputs.
+    pub fetches: Vec<String>,
+    /// Names of nodes.
+    pub targets: Vec<String>,
+    /// How.
+    pub options: Option<Asked>,
+}
+
+/// What a step gave.
+#[derive(Clone, Debug, Default)]
+pub struct Response {
+    /// A value for each fetch, in order.
+    pub values: Vec<Tensor>,
+    /// What was recorded.
+    pub metadata: RunMetadata,
+}
+
+/// A client's session.
+pub struct MasterSession {
+    graph: Graph,
+    runner: Runner,
+    limits: Limits,
+    /// How often the graph was extended. Held while it is.
+    version: Mutex<i64>,
+    callables: Mutex<Callables>,
+    steps: Mutex<Steps>,
+    over: Condvar,
+}
+
+#[derive(Default)]
+struct Callables {
+    next: i64,
+    kept: HashMap<i64, CallableOptions>,
+}
+
+#[derive(Default)]
+struct Steps {
+    closed: bool,
+    next: u64,
+    running: HashMap<u64, Cancel>,
+}
+
+/// A step that runs, told of when the session is closed.
+struct Running<'a> {
+    session: &'a MasterSession,
+    number: u64,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.session.steps().running.remove(&self.number);
+        self.session.over.notify_all();
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl MasterSession {
+    pub(super) fn new(engine: Engine, options: SessionOptions, limits: &Limits) -> MasterSession {
+        MasterSession {
+            graph: Graph::new(),
+            runner: Runner::new(engine, options),
+            limits: limits.clone(),
+            version: Mutex::new(0),
+            callables: Mutex::default(),
+            steps: Mutex::default(),
+            over: Condvar::new(),
+        }
+    }
+
+    fn steps(&self) -> MutexGuard<'_, Steps> {
+        locked(&self.steps)
+    }
+
+    /// Adds nodes and functions; `expected` is the version that the client has seen. Gives the new
+    /// version.
+    ///
+    /// # Errors
+    /// What is wrong with the nodes; nothing is added then.
+    pub fn extend(&self, def: &GraphDef, expected: Option<i64>) -> Result<i64, Status> {
+        let mut version = locked(&self.version);
+        if let Some(expected) = expected
+            && expected != *version
+        {
+            let text = format!(
+                "Current version is {} but caller expected {expected}.",
+                *version
+            );
+            return Err(Status::new(Code::Aborted, text));
+        }
+        if self.graph.snapshot().len().saturating_add(def.node.len()) > self.limits.graph_nodes {
+            let most = self.limits.graph_nodes;
+            let text = format!("a graph of more than {most} nodes is not taken by this server");
+            return Err(Status::new(Code::ResourceExhausted, text));
+        }
+        for node in &def.node {
+            if self.graph.find(&node.name).is_some() {
+                return Err(Status::invalid(format!(
+                    "GraphDef argument to Extend includes node '{}', which was created by a \
+                     previous call to Create or Extend in this session.",
+                    node.name
+                )));
+            }
+        }
+        let options = ImportOptions {
+            input_map: self.used(def)?,
+            origin: "the client's graph".to_owned(),
+            max_expanded_bytes: self.limits.expanded_bytes,
+            max_nodes: self.limits.graph_nodes,
+            ..ImportOptions::default()
+        };
+        thalweg_graphdef::import(&self.graph, def, &options).map_err(|e| Status::from(&e))?;
+        *version += i64::from(expected.is_some());
+        let placed = self.runner.placed(&self.graph.snapshot());
+        placed.map_err(|e| Status::from(&e))?;
+        Ok(*version)
+    }
+
+    /// The outputs and nodes of the graph that nodes of `def` use, by the names that they use.
+    fn used(&self, def: &GraphDef) -> Result<BTreeMap<String, Output<'_>>, Status> {
+        let own: HashSet<&str> = def.node.iter().map(|n| &*n.name).collect();
+        let mut used = BTreeMap::new();
+        for node in &def.node {
+            for input in &node.input {
+                let (name, index, key) = match input.strip_prefix('^') {
+                    Some(name) => (name, None, input.clone()),
+                    None => match graph_names::output(input) {
+                        Some((name, index)) => (name, Some(index), format!("{name}:{index}")),
+                        // The import says what is wrong with it.
+                        None => continue,
+                    },
+                };
+                if own.contains(name) || used.contains_key(&key) {
+                    continue;
+                }
+                let found = self.graph.find(name);
+                let found = found.ok_or_else(|| {
+                    let text = format!("Node '{}': Unknown input node '{input}'", node.name);
+                    Status::invalid(text)
+                })?;
+                let output = match index {
+                    Some(_) => graph_names::find_output(&self.graph, &key),
+                    // Whoever waits for a node needs none of its outputs.
+                    None => Some(found.output(0)),
+                };
+                let output = output.ok_or_else(|| {
+                    let text = format!("Node '{}': '{input}' has no such output", node.name);
+                    Status::invalid(text)
+                })?;
+                used.insert(key, output);
+            }
+        }
+        Ok(used)
+    }
+
+    /// Runs a step; `cancel` ends it.
+    ///
+    /// # Errors
+    /// What is wrong with what is asked, and what went wrong in the step.
+    pub fn run(&self, request: &Request, cancel: &Cancel) -> Result<Response, Status> {
+        if request.fetches.is_empty() && request.targets.is_empty() && request.feeds.is_empty() {
+            return Err(Status::invalid(
+                "Must specify at least one target to fetch or execute.",
+            ));
+        }
+        let fed = request.feeds.iter().map(|(name, _)| &**name);
+        names::apart(fed, request.fetches.iter().map(|f| &**f))?;
+        let mut fetches = Vec::with_capacity(request.fetches.len() + request.targets.len());
+        for name in &request.fetches {
+            fetches.push(Fetch::Value(names::fetch(&self.graph, name)?));
+        }
+        let targets = names::targets(&self.graph, &request.targets)?;
+        fetches.extend(targets.into_iter().map(Fetch::Run));
+        let mut feeds = Vec::with_capacity(request.feeds.len());
+        for (name, value) in &request.feeds {
+            feeds.push((names::feed(&self.graph, name)?, value.clone()));
+        }
+        let asked = request.options.clone().unwrap_or_default();
+        let mut options = RunOptions::cancelled_by(cancel);
+        options.trace = asked.trace_level == FULL_TRACE;
+        let limit = u64::try_from(asked.timeout_in_ms).unwrap_or(0);
+        options.timeout = (limit > 0).then(|| Duration::from_millis(limit));
+        let running = self.enter(cancel)?;
+        let began = SystemTime::now();
+        let result = self
+            .runner
+            .run(&self.graph.snapshot(), &fetches, &feeds, &options);
+        let closed = self.steps().closed;
+        drop(running);
+        let (values, trace) = result.map_err(|e| match closed && cancel.is_cancelled() {
+            true => Status::new(
+                Code::Cancelled,
+                "Step was cancelled by an explicit call to `Session::Close()`.",
+            ),
+            false => Status::from(&e),
+        })?;
+        let mut metadata = RunMetadata::default();
+        if options.trace {
+            metadata.step_stats = Some(stats::step_stats(&self.graph, began, &trace));
+        }
+        let values = values.into_iter().take(request.fetches.len());
+        let values: Option<Vec<Tensor>> = values.collect();
+        Ok(Response {
+            values: values.unwrap_or_default(),
+            metadata,
+        })
+    }
+
+    fn enter(&self, cancel: &Cancel) -> Result<Running<'_>, Status> {
+        let mut steps = self.steps();
+        if steps.closed {
+            return Err(Status::new(Code::FailedPrecondition, "Session is closed."));
+        }
+        let number = steps.next;
+        steps.next += 1;
+        steps.running.insert(number, cancel.clone());
+        Ok(Running {
+            session: self,
+            number,
+        })
+    }
+
+    /// Cancels all steps and waits for their ends; none begins any more.
+    pub fn close(&self) {
+        let mut steps = self.steps();
+        steps.closed = true;
+        steps.running.values().for_each(Cancel::cancel);
+        while !steps.running.is_empty() {
+            steps = self
+                .over
+                .wait(steps)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Keeps a step to be run by number.
+    ///
+    /// # Errors
+    /// It names what is not there, or there are as many as may be.
+    pub fn make_callable(&self, options: CallableOptions) -> Result<i64, Status> {
+        if !options.tensor_connection.is_empty() {
+            return Err(Status::new(
+                Code::Unimplemented,
+                "connections of outputs to inputs are not supported in callables",
+            ));
+        }
+        let feeds = options.feed.iter().map(|f| &**f);
+        names::apart(feeds, options.fetch.iter().map(|f| &**f))?;
+        for name in &options.feed {
+            names::feed(&self.graph, name)?;
+        }
+        for name in &options.fetch {
+            names::fetch(&self.graph, name)?;
+        }
+        names::targets(&self.graph, &options.target)?;
+        let mut callables = locked(&self.callables);
+        if callables.kept.len() >= self.limits.callables {
+            let text = format!(
+                "a session may have {} callables: release one",
+                self.limits.callables
+            );
+            return Err(Status::new(Code::ResourceExhausted, text));
+        }
+        let handle = callables.next;
+        callables.next += 1;
+        callables.kept.insert(handle, options);
+        Ok(handle)
+    }
+
+    /// The step that a callable stands for, with these values for its feeds.
+    ///
+    /// # Errors
+    /// There is no such callable, or it takes more feeds.
+    pub fn callable(&self, handle: i64, values: Vec<Tensor>) -> Result<Request, Status> {
+        let callables = locked(&self.callables);
+        let Some(options) = callables.kept.get(&handle) else {
+            return Err(Status::invalid(match (0..callables.next).contains(&handle) {
+                true => format!("Attempted to run callable after handle was released: {handle}"),
+                false => format!("No such callable handle: {handle}"),
+            }));
+        };
+        if values.len() < options.feed.len() {
+            return Err(Status::invalid(format!(
+                "the callable takes {} feeds, {} were given",
+                options.feed.len(),
+                values.len()
+            )));
+        }
+        Ok(Request {
+            feeds: options.feed.iter().cloned().zip(values).collect(),
+            fetches: options.fetch.clone(),
+            targets: options.target.clone(),
+            options: options.run_options.clone(),
+        })
+    }
+
+    /// Forgets a callable.
+    pub fn release_callable(&self, handle: i64) {
+        locked(&self.callables).kept.remove(&handle);
+    }
+}

@@ -1,0 +1,219 @@
+//! A task of a cluster, or one alone: what listens, and what ends it.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use thalweg_session::{Engine, SessionError, SessionOptions};
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tonic::codec::CompressionEncoding;
+use tonic::transport::server::TcpIncoming;
+
+use crate::limits::Limits;
+use crate::master::Master;
+use crate::messages::master_service_server::MasterServiceServer;
+
+/// How many bytes may be on their way on one connection before the other side has read them.
+const WINDOW: u32 = 64 << 20;
+/// The largest frame.
+const FRAME: u32 = 4 << 20;
+/// How long steps may still run when a server ends.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How a server works.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerOptions {
+    /// The host and port to listen on; port 0 takes a free one.
+    pub listen: String,
+    /// The task's name, its devices, and how its sessions work.
+    pub session: SessionOptions,
+    /// What clients may ask for.
+    pub limits: Limits,
+    /// Whether to listen beyond this machine though nothing protects the server: whoever reaches it
+    /// may run graphs on it, and read and change what they compute.
+    pub unprotected_network: bool,
+}
+
+impl ServerOptions {
+    /// The defaults, listening here.
+    pub fn listening(listen: impl Into<String>) -> ServerOptions {
+        ServerOptions {
+            listen: listen.into(),
+            session: SessionOptions::default(),
+            limits: Limits::default(),
+            unprotected_network: false,
+        }
+    }
+}
+
+/// Why a server cannot be, or why it ended.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// What to listen on is no address of this machine.
+    #[error("cannot listen on '{address}': {source}")]
+    Listen {
+        /// What was given.
+        address: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// It would be reached from elsewhere, without protection.
+    #[error(
+        "'{0}' is reached from other machines, and nothing protects this server: listen on 127.0.0.1, or allow it with --unprotected-network in a network that you trust"
+    )]
+    Unprotected(SocketAddr),
+    /// Its devices cannot be opened.
+    #[error(transparent)]
+    Devices(#[from] SessionError),
+    /// Threads cannot be made.
+    #[error("no threads for the server: {0}")]
+    Threads(std::io::Error),
+    /// The network failed.
+    #[error("the server has ended: {0}")]
+    Ended(String),
+}
+
+/// A task that clients connect to. It runs until it is shut down or dropped.
+pub struct Server {
+    address: SocketAddr,
+    master: Arc<Master>,
+    stop: watch::Sender<bool>,
+    ended: Arc<Ended>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Ended {
+    why: Mutex<Option<Result<(), String>>>,
+    changed: Condvar,
+}
+
+impl Server {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// See [`ServerError`].
+    pub fn start(options: ServerOptions) -> Result<Server, ServerError> {
+        let listen = |source| ServerError::Listen {
+            address: options.listen.clone(),
+            source,
+        };
+        let mut addresses = options.listen.to_socket_addrs().map_err(listen)?;
+        let none = || std::io::Error::other("it names no address");
+        let address = addresses.next().ok_or_else(|| listen(none()))?;
+        if !address.ip().is_loopback() && !options.unprotected_network {
+            return Err(ServerError::Unprotected(address));
+        }
+        let engine = Engine::new(&options.session)?;
+        let master = Arc::new(Master::new(engine, options.session, options.limits.clone()));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("thalweg-net")
+            .max_blocking_threads(options.limits.steps.saturating_add(64))
+            .enable_all()
+            .build()
+            .map_err(ServerError::Threads)?;
+        let socket = std::net::TcpListener::bind(address).map_err(listen)?;
+        socket.set_nonblocking(true).map_err(listen)?;
+        let address = socket.local_addr().map_err(listen)?;
+        let (stop, stopped) = watch::channel(false);
+        let ended = Arc::new(Ended::default());
+        let serving = (master.clone(), options.limits, ended.clone());
+        let thread = std::thread::Builder::new()
+            .name("thalweg-server".to_owned())
+            .spawn(move || serve(runtime, socket, serving, stopped))
+            .map_err(ServerError::Threads)?;
+        Ok(Server {
+            address,
+            master,
+            stop,
+            ended,
+            thread: Some(thread),
+        })
+    }
+
+    /// What clients connect to: `grpc://host:port`.
+    pub fn target(&self) -> String {
+        format!("grpc://{}", self.address)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until it ends.
+    ///
+    /// # Errors
+    /// [`ServerError::Ended`], where it was not shut down.
+    pub fn join(&self) -> Result<(), ServerError> {
+        let lock = self.ended.why.lock();
+        let mut why = lock.unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(why) = &*why {
+                return why.clone().map_err(ServerError::Ended);
+            }
+            let waited = self.ended.changed.wait(why);
+            why = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends it: no call is taken any more, and the steps that run are cancelled.
+    pub fn shutdown(&self) {
+        self.stop.send_replace(true);
+        self.master.reset(&[]);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shutdown();
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been told where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Server({})", self.target())
+    }
+}
+
+fn serve(
+    runtime: Runtime,
+    socket: std::net::TcpListener,
+    (master, limits, ended): (Arc<Master>, Limits, Arc<Ended>),
+    mut stopped: watch::Receiver<bool>,
+) {
+    let result = runtime.block_on(async {
+        let listener = TcpListener::from_std(socket).map_err(|e| e.to_string())?;
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let service = MasterServiceServer::new(master)
+            .accept_compressed(CompressionEncoding::Gzip)
+            .accept_compressed(CompressionEncoding::Deflate)
+            .max_decoding_message_size(limits.message_bytes)
+            .max_encoding_message_size(usize::MAX);
+        let stop = async move {
+            // An error is a server that was dropped.
+            let _ = stopped.wait_for(|s| *s).await;
+        };
+        let serving = tonic::transport::Server::builder()
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
+            .max_frame_size(FRAME)
+            .add_service(service)
+            .serve_with_incoming_shutdown(incoming, stop);
+        serving.await.map_err(|e| e.to_string())
+    });
+    runtime.shutdown_timeout(GRACE);
+    *ended.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    ended.changed.notify_all();
+}
