@@ -128,7 +128,9 @@ fn what_is_only_waited_for_and_has_no_effect_does_not_run() {
     // As TensorFlow's gradients do it: each waits until all that is computed beside it is there.
     let wanted = x.square();
     let beside = g.op("Exp").input(x * 2.0).name("beside").output();
-    let together = g.control_dependencies([wanted.operation(), beside.operation()], || g.op("NoOp").build());
+    let together = g.control_dependencies([wanted.operation(), beside.operation()], || {
+        g.op("NoOp").build()
+    });
     let update = g.control_dependencies([together], || w.assign_sub(wanted));
     // What has an effect is waited for, though what depends on it is not wanted.
     let late = g.control_dependencies([update], || g.constant(1.0f32).square());

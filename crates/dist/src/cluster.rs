@@ -86,7 +86,10 @@ impl ClusterSpec {
     {
         let numbered = |all: A| all.into_iter().map(Into::into).enumerate();
         let numbered = |all: A| numbered(all).map(|(i, a)| (i as u32, a)).collect();
-        ClusterSpec::sparse(jobs.into_iter().map(|(job, all)| (job.into(), numbered(all))))
+        ClusterSpec::sparse(
+            jobs.into_iter()
+                .map(|(job, all)| (job.into(), numbered(all))),
+        )
     }
 
     /// A cluster of which only these tasks are known, by number.

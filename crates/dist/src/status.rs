@@ -74,7 +74,8 @@ impl From<&SessionError> for Status {
             SessionError::MissingFeed {
                 node, dtype, shape, ..
             } => {
-                let named = thalweg_graphdef::dtype::name(thalweg_graphdef::dtype::to_number(*dtype));
+                let named =
+                    thalweg_graphdef::dtype::name(thalweg_graphdef::dtype::to_number(*dtype));
                 let named = named.trim_start_matches("DT_").to_lowercase();
                 let shape = match shape.rank() {
                     None | Some(0) => String::new(),
@@ -88,6 +89,8 @@ impl From<&SessionError> for Status {
             SessionError::Kernel { node, source, .. } => {
                 Status::new(of_kernel(source), text).of_node(node)
             }
+            SessionError::Graph { first, .. } => Status::invalid(text).of_node(&first.node),
+            SessionError::Cycle { node } => Status::invalid(text).of_node(node),
             SessionError::NotFinite { node, .. } | SessionError::NoKernel { node, .. } => {
                 Status::invalid(text).of_node(node)
             }

@@ -11,7 +11,11 @@ fn messages_are_what_the_proto_files_say() {
     let descriptors = protox::compile(["master.proto"], folders).unwrap();
     let mut builder = tonic_prost_build::configure().out_dir(&out);
     // The messages that another crate has.
-    for file in descriptors.file.iter().filter(|f| f.name() == "graph.proto") {
+    for file in descriptors
+        .file
+        .iter()
+        .filter(|f| f.name() == "graph.proto")
+    {
         let messages = file.message_type.iter().map(|m| m.name());
         for name in messages.chain(file.enum_type.iter().map(|e| e.name())) {
             let path = format!("::thalweg_graphdef::messages::{name}");

@@ -37,10 +37,15 @@ pub fn expand_hosts(list: &str) -> Result<Vec<String>, ClusterError> {
             hosts.push(item.to_owned());
             continue;
         };
-        let (ranges, suffix) = tail.split_once(']').ok_or_else(|| wrong("a bracket is open"))?;
+        let (ranges, suffix) = tail
+            .split_once(']')
+            .ok_or_else(|| wrong("a bracket is open"))?;
         for range in ranges.split(',') {
             let (from, to) = range.split_once('-').unwrap_or((range, range));
-            let number = |text: &str| text.parse::<u64>().map_err(|_| wrong("a number is missing"));
+            let number = |text: &str| {
+                text.parse::<u64>()
+                    .map_err(|_| wrong("a number is missing"))
+            };
             let (first, last) = (number(from)?, number(to)?);
             if last < first || (last - first) as usize >= MOST_HOSTS {
                 return Err(wrong("a range is empty or too long"));

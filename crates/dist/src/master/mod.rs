@@ -83,7 +83,12 @@ impl Master {
             ));
         }
         let handle = (0u64..)
-            .map(|i| format!("{:016x}", self.random.hash_one((sessions.len(), i, "session"))))
+            .map(|i| {
+                format!(
+                    "{:016x}",
+                    self.random.hash_one((sessions.len(), i, "session"))
+                )
+            })
             .find(|h| !sessions.contains_key(h))
             .unwrap_or_default();
         sessions.insert(handle.clone(), session.clone());
@@ -106,9 +111,8 @@ impl Master {
     pub fn close(&self, handle: &str) -> Result<(), Status> {
         let session = self.sessions().remove(handle);
         let gone = || {
-            let text = format!(
-                "Session {handle} is not found. Possibly, this master has restarted."
-            );
+            let text =
+                format!("Session {handle} is not found. Possibly, this master has restarted.");
             Status::new(Code::Aborted, text)
         };
         session.ok_or_else(gone)?.close();
@@ -129,7 +133,12 @@ impl Master {
     pub fn devices(&self) -> Vec<DeviceAttributes> {
         let one = |(index, device): (usize, &Device)| DeviceAttributes {
             name: device.name().to_string(),
-            device_type: device.name().device_type.as_deref().unwrap_or("CPU").to_owned(),
+            device_type: device
+                .name()
+                .device_type
+                .as_deref()
+                .unwrap_or("CPU")
+                .to_owned(),
             memory_limit: device.memory().limit().map_or(256 << 20, |l| l as i64),
             locality: Some(DeviceLocality::default()),
             incarnation: self.incarnation.wrapping_add(index as u64),

@@ -174,7 +174,8 @@ impl MasterService for Arc<Master> {
     async fn list_devices(&self, call: Call<ListDevicesRequest>) -> Answered<ListDevicesResponse> {
         let handle = call.into_inner().session_handle;
         if !handle.is_empty() && self.session(&handle).is_err() {
-            let text = format!("Session {handle} is not found. Possibly, this master has restarted.");
+            let text =
+                format!("Session {handle} is not found. Possibly, this master has restarted.");
             return Err(Status::invalid(text).into());
         }
         Ok(Answer::new(ListDevicesResponse {

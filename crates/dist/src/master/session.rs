@@ -301,10 +301,14 @@ impl MasterSession {
     pub fn callable(&self, handle: i64, values: Vec<Tensor>) -> Result<Request, Status> {
         let callables = locked(&self.callables);
         let Some(options) = callables.kept.get(&handle) else {
-            return Err(Status::invalid(match (0..callables.next).contains(&handle) {
-                true => format!("Attempted to run callable after handle was released: {handle}"),
-                false => format!("No such callable handle: {handle}"),
-            }));
+            return Err(Status::invalid(
+                match (0..callables.next).contains(&handle) {
+                    true => {
+                        format!("Attempted to run callable after handle was released: {handle}")
+                    }
+                    false => format!("No such callable handle: {handle}"),
+                },
+            ));
         };
         if values.len() < options.feed.len() {
             return Err(Status::invalid(format!(

@@ -32,7 +32,9 @@ fn stats(graph: &Graph, began: i64, event: &Event) -> NodeExecStats {
     let start = began + event.start_us as i64;
     let took = event.duration_us.ceil() as i64;
     let data = graph.snapshot();
-    let node = graph.find(&event.node).and_then(|n| data.get(n.id()).cloned());
+    let node = graph
+        .find(&event.node)
+        .and_then(|n| data.get(n.id()).cloned());
     let inputs: Vec<String> = node
         .iter()
         .flat_map(|n| n.inputs.iter().map(|i| data.output_name(*i)))

@@ -1,0 +1,124 @@
+//! Descriptions of clusters: what is taken, and what is said of what is not.
+
+use std::collections::BTreeMap;
+
+use thalweg_dist::cluster::{ClusterError, ClusterSpec, expand_hosts};
+
+fn tasks(cluster: &ClusterSpec, job: &str) -> Vec<(u32, String)> {
+    cluster.tasks(job).map(|(i, a)| (i, a.to_owned())).collect()
+}
+
+#[test]
+fn flags_list_addresses_with_commas() {
+    let flags = [
+        ("ps", "a:2230, b:2230"),
+        ("worker", "c:2220"),
+        ("chief", ""),
+    ];
+    let cluster = ClusterSpec::from_flags(&flags).unwrap();
+    assert_eq!(cluster.jobs().collect::<Vec<_>>(), ["ps", "worker"]);
+    let ps = vec![(0, "a:2230".to_owned()), (1, "b:2230".to_owned())];
+    assert_eq!(tasks(&cluster, "ps"), ps);
+    assert_eq!(cluster.address("worker", 0).unwrap(), "c:2220");
+    let error = cluster.address("worker", 3).unwrap_err().to_string();
+    assert!(error.contains("/job:worker/task:3"), "{error}");
+    assert!(error.contains("/job:ps has tasks 0 to 1"), "{error}");
+}
+
+#[test]
+fn tf_config_names_the_cluster_and_the_task() {
+    let text = r#"{"cluster": {"ps": ["h:1"], "worker": {"0": "h:2", "7": "h:3"}},
+                   "task": {"type": "worker", "index": "7"}, "environment": "cloud"}"#;
+    let (cluster, task) = ClusterSpec::from_tf_config(text).unwrap();
+    assert_eq!(task, Some(("worker".to_owned(), 7)));
+    let workers = vec![(0, "h:2".to_owned()), (7, "h:3".to_owned())];
+    assert_eq!(tasks(&cluster, "worker"), workers);
+    for wrong in [
+        "",
+        "{",
+        "{}",
+        r#"{"cluster": []}"#,
+        r#"{"cluster": {"ps": 3}}"#,
+        r#"{"cluster": {"ps": [3]}}"#,
+        r#"{"cluster": {"ps": {"x": "h:1"}}}"#,
+        r#"{"cluster": {"ps": ["h:1"]}, "task": {}}"#,
+        r#"{"cluster": {"ps": ["h:1"]}, "task": {"type": "ps", "index": 1}}"#,
+    ] {
+        assert!(ClusterSpec::from_tf_config(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn mistakes_are_said() {
+    let one = |job: &str, address: &str| ClusterSpec::new([(job, vec![address])]).unwrap_err();
+    assert!(matches!(one("1a", "h:1"), ClusterError::JobName(_)));
+    assert!(matches!(one("a/b", "h:1"), ClusterError::JobName(_)));
+    for address in [
+        "",
+        "h",
+        "h:",
+        ":1",
+        "h:0",
+        "h:65536",
+        "http://h:1",
+        "::1:5",
+        "a b:1",
+    ] {
+        let error = one("ps", address);
+        assert!(matches!(error, ClusterError::Address { .. }), "{error}");
+    }
+    ClusterSpec::new([("ps", vec!["[::1]:5"])]).unwrap();
+    let none: Vec<String> = Vec::new();
+    let empty = ClusterSpec::new([("ps", none)]).unwrap_err();
+    assert_eq!(empty, ClusterError::EmptyJob("ps".to_owned()));
+    let twice = ClusterSpec::new([("ps", vec!["h:1"]), ("worker", vec!["h:2", "h:1"])]);
+    let twice = twice.unwrap_err().to_string();
+    assert!(twice.contains("/job:ps/task:0"), "{twice}");
+    assert!(twice.contains("/job:worker/task:1"), "{twice}");
+}
+
+#[test]
+fn slurm_names_hosts_shortly() {
+    let expand = |list: &str| expand_hosts(list).unwrap().join(" ");
+    assert_eq!(
+        expand("nid[001-003,7],login"),
+        "nid001 nid002 nid003 nid7 login"
+    );
+    assert_eq!(expand("a-[9-11]-x"), "a-9-x a-10-x a-11-x");
+    assert_eq!(expand("one"), "one");
+    for wrong in [
+        "a[1-",
+        "a[x]",
+        "a[3-1]",
+        "a[0-99999999999]",
+        "a[1-70000],b[1-70000]",
+    ] {
+        assert!(expand_hosts(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn an_allocation_of_slurm_is_a_cluster() {
+    let environment = |own: &str| {
+        let set = [
+            ("SLURM_JOB_NODELIST", "n[1-2]"),
+            ("SLURM_NTASKS", "5"),
+            ("SLURM_PROCID", own),
+        ];
+        let set = set.map(|(k, v)| (k.to_owned(), v.to_owned()));
+        BTreeMap::from(set)
+    };
+    let at = |own: &str| {
+        let set = environment(own);
+        ClusterSpec::from_slurm(1, 2220, |name| set.get(name).cloned())
+    };
+    let (cluster, task) = at("0").unwrap();
+    assert_eq!(task, ("ps".to_owned(), 0));
+    assert_eq!(cluster.address("ps", 0).unwrap(), "n1:2220");
+    let workers: Vec<&str> = cluster.tasks("worker").map(|(_, a)| a).collect();
+    assert_eq!(workers, ["n2:2220", "n1:2221", "n2:2221", "n1:2222"]);
+    assert_eq!(at("3").unwrap().1, ("worker".to_owned(), 2));
+    assert!(at("5").is_err());
+    let unset = ClusterSpec::from_slurm(1, 2220, |_| None).unwrap_err();
+    assert!(unset.to_string().contains("srun"), "{unset}");
+}

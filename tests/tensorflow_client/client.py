@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""TensorFlow's own client against a Thalweg server: programs that know nothing of it but its address.
+
+usage: client.py grpc://HOST:PORT [NAME ...]    runs the cases of these names, all without one
+
+Where a case has an oracle, that is TensorFlow's own server in this process.
+"""
+
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+v1.disable_eager_execution()
+errors = tf.errors
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+def close(a, b, tolerance):
+    assert np.allclose(a, b, rtol=tolerance, atol=tolerance), f"{a} and {b}"
+
+
+def raises(kind, text, run):
+    """The error that `run` raises, which is of this kind and says this."""
+    try:
+        run()
+    except kind as e:
+        assert text in str(e), f"'{text}' is not in: {e}"
+        return e
+    raise AssertionError(f"no {kind.__name__}: {text}")
+
+
+def on_both(target, train):
+    """What a program prints here and on a server of TensorFlow's."""
+    own = v1.train.Server.create_local_server()
+    results = []
+    for address in (target, own.target):
+        with tf.Graph().as_default():
+            results.append(train(address))
+    return results
+
+
+@case
+def linear_regression(target):
+    def train(address):
+        x = v1.placeholder(tf.float32, [None], name="x")
+        y = v1.placeholder(tf.float32, [None], name="y")
+        w = v1.get_variable("w", [], initializer=v1.constant_initializer(0.5))
+        b = v1.get_variable("b", [], initializer=v1.zeros_initializer())
+        loss = tf.reduce_mean(tf.square(w * x + b - y))
+        step = v1.train.GradientDescentOptimizer(0.3).minimize(loss)
+        xs = np.linspace(0, 1, 16, dtype=np.float32)
+        feed = {x: xs, y: 3 * xs + 1}
+        config = v1.ConfigProto(isolate_session_state=True)
+        with v1.Session(address, config=config) as session:
+            session.run(v1.global_variables_initializer())
+            return [session.run([step, loss], feed)[1] for _ in range(200)] + session.run([w, b])
+
+    here, there = on_both(target, train)
+    close(here, there, 1e-5)
+    close(here[-2:], [3, 1], 0.02)
+
+
+@case
+def deep_mnist(target):
+    """Two convolutions, dropout, Adam: the same losses with the same seeds, for 20 steps."""
+    rng = np.random.default_rng(7)
+    batches = [
+        (
+            (rng.random((50, 784)) * (rng.random((50, 784)) > 0.7)).astype(np.float32),
+            np.eye(10, dtype=np.float32)[rng.integers(0, 10, 50)],
+        )
+        for _ in range(4)
+    ]
+
+    def train(address):
+        v1.set_random_seed(5)
+        x = v1.placeholder(tf.float32, [None, 784], name="x")
+        labels = v1.placeholder(tf.float32, [None, 10], name="labels")
+        keep = v1.placeholder(tf.float32, name="keep")
+
+        def layer(name, shape):
+            with v1.variable_scope(name):
+                normal = v1.truncated_normal_initializer(stddev=0.1)
+                w = v1.get_variable("w", shape, initializer=normal)
+                return w, v1.get_variable("b", shape[-1:], initializer=v1.constant_initializer(0.1))
+
+        hidden = tf.reshape(x, [-1, 28, 28, 1])
+        for name, shape in (("conv1", [5, 5, 1, 32]), ("conv2", [5, 5, 32, 64])):
+            w, b = layer(name, shape)
+            hidden = tf.nn.relu(tf.nn.conv2d(hidden, w, [1, 1, 1, 1], "SAME") + b)
+            hidden = tf.nn.max_pool2d(hidden, 2, 2, "SAME")
+        w, b = layer("fc1", [7 * 7 * 64, 1024])
+        hidden = tf.nn.relu(tf.matmul(tf.reshape(hidden, [-1, 7 * 7 * 64]), w) + b)
+        hidden = tf.nn.dropout(hidden, rate=1 - keep)
+        w, b = layer("fc2", [1024, 10])
+        logits = tf.matmul(hidden, w) + b
+        loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+        step = v1.train.AdamOptimizer(1e-4).minimize(loss)
+        losses = []
+        config = v1.ConfigProto(isolate_session_state=True)
+        with v1.Session(address, config=config) as session:
+            session.run(v1.global_variables_initializer())
+            for i in range(20):
+                images, classes = batches[i % len(batches)]
+                losses.append(session.run([step, loss], {x: images, labels: classes, keep: 0.5})[1])
+        return losses
+
+    here, there = on_both(target, train)
+    print("  losses here ", " ".join(f"{l:.4f}" for l in here[::4]))
+    print("  losses there", " ".join(f"{l:.4f}" for l in there[::4]))
+    assert np.max(np.abs(np.subtract(here, there))) < 1e-3, (here, there)
+
+
+@case
+def loops_and_functions(target):
+    """Control flow of both kinds, and functions that Python writes."""
+
+    def build(address):
+        n = v1.placeholder(tf.int32, [])
+        total = tf.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + tf.cast(i * i, tf.float32)), (0, 0.0))[1]
+        chosen = v1.cond(n > 5, lambda: total * 2.0, lambda: total - 1.0)
+
+        @tf.function
+        def squared(x):
+            return x * x + 1.0
+
+        with v1.Session(address) as session:
+            return [session.run([total, chosen, squared(chosen)], {n: k}) for k in (3, 9)]
+
+    for v2 in (True, False):
+        (v1.enable_control_flow_v2 if v2 else v1.disable_control_flow_v2)()
+        here, there = on_both(target, build)
+        close(here, there, 1e-6)
+    v1.enable_control_flow_v2()
+
+
+@case
+def a_graph_that_grows(target):
+    with v1.Session(target) as session:
+        a = tf.constant([1.0, 2.0], name="a")
+        close(session.run(a), [1, 2], 0)
+        for i in range(5):
+            a = tf.add(a, 1.0, name=f"more_{i}")
+            close(session.run(a), [2.0 + i, 3.0 + i], 0)
+        assert session.run(tf.strings.join(["a", "b"])) == b"ab"
+
+
+@case
+def variables_are_shared(target):
+    """Two clients, one variable; then one that has its own."""
+    with tf.Graph().as_default():
+        v = v1.get_variable("shared_by_clients", [2], initializer=v1.zeros_initializer())
+        add = v.assign_add([1.0, 2.0])
+        with v1.Session(target) as one, v1.Session(target) as two:
+            one.run(v.initializer)
+            one.run(add)
+            two.run(add)
+            close(one.run(v), [2, 4], 0)
+        with v1.Session(target) as later:
+            close(later.run(v), [2, 4], 0)
+        alone = v1.ConfigProto(isolate_session_state=True)
+        with v1.Session(target, config=alone) as session:
+            raises(errors.FailedPreconditionError, "shared_by_clients", lambda: session.run(v))
+        session = v1.Session(target)
+        session.run(v)
+        v1.Session.reset(target)
+        raises(errors.AbortedError, "is not found", lambda: session.run(v))
+        with v1.Session(target) as session:
+            raises(errors.FailedPreconditionError, "shared_by_clients", lambda: session.run(v))
+
+
+@case
+def errors_are_those_of_tensorflow(target):
+    with tf.Graph().as_default(), v1.Session(target) as session:
+        x = v1.placeholder(tf.float32, [2, 3], name="x")
+        y = v1.placeholder(tf.float32, name="y")
+        product = tf.matmul(x, y, name="product")
+        text = "You must feed a value for placeholder tensor 'x' with dtype float and shape [2,3]"
+        e = raises(errors.InvalidArgumentError, text, lambda: session.run(product, {y: np.ones((3, 1))}))
+        assert e.op is x.op, e.op
+        e = raises(
+            errors.InvalidArgumentError,
+            "",
+            lambda: session.run(product, {x: np.ones((2, 3)), y: np.ones((2, 3))}),
+        )
+        assert e.op is product.op, e.op
+        with tf.device("/job:nowhere/task:7"):
+            lost = tf.constant(1.0, name="lost") + y
+        raises(errors.InvalidArgumentError, "lost", lambda: session.run(lost, {y: 1.0}))
+    with tf.Graph().as_default(), v1.Session(target) as session:
+        wrong = v1.Assert(tf.constant(False), ["told"], name="told")
+        raises(errors.InvalidArgumentError, "told", lambda: session.run(wrong))
+    with tf.Graph().as_default(), v1.Session(target) as session:
+        queue = v1.FIFOQueue(3, [tf.float32], shapes=[()])
+        element = queue.dequeue()
+        session.run(queue.enqueue(2.0))
+        close(session.run(element), 2, 0)
+        session.run(queue.close())
+        raises(errors.OutOfRangeError, "", lambda: session.run(element))
+
+
+@case
+def deadlines_and_closing(target):
+    import threading
+    import time
+
+    with tf.Graph().as_default():
+        empty = v1.FIFOQueue(3, [tf.float32], shapes=[()]).dequeue()
+        session = v1.Session(target)
+        options = v1.RunOptions(timeout_in_ms=200)
+        began = time.monotonic()
+        raises(errors.DeadlineExceededError, "", lambda: session.run(empty, options=options))
+        assert time.monotonic() - began < 10
+        failed = []
+
+        def wait():
+            try:
+                session.run(empty)
+            except (errors.CancelledError, errors.OpError) as e:
+                failed.append(e)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        time.sleep(0.3)
+        session.close()
+        waiting.join(10)
+        assert not waiting.is_alive() and isinstance(failed[0], errors.CancelledError), failed
+
+
+@case
+def callables_and_traces(target):
+    from tensorflow.python.client import timeline
+
+    with tf.Graph().as_default(), v1.Session(target) as session:
+        x = v1.placeholder(tf.float32, [None])
+        y = tf.reduce_sum(tf.square(x, name="squares"))
+        step = session.make_callable(y, feed_list=[x])
+        close(step([1.0, 2.0]), 5, 0)
+        options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
+        metadata = v1.RunMetadata()
+        session.run(y, {x: [3.0]}, options=options, run_metadata=metadata)
+        names = [n.node_name for d in metadata.step_stats.dev_stats for n in d.node_stats]
+        assert "squares" in names, names
+        assert "squares" in timeline.Timeline(metadata.step_stats).generate_chrome_trace_format()
+        given = v1.RunMetadata
+        from tensorflow.core.protobuf import config_pb2
+
+        made = config_pb2.CallableOptions(feed=[x.name], fetch=[y.name])
+        made = session._make_callable_from_options(made)
+        close(made(np.array([1.0, 3.0], np.float32))[0], 10, 0)
+        del given
+
+
+@case
+def devices(target):
+    with v1.Session(target) as session:
+        listed = session.list_devices()
+        assert listed and listed[0].device_type == "CPU", listed
+        with tf.device(listed[0].name):
+            close(session.run(tf.constant(2.0) * 3.0), 6, 0)
+
+
+@case
+def large_values(target):
+    """Messages of many megabytes, compressed and not."""
+    for algorithm in ("", "gzip"):
+        config = v1.ConfigProto()
+        config.rpc_options.compression_algorithm = algorithm
+        with tf.Graph().as_default(), v1.Session(target, config=config) as session:
+            x = v1.placeholder(tf.float32, [None])
+            values = np.arange(6_000_000, dtype=np.float32)
+            close(session.run(x + 1.0, {x: values}), values + 1, 0)
+
+
+def main():
+    target, names = sys.argv[1], sys.argv[2:]
+    failed = 0
+    for name in names or CASES:
+        try:
+            with tf.Graph().as_default():
+                CASES[name](target)
+            print(f"ok {name}", flush=True)
+        except Exception as e:  # the next case may say more
+            failed += 1
+            print(f"FAILED {name}: {type(e).__name__}: {str(e)[:2000]}", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
