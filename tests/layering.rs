@@ -15,6 +15,7 @@ const LAYERS: &[&str] = &[
     "thalweg-session",
     "thalweg-train",
     "thalweg-graphdef",
+    "thalweg-dist",
     "thalweg",
     "thalweg-cli",
 ];
@@ -82,10 +83,19 @@ fn files_are_read_into_graphs_and_nothing_else() {
 }
 
 #[test]
-fn only_graphdef_knows_protobuf() {
+fn only_files_and_the_wire_know_protobuf() {
     for (name, used) in dependencies() {
         let knows = used.iter().any(|d| d.starts_with("prost"));
-        assert_eq!(knows, name == "thalweg-graphdef", "{name}");
+        let may = ["thalweg-graphdef", "thalweg-dist"].contains(&&*name);
+        assert_eq!(knows, may, "{name}");
+    }
+}
+
+#[test]
+fn only_dist_knows_the_network() {
+    for (name, used) in dependencies() {
+        let knows = used.iter().any(|d| d == "tokio" || d.starts_with("tonic"));
+        assert_eq!(knows, name == "thalweg-dist", "{name}");
     }
 }
 

@@ -195,8 +195,9 @@ def errors_are_those_of_tensorflow(target):
         )
         assert e.op is product.op, e.op
         with tf.device("/job:nowhere/task:7"):
-            lost = tf.constant(1.0, name="lost") + y
-        raises(errors.InvalidArgumentError, "lost", lambda: session.run(lost, {y: 1.0}))
+            lost = tf.add(y, 1.0, name="lost")
+        for _ in range(2):
+            raises(errors.InvalidArgumentError, "lost", lambda: session.run(lost, {y: 1.0}))
     with tf.Graph().as_default(), v1.Session(target) as session:
         wrong = v1.Assert(tf.constant(False), ["told"], name="told")
         raises(errors.InvalidArgumentError, "told", lambda: session.run(wrong))
@@ -215,7 +216,7 @@ def deadlines_and_closing(target):
     import time
 
     with tf.Graph().as_default():
-        empty = v1.FIFOQueue(3, [tf.float32], shapes=[()]).dequeue()
+        empty = v1.FIFOQueue(3, [tf.float32], shapes=[()], name="empty").dequeue()
         session = v1.Session(target)
         options = v1.RunOptions(timeout_in_ms=200)
         began = time.monotonic()

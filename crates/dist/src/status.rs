@@ -106,9 +106,9 @@ impl From<&SessionError> for Status {
     }
 }
 
-impl From<&ImportError> for Status {
-    fn from(error: &ImportError) -> Status {
-        let code = match error {
+impl From<ImportError> for Status {
+    fn from(error: ImportError) -> Status {
+        let code = match &error {
             // As TensorFlow has it: "Op type not registered".
             ImportError::Unsupported { .. } => Code::NotFound,
             _ => Code::InvalidArgument,

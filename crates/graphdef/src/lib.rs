@@ -28,6 +28,6 @@ pub use describe::{Description, describe};
 pub use error::{ImportError, Problem, ValueError};
 pub use export::{ExportError, ExportOptions, export};
 pub use file::{File, FileError};
-pub use import::{ImportOptions, Imported, import};
+pub use import::{ImportOptions, Imported, import, import_and};
 pub use messages::GraphDef;
 pub use meta::import_meta_graph;

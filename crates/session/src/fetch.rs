@@ -126,6 +126,11 @@ impl Fetched {
         self.values.len()
     }
 
+    /// The values, in order; none for an operation.
+    pub fn into_values(self) -> impl Iterator<Item = Option<Tensor>> {
+        self.values.into_iter()
+    }
+
     /// Whether nothing was fetched.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()

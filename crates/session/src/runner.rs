@@ -13,7 +13,7 @@ use crate::cache::{CallKey, Key, Plans, Ready};
 use crate::engine::Engine;
 use crate::error::SessionError;
 use crate::exec::{Step, Watch};
-use crate::fetch::Fetch;
+use crate::fetch::{Fetch, Fetched};
 use crate::options::{Cancel, RunOptions, SessionOptions};
 use crate::place::Places;
 use crate::plan::{FetchPlan, Home, Plan, Program, Request, Workshop, compile};
@@ -76,13 +76,13 @@ impl Runner {
         fetches: &[Fetch],
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
-    ) -> Result<(SmallVec<[Option<Tensor>; 4]>, Trace), SessionError> {
+    ) -> Result<(Fetched, Trace), SessionError> {
         let given = feeds.iter().map(|(o, t)| (*o, t));
         let ready = self.plan(&|| Ok(data.clone()), fetches, given)?;
         let mut results = SmallVec::new();
         let values = feeds.iter().map(|(_, t)| t);
         let trace = self.watched(&ready, values, options, &mut results)?;
-        Ok((results, trace))
+        Ok((Fetched { values: results }, trace))
     }
 
     /// A step of a plan with options.

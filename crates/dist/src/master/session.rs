@@ -136,10 +136,13 @@ impl MasterSession {
             max_nodes: self.limits.graph_nodes,
             ..ImportOptions::default()
         };
-        thalweg_graphdef::import(&self.graph, def, &options).map_err(|e| Status::from(&e))?;
+        // What cannot be placed is not taken: the client sends it again with what it adds next.
+        let placed = |graph: &Graph| match self.runner.placed(&graph.snapshot()) {
+            Ok(_) => Ok(()),
+            Err(e) => Err(Status::from(&e)),
+        };
+        thalweg_graphdef::import_and(&self.graph, def, &options, placed)?;
         *version += i64::from(expected.is_some());
-        let placed = self.runner.placed(&self.graph.snapshot());
-        placed.map_err(|e| Status::from(&e))?;
         Ok(*version)
     }
 
@@ -202,7 +205,7 @@ impl MasterSession {
         for (name, value) in &request.feeds {
             feeds.push((names::feed(&self.graph, name)?, value.clone()));
         }
-        let asked = request.options.clone().unwrap_or_default();
+        let asked = request.options.unwrap_or_default();
         let mut options = RunOptions::cancelled_by(cancel);
         options.trace = asked.trace_level == FULL_TRACE;
         let limit = u64::try_from(asked.timeout_in_ms).unwrap_or(0);
@@ -225,7 +228,7 @@ impl MasterSession {
         if options.trace {
             metadata.step_stats = Some(stats::step_stats(&self.graph, began, &trace));
         }
-        let values = values.into_iter().take(request.fetches.len());
+        let values = values.into_values().take(request.fetches.len());
         let values: Option<Vec<Tensor>> = values.collect();
         Ok(Response {
             values: values.unwrap_or_default(),
@@ -321,7 +324,7 @@ impl MasterSession {
             feeds: options.feed.iter().cloned().zip(values).collect(),
             fetches: options.fetch.clone(),
             targets: options.target.clone(),
-            options: options.run_options.clone(),
+            options: options.run_options,
         })
     }
 

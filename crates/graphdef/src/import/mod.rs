@@ -116,16 +116,19 @@ pub fn import<'g>(
     def: &GraphDef,
     options: &ImportOptions<'g>,
 ) -> Result<Imported<'g>, ImportError> {
-    import_and(graph, def, options, |_| Ok(()))
+    import_and(graph, def, options, |_| Ok::<(), ImportError>(()))
 }
 
-/// As [`import`]; `and` is run on what was added before it is taken over.
-pub(crate) fn import_and<'g>(
+/// As [`import`]; `and` looks at the graph with what was added before it is taken over.
+///
+/// # Errors
+/// As [`import`], and what `and` returns; nothing is added then.
+pub fn import_and<'g, E: From<ImportError>>(
     graph: &'g Graph,
     def: &GraphDef,
     options: &ImportOptions<'g>,
-    and: impl Fn(&Graph) -> Result<(), ImportError>,
-) -> Result<Imported<'g>, ImportError> {
+    and: impl Fn(&Graph) -> Result<(), E>,
+) -> Result<Imported<'g>, E> {
     for (name, output) in &options.input_map {
         let problem = match std::ptr::eq(output.graph(), graph) {
             false => Some("and gives an output of another graph for it"),
@@ -135,17 +138,17 @@ pub(crate) fn import_and<'g>(
             true => None,
         };
         if let Some(problem) = problem {
-            return Err(option("input_map", name, problem));
+            return Err(option("input_map", name, problem).into());
         }
     }
     if !options.prefix.is_empty() && !names::is_valid(&options.prefix) {
         let problem =
             "and names begin with a letter or digit and have letters, digits and _ . - / >";
-        return Err(option("prefix", &options.prefix, problem));
+        return Err(option("prefix", &options.prefix, problem).into());
     }
     check_versions(def, &options.origin)?;
     check_survey(def, graph, &options.origin)?;
-    let added = graph.atomically(|copy| {
+    let added = graph.atomically(|copy| -> Result<Added, E> {
         let added = add(copy, def, options)?;
         and(copy)?;
         Ok(added)

@@ -2,7 +2,7 @@
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, attr, type_attr, type_attr_or};
-use thalweg_graph::{AttrKind, DType, Element, InferError, OpDef, Shape, Tensor, dispatch};
+use thalweg_graph::{AttrKind, DType, Element, InferError, OpDef, Shape, Tensor};
 
 use super::rules::{countable, single, wrong};
 use crate::number::Number;
@@ -38,20 +38,25 @@ pub(crate) static BUCKETIZE: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let (x, boundaries) = (cx.tensor(0)?, cx.attrs().floats("boundaries"));
-        // A boundary is an f32, and an integer is compared with it as one.
-        let below = |reached: &dyn Fn(f32) -> bool| {
-            // What is no number is beyond all of them.
-            boundaries.partition_point(|&b| reached(b)) as i32
-        };
+        // A boundary is an f32, and an integer is compared with it as one. What is no number is beyond
+        // all of them.
+        let single = |x: f32| boundaries.partition_point(|&b| b <= x || x.is_nan()) as i32;
+        let double =
+            |x: f64| boundaries.partition_point(|&b| f64::from(b) <= x || x.is_nan()) as i32;
         let buckets: Vec<i32> = match x.dtype() {
-            DType::F64 => {
-                let all = x.as_slice::<f64>()?.iter();
-                all.map(|&x| below(&|b| !(x < f64::from(b)))).collect()
-            }
-            dtype => dispatch!(dtype, [I32 I64 F32], T => {
-                let all = x.as_slice::<T>()?.iter();
-                all.map(|&x| below(&|b| !((x as f32) < b))).collect()
-            }, else return Err(KernelError::DType(dtype))),
+            DType::I32 => x
+                .as_slice::<i32>()?
+                .iter()
+                .map(|&x| single(x as f32))
+                .collect(),
+            DType::I64 => x
+                .as_slice::<i64>()?
+                .iter()
+                .map(|&x| single(x as f32))
+                .collect(),
+            DType::F32 => x.as_slice::<f32>()?.iter().map(|&x| single(x)).collect(),
+            DType::F64 => x.as_slice::<f64>()?.iter().map(|&x| double(x)).collect(),
+            other => return Err(KernelError::DType(other)),
         };
         Ok(vec![Tensor::new(x.dims(), &buckets)?])
     })],
