@@ -15,21 +15,26 @@ use crate::attr::Attr;
 use crate::data::GraphData;
 use crate::dtype::DType;
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
-use crate::op::{Effect, Gradient, OpDef, arg, int_attr, type_attr};
+use crate::op::{Arg, AttrDef, Effect, Gradient, OpDef, arg, int_attr, type_attr};
 use crate::shape::Shape;
 use crate::simplify::{FEED, known};
+
+const SEND_INPUTS: &[Arg] = &[arg("tensor", "T").list("N")];
+const SEND_ATTRS: &[AttrDef] = &[
+    type_attr("T", &DType::ALL),
+    int_attr("N", 1),
+    int_attr("channel", 0),
+];
+const RECV_OUTPUTS: &[Arg] = &[arg("tensor", "T")];
+const RECV_ATTRS: &[AttrDef] = &[type_attr("T", &DType::ALL), int_attr("channel", 0)];
 
 /// The op that gives a value to another device. One without an input only tells that the nodes
 /// that it waits for have run.
 pub static SEND: OpDef = OpDef {
     name: "_Send",
     summary: "Gives a value to another device.",
-    inputs: &[arg("tensor", "T").list("N")],
-    attrs: &[
-        type_attr("T", &DType::ALL),
-        int_attr("N", 1),
-        int_attr("channel", 0),
-    ],
+    inputs: SEND_INPUTS,
+    attrs: SEND_ATTRS,
     gradient: Gradient::None,
     effect: Effect::Send,
     ..OpDef::EMPTY
@@ -39,11 +44,48 @@ pub static SEND: OpDef = OpDef {
 pub static RECV: OpDef = OpDef {
     name: "_Recv",
     summary: "Takes a value from another device.",
-    outputs: &[arg("tensor", "T")],
-    attrs: &[type_attr("T", &DType::ALL), int_attr("channel", 0)],
+    outputs: RECV_OUTPUTS,
+    attrs: RECV_ATTRS,
     gradient: Gradient::None,
     effect: Effect::Recv,
     ..OpDef::EMPTY
+};
+
+/// The op that gives a value to another task of a cluster.
+pub const TASK_SEND: OpDef = OpDef {
+    name: "_TaskSend",
+    summary: "Gives a value to another task.",
+    inputs: SEND_INPUTS,
+    attrs: SEND_ATTRS,
+    gradient: Gradient::None,
+    effect: Effect::Stateful,
+    ..OpDef::EMPTY
+};
+
+/// The op that takes a value from another task of a cluster, when it is there.
+pub const TASK_RECV: OpDef = OpDef {
+    name: "_TaskRecv",
+    summary: "Takes a value from another task.",
+    outputs: RECV_OUTPUTS,
+    attrs: RECV_ATTRS,
+    gradient: Gradient::None,
+    effect: Effect::Waits,
+    ..OpDef::EMPTY
+};
+
+/// What stands where an edge is cut.
+#[derive(Clone, Copy)]
+pub struct Ends {
+    /// In the part that has the value.
+    pub send: &'static OpDef,
+    /// In the part that gets it.
+    pub recv: &'static OpDef,
+}
+
+/// Between devices of one task.
+pub const BETWEEN_DEVICES: Ends = Ends {
+    send: &SEND,
+    recv: &RECV,
 };
 
 /// The nodes of one device.
@@ -100,7 +142,12 @@ impl Partitioned {
 /// in which each comes after those that it uses or waits for; `devices` tells the device of each.
 ///
 /// What is fed or constant is not sent: every part that uses it has it.
-pub fn partition(graph: GraphData, sequence: &[NodeId], devices: &[u32]) -> Partitioned {
+pub fn partition(
+    graph: GraphData,
+    sequence: &[NodeId],
+    devices: &[u32],
+    ends: Ends,
+) -> Partitioned {
     let mut used: Vec<u32> = sequence.iter().map(|n| devices[n.index()]).collect();
     used.sort_unstable();
     used.dedup();
@@ -122,6 +169,7 @@ pub fn partition(graph: GraphData, sequence: &[NodeId], devices: &[u32]) -> Part
         },
         nodes: graph.into_nodes().map(Some).collect(),
         everywhere,
+        ends,
         copies: FxHashMap::default(),
         received: FxHashMap::default(),
     };
@@ -177,6 +225,7 @@ struct Cut {
     everywhere: Vec<bool>,
     crossing: FxHashMap<NodeId, Crossing>,
     out: Partitioned,
+    ends: Ends,
     /// Feeds and constants: by node of the whole graph and part, the node there.
     copies: FxHashMap<(NodeId, u32), NodeId>,
     /// By node of the whole graph and part: what arrives there, and the node that receives it.
@@ -306,13 +355,13 @@ impl Cut {
                 origin: node.origin.clone(),
             }
         };
-        let mut send = blank(&SEND, "_send");
+        let mut send = blank(self.ends.send, "_send");
         send.attrs.set("N", Attr::Int(i64::from(output.is_some())));
         match output {
             Some(index) => send.inputs.push(OutputId { node: there, index }),
             None => send.controls.push(there),
         }
-        let mut recv = blank(&RECV, "_recv");
+        let mut recv = blank(self.ends.recv, "_recv");
         recv.outputs.push(fact);
         let (send, recv) = (self.push(from, send), self.push(to, recv));
         self.out.channels.push(Channel {

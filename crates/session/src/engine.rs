@@ -9,6 +9,7 @@ use crate::exec::Tickets;
 use crate::options::SessionOptions;
 use crate::plan::Kernels;
 use crate::store::Store;
+use crate::tasks;
 
 /// The devices of a process, and what lives on them between steps: variables, queues, staging areas.
 /// Sessions that are made with clones of one engine share all of it; each has a graph, plans and
@@ -36,12 +37,13 @@ impl Engine {
     /// [`SessionError::Device`]: one that cannot be opened.
     pub fn new(options: &SessionOptions) -> Result<Engine, SessionError> {
         let devices = options.devices()?;
+        let between = [&tasks::SEND, &tasks::RECV].map(|op| (op.def.name, op));
         Ok(Engine {
             machine: Arc::new(Machine {
                 leaders: ThreadPool::new(devices.len()),
                 cores: Cpu::available_threads(),
                 devices,
-                kernels: thalweg_ops::kernels().into_iter().collect(),
+                kernels: thalweg_ops::kernels().into_iter().chain(between).collect(),
                 tickets: Tickets::default(),
             }),
             store: Arc::default(),

@@ -25,6 +25,7 @@ use crate::error::SessionError;
 use crate::frame::Frame;
 use crate::options::Cancel;
 use crate::plan::{Plan, Workshop};
+use crate::tasks::Exchange;
 use crate::trace::Recorder;
 
 pub(crate) use instruction::Run;
@@ -39,6 +40,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) cancel: Option<&'a Cancel>,
     pub(crate) check_finite: bool,
     pub(crate) recorder: Option<&'a Recorder>,
+    /// How values come from and go to other tasks.
+    pub(crate) exchange: Option<&'a dyn Exchange>,
 }
 
 impl Watch<'_> {

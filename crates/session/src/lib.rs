@@ -14,6 +14,7 @@ pub mod plan;
 mod runner;
 mod session;
 mod store;
+mod tasks;
 mod trace;
 
 pub use callable::{Callable, Called};
@@ -25,4 +26,5 @@ pub use options::{Cancel, CpuOptions, GpuOptions, Parallel, RunOptions, SessionO
 pub use runner::Runner;
 pub use session::Session;
 pub use store::Store;
+pub use tasks::{Cutter, Exchange, PartPlan, TaskChannel, TaskCut, TaskPart};
 pub use trace::{Event, Trace, Traffic};

@@ -18,6 +18,7 @@ use crate::options::{Cancel, RunOptions, SessionOptions};
 use crate::place::Places;
 use crate::plan::{FetchPlan, Home, Plan, Program, Request, Workshop, compile};
 use crate::store::Counters;
+use crate::tasks::Exchange;
 use crate::trace::{Recorder, Trace};
 
 /// Plans and runs steps of one graph, which only grows: every graph that a method is given is a
@@ -81,7 +82,7 @@ impl Runner {
         let ready = self.plan(&|| Ok(data.clone()), fetches, given)?;
         let mut results = SmallVec::new();
         let values = feeds.iter().map(|(_, t)| t);
-        let trace = self.watched(&ready, values, options, &mut results)?;
+        let trace = self.watched(&ready, values, options, None, &mut results)?;
         Ok((Fetched { values: results }, trace))
     }
 
@@ -91,6 +92,7 @@ impl Runner {
         ready: &Ready,
         feeds: impl Iterator<Item = &'t Tensor>,
         options: &RunOptions,
+        exchange: Option<&dyn Exchange>,
         results: &mut SmallVec<[Option<Tensor>; 4]>,
     ) -> Result<Trace, SessionError> {
         let recorder = options.trace.then(Recorder::new);
@@ -99,6 +101,7 @@ impl Runner {
             cancel: options.cancel.as_ref(),
             check_finite: options.check_finite,
             recorder: recorder.as_ref(),
+            exchange,
         };
         self.step(ready, feeds, watch, results)?;
         Ok(recorder.map_or_else(Trace::default, Recorder::finish))
@@ -144,56 +147,9 @@ impl Runner {
     }
 
     fn compile(&self, data: &GraphData, key: &Key) -> Result<Plan, SessionError> {
-        let mut facts = Vec::with_capacity(key.feeds.len());
-        for (index, (output, dtype, dims)) in key.feeds.iter().enumerate() {
-            let fact = data.fact(*output).ok_or(SessionError::NoSuchOutput {
-                what: "feed",
-                index,
-            })?;
-            if fact.dtype == DType::Resource {
-                return Err(SessionError::Handle {
-                    output: data.output_name(*output),
-                });
-            }
-            if facts.iter().any(|(o, _): &(OutputId, Fact)| o == output) {
-                return Err(SessionError::FedTwice {
-                    output: data.output_name(*output),
-                });
-            }
-            if fact.dtype != *dtype || !fact.shape.admits(dims) || checked_elements(dims).is_none()
-            {
-                return Err(SessionError::Feed {
-                    output: data.output_name(*output),
-                    origin: data.node(output.node).origin.clone(),
-                    dtype: fact.dtype,
-                    shape: fact.shape.clone(),
-                    found_dtype: *dtype,
-                    found: dims.as_slice().into(),
-                });
-            }
-            facts.push((*output, Fact::new(*dtype, dims.as_slice().into())));
-        }
-        for (index, fetch) in key.fetches.iter().enumerate() {
-            let output = match *fetch {
-                Fetch::Value(output) => output,
-                Fetch::Run(node) if data.get(node).is_some() => continue,
-                Fetch::Run(node) => OutputId { node, index: 0 },
-            };
-            match data.fact(output) {
-                Some(f) if f.dtype == DType::Resource => {
-                    return Err(SessionError::Handle {
-                        output: data.output_name(output),
-                    });
-                }
-                Some(_) => {}
-                None => {
-                    return Err(SessionError::NoSuchOutput {
-                        what: "fetch",
-                        index,
-                    });
-                }
-            }
-        }
+        let feeds = key.feeds.iter();
+        let feeds = feeds.map(|(output, dtype, dims)| (*output, *dtype, &dims[..]));
+        let facts = checked(data, &key.fetches, feeds)?;
         let placement = self.placed(data)?;
         let request = Request {
             feeds: &facts,
@@ -204,7 +160,7 @@ impl Runner {
         compile(data, &request, self.workshop())
     }
 
-    fn workshop(&self) -> Workshop<'_> {
+    pub(crate) fn workshop(&self) -> Workshop<'_> {
         let machine = self.engine.machine();
         Workshop {
             kernels: &machine.kernels,
@@ -309,4 +265,65 @@ impl Runner {
         }
         result
     }
+}
+
+/// Looks whether what is asked of a graph is there; gives what is known of the feeds.
+///
+/// # Errors
+/// A fetch or feed that does not exist, is a variable's handle, is fed twice or does not fit.
+pub(crate) fn checked<'t>(
+    data: &GraphData,
+    fetches: &[Fetch],
+    feeds: impl Iterator<Item = (OutputId, DType, &'t [usize])>,
+) -> Result<Vec<(OutputId, Fact)>, SessionError> {
+    let mut facts: Vec<(OutputId, Fact)> = Vec::new();
+    for (index, (output, dtype, dims)) in feeds.enumerate() {
+        let fact = data.fact(output).ok_or(SessionError::NoSuchOutput {
+            what: "feed",
+            index,
+        })?;
+        if fact.dtype == DType::Resource {
+            return Err(SessionError::Handle {
+                output: data.output_name(output),
+            });
+        }
+        if facts.iter().any(|(o, _)| *o == output) {
+            return Err(SessionError::FedTwice {
+                output: data.output_name(output),
+            });
+        }
+        if fact.dtype != dtype || !fact.shape.admits(dims) || checked_elements(dims).is_none() {
+            return Err(SessionError::Feed {
+                output: data.output_name(output),
+                origin: data.node(output.node).origin.clone(),
+                dtype: fact.dtype,
+                shape: fact.shape.clone(),
+                found_dtype: dtype,
+                found: dims.into(),
+            });
+        }
+        facts.push((output, Fact::new(dtype, dims.into())));
+    }
+    for (index, fetch) in fetches.iter().enumerate() {
+        let output = match *fetch {
+            Fetch::Value(output) => output,
+            Fetch::Run(node) if data.get(node).is_some() => continue,
+            Fetch::Run(node) => OutputId { node, index: 0 },
+        };
+        match data.fact(output) {
+            Some(f) if f.dtype == DType::Resource => {
+                return Err(SessionError::Handle {
+                    output: data.output_name(output),
+                });
+            }
+            Some(_) => {}
+            None => {
+                return Err(SessionError::NoSuchOutput {
+                    what: "fetch",
+                    index,
+                });
+            }
+        }
+    }
+    Ok(facts)
 }

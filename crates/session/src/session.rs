@@ -108,7 +108,9 @@ impl<'g> Session<'g> {
         let (ready, feeds) = self.ready(&fetches, feeds.as_ref())?;
         let mut results = SmallVec::new();
         let values = feeds.iter().map(|f| &f.value);
-        let trace = self.runner.watched(&ready, values, options, &mut results)?;
+        let trace = self
+            .runner
+            .watched(&ready, values, options, None, &mut results)?;
         Ok((Fetched { values: results }, trace))
     }
 

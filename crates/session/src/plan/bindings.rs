@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use thalweg_device::{Body, DeviceType, Kernel, KernelError, Op, Variable};
 use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::FEED;
-use thalweg_graph::{DType, GraphData, Node, NodeId, OutputId};
+use thalweg_graph::{DType, GraphData, Node, NodeId, OutputId, Shape};
 
 use super::Workshop;
 use super::order::{Accesses, VariableId};
@@ -33,6 +33,10 @@ fn shares(kernels: &Kernels, node: &Node) -> bool {
     find(kernels, DeviceType::Cpu, node).is_some_and(|(_, k)| matches!(k.body, Body::View))
 }
 
+/// Finds the variable of a device, container and name, which has this dtype and shape.
+pub(crate) type FindVariable<'a> =
+    &'a dyn Fn((u32, &str, &str), DType, &Shape) -> Result<Arc<Variable>, KernelError>;
+
 /// The variables of a graph.
 pub(super) struct Bindings {
     pub(super) variables: Vec<Arc<Variable>>,
@@ -52,6 +56,22 @@ impl Bindings {
         fed: &[Option<Arc<Variable>>],
         workshop: Workshop<'_>,
     ) -> Result<Bindings, SessionError> {
+        let stored = |(device, container, name): (u32, &str, &str), dtype, shape: &Shape| {
+            let on = (device, &workshop.devices[device as usize]);
+            workshop.store.variable(on, container, name, dtype, shape)
+        };
+        Bindings::with(graph, device, fed, workshop.kernels, &stored)
+    }
+
+    /// As [`Bindings::new`], with variables that `variable` gives.
+    pub(super) fn with(
+        graph: &GraphData,
+        device: &dyn Fn(NodeId) -> u32,
+        fed: &[Option<Arc<Variable>>],
+        kernels: &Kernels,
+        variable: FindVariable<'_>,
+    ) -> Result<Bindings, SessionError> {
+        let find = variable;
         let mut variables: Vec<Arc<Variable>> = Vec::new();
         let mut by_name: FxHashMap<(u32, String, String), VariableId> = FxHashMap::default();
         let mut variable_of: FxHashMap<OutputId, VariableId> = FxHashMap::default();
@@ -94,9 +114,7 @@ impl Bindings {
                     Some(&number) => number,
                     None => {
                         let (device, container, name) = &key;
-                        let on = (*device, &workshop.devices[*device as usize]);
-                        let store = workshop.store;
-                        let variable = store.variable(on, container, name, dtype, &shape);
+                        let variable = find((*device, container, name), dtype, &shape);
                         variables.push(variable.map_err(|e| failed(node, e))?);
                         by_name.insert(key, variables.len() - 1);
                         variables.len() - 1
@@ -115,7 +133,7 @@ impl Bindings {
                 }
                 variable_of.insert(output, number);
             } else if let Some(&v) = node.inputs.first().and_then(|i| variable_of.get(i))
-                && shares(workshop.kernels, node)
+                && shares(kernels, node)
             {
                 variable_of.insert(output, v);
             }

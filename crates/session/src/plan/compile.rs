@@ -12,17 +12,18 @@ use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::{Argument, Device, Variable, evaluate};
 use thalweg_graph::op::Effect;
-use thalweg_graph::partition::{self, Partitioned, partition};
+use thalweg_graph::partition::{self, BETWEEN_DEVICES, Partitioned, partition};
 use thalweg_graph::simplify::{Simplified, Simplify, simplify};
 use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId, Tensor};
 
-use super::bindings::{Bindings, Kernels};
+use super::bindings::{Bindings, FindVariable, Kernels};
 use super::order::{Accesses, sequence};
 use super::{Channel, FetchPlan, Plan, Program};
 use crate::error::SessionError;
 use crate::fetch::Fetch;
 use crate::options::Parallel;
 use crate::store::{Counters, Store};
+use crate::tasks::TaskPart;
 use builder::{Builder, Built};
 use gpu::GpuBuilder;
 
@@ -75,13 +76,56 @@ pub fn compile(
     request: &Request<'_>,
     workshop: Workshop<'_>,
 ) -> Result<Plan, SessionError> {
-    let mut simplified = simplified(data, request, workshop)?;
-    let moved = hosted::to_host(&mut simplified, workshop)?;
+    let simplified = simplified(data, request, workshop)?;
+    planned(simplified, false, request, workshop)
+}
+
+/// Makes the plan of a part, whose nodes are in order; `devices` is by node.
+///
+/// # Errors
+/// As [`compile`].
+pub(crate) fn compile_part(
+    part: &TaskPart,
+    devices: Vec<u32>,
+    workshop: Workshop<'_>,
+) -> Result<Plan, SessionError> {
+    let fetches: Vec<OutputId> = part.fetches.iter().map(|(_, o)| *o).collect();
+    let values: Vec<Fetch> = fetches.iter().map(|&o| Fetch::Value(o)).collect();
+    let request = Request {
+        feeds: &[],
+        fetches: &values,
+        devices: &[],
+        variables: &[],
+    };
+    let simplified = Simplified {
+        graph: part.graph.clone(),
+        feeds: part.feeds.iter().map(|&(_, node)| Some(node)).collect(),
+        fetches,
+        targets: Vec::new(),
+        devices,
+    };
+    planned(simplified, true, &request, workshop)
+}
+
+/// The nodes of a simplified graph in the order of the step; `variable` gives what is behind a
+/// handle.
+///
+/// # Errors
+/// A placeholder that is not fed, a cycle.
+pub(crate) fn ordered(
+    simplified: &Simplified,
+    variable: FindVariable<'_>,
+    workshop: Workshop<'_>,
+) -> Result<Vec<NodeId>, SessionError> {
     let graph = &simplified.graph;
     let device = |n: NodeId| simplified.devices[n.index()];
-    let bindings = Bindings::new(graph, &device, request.variables, workshop)?;
-    let accesses = bindings.accesses(graph, workshop.kernels);
-    let order = sequence(graph, &accesses);
+    let bindings = Bindings::with(graph, &device, &[], workshop.kernels, variable)?;
+    complete(graph, &bindings.accesses(graph, workshop.kernels))
+}
+
+/// The order of a step, which all nodes are in.
+fn complete(graph: &GraphData, accesses: &Accesses) -> Result<Vec<NodeId>, SessionError> {
+    let order = sequence(graph, accesses);
     if order.len() < graph.len() {
         let done: FxHashSet<_> = order.iter().collect();
         let stuck = graph.ids().find(|id| !done.contains(id));
@@ -89,6 +133,25 @@ pub fn compile(
             node: stuck.map_or(String::new(), |id| graph.node(id).name.clone()),
         });
     }
+    Ok(order)
+}
+
+/// The plan of a simplified graph, whose nodes may be in order already.
+fn planned(
+    mut simplified: Simplified,
+    in_order: bool,
+    request: &Request<'_>,
+    workshop: Workshop<'_>,
+) -> Result<Plan, SessionError> {
+    let moved = hosted::to_host(&mut simplified, workshop)?;
+    let graph = &simplified.graph;
+    let device = |n: NodeId| simplified.devices[n.index()];
+    let bindings = Bindings::new(graph, &device, request.variables, workshop)?;
+    let accesses = bindings.accesses(graph, workshop.kernels);
+    let order = match in_order {
+        true => graph.ids().collect(),
+        false => complete(graph, &accesses)?,
+    };
     let first = simplified.devices.first().copied().unwrap_or(0);
     if simplified.devices.iter().all(|&d| d == first) {
         let whole = Whole {
@@ -150,7 +213,12 @@ fn several(
     request: &Request<'_>,
     workshop: Workshop<'_>,
 ) -> Result<Plan, SessionError> {
-    let cut = partition(simplified.graph, order, &simplified.devices);
+    let cut = partition(
+        simplified.graph,
+        order,
+        &simplified.devices,
+        BETWEEN_DEVICES,
+    );
     let whole = Whole {
         feeds: simplified
             .feeds
@@ -324,7 +392,7 @@ impl Uses {
     }
 }
 
-fn simplified(
+pub(crate) fn simplified(
     data: &GraphData,
     request: &Request<'_>,
     workshop: Workshop<'_>,

@@ -1,0 +1,244 @@
+//! Steps over several tasks: what each of them runs, and how values go from one to another.
+//!
+//! The whole step is simplified, placed and ordered in one place, the master's; every task then runs
+//! its part in that order. A task does not order anew: it knows only its own part, and an order that it
+//! finds by itself may wait in a circle with another's.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use thalweg_device::{KernelError, Op, Ticket, Variable, cpu_tensors};
+use thalweg_graph::partition::{Ends, TASK_RECV, TASK_SEND, partition};
+use thalweg_graph::{DType, DeviceSpec, Dims, GraphData, NodeId, OutputId, Tensor};
+
+use crate::cache::Ready;
+use crate::engine::Engine;
+use crate::error::SessionError;
+use crate::fetch::{Fetch, Fetched};
+use crate::options::{RunOptions, SessionOptions};
+use crate::place::Places;
+use crate::plan::{Request, Workshop, compile_part, ordered, simplified};
+use crate::runner::{Runner, checked};
+use crate::store::{Counters, Store};
+use crate::trace::Trace;
+
+/// How the tasks of one step give values to each other.
+pub trait Exchange: Send + Sync {
+    /// Gives a value to the task that receives this channel.
+    ///
+    /// # Errors
+    /// The step is over, or that task is not reached.
+    fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError>;
+
+    /// The value that was given through this channel; `None` until it is there, and `ticket` is woken
+    /// then.
+    ///
+    /// # Errors
+    /// The step is over, or the task that gives it is not reached.
+    fn receive(&self, channel: i64, ticket: &Ticket) -> Result<Option<Tensor>, KernelError>;
+}
+
+/// What one task runs of a step.
+#[derive(Clone, Debug)]
+pub struct TaskPart {
+    /// The number of the task.
+    pub task: u32,
+    /// Its nodes, in the order of the step.
+    pub graph: GraphData,
+    /// By node: the number of its device among all of the cluster.
+    pub devices: Vec<u32>,
+    /// The feeds that it uses: their numbers in the step, and their nodes here.
+    pub feeds: Vec<(usize, NodeId)>,
+    /// What is fetched of it: the numbers in the step, and the outputs here.
+    pub fetches: Vec<(usize, OutputId)>,
+}
+
+/// An edge between two tasks; its number is the `channel` of its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskChannel {
+    /// The task that sends.
+    pub from: u32,
+    /// The task that receives.
+    pub to: u32,
+}
+
+/// A step in parts.
+#[derive(Clone, Debug)]
+pub struct TaskCut {
+    /// By task that takes part.
+    pub parts: Vec<TaskPart>,
+    /// By number.
+    pub channels: Vec<TaskChannel>,
+}
+
+/// Cuts steps of one graph, which only grows, over the devices of several tasks.
+pub struct Cutter {
+    engine: Engine,
+    options: SessionOptions,
+    places: Places,
+    counters: Counters,
+    /// By device: its task.
+    tasks: Vec<u32>,
+}
+
+impl Cutter {
+    /// For the devices of a cluster, each with the number of its task. Constants are folded on
+    /// `engine`.
+    pub fn new(engine: Engine, options: SessionOptions, devices: Vec<(DeviceSpec, u32)>) -> Cutter {
+        let (names, tasks) = devices.into_iter().unzip();
+        Cutter {
+            engine,
+            options,
+            places: Places::new(names),
+            counters: Counters::default(),
+            tasks,
+        }
+    }
+
+    /// The parts of the step that computes `fetches` when `feeds` have these dtypes and dimensions.
+    ///
+    /// # Errors
+    /// As those of a session's first step.
+    pub fn cut(
+        &self,
+        data: &GraphData,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, DType, Dims)],
+    ) -> Result<TaskCut, SessionError> {
+        let given = feeds
+            .iter()
+            .map(|(output, dtype, dims)| (*output, *dtype, &dims[..]));
+        let feeds = &checked(data, fetches, given)?[..];
+        let machine = self.engine.machine();
+        let placement = self.places.of(data, &machine.kernels, &self.options)?;
+        // The variables are elsewhere: here they have names alone.
+        let none = Store::default();
+        let workshop = Workshop {
+            kernels: &machine.kernels,
+            devices: &machine.devices,
+            store: &none,
+            counters: &self.counters,
+            parallel: self.options.parallel,
+            cores: machine.cores,
+            optimise: self.options.optimise,
+            path: "",
+        };
+        let request = Request {
+            feeds,
+            fetches,
+            devices: placement.numbers(),
+            variables: &[],
+        };
+        let whole = simplified(data, &request, workshop)?;
+        let named = |(_, _, name): (u32, &str, &str), dtype, shape: &_| {
+            Ok(Arc::new(Variable::new(name, dtype, Clone::clone(shape))))
+        };
+        let order = ordered(&whole, &named, workshop)?;
+        let task = |device: u32| self.tasks.get(device as usize).copied().unwrap_or(0);
+        let tasks: Vec<u32> = whole.devices.iter().map(|&d| task(d)).collect();
+        let old: Vec<NodeId> = whole.graph.ids().collect();
+        let mut cut = partition(whole.graph, &order, &tasks, ENDS);
+        let parts = std::mem::take(&mut cut.parts);
+        let mut parts: Vec<TaskPart> = parts
+            .into_iter()
+            .map(|part| {
+                // What was added stands where the task's first device is.
+                let first = self.tasks.iter().position(|&t| t == part.device);
+                TaskPart {
+                    task: part.device,
+                    devices: vec![first.unwrap_or(0) as u32; part.graph.len()],
+                    graph: part.graph,
+                    feeds: Vec::new(),
+                    fetches: Vec::new(),
+                }
+            })
+            .collect();
+        for node in old {
+            if let Some((part, here)) = cut.node(node) {
+                parts[part as usize].devices[here.index()] = whole.devices[node.index()];
+            }
+        }
+        for (number, feed) in whole.feeds.iter().enumerate() {
+            for &(part, here) in feed.map_or(&[][..], |f| cut.feed(f)) {
+                parts[part as usize].feeds.push((number, here));
+            }
+        }
+        let mut values = whole.fetches.iter();
+        for (number, fetch) in fetches.iter().enumerate() {
+            if let Fetch::Value(_) = fetch
+                && let Some(output) = values.next()
+                && let Some((part, node)) = cut.node(output.node)
+            {
+                let here = OutputId { node, ..*output };
+                parts[part as usize].fetches.push((number, here));
+            }
+        }
+        let numbers: Vec<u32> = parts.iter().map(|p| p.task).collect();
+        let channel = |c: &thalweg_graph::partition::Channel| TaskChannel {
+            from: numbers[c.from as usize],
+            to: numbers[c.to as usize],
+        };
+        Ok(TaskCut {
+            channels: cut.channels.iter().map(channel).collect(),
+            parts,
+        })
+    }
+}
+
+/// A part that is ready to run.
+pub struct PartPlan(Arc<Ready>);
+
+impl Runner {
+    /// Makes a part ready. `devices` gives, by node, the numbers of this engine's devices.
+    ///
+    /// # Errors
+    /// As those of a session's first step.
+    pub fn prepare(&self, part: &TaskPart, devices: Vec<u32>) -> Result<PartPlan, SessionError> {
+        let plan = compile_part(part, devices, self.workshop())?;
+        Ok(PartPlan(Arc::new(Ready::new(plan))))
+    }
+
+    /// Runs a part, with the values of its feeds in its order; gives its fetches in its order.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub fn run_part(
+        &self,
+        plan: &PartPlan,
+        feeds: &[Tensor],
+        exchange: &dyn Exchange,
+        options: &RunOptions,
+    ) -> Result<(Fetched, Trace), SessionError> {
+        let mut results = SmallVec::new();
+        let trace = self.watched(&plan.0, feeds.iter(), options, Some(exchange), &mut results)?;
+        Ok((Fetched { values: results }, trace))
+    }
+}
+
+/// What stands where an edge between tasks is cut.
+const ENDS: Ends = Ends {
+    send: &SEND.def,
+    recv: &RECV.def,
+};
+
+/// The end of an edge that sends.
+pub(crate) static SEND: Op = Op {
+    def: TASK_SEND,
+    kernels: &[cpu_tensors(|cx| {
+        let value = match cx.inputs() {
+            // Only that it has run is told.
+            0 => Tensor::zeros(DType::F32, &[0])?,
+            _ => cx.tensor(0)?.clone(),
+        };
+        cx.environment().send(cx.attrs().int("channel"), value)?;
+        Ok(Vec::new())
+    })],
+};
+
+/// The end of an edge that receives.
+pub(crate) static RECV: Op = Op {
+    def: TASK_RECV,
+    kernels: &[cpu_tensors(|cx| {
+        Ok(vec![cx.environment().receive(cx.attrs().int("channel"))?])
+    })],
+};
