@@ -263,6 +263,29 @@ def callables_and_traces(target):
 
 
 @case
+def partial_runs(target):
+    with tf.Graph().as_default(), v1.Session(target) as session:
+        a, b, c = (v1.placeholder(tf.float32, []) for _ in range(3))
+        first = a + b
+        drawn = tf.random.stateless_uniform([], [1, 2]) + first
+        second = first * c + 0.0 * drawn
+        setup = lambda: session.partial_run_setup([first, second], [a, b, c])
+        for _ in range(2):
+            handle = setup()
+            early = lambda: session.partial_run(handle, second)
+            raises(errors.InvalidArgumentError, "can't be computed", early)
+            result = session.partial_run(handle, first, {a: 1, b: 2})
+            close(result, 3, 0)
+            again = lambda: session.partial_run(handle, first)
+            raises(errors.InvalidArgumentError, "has already been fetched", again)
+            close(session.partial_run(handle, second, {c: result}), 9, 0)
+            late = lambda: session.partial_run(handle, second)
+            raises(errors.InvalidArgumentError, "Must run PartialRunSetup", late)
+        # One that is not finished does not keep the session from closing.
+        session.partial_run(setup(), first, {a: 1, b: 2})
+
+
+@case
 def devices(target):
     with v1.Session(target) as session:
         listed = session.list_devices()

@@ -383,6 +383,61 @@ fn callables_are_steps_by_number() {
 }
 
 #[test]
+fn a_step_can_come_in_pieces() {
+    with_server(
+        |_| {},
+        |mut client| async move {
+            let g = Graph::new();
+            let [a, b] = ["a", "b"].map(|n| g.placeholder(n, DType::F32, [-1]));
+            let first = a.square().named("first");
+            let _ = (first * b).named("second");
+            let handle = created(&mut client, graph_def(&g)).await.unwrap();
+            let setup = PartialRunSetupRequest {
+                session_handle: handle.clone(),
+                feed: vec!["a:0".to_owned(), "b:0".to_owned()],
+                fetch: vec!["first:0".to_owned(), "second:0".to_owned()],
+                ..PartialRunSetupRequest::default()
+            };
+            let started = client.partial_run_setup(setup.clone()).await.unwrap();
+            let started = started.into_inner().partial_run_handle;
+            let x = || Tensor::vector(&[3.0f32]);
+            let piece = |feeds: &[(&str, Tensor)], fetch: &[&str]| RunStepRequest {
+                partial_run_handle: started.clone(),
+                ..step(&handle, feeds, fetch, &[])
+            };
+            let early = run(&mut client, piece(&[("a:0", x())], &["second:0"])).await;
+            let early = early.unwrap_err();
+            assert!(early.message().contains("b:0 can't be computed"), "{early}");
+            let got = run(&mut client, piece(&[("a:0", x())], &["first:0"])).await;
+            assert_eq!(got.unwrap(), [Tensor::vector(&[9.0f32])]);
+            for wrong in [
+                piece(&[("a:0", x())], &[]),
+                piece(&[], &["first:0"]),
+                piece(&[("c:0", x())], &[]),
+                piece(&[], &["c:0"]),
+            ] {
+                assert_eq!(code(run(&mut client, wrong).await), Code::InvalidArgument);
+            }
+            let got = run(&mut client, piece(&[("b:0", x())], &["second:0"])).await;
+            assert_eq!(got.unwrap(), [Tensor::vector(&[27.0f32])]);
+            let over = run(&mut client, piece(&[], &["second:0"])).await;
+            assert_eq!(code(over), Code::InvalidArgument);
+            // What its client leaves in the middle ends with the session.
+            client.partial_run_setup(setup.clone()).await.unwrap();
+            let bad = PartialRunSetupRequest {
+                feed: vec!["nowhere:0".to_owned()],
+                ..setup
+            };
+            assert_eq!(code(client.partial_run_setup(bad).await), Code::NotFound);
+            let close = CloseSessionRequest {
+                session_handle: handle.clone(),
+            };
+            client.close_session(close).await.unwrap();
+        },
+    );
+}
+
+#[test]
 fn what_is_too_much_is_refused() {
     let limited = |options: &mut ServerOptions| {
         options.limits.sessions = 2;

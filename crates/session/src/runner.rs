@@ -170,6 +170,7 @@ impl Runner {
             parallel: self.options.parallel,
             cores: machine.cores,
             optimise: self.options.optimise,
+            apart: false,
             path: "",
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use thalweg_device::{KernelError, Op, Ticket, Variable, cpu_tensors};
 use thalweg_graph::partition::{Ends, TASK_RECV, TASK_SEND, partition};
-use thalweg_graph::{DType, DeviceSpec, Dims, GraphData, NodeId, OutputId, Tensor};
+use thalweg_graph::{DType, DeviceSpec, Dims, Fact, GraphData, NodeId, OutputId, Tensor};
 
 use crate::cache::Ready;
 use crate::engine::Engine;
@@ -17,7 +17,7 @@ use crate::error::SessionError;
 use crate::fetch::{Fetch, Fetched};
 use crate::options::{RunOptions, SessionOptions};
 use crate::place::Places;
-use crate::plan::{Request, Workshop, compile_part, ordered, simplified};
+use crate::plan::{Request, Workshop, compile_part, compile_partial, ordered, simplified};
 use crate::runner::{Runner, checked};
 use crate::store::{Counters, Store};
 use crate::trace::Trace;
@@ -121,6 +121,7 @@ impl Cutter {
             parallel: self.options.parallel,
             cores: machine.cores,
             optimise: self.options.optimise,
+            apart: false,
             path: "",
         };
         let request = Request {
@@ -195,6 +196,44 @@ impl Runner {
     /// As those of a session's first step.
     pub fn prepare(&self, part: &TaskPart, devices: Vec<u32>) -> Result<PartPlan, SessionError> {
         let plan = compile_part(part, devices, self.workshop())?;
+        Ok(PartPlan(Arc::new(Ready::new(plan))))
+    }
+
+    /// Makes a step ready whose feeds come one after the other while it runs, and whose fetches go as
+    /// soon as they are there: through the channels of an [`Exchange`], by number, first those of the
+    /// feeds, then those of the fetched outputs.
+    ///
+    /// # Errors
+    /// As those of a session's first step.
+    pub fn prepare_partial(
+        &self,
+        data: &GraphData,
+        fetches: &[Fetch],
+        feeds: &[OutputId],
+    ) -> Result<PartPlan, SessionError> {
+        let mut facts = Vec::with_capacity(feeds.len());
+        for (index, &output) in feeds.iter().enumerate() {
+            let missing = SessionError::NoSuchOutput {
+                what: "feed",
+                index,
+            };
+            let fact = data.fact(output).ok_or(missing)?;
+            facts.push((output, Fact::new(fact.dtype, fact.shape.clone())));
+        }
+        checked(data, fetches, std::iter::empty())?;
+        let placement = self.placed(data)?;
+        let request = Request {
+            feeds: &facts,
+            fetches,
+            devices: placement.numbers(),
+            variables: &[],
+        };
+        let workshop = Workshop {
+            apart: true,
+            ..self.workshop()
+        };
+        let whole = simplified(data, &request, workshop)?;
+        let plan = compile_partial(whole, (ENDS.send, ENDS.recv), workshop)?;
         Ok(PartPlan(Arc::new(Ready::new(plan))))
     }
 

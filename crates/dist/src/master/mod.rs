@@ -1,6 +1,7 @@
 //! The sessions of a server, as a client of TensorFlow asks for them.
 
 mod names;
+mod partial;
 mod service;
 mod session;
 mod stats;

@@ -65,38 +65,83 @@ impl Master {
 
     async fn run_step(self: &Arc<Self>, call: RunStepRequest) -> Result<RunStepResponse, Status> {
         if !call.partial_run_handle.is_empty() {
-            return Err(Status::invalid(
-                "Must run PartialRunSetup before performing partial runs",
-            ));
+            return self.go_on(call).await;
         }
         let handle = call.session_handle.clone();
         let make = move |_: &super::MasterSession, limit| {
-            let mut feeds = Vec::with_capacity(call.feed.len());
-            for (i, feed) in call.feed.into_iter().enumerate() {
-                let proto = feed.tensor.unwrap_or_default();
-                feeds.push((feed.name, value("feed", i, &proto, limit)?));
-            }
             Ok(Request {
-                feeds,
-                fetches: call.fetch,
                 targets: call.target,
                 options: call.options,
+                ..request_of(call.feed, call.fetch, limit)?
             })
         };
         let (request, response) = self.step_of(&handle, make).await?;
-        let named = request.fetches.into_iter().zip(&response.values);
-        let named = named.map(|(name, value)| {
-            Ok(NamedTensorProto {
-                name,
-                tensor: Some(message(value)?),
-            })
-        });
         Ok(RunStepResponse {
-            tensor: named.collect::<Result<_, Status>>()?,
+            tensor: named(request.fetches, &response.values)?,
             metadata: Some(response.metadata),
             ..RunStepResponse::default()
         })
     }
+}
+
+impl Master {
+    /// A piece of a step that was set up before.
+    async fn go_on(self: &Arc<Self>, call: RunStepRequest) -> Result<RunStepResponse, Status> {
+        let session = self.session(&call.session_handle)?;
+        let limit = self.limits().expanded_bytes;
+        let mut gone = Abandoned(Some((session.clone(), call.partial_run_handle.clone())));
+        let done = apart(move || {
+            let request = request_of(call.feed, call.fetch.clone(), limit)?;
+            let values = session.go_on(&call.partial_run_handle, request)?;
+            named(call.fetch, &values)
+        })
+        .await;
+        // It has been answered.
+        gone.0 = None;
+        Ok(RunStepResponse {
+            tensor: done?,
+            metadata: Some(RunMetadata::default()),
+            ..RunStepResponse::default()
+        })
+    }
+}
+
+/// Ends a step in pieces whose client has gone in the middle of a call.
+struct Abandoned(Option<(Arc<super::MasterSession>, String)>);
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        if let Some((session, handle)) = self.0.take() {
+            session.abandon(&handle);
+        }
+    }
+}
+
+fn request_of(
+    feed: Vec<NamedTensorProto>,
+    fetches: Vec<String>,
+    limit: usize,
+) -> Result<Request, Status> {
+    let mut feeds = Vec::with_capacity(feed.len());
+    for (i, feed) in feed.into_iter().enumerate() {
+        let proto = feed.tensor.unwrap_or_default();
+        feeds.push((feed.name, value("feed", i, &proto, limit)?));
+    }
+    Ok(Request {
+        feeds,
+        fetches,
+        ..Request::default()
+    })
+}
+
+fn named(names: Vec<String>, values: &[Tensor]) -> Result<Vec<NamedTensorProto>, Status> {
+    let named = names.into_iter().zip(values).map(|(name, value)| {
+        Ok(NamedTensorProto {
+            name,
+            tensor: Some(message(value)?),
+        })
+    });
+    named.collect()
 }
 
 type Answered<T> = Result<Answer<T>, tonic::Status>;
@@ -142,9 +187,13 @@ impl MasterService for Arc<Master> {
         &self,
         call: Call<PartialRunSetupRequest>,
     ) -> Answered<PartialRunSetupResponse> {
-        self.session(&call.into_inner().session_handle)?;
-        let text = "partial runs are not supported by this server yet: run the step as a whole";
-        Err(Status::new(Code::Unimplemented, text).into())
+        let call = call.into_inner();
+        let session = self.session(&call.session_handle)?;
+        let room = self.step()?;
+        let begin = move || session.begin_partial(&call.feed, &call.fetch, &call.target, room);
+        Ok(Answer::new(PartialRunSetupResponse {
+            partial_run_handle: apart(begin).await?,
+        }))
     }
 
     async fn run_step(&self, call: Call<RunStepRequest>) -> Answered<RunStepResponse> {

@@ -1,16 +1,17 @@
 //! A session: a graph that its client sends, piece by piece, and steps of it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use thalweg_graph::{Graph, Output, Tensor};
+use thalweg_graph::{Graph, Output, OutputId, Tensor};
 use thalweg_graphdef::{GraphDef, ImportOptions, names as graph_names};
 use thalweg_ops::NewGraph;
-use thalweg_session::{Cancel, Engine, Fetch, RunOptions, Runner, SessionOptions};
+use thalweg_session::{Cancel, Engine, Fetch, RunOptions, Runner, SessionError, SessionOptions};
 use tonic::Code;
 
-use super::{names, stats};
+use super::partial::PartialRun;
+use super::{Room, names, stats};
 use crate::limits::Limits;
 use crate::messages::{CallableOptions, RunMetadata, RunOptions as Asked};
 use crate::status::Status;
@@ -48,6 +49,7 @@ pub struct MasterSession {
     /// How often the graph was extended. Held while it is.
     version: Mutex<i64>,
     callables: Mutex<Callables>,
+    partial: Mutex<Partial>,
     steps: Mutex<Steps>,
     over: Condvar,
 }
@@ -56,6 +58,12 @@ pub struct MasterSession {
 struct Callables {
     next: i64,
     kept: HashMap<i64, CallableOptions>,
+}
+
+#[derive(Default)]
+struct Partial {
+    next: u64,
+    running: HashMap<String, Arc<PartialRun>>,
 }
 
 #[derive(Default)]
@@ -90,6 +98,7 @@ impl MasterSession {
             limits: limits.clone(),
             version: Mutex::new(0),
             callables: Mutex::default(),
+            partial: Mutex::default(),
             steps: Mutex::default(),
             over: Condvar::new(),
         }
@@ -217,13 +226,8 @@ impl MasterSession {
             .run(&self.graph.snapshot(), &fetches, &feeds, &options);
         let closed = self.steps().closed;
         drop(running);
-        let (values, trace) = result.map_err(|e| match closed && cancel.is_cancelled() {
-            true => Status::new(
-                Code::Cancelled,
-                "Step was cancelled by an explicit call to `Session::Close()`.",
-            ),
-            false => Status::from(&e),
-        })?;
+        let by_close = closed && cancel.is_cancelled();
+        let (values, trace) = result.map_err(|e| self.failed(&e, by_close))?;
         let mut metadata = RunMetadata::default();
         if options.trace {
             metadata.step_stats = Some(stats::step_stats(&self.graph, began, &trace));
@@ -260,6 +264,97 @@ impl MasterSession {
                 .over
                 .wait(steps)
                 .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Begins a step whose feeds and fetches come in pieces; gives its handle.
+    ///
+    /// # Errors
+    /// It names what is not there.
+    pub(super) fn begin_partial(
+        self: &Arc<Self>,
+        feeds: &[String],
+        fetches: &[String],
+        targets: &[String],
+        room: Room,
+    ) -> Result<String, Status> {
+        let handle = {
+            let mut partial = locked(&self.partial);
+            partial.next += 1;
+            (partial.next - 1).to_string()
+        };
+        names::apart(feeds.iter().map(|f| &**f), fetches.iter().map(|f| &**f))?;
+        let find = |all: &[String], find: fn(&Graph, &str) -> Result<OutputId, Status>| {
+            let found = all.iter().map(|n| Ok((n.clone(), find(&self.graph, n)?)));
+            found.collect::<Result<Vec<_>, Status>>()
+        };
+        let (fed, fetched) = (find(feeds, names::feed)?, find(fetches, names::fetch)?);
+        let mut wanted: Vec<Fetch> = fetched.iter().map(|(_, o)| Fetch::Value(*o)).collect();
+        let targets = names::targets(&self.graph, targets)?;
+        wanted.extend(targets.into_iter().map(Fetch::Run));
+        let outputs: Vec<OutputId> = fed.iter().map(|(_, o)| *o).collect();
+        let data = self.graph.snapshot();
+        let plan = self.runner.prepare_partial(&data, &wanted, &outputs);
+        let plan = plan.map_err(|e| Status::from(&e))?;
+        let cancel = Cancel::new();
+        let run = Arc::new(PartialRun::new(fed, fetched, cancel.clone(), room));
+        let (session, client) = (self.clone(), run.client().clone());
+        let work = move || {
+            let options = RunOptions::cancelled_by(&cancel);
+            let result = session.enter(&cancel).and_then(|running| {
+                let done = session.runner.run_part(&plan, &[], &*client, &options);
+                let closed = session.steps().closed;
+                drop(running);
+                done.map_err(|e| session.failed(&e, closed && cancel.is_cancelled()))
+            });
+            client.end(result.map(|_| ()));
+        };
+        let thread = std::thread::Builder::new().name("thalweg-partial".to_owned());
+        thread.spawn(work).map_err(|e| {
+            let text = format!("no thread for the step: {e}");
+            Status::new(Code::ResourceExhausted, text)
+        })?;
+        locked(&self.partial).running.insert(handle.clone(), run);
+        Ok(handle)
+    }
+
+    /// Gives some feeds of a step in pieces, and takes some fetches.
+    ///
+    /// # Errors
+    /// See [`PartialRun::go_on`]; there is no such step.
+    pub(super) fn go_on(&self, handle: &str, request: Request) -> Result<Vec<Tensor>, Status> {
+        let run = locked(&self.partial).running.get(handle).cloned();
+        let run = run.ok_or_else(|| {
+            Status::invalid("Must run PartialRunSetup before performing partial runs")
+        })?;
+        let data = self.graph.snapshot();
+        let result = run.go_on(&data, request.feeds, &request.fetches);
+        let over = match &result {
+            Ok((_, over)) => *over,
+            // A mistake of the client leaves the step as it was.
+            Err(_) => run.has_failed(),
+        };
+        if over {
+            locked(&self.partial).running.remove(handle);
+        }
+        result.map(|(values, _)| values)
+    }
+
+    /// Ends a step in pieces whose client has gone.
+    pub(super) fn abandon(&self, handle: &str) {
+        if let Some(run) = locked(&self.partial).running.remove(handle) {
+            run.cancel().cancel();
+        }
+    }
+
+    /// What a client is told of a step that failed.
+    fn failed(&self, error: &SessionError, by_close: bool) -> Status {
+        match by_close {
+            true => Status::new(
+                Code::Cancelled,
+                "Step was cancelled by an explicit call to `Session::Close()`.",
+            ),
+            false => Status::from(error),
         }
     }
 

@@ -14,7 +14,7 @@ use thalweg_device::{Argument, Device, Variable, evaluate};
 use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{self, BETWEEN_DEVICES, Partitioned, partition};
 use thalweg_graph::simplify::{Simplified, Simplify, simplify};
-use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId, Tensor};
+use thalweg_graph::{Attr, Attrs, DType, Fact, GraphData, Node, NodeId, OpDef, OutputId, Tensor};
 
 use super::bindings::{Bindings, FindVariable, Kernels};
 use super::order::{Accesses, sequence};
@@ -53,6 +53,9 @@ pub struct Workshop<'a> {
     pub(crate) cores: usize,
     /// Whether constants are folded and equal nodes shared.
     pub(crate) optimise: bool,
+    /// Whether every value has memory of its own: a client that gives values one after the other, and
+    /// waits for results between them, must not wait for memory that a later one frees.
+    pub(crate) apart: bool,
     /// Of the plan of a function: the calls that led to it. Each has random numbers of its own.
     pub(crate) path: &'a str,
 }
@@ -105,6 +108,68 @@ pub(crate) fn compile_part(
         devices,
     };
     planned(simplified, true, &request, workshop)
+}
+
+/// Makes the plan of a step whose feeds and fetches go through channels, by number: first those of the
+/// feeds, which are had of `simplified`, then those of the fetches.
+///
+/// # Errors
+/// As [`compile`].
+pub(crate) fn compile_partial(
+    simplified: Simplified,
+    (send, recv): (&'static OpDef, &'static OpDef),
+    workshop: Workshop<'_>,
+) -> Result<Plan, SessionError> {
+    let mut graph = simplified.graph.empty();
+    let mut devices = simplified.devices;
+    let channel = |node: &mut Node, number: usize, dtype: DType| {
+        node.attrs.set("T", dtype.into());
+        node.attrs.set("channel", Attr::Int(number as i64));
+    };
+    let feeds = simplified.feeds.len();
+    for (at, mut arc) in simplified.graph.into_nodes().enumerate() {
+        let fed = |f: &Option<NodeId>| f.is_some_and(|n| n.index() == at);
+        if let Some(number) = simplified.feeds.iter().position(fed) {
+            let node = Arc::make_mut(&mut arc);
+            let dtype = node.outputs[0].dtype;
+            (node.op, node.attrs) = (recv, Attrs::default());
+            channel(node, number, dtype);
+        }
+        graph.push(arc);
+    }
+    for (number, &output) in simplified.fetches.iter().enumerate() {
+        let source = graph.node(output.node);
+        let dtype = source.outputs[output.index as usize].dtype;
+        let mut node = Node {
+            name: format!("{}/_fetch_{number}", source.name),
+            op: send,
+            inputs: smallvec![output],
+            controls: SmallVec::new(),
+            attrs: Attrs::default(),
+            device: source.device.clone(),
+            colocation: SmallVec::new(),
+            outputs: SmallVec::new(),
+            origin: source.origin.clone(),
+        };
+        node.attrs.set("N", Attr::Int(1));
+        channel(&mut node, feeds + number, dtype);
+        devices.push(devices[output.node.index()]);
+        graph.push(node);
+    }
+    let simplified = Simplified {
+        graph,
+        feeds: Vec::new(),
+        fetches: Vec::new(),
+        targets: Vec::new(),
+        devices,
+    };
+    let request = Request {
+        feeds: &[],
+        fetches: &[],
+        devices: &[],
+        variables: &[],
+    };
+    planned(simplified, false, &request, workshop)
 }
 
 /// The nodes of a simplified graph in the order of the step; `variable` gives what is behind a

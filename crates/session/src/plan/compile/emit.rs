@@ -169,6 +169,7 @@ impl Builder<'_> {
     /// Whether the only use that a slot of the arena still has is the one of these inputs.
     fn ends_here(&self, slot: u32, inputs: &[u32]) -> bool {
         slot != NO_SLOT
+            && !self.workshop.apart
             && self.life[slot as usize].left == 1
             && self.life[slot as usize].block.is_some()
             && inputs.iter().filter(|&&s| s == slot).count() == 1
@@ -288,6 +289,7 @@ impl Builder<'_> {
     pub(super) fn free_if_unused(&mut self, slot: u32) {
         let life = &mut self.life[slot as usize];
         if life.left == 0
+            && !self.workshop.apart
             && let Some(block) = life.block.take()
         {
             let mut touched = life.users.clone();

@@ -1,0 +1,265 @@
+//! Steps in pieces: a client gives some feeds and takes some fetches, again and again, while one step
+//! runs.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use thalweg_device::{KernelError, Ticket};
+use thalweg_graph::{GraphData, OutputId, Tensor};
+use thalweg_session::{Cancel, Exchange};
+
+use super::{Room, names};
+use crate::status::Status;
+
+/// A feed or a fetch of a step in pieces.
+#[derive(Clone, Copy)]
+struct Piece {
+    channel: i64,
+    output: OutputId,
+    /// Whether it was given or taken.
+    done: bool,
+}
+
+/// A step that runs while its client gives and takes.
+pub(super) struct PartialRun {
+    pieces: Mutex<Pieces>,
+    client: Arc<Client>,
+    cancel: Cancel,
+    /// Its place among the steps of the server.
+    _room: Room,
+}
+
+struct Pieces {
+    feeds: BTreeMap<String, Piece>,
+    fetches: BTreeMap<String, Piece>,
+}
+
+/// The client's end of the channels.
+#[derive(Default)]
+pub(super) struct Client {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    given: HashMap<i64, Tensor>,
+    waiting: HashMap<i64, Ticket>,
+    results: HashMap<i64, Tensor>,
+    ended: Option<Result<(), Status>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Exchange for Client {
+    fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError> {
+        locked(&self.state).results.insert(channel, value);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    fn receive(&self, channel: i64, ticket: &Ticket) -> Result<Option<Tensor>, KernelError> {
+        let mut state = locked(&self.state);
+        let value = state.given.remove(&channel);
+        if value.is_none() {
+            state.waiting.insert(channel, ticket.clone());
+        }
+        Ok(value)
+    }
+}
+
+impl Client {
+    fn give(&self, channel: i64, value: Tensor) {
+        let mut state = locked(&self.state);
+        state.given.insert(channel, value);
+        if let Some(ticket) = state.waiting.remove(&channel) {
+            ticket.wake();
+        }
+    }
+
+    /// The value of a fetch, once it is there.
+    fn take(&self, channel: i64) -> Result<Tensor, Status> {
+        let mut state = locked(&self.state);
+        loop {
+            if let Some(value) = state.results.remove(&channel) {
+                return Ok(value);
+            }
+            match &state.ended {
+                Some(Err(status)) => return Err(status.clone()),
+                Some(Ok(())) => return Err(Status::invalid("the step has ended without it")),
+                None => {}
+            }
+            let waited = self.changed.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Tells how the step has ended.
+    pub(super) fn end(&self, result: Result<(), Status>) {
+        locked(&self.state).ended = Some(result);
+        self.changed.notify_all();
+    }
+
+    fn ended(&self) -> Result<(), Status> {
+        let mut state = locked(&self.state);
+        loop {
+            if let Some(result) = &state.ended {
+                return result.clone();
+            }
+            let waited = self.changed.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl PartialRun {
+    /// One with these feeds and fetches, whose channels are numbered in this order.
+    pub(super) fn new(
+        feeds: Vec<(String, OutputId)>,
+        fetches: Vec<(String, OutputId)>,
+        cancel: Cancel,
+        room: Room,
+    ) -> PartialRun {
+        let first = feeds.len();
+        let pieces = |all: Vec<(String, OutputId)>, first: usize| {
+            let piece = |(i, (name, output))| {
+                let channel = (first + i) as i64;
+                let piece = Piece {
+                    channel,
+                    output,
+                    done: false,
+                };
+                (name, piece)
+            };
+            all.into_iter().enumerate().map(piece).collect()
+        };
+        PartialRun {
+            pieces: Mutex::new(Pieces {
+                feeds: pieces(feeds, 0),
+                fetches: pieces(fetches, first),
+            }),
+            client: Arc::default(),
+            cancel,
+            _room: room,
+        }
+    }
+
+    pub(super) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// Whether the step has ended with an error.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(locked(&self.client.state).ended, Some(Err(_)))
+    }
+
+    pub(super) fn cancel(&self) -> &Cancel {
+        &self.cancel
+    }
+
+    /// Gives some feeds and takes some fetches; tells whether all have been by now, and the step is
+    /// over.
+    ///
+    /// # Errors
+    /// One that was not said when the step was set up, or that was done before; a fetch that needs
+    /// other feeds: nothing has happened then. What went wrong in the step.
+    pub(super) fn go_on(
+        &self,
+        data: &GraphData,
+        feeds: Vec<(String, Tensor)>,
+        fetches: &[String],
+    ) -> Result<(Vec<Tensor>, bool), Status> {
+        let mut taken = Vec::with_capacity(fetches.len());
+        let done = {
+            let mut pieces = locked(&self.pieces);
+            names::apart(feeds.iter().map(|(n, _)| &**n), std::iter::empty())?;
+            for (name, _) in &feeds {
+                check(&pieces.feeds, name, "feed", "fed")?;
+            }
+            for name in fetches {
+                check(&pieces.fetches, name, "fetch", "fetched")?;
+            }
+            let now: HashSet<&str> = feeds.iter().map(|(n, _)| &**n).collect();
+            let missing = pieces.feeds.iter();
+            let missing = missing.filter(|(n, p)| !p.done && !now.contains(&***n));
+            let missing: HashMap<OutputId, &String> = missing.map(|(n, p)| (p.output, n)).collect();
+            let wanted = fetches.iter().map(|n| pieces.fetches[n].output);
+            let known = pieces.feeds.values().map(|p| p.output).collect();
+            if let Some(feed) = needs(data, wanted, &known, &missing) {
+                return Err(Status::invalid(format!(
+                    "Fetch {feed} can't be computed from the feeds that have been fed so far."
+                )));
+            }
+            for (name, value) in feeds {
+                if let Some(piece) = pieces.feeds.get_mut(&name) {
+                    piece.done = true;
+                    self.client.give(piece.channel, value);
+                }
+            }
+            for name in fetches {
+                if let Some(piece) = pieces.fetches.get_mut(name) {
+                    piece.done = true;
+                    taken.push(piece.channel);
+                }
+            }
+            let mut all = pieces.feeds.values().chain(pieces.fetches.values());
+            all.all(|p| p.done)
+        };
+        let values: Result<Vec<Tensor>, Status> =
+            taken.into_iter().map(|c| self.client.take(c)).collect();
+        let values = values?;
+        if done {
+            self.client.ended()?;
+        }
+        Ok((values, done))
+    }
+}
+
+fn check(
+    pieces: &BTreeMap<String, Piece>,
+    name: &str,
+    what: &str,
+    past: &str,
+) -> Result<(), Status> {
+    match pieces.get(name) {
+        None => Err(Status::invalid(format!(
+            "The {what} {name} was not specified in partial_run_setup."
+        ))),
+        Some(piece) if piece.done => Err(Status::invalid(format!(
+            "The {what} {name} has already been {past}."
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+/// A feed that is missing and that one of these outputs needs.
+fn needs<'n>(
+    data: &GraphData,
+    wanted: impl Iterator<Item = OutputId>,
+    feeds: &HashSet<OutputId>,
+    missing: &HashMap<OutputId, &'n String>,
+) -> Option<&'n String> {
+    let mut seen = HashSet::new();
+    let mut stack: Vec<OutputId> = wanted.collect();
+    let mut nodes = Vec::new();
+    loop {
+        while let Some(output) = stack.pop() {
+            if let Some(name) = missing.get(&output) {
+                return Some(name);
+            }
+            if !feeds.contains(&output) {
+                nodes.push(output.node);
+            }
+        }
+        let id = nodes.pop()?;
+        if !seen.insert(id) {
+            continue;
+        }
+        if let Some(node) = data.get(id) {
+            stack.extend(node.inputs.iter().copied());
+            nodes.extend(node.controls.iter().copied());
+        }
+    }
+}
