@@ -76,3 +76,25 @@ fn devices_carry_the_name_of_their_task() {
     let elsewhere = g.device("/job:ps/task:0", || g.constant(1.0f32).square());
     assert!(session.run(elsewhere, []).is_err());
 }
+
+#[test]
+fn sessions_give_up_idle_memory_for_each_other() {
+    let (first, second) = (Graph::new(), Graph::new());
+    // In the arena, for as long as a frame is kept.
+    fn large(g: &Graph) -> Output<'_> {
+        let dims = g.constant([1000i32, 250]);
+        let x = g.op("Fill").input(dims).input(g.constant(1.5f32)).output();
+        x.square().sqrt().sum()
+    }
+    let mut options = SessionOptions::default();
+    options.optimise = false;
+    options.cpus[0].memory_limit = Some(1_500_000);
+    let engine = Engine::new(&options).unwrap();
+    let (x, y) = (large(&first), large(&second));
+    let one = Session::on(engine.clone(), &first, options.clone()).unwrap();
+    let two = Session::on(engine, &second, options).unwrap();
+    for _ in 0..3 {
+        one.run(x, []).unwrap();
+        two.run(y, []).unwrap();
+    }
+}

@@ -325,3 +325,17 @@ fn a_gradient_goes_through_a_call() {
         assert_eq!(results.scalar::<f32>(1).unwrap(), 6.0);
     }
 }
+
+#[test]
+fn a_loop_that_computes_nothing_ends_with_its_time() {
+    let g = Graph::new();
+    let start = [g.placeholder("x", DType::F32, [])];
+    let end = g.while_loop(&start, |b, _| b.constant(true), |_, v| vec![v[0]])[0];
+    let session = Session::new(&g).unwrap();
+    let options = RunOptions::timeout(std::time::Duration::from_millis(30));
+    let error = session.run_with(end, [start[0].feed(1.0f32)], &options);
+    assert!(
+        matches!(error, Err(SessionError::Timeout { .. })),
+        "{error:?}"
+    );
+}

@@ -147,3 +147,26 @@ fn what_is_only_waited_for_and_has_no_effect_does_not_run() {
     let plan = session.explain((done, beside), &feed).unwrap();
     assert!(plan.contains("beside"), "{plan}");
 }
+
+#[test]
+fn who_waits_for_an_alias_of_a_reference_waits_for_all_that_it_waits_for() {
+    let g = Graph::new();
+    let shape = ("shape", thalweg::graph::Attr::Shape(Shape::scalar()));
+    let v = g.op("VariableV2").attr("dtype", DType::F32);
+    let v = v.attr(shape.0, shape.1).output();
+    let init = g.op("Assign").input(v).input(g.constant(5.0f32)).build();
+    let w = g.variable("w", 0.0f32);
+    let add = w.assign_add(1.0f32);
+    let seen = g.control_dependencies([add], || g.op("Identity").input(v).output());
+    let done = g.control_dependencies([seen.operation()], || g.op("NoOp").build());
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    session.run(init, []).unwrap();
+    session.run(done, []).unwrap();
+    session.run(seen.operation(), []).unwrap();
+    assert_eq!(session.run(w, []).unwrap().scalar::<f32>(0).unwrap(), 2.0);
+    assert_eq!(
+        session.run(seen, []).unwrap().scalar::<f32>(0).unwrap(),
+        5.0
+    );
+}

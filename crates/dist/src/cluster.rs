@@ -23,6 +23,9 @@ pub enum ClusterError {
     /// A name that no device string can have.
     #[error("'{0}' is no name of a job: begin with a letter, go on with letters, digits and _")]
     JobName(String),
+    /// A job that is described twice, or one of its tasks.
+    #[error("job '{0}' or a task of it is given twice")]
+    Twice(String),
     /// A job without tasks.
     #[error("job '{0}' has no tasks: give it an address, or leave it out")]
     EmptyJob(String),
@@ -126,7 +129,9 @@ impl ClusterSpec {
                     });
                 }
             }
-            cluster.jobs.entry(job).or_default().extend(tasks);
+            if cluster.jobs.insert(job.clone(), tasks).is_some() {
+                return Err(ClusterError::Twice(job));
+            }
         }
         Ok(cluster)
     }
@@ -171,6 +176,12 @@ impl ClusterSpec {
                     .collect(),
                 _ => None,
             };
+            let given = config["cluster"][job]
+                .as_object()
+                .map_or(0, |all| all.len());
+            if tasks.as_ref().is_some_and(|t| given > t.len()) {
+                return Err(ClusterError::Twice(job.clone()));
+            }
             let tasks = tasks.ok_or_else(|| {
                 ClusterError::TfConfig(format!("the tasks of job '{job}' are no addresses"))
             })?;

@@ -21,6 +21,8 @@ use crate::messages::master_service_server::MasterServiceServer;
 const WINDOW: u32 = 64 << 20;
 /// The largest frame.
 const FRAME: u32 = 4 << 20;
+/// How often a silent client is asked whether it is there, and how long it has to answer.
+const KEEPALIVE: Duration = Duration::from_secs(20);
 /// How long steps may still run when a server ends.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -166,8 +168,8 @@ impl Server {
 
     /// Ends it: no call is taken any more, and the steps that run are cancelled.
     pub fn shutdown(&self) {
+        self.master.end();
         self.stop.send_replace(true);
-        self.master.reset(&[]);
     }
 }
 
@@ -201,17 +203,28 @@ fn serve(
             .accept_compressed(CompressionEncoding::Deflate)
             .max_decoding_message_size(limits.message_bytes)
             .max_encoding_message_size(usize::MAX);
+        let mut late = stopped.clone();
         let stop = async move {
             // An error is a server that was dropped.
             let _ = stopped.wait_for(|s| *s).await;
+        };
+        // A client that never ends its call does not keep the server.
+        let grace = async move {
+            let _ = late.wait_for(|s| *s).await;
+            tokio::time::sleep(GRACE).await;
         };
         let serving = tonic::transport::Server::builder()
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
             .max_frame_size(FRAME)
+            .http2_keepalive_interval(Some(KEEPALIVE))
+            .http2_keepalive_timeout(Some(KEEPALIVE))
             .add_service(service)
             .serve_with_incoming_shutdown(incoming, stop);
-        serving.await.map_err(|e| e.to_string())
+        tokio::select! {
+            ended = serving => ended.map_err(|e| e.to_string()),
+            () = grace => Ok(()),
+        }
     });
     runtime.shutdown_timeout(GRACE);
     *ended.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);

@@ -115,8 +115,31 @@ fn an_allocation_of_slurm_is_a_cluster() {
     let (cluster, task) = at("0").unwrap();
     assert_eq!(task, ("ps".to_owned(), 0));
     assert_eq!(cluster.address("ps", 0).unwrap(), "n1:2220");
-    let workers: Vec<&str> = cluster.tasks("worker").map(|(_, a)| a).collect();
-    assert_eq!(workers, ["n2:2220", "n1:2221", "n2:2221", "n1:2222"]);
+    let workers = |cluster: &ClusterSpec| -> Vec<String> {
+        cluster.tasks("worker").map(|(_, a)| a.to_owned()).collect()
+    };
+    // One host after the other, as many as fit.
+    assert_eq!(
+        workers(&cluster),
+        ["n1:2221", "n1:2222", "n2:2220", "n2:2221"]
+    );
+    let with = |more: (&str, &str)| {
+        let mut set = environment("0");
+        set.insert(more.0.to_owned(), more.1.to_owned());
+        ClusterSpec::from_slurm(1, 2220, |name| set.get(name).cloned()).map(|(c, _)| c)
+    };
+    let uneven = with(("SLURM_TASKS_PER_NODE", "1,4")).unwrap();
+    assert_eq!(
+        workers(&uneven),
+        ["n2:2220", "n2:2221", "n2:2222", "n2:2223"]
+    );
+    let in_turn = with(("SLURM_DISTRIBUTION", "cyclic:block")).unwrap();
+    assert_eq!(
+        workers(&in_turn),
+        ["n2:2220", "n1:2221", "n2:2221", "n1:2222"]
+    );
+    assert!(with(("SLURM_TASKS_PER_NODE", "2(x")).is_err());
+    assert!(with(("SLURM_TASKS_PER_NODE", "1")).is_err());
     assert_eq!(at("3").unwrap().1, ("worker".to_owned(), 2));
     assert!(at("5").is_err());
     let unset = ClusterSpec::from_slurm(1, 2220, |_| None).unwrap_err();

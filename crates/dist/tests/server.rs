@@ -172,6 +172,34 @@ fn a_session_that_is_not_there_is_aborted_so_that_clients_make_another() {
 }
 
 #[test]
+fn no_handle_comes_again_and_no_request_runs_twice() {
+    with_server(
+        |_| {},
+        |mut client| async move {
+            let first = created(&mut client, program()).await.unwrap();
+            client.reset(ResetRequest::default()).await.unwrap();
+            let second = created(&mut client, program()).await.unwrap();
+            assert_ne!(first, second);
+            let mut request = step(&second, &[], &[], &["init"]);
+            request.request_id = -7;
+            run(&mut client, request.clone()).await.unwrap();
+            assert_eq!(code(run(&mut client, request).await), Code::Aborted);
+        },
+    );
+}
+
+#[test]
+fn a_client_in_the_middle_of_a_call_does_not_keep_the_server() {
+    let server = Server::start(ServerOptions::listening("127.0.0.1:0")).unwrap();
+    // A call whose body never comes.
+    let mut socket = std::net::TcpStream::connect(server.address()).unwrap();
+    std::io::Write::write_all(&mut socket, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    std::io::Write::write_all(&mut socket, &[0, 0, 0, 4, 0, 0, 0, 0, 0]).unwrap();
+    server.shutdown();
+    server.join().unwrap();
+}
+
+#[test]
 fn an_extension_is_taken_whole_or_not_at_all() {
     with_server(
         |_| {},
@@ -482,6 +510,25 @@ fn what_is_too_much_is_refused() {
             }),
         });
         assert_eq!(code(run(&mut client, small).await), Code::InvalidArgument);
+        // Many that are each within it.
+        let filled = |i: usize| NamedTensorProto {
+            name: format!("x{i}:0"),
+            tensor: Some(TensorProto {
+                dtype: 1,
+                tensor_shape: Some(TensorShapeProto {
+                    dim: vec![tensor_shape_proto::Dim {
+                        size: 1 << 13,
+                        ..Default::default()
+                    }],
+                    ..Default::default()
+                }),
+                ..TensorProto::default()
+            }),
+        };
+        let mut many = step(&handle, &[], &["y:0"], &[]);
+        many.feed = (0..4).map(filled).collect();
+        let many = run(&mut client, many).await.unwrap_err();
+        assert!(many.message().contains("value 2"), "{many}");
         let large = Tensor::vector(&vec![0.0f32; 1 << 19]);
         let large = run(&mut client, step(&handle, &[("x:0", large)], &["y:0"], &[])).await;
         assert_eq!(code(large), Code::OutOfRange);

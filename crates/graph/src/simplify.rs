@@ -222,8 +222,7 @@ impl Pass<'_> {
         }
         let mut controls = self.controls(node);
         if self.is_alias(node) && !self.contexts.flows(node, old) {
-            self.alias(old, controls);
-            return Ok(());
+            return self.alias(old, controls);
         }
         let (inputs, mut facts) = self.inputs(old, &mut controls)?;
         if let Some(name) = node.op.on_handles {

@@ -8,7 +8,10 @@ use prost::Message;
 use support::*;
 use thalweg_graph::Graph;
 use thalweg_graphdef::messages::DataType::{DtFloat, DtInt32};
-use thalweg_graphdef::messages::{AttrValue, MetaGraphDef, NodeDef};
+use thalweg_graphdef::messages::op_def::ArgDef;
+use thalweg_graphdef::messages::{
+    AttrValue, FunctionDef, FunctionDefLibrary, MetaGraphDef, NodeDef, OpDef,
+};
 use thalweg_graphdef::{
     ExportOptions, GraphDef, ImportError, ImportOptions, describe, export, file, import,
     import_meta_graph,
@@ -73,6 +76,80 @@ fn take(def: &GraphDef) -> Result<(), ImportError> {
     assert_eq!(again.encode_to_vec(), written.encode_to_vec());
     let _ = Session::new(&g);
     Ok(())
+}
+
+/// A function `f(x)` whose body calls these functions one after the other.
+fn calling(name: &str, called: &[&str]) -> FunctionDef {
+    let float = |name: &str| ArgDef {
+        name: name.into(),
+        r#type: DtFloat as i32,
+        ..ArgDef::default()
+    };
+    let call = |(i, called): (usize, &&str)| {
+        let input = match i {
+            0 => "x".to_owned(),
+            i => format!("call_{}:output:0", i - 1),
+        };
+        let attrs = [
+            ("Tin", types(&[DtFloat])),
+            ("Tout", types(&[DtFloat])),
+            ("f", func(called, &[])),
+        ];
+        node(&format!("call_{i}"), "PartitionedCall", &[&input], &attrs)
+    };
+    let mut nodes: Vec<NodeDef> = called.iter().enumerate().map(call).collect();
+    let last = match called.len() {
+        0 => "x".to_owned(),
+        n => format!("call_{}:output:0", n - 1),
+    };
+    nodes.push(node("y", "Square", &[&last], &[("T", dtype(DtFloat))]));
+    FunctionDef {
+        signature: Some(OpDef {
+            name: name.into(),
+            input_arg: vec![float("x")],
+            output_arg: vec![float("y")],
+            ..OpDef::default()
+        }),
+        node_def: nodes,
+        ret: [("y".to_owned(), "y:y:0".to_owned())].into(),
+        ..FunctionDef::default()
+    }
+}
+
+/// A graph that asks for the gradient of `f`.
+fn asking(functions: Vec<FunctionDef>) -> GraphDef {
+    let attrs = [
+        ("Tin", types(&[DtFloat, DtFloat])),
+        ("Tout", types(&[DtFloat])),
+        ("f", func("f", &[])),
+    ];
+    let mut def = graph_def(vec![
+        constant("x", floats(&[2], &[1.0, 2.0])),
+        node("g", "SymbolicGradient", &["x", "x"], &attrs),
+    ]);
+    def.library = Some(FunctionDefLibrary {
+        function: functions,
+        ..FunctionDefLibrary::default()
+    });
+    def
+}
+
+#[test]
+fn gradients_of_functions_that_call_each_other_without_end_are_refused() {
+    take(&asking(vec![calling("f", &["h"]), calling("h", &[])])).unwrap();
+    let itself = take(&asking(vec![calling("f", &["f"])]))
+        .unwrap_err()
+        .to_string();
+    assert!(itself.contains("calls itself"), "{itself}");
+    let circle = take(&asking(vec![calling("f", &["h"]), calling("h", &["f"])]));
+    assert!(circle.is_err());
+    // Each calls the next one twice: a few functions, and a billion calls.
+    let names: Vec<String> = (0..=15).map(|i| format!("f{i}")).collect();
+    let mut chain = vec![calling("f", &["f0", "f0"])];
+    chain.extend(names.windows(2).map(|w| calling(&w[0], &[&w[1], &w[1]])));
+    chain.push(calling("f15", &[]));
+    let many = take(&asking(chain)).unwrap_err().to_string();
+    assert!(many.contains("more than"), "{many}");
 }
 
 #[test]

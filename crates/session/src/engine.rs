@@ -1,9 +1,10 @@
 //! What sessions of one process share.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use thalweg_device::{Cpu, Device, ThreadPool};
 
+use crate::cache::{Key, Plans};
 use crate::error::SessionError;
 use crate::exec::Tickets;
 use crate::options::SessionOptions;
@@ -28,6 +29,8 @@ pub(crate) struct Machine {
     pub(crate) cores: usize,
     pub(crate) kernels: Kernels,
     pub(crate) tickets: Tickets,
+    /// The plans of those that run steps here.
+    plans: Mutex<Vec<Weak<Plans<Key>>>>,
 }
 
 impl Engine {
@@ -45,6 +48,7 @@ impl Engine {
                 devices,
                 kernels: thalweg_ops::kernels().into_iter().chain(between).collect(),
                 tickets: Tickets::default(),
+                plans: Mutex::default(),
             }),
             store: Arc::default(),
         })
@@ -66,6 +70,24 @@ impl Engine {
     /// What lives between steps.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// Lets the plans of one more session be asked for their memory.
+    pub(crate) fn register(&self, plans: &Arc<Plans<Key>>) {
+        let mut all = self.plans();
+        all.retain(|p| p.strong_count() > 0);
+        all.push(Arc::downgrade(plans));
+    }
+
+    /// Gives up the memory of steps that do not run, those of all sessions.
+    pub(crate) fn release(&self) {
+        let all: Vec<_> = self.plans().iter().filter_map(Weak::upgrade).collect();
+        all.iter().for_each(|plans| plans.release());
+    }
+
+    fn plans(&self) -> MutexGuard<'_, Vec<Weak<Plans<Key>>>> {
+        let plans = self.machine.plans.lock();
+        plans.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn machine(&self) -> &Machine {

@@ -28,7 +28,7 @@ pub struct Runner {
     options: SessionOptions,
     places: Places,
     counters: Counters,
-    plans: Plans<Key>,
+    plans: Arc<Plans<Key>>,
     calls: Plans<CallKey>,
 }
 
@@ -36,10 +36,12 @@ impl Runner {
     /// One for a graph that runs on these devices.
     pub fn new(engine: Engine, options: SessionOptions) -> Runner {
         let names = engine.devices().iter().map(|d| d.name().clone()).collect();
+        let plans = Arc::new(Plans::new(options.plans));
+        engine.register(&plans);
         Runner {
             places: Places::new(names),
             counters: Counters::default(),
-            plans: Plans::new(options.plans),
+            plans,
             // A graph has many functions for each thing that is asked of it.
             calls: Plans::new(options.plans.saturating_mul(16)),
             engine,
@@ -136,7 +138,7 @@ impl Runner {
                 ..
             }) => {
                 // Idle steps of other plans may hold what a variable needs.
-                self.plans.release();
+                self.engine.release();
                 self.compile(&data, &key)?
             }
             plan => plan?,
@@ -224,7 +226,7 @@ impl Runner {
         let frame = match ready.take(self.engine.devices()) {
             Err(SessionError::Memory { .. }) => {
                 // Other plans may hold what this one needs.
-                self.plans.release();
+                self.engine.release();
                 ready.take(self.engine.devices())?
             }
             frame => frame?,
@@ -262,7 +264,7 @@ impl Runner {
         ready.give(frame, result.is_ok());
         if matches!(result, Err(SessionError::Memory { .. })) {
             // So that the next attempt has what there is.
-            self.plans.release();
+            self.engine.release();
         }
         result
     }

@@ -40,6 +40,9 @@ pub fn expand_hosts(list: &str) -> Result<Vec<String>, ClusterError> {
         let (ranges, suffix) = tail
             .split_once(']')
             .ok_or_else(|| wrong("a bracket is open"))?;
+        if suffix.contains('[') {
+            return Err(wrong("there is a second bracket"));
+        }
         for range in ranges.split(',') {
             let (from, to) = range.split_once('-').unwrap_or((range, range));
             let number = |text: &str| {
@@ -47,7 +50,7 @@ pub fn expand_hosts(list: &str) -> Result<Vec<String>, ClusterError> {
                     .map_err(|_| wrong("a number is missing"))
             };
             let (first, last) = (number(from)?, number(to)?);
-            if last < first || (last - first) as usize >= MOST_HOSTS {
+            if from.len() > 20 || last < first || (last - first) as usize >= MOST_HOSTS {
                 return Err(wrong("a range is empty or too long"));
             }
             // Zeros in front stay.
@@ -61,11 +64,30 @@ pub fn expand_hosts(list: &str) -> Result<Vec<String>, ClusterError> {
     Ok(hosts)
 }
 
+/// How many tasks each host has: `2(x3),1` is 2, 2, 2 and 1.
+fn per_node(text: &str) -> Option<Vec<usize>> {
+    let mut all = Vec::new();
+    for item in text.split(',') {
+        let (count, times) = match item.split_once("(x") {
+            Some((count, times)) => (count, times.strip_suffix(')')?.parse().ok()?),
+            None => (item, 1),
+        };
+        let count: usize = count.trim().parse().ok()?;
+        if times > MOST_HOSTS || count > MOST_HOSTS || all.len() + times > MOST_HOSTS {
+            return None;
+        }
+        all.extend(std::iter::repeat_n(count, times));
+    }
+    Some(all)
+}
+
 impl ClusterSpec {
     /// The cluster of the allocation that this process runs in, and the task that it is: `servers`
-    /// tasks of job `ps`, the rest of job `worker`. Slurm's tasks are spread over the hosts in turn;
-    /// those on one host listen on `port` and the ports after it. `variable` looks up the environment:
-    /// `SLURM_JOB_NODELIST`, `SLURM_NTASKS`, `SLURM_PROCID`.
+    /// tasks of job `ps`, the rest of job `worker`. Slurm's tasks fill one host after the other
+    /// (`SLURM_TASKS_PER_NODE` says how many each has), or go over the hosts in turn where
+    /// `SLURM_DISTRIBUTION` begins with `cyclic`; those on one host listen on `port` and the ports after
+    /// it. `variable` looks up the environment: those two, `SLURM_JOB_NODELIST`, `SLURM_NTASKS` and
+    /// `SLURM_PROCID`.
     ///
     /// # Errors
     /// See [`ClusterError`].
@@ -99,11 +121,33 @@ impl ClusterSpec {
             let reason = format!("{tasks} tasks are too few for {servers} servers and a worker");
             return Err(wrong("SLURM_NTASKS", &reason));
         }
+        let cyclic = variable("SLURM_DISTRIBUTION").is_some_and(|d| d.starts_with("cyclic"));
+        let mut room = match variable("SLURM_TASKS_PER_NODE") {
+            Some(text) => per_node(&text)
+                .ok_or_else(|| wrong("SLURM_TASKS_PER_NODE", "it is not of the form 2(x3),1"))?,
+            None => vec![tasks.div_ceil(hosts.len()); hosts.len()],
+        };
+        room.resize(hosts.len(), 0);
+        // By task: its host, and how many tasks that had before.
+        let mut places = Vec::with_capacity(tasks);
+        if cyclic {
+            for round in 0..tasks {
+                let some = room.iter().enumerate().filter(|(_, room)| **room > round);
+                places.extend(some.map(|(host, _)| (host, round)));
+                if places.len() >= tasks {
+                    break;
+                }
+            }
+        } else {
+            let some = room.iter().enumerate();
+            places.extend(some.flat_map(|(host, &n)| (0..n).map(move |i| (host, i))));
+        }
         let address = |task: usize| {
+            let short = || wrong("SLURM_TASKS_PER_NODE", "its hosts have too few tasks");
+            let &(host, before) = places.get(task).ok_or_else(short)?;
             let beyond = "the ports of one host go beyond 65535";
-            let port = usize::from(port) + task / hosts.len();
-            match u16::try_from(port) {
-                Ok(port) => Ok(format!("{}:{port}", hosts[task % hosts.len()])),
+            match u16::try_from(usize::from(port) + before) {
+                Ok(port) => Ok(format!("{}:{port}", hosts[host])),
                 Err(_) => Err(wrong("SLURM_NTASKS", beyond)),
             }
         };

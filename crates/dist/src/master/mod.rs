@@ -6,9 +6,9 @@ mod service;
 mod session;
 mod stats;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_device::Device;
@@ -28,6 +28,11 @@ pub struct Master {
     limits: Limits,
     sessions: Mutex<HashMap<String, Arc<MasterSession>>>,
     steps: AtomicUsize,
+    /// How many sessions there were.
+    made: AtomicU64,
+    /// Whether the server ends, and takes nothing new.
+    ends: AtomicBool,
+    requests: Mutex<Requests>,
     /// What tells this server from one that was there before it at the same address.
     incarnation: u64,
     random: RandomState,
@@ -45,6 +50,9 @@ impl Master {
             limits,
             sessions: Mutex::default(),
             steps: AtomicUsize::new(0),
+            made: AtomicU64::new(0),
+            ends: AtomicBool::new(false),
+            requests: Mutex::default(),
         }
     }
 
@@ -83,15 +91,16 @@ impl Master {
                 ),
             ));
         }
-        let handle = (0u64..)
-            .map(|i| {
-                format!(
-                    "{:016x}",
-                    self.random.hash_one((sessions.len(), i, "session"))
-                )
-            })
-            .find(|h| !sessions.contains_key(h))
-            .unwrap_or_default();
+        if self.ends.load(Ordering::Acquire) {
+            return Err(Status::new(
+                Code::Unavailable,
+                "the server is shutting down",
+            ));
+        }
+        // No handle comes again, and none can be guessed.
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let half = |salt: &str| self.random.hash_one((number, salt));
+        let handle = format!("{:016x}{:016x}", half("first"), half("second"));
         sessions.insert(handle.clone(), session.clone());
         Ok((handle, session))
     }
@@ -126,8 +135,38 @@ impl Master {
         all.iter().for_each(|(_, session)| session.close());
         match containers {
             [] => self.engine.store().clear(""),
-            some => some.iter().for_each(|c| self.engine.store().clear(c)),
+            some => some.iter().for_each(|c| {
+                // TensorFlow's default container has the name of the job.
+                let name = if *c == self.options.job { "" } else { c };
+                self.engine.store().clear(name);
+            }),
         }
+    }
+
+    /// Takes nothing new, and cancels what runs.
+    pub(crate) fn end(&self) {
+        let sessions = self.sessions();
+        self.ends.store(true, Ordering::Release);
+        sessions.values().for_each(|s| s.cancel());
+    }
+
+    /// Notes a request's number.
+    ///
+    /// # Errors
+    /// It came before: a client sends it again where it does not know whether it arrived.
+    pub(crate) fn first(&self, request: i64, what: &str) -> Result<(), Status> {
+        let mut seen = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        if request == 0 || seen.all.insert(request) {
+            seen.order.extend((request != 0).then_some(request));
+            if seen.order.len() > MOST_REQUESTS
+                && let Some(oldest) = seen.order.pop_front()
+            {
+                seen.all.remove(&oldest);
+            }
+            return Ok(());
+        }
+        let text = format!("The same {what} request was received twice.");
+        Err(Status::new(Code::Aborted, text))
     }
 
     /// The devices, as a client lists them.
@@ -162,6 +201,16 @@ impl Master {
         }
     }
 }
+
+/// The numbers of the requests that came last.
+#[derive(Default)]
+struct Requests {
+    all: HashSet<i64>,
+    order: VecDeque<i64>,
+}
+
+/// How many of them are kept.
+const MOST_REQUESTS: usize = 10_000;
 
 /// A step's place among those that run.
 pub(crate) struct Room(Arc<Master>);

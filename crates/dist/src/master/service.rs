@@ -8,7 +8,7 @@ use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
 use thalweg_session::Cancel;
 use tonic::{Code, Request as Call, Response as Answer};
 
-use super::{Master, Request, Response};
+use super::{Master, Request};
 use crate::messages::master_service_server::MasterService;
 use crate::messages::*;
 use crate::status::Status;
@@ -33,9 +33,9 @@ async fn apart<T: Send + 'static>(
     })
 }
 
-fn value(what: &str, index: usize, proto: &TensorProto, limit: usize) -> Result<Tensor, Status> {
-    from_proto(proto, &mut Budget::new(limit))
-        .map_err(|e| Status::invalid(format!("Invalid TensorProto for {what} value {index}: {e}")))
+fn value(index: usize, proto: &TensorProto, budget: &mut Budget) -> Result<Tensor, Status> {
+    from_proto(proto, budget)
+        .map_err(|e| Status::invalid(format!("Invalid TensorProto for feed value {index}: {e}")))
 }
 
 fn message(tensor: &Tensor) -> Result<TensorProto, Status> {
@@ -48,7 +48,7 @@ impl Master {
         self: &Arc<Self>,
         session: &str,
         make: impl FnOnce(&super::MasterSession, usize) -> Result<Request, Status> + Send + 'static,
-    ) -> Result<(Request, Response), Status> {
+    ) -> Result<(Vec<NamedTensorProto>, RunMetadata), Status> {
         let room = self.step()?;
         let session = self.session(session)?;
         let cancel = Cancel::new();
@@ -58,12 +58,14 @@ impl Master {
             let request = make(&session, limit)?;
             let response = session.run(&request, &cancel);
             drop(room);
-            Ok((request, response?))
+            let response = response?;
+            Ok((named(request.fetches, &response.values)?, response.metadata))
         })
         .await
     }
 
     async fn run_step(self: &Arc<Self>, call: RunStepRequest) -> Result<RunStepResponse, Status> {
+        self.first(call.request_id, "RunStep (Master)")?;
         if !call.partial_run_handle.is_empty() {
             return self.go_on(call).await;
         }
@@ -75,10 +77,10 @@ impl Master {
                 ..request_of(call.feed, call.fetch, limit)?
             })
         };
-        let (request, response) = self.step_of(&handle, make).await?;
+        let (tensor, metadata) = self.step_of(&handle, make).await?;
         Ok(RunStepResponse {
-            tensor: named(request.fetches, &response.values)?,
-            metadata: Some(response.metadata),
+            tensor,
+            metadata: Some(metadata),
             ..RunStepResponse::default()
         })
     }
@@ -122,10 +124,12 @@ fn request_of(
     fetches: Vec<String>,
     limit: usize,
 ) -> Result<Request, Status> {
+    // One for all: a client may send any number.
+    let mut budget = Budget::new(limit);
     let mut feeds = Vec::with_capacity(feed.len());
     for (i, feed) in feed.into_iter().enumerate() {
         let proto = feed.tensor.unwrap_or_default();
-        feeds.push((feed.name, value("feed", i, &proto, limit)?));
+        feeds.push((feed.name, value(i, &proto, &mut budget)?));
     }
     Ok(Request {
         feeds,
@@ -188,6 +192,7 @@ impl MasterService for Arc<Master> {
         call: Call<PartialRunSetupRequest>,
     ) -> Answered<PartialRunSetupResponse> {
         let call = call.into_inner();
+        self.first(call.request_id, "PartialRunSetup (Master)")?;
         let session = self.session(&call.session_handle)?;
         let room = self.step()?;
         let begin = move || session.begin_partial(&call.feed, &call.fetch, &call.target, room);
@@ -248,6 +253,7 @@ impl MasterService for Arc<Master> {
         call: Call<MakeCallableRequest>,
     ) -> Answered<MakeCallableResponse> {
         let call = call.into_inner();
+        self.first(call.request_id, "MakeCallable (Master)")?;
         let session = self.session(&call.session_handle)?;
         let handle = session.make_callable(call.options.unwrap_or_default())?;
         Ok(Answer::new(MakeCallableResponse { handle }))
@@ -255,16 +261,18 @@ impl MasterService for Arc<Master> {
 
     async fn run_callable(&self, call: Call<RunCallableRequest>) -> Answered<RunCallableResponse> {
         let call = call.into_inner();
+        self.first(call.request_id, "RunCallable (Master)")?;
         let make = move |session: &super::MasterSession, limit| {
+            let mut budget = Budget::new(limit);
             let values = call.feed.iter().enumerate();
-            let values = values.map(|(i, proto)| value("feed", i, proto, limit));
+            let values = values.map(|(i, proto)| value(i, proto, &mut budget));
             session.callable(call.handle, values.collect::<Result<_, _>>()?)
         };
-        let (_, response) = self.step_of(&call.session_handle, make).await?;
-        let fetch: Result<Vec<TensorProto>, Status> = response.values.iter().map(message).collect();
+        let (values, metadata) = self.step_of(&call.session_handle, make).await?;
+        let fetch = values.into_iter().map(|v| v.tensor.unwrap_or_default());
         Ok(Answer::new(RunCallableResponse {
-            fetch: fetch?,
-            metadata: Some(response.metadata),
+            fetch: fetch.collect(),
+            metadata: Some(metadata),
         }))
     }
 

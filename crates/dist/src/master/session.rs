@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use thalweg_graph::{Graph, Output, OutputId, Tensor};
+use thalweg_graphdef::messages::FunctionDef;
 use thalweg_graphdef::{GraphDef, ImportOptions, names as graph_names};
 use thalweg_ops::NewGraph;
 use thalweg_session::{Cancel, Engine, Fetch, RunOptions, Runner, SessionError, SessionOptions};
@@ -46,12 +47,19 @@ pub struct MasterSession {
     graph: Graph,
     runner: Runner,
     limits: Limits,
-    /// How often the graph was extended. Held while it is.
-    version: Mutex<i64>,
+    /// How often the graph was extended, and how many nodes came, those of functions counted. Held
+    /// while it is.
+    version: Mutex<Version>,
     callables: Mutex<Callables>,
     partial: Mutex<Partial>,
     steps: Mutex<Steps>,
     over: Condvar,
+}
+
+#[derive(Default)]
+struct Version {
+    number: i64,
+    nodes: usize,
 }
 
 #[derive(Default)]
@@ -96,7 +104,7 @@ impl MasterSession {
             graph: Graph::new(),
             runner: Runner::new(engine, options),
             limits: limits.clone(),
-            version: Mutex::new(0),
+            version: Mutex::default(),
             callables: Mutex::default(),
             partial: Mutex::default(),
             steps: Mutex::default(),
@@ -116,15 +124,26 @@ impl MasterSession {
     pub fn extend(&self, def: &GraphDef, expected: Option<i64>) -> Result<i64, Status> {
         let mut version = locked(&self.version);
         if let Some(expected) = expected
-            && expected != *version
+            && expected != version.number
         {
             let text = format!(
                 "Current version is {} but caller expected {expected}.",
-                *version
+                version.number
             );
             return Err(Status::new(Code::Aborted, text));
         }
-        if self.graph.snapshot().len().saturating_add(def.node.len()) > self.limits.graph_nodes {
+        let functions = def.library.iter().flat_map(|l| &l.function);
+        // Functions come again with each extension.
+        let new = |f: &&FunctionDef| {
+            let name = f.signature.as_ref().map_or("", |s| &*s.name);
+            self.graph.function(name).is_none()
+        };
+        let inside: usize = functions.filter(new).map(|f| f.node_def.len()).sum();
+        let nodes = version
+            .nodes
+            .saturating_add(def.node.len())
+            .saturating_add(inside);
+        if nodes > self.limits.graph_nodes {
             let most = self.limits.graph_nodes;
             let text = format!("a graph of more than {most} nodes is not taken by this server");
             return Err(Status::new(Code::ResourceExhausted, text));
@@ -151,8 +170,9 @@ impl MasterSession {
             Err(e) => Err(Status::from(&e)),
         };
         thalweg_graphdef::import_and(&self.graph, def, &options, placed)?;
-        *version += i64::from(expected.is_some());
-        Ok(*version)
+        version.nodes = nodes;
+        version.number += i64::from(expected.is_some());
+        Ok(version.number)
     }
 
     /// The outputs and nodes of the graph that nodes of `def` use, by the names that they use.
@@ -254,11 +274,17 @@ impl MasterSession {
         })
     }
 
-    /// Cancels all steps and waits for their ends; none begins any more.
-    pub fn close(&self) {
+    /// Cancels all steps; none begins any more.
+    pub(super) fn cancel(&self) {
         let mut steps = self.steps();
         steps.closed = true;
         steps.running.values().for_each(Cancel::cancel);
+    }
+
+    /// Cancels all steps and waits for their ends; none begins any more.
+    pub fn close(&self) {
+        self.cancel();
+        let mut steps = self.steps();
         while !steps.running.is_empty() {
             steps = self
                 .over

@@ -59,7 +59,12 @@ impl Contexts {
                 .iter()
                 .filter(|i| seen.get(i.node.index()) == Some(&true));
             let inputs: SmallVec<[Context; 4]> = inputs.map(|&i| all.of_output(data, i)).collect();
-            let controls = node.controls.iter().map(|c| all.of[c.index()]);
+            // What waits for an Exit is as far outside of the frame as what uses it.
+            let context = |c: &NodeId| match data.node(*c).op.name {
+                EXIT => all.outside_of_frame(all.of[c.index()]),
+                _ => all.of[c.index()],
+            };
+            let controls = node.controls.iter().map(context);
             let controls: SmallVec<[Context; 4]> = controls.collect();
             let around = match node.op.name {
                 MERGE => all.merged(&inputs),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{Pass, Simplified, known};
+use crate::function::calls;
 use crate::node::{Attrs, NodeId, OutputId};
 use crate::op::Effect;
 
@@ -39,9 +40,10 @@ impl Pass<'_> {
 
     /// Whether nothing is lost where nobody wants its values: it has no effect, and runs exactly once.
     fn is_idle(&self, id: NodeId) -> bool {
-        let effect = self.out.node(id).op.effect;
-        let idle = matches!(effect, Effect::Pure | Effect::Random | Effect::Read);
-        idle && !self.flowing[id.index()]
+        let node = self.out.node(id);
+        // Random numbers go on from step to step, wanted or not; what a function does is not said.
+        let idle = matches!(node.op.effect, Effect::Pure | Effect::Read);
+        idle && !self.flowing[id.index()] && calls(node.attrs.iter().map(|(_, a)| a)).is_empty()
     }
 
     /// What of the graph is there to stay.

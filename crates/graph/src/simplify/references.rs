@@ -83,20 +83,49 @@ impl Pass<'_> {
     }
 
     /// Lets a node stand for the reference that it gives the value of.
-    pub(super) fn alias(&mut self, old: NodeId, mut controls: SmallVec<[NodeId; 2]>) {
+    ///
+    /// # Errors
+    /// There is no NoOp.
+    pub(super) fn alias(
+        &mut self,
+        old: NodeId,
+        mut controls: SmallVec<[NodeId; 2]>,
+    ) -> Result<(), GraphError> {
         let input = self.data.node(old).inputs[0];
         let output = OutputId {
             node: old,
             index: 0,
         };
         controls.extend(self.after.get(&input).into_iter().flatten().copied());
+        controls.sort();
+        controls.dedup();
         let handle = self.values[&input];
         self.values.entry(output).or_insert(handle);
         self.aliases.insert(output);
-        // Who waits for it waits for what it waits for.
-        let last = controls.last().copied().unwrap_or(handle.node);
-        self.nodes.insert(old, last);
+        // Who waits for it waits for all that it waits for.
+        let stands_for = match controls[..] {
+            [] => handle.node,
+            [only] => only,
+            _ => {
+                let source = self.data.node(old).clone();
+                let op = self.op(&source, "NoOp")?;
+                let all = Node {
+                    name: format!("{}/waits", source.name),
+                    op,
+                    inputs: SmallVec::new(),
+                    controls: controls.clone(),
+                    attrs: Attrs::default(),
+                    device: source.device.clone(),
+                    colocation: SmallVec::new(),
+                    outputs: SmallVec::new(),
+                    origin: source.origin.clone(),
+                };
+                self.push(old, all)
+            }
+        };
+        self.nodes.insert(old, stands_for);
         self.after.insert(output, controls);
+        Ok(())
     }
 
     /// The value of a variable behind a reference, for a reader that waits for `controls`.

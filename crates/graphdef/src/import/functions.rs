@@ -109,8 +109,15 @@ impl<'d> Functions<'d> {
         func.name = self.used(&func.name.clone(), &mut func.attrs, budget)?;
         // What the function has no use for may name what is not there: TensorFlow copies all
         // attributes of a call into that of its gradient.
-        func.attrs
-            .retain_mut(|(_, attr)| self.resolve(attr, budget).is_ok());
+        let mut kept = Vec::with_capacity(func.attrs.len());
+        for (name, mut attr) in std::mem::take(&mut func.attrs) {
+            match self.resolve(&mut attr, budget) {
+                Ok(()) => kept.push((name, attr)),
+                Err(Problem::NoFunction(_)) => {}
+                Err(problem) => return Err(problem),
+            }
+        }
+        func.attrs = kept;
         Ok(())
     }
 
@@ -238,8 +245,25 @@ impl<'d> Functions<'d> {
             let function = body::function(self, &next, budget)?;
             self.define(function)?;
         }
-        // Of one that calls another gradient, that one first.
-        for (of, name) in std::mem::take(&mut self.derived).into_iter().rev() {
+        self.define_derived()
+    }
+
+    /// Defines the gradients that nodes ask for: one whose function calls another gradient after that
+    /// one.
+    fn define_derived(&mut self) -> Result<(), ImportError> {
+        let mut left = std::mem::take(&mut self.derived);
+        while !left.is_empty() {
+            let names: BTreeSet<String> = left.iter().map(|(_, name)| name.clone()).collect();
+            let ready = |(of, _): &(String, String)| {
+                self.graph.function(of).is_none_or(|f| {
+                    let used = f.body.nodes();
+                    let mut used = used.flat_map(|(_, n)| calls(n.attrs.iter().map(|(_, a)| a)));
+                    !used.any(|name| names.contains(name))
+                })
+            };
+            // Where they go in a circle, the import says what is missing.
+            let next = left.iter().position(ready).unwrap_or(0);
+            let (of, name) = left.remove(next);
             let wrong = |problem| of_function(&self.origin, &of, problem);
             let function = self.graph.function(&of);
             let function = function.ok_or_else(|| wrong(Problem::NoFunction(of.clone())))?;
@@ -306,6 +330,10 @@ impl<'d> Functions<'d> {
             }
             made.insert(next.name, function);
         }
+        // The gradients of functions that nothing uses are not made, and who asks for one goes too.
+        let derived = std::mem::take(&mut self.derived).into_iter();
+        let derived = derived.map(|(_, name)| name);
+        failed.extend(derived.filter(|name| self.graph.function(name).is_none()));
         let mut stack: Vec<String> = failed.iter().cloned().collect();
         while let Some(name) = stack.pop() {
             for user in users.remove(&name).unwrap_or_default() {
@@ -319,7 +347,10 @@ impl<'d> Functions<'d> {
                 self.define(function)?;
             }
         }
-        Ok(failed.into_iter().collect())
+        let own = failed.into_iter();
+        Ok(own
+            .filter(|name| self.library.contains_key(&**name))
+            .collect())
     }
 
     fn define(&self, function: Function) -> Result<(), ImportError> {

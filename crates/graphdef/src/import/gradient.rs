@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use thalweg_graph::function::{DEEPEST, calls};
 use thalweg_graph::{DType, Fact, Function, Graph, Output, OutputId, Shape, gradients_with};
 
 use crate::error::Problem;
@@ -13,6 +14,38 @@ pub(crate) const SYMBOLIC: &str = "SymbolicGradient";
 /// The op that takes its place.
 pub(crate) const CALL: &str = "StatefulPartitionedCall";
 
+/// The most calls that the gradient of one function goes through, each counted as often as it is made.
+const MOST_CALLS: usize = 1 << 10;
+
+/// Sees to it that a function does not call itself, and that what it calls is not too much to build
+/// gradients of: each call is built where it stands.
+fn check_calls(
+    graph: &Graph,
+    function: &Function,
+    around: &mut Vec<String>,
+    left: &mut usize,
+) -> Result<(), String> {
+    let deepest = DEEPEST / 4;
+    if around.len() >= deepest {
+        return Err(format!("its calls are more than {deepest} deep"));
+    }
+    if around.contains(&function.name) {
+        return Err(format!("'{}' calls itself", function.name));
+    }
+    around.push(function.name.clone());
+    let nodes = function.body.nodes();
+    for name in nodes.flat_map(|(_, n)| calls(n.attrs.iter().map(|(_, a)| a))) {
+        *left = left
+            .checked_sub(1)
+            .ok_or_else(|| format!("it makes more than {MOST_CALLS} calls"))?;
+        if let Some(called) = graph.function(name) {
+            check_calls(graph, &called, around, left)?;
+        }
+    }
+    around.pop();
+    Ok(())
+}
+
 /// The gradient of `function` as a function called `name`. What is computed on the way there is
 /// computed again.
 pub(super) fn of(graph: &Graph, function: &Function, name: &str) -> Result<Function, Problem> {
@@ -20,6 +53,8 @@ pub(super) fn of(graph: &Graph, function: &Function, name: &str) -> Result<Funct
         function: function.name.clone(),
         reason,
     };
+    let mut left = MOST_CALLS;
+    check_calls(graph, function, &mut Vec::new(), &mut left).map_err(wrong)?;
     let body = graph.body(name);
     let argument = |name: &str, dtype| body.argument(name, &Fact::new(dtype, Shape::unknown()));
     let own: Vec<Output<'_>> = (function.arguments.iter())

@@ -28,8 +28,10 @@ fn nth<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         let row = cx.scratch::<T>(columns)?;
         for (out, x) in out.iter_mut().zip(x.chunks_exact(columns)) {
             row.copy_from_slice(x);
-            // What is not a number equals all others: where it comes to stand is any place.
-            let order = |a: &T, b: &T| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal);
+            // What is not a number comes last.
+            #[allow(clippy::eq_op, reason = "only a NaN differs from itself")]
+            let nan = |x: &T| x != x;
+            let order = |a: &T, b: &T| a.partial_cmp(b).unwrap_or(nan(a).cmp(&nan(b)));
             *out = *row.select_nth_unstable_by(place, order).1;
         }
         Ok(())

@@ -110,6 +110,7 @@ fn target(cx: &Infer<'_>) -> Result<Shape, InferError> {
             Err(mismatch())
         };
     }
+    let whole = rest != 0;
     let (elements, rest) = match rest {
         // As in TensorFlow, the -1 keeps what is left without the dimensions of 0.
         0 if !cx.shape(0).is_known() => return Ok(shape),
@@ -121,7 +122,7 @@ fn target(cx: &Infer<'_>) -> Result<Shape, InferError> {
         0 => return Err(mismatch()),
         _ => (elements, rest),
     };
-    if elements % rest != 0 {
+    if whole && elements % rest != 0 {
         return Err(mismatch());
     }
     let dims = shape.dims().unwrap_or(&[]);

@@ -34,6 +34,10 @@ impl Run<'_> {
                  a function that calls itself"
             )));
         }
+        // A loop whose functions have no instruction never looks otherwise.
+        if self.look(node).is_err() {
+            return Err(KernelError::Stopped);
+        }
         check(function, &arguments)?;
         let variables: SmallVec<[Option<Arc<Variable>>; 4]> = arguments
             .iter()
