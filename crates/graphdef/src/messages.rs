@@ -106,7 +106,10 @@ pub struct NameAttrList {
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
     #[prost(btree_map = "string, message", tag = "2")]
-    pub attr: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, AttrValue>,
+    pub attr: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        AttrValue,
+    >,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeDef {
@@ -120,7 +123,10 @@ pub struct NodeDef {
     #[prost(string, tag = "4")]
     pub device: ::prost::alloc::string::String,
     #[prost(btree_map = "string, message", tag = "5")]
-    pub attr: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, AttrValue>,
+    pub attr: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        AttrValue,
+    >,
     #[prost(message, optional, tag = "6")]
     pub experimental_debug_info: ::core::option::Option<node_def::ExperimentalDebugInfo>,
 }
@@ -129,9 +135,13 @@ pub mod node_def {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct ExperimentalDebugInfo {
         #[prost(string, repeated, tag = "1")]
-        pub original_node_names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+        pub original_node_names: ::prost::alloc::vec::Vec<
+            ::prost::alloc::string::String,
+        >,
         #[prost(string, repeated, tag = "2")]
-        pub original_func_names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+        pub original_func_names: ::prost::alloc::vec::Vec<
+            ::prost::alloc::string::String,
+        >,
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -229,12 +239,21 @@ pub struct FunctionDef {
     pub node_def: ::prost::alloc::vec::Vec<NodeDef>,
     /// By result: "argument" or "node:output_name:index".
     #[prost(btree_map = "string, string", tag = "4")]
-    pub ret: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub ret: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(btree_map = "string, message", tag = "5")]
-    pub attr: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, AttrValue>,
+    pub attr: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        AttrValue,
+    >,
     /// By control output: a node.
     #[prost(btree_map = "string, string", tag = "6")]
-    pub control_ret: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub control_ret: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(btree_map = "uint32, message", tag = "7")]
     pub arg_attr: ::prost::alloc::collections::BTreeMap<u32, function_def::ArgAttrs>,
     #[prost(btree_map = "uint32, uint32", tag = "8")]
@@ -245,7 +264,10 @@ pub mod function_def {
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct ArgAttrs {
         #[prost(btree_map = "string, message", tag = "1")]
-        pub attr: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, super::AttrValue>,
+        pub attr: ::prost::alloc::collections::BTreeMap<
+            ::prost::alloc::string::String,
+            super::AttrValue,
+        >,
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -581,7 +603,17 @@ pub struct SaverDef {
 }
 /// Nested message and enum types in `SaverDef`.
 pub mod saver_def {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
     #[repr(i32)]
     pub enum CheckpointFormatVersion {
         Legacy = 0,
@@ -642,13 +674,22 @@ pub mod tensor_info {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SignatureDef {
     #[prost(btree_map = "string, message", tag = "1")]
-    pub inputs: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, TensorInfo>,
+    pub inputs: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        TensorInfo,
+    >,
     #[prost(btree_map = "string, message", tag = "2")]
-    pub outputs: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, TensorInfo>,
+    pub outputs: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        TensorInfo,
+    >,
     #[prost(string, tag = "3")]
     pub method_name: ::prost::alloc::string::String,
     #[prost(btree_map = "string, message", tag = "4")]
-    pub defaults: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, TensorProto>,
+    pub defaults: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        TensorProto,
+    >,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AssetFileDef {
@@ -666,9 +707,15 @@ pub struct MetaGraphDef {
     #[prost(message, optional, tag = "3")]
     pub saver_def: ::core::option::Option<SaverDef>,
     #[prost(btree_map = "string, message", tag = "4")]
-    pub collection_def: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, CollectionDef>,
+    pub collection_def: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        CollectionDef,
+    >,
     #[prost(btree_map = "string, message", tag = "5")]
-    pub signature_def: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, SignatureDef>,
+    pub signature_def: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        SignatureDef,
+    >,
     #[prost(message, repeated, tag = "6")]
     pub asset_file_def: ::prost::alloc::vec::Vec<AssetFileDef>,
 }
@@ -691,7 +738,10 @@ pub mod meta_graph_def {
         #[prost(bool, tag = "7")]
         pub stripped_default_attrs: bool,
         #[prost(btree_map = "string, string", tag = "8")]
-        pub function_aliases: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+        pub function_aliases: ::prost::alloc::collections::BTreeMap<
+            ::prost::alloc::string::String,
+            ::prost::alloc::string::String,
+        >,
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
