@@ -66,15 +66,22 @@ fn every_kernel_compiles_for_every_architecture() {
             }
         }
     };
+    let architectures = match std::env::var("THOROUGH").is_ok_and(|v| v == "1") {
+        true => &ARCHITECTURES[..],
+        false => {
+            println!("SKIPPED: all but the oldest and the newest; THOROUGH=1 compiles for each");
+            &["sm_75", "sm_90a"]
+        }
+    };
     std::thread::scope(|scope| {
-        for half in ARCHITECTURES.chunks(ARCHITECTURES.len() / 2) {
+        for half in architectures.chunks(architectures.len() / 2) {
             scope.spawn(|| half.iter().for_each(|a| compile(a)));
         }
     });
     println!(
         "{} sources with dtypes, {} architectures",
         functions.len(),
-        ARCHITECTURES.len()
+        architectures.len()
     );
 }
 
