@@ -8,8 +8,8 @@ use crate::cache::{Key, Plans};
 use crate::error::SessionError;
 use crate::exec::Tickets;
 use crate::options::SessionOptions;
-use crate::plan::Kernels;
-use crate::store::Store;
+use crate::plan::{Kernels, Workshop};
+use crate::store::{Counters, Store};
 use crate::tasks;
 
 /// The devices of a process, and what lives on them between steps: variables, queues, staging areas.
@@ -88,6 +88,25 @@ impl Engine {
     fn plans(&self) -> MutexGuard<'_, Vec<Weak<Plans<Key>>>> {
         let plans = self.machine.plans.lock();
         plans.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What plans are made with here.
+    pub(crate) fn workshop<'a>(
+        &'a self,
+        counters: &'a Counters,
+        options: &SessionOptions,
+    ) -> Workshop<'a> {
+        Workshop {
+            kernels: &self.machine.kernels,
+            devices: &self.machine.devices,
+            store: &self.store,
+            counters,
+            parallel: options.parallel,
+            cores: self.machine.cores,
+            optimise: options.optimise,
+            apart: false,
+            path: "",
+        }
     }
 
     pub(crate) fn machine(&self) -> &Machine {

@@ -163,18 +163,7 @@ impl Runner {
     }
 
     pub(crate) fn workshop(&self) -> Workshop<'_> {
-        let machine = self.engine.machine();
-        Workshop {
-            kernels: &machine.kernels,
-            devices: &machine.devices,
-            store: self.engine.store(),
-            counters: &self.counters,
-            parallel: self.options.parallel,
-            cores: machine.cores,
-            optimise: self.options.optimise,
-            apart: false,
-            path: "",
-        }
+        self.engine.workshop(&self.counters, &self.options)
     }
 
     /// The turns of the GPUs that take part in a plan, in the order of their numbers, in which every

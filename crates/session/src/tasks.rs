@@ -19,7 +19,7 @@ use crate::options::{RunOptions, SessionOptions};
 use crate::place::Places;
 use crate::plan::{Request, Workshop, compile_part, compile_partial, ordered, simplified};
 use crate::runner::{Runner, checked};
-use crate::store::{Counters, Store};
+use crate::store::Counters;
 use crate::trace::Trace;
 
 /// How the tasks of one step give values to each other.
@@ -109,21 +109,9 @@ impl Cutter {
             .iter()
             .map(|(output, dtype, dims)| (*output, *dtype, &dims[..]));
         let feeds = &checked(data, fetches, given)?[..];
-        let machine = self.engine.machine();
-        let placement = self.places.of(data, &machine.kernels, &self.options)?;
-        // The variables are elsewhere: here they have names alone.
-        let none = Store::default();
-        let workshop = Workshop {
-            kernels: &machine.kernels,
-            devices: &machine.devices,
-            store: &none,
-            counters: &self.counters,
-            parallel: self.options.parallel,
-            cores: machine.cores,
-            optimise: self.options.optimise,
-            apart: false,
-            path: "",
-        };
+        let kernels = &self.engine.machine().kernels;
+        let placement = self.places.of(data, kernels, &self.options)?;
+        let workshop = self.engine.workshop(&self.counters, &self.options);
         let request = Request {
             feeds,
             fetches,
@@ -131,6 +119,7 @@ impl Cutter {
             variables: &[],
         };
         let whole = simplified(data, &request, workshop)?;
+        // The variables are elsewhere: here they have names alone.
         let named = |(_, _, name): (u32, &str, &str), dtype, shape: &_| {
             Ok(Arc::new(Variable::new(name, dtype, Clone::clone(shape))))
         };

@@ -84,9 +84,7 @@ impl Master {
             ..RunStepResponse::default()
         })
     }
-}
 
-impl Master {
     /// A piece of a step that was set up before.
     async fn go_on(self: &Arc<Self>, call: RunStepRequest) -> Result<RunStepResponse, Status> {
         let session = self.session(&call.session_handle)?;

@@ -244,10 +244,8 @@ impl MasterSession {
         let result = self
             .runner
             .run(&self.graph.snapshot(), &fetches, &feeds, &options);
-        let closed = self.steps().closed;
         drop(running);
-        let by_close = closed && cancel.is_cancelled();
-        let (values, trace) = result.map_err(|e| self.failed(&e, by_close))?;
+        let (values, trace) = result.map_err(|e| self.failed(&e, cancel))?;
         let mut metadata = RunMetadata::default();
         if options.trace {
             metadata.step_stats = Some(stats::step_stats(&self.graph, began, &trace));
@@ -329,9 +327,8 @@ impl MasterSession {
             let options = RunOptions::cancelled_by(&cancel);
             let result = session.enter(&cancel).and_then(|running| {
                 let done = session.runner.run_part(&plan, &[], &*client, &options);
-                let closed = session.steps().closed;
                 drop(running);
-                done.map_err(|e| session.failed(&e, closed && cancel.is_cancelled()))
+                done.map_err(|e| session.failed(&e, &cancel))
             });
             client.end(result.map(|_| ()));
         };
@@ -374,8 +371,8 @@ impl MasterSession {
     }
 
     /// What a client is told of a step that failed.
-    fn failed(&self, error: &SessionError, by_close: bool) -> Status {
-        match by_close {
+    fn failed(&self, error: &SessionError, cancel: &Cancel) -> Status {
+        match cancel.is_cancelled() && self.steps().closed {
             true => Status::new(
                 Code::Cancelled,
                 "Step was cancelled by an explicit call to `Session::Close()`.",

@@ -63,15 +63,14 @@ impl Bindings {
         Bindings::with(graph, device, fed, workshop.kernels, &stored)
     }
 
-    /// As [`Bindings::new`], with variables that `variable` gives.
+    /// As [`Bindings::new`], with variables that `find` gives.
     pub(super) fn with(
         graph: &GraphData,
         device: &dyn Fn(NodeId) -> u32,
         fed: &[Option<Arc<Variable>>],
         kernels: &Kernels,
-        variable: FindVariable<'_>,
+        find: FindVariable<'_>,
     ) -> Result<Bindings, SessionError> {
-        let find = variable;
         let mut variables: Vec<Arc<Variable>> = Vec::new();
         let mut by_name: FxHashMap<(u32, String, String), VariableId> = FxHashMap::default();
         let mut variable_of: FxHashMap<OutputId, VariableId> = FxHashMap::default();
