@@ -4,6 +4,8 @@
 //! This crate is a face: it re-exports what the crates under `crates/` hold.
 
 pub use thalweg_device as device;
+#[cfg(feature = "cluster")]
+pub use thalweg_dist as dist;
 pub use thalweg_graph as graph;
 pub use thalweg_graphdef as graphdef;
 pub use thalweg_ops as ops;

@@ -8,14 +8,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use support::interpreter::{Interpreter, Stuck};
-use support::random_graph::{Gene, Model};
+use support::random_graph::Gene;
+use support::tasks::{JOB, compare};
 use thalweg::device::{KernelError, Ticket};
 use thalweg::graph::{OutputId, Tensor};
 use thalweg::prelude::*;
 use thalweg::session::{Cutter, Engine, Exchange, Fetch, Runner, TaskPart};
-
-const JOB: &str = "worker";
 
 /// Values on their way, and who waits for them.
 #[derive(Default)]
@@ -138,68 +136,15 @@ impl Tasks {
     }
 }
 
-fn scope(tasks: u32, cpus: u32) -> DeviceScope {
-    DeviceScope::function(move |node| {
-        let uses_variable = ["VariableOp", "ResourceApply"];
-        if uses_variable.iter().any(|op| node.op.name.contains(op)) {
-            return Ok(None);
-        }
-        let bytes = node.name.bytes();
-        let hash = bytes.fold(7u32, |h, b| h.wrapping_mul(31) ^ u32::from(b));
-        Ok(Some(DeviceSpec {
-            job: Some(JOB.into()),
-            task: Some((hash >> 3) % tasks),
-            device_type: Some("CPU".into()),
-            index: Some((hash >> 7) % cpus),
-            ..DeviceSpec::default()
-        }))
-    })
-}
-
-fn compare(genes: &[Gene], steps: &[[u8; 3]], size: (u32, u32)) -> Result<(), TestCaseError> {
-    let g = Graph::new();
-    let model = g.device(scope(size.0, size.1), || Model::new(&g, genes, false));
-    prop_assert!(g.errors().is_empty(), "{:?}", g.errors());
-    let tasks = Tasks::new(size.0, size.1 as usize);
-    let initial: Vec<_> = g.initializers().iter().map(|n| n.id()).collect();
-    let runs: Vec<Fetch> = initial.iter().map(|&n| Fetch::Run(n)).collect();
-    tasks.run(&g, &runs, &[]).map_err(TestCaseError::fail)?;
-    let data = g.snapshot();
-    let mut interpreter = Interpreter::new();
-    interpreter.run(&data, &[], &initial, &[]).unwrap();
-    let feeds: Vec<(OutputId, Tensor)> = model
-        .feeds
-        .iter()
-        .map(|(o, t)| (o.id(), t.clone()))
-        .collect();
-    for &[a, b, update] in steps {
-        let mut outputs = vec![model.value(a).0.id(), model.value(b).0.id()];
-        outputs.extend(model.variables.iter().map(|(v, _)| v.value().id()));
-        let updates = model.updates.len();
-        let targets: Vec<_> = (0..updates.min(2))
-            .map(|i| model.updates[(usize::from(update) + i) % updates].id())
-            .collect();
-        let expected = match interpreter.run(&data, &outputs, &targets, &feeds) {
-            Ok(expected) => expected,
-            Err(Stuck::Cycle) => return Err(TestCaseError::reject("a circle")),
-            Err(Stuck::Failed(e)) => return Err(TestCaseError::fail(e)),
-        };
-        let mut fetches: Vec<Fetch> = outputs.iter().map(|&o| Fetch::Value(o)).collect();
-        fetches.extend(targets.iter().map(|&t| Fetch::Run(t)));
-        let (found, _) = tasks
-            .run(&g, &fetches, &feeds)
-            .map_err(TestCaseError::fail)?;
-        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
-            let found = found.as_ref().map(Tensor::to_string);
-            let expected = Some(expected.to_string());
-            prop_assert!(
-                found == expected,
-                "{i}: {found:?}, not {expected:?}\n{}",
-                data.to_text()
-            );
-        }
+impl support::tasks::Tasks for Tasks {
+    fn run(
+        &self,
+        g: &Graph,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, Tensor)],
+    ) -> Result<Vec<Option<Tensor>>, String> {
+        Tasks::run(self, g, fetches, feeds).map(|(values, _)| values)
     }
-    Ok(())
 }
 
 proptest! {
@@ -216,7 +161,7 @@ proptest! {
         steps in proptest::collection::vec(any::<[u8; 3]>(), 1..4),
         size in prop_oneof![Just((2, 1)), Just((3, 2)), Just((4, 1)), Just((1, 2))],
     ) {
-        compare(&genes, &steps, size)?;
+        compare(&genes, &steps, size, &Tasks::new(size.0, size.1 as usize))?;
     }
 }
 

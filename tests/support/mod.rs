@@ -23,7 +23,9 @@ pub mod line;
 pub mod naive_calls;
 pub mod random_graph;
 pub mod runtime;
+pub mod servers;
 pub mod session;
+pub mod tasks;
 
 use std::path::PathBuf;
 

@@ -239,6 +239,12 @@ impl ClusterSpec {
         })
     }
 
+    /// The same task elsewhere.
+    pub(crate) fn set_address(&mut self, (job, task): &Task, address: &str) {
+        let tasks = self.jobs.entry(job.clone()).or_default();
+        tasks.insert(*task, address.to_owned());
+    }
+
     fn described(&self) -> String {
         let job = |(job, tasks): (&String, &BTreeMap<u32, String>)| {
             let numbers: BTreeSet<&u32> = tasks.keys().collect();

@@ -8,11 +8,18 @@ pub mod master;
 #[allow(missing_docs, clippy::all, reason = "made by prost and tonic from a commented file")]
 #[rustfmt::skip]
 pub mod messages;
+mod peers;
 pub mod server;
+mod session;
 mod status;
+mod wire;
+mod worker;
 
 pub use cluster::{ClusterError, ClusterSpec};
 pub use limits::Limits;
 pub use master::Master;
+pub use peers::Patience;
 pub use server::{Server, ServerError, ServerOptions};
+pub use session::{ClusterOptions, Session};
 pub use status::Status;
+pub use tonic::Code;

@@ -17,6 +17,10 @@ pub struct Limits {
     pub steps: usize,
     /// The most callables of a session.
     pub callables: usize,
+    /// The most parts of steps that a task keeps for one session of another's.
+    pub parts: usize,
+    /// The largest tensor that is taken from another task, in bytes.
+    pub value_bytes: u64,
 }
 
 impl Default for Limits {
@@ -28,6 +32,8 @@ impl Default for Limits {
             sessions: 1024,
             steps: 1024,
             callables: 1 << 16,
+            parts: 4096,
+            value_bytes: 64 << 30,
         }
     }
 }

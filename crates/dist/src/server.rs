@@ -13,14 +13,17 @@ use tokio::sync::watch;
 use tonic::codec::CompressionEncoding;
 use tonic::transport::server::TcpIncoming;
 
+use crate::cluster::{ClusterError, ClusterSpec, Task};
 use crate::limits::Limits;
 use crate::master::Master;
 use crate::messages::master_service_server::MasterServiceServer;
+use crate::peers::{FRAME, Patience, Peers, WINDOW};
+use crate::status::Status;
+use crate::wire::frames::Frames;
+use crate::wire::messages::Finish;
+use crate::wire::messages::header::Kind;
+use crate::worker::{Worker, WorkerService};
 
-/// How many bytes may be on their way on one connection before the other side has read them.
-const WINDOW: u32 = 64 << 20;
-/// The largest frame.
-const FRAME: u32 = 4 << 20;
 /// How often a silent client is asked whether it is there, and how long it has to answer.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 /// How long steps may still run when a server ends.
@@ -36,6 +39,8 @@ pub struct ServerOptions {
     pub session: SessionOptions,
     /// What clients may ask for.
     pub limits: Limits,
+    /// How long other tasks are waited for.
+    pub patience: Patience,
     /// Whether to listen beyond this machine though nothing protects the server: whoever reaches it
     /// may run graphs on it, and read and change what they compute.
     pub unprotected_network: bool,
@@ -48,6 +53,7 @@ impl ServerOptions {
             listen: listen.into(),
             session: SessionOptions::default(),
             limits: Limits::default(),
+            patience: Patience::default(),
             unprotected_network: false,
         }
     }
@@ -76,6 +82,12 @@ pub enum ServerError {
     /// Threads cannot be made.
     #[error("no threads for the server: {0}")]
     Threads(std::io::Error),
+    /// The cluster does not have the task, or is none.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// Another task is not reached.
+    #[error("{0}")]
+    Task(Status),
     /// The network failed.
     #[error("the server has ended: {0}")]
     Ended(String),
@@ -85,6 +97,8 @@ pub enum ServerError {
 pub struct Server {
     address: SocketAddr,
     master: Arc<Master>,
+    worker: Arc<Worker>,
+    runtime: tokio::runtime::Handle,
     stop: watch::Sender<bool>,
     ended: Arc<Ended>,
     thread: Option<JoinHandle<()>>,
@@ -97,11 +111,33 @@ struct Ended {
 }
 
 impl Server {
-    /// Begins to listen.
+    /// A task by itself, `/job:localhost/task:0` unless the options name it otherwise: begins to listen.
     ///
     /// # Errors
     /// See [`ServerError`].
     pub fn start(options: ServerOptions) -> Result<Server, ServerError> {
+        Server::serve(None, options)
+    }
+
+    /// A task of a cluster: begins to listen at the address that the cluster has for it. A parameter
+    /// server opens no GPU unless the options say so.
+    ///
+    /// # Errors
+    /// See [`ServerError`].
+    pub fn new(
+        cluster: ClusterSpec,
+        job: &str,
+        index: u32,
+        options: ServerOptions,
+    ) -> Result<Server, ServerError> {
+        let mut options = options;
+        options.listen = cluster.address(job, index)?.to_owned();
+        options.session.job = job.to_owned();
+        options.session.task = index;
+        Server::serve(Some(cluster), options)
+    }
+
+    fn serve(cluster: Option<ClusterSpec>, options: ServerOptions) -> Result<Server, ServerError> {
         let listen = |source| ServerError::Listen {
             address: options.listen.clone(),
             source,
@@ -112,21 +148,44 @@ impl Server {
         if !address.ip().is_loopback() && !options.unprotected_network {
             return Err(ServerError::Unprotected(address));
         }
-        let engine = Engine::new(&options.session)?;
-        let master = Arc::new(Master::new(engine, options.session, options.limits.clone()));
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("thalweg-net")
-            .max_blocking_threads(options.limits.steps.saturating_add(64))
-            .enable_all()
-            .build()
-            .map_err(ServerError::Threads)?;
         let socket = std::net::TcpListener::bind(address).map_err(listen)?;
         socket.set_nonblocking(true).map_err(listen)?;
         let address = socket.local_addr().map_err(listen)?;
+        let task = (options.session.job.clone(), options.session.task);
+        let cluster = match cluster {
+            Some(cluster) => cluster,
+            None => {
+                let tasks = [(task.1, address.to_string())].into();
+                ClusterSpec::sparse([(task.0.clone(), tasks)])?
+            }
+        };
+        let engine = Engine::new(&options.session)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("thalweg-net")
+            .max_blocking_threads(options.limits.steps.saturating_mul(2).saturating_add(64))
+            .enable_all()
+            .build()
+            .map_err(ServerError::Threads)?;
+        let handle = runtime.handle().clone();
+        let peers = Peers::new(options.patience, options.limits.value_bytes);
+        let worker = Arc::new(Worker::new(
+            engine.clone(),
+            options.session.clone(),
+            options.limits.clone(),
+            (cluster, task),
+            Arc::new(peers),
+            handle.clone(),
+        ));
+        let master = Arc::new(Master::new(worker.clone(), handle.clone()));
         let (stop, stopped) = watch::channel(false);
         let ended = Arc::new(Ended::default());
-        let serving = (master.clone(), options.limits, ended.clone());
+        let serving = Serving {
+            master: master.clone(),
+            worker: worker.clone(),
+            limits: options.limits,
+            ended: ended.clone(),
+        };
         let thread = std::thread::Builder::new()
             .name("thalweg-server".to_owned())
             .spawn(move || serve(runtime, socket, serving, stopped))
@@ -134,10 +193,76 @@ impl Server {
         Ok(Server {
             address,
             master,
+            worker,
+            runtime: handle,
             stop,
             ended,
             thread: Some(thread),
         })
+    }
+
+    pub(crate) fn worker(&self) -> &Arc<Worker> {
+        &self.worker
+    }
+
+    pub(crate) fn runtime(&self) -> tokio::runtime::Handle {
+        self.runtime.clone()
+    }
+
+    /// The cluster that it is a task of.
+    pub fn cluster(&self) -> &ClusterSpec {
+        &self.worker.cluster
+    }
+
+    /// Its job, and its number there.
+    pub fn task(&self) -> &Task {
+        &self.worker.task
+    }
+
+    /// Tells the tasks of `job` that this task has done its work: they may be waiting for it in
+    /// [`Server::join_workers`]. One that is gone already is passed over.
+    pub fn finish(&self, job: &str) {
+        let worker = &self.worker;
+        let finish = || {
+            Frames::of(Kind::Finish(Finish {
+                job: worker.task.0.clone(),
+                index: worker.task.1,
+            }))
+        };
+        for (index, address) in worker.cluster.tasks(job) {
+            let Ok(peer) = worker.peers.get(&(job.to_owned(), index), address) else {
+                continue;
+            };
+            let told = async {
+                let patience = peer.patience().silence;
+                let _ = tokio::time::timeout(patience, peer.ask("Finish", finish())).await;
+            };
+            self.runtime.block_on(told);
+        }
+    }
+
+    /// Waits until all tasks of `job` have said that they have done their work, or until this server
+    /// ends.
+    ///
+    /// # Errors
+    /// As [`Server::join`].
+    pub fn join_workers(&self, job: &str) -> Result<(), ServerError> {
+        let expected: Vec<Task> = (self.cluster().tasks(job))
+            .map(|(index, _)| (job.to_owned(), index))
+            .collect();
+        let mut finished = self.worker.finished.subscribe();
+        let mut stopped = self.stop.subscribe();
+        let done = async {
+            let all = finished.wait_for(|f| expected.iter().all(|t| f.contains(t)));
+            tokio::select! {
+                _ = all => true,
+                _ = stopped.wait_for(|s| *s) => false,
+            }
+        };
+        match self.runtime.block_on(done) {
+            true => Ok(()),
+            false => self.join(),
+        }
     }
 
     /// What clients connect to: `grpc://host:port`.
@@ -169,6 +294,7 @@ impl Server {
     /// Ends it: no call is taken any more, and the steps that run are cancelled.
     pub fn shutdown(&self) {
         self.master.end();
+        self.worker.end();
         self.stop.send_replace(true);
     }
 }
@@ -189,12 +315,26 @@ impl std::fmt::Debug for Server {
     }
 }
 
+/// What the thread of a server needs.
+struct Serving {
+    master: Arc<Master>,
+    worker: Arc<Worker>,
+    limits: Limits,
+    ended: Arc<Ended>,
+}
+
 fn serve(
     runtime: Runtime,
     socket: std::net::TcpListener,
-    (master, limits, ended): (Arc<Master>, Limits, Arc<Ended>),
+    serving: Serving,
     mut stopped: watch::Receiver<bool>,
 ) {
+    let Serving {
+        master,
+        worker,
+        limits,
+        ended,
+    } = serving;
     let result = runtime.block_on(async {
         let listener = TcpListener::from_std(socket).map_err(|e| e.to_string())?;
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
@@ -220,6 +360,7 @@ fn serve(
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))
             .add_service(service)
+            .add_service(WorkerService(worker))
             .serve_with_incoming_shutdown(incoming, stop);
         tokio::select! {
             ended = serving => ended.map_err(|e| e.to_string()),

@@ -4,10 +4,12 @@
 use thalweg_device::KernelError;
 use thalweg_graphdef::ImportError;
 use thalweg_session::SessionError;
+use thiserror::Error;
 use tonic::Code;
 
 /// What went wrong, for a client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
 pub struct Status {
     /// What kind of error it is.
     pub code: Code,

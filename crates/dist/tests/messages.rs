@@ -1,4 +1,4 @@
-//! `src/messages/*.rs` are what prost and tonic make of `proto/*.proto`.
+//! `src/messages.rs` and `src/wire/messages.rs` are what prost and tonic make of `proto/*.proto`.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ fn messages_are_what_the_proto_files_say() {
     let out = std::env::temp_dir().join(format!("thalweg-dist-messages-{}", std::process::id()));
     std::fs::create_dir_all(&out).unwrap();
     let folders = [here.join("proto"), here.join("../graphdef/proto")];
-    let descriptors = protox::compile(["master.proto"], folders).unwrap();
+    let descriptors = protox::compile(["master.proto", "worker.proto"], folders).unwrap();
     let mut builder = tonic_prost_build::configure().out_dir(&out);
     // The messages that another crate has.
     for file in descriptors
@@ -23,15 +23,20 @@ fn messages_are_what_the_proto_files_say() {
         }
     }
     builder.compile_fds(descriptors).unwrap();
-    let made = std::fs::read_to_string(out.join("tensorflow.rs")).unwrap();
-    std::fs::remove_dir_all(&out).unwrap();
-    let at = here.join("src/messages.rs");
-    if std::env::var_os("UPDATE_PROTO").is_some() {
-        std::fs::write(&at, &made).unwrap();
+    for (package, file) in [
+        ("tensorflow.rs", "src/messages.rs"),
+        ("thalweg.rs", "src/wire/messages.rs"),
+    ] {
+        let made = std::fs::read_to_string(out.join(package)).unwrap();
+        let at = here.join(file);
+        if std::env::var_os("UPDATE_PROTO").is_some() {
+            std::fs::write(&at, &made).unwrap();
+        }
+        let kept = std::fs::read_to_string(&at).unwrap_or_default();
+        assert!(
+            kept == made,
+            "{file} is not what the .proto files say: run UPDATE_PROTO=1 cargo test -p thalweg-dist --test messages"
+        );
     }
-    let kept = std::fs::read_to_string(&at).unwrap_or_default();
-    assert!(
-        kept == made,
-        "src/messages.rs is not what the .proto files say: run UPDATE_PROTO=1 cargo test -p thalweg-dist --test messages"
-    );
+    std::fs::remove_dir_all(&out).unwrap();
 }

@@ -22,6 +22,30 @@ pub struct FetchList<'g> {
     pub(crate) graphs: SmallVec<[Option<&'g Graph>; 4]>,
 }
 
+impl<'g> FetchList<'g> {
+    /// What `fetches` asks for of `graph`.
+    ///
+    /// # Errors
+    /// [`SessionError::OtherGraph`].
+    pub fn of(fetches: &impl Fetches<'g>, graph: &Graph) -> Result<FetchList<'g>, SessionError> {
+        let mut list = FetchList::default();
+        fetches.add_to(&mut list);
+        let other = |g: &Option<&Graph>| g.is_some_and(|g| !std::ptr::eq(g, graph));
+        match list.graphs.iter().position(other) {
+            Some(index) => Err(SessionError::OtherGraph {
+                what: "fetch",
+                index,
+            }),
+            None => Ok(list),
+        }
+    }
+
+    /// The things, in order.
+    pub fn items(&self) -> &[Fetch] {
+        &self.items
+    }
+}
+
 /// Things that can be fetched: outputs, operations, variables, and arrays, slices, vectors and
 /// tuples of them, nested as one likes. An operation is run and gives no value.
 pub trait Fetches<'g> {
@@ -99,6 +123,26 @@ pub struct Feed<'g> {
     pub(crate) value: Tensor,
 }
 
+impl<'g> Feed<'g> {
+    /// Outputs and values, in order, of which none is of another graph than `graph`.
+    ///
+    /// # Errors
+    /// [`SessionError::OtherGraph`].
+    pub fn all_of<'f>(
+        feeds: &'f [Feed<'g>],
+        graph: &Graph,
+    ) -> Result<impl Iterator<Item = (OutputId, &'f Tensor)>, SessionError> {
+        let other = |f: &Feed<'_>| !std::ptr::eq(f.output.graph(), graph);
+        match feeds.iter().position(other) {
+            Some(index) => Err(SessionError::OtherGraph {
+                what: "feed",
+                index,
+            }),
+            None => Ok(feeds.iter().map(|f| (f.output.id(), &f.value))),
+        }
+    }
+}
+
 /// Makes feeds.
 pub trait Feeding<'g> {
     /// This output's value for a step. A tensor is shared, not copied.
@@ -124,6 +168,13 @@ impl Fetched {
     /// The number of things that were fetched.
     pub fn len(&self) -> usize {
         self.values.len()
+    }
+
+    /// These values, in order; none for an operation.
+    pub fn of(values: impl IntoIterator<Item = Option<Tensor>>) -> Fetched {
+        Fetched {
+            values: values.into_iter().collect(),
+        }
     }
 
     /// The values, in order; none for an operation.

@@ -28,6 +28,11 @@ impl Places {
         }
     }
 
+    /// The devices, by number.
+    pub(crate) fn names(&self) -> &[DeviceSpec] {
+        &self.devices
+    }
+
     /// Where the nodes of `data` run.
     ///
     /// # Errors

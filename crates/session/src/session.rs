@@ -124,9 +124,7 @@ impl<'g> Session<'g> {
         fetches: impl Fetches<'g>,
         feeds: &[thalweg_graph::Output<'g>],
     ) -> Result<Callable<'s, 'g>, SessionError> {
-        let mut list = FetchList::default();
-        fetches.add_to(&mut list);
-        self.check_fetches(&list)?;
+        let list = FetchList::of(&fetches, self.graph)?;
         for (index, feed) in feeds.iter().enumerate() {
             self.check_output("feed", index, feed.id(), Some(feed.graph()))?;
         }
@@ -173,10 +171,8 @@ impl<'g> Session<'g> {
         fetches: &impl Fetches<'g>,
         feeds: &'f [Feed<'g>],
     ) -> Result<(Arc<Ready>, &'f [Feed<'g>]), SessionError> {
-        let mut list = FetchList::default();
-        fetches.add_to(&mut list);
-        self.check_graphs(&list, feeds)?;
-        let values = feeds.iter().map(|f| (f.output.id(), &f.value));
+        let list = FetchList::of(fetches, self.graph)?;
+        let values = Feed::all_of(feeds, self.graph)?;
         let ready = self.runner.plan(&|| self.snapshot(), &list.items, values)?;
         Ok((ready, feeds))
     }
@@ -194,30 +190,6 @@ impl<'g> Session<'g> {
         match errors.is_empty() {
             true => Ok(self.graph.snapshot()),
             false => Err(errors.into()),
-        }
-    }
-
-    fn check_fetches(&self, list: &FetchList<'g>) -> Result<(), SessionError> {
-        for (index, graph) in list.graphs.iter().enumerate() {
-            if graph.is_some_and(|g| !std::ptr::eq(g, self.graph)) {
-                let what = "fetch";
-                return Err(SessionError::OtherGraph { what, index });
-            }
-        }
-        Ok(())
-    }
-
-    fn check_graphs(&self, list: &FetchList<'g>, feeds: &[Feed<'g>]) -> Result<(), SessionError> {
-        self.check_fetches(list)?;
-        match feeds
-            .iter()
-            .position(|f| !std::ptr::eq(f.output.graph(), self.graph))
-        {
-            Some(index) => Err(SessionError::OtherGraph {
-                what: "feed",
-                index,
-            }),
-            None => Ok(()),
         }
     }
 

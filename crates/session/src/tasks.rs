@@ -95,6 +95,20 @@ impl Cutter {
         }
     }
 
+    /// The names of the devices, by number.
+    pub fn devices(&self) -> &[DeviceSpec] {
+        self.places.names()
+    }
+
+    /// Looks whether the nodes of the graph have places.
+    ///
+    /// # Errors
+    /// [`SessionError::Place`], [`SessionError::Gpu`].
+    pub fn placed(&self, data: &GraphData) -> Result<(), SessionError> {
+        let kernels = &self.engine.machine().kernels;
+        self.places.of(data, kernels, &self.options).map(|_| ())
+    }
+
     /// The parts of the step that computes `fetches` when `feeds` have these dtypes and dimensions.
     ///
     /// # Errors
@@ -127,7 +141,7 @@ impl Cutter {
         let task = |device: u32| self.tasks.get(device as usize).copied().unwrap_or(0);
         let tasks: Vec<u32> = whole.devices.iter().map(|&d| task(d)).collect();
         let old: Vec<NodeId> = whole.graph.ids().collect();
-        let mut cut = partition(whole.graph, &order, &tasks, ENDS);
+        let mut cut = partition(whole.graph, &order, &tasks, TASK_ENDS);
         let parts = std::mem::take(&mut cut.parts);
         let mut parts: Vec<TaskPart> = parts
             .into_iter()
@@ -222,7 +236,7 @@ impl Runner {
             ..self.workshop()
         };
         let whole = simplified(data, &request, workshop)?;
-        let plan = compile_partial(whole, (ENDS.send, ENDS.recv), workshop)?;
+        let plan = compile_partial(whole, (TASK_ENDS.send, TASK_ENDS.recv), workshop)?;
         Ok(PartPlan(Arc::new(Ready::new(plan))))
     }
 
@@ -244,7 +258,7 @@ impl Runner {
 }
 
 /// What stands where an edge between tasks is cut.
-const ENDS: Ends = Ends {
+pub const TASK_ENDS: Ends = Ends {
     send: &SEND.def,
     recv: &RECV.def,
 };

@@ -1,31 +1,40 @@
 //! The sessions of a server, as a client of TensorFlow asks for them.
 
+pub(crate) mod link;
 mod names;
 mod partial;
+mod runs;
 mod service;
 mod session;
 mod stats;
+pub(crate) mod steps;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_device::Device;
-use thalweg_session::{Engine, SessionOptions};
+use thalweg_graph::DeviceSpec;
+use tokio::runtime::Handle;
 use tonic::Code;
 
 use crate::limits::Limits;
 use crate::messages::{ConfigProto, DeviceAttributes, DeviceLocality};
 use crate::status::Status;
+use crate::wire::frames::Frames;
+use crate::wire::messages::Clear;
+use crate::wire::messages::header::Kind;
+use crate::worker::Worker;
+use link::Way;
+use runs::Runs;
+use steps::Steps;
 
 pub use session::{MasterSession, Request, Response};
 
 /// The sessions of a server. They share its devices, and the variables and queues on those.
 pub struct Master {
-    engine: Engine,
-    options: SessionOptions,
-    limits: Limits,
+    worker: Arc<Worker>,
+    runtime: Handle,
     sessions: Mutex<HashMap<String, Arc<MasterSession>>>,
     steps: AtomicUsize,
     /// How many sessions there were.
@@ -33,31 +42,26 @@ pub struct Master {
     /// Whether the server ends, and takes nothing new.
     ends: AtomicBool,
     requests: Mutex<Requests>,
-    /// What tells this server from one that was there before it at the same address.
-    incarnation: u64,
     random: RandomState,
 }
 
 impl Master {
-    /// A master whose sessions run on these devices, which the options were made for.
-    pub fn new(engine: Engine, options: SessionOptions, limits: Limits) -> Master {
-        let random = RandomState::new();
+    /// A master in the process of this task, whose sessions run on the tasks of its cluster.
+    pub(crate) fn new(worker: Arc<Worker>, runtime: Handle) -> Master {
         Master {
-            incarnation: random.hash_one("incarnation"),
-            random,
-            engine,
-            options,
-            limits,
+            worker,
+            runtime,
             sessions: Mutex::default(),
             steps: AtomicUsize::new(0),
             made: AtomicU64::new(0),
             ends: AtomicBool::new(false),
             requests: Mutex::default(),
+            random: RandomState::new(),
         }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        &self.limits
+        &self.worker.limits
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<MasterSession>>> {
@@ -74,15 +78,30 @@ impl Master {
                 "Distributed session does not support session thread pool options.",
             ));
         }
-        let mut options = self.options.clone();
+        let worker = &self.worker;
+        let mut options = worker.options.clone();
         options.soft_placement |= config.allow_soft_placement;
-        let engine = match config.isolate_session_state {
-            true => self.engine.isolated(),
-            false => self.engine.clone(),
+        let isolated = config.isolate_session_state;
+        let others = self.others(&config.device_filters)?;
+        let runs = match others.is_empty() {
+            true => {
+                let engine = match isolated {
+                    true => worker.engine.isolated(),
+                    false => worker.engine.clone(),
+                };
+                Runs::here(engine, options)
+            }
+            false => {
+                let mut ways = vec![Way::Here(worker.clone())];
+                ways.extend(others);
+                let engine = worker.engine.clone();
+                let runtime = self.runtime.clone();
+                Runs::Cluster(Steps::new(ways, engine, options, isolated, runtime))
+            }
         };
-        let session = Arc::new(MasterSession::new(engine, options, &self.limits));
+        let session = Arc::new(MasterSession::new(runs, &worker.limits));
         let mut sessions = self.sessions();
-        if sessions.len() >= self.limits.sessions {
+        if sessions.len() >= self.worker.limits.sessions {
             return Err(Status::new(
                 Code::ResourceExhausted,
                 format!(
@@ -129,18 +148,35 @@ impl Master {
         Ok(())
     }
 
-    /// Closes all sessions, and clears these containers; the default one where none is named.
-    pub fn reset(&self, containers: &[String]) {
+    /// Closes all sessions, and clears these containers on all tasks; the default one where none is
+    /// named.
+    ///
+    /// # Errors
+    /// A task is not reached.
+    pub fn reset(&self, containers: &[String]) -> Result<(), Status> {
         let all: Vec<_> = self.sessions().drain().collect();
         all.iter().for_each(|(_, session)| session.close());
-        match containers {
-            [] => self.engine.store().clear(""),
-            some => some.iter().for_each(|c| {
-                // TensorFlow's default container has the name of the job.
-                let name = if *c == self.options.job { "" } else { c };
-                self.engine.store().clear(name);
-            }),
+        self.worker.clear(containers);
+        let others = self.others(&[])?;
+        for way in &others {
+            let Way::There(peer) = way else { continue };
+            let clear = Kind::Clear(Clear {
+                containers: containers.to_vec(),
+            });
+            self.runtime.block_on(async {
+                let limit = peer.patience().silence;
+                let asked = peer.ask("Clear", Frames::of(clear));
+                let done = tokio::time::timeout(limit, asked).await;
+                done.unwrap_or_else(|_| Err(peer.lost("no answer")))
+            })?;
         }
+        Ok(())
+    }
+
+    /// The other tasks of the cluster, those that the filters leave.
+    fn others(&self, filters: &[String]) -> Result<Vec<Way>, Status> {
+        let worker = &self.worker;
+        crate::session::others(&worker.cluster, &worker.task, &worker.peers, filters)
     }
 
     /// Takes nothing new, and cancels what runs.
@@ -169,36 +205,56 @@ impl Master {
         Err(Status::new(Code::Aborted, text))
     }
 
-    /// The devices, as a client lists them.
-    pub fn devices(&self) -> Vec<DeviceAttributes> {
-        let one = |(index, device): (usize, &Device)| DeviceAttributes {
-            name: device.name().to_string(),
-            device_type: device
-                .name()
-                .device_type
-                .as_deref()
-                .unwrap_or("CPU")
-                .to_owned(),
-            memory_limit: device.memory().limit().map_or(256 << 20, |l| l as i64),
-            locality: Some(DeviceLocality::default()),
-            incarnation: self.incarnation.wrapping_add(index as u64),
-            physical_device_desc: String::new(),
-            xla_global_id: -1,
-        };
-        self.engine.devices().iter().enumerate().map(one).collect()
+    /// The devices of this task, and those of the others that answer, as a client lists them.
+    pub fn devices(&self) -> (Vec<DeviceAttributes>, Vec<DeviceAttributes>) {
+        let own = self.worker.engine.devices().iter().enumerate();
+        let own = own.map(|(index, device)| {
+            let limit = device.memory().limit();
+            attributes(device.name(), limit, self.worker.incarnation, index)
+        });
+        let mut others = Vec::new();
+        for way in self.others(&[]).unwrap_or_default() {
+            let Way::There(peer) = way else { continue };
+            let Ok(opened) = self.runtime.block_on(link::look(&peer, false)) else {
+                continue;
+            };
+            for (index, name) in opened.devices.iter().enumerate() {
+                if let Ok(name) = DeviceSpec::parse(name) {
+                    others.push(attributes(&name, None, opened.incarnation, index));
+                }
+            }
+        }
+        (own.collect(), others)
     }
 
     /// Room for one more step, given back when it is dropped.
     pub(crate) fn step(self: &Arc<Self>) -> Result<Room, Status> {
         let running = self.steps.fetch_add(1, Ordering::AcqRel);
         let room = Room(self.clone());
-        match running < self.limits.steps {
+        match running < self.worker.limits.steps {
             true => Ok(room),
             false => Err(Status::new(
                 Code::ResourceExhausted,
                 format!("this server runs {running} steps, as many as it may: wait for one"),
             )),
         }
+    }
+}
+
+fn attributes(
+    name: &DeviceSpec,
+    limit: Option<usize>,
+    incarnation: u64,
+    index: usize,
+) -> DeviceAttributes {
+    DeviceAttributes {
+        name: name.to_string(),
+        device_type: name.device_type.as_deref().unwrap_or("CPU").to_owned(),
+        memory_limit: limit.map_or(256 << 20, |l| l as i64),
+        locality: Some(DeviceLocality::default()),
+        incarnation: incarnation.wrapping_add(index as u64),
+        physical_device_desc: String::new(),
+        xla_global_id: -1,
     }
 }
 

@@ -230,19 +230,17 @@ impl MasterService for Arc<Master> {
                 format!("Session {handle} is not found. Possibly, this master has restarted.");
             return Err(Status::invalid(text).into());
         }
+        let master = self.clone();
+        let (local_device, remote_device) = apart(move || Ok(master.devices())).await?;
         Ok(Answer::new(ListDevicesResponse {
-            local_device: self.devices(),
-            remote_device: Vec::new(),
+            local_device,
+            remote_device,
         }))
     }
 
     async fn reset(&self, call: Call<ResetRequest>) -> Answered<ResetResponse> {
         let (master, call) = (self.clone(), call.into_inner());
-        apart(move || {
-            Master::reset(&master, &call.container);
-            Ok(())
-        })
-        .await?;
+        apart(move || Master::reset(&master, &call.container)).await?;
         Ok(Answer::new(ResetResponse {}))
     }
 

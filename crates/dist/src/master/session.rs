@@ -8,10 +8,11 @@ use thalweg_graph::{Graph, Output, OutputId, Tensor};
 use thalweg_graphdef::messages::FunctionDef;
 use thalweg_graphdef::{GraphDef, ImportOptions, names as graph_names};
 use thalweg_ops::NewGraph;
-use thalweg_session::{Cancel, Engine, Fetch, RunOptions, Runner, SessionError, SessionOptions};
+use thalweg_session::{Cancel, Fetch, RunOptions};
 use tonic::Code;
 
 use super::partial::PartialRun;
+use super::runs::Runs;
 use super::{Room, names, stats};
 use crate::limits::Limits;
 use crate::messages::{CallableOptions, RunMetadata, RunOptions as Asked};
@@ -45,7 +46,7 @@ pub struct Response {
 /// A client's session.
 pub struct MasterSession {
     graph: Graph,
-    runner: Runner,
+    runs: Runs,
     limits: Limits,
     /// How often the graph was extended, and how many nodes came, those of functions counted. Held
     /// while it is.
@@ -99,10 +100,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl MasterSession {
-    pub(super) fn new(engine: Engine, options: SessionOptions, limits: &Limits) -> MasterSession {
+    pub(super) fn new(runs: Runs, limits: &Limits) -> MasterSession {
         MasterSession {
             graph: Graph::new(),
-            runner: Runner::new(engine, options),
+            runs,
             limits: limits.clone(),
             version: Mutex::default(),
             callables: Mutex::default(),
@@ -165,10 +166,7 @@ impl MasterSession {
             ..ImportOptions::default()
         };
         // What cannot be placed is not taken: the client sends it again with what it adds next.
-        let placed = |graph: &Graph| match self.runner.placed(&graph.snapshot()) {
-            Ok(_) => Ok(()),
-            Err(e) => Err(Status::from(&e)),
-        };
+        let placed = |graph: &Graph| self.runs.placed(&graph.snapshot());
         thalweg_graphdef::import_and(&self.graph, def, &options, placed)?;
         version.nodes = nodes;
         version.number += i64::from(expected.is_some());
@@ -241,16 +239,15 @@ impl MasterSession {
         options.timeout = (limit > 0).then(|| Duration::from_millis(limit));
         let running = self.enter(cancel)?;
         let began = SystemTime::now();
-        let result = self
-            .runner
-            .run(&self.graph.snapshot(), &fetches, &feeds, &options);
+        let data = self.graph.snapshot();
+        let result = self.runs.run(&data, &fetches, &feeds, &options);
         drop(running);
-        let (values, trace) = result.map_err(|e| self.failed(&e, cancel))?;
+        let (values, trace) = result.map_err(|e| self.failed(e, cancel))?;
         let mut metadata = RunMetadata::default();
         if options.trace {
             metadata.step_stats = Some(stats::step_stats(&self.graph, began, &trace));
         }
-        let values = values.into_values().take(request.fetches.len());
+        let values = values.into_iter().take(request.fetches.len());
         let values: Option<Vec<Tensor>> = values.collect();
         Ok(Response {
             values: values.unwrap_or_default(),
@@ -289,6 +286,7 @@ impl MasterSession {
                 .wait(steps)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        self.runs.close();
     }
 
     /// Begins a step whose feeds and fetches come in pieces; gives its handle.
@@ -318,7 +316,8 @@ impl MasterSession {
         wanted.extend(targets.into_iter().map(Fetch::Run));
         let outputs: Vec<OutputId> = fed.iter().map(|(_, o)| *o).collect();
         let data = self.graph.snapshot();
-        let plan = self.runner.prepare_partial(&data, &wanted, &outputs);
+        let runner = self.runs.in_pieces()?;
+        let plan = runner.prepare_partial(&data, &wanted, &outputs);
         let plan = plan.map_err(|e| Status::from(&e))?;
         let cancel = Cancel::new();
         let run = Arc::new(PartialRun::new(fed, fetched, cancel.clone(), room));
@@ -326,9 +325,10 @@ impl MasterSession {
         let work = move || {
             let options = RunOptions::cancelled_by(&cancel);
             let result = session.enter(&cancel).and_then(|running| {
-                let done = session.runner.run_part(&plan, &[], &*client, &options);
+                let runner = session.runs.in_pieces()?;
+                let done = runner.run_part(&plan, &[], &*client, &options);
                 drop(running);
-                done.map_err(|e| session.failed(&e, &cancel))
+                done.map_err(|e| session.failed(Status::from(&e), &cancel))
             });
             client.end(result.map(|_| ()));
         };
@@ -371,13 +371,13 @@ impl MasterSession {
     }
 
     /// What a client is told of a step that failed.
-    fn failed(&self, error: &SessionError, cancel: &Cancel) -> Status {
+    fn failed(&self, status: Status, cancel: &Cancel) -> Status {
         match cancel.is_cancelled() && self.steps().closed {
             true => Status::new(
                 Code::Cancelled,
                 "Step was cancelled by an explicit call to `Session::Close()`.",
             ),
-            false => Status::from(error),
+            false => status,
         }
     }
 

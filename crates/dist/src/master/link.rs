@@ -1,0 +1,261 @@
+//! A session on one task, as its master holds it: opened when a step first needs it, and again when
+//! it was lost.
+
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use thalweg_graph::DeviceSpec;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tonic::Code;
+
+use crate::cluster::{ClusterSpec, Task};
+use crate::peers::{Answer, Peer};
+use crate::status::Status;
+use crate::wire::frames::Frames;
+use crate::wire::messages as wire;
+use crate::wire::messages::header::Kind;
+use crate::worker::{Worker, WorkerSession};
+
+/// How long to wait before a task that does not answer yet is asked again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// How a task is reached.
+#[derive(Clone)]
+pub(crate) enum Way {
+    /// It is the process of the master.
+    Here(Arc<Worker>),
+    /// Over the network.
+    There(Arc<Peer>),
+}
+
+impl Way {
+    pub(crate) fn task(&self) -> &Task {
+        match self {
+            Way::Here(worker) => &worker.task,
+            Way::There(peer) => &peer.task,
+        }
+    }
+}
+
+/// One task of a master's session.
+pub(crate) struct Link {
+    pub(crate) way: Way,
+    /// Held while the session is being opened.
+    opening: tokio::sync::Mutex<()>,
+    known: Mutex<Known>,
+    made: AtomicU64,
+}
+
+#[derive(Default)]
+struct Known {
+    open: Option<Arc<Opened>>,
+    incarnation: Option<u64>,
+    /// None until it was reached.
+    devices: Option<Vec<DeviceSpec>>,
+}
+
+/// An open session on a task. It ends when this is dropped.
+pub(crate) struct Opened {
+    /// No other of the link has it.
+    pub(crate) generation: u64,
+    /// The session itself, where it is of this process.
+    pub(crate) here: Option<(Arc<Worker>, Arc<WorkerSession>)>,
+    handle: String,
+    lost: Arc<AtomicBool>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.abort();
+        }
+        if let Some((worker, session)) = &self.here {
+            worker.close(&self.handle, session);
+        }
+    }
+}
+
+impl Link {
+    pub(crate) fn new(way: Way) -> Link {
+        Link {
+            way,
+            opening: tokio::sync::Mutex::default(),
+            known: Mutex::default(),
+            made: AtomicU64::new(0),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its devices, as far as they are known: every task has a CPU.
+    pub(crate) fn devices(&self) -> Vec<DeviceSpec> {
+        if let Some(devices) = &self.known().devices {
+            return devices.clone();
+        }
+        let (job, index) = self.way.task();
+        vec![DeviceSpec {
+            job: Some(job.as_str().into()),
+            replica: Some(0),
+            task: Some(*index),
+            device_type: Some("CPU".into()),
+            index: Some(0),
+        }]
+    }
+
+    /// Whether its devices are as it said.
+    pub(crate) fn is_known(&self) -> bool {
+        self.known().devices.is_some()
+    }
+
+    fn current(&self) -> Option<Arc<Opened>> {
+        let open = self.known().open.clone();
+        open.filter(|o| !o.lost.load(Ordering::Acquire))
+    }
+
+    /// Ends the session on it.
+    pub(crate) fn close(&self) {
+        let open = self.known().open.take();
+        drop(open);
+    }
+
+    /// The open session; opened where there is none.
+    ///
+    /// # Errors
+    /// The task is not reached, or is another process than it was.
+    pub(crate) async fn open(
+        &self,
+        handle: &str,
+        isolated: bool,
+        runtime: &Handle,
+    ) -> Result<Arc<Opened>, Status> {
+        if let Some(open) = self.current() {
+            return Ok(open);
+        }
+        let _opening = self.opening.lock().await;
+        if let Some(open) = self.current() {
+            return Ok(open);
+        }
+        self.close();
+        let generation = self.made.fetch_add(1, Ordering::Relaxed);
+        let (open, incarnation, devices) = match &self.way {
+            Way::Here(worker) => {
+                let session = worker.open(handle, isolated)?;
+                let open = Opened {
+                    generation,
+                    here: Some((worker.clone(), session)),
+                    handle: handle.to_owned(),
+                    lost: Arc::default(),
+                    keeper: None,
+                };
+                (open, worker.incarnation, worker.devices())
+            }
+            Way::There(peer) => {
+                let first = !self.is_known();
+                let (opened, answer) = reach(peer, handle, isolated, first).await?;
+                let lost = Arc::new(AtomicBool::new(false));
+                let keeper = runtime.spawn(keep(peer.clone(), answer, lost.clone()));
+                let devices = opened.devices.iter().map(|d| DeviceSpec::parse(d));
+                let devices: Result<Vec<_>, _> = devices.collect();
+                let devices =
+                    devices.map_err(|e| Status::invalid(format!("{}: {e}", peer.described())))?;
+                let open = Opened {
+                    generation,
+                    here: None,
+                    handle: handle.to_owned(),
+                    lost,
+                    keeper: Some(keeper),
+                };
+                (open, opened.incarnation, devices)
+            }
+        };
+        let open = Arc::new(open);
+        let mut known = self.known();
+        known.open = Some(open.clone());
+        known.devices = Some(devices);
+        match known.incarnation.replace(incarnation) {
+            Some(before) if before != incarnation => {
+                let (job, index) = self.way.task();
+                let text = format!(
+                    "/job:{job}/task:{index} has restarted since this session used it: what its \
+                     variables and queues held is lost. Initialize or restore them; the session can be \
+                     used again"
+                );
+                Err(Status::new(Code::Aborted, text))
+            }
+            _ => Ok(open),
+        }
+    }
+}
+
+/// Opens a session over the network. One that was never reached may still have to start.
+async fn reach(
+    peer: &Arc<Peer>,
+    handle: &str,
+    isolated: bool,
+    first: bool,
+) -> Result<(wire::Opened, Answer), Status> {
+    let patience = peer.patience();
+    let began = Instant::now();
+    loop {
+        let request = Frames::of(Kind::Open(wire::Open {
+            session: handle.to_owned(),
+            isolated,
+        }));
+        let opened = async {
+            let mut answer = peer.call("Open", request).await?;
+            let next = peer.next(&mut answer).await.map_err(|(status, _)| status)?;
+            match next {
+                Kind::Opened(opened) => Ok((opened, answer)),
+                _ => Err(peer.lost("it has sent what is no answer")),
+            }
+        };
+        let limit = patience.silence;
+        let late = || Err(peer.lost(&format!("no answer within {:.1} s", limit.as_secs_f64())));
+        let result = tokio::time::timeout(limit, opened).await;
+        match result.unwrap_or_else(|_| late()) {
+            Err(e) if e.code == Code::Unavailable && first && began.elapsed() < patience.start => {
+                tokio::time::sleep(AGAIN).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Notices when a session's stream ends.
+async fn keep(peer: Arc<Peer>, mut answer: Answer, lost: Arc<AtomicBool>) {
+    while peer.next(&mut answer).await.is_ok() {}
+    lost.store(true, Ordering::Release);
+}
+
+/// What a task says of itself; `first` where it may still have to start.
+///
+/// # Errors
+/// It is not reached.
+pub(crate) async fn look(peer: &Arc<Peer>, first: bool) -> Result<wire::Opened, Status> {
+    let random = std::hash::RandomState::new();
+    let handle = format!("look-{:016x}", random.hash_one("look"));
+    Ok(reach(peer, &handle, true, first).await?.0)
+}
+
+/// The cluster that a task is of, and which task it is.
+///
+/// # Errors
+/// It is not reached.
+pub(crate) async fn cluster(peer: &Arc<Peer>) -> Result<(ClusterSpec, Task), Status> {
+    let opened = look(peer, true).await?;
+    let mut jobs: BTreeMap<String, BTreeMap<u32, String>> = BTreeMap::new();
+    for task in opened.tasks {
+        let job = jobs.entry(task.job).or_default();
+        job.insert(task.index, task.address);
+    }
+    let cluster = ClusterSpec::sparse(jobs);
+    let cluster = cluster.map_err(|e| Status::invalid(format!("{}: {e}", peer.described())))?;
+    Ok((cluster, (opened.job, opened.index)))
+}

@@ -1,0 +1,497 @@
+//! Steps of one graph over the tasks of a cluster.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use thalweg_graph::{DType, DeviceSpec, Dims, GraphData, OutputId, Tensor};
+use thalweg_session::{
+    Cancel, Cutter, Engine, Fetch, RunOptions, SessionOptions, TaskChannel, TaskPart,
+};
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tonic::Code;
+
+use super::link::{Link, Opened, Way};
+use crate::cluster::Task;
+use crate::status::Status;
+use crate::wire::frames::Frames;
+use crate::wire::messages as wire;
+use crate::wire::messages::header::Kind;
+use crate::worker::step::Failure;
+use crate::worker::{Part, Sealed};
+
+/// How often a step that waits looks whether it was cancelled.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Plans and runs steps of one graph, which only grows, over several tasks.
+pub(crate) struct Steps {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// What tasks know the session by; nobody can guess it.
+    handle: String,
+    isolated: bool,
+    runtime: Handle,
+    engine: Engine,
+    options: SessionOptions,
+    /// By number of the task.
+    links: Vec<Link>,
+    /// Made anew when more is known of the devices.
+    cutter: Mutex<Option<(Vec<DeviceSpec>, Arc<Cutter>)>>,
+    plans: Mutex<Plans>,
+    next: AtomicU64,
+}
+
+#[derive(Default)]
+struct Plans {
+    kept: HashMap<Key, (Arc<Plan>, u64)>,
+    clock: u64,
+}
+
+/// What a plan is for.
+type Key = (Vec<Fetch>, Vec<(OutputId, DType, Dims)>);
+
+/// A step in parts.
+struct Plan {
+    parts: Vec<Placed>,
+    channels: Vec<TaskChannel>,
+    /// The names of all devices, by number.
+    devices: Vec<DeviceSpec>,
+    fetches: usize,
+}
+
+/// What one task runs of a step.
+struct Placed {
+    part: TaskPart,
+    registered: tokio::sync::Mutex<Option<Registered>>,
+}
+
+/// A part that its task has.
+#[derive(Clone)]
+struct Registered {
+    open: Arc<Opened>,
+    number: u64,
+    /// The part itself, where its task is of this process.
+    here: Option<Arc<Part>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Steps {
+    /// Over these tasks; where nothing says otherwise a node runs on the first. Constants are folded on
+    /// `engine`.
+    pub(crate) fn new(
+        ways: Vec<Way>,
+        engine: Engine,
+        options: SessionOptions,
+        isolated: bool,
+        runtime: Handle,
+    ) -> Steps {
+        let random = RandomState::new();
+        let half = |salt: &str| random.hash_one(salt);
+        Steps {
+            inner: Arc::new(Inner {
+                handle: format!("{:016x}{:016x}", half("first"), half("second")),
+                isolated,
+                runtime,
+                engine,
+                options,
+                links: ways.into_iter().map(Link::new).collect(),
+                cutter: Mutex::default(),
+                plans: Mutex::default(),
+                next: AtomicU64::new(half("step")),
+            }),
+        }
+    }
+
+    /// Runs a step: gives a value for each fetched output, in order, and nothing for a node that is
+    /// only run.
+    ///
+    /// # Errors
+    /// What is wrong with what is asked, and what went wrong in the step.
+    pub(crate) fn run(
+        &self,
+        data: &Arc<GraphData>,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, Tensor)],
+        options: &RunOptions,
+    ) -> Result<Vec<Option<Tensor>>, Status> {
+        let inner = &self.inner;
+        self.waited(async {
+            let plan = inner.plan(data, fetches, feeds).await?;
+            inner.step(&plan, feeds, options).await
+        })
+    }
+
+    /// Looks whether the nodes of a graph have places.
+    ///
+    /// # Errors
+    /// One has none, or a task that is asked for is not reached.
+    pub(crate) fn placed(&self, data: &Arc<GraphData>) -> Result<(), Status> {
+        let cutter = self.waited(self.inner.cutter(data))?;
+        cutter.placed(data).map_err(|e| Status::from(&e))
+    }
+
+    /// Waits for what runs on the threads of the network.
+    fn waited<T: Send>(
+        &self,
+        work: impl Future<Output = Result<T, Status>> + Send,
+    ) -> Result<T, Status> {
+        match Handle::try_current() {
+            Err(_) => self.inner.runtime.block_on(work),
+            // A thread that runs such work may not wait for it.
+            Ok(_) => std::thread::scope(|scope| {
+                let done = scope.spawn(|| self.inner.runtime.block_on(work)).join();
+                let text = "a defect: a step panicked. Please report it";
+                done.unwrap_or_else(|_| Err(Status::new(Code::Internal, text)))
+            }),
+        }
+    }
+
+    /// Ends the sessions on all tasks.
+    pub(crate) fn close(&self) {
+        locked(&self.inner.plans).kept.clear();
+        self.inner.links.iter().for_each(Link::close);
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Inner {
+    async fn open(&self, link: &Link) -> Result<Arc<Opened>, Status> {
+        link.open(&self.handle, self.isolated, &self.runtime).await
+    }
+
+    /// What cuts steps over the devices as they are known now.
+    async fn cutter(&self, data: &GraphData) -> Result<Arc<Cutter>, Status> {
+        // A task that nobody asked is taken to have a CPU; where a node wants more, it is asked.
+        for link in self.links.iter().filter(|l| !l.is_known()) {
+            let (job, index) = link.way.task();
+            let more = |d: &DeviceSpec| {
+                d.job.as_deref() == Some(job.as_str())
+                    && d.task.is_none_or(|t| t == *index)
+                    && (d.device_type.as_deref().is_some_and(|t| t != "CPU")
+                        || d.index.is_some_and(|i| i > 0))
+            };
+            if data.nodes().any(|(_, n)| more(&n.device)) {
+                self.open(link).await?;
+            }
+        }
+        let mut devices = Vec::new();
+        for (number, link) in self.links.iter().enumerate() {
+            let own = link.devices().into_iter();
+            devices.extend(own.map(|d| (d, number as u32)));
+        }
+        let names: Vec<DeviceSpec> = devices.iter().map(|(d, _)| d.clone()).collect();
+        let mut cutter = locked(&self.cutter);
+        if let Some((known, cutter)) = &*cutter
+            && *known == names
+        {
+            return Ok(cutter.clone());
+        }
+        let made = Cutter::new(self.engine.clone(), self.options.clone(), devices);
+        let made = Arc::new(made);
+        *cutter = Some((names, made.clone()));
+        Ok(made)
+    }
+
+    async fn plan(
+        &self,
+        data: &Arc<GraphData>,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, Tensor)],
+    ) -> Result<Arc<Plan>, Status> {
+        let given = feeds
+            .iter()
+            .map(|(o, t)| (*o, t.dtype(), Dims::from_slice(t.dims())));
+        let key: Key = (fetches.to_vec(), given.collect());
+        {
+            let mut plans = locked(&self.plans);
+            plans.clock += 1;
+            let clock = plans.clock;
+            if let Some((plan, used)) = plans.kept.get_mut(&key) {
+                *used = clock;
+                return Ok(plan.clone());
+            }
+        }
+        let cutter = self.cutter(data).await?;
+        let (data, wanted, given) = (data.clone(), key.0.clone(), key.1.clone());
+        // It takes as long as the graph is large.
+        let cut = move || {
+            let cut = cutter.cut(&data, &wanted, &given);
+            cut.map(|cut| (cut, cutter))
+        };
+        let cut = self.runtime.spawn_blocking(cut).await.map_err(defect)?;
+        let (cut, cutter) = cut.map_err(|e| Status::from(&e))?;
+        let parts = cut.parts.into_iter().map(|part| Placed {
+            part,
+            registered: tokio::sync::Mutex::default(),
+        });
+        let plan = Arc::new(Plan {
+            parts: parts.collect(),
+            channels: cut.channels,
+            devices: cutter.devices().to_vec(),
+            fetches: fetches.len(),
+        });
+        let mut plans = locked(&self.plans);
+        let clock = plans.clock;
+        plans.kept.insert(key, (plan.clone(), clock));
+        while plans.kept.len() > self.options.plans.max(1) {
+            let oldest = plans.kept.iter().min_by_key(|(_, (_, used))| *used);
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
+                break;
+            };
+            if let Some((old, _)) = plans.kept.remove(&oldest) {
+                self.forget(old);
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Tells tasks that a plan's parts are not run any more.
+    fn forget(&self, plan: Arc<Plan>) {
+        let ways: Vec<Way> = self.links.iter().map(|l| l.way.clone()).collect();
+        let session = self.handle.clone();
+        self.runtime.spawn(async move {
+            for placed in &plan.parts {
+                let Some(registered) = placed.registered.lock().await.take() else {
+                    continue;
+                };
+                match (&registered.open.here, &ways[placed.part.task as usize]) {
+                    (Some((_, session)), _) => session.drop_part(registered.number),
+                    (None, Way::There(peer)) => {
+                        let forget = Kind::Forget(wire::Forget {
+                            session: session.clone(),
+                            part: registered.number,
+                        });
+                        // A task that is gone has forgotten it.
+                        let _ = peer.ask("Forget", Frames::of(forget)).await;
+                    }
+                    (None, Way::Here(_)) => {}
+                }
+            }
+        });
+    }
+
+    /// A part that its task has: handed over where it has not been yet.
+    async fn registered(&self, plan: &Arc<Plan>, index: usize) -> Result<Registered, Status> {
+        let placed = &plan.parts[index];
+        let link = &self.links[placed.part.task as usize];
+        let open = self.open(link).await?;
+        let mut registered = placed.registered.lock().await;
+        if let Some(known) = &*registered
+            && known.open.generation == open.generation
+        {
+            return Ok(known.clone());
+        }
+        let tasks: Vec<Task> = self.links.iter().map(|l| l.way.task().clone()).collect();
+        let plan = plan.clone();
+        let made = match (&link.way, open.here.clone()) {
+            (_, Some((worker, session))) => {
+                let keep = move || {
+                    let part = plan.parts[index].part.clone();
+                    let number =
+                        worker.keep_own(&session, part, &plan.channels, &plan.devices, &tasks)?;
+                    Ok((number, Some(session.part(number)?)))
+                };
+                self.runtime.spawn_blocking(keep).await.map_err(defect)?
+            }
+            (Way::There(peer), None) => {
+                let seal = move || {
+                    let part = &plan.parts[index].part;
+                    Sealed::new(part, &plan.channels, &plan.devices, &tasks)
+                };
+                let sealed = self.runtime.spawn_blocking(seal).await.map_err(defect)??;
+                let mut frames = Frames::of(Kind::Register(wire::Register {
+                    session: self.handle.clone(),
+                    part: Some(sealed.message),
+                }));
+                for value in &sealed.values {
+                    frames.push_value(0, value)?;
+                }
+                match peer.ask("Register", frames).await? {
+                    Kind::Registered(r) => Ok((r.part, None)),
+                    _ => Err(peer.lost("it has sent what is no answer")),
+                }
+            }
+            (Way::Here(_), None) => Err(Status::new(Code::Internal, "a task has no session")),
+        };
+        let (number, here) = made?;
+        let made = Registered { open, number, here };
+        *registered = Some(made.clone());
+        Ok(made)
+    }
+
+    async fn step(
+        self: &Arc<Self>,
+        plan: &Arc<Plan>,
+        feeds: &[(OutputId, Tensor)],
+        options: &RunOptions,
+    ) -> Result<Vec<Option<Tensor>>, Status> {
+        let cancelled = || Status::new(Code::Cancelled, "the step was cancelled");
+        let late = |limit: Duration| {
+            let text = format!("the step did not end within its {limit:?}");
+            Status::new(Code::DeadlineExceeded, text)
+        };
+        let stopped = async {
+            let end = options.timeout.map(|t| tokio::time::Instant::now() + t);
+            loop {
+                let look = tokio::time::Instant::now() + LOOK;
+                let next = match (&options.cancel, end) {
+                    (None, None) => std::future::pending().await,
+                    (None, Some(end)) => end,
+                    (Some(_), None) => look,
+                    (Some(_), Some(end)) => look.min(end),
+                };
+                tokio::time::sleep_until(next).await;
+                if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+                    return cancelled();
+                }
+                if let (Some(limit), Some(end)) = (options.timeout, end)
+                    && tokio::time::Instant::now() >= end
+                {
+                    return late(limit);
+                }
+            }
+        };
+        if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+            return Err(cancelled());
+        }
+        tokio::select! {
+            biased;
+            done = self.parts(plan, feeds, options.timeout) => done,
+            why = stopped => Err(why),
+        }
+    }
+
+    /// Runs all parts. Dropping this ends them.
+    async fn parts(
+        self: &Arc<Self>,
+        plan: &Arc<Plan>,
+        feeds: &[(OutputId, Tensor)],
+        limit: Option<Duration>,
+    ) -> Result<Vec<Option<Tensor>>, Status> {
+        let mut values = vec![None; plan.fetches];
+        let mut registered = Vec::with_capacity(plan.parts.len());
+        for index in 0..plan.parts.len() {
+            registered.push(self.registered(plan, index).await?);
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut give = |part: &TaskPart, fetched: Vec<Tensor>| {
+            for (&(fetch, _), value) in part.fetches.iter().zip(fetched) {
+                values[fetch] = Some(value);
+            }
+        };
+        let own = |part: &TaskPart| -> Vec<Tensor> {
+            part.feeds
+                .iter()
+                .map(|&(i, _)| feeds[i].1.clone())
+                .collect()
+        };
+        if let [placed] = &plan.parts[..] {
+            let fed = own(&placed.part);
+            let done = self.part(&placed.part, &registered[0], number, fed, limit);
+            give(&placed.part, done.await.map_err(|f| f.status)?);
+            return Ok(values);
+        }
+        let mut running = JoinSet::new();
+        for (index, registered) in registered.into_iter().enumerate() {
+            let (this, plan) = (self.clone(), plan.clone());
+            let fed = own(&plan.parts[index].part);
+            let run = async move {
+                let part = &plan.parts[index].part;
+                (
+                    index,
+                    this.part(part, &registered, number, fed, limit).await,
+                )
+            };
+            running.spawn_on(run, &self.runtime);
+        }
+        let mut derived: Option<Failure> = None;
+        loop {
+            let next = running.join_next();
+            let done = match &derived {
+                None => next.await,
+                // What it follows from is about to come.
+                Some(failure) => match tokio::time::timeout(self.patience(), next).await {
+                    Ok(done) => done,
+                    Err(_) => return Err(failure.status.clone()),
+                },
+            };
+            match done {
+                None => break,
+                Some(Err(e)) => return Err(defect(e)),
+                Some(Ok((index, Ok(fetched)))) => give(&plan.parts[index].part, fetched),
+                Some(Ok((_, Err(failure)))) if failure.derived => {
+                    derived.get_or_insert(failure);
+                }
+                Some(Ok((_, Err(failure)))) => return Err(failure.status),
+            }
+        }
+        match derived {
+            Some(failure) => Err(failure.status),
+            None => Ok(values),
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        let mut all = self.links.iter().filter_map(|l| match &l.way {
+            Way::There(peer) => Some(peer.patience().silence),
+            Way::Here(_) => None,
+        });
+        all.next().unwrap_or_default()
+    }
+
+    async fn part(
+        &self,
+        part: &TaskPart,
+        registered: &Registered,
+        step: u64,
+        feeds: Vec<Tensor>,
+        limit: Option<Duration>,
+    ) -> Result<Vec<Tensor>, Failure> {
+        if let (Some((worker, session)), Some(own)) = (&registered.open.here, &registered.here) {
+            let run = worker.run(session, &self.handle, own.clone(), step, feeds, limit);
+            return run.await;
+        }
+        let Way::There(peer) = &self.links[part.task as usize].way else {
+            return Err(Status::new(Code::Internal, "a task has no session").into());
+        };
+        let mut frames = Frames::of(Kind::Run(wire::Run {
+            session: self.handle.clone(),
+            part: registered.number,
+            step,
+            limit: limit.map_or(0, |l| u64::try_from(l.as_micros()).unwrap_or(u64::MAX)),
+        }));
+        for (number, feed) in feeds.iter().enumerate() {
+            frames
+                .push_value(number as i64, feed)
+                .map_err(Failure::from)?;
+        }
+        let mut answer = peer.call("Run", frames).await?;
+        let mut fetched = Vec::with_capacity(part.fetches.len());
+        loop {
+            let next = peer.next(&mut answer).await;
+            match next.map_err(|(status, derived)| Failure { status, derived })? {
+                Kind::Value(header) => fetched.push(peer.tensor(&mut answer, &header).await?),
+                Kind::End(_) if fetched.len() == part.fetches.len() => return Ok(fetched),
+                _ => return Err(peer.lost("its answer is not what was asked for").into()),
+            }
+        }
+    }
+}
+
+fn defect(error: tokio::task::JoinError) -> Status {
+    let text = format!("a defect: {error}. Please report it");
+    Status::new(Code::Internal, text)
+}

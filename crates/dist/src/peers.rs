@@ -1,0 +1,259 @@
+//! The other tasks, as one task or client reaches them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use thalweg_graph::Tensor;
+use tonic::Code;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+use tonic::transport::{Channel, Endpoint};
+
+use crate::cluster::Task;
+use crate::status::Status;
+use crate::wire::WireError;
+use crate::wire::frames::{Frames, Reader};
+use crate::wire::messages::header::Kind;
+use crate::wire::messages::{End, Value};
+
+/// How many bytes may be on their way on one connection before the other side has read them.
+pub(crate) const WINDOW: u32 = 64 << 20;
+/// The largest frame of HTTP/2.
+pub(crate) const FRAME: u32 = 4 << 20;
+
+/// How long other tasks are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Patience {
+    /// How long a session waits for a task that it reaches for the first time: tasks start in any
+    /// order.
+    pub start: Duration,
+    /// How long a task that has work may be silent before it is taken for lost.
+    pub silence: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            start: Duration::from_secs(30),
+            silence: Duration::from_secs(3),
+        }
+    }
+}
+
+/// A task that is reached over the network.
+pub(crate) struct Peer {
+    pub(crate) task: Task,
+    pub(crate) address: String,
+    endpoint: Endpoint,
+    /// Made by the first call: it lives on the threads of the network.
+    channel: OnceLock<Channel>,
+    limit: u64,
+    patience: Patience,
+    heard: Mutex<Option<Instant>>,
+}
+
+/// An answer as it comes in.
+pub(crate) type Answer = Reader<Body>;
+
+impl Peer {
+    /// The task at this address. Nothing is sent yet; no value that comes may have more bytes than
+    /// `limit`.
+    ///
+    /// # Errors
+    /// The address is none.
+    pub(crate) fn new(
+        task: Task,
+        address: &str,
+        patience: Patience,
+        limit: u64,
+    ) -> Result<Peer, Status> {
+        let endpoint = Endpoint::from_shared(format!("http://{address}"));
+        let endpoint = endpoint
+            .map_err(|e| Status::invalid(format!("'{address}' is no address of a task: {e}")))?;
+        // A ping, and its answer, each within half of what a task may be silent.
+        let half = patience.silence / 2;
+        let endpoint = endpoint
+            .connect_timeout(patience.silence)
+            .tcp_nodelay(true)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
+            .max_frame_size(FRAME)
+            .http2_keep_alive_interval(half)
+            .keep_alive_timeout(half);
+        Ok(Peer {
+            task,
+            address: address.to_owned(),
+            endpoint,
+            channel: OnceLock::new(),
+            limit,
+            patience,
+            heard: Mutex::default(),
+        })
+    }
+
+    /// `/job:ps/task:0 at 10.0.0.1:2222`.
+    pub(crate) fn described(&self) -> String {
+        let (job, index) = &self.task;
+        format!("/job:{job}/task:{index} at {}", self.address)
+    }
+
+    fn hear(&self) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// That it is not reached.
+    pub(crate) fn lost(&self, why: &str) -> Status {
+        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = match heard {
+            None => "it was never reached".to_owned(),
+            Some(at) => format!("last heard of {:.1} s ago", at.elapsed().as_secs_f64()),
+        };
+        let text = format!("{} is not reached ({last}): {why}", self.described());
+        Status::new(Code::Unavailable, text)
+    }
+
+    /// What an error in a message from it means.
+    pub(crate) fn wrong(&self, error: WireError) -> Status {
+        match error.is_broken() {
+            true => self.lost(&error.to_string()),
+            false => {
+                let status = Status::from(error);
+                Status::new(
+                    status.code,
+                    format!("{}: {}", self.described(), status.message),
+                )
+            }
+        }
+    }
+
+    /// Calls `name` with this request; gives its answer once that begins. A call that is dropped ends
+    /// at its other end.
+    ///
+    /// # Errors
+    /// It is not reached.
+    pub(crate) async fn call(&self, name: &str, request: Frames) -> Result<Answer, Status> {
+        let request = http::Request::builder()
+            .method(http::Method::POST)
+            .uri(format!("{PATH}{name}"))
+            .header(http::header::CONTENT_TYPE, "application/grpc+thalweg")
+            .body(Body::new(request))
+            .map_err(|e| self.lost(&e.to_string()))?;
+        // Each call has a channel of its own to wait on: they share the connection.
+        let made = || self.endpoint.connect_lazy();
+        let mut channel = self.channel.get_or_init(made).clone();
+        let lost = |e: tonic::transport::Error| self.lost(&causes(&e));
+        std::future::poll_fn(|cx| Service::<http::Request<Body>>::poll_ready(&mut channel, cx))
+            .await
+            .map_err(lost)?;
+        let response = channel.call(request).await.map_err(lost)?;
+        if response.status() != http::StatusCode::OK {
+            let text = format!("it answers with HTTP {}", response.status());
+            return Err(self.lost(&text));
+        }
+        if let Some(status) = tonic::Status::from_header_map(response.headers()) {
+            let text = format!("it is no task of Thalweg: {}", status.message());
+            return Err(self.lost(&text));
+        }
+        self.hear();
+        Ok(Reader::new(response.into_body(), self.limit))
+    }
+
+    /// The next header of an answer.
+    ///
+    /// # Errors
+    /// It ends too early, or what it tells is a failure; whether that follows from another one.
+    pub(crate) async fn next(&self, answer: &mut Answer) -> Result<Kind, (Status, bool)> {
+        match answer.next().await {
+            Ok(Some(Kind::End(end))) if end.code != 0 => {
+                self.hear();
+                Err((failure(&end), end.derived))
+            }
+            Ok(Some(kind)) => {
+                self.hear();
+                Ok(kind)
+            }
+            Ok(None) => Err((self.lost("its answer has no end"), false)),
+            Err(e) => Err((self.wrong(e), false)),
+        }
+    }
+
+    /// The tensor behind the header of a value.
+    ///
+    /// # Errors
+    /// It does not come as the header says.
+    pub(crate) async fn tensor(&self, answer: &mut Answer, v: &Value) -> Result<Tensor, Status> {
+        answer.tensor(v).await.map_err(|e| self.wrong(e))
+    }
+
+    /// Calls `name`, whose answer is one message or an end.
+    ///
+    /// # Errors
+    /// It is not reached, or fails.
+    pub(crate) async fn ask(&self, name: &str, request: Frames) -> Result<Kind, Status> {
+        let asked = async {
+            let mut answer = self.call(name, request).await?;
+            self.next(&mut answer).await.map_err(|(status, _)| status)
+        };
+        asked.await
+    }
+
+    pub(crate) fn patience(&self) -> Patience {
+        self.patience
+    }
+}
+
+/// What stands before the names of calls.
+pub(crate) const PATH: &str = "/thalweg.Worker/";
+
+fn failure(end: &End) -> Status {
+    Status::new(Code::from_i32(end.code), end.message.clone())
+}
+
+/// An error with all that led to it.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+/// The tasks that were asked for so far, each with its connection.
+pub(crate) struct Peers {
+    patience: Patience,
+    limit: u64,
+    known: Mutex<HashMap<(Task, String), Arc<Peer>>>,
+}
+
+impl Peers {
+    pub(crate) fn new(patience: Patience, limit: u64) -> Peers {
+        Peers {
+            patience,
+            limit,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The task at this address.
+    ///
+    /// # Errors
+    /// As [`Peer::new`].
+    pub(crate) fn get(&self, task: &Task, address: &str) -> Result<Arc<Peer>, Status> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (task.clone(), address.to_owned());
+        if let Some(peer) = known.get(&key) {
+            return Ok(peer.clone());
+        }
+        let peer = Peer::new(task.clone(), address, self.patience, self.limit)?;
+        let peer = Arc::new(peer);
+        known.insert(key, peer.clone());
+        Ok(peer)
+    }
+}

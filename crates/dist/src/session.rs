@@ -1,0 +1,227 @@
+//! Sessions over a cluster, from Rust.
+
+use std::sync::Arc;
+
+use thalweg_graph::{Graph, OutputId, Tensor};
+use thalweg_session::{
+    Engine, Feed, Fetch, FetchList, Fetched, Fetches, RunOptions, SessionError, SessionOptions,
+};
+use tokio::runtime::Runtime;
+
+use crate::cluster::{ClusterSpec, Task};
+use crate::limits::Limits;
+use crate::master::link::Way;
+use crate::master::steps::Steps;
+use crate::peers::{Patience, Peer, Peers};
+use crate::server::Server;
+use crate::status::Status;
+
+/// How a session over a cluster works.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ClusterOptions {
+    /// How nodes are placed and plans are made. What it says of devices is the tasks' to say.
+    pub session: SessionOptions,
+    /// How long other tasks are waited for.
+    pub patience: Patience,
+    /// Which tasks the session may use, beside the one that it is made on: parts of their names, such as
+    /// `/job:ps`. All, where there are none.
+    pub device_filters: Vec<String>,
+    /// Whether its variables and queues are its own: others are shared, by name, with every session of
+    /// the cluster.
+    pub isolated: bool,
+}
+
+/// Runs steps of a graph on the tasks of a cluster. May be used by several threads at once.
+///
+/// The session is its own master: it hands each task its part of a step. Variables live in the tasks
+/// and stay there when it ends.
+pub struct Session<'g> {
+    graph: &'g Graph,
+    steps: Steps,
+    /// Where a client outside of the cluster has its connections; after the steps, which need it.
+    _runtime: Option<Runtime>,
+}
+
+impl<'g> Session<'g> {
+    /// A session on a task of this process. What no device is asked for runs on it.
+    ///
+    /// # Errors
+    /// The graph's first mistake; a filter that is none.
+    pub fn on(
+        server: &Server,
+        graph: &'g Graph,
+        options: ClusterOptions,
+    ) -> Result<Session<'g>, Status> {
+        check(graph)?;
+        let worker = server.worker();
+        let peers = Arc::new(Peers::new(options.patience, worker.limits.value_bytes));
+        let mut ways = vec![Way::Here(worker.clone())];
+        ways.extend(others(
+            &worker.cluster,
+            &worker.task,
+            &peers,
+            &options.device_filters,
+        )?);
+        Ok(Session {
+            graph,
+            steps: Steps::new(
+                ways,
+                worker.engine.clone(),
+                named(options.session, &worker.task),
+                options.isolated,
+                server.runtime(),
+            ),
+            _runtime: None,
+        })
+    }
+
+    /// A session on the cluster that this task is of (`grpc://host:port`), from a process that is none
+    /// of its tasks. What no device is asked for runs on the task.
+    ///
+    /// # Errors
+    /// The graph's first mistake, or the task is not reached.
+    pub fn connect(
+        target: &str,
+        graph: &'g Graph,
+        options: ClusterOptions,
+    ) -> Result<Session<'g>, Status> {
+        check(graph)?;
+        let address = target.strip_prefix("grpc://").ok_or_else(|| {
+            Status::invalid(format!(
+                "'{target}' is no target: write it as grpc://host:port"
+            ))
+        })?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("thalweg-net")
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|e| {
+            let text = format!("no threads for the network: {e}");
+            Status::new(tonic::Code::ResourceExhausted, text)
+        })?;
+        let limit = Limits::default().value_bytes;
+        let unknown = ("localhost".to_owned(), 0);
+        let found = runtime.block_on(async {
+            let peer = Arc::new(Peer::new(unknown, address, options.patience, limit)?);
+            crate::master::link::cluster(&peer).await
+        });
+        let (mut cluster, task) = found?;
+        // As it is reached from here.
+        cluster.set_address(&task, address);
+        let peers = Peers::new(options.patience, limit);
+        let mut ways = vec![Way::There(peers.get(&task, address)?)];
+        ways.extend(others(&cluster, &task, &peers, &options.device_filters)?);
+        let mut own = SessionOptions::with_threads(1);
+        own.job = "client".to_owned();
+        let engine = Engine::new(&own).map_err(|e| Status::from(&e))?;
+        let session = named(options.session, &task);
+        let handle = runtime.handle().clone();
+        Ok(Session {
+            graph,
+            steps: Steps::new(ways, engine, session, options.isolated, handle),
+            _runtime: Some(runtime),
+        })
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &'g Graph {
+        self.graph
+    }
+
+    /// Runs a step: computes what is fetched, from what is fed.
+    ///
+    /// # Errors
+    /// What is wrong with what is asked, what failed in the step, and which task is not reached. The
+    /// session is usable after any of them; an update that had run by then stays.
+    pub fn run(
+        &self,
+        fetches: impl Fetches<'g>,
+        feeds: impl AsRef<[Feed<'g>]>,
+    ) -> Result<Fetched, Status> {
+        self.run_with(fetches, feeds, &RunOptions::default())
+    }
+
+    /// Runs a step with options.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_with(
+        &self,
+        fetches: impl Fetches<'g>,
+        feeds: impl AsRef<[Feed<'g>]>,
+        options: &RunOptions,
+    ) -> Result<Fetched, Status> {
+        let wrong = |e: SessionError| Status::from(&e);
+        let list = FetchList::of(&fetches, self.graph).map_err(wrong)?;
+        let feeds = Feed::all_of(feeds.as_ref(), self.graph).map_err(wrong)?;
+        let feeds: Vec<(OutputId, Tensor)> = feeds.map(|(o, t)| (o, t.clone())).collect();
+        check(self.graph)?;
+        let data = self.graph.snapshot();
+        let values = self.steps.run(&data, list.items(), &feeds, options)?;
+        Ok(Fetched::of(values))
+    }
+
+    /// Runs a step whose fetches and feeds are numbers of the graph's: gives a value for each fetched
+    /// output, and nothing for a node that is only run.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_ids(
+        &self,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, Tensor)],
+    ) -> Result<Vec<Option<Tensor>>, Status> {
+        check(self.graph)?;
+        let data = self.graph.snapshot();
+        self.steps
+            .run(&data, fetches, feeds, &RunOptions::default())
+    }
+}
+
+impl std::fmt::Debug for Session<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
+}
+
+fn named(mut options: SessionOptions, task: &Task) -> SessionOptions {
+    (options.job, options.task) = task.clone();
+    options
+}
+
+/// The graph's first mistake.
+fn check(graph: &Graph) -> Result<(), Status> {
+    match graph.errors() {
+        errors if errors.is_empty() => Ok(()),
+        errors => Err(Status::from(&SessionError::from(errors))),
+    }
+}
+
+/// How the other tasks of a cluster are reached, those that the filters leave.
+pub(crate) fn others(
+    cluster: &ClusterSpec,
+    task: &Task,
+    peers: &Peers,
+    filters: &[String],
+) -> Result<Vec<Way>, Status> {
+    let filters = filters.iter().map(|f| {
+        let spec = thalweg_graph::DeviceSpec::parse(f);
+        spec.map_err(|e| Status::invalid(format!("device filter '{f}': {e}")))
+    });
+    let filters = filters.collect::<Result<Vec<_>, Status>>()?;
+    let mut ways = Vec::new();
+    for job in cluster.jobs() {
+        for (index, address) in cluster.tasks(job) {
+            let wanted = |f: &thalweg_graph::DeviceSpec| {
+                f.job.as_deref().is_none_or(|j| j == job) && f.task.is_none_or(|t| t == index)
+            };
+            let other = (job.to_owned(), index);
+            if other != *task && (filters.is_empty() || filters.iter().any(wanted)) {
+                ways.push(Way::There(peers.get(&other, address)?));
+            }
+        }
+    }
+    Ok(ways)
+}

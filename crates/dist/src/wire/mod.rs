@@ -1,0 +1,68 @@
+//! What crosses between tasks: frames, and the values and parts in them.
+
+pub(crate) mod frames;
+/// The messages of `proto/worker.proto`.
+#[allow(missing_docs, clippy::all, reason = "made by prost from a commented file")]
+#[rustfmt::skip]
+pub mod messages;
+pub(crate) mod part;
+pub(crate) mod value;
+
+use thalweg_graph::{DType, TensorError};
+use thalweg_graphdef::ValueError;
+use thiserror::Error;
+use tonic::Code;
+
+use crate::status::Status;
+
+/// What is wrong with what a peer has sent, or with what is to be sent to one.
+#[derive(Debug, Error)]
+pub(crate) enum WireError {
+    #[error("the connection ended in the middle of a message")]
+    Short,
+    #[error("the connection failed: {0}")]
+    Broken(String),
+    #[error("a message has {found} bytes, {limit} at most are taken")]
+    TooLong { found: u64, limit: u64 },
+    #[error("a message cannot be read: {0}")]
+    Message(#[from] prost::DecodeError),
+    #[error("{0} was expected")]
+    Expected(&'static str),
+    #[error("a value has {found} bytes, its dtype and dimensions say {expected}")]
+    Length { expected: u64, found: u64 },
+    #[error("a {0} lives in one task and cannot be sent to another: place what uses it there")]
+    Handle(DType),
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+    #[error("node '{node}' ({op}): {reason}")]
+    Node {
+        node: String,
+        op: String,
+        reason: String,
+    },
+    #[error("{0}")]
+    Part(String),
+}
+
+impl WireError {
+    /// Whether the peer may be gone.
+    pub(crate) fn is_broken(&self) -> bool {
+        matches!(self, WireError::Short | WireError::Broken(_))
+    }
+}
+
+impl From<WireError> for Status {
+    fn from(error: WireError) -> Status {
+        let code = match &error {
+            WireError::Short | WireError::Broken(_) => Code::Unavailable,
+            WireError::TooLong { .. } | WireError::Tensor(TensorError::TooLarge { .. }) => {
+                Code::ResourceExhausted
+            }
+            WireError::Handle(_) => Code::InvalidArgument,
+            _ => Code::Internal,
+        };
+        Status::new(code, error.to_string())
+    }
+}

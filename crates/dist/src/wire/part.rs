@@ -1,0 +1,380 @@
+//! Parts of steps as messages.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use thalweg_graph::check::check_node;
+use thalweg_graph::op::Effect;
+use thalweg_graph::simplify::{FEED, known};
+use thalweg_graph::{
+    Attr, Attrs, DType, Fact, Function, Graph, GraphData, Node, NodeId, OpDef, Origin, OutputId,
+    Shape, Tensor, function::calls,
+};
+use thalweg_graphdef::messages::{FunctionDefLibrary, GraphDef};
+use thalweg_graphdef::tensor::Budget;
+use thalweg_graphdef::{ImportOptions, attr, dtype, export::function_to_proto, import, shape};
+use thalweg_ops::NewGraph;
+use thalweg_session::{TASK_ENDS, TaskChannel, TaskPart};
+
+use super::WireError;
+use super::messages as wire;
+
+/// The ops that a part can have, by name.
+pub(crate) type Ops = HashMap<&'static str, &'static OpDef>;
+
+/// Those of all kernels, and those that stand where a step is cut.
+pub(crate) fn ops() -> Ops {
+    let ops = thalweg_ops::ops().map(|op| &op.def);
+    let ends = [&FEED, TASK_ENDS.send, TASK_ENDS.recv];
+    ops.chain(ends).map(|def| (def.name, def)).collect()
+}
+
+/// Whether what is known of a node's outputs is said, as it does not follow.
+fn is_end(op: &OpDef) -> bool {
+    std::ptr::eq(op, &FEED) || op.name == TASK_ENDS.recv.name
+}
+
+/// A part without its peers and devices, and the values of its known nodes.
+///
+/// # Errors
+/// It has what cannot be sent.
+pub(crate) fn encoded(
+    part: &TaskPart,
+    channels: &[TaskChannel],
+) -> Result<(wire::Part, Vec<Tensor>), WireError> {
+    let mut values = Vec::new();
+    let mut nodes = Vec::with_capacity(part.graph.len());
+    for (id, node) in part.graph.nodes() {
+        let known = known(node);
+        let mut attrs = BTreeMap::new();
+        for (name, value) in node.attrs.own().iter() {
+            // The value of a constant goes by itself.
+            if known && matches!(value, Attr::Tensor(_)) {
+                continue;
+            }
+            attrs.insert(name.to_owned(), attr::to_proto(value)?);
+        }
+        if known {
+            values.extend(node.outputs.iter().filter_map(|f| f.value.clone()));
+        }
+        let facts = match is_end(node.op) {
+            true => node.outputs.iter().map(fact_to_proto).collect(),
+            false => Vec::new(),
+        };
+        nodes.push(wire::Node {
+            name: node.name.clone(),
+            op: node.op.name.to_owned(),
+            inputs: match known {
+                true => Vec::new(),
+                false => node.inputs.iter().copied().map(output).collect(),
+            },
+            controls: node.controls.iter().map(|c| number(*c)).collect(),
+            attrs: attrs.into_iter().collect(),
+            device: part.devices.get(id.index()).copied().unwrap_or(0),
+            facts,
+            known: if known { node.outputs.len() as u32 } else { 0 },
+            origin: node.origin.to_string(),
+        });
+    }
+    let message = wire::Part {
+        task: part.task,
+        node: nodes,
+        library: library(&part.graph)?,
+        feeds: part.feeds.iter().map(|(_, n)| number(*n)).collect(),
+        fetches: part.fetches.iter().map(|(_, o)| output(*o)).collect(),
+        channels: self::channels(part.task, channels),
+        ..wire::Part::default()
+    };
+    Ok((message, values))
+}
+
+/// The channels of a step that end at this task.
+pub(crate) fn channels(task: u32, all: &[TaskChannel]) -> Vec<wire::Channel> {
+    let own = |(number, c): (usize, &TaskChannel)| {
+        let sends = c.from == task;
+        (sends || c.to == task).then_some(wire::Channel {
+            number: number as i64,
+            peer: if sends { c.to } else { c.from },
+            sends,
+        })
+    };
+    all.iter().enumerate().filter_map(own).collect()
+}
+
+fn number(node: NodeId) -> u32 {
+    u32::try_from(node.index()).unwrap_or(u32::MAX)
+}
+
+fn output(output: OutputId) -> wire::Output {
+    wire::Output {
+        node: number(output.node),
+        index: output.index,
+    }
+}
+
+fn fact_to_proto(fact: &Fact) -> wire::Fact {
+    wire::Fact {
+        dtype: dtype::to_number(fact.dtype),
+        shape: Some(shape::to_proto(&fact.shape)),
+    }
+}
+
+/// The functions that the nodes of a graph call, and those that those call.
+fn library(graph: &GraphData) -> Result<Option<FunctionDefLibrary>, WireError> {
+    let mut found: BTreeMap<&str, &Arc<Function>> = BTreeMap::new();
+    let mut bodies = vec![graph];
+    while let Some(body) = bodies.pop() {
+        for (_, node) in body.nodes() {
+            for name in calls(node.attrs.iter().map(|(_, a)| a)) {
+                if let Some(function) = graph.function(name)
+                    && found.insert(name, function).is_none()
+                {
+                    bodies.push(&function.body);
+                }
+            }
+        }
+    }
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let functions = found.values().map(|f| function_to_proto(f));
+    let function = functions.collect::<Result<_, _>>();
+    Ok(Some(FunctionDefLibrary {
+        function: function.map_err(|e| WireError::Part(e.to_string()))?,
+        ..FunctionDefLibrary::default()
+    }))
+}
+
+/// What one part may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartLimits {
+    pub(crate) nodes: usize,
+    pub(crate) expanded_bytes: usize,
+}
+
+/// The part that a message holds. Its devices are numbers in the message's list; its feeds and
+/// fetches are numbered in their order. `values` gives one after the other what its known nodes are.
+///
+/// # Errors
+/// What is wrong with it: it is checked as a file is.
+pub(crate) fn decoded(
+    message: &wire::Part,
+    mut values: impl Iterator<Item = Tensor>,
+    ops: &Ops,
+    limits: PartLimits,
+) -> Result<TaskPart, WireError> {
+    if message.node.len() > limits.nodes {
+        return Err(WireError::Part(format!(
+            "a part has {} nodes, {} at most are taken",
+            message.node.len(),
+            limits.nodes
+        )));
+    }
+    let library = received_library(message, limits)?;
+    let mut making = Making {
+        graph: GraphData::new().with_library_of(&library),
+        count: message.node.len(),
+        ops,
+        budget: Budget::new(limits.expanded_bytes),
+        open: Vec::new(),
+    };
+    for node in &message.node {
+        making.add(node, &mut values)?;
+    }
+    let graph = making.closed()?;
+    let part_node = |number: u32| {
+        let id = graph.id(number as usize);
+        let missing = || WireError::Part(format!("it has no node {number}"));
+        graph.get(id).map(|node| (id, node)).ok_or_else(missing)
+    };
+    let mut feeds = Vec::with_capacity(message.feeds.len());
+    for (index, &number) in message.feeds.iter().enumerate() {
+        let (id, node) = part_node(number)?;
+        if !std::ptr::eq(node.op, &FEED) {
+            return Err(WireError::Part(format!("node '{}' is no feed", node.name)));
+        }
+        feeds.push((index, id));
+    }
+    let mut fetches = Vec::with_capacity(message.fetches.len());
+    for (index, o) in message.fetches.iter().enumerate() {
+        let (node, _) = part_node(o.node)?;
+        let output = OutputId {
+            node,
+            index: o.index,
+        };
+        if graph.fact(output).is_none() {
+            let name = graph.output_name(output);
+            return Err(WireError::Part(format!("it has no output {name}")));
+        }
+        fetches.push((index, output));
+    }
+    Ok(TaskPart {
+        task: message.task,
+        devices: message.node.iter().map(|n| n.device).collect(),
+        graph,
+        feeds,
+        fetches,
+    })
+}
+
+fn received_library(message: &wire::Part, limits: PartLimits) -> Result<GraphData, WireError> {
+    let graph = Graph::new();
+    if let Some(library) = &message.library {
+        let def = GraphDef {
+            library: Some(library.clone()),
+            ..GraphDef::default()
+        };
+        let options = ImportOptions {
+            origin: "a part of a step".to_owned(),
+            max_expanded_bytes: limits.expanded_bytes,
+            max_nodes: limits.nodes,
+            ..ImportOptions::default()
+        };
+        import(&graph, &def, &options).map_err(|e| WireError::Part(e.to_string()))?;
+    }
+    Ok(GraphData::clone(&graph.snapshot()))
+}
+
+/// A graph that is made of messages, node by node.
+struct Making<'a> {
+    graph: GraphData,
+    /// How many nodes there will be.
+    count: usize,
+    ops: &'a Ops,
+    budget: Budget,
+    /// Inputs that come from later nodes: the node, which of its inputs, and where it comes from.
+    open: Vec<(NodeId, usize, OutputId)>,
+}
+
+impl Making<'_> {
+    fn add(
+        &mut self,
+        node: &wire::Node,
+        values: &mut impl Iterator<Item = Tensor>,
+    ) -> Result<(), WireError> {
+        let wrong = |reason: String| WireError::Node {
+            node: node.name.clone(),
+            op: node.op.clone(),
+            reason,
+        };
+        let op = self.ops.get(node.op.as_str()).copied();
+        let op = op.ok_or_else(|| wrong("there is no such op here".to_owned()))?;
+        let mut attrs = Attrs::default();
+        let given = BTreeMap::new();
+        for (name, value) in &node.attrs {
+            let kind = op.attr(name).map(|a| a.kind);
+            let mut cx = attr::Cx {
+                budget: &mut self.budget,
+                given: &given,
+            };
+            let value = attr::from_proto(value, kind, &mut cx).map_err(|e| wrong(e.to_string()))?;
+            attrs.set(name.clone(), value);
+        }
+        let at = self.graph.id(self.graph.len());
+        let mut inputs: SmallVec<[OutputId; 4]> = SmallVec::new();
+        let mut facts: Vec<Fact> = Vec::with_capacity(node.inputs.len());
+        let later = |i: &wire::Output| i.node as usize >= at.index();
+        for (position, input) in node.inputs.iter().enumerate() {
+            let mut from = OutputId {
+                node: self.graph.id(input.node as usize),
+                index: input.index,
+            };
+            if later(input) {
+                // A loop: as where one is built, only the dtype is taken for known.
+                if !op.name.ends_with("Merge") || input.node as usize >= self.count {
+                    return Err(wrong(format!("its input {position} comes after it")));
+                }
+                let outer = node.inputs.iter().find(|i| !later(i)).and_then(|i| {
+                    self.graph.fact(OutputId {
+                        node: self.graph.id(i.node as usize),
+                        index: i.index,
+                    })
+                });
+                facts.push(Fact {
+                    reference: outer.is_some_and(|f| f.reference),
+                    ..Fact::new(outer.map_or(DType::F32, |f| f.dtype), Shape::unknown())
+                });
+                self.open.push((at, position, from));
+                from.node = NodeId::INVALID;
+            } else {
+                let fact = self.graph.fact(from).cloned();
+                let missing = || wrong(format!("its input {position} does not exist"));
+                facts.push(fact.ok_or_else(missing)?);
+            }
+            inputs.push(from);
+        }
+        let controls = node.controls.iter().map(|&c| {
+            let earlier = (c as usize) < at.index();
+            let late = || wrong("it waits for what comes after it".to_owned());
+            earlier.then(|| self.graph.id(c as usize)).ok_or_else(late)
+        });
+        let controls = controls.collect::<Result<_, WireError>>()?;
+        let (attrs, outputs) = match node.known {
+            0 if is_end(op) => {
+                let [fact] = &node.facts[..] else {
+                    return Err(wrong("what is known of it is missing".to_owned()));
+                };
+                let known = shape::from_proto(&fact.shape.clone().unwrap_or_default());
+                let fact = Fact::new(
+                    dtype::from_number(fact.dtype).map_err(|e| wrong(e.to_string()))?,
+                    known.map_err(|e| wrong(e.to_string()))?,
+                );
+                if !inputs.is_empty() || attrs.get("T") != Some(&Attr::Type(fact.dtype)) {
+                    return Err(wrong("its dtype is not what it says".to_owned()));
+                }
+                (attrs, SmallVec::from_elem(fact, 1))
+            }
+            0 => check_node(op, &facts, attrs).map_err(|e| wrong(e.to_string()))?,
+            count => {
+                if op.effect != Effect::Pure || !inputs.is_empty() {
+                    return Err(wrong("its value cannot be known before it runs".to_owned()));
+                }
+                let mut outputs = SmallVec::new();
+                for _ in 0..count {
+                    let missing = || wrong("its values are missing".to_owned());
+                    let value = values.next().ok_or_else(missing)?;
+                    outputs.push(Fact {
+                        value: Some(value.clone()),
+                        ..Fact::new(value.dtype(), value.shape())
+                    });
+                }
+                (attrs, outputs)
+            }
+        };
+        self.graph.push(Node {
+            name: node.name.clone(),
+            op,
+            inputs,
+            controls,
+            attrs,
+            device: Default::default(),
+            colocation: SmallVec::new(),
+            outputs,
+            origin: Origin::Other(node.origin.as_str().into()),
+        });
+        Ok(())
+    }
+
+    /// The graph with its loops closed.
+    fn closed(mut self) -> Result<GraphData, WireError> {
+        let mut seen = HashSet::new();
+        for (node, input, from) in self.open {
+            let merged = OutputId { node, index: 0 };
+            let dtype = |o: OutputId| self.graph.fact(o).map(|f| f.dtype);
+            let back = self.graph.get(from.node);
+            let back = back.is_some_and(|n| n.op.name.ends_with("NextIteration"));
+            // As where a loop is built, one input comes back.
+            if !back || dtype(merged) != dtype(from) || !seen.insert(node) {
+                let node = self.graph.node(node);
+                return Err(WireError::Node {
+                    node: node.name.clone(),
+                    op: node.op.name.to_owned(),
+                    reason: format!("what comes back into its input {input} does not fit"),
+                });
+            }
+            self.graph.close(node, input, from);
+        }
+        Ok(self.graph)
+    }
+}

@@ -1,0 +1,224 @@
+//! The door for other tasks: calls as they come over the network.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use thalweg_graph::Tensor;
+use tokio::sync::watch;
+use tonic::Code;
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::server::NamedService;
+
+use super::step::{Failure, Outgoing, Step};
+use super::{Worker, WorkerSession};
+use crate::peers::PATH;
+use crate::status::Status;
+use crate::wire::WireError;
+use crate::wire::frames::{Frames, Reader, Source, Stream};
+use crate::wire::messages as wire;
+use crate::wire::messages::header::Kind;
+
+/// Answers the calls of other tasks and of masters.
+#[derive(Clone)]
+pub(crate) struct WorkerService(pub(crate) Arc<Worker>);
+
+impl NamedService for WorkerService {
+    const NAME: &'static str = "thalweg.Worker";
+}
+
+impl Service<http::Request<Body>> for WorkerService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<http::Response<Body>, Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let worker = self.0.clone();
+        Box::pin(async move {
+            let name = request.uri().path().strip_prefix(PATH).unwrap_or("");
+            let name = name.to_owned();
+            let reader = Reader::new(request.into_body(), worker.limits.value_bytes);
+            let body = match answer(worker, &name, reader).await {
+                Ok(body) => body,
+                Err(failure) => {
+                    let mut frames = Frames::default();
+                    frames.push_end(Some((failure.status, failure.derived)));
+                    Body::new(frames)
+                }
+            };
+            Ok(http::Response::new(body))
+        })
+    }
+}
+
+impl From<WireError> for Failure {
+    fn from(error: WireError) -> Failure {
+        Failure::own(error.into())
+    }
+}
+
+async fn answer(
+    worker: Arc<Worker>,
+    name: &str,
+    mut reader: Reader<Body>,
+) -> Result<Body, Failure> {
+    let request = reader.next().await?;
+    let request = request.ok_or(WireError::Expected("a message"))?;
+    let done = |kind: Kind| Ok(Body::new(Frames::of(kind)));
+    let ended = || done(Kind::End(wire::End::default()));
+    match (name, request) {
+        ("Open", Kind::Open(open)) => {
+            let session = worker.open(&open.session, open.isolated)?;
+            let lease = Lease {
+                opened: Some(opened(&worker)),
+                closed: Box::pin(is_closed(session.closed.subscribe())),
+                _end: End(worker, open.session, session),
+            };
+            Ok(Body::new(Stream::new(lease)))
+        }
+        ("Register", Kind::Register(register)) => {
+            let session = worker.session(&register.session)?;
+            let message = register.part.unwrap_or_default();
+            let count: u64 = message.node.iter().map(|n| u64::from(n.known)).sum();
+            let mut values = Vec::new();
+            for _ in 0..count {
+                values.push(reader.value().await?.1);
+            }
+            let make = move || worker.register(&session, &message, values);
+            let made = tokio::task::spawn_blocking(make).await;
+            let part = made.map_err(|e| {
+                let text = format!("a defect of the task: {e}. Please report it");
+                Failure::own(Status::new(Code::Internal, text))
+            })??;
+            done(Kind::Registered(wire::Registered { part }))
+        }
+        ("Forget", Kind::Forget(forget)) => {
+            let session = worker.session(&forget.session)?;
+            session.drop_part(forget.part);
+            ended()
+        }
+        ("Run", Kind::Run(run)) => run_part(&worker, run, reader).await,
+        ("Receive", Kind::Receive(asked)) => {
+            let session = worker.session(&asked.session)?;
+            let step = session.step(asked.step)?;
+            let early = Early {
+                outgoing: step.outgoing(asked.task)?,
+                of: Some((session, asked.step, step)),
+            };
+            Ok(Body::new(Stream::new(early)))
+        }
+        ("Clear", Kind::Clear(clear)) => {
+            worker.clear(&clear.containers);
+            ended()
+        }
+        ("Finish", Kind::Finish(finish)) => {
+            worker.finish((finish.job, finish.index));
+            ended()
+        }
+        _ => Err(Status::new(Code::Unimplemented, format!("there is no call {name}")).into()),
+    }
+}
+
+async fn run_part(
+    worker: &Arc<Worker>,
+    run: wire::Run,
+    mut reader: Reader<Body>,
+) -> Result<Body, Failure> {
+    let session = worker.session(&run.session)?;
+    let part = session.part(run.part)?;
+    let mut feeds: Vec<Tensor> = Vec::with_capacity(part.feeds.len());
+    for _ in 0..part.feeds.len() {
+        feeds.push(reader.value().await?.1);
+    }
+    let limit = (run.limit > 0).then(|| Duration::from_micros(run.limit));
+    let fetched = worker
+        .run(&session, &run.session, part, run.step, feeds, limit)
+        .await?;
+    let mut frames = Frames::default();
+    for (number, value) in fetched.iter().enumerate() {
+        frames.push_value(number as i64, value)?;
+    }
+    frames.push_end(None);
+    Ok(Body::new(frames))
+}
+
+fn opened(worker: &Worker) -> wire::Opened {
+    let cluster = &worker.cluster;
+    let tasks = cluster.jobs().flat_map(|job| {
+        cluster.tasks(job).map(move |(index, address)| wire::Task {
+            job: job.to_owned(),
+            index,
+            address: address.to_owned(),
+            number: 0,
+        })
+    });
+    let (job, index) = worker.task.clone();
+    wire::Opened {
+        devices: worker.devices().iter().map(ToString::to_string).collect(),
+        incarnation: worker.incarnation,
+        tasks: tasks.collect(),
+        job,
+        index,
+    }
+}
+
+async fn is_closed(mut closed: watch::Receiver<bool>) {
+    // An error is a session that is gone.
+    let _ = closed.wait_for(|c| *c).await;
+}
+
+/// A session's stream: while it is open the session is.
+struct Lease {
+    opened: Option<wire::Opened>,
+    closed: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _end: End,
+}
+
+impl Source for Lease {
+    fn poll(&mut self, frames: &mut Frames, cx: &mut Context<'_>) -> Poll<bool> {
+        if let Some(opened) = self.opened.take() {
+            frames.push(Kind::Opened(opened));
+            return Poll::Ready(true);
+        }
+        self.closed.as_mut().poll(cx).map(|()| false)
+    }
+}
+
+/// Closes a session when it is dropped.
+struct End(Arc<Worker>, String, Arc<WorkerSession>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.close(&self.1, &self.2);
+    }
+}
+
+/// What goes to a task that may have asked before the step has begun here.
+struct Early {
+    outgoing: Outgoing,
+    of: Option<(Arc<WorkerSession>, u64, Arc<Step>)>,
+}
+
+impl Source for Early {
+    fn poll(&mut self, frames: &mut Frames, cx: &mut Context<'_>) -> Poll<bool> {
+        self.outgoing.poll(frames, cx)
+    }
+}
+
+impl Drop for Early {
+    fn drop(&mut self) {
+        if let Some((session, number, step)) = self.of.take()
+            && !step.has_begun()
+        {
+            session.forget(number, &step);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! One step on one task: what comes from others, and what goes to them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use thalweg_device::{KernelError, Ticket};
+use thalweg_graph::{Fact, Tensor};
+use thalweg_session::Exchange;
+use tokio::sync::Notify;
+use tonic::Code;
+
+use crate::status::Status;
+use crate::wire::frames::{Frames, Source};
+
+/// Why a part of a step has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) status: Status,
+    /// Whether it failed because something else of the step did.
+    pub(crate) derived: bool,
+}
+
+impl Failure {
+    pub(crate) fn own(status: Status) -> Failure {
+        Failure {
+            status,
+            derived: false,
+        }
+    }
+
+    pub(crate) fn derived(status: Status) -> Failure {
+        Failure {
+            status,
+            derived: true,
+        }
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Failure {
+        Failure::own(status)
+    }
+}
+
+/// Which channels a part has.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    /// By channel that it sends through: the task that receives.
+    pub(crate) sends: HashMap<i64, u32>,
+    /// By channel that it receives through: the task that sends, and what is to come.
+    pub(crate) receives: HashMap<i64, (u32, Fact)>,
+}
+
+/// A step of a session on one task.
+#[derive(Default)]
+pub(crate) struct Step {
+    state: Mutex<State>,
+    /// That values were taken, or that the step is over.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    over: Option<Failure>,
+    /// Whether its part has begun here.
+    begun: bool,
+    arrived: HashMap<i64, Tensor>,
+    waiting: HashMap<i64, Ticket>,
+    /// By task that receives.
+    out: HashMap<u32, Outbox>,
+}
+
+/// What goes to one other task.
+#[derive(Default)]
+struct Outbox {
+    values: VecDeque<(i64, Tensor)>,
+    /// How many are still to come; known when the part has begun.
+    left: usize,
+    /// Whether the other task has asked.
+    asked: bool,
+    /// Whether it has all.
+    done: bool,
+    waker: Option<Waker>,
+}
+
+impl Step {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its part begins, which has these channels.
+    ///
+    /// # Errors
+    /// It has begun before, or is over.
+    pub(crate) fn begin(&self, routes: &Routes) -> Result<(), Failure> {
+        let mut state = self.state();
+        if let Some(over) = &state.over {
+            return Err(over.clone());
+        }
+        if std::mem::replace(&mut state.begun, true) {
+            let text = "a part of a step was asked for twice";
+            return Err(Status::new(Code::Internal, text).into());
+        }
+        for to in routes.sends.values() {
+            state.out.entry(*to).or_default().left += 1;
+        }
+        // One that asked though nothing is for it is not kept waiting.
+        state.out.values_mut().for_each(Outbox::wake);
+        Ok(())
+    }
+
+    /// Ends it; the first reason stays.
+    pub(crate) fn fail(&self, failure: Failure) {
+        let mut state = self.state();
+        if state.over.is_some() {
+            return;
+        }
+        state.over = Some(failure);
+        let waiting = std::mem::take(&mut state.waiting);
+        state.out.values_mut().for_each(Outbox::wake);
+        drop(state);
+        waiting.values().for_each(Ticket::wake);
+        self.changed.notify_waiters();
+    }
+
+    /// Whether its part has begun here.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.state().begun
+    }
+
+    /// Why it is over, if it is.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.state().over.clone()
+    }
+
+    /// Takes a value from another task.
+    pub(crate) fn deliver(&self, routes: &Routes, from: u32, channel: i64, value: Tensor) {
+        let fits = routes.receives.get(&channel).is_some_and(|(task, fact)| {
+            *task == from && fact.dtype == value.dtype() && fact.shape.admits(value.dims())
+        });
+        if !fits {
+            let text = format!(
+                "a task has sent {}{} through channel {channel}, which takes no such value",
+                value.dtype(),
+                value.shape()
+            );
+            return self.fail(Status::new(Code::Internal, text).into());
+        }
+        let mut state = self.state();
+        state.arrived.insert(channel, value);
+        let ticket = state.waiting.remove(&channel);
+        drop(state);
+        if let Some(ticket) = ticket {
+            ticket.wake();
+        }
+    }
+
+    /// Its part has run to its end: nothing more is sent.
+    pub(crate) fn all_sent(&self) {
+        for outbox in self.state().out.values_mut() {
+            outbox.left = 0;
+            outbox.wake();
+        }
+    }
+
+    /// Waits until the other tasks have all that was sent to them.
+    ///
+    /// # Errors
+    /// It has failed before they had.
+    pub(crate) async fn taken(&self) -> Result<(), Failure> {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let state = self.state();
+                if let Some(over) = &state.over {
+                    return Err(over.clone());
+                }
+                if state.out.values().all(|o| o.done) {
+                    return Ok(());
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// What goes to this task.
+    ///
+    /// # Errors
+    /// It has asked before.
+    pub(crate) fn outgoing(self: &Arc<Self>, to: u32) -> Result<Outgoing, Status> {
+        let mut state = self.state();
+        let outbox = state.out.entry(to).or_default();
+        if std::mem::replace(&mut outbox.asked, true) {
+            let text = "what a task receives in a step was asked for twice";
+            return Err(Status::new(Code::Internal, text));
+        }
+        Ok(Outgoing {
+            step: self.clone(),
+            to,
+            done: false,
+        })
+    }
+}
+
+impl Outbox {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// The values that go to one task, as they come.
+pub(crate) struct Outgoing {
+    step: Arc<Step>,
+    to: u32,
+    done: bool,
+}
+
+impl Source for Outgoing {
+    fn poll(&mut self, frames: &mut Frames, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut state = self.step.state();
+        let over = state.over.clone();
+        let begun = state.begun;
+        let outbox = state.out.entry(self.to).or_default();
+        let end = match over {
+            Some(failure) => Some(Some((failure.status, true))),
+            None => match outbox.values.pop_front() {
+                Some((channel, value)) => match frames.push_value(channel, &value) {
+                    Ok(()) => return Poll::Ready(true),
+                    Err(e) => Some(Some((e.into(), false))),
+                },
+                None => (begun && outbox.left == 0).then_some(None),
+            },
+        };
+        let Some(end) = end else {
+            outbox.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        };
+        outbox.done = true;
+        let failed = end.clone();
+        frames.push_end(end);
+        self.done = true;
+        drop(state);
+        if let Some((status, _)) = failed {
+            // Where it is over already this says nothing.
+            self.step.fail(status.into());
+        }
+        self.step.changed.notify_waiters();
+        Poll::Ready(false)
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        if !self.done {
+            let text = "a task that takes part in the step has gone, or has ended it";
+            let status = Status::new(Code::Aborted, text);
+            self.step.fail(Failure::derived(status));
+        }
+    }
+}
+
+/// What a part gives and takes through.
+pub(crate) struct Channels {
+    pub(crate) step: Arc<Step>,
+    pub(crate) routes: Arc<Routes>,
+}
+
+impl Channels {
+    fn over(failure: &Failure) -> KernelError {
+        KernelError::Cancelled(failure.status.message.clone())
+    }
+}
+
+impl Exchange for Channels {
+    fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError> {
+        let to = self.routes.sends.get(&channel);
+        let to = to.ok_or_else(|| unknown(channel))?;
+        let mut state = self.step.state();
+        if let Some(failure) = &state.over {
+            return Err(Channels::over(failure));
+        }
+        let outbox = state.out.entry(*to).or_default();
+        outbox.left = outbox.left.saturating_sub(1);
+        outbox.values.push_back((channel, value));
+        outbox.wake();
+        Ok(())
+    }
+
+    fn receive(&self, channel: i64, ticket: &Ticket) -> Result<Option<Tensor>, KernelError> {
+        if !self.routes.receives.contains_key(&channel) {
+            return Err(unknown(channel));
+        }
+        let mut state = self.step.state();
+        if let Some(value) = state.arrived.remove(&channel) {
+            return Ok(Some(value));
+        }
+        if let Some(failure) = &state.over {
+            return Err(Channels::over(failure));
+        }
+        state.waiting.insert(channel, ticket.clone());
+        Ok(None)
+    }
+}
+
+fn unknown(channel: i64) -> KernelError {
+    KernelError::Invalid(format!("the part has no channel {channel}"))
+}

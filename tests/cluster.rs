@@ -1,0 +1,373 @@
+//! Steps over the servers of a cluster, on ports of loopback in this process.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use support::random_graph::Gene;
+use support::servers::{cluster, free_addresses, server, servers};
+use support::tasks::{JOB, Tasks, compare};
+use thalweg::dist::Code;
+use thalweg::dist::{ClusterOptions, ClusterSpec, Patience, Server, Session};
+use thalweg::graph::{OutputId, Tensor};
+use thalweg::prelude::{Session as Local, *};
+use thalweg::session::{Cancel, Fetch};
+
+/// Tasks that are servers; steps are run by the first of them.
+struct Servers(Vec<Server>);
+
+impl Servers {
+    fn new(count: usize, cpus: usize) -> Servers {
+        let cluster = cluster(&[(JOB, count)]);
+        let all = (0..count as u32).map(|i| server(&cluster, JOB, i, cpus, Patience::default()));
+        Servers(all.collect())
+    }
+}
+
+impl Tasks for Servers {
+    fn run(
+        &self,
+        g: &Graph,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, Tensor)],
+    ) -> Result<Vec<Option<Tensor>>, String> {
+        let mut options = ClusterOptions::default();
+        options.session.soft_placement = true;
+        let session = Session::on(&self.0[0], g, options).map_err(|e| e.to_string())?;
+        session.run_ids(fetches, feeds).map_err(|e| e.to_string())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 128,
+        max_shrink_iters: 100,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_step_over_servers_gives_what_the_interpreter_gives(
+        genes in proptest::collection::vec(any::<Gene>(), 1..40),
+        steps in proptest::collection::vec(any::<[u8; 3]>(), 1..4),
+        size in prop_oneof![Just((2, 1)), Just((4, 1)), Just((2, 2))],
+    ) {
+        compare(&genes, &steps, size, &Servers::new(size.0 as usize, size.1 as usize))?;
+    }
+}
+
+/// `w`, on the server, is trained by the worker to be 3.
+struct Line<'g> {
+    loss: Output<'g>,
+    train: Operation<'g>,
+    x: Output<'g>,
+    w: Variable<'g>,
+}
+
+fn line(g: &Graph) -> Line<'_> {
+    let w = g.device("/job:ps/task:0", || g.variable("w", 0.5f32));
+    let (loss, train, x) = g.device("/job:worker/task:0", || {
+        let x = g.placeholder("x", DType::F32, [3]);
+        let loss = (x * w - x * 3.0).square().mean();
+        (loss, GradientDescent::new(0.1).minimize(loss), x)
+    });
+    Line { loss, train, x, w }
+}
+
+fn train(session: &Session<'_>, line: &Line<'_>, steps: usize) -> Vec<f32> {
+    let x = Tensor::vector(&[1.0f32, 2.0, 3.0]);
+    let step = |_| {
+        let done = session.run((line.train, line.loss), [line.x.feed(x.clone())]);
+        done.unwrap().scalar::<f32>(1).unwrap()
+    };
+    (0..steps).map(step).collect()
+}
+
+#[test]
+fn a_worker_trains_what_lies_on_a_parameter_server() {
+    let cluster = cluster(&[("ps", 1), ("worker", 1)]);
+    let all = servers(&cluster);
+    let g = Graph::new();
+    let line = line(&g);
+    let session = Session::on(&all[1], &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let losses = train(&session, &line, 20);
+    assert!(losses[19] < losses[0] * 1e-3, "{losses:?}");
+    // Another session, from outside of the cluster, finds the variable.
+    let other = Session::connect(&all[1].target(), &g, ClusterOptions::default()).unwrap();
+    let w = other.run(line.w, []).unwrap().scalar::<f32>(0).unwrap();
+    assert!((w - 3.0).abs() < 0.1, "{w}");
+    // An isolated one does not.
+    let mut isolated = ClusterOptions::default();
+    isolated.isolated = true;
+    let isolated = Session::on(&all[1], &g, isolated).unwrap();
+    let error = isolated.run(line.w, []).unwrap_err();
+    assert_eq!(error.code, Code::FailedPrecondition, "{error}");
+}
+
+#[test]
+fn values_of_all_kinds_and_sizes_cross() {
+    let cluster = cluster(&[(JOB, 2)]);
+    let all = servers(&cluster);
+    let g = Graph::new();
+    let here = |i: u32| format!("/job:worker/task:{i}");
+    let feeds = [
+        Tensor::vector(&[1.5f32; 1_000_003]),
+        Tensor::zeros(DType::F32, &[0, 4]).unwrap(),
+        Tensor::scalar(7i64),
+        Tensor::strings(&[2], &["a".to_owned(), "b".repeat(100_000)]).unwrap(),
+        Tensor::vector(&[true, false]),
+    ];
+    let outputs: Vec<(Output<'_>, Output<'_>)> = feeds
+        .iter()
+        .enumerate()
+        .map(|(i, t)| {
+            let x = g.device(&*here(0), || {
+                let x = g.placeholder(&format!("x{i}"), t.dtype(), Shape::unknown());
+                // Random and stateful nodes are not shared or folded: this is computed on the task.
+                g.op("Identity").input(x).output()
+            });
+            let y = g.device(&*here(1), || g.op("Identity").input(x).output());
+            let back = g.device(&*here(0), || g.op("Identity").input(y).output());
+            (x, back)
+        })
+        .collect();
+    assert!(g.errors().is_empty(), "{:?}", g.errors());
+    let session = Session::on(&all[0], &g, ClusterOptions::default()).unwrap();
+    let given: Vec<_> = (outputs.iter().zip(&feeds))
+        .map(|((x, _), t)| x.feed(t.clone()))
+        .collect();
+    let fetches: Vec<_> = outputs.iter().map(|(_, back)| *back).collect();
+    for _ in 0..3 {
+        let found = session.run(&fetches, &given).unwrap();
+        for (i, feed) in feeds.iter().enumerate() {
+            let found = found.tensor(i).unwrap();
+            assert_eq!(found.dims(), feed.dims());
+            match feed.dtype() {
+                DType::String => assert_eq!(found.as_strings(), feed.as_strings()),
+                _ => assert_eq!(found.bytes(), feed.bytes()),
+            }
+        }
+    }
+}
+
+#[test]
+fn loops_and_functions_run_on_another_task() {
+    let cluster = cluster(&[(JOB, 2)]);
+    let all = servers(&cluster);
+    let g = Graph::new();
+    let n = g.placeholder("n", DType::I32, []);
+    let doubled = g.device("/job:worker/task:1", || {
+        let vars = [g.constant(0i32), g.constant(1i32)];
+        g.while_loop(
+            &vars,
+            |_, v| v[0].less(n),
+            |b, v| vec![v[0] + b.constant(1i32), v[1] * b.constant(2i32)],
+        )
+    });
+    let sum = g.device("/job:worker/task:0", || doubled[1] + g.constant(1i32));
+    assert!(g.errors().is_empty(), "{:?}", g.errors());
+    let session = Session::on(&all[0], &g, ClusterOptions::default()).unwrap();
+    let local = Local::with_options(&g, {
+        let mut options = SessionOptions::default();
+        options.job = JOB.to_owned();
+        options.soft_placement = true;
+        options
+    });
+    // The other task is not one of a local session's.
+    assert!(local.is_err());
+    for i in [0, 1, 10] {
+        let found = session.run(sum, [n.feed(i)]).unwrap();
+        assert_eq!(found.scalar::<i32>(0).unwrap(), (1 << i) + 1);
+    }
+}
+
+#[test]
+fn a_failure_names_the_node_whichever_task_it_is_on() {
+    let cluster = cluster(&[(JOB, 2)]);
+    let all = servers(&cluster);
+    let g = Graph::new();
+    let i = g.placeholder("i", DType::I32, [2]);
+    let quotient = g.device("/job:worker/task:1", || {
+        let divisor = g.constant([0i32, 1]);
+        g.op("FloorDiv")
+            .name("quotient")
+            .input(i)
+            .input(divisor)
+            .output()
+    });
+    let sum = g.device("/job:worker/task:0", || quotient + g.constant(1i32));
+    let session = Session::on(&all[0], &g, ClusterOptions::default()).unwrap();
+    let feed = [i.feed([1i32, 2])];
+    for _ in 0..20 {
+        let error = session.run(sum, &feed).unwrap_err();
+        assert_eq!(error.code, Code::InvalidArgument, "{error}");
+        assert!(error.message.contains("'quotient'"), "{error}");
+        assert!(error.message.contains("division by zero"), "{error}");
+    }
+}
+
+#[test]
+fn a_step_that_waits_for_ever_ends_at_its_deadline_or_when_it_is_cancelled() {
+    let cluster = cluster(&[(JOB, 2)]);
+    let all = servers(&cluster);
+    let g = Graph::new();
+    let value = g.device("/job:worker/task:1", || {
+        let queue = g
+            .op("FIFOQueueV2")
+            .attr("component_types", vec![DType::F32])
+            .output();
+        g.op("QueueDequeueV2")
+            .input(queue)
+            .attr("component_types", vec![DType::F32])
+            .output()
+    });
+    let sum = g.device("/job:worker/task:0", || value + 1.0);
+    assert!(g.errors().is_empty(), "{:?}", g.errors());
+    let session = Session::on(&all[0], &g, ClusterOptions::default()).unwrap();
+    let limit = Duration::from_millis(50);
+    let error = session
+        .run_with(sum, [], &RunOptions::timeout(limit))
+        .unwrap_err();
+    assert_eq!(error.code, Code::DeadlineExceeded, "{error}");
+    let cancel = Cancel::new();
+    let error = std::thread::scope(|scope| {
+        let options = RunOptions::cancelled_by(&cancel);
+        let session = &session;
+        let waits = scope.spawn(move || session.run_with(sum, [], &options).unwrap_err());
+        std::thread::sleep(Duration::from_millis(50));
+        cancel.cancel();
+        waits.join().unwrap()
+    });
+    assert_eq!(error.code, Code::Cancelled, "{error}");
+}
+
+#[test]
+fn a_task_that_is_missing_is_named_after_a_while() {
+    let cluster = cluster(&[("ps", 2), ("worker", 1)]);
+    let patience = {
+        let mut patience = Patience::default();
+        patience.start = Duration::from_millis(300);
+        patience
+    };
+    let worker = server(&cluster, "worker", 0, 1, patience);
+    let _ps = server(&cluster, "ps", 1, 1, patience);
+    let g = Graph::new();
+    let missing = g.device("/job:ps/task:0", || g.variable("missing", 1.0f32));
+    let there = g.device("/job:ps/task:1", || g.variable("there", 2.0f32));
+    let mut options = ClusterOptions::default();
+    options.patience = patience;
+    let session = Session::on(&worker, &g, options).unwrap();
+    let error = session.run(missing.initializer(), []).unwrap_err();
+    assert_eq!(error.code, Code::Unavailable, "{error}");
+    let address = cluster.address("ps", 0).unwrap();
+    let named = format!("/job:ps/task:0 at {address}");
+    assert!(error.message.contains(&named), "{error}");
+    // What does not need it goes on.
+    session.run(there.initializer(), []).unwrap();
+    assert_eq!(
+        session.run(there, []).unwrap().scalar::<f32>(0).unwrap(),
+        2.0
+    );
+}
+
+#[test]
+fn a_device_that_no_task_has_is_told_when_it_is_asked_for() {
+    let cluster = cluster(&[("ps", 1), ("worker", 1)]);
+    let all = servers(&cluster);
+    for device in [
+        "/job:ps/task:3",
+        "/job:chief",
+        "/job:ps/task:0/device:GPU:0",
+    ] {
+        let g = Graph::new();
+        let w = g.device(device, || g.variable("w", 1.0f32));
+        let session = Session::on(&all[1], &g, ClusterOptions::default()).unwrap();
+        let error = session.run(w.initializer(), []).unwrap_err();
+        assert_eq!(error.code, Code::InvalidArgument, "{error}");
+        assert!(error.message.contains("node 'w"), "{error}");
+    }
+}
+
+#[test]
+fn a_task_that_restarts_is_joined_again_and_what_it_lost_is_said() {
+    let cluster = cluster(&[("ps", 1), ("worker", 1)]);
+    let patience = Patience::default();
+    let ps = server(&cluster, "ps", 0, 1, patience);
+    let worker = server(&cluster, "worker", 0, 1, patience);
+    let g = Graph::new();
+    let line = line(&g);
+    let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    train(&session, &line, 2);
+    drop(ps);
+    let x = || [line.x.feed([1.0f32, 2.0, 3.0])];
+    let error = session.run(line.train, x()).unwrap_err();
+    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert!(error.message.contains("/job:ps/task:0 at"), "{error}");
+    let _ps = server(&cluster, "ps", 0, 1, patience);
+    let error = session.run(line.train, x()).unwrap_err();
+    assert_eq!(error.code, Code::Aborted, "{error}");
+    assert!(
+        error.message.contains("/job:ps/task:0 has restarted"),
+        "{error}"
+    );
+    let error = session.run(line.train, x()).unwrap_err();
+    assert_eq!(error.code, Code::FailedPrecondition, "{error}");
+    assert!(error.message.contains("'w' is not initialized"), "{error}");
+    session.run(g.initializers(), []).unwrap();
+    let losses = train(&session, &line, 20);
+    assert!(losses[19] < losses[0] * 1e-3, "{losses:?}");
+}
+
+#[test]
+fn a_server_waits_for_the_workers_and_ends_when_they_are_done() {
+    let cluster = cluster(&[("ps", 1), ("worker", 2)]);
+    let all = servers(&cluster);
+    let [ps, first, second] = &all[..] else {
+        panic!("three tasks");
+    };
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| ps.join_workers("worker"));
+        first.finish("ps");
+        // Whoever says it twice is counted once.
+        first.finish("ps");
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!waits.is_finished());
+        second.finish("ps");
+        waits.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn what_is_no_task_is_told() {
+    let g = Graph::new();
+    let error = Session::connect("127.0.0.1:1", &g, ClusterOptions::default()).unwrap_err();
+    assert!(error.message.contains("grpc://host:port"), "{error}");
+    let mut options = ClusterOptions::default();
+    options.patience.start = Duration::from_millis(200);
+    let address = free_addresses(1).remove(0);
+    let began = Instant::now();
+    let target = format!("grpc://{address}");
+    let error = Session::connect(&target, &g, options).unwrap_err();
+    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert!(error.message.contains(&address), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(20));
+    let twice = ClusterSpec::new([("ps", vec!["127.0.0.1:1", "127.0.0.1:1"])]);
+    assert!(twice.is_err());
+}
+
+#[test]
+fn a_session_may_be_used_from_an_asynchronous_task() {
+    let cluster = cluster(&[("ps", 1), ("worker", 1)]);
+    let all = servers(&cluster);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let g = Graph::new();
+        let line = line(&g);
+        let session = Session::on(&all[1], &g, ClusterOptions::default()).unwrap();
+        session.run(g.initializers(), []).unwrap();
+        assert!(train(&session, &line, 3)[2] > 0.0);
+    });
+}

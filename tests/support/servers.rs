@@ -1,0 +1,49 @@
+//! Servers of a cluster on loopback, in this process.
+
+use std::net::TcpListener;
+
+use thalweg::dist::{ClusterSpec, Patience, Server, ServerOptions};
+use thalweg::prelude::*;
+
+/// Addresses on which nobody listens.
+pub fn free_addresses(count: usize) -> Vec<String> {
+    let all: Vec<TcpListener> = (0..count)
+        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+        .collect();
+    let address = |l: &TcpListener| l.local_addr().unwrap().to_string();
+    all.iter().map(address).collect()
+}
+
+/// A cluster of these jobs with so many tasks each.
+pub fn cluster(jobs: &[(&str, usize)]) -> ClusterSpec {
+    let mut addresses = free_addresses(jobs.iter().map(|(_, n)| n).sum()).into_iter();
+    let mut of = |count: usize| -> Vec<String> { addresses.by_ref().take(count).collect() };
+    ClusterSpec::new(jobs.iter().map(|(job, count)| (*job, of(*count)))).unwrap()
+}
+
+/// One task with so many CPUs.
+pub fn server(
+    cluster: &ClusterSpec,
+    job: &str,
+    index: u32,
+    cpus: usize,
+    patience: Patience,
+) -> Server {
+    let mut options = ServerOptions::listening("");
+    options.session = SessionOptions::with_cpus(cpus);
+    options.session.threads = cpus;
+    options.patience = patience;
+    Server::new(cluster.clone(), job, index, options).unwrap()
+}
+
+/// All tasks of a cluster, with one CPU each.
+pub fn servers(cluster: &ClusterSpec) -> Vec<Server> {
+    let jobs: Vec<String> = cluster.jobs().map(str::to_owned).collect();
+    let tasks = jobs.iter().flat_map(|job| {
+        let tasks = cluster.tasks(job);
+        tasks.map(move |(index, _)| (job, index))
+    });
+    tasks
+        .map(|(job, index)| server(cluster, job, index, 1, Patience::default()))
+        .collect()
+}
