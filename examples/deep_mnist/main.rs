@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use flags::Flags;
-use support::model::{DeepMnist, deep_mnist_trained_by, feeds, synthetic_feeds};
+use support::model::{DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds};
 use support::plot::{Curve, check_name, curves};
 use support::progress::Progress;
 use support::report::{Spread, print};
@@ -57,18 +57,14 @@ fn run(flags: &Flags, start: Instant) -> Result<()> {
     }
 }
 
-/// Makes the loss smaller by Adam. The learning rate falls in the end: the weights then settle
-/// between the last batches instead of following each.
+/// Makes the loss smaller by Adam.
 fn minimize<'g>(flags: &Flags, loss: Output<'g>) -> Operation<'g> {
     let falling = (flags.train_steps as f64 * flags.decay).round() as u32;
     if flags.benchmark || falling == 0 {
         return Adam::new(flags.learning_rate).minimize(loss);
     }
-    let g = loss.graph();
-    let step = create_global_step(g);
-    let constant = g.constant(flags.train_steps.saturating_sub(falling.into()) as i64);
-    let fallen = (step.value() - constant).maximum(0i64);
-    let rate = polynomial_decay(flags.learning_rate, fallen, falling, 0.0, 1.0, false);
+    let step = create_global_step(loss.graph());
+    let rate = falling_rate(step, flags.learning_rate, flags.train_steps, falling);
     Adam::new(rate).minimize_counting(loss, step)
 }
 

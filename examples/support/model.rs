@@ -50,6 +50,15 @@ pub fn deep_mnist_trained_by<'g>(
     }
 }
 
+/// A learning rate that falls to zero over the last `falling` of `steps` steps: the weights then
+/// settle between the last batches instead of following each.
+pub fn falling_rate(step: Variable<'_>, rate: f32, steps: u64, falling: u32) -> Output<'_> {
+    let g = step.value().graph();
+    let constant = g.constant(steps.saturating_sub(falling.into()) as i64);
+    let fallen = (step.value() - constant).maximum(0i64);
+    polynomial_decay(rate, fallen, falling, 0.0, 1.0, false)
+}
+
 /// What a step is fed: images, labels, how likely a feature is kept.
 pub fn placeholders(g: &Graph) -> [Output<'_>; 3] {
     [

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod graph;
+mod launch;
 mod model;
 mod output;
 mod run;
@@ -24,6 +25,7 @@ enum Command {
     Run(run::Run),
     Graph(graph::Graph),
     Server(server::Serve),
+    Launch(launch::Launch),
 }
 
 /// What ends a command: said on standard error.
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Command::Run(run) => run.run(),
         Command::Graph(graph) => graph.run(),
         Command::Server(server) => server.run(),
+        Command::Launch(launch) => return launch.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -40,17 +40,23 @@ impl Serve {
     pub fn run(&self) -> Result<(), Failure> {
         let jobs = [("ps", &*self.ps_hosts), ("worker", &*self.worker_hosts)];
         let cluster = ClusterSpec::from_flags(&jobs)?;
-        let listen = match (&self.listen, cluster.is_empty()) {
-            (Some(listen), _) => listen.clone(),
-            (None, false) => cluster.address(&self.job, self.task)?.to_owned(),
-            (None, true) => "127.0.0.1:0".to_owned(),
-        };
+        let listen = self.listen.as_deref().unwrap_or("127.0.0.1:0");
         let mut options = ServerOptions::listening(listen);
         options.unprotected_network = self.unprotected_network;
         options.session.job.clone_from(&self.job);
         options.session.task = self.task;
         options.session.threads = self.threads;
-        let server = Arc::new(Server::start(options)?);
+        let server = Arc::new(match cluster.is_empty() {
+            true => Server::start(options)?,
+            false => {
+                let own = cluster.address(&self.job, self.task)?;
+                if self.listen.as_deref().is_some_and(|l| l != own) {
+                    let text = format!("--listen is not {own}, where the other tasks look for it");
+                    return Err(text.into());
+                }
+                Server::new(cluster, &self.job, self.task, options)?
+            }
+        });
         let signalled = server.clone();
         ctrlc::set_handler(move || signalled.shutdown())?;
         // One line, when it is ready: programs that start a server wait for it.

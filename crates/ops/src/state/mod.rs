@@ -188,6 +188,9 @@ pub trait StateOps {
     /// The nodes that give all variables their initial values.
     fn initializers(&self) -> Vec<Operation<'_>>;
 
+    /// Whether each variable has a value: scalar bools, in the order of the variables.
+    fn initialized(&self) -> Vec<Output<'_>>;
+
     /// The variables that an optimizer trains.
     fn trainable_variables(&self) -> Vec<Variable<'_>>;
 
@@ -223,6 +226,15 @@ impl StateOps for Graph {
     fn initializers(&self) -> Vec<Operation<'_>> {
         let all = self.variables();
         all.iter().map(|v| self.operation(v.initializer)).collect()
+    }
+
+    #[track_caller]
+    fn initialized(&self) -> Vec<Output<'_>> {
+        let all = self.variables();
+        let handle = all.iter().map(|v| self.output(v.handle));
+        handle
+            .map(|h| self.op("VarIsInitializedOp").input(h).output())
+            .collect()
     }
 
     fn trainable_variables(&self) -> Vec<Variable<'_>> {
