@@ -85,6 +85,17 @@ pub struct Flags {
     pub benchmark: u64,
 }
 
+impl Flags {
+    /// Updates until the training is over.
+    pub fn steps(&self) -> u64 {
+        match self.benchmark {
+            0 => self.train_steps,
+            // As many as any worker may ask for.
+            measured => (measured + super::WARMUP).saturating_mul(1000),
+        }
+    }
+}
+
 fn data_format(name: &str) -> std::result::Result<DataFormat, String> {
     [DataFormat::Nhwc, DataFormat::Nchw]
         .into_iter()

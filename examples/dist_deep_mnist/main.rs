@@ -14,9 +14,10 @@ use clap::Parser;
 use flags::{Flags, Job};
 use support::model::{DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds};
 use support::report::print;
-use thalweg::dist::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session};
+use thalweg::dist::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session, sync};
 use thalweg::prelude::*;
 use thalweg::train::data::{Mnist, Split};
+use thalweg::train::{SyncReplicas, Synchronized};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -44,6 +45,9 @@ fn run(flags: &Flags) -> Result<()> {
     options.session.threads = flags.threads;
     let server = Server::new(cluster, flags.job.name(), flags.task, options)?;
     if flags.job == Job::Ps {
+        if flags.sync && flags.task == 0 {
+            coordinate(flags, &server)?;
+        }
         return Ok(server.join_workers("worker")?);
     }
     let done = work(flags, &server);
@@ -52,20 +56,81 @@ fn run(flags: &Flags) -> Result<()> {
     done
 }
 
+/// Where variables go, and where everything else does.
+fn setter(server: &Server, own: &str) -> Result<ReplicaDeviceSetter> {
+    let servers = server.cluster().len("ps") as u32;
+    Ok(ReplicaDeviceSetter::new(servers)
+        .worker_device(own.parse()?)
+        .strategy(Greedy::by_bytes(servers)))
+}
+
+/// What a worker runs in a step.
+enum Training<'g> {
+    /// Its own update.
+    Alone(Operation<'g>),
+    /// Its part of an update of all.
+    InStep(Synchronized<'g>),
+}
+
+/// The network, what trains it, and the global step.
+fn build<'g>(
+    g: &'g Graph,
+    flags: &Flags,
+    setter: ReplicaDeviceSetter,
+    workers: u32,
+) -> (DeepMnist<'g>, Training<'g>, Variable<'g>) {
+    g.device(setter, || {
+        let step = create_global_step(g);
+        let mut training = None;
+        let net = deep_mnist_trained_by(g, flags.data_format, |loss| {
+            let adam = adam(flags, step);
+            let (built, operation) = match flags.sync {
+                false => {
+                    let update = adam.minimize_counting(loss, step);
+                    (Training::Alone(update), update)
+                }
+                true => {
+                    let asked = if flags.aggregate == 0 {
+                        workers
+                    } else {
+                        flags.aggregate
+                    };
+                    let sync = SyncReplicas::new(adam, workers).aggregate(asked);
+                    let sync = sync.minimize(loss, step);
+                    let update = sync.update;
+                    (Training::InStep(sync), update)
+                }
+            };
+            training = Some(built);
+            operation
+        });
+        let training = training.unwrap_or(Training::Alone(net.train));
+        (net, training, step)
+    })
+}
+
+/// The first server's work where the workers train in step.
+fn coordinate(flags: &Flags, server: &Server) -> Result<()> {
+    let g = Graph::new();
+    let workers = server.cluster().len("worker") as u32;
+    let (_, training, _) = build(&g, flags, setter(server, "/job:ps/task:0")?, workers);
+    let Training::InStep(sync) = &training else {
+        return Ok(());
+    };
+    let mut options = ClusterOptions::default();
+    options.device_filters = vec!["/job:ps".to_owned()];
+    let session = Session::on(server, &g, options)?;
+    let last = i64::try_from(flags.steps())?;
+    Ok(sync::coordinate(server, &session, sync, "worker", last)?)
+}
+
 fn work(flags: &Flags, server: &Server) -> Result<()> {
     let g = Graph::new();
     // Each worker drops features of its own; the weights are worker 0's.
     g.set_seed((flags.seed + flags.task * 1000).into());
-    let servers = server.cluster().len("ps") as u32;
-    let worker = format!("/job:worker/task:{}", flags.task);
-    let setter = ReplicaDeviceSetter::new(servers)
-        .worker_device(worker.parse()?)
-        .strategy(Greedy::by_bytes(servers));
-    let (net, step) = g.device(setter, || {
-        let step = create_global_step(&g);
-        let net = deep_mnist_trained_by(&g, flags.data_format, |loss| minimize(flags, loss, step));
-        (net, step)
-    });
+    let own = format!("/job:worker/task:{}", flags.task);
+    let workers = server.cluster().len("worker") as u32;
+    let (net, training, step) = build(&g, flags, setter(server, &own)?, workers);
     let mut options = ClusterOptions::default();
     // The other workers have nothing that this one needs.
     options.device_filters = vec!["/job:ps".to_owned()];
@@ -76,9 +141,32 @@ fn work(flags: &Flags, server: &Server) -> Result<()> {
         wait_for_variables(&session)?;
     }
     if flags.benchmark > 0 {
-        return benchmark(flags, &session, &net);
+        return benchmark(flags, &session, &net, &training, step);
     }
-    train(flags, &session, &net, step)
+    train(flags, &session, &net, &training, step)
+}
+
+/// Runs a step of this worker: gives the loss and the global step; none where the training is over.
+fn run_step<'g>(
+    flags: &Flags,
+    session: &Session<'g>,
+    net: &DeepMnist<'g>,
+    training: &Training<'g>,
+    step: Variable<'g>,
+    batch: &[Tensor; 3],
+) -> Result<Option<(f32, u64)>> {
+    let feeds = net.feed(batch);
+    let (loss, done) = match training {
+        Training::Alone(update) => {
+            let found = session.run((*update, net.loss, step), feeds)?;
+            (found.scalar::<f32>(1)?, found.scalar::<i64>(2)?)
+        }
+        Training::InStep(all) => match sync::give(session, all, flags.task, net.loss, feeds)? {
+            Some((found, step)) => (found.scalar::<f32>(0)?, step),
+            None => return Ok(None),
+        },
+    };
+    Ok(Some((loss, u64::try_from(done)?)))
 }
 
 /// Waits until worker 0 has made the variables.
@@ -97,20 +185,25 @@ fn wait_for_variables(session: &Session<'_>) -> Result<()> {
     }
 }
 
-/// Makes the loss smaller by Adam; the updates of all workers are counted together.
-fn minimize<'g>(flags: &Flags, loss: Output<'g>, step: Variable<'g>) -> Operation<'g> {
+/// Adam, whose rate falls at the end; the updates of all workers are counted together.
+fn adam<'g>(flags: &Flags, step: Variable<'g>) -> Adam<'g> {
     let falling = (flags.train_steps as f64 * flags.decay).round() as u32;
-    if flags.benchmark > 0 || falling == 0 {
-        return Adam::new(flags.learning_rate).minimize_counting(loss, step);
+    match flags.benchmark > 0 || falling == 0 {
+        true => Adam::new(flags.learning_rate),
+        false => Adam::new(falling_rate(
+            step,
+            flags.learning_rate,
+            flags.train_steps,
+            falling,
+        )),
     }
-    let rate = falling_rate(step, flags.learning_rate, flags.train_steps, falling);
-    Adam::new(rate).minimize_counting(loss, step)
 }
 
 fn train<'g>(
     flags: &Flags,
     session: &Session<'g>,
     net: &DeepMnist<'g>,
+    training: &Training<'g>,
     step: Variable<'g>,
 ) -> Result<()> {
     let bundled = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/mnist");
@@ -123,12 +216,13 @@ fn train<'g>(
     while done < flags.train_steps {
         let [images, labels, _] = &mut batch;
         batches.next_one_hot_into(images.as_mut_slice()?, labels.as_mut_slice()?)?;
-        let found = session.run((net.train, net.loss, step), net.feed(&batch))?;
-        let loss = found.scalar::<f32>(1)?;
+        let Some((loss, at)) = run_step(flags, session, net, training, step, &batch)? else {
+            break;
+        };
+        done = at;
         if !loss.is_finite() {
             return Err(format!("the loss is {loss}: try a lower --learning_rate").into());
         }
-        done = u64::try_from(found.scalar::<i64>(2)?)?;
         own += 1;
         sum += f64::from(loss);
         if own % flags.display_every == 0 && !flags.json {
@@ -165,16 +259,24 @@ fn accuracy<'g>(session: &Session<'g>, net: &DeepMnist<'g>, split: &Split) -> Re
     Ok(found / seen.max(1) as f64)
 }
 
-fn benchmark<'g>(flags: &Flags, session: &Session<'g>, net: &DeepMnist<'g>) -> Result<()> {
+fn benchmark<'g>(
+    flags: &Flags,
+    session: &Session<'g>,
+    net: &DeepMnist<'g>,
+    training: &Training<'g>,
+    step: Variable<'g>,
+) -> Result<()> {
     let batch = synthetic_feeds(flags.batch_size)?;
+    let run = || run_step(flags, session, net, training, step, &batch);
     for _ in 0..WARMUP {
-        session.run(net.train, net.feed(&batch))?;
+        run()?;
     }
     let began = Instant::now();
-    for _ in 0..flags.benchmark {
-        session.run(net.train, net.feed(&batch))?;
+    let mut measured = 0;
+    while measured < flags.benchmark && run()?.is_some() {
+        measured += 1;
     }
-    let images = flags.benchmark as f64 * flags.batch_size as f64;
+    let images = measured as f64 * flags.batch_size as f64;
     let name = format!("dist_deep_mnist/worker{}", flags.task);
     let speed = images / began.elapsed().as_secs_f64();
     print(flags.json, flags.batch_size, &[(&name, speed, "images/s")]);

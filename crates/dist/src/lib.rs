@@ -12,6 +12,7 @@ mod peers;
 pub mod server;
 mod session;
 mod status;
+pub mod sync;
 mod wire;
 mod worker;
 

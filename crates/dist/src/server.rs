@@ -1,5 +1,6 @@
 //! A task of a cluster, or one alone: what listens, and what ends it.
 
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -24,8 +25,6 @@ use crate::wire::messages::Finish;
 use crate::wire::messages::header::Kind;
 use crate::worker::{Worker, WorkerService};
 
-/// How often a silent client is asked whether it is there, and how long it has to answer.
-const KEEPALIVE: Duration = Duration::from_secs(20);
 /// How long steps may still run when a server ends.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -184,6 +183,7 @@ impl Server {
             master: master.clone(),
             worker: worker.clone(),
             limits: options.limits,
+            silence: options.patience.silence,
             ended: ended.clone(),
         };
         let thread = std::thread::Builder::new()
@@ -217,6 +217,19 @@ impl Server {
     /// Its job, and its number there.
     pub fn task(&self) -> &Task {
         &self.worker.task
+    }
+
+    /// The numbers of the tasks of `job` that have sessions here now: one that has died, or is not
+    /// reached, is not among them.
+    pub fn present(&self, job: &str) -> BTreeSet<u32> {
+        self.worker.present(job)
+    }
+
+    /// The numbers of the tasks of `job` that have said that they have done their work.
+    pub fn finished(&self, job: &str) -> BTreeSet<u32> {
+        let finished = self.worker.finished.borrow();
+        let own = finished.iter().filter(|(j, _)| j == job);
+        own.map(|(_, i)| *i).collect()
     }
 
     /// Tells the tasks of `job` that this task has done its work: they may be waiting for it in
@@ -320,6 +333,7 @@ struct Serving {
     master: Arc<Master>,
     worker: Arc<Worker>,
     limits: Limits,
+    silence: Duration,
     ended: Arc<Ended>,
 }
 
@@ -333,6 +347,7 @@ fn serve(
         master,
         worker,
         limits,
+        silence,
         ended,
     } = serving;
     let result = runtime.block_on(async {
@@ -357,8 +372,8 @@ fn serve(
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
             .max_frame_size(FRAME)
-            .http2_keepalive_interval(Some(KEEPALIVE))
-            .http2_keepalive_timeout(Some(KEEPALIVE))
+            .http2_keepalive_interval(Some(silence / 2))
+            .http2_keepalive_timeout(Some(silence / 2))
             .add_service(service)
             .add_service(WorkerService(worker))
             .serve_with_incoming_shutdown(incoming, stop);

@@ -39,6 +39,7 @@ pub struct ClusterOptions {
 pub struct Session<'g> {
     graph: &'g Graph,
     steps: Steps,
+    patience: Patience,
     /// Where a client outside of the cluster has its connections; after the steps, which need it.
     _runtime: Option<Runtime>,
 }
@@ -72,6 +73,7 @@ impl<'g> Session<'g> {
                 options.isolated,
                 server.runtime(),
             ),
+            patience: options.patience,
             _runtime: None,
         })
     }
@@ -121,8 +123,14 @@ impl<'g> Session<'g> {
         Ok(Session {
             graph,
             steps: Steps::new(ways, engine, session, options.isolated, handle),
+            patience: options.patience,
             _runtime: Some(runtime),
         })
+    }
+
+    /// How long other tasks are waited for.
+    pub fn patience(&self) -> Patience {
+        self.patience
     }
 
     /// The graph.

@@ -131,8 +131,7 @@ impl Link {
     /// The task is not reached, or is another process than it was.
     pub(crate) async fn open(
         &self,
-        handle: &str,
-        isolated: bool,
+        asked: &wire::Open,
         runtime: &Handle,
     ) -> Result<Arc<Opened>, Status> {
         if let Some(open) = self.current() {
@@ -146,11 +145,12 @@ impl Link {
         let generation = self.made.fetch_add(1, Ordering::Relaxed);
         let (open, incarnation, devices) = match &self.way {
             Way::Here(worker) => {
-                let session = worker.open(handle, isolated)?;
+                let master = Some(worker.task.clone());
+                let session = worker.open(&asked.session, asked.isolated, master)?;
                 let open = Opened {
                     generation,
                     here: Some((worker.clone(), session)),
-                    handle: handle.to_owned(),
+                    handle: asked.session.clone(),
                     lost: Arc::default(),
                     keeper: None,
                 };
@@ -158,7 +158,7 @@ impl Link {
             }
             Way::There(peer) => {
                 let first = !self.is_known();
-                let (opened, answer) = reach(peer, handle, isolated, first).await?;
+                let (opened, answer) = reach(peer, asked, first).await?;
                 let lost = Arc::new(AtomicBool::new(false));
                 let keeper = runtime.spawn(keep(peer.clone(), answer, lost.clone()));
                 let devices = opened.devices.iter().map(|d| DeviceSpec::parse(d));
@@ -168,7 +168,7 @@ impl Link {
                 let open = Opened {
                     generation,
                     here: None,
-                    handle: handle.to_owned(),
+                    handle: asked.session.clone(),
                     lost,
                     keeper: Some(keeper),
                 };
@@ -197,17 +197,13 @@ impl Link {
 /// Opens a session over the network. One that was never reached may still have to start.
 async fn reach(
     peer: &Arc<Peer>,
-    handle: &str,
-    isolated: bool,
+    asked: &wire::Open,
     first: bool,
 ) -> Result<(wire::Opened, Answer), Status> {
     let patience = peer.patience();
     let began = Instant::now();
     loop {
-        let request = Frames::of(Kind::Open(wire::Open {
-            session: handle.to_owned(),
-            isolated,
-        }));
+        let request = Frames::of(Kind::Open(asked.clone()));
         let opened = async {
             let mut answer = peer.call("Open", request).await?;
             let next = peer.next(&mut answer).await.map_err(|(status, _)| status)?;
@@ -240,8 +236,12 @@ async fn keep(peer: Arc<Peer>, mut answer: Answer, lost: Arc<AtomicBool>) {
 /// It is not reached.
 pub(crate) async fn look(peer: &Arc<Peer>, first: bool) -> Result<wire::Opened, Status> {
     let random = std::hash::RandomState::new();
-    let handle = format!("look-{:016x}", random.hash_one("look"));
-    Ok(reach(peer, &handle, true, first).await?.0)
+    let asked = wire::Open {
+        session: format!("look-{:016x}", random.hash_one("look")),
+        isolated: true,
+        ..wire::Open::default()
+    };
+    Ok(reach(peer, &asked, first).await?.0)
 }
 
 /// The cluster that a task is of, and which task it is.

@@ -32,9 +32,8 @@ pub(crate) struct Steps {
 }
 
 struct Inner {
-    /// What tasks know the session by; nobody can guess it.
-    handle: String,
-    isolated: bool,
+    /// What is asked of each task. Nobody can guess the session's handle.
+    asked: wire::Open,
     runtime: Handle,
     engine: Engine,
     options: SessionOptions,
@@ -93,12 +92,20 @@ impl Steps {
         isolated: bool,
         runtime: Handle,
     ) -> Steps {
+        let (job, index) = match ways.first() {
+            Some(Way::Here(worker)) => worker.task.clone(),
+            _ => (String::new(), 0),
+        };
         let random = RandomState::new();
         let half = |salt: &str| random.hash_one(salt);
         Steps {
             inner: Arc::new(Inner {
-                handle: format!("{:016x}{:016x}", half("first"), half("second")),
-                isolated,
+                asked: wire::Open {
+                    session: format!("{:016x}{:016x}", half("first"), half("second")),
+                    isolated,
+                    job,
+                    index,
+                },
                 runtime,
                 engine,
                 options,
@@ -169,7 +176,7 @@ impl Drop for Steps {
 
 impl Inner {
     async fn open(&self, link: &Link) -> Result<Arc<Opened>, Status> {
-        link.open(&self.handle, self.isolated, &self.runtime).await
+        link.open(&self.asked, &self.runtime).await
     }
 
     /// What cuts steps over the devices as they are known now.
@@ -261,7 +268,7 @@ impl Inner {
     /// Tells tasks that a plan's parts are not run any more.
     fn forget(&self, plan: Arc<Plan>) {
         let ways: Vec<Way> = self.links.iter().map(|l| l.way.clone()).collect();
-        let session = self.handle.clone();
+        let session = self.asked.session.clone();
         self.runtime.spawn(async move {
             for placed in &plan.parts {
                 let Some(registered) = placed.registered.lock().await.take() else {
@@ -313,7 +320,7 @@ impl Inner {
                 };
                 let sealed = self.runtime.spawn_blocking(seal).await.map_err(defect)??;
                 let mut frames = Frames::of(Kind::Register(wire::Register {
-                    session: self.handle.clone(),
+                    session: self.asked.session.clone(),
                     part: Some(sealed.message),
                 }));
                 for value in &sealed.values {
@@ -461,14 +468,21 @@ impl Inner {
         limit: Option<Duration>,
     ) -> Result<Vec<Tensor>, Failure> {
         if let (Some((worker, session)), Some(own)) = (&registered.open.here, &registered.here) {
-            let run = worker.run(session, &self.handle, own.clone(), step, feeds, limit);
+            let run = worker.run(
+                session,
+                &self.asked.session,
+                own.clone(),
+                step,
+                feeds,
+                limit,
+            );
             return run.await;
         }
         let Way::There(peer) = &self.links[part.task as usize].way else {
             return Err(Status::new(Code::Internal, "a task has no session").into());
         };
         let mut frames = Frames::of(Kind::Run(wire::Run {
-            session: self.handle.clone(),
+            session: self.asked.session.clone(),
             part: registered.number,
             step,
             limit: limit.map_or(0, |l| u64::try_from(l.as_micros()).unwrap_or(u64::MAX)),

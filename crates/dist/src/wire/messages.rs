@@ -41,6 +41,11 @@ pub struct Open {
     /// Whether its variables and queues are its own.
     #[prost(bool, tag = "2")]
     pub isolated: bool,
+    /// The task that the master is of; no job where it is of none.
+    #[prost(string, tag = "3")]
+    pub job: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "4")]
+    pub index: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Opened {

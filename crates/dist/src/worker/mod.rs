@@ -3,7 +3,7 @@
 mod service;
 pub(crate) mod step;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,6 +53,8 @@ pub(crate) struct WorkerSession {
     runner: Arc<Runner>,
     parts: Mutex<Parts>,
     steps: Mutex<HashMap<u64, Arc<Step>>>,
+    /// The task that its master is of.
+    master: Option<Task>,
     /// Set to true when it is closed.
     closed: watch::Sender<bool>,
 }
@@ -109,7 +111,12 @@ impl Worker {
     ///
     /// # Errors
     /// There are as many as may be.
-    pub(crate) fn open(&self, handle: &str, isolated: bool) -> Result<Arc<WorkerSession>, Status> {
+    pub(crate) fn open(
+        &self,
+        handle: &str,
+        isolated: bool,
+        master: Option<Task>,
+    ) -> Result<Arc<WorkerSession>, Status> {
         let engine = match isolated {
             true => self.engine.isolated(),
             false => self.engine.clone(),
@@ -118,6 +125,7 @@ impl Worker {
             runner: Arc::new(Runner::new(engine, self.options.clone())),
             parts: Mutex::default(),
             steps: Mutex::default(),
+            master,
             closed: watch::Sender::new(false),
         });
         let mut sessions = locked(&self.sessions);
@@ -192,6 +200,13 @@ impl Worker {
                 self.engine.store().clear(name);
             }),
         }
+    }
+
+    /// The numbers of the tasks of `job` whose sessions are open here.
+    pub(crate) fn present(&self, job: &str) -> BTreeSet<u32> {
+        let sessions = locked(&self.sessions);
+        let masters = sessions.values().filter_map(|s| s.master.as_ref());
+        masters.filter(|(j, _)| j == job).map(|(_, i)| *i).collect()
     }
 
     /// Notes that a task has done its work.

@@ -76,7 +76,8 @@ async fn answer(
     let ended = || done(Kind::End(wire::End::default()));
     match (name, request) {
         ("Open", Kind::Open(open)) => {
-            let session = worker.open(&open.session, open.isolated)?;
+            let master = (!open.job.is_empty()).then_some((open.job, open.index));
+            let session = worker.open(&open.session, open.isolated, master)?;
             let lease = Lease {
                 opened: Some(opened(&worker)),
                 closed: Box::pin(is_closed(session.closed.subscribe())),

@@ -4,6 +4,7 @@
 use thalweg_graph::{Operation, Output};
 use thalweg_ops::{StateOps, Variable};
 
+use super::updates::beside;
 use super::{Optimizer, Updates};
 use crate::rate::Rate;
 
@@ -57,9 +58,12 @@ impl<'g> Optimizer<'g> for Adam<'g> {
         gradients: &[(Output<'g>, Variable<'g>)],
     ) -> Vec<Operation<'g>> {
         let graph = updates.graph();
-        // At the root, where TensorFlow's checkpoints have them.
+        let Some(&(_, first)) = gradients.first() else {
+            return Vec::new();
+        };
+        // At the root, where TensorFlow's checkpoints have them, and beside the first variable.
         let power = |name: &str, beta: f32| {
-            let scoped = || graph.untrained_variable(name, beta);
+            let scoped = || beside(first, || graph.untrained_variable(name, beta));
             graph.name_scope("/", scoped)
         };
         let powers = [
@@ -89,7 +93,7 @@ impl<'g> Optimizer<'g> for Adam<'g> {
         }
         // The powers are read before this, with all else that the step reads.
         for (power, beta) in powers.into_iter().zip([self.beta1, self.beta2]) {
-            nodes.push(power.assign(power * f64::from(beta)));
+            nodes.push(beside(first, || power.assign(power * f64::from(beta))));
         }
         nodes
     }

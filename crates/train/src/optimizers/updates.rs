@@ -45,7 +45,7 @@ impl<'g> Updates<'g> {
     }
 
     /// A slot of `variable`: an untrained variable of its dtype and shape, called
-    /// `variable/name`, that starts with `fill` everywhere.
+    /// `variable/name`, that starts with `fill` everywhere and stands where the variable does.
     #[track_caller]
     pub fn slot(&self, variable: Variable<'g>, name: &str, fill: f64) -> Variable<'g> {
         let graph = self.graph;
@@ -54,14 +54,13 @@ impl<'g> Updates<'g> {
             return variable;
         }
         let scope = format!("{}/", variable.handle().operation().name());
-        graph.without_control_dependencies(|| {
-            graph.name_scope(&scope, || {
-                let initial = graph.name_scope(&format!("{name}/Initializer"), || {
-                    filled(graph, &value.fact(), fill)
-                });
-                graph.untrained_variable(name, initial)
-            })
-        })
+        let make = || {
+            let initial = graph.name_scope(&format!("{name}/Initializer"), || {
+                filled(graph, &value.fact(), fill)
+            });
+            graph.untrained_variable(name, initial)
+        };
+        graph.without_control_dependencies(|| graph.name_scope(&scope, || beside(variable, make)))
     }
 
     /// Starts the node of `op` that updates `variable`, which is its first input.
@@ -69,6 +68,16 @@ impl<'g> Updates<'g> {
     pub fn node(&self, op: &str, variable: Variable<'g>) -> NodeBuilder<'g> {
         let name = format!("update_{}/{op}", variable.handle().operation().name());
         self.graph.op(op).name(&name).input(variable.handle())
+    }
+}
+
+/// Runs `build` so that what it makes stands where `variable` does.
+#[track_caller]
+pub(super) fn beside<'g, R>(variable: Variable<'g>, build: impl FnOnce() -> R) -> R {
+    let handle = variable.handle();
+    match handle.is_invalid() {
+        true => build(),
+        false => handle.graph().colocate_with(handle.operation(), build),
     }
 }
 

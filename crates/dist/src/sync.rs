@@ -1,0 +1,165 @@
+//! Training in step, over a cluster: see [`thalweg_train::SyncReplicas`].
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use thalweg_session::{Feed, Feeding, Fetched, Fetches, RunOptions, SessionError};
+use thalweg_train::Synchronized;
+use tonic::Code;
+
+use crate::server::Server;
+use crate::session::Session;
+use crate::status::Status;
+
+/// How long gradients are waited for before the coordinator looks who is there.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Waits for this worker's turn; then computes its gradients and gives them, and gives what else is
+/// fetched, and the global step that they began from. None where the training is over.
+///
+/// # Errors
+/// As [`Session::run`].
+pub fn give<'g>(
+    session: &Session<'g>,
+    sync: &Synchronized<'g>,
+    worker: u32,
+    fetches: impl Fetches<'g>,
+    feeds: impl IntoIterator<Item = Feed<'g>>,
+) -> Result<Option<(Fetched, i64)>, Status> {
+    let (turn, give) = (
+        sync.turn.get(worker as usize),
+        sync.give.get(worker as usize),
+    );
+    let (Some(turn), Some(give)) = (turn, give) else {
+        return Err(Status::invalid(format!("there is no worker {worker}")));
+    };
+    let step = match session.run(*turn, []) {
+        Ok(step) => step.scalar::<i64>(0).map_err(wrong)?,
+        // The turns were closed.
+        Err(e) if e.code == Code::OutOfRange => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let mut feeds: Vec<Feed<'g>> = feeds.into_iter().collect();
+    feeds.push(sync.local_step.feed(step));
+    // What is only run has no value.
+    let fetched = session.run((fetches, *give), feeds)?;
+    Ok(Some((fetched, step)))
+}
+
+/// Gives the workers of `job` their turns and updates the variables, until the global step is `last` or
+/// all workers are done. To be called on one task that outlives the others: the first parameter server.
+///
+/// A worker that dies takes no turn with it: those that are left get the turns that an update still
+/// needs. One that comes back gets turns again.
+///
+/// # Errors
+/// As [`Session::run`], where the variables or the turns are not reached.
+pub fn coordinate<'g>(
+    server: &Server,
+    session: &Session<'g>,
+    sync: &Synchronized<'g>,
+    job: &str,
+    last: i64,
+) -> Result<(), Status> {
+    let workers = sync.grant.len();
+    let done = || server.finished(job).len() >= workers;
+    // At first all of them are waited for: one that is alone would give the gradients of all.
+    let began = Instant::now();
+    while server.present(job).len() < workers && began.elapsed() < session.patience().start {
+        if done() {
+            return Ok(());
+        }
+        std::thread::sleep(LOOK / 20);
+    }
+    wait_for_variables(session, sync, &done)?;
+    session.run(sync.begin, [])?;
+    let mut present = BTreeSet::new();
+    let look = RunOptions::timeout(LOOK);
+    while !done() && step(session, sync)? < last {
+        // Who has come or gone changes who has to give how much.
+        let now = server.present(job);
+        if now != present {
+            present = now;
+            let missing = sync.aggregate.saturating_sub(least(session, sync)?);
+            grant(session, sync, &present, missing)?;
+        }
+        match session.run_with(sync.given, [], &look) {
+            Err(e) if e.code != Code::DeadlineExceeded => return Err(e),
+            // None has come: somebody may have gone.
+            Err(_) => continue,
+            Ok(_) => {}
+        }
+        if least(session, sync)? >= sync.aggregate {
+            session.run(sync.update, [])?;
+            grant(session, sync, &present, sync.aggregate)?;
+        }
+    }
+    session.run(sync.close, []).map(|_| ())
+}
+
+/// Waits until somebody has made the variables.
+fn wait_for_variables(
+    session: &Session<'_>,
+    sync: &Synchronized<'_>,
+    done: &dyn Fn() -> bool,
+) -> Result<(), Status> {
+    let made = sync.ready;
+    while !session.run(made, [])?.scalar::<bool>(0).map_err(wrong)? && !done() {
+        std::thread::sleep(LOOK / 20);
+    }
+    Ok(())
+}
+
+fn wrong(error: SessionError) -> Status {
+    Status::from(&error)
+}
+
+fn step(session: &Session<'_>, sync: &Synchronized<'_>) -> Result<i64, Status> {
+    let step = session.run(sync.global_step, [])?;
+    step.scalar(0).map_err(wrong)
+}
+
+/// How many gradients there are of the variable that has the fewest.
+fn least(session: &Session<'_>, sync: &Synchronized<'_>) -> Result<u32, Status> {
+    let counts = session.run(&sync.counts, [])?;
+    let mut least = u32::MAX;
+    for i in 0..sync.counts.len() {
+        let count = counts.scalar::<i32>(i).map_err(wrong)?;
+        least = least.min(u32::try_from(count).unwrap_or(0));
+    }
+    Ok(least)
+}
+
+/// Lets those that are there give so many gradients between them: each has then as many turns as all
+/// others, and those that it has not taken count.
+fn grant(
+    session: &Session<'_>,
+    sync: &Synchronized<'_>,
+    present: &BTreeSet<u32>,
+    missing: u32,
+) -> Result<(), Status> {
+    let there: Vec<usize> = present.iter().map(|&w| w as usize).collect();
+    let there: Vec<usize> = there
+        .into_iter()
+        .filter(|&w| w < sync.grant.len())
+        .collect();
+    if there.is_empty() {
+        return Ok(());
+    }
+    let share = missing.div_ceil(there.len() as u32).max(1);
+    let left: Vec<_> = there.iter().map(|&w| sync.turns[w]).collect();
+    let left = session.run(&left, [])?;
+    for round in 0..share {
+        let mut grants = Vec::new();
+        for (i, &worker) in there.iter().enumerate() {
+            let left = left.scalar::<i32>(i).map_err(wrong)?;
+            if i64::from(left) <= i64::from(round) {
+                grants.push(sync.grant[worker]);
+            }
+        }
+        if !grants.is_empty() {
+            session.run(&grants, [])?;
+        }
+    }
+    Ok(())
+}
