@@ -306,13 +306,55 @@ def large_values(target):
             close(session.run(x + 1.0, {x: values}), values + 1, 0)
 
 
+def a_parameter_server(target):
+    """Variables on a server, the rest on a worker: a cluster of /job:ps and /job:worker."""
+    setter = v1.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker/task:0")
+    with tf.Graph().as_default(), v1.device(setter):
+        x = v1.placeholder(tf.float32, [None, 2])
+        w = v1.get_variable("cluster_w", [2, 1], initializer=v1.constant_initializer(0.5))
+        step = v1.train.get_or_create_global_step()
+        loss = tf.reduce_mean(tf.square(tf.matmul(x, w) - 3.0 * tf.reduce_sum(x, 1, keepdims=True)))
+        train = v1.train.AdamOptimizer(0.1).minimize(loss, global_step=step)
+        init = v1.global_variables_initializer()
+        assert w.device == "/job:ps/task:0", w.device
+        feed = {x: [[1.0, 2.0], [2.0, -1.0], [0.5, 0.25]]}
+        with v1.Session(target) as session:
+            session.run(init)
+            losses = [session.run([loss, train], feed)[0] for _ in range(150)]
+            assert losses[-1] < losses[0] * 1e-2, losses[::10]
+            close(session.run(step), 150, 0)
+        # What another session finds; a loop, on another task than what uses it.
+        with v1.Session(target) as session:
+            close(session.run(w), np.full((2, 1), 3.0), 0.5)
+        with v1.device("/job:ps/task:0"):
+            looped = tf.while_loop(lambda i: i < 10, lambda i: i + 3, [tf.constant(0)])
+        with v1.device("/job:worker/task:0"):
+            after = looped + 1
+        with v1.Session(target) as session:
+            close(session.run(after), 13, 0)
+            names = sorted(d.name for d in session.list_devices())
+            assert names == [f"/job:{j}/replica:0/task:0/device:CPU:0" for j in ("ps", "worker")], names
+        with v1.device("/job:ps/task:7"):
+            nowhere = tf.constant(1.0) + v1.placeholder_with_default(1.0, [])
+        with v1.Session(target) as session:
+            raises(errors.InvalidArgumentError, "/job:ps/task:7", lambda: session.run(nowhere))
+        v1.Session.reset(target)
+        with v1.Session(target) as session:
+            raises(errors.FailedPreconditionError, "cluster_w", lambda: session.run(w))
+
+
+# Only where they are asked for by name: they need more than one task.
+OF_CLUSTERS = {"a_parameter_server": a_parameter_server}
+
+
 def main():
     target, names = sys.argv[1], sys.argv[2:]
+    by_name = {**CASES, **OF_CLUSTERS}
     failed = 0
     for name in names or CASES:
         try:
             with tf.Graph().as_default():
-                CASES[name](target)
+                by_name[name](target)
             print(f"ok {name}", flush=True)
         except Exception as e:  # the next case may say more
             failed += 1

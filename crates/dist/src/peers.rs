@@ -16,11 +16,15 @@ use crate::wire::WireError;
 use crate::wire::frames::{Frames, Reader};
 use crate::wire::messages::header::Kind;
 use crate::wire::messages::{End, Value};
+use crate::wire::spare::Spare;
 
 /// How many bytes may be on their way on one connection before the other side has read them.
 pub(crate) const WINDOW: u32 = 64 << 20;
 /// The largest frame of HTTP/2.
 pub(crate) const FRAME: u32 = 4 << 20;
+
+/// How much memory of values that have come is kept for those to come, in bytes.
+const SPARE: usize = 1 << 30;
 
 /// How long other tasks are waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +54,7 @@ pub(crate) struct Peer {
     /// Made by the first call: it lives on the threads of the network.
     channel: OnceLock<Channel>,
     limit: u64,
+    spare: Arc<Spare>,
     patience: Patience,
     heard: Mutex<Option<Instant>>,
 }
@@ -67,7 +72,7 @@ impl Peer {
         task: Task,
         address: &str,
         patience: Patience,
-        limit: u64,
+        (limit, spare): (u64, Arc<Spare>),
     ) -> Result<Peer, Status> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"));
         let endpoint = endpoint
@@ -88,6 +93,7 @@ impl Peer {
             endpoint,
             channel: OnceLock::new(),
             limit,
+            spare,
             patience,
             heard: Mutex::default(),
         })
@@ -157,7 +163,8 @@ impl Peer {
             return Err(self.lost(&text));
         }
         self.hear();
-        Ok(Reader::new(response.into_body(), self.limit))
+        let spare = self.spare.clone();
+        Ok(Reader::new(response.into_body(), self.limit, spare))
     }
 
     /// The next header of an answer.
@@ -229,6 +236,7 @@ fn causes(error: &dyn std::error::Error) -> String {
 pub(crate) struct Peers {
     patience: Patience,
     limit: u64,
+    pub(crate) spare: Arc<Spare>,
     known: Mutex<HashMap<(Task, String), Arc<Peer>>>,
 }
 
@@ -237,6 +245,7 @@ impl Peers {
         Peers {
             patience,
             limit,
+            spare: Arc::new(Spare::new(SPARE)),
             known: Mutex::default(),
         }
     }
@@ -251,7 +260,12 @@ impl Peers {
         if let Some(peer) = known.get(&key) {
             return Ok(peer.clone());
         }
-        let peer = Peer::new(task.clone(), address, self.patience, self.limit)?;
+        let peer = Peer::new(
+            task.clone(),
+            address,
+            self.patience,
+            (self.limit, self.spare.clone()),
+        )?;
         let peer = Arc::new(peer);
         known.insert(key, peer.clone());
         Ok(peer)

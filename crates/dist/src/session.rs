@@ -12,7 +12,7 @@ use crate::cluster::{ClusterSpec, Task};
 use crate::limits::Limits;
 use crate::master::link::Way;
 use crate::master::steps::Steps;
-use crate::peers::{Patience, Peer, Peers};
+use crate::peers::{Patience, Peers};
 use crate::server::Server;
 use crate::status::Status;
 
@@ -106,8 +106,8 @@ impl<'g> Session<'g> {
         let limit = Limits::default().value_bytes;
         let unknown = ("localhost".to_owned(), 0);
         let found = runtime.block_on(async {
-            let peer = Arc::new(Peer::new(unknown, address, options.patience, limit)?);
-            crate::master::link::cluster(&peer).await
+            let peers = Peers::new(options.patience, limit);
+            crate::master::link::cluster(&peers.get(&unknown, address)?).await
         });
         let (mut cluster, task) = found?;
         // As it is reached from here.

@@ -1,9 +1,10 @@
 //! TensorFlow's own client, in Python, against a server.
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-use thalweg_dist::{Server, ServerOptions};
+use thalweg_dist::{ClusterSpec, Server, ServerOptions};
 
 /// A Python that has TensorFlow, where there is one.
 fn python() -> Option<String> {
@@ -15,8 +16,8 @@ fn python() -> Option<String> {
     found.is_ok_and(|s| s.success()).then_some(python)
 }
 
-#[test]
-fn programs_of_tensorflow_run_on_a_server() {
+/// Runs the client's cases against this server: all of one task, or these.
+fn run(server: &Server, cases: &[&str]) {
     let Some(python) = python() else {
         let required = std::env::var("REQUIRE_TENSORFLOW").is_ok_and(|v| v == "1");
         assert!(
@@ -26,11 +27,10 @@ fn programs_of_tensorflow_run_on_a_server() {
         eprintln!("SKIPPED: no Python with TensorFlow; set TENSORFLOW_PYTHON to one");
         return;
     };
-    let server = Server::start(ServerOptions::listening("127.0.0.1:0")).unwrap();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let client = here.join("../../tests/tensorflow_client/client.py");
     let mut command = Command::new(python);
-    command.arg(client).arg(server.target());
+    command.arg(client).arg(server.target()).args(cases);
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     println!("{said}");
@@ -38,4 +38,36 @@ fn programs_of_tensorflow_run_on_a_server() {
     assert!(output.status.success(), "{said}\n{errors}");
     server.shutdown();
     server.join().unwrap();
+}
+
+#[test]
+fn programs_of_tensorflow_run_on_a_server() {
+    let server = Server::start(ServerOptions::listening("127.0.0.1:0")).unwrap();
+    run(&server, &[]);
+}
+
+#[test]
+fn programs_of_tensorflow_run_on_a_cluster() {
+    let free = || TcpListener::bind("127.0.0.1:0").unwrap();
+    let sockets = [free(), free()];
+    let [ps, worker] = sockets
+        .each_ref()
+        .map(|s| s.local_addr().unwrap().to_string());
+    drop(sockets);
+    let cluster = ClusterSpec::new([("ps", [ps]), ("worker", [worker])]).unwrap();
+    let task = |job| {
+        let options = ServerOptions::listening("");
+        Server::new(cluster.clone(), job, 0, options).unwrap()
+    };
+    let (_ps, worker) = (task("ps"), task("worker"));
+    let cases = [
+        "a_parameter_server",
+        "linear_regression",
+        "loops_and_functions",
+        "a_graph_that_grows",
+        "errors_are_those_of_tensorflow",
+        "deadlines_and_closing",
+        "large_values",
+    ];
+    run(&worker, &cases);
 }

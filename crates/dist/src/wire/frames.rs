@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -14,6 +15,7 @@ use thalweg_graph::Tensor;
 use super::WireError;
 use super::messages::header::Kind;
 use super::messages::{End, Header, Value};
+use super::spare::Spare;
 use super::value;
 use crate::status::Status;
 
@@ -158,6 +160,7 @@ pub(crate) struct Reader<B> {
     chunk: Bytes,
     /// The most bytes of one value.
     limit: u64,
+    spare: Arc<Spare>,
 }
 
 impl<B> Reader<B>
@@ -165,12 +168,14 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
-    /// Reads from `body`; no value may have more bytes than `limit`.
-    pub(crate) fn new(body: B, limit: u64) -> Reader<B> {
+    /// Reads from `body`; no value may have more bytes than `limit`. Large ones take memory that is
+    /// spare.
+    pub(crate) fn new(body: B, limit: u64, spare: Arc<Spare>) -> Reader<B> {
         Reader {
             body,
             chunk: Bytes::new(),
             limit,
+            spare,
         }
     }
 
@@ -246,10 +251,10 @@ where
     /// # Errors
     /// Its bytes are not what the header says, or do not come.
     pub(crate) async fn tensor(&mut self, header: &Value) -> Result<Tensor, WireError> {
-        let mut room = value::Room::new(header, self.limit)?;
+        let mut room = value::Room::new(header, self.limit, &self.spare)?;
         loop {
             match room.next() {
-                [] => return room.finish(),
+                [] => return room.finish(&self.spare),
                 part => self.fill(part).await?,
             }
         }

@@ -6,6 +6,7 @@ pub(crate) mod frames;
 #[rustfmt::skip]
 pub mod messages;
 pub(crate) mod part;
+pub(crate) mod spare;
 pub(crate) mod value;
 
 use thalweg_graph::{DType, TensorError};

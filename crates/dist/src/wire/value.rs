@@ -8,6 +8,7 @@ use thalweg_graphdef::dtype;
 
 use super::WireError;
 use super::messages::Value;
+use super::spare::Spare;
 
 /// How many bytes of strings are read at a time: their memory grows with what has come.
 const STEP: usize = 1 << 20;
@@ -70,7 +71,7 @@ impl Room {
     ///
     /// # Errors
     /// It is no header of a tensor, or of one that has more bytes than `limit`.
-    pub(super) fn new(header: &Value, limit: u64) -> Result<Room, WireError> {
+    pub(super) fn new(header: &Value, limit: u64, spare: &Spare) -> Result<Room, WireError> {
         let dtype = dtype::from_number(header.dtype)?;
         if header.bytes > limit {
             return Err(WireError::TooLong {
@@ -107,7 +108,7 @@ impl Room {
                     return Err(length(expected));
                 }
                 // Memory of the system's that is not written to takes none.
-                let buffer = Buffer::try_zeroed(total).ok_or_else(|| too_large(dims.clone()))?;
+                let buffer = spare.take(total).ok_or_else(|| too_large(dims.clone()))?;
                 let filled = total == 0;
                 Filling::Plain { buffer, filled }
             }
@@ -135,10 +136,11 @@ impl Room {
     ///
     /// # Errors
     /// The bytes are no elements of its dtype.
-    pub(super) fn finish(self) -> Result<Tensor, WireError> {
+    pub(super) fn finish(self, spare: &Spare) -> Result<Tensor, WireError> {
         let (bytes, total) = match self.bytes {
             Filling::Plain { buffer, .. } => {
                 let buffer = std::sync::Arc::new(buffer);
+                spare.keep(&buffer);
                 return Ok(Tensor::from_buffer(self.dtype, &self.dims, buffer)?);
             }
             Filling::Strings { bytes, total } => (bytes, total),
@@ -173,6 +175,8 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::super::frames::{Frames, Reader};
@@ -180,7 +184,7 @@ mod tests {
 
     /// What a reader makes of these frames; nothing of it waits.
     fn read(frames: Frames, limit: u64) -> Result<(i64, Tensor), WireError> {
-        let mut reader = Reader::new(frames, limit);
+        let mut reader = Reader::new(frames, limit, Arc::new(Spare::new(1 << 20)));
         let mut cx = Context::from_waker(Waker::noop());
         match pin!(reader.value()).poll(&mut cx) {
             Poll::Ready(result) => result,
@@ -237,11 +241,14 @@ mod tests {
             header(999, &[], 8),
             header(-1, &[], 8),
         ] {
-            assert!(Room::new(&header, 1 << 30).is_err(), "{header:?}");
+            assert!(
+                Room::new(&header, 1 << 30, &Spare::new(0)).is_err(),
+                "{header:?}"
+            );
         }
         // More is promised than comes.
         let mut frames = Frames::default();
-        let promised = header(float, &[1 << 34], 1 << 36);
+        let promised = header(float, &[1 << 26], 1 << 28);
         frames.push(super::super::messages::header::Kind::Value(promised));
         assert!(matches!(read(frames, u64::MAX), Err(WireError::Short)));
     }

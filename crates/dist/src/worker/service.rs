@@ -45,7 +45,8 @@ impl Service<http::Request<Body>> for WorkerService {
         Box::pin(async move {
             let name = request.uri().path().strip_prefix(PATH).unwrap_or("");
             let name = name.to_owned();
-            let reader = Reader::new(request.into_body(), worker.limits.value_bytes);
+            let (limit, spare) = (worker.limits.value_bytes, worker.peers.spare.clone());
+            let reader = Reader::new(request.into_body(), limit, spare);
             let body = match answer(worker, &name, reader).await {
                 Ok(body) => body,
                 Err(failure) => {

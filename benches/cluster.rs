@@ -1,0 +1,205 @@
+//! What a cluster costs on one machine: a step of one remote task, a large parameter fetched, and deep
+//! MNIST trained asynchronously by one parameter server and one or two workers. The workloads are those
+//! of TensorFlow's distributed runtime that people compare: every task is a process of its own.
+//!
+//! `cargo bench --bench cluster` prints a line of JSON for each.
+
+#[path = "../examples/support/model.rs"]
+mod model;
+
+use std::error::Error;
+use std::net::TcpListener;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use model::{deep_mnist_trained_by, synthetic_feeds};
+use thalweg::dist::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session as Distributed};
+use thalweg::prelude::*;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Says which task a process is: `JOB INDEX PS_HOSTS WORKER_HOSTS`.
+const TASK: &str = "THALWEG_BENCH_TASK";
+const BATCH: usize = 50;
+const STEPS: usize = 40;
+const FLOATS: i64 = 25_000_000;
+
+fn main() -> Result<()> {
+    match std::env::var(TASK) {
+        Ok(task) => run_task(&task),
+        Err(_) => {
+            local()?;
+            let one = run_cluster(1);
+            one.and_then(|()| run_cluster(2))
+        }
+    }
+}
+
+fn report(workload: &str, value: f64, unit: &str) {
+    println!(r#"{{"workload":"{workload}","batch":{BATCH},"value":{value:.3},"unit":"{unit}"}}"#);
+}
+
+/// One process, without a cluster.
+fn local() -> Result<()> {
+    let g = Graph::new();
+    let net = deep_mnist_trained_by(&g, DataFormat::Nhwc, |loss| {
+        Adam::new(1e-4).minimize_counting(loss, create_global_step(&g))
+    });
+    let session = Session::new(&g)?;
+    session.run(g.initializers(), [])?;
+    let batch = synthetic_feeds(BATCH)?;
+    let mut step = || session.run(net.train, net.feed(&batch)).map(|_| ());
+    let speed = images(&mut step)?;
+    report("deep_mnist_local", speed, "images/s");
+    Ok(())
+}
+
+/// Images a second, after a few steps that are not measured.
+fn images<E: Error + 'static>(step: &mut dyn FnMut() -> std::result::Result<(), E>) -> Result<f64> {
+    (0..8).try_for_each(|_| step())?;
+    let began = Instant::now();
+    (0..STEPS).try_for_each(|_| step())?;
+    Ok((STEPS * BATCH) as f64 / began.elapsed().as_secs_f64())
+}
+
+/// Processes that end with this.
+struct Tasks(Vec<Child>);
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        for task in &mut self.0 {
+            // One that has ended is no error.
+            let _ = task.kill();
+            let _ = task.wait();
+        }
+    }
+}
+
+fn run_cluster(workers: usize) -> Result<()> {
+    let held: Vec<TcpListener> = (0..=workers)
+        .map(|_| TcpListener::bind("127.0.0.1:0"))
+        .collect::<std::io::Result<_>>()?;
+    let addresses = held.iter().map(|l| Ok(l.local_addr()?.to_string()));
+    let addresses: Vec<String> = addresses.collect::<std::io::Result<_>>()?;
+    drop(held);
+    let start = |job: &str, index: usize| {
+        let task = format!(
+            "{job} {index} {} {}",
+            addresses[0],
+            addresses[1..].join(",")
+        );
+        Command::new(std::env::current_exe()?)
+            .env(TASK, task)
+            .spawn()
+    };
+    let mut tasks = Tasks(vec![start("ps", 0)?]);
+    for worker in 0..workers {
+        tasks.0.push(start("worker", worker)?);
+    }
+    for task in tasks.0.iter_mut().skip(1) {
+        let ended = task.wait()?;
+        if !ended.success() {
+            return Err(format!("a worker ended with {ended}").into());
+        }
+    }
+    Ok(())
+}
+
+fn run_task(task: &str) -> Result<()> {
+    let [job, index, ps, workers] = task.split(' ').collect::<Vec<_>>()[..] else {
+        return Err(format!("{TASK} is '{task}'").into());
+    };
+    let cluster = ClusterSpec::from_flags(&[("ps", ps), ("worker", workers)])?;
+    let index: u32 = index.parse()?;
+    let count = cluster.len("worker");
+    let server = Server::new(cluster, job, index, ServerOptions::listening(""))?;
+    if job == "ps" {
+        return Ok(server.join_workers("worker")?);
+    }
+    if count == 1 {
+        null_step(&server)?;
+        fetch(&server)?;
+    }
+    let worker = format!("/job:worker/task:{index}");
+    let g = Graph::new();
+    let setter = ReplicaDeviceSetter::new(1).worker_device(worker.parse()?);
+    let net = g.device(setter, || {
+        let step = create_global_step(&g);
+        deep_mnist_trained_by(&g, DataFormat::Nhwc, |loss| {
+            Adam::new(1e-4).minimize_counting(loss, step)
+        })
+    });
+    let session = session(&server, &g)?;
+    match index {
+        0 => drop(session.run(g.initializers(), [])?),
+        _ => {
+            let made = g.initialized();
+            loop {
+                let found = session.run(&made, [])?;
+                let yes = (0..made.len()).map(|i| found.scalar::<bool>(i));
+                if yes
+                    .collect::<std::result::Result<Vec<_>, _>>()?
+                    .iter()
+                    .all(|&y| y)
+                {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+    let batch = synthetic_feeds(BATCH)?;
+    let mut step = || session.run(net.train, net.feed(&batch)).map(|_| ());
+    let speed = images(&mut step)?;
+    let name = format!("deep_mnist_async_1ps_{count}workers/worker{index}");
+    report(&name, speed, "images/s");
+    server.finish("ps");
+    Ok(())
+}
+
+fn session<'g>(server: &Server, g: &'g Graph) -> Result<Distributed<'g>> {
+    let mut options = ClusterOptions::default();
+    options.device_filters = vec!["/job:ps".to_owned()];
+    Ok(Distributed::on(server, g, options)?)
+}
+
+/// A step that does nothing, on the parameter server.
+fn null_step(server: &Server) -> Result<()> {
+    let g = Graph::new();
+    let null = g.device("/job:ps/task:0", || g.op("NoOp").build());
+    let session = session(server, &g)?;
+    (0..50).try_for_each(|_| session.run(null, []).map(|_| ()))?;
+    let steps = 500;
+    let began = Instant::now();
+    (0..steps).try_for_each(|_| session.run(null, []).map(|_| ()))?;
+    let micros = began.elapsed().as_secs_f64() * 1e6 / f64::from(steps);
+    report("null_step_one_remote_task", micros, "us/step");
+    Ok(())
+}
+
+/// 100 MB of a variable on the parameter server, read by the worker, which fetches an element.
+fn fetch(server: &Server) -> Result<()> {
+    let g = Graph::new();
+    let w = g.device("/job:ps/task:0", || {
+        let zeros = g.fill([FLOATS], 0.0f32);
+        g.variable("large", zeros)
+    });
+    let fetched = g.device("/job:worker/task:0", || {
+        let here = g.op("Identity").input(w.value()).output();
+        let (begin, size) = (g.constant([0i32]), g.constant([1i32]));
+        g.op("Slice").input(here).input(begin).input(size).output()
+    });
+    let session = session(server, &g)?;
+    session.run(w.initializer(), [])?;
+    (0..3).try_for_each(|_| session.run(fetched, []).map(|_| ()))?;
+    let times = 10;
+    let began = Instant::now();
+    (0..times).try_for_each(|_| session.run(fetched, []).map(|_| ()))?;
+    let seconds = began.elapsed().as_secs_f64() / f64::from(times);
+    report(
+        "fetch_100MB_parameter",
+        FLOATS as f64 * 4.0 / seconds / 1e9,
+        "GB/s",
+    );
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Memory of large values that have come before, to be filled again: memory that is new to a process is
+//! cleared by the system, which costs as much as a copy.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thalweg_graph::tensor::Buffer;
+
+/// Values from this size on are kept in mind, in bytes.
+const LEAST: usize = 64 << 10;
+/// The most values that are.
+const MOST: usize = 1024;
+
+/// Buffers that were filled. Each is a tensor's for as long as there is one, and free then.
+pub(crate) struct Spare {
+    limit: usize,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    buffers: Vec<Arc<Buffer>>,
+    bytes: usize,
+}
+
+impl Spare {
+    /// None yet; what is kept in mind has at most so many bytes.
+    pub(crate) fn new(limit: usize) -> Spare {
+        Spare {
+            limit,
+            known: Mutex::default(),
+        }
+    }
+
+    /// Memory of this many bytes, whatever they are; none where the system has none.
+    pub(crate) fn take(&self, bytes: usize) -> Option<Buffer> {
+        if bytes >= LEAST {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let free = |b: &Arc<Buffer>| b.len() == bytes && Arc::strong_count(b) == 1;
+            if let Some(at) = known.buffers.iter().position(free) {
+                let buffer = known.buffers.remove(at);
+                known.bytes -= bytes;
+                // Nobody else has it: nothing can get hold of it but through this list.
+                if let Ok(buffer) = Arc::try_unwrap(buffer) {
+                    return Some(buffer);
+                }
+            }
+        }
+        Buffer::try_zeroed(bytes)
+    }
+
+    /// Keeps a buffer in mind that has been filled.
+    pub(crate) fn keep(&self, buffer: &Arc<Buffer>) {
+        let bytes = buffer.len();
+        if bytes < LEAST || bytes > self.limit {
+            return;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // The oldest go first; a tensor that has one keeps it.
+        while known.bytes + bytes > self.limit || known.buffers.len() >= MOST {
+            let old = known.buffers.remove(0);
+            known.bytes -= old.len();
+        }
+        known.bytes += bytes;
+        known.buffers.push(buffer.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_comes_again_when_nobody_has_it_any_more() {
+        let spare = Spare::new(4 * LEAST);
+        let first = Arc::new(spare.take(LEAST).unwrap());
+        let at = first.as_ptr();
+        spare.keep(&first);
+        // It is in use.
+        let second = spare.take(LEAST).unwrap();
+        assert_ne!(second.as_ptr(), at);
+        drop(first);
+        assert_eq!(spare.take(LEAST).unwrap().as_ptr(), at);
+    }
+
+    #[test]
+    fn what_is_kept_in_mind_is_bounded() {
+        let spare = Spare::new(3 * LEAST);
+        for _ in 0..10 {
+            spare.keep(&Arc::new(spare.take(LEAST + 1).unwrap()));
+            spare.keep(&Arc::new(spare.take(2 * LEAST).unwrap()));
+            spare.keep(&Arc::new(spare.take(4 * LEAST).unwrap()));
+        }
+        let known = spare.known.lock().unwrap();
+        assert!(known.bytes <= 3 * LEAST);
+        let bytes: usize = known.buffers.iter().map(|b| b.len()).sum();
+        assert_eq!(known.bytes, bytes);
+    }
+}
