@@ -327,20 +327,20 @@ def a_parameter_server(target):
         with v1.Session(target) as session:
             close(session.run(w), np.full((2, 1), 3.0), 0.5)
         with v1.device("/job:ps/task:0"):
-            looped = tf.while_loop(lambda i: i < 10, lambda i: i + 3, [tf.constant(0)])
+            looped = tf.while_loop(lambda i: i < 10, lambda i: i + 3, [tf.constant(0)])[0]
         with v1.device("/job:worker/task:0"):
             after = looped + 1
         with v1.Session(target) as session:
             close(session.run(after), 13, 0)
             names = sorted(d.name for d in session.list_devices())
             assert names == [f"/job:{j}/replica:0/task:0/device:CPU:0" for j in ("ps", "worker")], names
-        with v1.device("/job:ps/task:7"):
-            nowhere = tf.constant(1.0) + v1.placeholder_with_default(1.0, [])
-        with v1.Session(target) as session:
-            raises(errors.InvalidArgumentError, "/job:ps/task:7", lambda: session.run(nowhere))
         v1.Session.reset(target)
         with v1.Session(target) as session:
             raises(errors.FailedPreconditionError, "cluster_w", lambda: session.run(w))
+    with tf.Graph().as_default(), v1.Session(target) as session:
+        with v1.device("/job:ps/task:7"):
+            nowhere = tf.constant(1.0) + v1.placeholder_with_default(1.0, [])
+        raises(errors.InvalidArgumentError, "/job:ps/task:7", lambda: session.run(nowhere))
 
 
 # Only where they are asked for by name: they need more than one task.
