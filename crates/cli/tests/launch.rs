@@ -1,0 +1,79 @@
+//! `thalweg launch`: tasks that are started and ended together.
+#![cfg(unix)]
+
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// Launches one server and two workers of this shell script, whose arguments are the task's.
+fn launch(script: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args([
+            "launch",
+            "local",
+            "--free-ports",
+            "--ps",
+            "1",
+            "--workers",
+            "2",
+            "--",
+        ])
+        .args(["sh", "-c", script, "task"])
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn each_task_is_told_which_it_is_and_its_lines_are_marked() {
+    let done = launch(r#"echo "I am $2 $4 of $6 and $8"; echo oh >&2"#);
+    assert!(done.status.success(), "{done:?}");
+    let said = String::from_utf8(done.stdout).unwrap();
+    let line = |task: &str| {
+        let found = said.lines().find(|l| l.trim_start().starts_with(task));
+        found.unwrap_or_else(|| panic!("{task}: {said}")).to_owned()
+    };
+    let hosts: Vec<String> = ["ps 0 |", "worker 0 |", "worker 1 |"]
+        .iter()
+        .map(|task| {
+            let line = line(task);
+            let (own, hosts) = line.split_once(" of ").unwrap();
+            let named = task.trim_end_matches(" |");
+            assert!(own.ends_with(&format!("I am {named}")), "{line}");
+            hosts.to_owned()
+        })
+        .collect();
+    assert!(hosts.iter().all(|h| *h == hosts[0]), "{hosts:?}");
+    let (ps, workers) = hosts[0].split_once(" and ").unwrap();
+    assert_eq!((ps.split(',').count(), workers.split(',').count()), (1, 2));
+    let errors = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(errors.lines().filter(|l| l.ends_with("| oh")).count(), 3);
+}
+
+#[test]
+fn the_first_failure_ends_all_tasks_and_is_the_status() {
+    let began = Instant::now();
+    let done = launch(r#"case "$2$4" in worker1) exit 3;; *) exec sleep 300;; esac"#);
+    assert_eq!(done.status.code(), Some(3), "{done:?}");
+    let errors = String::from_utf8(done.stderr).unwrap();
+    assert!(errors.contains("worker 1 ended with status 3"), "{errors}");
+    assert!(began.elapsed() < Duration::from_secs(120));
+}
+
+#[test]
+fn servers_that_do_not_end_by_themselves_are_ended_after_the_workers() {
+    let done = launch(r#"case "$2" in ps) exec sleep 300;; *) exit 0;; esac"#);
+    assert!(done.status.success(), "{done:?}");
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let done = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args(["launch", "local", "--free-ports", "--", "/no/such/program"])
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    let errors = String::from_utf8(done.stderr).unwrap();
+    assert!(
+        errors.contains("'/no/such/program' cannot be started"),
+        "{errors}"
+    );
+}
