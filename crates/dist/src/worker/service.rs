@@ -224,3 +224,6 @@ impl Drop for Early {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
