@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use thalweg_device::Cpu;
 use thalweg_session::{Engine, SessionError, SessionOptions};
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -25,6 +26,8 @@ use crate::wire::messages::Finish;
 use crate::wire::messages::header::Kind;
 use crate::worker::{Worker, WorkerService};
 
+/// The most threads of the network: half of the processor's, and no more than these.
+const MOST_NET: usize = 4;
 /// How long steps may still run when a server ends.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -160,7 +163,7 @@ impl Server {
         };
         let engine = Engine::new(&options.session)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
+            .worker_threads((Cpu::available_threads() / 2).clamp(1, MOST_NET))
             .thread_name("thalweg-net")
             .max_blocking_threads(options.limits.steps.saturating_mul(2).saturating_add(64))
             .enable_all()

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::{KernelError, Op, Ticket, Variable, cpu_tensors};
+use thalweg_graph::function::calls;
 use thalweg_graph::partition::{Ends, TASK_RECV, TASK_SEND, partition};
-use thalweg_graph::{DType, DeviceSpec, Dims, Fact, GraphData, NodeId, OutputId, Tensor};
+use thalweg_graph::{DType, DeviceSpec, Dims, Fact, GraphData, Node, NodeId, OutputId, Tensor};
 
 use crate::cache::Ready;
 use crate::engine::Engine;
@@ -17,7 +18,7 @@ use crate::error::SessionError;
 use crate::fetch::{Fetch, Fetched};
 use crate::options::{RunOptions, SessionOptions};
 use crate::place::Places;
-use crate::plan::{Request, Workshop, compile_part, compile_partial, ordered, simplified};
+use crate::plan::{Program, Request, Workshop, compile_part, compile_partial, ordered, simplified};
 use crate::runner::{Runner, checked};
 use crate::store::Counters;
 use crate::trace::Trace;
@@ -191,6 +192,20 @@ impl Cutter {
 
 /// A part that is ready to run.
 pub struct PartPlan(Arc<Ready>);
+
+impl PartPlan {
+    /// Whether a step may have to wait for something: another task, a queue, a GPU's turn, or what a
+    /// function waits for.
+    pub fn waits(&self) -> bool {
+        let plan = &self.0.plan;
+        let calls = |p: &Program| p.graph.nodes().any(|(_, n)| calls_functions(n));
+        plan.waits || plan.programs.iter().any(|p| p.gpu.is_some() || calls(p))
+    }
+}
+
+fn calls_functions(node: &Node) -> bool {
+    !calls(node.attrs.iter().map(|(_, a)| a)).is_empty()
+}
 
 impl Runner {
     /// Makes a part ready. `devices` gives, by node, the numbers of this engine's devices.

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tonic::Code;
 
 use super::link::{Link, Opened, Way};
+use super::wait;
 use crate::cluster::Task;
 use crate::status::Status;
 use crate::wire::frames::Frames;
@@ -151,7 +152,7 @@ impl Steps {
         work: impl Future<Output = Result<T, Status>> + Send,
     ) -> Result<T, Status> {
         match Handle::try_current() {
-            Err(_) => self.inner.runtime.block_on(work),
+            Err(_) => wait::block_on(&self.inner.runtime, work),
             // A thread that runs such work may not wait for it.
             Ok(_) => std::thread::scope(|scope| {
                 let done = scope.spawn(|| self.inner.runtime.block_on(work)).join();

@@ -5,9 +5,9 @@ pub(crate) mod step;
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thalweg_graph::{DeviceSpec, Fact, Tensor};
 use thalweg_session::{Cancel, Engine, PartPlan, RunOptions, Runner, SessionOptions, TASK_ENDS};
@@ -75,6 +75,26 @@ pub(crate) struct Part {
     sources: Vec<(u32, Arc<Peer>)>,
     /// The number that the master gave this task.
     task: u32,
+    /// Whether a step of it may have to wait.
+    waits: bool,
+    /// How long its last step took, in microseconds.
+    last: AtomicU64,
+}
+
+/// What is shorter runs where it came in: to hand it to another thread would take as long.
+const SHORT: Duration = Duration::from_micros(50);
+
+impl Part {
+    /// Whether it may run on a thread of the network: it waits for nothing, and its last step was short.
+    fn is_short(&self) -> bool {
+        let last = Duration::from_micros(self.last.load(Ordering::Relaxed));
+        last < SHORT && !self.waits
+    }
+
+    fn took(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.last.store(micros, Ordering::Relaxed);
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -336,11 +356,13 @@ impl Worker {
         parts.made += 1;
         let number = parts.made;
         let part = Part {
+            waits: plan.waits(),
             plan: Arc::new(plan),
             feeds,
             routes: Arc::new(routes),
             sources,
             task,
+            last: AtomicU64::new(u64::MAX),
         };
         parts.kept.insert(number, Arc::new(part));
         Ok(number)
@@ -393,18 +415,23 @@ impl Worker {
                 step: running.step.clone(),
                 routes: part.routes.clone(),
             };
+            let part = part.clone();
             move || {
+                let began = Instant::now();
                 let done = runner.run_part(&part.plan, &feeds, &channels, &options);
+                part.took(began.elapsed());
                 // What it has sent may be taken while nobody waits for its end any more.
                 drop(room);
                 done
             }
         };
-        let done = self.runtime.spawn_blocking(work).await;
-        let done = done.map_err(|e| {
-            let text = format!("a defect of the task: {e}. Please report it");
-            Failure::own(Status::new(Code::Internal, text))
-        })?;
+        let done = match part.is_short() {
+            true => work(),
+            false => self.runtime.spawn_blocking(work).await.map_err(|e| {
+                let text = format!("a defect of the task: {e}. Please report it");
+                Failure::own(Status::new(Code::Internal, text))
+            })?,
+        };
         match done {
             Ok((fetched, _)) => {
                 running.step.all_sent();
