@@ -20,6 +20,8 @@ use task::{Event, Task};
 const PORTS: [u16; 2] = [2230, 2220];
 /// How long the other tasks may take to end by themselves when the last worker has.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long the last lines of tasks that have ended are waited for.
+const LAST: Duration = Duration::from_secs(2);
 /// How often the status and signals are looked at.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -201,7 +203,9 @@ impl Tasks {
                 }
             }
         }
-        while let Ok(event) = events.try_recv() {
+        // Their last lines; what they have started may hold their outputs for longer.
+        let ended = Instant::now();
+        while let Ok(event) = events.recv_timeout(LAST.saturating_sub(ended.elapsed())) {
             self.show(event);
         }
         self.bars.iter().for_each(ProgressBar::finish_and_clear);
