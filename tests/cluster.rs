@@ -371,3 +371,54 @@ fn a_session_may_be_used_from_an_asynchronous_task() {
         assert!(train(&session, &line, 3)[2] > 0.0);
     });
 }
+
+#[test]
+fn what_is_fed_or_constant_can_be_fetched_too() {
+    let cluster = cluster(&[("ps", 1), ("worker", 1)]);
+    let all = servers(&cluster);
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [2]);
+    let (there, folded) = g.device("/job:ps/task:0", || {
+        (g.constant(7i32), g.constant(3.0f32) + 4.0)
+    });
+    let nothing = g.device("/job:ps/task:0", || g.op("NoOp").build());
+    let session = Session::on(&all[1], &g, ClusterOptions::default()).unwrap();
+    let fed = [x.feed([1.0f32, 2.0])];
+    let found = session.run((x, there, folded, nothing, x), &fed).unwrap();
+    assert_eq!(found.slice::<f32>(0).unwrap(), [1.0, 2.0]);
+    assert_eq!(found.scalar::<i32>(1).unwrap(), 7);
+    assert_eq!(found.scalar::<f32>(2).unwrap(), 7.0);
+    assert_eq!(found.slice::<f32>(4).unwrap(), [1.0, 2.0]);
+    assert!(session.run((), []).unwrap().is_empty());
+    // The same from outside of the cluster.
+    let outside = Session::connect(&all[0].target(), &g, ClusterOptions::default()).unwrap();
+    let found = outside.run((x, folded), &fed).unwrap();
+    assert_eq!(found.slice::<f32>(0).unwrap(), [1.0, 2.0]);
+    assert_eq!(found.scalar::<f32>(1).unwrap(), 7.0);
+    let error = outside.run(x, []).unwrap_err();
+    assert_eq!(error.code, Code::InvalidArgument, "{error}");
+    assert!(error.message.contains("'x'"), "{error}");
+    let error = outside.run(x, [x.feed(1i32)]).unwrap_err();
+    assert_eq!(error.code, Code::InvalidArgument, "{error}");
+}
+
+#[test]
+fn many_threads_may_run_steps_of_one_session() {
+    let cluster = cluster(&[("ps", 2), ("worker", 1)]);
+    let all = servers(&cluster);
+    let g = Graph::new();
+    let counts: Vec<Variable<'_>> = (0..2)
+        .map(|i| g.device(&*format!("/job:ps/task:{i}"), || g.variable("count", 0i64)))
+        .collect();
+    let add: Vec<Operation<'_>> = counts.iter().map(|c| c.assign_add(1i64)).collect();
+    let session = Session::on(&all[2], &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..50).for_each(|_| drop(session.run(&add, []).unwrap())));
+        }
+    });
+    let found = session.run(&counts, []).unwrap();
+    assert_eq!(found.scalar::<i64>(0).unwrap(), 400);
+    assert_eq!(found.scalar::<i64>(1).unwrap(), 400);
+}
