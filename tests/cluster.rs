@@ -422,3 +422,81 @@ fn many_threads_may_run_steps_of_one_session() {
     assert_eq!(found.scalar::<i64>(0).unwrap(), 400);
     assert_eq!(found.scalar::<i64>(1).unwrap(), 400);
 }
+
+#[test]
+fn what_a_session_is_asked_for_after_its_server_has_ended_is_an_error() {
+    let cluster = cluster(&[("ps", 1), ("worker", 1)]);
+    let mut all = servers(&cluster);
+    let g = Graph::new();
+    let line = line(&g);
+    let worker = all.pop().unwrap();
+    let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    worker.shutdown();
+    for limit in [Duration::from_millis(10), Duration::from_secs(100)] {
+        let options = RunOptions::timeout(limit);
+        let error = session.run_with(line.w, [], &options).unwrap_err();
+        assert_eq!(error.code, Code::Unavailable, "{error}");
+    }
+    drop(worker);
+    let error = session.run(line.w, []).unwrap_err();
+    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert!(error.message.contains("shut down"), "{error}");
+}
+
+#[test]
+fn a_client_may_connect_and_go_inside_of_an_asynchronous_program() {
+    let all = servers(&cluster(&[("ps", 1)]));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let g = Graph::new();
+        let w = g.variable("w", 2.0f32);
+        let session = Session::connect(&all[0].target(), &g, ClusterOptions::default()).unwrap();
+        session.run(w.initializer(), []).unwrap();
+        assert_eq!(session.run(w, []).unwrap().scalar::<f32>(0).unwrap(), 2.0);
+        drop(session);
+        all[0].finish("ps");
+        all[0].join_workers("ps").unwrap();
+    });
+}
+
+#[test]
+fn the_time_limit_of_a_step_holds_for_a_task_that_is_not_there_yet() {
+    let cluster = cluster(&[("ps", 1), ("worker", 1)]);
+    let worker = server(&cluster, "worker", 0, 1, Patience::default());
+    let g = Graph::new();
+    let line = line(&g);
+    let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
+    let options = RunOptions::timeout(Duration::from_millis(50));
+    let error = session.run_with(line.w, [], &options).unwrap_err();
+    assert_eq!(error.code, Code::DeadlineExceeded, "{error}");
+}
+
+#[test]
+fn more_plans_than_are_kept_leave_no_parts_behind() {
+    let cluster = cluster(&[("ps", 1), ("worker", 1)]);
+    let mut server_options = thalweg::dist::ServerOptions::listening("");
+    server_options.limits.parts = 8;
+    let ps = Server::new(cluster.clone(), "ps", 0, server_options).unwrap();
+    let worker = server(&cluster, "worker", 0, 1, Patience::default());
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [-1]);
+    let sum = g.device("/job:ps/task:0", || x.sum());
+    let mut options = ClusterOptions::default();
+    options.session.plans = 2;
+    let session = Session::on(&worker, &g, options).unwrap();
+    for n in 1..60 {
+        // Parts are forgotten a little after their plans.
+        let run = || session.run(sum, [x.feed(vec![1.0f32; n])]);
+        let mut done = run();
+        for _ in 0..100 {
+            if done.is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+            done = run();
+        }
+        assert_eq!(done.unwrap().scalar::<f32>(0).unwrap(), n as f32);
+    }
+    drop(ps);
+}

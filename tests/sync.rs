@@ -224,3 +224,27 @@ fn fewer_gradients_than_workers_leave_the_slowest_behind() {
         idle.join().unwrap();
     });
 }
+
+#[test]
+fn a_turn_that_was_taken_in_vain_is_given_again() {
+    let tasks = servers(&cluster(&[("ps", 1), ("worker", 2)]));
+    std::thread::scope(|scope| {
+        scope.spawn(|| work(&tasks[1], 2, 2, true, usize::MAX));
+        scope.spawn(|| {
+            // This session stays, so that nobody sees it go.
+            let g = Graph::new();
+            let (net, all) = build(&g, "/job:worker/task:1", 2, 2, true);
+            let session = Session::on(&tasks[2], &g, options()).unwrap();
+            session.run(&all.turns, []).unwrap();
+            assert_eq!(work(&tasks[2], 2, 2, true, 3), 3);
+            session.run(all.turn[1], []).unwrap();
+            let [x, y] = batch(1, 3, BATCH);
+            let feeds = || [net.x.feed(&x), net.y.feed(&y)];
+            while sync::give(&session, &all, 1, net.loss, feeds())
+                .unwrap()
+                .is_some()
+            {}
+        });
+        coordinate(&tasks[0], 2, 2, true);
+    });
+}

@@ -135,10 +135,14 @@ fn work(flags: &Flags, server: &Server) -> Result<()> {
     // The other workers have nothing that this one needs.
     options.device_filters = vec!["/job:ps".to_owned()];
     let session = Session::on(server, &g, options)?;
-    if flags.task == 0 {
+    // Worker 0 makes the variables, unless it comes back to them.
+    let made = g.initialized();
+    if flags.task == 0 && missing(&session, &made)? > 0 {
         session.run(g.initializers(), [])?;
     } else {
-        wait_for_variables(&session)?;
+        while missing(&session, &made)? > 0 {
+            std::thread::sleep(LOOK);
+        }
     }
     if flags.benchmark > 0 {
         return benchmark(flags, &session, &net, &training, step);
@@ -169,20 +173,14 @@ fn run_step<'g>(
     Ok(Some((loss, u64::try_from(done)?)))
 }
 
-/// Waits until worker 0 has made the variables.
-fn wait_for_variables(session: &Session<'_>) -> Result<()> {
-    let made = session.graph().initialized();
-    loop {
-        let found = session.run(&made, [])?;
-        let mut missing = 0;
-        for i in 0..made.len() {
-            missing += usize::from(!found.scalar::<bool>(i)?);
-        }
-        if missing == 0 {
-            return Ok(());
-        }
-        std::thread::sleep(LOOK);
+/// How many variables have no value.
+fn missing<'g>(session: &Session<'g>, made: &[Output<'g>]) -> Result<usize> {
+    let found = session.run(made, [])?;
+    let mut missing = 0;
+    for i in 0..made.len() {
+        missing += usize::from(!found.scalar::<bool>(i)?);
     }
+    Ok(missing)
 }
 
 /// Adam, whose rate falls at the end; the updates of all workers are counted together.

@@ -118,7 +118,14 @@ impl Local {
             for index in 0..count {
                 let port = match self.free_ports {
                     true => 0,
-                    false => PORTS[job] + u16::try_from(index)?,
+                    // The workers' ports end where the servers' begin.
+                    false if job == 1 && index >= usize::from(PORTS[0] - PORTS[1]) => {
+                        return Err("so many workers need --free-ports".into());
+                    }
+                    false => u16::try_from(index)
+                        .ok()
+                        .and_then(|i| PORTS[job].checked_add(i))
+                        .ok_or("so many tasks need --free-ports")?,
                 };
                 let socket = TcpListener::bind(("127.0.0.1", port)).map_err(|e| {
                     format!(
@@ -181,7 +188,7 @@ impl Tasks {
             for (task, bar) in self.all.iter_mut().zip(&self.bars) {
                 let Some(code) = task.ended() else { continue };
                 bar.set_message(task.described());
-                if code != 0 && ending.is_none() && first.is_none() {
+                if code != 0 && !task.was_told() && first.is_none() {
                     first = Some((task.name.clone(), code));
                 }
             }

@@ -175,7 +175,14 @@ impl Peer {
         match answer.next().await {
             Ok(Some(Kind::End(end))) if end.code != 0 => {
                 self.hear();
-                Err((failure(&end), end.derived))
+                let status = failure(&end);
+                // What went wrong in a node names the node.
+                let named = status.message.contains("[[{{node ") || end.derived;
+                let text = match named {
+                    true => status.message,
+                    false => format!("{}: {}", self.described(), status.message),
+                };
+                Err((Status::new(status.code, text), end.derived))
             }
             Ok(Some(kind)) => {
                 self.hear();

@@ -17,7 +17,7 @@ use tonic::transport::server::TcpIncoming;
 
 use crate::cluster::{ClusterError, ClusterSpec, Task};
 use crate::limits::Limits;
-use crate::master::Master;
+use crate::master::{Master, wait};
 use crate::messages::master_service_server::MasterServiceServer;
 use crate::peers::{FRAME, Patience, Peers, WINDOW};
 use crate::status::Status;
@@ -251,9 +251,11 @@ impl Server {
             };
             let told = async {
                 let patience = peer.patience().silence;
-                let _ = tokio::time::timeout(patience, peer.ask("Finish", finish())).await;
+                let asked = tokio::time::timeout(patience, peer.ask("Finish", finish()));
+                Ok(asked.await.is_ok())
             };
-            self.runtime.block_on(told);
+            // One that is gone need not be told.
+            let _ = wait::waited(&self.runtime, told);
         }
     }
 
@@ -271,13 +273,13 @@ impl Server {
         let done = async {
             let all = finished.wait_for(|f| expected.iter().all(|t| f.contains(t)));
             tokio::select! {
-                _ = all => true,
-                _ = stopped.wait_for(|s| *s) => false,
+                _ = all => Ok(true),
+                _ = stopped.wait_for(|s| *s) => Ok(false),
             }
         };
-        match self.runtime.block_on(done) {
-            true => Ok(()),
-            false => self.join(),
+        match wait::waited(&self.runtime, done) {
+            Ok(true) => Ok(()),
+            _ => self.join(),
         }
     }
 

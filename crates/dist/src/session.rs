@@ -12,6 +12,7 @@ use crate::cluster::{ClusterSpec, Task};
 use crate::limits::Limits;
 use crate::master::link::Way;
 use crate::master::steps::Steps;
+use crate::master::wait;
 use crate::peers::{Patience, Peers};
 use crate::server::Server;
 use crate::status::Status;
@@ -40,8 +41,18 @@ pub struct Session<'g> {
     graph: &'g Graph,
     steps: Steps,
     patience: Patience,
-    /// Where a client outside of the cluster has its connections; after the steps, which need it.
-    _runtime: Option<Runtime>,
+    /// Where a client outside of the cluster has its connections.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.steps.close();
+        if let Some(runtime) = self.runtime.take() {
+            // To wait for its threads is not allowed everywhere.
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl<'g> Session<'g> {
@@ -74,7 +85,7 @@ impl<'g> Session<'g> {
                 server.runtime(),
             ),
             patience: options.patience,
-            _runtime: None,
+            runtime: None,
         })
     }
 
@@ -105,7 +116,7 @@ impl<'g> Session<'g> {
         })?;
         let limit = Limits::default().value_bytes;
         let unknown = ("localhost".to_owned(), 0);
-        let found = runtime.block_on(async {
+        let found = wait::waited(runtime.handle(), async {
             let peers = Peers::new(options.patience, limit);
             crate::master::link::cluster(&peers.get(&unknown, address)?).await
         });
@@ -124,7 +135,7 @@ impl<'g> Session<'g> {
             graph,
             steps: Steps::new(ways, engine, session, options.isolated, handle),
             patience: options.patience,
-            _runtime: Some(runtime),
+            runtime: Some(runtime),
         })
     }
 

@@ -14,6 +14,10 @@ use crate::status::Status;
 /// How long gradients are waited for before the coordinator looks who is there.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// After how many looks without gradients turns are given anew. One too many does no harm: gradients
+/// that come late are dropped.
+const SILENT: u32 = 10;
+
 /// Waits for this worker's turn; then computes its gradients and gives them, and gives what else is
 /// fetched, and the global step that they began from. None where the training is over.
 ///
@@ -74,6 +78,7 @@ pub fn coordinate<'g>(
     wait_for_variables(session, sync, &done)?;
     session.run(sync.begin, [])?;
     let mut present = BTreeSet::new();
+    let mut silent = 0;
     let look = RunOptions::timeout(LOOK);
     while !done() && step(session, sync)? < last {
         // Who has come or gone changes who has to give how much.
@@ -85,13 +90,18 @@ pub fn coordinate<'g>(
         }
         match session.run_with(sync.given, [], &look) {
             Err(e) if e.code != Code::DeadlineExceeded => return Err(e),
-            // None has come: somebody may have gone.
-            Err(_) => continue,
-            Ok(_) => {}
+            // None has come, or one that was taken too late to be told.
+            Err(_) => silent += 1,
+            Ok(_) => silent = 0,
         }
-        if least(session, sync)? >= sync.aggregate {
+        let found = least(session, sync)?;
+        if found >= sync.aggregate {
             session.run(sync.update, [])?;
             grant(session, sync, &present, sync.aggregate)?;
+        } else if silent >= SILENT {
+            // A turn may have been taken in vain: by who failed, or came back before it was missed.
+            silent = 0;
+            grant(session, sync, &present, sync.aggregate - found)?;
         }
     }
     session.run(sync.close, []).map(|_| ())

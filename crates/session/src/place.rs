@@ -28,6 +28,15 @@ impl Places {
         }
     }
 
+    /// The same with more devices, after those that there are; what was placed stays where it is.
+    pub(crate) fn with(&self, more: impl IntoIterator<Item = DeviceSpec>) -> Places {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        Places {
+            devices: self.devices.iter().cloned().chain(more).collect(),
+            kept: Mutex::new(kept.clone()),
+        }
+    }
+
     /// The devices, by number.
     pub(crate) fn names(&self) -> &[DeviceSpec] {
         &self.devices

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use thalweg_device::{KernelError, Op, Ticket, Variable, cpu_tensors};
 use thalweg_graph::function::calls;
+use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{Ends, TASK_RECV, TASK_SEND, partition};
 use thalweg_graph::{DType, DeviceSpec, Dims, Fact, GraphData, Node, NodeId, OutputId, Tensor};
 
@@ -93,6 +94,18 @@ impl Cutter {
             places: Places::new(names),
             counters: Counters::default(),
             tasks,
+        }
+    }
+
+    /// The same with more devices, after those that there are; what was placed stays where it is.
+    pub fn with(&self, more: Vec<(DeviceSpec, u32)>) -> Cutter {
+        let (names, tasks): (Vec<_>, Vec<_>) = more.into_iter().unzip();
+        Cutter {
+            engine: self.engine.clone(),
+            options: self.options.clone(),
+            places: self.places.with(names),
+            counters: Counters::default(),
+            tasks: self.tasks.iter().copied().chain(tasks).collect(),
         }
     }
 
@@ -194,17 +207,23 @@ impl Cutter {
 pub struct PartPlan(Arc<Ready>);
 
 impl PartPlan {
-    /// Whether a step may have to wait for something: another task, a queue, a GPU's turn, or what a
-    /// function waits for.
-    pub fn waits(&self) -> bool {
+    /// Whether a step may take any time: where it waits for another task, a queue or a GPU's turn, does
+    /// something outside, calls functions or has loops.
+    pub fn may_take_long(&self) -> bool {
         let plan = &self.0.plan;
-        let calls = |p: &Program| p.graph.nodes().any(|(_, n)| calls_functions(n));
-        plan.waits || plan.programs.iter().any(|p| p.gpu.is_some() || calls(p))
+        let known = |p: &Program| p.graph.nodes().all(|(_, n)| takes_known_time(n));
+        plan.waits || plan.programs.iter().any(|p| p.gpu.is_some() || !known(p))
     }
 }
 
-fn calls_functions(node: &Node) -> bool {
-    !calls(node.attrs.iter().map(|(_, a)| a)).is_empty()
+/// Whether a node takes as long in one step as in another of the same shapes.
+fn takes_known_time(node: &Node) -> bool {
+    let outside = matches!(
+        node.op.effect,
+        Effect::Stateful | Effect::Waits | Effect::Flow
+    );
+    let sends = node.op.name == SEND.def.name;
+    (sends || !outside) && calls(node.attrs.iter().map(|(_, a)| a)).is_empty()
 }
 
 impl Runner {

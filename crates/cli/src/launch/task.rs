@@ -113,6 +113,11 @@ impl Task {
         }
     }
 
+    /// Whether it was asked to end.
+    pub fn was_told(&self) -> bool {
+        self.told
+    }
+
     /// Ends it.
     pub fn kill(&mut self) {
         if self.runs() {

@@ -69,6 +69,14 @@ pub(crate) struct Opened {
     keeper: Option<JoinHandle<()>>,
 }
 
+impl Opened {
+    /// Whether it has not been lost.
+    pub(crate) fn is_open(&self) -> bool {
+        let ended = |(worker, _): &(Arc<Worker>, _)| worker.has_ended();
+        !self.lost.load(Ordering::Acquire) && !self.here.as_ref().is_some_and(ended)
+    }
+}
+
 impl Drop for Opened {
     fn drop(&mut self) {
         if let Some(keeper) = &self.keeper {
@@ -82,10 +90,17 @@ impl Drop for Opened {
 
 impl Link {
     pub(crate) fn new(way: Way) -> Link {
+        let devices = match &way {
+            Way::Here(worker) => Some(worker.devices()),
+            Way::There(_) => None,
+        };
         Link {
             way,
             opening: tokio::sync::Mutex::default(),
-            known: Mutex::default(),
+            known: Mutex::new(Known {
+                devices,
+                ..Known::default()
+            }),
             made: AtomicU64::new(0),
         }
     }
@@ -179,18 +194,19 @@ impl Link {
         let mut known = self.known();
         known.open = Some(open.clone());
         known.devices = Some(devices);
-        match known.incarnation.replace(incarnation) {
-            Some(before) if before != incarnation => {
-                let (job, index) = self.way.task();
-                let text = format!(
-                    "/job:{job}/task:{index} has restarted since this session used it: what its \
-                     variables and queues held is lost. Initialize or restore them; the session can be \
-                     used again"
-                );
-                Err(Status::new(Code::Aborted, text))
-            }
-            _ => Ok(open),
-        }
+        let before = known.incarnation.replace(incarnation);
+        let why = match before {
+            Some(before) if before != incarnation => "has restarted since this session used it",
+            // What is the session's alone ended with its stream.
+            Some(_) if asked.isolated => "was not reached for a while",
+            _ => return Ok(open),
+        };
+        let (job, index) = self.way.task();
+        let text = format!(
+            "/job:{job}/task:{index} {why}: what its variables and queues held is lost. Initialize or \
+             restore them; the session can be used again"
+        );
+        Err(Status::new(Code::Aborted, text))
     }
 }
 

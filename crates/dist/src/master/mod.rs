@@ -8,7 +8,7 @@ mod service;
 mod session;
 mod stats;
 pub(crate) mod steps;
-mod wait;
+pub(crate) mod wait;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};

@@ -41,7 +41,7 @@ struct Inner {
     /// By number of the task.
     links: Vec<Link>,
     /// Made anew when more is known of the devices.
-    cutter: Mutex<Option<(Vec<DeviceSpec>, Arc<Cutter>)>>,
+    cutter: Mutex<Option<Arc<Cutter>>>,
     plans: Mutex<Plans>,
     next: AtomicU64,
 }
@@ -55,13 +55,42 @@ struct Plans {
 /// What a plan is for.
 type Key = (Vec<Fetch>, Vec<(OutputId, DType, Dims)>);
 
-/// A step in parts.
+/// A step in parts. Tasks forget the parts when it goes.
 struct Plan {
+    session: String,
+    ways: Vec<Way>,
+    runtime: Handle,
     parts: Vec<Placed>,
     channels: Vec<TaskChannel>,
     /// The names of all devices, by number.
     devices: Vec<DeviceSpec>,
     fetches: usize,
+}
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        for placed in &mut self.parts {
+            let Some(registered) = placed.registered.get_mut().take() else {
+                continue;
+            };
+            let way = &self.ways[placed.part.task as usize];
+            match (&registered.open.here, way) {
+                (Some((_, session)), _) => session.drop_part(registered.number),
+                (None, Way::There(peer)) => {
+                    let (peer, session) = (peer.clone(), self.session.clone());
+                    self.runtime.spawn(async move {
+                        let forget = Kind::Forget(wire::Forget {
+                            session,
+                            part: registered.number,
+                        });
+                        // A task that is gone has forgotten it.
+                        let _ = peer.ask("Forget", Frames::of(forget)).await;
+                    });
+                }
+                (None, Way::Here(_)) => {}
+            }
+        }
+    }
 }
 
 /// What one task runs of a step.
@@ -131,10 +160,7 @@ impl Steps {
         options: &RunOptions,
     ) -> Result<Vec<Option<Tensor>>, Status> {
         let inner = &self.inner;
-        self.waited(async {
-            let plan = inner.plan(data, fetches, feeds).await?;
-            inner.step(&plan, feeds, options).await
-        })
+        self.waited(inner.step(data, fetches, feeds, options))
     }
 
     /// Looks whether the nodes of a graph have places.
@@ -146,19 +172,29 @@ impl Steps {
         cutter.placed(data).map_err(|e| Status::from(&e))
     }
 
-    /// Waits for what runs on the threads of the network.
     fn waited<T: Send>(
         &self,
         work: impl Future<Output = Result<T, Status>> + Send,
     ) -> Result<T, Status> {
-        match Handle::try_current() {
-            Err(_) => wait::block_on(&self.inner.runtime, work),
-            // A thread that runs such work may not wait for it.
-            Ok(_) => std::thread::scope(|scope| {
-                let done = scope.spawn(|| self.inner.runtime.block_on(work)).join();
-                let text = "a defect: a step panicked. Please report it";
-                done.unwrap_or_else(|_| Err(Status::new(Code::Internal, text)))
-            }),
+        let ended = || {
+            let mut own = self.inner.links.iter().filter_map(|l| match &l.way {
+                Way::Here(worker) => Some(worker),
+                Way::There(_) => None,
+            });
+            own.any(|w| w.has_ended())
+        };
+        let over = || {
+            Status::new(
+                Code::Unavailable,
+                "the server of this session was shut down",
+            )
+        };
+        if ended() {
+            return Err(over());
+        }
+        match wait::waited(&self.inner.runtime, work) {
+            Err(status) if status.code == Code::Internal && ended() => Err(over()),
+            done => done,
         }
     }
 
@@ -185,8 +221,17 @@ impl Inner {
         // A task that nobody asked is taken to have a CPU; where a node wants more, it is asked.
         for link in self.links.iter().filter(|l| !l.is_known()) {
             let (job, index) = link.way.task();
+            let here = |d: &DeviceSpec| {
+                let known = self.links.iter().filter(|l| l.is_known());
+                let mut known = known.flat_map(|l| l.devices());
+                known.any(|k| d.device_type.is_none() || k.device_type == d.device_type)
+            };
             let more = |d: &DeviceSpec| {
-                d.job.as_deref() == Some(job.as_str())
+                let job_fits = match d.job.as_deref() {
+                    Some(named) => named == job,
+                    None => !here(d),
+                };
+                job_fits
                     && d.task.is_none_or(|t| t == *index)
                     && (d.device_type.as_deref().is_some_and(|t| t != "CPU")
                         || d.index.is_some_and(|i| i > 0))
@@ -195,21 +240,22 @@ impl Inner {
                 self.open(link).await?;
             }
         }
-        let mut devices = Vec::new();
+        let mut kept = locked(&self.cutter);
+        // Numbers of devices stay, whatever is learnt: plans have them, and variables lie on them.
+        let known = kept.as_ref().map_or(&[][..], |c| c.devices());
+        let mut more = Vec::new();
         for (number, link) in self.links.iter().enumerate() {
             let own = link.devices().into_iter();
-            devices.extend(own.map(|d| (d, number as u32)));
+            let new = own.filter(|d| !known.contains(d));
+            more.extend(new.map(|d| (d, number as u32)));
         }
-        let names: Vec<DeviceSpec> = devices.iter().map(|(d, _)| d.clone()).collect();
-        let mut cutter = locked(&self.cutter);
-        if let Some((known, cutter)) = &*cutter
-            && *known == names
-        {
-            return Ok(cutter.clone());
-        }
-        let made = Cutter::new(self.engine.clone(), self.options.clone(), devices);
+        let made = match &*kept {
+            Some(cutter) if more.is_empty() => return Ok(cutter.clone()),
+            Some(cutter) => cutter.with(more),
+            None => Cutter::new(self.engine.clone(), self.options.clone(), more),
+        };
         let made = Arc::new(made);
-        *cutter = Some((names, made.clone()));
+        *kept = Some(made.clone());
         Ok(made)
     }
 
@@ -245,7 +291,11 @@ impl Inner {
             part,
             registered: tokio::sync::Mutex::default(),
         });
+        let ways: Vec<Way> = self.links.iter().map(|l| l.way.clone()).collect();
         let plan = Arc::new(Plan {
+            session: self.asked.session.clone(),
+            ways,
+            runtime: self.runtime.clone(),
             parts: parts.collect(),
             channels: cut.channels,
             devices: cutter.devices().to_vec(),
@@ -253,46 +303,37 @@ impl Inner {
         });
         let mut plans = locked(&self.plans);
         let clock = plans.clock;
-        plans.kept.insert(key, (plan.clone(), clock));
+        // Of two that were made at once, the first stays.
+        let (plan, _) = plans.kept.entry(key).or_insert((plan, clock)).clone();
         while plans.kept.len() > self.options.plans.max(1) {
             let oldest = plans.kept.iter().min_by_key(|(_, (_, used))| *used);
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
                 break;
             };
-            if let Some((old, _)) = plans.kept.remove(&oldest) {
-                self.forget(old);
-            }
+            plans.kept.remove(&oldest);
         }
         Ok(plan)
     }
 
-    /// Tells tasks that a plan's parts are not run any more.
-    fn forget(&self, plan: Arc<Plan>) {
-        let ways: Vec<Way> = self.links.iter().map(|l| l.way.clone()).collect();
-        let session = self.asked.session.clone();
-        self.runtime.spawn(async move {
-            for placed in &plan.parts {
-                let Some(registered) = placed.registered.lock().await.take() else {
-                    continue;
-                };
-                match (&registered.open.here, &ways[placed.part.task as usize]) {
-                    (Some((_, session)), _) => session.drop_part(registered.number),
-                    (None, Way::There(peer)) => {
-                        let forget = Kind::Forget(wire::Forget {
-                            session: session.clone(),
-                            part: registered.number,
-                        });
-                        // A task that is gone has forgotten it.
-                        let _ = peer.ask("Forget", Frames::of(forget)).await;
-                    }
-                    (None, Way::Here(_)) => {}
-                }
-            }
-        });
+    /// A part that its task has: handed over where it has not been yet, to its end even where the step
+    /// that asks for it ends before.
+    async fn registered(
+        self: &Arc<Self>,
+        plan: &Arc<Plan>,
+        index: usize,
+    ) -> Result<Registered, Status> {
+        if let Ok(registered) = plan.parts[index].registered.try_lock()
+            && let Some(known) = &*registered
+            && known.open.is_open()
+        {
+            return Ok(known.clone());
+        }
+        let (this, plan) = (self.clone(), plan.clone());
+        let register = async move { this.register(&plan, index).await };
+        self.runtime.spawn(register).await.map_err(defect)?
     }
 
-    /// A part that its task has: handed over where it has not been yet.
-    async fn registered(&self, plan: &Arc<Plan>, index: usize) -> Result<Registered, Status> {
+    async fn register(&self, plan: &Arc<Plan>, index: usize) -> Result<Registered, Status> {
         let placed = &plan.parts[index];
         let link = &self.links[placed.part.task as usize];
         let open = self.open(link).await?;
@@ -342,7 +383,8 @@ impl Inner {
 
     async fn step(
         self: &Arc<Self>,
-        plan: &Arc<Plan>,
+        data: &Arc<GraphData>,
+        fetches: &[Fetch],
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
     ) -> Result<Vec<Option<Tensor>>, Status> {
@@ -375,9 +417,13 @@ impl Inner {
         if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
             return Err(cancelled());
         }
+        let run = async {
+            let plan = self.plan(data, fetches, feeds).await?;
+            self.parts(&plan, feeds, options.timeout).await
+        };
         tokio::select! {
             biased;
-            done = self.parts(plan, feeds, options.timeout) => done,
+            done = run => done,
             why = stopped => Err(why),
         }
     }

@@ -1,5 +1,6 @@
 //! Waiting for an answer.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,6 +8,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
+use tonic::Code;
+
+use crate::status::Status;
 
 /// How long an answer is looked for before the thread sleeps: to be woken takes some tens of
 /// microseconds, as long as the way of a small step to another task and back.
@@ -21,8 +25,30 @@ impl Wake for Flag {
     }
 }
 
-/// Runs `work` to its end on this thread, which must not be one of the runtime's.
-pub(super) fn block_on<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
+/// Runs `work`, which is of this runtime, to its end, whatever thread this is.
+pub(crate) fn waited<T: Send>(
+    runtime: &Handle,
+    work: impl Future<Output = Result<T, Status>> + Send,
+) -> Result<T, Status> {
+    let run = || {
+        // A runtime that is being shut down panics where something waits for time.
+        let done = catch_unwind(AssertUnwindSafe(|| block_on(runtime, work)));
+        let text = "a defect: a step panicked. Please report it";
+        done.unwrap_or_else(|_| Err(Status::new(Code::Internal, text)))
+    };
+    match Handle::try_current() {
+        Err(_) => run(),
+        // A thread that runs such work may not wait for it.
+        Ok(_) => std::thread::scope(|scope| {
+            let text = "a defect: a thread panicked. Please report it";
+            let panicked = |_| Err(Status::new(Code::Internal, text));
+            scope.spawn(run).join().unwrap_or_else(panicked)
+        }),
+    }
+}
+
+/// Runs `work` to its end on this thread, which must not be one that runs such work.
+fn block_on<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     {
         let _context = runtime.enter();

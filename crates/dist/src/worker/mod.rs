@@ -75,8 +75,8 @@ pub(crate) struct Part {
     sources: Vec<(u32, Arc<Peer>)>,
     /// The number that the master gave this task.
     task: u32,
-    /// Whether a step of it may have to wait.
-    waits: bool,
+    /// Whether a step of it may take any time.
+    long: bool,
     /// How long its last step took, in microseconds.
     last: AtomicU64,
 }
@@ -85,10 +85,11 @@ pub(crate) struct Part {
 const SHORT: Duration = Duration::from_micros(50);
 
 impl Part {
-    /// Whether it may run on a thread of the network: it waits for nothing, and its last step was short.
+    /// Whether it may run on a thread of the network: its steps all take the same time, and the last was
+    /// short.
     fn is_short(&self) -> bool {
         let last = Duration::from_micros(self.last.load(Ordering::Relaxed));
-        last < SHORT && !self.waits
+        last < SHORT && !self.long
     }
 
     fn took(&self, time: Duration) {
@@ -193,6 +194,11 @@ impl Worker {
                 "this task does not have the session: it has restarted, or had lost its master";
             Status::new(Code::Aborted, text)
         })
+    }
+
+    /// Whether it has been shut down.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ends.load(Ordering::Acquire)
     }
 
     /// Takes nothing new, and ends what runs.
@@ -356,7 +362,7 @@ impl Worker {
         parts.made += 1;
         let number = parts.made;
         let part = Part {
-            waits: plan.waits(),
+            long: plan.may_take_long(),
             plan: Arc::new(plan),
             feeds,
             routes: Arc::new(routes),
@@ -394,7 +400,7 @@ impl Worker {
             number: step,
             cancel: Cancel::new(),
         };
-        running.step.begin(&part.routes)?;
+        running.step.begin(&part.routes, &running.cancel)?;
         // Dropped with this call, they end.
         let mut receiving = JoinSet::new();
         for (from, peer) in &part.sources {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use thalweg_device::{KernelError, Ticket};
 use thalweg_graph::{Fact, Tensor};
-use thalweg_session::Exchange;
+use thalweg_session::{Cancel, Exchange};
 use tokio::sync::Notify;
 use tonic::Code;
 
@@ -65,6 +65,8 @@ struct State {
     over: Option<Failure>,
     /// Whether its part has begun here.
     begun: bool,
+    /// What ends its part.
+    cancel: Option<Cancel>,
     arrived: HashMap<i64, Tensor>,
     waiting: HashMap<i64, Ticket>,
     /// By task that receives.
@@ -89,11 +91,11 @@ impl Step {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its part begins, which has these channels.
+    /// Its part begins, which has these channels, and which is cancelled should the step fail.
     ///
     /// # Errors
     /// It has begun before, or is over.
-    pub(crate) fn begin(&self, routes: &Routes) -> Result<(), Failure> {
+    pub(crate) fn begin(&self, routes: &Routes, cancel: &Cancel) -> Result<(), Failure> {
         let mut state = self.state();
         if let Some(over) = &state.over {
             return Err(over.clone());
@@ -102,6 +104,7 @@ impl Step {
             let text = "a part of a step was asked for twice";
             return Err(Status::new(Code::Internal, text).into());
         }
+        state.cancel = Some(cancel.clone());
         for to in routes.sends.values() {
             state.out.entry(*to).or_default().left += 1;
         }
@@ -119,7 +122,11 @@ impl Step {
         state.over = Some(failure);
         let waiting = std::mem::take(&mut state.waiting);
         state.out.values_mut().for_each(Outbox::wake);
+        let cancel = state.cancel.take();
         drop(state);
+        if let Some(cancel) = cancel {
+            cancel.cancel();
+        }
         waiting.values().for_each(Ticket::wake);
         self.changed.notify_waiters();
     }
@@ -255,7 +262,10 @@ impl Source for Outgoing {
 impl Drop for Outgoing {
     fn drop(&mut self) {
         if !self.done {
-            let text = "a task that takes part in the step has gone, or has ended it";
+            let text = format!(
+                "task {} of the step has gone, or has ended it (numbers are the master's)",
+                self.to
+            );
             let status = Status::new(Code::Aborted, text);
             self.step.fail(Failure::derived(status));
         }
