@@ -1,0 +1,204 @@
+//! The plans that a session keeps over a cluster, and their parts' way to the tasks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use thalweg_graph::{DType, DeviceSpec, Dims, GraphData, OutputId, Tensor};
+use thalweg_session::{Fetch, TaskChannel, TaskPart};
+use tokio::runtime::Handle;
+use tonic::Code;
+
+use super::{Inner, defect, locked};
+use crate::cluster::Task;
+use crate::master::link::{Opened, Way};
+use crate::status::Status;
+use crate::wire::frames::Frames;
+use crate::wire::messages as wire;
+use crate::wire::messages::header::Kind;
+use crate::worker::{Part, Sealed};
+
+#[derive(Default)]
+pub(super) struct Plans {
+    pub(super) kept: HashMap<Key, (Arc<Plan>, u64)>,
+    pub(super) clock: u64,
+}
+
+/// What a plan is for.
+pub(super) type Key = (Vec<Fetch>, Vec<(OutputId, DType, Dims)>);
+
+/// A step in parts. Tasks forget the parts when it goes.
+pub(super) struct Plan {
+    session: String,
+    ways: Vec<Way>,
+    runtime: Handle,
+    pub(super) parts: Vec<Placed>,
+    channels: Vec<TaskChannel>,
+    /// The names of all devices, by number.
+    devices: Vec<DeviceSpec>,
+    pub(super) fetches: usize,
+}
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        for placed in &mut self.parts {
+            let Some(registered) = placed.registered.get_mut().take() else {
+                continue;
+            };
+            let way = &self.ways[placed.part.task as usize];
+            match (&registered.open.here, way) {
+                (Some((_, session)), _) => session.drop_part(registered.number),
+                (None, Way::There(peer)) => {
+                    let (peer, session) = (peer.clone(), self.session.clone());
+                    self.runtime.spawn(async move {
+                        let forget = Kind::Forget(wire::Forget {
+                            session,
+                            part: registered.number,
+                        });
+                        // A task that is gone has forgotten it.
+                        let _ = peer.ask("Forget", Frames::of(forget)).await;
+                    });
+                }
+                (None, Way::Here(_)) => {}
+            }
+        }
+    }
+}
+
+/// What one task runs of a step.
+pub(super) struct Placed {
+    pub(super) part: TaskPart,
+    registered: tokio::sync::Mutex<Option<Registered>>,
+}
+
+/// A part that its task has.
+#[derive(Clone)]
+pub(super) struct Registered {
+    pub(super) open: Arc<Opened>,
+    pub(super) number: u64,
+    /// The part itself, where its task is of this process.
+    pub(super) here: Option<Arc<Part>>,
+}
+
+impl Inner {
+    pub(super) async fn plan(
+        &self,
+        data: &Arc<GraphData>,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, Tensor)],
+    ) -> Result<Arc<Plan>, Status> {
+        let given = feeds
+            .iter()
+            .map(|(o, t)| (*o, t.dtype(), Dims::from_slice(t.dims())));
+        let key: Key = (fetches.to_vec(), given.collect());
+        {
+            let mut plans = locked(&self.plans);
+            plans.clock += 1;
+            let clock = plans.clock;
+            if let Some((plan, used)) = plans.kept.get_mut(&key) {
+                *used = clock;
+                return Ok(plan.clone());
+            }
+        }
+        let cutter = self.cutter(data).await?;
+        let (data, wanted, given) = (data.clone(), key.0.clone(), key.1.clone());
+        // It takes as long as the graph is large.
+        let cut = move || {
+            let cut = cutter.cut(&data, &wanted, &given);
+            cut.map(|cut| (cut, cutter))
+        };
+        let cut = self.runtime.spawn_blocking(cut).await.map_err(defect)?;
+        let (cut, cutter) = cut.map_err(|e| Status::from(&e))?;
+        let parts = cut.parts.into_iter().map(|part| Placed {
+            part,
+            registered: tokio::sync::Mutex::default(),
+        });
+        let ways: Vec<Way> = self.links.iter().map(|l| l.way.clone()).collect();
+        let plan = Arc::new(Plan {
+            session: self.asked.session.clone(),
+            ways,
+            runtime: self.runtime.clone(),
+            parts: parts.collect(),
+            channels: cut.channels,
+            devices: cutter.devices().to_vec(),
+            fetches: fetches.len(),
+        });
+        let mut plans = locked(&self.plans);
+        let clock = plans.clock;
+        // Of two that were made at once, the first stays.
+        let (plan, _) = plans.kept.entry(key).or_insert((plan, clock)).clone();
+        while plans.kept.len() > self.options.plans.max(1) {
+            let oldest = plans.kept.iter().min_by_key(|(_, (_, used))| *used);
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
+                break;
+            };
+            plans.kept.remove(&oldest);
+        }
+        Ok(plan)
+    }
+
+    /// A part that its task has: handed over where it has not been yet, to its end even where the step
+    /// that asks for it ends before.
+    pub(super) async fn registered(
+        self: &Arc<Self>,
+        plan: &Arc<Plan>,
+        index: usize,
+    ) -> Result<Registered, Status> {
+        if let Ok(registered) = plan.parts[index].registered.try_lock()
+            && let Some(known) = &*registered
+            && known.open.is_open()
+        {
+            return Ok(known.clone());
+        }
+        let (this, plan) = (self.clone(), plan.clone());
+        let register = async move { this.register(&plan, index).await };
+        self.runtime.spawn(register).await.map_err(defect)?
+    }
+
+    async fn register(&self, plan: &Arc<Plan>, index: usize) -> Result<Registered, Status> {
+        let placed = &plan.parts[index];
+        let link = &self.links[placed.part.task as usize];
+        let open = self.open(link).await?;
+        let mut registered = placed.registered.lock().await;
+        if let Some(known) = &*registered
+            && known.open.generation == open.generation
+        {
+            return Ok(known.clone());
+        }
+        let tasks: Vec<Task> = self.links.iter().map(|l| l.way.task().clone()).collect();
+        let plan = plan.clone();
+        let made = match (&link.way, open.here.clone()) {
+            (_, Some((worker, session))) => {
+                let keep = move || {
+                    let part = plan.parts[index].part.clone();
+                    let number =
+                        worker.keep_own(&session, part, &plan.channels, &plan.devices, &tasks)?;
+                    Ok((number, Some(session.part(number)?)))
+                };
+                self.runtime.spawn_blocking(keep).await.map_err(defect)?
+            }
+            (Way::There(peer), None) => {
+                let seal = move || {
+                    let part = &plan.parts[index].part;
+                    Sealed::new(part, &plan.channels, &plan.devices, &tasks)
+                };
+                let sealed = self.runtime.spawn_blocking(seal).await.map_err(defect)??;
+                let mut frames = Frames::of(Kind::Register(wire::Register {
+                    session: self.asked.session.clone(),
+                    part: Some(sealed.message),
+                }));
+                for value in &sealed.values {
+                    frames.push_value(0, value)?;
+                }
+                match peer.ask("Register", frames).await? {
+                    Kind::Registered(r) => Ok((r.part, None)),
+                    _ => Err(peer.lost("it has sent what is no answer")),
+                }
+            }
+            (Way::Here(_), None) => Err(Status::new(Code::Internal, "a task has no session")),
+        };
+        let (number, here) = made?;
+        let made = Registered { open, number, here };
+        *registered = Some(made.clone());
+        Ok(made)
+    }
+}

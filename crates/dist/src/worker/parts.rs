@@ -1,0 +1,213 @@
+//! The parts that a task keeps for its masters.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use thalweg_graph::{Attr, DeviceSpec, Fact, Tensor};
+use thalweg_session::{PartPlan, TASK_ENDS, TaskChannel, TaskPart};
+use tonic::Code;
+
+use super::step::Routes;
+use super::{Worker, WorkerSession, locked};
+use crate::cluster::Task;
+use crate::peers::Peer;
+use crate::status::Status;
+use crate::wire::messages as wire;
+use crate::wire::part::{self, PartLimits};
+
+/// A part that is ready to run.
+pub(crate) struct Part {
+    pub(super) plan: Arc<PartPlan>,
+    /// What is known of its feeds, in their order.
+    pub(crate) feeds: Vec<Fact>,
+    pub(super) routes: Arc<Routes>,
+    /// The tasks that it receives from.
+    pub(super) sources: Vec<(u32, Arc<Peer>)>,
+    /// The number that the master gave this task.
+    pub(super) task: u32,
+    /// Whether a step of it may take any time.
+    long: bool,
+    /// How long its last step took, in microseconds.
+    last: AtomicU64,
+}
+
+/// What is shorter runs where it came in: to hand it to another thread would take as long.
+const SHORT: Duration = Duration::from_micros(50);
+
+impl Part {
+    /// Whether it may run on a thread of the network: its steps all take the same time, and the last was
+    /// short.
+    pub(super) fn is_short(&self) -> bool {
+        let last = Duration::from_micros(self.last.load(Ordering::Relaxed));
+        last < SHORT && !self.long
+    }
+
+    pub(super) fn took(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.last.store(micros, Ordering::Relaxed);
+    }
+}
+
+impl Worker {
+    /// Keeps a part that came as a message; gives its number.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn register(
+        &self,
+        session: &WorkerSession,
+        message: &wire::Part,
+        values: Vec<Tensor>,
+    ) -> Result<u64, Status> {
+        let limits = PartLimits {
+            nodes: self.limits.graph_nodes,
+            expanded_bytes: self.limits.expanded_bytes,
+        };
+        let part = part::decoded(message, values.into_iter(), &self.ops, limits)?;
+        let own = |number: u32| {
+            let name = message.devices.get(number as usize);
+            let name = name.ok_or_else(|| Status::invalid("a node stands on no device"))?;
+            self.device(name)
+        };
+        let devices = part.devices.iter().map(|&d| own(d));
+        let devices = devices.collect::<Result<_, Status>>()?;
+        let peers = message.peers.iter();
+        let peers = peers.map(|t| (t.number, (t.job.clone(), t.index)));
+        self.keep(session, part, devices, &message.channels, &peers.collect())
+    }
+
+    /// The number of a device of this task.
+    ///
+    /// # Errors
+    /// It has none of this name.
+    pub(crate) fn device(&self, name: &str) -> Result<u32, Status> {
+        let mut devices = self.engine.devices().iter();
+        let found = devices.position(|d| d.name().to_string() == name);
+        let missing = || Status::invalid(format!("there is no device {name} here"));
+        found.map(|i| i as u32).ok_or_else(missing)
+    }
+
+    /// Keeps a part of a master in this process, which names devices and tasks by number.
+    ///
+    /// # Errors
+    /// As [`Worker::keep`].
+    pub(crate) fn keep_own(
+        &self,
+        session: &WorkerSession,
+        part: TaskPart,
+        channels: &[TaskChannel],
+        devices: &[DeviceSpec],
+        tasks: &[Task],
+    ) -> Result<u64, Status> {
+        let own = |&d: &u32| self.device(&devices[d as usize].to_string());
+        let own = part.devices.iter().map(own).collect::<Result<_, _>>()?;
+        let peers = tasks.iter().cloned().enumerate();
+        let peers = peers.map(|(i, task)| (i as u32, task)).collect();
+        let channels = part::channels(part.task, channels);
+        self.keep(session, part, own, &channels, &peers)
+    }
+
+    /// Keeps a part; gives its number.
+    ///
+    /// # Errors
+    /// It cannot be planned, or there are as many as may be.
+    fn keep(
+        &self,
+        session: &WorkerSession,
+        part: TaskPart,
+        devices: Vec<u32>,
+        channels: &[wire::Channel],
+        peers: &HashMap<u32, Task>,
+    ) -> Result<u64, Status> {
+        let mut routes = Routes::default();
+        let mut facts: HashMap<i64, Fact> = HashMap::new();
+        for (_, node) in part.graph.nodes() {
+            if node.op.name == TASK_ENDS.recv.name
+                && let Some(Attr::Int(channel)) = node.attrs.get("channel")
+            {
+                facts.insert(*channel, node.outputs[0].clone());
+            }
+        }
+        let mut sources: Vec<(u32, Arc<Peer>)> = Vec::new();
+        for channel in channels {
+            if channel.sends {
+                routes.sends.insert(channel.number, channel.peer);
+                continue;
+            }
+            let fact = facts.remove(&channel.number);
+            let fact = fact.ok_or_else(|| Status::invalid("a channel ends nowhere"))?;
+            routes.receives.insert(channel.number, (channel.peer, fact));
+            if sources.iter().any(|(number, _)| *number == channel.peer) {
+                continue;
+            }
+            let task = peers.get(&channel.peer);
+            let task = task.ok_or_else(|| Status::invalid("a channel comes from nowhere"))?;
+            // Only tasks of the cluster are reached, whatever a master says.
+            let address = self.cluster.address(&task.0, task.1);
+            let address = address.map_err(|e| Status::invalid(e.to_string()))?;
+            sources.push((channel.peer, self.peers.get(task, address)?));
+        }
+        let feeds = part.feeds.iter();
+        let feeds = feeds.map(|(_, n)| part.graph.node(*n).outputs[0].clone());
+        let feeds = feeds.collect();
+        let task = part.task;
+        let plan = session.runner.prepare(&part, devices);
+        let plan = plan.map_err(|e| Status::from(&e))?;
+        let mut parts = locked(&session.parts);
+        if parts.kept.len() >= self.limits.parts {
+            let text = format!(
+                "a session may have {} parts of steps: run fewer steps of different fetches, or \
+                 feeds of fewer shapes",
+                self.limits.parts
+            );
+            return Err(Status::new(Code::ResourceExhausted, text));
+        }
+        parts.made += 1;
+        let number = parts.made;
+        let part = Part {
+            long: plan.may_take_long(),
+            plan: Arc::new(plan),
+            feeds,
+            routes: Arc::new(routes),
+            sources,
+            task,
+            last: AtomicU64::new(u64::MAX),
+        };
+        parts.kept.insert(number, Arc::new(part));
+        Ok(number)
+    }
+}
+
+/// A part as a message: what goes to a task, whoever it is.
+pub(crate) struct Sealed {
+    pub(crate) message: wire::Part,
+    pub(crate) values: Vec<Tensor>,
+}
+
+impl Sealed {
+    /// Of the task that runs it, with the names of all devices and tasks by number.
+    ///
+    /// # Errors
+    /// It has what cannot be sent.
+    pub(crate) fn new(
+        part: &TaskPart,
+        channels: &[TaskChannel],
+        devices: &[DeviceSpec],
+        tasks: &[Task],
+    ) -> Result<Sealed, Status> {
+        let (mut message, values) = part::encoded(part, channels)?;
+        message.devices = devices.iter().map(ToString::to_string).collect();
+        let tasks = tasks.iter().enumerate();
+        message.peers = tasks
+            .map(|(number, (job, index))| wire::Task {
+                job: job.clone(),
+                index: *index,
+                number: number as u32,
+                ..wire::Task::default()
+            })
+            .collect();
+        Ok(Sealed { message, values })
+    }
+}

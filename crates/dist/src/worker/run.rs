@@ -1,0 +1,162 @@
+//! How a part runs, beside those of other tasks.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thalweg_graph::{Fact, Tensor};
+use thalweg_session::{Cancel, RunOptions};
+use tokio::task::JoinSet;
+use tonic::Code;
+
+use super::parts::Part;
+use super::step::{Channels, Failure, Routes, Step};
+use super::{Worker, WorkerSession};
+use crate::peers::Peer;
+use crate::status::Status;
+use crate::wire::frames::Frames;
+use crate::wire::messages as wire;
+use crate::wire::messages::header::Kind;
+
+impl Worker {
+    /// Runs a part of a step; gives its fetches once all that it sends has been taken. Dropping this
+    /// ends it.
+    pub(crate) async fn run(
+        self: &Arc<Self>,
+        session: &Arc<WorkerSession>,
+        handle: &str,
+        part: Arc<Part>,
+        step: u64,
+        feeds: Vec<Tensor>,
+        limit: Option<Duration>,
+    ) -> Result<Vec<Tensor>, Failure> {
+        let room = self.steps.clone();
+        if Arc::strong_count(&room) > self.limits.steps + 1 {
+            let text = format!(
+                "this task runs {} steps, as many as it may",
+                self.limits.steps
+            );
+            return Err(Status::new(Code::ResourceExhausted, text).into());
+        }
+        check_feeds(&part.feeds, &feeds)?;
+        let running = Running {
+            session: session.clone(),
+            step: session.step(step)?,
+            number: step,
+            cancel: Cancel::new(),
+        };
+        running.step.begin(&part.routes, &running.cancel)?;
+        // Dropped with this call, they end.
+        let mut receiving = JoinSet::new();
+        for (from, peer) in &part.sources {
+            let request = wire::Receive {
+                session: handle.to_owned(),
+                step,
+                task: part.task,
+            };
+            let (step, routes) = (running.step.clone(), part.routes.clone());
+            let receive = receive(peer.clone(), *from, request, step, routes);
+            receiving.spawn_on(receive, &self.runtime);
+        }
+        let mut options = RunOptions::cancelled_by(&running.cancel);
+        options.timeout = limit;
+        let work = {
+            let runner = session.runner.clone();
+            let channels = Channels {
+                step: running.step.clone(),
+                routes: part.routes.clone(),
+            };
+            let part = part.clone();
+            move || {
+                let began = Instant::now();
+                let done = runner.run_part(&part.plan, &feeds, &channels, &options);
+                part.took(began.elapsed());
+                // What it has sent may be taken while nobody waits for its end any more.
+                drop(room);
+                done
+            }
+        };
+        let done = match part.is_short() {
+            true => work(),
+            false => self.runtime.spawn_blocking(work).await.map_err(|e| {
+                let text = format!("a defect of the task: {e}. Please report it");
+                Failure::own(Status::new(Code::Internal, text))
+            })?,
+        };
+        match done {
+            Ok((fetched, _)) => {
+                running.step.all_sent();
+                running.step.taken().await?;
+                Ok(fetched.into_values().flatten().collect())
+            }
+            Err(error) => {
+                let failure = running.step.failure();
+                let own = || Failure::own(Status::from(&error));
+                let failure = failure.unwrap_or_else(own);
+                running.step.fail(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// A part that runs; what is left of it ends when this is dropped.
+struct Running {
+    session: Arc<WorkerSession>,
+    step: Arc<Step>,
+    number: u64,
+    cancel: Cancel,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        let status = Status::new(Code::Cancelled, "the step was ended by its master");
+        self.step.fail(Failure::derived(status));
+        self.session.forget(self.number, &self.step);
+    }
+}
+
+fn check_feeds(facts: &[Fact], feeds: &[Tensor]) -> Result<(), Status> {
+    if facts.len() != feeds.len() {
+        let text = format!("the part takes {} feeds, {} came", facts.len(), feeds.len());
+        return Err(Status::invalid(text));
+    }
+    for (fact, feed) in facts.iter().zip(feeds) {
+        if fact.dtype != feed.dtype() || !fact.shape.admits(feed.dims()) {
+            let text = format!("a feed is {}{}, not {fact}", feed.dtype(), feed.shape());
+            return Err(Status::invalid(text));
+        }
+    }
+    Ok(())
+}
+
+/// What comes from another task, or why it does not.
+async fn receive(
+    peer: Arc<Peer>,
+    from: u32,
+    request: wire::Receive,
+    step: Arc<Step>,
+    routes: Arc<Routes>,
+) {
+    let received = async {
+        let request = Frames::of(Kind::Receive(request));
+        let mut answer = peer.call("Receive", request).await.map_err(Failure::own)?;
+        loop {
+            let next = peer.next(&mut answer).await;
+            match next.map_err(|(status, derived)| Failure { status, derived })? {
+                Kind::Value(header) => {
+                    let value = peer.tensor(&mut answer, &header).await?;
+                    step.deliver(&routes, from, header.number, value);
+                }
+                Kind::End(_) => return Ok(()),
+                _ => {
+                    let text = format!("{} has sent what is no value", peer.described());
+                    return Err(Failure::own(Status::new(Code::Internal, text)));
+                }
+            }
+        }
+    };
+    if let Err(failure) = received.await {
+        step.fail(failure);
+    }
+}
