@@ -133,17 +133,8 @@ fn run_task(task: &str) -> Result<()> {
     match index {
         0 => drop(session.run(g.initializers(), [])?),
         _ => {
-            let made = g.initialized();
-            loop {
-                let found = session.run(&made, [])?;
-                let yes = (0..made.len()).map(|i| found.scalar::<bool>(i));
-                if yes
-                    .collect::<std::result::Result<Vec<_>, _>>()?
-                    .iter()
-                    .all(|&y| y)
-                {
-                    break;
-                }
+            let made = g.all_initialized();
+            while !session.run(made, [])?.scalar::<bool>(0)? {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }

@@ -2,17 +2,16 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use support::random_graph::Gene;
-use support::servers::{cluster, free_addresses, server, servers};
+use support::servers::{apart, cluster, server, servers, train};
 use support::tasks::{JOB, Tasks, compare};
-use thalweg::dist::Code;
-use thalweg::dist::{ClusterOptions, ClusterSpec, Patience, Server, Session};
+use thalweg::dist::{ClusterOptions, Code, Patience, Server, Session};
 use thalweg::graph::{OutputId, Tensor};
 use thalweg::prelude::{Session as Local, *};
-use thalweg::session::{Cancel, Fetch};
+use thalweg::session::Fetch;
 
 /// Tasks that are servers; steps are run by the first of them.
 struct Servers(Vec<Server>);
@@ -57,39 +56,12 @@ proptest! {
     }
 }
 
-/// `w`, on the server, is trained by the worker to be 3.
-struct Line<'g> {
-    loss: Output<'g>,
-    train: Operation<'g>,
-    x: Output<'g>,
-    w: Variable<'g>,
-}
-
-fn line(g: &Graph) -> Line<'_> {
-    let w = g.device("/job:ps/task:0", || g.variable("w", 0.5f32));
-    let (loss, train, x) = g.device("/job:worker/task:0", || {
-        let x = g.placeholder("x", DType::F32, [3]);
-        let loss = (x * w - x * 3.0).square().mean();
-        (loss, GradientDescent::new(0.1).minimize(loss), x)
-    });
-    Line { loss, train, x, w }
-}
-
-fn train(session: &Session<'_>, line: &Line<'_>, steps: usize) -> Vec<f32> {
-    let x = Tensor::vector(&[1.0f32, 2.0, 3.0]);
-    let step = |_| {
-        let done = session.run((line.train, line.loss), [line.x.feed(x.clone())]);
-        done.unwrap().scalar::<f32>(1).unwrap()
-    };
-    (0..steps).map(step).collect()
-}
-
 #[test]
 fn a_worker_trains_what_lies_on_a_parameter_server() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
     let all = servers(&cluster);
     let g = Graph::new();
-    let line = line(&g);
+    let line = apart(&g);
     let session = Session::on(&all[1], &g, ClusterOptions::default()).unwrap();
     session.run(g.initializers(), []).unwrap();
     let losses = train(&session, &line, 20);
@@ -123,13 +95,13 @@ fn values_of_all_kinds_and_sizes_cross() {
         .iter()
         .enumerate()
         .map(|(i, t)| {
-            let x = g.device(&*here(0), || {
-                let x = g.placeholder(&format!("x{i}"), t.dtype(), Shape::unknown());
-                // Random and stateful nodes are not shared or folded: this is computed on the task.
-                g.op("Identity").input(x).output()
+            let x = g.placeholder(&format!("x{i}"), t.dtype(), t.shape());
+            // What is fed is on both tasks; what is made of it there has to cross.
+            let twice = g.device(&*here(1), || g.op("Pack").inputs([x, x]).output());
+            let back = g.device(&*here(0), || {
+                let two = g.op("Unpack").input(twice).attr("num", 2i64);
+                two.build().output(1)
             });
-            let y = g.device(&*here(1), || g.op("Identity").input(x).output());
-            let back = g.device(&*here(0), || g.op("Identity").input(y).output());
             (x, back)
         })
         .collect();
@@ -209,70 +181,6 @@ fn a_failure_names_the_node_whichever_task_it_is_on() {
 }
 
 #[test]
-fn a_step_that_waits_for_ever_ends_at_its_deadline_or_when_it_is_cancelled() {
-    let cluster = cluster(&[(JOB, 2)]);
-    let all = servers(&cluster);
-    let g = Graph::new();
-    let value = g.device("/job:worker/task:1", || {
-        let queue = g
-            .op("FIFOQueueV2")
-            .attr("component_types", vec![DType::F32])
-            .output();
-        g.op("QueueDequeueV2")
-            .input(queue)
-            .attr("component_types", vec![DType::F32])
-            .output()
-    });
-    let sum = g.device("/job:worker/task:0", || value + 1.0);
-    assert!(g.errors().is_empty(), "{:?}", g.errors());
-    let session = Session::on(&all[0], &g, ClusterOptions::default()).unwrap();
-    let limit = Duration::from_millis(50);
-    let error = session
-        .run_with(sum, [], &RunOptions::timeout(limit))
-        .unwrap_err();
-    assert_eq!(error.code, Code::DeadlineExceeded, "{error}");
-    let cancel = Cancel::new();
-    let error = std::thread::scope(|scope| {
-        let options = RunOptions::cancelled_by(&cancel);
-        let session = &session;
-        let waits = scope.spawn(move || session.run_with(sum, [], &options).unwrap_err());
-        std::thread::sleep(Duration::from_millis(50));
-        cancel.cancel();
-        waits.join().unwrap()
-    });
-    assert_eq!(error.code, Code::Cancelled, "{error}");
-}
-
-#[test]
-fn a_task_that_is_missing_is_named_after_a_while() {
-    let cluster = cluster(&[("ps", 2), ("worker", 1)]);
-    let patience = {
-        let mut patience = Patience::default();
-        patience.start = Duration::from_millis(300);
-        patience
-    };
-    let worker = server(&cluster, "worker", 0, 1, patience);
-    let _ps = server(&cluster, "ps", 1, 1, patience);
-    let g = Graph::new();
-    let missing = g.device("/job:ps/task:0", || g.variable("missing", 1.0f32));
-    let there = g.device("/job:ps/task:1", || g.variable("there", 2.0f32));
-    let mut options = ClusterOptions::default();
-    options.patience = patience;
-    let session = Session::on(&worker, &g, options).unwrap();
-    let error = session.run(missing.initializer(), []).unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
-    let address = cluster.address("ps", 0).unwrap();
-    let named = format!("/job:ps/task:0 at {address}");
-    assert!(error.message.contains(&named), "{error}");
-    // What does not need it goes on.
-    session.run(there.initializer(), []).unwrap();
-    assert_eq!(
-        session.run(there, []).unwrap().scalar::<f32>(0).unwrap(),
-        2.0
-    );
-}
-
-#[test]
 fn a_device_that_no_task_has_is_told_when_it_is_asked_for() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
     let all = servers(&cluster);
@@ -288,37 +196,6 @@ fn a_device_that_no_task_has_is_told_when_it_is_asked_for() {
         assert_eq!(error.code, Code::InvalidArgument, "{error}");
         assert!(error.message.contains("node 'w"), "{error}");
     }
-}
-
-#[test]
-fn a_task_that_restarts_is_joined_again_and_what_it_lost_is_said() {
-    let cluster = cluster(&[("ps", 1), ("worker", 1)]);
-    let patience = Patience::default();
-    let ps = server(&cluster, "ps", 0, 1, patience);
-    let worker = server(&cluster, "worker", 0, 1, patience);
-    let g = Graph::new();
-    let line = line(&g);
-    let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
-    session.run(g.initializers(), []).unwrap();
-    train(&session, &line, 2);
-    drop(ps);
-    let x = || [line.x.feed([1.0f32, 2.0, 3.0])];
-    let error = session.run(line.train, x()).unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
-    assert!(error.message.contains("/job:ps/task:0 at"), "{error}");
-    let _ps = server(&cluster, "ps", 0, 1, patience);
-    let error = session.run(line.train, x()).unwrap_err();
-    assert_eq!(error.code, Code::Aborted, "{error}");
-    assert!(
-        error.message.contains("/job:ps/task:0 has restarted"),
-        "{error}"
-    );
-    let error = session.run(line.train, x()).unwrap_err();
-    assert_eq!(error.code, Code::FailedPrecondition, "{error}");
-    assert!(error.message.contains("'w' is not initialized"), "{error}");
-    session.run(g.initializers(), []).unwrap();
-    let losses = train(&session, &line, 20);
-    assert!(losses[19] < losses[0] * 1e-3, "{losses:?}");
 }
 
 #[test]
@@ -341,31 +218,13 @@ fn a_server_waits_for_the_workers_and_ends_when_they_are_done() {
 }
 
 #[test]
-fn what_is_no_task_is_told() {
-    let g = Graph::new();
-    let error = Session::connect("127.0.0.1:1", &g, ClusterOptions::default()).unwrap_err();
-    assert!(error.message.contains("grpc://host:port"), "{error}");
-    let mut options = ClusterOptions::default();
-    options.patience.start = Duration::from_millis(200);
-    let address = free_addresses(1).remove(0);
-    let began = Instant::now();
-    let target = format!("grpc://{address}");
-    let error = Session::connect(&target, &g, options).unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
-    assert!(error.message.contains(&address), "{error}");
-    assert!(began.elapsed() < Duration::from_secs(20));
-    let twice = ClusterSpec::new([("ps", vec!["127.0.0.1:1", "127.0.0.1:1"])]);
-    assert!(twice.is_err());
-}
-
-#[test]
 fn a_session_may_be_used_from_an_asynchronous_task() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
     let all = servers(&cluster);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let g = Graph::new();
-        let line = line(&g);
+        let line = apart(&g);
         let session = Session::on(&all[1], &g, ClusterOptions::default()).unwrap();
         session.run(g.initializers(), []).unwrap();
         assert!(train(&session, &line, 3)[2] > 0.0);
@@ -424,27 +283,6 @@ fn many_threads_may_run_steps_of_one_session() {
 }
 
 #[test]
-fn what_a_session_is_asked_for_after_its_server_has_ended_is_an_error() {
-    let cluster = cluster(&[("ps", 1), ("worker", 1)]);
-    let mut all = servers(&cluster);
-    let g = Graph::new();
-    let line = line(&g);
-    let worker = all.pop().unwrap();
-    let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
-    session.run(g.initializers(), []).unwrap();
-    worker.shutdown();
-    for limit in [Duration::from_millis(10), Duration::from_secs(100)] {
-        let options = RunOptions::timeout(limit);
-        let error = session.run_with(line.w, [], &options).unwrap_err();
-        assert_eq!(error.code, Code::Unavailable, "{error}");
-    }
-    drop(worker);
-    let error = session.run(line.w, []).unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
-    assert!(error.message.contains("shut down"), "{error}");
-}
-
-#[test]
 fn a_client_may_connect_and_go_inside_of_an_asynchronous_program() {
     let all = servers(&cluster(&[("ps", 1)]));
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -458,18 +296,6 @@ fn a_client_may_connect_and_go_inside_of_an_asynchronous_program() {
         all[0].finish("ps");
         all[0].join_workers("ps").unwrap();
     });
-}
-
-#[test]
-fn the_time_limit_of_a_step_holds_for_a_task_that_is_not_there_yet() {
-    let cluster = cluster(&[("ps", 1), ("worker", 1)]);
-    let worker = server(&cluster, "worker", 0, 1, Patience::default());
-    let g = Graph::new();
-    let line = line(&g);
-    let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
-    let options = RunOptions::timeout(Duration::from_millis(50));
-    let error = session.run_with(line.w, [], &options).unwrap_err();
-    assert_eq!(error.code, Code::DeadlineExceeded, "{error}");
 }
 
 #[test]

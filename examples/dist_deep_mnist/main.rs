@@ -64,7 +64,7 @@ fn setter(server: &Server, own: &str) -> Result<ReplicaDeviceSetter> {
         .strategy(Greedy::by_bytes(servers)))
 }
 
-/// What a worker runs in a step.
+/// What trains the network.
 enum Training<'g> {
     /// Its own update.
     Alone(Operation<'g>),
@@ -131,56 +131,30 @@ fn work(flags: &Flags, server: &Server) -> Result<()> {
     let own = format!("/job:worker/task:{}", flags.task);
     let workers = server.cluster().len("worker") as u32;
     let (net, training, step) = build(&g, flags, setter(server, &own)?, workers);
+    let made = g.all_initialized();
     let mut options = ClusterOptions::default();
     // The other workers have nothing that this one needs.
     options.device_filters = vec!["/job:ps".to_owned()];
     let session = Session::on(server, &g, options)?;
+    let made = || Ok::<_, Box<dyn Error>>(session.run(made, [])?.scalar::<bool>(0)?);
     // Worker 0 makes the variables, unless it comes back to them.
-    let made = g.initialized();
-    if flags.task == 0 && missing(&session, &made)? > 0 {
+    if flags.task == 0 && !made()? {
         session.run(g.initializers(), [])?;
-    } else {
-        while missing(&session, &made)? > 0 {
-            std::thread::sleep(LOOK);
-        }
     }
-    if flags.benchmark > 0 {
-        return benchmark(flags, &session, &net, &training, step);
+    while !made()? {
+        std::thread::sleep(LOOK);
     }
-    train(flags, &session, &net, &training, step)
-}
-
-/// Runs a step of this worker: gives the loss and the global step; none where the training is over.
-fn run_step<'g>(
-    flags: &Flags,
-    session: &Session<'g>,
-    net: &DeepMnist<'g>,
-    training: &Training<'g>,
-    step: Variable<'g>,
-    batch: &[Tensor; 3],
-) -> Result<Option<(f32, u64)>> {
-    let feeds = net.feed(batch);
-    let (loss, done) = match training {
-        Training::Alone(update) => {
-            let found = session.run((*update, net.loss, step), feeds)?;
-            (found.scalar::<f32>(1)?, found.scalar::<i64>(2)?)
-        }
-        Training::InStep(all) => match sync::give(session, all, flags.task, net.loss, feeds)? {
-            Some((found, step)) => (found.scalar::<f32>(0)?, step),
-            None => return Ok(None),
-        },
+    let worker = Worker {
+        flags,
+        session: &session,
+        net,
+        training,
+        step,
     };
-    Ok(Some((loss, u64::try_from(done)?)))
-}
-
-/// How many variables have no value.
-fn missing<'g>(session: &Session<'g>, made: &[Output<'g>]) -> Result<usize> {
-    let found = session.run(made, [])?;
-    let mut missing = 0;
-    for i in 0..made.len() {
-        missing += usize::from(!found.scalar::<bool>(i)?);
+    match flags.benchmark {
+        0 => worker.train(),
+        measured => worker.benchmark(measured),
     }
-    Ok(missing)
 }
 
 /// Adam, whose rate falls at the end; the updates of all workers are counted together.
@@ -197,86 +171,105 @@ fn adam<'g>(flags: &Flags, step: Variable<'g>) -> Adam<'g> {
     }
 }
 
-fn train<'g>(
-    flags: &Flags,
-    session: &Session<'g>,
-    net: &DeepMnist<'g>,
-    training: &Training<'g>,
+/// One worker, ready to train.
+struct Worker<'w, 'g> {
+    flags: &'w Flags,
+    session: &'w Session<'g>,
+    net: DeepMnist<'g>,
+    training: Training<'g>,
     step: Variable<'g>,
-) -> Result<()> {
-    let bundled = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/mnist");
-    let mnist = Mnist::load(flags.data_dir.clone().unwrap_or_else(bundled))?;
-    let seed = flags.seed + flags.task;
-    let mut batches = mnist.train.batches(flags.batch_size, seed.into())?;
-    let mut batch = feeds(flags.batch_size, 0.5)?;
-    let (mut done, mut own, mut sum) = (0, 0, 0.0);
-    let mut began = Instant::now();
-    while done < flags.train_steps {
-        let [images, labels, _] = &mut batch;
-        batches.next_one_hot_into(images.as_mut_slice()?, labels.as_mut_slice()?)?;
-        let Some((loss, at)) = run_step(flags, session, net, training, step, &batch)? else {
-            break;
+}
+
+impl Worker<'_, '_> {
+    /// Runs a step: gives the loss and the global step; none where the training is over.
+    fn run(&self, batch: &[Tensor; 3]) -> Result<Option<(f32, u64)>> {
+        let (session, net) = (self.session, &self.net);
+        let feeds = net.feed(batch);
+        let (loss, done) = match &self.training {
+            Training::Alone(update) => {
+                let found = session.run((*update, net.loss, self.step), feeds)?;
+                (found.scalar::<f32>(1)?, found.scalar::<i64>(2)?)
+            }
+            Training::InStep(all) => {
+                match sync::give(session, all, self.flags.task, net.loss, feeds)? {
+                    Some((found, step)) => (found.scalar::<f32>(0)?, step),
+                    None => return Ok(None),
+                }
+            }
         };
-        done = at;
-        if !loss.is_finite() {
-            return Err(format!("the loss is {loss}: try a lower --learning_rate").into());
-        }
-        own += 1;
-        sum += f64::from(loss);
-        if own % flags.display_every == 0 && !flags.json {
-            let shown = flags.display_every as f64;
-            let speed = shown * flags.batch_size as f64 / began.elapsed().as_secs_f64();
-            println!("step {done}: loss {:.4}, {speed:.0} images/s", sum / shown);
-            (sum, began) = (0.0, Instant::now());
-        }
+        Ok(Some((loss, u64::try_from(done)?)))
     }
-    if flags.task == 0 {
-        let accuracy = accuracy(session, net, &mnist.test)?;
-        let name = "dist_deep_mnist_test_accuracy";
-        print(
-            flags.json,
-            flags.batch_size,
-            &[(name, accuracy, "fraction")],
-        );
-    }
-    Ok(())
-}
 
-/// The part of the images whose class is found.
-fn accuracy<'g>(session: &Session<'g>, net: &DeepMnist<'g>, split: &Split) -> Result<f64> {
-    let (mut found, mut seen) = (0.0, 0);
-    for chunk in split.chunks(TEST_BATCH)? {
-        let mut batch = feeds(chunk.len(), 1.0)?;
-        let [images, labels, _] = &mut batch;
-        chunk.images_into(images.as_mut_slice()?)?;
-        chunk.one_hot_into(labels.as_mut_slice()?)?;
-        let part = session.run(net.accuracy, net.feed(&batch))?;
-        found += f64::from(part.scalar::<f32>(0)?) * chunk.len() as f64;
-        seen += chunk.len();
+    fn train(&self) -> Result<()> {
+        let flags = self.flags;
+        let bundled = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/mnist");
+        let mnist = Mnist::load(flags.data_dir.clone().unwrap_or_else(bundled))?;
+        let seed = flags.seed + flags.task;
+        let mut batches = mnist.train.batches(flags.batch_size, seed.into())?;
+        let mut batch = feeds(flags.batch_size, 0.5)?;
+        let (mut done, mut own, mut sum) = (0, 0, 0.0);
+        let mut began = Instant::now();
+        while done < flags.train_steps {
+            let [images, labels, _] = &mut batch;
+            batches.next_one_hot_into(images.as_mut_slice()?, labels.as_mut_slice()?)?;
+            let Some((loss, at)) = self.run(&batch)? else {
+                break;
+            };
+            if !loss.is_finite() {
+                return Err(format!("the loss is {loss}: try a lower --learning_rate").into());
+            }
+            done = at;
+            own += 1;
+            sum += f64::from(loss);
+            if own % flags.display_every == 0 && !flags.json {
+                let shown = flags.display_every as f64;
+                let speed = shown * flags.batch_size as f64 / began.elapsed().as_secs_f64();
+                println!("step {done}: loss {:.4}, {speed:.0} images/s", sum / shown);
+                (sum, began) = (0.0, Instant::now());
+            }
+        }
+        if flags.task == 0 {
+            let accuracy = self.accuracy(&mnist.test)?;
+            let name = "dist_deep_mnist_test_accuracy";
+            print(
+                flags.json,
+                flags.batch_size,
+                &[(name, accuracy, "fraction")],
+            );
+        }
+        Ok(())
     }
-    Ok(found / seen.max(1) as f64)
-}
 
-fn benchmark<'g>(
-    flags: &Flags,
-    session: &Session<'g>,
-    net: &DeepMnist<'g>,
-    training: &Training<'g>,
-    step: Variable<'g>,
-) -> Result<()> {
-    let batch = synthetic_feeds(flags.batch_size)?;
-    let run = || run_step(flags, session, net, training, step, &batch);
-    for _ in 0..WARMUP {
-        run()?;
+    /// The part of the images whose class is found.
+    fn accuracy(&self, split: &Split) -> Result<f64> {
+        let (mut found, mut seen) = (0.0, 0);
+        for chunk in split.chunks(TEST_BATCH)? {
+            let mut batch = feeds(chunk.len(), 1.0)?;
+            let [images, labels, _] = &mut batch;
+            chunk.images_into(images.as_mut_slice()?)?;
+            chunk.one_hot_into(labels.as_mut_slice()?)?;
+            let part = self.session.run(self.net.accuracy, self.net.feed(&batch))?;
+            found += f64::from(part.scalar::<f32>(0)?) * chunk.len() as f64;
+            seen += chunk.len();
+        }
+        Ok(found / seen.max(1) as f64)
     }
-    let began = Instant::now();
-    let mut measured = 0;
-    while measured < flags.benchmark && run()?.is_some() {
-        measured += 1;
+
+    fn benchmark(&self, steps: u64) -> Result<()> {
+        let flags = self.flags;
+        let batch = synthetic_feeds(flags.batch_size)?;
+        for _ in 0..WARMUP {
+            self.run(&batch)?;
+        }
+        let began = Instant::now();
+        let mut measured = 0;
+        while measured < steps && self.run(&batch)?.is_some() {
+            measured += 1;
+        }
+        let images = measured as f64 * flags.batch_size as f64;
+        let name = format!("dist_deep_mnist/worker{}", flags.task);
+        let speed = images / began.elapsed().as_secs_f64();
+        print(flags.json, flags.batch_size, &[(&name, speed, "images/s")]);
+        Ok(())
     }
-    let images = measured as f64 * flags.batch_size as f64;
-    let name = format!("dist_deep_mnist/worker{}", flags.task);
-    let speed = images / began.elapsed().as_secs_f64();
-    print(flags.json, flags.batch_size, &[(&name, speed, "images/s")]);
-    Ok(())
 }

@@ -2,7 +2,8 @@
 
 use std::net::TcpListener;
 
-use thalweg::dist::{ClusterSpec, Patience, Server, ServerOptions};
+use thalweg::dist::{ClusterSpec, Patience, Server, ServerOptions, Session};
+use thalweg::graph::Tensor;
 use thalweg::prelude::*;
 
 /// Addresses on which nobody listens.
@@ -46,4 +47,33 @@ pub fn servers(cluster: &ClusterSpec) -> Vec<Server> {
     tasks
         .map(|(job, index)| server(cluster, job, index, 1, Patience::default()))
         .collect()
+}
+
+/// `w`, on the server, is trained by the worker to be 3.
+pub struct Apart<'g> {
+    pub loss: Output<'g>,
+    pub train: Operation<'g>,
+    pub x: Output<'g>,
+    pub w: Variable<'g>,
+}
+
+/// A weight on `/job:ps/task:0`, and on `/job:worker/task:0` what trains it.
+pub fn apart(g: &Graph) -> Apart<'_> {
+    let w = g.device("/job:ps/task:0", || g.variable("w", 0.5f32));
+    let (loss, train, x) = g.device("/job:worker/task:0", || {
+        let x = g.placeholder("x", DType::F32, [3]);
+        let loss = (x * w - x * 3.0).square().mean();
+        (loss, GradientDescent::new(0.1).minimize(loss), x)
+    });
+    Apart { loss, train, x, w }
+}
+
+/// The losses of so many steps.
+pub fn train(session: &Session<'_>, model: &Apart<'_>, steps: usize) -> Vec<f32> {
+    let x = Tensor::vector(&[1.0f32, 2.0, 3.0]);
+    let step = |_| {
+        let done = session.run((model.train, model.loss), [model.x.feed(x.clone())]);
+        done.unwrap().scalar::<f32>(1).unwrap()
+    };
+    (0..steps).map(step).collect()
 }

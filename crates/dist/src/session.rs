@@ -1,7 +1,5 @@
 //! Sessions over a cluster, from Rust.
 
-use std::sync::Arc;
-
 use thalweg_graph::{Graph, OutputId, Tensor};
 use thalweg_session::{
     Engine, Feed, Fetch, FetchList, Fetched, Fetches, RunOptions, SessionError, SessionOptions,
@@ -67,7 +65,7 @@ impl<'g> Session<'g> {
     ) -> Result<Session<'g>, Status> {
         check(graph)?;
         let worker = server.worker();
-        let peers = Arc::new(Peers::new(options.patience, worker.limits.value_bytes));
+        let peers = Peers::new(options.patience, worker.limits.value_bytes);
         let mut ways = vec![Way::Here(worker.clone())];
         ways.extend(others(
             &worker.cluster,

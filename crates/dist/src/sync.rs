@@ -75,7 +75,17 @@ pub fn coordinate<'g>(
         }
         std::thread::sleep(LOOK / 20);
     }
-    wait_for_variables(session, sync, &done)?;
+    // Somebody else makes the variables.
+    while !session
+        .run(sync.ready, [])?
+        .scalar::<bool>(0)
+        .map_err(wrong)?
+    {
+        if done() {
+            return Ok(());
+        }
+        std::thread::sleep(LOOK / 20);
+    }
     session.run(sync.begin, [])?;
     let mut present = BTreeSet::new();
     let mut silent = 0;
@@ -107,19 +117,6 @@ pub fn coordinate<'g>(
     session.run(sync.close, []).map(|_| ())
 }
 
-/// Waits until somebody has made the variables.
-fn wait_for_variables(
-    session: &Session<'_>,
-    sync: &Synchronized<'_>,
-    done: &dyn Fn() -> bool,
-) -> Result<(), Status> {
-    let made = sync.ready;
-    while !session.run(made, [])?.scalar::<bool>(0).map_err(wrong)? && !done() {
-        std::thread::sleep(LOOK / 20);
-    }
-    Ok(())
-}
-
 fn wrong(error: SessionError) -> Status {
     Status::from(&error)
 }
@@ -148,11 +145,8 @@ fn grant(
     present: &BTreeSet<u32>,
     missing: u32,
 ) -> Result<(), Status> {
-    let there: Vec<usize> = present.iter().map(|&w| w as usize).collect();
-    let there: Vec<usize> = there
-        .into_iter()
-        .filter(|&w| w < sync.grant.len())
-        .collect();
+    let there = present.iter().map(|&w| w as usize);
+    let there: Vec<usize> = there.filter(|&w| w < sync.grant.len()).collect();
     if there.is_empty() {
         return Ok(());
     }

@@ -63,24 +63,24 @@ impl<T> Hash for Same<T> {
 }
 
 /// A bounded number of plans; the one that was not used for longest goes first.
-pub(crate) struct Plans<K> {
+pub struct Plans<K, P> {
     most: usize,
-    kept: Mutex<Kept<K>>,
+    kept: Mutex<Kept<K, P>>,
 }
 
-struct Kept<K> {
-    entries: HashMap<K, Entry>,
+struct Kept<K, P> {
+    entries: HashMap<K, Entry<P>>,
     clock: u64,
 }
 
-struct Entry {
-    ready: Arc<Ready>,
+struct Entry<P> {
+    plan: Arc<P>,
     used: u64,
 }
 
-impl<K: Clone + Eq + Hash> Plans<K> {
+impl<K: Clone + Eq + Hash, P> Plans<K, P> {
     /// Room for at most so many plans, and for one at least.
-    pub(crate) fn new(most: usize) -> Plans<K> {
+    pub fn new(most: usize) -> Plans<K, P> {
         Plans {
             most: most.max(1),
             kept: Mutex::new(Kept {
@@ -91,33 +91,48 @@ impl<K: Clone + Eq + Hash> Plans<K> {
     }
 
     /// The plan that is kept for `key`.
-    pub(crate) fn get(&self, key: &K) -> Option<Arc<Ready>> {
+    pub fn get(&self, key: &K) -> Option<Arc<P>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.clock += 1;
         let clock = kept.clock;
         let entry = kept.entries.get_mut(key)?;
         entry.used = clock;
-        Some(entry.ready.clone())
+        Some(entry.plan.clone())
     }
 
-    /// Keeps a plan.
-    pub(crate) fn keep(&self, key: K, ready: Arc<Ready>) {
+    /// Keeps a plan, and gives what is kept: of two that were made at once the first.
+    pub fn keep(&self, key: K, plan: Arc<P>) -> Arc<P> {
+        // What is not kept is dropped without the lock.
+        let mut dropped = Vec::new();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let used = kept.clock;
-        kept.entries.insert(key, Entry { ready, used });
+        let entry = kept.entries.entry(key).or_insert(Entry { plan, used });
+        let plan = entry.plan.clone();
         while kept.entries.len() > self.most {
             let oldest = kept.entries.iter().min_by_key(|(_, e)| e.used);
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
-                return;
+                break;
             };
-            kept.entries.remove(&oldest);
+            dropped.extend(kept.entries.remove(&oldest));
         }
+        drop(kept);
+        plan
     }
 
+    /// Forgets all plans.
+    pub fn clear(&self) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let dropped = std::mem::take(&mut kept.entries);
+        drop(kept);
+        drop(dropped);
+    }
+}
+
+impl<K> Plans<K, Ready> {
     /// Gives up the memory that plans hold for later steps.
     pub(crate) fn release(&self) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.entries.values().for_each(|e| e.ready.release());
+        kept.entries.values().for_each(|e| e.plan.release());
     }
 }
 

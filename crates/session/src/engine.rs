@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use thalweg_device::{Cpu, Device, ThreadPool};
 
-use crate::cache::{Key, Plans};
+use crate::cache::{Key, Plans, Ready};
 use crate::error::SessionError;
 use crate::exec::Tickets;
 use crate::options::SessionOptions;
@@ -30,7 +30,7 @@ pub(crate) struct Machine {
     pub(crate) kernels: Kernels,
     pub(crate) tickets: Tickets,
     /// The plans of those that run steps here.
-    plans: Mutex<Vec<Weak<Plans<Key>>>>,
+    plans: Mutex<Vec<Weak<Plans<Key, Ready>>>>,
 }
 
 impl Engine {
@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// Lets the plans of one more session be asked for their memory.
-    pub(crate) fn register(&self, plans: &Arc<Plans<Key>>) {
+    pub(crate) fn register(&self, plans: &Arc<Plans<Key, Ready>>) {
         let mut all = self.plans();
         all.retain(|p| p.strong_count() > 0);
         all.push(Arc::downgrade(plans));
@@ -85,7 +85,7 @@ impl Engine {
         all.iter().for_each(|plans| plans.release());
     }
 
-    fn plans(&self) -> MutexGuard<'_, Vec<Weak<Plans<Key>>>> {
+    fn plans(&self) -> MutexGuard<'_, Vec<Weak<Plans<Key, Ready>>>> {
         let plans = self.machine.plans.lock();
         plans.unwrap_or_else(PoisonError::into_inner)
     }

@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use thalweg_device::{Device, ThreadPool};
 use thalweg_graph::Node;
 
-use crate::cache::{CallKey, Plans};
+use crate::cache::{CallKey, Plans, Ready};
 use crate::error::SessionError;
 use crate::frame::Frame;
 use crate::options::Cancel;
@@ -59,7 +59,7 @@ pub(crate) struct Step<'a> {
     pub(crate) devices: &'a [Device],
     pub(crate) workshop: Workshop<'a>,
     /// The plans of functions.
-    pub(crate) calls: &'a Plans<CallKey>,
+    pub(crate) calls: &'a Plans<CallKey, Ready>,
     pub(crate) tickets: &'a Tickets,
     /// How many functions are around the one that this runs; none for a step itself.
     pub(crate) depth: usize,

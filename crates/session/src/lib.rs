@@ -17,6 +17,7 @@ mod store;
 mod tasks;
 mod trace;
 
+pub use cache::Plans;
 pub use callable::{Callable, Called};
 pub use costs::StepCosts;
 pub use engine::Engine;

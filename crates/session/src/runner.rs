@@ -28,8 +28,8 @@ pub struct Runner {
     options: SessionOptions,
     places: Places,
     counters: Counters,
-    plans: Arc<Plans<Key>>,
-    calls: Plans<CallKey>,
+    plans: Arc<Plans<Key, Ready>>,
+    calls: Plans<CallKey, Ready>,
 }
 
 impl Runner {
@@ -129,8 +129,7 @@ impl Runner {
         if let Some(ready) = self.plans.get(&key) {
             return Ok(ready);
         }
-        // Compiled without a lock, so that other steps go on; of two that compile the same the
-        // later one is kept.
+        // Compiled without a lock, so that other steps go on.
         let data = graph()?;
         let plan = match self.compile(&data, &key) {
             Err(SessionError::Kernel {
@@ -143,9 +142,7 @@ impl Runner {
             }
             plan => plan?,
         };
-        let ready = Arc::new(Ready::new(plan));
-        self.plans.keep(key, ready.clone());
-        Ok(ready)
+        Ok(self.plans.keep(key, Arc::new(Ready::new(plan))))
     }
 
     fn compile(&self, data: &GraphData, key: &Key) -> Result<Plan, SessionError> {

@@ -139,7 +139,7 @@ impl<O> SyncReplicas<O> {
         let update = self.optimizer.apply_gradients(g, &means, Some(global_step));
         let all = g.group("given", applied);
         let begin = g.group("begin", begins);
-        let ready = all_of(g, g.initialized());
+        let ready = g.all_initialized();
         g.colocate_with(beside_step, || {
             let queue = |name: String| {
                 g.op("FIFOQueueV2")
@@ -190,11 +190,4 @@ impl<O> SyncReplicas<O> {
             built
         })
     }
-}
-
-/// Whether all of these scalar bools are true.
-fn all_of<'g>(g: &'g Graph, all: Vec<Output<'g>>) -> Output<'g> {
-    let yes = g.constant(true);
-    let both = |a: Output<'g>, b: Output<'g>| g.op("LogicalAnd").input(a).input(b).output();
-    all.into_iter().fold(yes, both)
 }

@@ -164,7 +164,7 @@ impl Master {
             let clear = Kind::Clear(Clear {
                 containers: containers.to_vec(),
             });
-            self.runtime.block_on(async {
+            wait::waited(&self.runtime, async {
                 let limit = peer.patience().silence;
                 let asked = peer.ask("Clear", Frames::of(clear));
                 let done = tokio::time::timeout(limit, asked).await;
@@ -216,7 +216,7 @@ impl Master {
         let mut others = Vec::new();
         for way in self.others(&[]).unwrap_or_default() {
             let Way::There(peer) = way else { continue };
-            let Ok(opened) = self.runtime.block_on(link::look(&peer, false)) else {
+            let Ok(opened) = wait::waited(&self.runtime, link::look(&peer, false)) else {
                 continue;
             };
             for (index, name) in opened.devices.iter().enumerate() {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thalweg_graph::{DeviceSpec, GraphData, OutputId, Tensor};
-use thalweg_session::{Cancel, Cutter, Engine, Fetch, RunOptions, SessionOptions, TaskPart};
+use thalweg_session::{Cancel, Cutter, Engine, Fetch, Plans, RunOptions, SessionOptions, TaskPart};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tonic::Code;
@@ -20,7 +20,7 @@ use crate::wire::frames::Frames;
 use crate::wire::messages as wire;
 use crate::wire::messages::header::Kind;
 use crate::worker::step::Failure;
-use plans::{Plan, Plans, Registered};
+use plans::{Key, Plan, Registered};
 
 /// How often a step that waits looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(10);
@@ -40,7 +40,7 @@ struct Inner {
     links: Vec<Link>,
     /// Made anew when more is known of the devices.
     cutter: Mutex<Option<Arc<Cutter>>>,
-    plans: Mutex<Plans>,
+    plans: Plans<Key, Plan>,
     next: AtomicU64,
 }
 
@@ -74,10 +74,10 @@ impl Steps {
                 },
                 runtime,
                 engine,
+                plans: Plans::new(options.plans),
                 options,
                 links: ways.into_iter().map(Link::new).collect(),
                 cutter: Mutex::default(),
-                plans: Mutex::default(),
                 next: AtomicU64::new(half("step")),
             }),
         }
@@ -122,7 +122,7 @@ impl Steps {
         let over = || {
             Status::new(
                 Code::Unavailable,
-                "the server of this session was shut down",
+                "the server of this session was shut down: make a session on one that runs",
             )
         };
         if ended() {
@@ -136,7 +136,7 @@ impl Steps {
 
     /// Ends the sessions on all tasks.
     pub(crate) fn close(&self) {
-        locked(&self.inner.plans).kept.clear();
+        self.inner.plans.clear();
         self.inner.links.iter().for_each(Link::close);
     }
 }

@@ -8,8 +8,8 @@ use thalweg_graph::check::check_node;
 use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{
-    Attr, Attrs, DType, Fact, Function, Graph, GraphData, Node, NodeId, OpDef, Origin, OutputId,
-    Shape, Tensor, function::calls,
+    Attr, Attrs, DType, DeviceSpec, Fact, Function, Graph, GraphData, Node, NodeId, OpDef, Origin,
+    OutputId, Shape, Tensor, function::calls,
 };
 use thalweg_graphdef::messages::{FunctionDefLibrary, GraphDef};
 use thalweg_graphdef::tensor::Budget;
@@ -19,6 +19,7 @@ use thalweg_session::{TASK_ENDS, TaskChannel, TaskPart};
 
 use super::WireError;
 use super::messages as wire;
+use crate::cluster::Task;
 
 /// The ops that a part can have, by name.
 pub(crate) type Ops = HashMap<&'static str, &'static OpDef>;
@@ -35,13 +36,16 @@ fn is_end(op: &OpDef) -> bool {
     std::ptr::eq(op, &FEED) || op.name == TASK_ENDS.recv.name
 }
 
-/// A part without its peers and devices, and the values of its known nodes.
+/// A part, and the values of its known nodes, one after the other; `devices` and `tasks` name all of
+/// the cluster, by number.
 ///
 /// # Errors
 /// It has what cannot be sent.
 pub(crate) fn encoded(
     part: &TaskPart,
     channels: &[TaskChannel],
+    devices: &[DeviceSpec],
+    tasks: &[Task],
 ) -> Result<(wire::Part, Vec<Tensor>), WireError> {
     let mut values = Vec::new();
     let mut nodes = Vec::with_capacity(part.graph.len());
@@ -77,14 +81,21 @@ pub(crate) fn encoded(
             origin: node.origin.to_string(),
         });
     }
+    let peer = |(number, (job, index)): (usize, &Task)| wire::Task {
+        job: job.clone(),
+        index: *index,
+        number: number as u32,
+        ..wire::Task::default()
+    };
     let message = wire::Part {
         task: part.task,
+        peers: tasks.iter().enumerate().map(peer).collect(),
+        devices: devices.iter().map(ToString::to_string).collect(),
         node: nodes,
         library: library(&part.graph)?,
         feeds: part.feeds.iter().map(|(_, n)| number(*n)).collect(),
         fetches: part.fetches.iter().map(|(_, o)| output(*o)).collect(),
         channels: self::channels(part.task, channels),
-        ..wire::Part::default()
     };
     Ok((message, values))
 }

@@ -22,7 +22,7 @@ use crate::peers::Peers;
 use crate::status::Status;
 use crate::wire::part::{self, Ops};
 
-pub(crate) use parts::{Part, Sealed};
+pub(crate) use parts::Part;
 pub(crate) use service::WorkerService;
 use step::{Failure, Step};
 

@@ -85,7 +85,11 @@ impl Worker {
     pub(crate) fn device(&self, name: &str) -> Result<u32, Status> {
         let mut devices = self.engine.devices().iter();
         let found = devices.position(|d| d.name().to_string() == name);
-        let missing = || Status::invalid(format!("there is no device {name} here"));
+        let missing = || {
+            let has: Vec<String> = self.devices().iter().map(ToString::to_string).collect();
+            let has = has.join(", ");
+            Status::invalid(format!("there is no device {name} here: there are {has}"))
+        };
         found.map(|i| i as u32).ok_or_else(missing)
     }
 
@@ -177,37 +181,5 @@ impl Worker {
         };
         parts.kept.insert(number, Arc::new(part));
         Ok(number)
-    }
-}
-
-/// A part as a message: what goes to a task, whoever it is.
-pub(crate) struct Sealed {
-    pub(crate) message: wire::Part,
-    pub(crate) values: Vec<Tensor>,
-}
-
-impl Sealed {
-    /// Of the task that runs it, with the names of all devices and tasks by number.
-    ///
-    /// # Errors
-    /// It has what cannot be sent.
-    pub(crate) fn new(
-        part: &TaskPart,
-        channels: &[TaskChannel],
-        devices: &[DeviceSpec],
-        tasks: &[Task],
-    ) -> Result<Sealed, Status> {
-        let (mut message, values) = part::encoded(part, channels)?;
-        message.devices = devices.iter().map(ToString::to_string).collect();
-        let tasks = tasks.iter().enumerate();
-        message.peers = tasks
-            .map(|(number, (job, index))| wire::Task {
-                job: job.clone(),
-                index: *index,
-                number: number as u32,
-                ..wire::Task::default()
-            })
-            .collect();
-        Ok(Sealed { message, values })
     }
 }

@@ -11,6 +11,7 @@ mod rows;
 mod scatter;
 mod scatter_nd;
 
+use crate::array::SourceOps;
 use thalweg_device::Op;
 use thalweg_graph::{Graph, Operation, Output, Reason, Value, VariableInfo};
 
@@ -188,8 +189,8 @@ pub trait StateOps {
     /// The nodes that give all variables their initial values.
     fn initializers(&self) -> Vec<Operation<'_>>;
 
-    /// Whether each variable has a value: scalar bools, in the order of the variables.
-    fn initialized(&self) -> Vec<Output<'_>>;
+    /// Whether all variables have values: a scalar bool.
+    fn all_initialized(&self) -> Output<'_>;
 
     /// The variables that an optimizer trains.
     fn trainable_variables(&self) -> Vec<Variable<'_>>;
@@ -229,12 +230,16 @@ impl StateOps for Graph {
     }
 
     #[track_caller]
-    fn initialized(&self) -> Vec<Output<'_>> {
-        let all = self.variables();
-        let handle = all.iter().map(|v| self.output(v.handle));
-        handle
-            .map(|h| self.op("VarIsInitializedOp").input(h).output())
-            .collect()
+    fn all_initialized(&self) -> Output<'_> {
+        let build = || {
+            let all = self.variables();
+            let handles = all.iter().map(|v| self.output(v.handle));
+            let made = handles.map(|h| self.op("VarIsInitializedOp").input(h).output());
+            made.fold(self.constant(true), |all, one| {
+                self.op("LogicalAnd").input(all).input(one).output()
+            })
+        };
+        self.at_caller(|| self.name_scope("all_initialized", build))
     }
 
     fn trainable_variables(&self) -> Vec<Variable<'_>> {

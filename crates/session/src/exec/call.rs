@@ -68,8 +68,7 @@ impl Run<'_> {
             None => {
                 let ready = self.plan(function, &key.path, &arguments, &variables);
                 let ready = Arc::new(ready.map_err(|e| inside(name, e))?);
-                self.step.calls.keep(key.clone(), ready.clone());
-                ready
+                self.step.calls.keep(key.clone(), ready)
             }
         };
         let results = self.step_of(&ready, &key.path, arguments);

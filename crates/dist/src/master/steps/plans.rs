@@ -1,6 +1,5 @@
 //! The plans that a session keeps over a cluster, and their parts' way to the tasks.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use thalweg_graph::{DType, DeviceSpec, Dims, GraphData, OutputId, Tensor};
@@ -8,20 +7,15 @@ use thalweg_session::{Fetch, TaskChannel, TaskPart};
 use tokio::runtime::Handle;
 use tonic::Code;
 
-use super::{Inner, defect, locked};
+use super::{Inner, defect};
 use crate::cluster::Task;
 use crate::master::link::{Opened, Way};
 use crate::status::Status;
 use crate::wire::frames::Frames;
 use crate::wire::messages as wire;
 use crate::wire::messages::header::Kind;
-use crate::worker::{Part, Sealed};
-
-#[derive(Default)]
-pub(super) struct Plans {
-    pub(super) kept: HashMap<Key, (Arc<Plan>, u64)>,
-    pub(super) clock: u64,
-}
+use crate::wire::part;
+use crate::worker::Part;
 
 /// What a plan is for.
 pub(super) type Key = (Vec<Fetch>, Vec<(OutputId, DType, Dims)>);
@@ -90,14 +84,8 @@ impl Inner {
             .iter()
             .map(|(o, t)| (*o, t.dtype(), Dims::from_slice(t.dims())));
         let key: Key = (fetches.to_vec(), given.collect());
-        {
-            let mut plans = locked(&self.plans);
-            plans.clock += 1;
-            let clock = plans.clock;
-            if let Some((plan, used)) = plans.kept.get_mut(&key) {
-                *used = clock;
-                return Ok(plan.clone());
-            }
+        if let Some(plan) = self.plans.get(&key) {
+            return Ok(plan);
         }
         let cutter = self.cutter(data).await?;
         let (data, wanted, given) = (data.clone(), key.0.clone(), key.1.clone());
@@ -122,18 +110,7 @@ impl Inner {
             devices: cutter.devices().to_vec(),
             fetches: fetches.len(),
         });
-        let mut plans = locked(&self.plans);
-        let clock = plans.clock;
-        // Of two that were made at once, the first stays.
-        let (plan, _) = plans.kept.entry(key).or_insert((plan, clock)).clone();
-        while plans.kept.len() > self.options.plans.max(1) {
-            let oldest = plans.kept.iter().min_by_key(|(_, (_, used))| *used);
-            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
-                break;
-            };
-            plans.kept.remove(&oldest);
-        }
-        Ok(plan)
+        Ok(self.plans.keep(key, plan))
     }
 
     /// A part that its task has: handed over where it has not been yet, to its end even where the step
@@ -177,16 +154,17 @@ impl Inner {
                 self.runtime.spawn_blocking(keep).await.map_err(defect)?
             }
             (Way::There(peer), None) => {
-                let seal = move || {
+                let encode = move || {
                     let part = &plan.parts[index].part;
-                    Sealed::new(part, &plan.channels, &plan.devices, &tasks)
+                    part::encoded(part, &plan.channels, &plan.devices, &tasks)
                 };
-                let sealed = self.runtime.spawn_blocking(seal).await.map_err(defect)??;
+                let encoded = self.runtime.spawn_blocking(encode).await.map_err(defect)?;
+                let (part, values) = encoded?;
                 let mut frames = Frames::of(Kind::Register(wire::Register {
                     session: self.asked.session.clone(),
-                    part: Some(sealed.message),
+                    part: Some(part),
                 }));
-                for value in &sealed.values {
+                for value in &values {
                     frames.push_value(0, value)?;
                 }
                 match peer.ask("Register", frames).await? {

@@ -12,7 +12,7 @@ use super::*;
 use crate::cluster::ClusterSpec;
 use crate::limits::Limits;
 use crate::peers::{Patience, Peers};
-use crate::worker::Sealed;
+use crate::wire::part;
 
 fn worker(handle: tokio::runtime::Handle) -> Arc<Worker> {
     let options = SessionOptions::with_threads(1);
@@ -113,15 +113,15 @@ fn register() -> (Vec<u8>, usize) {
     let fetches = [Fetch::Value(sum.id()), Fetch::Run(w.initializer().id())];
     let cut = cutter.cut(&g.snapshot(), &fetches, &feeds).unwrap();
     let tasks = [("localhost".to_owned(), 0)];
-    let sealed = Sealed::new(&cut.parts[0], &cut.channels, &devices, &tasks).unwrap();
+    let (message, values) = part::encoded(&cut.parts[0], &cut.channels, &devices, &tasks).unwrap();
     let mut frames = Frames::of(Kind::Register(wire::Register {
         session: "s".to_owned(),
-        part: Some(sealed.message),
+        part: Some(message),
     }));
-    for value in &sealed.values {
+    for value in &values {
         frames.push_value(0, value).unwrap();
     }
-    (bytes_of(frames), sealed.values.len())
+    (bytes_of(frames), values.len())
 }
 
 fn run(part: u64, step: u64) -> Vec<u8> {
