@@ -2,12 +2,14 @@
 //! own client at the door.
 
 pub mod cluster;
+mod deadline;
 pub mod limits;
 pub mod master;
 /// The messages of `proto/master.proto`, and the service that they make.
 #[allow(missing_docs, clippy::all, reason = "made by prost and tonic from a commented file")]
 #[rustfmt::skip]
 pub mod messages;
+mod near;
 mod peers;
 pub mod server;
 mod session;

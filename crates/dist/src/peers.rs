@@ -11,6 +11,7 @@ use tonic::codegen::{Service, http};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::cluster::Task;
+use crate::near::{self, Near, Nonce};
 use crate::status::Status;
 use crate::wire::WireError;
 use crate::wire::frames::{Frames, Reader};
@@ -57,6 +58,10 @@ pub(crate) struct Peer {
     spare: Arc<Spare>,
     patience: Patience,
     heard: Mutex<Option<Instant>>,
+    /// Whether its memory can be read, once that is known.
+    near: Mutex<Option<Option<Near>>>,
+    /// Whether it is looked for.
+    looks: bool,
 }
 
 /// An answer as it comes in.
@@ -72,6 +77,7 @@ impl Peer {
         task: Task,
         address: &str,
         patience: Patience,
+        near: bool,
         (limit, spare): (u64, Arc<Spare>),
     ) -> Result<Peer, Status> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"));
@@ -96,6 +102,8 @@ impl Peer {
             spare,
             patience,
             heard: Mutex::default(),
+            near: Mutex::default(),
+            looks: near,
         })
     }
 
@@ -109,8 +117,14 @@ impl Peer {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
+    /// Whoever answers next may be another process.
+    fn doubt(&self) {
+        *self.near.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// That it is not reached.
     pub(crate) fn lost(&self, why: &str) -> Status {
+        self.doubt();
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let last = match heard {
             None => "it was never reached".to_owned(),
@@ -175,6 +189,7 @@ impl Peer {
         match answer.next().await {
             Ok(Some(Kind::End(end))) if end.code != 0 => {
                 self.hear();
+                self.doubt();
                 let status = failure(&end);
                 // What went wrong in a node names the node.
                 let named = status.message.contains("[[{{node ") || end.derived;
@@ -199,6 +214,37 @@ impl Peer {
     /// It does not come as the header says.
     pub(crate) async fn tensor(&self, answer: &mut Answer, v: &Value) -> Result<Tensor, Status> {
         answer.tensor(v).await.map_err(|e| self.wrong(e))
+    }
+
+    /// The process, if this one can read its memory; looked for by the first call, and again when
+    /// another process may have taken its place.
+    ///
+    /// # Errors
+    /// It is not reached.
+    pub(crate) async fn near(&self) -> Result<Option<Near>, Status> {
+        if !self.looks {
+            return Ok(None);
+        }
+        let known = || self.near.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(near) = *known() {
+            return Ok(near);
+        }
+        let near = match near::is_here(&self.address).await {
+            false => None,
+            true => {
+                let nonce = Nonce::new();
+                let request = Frames::of(Kind::Near(nonce.message()));
+                let mut answer = self.call("Near", request).await?;
+                match answer.next().await {
+                    Ok(Some(Kind::Nearby(said))) => nonce.find(&said),
+                    // It does not want to.
+                    Ok(_) => None,
+                    Err(e) => return Err(self.wrong(e)),
+                }
+            }
+        };
+        *known() = Some(near);
+        Ok(near)
     }
 
     /// Calls `name`, whose answer is one message or an end.
@@ -244,13 +290,16 @@ pub(crate) struct Peers {
     patience: Patience,
     limit: u64,
     pub(crate) spare: Arc<Spare>,
+    /// Whether values may be read from memory, and lent.
+    pub(crate) near: bool,
     known: Mutex<HashMap<(Task, String), Arc<Peer>>>,
 }
 
 impl Peers {
-    pub(crate) fn new(patience: Patience, limit: u64) -> Peers {
+    pub(crate) fn new(patience: Patience, near: bool, limit: u64) -> Peers {
         Peers {
             patience,
+            near,
             limit,
             spare: Arc::new(Spare::new(SPARE)),
             known: Mutex::default(),
@@ -271,6 +320,7 @@ impl Peers {
             task.clone(),
             address,
             self.patience,
+            self.near,
             (self.limit, self.spare.clone()),
         )?;
         let peer = Arc::new(peer);

@@ -16,7 +16,7 @@ use crate::server::Server;
 use crate::status::Status;
 
 /// How a session over a cluster works.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClusterOptions {
     /// How nodes are placed and plans are made. What it says of devices is the tasks' to say.
@@ -29,6 +29,21 @@ pub struct ClusterOptions {
     /// Whether its variables and queues are its own: others are shared, by name, with every session of
     /// the cluster.
     pub isolated: bool,
+    /// Whether large values are taken from the memory of tasks on this machine, as in
+    /// [`crate::ServerOptions::near`].
+    pub near: bool,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> ClusterOptions {
+        ClusterOptions {
+            session: SessionOptions::default(),
+            patience: Patience::default(),
+            device_filters: Vec::new(),
+            isolated: false,
+            near: true,
+        }
+    }
 }
 
 /// Runs steps of a graph on the tasks of a cluster. May be used by several threads at once.
@@ -65,7 +80,7 @@ impl<'g> Session<'g> {
     ) -> Result<Session<'g>, Status> {
         check(graph)?;
         let worker = server.worker();
-        let peers = Peers::new(options.patience, worker.limits.value_bytes);
+        let peers = Peers::new(options.patience, options.near, worker.limits.value_bytes);
         let mut ways = vec![Way::Here(worker.clone())];
         ways.extend(others(
             &worker.cluster,
@@ -115,13 +130,13 @@ impl<'g> Session<'g> {
         let limit = Limits::default().value_bytes;
         let unknown = ("localhost".to_owned(), 0);
         let found = wait::waited(runtime.handle(), async {
-            let peers = Peers::new(options.patience, limit);
+            let peers = Peers::new(options.patience, options.near, limit);
             crate::master::link::cluster(&peers.get(&unknown, address)?).await
         });
         let (mut cluster, task) = found?;
         // As it is reached from here.
         cluster.set_address(&task, address);
-        let peers = Peers::new(options.patience, limit);
+        let peers = Peers::new(options.patience, options.near, limit);
         let mut ways = vec![Way::There(peers.get(&task, address)?)];
         ways.extend(others(&cluster, &task, &peers, &options.device_filters)?);
         let mut own = SessionOptions::with_threads(1);

@@ -342,18 +342,20 @@ impl Inner {
         let Way::There(peer) = &self.links[part.task as usize].way else {
             return Err(Status::new(Code::Internal, "a task has no session").into());
         };
+        let near = peer.near().await?;
         let mut frames = Frames::of(Kind::Run(wire::Run {
             session: self.asked.session.clone(),
             part: registered.number,
             step,
             limit: limit.map_or(0, |l| u64::try_from(l.as_micros()).unwrap_or(u64::MAX)),
+            near: near.map_or(0, |n| n.incarnation),
         }));
         for (number, feed) in feeds.iter().enumerate() {
             frames
                 .push_value(number as i64, feed)
                 .map_err(Failure::from)?;
         }
-        let mut answer = peer.call("Run", frames).await?;
+        let mut answer = peer.call("Run", frames).await?.near(near);
         let mut fetched = Vec::with_capacity(part.fetches.len());
         loop {
             let next = peer.next(&mut answer).await;

@@ -17,6 +17,7 @@ use super::messages::header::Kind;
 use super::messages::{End, Header, Value};
 use super::spare::Spare;
 use super::value;
+use crate::near::{Borrowed, LEAST, Loan, Near};
 use crate::status::Status;
 
 /// Bytes of a value that are copied behind their header: one small write is cheaper than two.
@@ -29,6 +30,10 @@ const MOST_HEADER: u64 = 1 << 30;
 pub(crate) struct Frames {
     ready: VecDeque<Bytes>,
     open: BytesMut,
+    /// Whether large values are lent.
+    lends: bool,
+    /// What is lent. As long as something is, the stream stays: the receiver drops it.
+    loans: Vec<Loan>,
 }
 
 impl Frames {
@@ -37,6 +42,14 @@ impl Frames {
         let mut frames = Frames::default();
         frames.push(kind);
         frames
+    }
+
+    /// None yet; large values are lent where the receiver can read this process's memory.
+    pub(crate) fn to(lends: bool) -> Frames {
+        Frames {
+            lends,
+            ..Frames::default()
+        }
     }
 
     pub(crate) fn push(&mut self, kind: Kind) {
@@ -55,7 +68,14 @@ impl Frames {
     /// # Errors
     /// [`WireError::Handle`].
     pub(crate) fn push_value(&mut self, number: i64, tensor: &Tensor) -> Result<(), WireError> {
-        let (header, bytes) = value::encoded(number, tensor)?;
+        let (mut header, bytes) = value::encoded(number, tensor)?;
+        if self.lends && bytes.len() >= LEAST {
+            let loan = Loan::new(bytes);
+            header.loan = Some(loan.message());
+            self.loans.push(loan);
+            self.push(Kind::Value(header));
+            return Ok(());
+        }
         self.push(Kind::Value(header));
         if bytes.len() <= SMALL {
             self.open.put_slice(&bytes);
@@ -86,6 +106,14 @@ impl Frames {
     fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.open.is_empty()
     }
+
+    /// The end of the stream, which does not come where something is lent.
+    fn end(&self) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.loans.is_empty() {
+            true => Poll::Ready(None),
+            false => Poll::Pending,
+        }
+    }
 }
 
 impl Body for Frames {
@@ -96,11 +124,14 @@ impl Body for Frames {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.pop().map(|b| Ok(Frame::data(b))))
+        match self.pop() {
+            Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            None => self.end(),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.is_empty()
+        self.is_empty() && self.loans.is_empty()
     }
 }
 
@@ -117,10 +148,11 @@ pub(crate) struct Stream<S> {
 }
 
 impl<S: Source> Stream<S> {
-    pub(crate) fn new(source: S) -> Stream<S> {
+    /// Its values are lent where `lends` says so.
+    pub(crate) fn new(source: S, lends: bool) -> Stream<S> {
         Stream {
             source: Some(source),
-            frames: Frames::default(),
+            frames: Frames::to(lends),
         }
     }
 }
@@ -139,7 +171,7 @@ impl<S: Source> Body for Stream<S> {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             let Some(source) = &mut this.source else {
-                return Poll::Ready(None);
+                return this.frames.end();
             };
             match source.poll(&mut this.frames, cx) {
                 Poll::Pending => return Poll::Pending,
@@ -150,7 +182,7 @@ impl<S: Source> Body for Stream<S> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.source.is_none() && self.frames.is_empty()
+        self.source.is_none() && self.frames.is_end_stream()
     }
 }
 
@@ -161,6 +193,8 @@ pub(crate) struct Reader<B> {
     /// The most bytes of one value.
     limit: u64,
     spare: Arc<Spare>,
+    /// The sender, where its memory can be read.
+    near: Option<Near>,
 }
 
 impl<B> Reader<B>
@@ -176,7 +210,13 @@ where
             chunk: Bytes::new(),
             limit,
             spare,
+            near: None,
         }
+    }
+
+    /// The same from a sender whose values may be lent.
+    pub(crate) fn near(self, near: Option<Near>) -> Reader<B> {
+        Reader { near, ..self }
     }
 
     /// Waits for bytes; false at the end.
@@ -252,12 +292,24 @@ where
     /// Its bytes are not what the header says, or do not come.
     pub(crate) async fn tensor(&mut self, header: &Value) -> Result<Tensor, WireError> {
         let mut room = value::Room::new(header, self.limit, &self.spare)?;
+        let Some(loan) = header.loan else {
+            loop {
+                match room.next() {
+                    [] => return room.finish(&self.spare),
+                    part => self.fill(part).await?,
+                }
+            }
+        };
+        let near = self.near.ok_or(WireError::Expected("a value's bytes"))?;
+        let mut borrowed = Borrowed::new(near, loan);
         loop {
             match room.next() {
-                [] => return room.finish(&self.spare),
-                part => self.fill(part).await?,
+                [] => break,
+                part => borrowed.fill(part).await?,
             }
         }
+        borrowed.end()?;
+        room.finish(&self.spare)
     }
 
     /// The next value, with its number.

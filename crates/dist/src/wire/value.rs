@@ -43,6 +43,7 @@ pub(super) fn encoded(number: i64, tensor: &Tensor) -> Result<(Value, Bytes), Wi
         dtype: dtype::to_number(tensor.dtype()),
         dims: tensor.dims().iter().map(|&d| d as u64).collect(),
         bytes: bytes.len() as u64,
+        loan: None,
     };
     Ok((header, bytes))
 }
@@ -180,7 +181,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::frames::{Frames, Reader};
+    use super::super::messages as wire;
+    use super::super::messages::header::Kind;
     use super::*;
+    use crate::near::{LEAST, Loan, Near};
 
     /// What a reader makes of these frames; nothing of it waits.
     fn read(frames: Frames, limit: u64) -> Result<(i64, Tensor), WireError> {
@@ -215,6 +219,80 @@ mod tests {
         assert_eq!(back(&tensor).bytes(), tensor.bytes());
     }
 
+    #[tokio::test]
+    async fn a_value_that_is_lent_is_read_where_it_is() {
+        let numbers: Vec<f32> = (0..100_000).map(|i| i as f32).collect();
+        let strings = vec![vec![b's'; LEAST]; 3];
+        for tensor in [
+            Tensor::vector(&numbers),
+            Tensor::strings(&[3], &strings).unwrap(),
+        ] {
+            let sent = |lends| {
+                let mut frames = Frames::to(lends);
+                frames.push_value(7, &tensor).unwrap();
+                frames.push_end(None);
+                frames
+            };
+            let reader = |frames, near| {
+                let reader = Reader::new(frames, u64::MAX, Arc::new(Spare::new(1 << 20)));
+                reader.near(near)
+            };
+            let mut lent = reader(sent(true), Some(Near::own()));
+            let (_, found) = lent.value().await.unwrap();
+            assert_eq!(found.dims(), tensor.dims());
+            match tensor.dtype() {
+                DType::String => assert_eq!(found.as_strings(), tensor.as_strings()),
+                _ => assert_eq!(found.bytes(), tensor.bytes()),
+            }
+            assert!(matches!(lent.next().await, Ok(Some(Kind::End(_)))));
+            // It stays lent until the reader goes.
+            let waits = tokio::time::timeout(std::time::Duration::ZERO, lent.next());
+            assert!(waits.await.is_err());
+
+            // Nobody said that it can read there.
+            let none = reader(sent(true), None).value().await;
+            assert!(matches!(none, Err(WireError::Expected(_))));
+            let (_, found) = reader(sent(false), Some(Near::own()))
+                .value()
+                .await
+                .unwrap();
+            assert_eq!(found.dims(), tensor.dims());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_loan_that_lies_is_an_error() {
+        let tensor = Tensor::zeros(DType::F32, &[LEAST]).unwrap();
+        let (good, bytes) = encoded(7, &tensor).unwrap();
+        let loan = Loan::new(bytes);
+        let said = loan.message();
+        for wrong in [
+            wire::Loan { at: 0, ..said },
+            wire::Loan {
+                at: u64::MAX - 9,
+                ..said
+            },
+            wire::Loan { mark: 8, ..said },
+            wire::Loan {
+                token: said.token + 1,
+                ..said
+            },
+        ] {
+            let header = Value {
+                loan: Some(wrong),
+                ..good.clone()
+            };
+            let mut frames = Frames::of(Kind::Value(header));
+            frames.push_end(None);
+            let reader = Reader::new(frames, u64::MAX, Arc::new(Spare::new(0)));
+            let found = reader.near(Some(Near::own())).value().await;
+            assert!(
+                matches!(found, Err(WireError::Broken(_))),
+                "{wrong:?}: {found:?}"
+            );
+        }
+    }
+
     #[test]
     fn a_handle_is_not_sent() {
         let tensor = Tensor::handle(DType::Resource, std::sync::Arc::new(1)).unwrap();
@@ -229,6 +307,7 @@ mod tests {
             dtype,
             dims: dims.into(),
             bytes,
+            loan: None,
         };
         let (float, string) = (1, 7);
         for header in [
@@ -249,7 +328,7 @@ mod tests {
         // More is promised than comes.
         let mut frames = Frames::default();
         let promised = header(float, &[1 << 26], 1 << 28);
-        frames.push(super::super::messages::header::Kind::Value(promised));
+        frames.push(Kind::Value(promised));
         assert!(matches!(read(frames, u64::MAX), Err(WireError::Short)));
     }
 

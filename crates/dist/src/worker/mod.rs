@@ -174,6 +174,11 @@ impl Worker {
         }
     }
 
+    /// Whether values are lent to a caller that reads the memory of this incarnation.
+    pub(crate) fn lends(&self, near: u64) -> bool {
+        self.peers.near && near == self.incarnation
+    }
+
     /// The names of its devices.
     pub(crate) fn devices(&self) -> Vec<DeviceSpec> {
         let devices = self.engine.devices().iter();

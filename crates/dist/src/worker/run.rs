@@ -52,6 +52,7 @@ impl Worker {
                 session: handle.to_owned(),
                 step,
                 task: part.task,
+                near: 0,
             };
             let (step, routes) = (running.step.clone(), part.routes.clone());
             let receive = receive(peer.clone(), *from, request, step, routes);
@@ -134,13 +135,16 @@ fn check_feeds(facts: &[Fact], feeds: &[Tensor]) -> Result<(), Status> {
 async fn receive(
     peer: Arc<Peer>,
     from: u32,
-    request: wire::Receive,
+    mut request: wire::Receive,
     step: Arc<Step>,
     routes: Arc<Routes>,
 ) {
     let received = async {
+        let near = peer.near().await?;
+        request.near = near.map_or(0, |n| n.incarnation);
         let request = Frames::of(Kind::Receive(request));
-        let mut answer = peer.call("Receive", request).await.map_err(Failure::own)?;
+        let answer = peer.call("Receive", request).await.map_err(Failure::own)?;
+        let mut answer = answer.near(near);
         loop {
             let next = peer.next(&mut answer).await;
             match next.map_err(|(status, derived)| Failure { status, derived })? {

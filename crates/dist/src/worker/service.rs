@@ -16,6 +16,7 @@ use tonic::server::NamedService;
 
 use super::step::{Failure, Outgoing, Step};
 use super::{Worker, WorkerSession};
+use crate::near::Shown;
 use crate::peers::PATH;
 use crate::status::Status;
 use crate::wire::WireError;
@@ -84,7 +85,7 @@ async fn answer(
                 closed: Box::pin(is_closed(session.closed.subscribe())),
                 _end: End(worker, open.session, session),
             };
-            Ok(Body::new(Stream::new(lease)))
+            Ok(Body::new(Stream::new(lease, false)))
         }
         ("Register", Kind::Register(register)) => {
             let session = worker.session(&register.session)?;
@@ -115,7 +116,18 @@ async fn answer(
                 outgoing: step.outgoing(asked.task)?,
                 of: Some((session, asked.step, step)),
             };
-            Ok(Body::new(Stream::new(early)))
+            Ok(Body::new(Stream::new(early, worker.lends(asked.near))))
+        }
+        ("Near", Kind::Near(asked)) if worker.peers.near => {
+            let shown = Shown::new(asked)?;
+            let said = Some(shown.message(worker.incarnation));
+            Ok(Body::new(Stream::new(
+                Showing {
+                    said,
+                    _shown: shown,
+                },
+                false,
+            )))
         }
         ("Clear", Kind::Clear(clear)) => {
             worker.clear(&clear.containers);
@@ -144,7 +156,7 @@ async fn run_part(
     let fetched = worker
         .run(&session, &run.session, part, run.step, feeds, limit)
         .await?;
-    let mut frames = Frames::default();
+    let mut frames = Frames::to(worker.lends(run.near));
     for (number, value) in fetched.iter().enumerate() {
         frames.push_value(number as i64, value)?;
     }
@@ -200,6 +212,24 @@ struct End(Arc<Worker>, String, Arc<WorkerSession>);
 impl Drop for End {
     fn drop(&mut self) {
         self.0.close(&self.1, &self.2);
+    }
+}
+
+/// A nonce that the caller looks for in this process's memory; it ends the call.
+struct Showing {
+    said: Option<wire::Nearby>,
+    _shown: Shown,
+}
+
+impl Source for Showing {
+    fn poll(&mut self, frames: &mut Frames, _: &mut Context<'_>) -> Poll<bool> {
+        match self.said.take() {
+            Some(said) => {
+                frames.push(Kind::Nearby(said));
+                Poll::Ready(true)
+            }
+            None => Poll::Pending,
+        }
     }
 }
 

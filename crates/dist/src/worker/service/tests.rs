@@ -31,7 +31,7 @@ fn worker(handle: tokio::runtime::Handle) -> Arc<Worker> {
         options,
         limits,
         (cluster, ("localhost".to_owned(), 0)),
-        Arc::new(Peers::new(patience, 1 << 20)),
+        Arc::new(Peers::new(patience, true, 1 << 20)),
         handle,
     ))
 }
@@ -130,6 +130,7 @@ fn run(part: u64, step: u64) -> Vec<u8> {
         part,
         step,
         limit: 1_000_000,
+        near: 0,
     }));
     let feed = Tensor::new(&[2, 2], &[1.0f32; 4]).unwrap();
     frames.push_value(0, &feed).unwrap();
