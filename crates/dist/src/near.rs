@@ -19,8 +19,6 @@ use crate::wire::messages as wire;
 
 /// Values from this size on are lent, in bytes: smaller ones are as quick on the connection.
 pub(crate) const LEAST: usize = 128 << 10;
-/// How many bytes are read at a time: others have the thread in between.
-const STEP: usize = 1 << 20;
 /// Bytes of a nonce.
 const NONCE: usize = 16;
 
@@ -156,14 +154,11 @@ impl Borrowed {
     ///
     /// # Errors
     /// The process is gone, or does not have the bytes.
-    pub(crate) async fn fill(&mut self, into: &mut [u8]) -> Result<(), WireError> {
-        for part in into.chunks_mut(STEP) {
-            let at = self.loan.at.checked_add(self.read);
-            let at = at.ok_or(WireError::Expected("an address"))?;
-            read(self.from.process, at, part)?;
-            self.read += part.len() as u64;
-            tokio::task::yield_now().await;
-        }
+    pub(crate) fn fill(&mut self, into: &mut [u8]) -> Result<(), WireError> {
+        let at = self.loan.at.checked_add(self.read);
+        let at = at.ok_or(WireError::Expected("an address"))?;
+        read(self.from.process, at, into)?;
+        self.read += into.len() as u64;
         Ok(())
     }
 
@@ -258,21 +253,21 @@ mod tests {
         assert!(Shown::new(short).is_err());
     }
 
-    #[tokio::test]
-    async fn what_is_lent_is_read_and_what_is_taken_back_is_not() {
-        let bytes: Vec<u8> = (0..3 * STEP + 17).map(|i| i as u8).collect();
+    #[test]
+    fn what_is_lent_is_read_and_what_is_taken_back_is_not() {
+        let bytes: Vec<u8> = (0..3_000_017).map(|i| i as u8).collect();
         let loan = Loan::new(Bytes::from(bytes.clone()));
         let said = loan.message();
         let mut found = vec![0; bytes.len()];
         let mut borrowed = Borrowed::new(Near::own(), said);
         let (first, rest) = found.split_at_mut(12_345);
-        borrowed.fill(first).await.unwrap();
-        borrowed.fill(rest).await.unwrap();
+        borrowed.fill(first).unwrap();
+        borrowed.fill(rest).unwrap();
         borrowed.end().unwrap();
         assert!(found == bytes);
 
         let mut borrowed = Borrowed::new(Near::own(), said);
-        borrowed.fill(&mut found[..10]).await.unwrap();
+        borrowed.fill(&mut found[..10]).unwrap();
         drop(loan);
         assert!(borrowed.end().is_err());
     }

@@ -1,6 +1,6 @@
 //! The bytes of tensors and arenas.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,10 +61,18 @@ impl Memory {
     }
 }
 
-/// Owned bytes, zeroed when made, aligned to [`ALIGNMENT`].
+/// Buffers from this size on lie on huge pages, where the system has them, in bytes: to walk over them,
+/// or to have another process read them, then takes the processor and the system far fewer steps.
+const LARGE: usize = 4 << 20;
+/// The size of a huge page.
+const HUGE: usize = 2 << 20;
+
+/// Owned bytes, zeroed or copied when made, aligned to [`ALIGNMENT`].
 pub struct Buffer {
     ptr: NonNull<u8>,
     len: usize,
+    /// What was allocated: `ptr` is in it.
+    base: NonNull<u8>,
     /// Whose bytes they are.
     memory: Option<Arc<Memory>>,
 }
@@ -85,12 +93,31 @@ impl Buffer {
 
     /// `len` zeroed bytes, or `None` where the system does not have them.
     pub fn try_zeroed(len: usize) -> Option<Buffer> {
+        // SAFETY: the function gives zeroed memory.
+        unsafe { Self::made(len, alloc_zeroed) }
+    }
+
+    /// # Safety
+    /// The bytes that `allocate` gives are initialised, or whoever calls this writes them all before
+    /// anybody reads them.
+    unsafe fn made(len: usize, allocate: unsafe fn(Layout) -> *mut u8) -> Option<Buffer> {
         let layout = Self::layout(len)?;
         // SAFETY: the layout's size is not zero (`layout` gives at least one byte).
-        let ptr = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let base = NonNull::new(unsafe { allocate(layout) })?;
+        let ptr = match len >= LARGE {
+            false => base,
+            true => {
+                let skip = base.as_ptr().addr().next_multiple_of(HUGE) - base.as_ptr().addr();
+                // SAFETY: `skip` is less than a huge page, which `layout` adds to what is needed.
+                let ptr = unsafe { base.add(skip) };
+                on_huge_pages(ptr, len);
+                ptr
+            }
+        };
         Some(Buffer {
             ptr,
             len,
+            base,
             memory: None,
         })
     }
@@ -108,19 +135,36 @@ impl Buffer {
         Some(buffer)
     }
 
+    /// A copy of these bytes, of `memory` if there is one; `None` where its limit or the system do not
+    /// allow it. What is copied is not zeroed before.
+    pub fn try_copied(bytes: &[u8], memory: Option<&Arc<Memory>>) -> Option<Buffer> {
+        if memory.is_some_and(|m| !m.take(bytes.len())) {
+            return None;
+        }
+        // SAFETY: all bytes are written below.
+        let Some(mut copy) = (unsafe { Self::made(bytes.len(), alloc) }) else {
+            memory.inspect(|m| m.give(bytes.len()));
+            return None;
+        };
+        copy.memory = memory.cloned();
+        // SAFETY: the buffer was just made for as many bytes, and nobody else has it.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.as_ptr(), bytes.len()) };
+        Some(copy)
+    }
+
     /// The same bytes, of the same memory.
     pub fn try_clone(&self) -> Option<Buffer> {
-        let mut copy = match &self.memory {
-            Some(memory) => Self::try_zeroed_in(self.len, memory),
-            None => Self::try_zeroed(self.len),
-        }?;
-        copy.bytes_mut().copy_from_slice(self.bytes());
-        Some(copy)
+        Self::try_copied(self.bytes(), self.memory.as_ref())
     }
 
     /// What to allocate for `len` bytes; `None` where that is more than an address space has.
     fn layout(len: usize) -> Option<Layout> {
-        Layout::from_size_align(len.max(1), ALIGNMENT).ok()
+        match len >= LARGE {
+            false => Layout::from_size_align(len.max(1), ALIGNMENT).ok(),
+            // With an alignment of its own, what is zeroed would be written to: so, the system's pages
+            // are taken as they come, zeroed when they are first used.
+            true => Layout::array::<u128>(len.checked_add(HUGE)?.div_ceil(16)).ok(),
+        }
     }
 
     /// The number of bytes.
@@ -151,14 +195,26 @@ impl Buffer {
     }
 }
 
+/// Asks for huge pages for what lies on whole ones.
+fn on_huge_pages(ptr: NonNull<u8>, len: usize) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: the range is the caller's own memory and begins on a page; the advice changes how the
+    // system backs it and never what is in it. Where there are no huge pages it does nothing.
+    unsafe {
+        libc::madvise(ptr.as_ptr().cast(), len / HUGE * HUGE, libc::MADV_HUGEPAGE);
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = (ptr, len);
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(memory) = &self.memory {
             memory.give(self.len);
         }
         if let Some(layout) = Self::layout(self.len) {
-            // SAFETY: allocated in `try_zeroed` with this very layout.
-            unsafe { dealloc(self.ptr.as_ptr(), layout) }
+            // SAFETY: allocated in `made` with this very layout.
+            unsafe { dealloc(self.base.as_ptr(), layout) }
         }
     }
 }
@@ -179,5 +235,33 @@ mod tests {
         assert_eq!((memory.used(), memory.buffers()), (40, 1));
         drop(b);
         assert_eq!((memory.used(), memory.buffers()), (0, 0));
+    }
+
+    #[test]
+    fn large_buffers_begin_on_a_huge_page_and_are_whole() {
+        for len in [LARGE - 1, LARGE, LARGE + 1, 3 * LARGE + 12_345] {
+            let mut buffer = Buffer::try_zeroed(len).unwrap();
+            let align = if len >= LARGE { HUGE } else { ALIGNMENT };
+            assert!(buffer.as_ptr().addr().is_multiple_of(align), "{len}");
+            assert!(buffer.bytes().iter().all(|&b| b == 0));
+            buffer.bytes_mut().fill(7);
+            let copy = buffer.try_clone().unwrap();
+            drop(buffer);
+            assert!(copy.len() == len && copy.bytes().iter().all(|&b| b == 7));
+        }
+        assert!(Buffer::try_zeroed(usize::MAX - 5).is_none());
+        assert!(Buffer::try_zeroed(isize::MAX as usize - 5).is_none());
+    }
+
+    #[test]
+    fn a_copy_has_the_bytes_and_counts_as_they_do() {
+        let memory = Arc::new(Memory::new(Some(10)));
+        for bytes in [&b""[..], b"abc", b"0123456789"] {
+            let copy = Buffer::try_copied(bytes, Some(&memory)).unwrap();
+            assert_eq!((copy.bytes(), memory.used()), (bytes, bytes.len()));
+        }
+        assert!(Buffer::try_copied(b"0123456789a", Some(&memory)).is_none());
+        assert_eq!((memory.used(), memory.buffers()), (0, 0));
+        assert_eq!(Buffer::try_copied(b"abc", None).unwrap().bytes(), b"abc");
     }
 }

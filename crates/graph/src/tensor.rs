@@ -235,9 +235,25 @@ impl Tensor {
     /// [`TensorError::Length`] (counted in elements), or [`TensorError::Bytes`] where they are no
     /// elements of `dtype`.
     pub fn from_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<Tensor, TensorError> {
+        Self::from_bytes_in(dtype, dims, bytes, None)
+    }
+
+    /// As [`Tensor::from_bytes`], of `memory` if there is one.
+    ///
+    /// # Errors
+    /// As there, and [`TensorError::TooLarge`] where the memory's limit or the system do not allow it.
+    pub fn from_bytes_in(
+        dtype: DType,
+        dims: &[usize],
+        bytes: &[u8],
+        memory: Option<&Arc<Memory>>,
+    ) -> Result<Tensor, TensorError> {
         check_bytes(dtype, dims, bytes)?;
-        let mut buffer = Buffer::zeroed(bytes.len());
-        buffer.bytes_mut().copy_from_slice(bytes);
+        let copy = Buffer::try_copied(bytes, memory);
+        let buffer = copy.ok_or_else(|| TensorError::TooLarge {
+            dtype,
+            dims: dims.into(),
+        })?;
         Ok(Tensor {
             dtype,
             dims: dims.into(),
@@ -416,8 +432,7 @@ impl Tensor {
             dtype: self.dtype,
             dims: self.dims.clone(),
         };
-        let mut to = Buffer::try_zeroed_in(from.len(), memory).ok_or_else(too_large)?;
-        to.bytes_mut().copy_from_slice(from.bytes());
+        let to = Buffer::try_copied(from.bytes(), Some(memory)).ok_or_else(too_large)?;
         Ok(Tensor {
             data: Data::Bytes(Arc::new(to)),
             ..self.clone()

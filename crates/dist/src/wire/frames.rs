@@ -291,25 +291,44 @@ where
     /// # Errors
     /// Its bytes are not what the header says, or do not come.
     pub(crate) async fn tensor(&mut self, header: &Value) -> Result<Tensor, WireError> {
+        if header.loan.is_some() {
+            // A copy of megabytes is not for the threads of the network.
+            let copied = tokio::task::spawn_blocking(self.borrowed(header)?).await;
+            return copied.map_err(|e| WireError::Broken(e.to_string()))?;
+        }
         let mut room = value::Room::new(header, self.limit, &self.spare)?;
-        let Some(loan) = header.loan else {
-            loop {
-                match room.next() {
-                    [] => return room.finish(&self.spare),
-                    part => self.fill(part).await?,
-                }
-            }
-        };
-        let near = self.near.ok_or(WireError::Expected("a value's bytes"))?;
-        let mut borrowed = Borrowed::new(near, loan);
         loop {
             match room.next() {
-                [] => break,
-                part => borrowed.fill(part).await?,
+                [] => return room.finish(&self.spare),
+                part => self.fill(part).await?,
             }
         }
-        borrowed.end()?;
-        room.finish(&self.spare)
+    }
+
+    /// What takes a tensor that is lent; the stream that tells of it must be there until it is done.
+    ///
+    /// # Errors
+    /// The header does not say that it is lent, or nobody asked for that.
+    pub(crate) fn borrowed(
+        &self,
+        header: &Value,
+    ) -> Result<impl FnOnce() -> Result<Tensor, WireError> + Send + 'static, WireError> {
+        let (Some(near), Some(loan)) = (self.near, header.loan) else {
+            return Err(WireError::Expected("a value's bytes"));
+        };
+        let (header, limit, spare) = (header.clone(), self.limit, self.spare.clone());
+        Ok(move || {
+            let mut room = value::Room::new(&header, limit, &spare)?;
+            let mut borrowed = Borrowed::new(near, loan);
+            loop {
+                match room.next() {
+                    [] => break,
+                    part => borrowed.fill(part)?,
+                }
+            }
+            borrowed.end()?;
+            room.finish(&spare)
+        })
     }
 
     /// The next value, with its number.

@@ -78,10 +78,10 @@ impl Worker {
         };
         let done = match part.is_short() {
             true => work(),
-            false => self.runtime.spawn_blocking(work).await.map_err(|e| {
-                let text = format!("a defect of the task: {e}. Please report it");
-                Failure::own(Status::new(Code::Internal, text))
-            })?,
+            false => {
+                let done = self.runtime.spawn_blocking(work).await;
+                done.map_err(|e| defect(&e))?
+            }
         };
         match done {
             Ok((fetched, _)) => {
@@ -98,6 +98,11 @@ impl Worker {
             }
         }
     }
+}
+
+fn defect(error: &tokio::task::JoinError) -> Status {
+    let text = format!("a defect of the task: {error}. Please report it");
+    Status::new(Code::Internal, text)
 }
 
 /// A part that runs; what is left of it ends when this is dropped.
@@ -145,14 +150,29 @@ async fn receive(
         let request = Frames::of(Kind::Receive(request));
         let answer = peer.call("Receive", request).await.map_err(Failure::own)?;
         let mut answer = answer.near(near);
+        // What is lent is copied while more comes: it is lent for as long as the answer is there.
+        let mut copies = JoinSet::new();
         loop {
             let next = peer.next(&mut answer).await;
             match next.map_err(|(status, derived)| Failure { status, derived })? {
+                Kind::Value(header) if header.loan.is_some() => {
+                    let copy = answer.borrowed(&header).map_err(|e| peer.wrong(e))?;
+                    let (peer, step, routes) = (peer.clone(), step.clone(), routes.clone());
+                    copies.spawn_blocking(move || match copy() {
+                        Ok(value) => step.deliver(&routes, from, header.number, value),
+                        Err(e) => step.fail(peer.wrong(e).into()),
+                    });
+                }
                 Kind::Value(header) => {
                     let value = peer.tensor(&mut answer, &header).await?;
                     step.deliver(&routes, from, header.number, value);
                 }
-                Kind::End(_) => return Ok(()),
+                Kind::End(_) => {
+                    while let Some(copied) = copies.join_next().await {
+                        copied.map_err(|e| defect(&e))?;
+                    }
+                    return Ok(());
+                }
                 _ => {
                     let text = format!("{} has sent what is no value", peer.described());
                     return Err(Failure::own(Status::new(Code::Internal, text)));

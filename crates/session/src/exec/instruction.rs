@@ -1,16 +1,18 @@
 //! One instruction of one program.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use smallvec::SmallVec;
 use thalweg_device::{
     Argument, Cpu, Device, KernelCx, KernelError, Slot, Thing, Variable, evaluate_in,
 };
+use thalweg_graph::tensor::Memory;
 use thalweg_graph::{DType, Node, Tensor, TensorError};
 
 use super::Step;
 use super::around::Around;
-use super::values::{copy, copy_slot, first_not_finite};
+use super::values::{bytes, copy_slot, first_not_finite};
 use super::waiting::{Waiter, Waiting};
 use crate::error::SessionError;
 use crate::frame::Part;
@@ -259,22 +261,20 @@ impl Run<'_> {
         output: Option<thalweg_graph::OutputId>,
     ) -> Result<Tensor, KernelError> {
         let dims = output.and_then(|o| self.program.graph.fact(o)?.shape.to_dims());
-        self.tensor_by(slot, dims.as_deref(), |dtype, dims| {
-            Tensor::zeros_in(dtype, dims, self.cpu.memory())
-        })
+        self.tensor_in(slot, dims.as_deref(), Some(self.cpu.memory()))
     }
 
     /// The value of a slot with these dimensions, or with those of the tensor that it holds, for
     /// the caller of the step.
     pub(crate) fn tensor(&self, slot: u32, dims: Option<&[usize]>) -> Result<Tensor, KernelError> {
-        self.tensor_by(slot, dims, Tensor::zeros)
+        self.tensor_in(slot, dims, None)
     }
 
-    fn tensor_by(
+    fn tensor_in(
         &self,
         slot: u32,
         dims: Option<&[usize]>,
-        zeros: impl FnOnce(DType, &[usize]) -> Result<Tensor, TensorError>,
+        memory: Option<&Arc<Memory>>,
     ) -> Result<Tensor, KernelError> {
         // SAFETY: called by an instruction that waits for the one that fills the slot, or when the
         // step is over.
@@ -287,9 +287,9 @@ impl Run<'_> {
             (Some(t), Some(dims)) => Ok(t.reshaped(dims)?),
             (Some(t), None) => Ok(t.clone()),
             (None, Some(dims)) => {
-                let mut tensor = zeros(place.dtype, dims)?;
-                copy(place, &mut tensor)?;
-                Ok(tensor)
+                // SAFETY: as above.
+                let bytes = unsafe { bytes(place) };
+                Ok(Tensor::from_bytes_in(place.dtype, dims, bytes, memory)?)
             }
             (None, None) => Err(KernelError::Argument("a value")),
         }

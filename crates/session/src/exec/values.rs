@@ -19,6 +19,18 @@ pub(crate) fn copy(slot: Slot, tensor: &mut Tensor) -> Result<(), KernelError> {
     }, else Err(KernelError::DType(slot.dtype)))
 }
 
+/// A slot's elements as bytes.
+///
+/// # Safety
+/// The slot is filled and stays so for as long as they are looked at.
+pub(crate) unsafe fn bytes<'a>(slot: Slot) -> &'a [u8] {
+    match slot.len {
+        0 => &[],
+        // SAFETY: by the caller's promise; elements of plain dtypes have no bytes between them.
+        len => unsafe { std::slice::from_raw_parts(slot.ptr.cast(), len * slot.dtype.size()) },
+    }
+}
+
 /// The first element that is not finite, and its value.
 pub(crate) fn first_not_finite(slot: Slot) -> Option<(usize, f64)> {
     fn find<T: Copy>(slot: Slot, value: impl Fn(T) -> f64) -> Option<(usize, f64)> {
