@@ -11,6 +11,7 @@ pub mod master;
 pub mod messages;
 mod near;
 mod peers;
+mod platform;
 pub mod server;
 mod session;
 mod status;

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thalweg_graph::Tensor;
+use tokio::time::Instant;
 use tonic::Code;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
@@ -12,6 +13,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::cluster::Task;
 use crate::near::{self, Near, Nonce};
+use crate::platform::Platform;
 use crate::status::Status;
 use crate::wire::WireError;
 use crate::wire::frames::{Frames, Reader};
@@ -51,6 +53,7 @@ impl Default for Patience {
 pub(crate) struct Peer {
     pub(crate) task: Task,
     pub(crate) address: String,
+    pub(crate) platform: Arc<dyn Platform>,
     endpoint: Endpoint,
     /// Made by the first call: it lives on the threads of the network.
     channel: OnceLock<Channel>,
@@ -68,18 +71,12 @@ pub(crate) struct Peer {
 pub(crate) type Answer = Reader<Body>;
 
 impl Peer {
-    /// The task at this address. Nothing is sent yet; no value that comes may have more bytes than
-    /// `limit`.
+    /// The task at this address. Nothing is sent yet.
     ///
     /// # Errors
     /// The address is none.
-    pub(crate) fn new(
-        task: Task,
-        address: &str,
-        patience: Patience,
-        near: bool,
-        (limit, spare): (u64, Arc<Spare>),
-    ) -> Result<Peer, Status> {
+    pub(crate) fn new(task: Task, address: &str, peers: &Peers) -> Result<Peer, Status> {
+        let patience = peers.patience;
         let endpoint = Endpoint::from_shared(format!("http://{address}"));
         let endpoint = endpoint
             .map_err(|e| Status::invalid(format!("'{address}' is no address of a task: {e}")))?;
@@ -96,14 +93,15 @@ impl Peer {
         Ok(Peer {
             task,
             address: address.to_owned(),
+            platform: peers.platform.clone(),
             endpoint,
             channel: OnceLock::new(),
-            limit,
-            spare,
+            limit: peers.limit,
+            spare: peers.spare.clone(),
             patience,
             heard: Mutex::default(),
             near: Mutex::default(),
-            looks: near,
+            looks: peers.near,
         })
     }
 
@@ -161,7 +159,7 @@ impl Peer {
             .body(Body::new(request))
             .map_err(|e| self.lost(&e.to_string()))?;
         // Each call has a channel of its own to wait on: they share the connection.
-        let made = || self.endpoint.connect_lazy();
+        let made = || self.platform.connect(&self.endpoint);
         let mut channel = self.channel.get_or_init(made).clone();
         let lost = |e: tonic::transport::Error| self.lost(&causes(&e));
         std::future::poll_fn(|cx| Service::<http::Request<Body>>::poll_ready(&mut channel, cx))
@@ -287,6 +285,7 @@ fn causes(error: &dyn std::error::Error) -> String {
 
 /// The tasks that were asked for so far, each with its connection.
 pub(crate) struct Peers {
+    platform: Arc<dyn Platform>,
     patience: Patience,
     limit: u64,
     pub(crate) spare: Arc<Spare>,
@@ -296,8 +295,14 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    pub(crate) fn new(patience: Patience, near: bool, limit: u64) -> Peers {
+    pub(crate) fn new(
+        platform: Arc<dyn Platform>,
+        patience: Patience,
+        near: bool,
+        limit: u64,
+    ) -> Peers {
         Peers {
+            platform,
             patience,
             near,
             limit,
@@ -316,13 +321,7 @@ impl Peers {
         if let Some(peer) = known.get(&key) {
             return Ok(peer.clone());
         }
-        let peer = Peer::new(
-            task.clone(),
-            address,
-            self.patience,
-            self.near,
-            (self.limit, self.spare.clone()),
-        )?;
+        let peer = Peer::new(task.clone(), address, self)?;
         let peer = Arc::new(peer);
         known.insert(key, peer.clone());
         Ok(peer)

@@ -21,6 +21,7 @@ use crate::limits::Limits;
 use crate::master::{Master, wait};
 use crate::messages::master_service_server::MasterServiceServer;
 use crate::peers::{FRAME, Patience, Peers, WINDOW};
+use crate::platform::system;
 use crate::status::Status;
 use crate::wire::frames::Frames;
 use crate::wire::messages::Finish;
@@ -175,16 +176,18 @@ impl Server {
             .build()
             .map_err(ServerError::Threads)?;
         let handle = runtime.handle().clone();
-        let peers = Peers::new(options.patience, options.near, options.limits.value_bytes);
+        let platform = system(handle.clone());
+        let limit = options.limits.value_bytes;
+        let peers = Peers::new(platform.clone(), options.patience, options.near, limit);
         let worker = Arc::new(Worker::new(
             engine.clone(),
             options.session.clone(),
             options.limits.clone(),
             (cluster, task),
             Arc::new(peers),
-            handle.clone(),
+            platform,
         ));
-        let master = Arc::new(Master::new(worker.clone(), handle.clone()));
+        let master = Arc::new(Master::new(worker.clone()));
         let (stop, stopped) = watch::channel(false);
         let ended = Arc::new(Ended::default());
         let serving = Serving {
@@ -213,10 +216,6 @@ impl Server {
         &self.worker
     }
 
-    pub(crate) fn runtime(&self) -> tokio::runtime::Handle {
-        self.runtime.clone()
-    }
-
     /// The cluster that it is a task of.
     pub fn cluster(&self) -> &ClusterSpec {
         &self.worker.cluster
@@ -235,9 +234,7 @@ impl Server {
 
     /// The numbers of the tasks of `job` that have said that they have done their work.
     pub fn finished(&self, job: &str) -> BTreeSet<u32> {
-        let finished = self.worker.finished.borrow();
-        let own = finished.iter().filter(|(j, _)| j == job);
-        own.map(|(_, i)| *i).collect()
+        self.worker.finished(job)
     }
 
     /// Tells the tasks of `job` that this task has done its work: they may be waiting for it in

@@ -12,6 +12,7 @@ use crate::master::link::Way;
 use crate::master::steps::Steps;
 use crate::master::wait;
 use crate::peers::{Patience, Peers};
+use crate::platform::system;
 use crate::server::Server;
 use crate::status::Status;
 
@@ -45,6 +46,9 @@ impl Default for ClusterOptions {
         }
     }
 }
+
+/// What a step is asked for, by number: fetches and feeds.
+type Asked = (Vec<Fetch>, Vec<(OutputId, Tensor)>);
 
 /// Runs steps of a graph on the tasks of a cluster. May be used by several threads at once.
 ///
@@ -80,7 +84,9 @@ impl<'g> Session<'g> {
     ) -> Result<Session<'g>, Status> {
         check(graph)?;
         let worker = server.worker();
-        let peers = Peers::new(options.patience, options.near, worker.limits.value_bytes);
+        let limit = worker.limits.value_bytes;
+        let platform = worker.platform.clone();
+        let peers = Peers::new(platform.clone(), options.patience, options.near, limit);
         let mut ways = vec![Way::Here(worker.clone())];
         ways.extend(others(
             &worker.cluster,
@@ -95,7 +101,7 @@ impl<'g> Session<'g> {
                 worker.engine.clone(),
                 named(options.session, &worker.task),
                 options.isolated,
-                server.runtime(),
+                platform,
             ),
             patience: options.patience,
             runtime: None,
@@ -128,25 +134,25 @@ impl<'g> Session<'g> {
             Status::new(tonic::Code::ResourceExhausted, text)
         })?;
         let limit = Limits::default().value_bytes;
+        let platform = system(runtime.handle().clone());
         let unknown = ("localhost".to_owned(), 0);
         let found = wait::waited(runtime.handle(), async {
-            let peers = Peers::new(options.patience, options.near, limit);
+            let peers = Peers::new(platform.clone(), options.patience, options.near, limit);
             crate::master::link::cluster(&peers.get(&unknown, address)?).await
         });
         let (mut cluster, task) = found?;
         // As it is reached from here.
         cluster.set_address(&task, address);
-        let peers = Peers::new(options.patience, options.near, limit);
+        let peers = Peers::new(platform.clone(), options.patience, options.near, limit);
         let mut ways = vec![Way::There(peers.get(&task, address)?)];
         ways.extend(others(&cluster, &task, &peers, &options.device_filters)?);
         let mut own = SessionOptions::with_threads(1);
         own.job = "client".to_owned();
         let engine = Engine::new(&own).map_err(|e| Status::from(&e))?;
         let session = named(options.session, &task);
-        let handle = runtime.handle().clone();
         Ok(Session {
             graph,
-            steps: Steps::new(ways, engine, session, options.isolated, handle),
+            steps: Steps::new(ways, engine, session, options.isolated, platform),
             patience: options.patience,
             runtime: Some(runtime),
         })
@@ -185,14 +191,47 @@ impl<'g> Session<'g> {
         feeds: impl AsRef<[Feed<'g>]>,
         options: &RunOptions,
     ) -> Result<Fetched, Status> {
-        let wrong = |e: SessionError| Status::from(&e);
-        let list = FetchList::of(&fetches, self.graph).map_err(wrong)?;
-        let feeds = Feed::all_of(feeds.as_ref(), self.graph).map_err(wrong)?;
-        let feeds: Vec<(OutputId, Tensor)> = feeds.map(|(o, t)| (o, t.clone())).collect();
-        check(self.graph)?;
+        let (fetches, feeds) = self.asked(&fetches, feeds.as_ref())?;
         let data = self.graph.snapshot();
-        let values = self.steps.run(&data, list.items(), &feeds, options)?;
+        let values = self.steps.run(&data, &fetches, &feeds, options)?;
         Ok(Fetched::of(values))
+    }
+
+    /// As [`Session::run_with`], for who runs on the threads of the network; dropping it ends the step.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn run_async(
+        &self,
+        fetches: &impl Fetches<'g>,
+        feeds: &[Feed<'g>],
+        options: &RunOptions,
+    ) -> Result<Fetched, Status> {
+        let (fetches, feeds) = self.asked(fetches, feeds)?;
+        let data = self.graph.snapshot();
+        let run = self.steps.run_async(&data, &fetches, &feeds, options);
+        Ok(Fetched::of(run.await?))
+    }
+
+    /// Fetches and feeds by number.
+    fn asked(&self, fetches: &impl Fetches<'g>, feeds: &[Feed<'g>]) -> Result<Asked, Status> {
+        let wrong = |e: SessionError| Status::from(&e);
+        let list = FetchList::of(fetches, self.graph).map_err(wrong)?;
+        let feeds = Feed::all_of(feeds, self.graph).map_err(wrong)?;
+        let feeds = feeds.map(|(o, t)| (o, t.clone())).collect();
+        check(self.graph)?;
+        Ok((list.items().to_vec(), feeds))
+    }
+
+    /// Runs `work`, which runs steps of this session, to its end.
+    ///
+    /// # Errors
+    /// Its own, or the server of the session has ended.
+    pub(crate) fn waited<T: Send>(
+        &self,
+        work: impl Future<Output = Result<T, Status>> + Send,
+    ) -> Result<T, Status> {
+        self.steps.waited(work)
     }
 
     /// Runs a step whose fetches and feeds are numbers of the graph's: gives a value for each fetched

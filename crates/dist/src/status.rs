@@ -29,6 +29,12 @@ impl Status {
         }
     }
 
+    /// What should never be.
+    pub(crate) fn defect(error: &dyn std::fmt::Display) -> Status {
+        let text = format!("a defect: {error}. Please report it");
+        Status::new(Code::Internal, text)
+    }
+
     pub(crate) fn invalid(message: impl Into<String>) -> Status {
         Status::new(Code::InvalidArgument, message)
     }

@@ -27,5 +27,5 @@ pub use options::{Cancel, CpuOptions, GpuOptions, Parallel, RunOptions, SessionO
 pub use runner::Runner;
 pub use session::Session;
 pub use store::Store;
-pub use tasks::{Cutter, Exchange, PartPlan, TASK_ENDS, TaskChannel, TaskCut, TaskPart};
+pub use tasks::{Cutter, Exchange, PartPlan, Rest, TASK_ENDS, TaskChannel, TaskCut, TaskPart};
 pub use trace::{Event, Trace, Traffic};

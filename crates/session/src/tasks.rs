@@ -38,6 +38,21 @@ pub trait Exchange: Send + Sync {
     /// # Errors
     /// The step is over, or the task that gives it is not reached.
     fn receive(&self, channel: i64, ticket: &Ticket) -> Result<Option<Tensor>, KernelError>;
+
+    /// How the step waits where nothing of it can run; none where its thread is to sleep.
+    fn rest(&self) -> Option<Arc<dyn Rest>> {
+        None
+    }
+}
+
+/// Another way to wait than on a thread that sleeps: a simulation's, whose time stands still while
+/// something runs.
+pub trait Rest: Send + Sync {
+    /// Returns once it was woken. Called on the thread of the step.
+    fn rest(&self);
+
+    /// Something may go on. Called from any thread.
+    fn wake(&self);
 }
 
 /// What one task runs of a step.

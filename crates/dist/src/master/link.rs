@@ -2,14 +2,14 @@
 //! it was lost.
 
 use std::collections::BTreeMap;
-use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thalweg_graph::DeviceSpec;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tonic::Code;
 
 use crate::cluster::{ClusterSpec, Task};
@@ -251,9 +251,8 @@ async fn keep(peer: Arc<Peer>, mut answer: Answer, lost: Arc<AtomicBool>) {
 /// # Errors
 /// It is not reached.
 pub(crate) async fn look(peer: &Arc<Peer>, first: bool) -> Result<wire::Opened, Status> {
-    let random = std::hash::RandomState::new();
     let asked = wire::Open {
-        session: format!("look-{:016x}", random.hash_one("look")),
+        session: format!("look-{:016x}", peer.platform.number()),
         isolated: true,
         ..wire::Open::default()
     };

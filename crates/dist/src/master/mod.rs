@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_graph::DeviceSpec;
-use tokio::runtime::Handle;
 use tonic::Code;
 
 use crate::limits::Limits;
 use crate::messages::{ConfigProto, DeviceAttributes, DeviceLocality};
+use crate::platform::Platform;
 use crate::status::Status;
 use crate::wire::frames::Frames;
 use crate::wire::messages::Clear;
@@ -35,7 +35,7 @@ pub use session::{MasterSession, Request, Response};
 /// The sessions of a server. They share its devices, and the variables and queues on those.
 pub struct Master {
     worker: Arc<Worker>,
-    runtime: Handle,
+    platform: Arc<dyn Platform>,
     sessions: Mutex<HashMap<String, Arc<MasterSession>>>,
     steps: AtomicUsize,
     /// How many sessions there were.
@@ -48,10 +48,10 @@ pub struct Master {
 
 impl Master {
     /// A master in the process of this task, whose sessions run on the tasks of its cluster.
-    pub(crate) fn new(worker: Arc<Worker>, runtime: Handle) -> Master {
+    pub(crate) fn new(worker: Arc<Worker>) -> Master {
         Master {
+            platform: worker.platform.clone(),
             worker,
-            runtime,
             sessions: Mutex::default(),
             steps: AtomicUsize::new(0),
             made: AtomicU64::new(0),
@@ -96,8 +96,8 @@ impl Master {
                 let mut ways = vec![Way::Here(worker.clone())];
                 ways.extend(others);
                 let engine = worker.engine.clone();
-                let runtime = self.runtime.clone();
-                Runs::Cluster(Steps::new(ways, engine, options, isolated, runtime))
+                let platform = self.platform.clone();
+                Runs::Cluster(Steps::new(ways, engine, options, isolated, platform))
             }
         };
         let session = Arc::new(MasterSession::new(runs, &worker.limits));
@@ -164,7 +164,7 @@ impl Master {
             let clear = Kind::Clear(Clear {
                 containers: containers.to_vec(),
             });
-            wait::waited(&self.runtime, async {
+            wait::waited(self.platform.runtime(), async {
                 let limit = peer.patience().silence;
                 let asked = peer.ask("Clear", Frames::of(clear));
                 let done = tokio::time::timeout(limit, asked).await;
@@ -216,7 +216,7 @@ impl Master {
         let mut others = Vec::new();
         for way in self.others(&[]).unwrap_or_default() {
             let Way::There(peer) = way else { continue };
-            let Ok(opened) = wait::waited(&self.runtime, link::look(&peer, false)) else {
+            let Ok(opened) = wait::waited(self.platform.runtime(), link::look(&peer, false)) else {
                 continue;
             };
             for (index, name) in opened.devices.iter().enumerate() {

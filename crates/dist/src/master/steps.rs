@@ -2,19 +2,18 @@
 
 mod plans;
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thalweg_graph::{DeviceSpec, GraphData, OutputId, Tensor};
 use thalweg_session::{Cancel, Cutter, Engine, Fetch, Plans, RunOptions, SessionOptions, TaskPart};
-use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tonic::Code;
 
 use super::link::{Link, Opened, Way};
 use super::wait;
+use crate::platform::Platform;
 use crate::status::Status;
 use crate::wire::frames::Frames;
 use crate::wire::messages as wire;
@@ -33,7 +32,7 @@ pub(crate) struct Steps {
 struct Inner {
     /// What is asked of each task. Nobody can guess the session's handle.
     asked: wire::Open,
-    runtime: Handle,
+    platform: Arc<dyn Platform>,
     engine: Engine,
     options: SessionOptions,
     /// By number of the task.
@@ -56,29 +55,27 @@ impl Steps {
         engine: Engine,
         options: SessionOptions,
         isolated: bool,
-        runtime: Handle,
+        platform: Arc<dyn Platform>,
     ) -> Steps {
         let (job, index) = match ways.first() {
             Some(Way::Here(worker)) => worker.task.clone(),
             _ => (String::new(), 0),
         };
-        let random = RandomState::new();
-        let half = |salt: &str| random.hash_one(salt);
         Steps {
             inner: Arc::new(Inner {
                 asked: wire::Open {
-                    session: format!("{:016x}{:016x}", half("first"), half("second")),
+                    session: format!("{:016x}{:016x}", platform.number(), platform.number()),
                     isolated,
                     job,
                     index,
                 },
-                runtime,
                 engine,
                 plans: Plans::new(options.plans),
                 options,
                 links: ways.into_iter().map(Link::new).collect(),
                 cutter: Mutex::default(),
-                next: AtomicU64::new(half("step")),
+                next: AtomicU64::new(platform.number()),
+                platform,
             }),
         }
     }
@@ -95,8 +92,21 @@ impl Steps {
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
     ) -> Result<Vec<Option<Tensor>>, Status> {
-        let inner = &self.inner;
-        self.waited(inner.step(data, fetches, feeds, options))
+        self.waited(self.run_async(data, fetches, feeds, options))
+    }
+
+    /// As [`Steps::run`]; dropping it ends the step.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn run_async(
+        &self,
+        data: &Arc<GraphData>,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, Tensor)],
+        options: &RunOptions,
+    ) -> Result<Vec<Option<Tensor>>, Status> {
+        self.inner.step(data, fetches, feeds, options).await
     }
 
     /// Looks whether the nodes of a graph have places.
@@ -108,7 +118,11 @@ impl Steps {
         cutter.placed(data).map_err(|e| Status::from(&e))
     }
 
-    fn waited<T: Send>(
+    /// Runs `work`, which runs steps, to its end.
+    ///
+    /// # Errors
+    /// Its own, or the server of the session has ended.
+    pub(crate) fn waited<T: Send>(
         &self,
         work: impl Future<Output = Result<T, Status>> + Send,
     ) -> Result<T, Status> {
@@ -128,7 +142,7 @@ impl Steps {
         if ended() {
             return Err(over());
         }
-        match wait::waited(&self.inner.runtime, work) {
+        match wait::waited(self.inner.platform.runtime(), work) {
             Err(status) if status.code == Code::Internal && ended() => Err(over()),
             done => done,
         }
@@ -149,7 +163,7 @@ impl Drop for Steps {
 
 impl Inner {
     async fn open(&self, link: &Link) -> Result<Arc<Opened>, Status> {
-        link.open(&self.asked, &self.runtime).await
+        link.open(&self.asked, self.platform.runtime()).await
     }
 
     /// What cuts steps over the devices as they are known now.
@@ -283,7 +297,7 @@ impl Inner {
                     this.part(part, &registered, number, fed, limit).await,
                 )
             };
-            running.spawn_on(run, &self.runtime);
+            running.spawn_on(run, self.platform.runtime());
         }
         let mut derived: Option<Failure> = None;
         loop {
@@ -298,7 +312,7 @@ impl Inner {
             };
             match done {
                 None => break,
-                Some(Err(e)) => return Err(defect(e)),
+                Some(Err(e)) => return Err(Status::defect(&e)),
                 Some(Ok((index, Ok(fetched)))) => give(&plan.parts[index].part, fetched),
                 Some(Ok((_, Err(failure)))) if failure.derived => {
                     derived.get_or_insert(failure);
@@ -366,9 +380,4 @@ impl Inner {
             }
         }
     }
-}
-
-fn defect(error: tokio::task::JoinError) -> Status {
-    let text = format!("a defect: {error}. Please report it");
-    Status::new(Code::Internal, text)
 }

@@ -6,19 +6,18 @@ mod service;
 pub(crate) mod step;
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_graph::DeviceSpec;
 use thalweg_session::{Engine, Runner, SessionOptions};
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tonic::Code;
 
 use crate::cluster::{ClusterSpec, Task};
 use crate::limits::Limits;
 use crate::peers::Peers;
+use crate::platform::Platform;
 use crate::status::Status;
 use crate::wire::part::{self, Ops};
 
@@ -36,7 +35,7 @@ pub(crate) struct Worker {
     pub(crate) peers: Arc<Peers>,
     /// Tells this process from one that was there before it at the same address.
     pub(crate) incarnation: u64,
-    runtime: Handle,
+    pub(crate) platform: Arc<dyn Platform>,
     ops: Ops,
     sessions: Mutex<HashMap<String, Arc<WorkerSession>>>,
     ends: AtomicBool,
@@ -73,7 +72,7 @@ impl Worker {
         limits: Limits,
         (cluster, task): (ClusterSpec, Task),
         peers: Arc<Peers>,
-        runtime: Handle,
+        platform: Arc<dyn Platform>,
     ) -> Worker {
         Worker {
             engine,
@@ -82,8 +81,8 @@ impl Worker {
             cluster,
             task,
             peers,
-            incarnation: RandomState::new().hash_one("incarnation"),
-            runtime,
+            incarnation: platform.number(),
+            platform,
             ops: part::ops(),
             sessions: Mutex::default(),
             ends: AtomicBool::new(false),
@@ -202,6 +201,13 @@ impl Worker {
         let sessions = locked(&self.sessions);
         let masters = sessions.values().filter_map(|s| s.master.as_ref());
         masters.filter(|(j, _)| j == job).map(|(_, i)| *i).collect()
+    }
+
+    /// The numbers of the tasks of `job` that have said that they have done their work.
+    pub(crate) fn finished(&self, job: &str) -> BTreeSet<u32> {
+        let finished = self.finished.borrow();
+        let own = finished.iter().filter(|(j, _)| j == job);
+        own.map(|(_, i)| *i).collect()
     }
 
     /// Notes that a task has done its work.

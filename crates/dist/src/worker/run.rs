@@ -56,18 +56,16 @@ impl Worker {
             };
             let (step, routes) = (running.step.clone(), part.routes.clone());
             let receive = receive(peer.clone(), *from, request, step, routes);
-            receiving.spawn_on(receive, &self.runtime);
+            receiving.spawn_on(receive, self.platform.runtime());
         }
         let mut options = RunOptions::cancelled_by(&running.cancel);
         options.timeout = limit;
         let work = {
             let runner = session.runner.clone();
-            let channels = Channels {
-                step: running.step.clone(),
-                routes: part.routes.clone(),
-            };
+            let (step, routes) = (running.step.clone(), part.routes.clone());
             let part = part.clone();
-            move || {
+            move |rest| {
+                let channels = Channels::new(step, routes, rest);
                 let began = Instant::now();
                 let done = runner.run_part(&part.plan, &feeds, &channels, &options);
                 part.took(began.elapsed());
@@ -76,13 +74,8 @@ impl Worker {
                 done
             }
         };
-        let done = match part.is_short() {
-            true => work(),
-            false => {
-                let done = self.runtime.spawn_blocking(work).await;
-                done.map_err(|e| defect(&e))?
-            }
-        };
+        let (short, cancel) = (part.is_short(), &running.cancel);
+        let done = self.platform.given_by_part(short, cancel, work).await?;
         match done {
             Ok((fetched, _)) => {
                 running.step.all_sent();
@@ -98,11 +91,6 @@ impl Worker {
             }
         }
     }
-}
-
-fn defect(error: &tokio::task::JoinError) -> Status {
-    let text = format!("a defect of the task: {error}. Please report it");
-    Status::new(Code::Internal, text)
 }
 
 /// A part that runs; what is left of it ends when this is dropped.
@@ -169,7 +157,7 @@ async fn receive(
                 }
                 Kind::End(_) => {
                     while let Some(copied) = copies.join_next().await {
-                        copied.map_err(|e| defect(&e))?;
+                        copied.map_err(|e| Status::defect(&e))?;
                     }
                     return Ok(());
                 }

@@ -95,12 +95,9 @@ async fn answer(
             for _ in 0..count {
                 values.push(reader.value().await?.1);
             }
+            let platform = worker.platform.clone();
             let make = move || worker.register(&session, &message, values);
-            let made = tokio::task::spawn_blocking(make).await;
-            let part = made.map_err(|e| {
-                let text = format!("a defect of the task: {e}. Please report it");
-                Failure::own(Status::new(Code::Internal, text))
-            })??;
+            let part = platform.given(make).await??;
             done(Kind::Registered(wire::Registered { part }))
         }
         ("Forget", Kind::Forget(forget)) => {

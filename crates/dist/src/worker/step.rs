@@ -1,12 +1,12 @@
 //! One step on one task: what comes from others, and what goes to them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use thalweg_device::{KernelError, Ticket};
 use thalweg_graph::{Fact, Tensor};
-use thalweg_session::{Cancel, Exchange};
+use thalweg_session::{Cancel, Exchange, Rest};
 use tokio::sync::Notify;
 use tonic::Code;
 
@@ -67,10 +67,12 @@ struct State {
     begun: bool,
     /// What ends its part.
     cancel: Option<Cancel>,
+    /// How its part waits, if not on a thread that sleeps.
+    rest: Option<Arc<dyn Rest>>,
     arrived: HashMap<i64, Tensor>,
-    waiting: HashMap<i64, Ticket>,
+    waiting: BTreeMap<i64, Ticket>,
     /// By task that receives.
-    out: HashMap<u32, Outbox>,
+    out: BTreeMap<u32, Outbox>,
 }
 
 /// What goes to one other task.
@@ -122,10 +124,13 @@ impl Step {
         state.over = Some(failure);
         let waiting = std::mem::take(&mut state.waiting);
         state.out.values_mut().for_each(Outbox::wake);
-        let cancel = state.cancel.take();
+        let (cancel, rest) = (state.cancel.take(), state.rest.take());
         drop(state);
         if let Some(cancel) = cancel {
             cancel.cancel();
+        }
+        if let Some(rest) = rest {
+            rest.wake();
         }
         waiting.values().for_each(Ticket::wake);
         self.changed.notify_waiters();
@@ -274,11 +279,28 @@ impl Drop for Outgoing {
 
 /// What a part gives and takes through.
 pub(crate) struct Channels {
-    pub(crate) step: Arc<Step>,
-    pub(crate) routes: Arc<Routes>,
+    step: Arc<Step>,
+    routes: Arc<Routes>,
+    rest: Option<Arc<dyn Rest>>,
 }
 
 impl Channels {
+    /// Of a part that waits as `rest` says.
+    pub(crate) fn new(
+        step: Arc<Step>,
+        routes: Arc<Routes>,
+        rest: Option<Arc<dyn Rest>>,
+    ) -> Channels {
+        if let Some(rest) = &rest {
+            let mut state = step.state();
+            state.rest = Some(rest.clone());
+            if state.over.is_some() {
+                rest.wake();
+            }
+        }
+        Channels { step, routes, rest }
+    }
+
     fn over(failure: &Failure) -> KernelError {
         KernelError::Cancelled(failure.status.message.clone())
     }
@@ -312,6 +334,10 @@ impl Exchange for Channels {
         }
         state.waiting.insert(channel, ticket.clone());
         Ok(None)
+    }
+
+    fn rest(&self) -> Option<Arc<dyn Rest>> {
+        self.rest.clone()
     }
 }
 

@@ -20,7 +20,7 @@ impl Step<'_> {
         let rendezvous = &self.frame.rendezvous;
         let programs = &self.plan.programs;
         rendezvous.reset(programs.iter().map(|p| &p.waits[..]));
-        let waiting = Waiting::default();
+        let waiting = Waiting::new(self.watch.exchange.and_then(|e| e.rest()));
         let mut blocked: FxHashSet<Waiter> = FxHashSet::default();
         let mut next = None;
         while !rendezvous.is_over() {

@@ -67,7 +67,7 @@ impl Run<'_> {
         region: &Region,
         arguments: &[Tensor],
     ) -> Result<Vec<Tensor>, SessionError> {
-        let waiting = Waiting::default();
+        let waiting = Waiting::new(self.step.watch.exchange.and_then(|e| e.rest()));
         let mut interpreter = Interpreter {
             run: self,
             waiting: &waiting,

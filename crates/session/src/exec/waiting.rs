@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use thalweg_device::Ticket;
 
+use crate::tasks::Rest;
+
 /// How long a wait goes on before it looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -14,7 +16,6 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) type Waiter = u64;
 
 /// The nodes of one step that wait.
-#[derive(Default)]
 pub(crate) struct Waiting {
     shared: Arc<Shared>,
     tickets: Mutex<HashMap<Waiter, Held>>,
@@ -29,6 +30,7 @@ struct Held {
 struct Shared {
     woken: Mutex<Vec<Waiter>>,
     changed: Condvar,
+    rest: Option<Arc<dyn Rest>>,
 }
 
 /// The numbers of tickets: no two of a process are alike.
@@ -36,6 +38,18 @@ struct Shared {
 pub(crate) struct Tickets(AtomicU64);
 
 impl Waiting {
+    /// None yet.
+    pub(crate) fn new(rest: Option<Arc<dyn Rest>>) -> Waiting {
+        let shared = Shared {
+            rest,
+            ..Shared::default()
+        };
+        Waiting {
+            shared: Arc::new(shared),
+            tickets: Mutex::default(),
+        }
+    }
+
     fn tickets(&self) -> MutexGuard<'_, HashMap<Waiter, Held>> {
         self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -53,6 +67,9 @@ impl Waiting {
             woken.push(waiter);
             drop(woken);
             shared.changed.notify_all();
+            if let Some(rest) = &shared.rest {
+                rest.wake();
+            }
         })
     }
 
@@ -75,6 +92,14 @@ impl Waiting {
             .woken
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
+        if woken.is_empty()
+            && let Some(rest) = &self.shared.rest
+        {
+            drop(woken);
+            rest.rest();
+            let woken = self.shared.woken.lock();
+            return std::mem::take(&mut *woken.unwrap_or_else(PoisonError::into_inner));
+        }
         if woken.is_empty() {
             let left = deadline.map_or(LOOK, |d| d.saturating_duration_since(Instant::now()));
             let result = self.shared.changed.wait_timeout(woken, left.min(LOOK));

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use thalweg_graph::{DType, DeviceSpec, Dims, GraphData, OutputId, Tensor};
 use thalweg_session::{Fetch, TaskChannel, TaskPart};
-use tokio::runtime::Handle;
 use tonic::Code;
 
-use super::{Inner, defect};
+use super::Inner;
 use crate::cluster::Task;
 use crate::master::link::{Opened, Way};
+use crate::platform::Platform;
 use crate::status::Status;
 use crate::wire::frames::Frames;
 use crate::wire::messages as wire;
@@ -24,7 +24,7 @@ pub(super) type Key = (Vec<Fetch>, Vec<(OutputId, DType, Dims)>);
 pub(super) struct Plan {
     session: String,
     ways: Vec<Way>,
-    runtime: Handle,
+    platform: Arc<dyn Platform>,
     pub(super) parts: Vec<Placed>,
     channels: Vec<TaskChannel>,
     /// The names of all devices, by number.
@@ -43,7 +43,7 @@ impl Drop for Plan {
                 (Some((_, session)), _) => session.drop_part(registered.number),
                 (None, Way::There(peer)) => {
                     let (peer, session) = (peer.clone(), self.session.clone());
-                    self.runtime.spawn(async move {
+                    self.platform.runtime().spawn(async move {
                         let forget = Kind::Forget(wire::Forget {
                             session,
                             part: registered.number,
@@ -94,7 +94,7 @@ impl Inner {
             let cut = cutter.cut(&data, &wanted, &given);
             cut.map(|cut| (cut, cutter))
         };
-        let cut = self.runtime.spawn_blocking(cut).await.map_err(defect)?;
+        let cut = self.platform.given(cut).await?;
         let (cut, cutter) = cut.map_err(|e| Status::from(&e))?;
         let parts = cut.parts.into_iter().map(|part| Placed {
             part,
@@ -104,7 +104,7 @@ impl Inner {
         let plan = Arc::new(Plan {
             session: self.asked.session.clone(),
             ways,
-            runtime: self.runtime.clone(),
+            platform: self.platform.clone(),
             parts: parts.collect(),
             channels: cut.channels,
             devices: cutter.devices().to_vec(),
@@ -128,7 +128,8 @@ impl Inner {
         }
         let (this, plan) = (self.clone(), plan.clone());
         let register = async move { this.register(&plan, index).await };
-        self.runtime.spawn(register).await.map_err(defect)?
+        let registered = self.platform.runtime().spawn(register).await;
+        registered.map_err(|e| Status::defect(&e))?
     }
 
     async fn register(&self, plan: &Arc<Plan>, index: usize) -> Result<Registered, Status> {
@@ -151,14 +152,14 @@ impl Inner {
                         worker.keep_own(&session, part, &plan.channels, &plan.devices, &tasks)?;
                     Ok((number, Some(session.part(number)?)))
                 };
-                self.runtime.spawn_blocking(keep).await.map_err(defect)?
+                self.platform.given(keep).await?
             }
             (Way::There(peer), None) => {
                 let encode = move || {
                     let part = &plan.parts[index].part;
                     part::encoded(part, &plan.channels, &plan.devices, &tasks)
                 };
-                let encoded = self.runtime.spawn_blocking(encode).await.map_err(defect)?;
+                let encoded = self.platform.given(encode).await?;
                 let (part, values) = encoded?;
                 let mut frames = Frames::of(Kind::Register(wire::Register {
                     session: self.asked.session.clone(),

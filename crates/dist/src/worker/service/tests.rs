@@ -12,6 +12,7 @@ use super::*;
 use crate::cluster::ClusterSpec;
 use crate::limits::Limits;
 use crate::peers::{Patience, Peers};
+use crate::platform::system;
 use crate::wire::part;
 
 fn worker(handle: tokio::runtime::Handle) -> Arc<Worker> {
@@ -26,13 +27,14 @@ fn worker(handle: tokio::runtime::Handle) -> Arc<Worker> {
         silence: Duration::from_millis(200),
         ..Patience::default()
     };
+    let platform = system(handle);
     Arc::new(Worker::new(
         Engine::new(&options).unwrap(),
         options,
         limits,
         (cluster, ("localhost".to_owned(), 0)),
-        Arc::new(Peers::new(patience, true, 1 << 20)),
-        handle,
+        Arc::new(Peers::new(platform.clone(), patience, true, 1 << 20)),
+        platform,
     ))
 }
 

@@ -1,0 +1,116 @@
+//! What a task stands on: threads, connections and random numbers. They come by argument, so that a
+//! cluster can also be run on a network and a time that are simulated.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use thalweg_session::{Cancel, Rest};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tonic::codegen::BoxFuture;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::status::Status;
+
+/// Work that runs to its end once it has begun.
+pub(crate) type Work = Box<dyn FnOnce() + Send>;
+/// Work that may wait, by the means that it is given.
+pub(crate) type Waits = Box<dyn FnOnce(Option<Arc<dyn Rest>>) + Send>;
+/// Work that is under way; it fails where the work has panicked.
+pub(crate) type Under = BoxFuture<(), Status>;
+
+/// What a task stands on. Time is tokio's.
+pub(crate) trait Platform: Send + Sync {
+    /// Where the network's work runs.
+    fn runtime(&self) -> &Handle;
+
+    /// Runs what computes for long, beside the network's work.
+    fn apart(&self, work: Work) -> Under;
+
+    /// Runs a part of a step; one that is short and never waits may run at once. Where this is dropped
+    /// the part may still run; `cancel` ends it.
+    fn part(&self, short: bool, cancel: &Cancel, work: Waits) -> Under;
+
+    /// A number that nobody can guess.
+    fn number(&self) -> u64;
+
+    /// A connection, which is made when it is first needed.
+    fn connect(&self, endpoint: &Endpoint) -> Channel;
+}
+
+impl dyn Platform {
+    /// What `work` gives, which computes for long.
+    ///
+    /// # Errors
+    /// It has panicked.
+    pub(crate) async fn given<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let (give, given) = oneshot::channel();
+        let under = self.apart(Box::new(move || {
+            let _ = give.send(work());
+        }));
+        under.await?;
+        given.await.map_err(|e| Status::defect(&e))
+    }
+
+    /// What a part gives.
+    ///
+    /// # Errors
+    /// It has panicked.
+    pub(crate) async fn given_by_part<T: Send + 'static>(
+        &self,
+        short: bool,
+        cancel: &Cancel,
+        work: impl FnOnce(Option<Arc<dyn Rest>>) -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let (give, given) = oneshot::channel();
+        let work = Box::new(move |rest: Option<Arc<dyn Rest>>| {
+            // Where nobody waits for it any more, nobody needs it.
+            let _ = give.send(work(rest));
+        });
+        self.part(short, cancel, work).await?;
+        given.await.map_err(|e| Status::defect(&e))
+    }
+}
+
+/// See [`system`].
+struct System {
+    runtime: Handle,
+    random: RandomState,
+}
+
+/// This machine, with a runtime's threads.
+pub(crate) fn system(runtime: Handle) -> Arc<dyn Platform> {
+    let random = RandomState::new();
+    Arc::new(System { runtime, random })
+}
+
+impl Platform for System {
+    fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    fn apart(&self, work: Work) -> Under {
+        let done = self.runtime.spawn_blocking(work);
+        Box::pin(async { done.await.map_err(|e| Status::defect(&e)) })
+    }
+
+    fn part(&self, short: bool, _: &Cancel, work: Waits) -> Under {
+        if short {
+            work(None);
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        self.apart(Box::new(|| work(None)))
+    }
+
+    fn number(&self) -> u64 {
+        // Each state has keys of its own; a hasher alone would give one number.
+        RandomState::new().hash_one(self.random.hash_one(0))
+    }
+
+    fn connect(&self, endpoint: &Endpoint) -> Channel {
+        endpoint.connect_lazy()
+    }
+}
