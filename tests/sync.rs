@@ -248,3 +248,35 @@ fn a_turn_that_was_taken_in_vain_is_given_again() {
         coordinate(&tasks[0], 2, 2, true);
     });
 }
+
+#[test]
+fn a_server_that_ends_when_all_workers_are_done_is_no_failure() {
+    let spec = cluster(&[("ps", 2), ("worker", 1)]);
+    let start = |job: &str, task: u32| server(&spec, job, task, 1, Patience::default());
+    let (first, worker) = (start("ps", 0), start("worker", 0));
+    let second = Mutex::new(Some(start("ps", 1)));
+    fn on_two<'g>(g: &'g Graph, own: &str) -> Synchronized<'g> {
+        let setter = ReplicaDeviceSetter::new(2).worker_device(own.parse().unwrap());
+        g.device(setter, || {
+            let step = create_global_step(g);
+            SyncReplicas::new(GradientDescent::new(0.1), 1).minimize(net(g).loss, step)
+        })
+    }
+    std::thread::scope(|scope| {
+        let coordinated = scope.spawn(|| {
+            let g = Graph::new();
+            let all = on_two(&g, "/job:ps/task:0");
+            let session = Session::on(&first, &g, options()).unwrap();
+            sync::coordinate(&first, &session, &all, "worker", i64::MAX)
+        });
+        let g = Graph::new();
+        let all = on_two(&g, "/job:worker/task:0");
+        let session = Session::on(&worker, &g, options()).unwrap();
+        session.run(g.initializers(), []).unwrap();
+        // Its turn: the coordinator is at work.
+        session.run(all.turn[0], []).unwrap();
+        worker.finish("ps");
+        drop(second.lock().unwrap().take());
+        coordinated.join().unwrap().unwrap();
+    });
+}

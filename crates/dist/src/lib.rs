@@ -14,6 +14,8 @@ mod peers;
 mod platform;
 pub mod server;
 mod session;
+#[cfg(test)]
+mod simulation;
 mod status;
 pub mod sync;
 mod wire;

@@ -335,6 +335,16 @@ impl std::fmt::Debug for Server {
     }
 }
 
+/// How connections from tasks that may be silent for so long are served.
+pub(crate) fn transport(silence: Duration) -> tonic::transport::Server {
+    tonic::transport::Server::builder()
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .max_frame_size(FRAME)
+        .http2_keepalive_interval(Some(silence / 2))
+        .http2_keepalive_timeout(Some(silence / 2))
+}
+
 /// What the thread of a server needs.
 struct Serving {
     master: Arc<Master>,
@@ -375,12 +385,7 @@ fn serve(
             let _ = late.wait_for(|s| *s).await;
             tokio::time::sleep(GRACE).await;
         };
-        let serving = tonic::transport::Server::builder()
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW)
-            .max_frame_size(FRAME)
-            .http2_keepalive_interval(Some(silence / 2))
-            .http2_keepalive_timeout(Some(silence / 2))
+        let serving = transport(silence)
             .add_service(Deadline(service))
             .add_service(WorkerService(worker))
             .serve_with_incoming_shutdown(incoming, stop);

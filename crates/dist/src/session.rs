@@ -158,6 +158,17 @@ impl<'g> Session<'g> {
         })
     }
 
+    /// Of steps that are made already.
+    #[cfg(test)]
+    pub(crate) fn over(graph: &'g Graph, steps: Steps, patience: Patience) -> Session<'g> {
+        Session {
+            graph,
+            steps,
+            patience,
+            runtime: None,
+        }
+    }
+
     /// How long other tasks are waited for.
     pub fn patience(&self) -> Patience {
         self.patience

@@ -92,6 +92,20 @@ pub(crate) async fn coordinate_async<'g>(
     job: &str,
     last: i64,
 ) -> Result<(), Status> {
+    match turns(task, session, sync, job, last).await {
+        // The other servers may have ended, as the workers have.
+        Err(_) if task.finished(job).len() >= sync.grant.len() => Ok(()),
+        result => result,
+    }
+}
+
+async fn turns<'g>(
+    task: &Arc<Worker>,
+    session: &Session<'g>,
+    sync: &Synchronized<'g>,
+    job: &str,
+    last: i64,
+) -> Result<(), Status> {
     let workers = sync.grant.len();
     let done = || task.finished(job).len() >= workers;
     // At first all of them are waited for: one that is alone would give the gradients of all.

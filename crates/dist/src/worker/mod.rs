@@ -5,7 +5,7 @@ mod run;
 mod service;
 pub(crate) mod step;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -37,7 +37,7 @@ pub(crate) struct Worker {
     pub(crate) incarnation: u64,
     pub(crate) platform: Arc<dyn Platform>,
     ops: Ops,
-    sessions: Mutex<HashMap<String, Arc<WorkerSession>>>,
+    sessions: Mutex<BTreeMap<String, Arc<WorkerSession>>>,
     ends: AtomicBool,
     steps: Arc<()>,
     /// The tasks that have said that their work is done.
@@ -48,7 +48,7 @@ pub(crate) struct Worker {
 pub(crate) struct WorkerSession {
     runner: Arc<Runner>,
     parts: Mutex<Parts>,
-    steps: Mutex<HashMap<u64, Arc<Step>>>,
+    steps: Mutex<BTreeMap<u64, Arc<Step>>>,
     /// The task that its master is of.
     master: Option<Task>,
     /// Set to true when it is closed.
@@ -168,7 +168,7 @@ impl Worker {
     pub(crate) fn end(&self) {
         let mut sessions = locked(&self.sessions);
         self.ends.store(true, Ordering::Release);
-        for (_, session) in sessions.drain() {
+        for session in std::mem::take(&mut *sessions).into_values() {
             session.end("the task was shut down");
         }
     }
@@ -208,6 +208,15 @@ impl Worker {
         let finished = self.finished.borrow();
         let own = finished.iter().filter(|(j, _)| j == job);
         own.map(|(_, i)| *i).collect()
+    }
+
+    /// How many sessions and steps there are, and the bytes in use on its devices.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> (usize, usize, usize) {
+        let devices = self.engine.devices().iter();
+        let bytes = devices.map(|d| d.memory().used()).sum();
+        let steps = Arc::strong_count(&self.steps) - 1;
+        (locked(&self.sessions).len(), steps, bytes)
     }
 
     /// Notes that a task has done its work.
@@ -260,6 +269,7 @@ impl WorkerSession {
         let mut steps = locked(&self.steps);
         self.closed.send_replace(true);
         let failure = Failure::derived(Status::new(Code::Aborted, why));
-        steps.drain().for_each(|(_, s)| s.fail(failure.clone()));
+        let steps = std::mem::take(&mut *steps);
+        steps.values().for_each(|s| s.fail(failure.clone()));
     }
 }

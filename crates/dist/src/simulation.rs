@@ -1,0 +1,88 @@
+//! Clusters on a simulated network, in simulated time: the tasks' own protocol, from the master's steps
+//! to the bytes of a connection, while connections are cut and hosts die, as a seed says.
+//!
+//! `SEEDS=10000 cargo test --workspace --lib simulated -- --ignored --nocapture` runs many seeds;
+//! `SEED=7 cargo test --workspace --lib simulated -- --nocapture` runs one again.
+
+mod asynchronous;
+mod faults;
+mod in_step;
+mod network;
+mod platform;
+mod world;
+
+use std::ops::Range;
+
+/// The seeds to run: `SEED` alone, or as many as there are to be.
+fn seeds(few: u64) -> Range<u64> {
+    let asked = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    match (asked("SEED"), asked("SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, many) => 0..many.unwrap_or(few),
+    }
+}
+
+/// Runs a scenario with each seed, on as many threads as there are processors; tells how often it failed
+/// and from which seed on.
+fn all(name: &str, seeds: Range<u64>, scenario: fn(u64) -> Result<String, String>) {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    let (next, count) = (AtomicU64::new(seeds.start), seeds.end - seeds.start);
+    let failed = Mutex::new(Vec::new());
+    let run = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            let told = std::panic::catch_unwind(|| scenario(seed));
+            let told = told.unwrap_or_else(|_| Err("it panicked".to_owned()));
+            match told {
+                Ok(told) if count == 1 => println!("{name}, seed {seed}:\n{told}"),
+                Ok(_) => {}
+                Err(why) => {
+                    println!("{name}, seed {seed}: {why}");
+                    failed.lock().unwrap().push(seed);
+                }
+            }
+            if (seed + 1 - seeds.start).is_multiple_of(500) {
+                println!("{name}: {} seeds", seed + 1 - seeds.start);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(run);
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(
+        failed.is_empty(),
+        "{name}: {} of {count} seeds failed: {failed:?}; SEED=... runs one again",
+        failed.len()
+    );
+    println!("{name}: {count} seeds, none failed");
+}
+
+#[test]
+fn simulated_workers_train_asynchronously_whatever_fails() {
+    all("asynchronous", seeds(30), asynchronous::scenario);
+}
+
+#[test]
+fn simulated_workers_train_in_step_whatever_fails() {
+    all("in step", seeds(30), in_step::scenario);
+}
+
+#[test]
+fn a_seed_gives_the_same_again() {
+    for seed in 0..3 {
+        for scenario in [asynchronous::scenario, in_step::scenario] {
+            let (once, again) = (scenario(seed).unwrap(), scenario(seed).unwrap());
+            let differs = once.lines().zip(again.lines()).find(|(a, b)| a != b);
+            assert_eq!(differs, None, "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Workers that train asynchronously: each adds numbered gradients to variables of its own on every
+//! server, so that what was applied, and how often, can be read from them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use thalweg_graph::{DType, DeviceSpec, Graph, Output};
+use thalweg_ops::{NewGraph, SourceOps, StateOps, Variable};
+use thalweg_session::{Feeding, RunOptions};
+use tokio::time::{Instant, sleep};
+use tonic::Code;
+
+use super::faults::{END, Faults, Numbers};
+use super::world::World;
+use crate::session::Session;
+use crate::status::Status;
+
+/// The most gradients of a worker.
+const MOST: usize = 512;
+/// How many have to be applied once all faults are over.
+const ENOUGH: usize = 10;
+/// The time that every other step is given.
+const LIMIT: Duration = Duration::from_secs(2);
+/// The longest time that a step without a limit may take: a task that is not there is waited for (5 s),
+/// one that is silent taken for lost after 1 s, for each task in turn.
+const NEVER: Duration = Duration::from_secs(16);
+
+/// What a worker knows of its gradients; it outlives the worker.
+#[derive(Default)]
+struct Ledger {
+    next: usize,
+    applied: Vec<usize>,
+    /// The first gradient that came after the variables were made.
+    since: usize,
+    /// Whether a request to make them may still be on its way.
+    doubtful: bool,
+    ended: bool,
+}
+
+type Ledgers = Arc<Mutex<Vec<Ledger>>>;
+
+pub(super) fn scenario(seed: u64) -> Result<String, String> {
+    let mut numbers = Numbers::new(seed);
+    let (servers, workers) = (1 + numbers.below(2) as u32, 1 + numbers.below(2) as u32);
+    let world = World::new(seed, servers, workers);
+    let ledgers: Ledgers = Arc::default();
+    let mut sim = super::world::simulation(seed, &mut numbers);
+    let mut hosts = Vec::new();
+    for index in 0..servers {
+        hosts.push(format!("ps{index}"));
+        let world = world.clone();
+        sim.host(format!("ps{index}"), move || {
+            let world = world.clone();
+            async move {
+                let _task = world.start("ps", index).await?;
+                std::future::pending().await
+            }
+        });
+    }
+    for index in 0..workers {
+        ledgers.lock().unwrap().push(Ledger::default());
+        hosts.push(format!("worker{index}"));
+        let (world, ledgers) = (world.clone(), ledgers.clone());
+        sim.host(format!("worker{index}"), move || {
+            let (world, ledgers) = (world.clone(), ledgers.clone());
+            async move { Ok(work(&world, &ledgers, index, servers).await?) }
+        });
+    }
+    let (watched, books) = (world.clone(), ledgers.clone());
+    sim.client("watcher", async move {
+        while !books.lock().unwrap().iter().all(|l| l.ended) {
+            sleep(Duration::from_millis(100)).await;
+        }
+        // The workers' leases have ended by then.
+        sleep(super::world::PATIENCE.silence * 3).await;
+        let bytes = workers as usize * MOST * 4;
+        Ok(watched.held("ps", |_| bytes)?)
+    });
+    let done = Faults::new(&mut numbers, &hosts, &hosts).run(&mut sim, &world);
+    done.map_err(|e| format!("{e}\n{}", world.noted()))?;
+    Ok(world.noted())
+}
+
+/// A worker's variable on each server, what is added to them, and what is fed.
+fn build(g: &Graph, worker: u32, servers: u32) -> (Output<'_>, Vec<Variable<'_>>) {
+    let x = g.placeholder("x", DType::F32, [MOST as i64]);
+    let logs = (0..servers).map(|s| {
+        let on: DeviceSpec = format!("/job:ps/task:{s}").parse().unwrap();
+        g.device(on, || {
+            g.variable(&format!("log{worker}_{s}"), vec![0.0f32; MOST])
+        })
+    });
+    (x, logs.collect())
+}
+
+async fn work(world: &World, ledgers: &Ledgers, index: u32, servers: u32) -> Result<(), String> {
+    let task = world
+        .start("worker", index)
+        .await
+        .map_err(|e| e.to_string())?;
+    if ledgers.lock().unwrap()[index as usize].ended {
+        return Ok(());
+    }
+    let book = |change: &mut dyn FnMut(&mut Ledger)| {
+        change(&mut ledgers.lock().unwrap()[index as usize]);
+    };
+    let g = Graph::new();
+    let (x, logs) = build(&g, index, servers);
+    let mut value = x;
+    let mut adds = Vec::new();
+    for &log in &logs {
+        adds.push(log.assign_add(value));
+        // By way of the worker from one server to the next.
+        value = value + log.read() - log.read();
+    }
+    let session = world.session(&task, &g).map_err(|e| e.to_string())?;
+    // How many steps were good since all faults are over.
+    let mut after = 0;
+    loop {
+        let mut id = 0;
+        book(&mut |l| {
+            id = l.next;
+            l.next += 1;
+        });
+        let late = turmoil::sim_elapsed().unwrap_or_default() > END;
+        if id == MOST {
+            return Err(format!("worker {index} has made no way"));
+        }
+        let mut one = vec![0.0f32; MOST];
+        one[id] = 1.0;
+        let options = match id % 2 {
+            0 => RunOptions::timeout(LIMIT),
+            _ => RunOptions::default(),
+        };
+        let began = Instant::now();
+        let done = session.run_async(&adds, &[x.feed(one)], &options).await;
+        let limit = if id % 2 == 0 {
+            LIMIT + LIMIT / 10
+        } else {
+            NEVER
+        };
+        if began.elapsed() > limit {
+            return Err(format!(
+                "worker {index}: step {id} took {:?}",
+                began.elapsed()
+            ));
+        }
+        match done {
+            Ok(_) => {
+                world.note(format!("worker {index} gave {id}"));
+                book(&mut |l| l.applied.push(id));
+                after += usize::from(late);
+                if after >= ENOUGH {
+                    break;
+                }
+            }
+            Err(e) => {
+                world.note(format!("worker {index} failed with {id}: {:?} {e}", e.code));
+                failed(&session, &g, &e, &book, world).await?;
+            }
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    let mut values = Err(Status::new(Code::Unknown, "never read"));
+    for _ in 0..5 {
+        values = session
+            .run_async(&logs, &[], &RunOptions::timeout(LIMIT))
+            .await;
+        if values.is_ok() {
+            break;
+        }
+    }
+    let values = values.map_err(|e| format!("worker {index}, at its end: {e}"))?;
+    for server in 0..logs.len() {
+        let log = values.slice::<f32>(server).map_err(|e| e.to_string())?;
+        check(&ledgers.lock().unwrap()[index as usize], log)
+            .map_err(|e| format!("worker {index} on server {server}: {e}"))?;
+    }
+    drop(session);
+    world.note(format!("worker {index} has ended"));
+    book(&mut |l| l.ended = true);
+    Ok(())
+}
+
+/// What is done after a step that failed.
+async fn failed(
+    session: &Session<'_>,
+    g: &Graph,
+    error: &Status,
+    book: &impl Fn(&mut dyn FnMut(&mut Ledger)),
+    world: &World,
+) -> Result<(), String> {
+    match error.code {
+        Code::Unavailable | Code::DeadlineExceeded | Code::Aborted => {}
+        Code::FailedPrecondition => {
+            let mut before = false;
+            book(&mut |l| {
+                l.since = l.next;
+                before = std::mem::replace(&mut l.doubtful, true);
+            });
+            let made = session
+                .run_async(&g.initializers(), &[], &RunOptions::timeout(LIMIT))
+                .await;
+            world.note(format!("variables are made: {:?}", made.is_ok()));
+            if made.is_ok() {
+                book(&mut |l| l.doubtful = before);
+            }
+        }
+        _ => {
+            return Err(format!(
+                "an error that no fault explains: {:?} {error}",
+                error.code
+            ));
+        }
+    }
+    sleep(Duration::from_millis(100)).await;
+    Ok(())
+}
+
+/// Every gradient was applied once or never; once, if its step said so.
+fn check(ledger: &Ledger, log: &[f32]) -> Result<(), String> {
+    for (id, &times) in log.iter().enumerate() {
+        if times != 0.0 && times != 1.0 {
+            return Err(format!("gradient {id} was applied {times} times"));
+        }
+        if times > 0.0 && id >= ledger.next {
+            return Err(format!("gradient {id}, which nobody gave, was applied"));
+        }
+        let sure = id >= ledger.since && !ledger.doubtful && ledger.applied.contains(&id);
+        if sure && times == 0.0 {
+            return Err(format!("gradient {id} was lost"));
+        }
+    }
+    Ok(())
+}

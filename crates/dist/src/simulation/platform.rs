@@ -1,0 +1,162 @@
+//! Threads and random numbers that a seed decides.
+//!
+//! Simulated time stands still while anything computes: work runs at once, on the simulation's own
+//! thread, but for parts of steps, which may wait. They have a thread each, and the simulation waits for
+//! it until it waits itself: never do two of them run at a time.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+
+use thalweg_session::{Cancel, Rest};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tonic::transport::{Channel, Endpoint};
+
+use super::network::Connector;
+use crate::platform::{Platform, Under, Waits, Work};
+
+/// A host of the simulation, from its start to its end.
+pub(super) struct Simulated {
+    runtime: Handle,
+    random: AtomicU64,
+}
+
+impl Simulated {
+    /// The host whose work calls this.
+    pub(super) fn here(seed: u64) -> Arc<dyn Platform> {
+        Arc::new(Simulated {
+            runtime: Handle::current(),
+            random: AtomicU64::new(seed),
+        })
+    }
+}
+
+/// The next of a seed's numbers: SplitMix64 (Steele, Lea and Flood, 2014).
+pub(super) fn next(state: u64) -> u64 {
+    let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// How far the state goes each time.
+pub(super) const STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Platform for Simulated {
+    fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    fn apart(&self, work: Work) -> Under {
+        work();
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn part(&self, _: bool, cancel: &Cancel, work: Waits) -> Under {
+        let cancel = cancel.clone();
+        Box::pin(async move {
+            let mut turns = Turns::start(cancel, work);
+            turns.all().await;
+            Ok(())
+        })
+    }
+
+    fn number(&self) -> u64 {
+        next(self.random.fetch_add(STRIDE, Ordering::Relaxed))
+    }
+
+    fn connect(&self, endpoint: &Endpoint) -> Channel {
+        endpoint.connect_with_connector_lazy(Connector)
+    }
+}
+
+/// What a part's thread says.
+enum Said {
+    Waits,
+    Done,
+}
+
+/// A part's side of its turns.
+struct Baton {
+    woken: AtomicBool,
+    notify: Notify,
+    said: mpsc::Sender<Said>,
+    go: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Rest for Baton {
+    fn rest(&self) {
+        if !self.woken.swap(false, Ordering::SeqCst) {
+            // Where nobody listens any more the part is to end, which it sees next.
+            let _ = self.said.send(Said::Waits);
+            let _ = self.go.lock().unwrap().recv();
+            self.woken.store(false, Ordering::SeqCst);
+        }
+    }
+
+    fn wake(&self) {
+        self.woken.store(true, Ordering::SeqCst);
+        self.notify.notify_one();
+    }
+}
+
+/// The simulation's side.
+struct Turns {
+    baton: Arc<Baton>,
+    said: mpsc::Receiver<Said>,
+    go: mpsc::Sender<()>,
+    cancel: Cancel,
+    over: bool,
+}
+
+impl Turns {
+    fn start(cancel: Cancel, work: Waits) -> Turns {
+        let (says, said) = mpsc::channel();
+        let (go, goes) = mpsc::channel();
+        let baton = Arc::new(Baton {
+            woken: AtomicBool::new(false),
+            notify: Notify::new(),
+            said: says.clone(),
+            go: Mutex::new(goes),
+        });
+        let rest = baton.clone();
+        std::thread::spawn(move || {
+            work(Some(rest));
+            let _ = says.send(Said::Done);
+        });
+        Turns {
+            baton,
+            said,
+            go,
+            cancel,
+            over: false,
+        }
+    }
+
+    /// Whether it waits; it has ended otherwise.
+    fn waits(&mut self) -> bool {
+        self.over = !matches!(self.said.recv(), Ok(Said::Waits));
+        !self.over
+    }
+
+    async fn all(&mut self) {
+        while self.waits() {
+            self.baton.notify.notified().await;
+            let _ = self.go.send(());
+        }
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        self.cancel.cancel();
+        loop {
+            let _ = self.go.send(());
+            if !self.waits() {
+                return;
+            }
+        }
+    }
+}
