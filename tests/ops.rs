@@ -6,6 +6,7 @@ mod support;
 
 use support::golden::cases;
 use support::runtime::{Direct, Runtime, report};
+use support::servers::ClusterRuntime;
 use support::session::{Entry, SessionRuntime};
 
 fn check(runtime: &dyn Runtime) {
@@ -70,4 +71,14 @@ fn every_op_gives_the_same_when_nothing_is_optimised() {
         entry: Entry::Constant,
         gpu: None,
     });
+}
+
+#[test]
+fn every_op_gives_the_same_over_two_tasks_of_a_cluster() {
+    check(&ClusterRuntime::new(1));
+}
+
+#[test]
+fn every_op_gives_the_same_over_four_tasks_of_a_cluster() {
+    check(&ClusterRuntime::new(3));
 }

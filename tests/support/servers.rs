@@ -2,9 +2,13 @@
 
 use std::net::TcpListener;
 
-use thalweg::dist::{ClusterSpec, Patience, Server, ServerOptions, Session};
+use thalweg::dist::{ClusterOptions, ClusterSpec, Patience, Server, ServerOptions, Session};
 use thalweg::graph::Tensor;
 use thalweg::prelude::*;
+
+use super::golden::Case;
+use super::runtime::{Results, Runtime};
+use super::session::{Entry, built};
 
 /// Addresses on which nobody listens.
 pub fn free_addresses(count: usize) -> Vec<String> {
@@ -47,6 +51,54 @@ pub fn servers(cluster: &ClusterSpec) -> Vec<Server> {
     tasks
         .map(|(job, index)| server(cluster, job, index, 1, Patience::default()))
         .collect()
+}
+
+/// The table of op cases over a cluster: a case's node and variables on the last parameter server, what
+/// it takes by way of the others.
+pub struct ClusterRuntime {
+    tasks: Vec<Server>,
+    servers: usize,
+}
+
+impl ClusterRuntime {
+    /// With so many parameter servers, and a worker.
+    pub fn new(parameter_servers: usize) -> ClusterRuntime {
+        ClusterRuntime {
+            tasks: servers(&cluster(&[("ps", parameter_servers), ("worker", 1)])),
+            servers: parameter_servers,
+        }
+    }
+}
+
+impl Runtime for ClusterRuntime {
+    fn run(&self, case: &Case) -> Result<Results, String> {
+        let g = Graph::new();
+        let server = |i: usize| {
+            let name = format!("/job:ps/task:{}", i % self.servers);
+            name.parse::<DeviceSpec>().unwrap()
+        };
+        let way = |i: usize, x| {
+            let first = g.device("/job:worker/task:0".parse::<DeviceSpec>().unwrap(), || {
+                g.op("Identity").input(x).output()
+            });
+            g.device(server(i), || g.op("Identity").input(first).output())
+        };
+        let built = g.device(server(self.servers - 1), || {
+            built(&g, case, Entry::Fed, &way)
+        })?;
+        let mut options = ClusterOptions::default();
+        options.isolated = true;
+        options.session.optimise = false;
+        let worker = &self.tasks[self.servers];
+        let session = Session::on(worker, &g, options).map_err(|e| e.to_string())?;
+        built.results(case, &|nodes, values, feeds| {
+            let done = match values {
+                [] => session.run(nodes, feeds),
+                _ => session.run(values, feeds),
+            };
+            done.map_err(|e| e.to_string())
+        })
+    }
 }
 
 /// `w`, on the server, is trained by the worker to be 3.

@@ -33,9 +33,9 @@ pub struct SessionRuntime {
     pub gpu: Option<Arc<dyn Driver>>,
 }
 
-impl SessionRuntime {
-    fn constant(&self, host: bool, dtype: DType) -> bool {
-        match self.entry {
+impl Entry {
+    fn constant(self, host: bool, dtype: DType) -> bool {
+        match self {
             Entry::Fed | Entry::FedUnknown => false,
             // A string has no bytes that a constant's kernel could be given.
             Entry::HostConstant => host,
@@ -44,69 +44,109 @@ impl SessionRuntime {
     }
 }
 
-impl Runtime for SessionRuntime {
-    fn run(&self, case: &Case) -> Result<Results, String> {
-        let g = Graph::new();
-        let def = g.registry().get(&case.op).ok_or("there is no such op")?;
-        let hosts = host_inputs(case, def);
-        let mut feeds: Vec<Feed<'_>> = Vec::new();
-        let mut inputs: Vec<Output<'_>> = Vec::new();
-        let mut assigns: Vec<Operation<'_>> = Vec::new();
-        let mut variables: Vec<(Output<'_>, DType, bool)> = Vec::new();
-        let mut initial: Vec<Feed<'_>> = Vec::new();
-        for (i, input) in case.inputs.iter().enumerate() {
-            match input {
-                Input::Tensor(t) if self.constant(hosts[i], t.dtype()) => {
-                    inputs.push(g.constant(t))
-                }
-                Input::Tensor(t) => {
-                    let shape = match self.entry {
-                        Entry::FedUnknown => Shape::unknown(),
-                        _ => t.shape(),
-                    };
-                    let x = g.placeholder(&format!("input_{i}"), t.dtype(), shape);
-                    feeds.push(x.feed(t));
-                    inputs.push(x);
-                }
-                Input::Variable(dtype, dims, value) => {
-                    let handle = g
-                        .op("VarHandleOp")
-                        .attr("dtype", *dtype)
-                        .attr("shape", Shape::known(dims))
-                        .name(&format!("variable_{i}"))
-                        .output();
-                    variables.push((handle, *dtype, value.is_some()));
-                    inputs.push(handle);
-                    if let Some(value) = value {
-                        let x = g.placeholder(&format!("initial_{i}"), *dtype, value.shape());
-                        let assign = g.op("AssignVariableOp").input(handle).input(x);
-                        assigns.push(assign.build());
-                        initial.push(x.feed(value));
-                    }
+/// A case as a graph.
+pub struct Built<'g> {
+    node: Operation<'g>,
+    feeds: Vec<Feed<'g>>,
+    assigns: Vec<Operation<'g>>,
+    /// What is fed where values are assigned.
+    initial: Vec<Feed<'g>>,
+    /// The variables that have values afterwards.
+    reads: Vec<Output<'g>>,
+}
+
+/// Builds a case; what comes by a placeholder goes through `way`, with its number.
+pub fn built<'g>(
+    g: &'g Graph,
+    case: &Case,
+    entry: Entry,
+    way: &dyn Fn(usize, Output<'g>) -> Output<'g>,
+) -> Result<Built<'g>, String> {
+    let def = g.registry().get(&case.op).ok_or("there is no such op")?;
+    let hosts = host_inputs(case, def);
+    let mut feeds: Vec<Feed<'_>> = Vec::new();
+    let mut inputs: Vec<Output<'_>> = Vec::new();
+    let mut assigns: Vec<Operation<'_>> = Vec::new();
+    let mut variables: Vec<(Output<'_>, DType, bool)> = Vec::new();
+    let mut initial: Vec<Feed<'_>> = Vec::new();
+    for (i, input) in case.inputs.iter().enumerate() {
+        match input {
+            Input::Tensor(t) if entry.constant(hosts[i], t.dtype()) => inputs.push(g.constant(t)),
+            Input::Tensor(t) => {
+                let shape = match entry {
+                    Entry::FedUnknown => Shape::unknown(),
+                    _ => t.shape(),
+                };
+                let x = g.placeholder(&format!("input_{i}"), t.dtype(), shape);
+                feeds.push(x.feed(t));
+                inputs.push(way(i, x));
+            }
+            Input::Variable(dtype, dims, value) => {
+                let handle = g
+                    .op("VarHandleOp")
+                    .attr("dtype", *dtype)
+                    .attr("shape", Shape::known(dims))
+                    .name(&format!("variable_{i}"))
+                    .output();
+                variables.push((handle, *dtype, value.is_some()));
+                inputs.push(handle);
+                if let Some(value) = value {
+                    let x = g.placeholder(&format!("initial_{i}"), *dtype, value.shape());
+                    let assign = g.op("AssignVariableOp").input(handle).input(x);
+                    assigns.push(assign.build());
+                    initial.push(x.feed(value));
                 }
             }
         }
-        let node = attributes(&g, g.op(&case.op).inputs(inputs), case);
-        let node = node.name("case").build();
-        let reads = |g: &Graph| -> Vec<usize> {
-            // An update may be the first value of a variable that had none.
-            let updates = g.operation(node.id()).is_update();
-            let known = |(_, v): &(usize, &(Output<'_>, DType, bool))| v.2 || updates;
-            variables
-                .iter()
-                .enumerate()
-                .filter(known)
-                .map(|(i, _)| i)
-                .collect()
+    }
+    let node = attributes(g, g.op(&case.op).inputs(inputs), case);
+    let node = node.name("case").build();
+    // An update may be the first value of a variable that had none.
+    let updates = g.operation(node.id()).is_update();
+    let known = variables.iter().filter(|v| v.2 || updates);
+    let read = |(handle, dtype, _): &(Output<'g>, DType, bool)| {
+        let read = g.op("ReadVariableOp").input(*handle);
+        read.attr("dtype", *dtype).output()
+    };
+    Ok(Built {
+        node,
+        feeds,
+        assigns,
+        initial,
+        reads: known.map(read).collect(),
+    })
+}
+
+/// Runs a step: nodes or values, with feeds.
+pub type Run<'r> =
+    dyn Fn(&[Operation<'_>], &[Output<'_>], &[Feed<'_>]) -> Result<Fetched, String> + 'r;
+
+impl Built<'_> {
+    /// What it gives in a session, whose way to run steps is this.
+    pub fn results(&self, case: &Case, run: &Run<'_>) -> Result<Results, String> {
+        run(&self.assigns, &[], &self.initial)?;
+        let fetches = self.node.outputs();
+        let step = || match fetches.is_empty() {
+            true => run(&[self.node], &[], &self.feeds),
+            false => run(&[], &fetches, &self.feeds),
         };
-        let read = |i: usize| {
-            let (handle, dtype, _) = variables[i];
-            g.op("ReadVariableOp")
-                .input(handle)
-                .attr("dtype", dtype)
-                .output()
+        let mut results = Results {
+            outputs: values(&step()?, fetches.len()),
+            ..Results::default()
         };
-        let reads: Vec<Output<'_>> = reads(&g).into_iter().map(read).collect();
+        if !case.second_run.is_empty() {
+            results.second_run = values(&step()?, fetches.len());
+        }
+        let after = run(&[], &self.reads, &[])?;
+        results.variables_after = values(&after, self.reads.len());
+        Ok(results)
+    }
+}
+
+impl Runtime for SessionRuntime {
+    fn run(&self, case: &Case) -> Result<Results, String> {
+        let g = Graph::new();
+        let built = built(&g, case, self.entry, &|_, x| x)?;
         let mut options = SessionOptions::with_threads(self.threads);
         options.optimise = self.optimise;
         options.parallel = Parallel::Always;
@@ -114,25 +154,13 @@ impl Runtime for SessionRuntime {
             options.gpus = vec![GpuOptions::driven_by(gpu.clone())];
         }
         let session = Session::with_options(&g, options).map_err(|e| e.to_string())?;
-        session.run(&assigns, &initial).map_err(|e| e.to_string())?;
-        let fetches = node.outputs();
-        let run = || {
-            let got = match fetches.is_empty() {
-                true => session.run(node, &feeds),
-                false => session.run(&fetches, &feeds),
+        built.results(case, &|nodes, values, feeds| {
+            let done = match values {
+                [] => session.run(nodes, feeds),
+                _ => session.run(values, feeds),
             };
-            got.map_err(|e| e.to_string())
-        };
-        let mut results = Results {
-            outputs: values(&run()?, fetches.len()),
-            ..Results::default()
-        };
-        if !case.second_run.is_empty() {
-            results.second_run = values(&run()?, fetches.len());
-        }
-        let after = session.run(&reads, []).map_err(|e| e.to_string())?;
-        results.variables_after = values(&after, reads.len());
-        Ok(results)
+            done.map_err(|e| e.to_string())
+        })
     }
 }
 
