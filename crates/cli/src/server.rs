@@ -33,6 +33,10 @@ pub struct Serve {
     /// graphs on it.
     #[arg(long)]
     unprotected_network: bool,
+    /// Send large values to tasks on this machine over the connection too, in place of memory that they
+    /// read.
+    #[arg(long)]
+    no_near: bool,
 }
 
 impl Serve {
@@ -43,6 +47,7 @@ impl Serve {
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:0");
         let mut options = ServerOptions::listening(listen);
         options.unprotected_network = self.unprotected_network;
+        options.near = !self.no_near;
         options.session.job.clone_from(&self.job);
         options.session.task = self.task;
         options.session.threads = self.threads;

@@ -3,14 +3,18 @@
 //! work for each packet.
 //!
 //! A caller first shows itself that it can: it sends a nonce, is told of a process and an address, and
-//! finds the nonce there ([`prove`]). A value that is lent ([`Loan`]) stays in its place until the
-//! receiver has dropped the stream that tells of it. A mark beside it says that it still is lent; a
+//! finds the nonce there ([`Nonce::find`]). The process must be the one that listens at the address that
+//! was called, so that nobody can name another one's memory; and both only speak of memory to who is on
+//! this machine. A value that is lent ([`Loan`]) stays in its place until the receiver has said that it
+//! has it, or has dropped the stream that tells of it. A mark beside it says that it still is lent; a
 //! receiver looks at the mark once it has the bytes, so that it never takes what was written there
-//! afterwards. Only addresses of this machine are asked, so that nobody elsewhere can name memory.
+//! afterwards.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
@@ -48,8 +52,11 @@ impl Nonce {
         }
     }
 
-    /// The process that has it where it says, if it can be read.
-    pub(crate) fn find(&self, said: &wire::Nearby) -> Option<Near> {
+    /// The process that has it where it says, if it can be read, and is who listens on this port.
+    pub(crate) fn find(&self, said: &wire::Nearby, port: u16) -> Option<Near> {
+        if !listens(said.process, port) {
+            return None;
+        }
         let mut found = [0; NONCE];
         read(said.process, said.at, &mut found).ok()?;
         (found[..] == self.0).then_some(Near {
@@ -82,20 +89,54 @@ impl Shown {
     }
 }
 
-/// Whether a host (`name:port`) is this machine, all of its addresses.
-pub(crate) async fn is_here(address: &str) -> bool {
-    // Only what is an address of this machine can be bound to.
-    let own = |ip: IpAddr| UdpSocket::bind((ip, 0)).is_ok();
-    match tokio::net::lookup_host(address).await {
-        Ok(mut all) => {
-            let mut any = false;
-            all.all(|a| {
-                any = true;
-                own(a.ip())
-            }) && any
-        }
-        Err(_) => false,
-    }
+/// Whether an address is one of this machine's.
+pub(crate) fn is_own(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    // What is sent to an own address comes from it. Nothing is sent here.
+    let from = || {
+        let any: IpAddr = match ip {
+            IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect((ip, 9))?;
+        socket.local_addr()
+    };
+    ip.is_loopback() || from().is_ok_and(|a: SocketAddr| a.ip() == ip)
+}
+
+/// The port of a host (`name:port`) that is this machine, all of its addresses.
+pub(crate) async fn here(address: &str) -> Option<u16> {
+    let all: Vec<SocketAddr> = tokio::net::lookup_host(address).await.ok()?.collect();
+    let port = all.first()?.port();
+    all.iter().all(|a| is_own(a.ip())).then_some(port)
+}
+
+/// Whether a process listens on this port.
+fn listens(process: u32, port: u16) -> bool {
+    // Of each socket, in this order: number, own address, the other one, state (0A listens), ...; the
+    // tenth is its inode (proc_net_tcp of the kernel's documentation).
+    let inode = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (_, own) = fields.get(1)?.rsplit_once(':')?;
+        let own = u16::from_str_radix(own, 16).ok()?;
+        let listens = own == port && *fields.get(3)? == "0A";
+        let inode = fields.get(9)?;
+        listens.then(|| format!("socket:[{inode}]").into())
+    };
+    let tables = ["tcp", "tcp6"]
+        .iter()
+        .filter_map(|t| std::fs::read_to_string(format!("/proc/{process}/net/{t}")).ok());
+    let listening: Vec<std::path::PathBuf> = tables
+        .flat_map(|t| t.lines().filter_map(inode).collect::<Vec<_>>())
+        .collect();
+    let Ok(open) = std::fs::read_dir(format!("/proc/{process}/fd")) else {
+        return false;
+    };
+    let mut targets = open
+        .flatten()
+        .filter_map(|f| std::fs::read_link(f.path()).ok());
+    targets.any(|t| listening.contains(&t))
 }
 
 /// Bytes that another process may read here.
@@ -123,6 +164,29 @@ impl Loan {
             mark: self.mark.as_ptr().expose_provenance() as u64,
             token: self.token,
         }
+    }
+}
+
+/// What is lent on one stream, by token.
+#[derive(Debug, Default)]
+pub(crate) struct Loans(Mutex<BTreeMap<u64, Loan>>);
+
+impl Loans {
+    /// Lends these bytes.
+    pub(crate) fn lend(&self, bytes: Bytes) -> wire::Loan {
+        let loan = Loan::new(bytes);
+        let message = loan.message();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(loan.token, loan);
+        message
+    }
+
+    /// The receiver has what it knows by this token.
+    pub(crate) fn taken(&self, token: u64) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let loan = all.remove(&token);
+        drop(all);
+        drop(loan);
     }
 }
 
@@ -184,7 +248,7 @@ fn read(process: u32, at: u64, into: &mut [u8]) -> Result<(), WireError> {
     use nix::unistd::Pid;
 
     let broken = |why: &dyn std::fmt::Display| {
-        WireError::Broken(format!("the memory of process {process}: {why}"))
+        WireError::Memory(format!("the memory of process {process}: {why}"))
     };
     let pid = i32::try_from(process).map_err(|e| broken(&e))?;
     let mut done = 0;
@@ -209,32 +273,48 @@ fn read(process: u32, at: u64, into: &mut [u8]) -> Result<(), WireError> {
 /// Other systems have no such call: no nonce is ever found.
 #[cfg(not(target_os = "linux"))]
 fn read(_: u32, _: u64, _: &mut [u8]) -> Result<(), WireError> {
-    Err(WireError::Broken(
+    Err(WireError::Memory(
         "memory is read on Linux alone".to_owned(),
     ))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
+    use thalweg_graph::{DeviceSpec, Graph};
+    use thalweg_ops::{NewGraph, StateOps};
+
     use super::*;
+    use crate::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session};
 
     impl Near {
         /// This process, as another one would know it.
         pub(crate) fn own() -> Near {
+            let socket = TcpListener::bind("127.0.0.1:0").unwrap();
             let nonce = Nonce::new();
             let shown = Shown::new(nonce.message()).unwrap();
-            nonce.find(&shown.message(7)).unwrap()
+            let port = socket.local_addr().unwrap().port();
+            nonce.find(&shown.message(7), port).unwrap()
         }
     }
 
     #[test]
     fn a_process_is_near_only_where_the_nonce_is_found() {
         assert_eq!(Near::own().incarnation, 7);
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
         let nonce = Nonce::new();
         let other = Shown::new(Nonce::new().message()).unwrap();
-        assert_eq!(nonce.find(&other.message(7)), None);
+        assert_eq!(nonce.find(&other.message(7), port), None);
         let shown = Shown::new(nonce.message()).unwrap();
         let said = shown.message(7);
+        assert!(nonce.find(&said, port).is_some());
+        // Somebody else listens there, or nobody.
+        drop(socket);
+        assert_eq!(nonce.find(&said, port), None);
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
         for wrong in [
             wire::Nearby { at: 0, ..said },
             wire::Nearby {
@@ -247,7 +327,7 @@ mod tests {
                 ..said
             },
         ] {
-            assert_eq!(nonce.find(&wrong), None, "{wrong:?}");
+            assert_eq!(nonce.find(&wrong, port), None, "{wrong:?}");
         }
         let short = wire::Near { nonce: vec![1; 15] };
         assert!(Shown::new(short).is_err());
@@ -272,13 +352,61 @@ mod tests {
         assert!(borrowed.end().is_err());
     }
 
+    /// How many values the worker and the server have read from each other's memory, once both have
+    /// given back what they lent.
+    fn lent(near: bool) -> (u64, u64) {
+        const LENGTH: usize = 1 << 18;
+        let sockets = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [a, b] = sockets
+            .each_ref()
+            .map(|s| s.local_addr().unwrap().to_string());
+        drop(sockets);
+        let cluster = ClusterSpec::new([("ps", [a]), ("worker", [b])]).unwrap();
+        let [ps, worker] = ["ps", "worker"].map(|job| {
+            let mut options = ServerOptions::listening("");
+            options.near = near;
+            options.session.threads = 1;
+            Server::new(cluster.clone(), job, 0, options).unwrap()
+        });
+        let g = Graph::new();
+        let on = |job: &str| format!("/job:{job}/task:0").parse::<DeviceSpec>().unwrap();
+        let w = g.device(on("ps"), || g.variable("w", vec![1.0f32; LENGTH]));
+        let read = w.read();
+        let next = g.device(on("worker"), || read + read);
+        let add = w.assign_add(next);
+        let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
+        session.run(g.initializers(), []).unwrap();
+        for _ in 0..3 {
+            session.run(add, []).unwrap();
+        }
+        let found = session.run(w.read(), []).unwrap();
+        assert!(found.slice::<f32>(0).unwrap().iter().all(|&v| v == 27.0));
+        drop(session);
+        while ps.worker().held() != (0, 0, LENGTH * 4) || worker.worker().held() != (0, 0, 0) {
+            std::thread::yield_now();
+        }
+        let copied = |from: &Server, of: &Server| {
+            let task = of.task();
+            let address = cluster.address(&task.0, task.1).unwrap();
+            let peer = from.worker().peers.get(task, address).unwrap();
+            peer.copied.load(Ordering::Relaxed)
+        };
+        (copied(&worker, &ps), copied(&ps, &worker))
+    }
+
+    #[test]
+    fn large_values_between_servers_of_one_machine_are_lent_and_given_back() {
+        assert_eq!(lent(true), (3, 3));
+        assert_eq!(lent(false), (0, 0));
+    }
+
     #[tokio::test]
     async fn only_this_machine_is_here() {
-        assert!(is_here("127.0.0.1:2222").await);
-        assert!(is_here("localhost:2222").await);
+        assert_eq!(here("127.0.0.1:2222").await, Some(2222));
+        assert_eq!(here("localhost:2222").await, Some(2222));
         // Addresses for documents, which nobody has.
-        assert!(!is_here("192.0.2.1:2222").await);
-        assert!(!is_here("[2001:db8::1]:2222").await);
-        assert!(!is_here("no such host:1").await);
+        assert_eq!(here("192.0.2.1:2222").await, None);
+        assert_eq!(here("[2001:db8::1]:2222").await, None);
+        assert_eq!(here("no such host:1").await, None);
     }
 }

@@ -1,9 +1,12 @@
 //! The other tasks, as one task or client reaches them.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use thalweg_graph::Tensor;
 use tokio::time::Instant;
 use tonic::Code;
@@ -63,8 +66,10 @@ pub(crate) struct Peer {
     heard: Mutex<Option<Instant>>,
     /// Whether its memory can be read, once that is known.
     near: Mutex<Option<Option<Near>>>,
-    /// Whether it is looked for.
-    looks: bool,
+    /// How many values were read from its memory.
+    pub(crate) copied: AtomicU64,
+    /// The port that it listens on, if it is looked for and is on this machine.
+    here: tokio::sync::OnceCell<Option<u16>>,
 }
 
 /// An answer as it comes in.
@@ -101,7 +106,11 @@ impl Peer {
             patience,
             heard: Mutex::default(),
             near: Mutex::default(),
-            looks: peers.near,
+            copied: AtomicU64::new(0),
+            here: match peers.near {
+                true => tokio::sync::OnceCell::new(),
+                false => tokio::sync::OnceCell::new_with(Some(None)),
+            },
         })
     }
 
@@ -134,6 +143,10 @@ impl Peer {
 
     /// What an error in a message from it means.
     pub(crate) fn wrong(&self, error: WireError) -> Status {
+        if matches!(error, WireError::Memory(_)) {
+            // It is not tried again: values come over the connection from now on.
+            *self.near.lock().unwrap_or_else(PoisonError::into_inner) = Some(None);
+        }
         match error.is_broken() {
             true => self.lost(&error.to_string()),
             false => {
@@ -151,7 +164,11 @@ impl Peer {
     ///
     /// # Errors
     /// It is not reached.
-    pub(crate) async fn call(&self, name: &str, request: Frames) -> Result<Answer, Status> {
+    pub(crate) async fn call(
+        &self,
+        name: &str,
+        request: impl http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
+    ) -> Result<Answer, Status> {
         let request = http::Request::builder()
             .method(http::Method::POST)
             .uri(format!("{PATH}{name}"))
@@ -187,8 +204,11 @@ impl Peer {
         match answer.next().await {
             Ok(Some(Kind::End(end))) if end.code != 0 => {
                 self.hear();
-                self.doubt();
                 let status = failure(&end);
+                // One that has restarted does not know what it is asked for.
+                if status.code == Code::Aborted {
+                    self.doubt();
+                }
                 // What went wrong in a node names the node.
                 let named = status.message.contains("[[{{node ") || end.derived;
                 let text = match named {
@@ -220,26 +240,25 @@ impl Peer {
     /// # Errors
     /// It is not reached.
     pub(crate) async fn near(&self) -> Result<Option<Near>, Status> {
-        if !self.looks {
+        let look = || async {
+            let looked = tokio::time::timeout(self.patience.silence, near::here(&self.address));
+            looked.await.unwrap_or_default()
+        };
+        let Some(port) = *self.here.get_or_init(look).await else {
             return Ok(None);
-        }
+        };
         let known = || self.near.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(near) = *known() {
             return Ok(near);
         }
-        let near = match near::is_here(&self.address).await {
-            false => None,
-            true => {
-                let nonce = Nonce::new();
-                let request = Frames::of(Kind::Near(nonce.message()));
-                let mut answer = self.call("Near", request).await?;
-                match answer.next().await {
-                    Ok(Some(Kind::Nearby(said))) => nonce.find(&said),
-                    // It does not want to.
-                    Ok(_) => None,
-                    Err(e) => return Err(self.wrong(e)),
-                }
-            }
+        let nonce = Nonce::new();
+        let request = Frames::of(Kind::Near(nonce.message()));
+        let mut answer = self.call("Near", request).await?;
+        let near = match answer.next().await {
+            Ok(Some(Kind::Nearby(said))) => nonce.find(&said, port),
+            // It does not want to.
+            Ok(_) => None,
+            Err(e) => return Err(self.wrong(e)),
         };
         *known() = Some(near);
         Ok(near)

@@ -106,7 +106,19 @@ impl Steps {
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
     ) -> Result<Vec<Option<Tensor>>, Status> {
+        if self.ended() {
+            return Err(over());
+        }
         self.inner.step(data, fetches, feeds, options).await
+    }
+
+    /// Whether the server of this session was shut down.
+    fn ended(&self) -> bool {
+        let mut own = self.inner.links.iter().filter_map(|l| match &l.way {
+            Way::Here(worker) => Some(worker),
+            Way::There(_) => None,
+        });
+        own.any(|w| w.has_ended())
     }
 
     /// Looks whether the nodes of a graph have places.
@@ -126,24 +138,11 @@ impl Steps {
         &self,
         work: impl Future<Output = Result<T, Status>> + Send,
     ) -> Result<T, Status> {
-        let ended = || {
-            let mut own = self.inner.links.iter().filter_map(|l| match &l.way {
-                Way::Here(worker) => Some(worker),
-                Way::There(_) => None,
-            });
-            own.any(|w| w.has_ended())
-        };
-        let over = || {
-            Status::new(
-                Code::Unavailable,
-                "the server of this session was shut down: make a session on one that runs",
-            )
-        };
-        if ended() {
+        if self.ended() {
             return Err(over());
         }
         match wait::waited(self.inner.platform.runtime(), work) {
-            Err(status) if status.code == Code::Internal && ended() => Err(over()),
+            Err(status) if status.code == Code::Internal && self.ended() => Err(over()),
             done => done,
         }
     }
@@ -153,6 +152,13 @@ impl Steps {
         self.inner.plans.clear();
         self.inner.links.iter().for_each(Link::close);
     }
+}
+
+fn over() -> Status {
+    Status::new(
+        Code::Unavailable,
+        "the server of this session was shut down: make a session on one that runs",
+    )
 }
 
 impl Drop for Steps {

@@ -75,6 +75,15 @@ enum Said {
     Done,
 }
 
+/// Says so when it is dropped.
+struct Done(mpsc::Sender<Said>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        let _ = self.0.send(Said::Done);
+    }
+}
+
 /// A part's side of its turns.
 struct Baton {
     woken: AtomicBool,
@@ -120,8 +129,9 @@ impl Turns {
         });
         let rest = baton.clone();
         std::thread::spawn(move || {
+            // Also where it panics.
+            let _done = Done(says);
             work(Some(rest));
-            let _ = says.send(Said::Done);
         });
         Turns {
             baton,

@@ -17,7 +17,7 @@ use super::messages::header::Kind;
 use super::messages::{End, Header, Value};
 use super::spare::Spare;
 use super::value;
-use crate::near::{Borrowed, LEAST, Loan, Near};
+use crate::near::{Borrowed, LEAST, Loans, Near};
 use crate::status::Status;
 
 /// Bytes of a value that are copied behind their header: one small write is cheaper than two.
@@ -30,10 +30,10 @@ const MOST_HEADER: u64 = 1 << 30;
 pub(crate) struct Frames {
     ready: VecDeque<Bytes>,
     open: BytesMut,
-    /// Whether large values are lent.
-    lends: bool,
-    /// What is lent. As long as something is, the stream stays: the receiver drops it.
-    loans: Vec<Loan>,
+    /// What is lent, where large values are.
+    loans: Option<Arc<Loans>>,
+    /// Whether anything was lent: the stream then stays until the receiver drops it.
+    stays: bool,
 }
 
 impl Frames {
@@ -47,7 +47,7 @@ impl Frames {
     /// None yet; large values are lent where the receiver can read this process's memory.
     pub(crate) fn to(lends: bool) -> Frames {
         Frames {
-            lends,
+            loans: lends.then(Arc::default),
             ..Frames::default()
         }
     }
@@ -69,10 +69,11 @@ impl Frames {
     /// [`WireError::Handle`].
     pub(crate) fn push_value(&mut self, number: i64, tensor: &Tensor) -> Result<(), WireError> {
         let (mut header, bytes) = value::encoded(number, tensor)?;
-        if self.lends && bytes.len() >= LEAST {
-            let loan = Loan::new(bytes);
-            header.loan = Some(loan.message());
-            self.loans.push(loan);
+        if let Some(loans) = &self.loans
+            && bytes.len() >= LEAST
+        {
+            header.loan = Some(loans.lend(bytes));
+            self.stays = true;
             self.push(Kind::Value(header));
             return Ok(());
         }
@@ -109,9 +110,9 @@ impl Frames {
 
     /// The end of the stream, which does not come where something is lent.
     fn end(&self) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.loans.is_empty() {
-            true => Poll::Ready(None),
-            false => Poll::Pending,
+        match self.stays {
+            false => Poll::Ready(None),
+            true => Poll::Pending,
         }
     }
 }
@@ -131,7 +132,7 @@ impl Body for Frames {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.is_empty() && self.loans.is_empty()
+        self.is_empty() && !self.stays
     }
 }
 
@@ -154,6 +155,11 @@ impl<S: Source> Stream<S> {
             source: Some(source),
             frames: Frames::to(lends),
         }
+    }
+
+    /// What is lent on it, where large values are.
+    pub(crate) fn loans(&self) -> Option<Arc<Loans>> {
+        self.frames.loans.clone()
     }
 }
 

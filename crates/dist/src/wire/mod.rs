@@ -23,6 +23,8 @@ pub(crate) enum WireError {
     Short,
     #[error("the connection failed: {0}")]
     Broken(String),
+    #[error("{0}")]
+    Memory(String),
     #[error("a message has {found} bytes, {limit} at most are taken")]
     TooLong { found: u64, limit: u64 },
     #[error("a message cannot be read: {0}")]
@@ -57,7 +59,7 @@ impl WireError {
 impl From<WireError> for Status {
     fn from(error: WireError) -> Status {
         let code = match &error {
-            WireError::Short | WireError::Broken(_) => Code::Unavailable,
+            WireError::Short | WireError::Broken(_) | WireError::Memory(_) => Code::Unavailable,
             WireError::TooLong { .. } | WireError::Tensor(TensorError::TooLarge { .. }) => {
                 Code::ResourceExhausted
             }

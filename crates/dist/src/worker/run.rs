@@ -1,10 +1,13 @@
 //! How a part runs, beside those of other tasks.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use thalweg_graph::{Fact, Tensor};
 use thalweg_session::{Cancel, RunOptions};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tonic::Code;
 
@@ -13,9 +16,12 @@ use super::step::{Channels, Failure, Routes, Step};
 use super::{Worker, WorkerSession};
 use crate::peers::Peer;
 use crate::status::Status;
-use crate::wire::frames::Frames;
+use crate::wire::frames::{Frames, Source, Stream};
 use crate::wire::messages as wire;
 use crate::wire::messages::header::Kind;
+
+/// How many values of one task are copied from its memory at a time.
+const COPIES: usize = 2;
 
 impl Worker {
     /// Runs a part of a step; gives its fetches once all that it sends has been taken. Dropping this
@@ -124,6 +130,39 @@ fn check_feeds(facts: &[Fact], feeds: &[Tensor]) -> Result<(), Status> {
     Ok(())
 }
 
+/// The request for what another task sends, and, behind it, what was taken of what it lends.
+struct Asking {
+    request: Option<wire::Receive>,
+    taken: mpsc::UnboundedReceiver<u64>,
+}
+
+impl Asking {
+    fn new(request: wire::Receive, taken: mpsc::UnboundedReceiver<u64>) -> Asking {
+        let mut taken = taken;
+        if request.near == 0 {
+            // Nothing will be lent: the request ends here.
+            taken.close();
+        }
+        Asking {
+            request: Some(request),
+            taken,
+        }
+    }
+}
+
+impl Source for Asking {
+    fn poll(&mut self, frames: &mut Frames, cx: &mut Context<'_>) -> Poll<bool> {
+        if let Some(request) = self.request.take() {
+            frames.push(Kind::Receive(request));
+            return Poll::Ready(true);
+        }
+        self.taken.poll_recv(cx).map(|token| {
+            let token = token.map(|token| frames.push(Kind::Taken(wire::Taken { token })));
+            token.is_some()
+        })
+    }
+}
+
 /// What comes from another task, or why it does not.
 async fn receive(
     peer: Arc<Peer>,
@@ -135,20 +174,34 @@ async fn receive(
     let received = async {
         let near = peer.near().await?;
         request.near = near.map_or(0, |n| n.incarnation);
-        let request = Frames::of(Kind::Receive(request));
+        let (tell, taken) = mpsc::unbounded_channel();
+        let request = Stream::new(Asking::new(request, taken), false);
         let answer = peer.call("Receive", request).await.map_err(Failure::own)?;
         let mut answer = answer.near(near);
-        // What is lent is copied while more comes: it is lent for as long as the answer is there.
+        // What is lent is copied while more comes, a few values at a time.
         let mut copies = JoinSet::new();
+        let room = Arc::new(Semaphore::new(COPIES));
         loop {
             let next = peer.next(&mut answer).await;
             match next.map_err(|(status, derived)| Failure { status, derived })? {
                 Kind::Value(header) if header.loan.is_some() => {
                     let copy = answer.borrowed(&header).map_err(|e| peer.wrong(e))?;
+                    let token = header.loan.map_or(0, |l| l.token);
                     let (peer, step, routes) = (peer.clone(), step.clone(), routes.clone());
-                    copies.spawn_blocking(move || match copy() {
-                        Ok(value) => step.deliver(&routes, from, header.number, value),
-                        Err(e) => step.fail(peer.wrong(e).into()),
+                    let tell = tell.clone();
+                    let room = room.clone().acquire_owned().await;
+                    copies.spawn_blocking(move || {
+                        let copied = copy();
+                        drop(room);
+                        match copied {
+                            Ok(value) => {
+                                // An error is an answer that is over.
+                                let _ = tell.send(token);
+                                peer.copied.fetch_add(1, Ordering::Relaxed);
+                                step.deliver(&routes, from, header.number, value);
+                            }
+                            Err(e) => step.fail(peer.wrong(e).into()),
+                        }
                     });
                 }
                 Kind::Value(header) => {

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,10 +14,11 @@ use tonic::Code;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
+use tonic::transport::server::TcpConnectInfo;
 
 use super::step::{Failure, Outgoing, Step};
 use super::{Worker, WorkerSession};
-use crate::near::Shown;
+use crate::near::{self, Shown};
 use crate::peers::PATH;
 use crate::status::Status;
 use crate::wire::WireError;
@@ -47,8 +49,11 @@ impl Service<http::Request<Body>> for WorkerService {
             let name = request.uri().path().strip_prefix(PATH).unwrap_or("");
             let name = name.to_owned();
             let (limit, spare) = (worker.limits.value_bytes, worker.peers.spare.clone());
+            // Memory is spoken of with who is on this machine alone.
+            let info = request.extensions().get::<TcpConnectInfo>();
+            let from = info.and_then(TcpConnectInfo::remote_addr);
             let reader = Reader::new(request.into_body(), limit, spare);
-            let body = match answer(worker, &name, reader).await {
+            let body = match answer(worker, &name, reader, from).await {
                 Ok(body) => body,
                 Err(failure) => {
                     let mut frames = Frames::default();
@@ -71,7 +76,9 @@ async fn answer(
     worker: Arc<Worker>,
     name: &str,
     mut reader: Reader<Body>,
+    from: Option<SocketAddr>,
 ) -> Result<Body, Failure> {
+    let own = || from.is_some_and(|a| near::is_own(a.ip()));
     let request = reader.next().await?;
     let request = request.ok_or(WireError::Expected("a message"))?;
     let done = |kind: Kind| Ok(Body::new(Frames::of(kind)));
@@ -105,7 +112,10 @@ async fn answer(
             session.drop_part(forget.part);
             ended()
         }
-        ("Run", Kind::Run(run)) => run_part(&worker, run, reader).await,
+        ("Run", Kind::Run(run)) => {
+            let lends = worker.lends(run.near) && own();
+            run_part(&worker, run, reader, lends).await
+        }
         ("Receive", Kind::Receive(asked)) => {
             let session = worker.session(&asked.session)?;
             let step = session.step(asked.step)?;
@@ -113,9 +123,18 @@ async fn answer(
                 outgoing: step.outgoing(asked.task)?,
                 of: Some((session, asked.step, step)),
             };
-            Ok(Body::new(Stream::new(early, worker.lends(asked.near))))
+            let stream = Stream::new(early, worker.lends(asked.near) && own());
+            if let Some(loans) = stream.loans() {
+                // Until the receiver ends its request, or goes.
+                worker.platform.runtime().spawn(async move {
+                    while let Ok(Some(Kind::Taken(taken))) = reader.next().await {
+                        loans.taken(taken.token);
+                    }
+                });
+            }
+            Ok(Body::new(stream))
         }
-        ("Near", Kind::Near(asked)) if worker.peers.near => {
+        ("Near", Kind::Near(asked)) if worker.peers.near && own() => {
             let shown = Shown::new(asked)?;
             let said = Some(shown.message(worker.incarnation));
             Ok(Body::new(Stream::new(
@@ -142,6 +161,7 @@ async fn run_part(
     worker: &Arc<Worker>,
     run: wire::Run,
     mut reader: Reader<Body>,
+    lends: bool,
 ) -> Result<Body, Failure> {
     let session = worker.session(&run.session)?;
     let part = session.part(run.part)?;
@@ -153,7 +173,7 @@ async fn run_part(
     let fetched = worker
         .run(&session, &run.session, part, run.step, feeds, limit)
         .await?;
-    let mut frames = Frames::to(worker.lends(run.near));
+    let mut frames = Frames::to(lends);
     for (number, value) in fetched.iter().enumerate() {
         frames.push_value(number as i64, value)?;
     }

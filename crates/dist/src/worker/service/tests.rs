@@ -205,7 +205,7 @@ proptest! {
     fn no_bytes_of_a_peer_do_harm(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         cut in proptest::option::of(any::<prop::sample::Index>()),
-        name in prop_oneof![Just("Register"), Just("Run"), Just("Receive"), Just("Open"), Just("Clear")],
+        name in prop_oneof![Just("Register"), Just("Run"), Just("Receive"), Just("Open"), Just("Clear"), Just("Near")],
     ) {
         let (mut message, _) = register();
         for (at, byte) in &changes {
