@@ -131,7 +131,6 @@ impl Peer {
 
     /// That it is not reached.
     pub(crate) fn lost(&self, why: &str) -> Status {
-        self.doubt();
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let last = match heard {
             None => "it was never reached".to_owned(),
@@ -178,7 +177,10 @@ impl Peer {
         // Each call has a channel of its own to wait on: they share the connection.
         let made = || self.platform.connect(&self.endpoint);
         let mut channel = self.channel.get_or_init(made).clone();
-        let lost = |e: tonic::transport::Error| self.lost(&causes(&e));
+        let lost = |e: tonic::transport::Error| {
+            self.doubt();
+            self.lost(&causes(&e))
+        };
         std::future::poll_fn(|cx| Service::<http::Request<Body>>::poll_ready(&mut channel, cx))
             .await
             .map_err(lost)?;
@@ -205,10 +207,6 @@ impl Peer {
             Ok(Some(Kind::End(end))) if end.code != 0 => {
                 self.hear();
                 let status = failure(&end);
-                // One that has restarted does not know what it is asked for.
-                if status.code == Code::Aborted {
-                    self.doubt();
-                }
                 // What went wrong in a node names the node.
                 let named = status.message.contains("[[{{node ") || end.derived;
                 let text = match named {
@@ -231,6 +229,10 @@ impl Peer {
     /// # Errors
     /// It does not come as the header says.
     pub(crate) async fn tensor(&self, answer: &mut Answer, v: &Value) -> Result<Tensor, Status> {
+        // One that does not lend is not who was found before.
+        if answer.is_near() && v.loan.is_none() && v.bytes >= near::LEAST as u64 {
+            self.doubt();
+        }
         answer.tensor(v).await.map_err(|e| self.wrong(e))
     }
 
@@ -328,6 +330,11 @@ impl Peers {
             spare: Arc::new(Spare::new(SPARE)),
             known: Mutex::default(),
         }
+    }
+
+    /// Whether tasks are reached with this patience, and their memory read or not.
+    pub(crate) fn suit(&self, patience: Patience, near: bool) -> bool {
+        self.patience == patience && self.near == near
     }
 
     /// The task at this address.

@@ -1,5 +1,7 @@
 //! Sessions over a cluster, from Rust.
 
+use std::sync::Arc;
+
 use thalweg_graph::{Graph, OutputId, Tensor};
 use thalweg_session::{
     Engine, Feed, Fetch, FetchList, Fetched, Fetches, RunOptions, SessionError, SessionOptions,
@@ -86,7 +88,16 @@ impl<'g> Session<'g> {
         let worker = server.worker();
         let limit = worker.limits.value_bytes;
         let platform = worker.platform.clone();
-        let peers = Peers::new(platform.clone(), options.patience, options.near, limit);
+        // The server's own connections, where they are as they should be.
+        let peers = match worker.peers.suit(options.patience, options.near) {
+            true => worker.peers.clone(),
+            false => Arc::new(Peers::new(
+                platform.clone(),
+                options.patience,
+                options.near,
+                limit,
+            )),
+        };
         let mut ways = vec![Way::Here(worker.clone())];
         ways.extend(others(
             &worker.cluster,

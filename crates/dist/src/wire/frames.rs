@@ -225,6 +225,11 @@ where
         Reader { near, ..self }
     }
 
+    /// Whether values may be lent.
+    pub(crate) fn is_near(&self) -> bool {
+        self.near.is_some()
+    }
+
     /// Waits for bytes; false at the end.
     async fn more(&mut self) -> Result<bool, WireError> {
         while self.chunk.is_empty() {
