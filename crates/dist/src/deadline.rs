@@ -55,7 +55,7 @@ where
             if !over {
                 return Poll::Pending;
             }
-            let text = format!("the call was not done within its {limit:?}");
+            let text = format!("the call was not done within its {limit:?}: give it more time");
             Poll::Ready(Ok(Status::new(Code::DeadlineExceeded, text).into_http()))
         }))
     }

@@ -10,9 +10,10 @@
 //! receiver looks at the mark once it has the bytes, so that it never takes what was written there
 //! afterwards.
 
+mod machine;
+
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 
@@ -21,7 +22,10 @@ use bytes::Bytes;
 use crate::wire::WireError;
 use crate::wire::messages as wire;
 
-/// Values from this size on are lent, in bytes: smaller ones are as quick on the connection.
+use machine::listens;
+pub(crate) use machine::{here, is_own};
+
+/// Values from this size on are lent, in bytes: a loan takes system calls and a message of its own.
 pub(crate) const LEAST: usize = 128 << 10;
 /// Bytes of a nonce.
 const NONCE: usize = 16;
@@ -87,56 +91,6 @@ impl Shown {
             at: self.0.as_ptr().expose_provenance() as u64,
         }
     }
-}
-
-/// Whether an address is one of this machine's.
-pub(crate) fn is_own(ip: IpAddr) -> bool {
-    let ip = ip.to_canonical();
-    // What is sent to an own address comes from it. Nothing is sent here.
-    let from = || {
-        let any: IpAddr = match ip {
-            IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let socket = UdpSocket::bind((any, 0))?;
-        socket.connect((ip, 9))?;
-        socket.local_addr()
-    };
-    ip.is_loopback() || from().is_ok_and(|a: SocketAddr| a.ip() == ip)
-}
-
-/// The port of a host (`name:port`) that is this machine, all of its addresses.
-pub(crate) async fn here(address: &str) -> Option<u16> {
-    let all: Vec<SocketAddr> = tokio::net::lookup_host(address).await.ok()?.collect();
-    let port = all.first()?.port();
-    all.iter().all(|a| is_own(a.ip())).then_some(port)
-}
-
-/// Whether a process listens on this port.
-fn listens(process: u32, port: u16) -> bool {
-    // Of each socket, in this order: number, own address, the other one, state (0A listens), ...; the
-    // tenth is its inode (proc_net_tcp of the kernel's documentation).
-    let inode = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let (_, own) = fields.get(1)?.rsplit_once(':')?;
-        let own = u16::from_str_radix(own, 16).ok()?;
-        let listens = own == port && *fields.get(3)? == "0A";
-        let inode = fields.get(9)?;
-        listens.then(|| format!("socket:[{inode}]").into())
-    };
-    let tables = ["tcp", "tcp6"]
-        .iter()
-        .filter_map(|t| std::fs::read_to_string(format!("/proc/{process}/net/{t}")).ok());
-    let listening: Vec<std::path::PathBuf> = tables
-        .flat_map(|t| t.lines().filter_map(inode).collect::<Vec<_>>())
-        .collect();
-    let Ok(open) = std::fs::read_dir(format!("/proc/{process}/fd")) else {
-        return false;
-    };
-    let mut targets = open
-        .flatten()
-        .filter_map(|f| std::fs::read_link(f.path()).ok());
-    targets.any(|t| listening.contains(&t))
 }
 
 /// Bytes that another process may read here.
@@ -236,7 +190,11 @@ impl Borrowed {
         read(self.from.process, self.loan.mark, &mut mark)?;
         match u64::from_ne_bytes(mark) == self.loan.token {
             true => Ok(()),
-            false => Err(WireError::Broken("a value was taken back".to_owned())),
+            false => Err(WireError::Broken(
+                "a value was taken back before it was read: this process stood still for longer than \
+                 others wait for it. Run the step again"
+                    .to_owned(),
+            )),
         }
     }
 }
@@ -248,7 +206,10 @@ fn read(process: u32, at: u64, into: &mut [u8]) -> Result<(), WireError> {
     use nix::unistd::Pid;
 
     let broken = |why: &dyn std::fmt::Display| {
-        WireError::Memory(format!("the memory of process {process}: {why}"))
+        WireError::Memory(format!(
+            "the memory of process {process} cannot be read ({why}): run the step again, its values then \
+             come over the connection"
+        ))
     };
     let pid = i32::try_from(process).map_err(|e| broken(&e))?;
     let mut done = 0;
@@ -279,134 +240,4 @@ fn read(_: u32, _: u64, _: &mut [u8]) -> Result<(), WireError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::TcpListener;
-
-    use thalweg_graph::{DeviceSpec, Graph};
-    use thalweg_ops::{NewGraph, StateOps};
-
-    use super::*;
-    use crate::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session};
-
-    impl Near {
-        /// This process, as another one would know it.
-        pub(crate) fn own() -> Near {
-            let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-            let nonce = Nonce::new();
-            let shown = Shown::new(nonce.message()).unwrap();
-            let port = socket.local_addr().unwrap().port();
-            nonce.find(&shown.message(7), port).unwrap()
-        }
-    }
-
-    #[test]
-    fn a_process_is_near_only_where_the_nonce_is_found() {
-        assert_eq!(Near::own().incarnation, 7);
-        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = socket.local_addr().unwrap().port();
-        let nonce = Nonce::new();
-        let other = Shown::new(Nonce::new().message()).unwrap();
-        assert_eq!(nonce.find(&other.message(7), port), None);
-        let shown = Shown::new(nonce.message()).unwrap();
-        let said = shown.message(7);
-        assert!(nonce.find(&said, port).is_some());
-        // Somebody else listens there, or nobody.
-        drop(socket);
-        assert_eq!(nonce.find(&said, port), None);
-        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = socket.local_addr().unwrap().port();
-        for wrong in [
-            wire::Nearby { at: 0, ..said },
-            wire::Nearby {
-                at: u64::MAX - 3,
-                ..said
-            },
-            wire::Nearby { process: 0, ..said },
-            wire::Nearby {
-                process: u32::MAX,
-                ..said
-            },
-        ] {
-            assert_eq!(nonce.find(&wrong, port), None, "{wrong:?}");
-        }
-        let short = wire::Near { nonce: vec![1; 15] };
-        assert!(Shown::new(short).is_err());
-    }
-
-    #[test]
-    fn what_is_lent_is_read_and_what_is_taken_back_is_not() {
-        let bytes: Vec<u8> = (0..3_000_017).map(|i| i as u8).collect();
-        let loan = Loan::new(Bytes::from(bytes.clone()));
-        let said = loan.message();
-        let mut found = vec![0; bytes.len()];
-        let mut borrowed = Borrowed::new(Near::own(), said);
-        let (first, rest) = found.split_at_mut(12_345);
-        borrowed.fill(first).unwrap();
-        borrowed.fill(rest).unwrap();
-        borrowed.end().unwrap();
-        assert!(found == bytes);
-
-        let mut borrowed = Borrowed::new(Near::own(), said);
-        borrowed.fill(&mut found[..10]).unwrap();
-        drop(loan);
-        assert!(borrowed.end().is_err());
-    }
-
-    /// How many values the worker and the server have read from each other's memory, once both have
-    /// given back what they lent.
-    fn lent(near: bool) -> (u64, u64) {
-        const LENGTH: usize = 1 << 18;
-        let sockets = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [a, b] = sockets
-            .each_ref()
-            .map(|s| s.local_addr().unwrap().to_string());
-        drop(sockets);
-        let cluster = ClusterSpec::new([("ps", [a]), ("worker", [b])]).unwrap();
-        let [ps, worker] = ["ps", "worker"].map(|job| {
-            let mut options = ServerOptions::listening("");
-            options.near = near;
-            options.session.threads = 1;
-            Server::new(cluster.clone(), job, 0, options).unwrap()
-        });
-        let g = Graph::new();
-        let on = |job: &str| format!("/job:{job}/task:0").parse::<DeviceSpec>().unwrap();
-        let w = g.device(on("ps"), || g.variable("w", vec![1.0f32; LENGTH]));
-        let read = w.read();
-        let next = g.device(on("worker"), || read + read);
-        let add = w.assign_add(next);
-        let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
-        session.run(g.initializers(), []).unwrap();
-        for _ in 0..3 {
-            session.run(add, []).unwrap();
-        }
-        let found = session.run(w.read(), []).unwrap();
-        assert!(found.slice::<f32>(0).unwrap().iter().all(|&v| v == 27.0));
-        drop(session);
-        while ps.worker().held() != (0, 0, LENGTH * 4) || worker.worker().held() != (0, 0, 0) {
-            std::thread::yield_now();
-        }
-        let copied = |from: &Server, of: &Server| {
-            let task = of.task();
-            let address = cluster.address(&task.0, task.1).unwrap();
-            let peer = from.worker().peers.get(task, address).unwrap();
-            peer.copied.load(Ordering::Relaxed)
-        };
-        (copied(&worker, &ps), copied(&ps, &worker))
-    }
-
-    #[test]
-    fn large_values_between_servers_of_one_machine_are_lent_and_given_back() {
-        assert_eq!(lent(true), (3, 3));
-        assert_eq!(lent(false), (0, 0));
-    }
-
-    #[tokio::test]
-    async fn only_this_machine_is_here() {
-        assert_eq!(here("127.0.0.1:2222").await, Some(2222));
-        assert_eq!(here("localhost:2222").await, Some(2222));
-        // Addresses for documents, which nobody has.
-        assert_eq!(here("192.0.2.1:2222").await, None);
-        assert_eq!(here("[2001:db8::1]:2222").await, None);
-        assert_eq!(here("no such host:1").await, None);
-    }
-}
+mod tests;

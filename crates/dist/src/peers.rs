@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -67,7 +66,8 @@ pub(crate) struct Peer {
     /// Whether its memory can be read, once that is known.
     near: Mutex<Option<Option<Near>>>,
     /// How many values were read from its memory.
-    pub(crate) copied: AtomicU64,
+    #[cfg(test)]
+    pub(crate) copies: std::sync::atomic::AtomicU64,
     /// The port that it listens on, if it is looked for and is on this machine.
     here: tokio::sync::OnceCell<Option<u16>>,
 }
@@ -106,7 +106,8 @@ impl Peer {
             patience,
             heard: Mutex::default(),
             near: Mutex::default(),
-            copied: AtomicU64::new(0),
+            #[cfg(test)]
+            copies: std::sync::atomic::AtomicU64::default(),
             here: match peers.near {
                 true => tokio::sync::OnceCell::new(),
                 false => tokio::sync::OnceCell::new_with(Some(None)),
@@ -229,11 +230,31 @@ impl Peer {
     /// # Errors
     /// It does not come as the header says.
     pub(crate) async fn tensor(&self, answer: &mut Answer, v: &Value) -> Result<Tensor, Status> {
+        if v.loan.is_some() {
+            let copy = answer.borrowed(v).map_err(|e| self.wrong(e))?;
+            return self.copied(copy).await;
+        }
         // One that does not lend is not who was found before.
-        if answer.is_near() && v.loan.is_none() && v.bytes >= near::LEAST as u64 {
+        if answer.is_near() && v.bytes >= near::LEAST as u64 {
             self.doubt();
         }
         answer.tensor(v).await.map_err(|e| self.wrong(e))
+    }
+
+    /// A tensor that it lends, by what copies it.
+    ///
+    /// # Errors
+    /// It cannot be read, or was taken back.
+    pub(crate) async fn copied(
+        &self,
+        copy: impl FnOnce() -> Result<Tensor, WireError> + Send + 'static,
+    ) -> Result<Tensor, Status> {
+        let copied = self.platform.given(copy).await?;
+        let tensor = copied.map_err(|e| self.wrong(e))?;
+        #[cfg(test)]
+        self.copies
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok(tensor)
     }
 
     /// The process, if this one can read its memory; looked for by the first call, and again when

@@ -45,8 +45,10 @@ pub struct ServerOptions {
     pub limits: Limits,
     /// How long other tasks are waited for.
     pub patience: Patience,
-    /// Whether tasks on this machine take large values from each other's memory, where the system lets
-    /// them (Linux, the same user): twice as fast as over a connection.
+    /// Whether tasks on this machine take large values from each other's memory, which is several times as
+    /// fast as over a connection. The system has to let them: Linux, the same user, and
+    /// `kernel.yama.ptrace_scope` 0 where there is Yama (Ubuntu has 1); values go over the connection
+    /// otherwise.
     pub near: bool,
     /// Whether to listen beyond this machine though nothing protects the server: whoever reaches it
     /// may run graphs on it, and read and change what they compute.

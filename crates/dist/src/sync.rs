@@ -1,7 +1,6 @@
 //! Training in step, over a cluster: see [`thalweg_train::SyncReplicas`].
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_session::{Feed, Feeding, Fetched, Fetches, RunOptions, SessionError};
@@ -81,136 +80,147 @@ pub fn coordinate<'g>(
     job: &str,
     last: i64,
 ) -> Result<(), Status> {
-    session.waited(coordinate_async(server.worker(), session, sync, job, last))
+    let coordinator = Coordinator {
+        task: server.worker(),
+        session,
+        sync,
+        job,
+    };
+    session.waited(coordinator.coordinate(last))
 }
 
-/// As [`coordinate`], for who runs on the threads of the network.
-pub(crate) async fn coordinate_async<'g>(
-    task: &Arc<Worker>,
-    session: &Session<'g>,
-    sync: &Synchronized<'g>,
-    job: &str,
-    last: i64,
-) -> Result<(), Status> {
-    match turns(task, session, sync, job, last).await {
-        // The other servers may have ended, as the workers have.
-        Err(_) if task.finished(job).len() >= sync.grant.len() => Ok(()),
-        result => result,
+/// The one task that gives turns: see [`coordinate`].
+pub(crate) struct Coordinator<'c, 'g> {
+    pub(crate) task: &'c Worker,
+    pub(crate) session: &'c Session<'g>,
+    pub(crate) sync: &'c Synchronized<'g>,
+    /// The job of the workers.
+    pub(crate) job: &'c str,
+}
+
+impl<'g> Coordinator<'_, 'g> {
+    /// See [`coordinate`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn coordinate(&self, last: i64) -> Result<(), Status> {
+        match self.turns(last).await {
+            // The other servers may have ended, as the workers have.
+            Err(_) if self.is_done() => Ok(()),
+            result => result,
+        }
     }
-}
 
-async fn turns<'g>(
-    task: &Arc<Worker>,
-    session: &Session<'g>,
-    sync: &Synchronized<'g>,
-    job: &str,
-    last: i64,
-) -> Result<(), Status> {
-    let workers = sync.grant.len();
-    let done = || task.finished(job).len() >= workers;
-    // At first all of them are waited for: one that is alone would give the gradients of all.
-    let began = Instant::now();
-    while task.present(job).len() < workers && began.elapsed() < session.patience().start {
-        if done() {
+    /// Whether all workers have said that they are.
+    fn is_done(&self) -> bool {
+        self.task.finished(self.job).len() >= self.sync.grant.len()
+    }
+
+    async fn turns(&self, last: i64) -> Result<(), Status> {
+        let sync = self.sync;
+        let present = || self.task.present(self.job);
+        // At first all of them are waited for: one that is alone would give the gradients of all.
+        let began = Instant::now();
+        let start = self.session.patience().start;
+        while present().len() < sync.grant.len() && began.elapsed() < start {
+            if self.is_done() {
+                return Ok(());
+            }
+            sleep(LOOK / 20).await;
+        }
+        // Somebody else makes the variables.
+        while !self
+            .run(&sync.ready)
+            .await?
+            .scalar::<bool>(0)
+            .map_err(wrong)?
+        {
+            if self.is_done() {
+                return Ok(());
+            }
+            sleep(LOOK / 20).await;
+        }
+        self.run(&sync.begin).await?;
+        let mut known = BTreeSet::new();
+        let mut silent = 0;
+        let look = RunOptions::timeout(LOOK);
+        while !self.is_done() && self.step().await? < last {
+            // Who has come or gone changes who has to give how much.
+            let now = present();
+            if now != known {
+                known = now;
+                let missing = sync.aggregate.saturating_sub(self.least().await?);
+                self.grant(&known, missing).await?;
+            }
+            match self.session.run_async(&sync.given, &[], &look).await {
+                Err(e) if e.code != Code::DeadlineExceeded => return Err(e),
+                // None has come, or one that was taken too late to be told.
+                Err(_) => silent += 1,
+                Ok(_) => silent = 0,
+            }
+            let found = self.least().await?;
+            if found >= sync.aggregate {
+                self.run(&sync.update).await?;
+                self.grant(&known, sync.aggregate).await?;
+            } else if silent >= SILENT {
+                // A turn may have been taken in vain: by who failed, or came back before it was missed.
+                silent = 0;
+                self.grant(&known, sync.aggregate - found).await?;
+            }
+        }
+        self.run(&sync.close).await.map(|_| ())
+    }
+
+    async fn run(&self, fetches: &impl Fetches<'g>) -> Result<Fetched, Status> {
+        let options = RunOptions::default();
+        self.session.run_async(fetches, &[], &options).await
+    }
+
+    /// The global step.
+    async fn step(&self) -> Result<i64, Status> {
+        let step = self.run(&self.sync.global_step).await?;
+        step.scalar(0).map_err(wrong)
+    }
+
+    /// How many gradients there are of the variable that has the fewest.
+    async fn least(&self) -> Result<u32, Status> {
+        let counts = self.run(&self.sync.counts).await?;
+        let mut least = u32::MAX;
+        for i in 0..self.sync.counts.len() {
+            let count = counts.scalar::<i32>(i).map_err(wrong)?;
+            least = least.min(u32::try_from(count).unwrap_or(0));
+        }
+        Ok(least)
+    }
+
+    /// Lets those that are there give so many gradients between them: each has then as many turns as all
+    /// others, and those that it has not taken count.
+    async fn grant(&self, present: &BTreeSet<u32>, missing: u32) -> Result<(), Status> {
+        let sync = self.sync;
+        let there = present.iter().map(|&w| w as usize);
+        let there: Vec<usize> = there.filter(|&w| w < sync.grant.len()).collect();
+        if there.is_empty() {
             return Ok(());
         }
-        sleep(LOOK / 20).await;
+        let share = missing.div_ceil(there.len() as u32).max(1);
+        let left: Vec<_> = there.iter().map(|&w| sync.turns[w]).collect();
+        let left = self.run(&left).await?;
+        for round in 0..share {
+            let mut grants = Vec::new();
+            for (i, &worker) in there.iter().enumerate() {
+                let left = left.scalar::<i32>(i).map_err(wrong)?;
+                if i64::from(left) <= i64::from(round) {
+                    grants.push(sync.grant[worker]);
+                }
+            }
+            if !grants.is_empty() {
+                self.run(&grants).await?;
+            }
+        }
+        Ok(())
     }
-    // Somebody else makes the variables.
-    while !run(session, &sync.ready)
-        .await?
-        .scalar::<bool>(0)
-        .map_err(wrong)?
-    {
-        if done() {
-            return Ok(());
-        }
-        sleep(LOOK / 20).await;
-    }
-    run(session, &sync.begin).await?;
-    let mut present = BTreeSet::new();
-    let mut silent = 0;
-    let look = RunOptions::timeout(LOOK);
-    while !done() && step(session, sync).await? < last {
-        // Who has come or gone changes who has to give how much.
-        let now = task.present(job);
-        if now != present {
-            present = now;
-            let missing = sync.aggregate.saturating_sub(least(session, sync).await?);
-            grant(session, sync, &present, missing).await?;
-        }
-        match session.run_async(&sync.given, &[], &look).await {
-            Err(e) if e.code != Code::DeadlineExceeded => return Err(e),
-            // None has come, or one that was taken too late to be told.
-            Err(_) => silent += 1,
-            Ok(_) => silent = 0,
-        }
-        let found = least(session, sync).await?;
-        if found >= sync.aggregate {
-            run(session, &sync.update).await?;
-            grant(session, sync, &present, sync.aggregate).await?;
-        } else if silent >= SILENT {
-            // A turn may have been taken in vain: by who failed, or came back before it was missed.
-            silent = 0;
-            grant(session, sync, &present, sync.aggregate - found).await?;
-        }
-    }
-    run(session, &sync.close).await.map(|_| ())
-}
-
-async fn run<'g>(session: &Session<'g>, fetches: &impl Fetches<'g>) -> Result<Fetched, Status> {
-    session
-        .run_async(fetches, &[], &RunOptions::default())
-        .await
 }
 
 fn wrong(error: SessionError) -> Status {
     Status::from(&error)
-}
-
-async fn step(session: &Session<'_>, sync: &Synchronized<'_>) -> Result<i64, Status> {
-    let step = run(session, &sync.global_step).await?;
-    step.scalar(0).map_err(wrong)
-}
-
-/// How many gradients there are of the variable that has the fewest.
-async fn least(session: &Session<'_>, sync: &Synchronized<'_>) -> Result<u32, Status> {
-    let counts = run(session, &sync.counts).await?;
-    let mut least = u32::MAX;
-    for i in 0..sync.counts.len() {
-        let count = counts.scalar::<i32>(i).map_err(wrong)?;
-        least = least.min(u32::try_from(count).unwrap_or(0));
-    }
-    Ok(least)
-}
-
-/// Lets those that are there give so many gradients between them: each has then as many turns as all
-/// others, and those that it has not taken count.
-async fn grant(
-    session: &Session<'_>,
-    sync: &Synchronized<'_>,
-    present: &BTreeSet<u32>,
-    missing: u32,
-) -> Result<(), Status> {
-    let there = present.iter().map(|&w| w as usize);
-    let there: Vec<usize> = there.filter(|&w| w < sync.grant.len()).collect();
-    if there.is_empty() {
-        return Ok(());
-    }
-    let share = missing.div_ceil(there.len() as u32).max(1);
-    let left: Vec<_> = there.iter().map(|&w| sync.turns[w]).collect();
-    let left = run(session, &left).await?;
-    for round in 0..share {
-        let mut grants = Vec::new();
-        for (i, &worker) in there.iter().enumerate() {
-            let left = left.scalar::<i32>(i).map_err(wrong)?;
-            if i64::from(left) <= i64::from(round) {
-                grants.push(sync.grant[worker]);
-            }
-        }
-        if !grants.is_empty() {
-            run(session, &grants).await?;
-        }
-    }
-    Ok(())
 }

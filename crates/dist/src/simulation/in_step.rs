@@ -14,7 +14,7 @@ use tonic::Code;
 
 use super::faults::{Faults, Numbers};
 use super::world::{PATIENCE, World};
-use crate::sync::{coordinate_async, give_async};
+use crate::sync::{Coordinator, give_async};
 use crate::wire::frames::Frames;
 use crate::wire::messages::Finish;
 use crate::wire::messages::header::Kind;
@@ -114,7 +114,13 @@ async fn serve(world: &World, shared: &Mutex<Shared>, size: Size) -> Result<(), 
         let g = Graph::new();
         let model = build(&g, size);
         let session = world.session(&task, &g).map_err(|e| e.to_string())?;
-        let done = coordinate_async(&task, &session, &model.sync, "worker", size.steps).await;
+        let coordinator = Coordinator {
+            task: &task,
+            session: &session,
+            sync: &model.sync,
+            job: "worker",
+        };
+        let done = coordinator.coordinate(size.steps).await;
         done.map_err(|e| format!("the coordinator: {:?} {e}", e.code))?;
         world.note("all updates are made");
         while task.finished("worker").len() < size.workers as usize {

@@ -303,9 +303,7 @@ where
     /// Its bytes are not what the header says, or do not come.
     pub(crate) async fn tensor(&mut self, header: &Value) -> Result<Tensor, WireError> {
         if header.loan.is_some() {
-            // A copy of megabytes is not for the threads of the network.
-            let copied = tokio::task::spawn_blocking(self.borrowed(header)?).await;
-            return copied.map_err(|e| WireError::Broken(e.to_string()))?;
+            return Err(WireError::Expected("a value's bytes"));
         }
         let mut room = value::Room::new(header, self.limit, &self.spare)?;
         loop {
@@ -316,7 +314,8 @@ where
         }
     }
 
-    /// What takes a tensor that is lent; the stream that tells of it must be there until it is done.
+    /// What copies a tensor that is lent, megabytes: not on the threads of the network. The stream that
+    /// tells of it must be there until it is done.
     ///
     /// # Errors
     /// The header does not say that it is lent, or nobody asked for that.

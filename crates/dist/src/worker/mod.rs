@@ -37,6 +37,7 @@ pub(crate) struct Worker {
     pub(crate) incarnation: u64,
     pub(crate) platform: Arc<dyn Platform>,
     ops: Ops,
+    /// By handle, in an order that is the same each time, as steps are.
     sessions: Mutex<BTreeMap<String, Arc<WorkerSession>>>,
     ends: AtomicBool,
     steps: Arc<()>,

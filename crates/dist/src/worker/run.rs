@@ -1,7 +1,6 @@
 //! How a part runs, beside those of other tasks.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -190,17 +189,16 @@ async fn receive(
                     let (peer, step, routes) = (peer.clone(), step.clone(), routes.clone());
                     let tell = tell.clone();
                     let room = room.clone().acquire_owned().await;
-                    copies.spawn_blocking(move || {
-                        let copied = copy();
+                    copies.spawn(async move {
+                        let copied = peer.copied(copy).await;
                         drop(room);
                         match copied {
                             Ok(value) => {
                                 // An error is an answer that is over.
                                 let _ = tell.send(token);
-                                peer.copied.fetch_add(1, Ordering::Relaxed);
                                 step.deliver(&routes, from, header.number, value);
                             }
-                            Err(e) => step.fail(peer.wrong(e).into()),
+                            Err(status) => step.fail(status.into()),
                         }
                     });
                 }

@@ -70,6 +70,7 @@ struct State {
     /// How its part waits, if not on a thread that sleeps.
     rest: Option<Arc<dyn Rest>>,
     arrived: HashMap<i64, Tensor>,
+    /// In order, as `out`: what is woken first is then the same each time, in a simulation too.
     waiting: BTreeMap<i64, Ticket>,
     /// By task that receives.
     out: BTreeMap<u32, Outbox>,
