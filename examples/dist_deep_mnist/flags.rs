@@ -76,6 +76,9 @@ pub struct Flags {
     /// Threads of this task; 0 for as many as the machine runs at once.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
+    /// The folder with what protects the cluster, which `thalweg protect` makes.
+    #[arg(long, value_name = "DIR")]
+    pub protection: Option<PathBuf>,
     /// Prints results as lines of JSON, and nothing else.
     #[arg(long)]
     pub json: bool,

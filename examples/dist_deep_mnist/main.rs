@@ -14,7 +14,9 @@ use clap::Parser;
 use flags::{Flags, Job};
 use support::model::{DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds};
 use support::report::print;
-use thalweg::dist::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session, sync};
+use thalweg::dist::{
+    ClusterOptions, ClusterSpec, Protection, Server, ServerOptions, Session, sync,
+};
 use thalweg::prelude::*;
 use thalweg::train::data::{Mnist, Split};
 use thalweg::train::{SyncReplicas, Synchronized};
@@ -43,6 +45,9 @@ fn run(flags: &Flags) -> Result<()> {
     let cluster = ClusterSpec::from_flags(&jobs)?;
     let mut options = ServerOptions::listening("");
     options.session.threads = flags.threads;
+    options.protection = (flags.protection.as_ref())
+        .map(Protection::from_dir)
+        .transpose()?;
     let server = Server::new(cluster, flags.job.name(), flags.task, options)?;
     if flags.job == Job::Ps {
         if flags.sync && flags.task == 0 {

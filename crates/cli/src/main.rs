@@ -5,6 +5,7 @@ mod graph;
 mod launch;
 mod model;
 mod output;
+mod protect;
 mod run;
 mod server;
 
@@ -26,6 +27,7 @@ enum Command {
     Graph(graph::Graph),
     Server(server::Serve),
     Launch(launch::Launch),
+    Protect(protect::Protect),
 }
 
 /// What ends a command: said on standard error.
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         Command::Run(run) => run.run(),
         Command::Graph(graph) => graph.run(),
         Command::Server(server) => server.run(),
+        Command::Protect(protect) => protect.run(),
         Command::Launch(launch) => return launch.run(),
     };
     match done {

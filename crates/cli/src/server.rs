@@ -1,9 +1,10 @@
 //! `thalweg server`: a task that clients connect to.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use thalweg_dist::{ClusterSpec, Server, ServerOptions};
+use thalweg_dist::{ClusterSpec, Protection, Server, ServerOptions};
 
 use crate::Failure;
 
@@ -29,6 +30,10 @@ pub struct Serve {
     /// Threads that compute; as many as the machine has where this is 0.
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// The folder with what protects the cluster, which `thalweg protect` makes. TensorFlow's own client
+    /// cannot show it.
+    #[arg(long, value_name = "DIR")]
+    protection: Option<PathBuf>,
     /// Listen beyond this machine though nothing protects the server: whoever reaches it may run
     /// graphs on it.
     #[arg(long)]
@@ -48,6 +53,11 @@ impl Serve {
         let mut options = ServerOptions::listening(listen);
         options.unprotected_network = self.unprotected_network;
         options.near = !self.no_near;
+        options.protection = self
+            .protection
+            .as_ref()
+            .map(Protection::from_dir)
+            .transpose()?;
         options.session.job.clone_from(&self.job);
         options.session.task = self.task;
         options.session.threads = self.threads;

@@ -12,6 +12,7 @@ pub mod messages;
 mod near;
 mod peers;
 mod platform;
+pub mod protection;
 pub mod server;
 mod session;
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use cluster::{ClusterError, ClusterSpec};
 pub use limits::Limits;
 pub use master::Master;
 pub use peers::Patience;
+pub use protection::Protection;
 pub use server::{Server, ServerError, ServerOptions};
 pub use session::{ClusterOptions, Session};
 pub use status::Status;

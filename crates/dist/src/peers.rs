@@ -16,6 +16,7 @@ use tonic::transport::{Channel, Endpoint};
 use crate::cluster::Task;
 use crate::near::{self, Near, Nonce};
 use crate::platform::Platform;
+use crate::protection::Protection;
 use crate::status::Status;
 use crate::wire::WireError;
 use crate::wire::frames::{Frames, Reader};
@@ -62,6 +63,8 @@ pub(crate) struct Peer {
     limit: u64,
     spare: Arc<Spare>,
     patience: Patience,
+    /// What stands in the header of each call.
+    credentials: Option<http::HeaderValue>,
     heard: Mutex<Option<Instant>>,
     /// Whether its memory can be read, once that is known.
     near: Mutex<Option<Option<Near>>>,
@@ -81,10 +84,14 @@ impl Peer {
     /// # Errors
     /// The address is none.
     pub(crate) fn new(task: Task, address: &str, peers: &Peers) -> Result<Peer, Status> {
-        let patience = peers.patience;
-        let endpoint = Endpoint::from_shared(format!("http://{address}"));
-        let endpoint = endpoint
-            .map_err(|e| Status::invalid(format!("'{address}' is no address of a task: {e}")))?;
+        let patience = peers.reach.patience;
+        let none = |e| Status::invalid(format!("'{address}' is no address of a task: {e}"));
+        let endpoint = match &peers.reach.protection {
+            None => Endpoint::from_shared(format!("http://{address}")),
+            Some(protection) => Endpoint::from_shared(format!("https://{address}"))
+                .and_then(|e| e.tls_config(protection.client())),
+        };
+        let endpoint = endpoint.map_err(none)?;
         // A ping, and its answer, each within half of what a task may be silent.
         let half = patience.silence / 2;
         let endpoint = endpoint
@@ -101,14 +108,15 @@ impl Peer {
             platform: peers.platform.clone(),
             endpoint,
             channel: OnceLock::new(),
-            limit: peers.limit,
+            limit: peers.reach.limit,
             spare: peers.spare.clone(),
             patience,
+            credentials: peers.reach.protection.as_ref().map(Protection::credentials),
             heard: Mutex::default(),
             near: Mutex::default(),
             #[cfg(test)]
             copies: std::sync::atomic::AtomicU64::default(),
-            here: match peers.near {
+            here: match peers.reach.near {
                 true => tokio::sync::OnceCell::new(),
                 false => tokio::sync::OnceCell::new_with(Some(None)),
             },
@@ -169,12 +177,16 @@ impl Peer {
         name: &str,
         request: impl http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
     ) -> Result<Answer, Status> {
-        let request = http::Request::builder()
+        let head = http::Request::builder()
             .method(http::Method::POST)
             .uri(format!("{PATH}{name}"))
-            .header(http::header::CONTENT_TYPE, "application/grpc+thalweg")
-            .body(Body::new(request))
-            .map_err(|e| self.lost(&e.to_string()))?;
+            .header(http::header::CONTENT_TYPE, "application/grpc+thalweg");
+        let head = match &self.credentials {
+            Some(credentials) => head.header(http::header::AUTHORIZATION, credentials),
+            None => head,
+        };
+        let request = head.body(Body::new(request));
+        let request = request.map_err(|e| self.lost(&e.to_string()))?;
         // Each call has a channel of its own to wait on: they share the connection.
         let made = || self.platform.connect(&self.endpoint);
         let mut channel = self.channel.get_or_init(made).clone();
@@ -191,6 +203,10 @@ impl Peer {
             return Err(self.lost(&text));
         }
         if let Some(status) = tonic::Status::from_header_map(response.headers()) {
+            if status.code() == Code::Unauthenticated {
+                let text = format!("{}: {}", self.described(), status.message());
+                return Err(Status::new(Code::Unauthenticated, text));
+            }
             let text = format!("it is no task of Thalweg: {}", status.message());
             return Err(self.lost(&text));
         }
@@ -312,7 +328,7 @@ fn failure(end: &End) -> Status {
 }
 
 /// An error with all that led to it.
-fn causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -325,37 +341,33 @@ fn causes(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// How other tasks are reached.
+#[derive(Clone)]
+pub(crate) struct Reach {
+    pub(crate) patience: Patience,
+    /// Whether values may be read from memory, and lent.
+    pub(crate) near: bool,
+    pub(crate) protection: Option<Protection>,
+    /// The largest value that is taken, in bytes.
+    pub(crate) limit: u64,
+}
+
 /// The tasks that were asked for so far, each with its connection.
 pub(crate) struct Peers {
     platform: Arc<dyn Platform>,
-    patience: Patience,
-    limit: u64,
+    pub(crate) reach: Reach,
     pub(crate) spare: Arc<Spare>,
-    /// Whether values may be read from memory, and lent.
-    pub(crate) near: bool,
     known: Mutex<HashMap<(Task, String), Arc<Peer>>>,
 }
 
 impl Peers {
-    pub(crate) fn new(
-        platform: Arc<dyn Platform>,
-        patience: Patience,
-        near: bool,
-        limit: u64,
-    ) -> Peers {
+    pub(crate) fn new(platform: Arc<dyn Platform>, reach: Reach) -> Peers {
         Peers {
             platform,
-            patience,
-            near,
-            limit,
+            reach,
             spare: Arc::new(Spare::new(SPARE)),
             known: Mutex::default(),
         }
-    }
-
-    /// Whether tasks are reached with this patience, and their memory read or not.
-    pub(crate) fn suit(&self, patience: Patience, near: bool) -> bool {
-        self.patience == patience && self.near == near
     }
 
     /// The task at this address.

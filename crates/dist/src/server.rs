@@ -20,8 +20,9 @@ use crate::deadline::Deadline;
 use crate::limits::Limits;
 use crate::master::{Master, wait};
 use crate::messages::master_service_server::MasterServiceServer;
-use crate::peers::{FRAME, Patience, Peers, WINDOW};
+use crate::peers::{FRAME, Patience, Peers, Reach, WINDOW, causes};
 use crate::platform::system;
+use crate::protection::{Guarded, Protection};
 use crate::status::Status;
 use crate::wire::frames::Frames;
 use crate::wire::messages::Finish;
@@ -50,6 +51,9 @@ pub struct ServerOptions {
     /// `kernel.yama.ptrace_scope` 0 where there is Yama (Ubuntu has 1); values go over the connection
     /// otherwise.
     pub near: bool,
+    /// What the server asks of its callers, and shows to the tasks that it calls. TensorFlow's own client
+    /// can show nothing: it reaches a server without protection alone.
+    pub protection: Option<Protection>,
     /// Whether to listen beyond this machine though nothing protects the server: whoever reaches it
     /// may run graphs on it, and read and change what they compute.
     pub unprotected_network: bool,
@@ -64,6 +68,7 @@ impl ServerOptions {
             limits: Limits::default(),
             patience: Patience::default(),
             near: true,
+            protection: None,
             unprotected_network: false,
         }
     }
@@ -83,7 +88,7 @@ pub enum ServerError {
     },
     /// It would be reached from elsewhere, without protection.
     #[error(
-        "'{0}' is reached from other machines, and nothing protects this server: listen on 127.0.0.1, or allow it with --unprotected-network in a network that you trust"
+        "'{0}' is reached from other machines, and nothing protects this server: give it --protection DIR, which `thalweg protect` makes, or listen on 127.0.0.1, or allow it with --unprotected-network in a network that you trust"
     )]
     Unprotected(SocketAddr),
     /// Its devices cannot be opened.
@@ -155,7 +160,8 @@ impl Server {
         let mut addresses = options.listen.to_socket_addrs().map_err(listen)?;
         let none = || std::io::Error::other("it names no address");
         let address = addresses.next().ok_or_else(|| listen(none()))?;
-        if !address.ip().is_loopback() && !options.unprotected_network {
+        let open = options.protection.is_none() && !options.unprotected_network;
+        if open && !address.ip().is_loopback() {
             return Err(ServerError::Unprotected(address));
         }
         let socket = std::net::TcpListener::bind(address).map_err(listen)?;
@@ -179,8 +185,13 @@ impl Server {
             .map_err(ServerError::Threads)?;
         let handle = runtime.handle().clone();
         let platform = system(handle.clone());
-        let limit = options.limits.value_bytes;
-        let peers = Peers::new(platform.clone(), options.patience, options.near, limit);
+        let reach = Reach {
+            patience: options.patience,
+            near: options.near,
+            protection: options.protection.clone(),
+            limit: options.limits.value_bytes,
+        };
+        let peers = Peers::new(platform.clone(), reach);
         let worker = Arc::new(Worker::new(
             engine.clone(),
             options.session.clone(),
@@ -197,6 +208,7 @@ impl Server {
             worker: worker.clone(),
             limits: options.limits,
             silence: options.patience.silence,
+            protection: options.protection,
             ended: ended.clone(),
         };
         let thread = std::thread::Builder::new()
@@ -353,6 +365,7 @@ struct Serving {
     worker: Arc<Worker>,
     limits: Limits,
     silence: Duration,
+    protection: Option<Protection>,
     ended: Arc<Ended>,
 }
 
@@ -367,6 +380,7 @@ fn serve(
         worker,
         limits,
         silence,
+        protection,
         ended,
     } = serving;
     let result = runtime.block_on(async {
@@ -387,9 +401,22 @@ fn serve(
             let _ = late.wait_for(|s| *s).await;
             tokio::time::sleep(GRACE).await;
         };
-        let serving = transport(silence)
-            .add_service(Deadline(service))
-            .add_service(WorkerService(worker))
+        let mut transport = transport(silence);
+        if let Some(protection) = &protection {
+            let protected = transport.tls_config(protection.server());
+            transport = protected.map_err(|e| causes(&e))?;
+        }
+        let master = Guarded {
+            service: Deadline(service),
+            protection: protection.clone(),
+        };
+        let worker = Guarded {
+            service: WorkerService(worker),
+            protection,
+        };
+        let serving = transport
+            .add_service(master)
+            .add_service(worker)
             .serve_with_incoming_shutdown(incoming, stop);
         tokio::select! {
             ended = serving => ended.map_err(|e| e.to_string()),

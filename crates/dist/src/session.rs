@@ -13,8 +13,9 @@ use crate::limits::Limits;
 use crate::master::link::Way;
 use crate::master::steps::Steps;
 use crate::master::wait;
-use crate::peers::{Patience, Peers};
+use crate::peers::{Patience, Peers, Reach};
 use crate::platform::system;
+use crate::protection::Protection;
 use crate::server::Server;
 use crate::status::Status;
 
@@ -35,6 +36,9 @@ pub struct ClusterOptions {
     /// Whether large values are taken from the memory of tasks on this machine, as in
     /// [`crate::ServerOptions::near`].
     pub near: bool,
+    /// What a client outside of the cluster shows to its tasks, where they are protected. A session that
+    /// is made on a task shows what that does.
+    pub protection: Option<Protection>,
 }
 
 impl Default for ClusterOptions {
@@ -45,6 +49,7 @@ impl Default for ClusterOptions {
             device_filters: Vec::new(),
             isolated: false,
             near: true,
+            protection: None,
         }
     }
 }
@@ -86,17 +91,19 @@ impl<'g> Session<'g> {
     ) -> Result<Session<'g>, Status> {
         check(graph)?;
         let worker = server.worker();
-        let limit = worker.limits.value_bytes;
         let platform = worker.platform.clone();
         // The server's own connections, where they are as they should be.
-        let peers = match worker.peers.suit(options.patience, options.near) {
+        let own = &worker.peers.reach;
+        let peers = match (own.patience, own.near) == (options.patience, options.near) {
             true => worker.peers.clone(),
-            false => Arc::new(Peers::new(
-                platform.clone(),
-                options.patience,
-                options.near,
-                limit,
-            )),
+            false => {
+                let reach = Reach {
+                    patience: options.patience,
+                    near: options.near,
+                    ..own.clone()
+                };
+                Arc::new(Peers::new(platform.clone(), reach))
+            }
         };
         let mut ways = vec![Way::Here(worker.clone())];
         ways.extend(others(
@@ -144,17 +151,22 @@ impl<'g> Session<'g> {
             let text = format!("no threads for the network: {e}");
             Status::new(tonic::Code::ResourceExhausted, text)
         })?;
-        let limit = Limits::default().value_bytes;
+        let reach = Reach {
+            patience: options.patience,
+            near: options.near,
+            protection: options.protection,
+            limit: Limits::default().value_bytes,
+        };
         let platform = system(runtime.handle().clone());
         let unknown = ("localhost".to_owned(), 0);
         let found = wait::waited(runtime.handle(), async {
-            let peers = Peers::new(platform.clone(), options.patience, options.near, limit);
+            let peers = Peers::new(platform.clone(), reach.clone());
             crate::master::link::cluster(&peers.get(&unknown, address)?).await
         });
         let (mut cluster, task) = found?;
         // As it is reached from here.
         cluster.set_address(&task, address);
-        let peers = Peers::new(platform.clone(), options.patience, options.near, limit);
+        let peers = Peers::new(platform.clone(), reach);
         let mut ways = vec![Way::There(peers.get(&task, address)?)];
         ways.extend(others(&cluster, &task, &peers, &options.device_filters)?);
         let mut own = SessionOptions::with_threads(1);

@@ -16,7 +16,7 @@ use crate::cluster::{ClusterSpec, Task};
 use crate::limits::Limits;
 use crate::master::link::Way;
 use crate::master::steps::Steps;
-use crate::peers::{Patience, Peers};
+use crate::peers::{Patience, Peers, Reach};
 use crate::server::transport;
 use crate::session::{Session, others};
 use crate::status::Status;
@@ -88,7 +88,13 @@ impl World {
         let mut options = SessionOptions::with_threads(1);
         (options.job, options.task) = (job.to_owned(), index);
         let limits = Limits::default();
-        let peers = Peers::new(platform.clone(), PATIENCE, false, limits.value_bytes);
+        let reach = Reach {
+            patience: PATIENCE,
+            near: false,
+            protection: None,
+            limit: limits.value_bytes,
+        };
+        let peers = Peers::new(platform.clone(), reach);
         let task = (job.to_owned(), index);
         let worker = Arc::new(Worker::new(
             Engine::new(&options)?,

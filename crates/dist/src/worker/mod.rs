@@ -176,7 +176,7 @@ impl Worker {
 
     /// Whether values are lent to a caller that reads the memory of this incarnation.
     pub(crate) fn lends(&self, near: u64) -> bool {
-        self.peers.near && near == self.incarnation
+        self.peers.reach.near && near == self.incarnation
     }
 
     /// The names of its devices.

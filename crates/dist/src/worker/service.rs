@@ -134,7 +134,7 @@ async fn answer(
             }
             Ok(Body::new(stream))
         }
-        ("Near", Kind::Near(asked)) if worker.peers.near && own() => {
+        ("Near", Kind::Near(asked)) if worker.peers.reach.near && own() => {
             let shown = Shown::new(asked)?;
             let said = Some(shown.message(worker.incarnation));
             Ok(Body::new(Stream::new(

@@ -11,7 +11,7 @@ use thalweg_session::{Cutter, Engine, Fetch, SessionOptions};
 use super::*;
 use crate::cluster::ClusterSpec;
 use crate::limits::Limits;
-use crate::peers::{Patience, Peers};
+use crate::peers::{Patience, Peers, Reach};
 use crate::platform::system;
 use crate::wire::part;
 
@@ -27,13 +27,19 @@ fn worker(handle: tokio::runtime::Handle) -> Arc<Worker> {
         silence: Duration::from_millis(200),
         ..Patience::default()
     };
+    let reach = Reach {
+        patience,
+        near: true,
+        protection: None,
+        limit: 1 << 20,
+    };
     let platform = system(handle);
     Arc::new(Worker::new(
         Engine::new(&options).unwrap(),
         options,
         limits,
         (cluster, ("localhost".to_owned(), 0)),
-        Arc::new(Peers::new(platform.clone(), patience, true, 1 << 20)),
+        Arc::new(Peers::new(platform.clone(), reach)),
         platform,
     ))
 }

@@ -1,0 +1,186 @@
+//! Clusters that are protected, by what `thalweg protect` makes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use thalweg_dist::protection::files;
+use thalweg_dist::{
+    ClusterOptions, ClusterSpec, Code, Protection, Server, ServerError, ServerOptions, Session,
+};
+use thalweg_graph::{DeviceSpec, Graph, Operation};
+use thalweg_ops::{NewGraph, StateOps, Variable};
+
+/// An empty place of this test's own.
+fn place(name: &str) -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("protect-{name}"));
+    // What a run before has left, if anything.
+    let _ = std::fs::remove_dir_all(&place);
+    std::fs::create_dir_all(&place).unwrap();
+    place
+}
+
+fn protect(folder: &Path) -> std::process::Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.arg("protect").arg(folder);
+    command.args(["127.0.0.1", "localhost"]).output().unwrap()
+}
+
+fn made(folder: PathBuf) -> PathBuf {
+    let done = protect(&folder);
+    assert!(done.status.success(), "{done:?}");
+    folder
+}
+
+fn server(cluster: &ClusterSpec, job: &str, folder: &Path) -> Server {
+    let mut options = ServerOptions::listening("");
+    options.session.threads = 1;
+    options.protection = Some(Protection::from_dir(folder).unwrap());
+    Server::new(cluster.clone(), job, 0, options).unwrap()
+}
+
+fn cluster() -> ClusterSpec {
+    let sockets = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let [a, b] = sockets.map(|s| s.local_addr().unwrap().to_string());
+    ClusterSpec::new([("ps", [a]), ("worker", [b])]).unwrap()
+}
+
+/// A variable of the server's, and what adds to it what the worker computes of it: enough to be lent.
+fn counted(g: &Graph) -> (Variable<'_>, Operation<'_>) {
+    let on = |job: &str| format!("/job:{job}/task:0").parse::<DeviceSpec>().unwrap();
+    let w = g.device(on("ps"), || g.variable("w", vec![1.0f32; 1 << 16]));
+    let read = w.read();
+    let next = g.device(on("worker"), || read + read);
+    (w, w.assign_add(next))
+}
+
+fn runs(session: &Session<'_>, w: Variable<'_>, add: Operation<'_>) {
+    session.run(w.initializer(), []).unwrap();
+    session.run(add, []).unwrap();
+    let found = session.run(w.read(), []).unwrap();
+    assert!(found.slice::<f32>(0).unwrap().iter().all(|&v| v == 3.0));
+}
+
+fn asking(folder: Option<&Path>) -> ClusterOptions {
+    let mut options = ClusterOptions::default();
+    options.patience.start = Duration::from_millis(200);
+    options.protection = folder.map(|f| Protection::from_dir(f).unwrap());
+    options
+}
+
+#[test]
+fn tasks_and_clients_that_have_what_protects_a_cluster_work_together() {
+    let folder = made(place("together").join("keys"));
+    let cluster = cluster();
+    let [_ps, worker] = ["ps", "worker"].map(|job| server(&cluster, job, &folder));
+    let g = Graph::new();
+    let (w, add) = counted(&g);
+    runs(
+        &Session::on(&worker, &g, ClusterOptions::default()).unwrap(),
+        w,
+        add,
+    );
+    let options = asking(Some(&folder));
+    runs(
+        &Session::connect(&worker.target(), &g, options).unwrap(),
+        w,
+        add,
+    );
+}
+
+#[test]
+fn who_lacks_the_certificate_or_the_token_is_refused() {
+    let place = place("refused");
+    let folder = made(place.join("keys"));
+    let worker = server(&cluster(), "worker", &folder);
+    let g = Graph::new();
+    let refused = |options: ClusterOptions| {
+        let refused = Session::connect(&worker.target(), &g, options);
+        refused.map(|_| ()).unwrap_err()
+    };
+
+    let none = refused(asking(None));
+    assert_eq!(none.code, Code::Unavailable, "{none}");
+
+    let other = made(place.join("other"));
+    let stranger = refused(asking(Some(&other)));
+    assert_eq!(stranger.code, Code::Unavailable, "{stranger}");
+    assert!(stranger.message.contains("certificate"), "{stranger}");
+
+    // The authority of the cluster, but a token that it does not have.
+    std::fs::copy(other.join(files::TOKEN), folder.join(files::TOKEN)).unwrap();
+    let guest = refused(asking(Some(&folder)));
+    assert_eq!(guest.code, Code::Unauthenticated, "{guest}");
+    assert!(guest.message.contains("token"), "{guest}");
+}
+
+#[test]
+fn a_host_that_the_certificate_does_not_name_is_not_trusted() {
+    let folder = place("names").join("keys");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    let done = command
+        .arg("protect")
+        .arg(&folder)
+        .arg("localhost")
+        .output();
+    assert!(done.unwrap().status.success());
+    let worker = server(&cluster(), "worker", &folder);
+    let g = Graph::new();
+    let by_number = Session::connect(&worker.target(), &g, asking(Some(&folder)));
+    let refused = by_number.map(|_| ()).unwrap_err();
+    assert!(refused.message.contains("certificate"), "{refused}");
+    let named = format!("grpc://localhost:{}", worker.address().port());
+    Session::connect(&named, &g, asking(Some(&folder))).unwrap();
+}
+
+#[test]
+fn what_is_protected_may_listen_beyond_its_machine() {
+    let everywhere = || ServerOptions::listening("0.0.0.0:0");
+    let error = Server::start(everywhere()).unwrap_err();
+    assert!(matches!(error, ServerError::Unprotected(_)), "{error}");
+    assert!(error.to_string().contains("thalweg protect"), "{error}");
+    let folder = made(place("beyond").join("keys"));
+    let mut options = everywhere();
+    options.protection = Some(Protection::from_dir(folder).unwrap());
+    Server::start(options).unwrap();
+}
+
+#[test]
+fn what_was_made_is_not_made_over_and_what_is_broken_is_told() {
+    let folder = made(place("over").join("keys"));
+    let key = std::fs::read(folder.join(files::KEY)).unwrap();
+    let again = protect(&folder);
+    assert!(!again.status.success());
+    assert_eq!(std::fs::read(folder.join(files::KEY)).unwrap(), key);
+    #[cfg(unix)]
+    for name in [files::KEY, files::TOKEN] {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(folder.join(name))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    for (name, text) in [
+        (files::TOKEN, "short"),
+        (
+            files::TOKEN,
+            "a token with spaces in it, which a header may not have",
+        ),
+        (files::KEY, "no key"),
+        (files::CERTIFICATE, "no certificate"),
+    ] {
+        let path = folder.join(name);
+        let right = std::fs::read(&path).unwrap();
+        std::fs::write(&path, text).unwrap();
+        let error = Protection::from_dir(&folder).unwrap_err();
+        assert!(
+            error.to_string().contains("thalweg protect"),
+            "{name}: {error}"
+        );
+        std::fs::write(&path, right).unwrap();
+    }
+    std::fs::remove_file(folder.join(files::TOKEN)).unwrap();
+    let error = Protection::from_dir(&folder).unwrap_err();
+    assert!(error.to_string().contains("token"), "{error}");
+}
