@@ -79,6 +79,9 @@ pub struct Flags {
     /// The folder with what protects the cluster, which `thalweg protect` makes.
     #[arg(long, value_name = "DIR")]
     pub protection: Option<PathBuf>,
+    /// Records a step on all tasks, once the first few have run, for Perfetto. Not with --sync_replicas.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// Prints results as lines of JSON, and nothing else.
     #[arg(long)]
     pub json: bool,

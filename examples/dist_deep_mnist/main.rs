@@ -205,6 +205,19 @@ impl Worker<'_, '_> {
         Ok(Some((loss, u64::try_from(done)?)))
     }
 
+    /// Worker 0 runs a step more, and saves what ran when, on all tasks, if that is asked for.
+    fn trace(&self, batch: &[Tensor; 3]) -> Result<()> {
+        let (Some(path), 0) = (&self.flags.trace, self.flags.task) else {
+            return Ok(());
+        };
+        let Training::Alone(update) = &self.training else {
+            return Err("--trace records steps without --sync_replicas alone".into());
+        };
+        let (feeds, options) = (self.net.feed(batch), RunOptions::traced());
+        let (_, trace) = self.session.run_with(*update, feeds, &options)?;
+        Ok(trace.save(path)?)
+    }
+
     fn train(&self) -> Result<()> {
         let flags = self.flags;
         let bundled = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/mnist");
@@ -225,6 +238,9 @@ impl Worker<'_, '_> {
             }
             done = at;
             own += 1;
+            if own == WARMUP {
+                self.trace(&batch)?;
+            }
             sum += f64::from(loss);
             if own % flags.display_every == 0 && !flags.json {
                 let shown = flags.display_every as f64;
@@ -266,6 +282,7 @@ impl Worker<'_, '_> {
         for _ in 0..WARMUP {
             self.run(&batch)?;
         }
+        self.trace(&batch)?;
         let began = Instant::now();
         let mut measured = 0;
         while measured < steps && self.run(&batch)?.is_some() {

@@ -343,8 +343,48 @@ def a_parameter_server(target):
         raises(errors.InvalidArgumentError, "/job:ps/task:7", lambda: session.run(nowhere))
 
 
+def pieces_over_tasks(target):
+    """A step in pieces whose parts run on two tasks, and what was recorded of one."""
+    with tf.Graph().as_default():
+        a, b, c = (v1.placeholder(tf.float32, []) for _ in range(3))
+        with v1.device("/job:ps/task:0"):
+            first = a + b
+        with v1.device("/job:worker/task:0"):
+            doubled = first * 2.0
+        with v1.device("/job:ps/task:0"):
+            second = doubled * c
+        with v1.Session(target) as session:
+            for _ in range(2):
+                handle = session.partial_run_setup([first, second], [a, b, c])
+                early = lambda: session.partial_run(handle, second)
+                raises(errors.InvalidArgumentError, "can't be computed", early)
+                result = session.partial_run(handle, first, {a: 1, b: 2})
+                close(result, 3, 0)
+                close(session.partial_run(handle, second, {c: result}), 18, 0)
+            metadata = v1.RunMetadata()
+            options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
+            session.run(second, {a: 1, b: 2, c: 3}, options=options, run_metadata=metadata)
+            devices = {d.device: d.node_stats for d in metadata.step_stats.dev_stats}
+            tasks = {f"/job:{j}/replica:0/task:0/device:CPU:0" for j in ("ps", "worker")}
+            assert set(devices) == tasks, devices
+            # One that is not finished does not keep the session from closing.
+            handle = session.partial_run_setup([first, second], [a, b, c])
+            session.partial_run(handle, first, {a: 1, b: 2})
+        # Values of more digits than bf16 has.
+        config = v1.ConfigProto()
+        config.graph_options.enable_bfloat16_sendrecv = True
+        with v1.Session(target, config=config) as session:
+            fine = 1 + 2.0**-20
+            close(session.run(second, {a: fine, b: 0, c: 1}), 2, 0)
+        with v1.Session(target) as session:
+            close(session.run(second, {a: fine, b: 0, c: 1}), 2 * fine, 0)
+
+
 # Only where they are asked for by name: they need more than one task.
-OF_CLUSTERS = {"a_parameter_server": a_parameter_server}
+OF_CLUSTERS = {
+    "a_parameter_server": a_parameter_server,
+    "pieces_over_tasks": pieces_over_tasks,
+}
 
 
 def main():

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use thalweg_dist::{ClusterSpec, Protection, Server, ServerOptions};
+use thalweg_dist::{AllowedOps, ClusterSpec, Protection, Server, ServerOptions};
 
 use crate::Failure;
 
@@ -38,6 +38,10 @@ pub struct Serve {
     /// graphs on it.
     #[arg(long)]
     unprotected_network: bool,
+    /// A file with the names of the ops that the server runs, one a line, in place of all. Constants,
+    /// placeholders, identities and casts need not be named.
+    #[arg(long, value_name = "FILE")]
+    ops: Option<PathBuf>,
     /// Send large values to tasks on this machine over the connection too, in place of memory that they
     /// read.
     #[arg(long)]
@@ -58,6 +62,11 @@ impl Serve {
             .as_ref()
             .map(Protection::from_dir)
             .transpose()?;
+        if let Some(file) = &self.ops {
+            let text = std::fs::read_to_string(file);
+            let text = text.map_err(|e| format!("{}: {e}", file.display()))?;
+            options.limits.ops = AllowedOps::only(text.split_whitespace())?;
+        }
         options.session.job.clone_from(&self.job);
         options.session.task = self.task;
         options.session.threads = self.threads;

@@ -1,6 +1,7 @@
 //! Thalweg on several machines: the tasks of a cluster, the servers that run them, and TensorFlow's
 //! own client at the door.
 
+mod allowed;
 pub mod cluster;
 mod deadline;
 pub mod limits;
@@ -22,6 +23,7 @@ pub mod sync;
 mod wire;
 mod worker;
 
+pub use allowed::AllowedOps;
 pub use cluster::{ClusterError, ClusterSpec};
 pub use limits::Limits;
 pub use master::Master;

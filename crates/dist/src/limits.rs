@@ -1,5 +1,7 @@
 //! How much a server does for its clients before it says no.
 
+use crate::allowed::AllowedOps;
+
 /// How much one server does at most. Each bound is an error of its own where it is met.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -21,6 +23,10 @@ pub struct Limits {
     pub parts: usize,
     /// The largest tensor that is taken from another task, in bytes.
     pub value_bytes: u64,
+    /// The most bytes of all tensors that are on their way in from other tasks at a time.
+    pub flight_bytes: u64,
+    /// The ops that run.
+    pub ops: AllowedOps,
 }
 
 impl Default for Limits {
@@ -34,6 +40,8 @@ impl Default for Limits {
             callables: 1 << 16,
             parts: 4096,
             value_bytes: 64 << 30,
+            flight_bytes: 64 << 30,
+            ops: AllowedOps::all(),
         }
     }
 }

@@ -23,6 +23,12 @@ pub struct ClusterDef {
     #[prost(message, repeated, tag = "1")]
     pub job: ::prost::alloc::vec::Vec<JobDef>,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GraphOptions {
+    /// Whether values of f32 go from task to task as bf16.
+    #[prost(bool, tag = "7")]
+    pub enable_bfloat16_sendrecv: bool,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ConfigProto {
     /// Only the tasks that one of these names are used.
@@ -30,6 +36,8 @@ pub struct ConfigProto {
     pub device_filters: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(bool, tag = "7")]
     pub allow_soft_placement: bool,
+    #[prost(message, optional, tag = "10")]
+    pub graph_options: ::core::option::Option<GraphOptions>,
     #[prost(int64, tag = "11")]
     pub operation_timeout_in_ms: i64,
     #[prost(message, repeated, tag = "12")]

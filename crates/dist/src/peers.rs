@@ -350,6 +350,8 @@ pub(crate) struct Reach {
     pub(crate) protection: Option<Protection>,
     /// The largest value that is taken, in bytes.
     pub(crate) limit: u64,
+    /// The most bytes of values that are on their way in.
+    pub(crate) flight: u64,
 }
 
 /// The tasks that were asked for so far, each with its connection.
@@ -364,8 +366,8 @@ impl Peers {
     pub(crate) fn new(platform: Arc<dyn Platform>, reach: Reach) -> Peers {
         Peers {
             platform,
+            spare: Arc::new(Spare::new(SPARE, reach.flight)),
             reach,
-            spare: Arc::new(Spare::new(SPARE)),
             known: Mutex::default(),
         }
     }

@@ -190,6 +190,7 @@ impl Server {
             near: options.near,
             protection: options.protection.clone(),
             limit: options.limits.value_bytes,
+            flight: options.limits.flight_bytes,
         };
         let peers = Peers::new(platform.clone(), reach);
         let worker = Arc::new(Worker::new(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use thalweg_graph::{Graph, OutputId, Tensor};
 use thalweg_session::{
     Engine, Feed, Fetch, FetchList, Fetched, Fetches, RunOptions, SessionError, SessionOptions,
+    Trace,
 };
 use tokio::runtime::Runtime;
 
@@ -156,6 +157,7 @@ impl<'g> Session<'g> {
             near: options.near,
             protection: options.protection,
             limit: Limits::default().value_bytes,
+            flight: Limits::default().flight_bytes,
         };
         let platform = system(runtime.handle().clone());
         let unknown = ("localhost".to_owned(), 0);
@@ -212,10 +214,12 @@ impl<'g> Session<'g> {
         fetches: impl Fetches<'g>,
         feeds: impl AsRef<[Feed<'g>]>,
     ) -> Result<Fetched, Status> {
-        self.run_with(fetches, feeds, &RunOptions::default())
+        let done = self.run_with(fetches, feeds, &RunOptions::default());
+        done.map(|(fetched, _)| fetched)
     }
 
-    /// Runs a step with options.
+    /// Runs a step with options; gives its trace too, which is empty unless it was asked for: what ran on
+    /// which task, on one clock.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -224,11 +228,11 @@ impl<'g> Session<'g> {
         fetches: impl Fetches<'g>,
         feeds: impl AsRef<[Feed<'g>]>,
         options: &RunOptions,
-    ) -> Result<Fetched, Status> {
+    ) -> Result<(Fetched, Trace), Status> {
         let (fetches, feeds) = self.asked(&fetches, feeds.as_ref())?;
         let data = self.graph.snapshot();
-        let values = self.steps.run(&data, &fetches, &feeds, options)?;
-        Ok(Fetched::of(values))
+        let (values, trace) = self.steps.run(&data, &fetches, &feeds, options)?;
+        Ok((Fetched::of(values), trace))
     }
 
     /// As [`Session::run_with`], for who runs on the threads of the network; dropping it ends the step.
@@ -244,7 +248,7 @@ impl<'g> Session<'g> {
         let (fetches, feeds) = self.asked(fetches, feeds)?;
         let data = self.graph.snapshot();
         let run = self.steps.run_async(&data, &fetches, &feeds, options);
-        Ok(Fetched::of(run.await?))
+        run.await.map(|(values, _)| Fetched::of(values))
     }
 
     /// Fetches and feeds by number.
@@ -280,8 +284,8 @@ impl<'g> Session<'g> {
     ) -> Result<Vec<Option<Tensor>>, Status> {
         check(self.graph)?;
         let data = self.graph.snapshot();
-        self.steps
-            .run(&data, fetches, feeds, &RunOptions::default())
+        let done = (self.steps).run(&data, fetches, feeds, &RunOptions::default());
+        done.map(|(values, _)| values)
     }
 }
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use thalweg_dist::messages::master_service_client::MasterServiceClient;
 use thalweg_dist::messages::*;
-use thalweg_dist::{Server, ServerOptions};
+use thalweg_dist::{AllowedOps, Server, ServerOptions};
 use thalweg_graph::{Attr, DType, Graph, Shape, Tensor};
 use thalweg_graphdef::messages::{NodeDef, TensorProto, TensorShapeProto, tensor_shape_proto};
 use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
 use thalweg_graphdef::{ExportOptions, GraphDef, export};
-use thalweg_ops::{MathOps, NewGraph, SourceOps};
+use thalweg_ops::{FlowOps, MathOps, NewGraph, SourceOps};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
@@ -536,6 +536,36 @@ fn what_is_too_much_is_refused() {
         let x = Tensor::vector(&[2.0f32]);
         let got = run(&mut client, step(&handle, &[("x:0", x)], &["y:0"], &[])).await;
         assert_eq!(got.unwrap(), [Tensor::vector(&[5.0f32])]);
+    });
+}
+
+#[test]
+fn ops_that_are_not_allowed_do_not_run() {
+    let some = |options: &mut ServerOptions| {
+        options.limits.ops =
+            AllowedOps::only(["Square", "AddV2", "StatelessWhile", "Less"]).unwrap();
+    };
+    with_server(some, |mut client| async move {
+        let refused = created(&mut client, program()).await.unwrap_err();
+        assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
+        assert!(refused.message().contains("VarHandleOp"), "{refused}");
+        let g = Graph::new();
+        let x = g.placeholder("x", DType::F32, [-1]);
+        let _ = (x.square() + 1.0).named("y");
+        let handle = created(&mut client, graph_def(&g)).await.unwrap();
+        let x = Tensor::vector(&[2.0f32]);
+        let got = run(&mut client, step(&handle, &[("x:0", x)], &["y:0"], &[])).await;
+        assert_eq!(got.unwrap(), [Tensor::vector(&[5.0f32])]);
+        // A function may not have one either.
+        let g = Graph::new();
+        g.while_loop(
+            &[g.constant(3.0f32)],
+            |b, v| b.constant(1.0f32).less(v[0]),
+            |_, v| vec![v[0].tanh()],
+        );
+        let refused = created(&mut client, graph_def(&g)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
+        assert!(refused.message().contains("Tanh"), "{refused}");
     });
 }
 

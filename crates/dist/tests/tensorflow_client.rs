@@ -62,6 +62,8 @@ fn programs_of_tensorflow_run_on_a_cluster() {
     let (_ps, worker) = (task("ps"), task("worker"));
     let cases = [
         "a_parameter_server",
+        "pieces_over_tasks",
+        "partial_runs",
         "linear_regression",
         "loops_and_functions",
         "a_graph_that_grows",

@@ -88,6 +88,22 @@ pub const BETWEEN_DEVICES: Ends = Ends {
     recv: &RECV,
 };
 
+/// An edge that is about to be cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Crossing<'a> {
+    /// The node whose value crosses.
+    pub node: &'a Node,
+    /// Which of its outputs.
+    pub output: u32,
+    /// The number of the device that it comes from.
+    pub from: u32,
+    /// The number of the device that it goes to.
+    pub to: u32,
+}
+
+/// In which dtype a value crosses, other than its own, and the op that changes it: `Cast`.
+pub type Narrow<'a> = &'a dyn Fn(Crossing<'_>) -> Option<(DType, &'static OpDef)>;
+
 /// The nodes of one device.
 #[derive(Debug)]
 pub struct Part {
@@ -141,12 +157,14 @@ impl Partitioned {
 /// Cuts `graph` into one part for each device that has a node. `sequence` is an order of all nodes
 /// in which each comes after those that it uses or waits for; `devices` tells the device of each.
 ///
-/// What is fed or constant is not sent: every part that uses it has it.
+/// What is fed or constant is not sent: every part that uses it has it. Values cross as they are, but
+/// where `narrow` says otherwise.
 pub fn partition(
     graph: GraphData,
     sequence: &[NodeId],
     devices: &[u32],
     ends: Ends,
+    narrow: Narrow<'_>,
 ) -> Partitioned {
     let mut used: Vec<u32> = sequence.iter().map(|n| devices[n.index()]).collect();
     used.sort_unstable();
@@ -161,7 +179,7 @@ pub fn partition(
     };
     let everywhere: Vec<bool> = graph.nodes().map(|(_, n)| is_everywhere(n)).collect();
     let mut cut = Cut {
-        crossing: crossing(&graph, sequence, &part_of, &everywhere),
+        crossing: crosses(&graph, sequence, &part_of, &everywhere),
         out: Partitioned {
             parts: used.iter().map(part).collect(),
             nodes: vec![None; graph.len()],
@@ -170,6 +188,7 @@ pub fn partition(
         nodes: graph.into_nodes().map(Some).collect(),
         everywhere,
         ends,
+        narrow,
         copies: FxHashMap::default(),
         received: FxHashMap::default(),
     };
@@ -180,16 +199,16 @@ pub fn partition(
 }
 
 /// What crosses: one output of a node, or only that it has run, and the part it goes to.
-type Crossing = SmallVec<[(Option<u32>, u32); 2]>;
+type Crosses = SmallVec<[(Option<u32>, u32); 2]>;
 
 /// By node: what of it other parts need.
-fn crossing(
+fn crosses(
     graph: &GraphData,
     sequence: &[NodeId],
     part_of: &[u32],
     everywhere: &[bool],
-) -> FxHashMap<NodeId, Crossing> {
-    let mut all: FxHashMap<NodeId, Crossing> = FxHashMap::default();
+) -> FxHashMap<NodeId, Crosses> {
+    let mut all: FxHashMap<NodeId, Crosses> = FxHashMap::default();
     let mut add = |source: NodeId, output: Option<u32>, to: u32| {
         if part_of[source.index()] == to || everywhere[source.index()] {
             return;
@@ -218,14 +237,15 @@ fn crossing(
     all
 }
 
-struct Cut {
+struct Cut<'a> {
     /// By number: the nodes of the whole graph that no part has yet, and feeds and constants.
     nodes: Vec<Option<Arc<Node>>>,
     /// By node of the whole graph; see [`is_everywhere`].
     everywhere: Vec<bool>,
-    crossing: FxHashMap<NodeId, Crossing>,
+    crossing: FxHashMap<NodeId, Crosses>,
     out: Partitioned,
     ends: Ends,
+    narrow: Narrow<'a>,
     /// Feeds and constants: by node of the whole graph and part, the node there.
     copies: FxHashMap<(NodeId, u32), NodeId>,
     /// By node of the whole graph and part: what arrives there, and the node that receives it.
@@ -235,7 +255,7 @@ struct Cut {
 /// What arrived of a node: an output of it, or only that it has run; and the node that receives it.
 type Arrived = SmallVec<[(Option<u32>, NodeId); 1]>;
 
-impl Cut {
+impl Cut<'_> {
     fn push(&mut self, part: u32, node: impl Into<Arc<Node>>) -> NodeId {
         let graph = &mut self.out.parts[part as usize].graph;
         let id = graph.push(node);
@@ -327,12 +347,35 @@ impl Cut {
     /// Puts a send after the node that was just made, and its receive into the other part.
     fn cross(&mut self, source: NodeId, there: NodeId, output: Option<u32>, from: u32, to: u32) {
         let node = self.out.parts[from as usize].graph.node(there).clone();
-        let fact = match output {
+        let mut fact = match output {
             Some(i) => Fact {
                 value: None,
                 ..node.outputs[i as usize].clone()
             },
             None => Fact::new(DType::F32, Shape::known(&[0])),
+        };
+        let value = output.map(|index| OutputId { node: there, index });
+        let device = |part: u32| self.out.parts[part as usize].device;
+        let narrow = output.and_then(|output| {
+            (self.narrow)(Crossing {
+                node: &node,
+                output,
+                from: device(from),
+                to: device(to),
+            })
+        });
+        let wide = fact.clone();
+        // What is sent.
+        let value = match (value, narrow) {
+            (Some(value), Some((dtype, cast))) => {
+                fact.dtype = dtype;
+                let narrowed = self.cast(cast, &node, (value, &wide), &fact, from);
+                Some(OutputId {
+                    node: narrowed,
+                    index: 0,
+                })
+            }
+            (value, _) => value,
         };
         let channel = self.out.channels.len();
         let blank = |op: &'static OpDef, kind: &str| {
@@ -357,13 +400,23 @@ impl Cut {
         };
         let mut send = blank(self.ends.send, "_send");
         send.attrs.set("N", Attr::Int(i64::from(output.is_some())));
-        match output {
-            Some(index) => send.inputs.push(OutputId { node: there, index }),
+        match value {
+            Some(value) => send.inputs.push(value),
             None => send.controls.push(there),
         }
         let mut recv = blank(self.ends.recv, "_recv");
-        recv.outputs.push(fact);
+        recv.outputs.push(fact.clone());
         let (send, recv) = (self.push(from, send), self.push(to, recv));
+        let arrived = match narrow {
+            Some((_, cast)) => {
+                let value = OutputId {
+                    node: recv,
+                    index: 0,
+                };
+                self.cast(cast, &node, (value, &fact), &wide, to)
+            }
+            None => recv,
+        };
         self.out.channels.push(Channel {
             from,
             send,
@@ -371,7 +424,37 @@ impl Cut {
             recv,
         });
         let received = self.received.entry((source, to)).or_default();
-        received.push((output, recv));
+        received.push((output, arrived));
+    }
+
+    /// Puts a node into a part that makes of `value`, a value of `source`, one of another dtype.
+    fn cast(
+        &mut self,
+        cast: &'static OpDef,
+        source: &Node,
+        (value, from): (OutputId, &Fact),
+        to: &Fact,
+        part: u32,
+    ) -> NodeId {
+        let mut attrs = Attrs::default();
+        attrs.set("SrcT", Attr::Type(from.dtype));
+        attrs.set("DstT", Attr::Type(to.dtype));
+        attrs.set("Truncate", Attr::Bool(false));
+        let number = self.out.channels.len();
+        self.push(
+            part,
+            Node {
+                name: format!("{}/_cast_{number}_{}", source.name, to.dtype),
+                op: cast,
+                inputs: SmallVec::from_slice(&[value]),
+                controls: SmallVec::new(),
+                attrs,
+                device: Default::default(),
+                colocation: SmallVec::new(),
+                outputs: SmallVec::from_elem(to.clone(), 1),
+                origin: source.origin.clone(),
+            },
+        )
     }
 }
 

@@ -39,7 +39,7 @@ fn build(g: &Graph, genes: &[(u8, u8, u8, u8)]) {
 
 fn cut(data: &GraphData, devices: &[u32]) -> Partitioned {
     let order: Vec<NodeId> = data.ids().collect();
-    partition(data.clone(), &order, devices, BETWEEN_DEVICES)
+    partition(data.clone(), &order, devices, BETWEEN_DEVICES, &|_| None)
 }
 
 /// What has to cross, by the rule: each value once for each device that uses it, and that a node
@@ -204,7 +204,13 @@ fn constants_and_feeds_are_in_every_part_that_uses_them() {
     )
     .unwrap();
     let order: Vec<NodeId> = s.graph.ids().collect();
-    let cut = partition(s.graph.clone(), &order, &s.devices, BETWEEN_DEVICES);
+    let cut = partition(
+        s.graph.clone(),
+        &order,
+        &s.devices,
+        BETWEEN_DEVICES,
+        &|_| None,
+    );
     assert!(cut.channels.is_empty());
     assert_eq!(cut.feed(s.feeds[0].unwrap()).len(), 2);
     assert!(cut.parts.iter().all(|p| p.graph.len() == 3));

@@ -27,5 +27,8 @@ pub use options::{Cancel, CpuOptions, GpuOptions, Parallel, RunOptions, SessionO
 pub use runner::Runner;
 pub use session::Session;
 pub use store::Store;
-pub use tasks::{Cutter, Exchange, PartPlan, Rest, TASK_ENDS, TaskChannel, TaskCut, TaskPart};
+pub use tasks::{
+    Cutter, Edge, Exchange, PartPlan, Rest, TASK_ENDS, TaskChannel, TaskCut, TaskPart, Wire,
+    WireType, client_channel,
+};
 pub use trace::{Event, Trace, Traffic};

@@ -11,6 +11,7 @@ use thalweg_graph::DeviceSpec;
 
 use crate::costs::StepCosts;
 use crate::error::SessionError;
+use crate::tasks::Wire;
 
 /// The job of a process that is in no cluster.
 const LOCAL: &str = "localhost";
@@ -48,6 +49,8 @@ pub struct SessionOptions {
     pub parallel: Parallel,
     /// Whether constants are folded and equal nodes shared. Off, a step runs the graph as built.
     pub optimise: bool,
+    /// In which dtype values go between the tasks of a cluster; as they are, where nothing is said.
+    pub wire: Option<Wire>,
 }
 
 impl Default for SessionOptions {
@@ -64,6 +67,7 @@ impl Default for SessionOptions {
             plans: 64,
             parallel: Parallel::default(),
             optimise: true,
+            wire: None,
         }
     }
 }

@@ -4,25 +4,29 @@
 //! its part in that order. A task does not order anew: it knows only its own part, and an order that it
 //! finds by itself may wait in a circle with another's.
 
+mod cut;
+mod wire;
+
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_device::{KernelError, Op, Ticket, Variable, cpu_tensors};
+use thalweg_device::cpu_tensors;
+use thalweg_device::{KernelError, Op, Ticket};
 use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
-use thalweg_graph::partition::{Ends, TASK_RECV, TASK_SEND, partition};
-use thalweg_graph::{DType, DeviceSpec, Dims, Fact, GraphData, Node, NodeId, OutputId, Tensor};
+use thalweg_graph::partition::{Ends, TASK_RECV, TASK_SEND};
+use thalweg_graph::{DType, Fact, GraphData, Node, OutputId, Tensor};
 
 use crate::cache::Ready;
-use crate::engine::Engine;
 use crate::error::SessionError;
 use crate::fetch::{Fetch, Fetched};
-use crate::options::{RunOptions, SessionOptions};
-use crate::place::Places;
-use crate::plan::{Program, Request, Workshop, compile_part, compile_partial, ordered, simplified};
+use crate::options::RunOptions;
+use crate::plan::{Program, Request, Workshop, compile_part, compile_partial, simplified};
 use crate::runner::{Runner, checked};
-use crate::store::Counters;
 use crate::trace::Trace;
+
+pub use cut::{Cutter, TaskChannel, TaskCut, TaskPart};
+pub use wire::{Edge, Wire, WireType};
 
 /// How the tasks of one step give values to each other.
 pub trait Exchange: Send + Sync {
@@ -55,169 +59,6 @@ pub trait Rest: Send + Sync {
     fn wake(&self);
 }
 
-/// What one task runs of a step.
-#[derive(Clone, Debug)]
-pub struct TaskPart {
-    /// The number of the task.
-    pub task: u32,
-    /// Its nodes, in the order of the step.
-    pub graph: GraphData,
-    /// By node: the number of its device among all of the cluster.
-    pub devices: Vec<u32>,
-    /// The feeds that it uses: their numbers in the step, and their nodes here.
-    pub feeds: Vec<(usize, NodeId)>,
-    /// What is fetched of it: the numbers in the step, and the outputs here.
-    pub fetches: Vec<(usize, OutputId)>,
-}
-
-/// An edge between two tasks; its number is the `channel` of its ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TaskChannel {
-    /// The task that sends.
-    pub from: u32,
-    /// The task that receives.
-    pub to: u32,
-}
-
-/// A step in parts.
-#[derive(Clone, Debug)]
-pub struct TaskCut {
-    /// By task that takes part.
-    pub parts: Vec<TaskPart>,
-    /// By number.
-    pub channels: Vec<TaskChannel>,
-}
-
-/// Cuts steps of one graph, which only grows, over the devices of several tasks.
-pub struct Cutter {
-    engine: Engine,
-    options: SessionOptions,
-    places: Places,
-    counters: Counters,
-    /// By device: its task.
-    tasks: Vec<u32>,
-}
-
-impl Cutter {
-    /// For the devices of a cluster, each with the number of its task. Constants are folded on
-    /// `engine`.
-    pub fn new(engine: Engine, options: SessionOptions, devices: Vec<(DeviceSpec, u32)>) -> Cutter {
-        let (names, tasks) = devices.into_iter().unzip();
-        Cutter {
-            engine,
-            options,
-            places: Places::new(names),
-            counters: Counters::default(),
-            tasks,
-        }
-    }
-
-    /// The same with more devices, after those that there are; what was placed stays where it is.
-    pub fn with(&self, more: Vec<(DeviceSpec, u32)>) -> Cutter {
-        let (names, tasks): (Vec<_>, Vec<_>) = more.into_iter().unzip();
-        Cutter {
-            engine: self.engine.clone(),
-            options: self.options.clone(),
-            places: self.places.with(names),
-            counters: Counters::default(),
-            tasks: self.tasks.iter().copied().chain(tasks).collect(),
-        }
-    }
-
-    /// The names of the devices, by number.
-    pub fn devices(&self) -> &[DeviceSpec] {
-        self.places.names()
-    }
-
-    /// Looks whether the nodes of the graph have places.
-    ///
-    /// # Errors
-    /// [`SessionError::Place`], [`SessionError::Gpu`].
-    pub fn placed(&self, data: &GraphData) -> Result<(), SessionError> {
-        let kernels = &self.engine.machine().kernels;
-        self.places.of(data, kernels, &self.options).map(|_| ())
-    }
-
-    /// The parts of the step that computes `fetches` when `feeds` have these dtypes and dimensions.
-    ///
-    /// # Errors
-    /// As those of a session's first step.
-    pub fn cut(
-        &self,
-        data: &GraphData,
-        fetches: &[Fetch],
-        feeds: &[(OutputId, DType, Dims)],
-    ) -> Result<TaskCut, SessionError> {
-        let given = feeds
-            .iter()
-            .map(|(output, dtype, dims)| (*output, *dtype, &dims[..]));
-        let feeds = &checked(data, fetches, given)?[..];
-        let kernels = &self.engine.machine().kernels;
-        let placement = self.places.of(data, kernels, &self.options)?;
-        let workshop = self.engine.workshop(&self.counters, &self.options);
-        let request = Request {
-            feeds,
-            fetches,
-            devices: placement.numbers(),
-            variables: &[],
-        };
-        let whole = simplified(data, &request, workshop)?;
-        // The variables are elsewhere: here they have names alone.
-        let named = |(_, _, name): (u32, &str, &str), dtype, shape: &_| {
-            Ok(Arc::new(Variable::new(name, dtype, Clone::clone(shape))))
-        };
-        let order = ordered(&whole, &named, workshop)?;
-        let task = |device: u32| self.tasks.get(device as usize).copied().unwrap_or(0);
-        let tasks: Vec<u32> = whole.devices.iter().map(|&d| task(d)).collect();
-        let old: Vec<NodeId> = whole.graph.ids().collect();
-        let mut cut = partition(whole.graph, &order, &tasks, TASK_ENDS);
-        let parts = std::mem::take(&mut cut.parts);
-        let mut parts: Vec<TaskPart> = parts
-            .into_iter()
-            .map(|part| {
-                // What was added stands where the task's first device is.
-                let first = self.tasks.iter().position(|&t| t == part.device);
-                TaskPart {
-                    task: part.device,
-                    devices: vec![first.unwrap_or(0) as u32; part.graph.len()],
-                    graph: part.graph,
-                    feeds: Vec::new(),
-                    fetches: Vec::new(),
-                }
-            })
-            .collect();
-        for node in old {
-            if let Some((part, here)) = cut.node(node) {
-                parts[part as usize].devices[here.index()] = whole.devices[node.index()];
-            }
-        }
-        for (number, feed) in whole.feeds.iter().enumerate() {
-            for &(part, here) in feed.map_or(&[][..], |f| cut.feed(f)) {
-                parts[part as usize].feeds.push((number, here));
-            }
-        }
-        let mut values = whole.fetches.iter();
-        for (number, fetch) in fetches.iter().enumerate() {
-            if let Fetch::Value(_) = fetch
-                && let Some(output) = values.next()
-                && let Some((part, node)) = cut.node(output.node)
-            {
-                let here = OutputId { node, ..*output };
-                parts[part as usize].fetches.push((number, here));
-            }
-        }
-        let numbers: Vec<u32> = parts.iter().map(|p| p.task).collect();
-        let channel = |c: &thalweg_graph::partition::Channel| TaskChannel {
-            from: numbers[c.from as usize],
-            to: numbers[c.to as usize],
-        };
-        Ok(TaskCut {
-            channels: cut.channels.iter().map(channel).collect(),
-            parts,
-        })
-    }
-}
-
 /// A part that is ready to run.
 pub struct PartPlan(Arc<Ready>);
 
@@ -247,13 +88,17 @@ impl Runner {
     /// # Errors
     /// As those of a session's first step.
     pub fn prepare(&self, part: &TaskPart, devices: Vec<u32>) -> Result<PartPlan, SessionError> {
-        let plan = compile_part(part, devices, self.workshop())?;
+        let workshop = Workshop {
+            apart: part.apart,
+            ..self.workshop()
+        };
+        let plan = compile_part(part, devices, workshop)?;
         Ok(PartPlan(Arc::new(Ready::new(plan))))
     }
 
     /// Makes a step ready whose feeds come one after the other while it runs, and whose fetches go as
-    /// soon as they are there: through the channels of an [`Exchange`], by number, first those of the
-    /// feeds, then those of the fetched outputs.
+    /// soon as they are there: through the channels of an [`Exchange`] that [`client_channel`] numbers,
+    /// first those of the feeds, then those of the fetched outputs.
     ///
     /// # Errors
     /// As those of a session's first step.
@@ -263,15 +108,7 @@ impl Runner {
         fetches: &[Fetch],
         feeds: &[OutputId],
     ) -> Result<PartPlan, SessionError> {
-        let mut facts = Vec::with_capacity(feeds.len());
-        for (index, &output) in feeds.iter().enumerate() {
-            let missing = SessionError::NoSuchOutput {
-                what: "feed",
-                index,
-            };
-            let fact = data.fact(output).ok_or(missing)?;
-            facts.push((output, Fact::new(fact.dtype, fact.shape.clone())));
-        }
+        let facts = piece_facts(data, feeds)?;
         checked(data, fetches, std::iter::empty())?;
         let placement = self.placed(data)?;
         let request = Request {
@@ -285,7 +122,7 @@ impl Runner {
             ..self.workshop()
         };
         let whole = simplified(data, &request, workshop)?;
-        let plan = compile_partial(whole, (TASK_ENDS.send, TASK_ENDS.recv), workshop)?;
+        let plan = compile_partial(whole, TASK_ENDS, workshop)?;
         Ok(PartPlan(Arc::new(Ready::new(plan))))
     }
 
@@ -304,6 +141,31 @@ impl Runner {
         let trace = self.watched(&plan.0, feeds.iter(), options, Some(exchange), &mut results)?;
         Ok((Fetched { values: results }, trace))
     }
+}
+
+/// The channel of a client that gives the feeds of a step, and takes its fetches, in pieces: below the
+/// numbers of those between tasks.
+pub fn client_channel(number: usize) -> i64 {
+    -1 - number as i64
+}
+
+/// What is known of feeds that come while the step runs.
+///
+/// # Errors
+/// There is no such output.
+pub(crate) fn piece_facts(
+    data: &GraphData,
+    feeds: &[OutputId],
+) -> Result<Vec<(OutputId, Fact)>, SessionError> {
+    let fact = |(index, &output): (usize, &OutputId)| {
+        let missing = SessionError::NoSuchOutput {
+            what: "feed",
+            index,
+        };
+        let fact = data.fact(output).ok_or(missing)?;
+        Ok((output, Fact::new(fact.dtype, fact.shape.clone())))
+    };
+    feeds.iter().enumerate().map(fact).collect()
 }
 
 /// What stands where an edge between tasks is cut.

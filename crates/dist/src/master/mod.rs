@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_graph::DeviceSpec;
+use thalweg_session::{Wire, WireType};
 use tonic::Code;
 
 use crate::limits::Limits;
@@ -82,6 +83,12 @@ impl Master {
         let worker = &self.worker;
         let mut options = worker.options.clone();
         options.soft_placement |= config.allow_soft_placement;
+        if config
+            .graph_options
+            .is_some_and(|g| g.enable_bfloat16_sendrecv)
+        {
+            options.wire = Some(Wire::all(WireType::BF16));
+        }
         let isolated = config.isolate_session_state;
         let others = self.others(&config.device_filters)?;
         let runs = match others.is_empty() {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use thalweg_device::{KernelError, Ticket};
 use thalweg_graph::{GraphData, OutputId, Tensor};
-use thalweg_session::{Cancel, Exchange};
+use thalweg_session::{Cancel, Exchange, client_channel};
 
 use super::{Room, names};
 use crate::status::Status;
@@ -125,7 +125,7 @@ impl PartialRun {
         let first = feeds.len();
         let pieces = |all: Vec<(String, OutputId)>, first: usize| {
             let piece = |(i, (name, output))| {
-                let channel = (first + i) as i64;
+                let channel = client_channel(first + i);
                 let piece = Piece {
                     channel,
                     output,

@@ -3,11 +3,18 @@
 use std::sync::Arc;
 
 use thalweg_graph::{GraphData, OutputId, Tensor};
-use thalweg_session::{Engine, Fetch, RunOptions, Runner, SessionOptions, Trace};
-use tonic::Code;
+use thalweg_session::{
+    Engine, Exchange, Fetch, PartPlan, RunOptions, Runner, SessionOptions, Trace,
+};
 
-use super::steps::Steps;
+use super::steps::{self, Steps};
 use crate::status::Status;
+
+/// A step in pieces that is ready to run.
+pub(super) enum Pieces {
+    Here(Box<PartPlan>),
+    Cluster(steps::Pieces),
+}
 
 /// What runs a session's steps.
 pub(crate) enum Runs {
@@ -53,25 +60,48 @@ impl Runs {
                 let (fetched, trace) = done.map_err(|e| Status::from(&e))?;
                 Ok((fetched.into_values().collect(), trace))
             }
-            Runs::Cluster(steps) => {
-                let values = steps.run(data, fetches, feeds, options)?;
-                Ok((values, Trace::default()))
-            }
+            Runs::Cluster(steps) => steps.run(data, fetches, feeds, options),
         }
     }
 
-    /// What runs steps in pieces.
+    /// Makes a step ready whose feeds and fetches come in pieces while it runs.
     ///
     /// # Errors
-    /// Steps over several tasks do not come in pieces.
-    pub(super) fn in_pieces(&self) -> Result<&Runner, Status> {
-        match self {
-            Runs::Here(runner) => Ok(runner),
-            Runs::Cluster(_) => Err(Status::new(
-                Code::Unimplemented,
-                "partial runs over several tasks are not supported: filter the devices of the session \
-                 to one task",
-            )),
+    /// What is wrong with what is asked.
+    pub(super) fn prepare_pieces(
+        &self,
+        data: &Arc<GraphData>,
+        fetches: &[Fetch],
+        feeds: &[OutputId],
+    ) -> Result<Pieces, Status> {
+        Ok(match self {
+            Runs::Here(runner) => {
+                let plan = runner.prepare_partial(data, fetches, feeds);
+                Pieces::Here(Box::new(plan.map_err(|e| Status::from(&e))?))
+            }
+            Runs::Cluster(steps) => Pieces::Cluster(steps.prepare_pieces(data, fetches, feeds)?),
+        })
+    }
+
+    /// Runs a step in pieces, whose other end is `client`.
+    ///
+    /// # Errors
+    /// What went wrong in the step.
+    pub(super) fn run_pieces(
+        &self,
+        pieces: &Pieces,
+        client: Arc<dyn Exchange>,
+        options: &RunOptions,
+    ) -> Result<(), Status> {
+        match (self, pieces) {
+            (Runs::Here(runner), Pieces::Here(plan)) => {
+                let done = runner.run_part(plan, &[], &*client, options);
+                done.map(|_| ()).map_err(|e| Status::from(&e))
+            }
+            (Runs::Cluster(steps), Pieces::Cluster(pieces)) => {
+                steps.run_pieces(pieces, client, options)
+            }
+            _ => Err(Status::defect(&"a step in pieces of another session")),
         }
     }
 

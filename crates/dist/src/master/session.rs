@@ -133,6 +133,7 @@ impl MasterSession {
             );
             return Err(Status::new(Code::Aborted, text));
         }
+        self.limits.ops.check(def)?;
         let functions = def.library.iter().flat_map(|l| &l.function);
         // Functions come again with each extension.
         let new = |f: &&FunctionDef| {
@@ -316,21 +317,18 @@ impl MasterSession {
         wanted.extend(targets.into_iter().map(Fetch::Run));
         let outputs: Vec<OutputId> = fed.iter().map(|(_, o)| *o).collect();
         let data = self.graph.snapshot();
-        let runner = self.runs.in_pieces()?;
-        let plan = runner.prepare_partial(&data, &wanted, &outputs);
-        let plan = plan.map_err(|e| Status::from(&e))?;
+        let pieces = self.runs.prepare_pieces(&data, &wanted, &outputs)?;
         let cancel = Cancel::new();
         let run = Arc::new(PartialRun::new(fed, fetched, cancel.clone(), room));
         let (session, client) = (self.clone(), run.client().clone());
         let work = move || {
             let options = RunOptions::cancelled_by(&cancel);
             let result = session.enter(&cancel).and_then(|running| {
-                let runner = session.runs.in_pieces()?;
-                let done = runner.run_part(&plan, &[], &*client, &options);
+                let done = session.runs.run_pieces(&pieces, client.clone(), &options);
                 drop(running);
-                done.map_err(|e| session.failed(Status::from(&e), &cancel))
+                done.map_err(|e| session.failed(e, &cancel))
             });
-            client.end(result.map(|_| ()));
+            client.end(result);
         };
         let thread = std::thread::Builder::new().name("thalweg-partial".to_owned());
         thread.spawn(work).map_err(|e| {

@@ -1,25 +1,25 @@
 //! Steps of one graph over the tasks of a cluster.
 
 mod plans;
+mod run;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thalweg_graph::{DeviceSpec, GraphData, OutputId, Tensor};
-use thalweg_session::{Cancel, Cutter, Engine, Fetch, Plans, RunOptions, SessionOptions, TaskPart};
-use tokio::task::JoinSet;
+use thalweg_session::{
+    Cancel, Cutter, Engine, Exchange, Fetch, Plans, RunOptions, SessionOptions, Trace,
+};
 use tonic::Code;
 
 use super::link::{Link, Opened, Way};
 use super::wait;
 use crate::platform::Platform;
 use crate::status::Status;
-use crate::wire::frames::Frames;
 use crate::wire::messages as wire;
-use crate::wire::messages::header::Kind;
-use crate::worker::step::Failure;
-use plans::{Key, Plan, Registered};
+use plans::{Key, Plan};
+use run::Given;
 
 /// How often a step that waits looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(10);
@@ -42,6 +42,9 @@ struct Inner {
     plans: Plans<Key, Plan>,
     next: AtomicU64,
 }
+
+/// A step in pieces that is ready to run.
+pub(crate) struct Pieces(Arc<Plan>);
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -81,7 +84,7 @@ impl Steps {
     }
 
     /// Runs a step: gives a value for each fetched output, in order, and nothing for a node that is
-    /// only run.
+    /// only run; and the step's trace, which is empty unless it was asked for.
     ///
     /// # Errors
     /// What is wrong with what is asked, and what went wrong in the step.
@@ -91,7 +94,7 @@ impl Steps {
         fetches: &[Fetch],
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
-    ) -> Result<Vec<Option<Tensor>>, Status> {
+    ) -> Result<(Vec<Option<Tensor>>, Trace), Status> {
         self.waited(self.run_async(data, fetches, feeds, options))
     }
 
@@ -105,11 +108,56 @@ impl Steps {
         fetches: &[Fetch],
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
-    ) -> Result<Vec<Option<Tensor>>, Status> {
+    ) -> Result<(Vec<Option<Tensor>>, Trace), Status> {
         if self.ended() {
             return Err(over());
         }
-        self.inner.step(data, fetches, feeds, options).await
+        let inner = &self.inner;
+        let run = async {
+            let plan = inner.plan(data, fetches, feeds).await?;
+            let given = Given {
+                feeds,
+                limit: options.timeout,
+                trace: options.trace,
+                client: None,
+            };
+            inner.parts(&plan, given).await
+        };
+        inner.limited(options, run).await
+    }
+
+    /// Makes a step ready whose feeds come while it runs; see [`Cutter::cut_in_pieces`].
+    ///
+    /// # Errors
+    /// What is wrong with what is asked.
+    pub(crate) fn prepare_pieces(
+        &self,
+        data: &Arc<GraphData>,
+        fetches: &[Fetch],
+        feeds: &[OutputId],
+    ) -> Result<Pieces, Status> {
+        let plan = self.inner.plan_in_pieces(data, fetches, feeds);
+        Ok(Pieces(self.waited(plan)?))
+    }
+
+    /// Runs a step in pieces, whose other end is `client`.
+    ///
+    /// # Errors
+    /// What went wrong in the step.
+    pub(crate) fn run_pieces(
+        &self,
+        pieces: &Pieces,
+        client: Arc<dyn Exchange>,
+        options: &RunOptions,
+    ) -> Result<(), Status> {
+        let given = Given {
+            feeds: &[],
+            limit: options.timeout,
+            trace: false,
+            client: Some(client),
+        };
+        let run = self.inner.parts(&pieces.0, given);
+        self.waited(self.inner.limited(options, run)).map(|_| ())
     }
 
     /// Whether the server of this session was shut down.
@@ -215,13 +263,12 @@ impl Inner {
         Ok(made)
     }
 
-    async fn step(
-        self: &Arc<Self>,
-        data: &Arc<GraphData>,
-        fetches: &[Fetch],
-        feeds: &[(OutputId, Tensor)],
+    /// Does `run`, until it is done, cancelled or out of time. Dropping this ends it too.
+    async fn limited<T>(
+        &self,
         options: &RunOptions,
-    ) -> Result<Vec<Option<Tensor>>, Status> {
+        run: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Status> {
         let cancelled = || Status::new(Code::Cancelled, "the step was cancelled");
         let late = |limit: Duration| {
             let text = format!("the step did not end within its {limit:?}");
@@ -251,139 +298,10 @@ impl Inner {
         if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
             return Err(cancelled());
         }
-        let run = async {
-            let plan = self.plan(data, fetches, feeds).await?;
-            self.parts(&plan, feeds, options.timeout).await
-        };
         tokio::select! {
             biased;
             done = run => done,
             why = stopped => Err(why),
-        }
-    }
-
-    /// Runs all parts. Dropping this ends them.
-    async fn parts(
-        self: &Arc<Self>,
-        plan: &Arc<Plan>,
-        feeds: &[(OutputId, Tensor)],
-        limit: Option<Duration>,
-    ) -> Result<Vec<Option<Tensor>>, Status> {
-        let mut values = vec![None; plan.fetches];
-        let mut registered = Vec::with_capacity(plan.parts.len());
-        for index in 0..plan.parts.len() {
-            registered.push(self.registered(plan, index).await?);
-        }
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut give = |part: &TaskPart, fetched: Vec<Tensor>| {
-            for (&(fetch, _), value) in part.fetches.iter().zip(fetched) {
-                values[fetch] = Some(value);
-            }
-        };
-        let own = |part: &TaskPart| -> Vec<Tensor> {
-            part.feeds
-                .iter()
-                .map(|&(i, _)| feeds[i].1.clone())
-                .collect()
-        };
-        if let [placed] = &plan.parts[..] {
-            let fed = own(&placed.part);
-            let done = self.part(&placed.part, &registered[0], number, fed, limit);
-            give(&placed.part, done.await.map_err(|f| f.status)?);
-            return Ok(values);
-        }
-        let mut running = JoinSet::new();
-        for (index, registered) in registered.into_iter().enumerate() {
-            let (this, plan) = (self.clone(), plan.clone());
-            let fed = own(&plan.parts[index].part);
-            let run = async move {
-                let part = &plan.parts[index].part;
-                (
-                    index,
-                    this.part(part, &registered, number, fed, limit).await,
-                )
-            };
-            running.spawn_on(run, self.platform.runtime());
-        }
-        let mut derived: Option<Failure> = None;
-        loop {
-            let next = running.join_next();
-            let done = match &derived {
-                None => next.await,
-                // What it follows from is about to come.
-                Some(failure) => match tokio::time::timeout(self.patience(), next).await {
-                    Ok(done) => done,
-                    Err(_) => return Err(failure.status.clone()),
-                },
-            };
-            match done {
-                None => break,
-                Some(Err(e)) => return Err(Status::defect(&e)),
-                Some(Ok((index, Ok(fetched)))) => give(&plan.parts[index].part, fetched),
-                Some(Ok((_, Err(failure)))) if failure.derived => {
-                    derived.get_or_insert(failure);
-                }
-                Some(Ok((_, Err(failure)))) => return Err(failure.status),
-            }
-        }
-        match derived {
-            Some(failure) => Err(failure.status),
-            None => Ok(values),
-        }
-    }
-
-    fn patience(&self) -> Duration {
-        let mut all = self.links.iter().filter_map(|l| match &l.way {
-            Way::There(peer) => Some(peer.patience().silence),
-            Way::Here(_) => None,
-        });
-        all.next().unwrap_or_default()
-    }
-
-    async fn part(
-        &self,
-        part: &TaskPart,
-        registered: &Registered,
-        step: u64,
-        feeds: Vec<Tensor>,
-        limit: Option<Duration>,
-    ) -> Result<Vec<Tensor>, Failure> {
-        if let (Some((worker, session)), Some(own)) = (&registered.open.here, &registered.here) {
-            let run = worker.run(
-                session,
-                &self.asked.session,
-                own.clone(),
-                step,
-                feeds,
-                limit,
-            );
-            return run.await;
-        }
-        let Way::There(peer) = &self.links[part.task as usize].way else {
-            return Err(Status::new(Code::Internal, "a task has no session").into());
-        };
-        let near = peer.near().await?;
-        let mut frames = Frames::of(Kind::Run(wire::Run {
-            session: self.asked.session.clone(),
-            part: registered.number,
-            step,
-            limit: limit.map_or(0, |l| u64::try_from(l.as_micros()).unwrap_or(u64::MAX)),
-            near: near.map_or(0, |n| n.incarnation),
-        }));
-        for (number, feed) in feeds.iter().enumerate() {
-            frames
-                .push_value(number as i64, feed)
-                .map_err(Failure::from)?;
-        }
-        let mut answer = peer.call("Run", frames).await?.near(near);
-        let mut fetched = Vec::with_capacity(part.fetches.len());
-        loop {
-            let next = peer.next(&mut answer).await;
-            match next.map_err(|(status, derived)| Failure { status, derived })? {
-                Kind::Value(header) => fetched.push(peer.tensor(&mut answer, &header).await?),
-                Kind::End(_) if fetched.len() == part.fetches.len() => return Ok(fetched),
-                _ => return Err(peer.lost("its answer is not what was asked for").into()),
-            }
         }
     }
 }

@@ -93,6 +93,7 @@ impl World {
             near: false,
             protection: None,
             limit: limits.value_bytes,
+            flight: limits.flight_bytes,
         };
         let peers = Peers::new(platform.clone(), reach);
         let task = (job.to_owned(), index);

@@ -3,7 +3,7 @@
 pub struct Header {
     #[prost(
         oneof = "header::Kind",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
     )]
     pub kind: ::core::option::Option<header::Kind>,
 }
@@ -39,6 +39,8 @@ pub mod header {
         Nearby(super::Nearby),
         #[prost(message, tag = "14")]
         Taken(super::Taken),
+        #[prost(message, tag = "15")]
+        Traced(super::Traced),
     }
 }
 /// Asks for a session.
@@ -131,6 +133,9 @@ pub struct Part {
     pub fetches: ::prost::alloc::vec::Vec<Output>,
     #[prost(message, repeated, tag = "8")]
     pub channels: ::prost::alloc::vec::Vec<Channel>,
+    /// Whether every value has memory of its own: feeds come while the step runs.
+    #[prost(bool, tag = "9")]
+    pub apart: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Output {
@@ -201,6 +206,39 @@ pub struct Run {
     /// The incarnation whose memory the caller reads: it may lend values. 0 for none.
     #[prost(fixed64, tag = "5")]
     pub near: u64,
+    /// Whether to tell what ran when.
+    #[prost(bool, tag = "6")]
+    pub trace: bool,
+}
+/// What ran when, ahead of the fetches of a part. Times are in microseconds.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Traced {
+    #[prost(message, repeated, tag = "1")]
+    pub events: ::prost::alloc::vec::Vec<Event>,
+    /// From when the part was asked for until it began.
+    #[prost(double, tag = "2")]
+    pub began: f64,
+    /// From when the part was asked for until this was sent.
+    #[prost(double, tag = "3")]
+    pub took: f64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Event {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub op: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub device: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "4")]
+    pub thread: u32,
+    /// From when the part began.
+    #[prost(double, tag = "5")]
+    pub start: f64,
+    #[prost(double, tag = "6")]
+    pub duration: f64,
+    #[prost(uint64, tag = "7")]
+    pub bytes: u64,
 }
 /// Asks for what a part sends to this task.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -7,6 +7,7 @@ pub(crate) mod frames;
 pub mod messages;
 pub(crate) mod part;
 pub(crate) mod spare;
+pub(crate) mod trace;
 pub(crate) mod value;
 
 use thalweg_graph::{DType, TensorError};
@@ -27,6 +28,13 @@ pub(crate) enum WireError {
     Memory(String),
     #[error("a message has {found} bytes, {limit} at most are taken")]
     TooLong { found: u64, limit: u64 },
+    #[error(
+        "values of {limit} bytes are on their way in, as many as may be: run fewer steps at a time, or \
+         allow more (Limits::flight_bytes)"
+    )]
+    Flight { limit: u64 },
+    #[error(transparent)]
+    Forbidden(Status),
     #[error("a message cannot be read: {0}")]
     Message(#[from] prost::DecodeError),
     #[error("{0} was expected")]
@@ -59,10 +67,11 @@ impl WireError {
 impl From<WireError> for Status {
     fn from(error: WireError) -> Status {
         let code = match &error {
+            WireError::Forbidden(status) => return status.clone(),
             WireError::Short | WireError::Broken(_) | WireError::Memory(_) => Code::Unavailable,
-            WireError::TooLong { .. } | WireError::Tensor(TensorError::TooLarge { .. }) => {
-                Code::ResourceExhausted
-            }
+            WireError::TooLong { .. }
+            | WireError::Flight { .. }
+            | WireError::Tensor(TensorError::TooLarge { .. }) => Code::ResourceExhausted,
             WireError::Handle(_) => Code::InvalidArgument,
             _ => Code::Internal,
         };

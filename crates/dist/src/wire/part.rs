@@ -19,6 +19,7 @@ use thalweg_session::{TASK_ENDS, TaskChannel, TaskPart};
 
 use super::WireError;
 use super::messages as wire;
+use crate::allowed::{AllowedOps, refused};
 use crate::cluster::Task;
 
 /// The ops that a part can have, by name.
@@ -96,6 +97,7 @@ pub(crate) fn encoded(
         feeds: part.feeds.iter().map(|(_, n)| number(*n)).collect(),
         fetches: part.fetches.iter().map(|(_, o)| output(*o)).collect(),
         channels: self::channels(part.task, channels),
+        apart: part.apart,
     };
     Ok((message, values))
 }
@@ -159,9 +161,10 @@ fn library(graph: &GraphData) -> Result<Option<FunctionDefLibrary>, WireError> {
 
 /// What one part may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PartLimits {
+pub(crate) struct PartLimits<'a> {
     pub(crate) nodes: usize,
     pub(crate) expanded_bytes: usize,
+    pub(crate) ops: &'a AllowedOps,
 }
 
 /// The part that a message holds. Its devices are numbers in the message's list; its feeds and
@@ -173,7 +176,7 @@ pub(crate) fn decoded(
     message: &wire::Part,
     mut values: impl Iterator<Item = Tensor>,
     ops: &Ops,
-    limits: PartLimits,
+    limits: PartLimits<'_>,
 ) -> Result<TaskPart, WireError> {
     if message.node.len() > limits.nodes {
         return Err(WireError::Part(format!(
@@ -191,6 +194,9 @@ pub(crate) fn decoded(
         open: Vec::new(),
     };
     for node in &message.node {
+        if !limits.ops.has(&node.op) {
+            return Err(WireError::Forbidden(refused(&node.name, &node.op)));
+        }
         making.add(node, &mut values)?;
     }
     let graph = making.closed()?;
@@ -226,16 +232,18 @@ pub(crate) fn decoded(
         graph,
         feeds,
         fetches,
+        apart: message.apart,
     })
 }
 
-fn received_library(message: &wire::Part, limits: PartLimits) -> Result<GraphData, WireError> {
+fn received_library(message: &wire::Part, limits: PartLimits<'_>) -> Result<GraphData, WireError> {
     let graph = Graph::new();
     if let Some(library) = &message.library {
         let def = GraphDef {
             library: Some(library.clone()),
             ..GraphDef::default()
         };
+        limits.ops.check(&def).map_err(WireError::Forbidden)?;
         let options = ImportOptions {
             origin: "a part of a step".to_owned(),
             max_expanded_bytes: limits.expanded_bytes,

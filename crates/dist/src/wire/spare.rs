@@ -1,9 +1,13 @@
-//! Memory of large values that have come before, to be filled again: memory that is new to a process is
-//! cleared by the system, which costs as much as a copy.
+//! Memory of values that come in: how much at a time, and that of large values that have come before, to
+//! be filled again: memory that is new to a process is cleared by the system, which costs as much as a
+//! copy.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_graph::tensor::Buffer;
+
+use super::WireError;
 
 /// Values from this size on are kept in mind, in bytes.
 const LEAST: usize = 64 << 10;
@@ -14,6 +18,18 @@ const MOST: usize = 1024;
 pub(crate) struct Spare {
     limit: usize,
     known: Mutex<Known>,
+    /// The most bytes of values that are on their way in, and how many are.
+    most: u64,
+    flying: AtomicU64,
+}
+
+/// Bytes of a value that is on its way in, until this is dropped.
+pub(crate) struct Flight(Arc<Spare>, u64);
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.0.flying.fetch_sub(self.1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Default)]
@@ -23,11 +39,26 @@ struct Known {
 }
 
 impl Spare {
-    /// None yet; what is kept in mind has at most so many bytes.
-    pub(crate) fn new(limit: usize) -> Spare {
+    /// None yet; what is kept in mind has at most `limit` bytes, what is on its way in `most`.
+    pub(crate) fn new(limit: usize, most: u64) -> Spare {
         Spare {
             limit,
             known: Mutex::default(),
+            most,
+            flying: AtomicU64::new(0),
+        }
+    }
+
+    /// Lets so many bytes come in.
+    ///
+    /// # Errors
+    /// [`WireError::Flight`].
+    pub(crate) fn fly(self: &Arc<Self>, bytes: u64) -> Result<Flight, WireError> {
+        let more = |now: u64| now.checked_add(bytes).filter(|&n| n <= self.most);
+        let taken = (self.flying).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        match taken {
+            Ok(_) => Ok(Flight(self.clone(), bytes)),
+            Err(_) => Err(WireError::Flight { limit: self.most }),
         }
     }
 
@@ -71,7 +102,7 @@ mod tests {
 
     #[test]
     fn memory_comes_again_when_nobody_has_it_any_more() {
-        let spare = Spare::new(4 * LEAST);
+        let spare = Spare::new(4 * LEAST, 0);
         let first = Arc::new(spare.take(LEAST).unwrap());
         let at = first.as_ptr();
         spare.keep(&first);
@@ -84,7 +115,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_in_mind_is_bounded() {
-        let spare = Spare::new(3 * LEAST);
+        let spare = Spare::new(3 * LEAST, 0);
         for _ in 0..10 {
             spare.keep(&Arc::new(spare.take(LEAST + 1).unwrap()));
             spare.keep(&Arc::new(spare.take(2 * LEAST).unwrap()));
@@ -94,5 +125,18 @@ mod tests {
         assert!(known.bytes <= 3 * LEAST);
         let bytes: usize = known.buffers.iter().map(|b| b.len()).sum();
         assert_eq!(known.bytes, bytes);
+    }
+
+    #[test]
+    fn what_is_on_its_way_in_is_bounded() {
+        let spare = Arc::new(Spare::new(0, 10));
+        let first = spare.fly(6).unwrap();
+        assert!(matches!(spare.fly(5), Err(WireError::Flight { limit: 10 })));
+        assert!(spare.fly(u64::MAX).is_err());
+        let second = spare.fly(4).unwrap();
+        drop(first);
+        spare.fly(6).unwrap();
+        drop(second);
+        spare.fly(10).unwrap();
     }
 }

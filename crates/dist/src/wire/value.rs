@@ -1,5 +1,7 @@
 //! Tensors as bytes.
 
+use std::sync::Arc;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use thalweg_graph::shape::checked_elements;
 use thalweg_graph::tensor::Buffer;
@@ -8,7 +10,7 @@ use thalweg_graphdef::dtype;
 
 use super::WireError;
 use super::messages::Value;
-use super::spare::Spare;
+use super::spare::{Flight, Spare};
 
 /// How many bytes of strings are read at a time: their memory grows with what has come.
 const STEP: usize = 1 << 20;
@@ -53,6 +55,7 @@ pub(super) struct Room {
     dtype: DType,
     dims: Dims,
     bytes: Filling,
+    _flight: Flight,
 }
 
 enum Filling {
@@ -71,8 +74,8 @@ impl Room {
     /// For what a header says.
     ///
     /// # Errors
-    /// It is no header of a tensor, or of one that has more bytes than `limit`.
-    pub(super) fn new(header: &Value, limit: u64, spare: &Spare) -> Result<Room, WireError> {
+    /// It is no header of a tensor, or of one that has more bytes than `limit`, or than may come in now.
+    pub(super) fn new(header: &Value, limit: u64, spare: &Arc<Spare>) -> Result<Room, WireError> {
         let dtype = dtype::from_number(header.dtype)?;
         if header.bytes > limit {
             return Err(WireError::TooLong {
@@ -93,6 +96,7 @@ impl Room {
             expected: expected as u64,
             found: header.bytes,
         };
+        let flight = spare.fly(header.bytes)?;
         let bytes = match dtype {
             DType::Resource | DType::Variant => return Err(WireError::Handle(dtype)),
             DType::String => {
@@ -114,7 +118,12 @@ impl Room {
                 Filling::Plain { buffer, filled }
             }
         };
-        Ok(Room { dtype, dims, bytes })
+        Ok(Room {
+            dtype,
+            dims,
+            bytes,
+            _flight: flight,
+        })
     }
 
     /// What is to be filled next; nothing where all is there.
@@ -140,7 +149,7 @@ impl Room {
     pub(super) fn finish(self, spare: &Spare) -> Result<Tensor, WireError> {
         let (bytes, total) = match self.bytes {
             Filling::Plain { buffer, .. } => {
-                let buffer = std::sync::Arc::new(buffer);
+                let buffer = Arc::new(buffer);
                 spare.keep(&buffer);
                 return Ok(Tensor::from_buffer(self.dtype, &self.dims, buffer)?);
             }
@@ -176,8 +185,6 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    use std::sync::Arc;
-
     use proptest::prelude::*;
 
     use super::super::frames::{Frames, Reader};
@@ -188,7 +195,7 @@ mod tests {
 
     /// What a reader makes of these frames; nothing of it waits.
     fn read(frames: Frames, limit: u64) -> Result<(i64, Tensor), WireError> {
-        let mut reader = Reader::new(frames, limit, Arc::new(Spare::new(1 << 20)));
+        let mut reader = Reader::new(frames, limit, Arc::new(Spare::new(1 << 20, u64::MAX)));
         let mut cx = Context::from_waker(Waker::noop());
         match pin!(reader.value()).poll(&mut cx) {
             Poll::Ready(result) => result,
@@ -234,7 +241,7 @@ mod tests {
                 frames
             };
             let reader = |frames, near| {
-                let reader = Reader::new(frames, u64::MAX, Arc::new(Spare::new(1 << 20)));
+                let reader = Reader::new(frames, u64::MAX, Arc::new(Spare::new(1 << 20, u64::MAX)));
                 reader.near(near)
             };
             let mut lent = reader(sent(true), Some(Near::own()));
@@ -285,7 +292,11 @@ mod tests {
                 loan: Some(wrong),
                 ..good.clone()
             };
-            let reader = Reader::new(Frames::default(), u64::MAX, Arc::new(Spare::new(0)));
+            let reader = Reader::new(
+                Frames::default(),
+                u64::MAX,
+                Arc::new(Spare::new(0, u64::MAX)),
+            );
             let reader = reader.near(Some(Near::own()));
             let found = reader.borrowed(&header).unwrap()();
             assert!(
@@ -323,7 +334,7 @@ mod tests {
             header(-1, &[], 8),
         ] {
             assert!(
-                Room::new(&header, 1 << 30, &Spare::new(0)).is_err(),
+                Room::new(&header, 1 << 30, &Arc::new(Spare::new(0, u64::MAX))).is_err(),
                 "{header:?}"
             );
         }

@@ -22,6 +22,7 @@ use crate::status::Status;
 use crate::wire::part::{self, Ops};
 
 pub(crate) use parts::Part;
+pub(crate) use run::Asked;
 pub(crate) use service::WorkerService;
 use step::{Failure, Step};
 

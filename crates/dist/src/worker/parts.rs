@@ -64,6 +64,7 @@ impl Worker {
         let limits = PartLimits {
             nodes: self.limits.graph_nodes,
             expanded_bytes: self.limits.expanded_bytes,
+            ops: &self.limits.ops,
         };
         let part = part::decoded(message, values.into_iter(), &self.ops, limits)?;
         let own = |number: u32| {

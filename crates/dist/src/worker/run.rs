@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use thalweg_graph::{Fact, Tensor};
-use thalweg_session::{Cancel, RunOptions};
+use thalweg_session::{Cancel, Exchange, RunOptions, Trace};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tonic::Code;
@@ -22,6 +22,28 @@ use crate::wire::messages::header::Kind;
 /// How many values of one task are copied from its memory at a time.
 const COPIES: usize = 2;
 
+/// What a part is run for.
+#[derive(Default)]
+pub(crate) struct Asked {
+    /// The step's number.
+    pub(crate) step: u64,
+    pub(crate) feeds: Vec<Tensor>,
+    pub(crate) limit: Option<Duration>,
+    /// Whether to tell what ran when.
+    pub(crate) trace: bool,
+    /// Who gives feeds and takes fetches while the step runs.
+    pub(crate) client: Option<Arc<dyn Exchange>>,
+}
+
+/// What a part gave.
+pub(crate) struct Done {
+    pub(crate) fetched: Vec<Tensor>,
+    /// Empty unless it was asked for.
+    pub(crate) trace: Trace,
+    /// From when the part was asked for until it began.
+    pub(crate) began: Duration,
+}
+
 impl Worker {
     /// Runs a part of a step; gives its fetches once all that it sends has been taken. Dropping this
     /// ends it.
@@ -30,10 +52,16 @@ impl Worker {
         session: &Arc<WorkerSession>,
         handle: &str,
         part: Arc<Part>,
-        step: u64,
-        feeds: Vec<Tensor>,
-        limit: Option<Duration>,
-    ) -> Result<Vec<Tensor>, Failure> {
+        asked: Asked,
+    ) -> Result<Done, Failure> {
+        let came = Instant::now();
+        let Asked {
+            step,
+            feeds,
+            limit,
+            trace,
+            client,
+        } = asked;
         let room = self.steps.clone();
         if Arc::strong_count(&room) > self.limits.steps + 1 {
             let text = format!(
@@ -65,27 +93,32 @@ impl Worker {
         }
         let mut options = RunOptions::cancelled_by(&running.cancel);
         options.timeout = limit;
+        options.trace = trace;
         let work = {
             let runner = session.runner.clone();
             let (step, routes) = (running.step.clone(), part.routes.clone());
             let part = part.clone();
             move |rest| {
-                let channels = Channels::new(step, routes, rest);
+                let channels = Channels::new(step, routes, client, rest);
                 let began = Instant::now();
                 let done = runner.run_part(&part.plan, &feeds, &channels, &options);
                 part.took(began.elapsed());
                 // What it has sent may be taken while nobody waits for its end any more.
                 drop(room);
-                done
+                done.map(|(fetched, trace)| Done {
+                    fetched: fetched.into_values().flatten().collect(),
+                    trace,
+                    began: began.duration_since(came),
+                })
             }
         };
         let (short, cancel) = (part.is_short(), &running.cancel);
         let done = self.platform.given_by_part(short, cancel, work).await?;
         match done {
-            Ok((fetched, _)) => {
+            Ok(done) => {
                 running.step.all_sent();
                 running.step.taken().await?;
-                Ok(fetched.into_values().flatten().collect())
+                Ok(done)
             }
             Err(error) => {
                 let failure = running.step.failure();

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thalweg_graph::Tensor;
 use tokio::sync::watch;
@@ -17,7 +17,7 @@ use tonic::server::NamedService;
 use tonic::transport::server::TcpConnectInfo;
 
 use super::step::{Failure, Outgoing, Step};
-use super::{Worker, WorkerSession};
+use super::{Asked, Worker, WorkerSession};
 use crate::near::{self, Shown};
 use crate::peers::PATH;
 use crate::status::Status;
@@ -25,6 +25,7 @@ use crate::wire::WireError;
 use crate::wire::frames::{Frames, Reader, Source, Stream};
 use crate::wire::messages as wire;
 use crate::wire::messages::header::Kind;
+use crate::wire::trace;
 
 /// Answers the calls of other tasks and of masters.
 #[derive(Clone)]
@@ -163,18 +164,29 @@ async fn run_part(
     mut reader: Reader<Body>,
     lends: bool,
 ) -> Result<Body, Failure> {
+    let came = Instant::now();
     let session = worker.session(&run.session)?;
     let part = session.part(run.part)?;
     let mut feeds: Vec<Tensor> = Vec::with_capacity(part.feeds.len());
     for _ in 0..part.feeds.len() {
         feeds.push(reader.value().await?.1);
     }
-    let limit = (run.limit > 0).then(|| Duration::from_micros(run.limit));
-    let fetched = worker
-        .run(&session, &run.session, part, run.step, feeds, limit)
-        .await?;
+    let asked = Asked {
+        step: run.step,
+        feeds,
+        limit: (run.limit > 0).then(|| Duration::from_micros(run.limit)),
+        trace: run.trace,
+        client: None,
+    };
+    // Feeds come before the part is asked for here, and after it is there.
+    let fed = came.elapsed();
+    let done = worker.run(&session, &run.session, part, asked).await?;
     let mut frames = Frames::to(lends);
-    for (number, value) in fetched.iter().enumerate() {
+    if run.trace {
+        let traced = trace::encoded(&done.trace, done.began + fed, came.elapsed());
+        frames.push(Kind::Traced(traced));
+    }
+    for (number, value) in done.fetched.iter().enumerate() {
         frames.push_value(number as i64, value)?;
     }
     frames.push_end(None);

@@ -282,6 +282,8 @@ impl Drop for Outgoing {
 pub(crate) struct Channels {
     step: Arc<Step>,
     routes: Arc<Routes>,
+    /// Who gives the feeds and takes the fetches while the step runs: through channels below zero.
+    client: Option<Arc<dyn Exchange>>,
     rest: Option<Arc<dyn Rest>>,
 }
 
@@ -290,6 +292,7 @@ impl Channels {
     pub(crate) fn new(
         step: Arc<Step>,
         routes: Arc<Routes>,
+        client: Option<Arc<dyn Exchange>>,
         rest: Option<Arc<dyn Rest>>,
     ) -> Channels {
         if let Some(rest) = &rest {
@@ -299,7 +302,16 @@ impl Channels {
                 rest.wake();
             }
         }
-        Channels { step, routes, rest }
+        Channels {
+            step,
+            routes,
+            client,
+            rest,
+        }
+    }
+
+    fn client(&self, channel: i64) -> Option<&dyn Exchange> {
+        self.client.as_deref().filter(|_| channel < 0)
     }
 
     fn over(failure: &Failure) -> KernelError {
@@ -309,6 +321,9 @@ impl Channels {
 
 impl Exchange for Channels {
     fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError> {
+        if let Some(client) = self.client(channel) {
+            return client.send(channel, value);
+        }
         let to = self.routes.sends.get(&channel);
         let to = to.ok_or_else(|| unknown(channel))?;
         let mut state = self.step.state();
@@ -323,6 +338,9 @@ impl Exchange for Channels {
     }
 
     fn receive(&self, channel: i64, ticket: &Ticket) -> Result<Option<Tensor>, KernelError> {
+        if let Some(client) = self.client(channel) {
+            return client.receive(channel, ticket);
+        }
         if !self.routes.receives.contains_key(&channel) {
             return Err(unknown(channel));
         }

@@ -12,9 +12,9 @@ use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::{Argument, Device, Variable, evaluate};
 use thalweg_graph::op::Effect;
-use thalweg_graph::partition::{self, BETWEEN_DEVICES, Partitioned, partition};
+use thalweg_graph::partition::{self, BETWEEN_DEVICES, Ends, Partitioned, partition};
 use thalweg_graph::simplify::{Simplified, Simplify, simplify};
-use thalweg_graph::{Attr, Attrs, DType, Fact, GraphData, Node, NodeId, OpDef, OutputId, Tensor};
+use thalweg_graph::{Attr, Attrs, DType, Fact, GraphData, Node, NodeId, OutputId, Tensor};
 
 use super::bindings::{Bindings, FindVariable, Kernels};
 use super::order::{Accesses, sequence};
@@ -23,7 +23,7 @@ use crate::error::SessionError;
 use crate::fetch::Fetch;
 use crate::options::Parallel;
 use crate::store::{Counters, Store};
-use crate::tasks::TaskPart;
+use crate::tasks::{TaskPart, client_channel};
 use builder::{Builder, Built};
 use gpu::GpuBuilder;
 
@@ -110,21 +110,34 @@ pub(crate) fn compile_part(
     planned(simplified, true, &request, workshop)
 }
 
-/// Makes the plan of a step whose feeds and fetches go through channels, by number: first those of the
-/// feeds, which are had of `simplified`, then those of the fetches.
+/// Makes the plan of a step whose feeds and fetches go through channels; see [`in_pieces`].
 ///
 /// # Errors
 /// As [`compile`].
 pub(crate) fn compile_partial(
     simplified: Simplified,
-    (send, recv): (&'static OpDef, &'static OpDef),
+    ends: Ends,
     workshop: Workshop<'_>,
 ) -> Result<Plan, SessionError> {
+    let request = Request {
+        feeds: &[],
+        fetches: &[],
+        devices: &[],
+        variables: &[],
+    };
+    planned(in_pieces(simplified, ends, None), false, &request, workshop)
+}
+
+/// The same step with receives in place of its feeds and sends behind its fetches, through channels with
+/// the numbers of [`client_channel`]: first the feeds, which are had of `simplified`, then the fetches.
+/// They stand on device `home`, if it is given, or else where what they belong to does.
+pub(crate) fn in_pieces(simplified: Simplified, ends: Ends, home: Option<u32>) -> Simplified {
     let mut graph = simplified.graph.empty();
     let mut devices = simplified.devices;
     let channel = |node: &mut Node, number: usize, dtype: DType| {
         node.attrs.set("T", dtype.into());
-        node.attrs.set("channel", Attr::Int(number as i64));
+        let channel = client_channel(number);
+        node.attrs.set("channel", Attr::Int(channel));
     };
     let feeds = simplified.feeds.len();
     for (at, mut arc) in simplified.graph.into_nodes().enumerate() {
@@ -132,8 +145,9 @@ pub(crate) fn compile_partial(
         if let Some(number) = simplified.feeds.iter().position(fed) {
             let node = Arc::make_mut(&mut arc);
             let dtype = node.outputs[0].dtype;
-            (node.op, node.attrs) = (recv, Attrs::default());
+            (node.op, node.attrs) = (ends.recv, Attrs::default());
             channel(node, number, dtype);
+            devices[at] = home.unwrap_or(devices[at]);
         }
         graph.push(arc);
     }
@@ -142,7 +156,7 @@ pub(crate) fn compile_partial(
         let dtype = source.outputs[output.index as usize].dtype;
         let mut node = Node {
             name: format!("{}/_fetch_{number}", source.name),
-            op: send,
+            op: ends.send,
             inputs: smallvec![output],
             controls: SmallVec::new(),
             attrs: Attrs::default(),
@@ -153,23 +167,16 @@ pub(crate) fn compile_partial(
         };
         node.attrs.set("N", Attr::Int(1));
         channel(&mut node, feeds + number, dtype);
-        devices.push(devices[output.node.index()]);
+        devices.push(home.unwrap_or(devices[output.node.index()]));
         graph.push(node);
     }
-    let simplified = Simplified {
+    Simplified {
         graph,
         feeds: Vec::new(),
         fetches: Vec::new(),
         targets: Vec::new(),
         devices,
-    };
-    let request = Request {
-        feeds: &[],
-        fetches: &[],
-        devices: &[],
-        variables: &[],
-    };
-    planned(simplified, false, &request, workshop)
+    }
 }
 
 /// The nodes of a simplified graph in the order of the step; `variable` gives what is behind a
@@ -283,6 +290,7 @@ fn several(
         order,
         &simplified.devices,
         BETWEEN_DEVICES,
+        &|_| None,
     );
     let whole = Whole {
         feeds: simplified

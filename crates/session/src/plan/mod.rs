@@ -19,7 +19,7 @@ use crate::error::SessionError;
 pub(crate) use bindings::{Kernels, failed, find};
 pub(crate) use compile::NO_SLOT;
 pub use compile::{Request, Workshop, compile};
-pub(crate) use compile::{compile_part, compile_partial, ordered, simplified};
+pub(crate) use compile::{compile_part, compile_partial, in_pieces, ordered, simplified};
 pub use program::Program;
 pub(crate) use program::{Action, Dependents, Home, Instruction, SlotPlan};
 

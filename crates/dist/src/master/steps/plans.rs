@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_graph::{DType, DeviceSpec, Dims, GraphData, OutputId, Tensor};
-use thalweg_session::{Fetch, TaskChannel, TaskPart};
+use thalweg_session::{Cutter, Fetch, SessionError, TaskChannel, TaskCut, TaskPart};
 use tonic::Code;
 
 use super::Inner;
@@ -87,13 +87,36 @@ impl Inner {
         if let Some(plan) = self.plans.get(&key) {
             return Ok(plan);
         }
+        let (wanted, given) = (key.0.clone(), key.1.clone());
+        let cut = move |cutter: &Cutter, data: &GraphData| cutter.cut(data, &wanted, &given);
+        let plan = self.planned(data, fetches.len(), cut).await?;
+        Ok(self.plans.keep(key, plan))
+    }
+
+    /// The plan of a step whose feeds come while it runs.
+    pub(super) async fn plan_in_pieces(
+        &self,
+        data: &Arc<GraphData>,
+        fetches: &[Fetch],
+        feeds: &[OutputId],
+    ) -> Result<Arc<Plan>, Status> {
+        let (wanted, fed) = (fetches.to_vec(), feeds.to_vec());
+        let cut =
+            move |cutter: &Cutter, data: &GraphData| cutter.cut_in_pieces(data, &wanted, &fed);
+        self.planned(data, 0, cut).await
+    }
+
+    /// The plan of a step with so many fetches, which `cut` cuts.
+    async fn planned(
+        &self,
+        data: &Arc<GraphData>,
+        fetches: usize,
+        cut: impl FnOnce(&Cutter, &GraphData) -> Result<TaskCut, SessionError> + Send + 'static,
+    ) -> Result<Arc<Plan>, Status> {
         let cutter = self.cutter(data).await?;
-        let (data, wanted, given) = (data.clone(), key.0.clone(), key.1.clone());
+        let data = data.clone();
         // It takes as long as the graph is large.
-        let cut = move || {
-            let cut = cutter.cut(&data, &wanted, &given);
-            cut.map(|cut| (cut, cutter))
-        };
+        let cut = move || cut(&cutter, &data).map(|cut| (cut, cutter));
         let cut = self.platform.given(cut).await?;
         let (cut, cutter) = cut.map_err(|e| Status::from(&e))?;
         let parts = cut.parts.into_iter().map(|part| Placed {
@@ -101,16 +124,15 @@ impl Inner {
             registered: tokio::sync::Mutex::default(),
         });
         let ways: Vec<Way> = self.links.iter().map(|l| l.way.clone()).collect();
-        let plan = Arc::new(Plan {
+        Ok(Arc::new(Plan {
             session: self.asked.session.clone(),
             ways,
             platform: self.platform.clone(),
             parts: parts.collect(),
             channels: cut.channels,
             devices: cutter.devices().to_vec(),
-            fetches: fetches.len(),
-        });
-        Ok(self.plans.keep(key, plan))
+            fetches,
+        }))
     }
 
     /// A part that its task has: handed over where it has not been yet, to its end even where the step

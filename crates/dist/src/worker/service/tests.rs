@@ -9,18 +9,20 @@ use thalweg_ops::{ArrayOps, FlowOps, LinalgOps, MathOps, NewGraph, SourceOps, St
 use thalweg_session::{Cutter, Engine, Fetch, SessionOptions};
 
 use super::*;
+use crate::allowed::AllowedOps;
 use crate::cluster::ClusterSpec;
 use crate::limits::Limits;
 use crate::peers::{Patience, Peers, Reach};
 use crate::platform::system;
 use crate::wire::part;
 
-fn worker(handle: tokio::runtime::Handle) -> Arc<Worker> {
+fn worker(handle: tokio::runtime::Handle, ops: AllowedOps) -> Arc<Worker> {
     let options = SessionOptions::with_threads(1);
     let cluster = ClusterSpec::new([("localhost", ["127.0.0.1:1"])]).unwrap();
     let limits = Limits {
         value_bytes: 1 << 20,
         expanded_bytes: 1 << 20,
+        ops,
         ..Limits::default()
     };
     let patience = Patience {
@@ -32,6 +34,7 @@ fn worker(handle: tokio::runtime::Handle) -> Arc<Worker> {
         near: true,
         protection: None,
         limit: 1 << 20,
+        flight: 4 << 20,
     };
     let platform = system(handle);
     Arc::new(Worker::new(
@@ -139,6 +142,7 @@ fn run(part: u64, step: u64) -> Vec<u8> {
         step,
         limit: 1_000_000,
         near: 0,
+        trace: true,
     }));
     let feed = Tensor::new(&[2, 2], &[1.0f32; 4]).unwrap();
     frames.push_value(0, &feed).unwrap();
@@ -162,11 +166,15 @@ fn end(answer: &[u8]) -> wire::End {
 }
 
 fn with_session<T>(test: impl AsyncFnOnce(Arc<Worker>) -> T) -> T {
+    with_ops(AllowedOps::all(), test)
+}
+
+fn with_ops<T>(ops: AllowedOps, test: impl AsyncFnOnce(Arc<Worker>) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let runtime = runtime.unwrap();
-    let worker = worker(runtime.handle().clone());
+    let worker = worker(runtime.handle().clone(), ops);
     runtime.block_on(async {
         let session = worker.open("s", false, None).unwrap();
         let result = test(worker.clone()).await;
@@ -184,6 +192,16 @@ fn a_part_that_is_as_it_should_be_runs() {
         assert_eq!(end(&answer).code, 0, "{:?}", end(&answer));
         let answer = call(&worker, "Run", run(1, 7)).await;
         assert_eq!(end(&answer).code, 0, "{:?}", end(&answer));
+    });
+}
+
+#[test]
+fn a_part_with_an_op_that_is_not_allowed_is_refused() {
+    let some = AllowedOps::only(["MatMul"]).unwrap();
+    with_ops(some, async |worker| {
+        let (message, _) = register();
+        let answer = end(&call(&worker, "Register", message).await);
+        assert_eq!(answer.code, Code::PermissionDenied as i32, "{answer:?}");
     });
 }
 

@@ -1,0 +1,169 @@
+//! How the parts of a step are run.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use std::sync::atomic::Ordering;
+use thalweg_graph::{OutputId, Tensor};
+use thalweg_session::{Event, Exchange, TaskPart, Trace};
+use tokio::task::JoinSet;
+use tonic::Code;
+
+use super::Inner;
+use super::plans::{Plan, Registered};
+use crate::master::link::Way;
+use crate::status::Status;
+use crate::wire::frames::Frames;
+use crate::wire::messages as wire;
+use crate::wire::messages::header::Kind;
+use crate::wire::trace;
+use crate::worker::Asked;
+use crate::worker::step::Failure;
+
+/// What a step is run with.
+pub(super) struct Given<'a> {
+    pub(super) feeds: &'a [(OutputId, Tensor)],
+    pub(super) limit: Option<Duration>,
+    pub(super) trace: bool,
+    /// The other end of a step in pieces.
+    pub(super) client: Option<Arc<dyn Exchange>>,
+}
+
+fn in_order(mut events: Vec<Event>) -> Trace {
+    events.sort_by(|a, b| a.start_us.total_cmp(&b.start_us));
+    Trace { events }
+}
+
+impl Inner {
+    /// Runs all parts. Dropping this ends them.
+    pub(super) async fn parts(
+        self: &Arc<Self>,
+        plan: &Arc<Plan>,
+        given: Given<'_>,
+    ) -> Result<(Vec<Option<Tensor>>, Trace), Status> {
+        let began = Instant::now();
+        let mut values = vec![None; plan.fetches];
+        let mut events = Vec::new();
+        let mut registered = Vec::with_capacity(plan.parts.len());
+        for index in 0..plan.parts.len() {
+            registered.push(self.registered(plan, index).await?);
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut give = |part: &TaskPart, (fetched, own): (Vec<Tensor>, Vec<Event>)| {
+            for (&(fetch, _), value) in part.fetches.iter().zip(fetched) {
+                values[fetch] = Some(value);
+            }
+            events.extend(own);
+        };
+        let own = |part: &TaskPart| Asked {
+            step: number,
+            feeds: (part.feeds.iter())
+                .map(|&(i, _)| given.feeds[i].1.clone())
+                .collect(),
+            limit: given.limit,
+            trace: given.trace,
+            client: given.client.clone(),
+        };
+        if let [placed] = &plan.parts[..] {
+            let asked = own(&placed.part);
+            let done = self.part(&placed.part, &registered[0], asked, began);
+            give(&placed.part, done.await.map_err(|f| f.status)?);
+            return Ok((values, in_order(events)));
+        }
+        let mut running = JoinSet::new();
+        for (index, registered) in registered.into_iter().enumerate() {
+            let (this, plan) = (self.clone(), plan.clone());
+            let asked = own(&plan.parts[index].part);
+            let run = async move {
+                let part = &plan.parts[index].part;
+                (index, this.part(part, &registered, asked, began).await)
+            };
+            running.spawn_on(run, self.platform.runtime());
+        }
+        let mut derived: Option<Failure> = None;
+        loop {
+            let next = running.join_next();
+            let done = match &derived {
+                None => next.await,
+                // What it follows from is about to come.
+                Some(failure) => match tokio::time::timeout(self.patience(), next).await {
+                    Ok(done) => done,
+                    Err(_) => return Err(failure.status.clone()),
+                },
+            };
+            match done {
+                None => break,
+                Some(Err(e)) => return Err(Status::defect(&e)),
+                Some(Ok((index, Ok(done)))) => give(&plan.parts[index].part, done),
+                Some(Ok((_, Err(failure)))) if failure.derived => {
+                    derived.get_or_insert(failure);
+                }
+                Some(Ok((_, Err(failure)))) => return Err(failure.status),
+            }
+        }
+        match derived {
+            Some(failure) => Err(failure.status),
+            None => Ok((values, in_order(events))),
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        let mut all = self.links.iter().filter_map(|l| match &l.way {
+            Way::There(peer) => Some(peer.patience().silence),
+            Way::Here(_) => None,
+        });
+        all.next().unwrap_or_default()
+    }
+
+    /// Runs a part of a step that began at `began`; gives its fetches, and what ran when in the step.
+    async fn part(
+        &self,
+        part: &TaskPart,
+        registered: &Registered,
+        asked: Asked,
+        began: Instant,
+    ) -> Result<(Vec<Tensor>, Vec<Event>), Failure> {
+        let at = began.elapsed();
+        if let (Some((worker, session)), Some(own)) = (&registered.open.here, &registered.here) {
+            let run = worker.run(session, &self.asked.session, own.clone(), asked);
+            let done = run.await?;
+            let events = trace::moved(done.trace, at + done.began);
+            return Ok((done.fetched, events.collect()));
+        }
+        let Way::There(peer) = &self.links[part.task as usize].way else {
+            return Err(Status::new(Code::Internal, "a task has no session").into());
+        };
+        let near = peer.near().await?;
+        let mut frames = Frames::of(Kind::Run(wire::Run {
+            session: self.asked.session.clone(),
+            part: registered.number,
+            step: asked.step,
+            limit: asked
+                .limit
+                .map_or(0, |l| u64::try_from(l.as_micros()).unwrap_or(u64::MAX)),
+            near: near.map_or(0, |n| n.incarnation),
+            trace: asked.trace,
+        }));
+        for (number, feed) in asked.feeds.iter().enumerate() {
+            frames
+                .push_value(number as i64, feed)
+                .map_err(Failure::from)?;
+        }
+        let mut answer = peer.call("Run", frames).await?.near(near);
+        let mut fetched = Vec::with_capacity(part.fetches.len());
+        let mut events = Vec::new();
+        loop {
+            let next = peer.next(&mut answer).await;
+            match next.map_err(|(status, derived)| Failure { status, derived })? {
+                Kind::Value(header) => fetched.push(peer.tensor(&mut answer, &header).await?),
+                Kind::Traced(traced) if asked.trace => {
+                    events.extend(trace::decoded(traced, at, began.elapsed()));
+                }
+                Kind::End(_) if fetched.len() == part.fetches.len() => {
+                    return Ok((fetched, events));
+                }
+                _ => return Err(peer.lost("its answer is not what was asked for").into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Traces of parts as messages.
+
+use std::time::Duration;
+
+use thalweg_session::{Event, Trace};
+
+use super::messages as wire;
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// A trace of a part that began, and whose answer went, so long after it was asked for.
+pub(crate) fn encoded(trace: &Trace, began: Duration, took: Duration) -> wire::Traced {
+    let event = |e: &Event| wire::Event {
+        node: e.node.clone(),
+        op: e.op.clone(),
+        device: e.device.clone(),
+        thread: e.thread as u32,
+        start: e.start_us,
+        duration: e.duration_us,
+        bytes: e.bytes as u64,
+    };
+    wire::Traced {
+        events: trace.events.iter().map(event).collect(),
+        began: micros(began),
+        took: micros(took),
+    }
+}
+
+/// The events of a part on the clock of a step that asked for it at `asked` and has the answer at
+/// `answered`, both from the step's start. The clocks of two machines are not compared: what the call
+/// took beyond the task's own time is taken to have been its way there and back, half of it each.
+pub(crate) fn decoded(
+    traced: wire::Traced,
+    asked: Duration,
+    answered: Duration,
+) -> impl Iterator<Item = Event> {
+    let way = (micros(answered) - micros(asked) - traced.took).max(0.0) / 2.0;
+    let began = micros(asked) + way + traced.began;
+    traced.events.into_iter().map(move |e| Event {
+        node: e.node,
+        op: e.op,
+        device: e.device,
+        thread: e.thread as usize,
+        start_us: began + e.start,
+        duration_us: e.duration,
+        bytes: usize::try_from(e.bytes).unwrap_or(usize::MAX),
+    })
+}
+
+/// The events of a part in this process.
+pub(crate) fn moved(trace: Trace, by: Duration) -> impl Iterator<Item = Event> {
+    trace.events.into_iter().map(move |e| Event {
+        start_us: micros(by) + e.start_us,
+        ..e
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_of_another_task_stands_in_the_middle_of_its_call() {
+        let event = Event {
+            node: "x".to_owned(),
+            op: "Add".to_owned(),
+            device: "/job:ps/replica:0/task:0/device:CPU:0".to_owned(),
+            thread: 3,
+            start_us: 5.0,
+            duration_us: 7.0,
+            bytes: 12,
+        };
+        let trace = Trace {
+            events: vec![event],
+        };
+        let us = Duration::from_micros;
+        let found: Vec<Event> =
+            decoded(encoded(&trace, us(10), us(40)), us(100), us(200)).collect();
+        // 100 us for a call that took 40 there: it came after 30.
+        assert!((found[0].start_us - (100.0 + 30.0 + 10.0 + 5.0)).abs() < 1e-6);
+        assert_eq!((found[0].thread, found[0].bytes), (3, 12));
+        // A clock that runs faster there.
+        let found: Vec<Event> =
+            decoded(encoded(&trace, us(10), us(400)), us(100), us(200)).collect();
+        assert!((found[0].start_us - (100.0 + 10.0 + 5.0)).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,67 @@
+//! In which dtype values go from one task to another.
+
+use std::sync::Arc;
+
+use thalweg_graph::{DType, DeviceSpec};
+
+/// How elements of f32 go from one task to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WireType {
+    /// As they are.
+    #[default]
+    F32,
+    /// As f16: half of the bytes, 11 bits of precision, at most 65504.
+    F16,
+    /// As bf16: half of the bytes, 8 bits of precision, the range of f32.
+    BF16,
+}
+
+impl WireType {
+    pub(super) fn dtype(self) -> DType {
+        match self {
+            WireType::F32 => DType::F32,
+            WireType::F16 => DType::F16,
+            WireType::BF16 => DType::BF16,
+        }
+    }
+}
+
+/// A value that goes from one task to another.
+#[derive(Clone, Copy, Debug)]
+pub struct Edge<'a> {
+    /// The node that makes it.
+    pub node: &'a str,
+    /// Which of its outputs.
+    pub output: u32,
+    /// The first device of the task that it comes from, whose name tells which task that is.
+    pub from: &'a DeviceSpec,
+    /// The first device of the task that it goes to.
+    pub to: &'a DeviceSpec,
+}
+
+/// In which dtype elements of f32 go from one task to another: it says so for each edge. What is fed or
+/// fetched by a client, and values of other dtypes, go as they are.
+#[derive(Clone)]
+pub struct Wire(Arc<dyn Fn(&Edge<'_>) -> WireType + Send + Sync>);
+
+impl Wire {
+    /// The same for all edges.
+    pub fn all(dtype: WireType) -> Wire {
+        Wire::each(move |_| dtype)
+    }
+
+    /// For each edge what `choose` says. It must say the same each time.
+    pub fn each(choose: impl Fn(&Edge<'_>) -> WireType + Send + Sync + 'static) -> Wire {
+        Wire(Arc::new(choose))
+    }
+
+    pub(super) fn of(&self, edge: &Edge<'_>) -> WireType {
+        (self.0)(edge)
+    }
+}
+
+impl std::fmt::Debug for Wire {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Wire(..)")
+    }
+}
