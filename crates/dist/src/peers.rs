@@ -26,8 +26,9 @@ use crate::wire::spare::Spare;
 
 /// How many bytes may be on their way on one connection before the other side has read them.
 pub(crate) const WINDOW: u32 = 64 << 20;
-/// The largest frame of HTTP/2.
-pub(crate) const FRAME: u32 = 4 << 20;
+/// The largest frame of HTTP/2. A ping waits for the frame before it, and a frame counts as heard of only
+/// once it is whole: on a slow line a large one is silence.
+pub(crate) const FRAME: u32 = 256 << 10;
 
 /// How much memory of values that have come is kept for those to come, in bytes.
 const SPARE: usize = 1 << 30;
