@@ -8,17 +8,15 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use support::processes::{self, Said};
 use support::servers::free_addresses;
-use thalweg::dist::{ClusterOptions, ClusterSpec, Code, Patience, Server, ServerOptions, Session};
-use thalweg::prelude::*;
+use support::trainer;
+use thalweg::dist::Patience;
 
-/// Says which task a process is: `JOB INDEX PS_HOSTS WORKER_HOSTS`.
-const TASK: &str = "THALWEG_TEST_TASK";
 /// How long a task may be silent before the others take it for lost.
 const SILENCE: Duration = Duration::from_secs(1);
 /// Within which every task that lives must have said something, whatever happens to the others.
@@ -29,88 +27,14 @@ const RESUMES: Duration = Duration::from_secs(20);
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_task() {
-    let task = std::env::var(TASK).unwrap_or_else(|_| panic!("{TASK} is not set"));
-    let [job, index, ps, workers] = task.split(' ').collect::<Vec<_>>()[..] else {
-        panic!("{TASK} is '{task}'");
-    };
-    let cluster = ClusterSpec::from_flags(&[("ps", ps), ("worker", workers)]).unwrap();
-    let index: u32 = index.parse().unwrap();
     let mut patience = Patience::default();
     patience.silence = SILENCE;
     patience.start = HANGS / 2;
-    let mut options = ServerOptions::listening("");
-    options.session.threads = 1;
-    options.patience = patience;
-    let server = Server::new(cluster, job, index, options).unwrap();
-    if job == "ps" {
+    let server = processes::server(patience);
+    if server.task().0 == "ps" {
         server.join().unwrap();
     }
-    work(&server, index, patience);
-}
-
-fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "\n@{line}").unwrap();
-    out.flush().unwrap();
-}
-
-/// Trains for ever, whatever happens to the others.
-fn work(server: &Server, index: u32, patience: Patience) {
-    let g = Graph::new();
-    let own = format!("/job:worker/task:{index}");
-    let servers = server.cluster().len("ps") as u32;
-    let setter = ReplicaDeviceSetter::new(servers).worker_device(own.parse().unwrap());
-    let (x, loss, train, step) = g.device(setter, || {
-        let step = create_global_step(&g);
-        let x = g.placeholder("x", DType::F32, [8, 64]);
-        let w = g.variable("w", vec![0.01f32; 64 * 512]);
-        let b = g.variable("b", vec![0.5f32; 512]);
-        let y = (x.matmul(w.value().reshape([64, 512])) + b).tanh();
-        let loss = (y - 0.3).square().mean();
-        let train = GradientDescent::new(0.01).minimize_counting(loss, step);
-        (x, loss, train, step)
-    });
-    assert!(g.errors().is_empty(), "{:?}", g.errors());
-    let mut options = ClusterOptions::default();
-    options.patience = patience;
-    options.device_filters = vec!["/job:ps".to_owned()];
-    let session = Session::on(server, &g, options).unwrap();
-    let made = g.all_initialized();
-    let feed = Tensor::new(&[8, 64], &[0.25f32; 512]).unwrap();
-    loop {
-        let done = session.run((train, loss, step), [x.feed(&feed)]);
-        match done {
-            Ok(found) => say(&format!("step {}", found.scalar::<i64>(2).unwrap())),
-            Err(e) => {
-                say(&format!(
-                    "error {:?} {}",
-                    e.code,
-                    e.message.replace('\n', " ")
-                ));
-                // What a server has lost, worker 0 makes anew: all of it, so that it fits together.
-                if index == 0 && e.code == Code::FailedPrecondition {
-                    let all = session.run(made, []);
-                    if all.is_ok_and(|a| !a.scalar::<bool>(0).unwrap())
-                        && let Err(e) = session.run(g.initializers(), [])
-                    {
-                        say(&format!(
-                            "error {:?} {}",
-                            e.code,
-                            e.message.replace('\n', " ")
-                        ));
-                    }
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        }
-    }
-}
-
-/// What a task has said last, and when.
-struct Said {
-    from: usize,
-    generation: usize,
-    line: String,
+    trainer::train(&server, patience);
 }
 
 struct Task {
@@ -150,30 +74,10 @@ fn start(
     generation: usize,
     to: &Sender<Said>,
 ) -> Child {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["a_task", "--exact", "--nocapture", "--ignored"])
-        .env(TASK, format!("{job} {index} {} {}", hosts[0], hosts[1]))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+    let mut child = processes::task("a_task", job, index, hosts)
         .spawn()
         .unwrap();
-    let output = BufReader::new(child.stdout.take().unwrap());
-    let to = to.clone();
-    std::thread::spawn(move || {
-        for line in output.lines().map_while(Result::ok) {
-            if let Some(line) = line.strip_prefix('@') {
-                let line = line.to_owned();
-                let said = Said {
-                    from: number,
-                    generation,
-                    line,
-                };
-                if to.send(said).is_err() {
-                    return;
-                }
-            }
-        }
-    });
+    processes::hear(&mut child, number, generation, to);
     child
 }
 

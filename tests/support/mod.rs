@@ -21,11 +21,15 @@ pub mod large_cases;
 pub mod large_cases_nn;
 pub mod line;
 pub mod naive_calls;
+#[cfg(target_os = "linux")]
+pub mod network;
+pub mod processes;
 pub mod random_graph;
 pub mod runtime;
 pub mod servers;
 pub mod session;
 pub mod tasks;
+pub mod trainer;
 
 use std::path::PathBuf;
 

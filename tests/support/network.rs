@@ -1,0 +1,300 @@
+//! Hosts on this machine, joined by cables that are as a test wants them: slow, bad, or pulled.
+//!
+//! A host is a network namespace of the kernel, with addresses, ports and TCP of its own; what it sends
+//! comes out of a TUN device, and a thread of the test carries it to the others. A namespace has no name
+//! here: it ends with the test and the processes that were started in it, however they end. It takes
+//! root, `/dev/net/tun` and `ip`.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::{CloneFlags, setns, unshare};
+use proptest::prelude::Rng;
+use proptest::test_runner::{RngAlgorithm, TestRng};
+
+/// What a host's cable does to all that the host sends; one that is pulled also lets nothing in.
+#[derive(Clone, Copy, Debug)]
+pub struct Cable {
+    /// How long everything is under way.
+    pub delay: Duration,
+    /// Which part of the packets is lost.
+    pub loss: f64,
+    /// Bits a second; no bound where it is zero.
+    pub rate: u64,
+    /// Whether the cable is pulled.
+    pub pulled: bool,
+}
+
+impl Default for Cable {
+    fn default() -> Cable {
+        Cable {
+            delay: Duration::from_millis(1),
+            loss: 0.0,
+            rate: 0,
+            pulled: false,
+        }
+    }
+}
+
+/// What waits in front of a slow cable at most, in bytes: a switch has no more.
+const QUEUE: usize = 256 << 10;
+/// How often the carrying thread looks whether it is still wanted.
+const LOOKS: Duration = Duration::from_millis(20);
+/// The longest packet.
+const PACKET: usize = 1500;
+
+/// Hosts that reach each other.
+pub struct Network {
+    /// Their namespaces.
+    hosts: Vec<File>,
+    cables: Arc<Mutex<Vec<Cable>>>,
+    ended: Arc<AtomicBool>,
+    carrier: Option<JoinHandle<()>>,
+}
+
+impl Network {
+    /// So many hosts, with good cables; none where this machine does not let us, which is said.
+    /// `REQUIRE_NETNS=1` makes that a failure.
+    pub fn new(hosts: usize) -> Option<Network> {
+        let made: io::Result<Vec<(File, File)>> = (0..hosts).map(host).collect();
+        let (hosts, lines): (Vec<File>, Vec<File>) = match made {
+            Ok(made) => made.into_iter().unzip(),
+            Err(e) => {
+                let required = std::env::var("REQUIRE_NETNS").is_ok_and(|v| v == "1");
+                assert!(!required, "REQUIRE_NETNS=1: no network namespaces: {e}");
+                eprintln!("SKIPPED: no network namespaces: {e}; they take root and iproute2");
+                return None;
+            }
+        };
+        let cables = Arc::new(Mutex::new(vec![Cable::default(); lines.len()]));
+        let ended = Arc::new(AtomicBool::new(false));
+        let (known, end) = (cables.clone(), ended.clone());
+        let carrier = std::thread::spawn(move || {
+            let mut switch = Switch::new(lines);
+            while !end.load(Ordering::Relaxed) {
+                switch.carry(&known);
+            }
+        });
+        Some(Network {
+            hosts,
+            cables,
+            ended,
+            carrier: Some(carrier),
+        })
+    }
+
+    /// Where the others reach a host.
+    pub fn address(&self, host: usize) -> String {
+        address(host)
+    }
+
+    /// Changes the cable of a host.
+    pub fn change(&self, host: usize, change: impl FnOnce(&mut Cable)) {
+        change(&mut self.cables.lock().unwrap()[host]);
+    }
+
+    /// Changes all cables.
+    pub fn change_all(&self, change: impl Fn(&mut Cable)) {
+        self.cables.lock().unwrap().iter_mut().for_each(change);
+    }
+
+    /// Starts a process on a host.
+    pub fn start(&self, host: usize, command: &mut Command) -> io::Result<Child> {
+        let host = &self.hosts[host];
+        elsewhere(|| {
+            setns(host, CloneFlags::CLONE_NEWNET)?;
+            command.spawn()
+        })
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(carrier) = self.carrier.take() {
+            // A panic there has been told where it happened.
+            let _ = carrier.join();
+        }
+    }
+}
+
+fn address(host: usize) -> String {
+    format!("10.77.0.{}", host + 1)
+}
+
+/// Runs this on a thread of its own, which alone moves to another namespace.
+fn elsewhere<T: Send>(run: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    std::thread::scope(|scope| scope.spawn(run).join().unwrap())
+}
+
+/// A new namespace, and the end of its cable.
+fn host(number: usize) -> io::Result<(File, File)> {
+    let ip = |args: &str| {
+        let mut command = Command::new("ip");
+        let output = command.args(args.split(' ')).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        let done = output.status.success();
+        done.then_some(())
+            .ok_or_else(|| io::Error::other(format!("ip {args}: {said}")))
+    };
+    elsewhere(|| {
+        unshare(CloneFlags::CLONE_NEWNET)?;
+        let line = tun(c"cable")?;
+        ip(&format!("address add {}/24 dev cable", address(number)))?;
+        ip("link set cable up")?;
+        ip("link set lo up")?;
+        Ok((File::open("/proc/thread-self/ns/net")?, line))
+    })
+}
+
+/// `struct ifreq` of the kernel, as TUNSETIFF takes it.
+#[repr(C)]
+struct Request {
+    name: [u8; libc::IFNAMSIZ],
+    flags: i16,
+    rest: [u8; 22],
+}
+
+nix::ioctl_readwrite_bad!(
+    /// Makes a device of this file.
+    set_device,
+    nix::request_code_write!(b'T', 202, size_of::<libc::c_int>()),
+    Request
+);
+
+/// A device whose packets this file reads and writes, in the namespace of this thread.
+fn tun(name: &std::ffi::CStr) -> io::Result<File> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/net/tun")?;
+    let mut request = Request {
+        name: [0; libc::IFNAMSIZ],
+        flags: (libc::IFF_TUN | libc::IFF_NO_PI) as i16,
+        rest: [0; 22],
+    };
+    request.name[..name.count_bytes()].copy_from_slice(name.to_bytes());
+    // SAFETY: the file is one of TUN's, and the request is as long as the kernel's and lives through
+    // the call, which alone uses it meanwhile.
+    unsafe { set_device(file.as_raw_fd(), &raw mut request) }?;
+    Ok(file)
+}
+
+/// A packet under way.
+struct Packet {
+    arrives: Instant,
+    to: usize,
+    bytes: Vec<u8>,
+}
+
+/// One host's line: packets leave it in the order in which they came.
+struct Line {
+    end: File,
+    under_way: VecDeque<Packet>,
+    /// When all that waits will have been sent.
+    free: Instant,
+}
+
+/// What carries packets from line to line.
+struct Switch {
+    lines: Vec<Line>,
+    random: TestRng,
+}
+
+impl Switch {
+    fn new(ends: Vec<File>) -> Switch {
+        let line = |end| Line {
+            end,
+            under_way: VecDeque::new(),
+            free: Instant::now(),
+        };
+        Switch {
+            lines: ends.into_iter().map(line).collect(),
+            random: TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]),
+        }
+    }
+
+    /// Waits until there is something to do, and does it.
+    fn carry(&mut self, cables: &Mutex<Vec<Cable>>) {
+        let due = self.lines.iter().filter_map(|l| l.under_way.front());
+        let wait = due.map(|p| p.arrives.saturating_duration_since(Instant::now()));
+        let wait = wait.min().unwrap_or(LOOKS).min(LOOKS);
+        // Rounded up: it would turn in a circle for the last part of a millisecond.
+        let wait = PollTimeout::try_from(wait + Duration::from_micros(999)).unwrap();
+        let all = self.lines.iter();
+        let mut files: Vec<PollFd> = all
+            .map(|l| PollFd::new(l.end.as_fd(), PollFlags::POLLIN))
+            .collect();
+        // A signal is no more than a short wait.
+        let _ = poll(&mut files, wait);
+        let cables = cables.lock().unwrap().clone();
+        for from in 0..self.lines.len() {
+            let mut packet = [0; PACKET];
+            while let Ok(length) = self.lines[from].end.read(&mut packet) {
+                self.send(from, &packet[..length], &cables);
+            }
+        }
+        self.deliver(&cables);
+    }
+
+    fn send(&mut self, from: usize, packet: &[u8], cables: &[Cable]) {
+        let cable = cables[from];
+        let lost = f64::from(self.random.next_u32()) < cable.loss * f64::from(u32::MAX);
+        // What is not of IPv4 is talk of kernels about themselves.
+        let to = (0..self.lines.len()).find(|&h| {
+            packet.first().is_some_and(|b| b >> 4 == 4)
+                && packet.get(16..20) == Some(&octets(h)[..])
+        });
+        let Some(to) = to.filter(|_| !lost && !cable.pulled) else {
+            return;
+        };
+        let line = &mut self.lines[from];
+        let now = Instant::now();
+        if cable.rate > 0 {
+            let time =
+                |bytes: usize| Duration::from_secs_f64(bytes as f64 * 8.0 / cable.rate as f64);
+            if line.free.saturating_duration_since(now) > time(QUEUE) {
+                return;
+            }
+            line.free = line.free.max(now) + time(packet.len());
+        }
+        line.under_way.push_back(Packet {
+            arrives: line.free.max(now) + cable.delay,
+            to,
+            bytes: packet.to_vec(),
+        });
+    }
+
+    fn deliver(&mut self, cables: &[Cable]) {
+        let now = Instant::now();
+        for from in 0..self.lines.len() {
+            let line = &mut self.lines[from].under_way;
+            let mut arrived = Vec::new();
+            while line.front().is_some_and(|p| p.arrives <= now) {
+                arrived.extend(line.pop_front());
+            }
+            for packet in arrived {
+                if !cables[from].pulled && !cables[packet.to].pulled {
+                    // One that the host does not take is lost, as on any line.
+                    let _ = self.lines[packet.to].end.write(&packet.bytes);
+                }
+            }
+        }
+    }
+}
+
+fn octets(host: usize) -> [u8; 4] {
+    let address: std::net::Ipv4Addr = address(host).parse().unwrap();
+    address.octets()
+}

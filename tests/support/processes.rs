@@ -1,0 +1,78 @@
+//! Tasks that are processes: the test's own program, started again with an ignored test as its body.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::Sender;
+
+use thalweg::dist::{ClusterSpec, Patience, Server, ServerOptions, Status};
+
+/// Says which task a process is: `JOB INDEX PS_HOSTS WORKER_HOSTS`.
+const TASK: &str = "THALWEG_TEST_TASK";
+
+/// What a task has said.
+pub struct Said {
+    pub from: usize,
+    /// How often the task had been started before.
+    pub generation: usize,
+    pub line: String,
+}
+
+/// This program once more, as a task whose body is the ignored test of this name.
+pub fn task(body: &str, job: &str, index: usize, hosts: &[String; 2]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args([body, "--exact", "--nocapture", "--ignored"])
+        .env(TASK, format!("{job} {index} {} {}", hosts[0], hosts[1]))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    command
+}
+
+/// Passes on what a task says.
+pub fn hear(child: &mut Child, from: usize, generation: usize, to: &Sender<Said>) {
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let to = to.clone();
+    std::thread::spawn(move || {
+        for line in output.lines().map_while(Result::ok) {
+            if let Some(line) = line.strip_prefix('@') {
+                let line = line.to_owned();
+                let said = Said {
+                    from,
+                    generation,
+                    line,
+                };
+                if to.send(said).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+}
+
+/// In a task's process: its server.
+pub fn server(patience: Patience) -> Server {
+    let task = std::env::var(TASK).unwrap_or_else(|_| panic!("{TASK} is not set"));
+    let [job, index, ps, workers] = task.split(' ').collect::<Vec<_>>()[..] else {
+        panic!("{TASK} is '{task}'");
+    };
+    let cluster = ClusterSpec::from_flags(&[("ps", ps), ("worker", workers)]).unwrap();
+    let mut options = ServerOptions::listening("");
+    options.session.threads = 1;
+    options.patience = patience;
+    // It listens where the test says: on loopback, or on a network that the test has made.
+    options.unprotected_network = true;
+    Server::new(cluster, job, index.parse().unwrap(), options).unwrap()
+}
+
+/// In a task's process: tells the test.
+pub fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n@{line}").unwrap();
+    out.flush().unwrap();
+}
+
+/// In a task's process: tells the test of an error, in one line.
+pub fn say_error(e: &Status) {
+    let text = e.message.replace('\n', " ");
+    say(&format!("error {:?} {text}", e.code));
+}

@@ -1,0 +1,79 @@
+//! A small model that a task trains for ever, whatever happens to the others.
+
+use std::time::{Duration, Instant};
+
+use thalweg::dist::{ClusterOptions, Code, Patience, Server, Session};
+use thalweg::prelude::*;
+
+use super::processes::{say, say_error};
+
+/// What is run and fetched in each step.
+pub struct Model<'g> {
+    pub x: Output<'g>,
+    pub loss: Output<'g>,
+    pub train: Operation<'g>,
+    pub step: Variable<'g>,
+}
+
+/// A layer of 132 KiB whose outputs are to be 0.3.
+pub fn model(g: &Graph) -> Model<'_> {
+    let step = create_global_step(g);
+    let x = g.placeholder("x", DType::F32, [8, 64]);
+    let w = g.variable("w", vec![0.01f32; 64 * 512]);
+    let b = g.variable("b", vec![0.5f32; 512]);
+    let y = (x.matmul(w.value().reshape([64, 512])) + b).tanh();
+    let loss = (y - 0.3).square().mean();
+    Model {
+        x,
+        loss,
+        train: GradientDescent::new(0.01).minimize_counting(loss, step),
+        step,
+    }
+}
+
+/// What each step is fed.
+pub fn batch() -> Tensor {
+    Tensor::new(&[8, 64], &[0.25f32; 512]).unwrap()
+}
+
+/// Trains for ever; says of each step the updates before it, its loss and its microseconds.
+pub fn train(server: &Server, patience: Patience) {
+    let index = server.task().1;
+    let g = Graph::new();
+    let own = format!("/job:worker/task:{index}");
+    let servers = server.cluster().len("ps") as u32;
+    let setter = ReplicaDeviceSetter::new(servers).worker_device(own.parse().unwrap());
+    let model = g.device(setter, || model(&g));
+    assert!(g.errors().is_empty(), "{:?}", g.errors());
+    let mut options = ClusterOptions::default();
+    options.patience = patience;
+    options.device_filters = vec!["/job:ps".to_owned()];
+    let session = Session::on(server, &g, options).unwrap();
+    let made = g.all_initialized();
+    let feed = batch();
+    loop {
+        let began = Instant::now();
+        let done = session.run((model.train, model.loss, model.step), [model.x.feed(&feed)]);
+        match done {
+            Ok(found) => say(&format!(
+                "step {} {} {}",
+                found.scalar::<i64>(2).unwrap(),
+                found.scalar::<f32>(1).unwrap(),
+                began.elapsed().as_micros()
+            )),
+            Err(e) => {
+                say_error(&e);
+                // What a server has lost, worker 0 makes anew: all of it, so that it fits together.
+                if index == 0 && e.code == Code::FailedPrecondition {
+                    let all = session.run(made, []);
+                    if all.is_ok_and(|a| !a.scalar::<bool>(0).unwrap())
+                        && let Err(e) = session.run(g.initializers(), [])
+                    {
+                        say_error(&e);
+                    }
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+}
