@@ -80,6 +80,55 @@ fn values_of_f32_cross_in_half_of_the_bytes_where_that_is_asked_for() {
 }
 
 #[test]
+fn what_is_sent_stays_as_it_is_while_later_steps_compute() {
+    const LENGTH: usize = 1 << 16;
+    let all = servers(&cluster(&[("worker", 2)]));
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let far = g.device("/job:worker/task:1", || {
+        let ones = g.constant(Tensor::vector(&vec![1.0f32; LENGTH]));
+        (ones * x, (ones + x).reshape([LENGTH as i64 / 4, 4]))
+    });
+    // Both go as they came, and as what is made of them; one is fetched where it was made, too.
+    let near = g.device("/job:worker/task:0", || {
+        let passed = |y| g.op("Identity").input(y).output();
+        (passed(far.0), passed(far.1), far.0 * 2.0)
+    });
+    assert!(g.errors().is_empty(), "{:?}", g.errors());
+    for near_memory in [true, false] {
+        let mut options = ClusterOptions::default();
+        options.near = near_memory;
+        let session = Session::on(&all[0], &g, options).unwrap();
+        let run = |by: usize| {
+            let mut kept = Vec::new();
+            for step in 0..20 {
+                let value = (by * 100 + step) as f32;
+                let fetches = (near.0, near.1, near.2, far.0);
+                kept.push((value, session.run(fetches, [x.feed(value)]).unwrap()));
+                for (value, found) in &kept {
+                    let is = |i: usize, expected: f32| {
+                        let found = found.slice::<f32>(i).unwrap();
+                        assert!(found.iter().all(|&v| v == expected), "{i} of {value}");
+                    };
+                    is(0, *value);
+                    is(1, value + 1.0);
+                    is(2, value * 2.0);
+                    is(3, *value);
+                }
+                if kept.len() > 3 {
+                    kept.remove(0);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for by in 0..3 {
+                scope.spawn(move || run(by));
+            }
+        });
+    }
+}
+
+#[test]
 fn each_edge_can_have_a_dtype_of_its_own_and_training_works_with_them() {
     let all = servers(&cluster(&[("ps", 1), ("worker", 1)]));
     let g = Graph::new();

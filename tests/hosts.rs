@@ -220,7 +220,9 @@ fn a_cable_that_loses_packets_changes_no_value() {
     cluster.listen(Duration::from_secs(5));
     cluster.wait(1, "step", LATE);
     let steps = cluster.steps(1);
-    println!("{} steps with 1% loss", steps.len());
+    let lost = cluster.network.lost();
+    println!("{} steps with 1% loss, {lost} packets", steps.len());
+    assert!(lost > 0);
     assert!(cluster.errors().is_empty(), "{:?}", cluster.errors());
     assert_undisturbed(&steps);
 }

@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -58,6 +58,8 @@ pub struct Network {
     /// Their namespaces.
     hosts: Vec<File>,
     cables: Arc<Mutex<Vec<Cable>>>,
+    /// How many packets were lost.
+    lost: Arc<AtomicUsize>,
     ended: Arc<AtomicBool>,
     carrier: Option<JoinHandle<()>>,
 }
@@ -79,8 +81,10 @@ impl Network {
         let cables = Arc::new(Mutex::new(vec![Cable::default(); lines.len()]));
         let ended = Arc::new(AtomicBool::new(false));
         let (known, end) = (cables.clone(), ended.clone());
+        let lost = Arc::<AtomicUsize>::default();
+        let counted = lost.clone();
         let carrier = std::thread::spawn(move || {
-            let mut switch = Switch::new(lines);
+            let mut switch = Switch::new(lines, counted);
             while !end.load(Ordering::Relaxed) {
                 switch.carry(&known);
             }
@@ -88,6 +92,7 @@ impl Network {
         Some(Network {
             hosts,
             cables,
+            lost,
             ended,
             carrier: Some(carrier),
         })
@@ -96,6 +101,11 @@ impl Network {
     /// Where the others reach a host.
     pub fn address(&self, host: usize) -> String {
         address(host)
+    }
+
+    /// How many packets bad cables have lost so far.
+    pub fn lost(&self) -> usize {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// Changes the cable of a host.
@@ -210,10 +220,11 @@ struct Line {
 struct Switch {
     lines: Vec<Line>,
     random: TestRng,
+    lost: Arc<AtomicUsize>,
 }
 
 impl Switch {
-    fn new(ends: Vec<File>) -> Switch {
+    fn new(ends: Vec<File>, lost: Arc<AtomicUsize>) -> Switch {
         let line = |end| Line {
             end,
             under_way: VecDeque::new(),
@@ -222,6 +233,7 @@ impl Switch {
         Switch {
             lines: ends.into_iter().map(line).collect(),
             random: TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]),
+            lost,
         }
     }
 
@@ -256,6 +268,9 @@ impl Switch {
             packet.first().is_some_and(|b| b >> 4 == 4)
                 && packet.get(16..20) == Some(&octets(h)[..])
         });
+        if lost && to.is_some() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
         let Some(to) = to.filter(|_| !lost && !cable.pulled) else {
             return;
         };

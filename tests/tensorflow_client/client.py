@@ -376,6 +376,10 @@ def pieces_over_tasks(target):
         with v1.Session(target, config=config) as session:
             fine = 1 + 2.0**-20
             close(session.run(second, {a: fine, b: 0, c: 1}), 2, 0)
+            # What the client gives and takes in pieces goes as it is.
+            handle = session.partial_run_setup([first, doubled], [a, b])
+            close(session.partial_run(handle, first, {a: fine, b: 0}), fine, 0)
+            close(session.partial_run(handle, doubled), 2 * fine, 0)
         with v1.Session(target) as session:
             close(session.run(second, {a: fine, b: 0, c: 1}), 2 * fine, 0)
 

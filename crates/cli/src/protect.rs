@@ -15,8 +15,8 @@ use crate::Failure;
 
 /// Makes what protects a cluster: a folder with a certificate for its hosts, the certificate of the
 /// authority that has signed it, and a token. Copy the folder to every host, over a way that you trust,
-/// and give it to all tasks and clients with --protection DIR. Made anew, it locks out who has the one
-/// from before.
+/// and give it to all tasks and clients with --protection DIR: whoever has it can call the tasks, and
+/// stand in for one. Made anew, it locks out who has the one from before.
 #[derive(Args)]
 pub struct Protect {
     /// The folder to make. It must not be there yet.

@@ -115,6 +115,43 @@ fn who_lacks_the_certificate_or_the_token_is_refused() {
 }
 
 #[test]
+fn tensorflows_service_asks_for_the_token_too() {
+    use thalweg_dist::messages::ListDevicesRequest;
+    use thalweg_dist::messages::master_service_client::MasterServiceClient;
+    use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
+
+    let folder = made(place("master").join("keys"));
+    let worker = server(&cluster(), "worker", &folder);
+    let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    let tls = ClientTlsConfig::new()
+        .ca_certificate(Certificate::from_pem(read(files::AUTHORITY)))
+        .identity(Identity::from_pem(
+            read(files::CERTIFICATE),
+            read(files::KEY),
+        ));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let endpoint = Channel::from_shared(format!("https://{}", worker.address())).unwrap();
+        let endpoint = endpoint.tls_config(tls).unwrap();
+        let mut client = MasterServiceClient::new(endpoint.connect().await.unwrap());
+        let asked = |token: Option<&str>| {
+            let mut asked = tonic::Request::new(ListDevicesRequest::default());
+            if let Some(token) = token {
+                let said = format!("Bearer {token}").parse().unwrap();
+                asked.metadata_mut().insert("authorization", said);
+            }
+            asked
+        };
+        for wrong in [None, Some("0123456789abcdef0123456789abcdef")] {
+            let refused = client.list_devices(asked(wrong)).await.unwrap_err();
+            assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+        }
+        let token = String::from_utf8(read(files::TOKEN)).unwrap();
+        client.list_devices(asked(Some(&token))).await.unwrap();
+    });
+}
+
+#[test]
 fn a_host_that_the_certificate_does_not_name_is_not_trusted() {
     let folder = place("names").join("keys");
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));

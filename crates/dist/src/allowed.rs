@@ -3,14 +3,23 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use thalweg_graphdef::GraphDef;
+use thalweg_graph::GraphData;
 use tonic::Code;
 
 use crate::status::Status;
 
-/// What the engine adds to graphs by itself, and what does nothing: always allowed, as are ops whose
-/// names begin with `_`.
-const ALWAYS: [&str; 5] = ["Cast", "Const", "Identity", "NoOp", "Placeholder"];
+/// What the engine puts into graphs by itself, and what does nothing: always allowed, as are ops whose
+/// names begin with `_`. Calls are, since what they call is looked at.
+const ALWAYS: [&str; 8] = [
+    "Cast",
+    "Const",
+    "Identity",
+    "NoOp",
+    "PartitionedCall",
+    "Placeholder",
+    "ReadVariableOp",
+    "StatefulPartitionedCall",
+];
 
 /// The ops that a server runs for its clients: all that there are, or those of a list. No op reads or
 /// writes files, or speaks to the network, but for the sends and receives of a step.
@@ -29,33 +38,42 @@ impl AllowedOps {
     /// # Errors
     /// There is no op of a name.
     pub fn only<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Result<AllowedOps, Status> {
-        let names: BTreeSet<String> = names.into_iter().map(Into::into).collect();
-        match names.iter().find(|n| !exists(n)) {
-            Some(none) => Err(Status::not_found(format!(
-                "there is no op '{none}' to allow"
-            ))),
-            None => Ok(AllowedOps(Some(Arc::new(names)))),
+        let mut allowed = BTreeSet::new();
+        for name in names {
+            let name = name.into();
+            let op = thalweg_ops::ops().find(|o| o.def.name == name);
+            let missing = || Status::not_found(format!("there is no op '{name}' to allow"));
+            // Variables behind references run as variables behind handles.
+            let same = op.ok_or_else(missing)?.def.on_handles;
+            allowed.extend(same.map(str::to_owned));
+            allowed.insert(name);
         }
+        Ok(AllowedOps(Some(Arc::new(allowed))))
     }
 
-    /// Whether a node of this op may run. What is no op's name, but may be a function's, may.
+    /// Whether a node of this op may run.
     pub(crate) fn has(&self, op: &str) -> bool {
         let Some(names) = &self.0 else { return true };
-        names.contains(op) || op.starts_with('_') || ALWAYS.contains(&op) || !exists(op)
+        names.contains(op) || op.starts_with('_') || ALWAYS.contains(&op)
     }
 
-    /// Looks at all nodes of a graph, those of its functions among them.
+    /// Looks at all nodes of a graph as it is imported, those of its functions among them: what stands for
+    /// a gradient in a message has become its nodes by then.
     ///
     /// # Errors
     /// It has one that may not run.
-    pub(crate) fn check(&self, def: &GraphDef) -> Result<(), Status> {
-        let functions = def.library.iter().flat_map(|l| &l.function);
-        let inside = functions.flat_map(|f| &f.node_def);
-        let mut all = def.node.iter().chain(inside);
-        match all.find(|n| !self.has(&n.op)) {
-            Some(node) => Err(refused(&node.name, &node.op)),
-            None => Ok(()),
+    pub(crate) fn check(&self, graph: &GraphData) -> Result<(), Status> {
+        if self.0.is_none() {
+            return Ok(());
         }
+        let bodies = graph.functions().values().map(|f| &f.body);
+        for body in std::iter::once(graph).chain(bodies) {
+            let mut all = body.nodes();
+            if let Some((_, node)) = all.find(|(_, n)| !self.has(n.op.name)) {
+                return Err(refused(&node.name, node.op.name));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -68,10 +86,6 @@ pub(crate) fn refused(node: &str, op: &str) -> Status {
     Status::new(Code::PermissionDenied, text)
 }
 
-fn exists(op: &str) -> bool {
-    thalweg_ops::ops().any(|o| o.def.name == op)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,11 +93,13 @@ mod tests {
     #[test]
     fn a_list_allows_what_it_names_and_what_graphs_are_not_without() {
         let some = AllowedOps::only(["MatMul", "Add"]).unwrap();
-        for op in ["MatMul", "Const", "_TaskSend", "a_function"] {
+        for op in ["MatMul", "Const", "_TaskSend"] {
             assert!(some.has(op), "{op}");
         }
         assert!(!some.has("Sub"));
         assert!(AllowedOps::all().has("Sub"));
+        let variables = AllowedOps::only(["VariableV2", "Assign"]).unwrap();
+        assert!(variables.has("VarHandleOp") && variables.has("AssignVariableOp"));
         assert_eq!(
             AllowedOps::only(["MatMull"]).unwrap_err().code,
             Code::NotFound

@@ -23,7 +23,7 @@ pub struct Limits {
     pub parts: usize,
     /// The largest tensor that is taken from another task, in bytes.
     pub value_bytes: u64,
-    /// The most bytes of all tensors that are on their way in from other tasks at a time.
+    /// The most bytes of tensors that have come in from other tasks on calls which still go on.
     pub flight_bytes: u64,
     /// The ops that run.
     pub ops: AllowedOps,

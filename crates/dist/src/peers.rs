@@ -90,7 +90,7 @@ impl Peer {
         let endpoint = match &peers.reach.protection {
             None => Endpoint::from_shared(format!("http://{address}")),
             Some(protection) => Endpoint::from_shared(format!("https://{address}"))
-                .and_then(|e| e.tls_config(protection.client())),
+                .and_then(|e| e.tls_config(protection.client(patience.silence))),
         };
         let endpoint = endpoint.map_err(none)?;
         // A ping, and its answer, each within half of what a task may be silent.
@@ -155,6 +155,10 @@ impl Peer {
         if matches!(error, WireError::Memory(_)) {
             // It is not tried again: values come over the connection from now on.
             *self.near.lock().unwrap_or_else(PoisonError::into_inner) = Some(None);
+        }
+        if matches!(error, WireError::Flight { .. }) {
+            // The bound is this task's own.
+            return error.into();
         }
         match error.is_broken() {
             true => self.lost(&error.to_string()),
@@ -369,6 +373,16 @@ impl Peers {
             platform,
             spare: Arc::new(Spare::new(SPARE, reach.flight)),
             reach,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The same tasks, reached in another way: what comes in is counted together.
+    pub(crate) fn reached(&self, reach: Reach) -> Peers {
+        Peers {
+            platform: self.platform.clone(),
+            reach,
+            spare: self.spare.clone(),
             known: Mutex::default(),
         }
     }

@@ -120,12 +120,12 @@ impl Protection {
             .timeout(HANDSHAKE)
     }
 
-    /// What a caller asks of a server.
-    pub(crate) fn client(&self) -> ClientTlsConfig {
+    /// What a caller asks of a server, which may be silent for so long.
+    pub(crate) fn client(&self, silence: Duration) -> ClientTlsConfig {
         ClientTlsConfig::new()
             .identity(self.identity.clone())
             .ca_certificate(self.authority.clone())
-            .timeout(HANDSHAKE)
+            .timeout(silence)
     }
 
     /// What stands in the header of a call.
@@ -133,7 +133,7 @@ impl Protection {
         http::HeaderValue::clone(&self.credentials)
     }
 
-    /// Whether a caller knows the token. It takes as long whatever is wrong with what it says.
+    /// Whether a caller knows the token. It takes as long whichever character is wrong.
     fn admits(&self, said: Option<&http::HeaderValue>) -> bool {
         let said = said.map_or(&b""[..], http::HeaderValue::as_bytes);
         said.ct_eq(self.credentials.as_bytes()).into()

@@ -103,7 +103,7 @@ impl<'g> Session<'g> {
                     near: options.near,
                     ..own.clone()
                 };
-                Arc::new(Peers::new(platform.clone(), reach))
+                Arc::new(worker.peers.reached(reach))
             }
         };
         let mut ways = vec![Way::Here(worker.clone())];

@@ -2,16 +2,17 @@
 //! the rendezvous where programs meet.
 
 use std::cell::UnsafeCell;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::evaluate::tensor_slot;
 use thalweg_device::{Device, Rendezvous, Slot};
-use thalweg_graph::Tensor;
-use thalweg_graph::tensor::Buffer;
+use thalweg_graph::tensor::{Buffer, Memory};
+use thalweg_graph::{Dims, Tensor, TensorError};
 
 use crate::error::SessionError;
 use crate::exec::Queued;
-use crate::plan::{Home, Plan, Program, memory};
+use crate::plan::{Home, Plan, Program, SlotPlan, memory};
 
 /// The state of one step. It is made once, and used again by later steps of the same plan.
 pub(crate) struct Frame {
@@ -94,7 +95,7 @@ impl Part {
                 },
                 Home::Constant(t) => tensor_slot(t),
                 // Not the host's to touch.
-                Home::OnGpu(_) | Home::Held => Slot::empty(s.dtype),
+                Home::OnGpu(_) | Home::Sent | Home::Held => Slot::empty(s.dtype),
             };
             UnsafeCell::new(Cell { slot, held: None })
         });
@@ -136,6 +137,47 @@ impl Part {
             cell.slot = tensor_slot(t);
         }
         cell.held = tensor;
+    }
+
+    /// Sets memory aside for a slot of this plan that lies in a tensor of its own: that of the step before,
+    /// where nobody else has it any more.
+    ///
+    /// # Errors
+    /// There is no memory.
+    ///
+    /// # Safety
+    /// The caller runs the instruction that fills the slot, before it does.
+    pub(crate) unsafe fn renew(
+        &self,
+        slot: u32,
+        plan: &SlotPlan,
+        memory: &Arc<Memory>,
+    ) -> Result<(), TensorError> {
+        // SAFETY: nobody else looks at the cell meanwhile, by the caller's promise.
+        let cell = unsafe { &mut *self.cells[slot as usize].get() };
+        // The reads of those who had it come before what is written now: `get_mut` sees to that.
+        let mut before = cell.held.take().and_then(|t| t.buffer().cloned());
+        let before = before.take_if(|b| Arc::get_mut(b).is_some());
+        let buffer = match before {
+            Some(buffer) => buffer,
+            None => {
+                let bytes = plan.len.saturating_mul(plan.dtype.size());
+                let made = Buffer::try_zeroed_in(bytes, memory);
+                Arc::new(made.ok_or_else(|| TensorError::TooLarge {
+                    dtype: plan.dtype,
+                    dims: Dims::from_slice(&[plan.len]),
+                })?)
+            }
+        };
+        // Nobody reads it before the instruction has run.
+        let ptr = buffer.as_ptr();
+        cell.slot = Slot {
+            ptr,
+            len: plan.len,
+            dtype: plan.dtype,
+        };
+        cell.held = Some(Tensor::from_buffer(plan.dtype, &[plan.len], buffer)?);
+        Ok(())
     }
 
     /// Scratch memory at an offset of the arena.

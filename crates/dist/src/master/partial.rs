@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use thalweg_device::{KernelError, Ticket};
-use thalweg_graph::{GraphData, OutputId, Tensor};
+use thalweg_graph::{Fact, GraphData, OutputId, Tensor};
 use thalweg_session::{Cancel, Exchange, client_channel};
 
 use super::{Room, names};
@@ -175,8 +175,17 @@ impl PartialRun {
         let done = {
             let mut pieces = locked(&self.pieces);
             names::apart(feeds.iter().map(|(n, _)| &**n), std::iter::empty())?;
-            for (name, _) in &feeds {
+            for (name, value) in &feeds {
                 check(&pieces.feeds, name, "feed", "fed")?;
+                let fact = data.fact(pieces.feeds[name].output);
+                let fits = |f: &Fact| f.dtype == value.dtype() && f.shape.admits(value.dims());
+                if let Some(fact) = fact.filter(|f| !fits(f)) {
+                    return Err(Status::invalid(format!(
+                        "The feed {name} is {}{}, but {fact} is expected.",
+                        value.dtype(),
+                        value.shape()
+                    )));
+                }
             }
             for name in fetches {
                 check(&pieces.fetches, name, "fetch", "fetched")?;

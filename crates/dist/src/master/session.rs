@@ -133,7 +133,6 @@ impl MasterSession {
             );
             return Err(Status::new(Code::Aborted, text));
         }
-        self.limits.ops.check(def)?;
         let functions = def.library.iter().flat_map(|l| &l.function);
         // Functions come again with each extension.
         let new = |f: &&FunctionDef| {
@@ -167,7 +166,11 @@ impl MasterSession {
             ..ImportOptions::default()
         };
         // What cannot be placed is not taken: the client sends it again with what it adds next.
-        let placed = |graph: &Graph| self.runs.placed(&graph.snapshot());
+        let placed = |graph: &Graph| {
+            let data = graph.snapshot();
+            self.limits.ops.check(&data)?;
+            self.runs.placed(&data)
+        };
         thalweg_graphdef::import_and(&self.graph, def, &options, placed)?;
         version.nodes = nodes;
         version.number += i64::from(expected.is_some());

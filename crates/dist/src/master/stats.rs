@@ -29,7 +29,7 @@ pub(super) fn step_stats(graph: &Graph, began: SystemTime, trace: &Trace) -> Ste
 }
 
 fn stats(graph: &Graph, began: i64, event: &Event) -> NodeExecStats {
-    let start = began + event.start_us as i64;
+    let start = began.saturating_add(event.start_us as i64);
     let took = event.duration_us.ceil() as i64;
     let data = graph.snapshot();
     let node = graph

@@ -15,7 +15,7 @@ use thalweg_graph::Tensor;
 use super::WireError;
 use super::messages::header::Kind;
 use super::messages::{End, Header, Value};
-use super::spare::Spare;
+use super::spare::{Flight, Spare};
 use super::value;
 use crate::near::{Borrowed, LEAST, Loans, Near};
 use crate::status::Status;
@@ -199,6 +199,8 @@ pub(crate) struct Reader<B> {
     /// The most bytes of one value.
     limit: u64,
     spare: Arc<Spare>,
+    /// What has come in on this call.
+    flight: Flight,
     /// The sender, where its memory can be read.
     near: Option<Near>,
 }
@@ -215,6 +217,7 @@ where
             body,
             chunk: Bytes::new(),
             limit,
+            flight: Flight::new(spare.clone()),
             spare,
             near: None,
         }
@@ -309,7 +312,10 @@ where
         loop {
             match room.next() {
                 [] => return room.finish(&self.spare),
-                part => self.fill(part).await?,
+                part => {
+                    self.flight.more(part.len())?;
+                    self.fill(part).await?;
+                }
             }
         }
     }
@@ -330,10 +336,14 @@ where
         Ok(move || {
             let mut room = value::Room::new(&header, limit, &spare)?;
             let mut borrowed = Borrowed::new(near, loan);
+            let mut flight = Flight::new(spare.clone());
             loop {
                 match room.next() {
                     [] => break,
-                    part => borrowed.fill(part)?,
+                    part => {
+                        flight.more(part.len())?;
+                        borrowed.fill(part)?;
+                    }
                 }
             }
             borrowed.end()?;

@@ -29,8 +29,8 @@ pub(crate) enum WireError {
     #[error("a message has {found} bytes, {limit} at most are taken")]
     TooLong { found: u64, limit: u64 },
     #[error(
-        "values of {limit} bytes are on their way in, as many as may be: run fewer steps at a time, or \
-         allow more (Limits::flight_bytes)"
+        "{limit} bytes of values have come in here at a time, as many as may (Limits::flight_bytes): run \
+         fewer steps at a time"
     )]
     Flight { limit: u64 },
     #[error(transparent)]

@@ -243,7 +243,6 @@ fn received_library(message: &wire::Part, limits: PartLimits<'_>) -> Result<Grap
             library: Some(library.clone()),
             ..GraphDef::default()
         };
-        limits.ops.check(&def).map_err(WireError::Forbidden)?;
         let options = ImportOptions {
             origin: "a part of a step".to_owned(),
             max_expanded_bytes: limits.expanded_bytes,
@@ -252,7 +251,9 @@ fn received_library(message: &wire::Part, limits: PartLimits<'_>) -> Result<Grap
         };
         import(&graph, &def, &options).map_err(|e| WireError::Part(e.to_string()))?;
     }
-    Ok(GraphData::clone(&graph.snapshot()))
+    let library = GraphData::clone(&graph.snapshot());
+    limits.ops.check(&library).map_err(WireError::Forbidden)?;
+    Ok(library)
 }
 
 /// A graph that is made of messages, node by node.

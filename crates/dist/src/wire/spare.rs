@@ -18,13 +18,33 @@ const MOST: usize = 1024;
 pub(crate) struct Spare {
     limit: usize,
     known: Mutex<Known>,
-    /// The most bytes of values that are on their way in, and how many are.
+    /// The most bytes of values that have come in on calls which go on, and how many have.
     most: u64,
     flying: AtomicU64,
 }
 
-/// Bytes of a value that is on its way in, until this is dropped.
+/// Bytes of values that have come in on one call, counted until this is dropped.
 pub(crate) struct Flight(Arc<Spare>, u64);
+
+impl Flight {
+    /// Nothing has come in yet.
+    pub(crate) fn new(spare: Arc<Spare>) -> Flight {
+        Flight(spare, 0)
+    }
+
+    /// Lets so many bytes more come in.
+    ///
+    /// # Errors
+    /// [`WireError::Flight`].
+    pub(crate) fn more(&mut self, bytes: usize) -> Result<(), WireError> {
+        let (bytes, most) = (bytes as u64, self.0.most);
+        let more = |now: u64| now.checked_add(bytes).filter(|&n| n <= most);
+        let taken = (self.0.flying).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.map_err(|_| WireError::Flight { limit: most })?;
+        self.1 += bytes;
+        Ok(())
+    }
+}
 
 impl Drop for Flight {
     fn drop(&mut self) {
@@ -39,26 +59,13 @@ struct Known {
 }
 
 impl Spare {
-    /// None yet; what is kept in mind has at most `limit` bytes, what is on its way in `most`.
+    /// None yet; what is kept in mind has at most `limit` bytes, what comes in at a time `most`.
     pub(crate) fn new(limit: usize, most: u64) -> Spare {
         Spare {
             limit,
             known: Mutex::default(),
             most,
             flying: AtomicU64::new(0),
-        }
-    }
-
-    /// Lets so many bytes come in.
-    ///
-    /// # Errors
-    /// [`WireError::Flight`].
-    pub(crate) fn fly(self: &Arc<Self>, bytes: u64) -> Result<Flight, WireError> {
-        let more = |now: u64| now.checked_add(bytes).filter(|&n| n <= self.most);
-        let taken = (self.flying).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        match taken {
-            Ok(_) => Ok(Flight(self.clone(), bytes)),
-            Err(_) => Err(WireError::Flight { limit: self.most }),
         }
     }
 
@@ -128,15 +135,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_in_is_bounded() {
+    fn what_comes_in_at_a_time_is_bounded() {
         let spare = Arc::new(Spare::new(0, 10));
-        let first = spare.fly(6).unwrap();
-        assert!(matches!(spare.fly(5), Err(WireError::Flight { limit: 10 })));
-        assert!(spare.fly(u64::MAX).is_err());
-        let second = spare.fly(4).unwrap();
+        let flight = || Flight::new(spare.clone());
+        let (mut first, mut second) = (flight(), flight());
+        first.more(6).unwrap();
+        let full = second.more(5);
+        assert!(matches!(full, Err(WireError::Flight { limit: 10 })));
+        assert!(second.more(usize::MAX).is_err());
+        second.more(3).unwrap();
+        second.more(1).unwrap();
         drop(first);
-        spare.fly(6).unwrap();
+        flight().more(6).unwrap();
         drop(second);
-        spare.fly(10).unwrap();
+        flight().more(10).unwrap();
     }
 }

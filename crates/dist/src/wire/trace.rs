@@ -38,7 +38,9 @@ pub(crate) fn decoded(
 ) -> impl Iterator<Item = Event> {
     let way = (micros(answered) - micros(asked) - traced.took).max(0.0) / 2.0;
     let began = micros(asked) + way + traced.began;
-    traced.events.into_iter().map(move |e| Event {
+    let told = |e: &wire::Event| e.start.is_finite() && e.duration.is_finite();
+    let events = traced.events.into_iter().filter(told);
+    events.map(move |e| Event {
         node: e.node,
         op: e.op,
         device: e.device,

@@ -10,10 +10,11 @@ use thalweg_graphdef::dtype;
 
 use super::WireError;
 use super::messages::Value;
-use super::spare::{Flight, Spare};
+use super::spare::Spare;
 
-/// How many bytes of strings are read at a time: their memory grows with what has come.
-const STEP: usize = 1 << 20;
+/// How many bytes are taken at a time: what counts is what has come, and not what is announced. The memory
+/// of strings grows with it, that of others is the system's until it is written to.
+const STEP: usize = 256 << 10;
 
 /// A tensor that lends its bytes.
 struct Lent(Tensor);
@@ -55,14 +56,13 @@ pub(super) struct Room {
     dtype: DType,
     dims: Dims,
     bytes: Filling,
-    _flight: Flight,
 }
 
 enum Filling {
     /// In place.
     Plain {
         buffer: Buffer,
-        filled: bool,
+        filled: usize,
     },
     Strings {
         bytes: Vec<u8>,
@@ -74,8 +74,8 @@ impl Room {
     /// For what a header says.
     ///
     /// # Errors
-    /// It is no header of a tensor, or of one that has more bytes than `limit`, or than may come in now.
-    pub(super) fn new(header: &Value, limit: u64, spare: &Arc<Spare>) -> Result<Room, WireError> {
+    /// It is no header of a tensor, or of one that has more bytes than `limit`.
+    pub(super) fn new(header: &Value, limit: u64, spare: &Spare) -> Result<Room, WireError> {
         let dtype = dtype::from_number(header.dtype)?;
         if header.bytes > limit {
             return Err(WireError::TooLong {
@@ -96,12 +96,11 @@ impl Room {
             expected: expected as u64,
             found: header.bytes,
         };
-        let flight = spare.fly(header.bytes)?;
         let bytes = match dtype {
             DType::Resource | DType::Variant => return Err(WireError::Handle(dtype)),
             DType::String => {
                 let least = elements.saturating_mul(8);
-                if total < least {
+                if total < least || (elements == 0 && total > 0) {
                     return Err(length(least));
                 }
                 let bytes = Vec::new();
@@ -114,25 +113,19 @@ impl Room {
                 }
                 // Memory of the system's that is not written to takes none.
                 let buffer = spare.take(total).ok_or_else(|| too_large(dims.clone()))?;
-                let filled = total == 0;
-                Filling::Plain { buffer, filled }
+                Filling::Plain { buffer, filled: 0 }
             }
         };
-        Ok(Room {
-            dtype,
-            dims,
-            bytes,
-            _flight: flight,
-        })
+        Ok(Room { dtype, dims, bytes })
     }
 
     /// What is to be filled next; nothing where all is there.
     pub(super) fn next(&mut self) -> &mut [u8] {
         match &mut self.bytes {
-            Filling::Plain { filled: true, .. } => &mut [],
             Filling::Plain { buffer, filled } => {
-                *filled = true;
-                buffer.bytes_mut()
+                let from = *filled;
+                *filled = (from + STEP).min(buffer.len());
+                &mut buffer.bytes_mut()[from..*filled]
             }
             Filling::Strings { bytes, total } => {
                 let from = bytes.len();

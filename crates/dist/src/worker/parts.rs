@@ -51,6 +51,21 @@ impl Part {
 }
 
 impl Worker {
+    /// Looks at a part's message before its values are taken.
+    ///
+    /// # Errors
+    /// It has too many nodes, or too many values for them.
+    pub(crate) fn admits(&self, message: &wire::Part) -> Result<(), Status> {
+        let most = self.limits.graph_nodes;
+        let values = message.node.iter().map(|n| u64::from(n.known));
+        let values = values.fold(0u64, u64::saturating_add);
+        if message.node.len() > most || values > most as u64 {
+            let text = format!("a part of more than {most} nodes or values is not taken here");
+            return Err(Status::new(Code::ResourceExhausted, text));
+        }
+        Ok(())
+    }
+
     /// Keeps a part that came as a message; gives its number.
     ///
     /// # Errors

@@ -98,6 +98,7 @@ async fn answer(
         ("Register", Kind::Register(register)) => {
             let session = worker.session(&register.session)?;
             let message = register.part.unwrap_or_default();
+            worker.admits(&message)?;
             let count: u64 = message.node.iter().map(|n| u64::from(n.known)).sum();
             let mut values = Vec::new();
             for _ in 0..count {

@@ -88,7 +88,10 @@ impl Run<'_> {
             unsafe { self.part.hold(slot, None) };
         }
         match &instruction.action {
-            Action::Run { run, scratch } => {
+            Action::Run { run, scratch, sent } => {
+                if *sent {
+                    self.renew(instruction)?;
+                }
                 let variables: SmallVec<[Option<&Variable>; 10]> =
                     instruction.variables.iter().map(Option::as_deref).collect();
                 // SAFETY: the plan gives each output memory that nobody else uses until its last
@@ -137,6 +140,19 @@ impl Run<'_> {
             // It tells of its own nodes.
             Action::Region(_) => Ok(()),
         }
+    }
+
+    /// Sets memory aside for the outputs that lie in tensors of their own.
+    #[cold]
+    fn renew(&self, instruction: &Instruction) -> Result<(), KernelError> {
+        for &slot in &instruction.outputs {
+            let plan = &self.program.slots[slot as usize];
+            if let Home::Sent = plan.home {
+                // SAFETY: this instruction fills the slot, once this has been done.
+                unsafe { self.part.renew(slot, plan, self.cpu.memory())? };
+            }
+        }
+        Ok(())
     }
 
     /// Copies a value to where its receiver has set memory aside for it.

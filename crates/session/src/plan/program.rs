@@ -83,6 +83,7 @@ impl Program {
                 Some(Home::Constant(_)) => format!("%{s}=const"),
                 Some(Home::Staged(offset)) => format!("%{s}@host+{offset}"),
                 Some(Home::OnGpu(_)) => format!("%{s}@gpu"),
+                Some(Home::Sent) => format!("%{s}@sent"),
                 Some(Home::Held) => format!("%{s}"),
                 None => "handle".to_owned(),
             };
@@ -148,6 +149,8 @@ pub(crate) enum Home {
     OnGpu(Place),
     /// In a tensor of the plan.
     Constant(Tensor),
+    /// In a tensor of its own, which goes to another task as it is.
+    Sent,
     /// In a tensor that the step holds: a feed, a variable's value, or one whose size is known
     /// only when it is computed.
     Held,
@@ -170,6 +173,8 @@ pub(crate) enum Action {
         run: RunFn,
         /// Offset in the arena, and bytes.
         scratch: (usize, usize),
+        /// Whether an output lies in a tensor of its own.
+        sent: bool,
     },
     /// Holds the value of a variable, which must have this shape.
     Read { shape: Shape },

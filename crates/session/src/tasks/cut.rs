@@ -183,7 +183,13 @@ impl Cutter {
             variables: &[],
         };
         let mut whole = simplified(data, &request, workshop)?;
+        // What a client gives or takes while the step runs goes as it is.
+        let mut clients: Vec<(String, u32)> = Vec::new();
         if pieces {
+            let named = |o: OutputId| (whole.graph.node(o.node).name.clone(), o.index);
+            let fed = whole.feeds.iter().flatten();
+            let fed = fed.map(|&node| OutputId { node, index: 0 });
+            clients.extend(fed.chain(whole.fetches.iter().copied()).map(named));
             whole = in_pieces(whole, TASK_ENDS, Some(self.home(0)));
         }
         // The variables are elsewhere: here they have names alone.
@@ -195,7 +201,11 @@ impl Cutter {
         let tasks: Vec<u32> = whole.devices.iter().map(|&d| task(d)).collect();
         let old: Vec<NodeId> = whole.graph.ids().collect();
         let cast = thalweg_ops::ops().find(|op| op.def.name == "Cast");
-        let narrow = |edge: Crossing<'_>| self.narrowed(edge, &cast?.def);
+        let narrow = |edge: Crossing<'_>| {
+            let mut clients = clients.iter();
+            let client = clients.any(|(n, i)| *n == edge.node.name && *i == edge.output);
+            self.narrowed(edge, &cast?.def).filter(|_| !client)
+        };
         let mut cut = partition(whole.graph, &order, &tasks, TASK_ENDS, &narrow);
         let parts = std::mem::take(&mut cut.parts);
         let mut parts: Vec<TaskPart> = parts

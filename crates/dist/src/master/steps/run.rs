@@ -1,9 +1,9 @@
 //! How the parts of a step are run.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use std::sync::atomic::Ordering;
 use thalweg_graph::{OutputId, Tensor};
 use thalweg_session::{Event, Exchange, TaskPart, Trace};
 use tokio::task::JoinSet;
@@ -123,8 +123,8 @@ impl Inner {
         asked: Asked,
         began: Instant,
     ) -> Result<(Vec<Tensor>, Vec<Event>), Failure> {
-        let at = began.elapsed();
         if let (Some((worker, session)), Some(own)) = (&registered.open.here, &registered.here) {
+            let at = began.elapsed();
             let run = worker.run(session, &self.asked.session, own.clone(), asked);
             let done = run.await?;
             let events = trace::moved(done.trace, at + done.began);
@@ -149,14 +149,17 @@ impl Inner {
                 .push_value(number as i64, feed)
                 .map_err(Failure::from)?;
         }
+        let at = began.elapsed();
         let mut answer = peer.call("Run", frames).await?.near(near);
         let mut fetched = Vec::with_capacity(part.fetches.len());
         let mut events = Vec::new();
         loop {
             let next = peer.next(&mut answer).await;
             match next.map_err(|(status, derived)| Failure { status, derived })? {
-                Kind::Value(header) => fetched.push(peer.tensor(&mut answer, &header).await?),
-                Kind::Traced(traced) if asked.trace => {
+                Kind::Value(header) if fetched.len() < part.fetches.len() => {
+                    fetched.push(peer.tensor(&mut answer, &header).await?)
+                }
+                Kind::Traced(traced) if asked.trace && events.is_empty() => {
                     events.extend(trace::decoded(traced, at, began.elapsed()));
                 }
                 Kind::End(_) if fetched.len() == part.fetches.len() => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use prost::Message;
-use thalweg_graph::{Graph, Tensor};
+use thalweg_graph::{DType, Graph, Tensor};
 use thalweg_ops::{ArrayOps, FlowOps, LinalgOps, MathOps, NewGraph, SourceOps, StateOps};
 use thalweg_session::{Cutter, Engine, Fetch, SessionOptions};
 
@@ -193,6 +193,69 @@ fn a_part_that_is_as_it_should_be_runs() {
         let answer = call(&worker, "Run", run(1, 7)).await;
         assert_eq!(end(&answer).code, 0, "{:?}", end(&answer));
     });
+}
+
+#[test]
+fn what_comes_in_on_calls_that_go_on_is_bounded_and_what_is_announced_does_not_count() {
+    with_session(async |worker| {
+        let asked = wire::Register {
+            session: "s".to_owned(),
+            part: Some(wire::Part {
+                node: vec![wire::Node {
+                    name: "n".to_owned(),
+                    op: "Const".to_owned(),
+                    known: 8,
+                    ..wire::Node::default()
+                }],
+                ..wire::Part::default()
+            }),
+        };
+        let value = Tensor::zeros(DType::F32, &[1 << 18]).unwrap();
+        let mut frames = Frames::of(Kind::Register(asked.clone()));
+        for _ in 0..8 {
+            frames.push_value(0, &value).unwrap();
+        }
+        // 8 MiB on one call, where 4 may be.
+        let answer = end(&call(&worker, "Register", bytes_of(frames)).await);
+        assert_eq!(answer.code, Code::ResourceExhausted as i32, "{answer:?}");
+        assert!(answer.message.contains("flight_bytes"), "{answer:?}");
+        // Announced by many, who then send nothing.
+        let mut announced = Frames::of(Kind::Register(asked));
+        announced.push_value(0, &value).unwrap();
+        let mut announced = bytes_of(announced);
+        announced.truncate(announced.len() - (1 << 20));
+        let waiting: Vec<_> = (0..8)
+            .map(|_| {
+                let body = Body::new(Endless(Some(announced.clone().into())));
+                let request = http::Request::builder().uri(format!("{PATH}Register"));
+                let mut service = WorkerService(worker.clone());
+                tokio::spawn(service.call(request.body(body).unwrap()))
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        let (message, _) = register();
+        let answer = end(&call(&worker, "Register", message).await);
+        assert_eq!(answer.code, 0, "{answer:?}");
+        waiting.iter().for_each(|w| w.abort());
+    });
+}
+
+/// A body that has begun and does not end.
+struct Endless(Option<bytes::Bytes>);
+
+impl tonic::codegen::Body for Endless {
+    type Data = bytes::Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<bytes::Bytes>, Infallible>>> {
+        match self.0.take() {
+            Some(bytes) => Poll::Ready(Some(Ok(http_body::Frame::data(bytes)))),
+            None => Poll::Pending,
+        }
+    }
 }
 
 #[test]

@@ -205,6 +205,7 @@ impl<'a> Builder<'a> {
                 let action = Action::Run {
                     run: Box::new(|_| Ok(())),
                     scratch: (0, 0),
+                    sent: false,
                 };
                 let mut waits = self.after(node).to_vec();
                 self.emit(id, node, action, SmallVec::new(), slots, &mut waits, 0);

@@ -16,6 +16,10 @@ use crate::exec::panicked;
 use crate::plan::bindings::failed;
 use crate::plan::region::Region;
 use crate::plan::{Action, Home, Instruction, memory};
+use crate::tasks::TASK_ENDS;
+
+/// Values that go to another task have tensors of their own from this size on, in bytes.
+const LEAST_SENT: usize = 64 << 10;
 
 impl Builder<'_> {
     pub(super) fn read(
@@ -146,6 +150,7 @@ impl Builder<'_> {
         let action = Action::Run {
             run: prepared.run,
             scratch,
+            sent: false,
         };
         self.emit(
             id,
@@ -213,6 +218,9 @@ impl Builder<'_> {
     ) -> Result<(), SessionError> {
         let node = graph.node(id);
         let (mut waits, inputs) = (self.waits(node), self.inputs(node));
+        if node.op.name == TASK_ENDS.send.name {
+            inputs.iter().for_each(|&s| self.sent(s));
+        }
         let mut output_slots = SmallVec::new();
         for (i, (o, fact)) in outputs.iter().zip(&node.outputs).enumerate() {
             // A shape that is known all the same is held to when it runs.
@@ -223,6 +231,22 @@ impl Builder<'_> {
         }
         self.emit(id, node, action, inputs, output_slots, &mut waits, 1000);
         Ok(())
+    }
+
+    /// Lets a large value that goes to another task lie in a tensor of its own, so that it need not be
+    /// copied out of the arena.
+    fn sent(&mut self, slot: u32) {
+        let Some(plan) = self.slots.get_mut(slot as usize) else {
+            return;
+        };
+        let large = plan.len.saturating_mul(plan.dtype.size()) >= LEAST_SENT;
+        let writer = self.life[slot as usize].writer;
+        if let (true, Home::Arena(_), Some(writer)) = (large, &plan.home, writer)
+            && let Action::Run { sent, .. } = &mut self.instructions[writer as usize].action
+        {
+            plan.home = Home::Sent;
+            *sent = true;
+        }
     }
 
     #[allow(clippy::too_many_arguments, reason = "the parts of one instruction")]
