@@ -4,6 +4,8 @@
 mod allowed;
 pub mod cluster;
 mod deadline;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod limits;
 pub mod master;
 /// The messages of `proto/master.proto`, and the service that they make.

@@ -1,0 +1,20 @@
+//! What TensorFlow's client sends to a server: graphs, steps, callables, steps in pieces, on a session
+//! that has a graph already.
+#![no_main]
+
+use std::sync::{LazyLock, Mutex};
+
+use libfuzzer_sys::fuzz_target;
+use thalweg_dist::fuzz::calls;
+use thalweg_dist::fuzz::client::{CALLS, Client, message};
+
+/// Made once: that takes far longer than a call.
+static CLIENT: LazyLock<Mutex<Client>> = LazyLock::new(Mutex::default);
+
+fuzz_target!(|input: &[u8]| {
+    let mut client = CLIENT.lock().expect("no run has panicked");
+    client.anew();
+    for (name, body) in calls(input, &CALLS, message).take(6) {
+        client.call(name, &body);
+    }
+});
