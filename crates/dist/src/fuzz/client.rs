@@ -26,9 +26,9 @@ pub const CALLS: [&str; 10] = [
     "RunCallable",
     "PartialRunSetup",
     "ListDevices",
-    "Reset",
     "ReleaseCallable",
     "CloseSession",
+    "Reset",
 ];
 /// The longest step.
 const STEP: i64 = 100;
@@ -213,7 +213,11 @@ fn graph() -> GraphDef {
         |b, v| v[0].less(b.constant(3i32)),
         |b, v| vec![v[0] + b.constant(1i32)],
     );
-    let _ = (x * w.value(), looped[0] + looped[0]);
+    let _ = (
+        (x * 2.0).named("product"),
+        looped[0] + looped[0],
+        w.value() * 2.0,
+    );
     let _ = g
         .op("FIFOQueueV2")
         .attr("component_types", vec![DType::F32])
@@ -227,7 +231,7 @@ fn make(name: &str) -> Vec<u8> {
         name: name.to_owned(),
         tensor: x.clone(),
     };
-    let [fed, product, initial] = ["x:0", "mul:0", "w/Assign"].map(str::to_owned);
+    let [fed, product, initial] = ["x:0", "product:0", "w/Assign"].map(str::to_owned);
     match name {
         "CreateSession" => CreateSessionRequest {
             graph_def: Some(graph()),
