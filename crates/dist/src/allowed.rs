@@ -42,7 +42,11 @@ impl AllowedOps {
         for name in names {
             let name = name.into();
             let op = thalweg_ops::ops().find(|o| o.def.name == name);
-            let missing = || Status::not_found(format!("there is no op '{name}' to allow"));
+            let missing = || {
+                Status::not_found(format!(
+                    "there is no op '{name}' to allow: docs/kernels.md has their names"
+                ))
+            };
             // Variables behind references run as variables behind handles.
             let same = op.ok_or_else(missing)?.def.on_handles;
             allowed.extend(same.map(str::to_owned));

@@ -3,19 +3,14 @@
 //! A task shows a certificate to whoever calls it and asks for one in turn; both have to be signed by
 //! the cluster's authority. Whoever has come so far has to know the token too.
 
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use subtle::ConstantTimeEq;
 use thiserror::Error;
-use tonic::body::Body;
-use tonic::codegen::{BoxFuture, Service, http};
-use tonic::server::NamedService;
+use tonic::codegen::http;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
-use tonic::{Code, Status};
+use tonic::{Code, Request, Status};
 
 /// How long a caller may take to show its certificate.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -41,7 +36,7 @@ pub struct Protection {
     authority: Certificate,
     identity: Identity,
     /// What stands in the header of a call.
-    credentials: Arc<http::HeaderValue>,
+    credentials: http::HeaderValue,
 }
 
 /// Why there is no protection.
@@ -88,7 +83,7 @@ impl Protection {
         let protection = Protection {
             authority: Certificate::from_pem(authority),
             identity: Identity::from_pem(certificate, key),
-            credentials: Arc::new(credentials),
+            credentials,
         };
         // What is wrong with them shows here, not when the first peer is called.
         tonic::transport::Server::builder()
@@ -130,12 +125,11 @@ impl Protection {
 
     /// What stands in the header of a call.
     pub(crate) fn credentials(&self) -> http::HeaderValue {
-        http::HeaderValue::clone(&self.credentials)
+        self.credentials.clone()
     }
 
     /// Whether a caller knows the token. It takes as long whichever character is wrong.
-    fn admits(&self, said: Option<&http::HeaderValue>) -> bool {
-        let said = said.map_or(&b""[..], http::HeaderValue::as_bytes);
+    fn admits(&self, said: &[u8]) -> bool {
         said.ct_eq(self.credentials.as_bytes()).into()
     }
 }
@@ -147,38 +141,21 @@ impl std::fmt::Debug for Protection {
     }
 }
 
-/// A service that answers to those alone who know the token, if there is one.
-#[derive(Clone)]
-pub(crate) struct Guarded<S> {
-    pub(crate) service: S,
-    pub(crate) protection: Option<Protection>,
-}
-
-impl<S: NamedService> NamedService for Guarded<S> {
-    const NAME: &'static str = S::NAME;
-}
-
-impl<S> Service<http::Request<Body>> for Guarded<S>
-where
-    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
-{
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<http::Response<Body>, Infallible>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.service.poll_ready(cx)
+/// Lets a call in whose caller knows the token, if there is one.
+///
+/// # Errors
+/// The caller does not.
+pub(crate) fn guard(
+    protection: Option<&Protection>,
+    call: Request<()>,
+) -> Result<Request<()>, Status> {
+    let said = call.metadata().get(http::header::AUTHORIZATION.as_str());
+    let said = said.map_or(&b""[..], |s| s.as_encoded_bytes());
+    if protection.is_none_or(|p| p.admits(said)) {
+        return Ok(call);
     }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let said = request.headers().get(http::header::AUTHORIZATION);
-        if self.protection.as_ref().is_none_or(|p| p.admits(said)) {
-            return Box::pin(self.service.call(request));
-        }
-        let text = "the caller does not have the token of this cluster: give all of its tasks and \
-                    clients the same";
-        let refused = Status::new(Code::Unauthenticated, text).into_http();
-        Box::pin(std::future::ready(Ok(refused)))
-    }
+    Err(Status::new(
+        Code::Unauthenticated,
+        "the caller does not have the token of this cluster: give all of its tasks and clients the same",
+    ))
 }

@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tonic::codec::CompressionEncoding;
+use tonic::service::InterceptorLayer;
 use tonic::transport::server::TcpIncoming;
 
 use crate::cluster::{ClusterError, ClusterSpec, Task};
@@ -22,7 +23,7 @@ use crate::master::{Master, wait};
 use crate::messages::master_service_server::MasterServiceServer;
 use crate::peers::{FRAME, Patience, Peers, Reach, WINDOW, causes};
 use crate::platform::system;
-use crate::protection::{Guarded, Protection};
+use crate::protection::{Protection, guard};
 use crate::status::Status;
 use crate::wire::frames::Frames;
 use crate::wire::messages::Finish;
@@ -407,17 +408,11 @@ fn serve(
             let protected = transport.tls_config(protection.server());
             transport = protected.map_err(|e| causes(&e))?;
         }
-        let master = Guarded {
-            service: Deadline(service),
-            protection: protection.clone(),
-        };
-        let worker = Guarded {
-            service: WorkerService(worker),
-            protection,
-        };
+        let guarded = InterceptorLayer::new(move |call| guard(protection.as_ref(), call));
         let serving = transport
-            .add_service(master)
-            .add_service(worker)
+            .layer(guarded)
+            .add_service(Deadline(service))
+            .add_service(WorkerService(worker))
             .serve_with_incoming_shutdown(incoming, stop);
         tokio::select! {
             ended = serving => ended.map_err(|e| e.to_string()),

@@ -101,7 +101,7 @@ pub fn read(input: &[u8]) -> usize {
         }
     };
     let near = (kind % 4 != 1).then_some(reading.near).flatten();
-    let body = Body::new(Pieces(bytes.into()));
+    let body = Body::new(Pieces::of(bytes));
     let mut answer = Reader::new(body, LIMIT, reading.peers.spare.clone()).near(near);
     reading.runtime.block_on(async {
         let mut taken = 0;

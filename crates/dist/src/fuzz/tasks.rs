@@ -85,21 +85,10 @@ impl Task {
     /// Calls `name` with a body that begins so and does not end, and goes on meanwhile.
     #[cfg(test)]
     pub(crate) fn begin(&self, name: &str, body: Vec<u8>) -> tokio::task::JoinHandle<()> {
-        struct Endless(Option<Bytes>);
-        impl http_body::Body for Endless {
-            type Data = Bytes;
-            type Error = Infallible;
-            fn poll_frame(
-                mut self: Pin<&mut Self>,
-                _: &mut Context<'_>,
-            ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
-                match self.0.take() {
-                    Some(bytes) => Poll::Ready(Some(Ok(http_body::Frame::data(bytes)))),
-                    None => Poll::Pending,
-                }
-            }
-        }
-        let body = Body::new(Endless(Some(body.into())));
+        let body = Body::new(Pieces {
+            rest: body.into(),
+            ends: false,
+        });
         let request = http::Request::builder().uri(format!("{PATH}{name}"));
         let request = request.body(body).expect("names of calls are of paths");
         let call = WorkerService(self.worker.clone()).call(request);
@@ -169,7 +158,7 @@ async fn call(worker: &Arc<Worker>, name: &str, body: Vec<u8>) -> Vec<u8> {
     let request = http::Request::builder()
         .uri(format!("{PATH}{name}"))
         .extension(here)
-        .body(Body::new(Pieces(body.into())))
+        .body(Body::new(Pieces::of(body)))
         .expect("names of calls are of paths");
     let answer = WorkerService(worker.clone()).call(request);
     let Ok(Ok(answer)) = tokio::time::timeout(BEGINS, answer).await else {
@@ -186,8 +175,21 @@ async fn call(worker: &Arc<Worker>, name: &str, body: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// A body in pieces of odd sizes.
-pub(super) struct Pieces(pub(super) Bytes);
+/// A body in pieces of odd sizes, which ends behind them or not.
+pub(super) struct Pieces {
+    rest: Bytes,
+    ends: bool,
+}
+
+impl Pieces {
+    /// Of all of these bytes.
+    pub(super) fn of(bytes: Vec<u8>) -> Pieces {
+        Pieces {
+            rest: bytes.into(),
+            ends: true,
+        }
+    }
+}
 
 impl http_body::Body for Pieces {
     type Data = Bytes;
@@ -197,9 +199,13 @@ impl http_body::Body for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
-        let n = self.0.len().min(1021);
-        let piece = self.0.split_to(n);
-        Poll::Ready((n > 0).then(|| Ok(http_body::Frame::data(piece))))
+        let n = self.rest.len().min(1021);
+        let piece = self.rest.split_to(n);
+        match n {
+            0 if !self.ends => Poll::Pending,
+            0 => Poll::Ready(None),
+            _ => Poll::Ready(Some(Ok(http_body::Frame::data(piece)))),
+        }
     }
 }
 

@@ -178,13 +178,6 @@ pub(crate) fn decoded(
     ops: &Ops,
     limits: PartLimits<'_>,
 ) -> Result<TaskPart, WireError> {
-    if message.node.len() > limits.nodes {
-        return Err(WireError::Part(format!(
-            "a part has {} nodes, {} at most are taken",
-            message.node.len(),
-            limits.nodes
-        )));
-    }
     let library = received_library(message, limits)?;
     let mut making = Making {
         graph: GraphData::new().with_library_of(&library),

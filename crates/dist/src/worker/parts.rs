@@ -51,22 +51,25 @@ impl Part {
 }
 
 impl Worker {
-    /// Looks at a part's message before its values are taken.
+    /// How many values follow a part's message.
     ///
     /// # Errors
-    /// It has too many nodes, or too many values for them.
-    pub(crate) fn admits(&self, message: &wire::Part) -> Result<(), Status> {
+    /// It has more nodes, or values, than are taken.
+    pub(crate) fn values_of(&self, message: &wire::Part) -> Result<u64, Status> {
         let most = self.limits.graph_nodes;
         let values = message.node.iter().map(|n| u64::from(n.known));
         let values = values.fold(0u64, u64::saturating_add);
         if message.node.len() > most || values > most as u64 {
-            let text = format!("a part of more than {most} nodes or values is not taken here");
+            let text = format!(
+                "a part of more than {most} nodes or values is not taken here: fetch less in one step"
+            );
             return Err(Status::new(Code::ResourceExhausted, text));
         }
-        Ok(())
+        Ok(values)
     }
 
-    /// Keeps a part that came as a message; gives its number.
+    /// Keeps a part that came as a message, of which [`Worker::values_of`] has been asked; gives its
+    /// number.
     ///
     /// # Errors
     /// What is wrong with it.

@@ -98,10 +98,8 @@ async fn answer(
         ("Register", Kind::Register(register)) => {
             let session = worker.session(&register.session)?;
             let message = register.part.unwrap_or_default();
-            worker.admits(&message)?;
-            let count: u64 = message.node.iter().map(|n| u64::from(n.known)).sum();
             let mut values = Vec::new();
-            for _ in 0..count {
+            for _ in 0..worker.values_of(&message)? {
                 values.push(reader.value().await?.1);
             }
             let platform = worker.platform.clone();
