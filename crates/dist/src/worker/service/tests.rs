@@ -45,6 +45,30 @@ fn a_part_with_an_op_that_is_not_allowed_is_refused() {
 }
 
 #[test]
+fn a_part_of_too_many_nodes_or_values_is_refused_before_they_come() {
+    let task = Task::default();
+    let most = little().graph_nodes;
+    let of = |nodes: usize, known: u32| {
+        let node = wire::Node {
+            op: "Const".to_owned(),
+            known,
+            ..wire::Node::default()
+        };
+        bytes_of(&mut Frames::of(Kind::Register(wire::Register {
+            session: "s".to_owned(),
+            part: Some(wire::Part {
+                node: vec![node; nodes],
+                ..wire::Part::default()
+            }),
+        })))
+    };
+    for body in [of(most + 1, 0), of(2, most as u32), of(2, u32::MAX)] {
+        let answer = end(&task.call("Register", body));
+        assert_eq!(answer.code, Code::ResourceExhausted as i32, "{answer:?}");
+    }
+}
+
+#[test]
 fn what_comes_in_on_calls_that_go_on_is_bounded_and_what_is_announced_does_not_count() {
     let task = Task::default();
     let asked = wire::Register {
