@@ -58,12 +58,18 @@ impl Protect {
             (files::KEY, key.serialize_pem()),
             (files::TOKEN, token),
         ];
-        std::fs::create_dir(&self.folder).map_err(|e| format!("{}: {e}", self.folder.display()))?;
-        for (name, text) in &all {
-            write(&self.folder.join(name), text)?;
+        let shown = self.folder.display();
+        std::fs::create_dir(&self.folder)
+            .map_err(|e| format!("{shown}: {e}; name a folder to make that is not there yet"))?;
+        let made = (all.iter())
+            .try_for_each(|(name, text)| write(&self.folder.join(name), text))
+            .and_then(|()| Ok(Protection::from_dir(&self.folder)?));
+        if let Err(e) = made {
+            // Half of it protects nothing, and would stand in the way of the next try.
+            std::fs::remove_dir_all(&self.folder)?;
+            return Err(e);
         }
-        Protection::from_dir(&self.folder)?;
-        println!("{}", self.folder.display());
+        println!("{shown}");
         Ok(())
     }
 }

@@ -101,11 +101,24 @@ fn who_lacks_the_certificate_or_the_token_is_refused() {
 
     let none = refused(asking(None));
     assert_eq!(none.code, Code::Unavailable, "{none}");
+    assert!(none.message.contains("thalweg protect"), "{none}");
 
     let other = made(place.join("other"));
     let stranger = refused(asking(Some(&other)));
     assert_eq!(stranger.code, Code::Unavailable, "{stranger}");
     assert!(stranger.message.contains("certificate"), "{stranger}");
+    assert!(stranger.message.contains("thalweg protect"), "{stranger}");
+
+    // One that shows nothing, and then nobody.
+    let gone = Server::new(cluster(), "ps", 0, ServerOptions::listening("")).unwrap();
+    let target = gone.target();
+    let protected = || Session::connect(&target, &g, asking(Some(&folder)));
+    let open = protected().map(|_| ()).unwrap_err();
+    assert_eq!(open.code, Code::Unavailable, "{open}");
+    assert!(open.message.contains("thalweg protect"), "{open}");
+    drop(gone);
+    let nobody = protected().map(|_| ()).unwrap_err();
+    assert!(!nobody.message.contains("thalweg protect"), "{nobody}");
 
     // The authority of the cluster, but a token that it does not have.
     std::fs::copy(other.join(files::TOKEN), folder.join(files::TOKEN)).unwrap();

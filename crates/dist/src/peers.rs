@@ -150,6 +150,25 @@ impl Peer {
         Status::new(Code::Unavailable, text)
     }
 
+    /// What to do about a call that has failed, if whoever is there may speak in another way.
+    fn advice(&self, error: &tonic::transport::Error) -> &'static str {
+        let network = chain(error).any(|e| {
+            let io = e.downcast_ref::<std::io::Error>();
+            // What is wrong with TLS comes as invalid data.
+            io.is_some_and(|e| e.kind() != std::io::ErrorKind::InvalidData)
+        });
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&self.credentials, network || heard.is_some()) {
+            (_, true) => "",
+            (None, false) => {
+                "; if it is protected, its callers need its folder of `thalweg protect` too"
+            }
+            (Some(_), false) => {
+                "; all tasks and clients need one folder of `thalweg protect`, made for their hosts"
+            }
+        }
+    }
+
     /// What an error in a message from it means.
     pub(crate) fn wrong(&self, error: WireError) -> Status {
         if matches!(error, WireError::Memory(_)) {
@@ -197,7 +216,7 @@ impl Peer {
         let mut channel = self.channel.get_or_init(made).clone();
         let lost = |e: tonic::transport::Error| {
             self.doubt();
-            self.lost(&causes(&e))
+            self.lost(&format!("{}{}", causes(&e), self.advice(&e)))
         };
         std::future::poll_fn(|cx| Service::<http::Request<Body>>::poll_ready(&mut channel, cx))
             .await
@@ -332,18 +351,20 @@ fn failure(end: &End) -> Status {
     Status::new(Code::from_i32(end.code), end.message.clone())
 }
 
+/// An error and what led to it, one after the other.
+fn chain<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |e| e.source())
+}
+
 /// An error with all that led to it.
-pub(crate) fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let more = cause.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        next = cause.source();
-    }
-    text
+pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    chain(error).fold(String::new(), |text, cause| match cause.to_string() {
+        more if text.is_empty() => more,
+        more if text.contains(&more) => text,
+        more => format!("{text}: {more}"),
+    })
 }
 
 /// How other tasks are reached.

@@ -23,7 +23,6 @@ use crate::wire::messages::header::Kind;
 const COPIES: usize = 2;
 
 /// What a part is run for.
-#[derive(Default)]
 pub(crate) struct Asked {
     /// The step's number.
     pub(crate) step: u64,
