@@ -2,13 +2,13 @@
 //! cases of `tests/golden/devices.py`. What differs on purpose is listed here and in
 //! `docs/placement.md`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 use serde_json::Value as Json;
 use thalweg::graph::device::{ChoiceError, LoadTable};
 use thalweg::graph::place::{Place, place};
-use thalweg::graph::{Attrs, Fact, GraphData, Node, Origin, OutputId};
+use thalweg::graph::{Attrs, Fact, GraphData, Node, NodeId, Origin, OutputId};
 use thalweg::prelude::*;
 
 /// The cases of a kind.
@@ -398,4 +398,47 @@ fn a_load_table_tells_what_each_server_has() {
         "{}",
         table.to_text()
     );
+}
+
+/// The nodes for which another task waits, each with that task's device, in a model whose variables are
+/// on so many servers.
+fn control_between_tasks(servers: usize) -> BTreeSet<(String, usize)> {
+    let g = Graph::new();
+    let train = g.device(ReplicaDeviceSetter::new(servers as u32), || {
+        let step = create_global_step(&g);
+        let variable = |i| g.variable(&format!("w{i}"), [1.0f32]).value();
+        let product = (1..6).fold(variable(0), |product, i| product * variable(i));
+        Adam::new(0.1).minimize_counting(product, step)
+    });
+    assert_eq!(g.errors(), []);
+    let tasks = (0..servers).map(|i| format!("/job:ps/replica:0/task:{i}/device:CPU:0"));
+    let worker = "/job:worker/replica:0/task:0/device:CPU:0".to_owned();
+    let devices = tasks.chain([worker]).map(|t| t.parse().unwrap());
+    let devices: Vec<DeviceSpec> = devices.collect();
+    let options = Place {
+        devices: &devices,
+        kernels: &|_| ["CPU"].into_iter().collect(),
+        soft: false,
+        deny_fallback: false,
+        fixed: None,
+    };
+    let data = g.snapshot();
+    let placement = place(&data, &options).unwrap();
+    let mut crossing = BTreeSet::new();
+    for (id, node) in data.nodes() {
+        let far = |&&c: &&NodeId| placement.device(c) != placement.device(id);
+        let from = node.controls.iter().filter(far);
+        crossing.extend(from.map(|&c| (data.node(c).name.clone(), placement.device(id))));
+    }
+    assert!(data.find(&train.name()).is_some());
+    crossing
+}
+
+#[test]
+fn the_end_of_an_update_crosses_between_tasks_once_for_each_server() {
+    // There is nothing to wait for elsewhere.
+    assert_eq!(control_between_tasks(1), BTreeSet::new());
+    // Each server says once that it is done, and the one that counts steps is told.
+    let crossing = control_between_tasks(3);
+    assert_eq!(crossing.len(), 4, "{crossing:?}");
 }

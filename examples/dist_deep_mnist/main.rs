@@ -213,9 +213,11 @@ impl Worker<'_, '_> {
         let Training::Alone(update) = &self.training else {
             return Err("--trace records steps without --sync_replicas alone".into());
         };
-        let (feeds, options) = (self.net.feed(batch), RunOptions::traced());
-        let (_, trace) = self.session.run_with(*update, feeds, &options)?;
-        Ok(trace.save(path)?)
+        let options = RunOptions::traced();
+        let traced = || (self.session).run_with(*update, self.net.feed(batch), &options);
+        // The update alone is another plan than the update and the loss: its first steps are slow.
+        (0..WARMUP).try_for_each(|_| traced().map(|_| ()))?;
+        Ok(traced()?.1.save(path)?)
     }
 
     fn train(&self) -> Result<()> {

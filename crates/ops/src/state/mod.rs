@@ -4,6 +4,7 @@ mod assign;
 mod combine;
 mod counter;
 mod gather;
+mod group;
 mod handle;
 mod partitioned;
 mod references;
@@ -195,7 +196,8 @@ pub trait StateOps {
     /// The variables that an optimizer trains.
     fn trainable_variables(&self) -> Vec<Variable<'_>>;
 
-    /// One node that runs when all of these have run.
+    /// One node that runs when all of these have run. It stands where they do: where they are asked
+    /// onto several devices, a node on each of these comes before it.
     fn group<'g>(
         &'g self,
         name: &str,
@@ -260,11 +262,7 @@ impl StateOps for Graph {
         name: &str,
         nodes: impl IntoIterator<Item = impl Into<Operation<'g>>>,
     ) -> Operation<'g> {
-        let group = self.op("NoOp").name(name);
-        nodes
-            .into_iter()
-            .fold(group, |group, n| group.control(n))
-            .build()
+        group::group(self, name, nodes)
     }
 }
 

@@ -80,7 +80,9 @@ pub trait Optimizer<'g> {
             let nodes = self.update(&mut Updates::new(graph), gradients);
             let update = graph.group("update", nodes);
             match global_step {
-                Some(step) => graph.control_dependencies([update], || step.assign_add(1i64)),
+                Some(step) => graph.control_dependencies([update], || {
+                    updates::beside(step, || step.assign_add(1i64))
+                }),
                 None => update,
             }
         };
