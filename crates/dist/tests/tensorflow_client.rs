@@ -1,65 +1,20 @@
 //! TensorFlow's own client, in Python, against a server.
 
-use std::net::TcpListener;
-use std::path::Path;
-use std::process::Command;
+mod tensorflow;
 
-use thalweg_dist::{ClusterSpec, Server, ServerOptions};
+use tensorflow::{alone, cluster, run};
 
-/// A Python that has TensorFlow, where there is one.
-fn python() -> Option<String> {
-    let named = std::env::var("TENSORFLOW_PYTHON").ok();
-    let python = named.unwrap_or_else(|| "python3".to_owned());
-    // Looking whether it is there is quick, and importing it is not.
-    let look = "import importlib.util as u, sys; sys.exit(u.find_spec('tensorflow') is None)";
-    let found = Command::new(&python).args(["-c", look]).status();
-    found.is_ok_and(|s| s.success()).then_some(python)
-}
-
-/// Runs the client's cases against this server: all of one task, or these.
-fn run(server: &Server, cases: &[&str]) {
-    let Some(python) = python() else {
-        let required = std::env::var("REQUIRE_TENSORFLOW").is_ok_and(|v| v == "1");
-        assert!(
-            !required,
-            "no Python with TensorFlow: set TENSORFLOW_PYTHON"
-        );
-        eprintln!("SKIPPED: no Python with TensorFlow; set TENSORFLOW_PYTHON to one");
-        return;
-    };
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let client = here.join("../../tests/tensorflow_client/client.py");
-    let mut command = Command::new(python);
-    command.arg(client).arg(server.target()).args(cases);
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    println!("{said}");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{errors}");
+#[test]
+fn programs_of_tensorflow_run_on_a_server() {
+    let server = alone();
+    run(&server.target(), &[]);
     server.shutdown();
     server.join().unwrap();
 }
 
 #[test]
-fn programs_of_tensorflow_run_on_a_server() {
-    let server = Server::start(ServerOptions::listening("127.0.0.1:0")).unwrap();
-    run(&server, &[]);
-}
-
-#[test]
 fn programs_of_tensorflow_run_on_a_cluster() {
-    let free = || TcpListener::bind("127.0.0.1:0").unwrap();
-    let sockets = [free(), free()];
-    let [ps, worker] = sockets
-        .each_ref()
-        .map(|s| s.local_addr().unwrap().to_string());
-    drop(sockets);
-    let cluster = ClusterSpec::new([("ps", [ps]), ("worker", [worker])]).unwrap();
-    let task = |job| {
-        let options = ServerOptions::listening("");
-        Server::new(cluster.clone(), job, 0, options).unwrap()
-    };
-    let (_ps, worker) = (task("ps"), task("worker"));
+    let [worker, _ps] = cluster();
     let cases = [
         "a_parameter_server",
         "pieces_over_tasks",
@@ -71,5 +26,7 @@ fn programs_of_tensorflow_run_on_a_cluster() {
         "deadlines_and_closing",
         "large_values",
     ];
-    run(&worker, &cases);
+    run(&worker.target(), &cases);
+    worker.shutdown();
+    worker.join().unwrap();
 }
