@@ -152,13 +152,22 @@ impl Peer {
 
     /// What to do about a call that has failed, if whoever is there may speak in another way.
     fn advice(&self, error: &tonic::transport::Error) -> &'static str {
-        let network = chain(error).any(|e| {
-            let io = e.downcast_ref::<std::io::Error>();
-            // What is wrong with TLS comes as invalid data.
-            io.is_some_and(|e| e.kind() != std::io::ErrorKind::InvalidData)
-        });
+        use std::io::ErrorKind;
+        // What is wrong with TLS is invalid data; who does not understand a caller hangs up.
+        let answers = |kind| {
+            let hung_up = [
+                ErrorKind::InvalidData,
+                ErrorKind::BrokenPipe,
+                ErrorKind::ConnectionReset,
+                ErrorKind::ConnectionAborted,
+                ErrorKind::UnexpectedEof,
+            ];
+            hung_up.contains(&kind)
+        };
+        let mut all = chain(error).filter_map(|e| e.downcast_ref::<std::io::Error>());
+        let nobody = all.any(|e| !answers(e.kind()));
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        match (&self.credentials, network || heard.is_some()) {
+        match (&self.credentials, nobody || heard.is_some()) {
             (_, true) => "",
             (None, false) => {
                 "; if it is protected, its callers need its folder of `thalweg protect` too"
