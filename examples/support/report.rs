@@ -86,7 +86,8 @@ impl Spread {
     }
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+/// The middle value; the mean of both for an even number of values, none for none.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let n = values.len();
     let (low, high) = (values.get(n.checked_sub(1)? / 2)?, values.get(n / 2)?);

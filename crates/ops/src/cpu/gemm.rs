@@ -49,6 +49,9 @@ pub trait Element: Pod + Send + Sync {
     /// The slice itself, where sums have its own type.
     #[doc(hidden)]
     fn as_sums(slice: &[Self]) -> Option<&[Self::Sum]>;
+    /// As [`Element::as_sums`], to write.
+    #[doc(hidden)]
+    fn as_sums_mut(slice: &mut [Self]) -> Option<&mut [Self::Sum]>;
 }
 
 macro_rules! element {
@@ -64,6 +67,9 @@ macro_rules! element {
             fn as_sums(slice: &[Self]) -> Option<&[$own]> {
                 Some(slice)
             }
+            fn as_sums_mut(slice: &mut [Self]) -> Option<&mut [$own]> {
+                Some(slice)
+            }
         })*
         $(impl Element for $half {
             type Sum = f32;
@@ -74,6 +80,9 @@ macro_rules! element {
                 to.convert_from_f32_slice(from);
             }
             fn as_sums(_: &[Self]) -> Option<&[f32]> {
+                None
+            }
+            fn as_sums_mut(_: &mut [Self]) -> Option<&mut [f32]> {
                 None
             }
         })*
@@ -153,6 +162,9 @@ impl<T> Plan<T> {
 
 /// The scratch that [`gemm`] needs on this many threads, in bytes.
 pub fn gemm_scratch<T: Element>(isa: Isa, threads: usize, product: &Product) -> usize {
+    if let Some(plan) = thin::Plan::new::<T>(isa, product) {
+        return plan.scratch(threads, product);
+    }
     let plan = Plan::new(T::Sum::tiles(isa), product);
     lanes_scratch(plan.tasks(), threads, plan.lane(product.transpose_a))
 }
@@ -175,6 +187,11 @@ pub fn gemm<T: Element>(
     );
     if p.k == 0 {
         return for_chunks(cpu.pool, c, 1 << 16, &|_, part| part.fill(T::zeroed()));
+    }
+    if let Some(plan) = thin::Plan::new::<T>(cpu.isa, p)
+        && let (Some(a), Some(b), Some(c)) = (T::as_sums(a), T::as_sums(b), T::as_sums_mut(c))
+    {
+        return plan.run(cpu, p, (a, b), &Disjoint::new(c), scratch);
     }
     let plan = Plan::new(T::Sum::tiles(cpu.isa), p);
     let c = Disjoint::new(c);
@@ -380,6 +397,8 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
         }
     }
 }
+
+mod thin;
 
 #[cfg(test)]
 mod tests;

@@ -57,6 +57,10 @@ fn shapes() -> impl Iterator<Item = Product> {
         (113, 70, 3),
         (29, 300, 33),
         (5, 16, 330),
+        (1, 300, 37),
+        (4, 48, 16),
+        (8, 521, 33),
+        (2, 9, 5),
         (230, 17, 9),
     ];
     let flags = [(false, false), (true, false), (false, true), (true, true)];

@@ -1,0 +1,374 @@
+//! What is measured: work that a peer can do too.
+
+use serde_json::{Value, json};
+use thalweg::ops::DataFormat;
+
+use crate::convs::{Conv, INCEPTION_V3, RESNET_50};
+
+/// Images in the convolutions that are compared.
+const CONV_BATCH: usize = 8;
+
+/// Which of a convolution's three products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    Forward,
+    /// The gradient to the images.
+    Images,
+    /// The gradient to the filter.
+    Filter,
+}
+
+impl Pass {
+    const ALL: [Pass; 3] = [Pass::Forward, Pass::Images, Pass::Filter];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Pass::Forward => "forward",
+            Pass::Images => "images",
+            Pass::Filter => "filter",
+        }
+    }
+}
+
+/// A network that is trained, or that answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    DeepMnist,
+    LeNet,
+}
+
+impl Model {
+    pub fn name(self) -> &'static str {
+        match self {
+            Model::DeepMnist => "deep_mnist",
+            Model::LeNet => "lenet",
+        }
+    }
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug)]
+pub enum Work {
+    /// A step of linear regression over 16 points.
+    Line { callable: bool },
+    /// A step of training.
+    Train {
+        model: Model,
+        format: DataFormat,
+        batch: usize,
+    },
+    /// What the network says of a batch.
+    Infer {
+        model: Model,
+        format: DataFormat,
+        batch: usize,
+    },
+    /// One product of a convolution.
+    Conv {
+        conv: Conv,
+        pass: Pass,
+        format: DataFormat,
+    },
+    /// `[m, k]` times `[k, n]`, either transposed before.
+    Product {
+        m: usize,
+        n: usize,
+        k: usize,
+        transposed: [bool; 2],
+    },
+    /// So many elementwise ops, one after the other, over so many numbers.
+    Chain { ops: usize, numbers: usize },
+    /// The mean of softmax cross entropies, and its gradient.
+    CrossEntropy { rows: usize, classes: usize },
+    /// Adam's update of one variable.
+    Adam { numbers: usize },
+}
+
+/// A measurement.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub work: Work,
+    pub threads: usize,
+}
+
+/// How much a case computes and moves at least.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Floor {
+    /// Operations; a multiplication and an addition are two.
+    pub flops: f64,
+    /// Bytes between memory and caches.
+    pub bytes: f64,
+}
+
+/// Floats of this many bytes.
+fn bytes(floats: usize) -> f64 {
+    (floats * size_of::<f32>()) as f64
+}
+
+impl Case {
+    /// What it is called: group first.
+    pub fn name(&self) -> String {
+        let threads = format!("{}t", self.threads);
+        match self.work {
+            Work::Line { callable: true } => format!("line/callable/{threads}"),
+            Work::Line { callable: false } => format!("line/run/{threads}"),
+            Work::Train {
+                model,
+                format,
+                batch,
+            } => {
+                format!("train/{}/{}/{batch}/{threads}", model.name(), format.name())
+            }
+            Work::Infer {
+                model,
+                format,
+                batch,
+            } => {
+                format!("infer/{}/{}/{batch}/{threads}", model.name(), format.name())
+            }
+            Work::Conv { conv, pass, format } => {
+                format!(
+                    "conv/{}/{}/{}/{threads}",
+                    pass.name(),
+                    format.name(),
+                    conv.name()
+                )
+            }
+            Work::Product {
+                m,
+                n,
+                k,
+                transposed,
+            } => {
+                let mark = |t: bool| if t { "'" } else { "" };
+                let [a, b] = transposed.map(mark);
+                format!("product/{m}x{k}{a} {k}x{n}{b}/{threads}")
+            }
+            Work::Chain { ops, numbers } => format!("chain/{ops} ops/{numbers}/{threads}"),
+            Work::CrossEntropy { rows, classes } => {
+                format!("cross_entropy/{rows}x{classes}/{threads}")
+            }
+            Work::Adam { numbers } => format!("adam/{numbers}/{threads}"),
+        }
+    }
+
+    /// What a peer is told to do.
+    pub fn request(&self) -> Value {
+        let threads = self.threads;
+        match self.work {
+            Work::Line { .. } => json!({"kind": "line", "threads": threads}),
+            Work::Train {
+                model,
+                format,
+                batch,
+            } => json!({
+                "kind": "train", "model": model.name(), "format": format.name(), "batch": batch,
+                "threads": threads,
+            }),
+            Work::Infer {
+                model,
+                format,
+                batch,
+            } => json!({
+                "kind": "infer", "model": model.name(), "format": format.name(), "batch": batch,
+                "threads": threads,
+            }),
+            Work::Conv { conv, pass, format } => json!({
+                "kind": "conv", "pass": pass.name(), "format": format.name(), "batch": CONV_BATCH,
+                "side": conv.side, "from": conv.from, "to": conv.to, "filter": conv.filter,
+                "stride": conv.stride, "same": conv.same, "threads": threads,
+            }),
+            Work::Product {
+                m,
+                n,
+                k,
+                transposed,
+            } => json!({
+                "kind": "product", "m": m, "n": n, "k": k, "transposed": transposed,
+                "threads": threads,
+            }),
+            Work::Chain { ops, numbers } => json!({
+                "kind": "chain", "ops": ops, "numbers": numbers, "threads": threads,
+            }),
+            Work::CrossEntropy { rows, classes } => json!({
+                "kind": "cross_entropy", "rows": rows, "classes": classes, "threads": threads,
+            }),
+            Work::Adam { numbers } => {
+                json!({"kind": "adam", "numbers": numbers, "threads": threads})
+            }
+        }
+    }
+
+    /// What it cannot do without; nothing where that says little.
+    pub fn floor(&self) -> Floor {
+        match self.work {
+            Work::Line { .. } => Floor::default(),
+            Work::Train {
+                model: Model::DeepMnist,
+                batch,
+                ..
+            } => Floor {
+                flops: 82e6 * batch as f64,
+                // Adam: three reads and three writes of each number, and its gradient.
+                bytes: bytes(3_274_634 * 7),
+            },
+            Work::Train {
+                model: Model::LeNet,
+                ..
+            }
+            | Work::Infer {
+                model: Model::LeNet,
+                ..
+            } => Floor::default(),
+            Work::Infer { batch, .. } => Floor {
+                flops: 27.8e6 * batch as f64,
+                bytes: bytes(3_274_634),
+            },
+            Work::Conv { conv, .. } => {
+                let [h, w] = conv.out();
+                let image = conv.side * conv.side * conv.from + h * w * conv.to;
+                let filter = conv.filter[0] * conv.filter[1] * conv.from * conv.to;
+                Floor {
+                    flops: conv.flops() * CONV_BATCH as f64,
+                    bytes: bytes(image * CONV_BATCH + filter),
+                }
+            }
+            Work::Product { m, n, k, .. } => Floor {
+                flops: 2.0 * m as f64 * n as f64 * k as f64,
+                bytes: bytes(m * k + k * n + m * n),
+            },
+            Work::Chain { numbers, .. } => Floor {
+                flops: 0.0,
+                bytes: bytes(2 * numbers),
+            },
+            Work::CrossEntropy { rows, classes } => Floor {
+                flops: 0.0,
+                bytes: bytes(3 * rows * classes),
+            },
+            Work::Adam { numbers } => Floor {
+                flops: 0.0,
+                bytes: bytes(7 * numbers),
+            },
+        }
+    }
+
+    /// Images in a convolution.
+    pub fn conv_batch(&self) -> usize {
+        CONV_BATCH
+    }
+
+    /// Images of a step, where it has images.
+    pub fn images(&self) -> Option<usize> {
+        match self.work {
+            Work::Train { batch, .. } | Work::Infer { batch, .. } => Some(batch),
+            _ => None,
+        }
+    }
+}
+
+const FORMATS: [DataFormat; 2] = [DataFormat::Nhwc, DataFormat::Nchw];
+
+/// All cases, on one thread and on `threads` where it says so.
+pub fn all(threads: usize) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut add = |threads: usize, work: Work| cases.push(Case { work, threads });
+    for callable in [true, false] {
+        add(1, Work::Line { callable });
+    }
+    for format in FORMATS {
+        let model = Model::DeepMnist;
+        for batch in [1, 16, 50, 128, 512] {
+            for threads in [1, threads] {
+                add(
+                    threads,
+                    Work::Train {
+                        model,
+                        format,
+                        batch,
+                    },
+                );
+            }
+        }
+        for batch in [1, 128] {
+            add(
+                threads,
+                Work::Infer {
+                    model,
+                    format,
+                    batch,
+                },
+            );
+        }
+        let model = Model::LeNet;
+        for batch in [1, 128] {
+            add(
+                threads,
+                Work::Train {
+                    model,
+                    format,
+                    batch,
+                },
+            );
+            add(
+                threads,
+                Work::Infer {
+                    model,
+                    format,
+                    batch,
+                },
+            );
+        }
+    }
+    let mut convs = RESNET_50.to_vec();
+    convs.extend(INCEPTION_V3.iter().filter(|c| !RESNET_50.contains(c)));
+    for conv in convs {
+        for pass in Pass::ALL {
+            for format in FORMATS {
+                add(threads, Work::Conv { conv, pass, format });
+            }
+        }
+    }
+    // The dense layers of deep MNIST and of AlexNet: what they give, and both gradients.
+    for (m, k, n) in [
+        (50, 3136, 1024),
+        (50, 1024, 10),
+        (128, 9216, 4096),
+        (128, 4096, 4096),
+        (128, 4096, 1000),
+        (1, 3136, 1024),
+        (1, 9216, 4096),
+    ] {
+        let products = [
+            (m, n, k, [false, false]),
+            (m, k, n, [false, true]),
+            (k, n, m, [true, false]),
+        ];
+        for (m, n, k, transposed) in products {
+            add(
+                threads,
+                Work::Product {
+                    m,
+                    n,
+                    k,
+                    transposed,
+                },
+            );
+        }
+    }
+    for ops in [1, 4, 16] {
+        for numbers in [1 << 10, 1 << 16, 1 << 20, 16 << 20] {
+            add(threads, Work::Chain { ops, numbers });
+        }
+    }
+    add(
+        threads,
+        Work::CrossEntropy {
+            rows: 128,
+            classes: 1000,
+        },
+    );
+    for numbers in [3_300_000, 25_000_000] {
+        add(threads, Work::Adam { numbers });
+    }
+    cases
+}

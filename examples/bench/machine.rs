@@ -1,0 +1,97 @@
+//! What the machine can do at most: multiplications and additions that stay in registers, and a triad
+//! over memory (McCalpin's STREAM).
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use thalweg::device::isa::Vectorize;
+use thalweg::device::{Isa, ThreadPool};
+
+/// Sums that do not wait for each other: enough to hide how long one takes, few enough for registers.
+const SUMS: usize = 12;
+/// Numbers in the widest register.
+const LANES: usize = 16;
+/// Steps of a round.
+const STEPS: usize = 100_000;
+/// Floats of each of the triad's three arrays: far more than caches hold, in all.
+const FLOATS: usize = 16 << 20;
+
+/// What a machine does at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// Operations a second of one thread, and of as many as are asked for.
+    pub flops: [f64; 2],
+    /// Bytes a second of memory, of as many threads.
+    pub bytes: f64,
+}
+
+/// Fused multiplications and additions of one thread.
+struct Registers;
+
+impl Vectorize for Registers {
+    type Out = [f32; SUMS * LANES];
+
+    #[inline(always)]
+    fn run(self) -> Self::Out {
+        let (x, y) = (black_box(0.999f32), black_box(0.001f32));
+        let mut sums = black_box([0.5f32; SUMS * LANES]);
+        for _ in 0..STEPS {
+            for sum in &mut sums {
+                *sum = sum.mul_add(x, y);
+            }
+        }
+        sums
+    }
+}
+
+fn seconds(work: impl FnOnce()) -> f64 {
+    let began = Instant::now();
+    work();
+    began.elapsed().as_secs_f64()
+}
+
+impl Machine {
+    /// Measures it, the best of `rounds`.
+    pub fn measure(isa: Isa, threads: usize, rounds: usize) -> Machine {
+        let pool = ThreadPool::new(threads);
+        let on = |threads: usize| {
+            let work = || {
+                pool.parallel_for(threads, &|_| {
+                    black_box(isa.run(Registers));
+                })
+            };
+            let flops = (2 * threads * STEPS * SUMS * LANES) as f64;
+            (0..rounds)
+                .map(|_| flops / seconds(work))
+                .fold(0.0, f64::max)
+        };
+        let flops = [on(1), on(threads)];
+        let (mut a, b, c) = (
+            vec![0.0f32; FLOATS],
+            vec![1.0f32; FLOATS],
+            vec![2.0f32; FLOATS],
+        );
+        let part = FLOATS / threads.max(1);
+        let triad = |a: &mut Vec<f32>| {
+            std::thread::scope(|scope| {
+                for ((a, b), c) in a.chunks_mut(part).zip(b.chunks(part)).zip(c.chunks(part)) {
+                    scope.spawn(move || {
+                        for ((a, b), c) in a.iter_mut().zip(b).zip(c) {
+                            *a = b + 3.0 * c;
+                        }
+                    });
+                }
+            });
+        };
+        let moved = (3 * FLOATS * size_of::<f32>()) as f64;
+        let bytes = (0..rounds).map(|_| {
+            let took = seconds(|| triad(&mut a));
+            black_box(&a);
+            moved / took
+        });
+        Machine {
+            flops,
+            bytes: bytes.fold(0.0, f64::max),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Another program that does the same work: a process that is told of a case by a line of JSON, and says
+//! by one how long a step took.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::ours::Result;
+
+/// A peer at work.
+pub struct Peer {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    /// Starts a command: a program and its arguments, apart by spaces.
+    pub fn start(command: &str) -> Result<Peer> {
+        let mut words = command.split_whitespace();
+        let program = words.next().ok_or("--peer needs a command")?;
+        let mut process = Command::new(program)
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("--peer '{command}': {e}"))?;
+        let (input, output) = (process.stdin.take(), process.stdout.take());
+        let pipes = input.zip(output).ok_or("a peer has pipes")?;
+        Ok(Peer {
+            process,
+            input: pipes.0,
+            output: BufReader::new(pipes.1),
+        })
+    }
+
+    /// Seconds of a step, of `seconds` of them; none where the peer does not do this case.
+    pub fn measure(&mut self, case: &Value, seconds: f64) -> Result<Option<f64>> {
+        let request = json!({"case": case, "seconds": seconds});
+        writeln!(self.input, "{request}")?;
+        self.input.flush()?;
+        let mut answer = String::new();
+        if self.output.read_line(&mut answer)? == 0 {
+            return Err(format!("the peer has ended at {case}").into());
+        }
+        let answer: Value = serde_json::from_str(&answer)?;
+        Ok(answer["seconds"].as_f64())
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // One that has ended is no error.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
