@@ -126,6 +126,13 @@ fn main() {
         ("fc2", product(BATCH, 10, 1024, false, false)),
         ("fc2 input grad", product(BATCH, 1024, 10, false, true)),
         ("fc2 weight grad", product(1024, 10, BATCH, true, false)),
+        ("fc1 of one image", product(1, 1024, 3136, false, false)),
+        ("fc1 of 4 images", product(4, 1024, 3136, false, false)),
+        ("AlexNet's fc6 of one", product(1, 4096, 9216, false, false)),
+        (
+            "AlexNet's fc7 of 128",
+            product(128, 4096, 4096, false, false),
+        ),
     ];
     let mut operands =
         products.map(|(_, p)| [numbers(p.m * p.k), numbers(p.k * p.n), numbers(p.m * p.n)]);

@@ -41,7 +41,8 @@ pub struct Product {
 /// A floating-point type of matrices, with the type that its products are summed in.
 pub trait Element: Pod + Send + Sync {
     /// The type of the sums.
-    type Sum: Tiled + Pod + Send + Sync;
+    #[allow(private_bounds)]
+    type Sum: Tiled + thin::Fused;
     #[doc(hidden)]
     fn widen(from: &[Self], to: &mut [Self::Sum]);
     #[doc(hidden)]
@@ -163,7 +164,7 @@ impl<T> Plan<T> {
 /// The scratch that [`gemm`] needs on this many threads, in bytes.
 pub fn gemm_scratch<T: Element>(isa: Isa, threads: usize, product: &Product) -> usize {
     if let Some(plan) = thin::Plan::new::<T>(isa, product) {
-        return plan.scratch(threads, product);
+        return plan.scratch::<T>(product);
     }
     let plan = Plan::new(T::Sum::tiles(isa), product);
     lanes_scratch(plan.tasks(), threads, plan.lane(product.transpose_a))
@@ -191,7 +192,7 @@ pub fn gemm<T: Element>(
     if let Some(plan) = thin::Plan::new::<T>(cpu.isa, p)
         && let (Some(a), Some(b), Some(c)) = (T::as_sums(a), T::as_sums(b), T::as_sums_mut(c))
     {
-        return plan.run(cpu, p, (a, b), &Disjoint::new(c), scratch);
+        return plan.run(cpu, p, (a, b), c, scratch);
     }
     let plan = Plan::new(T::Sum::tiles(cpu.isa), p);
     let c = Disjoint::new(c);

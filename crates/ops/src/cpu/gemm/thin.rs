@@ -1,135 +1,230 @@
 //! Products with a few rows, of a batch that is small: nearly all of their time goes into reading `B` once. It is
-//! read as it lies, some rows at a time, so that memory is walked in order; to copy it into panels would cost more than
-//! the product.
+//! read as it lies, so that memory is walked in order; to copy it into panels would cost more than the product. Rows of
+//! `B` are added up, some at a time, each times a number of `A`; where `B` lies transposed, they are multiplied with rows
+//! of `A`.
 
 use bytemuck::Pod;
 
 use super::{Element, Product};
 use crate::cpu::Cpu;
-use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
-use crate::cpu::tile::{Ahead, Finish, Tile, Tiled, Tiles};
-use thalweg_device::Isa;
+use crate::cpu::par::{Disjoint, Scratch, for_chunks, part};
+use thalweg_device::isa::{Isa, Vectorize};
 
-/// The most rows, where tiles have as many: with more, a panel of `B` is used often enough to be copied.
+/// The most rows: with more, a panel of `B` is used often enough to be copied.
 const ROWS: usize = 8;
 /// Rows of `B` that are read side by side.
-const DEEP: usize = 16;
-/// Panels of a task: some hundred bytes of each row.
-const PANELS: usize = 8;
+const DEEP: usize = 8;
+/// Columns of `B` that are read before the next row of `A`: with [`DEEP`] rows, they fit the first-level cache.
+const COLS: usize = 512;
+/// The most parts of the inner dimension, which are summed apart and added in order.
+const PARTS: usize = 16;
+/// Bytes of `B` in a part, at least.
+const PART: usize = 1 << 16;
+/// Numbers of a task that adds parts up.
+const CHUNK: usize = 1 << 12;
 
-/// How a thin product is cut up: into strips of columns, by the shape alone.
-pub(super) struct Plan<T: 'static> {
-    tiles: Tiles<T>,
-    panels: usize,
-    strips: usize,
-    /// Columns that are no whole vectors, and are copied: a tile reads whole ones.
-    rest: bool,
+/// What thin products are summed in.
+pub trait Fused: Pod + Send + Sync + std::ops::AddAssign {
+    /// `self * x + sum`, rounded once where the machine does that.
+    fn fused(self, x: Self, sum: Self) -> Self;
 }
 
-impl<T: Tiled> Plan<T> {
-    /// None where the product is not thin, or `B` does not lie as tiles read it.
-    pub(super) fn new<E: Element<Sum = T>>(isa: Isa, p: &Product) -> Option<Plan<T>> {
+impl Fused for f32 {
+    #[inline(always)]
+    fn fused(self, x: f32, sum: f32) -> f32 {
+        self.mul_add(x, sum)
+    }
+}
+
+impl Fused for f64 {
+    #[inline(always)]
+    fn fused(self, x: f64, sum: f64) -> f64 {
+        self.mul_add(x, sum)
+    }
+}
+
+/// How a thin product is cut up, by the shape alone: along the inner dimension, into parts that are summed apart, or,
+/// where `B` lies transposed, along its rows.
+pub(super) struct Plan {
+    parts: usize,
+}
+
+impl Plan {
+    /// None where the product is not thin.
+    pub(super) fn new<E: Element>(isa: Isa, p: &Product) -> Option<Plan> {
         let own = E::as_sums(&[]).is_some();
-        let tiles = T::tiles(isa);
-        let thin = (1..=ROWS.min(tiles.rows())).contains(&p.m);
-        if !own || !thin || p.transpose_b || p.n == 0 || p.k == 0 {
+        // Without instructions for it a fused product is a call of a function.
+        let fused = isa != Isa::portable();
+        // Rows of `A` are read as such where they are multiplied with those of `B`.
+        let lies = !(p.transpose_a && p.transpose_b);
+        if !own || !fused || !lies || !(1..=ROWS).contains(&p.m) || p.n == 0 || p.k == 0 {
             return None;
         }
-        let panels = p.n.div_ceil(tiles.cols());
-        let lanes = tiles.cols() / 2;
+        let parts = (p.k * p.n * size_of::<E>()).div_ceil(PART).min(PARTS);
+        let along = if p.transpose_b { p.n } else { p.k };
         Some(Plan {
-            tiles,
-            panels,
-            strips: panels.div_ceil(PANELS),
-            rest: !p.n.is_multiple_of(lanes),
+            parts: parts.min(along),
         })
     }
 
-    fn lane(&self, p: &Product) -> usize {
-        match self.rest {
-            true => Scratch::bytes::<T>(p.k * self.tiles.cols()),
-            false => 0,
+    /// The sums of the parts behind the first one.
+    fn sums(&self, p: &Product) -> usize {
+        match p.transpose_b {
+            true => 0,
+            false => (self.parts - 1) * p.m * p.n,
         }
     }
 
     /// The scratch that it needs, in bytes.
-    pub(super) fn scratch(&self, threads: usize, p: &Product) -> usize {
-        lanes_scratch(self.strips, threads, self.lane(p))
+    pub(super) fn scratch<T>(&self, p: &Product) -> usize {
+        Scratch::bytes::<T>(self.sums(p))
     }
-}
 
-impl<T: Tiled + Pod + Send + Sync> Plan<T> {
     /// Computes the product.
-    pub(super) fn run(
+    pub(super) fn run<T: Fused>(
         &self,
         cpu: Cpu<'_>,
         p: &Product,
         (a, b): (&[T], &[T]),
-        c: &Disjoint<'_, T>,
+        c: &mut [T],
         scratch: &mut [u8],
     ) {
-        let lane = self.lane(p);
-        for_lanes(cpu.pool, self.strips, scratch, lane, &|strip, scratch| {
-            self.strip(p, (a, b), c, strip, scratch);
-        });
+        if p.transpose_b {
+            let c = Disjoint::new(c);
+            return cpu.pool.parallel_for(self.parts, &|which| {
+                let (row, rows) = part(p.n, self.parts, which);
+                let b = &b[row * p.k..][..rows * p.k];
+                for (i, a) in a.chunks_exact(p.k).enumerate() {
+                    // SAFETY: these columns of `c` are this task's alone.
+                    let c = unsafe { c.slice(i * p.n + row, rows) };
+                    cpu.isa.run(Dots { a, b, c });
+                }
+            });
+        }
+        let len = p.m * p.n;
+        let sums = Scratch::new(scratch).take::<T>(self.sums(p));
+        {
+            let (first, others) = (Disjoint::new(c), Disjoint::new(sums));
+            cpu.pool.parallel_for(self.parts, &|which| {
+                let (at, count) = part(p.k, self.parts, which);
+                // SAFETY: each part has sums of its own.
+                let c = unsafe {
+                    match which {
+                        0 => first.slice(0, len),
+                        _ => others.slice((which - 1) * len, len),
+                    }
+                };
+                cpu.isa.run(Part {
+                    p,
+                    a,
+                    b,
+                    c,
+                    at,
+                    count,
+                });
+            });
+        }
+        if self.parts > 1 {
+            let sums = &*sums;
+            for_chunks(cpu.pool, c, CHUNK, &|chunk, c| {
+                for sums in sums.chunks_exact(len) {
+                    let from = &sums[chunk * CHUNK..][..c.len()];
+                    c.iter_mut().zip(from).for_each(|(c, &s)| *c += s);
+                }
+            });
+        }
     }
+}
 
-    fn strip(
-        &self,
-        p: &Product,
-        (a, b): (&[T], &[T]),
-        c: &Disjoint<'_, T>,
-        strip: usize,
-        scratch: &mut [u8],
-    ) {
-        let width = self.tiles.cols();
-        let (first, panels) = part(self.panels, self.strips, strip);
-        let mut scratch = Scratch::new(scratch);
-        // The last panel of all, where it ends within a vector.
-        let copied = (self.rest && first + panels == self.panels).then(|| {
-            let col = (self.panels - 1) * width;
-            let copy = scratch.take::<T>(p.k * width);
-            for (to, from) in copy.chunks_exact_mut(width).zip(b.chunks_exact(p.n)) {
-                to[..p.n - col].copy_from_slice(&from[col..]);
-                to[p.n - col..].fill(T::zeroed());
+/// `count` steps of the inner dimension from `at` on, summed to `c`.
+struct Part<'a, T> {
+    p: &'a Product,
+    a: &'a [T],
+    b: &'a [T],
+    c: &'a mut [T],
+    at: usize,
+    count: usize,
+}
+
+impl<T: Fused> Vectorize for Part<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (p, end) = (self.p, self.at + self.count);
+        self.c.fill(T::zeroed());
+        let mut at = self.at;
+        while at < end {
+            let deep = DEEP.min(end - at);
+            for col in (0..p.n).step_by(COLS) {
+                let cols = COLS.min(p.n - col);
+                for i in 0..p.m {
+                    let x = |q: usize| match p.transpose_a {
+                        true => self.a[q * p.m + i],
+                        false => self.a[i * p.k + q],
+                    };
+                    let row = |q: usize| &self.b[q * p.n + col..][..cols];
+                    let c = &mut self.c[i * p.n + col..][..cols];
+                    if deep == DEEP {
+                        let x: [T; DEEP] = std::array::from_fn(|d| x(at + d));
+                        add(x, std::array::from_fn(|d| row(at + d)), c);
+                    } else {
+                        for q in at..end {
+                            add([x(q)], [row(q)], c);
+                        }
+                    }
+                }
             }
-            &*copy
-        });
-        let (a_row, a_col) = if p.transpose_a { (1, p.m) } else { (p.k, 1) };
-        for at in (0..p.k).step_by(DEEP) {
-            let len = DEEP.min(p.k - at);
-            for panel in first..first + panels {
-                let col = panel * width;
-                let copied = copied.filter(|_| panel + 1 == self.panels);
-                let (from, b_row) = match copied {
-                    Some(copy) => (&copy[at * width..], width),
-                    None => (&b[at * p.n + col..], p.n),
-                };
-                let tile = Tile {
-                    a: a[at * a_col..].as_ptr(),
-                    offsets: &[0],
-                    len,
-                    a_row,
-                    a_col,
-                    b: from.as_ptr(),
-                    b_row,
-                    c: c.pointer(col),
-                    c_row: p.n,
-                    cols: width.min(p.n - col),
-                    add: at > 0,
-                    finish: Finish::NONE,
-                    ahead: Ahead {
-                        // What lies behind the matrix is not read either.
-                        at: from.as_ptr().wrapping_add(DEEP * b_row),
-                        step: b_row,
-                        count: len,
-                    },
-                };
-                // SAFETY: `a` and `b` hold `len` steps of the inner dimension from `at` on, by the lengths that `gemm`
-                // has checked; rows of `b` are read in whole vectors, which end within the row or are a copy's; the
-                // columns of `c` are this task's alone.
-                unsafe { self.tiles.run(p.m, &tile) };
+            at += deep;
+        }
+    }
+}
+
+/// Adds rows of `B`, each times a number of `A`, in order.
+#[inline(always)]
+fn add<T: Fused, const N: usize>(x: [T; N], rows: [&[T]; N], c: &mut [T]) {
+    let rows = rows.map(|r| &r[..c.len()]);
+    for (j, c) in c.iter_mut().enumerate() {
+        let mut sum = *c;
+        for (x, row) in x.iter().zip(rows) {
+            sum = x.fused(row[j], sum);
+        }
+        *c = sum;
+    }
+}
+
+/// Numbers that are summed side by side.
+const LANES: usize = 32;
+
+/// The products of a row of `A` with rows of `B`.
+struct Dots<'a, T> {
+    a: &'a [T],
+    b: &'a [T],
+    c: &'a mut [T],
+}
+
+impl<T: Fused> Vectorize for Dots<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (a, a_rest) = self.a.as_chunks::<LANES>();
+        for (c, row) in self.c.iter_mut().zip(self.b.chunks_exact(self.a.len())) {
+            let (b, b_rest) = row.as_chunks::<LANES>();
+            let mut sums = [T::zeroed(); LANES];
+            for (a, b) in a.iter().zip(b) {
+                for ((sum, a), &b) in sums.iter_mut().zip(a).zip(b) {
+                    *sum = a.fused(b, *sum);
+                }
             }
+            let mut sum = T::zeroed();
+            for lane in sums {
+                sum += lane;
+            }
+            for (a, &b) in a_rest.iter().zip(b_rest) {
+                sum = a.fused(b, sum);
+            }
+            *c = sum;
         }
     }
 }
