@@ -11,6 +11,7 @@ mod peer;
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -142,21 +143,26 @@ impl Found {
 }
 
 fn run(flags: &Flags) -> Result<()> {
+    // Whoever reads may have seen enough: that is an error like others, and no panic.
+    let mut out = std::io::stdout();
     let mut cases = case::all(flags.threads);
     cases.retain(|c| c.name().contains(&flags.only));
     if flags.list {
-        cases.iter().for_each(|c| println!("{}", c.name()));
+        for case in &cases {
+            writeln!(out, "{}", case.name())?;
+        }
         return Ok(());
     }
     let mut peer = flags.peer.as_deref().map(Peer::start).transpose()?;
     let machine = Machine::measure(Isa::detect(), flags.threads, 5);
     if flags.json {
         let [one, all] = machine.flops;
-        println!(
+        writeln!(
+            out,
             "{}",
             json!({"isa": format!("{:?}", Isa::detect().level()), "flops_of_one": one,
                 "threads": flags.threads, "flops": all, "bytes": machine.bytes})
-        );
+        )?;
     }
     let bar = ProgressBar::new(cases.len() as u64);
     bar.set_style(ProgressStyle::with_template(
@@ -168,7 +174,7 @@ fn run(flags: &Flags) -> Result<()> {
         let found =
             measured(case, flags, &mut peer).map_err(|e| format!("{}: {e}", case.name()))?;
         if flags.json {
-            println!("{}", found.json(&machine));
+            writeln!(out, "{}", found.json(&machine))?;
         }
         all.push(found);
         bar.inc(1);
@@ -185,22 +191,24 @@ fn run(flags: &Flags) -> Result<()> {
         "peer",
         "times as fast",
     ];
-    println!("{}", table(head, all.iter().map(|f| f.row(&machine))));
+    writeln!(out, "{}", table(head, all.iter().map(|f| f.row(&machine))))?;
     let [one, many] = machine.flops.map(|f| f / 1e9);
-    println!(
+    writeln!(
+        out,
         "at most {one:.0} GFLOP/s on one thread, {many:.0} on {}, and {:.1} GB/s ({:?})",
         flags.threads,
         machine.bytes / 1e9,
         Isa::detect().level()
-    );
+    )?;
     let ratios: Vec<f64> = all.iter().filter_map(|f| f.ratio).collect();
     if !ratios.is_empty() {
         let mean = ratios.iter().map(|r| r.ln()).sum::<f64>() / ratios.len() as f64;
         let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-        println!(
+        writeln!(
+            out,
             "{:.2} times as fast (geometric mean), {least:.2} at least",
             mean.exp()
-        );
+        )?;
     }
     Ok(())
 }
