@@ -268,55 +268,41 @@ impl Case {
 
 const FORMATS: [DataFormat; 2] = [DataFormat::Nhwc, DataFormat::Nchw];
 
-/// All cases, on one thread and on `threads` where it says so.
+/// All cases: linear regression on one thread, others on `threads`, and training of deep MNIST on one too.
 pub fn all(threads: usize) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |threads: usize, work: Work| cases.push(Case { work, threads });
     for callable in [true, false] {
         add(1, Work::Line { callable });
     }
-    for format in FORMATS {
-        let model = Model::DeepMnist;
-        for batch in [1, 16, 50, 128, 512] {
-            for threads in [1, threads] {
-                add(
-                    threads,
-                    Work::Train {
-                        model,
-                        format,
-                        batch,
-                    },
-                );
+    let networks = [
+        (Model::DeepMnist, &[1, 16, 50, 128, 512][..], &[1, 128][..]),
+        (Model::LeNet, &[1, 128], &[1, 128]),
+    ];
+    let work = |training: bool, model: Model, format: DataFormat, batch: usize| match training {
+        true => Work::Train {
+            model,
+            format,
+            batch,
+        },
+        false => Work::Infer {
+            model,
+            format,
+            batch,
+        },
+    };
+    for (model, trained, asked) in networks {
+        for format in FORMATS {
+            for &batch in trained {
+                // What several threads give, where there are several.
+                if threads > 1 && model == Model::DeepMnist {
+                    add(1, work(true, model, format, batch));
+                }
+                add(threads, work(true, model, format, batch));
             }
-        }
-        for batch in [1, 128] {
-            add(
-                threads,
-                Work::Infer {
-                    model,
-                    format,
-                    batch,
-                },
-            );
-        }
-        let model = Model::LeNet;
-        for batch in [1, 128] {
-            add(
-                threads,
-                Work::Train {
-                    model,
-                    format,
-                    batch,
-                },
-            );
-            add(
-                threads,
-                Work::Infer {
-                    model,
-                    format,
-                    batch,
-                },
-            );
+            for &batch in asked {
+                add(threads, work(false, model, format, batch));
+            }
         }
     }
     let mut convs = RESNET_50.to_vec();
@@ -360,13 +346,8 @@ pub fn all(threads: usize) -> Vec<Case> {
             add(threads, Work::Chain { ops, numbers });
         }
     }
-    add(
-        threads,
-        Work::CrossEntropy {
-            rows: 128,
-            classes: 1000,
-        },
-    );
+    let (rows, classes) = (128, 1000);
+    add(threads, Work::CrossEntropy { rows, classes });
     for numbers in [3_300_000, 25_000_000] {
         add(threads, Work::Adam { numbers });
     }

@@ -37,8 +37,8 @@ struct Flags {
     #[arg(long, value_name = "COMMAND")]
     peer: Option<String>,
     /// Threads, where a case takes several.
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
     /// How often each side is measured in turn.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
@@ -145,7 +145,7 @@ impl Found {
 fn run(flags: &Flags) -> Result<()> {
     // Whoever reads may have seen enough: that is an error like others, and no panic.
     let mut out = std::io::stdout();
-    let mut cases = case::all(flags.threads);
+    let mut cases = case::all(flags.threads.into());
     cases.retain(|c| c.name().contains(&flags.only));
     if flags.list {
         for case in &cases {
@@ -154,7 +154,7 @@ fn run(flags: &Flags) -> Result<()> {
         return Ok(());
     }
     let mut peer = flags.peer.as_deref().map(Peer::start).transpose()?;
-    let machine = Machine::measure(Isa::detect(), flags.threads, 5);
+    let machine = Machine::measure(Isa::detect(), flags.threads.into(), 5);
     if flags.json {
         let [one, all] = machine.flops;
         writeln!(

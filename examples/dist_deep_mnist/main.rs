@@ -205,7 +205,8 @@ impl Worker<'_, '_> {
         Ok(Some((loss, u64::try_from(done)?)))
     }
 
-    /// Worker 0 runs a step more, and saves what ran when, on all tasks, if that is asked for.
+    /// Worker 0 runs a few steps more, and saves what ran when in the last of them, on all tasks, if that is
+    /// asked for.
     fn trace(&self, batch: &[Tensor; 3]) -> Result<()> {
         let (Some(path), 0) = (&self.flags.trace, self.flags.task) else {
             return Ok(());

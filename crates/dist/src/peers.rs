@@ -155,14 +155,14 @@ impl Peer {
         use std::io::ErrorKind;
         // What is wrong with TLS is invalid data; who does not understand a caller hangs up.
         let answers = |kind| {
-            let hung_up = [
-                ErrorKind::InvalidData,
-                ErrorKind::BrokenPipe,
-                ErrorKind::ConnectionReset,
-                ErrorKind::ConnectionAborted,
-                ErrorKind::UnexpectedEof,
-            ];
-            hung_up.contains(&kind)
+            matches!(
+                kind,
+                ErrorKind::InvalidData
+                    | ErrorKind::BrokenPipe
+                    | ErrorKind::ConnectionReset
+                    | ErrorKind::ConnectionAborted
+                    | ErrorKind::UnexpectedEof
+            )
         };
         let mut all = chain(error).filter_map(|e| e.downcast_ref::<std::io::Error>());
         let nobody = all.any(|e| !answers(e.kind()));

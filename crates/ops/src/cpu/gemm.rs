@@ -41,7 +41,6 @@ pub struct Product {
 /// A floating-point type of matrices, with the type that its products are summed in.
 pub trait Element: Pod + Send + Sync {
     /// The type of the sums.
-    #[allow(private_bounds)]
     type Sum: Tiled + thin::Fused;
     #[doc(hidden)]
     fn widen(from: &[Self], to: &mut [Self::Sum]);
