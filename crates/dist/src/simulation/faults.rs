@@ -81,7 +81,7 @@ impl Faults {
                         at,
                         format!("{} {fault:?}", if begins { "from now" } else { "no more" }),
                     );
-                    apply(sim, begins, &fault);
+                    apply(sim, world, begins, &fault);
                 }
             }
             if sim.step()? {
@@ -91,7 +91,11 @@ impl Faults {
     }
 }
 
-fn apply(sim: &mut Sim<'_>, begins: bool, fault: &Fault) {
+fn apply(sim: &mut Sim<'_>, world: &World, begins: bool, fault: &Fault) {
+    if let Fault::Dead(host) = fault {
+        // As it starts anew, too: what a bounce finds running ends first.
+        world.dies(host);
+    }
     match (fault, begins) {
         (Fault::Held(a, b), true) => sim.hold(&**a, &**b),
         (Fault::Held(a, b), false) => sim.release(&**a, &**b),

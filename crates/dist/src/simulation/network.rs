@@ -1,26 +1,125 @@
-//! Simulated connections, as tonic takes them.
+//! Simulated connections, as tonic takes them, and what makes them the same each time.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
+use tonic::server::NamedService;
 use tonic::transport::server::Connected;
 use turmoil::net::{TcpListener, TcpStream};
 
 /// The port that every host listens on.
 pub(super) const PORT: u16 = 2222;
 
+/// The connections of a host, in the order in which they were made.
+///
+/// A runtime that ends drops its tasks in an order that follows from how many the process has ever
+/// started. How long each "closed" takes to come is drawn as it is sent: a host that dies closes its
+/// connections in their own order, as soon as the first of them is dropped.
+#[derive(Default)]
+pub(super) struct Connections {
+    dies: AtomicBool,
+    open: Mutex<Vec<Weak<Held>>>,
+}
+
+/// A connection, while it is open.
+type Held = Mutex<Option<TcpStream>>;
+
+impl Connections {
+    /// What is dropped from now on is dropped because the host dies.
+    pub(super) fn die(&self) {
+        self.dies.store(true, Ordering::Relaxed);
+    }
+
+    fn add(self: &Arc<Self>, stream: TcpStream) -> Connection {
+        let held = Arc::new(Mutex::new(Some(stream)));
+        let mut open = self.open.lock().unwrap();
+        open.retain(|h| h.strong_count() > 0);
+        open.push(Arc::downgrade(&held));
+        Connection {
+            held,
+            of: self.clone(),
+        }
+    }
+}
+
+/// A simulated connection, as tonic takes it.
+pub(super) struct Connection {
+    held: Arc<Held>,
+    of: Arc<Connections>,
+}
+
+impl Connection {
+    fn polled<T>(
+        &self,
+        poll: impl FnOnce(Pin<&mut TcpStream>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        match &mut *self.held.lock().unwrap() {
+            Some(stream) => poll(Pin::new(stream)),
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.of.dies.load(Ordering::Relaxed) {
+            for held in &*self.of.open.lock().unwrap() {
+                drop(held.upgrade().and_then(|h| h.lock().unwrap().take()));
+            }
+        }
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.polled(|s| s.poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.polled(|s| s.poll_write(cx, buf))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.polled(|s| s.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.polled(|s| s.poll_shutdown(cx))
+    }
+}
+
 /// Connects to hosts by their names.
 #[derive(Clone)]
-pub(super) struct Connector;
+pub(super) struct Connector(pub(super) Arc<Connections>);
 
 impl Service<http::Uri> for Connector {
-    type Response = TokioIo<TcpStream>;
+    type Response = TokioIo<Connection>;
     type Error = io::Error;
     type Future = BoxFuture<Self::Response, io::Error>;
 
@@ -30,57 +129,60 @@ impl Service<http::Uri> for Connector {
 
     fn call(&mut self, uri: http::Uri) -> Self::Future {
         let host = uri.host().unwrap_or_default().to_owned();
-        Box::pin(async move { Ok(TokioIo::new(TcpStream::connect((host, PORT)).await?)) })
-    }
-}
-
-/// A connection that has come in.
-pub(super) struct Accepted(TcpStream);
-
-impl Connected for Accepted {
-    type ConnectInfo = ();
-
-    fn connect_info(&self) {}
-}
-
-impl AsyncRead for Accepted {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Accepted {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        let connections = self.0.clone();
+        Box::pin(async move {
+            let stream = TcpStream::connect((host, PORT)).await?;
+            Ok(TokioIo::new(connections.add(stream)))
+        })
     }
 }
 
 /// The connections that come to the host that calls this.
-pub(super) async fn incoming() -> io::Result<ReceiverStream<io::Result<Accepted>>> {
+pub(super) async fn incoming(
+    connections: Arc<Connections>,
+) -> io::Result<ReceiverStream<io::Result<Connection>>> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await?;
     let (give, given) = tokio::sync::mpsc::channel(16);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            if give.send(Ok(Accepted(stream))).await.is_err() {
+            if give.send(Ok(connections.add(stream))).await.is_err() {
                 return;
             }
         }
     });
     Ok(ReceiverStream::new(given))
+}
+
+/// A service whose answers bear one date. HTTP would write the real one, in fewer bytes where it is that
+/// of the answer before: what a connection holds, and with it the order of what follows, would depend
+/// on when a second of real time ends.
+#[derive(Clone)]
+pub(super) struct Dated<S>(pub(super) S);
+
+impl<S: NamedService> NamedService for Dated<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<http::Request<Body>> for Dated<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<http::Response<Body>, Infallible>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let call = self.0.call(request);
+        Box::pin(async {
+            let mut answer = call.await?;
+            let date = http::HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT");
+            answer.headers_mut().insert(http::header::DATE, date);
+            Ok(answer)
+        })
+    }
 }

@@ -12,21 +12,23 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tonic::transport::{Channel, Endpoint};
 
-use super::network::Connector;
+use super::network::{Connections, Connector};
 use crate::platform::{Platform, Under, Waits, Work};
 
 /// A host of the simulation, from its start to its end.
 pub(super) struct Simulated {
     runtime: Handle,
     random: AtomicU64,
+    connections: Arc<Connections>,
 }
 
 impl Simulated {
     /// The host whose work calls this.
-    pub(super) fn here(seed: u64) -> Arc<dyn Platform> {
+    pub(super) fn here(seed: u64, connections: Arc<Connections>) -> Arc<dyn Platform> {
         Arc::new(Simulated {
             runtime: Handle::current(),
             random: AtomicU64::new(seed),
+            connections,
         })
     }
 }
@@ -65,7 +67,7 @@ impl Platform for Simulated {
     }
 
     fn connect(&self, endpoint: &Endpoint) -> Channel {
-        endpoint.connect_with_connector_lazy(Connector)
+        endpoint.connect_with_connector_lazy(Connector(self.connections.clone()))
     }
 }
 

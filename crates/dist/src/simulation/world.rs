@@ -10,7 +10,7 @@ use thalweg_session::{Engine, SessionOptions};
 use turmoil::{Builder, Sim};
 
 use super::faults::Numbers;
-use super::network::{PORT, incoming};
+use super::network::{Connections, Dated, PORT, incoming};
 use super::platform::{STRIDE, Simulated, next};
 use crate::cluster::{ClusterSpec, Task};
 use crate::limits::Limits;
@@ -44,6 +44,8 @@ pub(super) struct World {
     pub(super) cluster: ClusterSpec,
     numbers: AtomicU64,
     alive: Mutex<BTreeMap<Task, Weak<Worker>>>,
+    /// By host.
+    connections: Mutex<BTreeMap<String, Arc<Connections>>>,
     log: Mutex<Vec<String>>,
 }
 
@@ -60,6 +62,7 @@ impl World {
             cluster: ClusterSpec::new(jobs).unwrap(),
             numbers: AtomicU64::new(next(seed)),
             alive: Mutex::default(),
+            connections: Mutex::default(),
             log: Mutex::default(),
         })
     }
@@ -84,7 +87,9 @@ impl World {
     /// The task of the host that calls this, which begins to listen.
     pub(super) async fn start(&self, job: &str, index: u32) -> turmoil::Result<Arc<Worker>> {
         let seed = next(self.numbers.fetch_add(STRIDE, Ordering::Relaxed));
-        let platform = Simulated::here(seed);
+        let connections = Arc::new(Connections::default());
+        (self.connections.lock().unwrap()).insert(format!("{job}{index}"), connections.clone());
+        let platform = Simulated::here(seed, connections.clone());
         let mut options = SessionOptions::with_threads(1);
         (options.job, options.task) = (job.to_owned(), index);
         let limits = Limits::default();
@@ -109,11 +114,18 @@ impl World {
             .lock()
             .unwrap()
             .insert(task, Arc::downgrade(&worker));
-        let incoming = incoming().await?;
-        let service = WorkerService(worker.clone());
+        let incoming = incoming(connections).await?;
+        let service = Dated(WorkerService(worker.clone()));
         let serving = transport(PATIENCE.silence).add_service(service);
         tokio::spawn(serving.serve_with_incoming(incoming));
         Ok(worker)
+    }
+
+    /// A host is about to die.
+    pub(super) fn dies(&self, host: &str) {
+        if let Some(connections) = self.connections.lock().unwrap().get(host) {
+            connections.die();
+        }
     }
 
     /// A session of a task of this host; it uses the parameter servers.
