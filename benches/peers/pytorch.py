@@ -1,19 +1,13 @@
 #!/usr/bin/env python3
-"""The cases of the example `bench` on PyTorch, eager: reads a line of JSON for each, answers one.
+"""The cases of the example `bench` on PyTorch, eager; `peer.py` says what is read and written."""
 
-In:  {"case": {"kind": "conv", ...}, "seconds": 0.2}
-Out: {"seconds": 0.0012}, of one step; {"seconds": null} for what is not done here
-"""
-
-import json
 import math
-import statistics
-import sys
-import time
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+import peer
 
 
 def numbers(*dims):
@@ -160,34 +154,10 @@ def line(c):
 KINDS = {f.__name__: f for f in (conv, product, chain, cross_entropy, adam, train, infer, line)}
 
 
-def seconds(step, limit):
-    """As the example measures itself."""
-    began = time.perf_counter()
-    step()
-    first = time.perf_counter() - began
-    steps = math.ceil(1e-3 / max(first, 1e-9))
-    began, times = time.perf_counter(), []
-    while len(times) < 3 or time.perf_counter() - began < limit:
-        at = time.perf_counter()
-        for _ in range(steps):
-            step()
-        times.append((time.perf_counter() - at) / steps)
-    return statistics.median(times)
+def case(c):
+    torch.set_num_threads(c["threads"])
+    does = KINDS.get(c["kind"])
+    return does(c) if does else None
 
 
-def main():
-    known, step = None, None
-    for text in sys.stdin:
-        request = json.loads(text)
-        case = request["case"]
-        if case != known:
-            known, step = case, None
-            torch.set_num_threads(case["threads"])
-            if case["kind"] in KINDS:
-                step = KINDS[case["kind"]](case)
-                step()
-        took = seconds(step, request["seconds"]) if step else None
-        print(json.dumps({"seconds": took}), flush=True)
-
-
-main()
+peer.answer(case)

@@ -4,6 +4,8 @@
 use half::{bf16, f16};
 use thalweg_graph::Element;
 
+pub(crate) mod single;
+
 /// A numeric element.
 pub trait Number: Element + PartialOrd {
     /// 0.
@@ -87,7 +89,7 @@ macro_rules! ints {
 ints! { i8 i16 i32 i64 u8 u16 u32 u64 }
 
 macro_rules! wide {
-    ($($t:ident)*) => {$(
+    ($($t:ident: $exp:path, $exp_m1:path, $ln:path, $ln_1p:path, $tanh:path;)*) => {$(
         impl Number for $t {
             const ZERO: $t = 0.0;
             const ONE: $t = 1.0;
@@ -113,15 +115,15 @@ macro_rules! wide {
             #[inline(always)]
             fn sqrt(self) -> $t { $t::sqrt(self) }
             #[inline(always)]
-            fn exp(self) -> $t { $t::exp(self) }
+            fn exp(self) -> $t { $exp(self) }
             #[inline(always)]
-            fn exp_m1(self) -> $t { $t::exp_m1(self) }
+            fn exp_m1(self) -> $t { $exp_m1(self) }
             #[inline(always)]
-            fn ln(self) -> $t { $t::ln(self) }
+            fn ln(self) -> $t { $ln(self) }
             #[inline(always)]
-            fn ln_1p(self) -> $t { $t::ln_1p(self) }
+            fn ln_1p(self) -> $t { $ln_1p(self) }
             #[inline(always)]
-            fn tanh(self) -> $t { $t::tanh(self) }
+            fn tanh(self) -> $t { $tanh(self) }
             #[inline(always)]
             fn powf(self, exponent: $t) -> $t { $t::powf(self, exponent) }
             #[inline(always)]
@@ -135,7 +137,10 @@ macro_rules! wide {
     )*};
 }
 
-wide! { f32 f64 }
+wide! {
+    f32: single::exp, single::exp_m1, single::ln, single::ln_1p, single::tanh;
+    f64: f64::exp, f64::exp_m1, f64::ln, f64::ln_1p, f64::tanh;
+}
 
 macro_rules! halves {
     ($($t:ident)*) => {$(

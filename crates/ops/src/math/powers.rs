@@ -6,7 +6,6 @@ use thalweg_graph::op::Gradient;
 use thalweg_graph::{DType, dispatch};
 
 use super::broadcast::sum_to;
-use super::called::called;
 use super::define::{FLOAT, NUMBER, of_result, one, two};
 use super::division::Divide;
 use crate::elementwise::{binary, unary};
@@ -152,7 +151,11 @@ pub(crate) static EXPM1: Op = Op {
             smallvec![Some(g.grad() * exp)]
         }),
     ),
-    kernels: &[cpu(|p| called(p, f32::exp_m1, f64::exp_m1)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| {
+        dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(Wide::exp_m1(x.widen())))),
+            else Err(KernelError::DType(p.dtype(0))))
+    })
+    .in_place(&[(0, 0)])],
 };
 
 /// `x ^ y`.

@@ -3,14 +3,13 @@
 
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::parallel::Disjoint;
-use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, Vectorize, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, Shape, dispatch};
 
-use super::softmax::normalizer;
+use super::softmax::{COST, LANES, Row, normalizer, rows_of_a_task, total};
 use super::sum_of_classes;
 use crate::constants::ints;
-use crate::elementwise::CHUNK;
 use crate::math::broadcast::sum_to;
 use crate::number::{Float, Number, Wide};
 
@@ -153,25 +152,55 @@ pub(crate) static SPARSE_SOFTMAX_CROSS_ENTROPY: Op = Op {
     ],
 };
 
-/// Runs `row(i, loss, backprop)` for each row, over threads in blocks of a fixed size.
-fn for_rows<T: Send>(
+/// Runs `row(i, loss, backprop)` for each row, over threads in blocks of a fixed size; `row` is
+/// compiled for each instruction set.
+fn for_rows<T: Float>(
     cpu: &Cpu,
     loss: &mut [T],
     backprop: &mut [T],
-    row: impl Fn(usize, &mut T, &mut [T]) + Sync,
+    row: impl Fn(usize, &mut T, &mut [T]) + Copy + Sync,
 ) {
     let rows = loss.len();
     let classes = backprop.len().checked_div(rows).unwrap_or(0);
-    let block = (CHUNK / 8 / classes.max(1)).max(1);
+    let block = rows_of_a_task(classes);
     let (loss, backprop) = (Disjoint::new(loss), Disjoint::new(backprop));
     cpu.pool().parallel_for(rows.div_ceil(block), &|task| {
-        for i in task * block..rows.min((task + 1) * block) {
-            // SAFETY: each row belongs to one task, and each task runs once.
-            let (loss, backprop) =
-                unsafe { (loss.slice(i, 1), backprop.slice(i * classes, classes)) };
-            row(i, &mut loss[0], backprop);
-        }
+        let start = task * block;
+        let rows = block.min(rows - start);
+        // SAFETY: each row belongs to one task, and each task runs once.
+        let (loss, backprop) = unsafe {
+            (
+                loss.slice(start, rows),
+                backprop.slice(start * classes, rows * classes),
+            )
+        };
+        cpu.isa().run_over::<T, _>(LossRows {
+            start,
+            loss,
+            backprop,
+            classes,
+            row,
+        });
     });
+}
+
+struct LossRows<'a, T, F> {
+    start: usize,
+    loss: &'a mut [T],
+    backprop: &'a mut [T],
+    classes: usize,
+    row: F,
+}
+
+impl<T, F: Fn(usize, &mut T, &mut [T])> Vectorize for LossRows<'_, T, F> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        for (i, loss) in self.loss.iter_mut().enumerate() {
+            let backprop = &mut self.backprop[i * self.classes..][..self.classes];
+            (self.row)(self.start + i, loss, backprop);
+        }
+    }
 }
 
 /// From a row to the next and from a class to the next, for an input that broadcasts to rows and
@@ -185,39 +214,60 @@ fn steps(dims: &[usize]) -> [usize; 2] {
     ]
 }
 
-/// About how many nanoseconds an element takes: two exponentials.
-const COST: u64 = 10;
+/// Row `i` of an input with these steps, beside a row of `classes`.
+#[inline(always)]
+fn row_of<T: Float>(input: &[T], [row, class]: [usize; 2], i: usize, classes: usize) -> Row<'_, T> {
+    match class {
+        0 => Row::of_one(&input[i * row], classes),
+        _ => Row::of(&input[i * row..][..classes]),
+    }
+}
 
 fn dense<T: Float>(p: &Prepare<'_>) -> Prepared {
-    let ([x_row, x_class], [y_row, y_class]) = (steps(p.dims(0)), steps(p.dims(1)));
-    Prepared::new(0, move |cx| {
+    let (x_steps, y_steps) = (steps(p.dims(0)), steps(p.dims(1)));
+    Prepared::new(p.outputs[1].elements() * COST, move |cx| {
         let (x, y) = (cx.input::<T>(0)?, cx.input::<T>(1)?);
         let (loss, backprop) = (cx.output::<T>(0)?, cx.output::<T>(1)?);
-        for_rows(cx.cpu(), loss, backprop, |i, loss, backprop| {
-            let classes = backprop.len();
-            let x = |c: usize| x[i * x_row + c * x_class].widen();
-            let y = |c: usize| y[i * y_row + c * y_class].widen();
-            let (largest, sum) = normalizer((0..classes).map(x));
-            let log = sum.ln();
-            let mut total = T::Wide::ZERO;
-            for (c, backprop) in backprop.iter_mut().enumerate() {
-                let (above, label) = (x(c) - largest, y(c));
-                // A class that cannot be has no part, however unlikely the logits make it.
-                if label != T::Wide::ZERO {
-                    total = total + label * (log - above);
-                }
-                *backprop = T::narrow(above.exp() / sum - label);
-            }
-            *loss = T::narrow(total);
-        });
+        for_rows(
+            cx.cpu(),
+            loss,
+            backprop,
+            #[inline(always)]
+            |i, loss, backprop| {
+                let classes = backprop.len();
+                let (x, y) = (row_of(x, x_steps, i, classes), row_of(y, y_steps, i, classes));
+                *loss = dense_row(x, y, backprop);
+            },
+        );
         Ok(())
     })
-    .with_cost(50 + p.outputs[1].elements() as u64 * COST)
+}
+
+/// The loss of a row of logits `x` and labels `y`.
+#[inline(always)]
+fn dense_row<T: Float>(x: Row<'_, T>, y: Row<'_, T>, backprop: &mut [T]) -> T {
+    let (zero, none) = (T::Wide::ZERO, T::Wide::NEG_INFINITY);
+    let (largest, sum) = normalizer(x);
+    let log = sum.ln();
+    let mut losses = [zero; LANES];
+    for (i, backprop) in backprop.chunks_mut(LANES).enumerate() {
+        let (x, y) = (x.block(i, none), y.block(i, zero));
+        let above: [T::Wide; LANES] = std::array::from_fn(|l| x[l] - largest);
+        losses = std::array::from_fn(|l| {
+            // A class that cannot be has no part, however unlikely the logits make it.
+            let part = y[l] * (log - above[l]);
+            losses[l] + if y[l] != zero { part } else { zero }
+        });
+        let found: [T; LANES] =
+            std::array::from_fn(|l| T::narrow(above[l].exp() / sum - y[l]));
+        backprop.copy_from_slice(&found[..backprop.len()]);
+    }
+    T::narrow(total(losses))
 }
 
 fn sparse<T: Float, L: Element + TryInto<usize> + std::fmt::Display>(p: &Prepare<'_>) -> Prepared {
     let classes = p.dims(0).last().copied().unwrap_or(0);
-    Prepared::new(0, move |cx| {
+    Prepared::new(p.outputs[1].elements() * COST, move |cx| {
         let (x, labels) = (cx.input::<T>(0)?, cx.input::<L>(1)?);
         let class = |label: L| label.try_into().ok().filter(|&c: &usize| c < classes);
         if let Some(element) = labels.iter().position(|&label| class(label).is_none()) {
@@ -232,21 +282,23 @@ fn sparse<T: Float, L: Element + TryInto<usize> + std::fmt::Display>(p: &Prepare
             });
         }
         let (loss, backprop) = (cx.output::<T>(0)?, cx.output::<T>(1)?);
-        for_rows(cx.cpu(), loss, backprop, |i, loss, backprop| {
-            let x = &x[i * classes..][..classes];
-            let own = class(labels[i]).unwrap_or(0);
-            let (largest, sum) = normalizer(x.iter().map(|x| x.widen()));
-            *loss = T::narrow(sum.ln() - (x[own].widen() - largest));
-            for (c, (backprop, x)) in backprop.iter_mut().zip(x).enumerate() {
-                let label = if c == own {
-                    T::Wide::ONE
-                } else {
-                    T::Wide::ZERO
-                };
-                *backprop = T::narrow((x.widen() - largest).exp() / sum - label);
-            }
-        });
+        for_rows(
+            cx.cpu(),
+            loss,
+            backprop,
+            #[inline(always)]
+            |i, loss, backprop| {
+                let x = &x[i * classes..][..classes];
+                let own = class(labels[i]).unwrap_or(0);
+                let (largest, sum) = normalizer(Row::of(x));
+                let part = |x: T| (x.widen() - largest).exp() / sum;
+                for (backprop, &x) in backprop.iter_mut().zip(x) {
+                    *backprop = T::narrow(part(x));
+                }
+                *loss = T::narrow(sum.ln() - (x[own].widen() - largest));
+                backprop[own] = T::narrow(part(x[own]) - T::Wide::ONE);
+            },
+        );
         Ok(())
     })
-    .with_cost(50 + p.outputs[1].elements() as u64 * COST)
 }

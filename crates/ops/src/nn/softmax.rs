@@ -2,13 +2,13 @@
 
 use smallvec::smallvec;
 use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, Vectorize, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
 use thalweg_graph::{DType, Infer, InferError, OpDef, dispatch};
 
 use super::sum_of_classes;
 use crate::elementwise::CHUNK;
-use crate::number::{Float, Wide};
+use crate::number::{Float, Number, Wide};
 
 const ATTRS: &[AttrDef] = &[type_attr("T", DType::FLOATS)];
 
@@ -71,45 +71,143 @@ pub(crate) static LOG_SOFTMAX: Op = Op {
     ],
 };
 
-/// About how many nanoseconds an exponential takes.
-const EXP: u64 = 5;
+/// About how many elements an arithmetic kernel does in the time of one here: two exponentials.
+pub(super) const COST: usize = 16;
 
-fn rows<T: Float>(p: &Prepare<'_>, row: fn(&[T], &mut [T])) -> Prepared {
+/// A kernel that makes a row of one of the others; `row` is compiled for each instruction set.
+fn rows<T: Float>(
+    p: &Prepare<'_>,
+    row: impl Fn(&[T], &mut [T]) + Copy + Send + Sync + 'static,
+) -> Prepared {
     let classes = p.dims(0).last().copied().unwrap_or(1).max(1);
-    let block = (CHUNK / 8 / classes).max(1) * classes;
-    Prepared::new(0, move |cx| {
+    let block = rows_of_a_task(classes) * classes;
+    Prepared::new(p.inputs[0].elements() * COST, move |cx| {
         let (x, out) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
+        let isa = cx.cpu().isa();
         for_chunks(cx.pool(), out, block, &|i, out| {
-            let x = x[i * block..].chunks_exact(classes);
-            for (out, x) in out.chunks_exact_mut(classes).zip(x) {
-                row(x, out);
-            }
+            let x = &x[i * block..][..out.len()];
+            isa.run_over::<T, _>(Rows {
+                x,
+                out,
+                classes,
+                row,
+            });
         });
         Ok(())
     })
-    .with_cost(50 + p.inputs[0].elements() as u64 * EXP)
 }
 
-/// The largest logit, and the sum of e to the powers of what each lies above it.
-pub(super) fn normalizer<W: Wide>(logits: impl Iterator<Item = W> + Clone) -> (W, W) {
-    let largest = logits
-        .clone()
-        .fold(W::NEG_INFINITY, |a, b| if b > a { b } else { a });
-    let sum = logits.fold(W::ZERO, |sum, x| sum + (x - largest).exp());
-    (largest, sum)
+/// How many rows of so many classes are taken at a time: a thread's worth of work.
+pub(super) fn rows_of_a_task(classes: usize) -> usize {
+    (CHUNK / 8 / classes.max(1)).max(1)
 }
 
+struct Rows<'a, T, F> {
+    x: &'a [T],
+    out: &'a mut [T],
+    classes: usize,
+    row: F,
+}
+
+impl<T, F: Fn(&[T], &mut [T])> Vectorize for Rows<'_, T, F> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let rows = self.x.chunks_exact(self.classes);
+        for (x, out) in rows.zip(self.out.chunks_exact_mut(self.classes)) {
+            (self.row)(x, out);
+        }
+    }
+}
+
+#[inline(always)]
 fn softmax<T: Float>(x: &[T], out: &mut [T]) {
-    let (largest, sum) = normalizer(x.iter().map(|x| x.widen()));
+    let (largest, sum) = normalizer(Row::of(x));
     for (out, x) in out.iter_mut().zip(x) {
         *out = T::narrow((x.widen() - largest).exp() / sum);
     }
 }
 
+#[inline(always)]
 fn log_softmax<T: Float>(x: &[T], out: &mut [T]) {
-    let (largest, sum) = normalizer(x.iter().map(|x| x.widen()));
+    let (largest, sum) = normalizer(Row::of(x));
     let log = sum.ln();
     for (out, x) in out.iter_mut().zip(x) {
         *out = T::narrow(x.widen() - largest - log);
     }
+}
+
+/// Numbers that are taken side by side. Sums have one order so, whatever the machine's vectors.
+pub(super) const LANES: usize = 16;
+
+/// A row of numbers, or one that stands for all of a row.
+#[derive(Clone, Copy)]
+pub(super) struct Row<'a, T> {
+    values: &'a [T],
+    len: usize,
+}
+
+impl<'a, T: Float> Row<'a, T> {
+    #[inline(always)]
+    pub(super) fn of(values: &'a [T]) -> Self {
+        Row {
+            values,
+            len: values.len(),
+        }
+    }
+
+    /// A row of `len` numbers, of which all are `value`.
+    #[inline(always)]
+    pub(super) fn of_one(value: &'a T, len: usize) -> Self {
+        Row {
+            values: std::slice::from_ref(value),
+            len,
+        }
+    }
+
+    /// How many blocks it has.
+    #[inline(always)]
+    pub(super) fn blocks(self) -> usize {
+        self.len.div_ceil(LANES)
+    }
+
+    /// Its block `i`; `lacking` stands where the last one has no numbers.
+    #[inline(always)]
+    pub(super) fn block(self, i: usize, lacking: T::Wide) -> [T::Wide; LANES] {
+        let at = i * LANES;
+        if let Some(whole) = self.values.get(at..).and_then(|v| v.first_chunk::<LANES>()) {
+            return whole.map(T::widen);
+        }
+        let left = (self.len - at).min(LANES);
+        let one = self.values.len() == 1;
+        std::array::from_fn(|lane| match lane < left {
+            true => self.values[if one { 0 } else { at + lane }].widen(),
+            false => lacking,
+        })
+    }
+}
+
+/// The largest logit, and the sum of e to the powers of what each lies above it.
+#[inline(always)]
+pub(super) fn normalizer<T: Float>(logits: Row<'_, T>) -> (T::Wide, T::Wide) {
+    let larger = |a: T::Wide, b: T::Wide| if b > a { b } else { a };
+    let none = T::Wide::NEG_INFINITY;
+    let mut most = [none; LANES];
+    for i in 0..logits.blocks() {
+        let x = logits.block(i, none);
+        most = std::array::from_fn(|l| larger(most[l], x[l]));
+    }
+    let largest = most.into_iter().fold(none, larger);
+    let mut sums = [T::Wide::ZERO; LANES];
+    for i in 0..logits.blocks() {
+        let x = logits.block(i, none);
+        sums = std::array::from_fn(|l| sums[l] + (x[l] - largest).exp());
+    }
+    (largest, total(sums))
+}
+
+/// The sum of a block.
+#[inline(always)]
+pub(super) fn total<W: Wide>(block: [W; LANES]) -> W {
+    block.into_iter().fold(W::ZERO, |a, b| a + b)
 }

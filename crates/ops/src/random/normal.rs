@@ -5,6 +5,8 @@
 
 use std::f32::consts;
 
+use crate::number::single::{ROUND, high, ln_normal};
+
 /// The smallest uniform number that a logarithm is taken of; TensorFlow's. It bounds what comes
 /// out by `sqrt(-2 ln 1e-7)`, about 5.68.
 const LEAST: f64 = 1e-7;
@@ -26,7 +28,7 @@ pub(super) fn uniform_f64(high: u32, low: u32) -> f64 {
 pub(super) fn pair_f32(x0: u32, x1: u32) -> [f32; 2] {
     let u = uniform_f32(x0);
     let u = if u < LEAST as f32 { LEAST as f32 } else { u };
-    let radius = (-2.0 * ln(u)).sqrt();
+    let radius = (-2.0 * ln_normal(u)).sqrt();
     // TensorFlow multiplies in f64 as well: near a multiple of pi / 2 the last bit of the angle counts.
     let angle = (std::f64::consts::TAU * f64::from(uniform_f32(x1))) as f32;
     let (sin, cos) = sin_cos(angle);
@@ -42,26 +44,9 @@ pub(super) fn pair_f64(x: [u32; 4]) -> [f64; 2] {
     [sin * radius, cos * radius]
 }
 
-/// The natural logarithm of a normal positive number.
-#[inline(always)]
-fn ln(x: f32) -> f32 {
-    // x = (1 + f) 2^e with 1 + f between the square roots of 1/2 and 2.
-    let above = x.to_bits().wrapping_sub(consts::FRAC_1_SQRT_2.to_bits());
-    let e = (above as i32) >> 23;
-    let f = f32::from_bits(x.to_bits().wrapping_sub((e << 23) as u32)) - 1.0;
-    // ln(1 + f) = 2 artanh(s), of which 2 s = f - s f keeps the bits of f, which is exact.
-    let s = f / (2.0 + f);
-    let t = s * s;
-    let series = t * (2.0 / 3.0 + t * (2.0 / 5.0 + t * (2.0 / 7.0 + t * (2.0 / 9.0))));
-    let e = e as f32;
-    e * LN_2_HIGH + (e * LN_2_LOW + (f - s * (f - series)))
-}
-
 /// The sine and cosine of a number between 0 and 2 pi.
 #[inline(always)]
 fn sin_cos(x: f32) -> (f32, f32) {
-    // Adding this rounds to an integer, which then stands in the lowest bits.
-    const ROUND: f32 = 12_582_912.0;
     let shifted = x * consts::FRAC_2_PI + ROUND;
     let (quadrant, q) = (shifted.to_bits(), shifted - ROUND);
     let r = (x - q * FRAC_PI_2_HIGH) - q * FRAC_PI_2_LOW;
@@ -82,13 +67,6 @@ fn sin_cos(x: f32) -> (f32, f32) {
     )
 }
 
-/// The upper bits of a constant: few enough that its product with a small integer is exact.
-const fn high(x: f64) -> f32 {
-    f32::from_bits((x as f32).to_bits() & !0x3f)
-}
-
-const LN_2_HIGH: f32 = high(std::f64::consts::LN_2);
-const LN_2_LOW: f32 = (std::f64::consts::LN_2 - LN_2_HIGH as f64) as f32;
 const FRAC_PI_2_HIGH: f32 = high(std::f64::consts::FRAC_PI_2);
 const FRAC_PI_2_LOW: f32 = (std::f64::consts::FRAC_PI_2 - FRAC_PI_2_HIGH as f64) as f32;
 
@@ -100,20 +78,6 @@ mod tests {
     fn uniforms() -> impl Iterator<Item = f32> {
         let ends = (0..2000).chain((1 << 23) - 2000..1 << 23);
         (0..1 << 23).step_by(997).chain(ends).map(uniform_f32)
-    }
-
-    /// The distance to `exact` in units of the last place of its rounding.
-    fn ulps(found: f32, exact: f64) -> f64 {
-        let unit = f64::from((exact as f32).abs().next_up()) - f64::from((exact as f32).abs());
-        (f64::from(found) - exact).abs() / unit
-    }
-
-    #[test]
-    fn the_logarithm_is_within_an_ulp() {
-        for u in uniforms().map(|u| u.max(LEAST as f32)) {
-            let off = ulps(ln(u), f64::from(u).ln());
-            assert!(off < 1.0, "ln {u:e} is {off} ulps off");
-        }
     }
 
     #[test]

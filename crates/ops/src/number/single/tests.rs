@@ -1,0 +1,63 @@
+use super::*;
+
+/// Numbers of both signs and every magnitude: what is not a number and the infinities among them.
+fn floats() -> impl Iterator<Item = f32> {
+    let special = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -1.0, 1.0, -2.0];
+    let bits = (0..=u32::MAX).step_by(1009).map(f32::from_bits);
+    bits.chain(special).chain((-110_000..100_000).map(|i| i as f32 * 1e-3))
+}
+
+/// The distance to `exact` in units of the last place of its rounding.
+fn ulps(found: f32, exact: f64) -> f64 {
+    let rounded = exact as f32;
+    if found.is_nan() && rounded.is_nan() || found == rounded {
+        return 0.0;
+    }
+    if !rounded.is_finite() || !found.is_finite() {
+        return f64::INFINITY;
+    }
+    let unit = f64::from(rounded.abs().next_up()) - f64::from(rounded.abs());
+    (f64::from(found) - exact).abs() / unit
+}
+
+#[track_caller]
+fn is_within(most: f64, f: fn(f32) -> f32, exact: fn(f64) -> f64) {
+    for x in floats() {
+        let (found, exact) = (f(x), exact(f64::from(x)));
+        let off = ulps(found, exact);
+        assert!(off <= most, "f({x:e}) is {found:e}, not {exact:e}: {off} ulps");
+    }
+}
+
+#[test]
+fn the_exponential_is_within_an_ulp() {
+    is_within(1.0, exp, f64::exp);
+}
+
+#[test]
+fn the_exponential_less_one_is_within_two_ulps() {
+    is_within(2.0, exp_m1, f64::exp_m1);
+}
+
+#[test]
+fn the_hyperbolic_tangent_is_within_three_ulps() {
+    is_within(3.0, tanh, f64::tanh);
+}
+
+#[test]
+fn the_logarithm_is_within_an_ulp() {
+    is_within(1.0, ln, f64::ln);
+}
+
+#[test]
+fn the_logarithm_of_one_more_is_within_three_ulps() {
+    is_within(3.0, ln_1p, f64::ln_1p);
+}
+
+#[test]
+fn zeros_keep_their_signs() {
+    for f in [exp_m1, tanh, ln_1p] {
+        assert_eq!(f(-0.0).to_bits(), (-0.0f32).to_bits());
+        assert_eq!(f(0.0).to_bits(), 0);
+    }
+}
