@@ -7,7 +7,7 @@ use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, Vectorize, cpu, gp
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, Shape, dispatch};
 
-use super::softmax::{COST, LANES, Row, normalizer, rows_of_a_task, total};
+use super::softmax::{BLOCK, COST, LANES, Row, join, normalizer, rows_of_a_task};
 use super::sum_of_classes;
 use crate::constants::ints;
 use crate::math::broadcast::sum_to;
@@ -246,23 +246,24 @@ fn dense<T: Float>(p: &Prepare<'_>) -> Prepared {
 /// The loss of a row of logits `x` and labels `y`.
 #[inline(always)]
 fn dense_row<T: Float>(x: Row<'_, T>, y: Row<'_, T>, backprop: &mut [T]) -> T {
-    let (zero, none) = (T::Wide::ZERO, T::Wide::NEG_INFINITY);
+    let zero = T::Wide::ZERO;
     let (largest, sum) = normalizer(x);
     let log = sum.ln();
+    let (mut x_block, mut y_block) = ([zero; BLOCK], [zero; BLOCK]);
     let mut losses = [zero; LANES];
-    for (i, backprop) in backprop.chunks_mut(LANES).enumerate() {
-        let (x, y) = (x.block(i, none), y.block(i, zero));
-        let above: [T::Wide; LANES] = std::array::from_fn(|l| x[l] - largest);
-        losses = std::array::from_fn(|l| {
+    for (i, backprop) in backprop.chunks_mut(BLOCK).enumerate() {
+        let x = x.take(i * BLOCK, &mut x_block);
+        let y = y.take(i * BLOCK, &mut y_block);
+        for ((out, x), &y) in backprop.iter_mut().zip(x).zip(&*y) {
+            let above = *x - largest;
+            *out = T::narrow(above.exp() / sum - y);
             // A class that cannot be has no part, however unlikely the logits make it.
-            let part = y[l] * (log - above[l]);
-            losses[l] + if y[l] != zero { part } else { zero }
-        });
-        let found: [T; LANES] =
-            std::array::from_fn(|l| T::narrow(above[l].exp() / sum - y[l]));
-        backprop.copy_from_slice(&found[..backprop.len()]);
+            let part = y * (log - above);
+            *x = if y != zero { part } else { zero };
+        }
+        join(&mut losses, &x_block[..backprop.len()], |a, b| a + b);
     }
-    T::narrow(total(losses))
+    T::narrow(losses.into_iter().fold(zero, |a, b| a + b))
 }
 
 fn sparse<T: Float, L: Element + TryInto<usize> + std::fmt::Display>(p: &Prepare<'_>) -> Prepared {

@@ -137,7 +137,9 @@ fn log_softmax<T: Float>(x: &[T], out: &mut [T]) {
     }
 }
 
-/// Numbers that are taken side by side. Sums have one order so, whatever the machine's vectors.
+/// Numbers of a row that are worked on at a time.
+pub(super) const BLOCK: usize = 256;
+/// Numbers that are summed side by side: the order of a sum is the same whatever the machine's vectors.
 pub(super) const LANES: usize = 16;
 
 /// A row of numbers, or one that stands for all of a row.
@@ -145,6 +147,7 @@ pub(super) const LANES: usize = 16;
 pub(super) struct Row<'a, T> {
     values: &'a [T],
     len: usize,
+    is_one: bool,
 }
 
 impl<'a, T: Float> Row<'a, T> {
@@ -153,6 +156,7 @@ impl<'a, T: Float> Row<'a, T> {
         Row {
             values,
             len: values.len(),
+            is_one: false,
         }
     }
 
@@ -162,28 +166,26 @@ impl<'a, T: Float> Row<'a, T> {
         Row {
             values: std::slice::from_ref(value),
             len,
+            is_one: true,
         }
     }
 
-    /// How many blocks it has.
+    /// The numbers from `at` on, at most a block of them, in `block`.
     #[inline(always)]
-    pub(super) fn blocks(self) -> usize {
-        self.len.div_ceil(LANES)
-    }
-
-    /// Its block `i`; `lacking` stands where the last one has no numbers.
-    #[inline(always)]
-    pub(super) fn block(self, i: usize, lacking: T::Wide) -> [T::Wide; LANES] {
-        let at = i * LANES;
-        if let Some(whole) = self.values.get(at..).and_then(|v| v.first_chunk::<LANES>()) {
-            return whole.map(T::widen);
+    pub(super) fn take<'b>(
+        self,
+        at: usize,
+        block: &'b mut [T::Wide; BLOCK],
+    ) -> &'b mut [T::Wide] {
+        let taken = &mut block[..BLOCK.min(self.len - at)];
+        if self.is_one {
+            taken.fill(self.values[0].widen());
+        } else {
+            for (to, from) in taken.iter_mut().zip(&self.values[at..]) {
+                *to = from.widen();
+            }
         }
-        let left = (self.len - at).min(LANES);
-        let one = self.values.len() == 1;
-        std::array::from_fn(|lane| match lane < left {
-            true => self.values[if one { 0 } else { at + lane }].widen(),
-            false => lacking,
-        })
+        taken
     }
 }
 
@@ -191,23 +193,35 @@ impl<'a, T: Float> Row<'a, T> {
 #[inline(always)]
 pub(super) fn normalizer<T: Float>(logits: Row<'_, T>) -> (T::Wide, T::Wide) {
     let larger = |a: T::Wide, b: T::Wide| if b > a { b } else { a };
-    let none = T::Wide::NEG_INFINITY;
-    let mut most = [none; LANES];
-    for i in 0..logits.blocks() {
-        let x = logits.block(i, none);
-        most = std::array::from_fn(|l| larger(most[l], x[l]));
+    let mut block = [T::Wide::ZERO; BLOCK];
+    let mut most = [T::Wide::NEG_INFINITY; LANES];
+    for at in (0..logits.len).step_by(BLOCK) {
+        join(&mut most, logits.take(at, &mut block), larger);
     }
-    let largest = most.into_iter().fold(none, larger);
+    let largest = most.into_iter().fold(T::Wide::NEG_INFINITY, larger);
     let mut sums = [T::Wide::ZERO; LANES];
-    for i in 0..logits.blocks() {
-        let x = logits.block(i, none);
-        sums = std::array::from_fn(|l| sums[l] + (x[l] - largest).exp());
+    for at in (0..logits.len).step_by(BLOCK) {
+        let taken = logits.take(at, &mut block);
+        for x in taken.iter_mut() {
+            *x = (*x - largest).exp();
+        }
+        join(&mut sums, taken, |a, b| a + b);
     }
-    (largest, total(sums))
+    let sum = sums.into_iter().fold(T::Wide::ZERO, |a, b| a + b);
+    (largest, sum)
 }
 
-/// The sum of a block.
+/// Joins each number to the one of `lanes` that is its turn.
 #[inline(always)]
-pub(super) fn total<W: Wide>(block: [W; LANES]) -> W {
-    block.into_iter().fold(W::ZERO, |a, b| a + b)
+pub(super) fn join<W: Wide>(lanes: &mut [W; LANES], numbers: &[W], join: impl Fn(W, W) -> W) {
+    let whole = numbers.chunks_exact(LANES);
+    let rest = whole.remainder();
+    for numbers in whole {
+        for (lane, &x) in lanes.iter_mut().zip(numbers) {
+            *lane = join(*lane, x);
+        }
+    }
+    for (lane, &x) in lanes.iter_mut().zip(rest) {
+        *lane = join(*lane, x);
+    }
 }

@@ -6,6 +6,7 @@
 //! different taps and channels.
 
 use super::band::{Bands, Images, Window};
+use super::pointwise::{Pass, Pointwise};
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
@@ -98,6 +99,9 @@ pub fn conv2d_filter_grad_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeo
     if g.is_empty() {
         return 0;
     }
+    if let Some(one) = Pointwise::of::<T>(isa, g, Pass::ToFilter) {
+        return one.scratch::<T>(isa, threads);
+    }
     let plan = Plan::<T>::new(isa, g);
     plan.shared(g) + lanes_scratch(plan.parts * plan.sharers, threads, plan.lane(g))
 }
@@ -122,6 +126,9 @@ pub fn conv2d_filter_grad<T: Real>(
     );
     if g.is_empty() {
         return filter_grad.fill(T::zeroed());
+    }
+    if let Some(one) = Pointwise::of::<T>(cpu.isa, g, Pass::ToFilter) {
+        return one.run(cpu, [input, output_grad], filter_grad, scratch);
     }
     let plan = Plan::<T>::new(cpu.isa, g);
     let mut scratch = Scratch::new(scratch);

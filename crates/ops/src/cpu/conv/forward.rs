@@ -1,6 +1,7 @@
 //! The forward convolution: each output line is a product of the pixels under it and the filter as a matrix.
 
 use super::band::{Bands, Images, Window, copy_to_planes};
+use super::pointwise::{Pass, Pointwise};
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
@@ -13,6 +14,34 @@ pub struct Epilogue<'a, T> {
     pub bias: Option<&'a [T]>,
     /// Whether numbers below zero become zero; NaN stays.
     pub relu: bool,
+}
+
+impl<T: Real> Epilogue<'_, T> {
+    /// Does it to an output that is there.
+    fn apply(&self, cpu: Cpu<'_>, g: &ConvGeometry, output: &mut [T]) {
+        if self.bias.is_none() && !self.relu {
+            return;
+        }
+        // A pixel, or a plane.
+        let len = match g.layout {
+            Layout::Nhwc => g.out_c,
+            Layout::Nchw => g.out_h * g.out_w,
+        };
+        for_chunks(cpu.pool, output, len, &|i, part| {
+            for (c, y) in part.iter_mut().enumerate() {
+                let channel = match g.layout {
+                    Layout::Nhwc => c,
+                    Layout::Nchw => i % g.out_c,
+                };
+                if let Some(bias) = self.bias {
+                    *y += bias[channel];
+                }
+                if self.relu && *y < T::zeroed() {
+                    *y = T::zeroed();
+                }
+            }
+        });
+    }
 }
 
 /// How a forward convolution is cut up.
@@ -67,6 +96,9 @@ pub fn conv2d_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeometry) -> us
     if g.is_empty() {
         return 0;
     }
+    if let Some(one) = Pointwise::of::<T>(isa, g, Pass::Forward) {
+        return one.scratch::<T>(isa, threads);
+    }
     let plan = Plan::<T>::new(isa, g);
     plan.shared(g) + lanes_scratch(g.batch * plan.bands.per_image, threads, plan.lane(g))
 }
@@ -99,23 +131,12 @@ pub fn conv2d<T: Real>(
     }
     if g.is_empty() {
         // No channels or no taps: every sum is zero.
-        let zero = |c: usize| {
-            let x = epilogue.bias.map_or(T::zeroed(), |b| b[c]);
-            if epilogue.relu && x < T::zeroed() {
-                T::zeroed()
-            } else {
-                x
-            }
-        };
-        let plane = g.out_h * g.out_w;
-        for (i, y) in output.iter_mut().enumerate() {
-            *y = zero(if g.layout == Layout::Nhwc {
-                i % g.out_c
-            } else {
-                i / plane % g.out_c
-            });
-        }
-        return;
+        output.fill(T::zeroed());
+        return epilogue.apply(cpu, g, output);
+    }
+    if let Some(one) = Pointwise::of::<T>(cpu.isa, g, Pass::Forward) {
+        one.run(cpu, [input, filter], output, scratch);
+        return epilogue.apply(cpu, g, output);
     }
     let plan = Plan::<T>::new(cpu.isa, g);
     let width = plan.tiles.cols();

@@ -5,6 +5,7 @@
 //! gradient with the taps of that phase in reverse.
 
 use super::band::{Bands, Images, Window, copy_to_planes};
+use super::pointwise::{Pass, Pointwise};
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
@@ -130,6 +131,9 @@ pub fn conv2d_input_grad_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeom
     if g.is_empty() {
         return 0;
     }
+    if let Some(one) = Pointwise::of::<T>(isa, g, Pass::ToInput) {
+        return one.scratch::<T>(isa, threads);
+    }
     let plan = Plan::<T>::new(isa, g);
     plan.shared(g) + lanes_scratch(g.batch * plan.bands.per_image, threads, plan.lane(g))
 }
@@ -154,6 +158,9 @@ pub fn conv2d_input_grad<T: Real>(
     );
     if g.is_empty() {
         return input_grad.fill(T::zeroed());
+    }
+    if let Some(one) = Pointwise::of::<T>(cpu.isa, g, Pass::ToInput) {
+        return one.run(cpu, [filter, output_grad], input_grad, scratch);
     }
     let plan = Plan::<T>::new(cpu.isa, g);
     let width = plan.tiles.cols();

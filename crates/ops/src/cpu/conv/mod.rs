@@ -1,6 +1,6 @@
 //! Two-dimensional convolutions: forward, and the gradients to the input and to the filter.
 //!
-//! All three are products that read the image in place, through tiles with an offset per filter tap. A
+//! Those whose filter is one pixel are products of matrices (`pointwise`). Others are products that read the image in place, through tiles with an offset per filter tap. A
 //! task copies a band of lines into scratch, with the padding written out and the channels last, so that a pixel and its
 //! neighbour are a fixed distance apart; the band is small enough to stay in the second-level cache. A layout with
 //! channels first differs only in how bands are copied in and out, and gives the same bits.
@@ -9,6 +9,7 @@ mod band;
 mod filter_grad;
 mod forward;
 mod input_grad;
+mod pointwise;
 #[cfg(test)]
 mod tests;
 
@@ -16,13 +17,12 @@ pub use filter_grad::{conv2d_filter_grad, conv2d_filter_grad_scratch};
 pub use forward::{Epilogue, conv2d, conv2d_scratch};
 pub use input_grad::{conv2d_input_grad, conv2d_input_grad_scratch};
 
-use bytemuck::Pod;
-
 use super::Layout;
+use super::gemm::Element;
 use super::tile::Tiled;
 
 /// The types of convolutions: `f32` and `f64`.
-pub trait Real: Tiled + Pod + Default + PartialOrd + Send + Sync + std::ops::AddAssign {}
+pub trait Real: Tiled + Element<Sum = Self> + Default + PartialOrd + std::ops::AddAssign {}
 impl Real for f32 {}
 impl Real for f64 {}
 
