@@ -235,7 +235,10 @@ fn dense<T: Float>(p: &Prepare<'_>) -> Prepared {
             #[inline(always)]
             |i, loss, backprop| {
                 let classes = backprop.len();
-                let (x, y) = (row_of(x, x_steps, i, classes), row_of(y, y_steps, i, classes));
+                let (x, y) = (
+                    row_of(x, x_steps, i, classes),
+                    row_of(y, y_steps, i, classes),
+                );
                 *loss = dense_row(x, y, backprop);
             },
         );

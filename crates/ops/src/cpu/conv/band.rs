@@ -2,9 +2,9 @@
 
 use bytemuck::Pod;
 
-use crate::cpu::Isa;
-use crate::cpu::Layout;
+use crate::cpu::par::for_chunks;
 use crate::cpu::transpose::{Rows, transpose, transpose_to};
+use crate::cpu::{Cpu, Isa, Layout};
 
 /// A band is cut so that it takes about this many bytes: a part of the second-level cache.
 const BAND: usize = 1 << 17;
@@ -133,6 +133,39 @@ impl<T: Pod> Images<'_, T> {
                 }
             }
         }
+    }
+}
+
+/// What a swept convolution reads: whole images, their padding written out, channels last.
+impl<T: Pod + Send + Sync> Images<'_, T> {
+    /// Copies to `to` the lines and columns of all images that begin at line `y` and column `x`.
+    pub(super) fn copy_all(
+        &self,
+        cpu: Cpu<'_>,
+        [y, x]: [isize; 2],
+        [lines, cols]: [usize; 2],
+        to: &mut [T],
+    ) {
+        for_chunks(cpu.pool, to, cols * self.c, &|i, to| {
+            let window = Window {
+                image: i / lines,
+                y: y + (i % lines) as isize,
+                lines: 1,
+                x,
+                cols,
+            };
+            self.copy(cpu.isa, window, to, self.c);
+        });
+    }
+
+    /// Brings pixels with the channels last, of images like these, to how these lie.
+    pub(super) fn turn_back(&self, cpu: Cpu<'_>, pixels: &[T], to: &mut [T]) {
+        let plane = self.h * self.w;
+        for_chunks(cpu.pool, to, plane * self.c, &|i, to| {
+            let from = &pixels[i * plane * self.c..][..plane * self.c];
+            // SAFETY: `to` is an image: a plane for each channel.
+            unsafe { copy_to_planes(cpu.isa, from, plane, self.c, to.as_mut_ptr(), plane) };
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::band::{Bands, Images, Window, copy_to_planes};
 use super::pointwise::{Pass, Pointwise};
+use super::swept::{Lines, Sweep, is_swept};
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
@@ -52,13 +53,29 @@ struct Plan<T: 'static> {
     merged: usize,
     inner: usize,
     panels: usize,
+    /// Whether it is swept, and then whether the images are read where they lie.
+    swept: bool,
+    direct: bool,
+    /// Lines and columns of an image as it is read: with its padding, unless it is read where it lies.
+    lines: usize,
+    cols: usize,
 }
 
 impl<T: Real> Plan<T> {
     fn new(isa: Isa, g: &ConvGeometry) -> Self {
         let tiles = T::tiles(isa);
+        let swept = is_swept::<T>(g.filter_len());
+        let direct = swept && g.layout == Layout::Nhwc && g.is_inside();
+        let (lines, cols) = match direct {
+            true => (g.in_h, g.in_w),
+            false => (g.lines_seen(g.out_h), g.cols_seen()),
+        };
         Plan {
             tiles,
+            swept,
+            direct,
+            lines,
+            cols,
             bands: Bands::new(
                 g.batch,
                 g.out_h,
@@ -75,6 +92,19 @@ impl<T: Real> Plan<T> {
         Scratch::bytes::<T>(self.inner * width)
             + Scratch::bytes::<T>(width)
             + Scratch::bytes::<usize>(g.k_h * g.k_w / self.merged)
+    }
+
+    /// Numbers of the padded images, and of an output whose channels are to be brought first.
+    fn swept_lens(&self, g: &ConvGeometry) -> [usize; 2] {
+        let seen = g.batch * self.lines * self.cols * g.in_c;
+        [
+            if self.direct { 0 } else { seen },
+            if g.layout == Layout::Nchw {
+                g.output_len()
+            } else {
+                0
+            },
+        ]
     }
 
     fn band_len(&self, g: &ConvGeometry) -> usize {
@@ -100,7 +130,11 @@ pub fn conv2d_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeometry) -> us
         return one.scratch::<T>(isa, threads);
     }
     let plan = Plan::<T>::new(isa, g);
-    plan.shared(g) + lanes_scratch(g.batch * plan.bands.per_image, threads, plan.lane(g))
+    let own = match plan.swept {
+        true => plan.swept_lens(g).map(Scratch::bytes::<T>).iter().sum(),
+        false => lanes_scratch(g.batch * plan.bands.per_image, threads, plan.lane(g)),
+    };
+    plan.shared(g) + own
 }
 
 /// The convolution of `input` with `filter`, and the epilogue, to `output`.
@@ -158,23 +192,77 @@ pub fn conv2d<T: Real>(
     let per_line = g.k_w / plan.merged;
     for (tap, offset) in offsets.iter_mut().enumerate() {
         let (i, j) = (tap / per_line, tap % per_line);
-        *offset = (i * g.dilation[0] * g.cols_seen() + j * g.dilation[1]) * g.in_c;
+        *offset = (i * g.dilation[0] * plan.cols + j * g.dilation[1]) * g.in_c;
+    }
+    let images = Images {
+        data: input,
+        h: g.in_h,
+        w: g.in_w,
+        c: g.in_c,
+        layout: g.layout,
+    };
+    let bias = epilogue.bias.map(|_| &*bias);
+    if plan.swept {
+        let [seen_len, turned_len] = plan.swept_lens(g);
+        let (copied, turned) = (scratch.take::<T>(seen_len), scratch.take::<T>(turned_len));
+        let seen = if plan.direct {
+            input
+        } else {
+            let from = [g.pad_top, g.pad_left].map(|pad| -(pad as isize));
+            images.copy_all(cpu, from, [plan.lines, plan.cols], copied);
+            &*copied
+        };
+        let to = match g.layout {
+            Layout::Nhwc => &mut *output,
+            Layout::Nchw => &mut *turned,
+        };
+        Sweep {
+            tiles: plan.tiles,
+            images: g.batch,
+            lines: g.out_h,
+            pixels: g.out_w,
+            seen: (
+                seen,
+                Lines {
+                    start: 0,
+                    image: plan.lines * plan.cols * g.in_c,
+                    line: g.stride[0] * plan.cols * g.in_c,
+                    pixel: g.stride[1] * g.in_c,
+                },
+            ),
+            offsets,
+            len: plan.merged * g.in_c,
+            packed,
+            panels: plan.panels,
+            channels: g.out_c,
+            to: (
+                &Disjoint::new(to),
+                Lines {
+                    start: 0,
+                    image: g.out_h * g.out_w * g.out_c,
+                    line: g.out_w * g.out_c,
+                    pixel: g.out_c,
+                },
+            ),
+            bias,
+            relu: epilogue.relu,
+        }
+        .run(cpu);
+        if g.layout == Layout::Nchw {
+            let (h, w, c) = (g.out_h, g.out_w, g.out_c);
+            Images { h, w, c, ..images }.turn_back(cpu, turned, output);
+        }
+        return;
     }
 
     let run = Run {
         isa: cpu.isa,
         g,
         plan: &plan,
-        input: Images {
-            data: input,
-            h: g.in_h,
-            w: g.in_w,
-            c: g.in_c,
-            layout: g.layout,
-        },
+        input: images,
         packed,
         offsets,
-        bias: epilogue.bias.map(|_| &*bias),
+        bias,
         relu: epilogue.relu,
         output: Disjoint::new(output),
     };

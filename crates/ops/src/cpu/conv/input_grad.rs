@@ -6,6 +6,7 @@
 
 use super::band::{Bands, Images, Window, copy_to_planes};
 use super::pointwise::{Pass, Pointwise};
+use super::swept::{Lines, Sweep, is_swept};
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
@@ -53,6 +54,11 @@ impl Axis {
             .all(|(_, place)| next.replace(place + 1).is_none_or(|p| p == place))
     }
 
+    /// The first input pixel of a phase.
+    fn first_of(self, phase: usize) -> usize {
+        (phase + self.stride - self.pad % self.stride) % self.stride
+    }
+
     /// The first output pixel in the reach of input pixel `at`.
     fn first(self, at: usize) -> isize {
         ((at + self.pad) / self.stride) as isize - self.reach as isize
@@ -66,6 +72,7 @@ struct Plan<T: 'static> {
     panels: usize,
     /// Output columns in the reach of a line.
     cols: usize,
+    swept: bool,
 }
 
 impl<T: Real> Plan<T> {
@@ -80,6 +87,7 @@ impl<T: Real> Plan<T> {
             axes,
             panels: g.in_c.div_ceil(tiles.cols()),
             cols,
+            swept: is_swept::<T>(g.filter_len()),
         }
     }
 
@@ -104,6 +112,24 @@ impl<T: Real> Plan<T> {
             *done += taps;
             Some(phase)
         })
+    }
+
+    /// Output lines in the reach of an image.
+    fn lines_of_all(&self, g: &ConvGeometry) -> usize {
+        let rows = self.axes[0];
+        (rows.first(g.in_h - 1) - rows.first(0)) as usize + rows.reach + 1
+    }
+
+    /// Numbers of the padded gradient, and of a result whose channels are to be brought first.
+    fn swept_lens(&self, g: &ConvGeometry) -> [usize; 2] {
+        [
+            g.batch * self.lines_of_all(g) * self.cols * g.out_c,
+            if g.layout == Layout::Nchw {
+                g.input_len()
+            } else {
+                0
+            },
+        ]
     }
 
     /// The most output lines in the reach of a band.
@@ -135,7 +161,11 @@ pub fn conv2d_input_grad_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeom
         return one.scratch::<T>(isa, threads);
     }
     let plan = Plan::<T>::new(isa, g);
-    plan.shared(g) + lanes_scratch(g.batch * plan.bands.per_image, threads, plan.lane(g))
+    let own = match plan.swept {
+        true => plan.swept_lens(g).map(Scratch::bytes::<T>).iter().sum(),
+        false => lanes_scratch(g.batch * plan.bands.per_image, threads, plan.lane(g)),
+    };
+    plan.shared(g) + own
 }
 
 /// The gradient of a convolution to its input, from the gradient to its output.
@@ -174,17 +204,34 @@ pub fn conv2d_input_grad<T: Real>(
             *offset = (y * plan.cols + x) * g.out_c;
         }
     }
+    let images = Images {
+        data: output_grad,
+        h: g.out_h,
+        w: g.out_w,
+        c: g.out_c,
+        layout: g.layout,
+    };
+    if plan.swept {
+        let [seen_len, turned_len] = plan.swept_lens(g);
+        let (seen, turned) = (scratch.take::<T>(seen_len), scratch.take::<T>(turned_len));
+        let from = plan.axes.map(|axis| axis.first(0));
+        images.copy_all(cpu, from, [plan.lines_of_all(g), plan.cols], seen);
+        let to = match g.layout {
+            Layout::Nhwc => &mut *input_grad,
+            Layout::Nchw => &mut *turned,
+        };
+        sweep(cpu, g, &plan, [seen, packed], offsets, to);
+        if g.layout == Layout::Nchw {
+            let (h, w, c) = (g.in_h, g.in_w, g.in_c);
+            Images { h, w, c, ..images }.turn_back(cpu, turned, input_grad);
+        }
+        return;
+    }
     let run = Run {
         isa: cpu.isa,
         g,
         plan: &plan,
-        output_grad: Images {
-            data: output_grad,
-            h: g.out_h,
-            w: g.out_w,
-            c: g.out_c,
-            layout: g.layout,
-        },
+        output_grad: images,
         packed,
         offsets,
         input_grad: Disjoint::new(input_grad),
@@ -197,6 +244,58 @@ pub fn conv2d_input_grad<T: Real>(
         plan.lane(g),
         &|task, scratch| run.task(task, scratch),
     );
+}
+
+/// Computes the pixels of each phase of all images.
+fn sweep<T: Real>(
+    cpu: Cpu<'_>,
+    g: &ConvGeometry,
+    plan: &Plan<T>,
+    [seen, packed]: [&[T]; 2],
+    offsets: &[usize],
+    to: &mut [T],
+) {
+    let [rows, cols] = plan.axes;
+    let to = Disjoint::new(to);
+    for phase in plan.phases() {
+        let (y, x) = (rows.first_of(phase.at[0]), cols.first_of(phase.at[1]));
+        if y >= g.in_h || x >= g.in_w {
+            continue;
+        }
+        let from = |axis: Axis, at: usize| (axis.first(at) - axis.first(0)) as usize;
+        Sweep {
+            tiles: plan.tiles,
+            images: g.batch,
+            lines: (g.in_h - y).div_ceil(rows.stride),
+            pixels: (g.in_w - x).div_ceil(cols.stride),
+            seen: (
+                seen,
+                Lines {
+                    start: (from(rows, y) * plan.cols + from(cols, x)) * g.out_c,
+                    image: plan.lines_of_all(g) * plan.cols * g.out_c,
+                    line: plan.cols * g.out_c,
+                    pixel: g.out_c,
+                },
+            ),
+            offsets: &offsets[phase.done..][..phase.taps / phase.merged],
+            len: phase.merged * g.out_c,
+            packed: &packed[phase.done * plan.panels * g.out_c * plan.tiles.cols()..],
+            panels: plan.panels,
+            channels: g.in_c,
+            to: (
+                &to,
+                Lines {
+                    start: (y * g.in_w + x) * g.in_c,
+                    image: g.in_h * g.in_w * g.in_c,
+                    line: rows.stride * g.in_w * g.in_c,
+                    pixel: cols.stride * g.in_c,
+                },
+            ),
+            bias: None,
+            relu: false,
+        }
+        .run(cpu);
+    }
 }
 
 /// Lays the taps out phase by phase, each as panels of a matrix of `taps out_c` rows and `in_c` columns.
@@ -303,7 +402,7 @@ impl<T: Real> Run<'_, T> {
         let (g, [rows, cols]) = (self.g, self.plan.axes);
         for phase in self.plan.phases() {
             // The first column of the phase, and how far its first line is from the band's.
-            let x = (phase.at[1] + cols.stride - cols.pad % cols.stride) % cols.stride;
+            let x = cols.first_of(phase.at[1]);
             let skip = (phase.at[0] + rows.stride - (line + rows.pad) % rows.stride) % rows.stride;
             if x >= g.in_w {
                 continue;

@@ -10,6 +10,7 @@ mod filter_grad;
 mod forward;
 mod input_grad;
 mod pointwise;
+mod swept;
 #[cfg(test)]
 mod tests;
 
@@ -87,6 +88,12 @@ impl ConvGeometry {
     /// Input columns that an output line sees.
     fn cols_seen(&self) -> usize {
         (self.out_w - 1) * self.stride[1] + (self.k_w - 1) * self.dilation[1] + 1
+    }
+
+    /// Whether no tap of any output pixel lies outside the image.
+    fn is_inside(&self) -> bool {
+        let inside = self.lines_seen(self.out_h) <= self.in_h && self.cols_seen() <= self.in_w;
+        inside && self.pad_top == 0 && self.pad_left == 0
     }
 
     /// Nothing to compute: the output or what it is made of is empty.

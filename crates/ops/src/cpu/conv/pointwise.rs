@@ -130,7 +130,11 @@ impl<'a> Pointwise<'a> {
         let rest = scratch.rest();
         if self.pass == Pass::ToInput {
             let (filter, grad) = (a, b);
-            let to_seen = if self.leaves_out() { &mut *seen } else { &mut *to };
+            let to_seen = if self.leaves_out() {
+                &mut *seen
+            } else {
+                &mut *to
+            };
             if self.turned {
                 self.turn(cpu, out_c, grad, turned_out);
                 gemm_many(cpu, &product, many, [turned_out, filter], turned_in, rest);

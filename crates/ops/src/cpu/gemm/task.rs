@@ -236,9 +236,7 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
         if !own {
             for (i, row) in sums.chunks_exact(self.cols).take(self.rows).enumerate() {
                 // SAFETY: rows of this task's part of `C`.
-                T::narrow(row, unsafe {
-                    c.slice(start + i * self.p.n, self.cols)
-                });
+                T::narrow(row, unsafe { c.slice(start + i * self.p.n, self.cols) });
             }
         }
     }

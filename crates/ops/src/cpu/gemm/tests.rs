@@ -172,3 +172,44 @@ fn an_empty_result_is_left_alone() {
         );
     }
 }
+
+#[test]
+fn many_products_lie_apart_or_are_summed() {
+    let flags = [(false, false), (true, false), (false, true), (true, true)];
+    for ((transpose_a, transpose_b), isa) in flags
+        .into_iter()
+        .flat_map(|f| Isa::available().map(move |isa| (f, isa)))
+    {
+        let p = Product {
+            m: 35,
+            n: 67,
+            k: 170,
+            transpose_a,
+            transpose_b,
+        };
+        let [a_len, b_len, c_len] = [p.m * p.k, p.k * p.n, p.m * p.n];
+        let (a, b) = (numbers(3 * a_len, 1), numbers(3 * b_len, 2));
+        let each: Vec<_> = (0..3)
+            .map(|i| naive(&p, &a[i * a_len..][..a_len], &b[i * b_len..][..b_len]))
+            .collect();
+        let sum = (0..c_len).map(|j| each.iter().map(|c| c[j]).sum());
+        let with_first = (0..3).flat_map(|i| naive(&p, &a[..a_len], &b[i * b_len..][..b_len]));
+        let cases = [
+            ([a_len, b_len, c_len], each.concat()),
+            ([a_len, b_len, 0], sum.collect()),
+            ([0, b_len, c_len], with_first.collect()),
+        ];
+        for (steps, wanted) in cases {
+            let many = Many { products: 3, steps };
+            for threads in [1, 2, 5] {
+                let pool = ThreadPool::new(threads);
+                let cpu = Cpu { pool: &pool, isa };
+                let mut c = vec![7.0; wanted.len()];
+                let mut scratch = vec![0xff; gemm_many_scratch::<f64>(isa, threads, &p, many)];
+                let a = &a[..if steps[0] == 0 { a_len } else { a.len() }];
+                gemm_many(cpu, &p, many, [a, &b], &mut c, &mut scratch);
+                assert_eq!(c, wanted, "{isa:?}, {p:?}, {many:?}, {threads} threads");
+            }
+        }
+    }
+}

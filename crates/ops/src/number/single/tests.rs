@@ -2,9 +2,19 @@ use super::*;
 
 /// Numbers of both signs and every magnitude: what is not a number and the infinities among them.
 fn floats() -> impl Iterator<Item = f32> {
-    let special = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -1.0, 1.0, -2.0];
+    let special = [
+        0.0,
+        -0.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        -1.0,
+        1.0,
+        -2.0,
+    ];
     let bits = (0..=u32::MAX).step_by(1009).map(f32::from_bits);
-    bits.chain(special).chain((-110_000..100_000).map(|i| i as f32 * 1e-3))
+    bits.chain(special)
+        .chain((-110_000..100_000).map(|i| i as f32 * 1e-3))
 }
 
 /// The distance to `exact` in units of the last place of its rounding.
@@ -25,7 +35,10 @@ fn is_within(most: f64, f: fn(f32) -> f32, exact: fn(f64) -> f64) {
     for x in floats() {
         let (found, exact) = (f(x), exact(f64::from(x)));
         let off = ulps(found, exact);
-        assert!(off <= most, "f({x:e}) is {found:e}, not {exact:e}: {off} ulps");
+        assert!(
+            off <= most,
+            "f({x:e}) is {found:e}, not {exact:e}: {off} ulps"
+        );
     }
 }
 
