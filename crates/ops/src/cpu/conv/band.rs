@@ -138,15 +138,17 @@ impl<T: Pod> Images<'_, T> {
 
 /// What a swept convolution reads: whole images, their padding written out, channels last.
 impl<T: Pod + Send + Sync> Images<'_, T> {
-    /// Copies to `to` the lines and columns of all images that begin at line `y` and column `x`.
+    /// Copies to `to` the lines and columns of all images that begin at line `y` and column `x`, `pixel` elements from a
+    /// pixel to the next.
     pub(super) fn copy_all(
         &self,
         cpu: Cpu<'_>,
         [y, x]: [isize; 2],
         [lines, cols]: [usize; 2],
+        pixel: usize,
         to: &mut [T],
     ) {
-        for_chunks(cpu.pool, to, cols * self.c, &|i, to| {
+        for_chunks(cpu.pool, to, cols * pixel, &|i, to| {
             let window = Window {
                 image: i / lines,
                 y: y + (i % lines) as isize,
@@ -154,7 +156,7 @@ impl<T: Pod + Send + Sync> Images<'_, T> {
                 x,
                 cols,
             };
-            self.copy(cpu.isa, window, to, self.c);
+            self.copy(cpu.isa, window, to, pixel);
         });
     }
 

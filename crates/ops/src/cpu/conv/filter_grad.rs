@@ -1,12 +1,12 @@
 //! The gradient to the filter: for each tap, the product of the input pixels it saw and the output's gradient.
 //!
 //! The inner dimension is all pixels of all images. It is split into a fixed number of parts, each summed into a gradient
-//! of its own while its bands are in the cache, and the parts are added up in order. Where the filter is so large that
-//! copies of it would take too much memory, there are fewer parts, and each is shared by several tasks that compute
-//! different taps and channels.
+//! of its own while its bands are in the cache, and the parts are added up in order. Where the filter is large there is
+//! one part, and tasks compute different taps and channels of all pixels, which are padded once.
 
 use super::band::{Bands, Images, Window};
 use super::pointwise::{Pass, Pointwise};
+use super::swept::{PIXELS, Padded, is_swept};
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
@@ -14,8 +14,6 @@ use crate::cpu::{Cpu, Isa, Layout};
 
 /// Tasks to aim for.
 const TASKS: usize = 16;
-/// What the gradients of the parts may take together, in bytes.
-const PARTS: usize = 4 << 20;
 /// Elements of the gradient that a task adds up.
 const CHUNK: usize = 4096;
 
@@ -33,6 +31,10 @@ struct Plan<T: 'static> {
     /// From a pixel of the output's gradient to the next, as the tiles read it, and whether it is copied to be so.
     pixel: usize,
     copied: bool,
+    /// How the images are read where they are padded once.
+    swept: Option<Padded>,
+    /// Columns from a line of what is read to the next.
+    cols: usize,
 }
 
 impl<T: Real> Plan<T> {
@@ -48,10 +50,12 @@ impl<T: Real> Plan<T> {
             (g.k_h * g.k_w, g.in_c)
         };
         let group_tiles = group_rows.div_ceil(tiles.rows());
+        let swept = is_swept::<T>(g.filter_len()).then(|| Padded::new(g));
         let units = g.batch * bands.per_image;
-        let parts = (PARTS / (g.filter_len() * size_of::<T>()))
-            .clamp(1, TASKS)
-            .min(units);
+        let parts = match swept {
+            Some(_) => 1,
+            None => TASKS.min(units),
+        };
         Plan {
             tiles,
             bands,
@@ -62,6 +66,8 @@ impl<T: Real> Plan<T> {
             group_tiles,
             pixel,
             copied: g.layout == Layout::Nchw && g.out_c > 1 || pixel != g.out_c,
+            swept,
+            cols: swept.map_or(g.cols_seen(), |padded| padded.cols),
         }
     }
 
@@ -85,6 +91,15 @@ impl<T: Real> Plan<T> {
         }
     }
 
+    /// Numbers of the gradient to the output of all images, where it is copied.
+    fn grad_len(&self, g: &ConvGeometry) -> usize {
+        if self.copied {
+            g.batch * g.out_h * g.out_w * self.pixel
+        } else {
+            0
+        }
+    }
+
     fn shared(&self, g: &ConvGeometry) -> usize {
         Scratch::bytes::<T>(self.partial_len(g)) + Scratch::bytes::<usize>(self.bands.lines)
     }
@@ -103,6 +118,11 @@ pub fn conv2d_filter_grad_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeo
         return one.scratch::<T>(isa, threads);
     }
     let plan = Plan::<T>::new(isa, g);
+    if let Some(padded) = plan.swept {
+        return Scratch::bytes::<T>(padded.len(g))
+            + Scratch::bytes::<T>(plan.grad_len(g))
+            + Scratch::bytes::<usize>(g.batch * g.out_h);
+    }
     plan.shared(g) + lanes_scratch(plan.parts * plan.sharers, threads, plan.lane(g))
 }
 
@@ -132,6 +152,48 @@ pub fn conv2d_filter_grad<T: Real>(
     }
     let plan = Plan::<T>::new(cpu.isa, g);
     let mut scratch = Scratch::new(scratch);
+    let input = Images {
+        data: input,
+        h: g.in_h,
+        w: g.in_w,
+        c: g.in_c,
+        layout: g.layout,
+    };
+    let output_grad = Images {
+        data: output_grad,
+        h: g.out_h,
+        w: g.out_w,
+        c: g.out_c,
+        layout: g.layout,
+    };
+    if let Some(padded) = plan.swept {
+        let copy = scratch.take::<T>(padded.len(g));
+        let seen = padded.read(cpu, g, input, copy);
+        let copy = scratch.take::<T>(plan.grad_len(g));
+        let grad = if plan.copied {
+            output_grad.copy_all(cpu, [0, 0], [g.out_h, g.out_w], plan.pixel, copy);
+            &*copy
+        } else {
+            output_grad.data
+        };
+        let offsets = scratch.take::<usize>(g.batch * g.out_h);
+        let lines = padded.seen(g);
+        for (line, offset) in offsets.iter_mut().enumerate() {
+            *offset = lines.at(line / g.out_h, line % g.out_h, 0);
+        }
+        let run = Run {
+            isa: cpu.isa,
+            g,
+            plan: &plan,
+            input,
+            output_grad,
+            offsets,
+            grads: Disjoint::new(filter_grad),
+        };
+        cpu.pool
+            .parallel_for(plan.sharers, &|sharer| run.swept(sharer, seen, grad));
+        return;
+    }
     let partials = scratch.take::<T>(plan.partial_len(g));
     let offsets = scratch.take::<usize>(plan.bands.lines);
     for (line, offset) in offsets.iter_mut().enumerate() {
@@ -141,20 +203,8 @@ pub fn conv2d_filter_grad<T: Real>(
         isa: cpu.isa,
         g,
         plan: &plan,
-        input: Images {
-            data: input,
-            h: g.in_h,
-            w: g.in_w,
-            c: g.in_c,
-            layout: g.layout,
-        },
-        output_grad: Images {
-            data: output_grad,
-            h: g.out_h,
-            w: g.out_w,
-            c: g.out_c,
-            layout: g.layout,
-        },
+        input,
+        output_grad,
         offsets,
         grads: Disjoint::new(if plan.parts > 1 {
             &mut *partials
@@ -246,6 +296,18 @@ impl<T: Real> Run<'_, T> {
         }
     }
 
+    /// Computes the rows of one sharer, from the pixels of all images.
+    fn swept(&self, sharer: usize, seen: &[T], grad: &[T]) {
+        let (g, all) = (self.g, self.offsets.len());
+        let units = (all * g.out_w).div_ceil(PIXELS).clamp(1, all.max(1));
+        for unit in 0..units {
+            let (line, lines) = part(all, units, unit);
+            let grad = &grad[line * g.out_w * self.plan.pixel..];
+            let offsets = &self.offsets[line..line + lines];
+            self.unit(sharer, 0, seen, grad, offsets, unit > 0);
+        }
+    }
+
     /// Adds what one band gives to the rows of one sharer.
     fn unit(
         &self,
@@ -263,7 +325,7 @@ impl<T: Real> Run<'_, T> {
             let (group, tile) = (tile / plan.group_tiles, tile % plan.group_tiles);
             let (row, rows) = part(plan.group_rows, plan.group_tiles, tile);
             let (y, x) = (group / per_line, group % per_line);
-            let tap = (y * g.dilation[0] * g.cols_seen() + x * g.dilation[1]) * g.in_c;
+            let tap = (y * g.dilation[0] * plan.cols + x * g.dilation[1]) * g.in_c;
             let place = which * g.filter_len() + (group * plan.group_rows + row) * g.out_c;
             for col in (0..g.out_c).step_by(width) {
                 let tile = Tile {

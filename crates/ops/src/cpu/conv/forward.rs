@@ -2,7 +2,7 @@
 
 use super::band::{Bands, Images, Window, copy_to_planes};
 use super::pointwise::{Pass, Pointwise};
-use super::swept::{Lines, Sweep, is_swept};
+use super::swept::{Lines, Padded, Sweep, is_swept};
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
@@ -53,28 +53,20 @@ struct Plan<T: 'static> {
     merged: usize,
     inner: usize,
     panels: usize,
-    /// Whether it is swept, and then whether the images are read where they lie.
-    swept: bool,
-    direct: bool,
-    /// Lines and columns of an image as it is read: with its padding, unless it is read where it lies.
-    lines: usize,
+    /// How the images are read where it is swept.
+    swept: Option<Padded>,
+    /// Columns from a line of what is read to the next.
     cols: usize,
 }
 
 impl<T: Real> Plan<T> {
     fn new(isa: Isa, g: &ConvGeometry) -> Self {
         let tiles = T::tiles(isa);
-        let swept = is_swept::<T>(g.filter_len());
-        let direct = swept && g.layout == Layout::Nhwc && g.is_inside();
-        let (lines, cols) = match direct {
-            true => (g.in_h, g.in_w),
-            false => (g.lines_seen(g.out_h), g.cols_seen()),
-        };
+        let swept = is_swept::<T>(g.filter_len()).then(|| Padded::new(g));
+        let cols = swept.map_or(g.cols_seen(), |padded| padded.cols);
         Plan {
             tiles,
             swept,
-            direct,
-            lines,
             cols,
             bands: Bands::new(
                 g.batch,
@@ -92,19 +84,6 @@ impl<T: Real> Plan<T> {
         Scratch::bytes::<T>(self.inner * width)
             + Scratch::bytes::<T>(width)
             + Scratch::bytes::<usize>(g.k_h * g.k_w / self.merged)
-    }
-
-    /// Numbers of the padded images, and of an output whose channels are to be brought first.
-    fn swept_lens(&self, g: &ConvGeometry) -> [usize; 2] {
-        let seen = g.batch * self.lines * self.cols * g.in_c;
-        [
-            if self.direct { 0 } else { seen },
-            if g.layout == Layout::Nchw {
-                g.output_len()
-            } else {
-                0
-            },
-        ]
     }
 
     fn band_len(&self, g: &ConvGeometry) -> usize {
@@ -131,10 +110,18 @@ pub fn conv2d_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeometry) -> us
     }
     let plan = Plan::<T>::new(isa, g);
     let own = match plan.swept {
-        true => plan.swept_lens(g).map(Scratch::bytes::<T>).iter().sum(),
-        false => lanes_scratch(g.batch * plan.bands.per_image, threads, plan.lane(g)),
+        Some(padded) => Scratch::bytes::<T>(padded.len(g)) + Scratch::bytes::<T>(turned_len(g)),
+        None => lanes_scratch(g.batch * plan.bands.per_image, threads, plan.lane(g)),
     };
     plan.shared(g) + own
+}
+
+/// Numbers of an output that is computed with its channels last and then turned.
+fn turned_len(g: &ConvGeometry) -> usize {
+    match g.layout {
+        Layout::Nhwc => 0,
+        Layout::Nchw => g.output_len(),
+    }
 }
 
 /// The convolution of `input` with `filter`, and the epilogue, to `output`.
@@ -202,16 +189,10 @@ pub fn conv2d<T: Real>(
         layout: g.layout,
     };
     let bias = epilogue.bias.map(|_| &*bias);
-    if plan.swept {
-        let [seen_len, turned_len] = plan.swept_lens(g);
-        let (copied, turned) = (scratch.take::<T>(seen_len), scratch.take::<T>(turned_len));
-        let seen = if plan.direct {
-            input
-        } else {
-            let from = [g.pad_top, g.pad_left].map(|pad| -(pad as isize));
-            images.copy_all(cpu, from, [plan.lines, plan.cols], copied);
-            &*copied
-        };
+    if let Some(padded) = plan.swept {
+        let copy = scratch.take::<T>(padded.len(g));
+        let turned = scratch.take::<T>(turned_len(g));
+        let seen = padded.read(cpu, g, images, copy);
         let to = match g.layout {
             Layout::Nhwc => &mut *output,
             Layout::Nchw => &mut *turned,
@@ -221,15 +202,7 @@ pub fn conv2d<T: Real>(
             images: g.batch,
             lines: g.out_h,
             pixels: g.out_w,
-            seen: (
-                seen,
-                Lines {
-                    start: 0,
-                    image: plan.lines * plan.cols * g.in_c,
-                    line: g.stride[0] * plan.cols * g.in_c,
-                    pixel: g.stride[1] * g.in_c,
-                },
-            ),
+            seen: (seen, padded.seen(g)),
             offsets,
             len: plan.merged * g.in_c,
             packed,

@@ -215,7 +215,7 @@ pub fn conv2d_input_grad<T: Real>(
         let [seen_len, turned_len] = plan.swept_lens(g);
         let (seen, turned) = (scratch.take::<T>(seen_len), scratch.take::<T>(turned_len));
         let from = plan.axes.map(|axis| axis.first(0));
-        images.copy_all(cpu, from, [plan.lines_of_all(g), plan.cols], seen);
+        images.copy_all(cpu, from, [plan.lines_of_all(g), plan.cols], g.out_c, seen);
         let to = match g.layout {
             Layout::Nhwc => &mut *input_grad,
             Layout::Nchw => &mut *turned,

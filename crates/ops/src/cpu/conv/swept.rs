@@ -4,23 +4,83 @@
 //! lines of pixels and some panels of the filter: it goes from block to block and from panel to panel, so that a block
 //! of a panel stays in the first-level cache while it is multiplied with all pixels of the task.
 
-use super::Real;
-use crate::cpu::Cpu;
+use super::band::Images;
+use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
+use crate::cpu::{Cpu, Layout};
 
 /// The largest filter, in bytes, that is read again for every few pixels.
 const RESIDENT: usize = 1 << 18;
 /// The longest block of the inner dimension.
 const INNER: usize = 192;
-/// Pixels of a task, about.
-const PIXELS: usize = 224;
+/// Pixels of a task, about; of the filter's gradient, those that are summed before the next.
+pub(super) const PIXELS: usize = 224;
 /// Tasks for each thread, at least.
 const EACH: usize = 4;
 
 /// Whether a filter of so many numbers is swept.
 pub(super) fn is_swept<T>(filter: usize) -> bool {
     filter * size_of::<T>() > RESIDENT
+}
+
+/// The input of a swept convolution, as it is read: padded, or, where no tap lies outside and channels are last, where it
+/// lies.
+#[derive(Clone, Copy)]
+pub(super) struct Padded {
+    pub direct: bool,
+    /// Of an image.
+    pub lines: usize,
+    pub cols: usize,
+}
+
+impl Padded {
+    pub(super) fn new(g: &ConvGeometry) -> Self {
+        let direct = g.layout == Layout::Nhwc && g.is_inside();
+        let (lines, cols) = match direct {
+            true => (g.in_h, g.in_w),
+            false => (g.lines_seen(g.out_h), g.cols_seen()),
+        };
+        Padded {
+            direct,
+            lines,
+            cols,
+        }
+    }
+
+    /// Numbers of the copy.
+    pub(super) fn len(&self, g: &ConvGeometry) -> usize {
+        match self.direct {
+            true => 0,
+            false => g.batch * self.lines * self.cols * g.in_c,
+        }
+    }
+
+    /// The input, copied where it must be.
+    pub(super) fn read<'a, T: Real>(
+        &self,
+        cpu: Cpu<'_>,
+        g: &ConvGeometry,
+        images: Images<'a, T>,
+        copy: &'a mut [T],
+    ) -> &'a [T] {
+        if self.direct {
+            return images.data;
+        }
+        let from = [g.pad_top, g.pad_left].map(|pad| -(pad as isize));
+        images.copy_all(cpu, from, [self.lines, self.cols], g.in_c, copy);
+        copy
+    }
+
+    /// Where the first tap of each output pixel lies.
+    pub(super) fn seen(&self, g: &ConvGeometry) -> Lines {
+        Lines {
+            start: 0,
+            image: self.lines * self.cols * g.in_c,
+            line: g.stride[0] * self.cols * g.in_c,
+            pixel: g.stride[1] * g.in_c,
+        }
+    }
 }
 
 /// Where lines of pixels lie, by image and line, in elements.
@@ -34,7 +94,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    fn at(&self, image: usize, line: usize, pixel: usize) -> usize {
+    pub(super) fn at(&self, image: usize, line: usize, pixel: usize) -> usize {
         self.start + image * self.image + line * self.line + pixel * self.pixel
     }
 }

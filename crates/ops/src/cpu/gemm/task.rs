@@ -10,12 +10,17 @@ use crate::cpu::tile::{Ahead, Finish, Tile, Tiled, Tiles};
 use crate::cpu::transpose::{Rows, transpose};
 use thalweg_device::Isa;
 
-/// The longest block of the inner dimension: with it, a panel of `B` and a tile's rows of `A` fit the first-level cache.
-const INNER: usize = 160;
+/// The longest block of the inner dimension: with it, a panel of `B` and a tile's rows of `A` fit the first-level cache,
+/// or nearly.
+const INNER: usize = 256;
+/// The most columns of a task that reads its rows of `A` where they lie: with more, a copy pays.
+const DIRECT: usize = 128;
+/// Bytes that are a multiple of this apart are in the same set of the first-level cache.
+const SETS: usize = 4096;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 /// The most rows and columns of `C` in a task of `f32`: what it has packed fits the second-level cache.
-const TASK_ROWS: usize = 320;
+const TASK_ROWS: usize = 256;
 const TASK_COLS: usize = 256;
 /// Tasks for each thread, at least, where the product is large enough.
 const EACH: usize = 4;
@@ -186,13 +191,20 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
         let sums = scratch.take::<S>(if own { 0 } else { c_len });
         let a_stride = self.plan.a_stride(self.p.transpose_a);
         let row_tiles = self.rows.div_ceil(tiles.rows());
+        let direct = self.reads_a_directly::<T>();
         let start = self.result * self.plan.many.steps[2] + self.row * self.p.n + self.col;
         let mut next = self.block(operands, 0);
         for number in 1.. {
             let Some(block) = next else { break };
             next = self.block(operands, number);
             let inner = block.inner;
-            self.pack_a(block, packed_a);
+            let from_a = match T::as_sums(block.a).filter(|_| direct) {
+                Some(a) => &a[self.row * self.p.k + block.at..],
+                None => {
+                    self.pack_a(block, packed_a);
+                    &*packed_a
+                }
+            };
             self.pack_b(block, packed_b);
             let panels = self.cols.div_ceil(tiles.cols());
             for tile in 0..row_tiles {
@@ -207,13 +219,13 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
                     } else {
                         (sums[row * self.cols + col..].as_mut_ptr(), self.cols)
                     };
-                    let (a_row, a_col) = if self.p.transpose_a {
-                        (1, a_stride)
-                    } else {
-                        (a_stride, 1)
+                    let (a_row, a_col) = match (self.p.transpose_a, direct) {
+                        (true, _) => (1, a_stride),
+                        (false, true) => (self.p.k, 1),
+                        (false, false) => (a_stride, 1),
                     };
                     let tile = Tile {
-                        a: packed_a[row * a_row..].as_ptr(),
+                        a: from_a[row * a_row..].as_ptr(),
                         offsets: &[0],
                         len: inner,
                         a_row,
@@ -239,6 +251,14 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
                 T::narrow(row, unsafe { c.slice(start + i * self.p.n, self.cols) });
             }
         }
+    }
+
+    /// Whether the rows of `A` are read where they lie: there are few columns to multiply a copy with, and a tile's rows
+    /// are not all in the same sets of the cache.
+    fn reads_a_directly<T: Element<Sum = S>>(&self) -> bool {
+        let own = T::as_sums(&[]).is_some();
+        let apart = (self.p.k * size_of::<S>()) % SETS != 0;
+        own && apart && !self.p.transpose_a && self.cols <= DIRECT
     }
 
     /// What tile number `call` of a block brings near of the block of `B` after it, which lies in rows that are far
