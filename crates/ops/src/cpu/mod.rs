@@ -2,8 +2,8 @@
 //!
 //! Every function takes what it needs by argument: a [`Cpu`] (threads and instruction set), shapes, slices, and, where
 //! it needs memory of its own, a scratch slice whose length a function named `*_scratch` tells. None of them allocates.
-//! Work is split into tasks by shape alone, and sums run in a fixed order, so results are the same bit for bit on any
-//! number of threads. They may differ in the last bits between instruction sets, which fuse and group differently.
+//! What is summed, and in which order, follows from the shapes alone, so results are the same bit for bit on any number of
+//! threads. They may differ in the last bits between instruction sets, which fuse and group differently.
 //!
 //! Slices whose lengths do not fit the shapes given with them are a mistake of the caller, not of a user: they panic.
 

@@ -1,9 +1,10 @@
 //! Two-dimensional convolutions: forward, and the gradients to the input and to the filter.
 //!
-//! Those whose filter is one pixel are products of matrices (`pointwise`). Others are products that read the image in place, through tiles with an offset per filter tap. A
-//! task copies a band of lines into scratch, with the padding written out and the channels last, so that a pixel and its
-//! neighbour are a fixed distance apart; the band is small enough to stay in the second-level cache. A layout with
-//! channels first differs only in how bands are copied in and out, and gives the same bits.
+//! A filter of one pixel makes products of matrices (`pointwise`). All others are products that read the image in
+//! place, through tiles with an offset per filter tap, padding written out and channels last, so that a pixel and its
+//! neighbour are a fixed distance apart. Where the filter fits the second-level cache, a task copies a band of lines that
+//! fits it too (`band`); where it does not, images are padded once, and tasks go along the filter in blocks that fit the
+//! first-level cache (`swept`). A layout with channels first differs in how images are copied in and out.
 
 mod band;
 mod filter_grad;
