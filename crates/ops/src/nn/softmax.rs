@@ -172,7 +172,7 @@ impl<'a, T: Float> Row<'a, T> {
 
     /// The numbers from `at` on, at most a block of them, in `block`.
     #[inline(always)]
-    pub(super) fn take<'b>(self, at: usize, block: &'b mut [T::Wide; BLOCK]) -> &'b mut [T::Wide] {
+    pub(super) fn take(self, at: usize, block: &mut [T::Wide; BLOCK]) -> &mut [T::Wide] {
         let taken = &mut block[..BLOCK.min(self.len - at)];
         if self.is_one {
             taken.fill(self.values[0].widen());

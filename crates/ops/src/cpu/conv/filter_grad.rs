@@ -1,8 +1,10 @@
 //! The gradient to the filter: for each tap, the product of the input pixels it saw and the output's gradient.
 //!
 //! The inner dimension is all pixels of all images. It is split into a fixed number of parts, each summed into a gradient
-//! of its own while its bands are in the cache, and the parts are added up in order. Where the filter is large there is
-//! one part, and tasks compute different taps and channels of all pixels, which are padded once.
+//! of its own while its bands are in the cache, and the parts are added up in order. Where the filter is so large that
+//! copies of it would take too much memory, there are fewer parts, and each is shared by several tasks that compute
+//! different taps and channels. A filter that does not fit the second-level cache has one part, and pixels are padded
+//! once for all tasks.
 
 use super::band::{Bands, Images, Window};
 use super::pointwise::{Pass, Pointwise};
@@ -14,6 +16,8 @@ use crate::cpu::{Cpu, Isa, Layout};
 
 /// Tasks to aim for.
 const TASKS: usize = 16;
+/// What the gradients of the parts may take together, in bytes.
+const PARTS: usize = 4 << 20;
 /// Elements of the gradient that a task adds up.
 const CHUNK: usize = 4096;
 
@@ -54,7 +58,9 @@ impl<T: Real> Plan<T> {
         let units = g.batch * bands.per_image;
         let parts = match swept {
             Some(_) => 1,
-            None => TASKS.min(units),
+            None => (PARTS / (g.filter_len() * size_of::<T>()))
+                .clamp(1, TASKS)
+                .min(units),
         };
         Plan {
             tiles,

@@ -3,8 +3,7 @@
 //! A filter of one pixel makes products of matrices (`pointwise`). All others are products that read the image in
 //! place, through tiles with an offset per filter tap, padding written out and channels last, so that a pixel and its
 //! neighbour are a fixed distance apart. Where the filter fits the second-level cache, a task copies a band of lines that
-//! fits it too (`band`); where it does not, images are padded once, and tasks go along the filter in blocks that fit the
-//! first-level cache (`swept`). A layout with channels first differs in how images are copied in and out.
+//! fits it too (`band`); where it does not, images are padded once, and tasks go along the filter in blocks (`swept`). A layout with channels first differs in how images are copied in and out.
 
 mod band;
 mod filter_grad;

@@ -2,7 +2,7 @@
 //!
 //! The padded images are copied once, channels last, and the inner dimension is cut into blocks. A task computes some
 //! lines of pixels and some panels of the filter: it goes from block to block and from panel to panel, so that a block
-//! of a panel stays in the first-level cache while it is multiplied with all pixels of the task.
+//! of a panel stays near while it is multiplied with all pixels of the task.
 
 use super::band::Images;
 use super::{ConvGeometry, Real};
@@ -10,10 +10,11 @@ use crate::cpu::par::{Disjoint, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
 use crate::cpu::{Cpu, Layout};
 
-/// The largest filter, in bytes, that is read again for every few pixels.
-const RESIDENT: usize = 1 << 18;
-/// The longest block of the inner dimension.
-const INNER: usize = 192;
+/// The largest filter, in bytes, that is read again for every few pixels: the second-level cache has most of it.
+const RESIDENT: usize = 3 << 19;
+/// The longest block of the inner dimension. A panel's block stays in the second-level cache; shorter ones, which would
+/// stay in the first, have their sums in memory too often.
+const INNER: usize = 512;
 /// Pixels of a task, about; of the filter's gradient, those that are summed before the next.
 pub(super) const PIXELS: usize = 224;
 /// Tasks for each thread, at least.

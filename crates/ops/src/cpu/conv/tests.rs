@@ -130,11 +130,11 @@ fn geometries() -> impl Iterator<Item = ConvGeometry> {
         geometry(3, [4, 9, 177], [1, 1, 190], [1, 2], one, [0; 4]),
         geometry(2, [8, 6, 5], [1, 1, 40], [3, 2], one, [0; 4]),
         // Filters that are swept: padded and not, with strides, dilations, and pixels that no tap sees.
-        geometry(2, [5, 6, 90], [3, 3, 85], one, one, [1; 4]),
-        geometry(3, [7, 6, 130], [3, 2, 85], [2, 3], one, [0, 1, 1, 0]),
-        geometry(2, [8, 7, 70], [3, 4, 83], one, [2, 1], [0; 4]),
-        geometry(1, [6, 9, 210], [2, 2, 83], [3, 4], one, [0; 4]),
-        geometry(2, [6, 5, 40], [7, 7, 37], one, one, [3; 4]),
+        geometry(2, [3, 4, 210], [3, 3, 209], one, one, [1; 4]),
+        geometry(3, [4, 5, 260], [3, 2, 253], [2, 3], one, [0, 1, 1, 0]),
+        geometry(1, [6, 5, 170], [3, 4, 195], one, [2, 1], [0; 4]),
+        geometry(1, [6, 9, 310], [2, 2, 323], [3, 4], one, [0; 4]),
+        geometry(1, [4, 3, 90], [7, 7, 91], one, one, [3; 4]),
     ]
     .into_iter()
     .flat_map(|g| [Layout::Nhwc, Layout::Nchw].map(|layout| ConvGeometry { layout, ..g }))

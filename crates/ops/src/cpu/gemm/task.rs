@@ -257,7 +257,7 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
     /// are not all in the same sets of the cache.
     fn reads_a_directly<T: Element<Sum = S>>(&self) -> bool {
         let own = T::as_sums(&[]).is_some();
-        let apart = (self.p.k * size_of::<S>()) % SETS != 0;
+        let apart = !(self.p.k * size_of::<S>()).is_multiple_of(SETS);
         own && apart && !self.p.transpose_a && self.cols <= DIRECT
     }
 
