@@ -26,7 +26,7 @@ def zeros(n):
 
 
 def pooled(x):
-    return tf.nn.max_pool2d(x, 2, 2, "SAME" if x.shape[1] % 2 else "VALID")
+    return tf.nn.max_pool2d(x, 2, 2, "VALID")
 
 
 def network(c):
@@ -72,8 +72,9 @@ def train(c):
                     beta2_power=powers[1], lr=rate, beta1=one, beta2=two, epsilon=epsilon, grad=g)
             else:
                 tf.raw_ops.ResourceApplyGradientDescent(var=v.handle, alpha=0.01, delta=g)
-        powers[0].assign(powers[0] * one)
-        powers[1].assign(powers[1] * two)
+        if is_deep:
+            powers[0].assign(powers[0] * one)
+            powers[1].assign(powers[1] * two)
         return loss
 
     return lambda: step(images, labels).numpy()

@@ -1,5 +1,5 @@
 //! Products of matrices: one (`gemm`), or many of one shape (`gemm_many`). Those of a few rows are read as they lie
-//! (`thin`), others are computed in tasks that copy what they read (`task`).
+//! (`thin`), others are computed in tasks that copy most of what they read (`task`).
 
 use bytemuck::Pod;
 use half::slice::HalfFloatSliceExt;
@@ -86,7 +86,7 @@ element!(f32, f64; f16, bf16);
 /// Products of one shape, whose matrices lie the same steps apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Many {
-    /// How many.
+    /// How many; at least one.
     pub products: usize,
     /// From each `A`, `B` and `C` to the next, in elements: none for a matrix that all share. Where all share `C`, it is
     /// the sum of the products, in their order.
@@ -108,11 +108,14 @@ impl Many {
         }
     }
 
-    /// Whether slices of these lengths hold the matrices.
+    /// Whether slices of these lengths hold the matrices, and no two results overlap.
     fn fits(self, p: &Product, lens: [usize; 3]) -> bool {
         let each = [p.m * p.k, p.k * p.n, p.m * p.n];
-        let last = self.products.saturating_sub(1);
-        (0..3).all(|i| lens[i] == last * self.steps[i] + each[i])
+        let Some(last) = self.products.checked_sub(1) else {
+            return false;
+        };
+        let apart = last == 0 || self.steps[2] == 0 || self.steps[2] >= each[2];
+        apart && (0..3).all(|i| lens[i] == last * self.steps[i] + each[i])
     }
 }
 
@@ -158,7 +161,7 @@ pub fn gemm_many_scratch<T: Element>(isa: Isa, threads: usize, p: &Product, many
 /// `c = a b`, many times: see [`Many`], and [`gemm`] for a single one.
 ///
 /// # Panics
-/// If a slice is not as long as the shapes say, or the scratch is too small.
+/// If a slice is not as long as the shapes say, results overlap, or the scratch is too small.
 pub fn gemm_many<T: Element>(
     cpu: Cpu<'_>,
     p: &Product,

@@ -152,8 +152,8 @@ pub(crate) static SPARSE_SOFTMAX_CROSS_ENTROPY: Op = Op {
     ],
 };
 
-/// Runs `row(i, loss, backprop)` for each row, over threads in blocks of a fixed size; `row` is
-/// compiled for each instruction set.
+/// Runs `row(i, loss, backprop)` for each row, over threads in blocks of a fixed size; for `f32`
+/// and `f64`, `row` is compiled for each instruction set.
 fn for_rows<T: Float>(
     cpu: &Cpu,
     loss: &mut [T],

@@ -74,7 +74,8 @@ pub(crate) static LOG_SOFTMAX: Op = Op {
 /// About how many elements an arithmetic kernel does in the time of one here: two exponentials.
 pub(super) const COST: usize = 16;
 
-/// A kernel that makes a row of one of the others; `row` is compiled for each instruction set.
+/// A kernel that makes a row of one of the others; for `f32` and `f64`, `row` is compiled for each
+/// instruction set.
 fn rows<T: Float>(
     p: &Prepare<'_>,
     row: impl Fn(&[T], &mut [T]) + Copy + Send + Sync + 'static,

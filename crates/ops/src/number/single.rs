@@ -1,5 +1,5 @@
 //! Exponentials and logarithms of `f32` as straight lines of arithmetic: a loop over them is vectorised, which a loop
-//! over calls of the system's library is not. The same bits on every machine, within two units of the last place.
+//! over calls of the system's library is not. The same bits on every machine, within three units of the last place.
 
 use std::f32::consts;
 

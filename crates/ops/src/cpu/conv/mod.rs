@@ -1,9 +1,11 @@
 //! Two-dimensional convolutions: forward, and the gradients to the input and to the filter.
 //!
-//! A filter of one pixel makes products of matrices (`pointwise`). All others are products that read the image in
-//! place, through tiles with an offset per filter tap, padding written out and channels last, so that a pixel and its
-//! neighbour are a fixed distance apart. Where the filter fits the second-level cache, a task copies a band of lines that
-//! fits it too (`band`); where it does not, images are padded once, and tasks go along the filter in blocks (`swept`). A layout with channels first differs in how images are copied in and out.
+//! All are products through register tiles, with an offset per filter tap: a matrix of patches is never written. A filter
+//! of one pixel, without padding, makes products of matrices (`pointwise`), but for its gradient where that is small. For
+//! others, what pixels see is copied with padding written out and channels last, so that a pixel and its neighbour are a
+//! fixed distance apart: by tasks, a band of lines at a time that fits the second-level cache, where the filter fits it
+//! too (`band`); where it does not, once, unless the images lie so already, and tasks go along the filter in blocks
+//! (`swept`). A layout with channels first differs in how images are copied in and out.
 
 mod band;
 mod filter_grad;
@@ -98,6 +100,6 @@ impl ConvGeometry {
 
     /// Nothing to compute: the output or what it is made of is empty.
     fn is_empty(&self) -> bool {
-        self.output_len() * self.filter_len() * self.input_len() == 0
+        [self.output_len(), self.filter_len(), self.input_len()].contains(&0)
     }
 }

@@ -265,3 +265,10 @@ fn an_empty_batch_has_gradients_of_zero() {
     conv2d_input_grad(cpu, &g, &df, &[], &mut [], &mut []);
     conv2d(cpu, &g, &[], &df, Epilogue::default(), &mut [], &mut []);
 }
+
+#[test]
+fn a_convolution_is_not_empty_where_the_product_of_its_sizes_overflows() {
+    let g = geometry(256, [64, 64, 64], [1, 1, 64], [1, 1], [1, 1], [0; 4]);
+    assert!(!g.is_empty());
+    assert!(geometry(0, [3, 3, 1], [2, 2, 1], [1, 1], [1, 1], [0; 4]).is_empty());
+}

@@ -1,6 +1,6 @@
 //! Tasks of products. A task runs along the inner dimension in blocks that fit the first-level cache, copies its part of
-//! each operand into scratch, widened to the type of its sums and in the order in which tiles read it, and adds block
-//! after block to its part of `C`, always in the same order.
+//! each operand into scratch, widened to the type of its sums and in the order in which tiles read it, unless it reads
+//! `A` where it lies, and adds block after block to its part of `C`, always in the same order.
 
 use bytemuck::Pod;
 
@@ -103,7 +103,7 @@ impl<T> Plan<T> {
         [
             a_rows * self.a_stride(transpose_a),
             self.inner * self.task_panels * self.tiles.cols(),
-            // For types whose sums are wider, the task's part of `C`, and one row of `B` before it is spread.
+            // For types whose sums are wider, the task's part of `C`.
             self.task_rows * self.task_panels * self.tiles.cols(),
         ]
     }
@@ -239,8 +239,9 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
                         finish: Finish::NONE,
                         ahead: self.ahead(next, tile * panels + panel),
                     };
-                    // SAFETY: the packed operands hold `inner` whole rows; `c` points to this task's part, in bounds by
-                    // the lengths that `gemm` checked, and of type `S` because `T` is `S` when `own`.
+                    // SAFETY: the packed operands hold `inner` whole rows, and `A`, where it is read directly, these rows
+                    // of `k` numbers; `c` points to this task's part, in bounds by the lengths that `gemm_many` checked,
+                    // and of type `S` because `T` is `S` when `own`.
                     unsafe { tiles.run(rows, &tile) };
                 }
             }
