@@ -109,10 +109,8 @@ fn nodes_that_run_nothing_hand_on_each_wait_once() {
     let session = Session::with_options(&g, sharing(1, 2)).unwrap();
     let got = session.run((passed, groups[1]), [x.feed(0.5f32)]).unwrap();
     assert_eq!(got.scalar::<f32>(0).unwrap(), 0.5);
-    assert_eq!(
-        session.run(w, []).unwrap().scalar::<f32>(0).unwrap(),
-        0.5f32.tanh()
-    );
+    let updated = session.run(w, []).unwrap().scalar::<f32>(0).unwrap();
+    assert!((updated - 0.5f32.tanh()).abs() < 1e-6, "{updated}");
 }
 
 #[test]
