@@ -2,6 +2,8 @@
 
 use bytemuck::Pod;
 
+use super::Cpu;
+use super::par::for_chunks;
 use thalweg_device::isa::{Isa, Level};
 
 /// The side of the blocks that go through registers.
@@ -12,6 +14,26 @@ const SIDE: usize = 8;
 pub(crate) struct Rows {
     pub start: usize,
     pub stride: usize,
+}
+
+/// Transposes matrices that lie one after the other, over threads.
+pub(super) fn transpose_each<T: Pod + Send + Sync>(
+    cpu: Cpu<'_>,
+    [rows, cols]: [usize; 2],
+    from: &[T],
+    to: &mut [T],
+) {
+    for_chunks(cpu.pool, to, rows * cols, &|i, to| {
+        let from_rows = Rows {
+            start: i * rows * cols,
+            stride: cols,
+        };
+        let to_rows = Rows {
+            start: 0,
+            stride: rows,
+        };
+        transpose(cpu.isa, (rows, cols), (from, from_rows), (to, to_rows));
+    });
 }
 
 /// `to[to_rows][j][i] = from[from_rows][i][j]` for `i < rows`, `j < cols`; the rest of `to` is left alone.

@@ -159,16 +159,6 @@ impl<T: Pod + Send + Sync> Images<'_, T> {
             self.copy(cpu.isa, window, to, pixel);
         });
     }
-
-    /// Brings pixels with the channels last, of images like these, to how these lie.
-    pub(super) fn turn_back(&self, cpu: Cpu<'_>, pixels: &[T], to: &mut [T]) {
-        let plane = self.h * self.w;
-        for_chunks(cpu.pool, to, plane * self.c, &|i, to| {
-            let from = &pixels[i * plane * self.c..][..plane * self.c];
-            // SAFETY: `to` is an image: a plane for each channel.
-            unsafe { copy_to_planes(cpu.isa, from, plane, self.c, to.as_mut_ptr(), plane) };
-        });
-    }
 }
 
 /// `n` as a count of at most `max`.

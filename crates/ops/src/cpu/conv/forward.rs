@@ -6,6 +6,7 @@ use super::swept::{Lines, Padded, Sweep, is_swept};
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
+use crate::cpu::transpose::transpose_each;
 use crate::cpu::{Cpu, Isa, Layout};
 
 /// What is done to each output before it is stored: `max(x + bias, 0)`, or a part of that.
@@ -222,8 +223,7 @@ pub fn conv2d<T: Real>(
         }
         .run(cpu);
         if g.layout == Layout::Nchw {
-            let (h, w, c) = (g.out_h, g.out_w, g.out_c);
-            Images { h, w, c, ..images }.turn_back(cpu, turned, output);
+            transpose_each(cpu, [g.out_h * g.out_w, g.out_c], turned, output);
         }
         return;
     }

@@ -10,7 +10,7 @@ use super::swept::{Lines, Sweep, is_swept};
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
-use crate::cpu::transpose::{Rows, transpose};
+use crate::cpu::transpose::{Rows, transpose, transpose_each};
 use crate::cpu::{Cpu, Isa, Layout};
 
 /// One dimension of a convolution, as its phases see it.
@@ -222,8 +222,7 @@ pub fn conv2d_input_grad<T: Real>(
         };
         sweep(cpu, g, &plan, [seen, packed], offsets, to);
         if g.layout == Layout::Nchw {
-            let (h, w, c) = (g.in_h, g.in_w, g.in_c);
-            Images { h, w, c, ..images }.turn_back(cpu, turned, input_grad);
+            transpose_each(cpu, [g.in_h * g.in_w, g.in_c], turned, input_grad);
         }
         return;
     }

@@ -7,7 +7,7 @@
 use super::{ConvGeometry, Real};
 use crate::cpu::gemm::{Many, Product, gemm_many, gemm_many_scratch};
 use crate::cpu::par::{Scratch, for_chunks};
-use crate::cpu::transpose::{Rows, transpose};
+use crate::cpu::transpose::transpose_each;
 use crate::cpu::{Cpu, Isa, Layout};
 
 /// Which of the three products.
@@ -124,7 +124,7 @@ impl<'a> Pointwise<'a> {
         scratch: &mut [u8],
     ) {
         let (product, many) = self.product();
-        let (in_c, out_c) = (self.g.in_c, self.g.out_c);
+        let (in_c, out_c, pixels) = (self.g.in_c, self.g.out_c, self.pixels);
         let mut scratch = Scratch::new(scratch);
         let [seen, turned_in, turned_out] = self.lens().map(|len| scratch.take::<T>(len));
         let rest = scratch.rest();
@@ -136,9 +136,9 @@ impl<'a> Pointwise<'a> {
                 &mut *to
             };
             if self.turned {
-                self.turn(cpu, out_c, grad, turned_out);
+                transpose_each(cpu, [out_c, pixels], grad, turned_out);
                 gemm_many(cpu, &product, many, [turned_out, filter], turned_in, rest);
-                self.turn_back(cpu, in_c, turned_in, to_seen);
+                transpose_each(cpu, [pixels, in_c], turned_in, to_seen);
             } else if self.g.layout == Layout::Nhwc {
                 gemm_many(cpu, &product, many, [grad, filter], to_seen, rest);
             } else {
@@ -156,46 +156,14 @@ impl<'a> Pointwise<'a> {
             a
         };
         if self.turned {
-            self.turn(cpu, in_c, images, turned_in);
+            transpose_each(cpu, [in_c, pixels], images, turned_in);
             gemm_many(cpu, &product, many, [turned_in, b], turned_out, rest);
-            self.turn_back(cpu, out_c, turned_out, to);
+            transpose_each(cpu, [pixels, out_c], turned_out, to);
         } else if self.g.layout == Layout::Nhwc || self.pass == Pass::ToFilter {
             gemm_many(cpu, &product, many, [images, b], to, rest);
         } else {
             gemm_many(cpu, &product, many, [b, images], to, rest);
         }
-    }
-
-    /// Brings channels that are first to be last.
-    fn turn<T: Real>(&self, cpu: Cpu<'_>, channels: usize, planes: &[T], pixels: &mut [T]) {
-        self.each_turned(cpu, [channels, self.pixels], planes, pixels);
-    }
-
-    /// Brings channels that are last to be first.
-    fn turn_back<T: Real>(&self, cpu: Cpu<'_>, channels: usize, pixels: &[T], planes: &mut [T]) {
-        self.each_turned(cpu, [self.pixels, channels], pixels, planes);
-    }
-
-    /// Transposes the matrix of each image, which has these rows and columns.
-    fn each_turned<T: Real>(
-        &self,
-        cpu: Cpu<'_>,
-        [rows, cols]: [usize; 2],
-        from: &[T],
-        to: &mut [T],
-    ) {
-        for_chunks(cpu.pool, to, rows * cols, &|i, to| {
-            let start = i * rows * cols;
-            let from_rows = Rows {
-                start,
-                stride: cols,
-            };
-            let to_rows = Rows {
-                start: 0,
-                stride: rows,
-            };
-            transpose(cpu.isa, (rows, cols), (from, from_rows), (to, to_rows));
-        });
     }
 
     /// A line of an image, or a plane: how many pixels it has and how many numbers a pixel has in it.

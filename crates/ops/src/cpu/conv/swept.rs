@@ -12,8 +12,7 @@ use crate::cpu::{Cpu, Layout};
 
 /// The largest filter, in bytes, that is read again for every few pixels: the second-level cache has most of it.
 const RESIDENT: usize = 3 << 19;
-/// The longest block of the inner dimension. A panel's block stays in the second-level cache; shorter ones, which would
-/// stay in the first, have their sums in memory too often.
+/// The longest block of the inner dimension: a panel's block takes a small part of the second-level cache.
 const INNER: usize = 512;
 /// Pixels of a task, about; of the filter's gradient, those that are summed before the next.
 pub(super) const PIXELS: usize = 224;
