@@ -8,7 +8,7 @@ use thalweg_device::pool::ThreadPool;
 use thalweg_ops::cpu::conv::*;
 use thalweg_ops::cpu::gemm::{Product, gemm, gemm_scratch};
 use thalweg_ops::cpu::pooling::{PoolGeometry, max_pool, max_pool_grad};
-use thalweg_ops::cpu::{Cpu, Isa, Layout};
+use thalweg_ops::cpu::{Cpu, Epilogue, Isa, Layout};
 
 const BATCH: usize = 50;
 
@@ -175,7 +175,7 @@ fn main() {
             }
             for ((name, p), [a, b, c]) in products.iter().zip(&mut operands) {
                 let s = &mut scratch[..gemm_scratch::<f32>(cpu.isa, threads, p)];
-                times.time(name, || gemm(cpu, p, a, b, c, s));
+                times.time(name, || gemm(cpu, p, [a, b], Epilogue::default(), c, s));
             }
         }
         let total: f64 = times.0.iter().map(|(_, ms)| ms).sum();

@@ -12,6 +12,7 @@ mod constants;
 pub mod cpu;
 mod elementwise;
 mod flow;
+pub mod fused;
 pub mod gpu;
 mod kernel;
 mod linalg;
@@ -58,9 +59,10 @@ pub fn ops() -> impl Iterator<Item = &'static Op> {
     FAMILIES.iter().flat_map(|family| family.iter().copied())
 }
 
-/// The kernels of every op, by its name.
+/// The kernels of every op, by its name, and of those that [`fused::fuse`] makes.
 pub fn kernels() -> HashMap<&'static str, &'static Op> {
-    ops().map(|op| (op.def.name, op)).collect()
+    let fused = fused::OPS.iter().copied();
+    ops().chain(fused).map(|op| (op.def.name, op)).collect()
 }
 
 /// Makes graphs whose ops are all of those in this crate.

@@ -19,6 +19,8 @@ use crate::plan::Plan;
 pub(crate) struct Key {
     pub(crate) fetches: SmallVec<[Fetch; 4]>,
     pub(crate) feeds: SmallVec<[(OutputId, DType, Dims); 4]>,
+    /// Whether nodes may be computed together.
+    pub(crate) fuse: bool,
 }
 
 /// What a function's plan is for. What is told by its address is held, so that no other thing can
@@ -29,6 +31,8 @@ pub(crate) struct CallKey {
     /// The calls that lead to it, by the names of their nodes.
     pub(crate) path: String,
     pub(crate) device: usize,
+    /// As in [`Key`].
+    pub(crate) fuse: bool,
     pub(crate) arguments: SmallVec<[ArgumentKey; 4]>,
 }
 

@@ -57,7 +57,7 @@ impl<'s, 'g> Callable<'s, 'g> {
             _ => {
                 let graph = || self.session.snapshot();
                 let given = self.feeds.iter().copied().zip(feeds);
-                let ready = (self.session.runner()).plan(&graph, &self.fetches, given)?;
+                let ready = (self.session.runner()).plan(&graph, &self.fetches, given, true)?;
                 self.dims = feeds.iter().map(|t| t.dims().into()).collect();
                 self.ready = Some(ready.clone());
                 ready

@@ -104,6 +104,7 @@ impl Engine {
             parallel: options.parallel,
             cores: self.machine.cores,
             optimise: options.optimise,
+            fuse: options.optimise,
             apart: false,
             path: "",
         }

@@ -81,7 +81,8 @@ impl Runner {
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), SessionError> {
         let given = feeds.iter().map(|(o, t)| (*o, t));
-        let ready = self.plan(&|| Ok(data.clone()), fetches, given)?;
+        let fuse = !options.check_finite;
+        let ready = self.plan(&|| Ok(data.clone()), fetches, given, fuse)?;
         let mut results = SmallVec::new();
         let values = feeds.iter().map(|(_, t)| t);
         let trace = self.watched(&ready, values, options, None, &mut results)?;
@@ -109,7 +110,7 @@ impl Runner {
         Ok(recorder.map_or_else(Trace::default, Recorder::finish))
     }
 
-    /// The plan for these fetches and feeds: a kept one, or a new one.
+    /// The plan for these fetches and feeds, of nodes that may be computed together or not: a kept one, or a new one.
     ///
     /// # Errors
     /// A fetch or feed that does not exist or does not fit, a node that cannot be placed or has no
@@ -119,8 +120,10 @@ impl Runner {
         graph: &dyn Fn() -> Result<Arc<GraphData>, SessionError>,
         fetches: &[Fetch],
         feeds: impl Iterator<Item = (OutputId, &'t Tensor)>,
+        fuse: bool,
     ) -> Result<Arc<Ready>, SessionError> {
         let key = Key {
+            fuse,
             fetches: SmallVec::from_slice(fetches),
             feeds: feeds
                 .map(|(o, t)| (o, t.dtype(), Dims::from_slice(t.dims())))
@@ -156,7 +159,9 @@ impl Runner {
             devices: placement.numbers(),
             variables: &[],
         };
-        compile(data, &request, self.workshop())
+        let workshop = self.workshop();
+        let fuse = workshop.fuse && key.fuse;
+        compile(data, &request, Workshop { fuse, ..workshop })
     }
 
     pub(crate) fn workshop(&self) -> Workshop<'_> {
@@ -233,11 +238,13 @@ impl Runner {
                 unsafe { frame.parts[program as usize].hold(slot, Some(value.clone())) };
             }
         }
+        let mut workshop = self.workshop();
+        workshop.fuse &= !watch.check_finite;
         let step = Step {
             plan,
             frame: &frame,
             devices: self.engine.devices(),
-            workshop: self.workshop(),
+            workshop,
             calls: &self.calls,
             tickets: &self.engine.machine().tickets,
             depth: 0,

@@ -87,7 +87,7 @@ impl<'g> Session<'g> {
         fetches: impl Fetches<'g>,
         feeds: impl AsRef<[Feed<'g>]>,
     ) -> Result<Fetched, SessionError> {
-        let (ready, feeds) = self.ready(&fetches, feeds.as_ref())?;
+        let (ready, feeds) = self.ready(&fetches, feeds.as_ref(), true)?;
         let mut results = SmallVec::new();
         let values = feeds.iter().map(|f| &f.value);
         self.runner
@@ -105,7 +105,7 @@ impl<'g> Session<'g> {
         feeds: impl AsRef<[Feed<'g>]>,
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), SessionError> {
-        let (ready, feeds) = self.ready(&fetches, feeds.as_ref())?;
+        let (ready, feeds) = self.ready(&fetches, feeds.as_ref(), !options.check_finite)?;
         let mut results = SmallVec::new();
         let values = feeds.iter().map(|f| &f.value);
         let trace = self
@@ -140,7 +140,7 @@ impl<'g> Session<'g> {
         fetches: impl Fetches<'g>,
         feeds: impl AsRef<[Feed<'g>]>,
     ) -> Result<String, SessionError> {
-        let (ready, _) = self.ready(&fetches, feeds.as_ref())?;
+        let (ready, _) = self.ready(&fetches, feeds.as_ref(), true)?;
         Ok(ready.plan.to_text(self.devices()))
     }
 
@@ -153,7 +153,7 @@ impl<'g> Session<'g> {
         fetches: impl Fetches<'g>,
         feeds: impl AsRef<[Feed<'g>]>,
     ) -> Result<String, SessionError> {
-        let (ready, _) = self.ready(&fetches, feeds.as_ref())?;
+        let (ready, _) = self.ready(&fetches, feeds.as_ref(), true)?;
         Ok(ready.plan.to_dot(self.devices()))
     }
 
@@ -170,10 +170,11 @@ impl<'g> Session<'g> {
         &self,
         fetches: &impl Fetches<'g>,
         feeds: &'f [Feed<'g>],
+        fuse: bool,
     ) -> Result<(Arc<Ready>, &'f [Feed<'g>]), SessionError> {
         let list = FetchList::of(fetches, self.graph)?;
         let values = Feed::all_of(feeds, self.graph)?;
-        let ready = self.runner.plan(&|| self.snapshot(), &list.items, values)?;
+        let ready = (self.runner).plan(&|| self.snapshot(), &list.items, values, fuse)?;
         Ok((ready, feeds))
     }
 

@@ -1,13 +1,13 @@
 //! Products of matrices: one (`gemm`), or many of one shape (`gemm_many`). Those of a few rows are read as they lie
 //! (`thin`), others are computed in tasks that copy most of what they read (`task`).
 
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-use super::Cpu;
 use super::par::{Disjoint, for_chunks, for_lanes, lanes_scratch};
 use super::tile::Tiled;
+use super::{Cpu, Epilogue};
 use task::{Plan, Task};
 use thalweg_device::Isa;
 
@@ -127,15 +127,16 @@ pub fn gemm_scratch<T: Element>(isa: Isa, threads: usize, product: &Product) -> 
     gemm_many_scratch::<T>(isa, threads, product, Many::ONE)
 }
 
-/// `c = a b`. Sums are taken in [`Element::Sum`], in the order of the inner dimension, fused where the machine does.
+/// `c = a b`, and the epilogue. Sums are taken in [`Element::Sum`], in the order of the inner dimension, fused where the
+/// machine does.
 ///
 /// # Panics
 /// If a slice is not as long as the shape says, or the scratch is too small.
 pub fn gemm<T: Element>(
     cpu: Cpu<'_>,
     p: &Product,
-    a: &[T],
-    b: &[T],
+    [a, b]: [&[T]; 2],
+    epilogue: Epilogue<'_, T::Sum>,
     c: &mut [T],
     scratch: &mut [u8],
 ) {
@@ -147,9 +148,10 @@ pub fn gemm<T: Element>(
             Many::ONE.fits(p, [a.len(), b.len(), c.len()]),
             "operands do not fit {p:?}"
         );
-        return plan.run(cpu, p, (a, b), c, scratch);
+        plan.run(cpu, p, (a, b), c, scratch);
+        return epilogue.apply(cpu, p.n, 1, c);
     }
-    gemm_many(cpu, p, Many::ONE, [a, b], c, scratch);
+    gemm_many(cpu, p, Many::ONE, [a, b], epilogue, c, scratch);
 }
 
 /// The scratch that [`gemm_many`] needs on this many threads, in bytes.
@@ -158,7 +160,7 @@ pub fn gemm_many_scratch<T: Element>(isa: Isa, threads: usize, p: &Product, many
     lanes_scratch(plan.tasks(), threads, plan.lane(p.transpose_a))
 }
 
-/// `c = a b`, many times: see [`Many`], and [`gemm`] for a single one.
+/// `c = a b`, many times: see [`Many`], and [`gemm`] for a single one. The epilogue follows the whole of a sum.
 ///
 /// # Panics
 /// If a slice is not as long as the shapes say, results overlap, or the scratch is too small.
@@ -167,6 +169,7 @@ pub fn gemm_many<T: Element>(
     p: &Product,
     many: Many,
     [a, b]: [&[T]; 2],
+    epilogue: Epilogue<'_, T::Sum>,
     c: &mut [T],
     scratch: &mut [u8],
 ) {
@@ -174,8 +177,18 @@ pub fn gemm_many<T: Element>(
         many.fits(p, [a.len(), b.len(), c.len()]),
         "operands do not fit {p:?}, {many:?}"
     );
+    assert!(
+        epilogue.bias.is_none_or(|bias| bias.len() == p.n),
+        "one bias for each column of {p:?}"
+    );
     if p.k == 0 {
-        return for_chunks(cpu.pool, c, 1 << 16, &|_, part| part.fill(T::zeroed()));
+        // Every sum is of nothing.
+        return for_chunks(cpu.pool, c, p.n.max(1), &|_, row| {
+            for (i, y) in row.iter_mut().enumerate() {
+                let sum = epilogue.of(i, T::Sum::zeroed());
+                T::narrow(&[sum], std::slice::from_mut(y));
+            }
+        });
     }
     let plan = Plan::new(T::Sum::tiles(cpu.isa), cpu.pool.threads(), p, many);
     let c = Disjoint::new(c);
@@ -184,6 +197,6 @@ pub fn gemm_many<T: Element>(
         plan.tasks(),
         scratch,
         plan.lane(p.transpose_a),
-        &|task, scratch| Task::new(cpu.isa, p, &plan, task).run([a, b], &c, scratch),
+        &|task, scratch| Task::new(cpu.isa, p, &plan, task).run([a, b], epilogue, &c, scratch),
     );
 }

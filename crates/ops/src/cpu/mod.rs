@@ -12,6 +12,7 @@ use thalweg_device::pool::ThreadPool;
 pub(crate) mod batch_norm;
 pub mod conv;
 pub(crate) mod depthwise;
+mod epilogue;
 pub mod gemm;
 pub(crate) mod lrn;
 mod par;
@@ -21,6 +22,7 @@ mod tile;
 pub(crate) mod transpose;
 mod vector;
 
+pub use epilogue::Epilogue;
 pub use par::Scratch;
 pub use thalweg_device::Isa;
 

@@ -8,6 +8,7 @@ use thalweg_graph::{DType, Infer, InferError, OpDef, Shape};
 use super::LinalgOps;
 use super::product::{self, Batches};
 use crate::cpu::gemm::Product;
+use crate::fused::{After, FUSED, FUSED_OPS};
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let (a, b) = (cx.ranked(0, 2)?, cx.ranked(1, 2)?);
@@ -54,6 +55,26 @@ pub(crate) static MAT_MUL: Op = Op {
         .only(product::DTYPES),
         gpu(|p| crate::gpu::product(p, product_of(p)?, [&[]; 3])).only(product::DTYPES),
     ],
+};
+
+/// `a b`, plus a bias for each column, and what follows that. Made of others by [`crate::fused::fuse`].
+pub(crate) static FUSED_MAT_MUL: Op = Op {
+    def: OpDef {
+        name: "_FusedMatMul",
+        summary: "The product of two matrices, a bias for each column, and what follows.",
+        inputs: &[arg("a", "T"), arg("b", "T"), arg("args", "T")],
+        outputs: &[arg("product", "T")],
+        attrs: &[
+            bool_attr("transpose_a", false),
+            bool_attr("transpose_b", false),
+            type_attr("T", FUSED),
+            FUSED_OPS,
+        ],
+        shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| product::followed(p, product_of(p)?, After::of(p)?))],
 };
 
 /// The product of a node.

@@ -7,6 +7,8 @@ mod equation;
 mod matmul;
 mod product;
 
+pub(crate) use matmul::FUSED_MAT_MUL;
+
 use thalweg_device::Op;
 use thalweg_graph::Output;
 

@@ -6,7 +6,9 @@ use thalweg_device::pool::ThreadPool;
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_graph::{DType, InferError, Shape};
 
+use crate::cpu::Epilogue;
 use crate::cpu::gemm::{self, Product, gemm, gemm_scratch};
+use crate::fused::After;
 use crate::kernel::on;
 use crate::number::Number;
 
@@ -63,10 +65,10 @@ pub(super) fn product_of(
 /// Prepares the kernel for inputs 0 and 1 and output 0.
 pub(super) fn prepare(p: &Prepare<'_>, batches: Batches) -> Result<Prepared, KernelError> {
     match p.dtype(0) {
-        DType::F32 => Ok(floats::<f32>(p, batches)),
-        DType::F64 => Ok(floats::<f64>(p, batches)),
-        DType::F16 => Ok(floats::<f16>(p, batches)),
-        DType::BF16 => Ok(floats::<bf16>(p, batches)),
+        DType::F32 => Ok(floats::<f32>(p, batches, nothing)),
+        DType::F64 => Ok(floats::<f64>(p, batches, nothing)),
+        DType::F16 => Ok(floats::<f16>(p, batches, nothing)),
+        DType::BF16 => Ok(floats::<bf16>(p, batches, nothing)),
         DType::I8 => Ok(ints::<i8>(p, batches)),
         DType::I16 => Ok(ints::<i16>(p, batches)),
         DType::I32 => Ok(ints::<i32>(p, batches)),
@@ -86,9 +88,35 @@ fn cost(batches: &Batches) -> u64 {
     100 + (steps / 30.0) as u64
 }
 
+/// Prepares the kernel of a single product, and of what follows it.
+pub(super) fn followed(
+    p: &Prepare<'_>,
+    product: Product,
+    after: After,
+) -> Result<Prepared, KernelError> {
+    let batches = Batches {
+        product,
+        pairs: vec![[0, 0]],
+    };
+    match p.dtype(0) {
+        DType::F32 => Ok(floats::<f32>(p, batches, move |cx| after.epilogue(cx))),
+        DType::F64 => Ok(floats::<f64>(p, batches, move |cx| after.epilogue(cx))),
+        other => Err(KernelError::DType(other)),
+    }
+}
+
+/// Nothing follows.
+fn nothing<'a, S>(_: &KernelCx<'a>) -> Result<Epilogue<'a, S>, KernelError> {
+    Ok(Epilogue::default())
+}
+
 fn floats<T: gemm::Element + thalweg_graph::Element>(
     p: &Prepare<'_>,
     batches: Batches,
+    after: impl for<'a> Fn(&KernelCx<'a>) -> Result<Epilogue<'a, T::Sum>, KernelError>
+    + Send
+    + Sync
+    + 'static,
 ) -> Prepared {
     let (cost, product) = (cost(&batches), batches.product);
     let empty = p.outputs[0].elements() == 0;
@@ -98,8 +126,9 @@ fn floats<T: gemm::Element + thalweg_graph::Element>(
     };
     Prepared::new(0, move |cx| {
         let scratch = cx.scratch::<u8>(scratch)?;
+        let epilogue = after(cx)?;
         each::<T>(cx, &batches, |a, b, c| {
-            gemm(on(cx.cpu()), &product, a, b, c, scratch);
+            gemm(on(cx.cpu()), &product, [a, b], epilogue, c, scratch);
         })
     })
     .with_scratch(scratch)

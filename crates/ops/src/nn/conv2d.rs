@@ -7,10 +7,11 @@ use thalweg_graph::op::{
 };
 use thalweg_graph::{AttrKind, DType, GradCx, Infer, InferError, NodeBuilder, OpDef, Shape};
 
-use super::conv_kernels::{Direction, convolution};
+use super::conv_kernels::{Direction, convolution, followed};
 use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
 use crate::constants::shape_of;
+use crate::fused::{After, FUSED, FUSED_OPS};
 
 pub(super) const ATTRS: &[AttrDef] = &[
     type_attr(
@@ -106,6 +107,32 @@ pub(crate) static CONV_2D: Op = Op {
             Ok(crate::gpu::convolution(p, &g))
         }),
     ],
+};
+
+/// The convolution of images with a filter, plus a bias for each output channel, and what follows that. Made of others
+/// by [`crate::fused::fuse`].
+pub(crate) static FUSED_CONV_2D: Op = Op {
+    def: OpDef {
+        name: "_FusedConv2D",
+        summary: "The convolution of a batch of images with a filter, a bias for each channel, and what follows.",
+        inputs: &[arg("input", "T"), arg("filter", "T"), arg("args", "T")],
+        attrs: &[
+            type_attr("T", FUSED),
+            ATTRS[1],
+            ATTRS[2],
+            ATTRS[3],
+            ATTRS[4],
+            ATTRS[5],
+            ATTRS[6],
+            FUSED_OPS,
+        ],
+        gradient: Gradient::None,
+        ..CONV_2D.def
+    },
+    kernels: &[cpu(|p| {
+        let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
+        followed(p, g, After::of(p)?)
+    })],
 };
 
 /// The gradient of a convolution to its images.

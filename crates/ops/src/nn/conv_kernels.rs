@@ -6,10 +6,11 @@ use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_graph::{DType, Element};
 
 use crate::cpu::conv::{
-    ConvGeometry, Epilogue, Real, conv2d, conv2d_filter_grad, conv2d_filter_grad_scratch,
-    conv2d_input_grad, conv2d_input_grad_scratch, conv2d_scratch,
+    ConvGeometry, Real, conv2d, conv2d_filter_grad, conv2d_filter_grad_scratch, conv2d_input_grad,
+    conv2d_input_grad_scratch, conv2d_scratch,
 };
-use crate::cpu::{self, Isa, Layout};
+use crate::cpu::{self, Epilogue, Isa, Layout};
+use crate::fused::After;
 use crate::kernel::on;
 use crate::number::Float;
 
@@ -48,15 +49,30 @@ impl Direction {
         cpu: cpu::Cpu<'_>,
         g: &ConvGeometry,
         [a, b]: [&[T]; 2],
+        epilogue: Epilogue<'_, T>,
         out: &mut [T],
         scratch: &mut [u8],
     ) {
         match self {
-            Direction::Forward => conv2d(cpu, g, a, b, Epilogue::default(), out, scratch),
+            Direction::Forward => conv2d(cpu, g, a, b, epilogue, out, scratch),
             Direction::ToImages => conv2d_input_grad(cpu, g, a, b, out, scratch),
             Direction::ToFilter => conv2d_filter_grad(cpu, g, a, b, out, scratch),
         }
     }
+}
+
+/// The kernel of a convolution of this geometry, and of what follows it.
+pub(super) fn followed(
+    p: &Prepare<'_>,
+    g: ConvGeometry,
+    after: After,
+) -> Result<Prepared, KernelError> {
+    let prepared = match p.dtype(0) {
+        DType::F32 => real::<f32>(p, Direction::Forward, g, after),
+        DType::F64 => real::<f64>(p, Direction::Forward, g, after),
+        other => return Err(KernelError::DType(other)),
+    };
+    Ok(prepared.with_cost(cost(&g)))
 }
 
 /// The kernel of a convolution of this geometry.
@@ -67,8 +83,8 @@ pub(super) fn convolution(
 ) -> Result<Prepared, KernelError> {
     let dtype = p.dtype(direction.operands()[0]);
     let prepared = match dtype {
-        DType::F32 => real::<f32>(p, direction, g),
-        DType::F64 => real::<f64>(p, direction, g),
+        DType::F32 => real::<f32>(p, direction, g, After::NOTHING),
+        DType::F64 => real::<f64>(p, direction, g, After::NOTHING),
         DType::F16 => halves::<f16>(p, direction, g),
         DType::BF16 => halves::<bf16>(p, direction, g),
         DType::I32 => integers(direction, g),
@@ -84,13 +100,19 @@ fn cost(g: &ConvGeometry) -> u64 {
     200 + (outputs * g.k_h as f64 * g.k_w as f64 * g.in_c as f64 / 30.0) as u64
 }
 
-fn real<T: Real + Element>(p: &Prepare<'_>, direction: Direction, g: ConvGeometry) -> Prepared {
+fn real<T: Real + Element>(
+    p: &Prepare<'_>,
+    direction: Direction,
+    g: ConvGeometry,
+    after: After,
+) -> Prepared {
     let scratch = direction.scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), &g);
     let [a, b] = direction.operands();
     Prepared::new(0, move |cx| {
         let (operands, out) = ([cx.input::<T>(a)?, cx.input::<T>(b)?], cx.output::<T>(0)?);
         let scratch = cx.scratch::<u8>(scratch)?;
-        direction.run(on(cx.cpu()), &g, operands, out, scratch);
+        let epilogue = after.epilogue::<T>(cx)?;
+        direction.run(on(cx.cpu()), &g, operands, epilogue, out, scratch);
         Ok(())
     })
     .with_scratch(scratch)
@@ -118,7 +140,15 @@ fn halves<T: Float<Wide = f32> + Element>(
             }
         }
         let scratch = bytemuck::cast_slice_mut(scratch);
-        direction.run(on(cx.cpu()), &g, [wide_a, wide_b], wide_out, scratch);
+        let nothing = Epilogue::default();
+        direction.run(
+            on(cx.cpu()),
+            &g,
+            [wide_a, wide_b],
+            nothing,
+            wide_out,
+            scratch,
+        );
         for (out, &wide) in out.iter_mut().zip(&*wide_out) {
             *out = T::narrow(wide);
         }

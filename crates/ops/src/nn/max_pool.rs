@@ -13,7 +13,7 @@ use super::pool::{SAME_OR_VALID, expect_pooled, geometry, output_shape, prepared
 use crate::cpu::pooling::{max_pool, max_pool_grad, max_pool_grad_grad};
 use crate::kernel::on;
 
-const ATTRS: &[AttrDef] = &[
+pub(super) const ATTRS: &[AttrDef] = &[
     type_attr_or("T", DType::NUMBERS, DType::F32),
     attr("ksize", AttrKind::Ints),
     attr("strides", AttrKind::Ints),

@@ -13,6 +13,7 @@ mod losses;
 mod lrn;
 mod max_pool;
 mod max_pool_argmax;
+mod max_pool_which;
 mod patches;
 mod pool;
 mod resize;
@@ -24,7 +25,9 @@ use thalweg_graph::{DType, NodeBuilder, Output, Tensor};
 
 use crate::constants::ints;
 
+pub(crate) use conv2d::FUSED_CONV_2D;
 pub use format::{DataFormat, Padding};
+pub(crate) use max_pool_which::{MAX_POOL_GRAD_WHICH, MAX_POOL_WHICH};
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[

@@ -54,6 +54,7 @@ impl Run<'_> {
             function: Same(function.clone()),
             path,
             device: self.program.device,
+            fuse: self.step.workshop.fuse,
             arguments: arguments
                 .iter()
                 .zip(&variables)

@@ -15,6 +15,7 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{self, BETWEEN_DEVICES, Ends, Partitioned, partition};
 use thalweg_graph::simplify::{Simplified, Simplify, simplify};
 use thalweg_graph::{Attr, Attrs, DType, Fact, GraphData, Node, NodeId, OutputId, Tensor};
+use thalweg_ops::fused::fuse;
 
 use super::bindings::{Bindings, FindVariable, Kernels};
 use super::order::{Accesses, sequence};
@@ -53,6 +54,8 @@ pub struct Workshop<'a> {
     pub(crate) cores: usize,
     /// Whether constants are folded and equal nodes shared.
     pub(crate) optimise: bool,
+    /// Whether nodes that stand together are computed together: not where each is looked at.
+    pub(crate) fuse: bool,
     /// Whether every value has memory of its own: a client that gives values one after the other, and
     /// waits for results between them, must not wait for memory that a later one frees.
     pub(crate) apart: bool,
@@ -216,6 +219,10 @@ fn planned(
     workshop: Workshop<'_>,
 ) -> Result<Plan, SessionError> {
     let moved = hosted::to_host(&mut simplified, workshop)?;
+    if workshop.fuse {
+        let is_cpu = |d: u32| matches!(workshop.devices[d as usize], Device::Cpu(_));
+        simplified = fuse(simplified, &is_cpu);
+    }
     let graph = &simplified.graph;
     let device = |n: NodeId| simplified.devices[n.index()];
     let bindings = Bindings::new(graph, &device, request.variables, workshop)?;

@@ -12,7 +12,7 @@ use super::swept::{PIXELS, Padded, is_swept};
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
-use crate::cpu::{Cpu, Isa, Layout};
+use crate::cpu::{Cpu, Epilogue, Isa, Layout};
 
 /// Tasks to aim for.
 const TASKS: usize = 16;
@@ -154,7 +154,13 @@ pub fn conv2d_filter_grad<T: Real>(
         return filter_grad.fill(T::zeroed());
     }
     if let Some(one) = Pointwise::of::<T>(cpu.isa, g, Pass::ToFilter) {
-        return one.run(cpu, [input, output_grad], filter_grad, scratch);
+        return one.run(
+            cpu,
+            [input, output_grad],
+            Epilogue::default(),
+            filter_grad,
+            scratch,
+        );
     }
     let plan = Plan::<T>::new(cpu.isa, g);
     let mut scratch = Scratch::new(scratch);

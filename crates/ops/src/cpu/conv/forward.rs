@@ -7,42 +7,13 @@ use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
 use crate::cpu::transpose::transpose_each;
-use crate::cpu::{Cpu, Isa, Layout};
+use crate::cpu::{Cpu, Epilogue, Isa, Layout};
 
-/// What is done to each output before it is stored: `max(x + bias, 0)`, or a part of that.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Epilogue<'a, T> {
-    /// One number for each output channel.
-    pub bias: Option<&'a [T]>,
-    /// Whether numbers below zero become zero; NaN stays.
-    pub relu: bool,
-}
-
-impl<T: Real> Epilogue<'_, T> {
-    /// Does it to an output that is there.
-    fn apply(&self, cpu: Cpu<'_>, g: &ConvGeometry, output: &mut [T]) {
-        if self.bias.is_none() && !self.relu {
-            return;
-        }
-        // A pixel, or a plane.
-        let len = match g.layout {
-            Layout::Nhwc => g.out_c,
-            Layout::Nchw => g.out_h * g.out_w,
-        };
-        for_chunks(cpu.pool, output, len, &|i, part| {
-            for (c, y) in part.iter_mut().enumerate() {
-                let channel = match g.layout {
-                    Layout::Nhwc => c,
-                    Layout::Nchw => i % g.out_c,
-                };
-                if let Some(bias) = self.bias {
-                    *y += bias[channel];
-                }
-                if self.relu && *y < T::zeroed() {
-                    *y = T::zeroed();
-                }
-            }
-        });
+/// Numbers of an output channel that lie side by side.
+fn after(g: &ConvGeometry) -> usize {
+    match g.layout {
+        Layout::Nhwc => 1,
+        Layout::Nchw => g.out_h * g.out_w,
     }
 }
 
@@ -154,11 +125,10 @@ pub fn conv2d<T: Real>(
     if g.is_empty() {
         // No channels or no taps: every sum is zero.
         output.fill(T::zeroed());
-        return epilogue.apply(cpu, g, output);
+        return epilogue.apply(cpu, g.out_c, after(g), output);
     }
     if let Some(one) = Pointwise::of::<T>(cpu.isa, g, Pass::Forward) {
-        one.run(cpu, [input, filter], output, scratch);
-        return epilogue.apply(cpu, g, output);
+        return one.run(cpu, [input, filter], epilogue, output, scratch);
     }
     let plan = Plan::<T>::new(cpu.isa, g);
     let width = plan.tiles.cols();

@@ -11,7 +11,7 @@ use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
 use crate::cpu::transpose::{Rows, transpose, transpose_each};
-use crate::cpu::{Cpu, Isa, Layout};
+use crate::cpu::{Cpu, Epilogue, Isa, Layout};
 
 /// One dimension of a convolution, as its phases see it.
 #[derive(Clone, Copy)]
@@ -190,7 +190,13 @@ pub fn conv2d_input_grad<T: Real>(
         return input_grad.fill(T::zeroed());
     }
     if let Some(one) = Pointwise::of::<T>(cpu.isa, g, Pass::ToInput) {
-        return one.run(cpu, [filter, output_grad], input_grad, scratch);
+        return one.run(
+            cpu,
+            [filter, output_grad],
+            Epilogue::default(),
+            input_grad,
+            scratch,
+        );
     }
     let plan = Plan::<T>::new(cpu.isa, g);
     let width = plan.tiles.cols();

@@ -17,7 +17,7 @@ mod swept;
 mod tests;
 
 pub use filter_grad::{conv2d_filter_grad, conv2d_filter_grad_scratch};
-pub use forward::{Epilogue, conv2d, conv2d_scratch};
+pub use forward::{conv2d, conv2d_scratch};
 pub use input_grad::{conv2d_input_grad, conv2d_input_grad_scratch};
 
 use super::Layout;

@@ -8,7 +8,7 @@ use super::{ConvGeometry, Real};
 use crate::cpu::gemm::{Many, Product, gemm_many, gemm_many_scratch};
 use crate::cpu::par::{Scratch, for_chunks};
 use crate::cpu::transpose::transpose_each;
-use crate::cpu::{Cpu, Isa, Layout};
+use crate::cpu::{Cpu, Epilogue, Isa, Layout};
 
 /// Which of the three products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,11 +115,12 @@ impl<'a> Pointwise<'a> {
         own + gemm_many_scratch::<T>(isa, threads, &product, many)
     }
 
-    /// Computes it; operands as the pass's function takes them.
+    /// Computes it, and what follows a forward pass; operands as the pass's function takes them.
     pub(super) fn run<T: Real>(
         &self,
         cpu: Cpu<'_>,
         [a, b]: [&[T]; 2],
+        epilogue: Epilogue<'_, T>,
         to: &mut [T],
         scratch: &mut [u8],
     ) {
@@ -127,7 +128,7 @@ impl<'a> Pointwise<'a> {
         let (in_c, out_c, pixels) = (self.g.in_c, self.g.out_c, self.pixels);
         let mut scratch = Scratch::new(scratch);
         let [seen, turned_in, turned_out] = self.lens().map(|len| scratch.take::<T>(len));
-        let rest = scratch.rest();
+        let (rest, nothing) = (scratch.rest(), Epilogue::default());
         if self.pass == Pass::ToInput {
             let (filter, grad) = (a, b);
             let to_seen = if self.leaves_out() {
@@ -137,12 +138,20 @@ impl<'a> Pointwise<'a> {
             };
             if self.turned {
                 transpose_each(cpu, [out_c, pixels], grad, turned_out);
-                gemm_many(cpu, &product, many, [turned_out, filter], turned_in, rest);
+                gemm_many(
+                    cpu,
+                    &product,
+                    many,
+                    [turned_out, filter],
+                    nothing,
+                    turned_in,
+                    rest,
+                );
                 transpose_each(cpu, [pixels, in_c], turned_in, to_seen);
             } else if self.g.layout == Layout::Nhwc {
-                gemm_many(cpu, &product, many, [grad, filter], to_seen, rest);
+                gemm_many(cpu, &product, many, [grad, filter], nothing, to_seen, rest);
             } else {
-                gemm_many(cpu, &product, many, [filter, grad], to_seen, rest);
+                gemm_many(cpu, &product, many, [filter, grad], nothing, to_seen, rest);
             }
             if self.leaves_out() {
                 self.scatter(cpu, seen, to);
@@ -157,12 +166,22 @@ impl<'a> Pointwise<'a> {
         };
         if self.turned {
             transpose_each(cpu, [in_c, pixels], images, turned_in);
-            gemm_many(cpu, &product, many, [turned_in, b], turned_out, rest);
+            gemm_many(
+                cpu,
+                &product,
+                many,
+                [turned_in, b],
+                epilogue,
+                turned_out,
+                rest,
+            );
             transpose_each(cpu, [pixels, out_c], turned_out, to);
         } else if self.g.layout == Layout::Nhwc || self.pass == Pass::ToFilter {
-            gemm_many(cpu, &product, many, [images, b], to, rest);
+            gemm_many(cpu, &product, many, [images, b], epilogue, to, rest);
         } else {
-            gemm_many(cpu, &product, many, [b, images], to, rest);
+            // Channels are rows here.
+            gemm_many(cpu, &product, many, [b, images], nothing, to, rest);
+            epilogue.apply(cpu, out_c, pixels, to);
         }
     }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::cpu::{Cpu, Isa};
+use crate::cpu::{Cpu, Epilogue, Isa};
 use thalweg_device::pool::ThreadPool;
 
 /// Small whole numbers: products and sums of them are exact.

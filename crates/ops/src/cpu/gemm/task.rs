@@ -5,6 +5,7 @@
 use bytemuck::Pod;
 
 use super::{Element, Many, Product};
+use crate::cpu::Epilogue;
 use crate::cpu::par::{Disjoint, Scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiled, Tiles};
 use crate::cpu::transpose::{Rows, transpose};
@@ -94,7 +95,7 @@ impl<T> Plan<T> {
             + 16
     }
 
-    fn packed(&self, transpose_a: bool) -> [usize; 3] {
+    fn packed(&self, transpose_a: bool) -> [usize; 4] {
         let a_rows = if transpose_a {
             self.inner
         } else {
@@ -105,6 +106,8 @@ impl<T> Plan<T> {
             self.inner * self.task_panels * self.tiles.cols(),
             // For types whose sums are wider, the task's part of `C`.
             self.task_rows * self.task_panels * self.tiles.cols(),
+            // Its biases, in whole panels.
+            self.task_panels * self.tiles.cols(),
         ]
     }
 
@@ -180,15 +183,20 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
     pub(super) fn run<T: Element<Sum = S>>(
         &self,
         operands: [&[T]; 2],
+        epilogue: Epilogue<'_, S>,
         c: &Disjoint<'_, T>,
         scratch: &mut [u8],
     ) {
         let Plan { tiles, .. } = *self.plan;
         let mut scratch = Scratch::new(scratch);
-        let [a_len, b_len, c_len] = self.plan.packed(self.p.transpose_a);
+        let [a_len, b_len, c_len, bias_len] = self.plan.packed(self.p.transpose_a);
         let (packed_a, packed_b) = (scratch.take::<S>(a_len), scratch.take::<S>(b_len));
         let own = T::as_sums(&[]).is_some();
         let sums = scratch.take::<S>(if own { 0 } else { c_len });
+        let biases = scratch.take::<S>(bias_len);
+        if let Some(bias) = epilogue.bias {
+            biases[..self.cols].copy_from_slice(&bias[self.col..][..self.cols]);
+        }
         let a_stride = self.plan.a_stride(self.p.transpose_a);
         let row_tiles = self.rows.div_ceil(tiles.rows());
         let direct = self.reads_a_directly::<T>();
@@ -236,10 +244,18 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
                         c_row,
                         cols: tiles.cols().min(self.cols - col),
                         add: number > 1,
-                        finish: Finish::NONE,
+                        finish: match next {
+                            Some(_) => Finish::NONE,
+                            None => Finish {
+                                bias: epilogue
+                                    .bias
+                                    .map_or(std::ptr::null(), |_| biases[col..].as_ptr()),
+                                relu: epilogue.relu,
+                            },
+                        },
                         ahead: self.ahead(next, tile * panels + panel),
                     };
-                    // SAFETY: the packed operands hold `inner` whole rows, and `A`, where it is read directly, these rows
+                    // SAFETY: the packed operands hold `inner` whole rows, the biases whole panels, and `A`, where it is read directly, these rows
                     // of `k` numbers; `c` points to this task's part, in bounds by the lengths that `gemm_many` checked,
                     // and of type `S` because `T` is `S` when `own`.
                     unsafe { tiles.run(rows, &tile) };

@@ -43,7 +43,8 @@ fn run<T: Element>(isa: Isa, threads: usize, p: &Product, a: &[T], b: &[T]) -> V
         .collect::<Vec<_>>();
     c.resize(p.m * p.n, T::zeroed());
     let mut scratch = vec![0xff; gemm_scratch::<T>(isa, threads, p)];
-    gemm(Cpu { pool: &pool, isa }, p, a, b, &mut c, &mut scratch);
+    let cpu = Cpu { pool: &pool, isa };
+    gemm(cpu, p, [a, b], Epilogue::default(), &mut c, &mut scratch);
     c
 }
 
@@ -126,6 +127,31 @@ fn the_number_of_threads_changes_no_bit() {
 }
 
 #[test]
+fn a_bias_and_relu_follow_the_whole_sum() {
+    for (p, isa) in shapes().flat_map(|p| Isa::available().map(move |isa| (p, isa))) {
+        let (a, b) = (numbers(p.m * p.k, 1), numbers(p.k * p.n, 2));
+        let bias = numbers(p.n, 3);
+        for (relu, bias) in [(false, Some(&bias)), (true, Some(&bias)), (true, None)] {
+            let followed = |(i, c): (usize, f64)| {
+                let y = c + bias.map_or(0.0, |bias| bias[i % p.n]);
+                if relu { y.max(0.0) } else { y }
+            };
+            let wanted = naive(&p, &a, &b).into_iter().enumerate().map(followed);
+            let pool = ThreadPool::new(2);
+            let mut c = vec![7.0; p.m * p.n];
+            let mut scratch = vec![0xff; gemm_scratch::<f64>(isa, 2, &p)];
+            let epilogue = Epilogue {
+                bias: bias.map(Vec::as_slice),
+                relu,
+            };
+            let cpu = Cpu { pool: &pool, isa };
+            gemm(cpu, &p, [&a, &b], epilogue, &mut c, &mut scratch);
+            assert_eq!(c, wanted.collect::<Vec<_>>(), "{isa:?} {p:?} {relu}");
+        }
+    }
+}
+
+#[test]
 fn an_empty_inner_dimension_gives_zeros() {
     let p = Product {
         m: 3,
@@ -142,8 +168,8 @@ fn an_empty_inner_dimension_gives_zeros() {
             isa: Isa::detect(),
         },
         &p,
-        &[],
-        &[],
+        [&[], &[]],
+        Epilogue::default(),
         &mut c,
         &mut [],
     );
@@ -207,7 +233,15 @@ fn many_products_lie_apart_or_are_summed() {
                 let mut c = vec![7.0; wanted.len()];
                 let mut scratch = vec![0xff; gemm_many_scratch::<f64>(isa, threads, &p, many)];
                 let a = &a[..if steps[0] == 0 { a_len } else { a.len() }];
-                gemm_many(cpu, &p, many, [a, &b], &mut c, &mut scratch);
+                gemm_many(
+                    cpu,
+                    &p,
+                    many,
+                    [a, &b],
+                    Epilogue::default(),
+                    &mut c,
+                    &mut scratch,
+                );
                 assert_eq!(c, wanted, "{isa:?}, {p:?}, {many:?}, {threads} threads");
             }
         }

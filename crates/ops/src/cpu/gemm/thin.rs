@@ -24,7 +24,7 @@ const PART: usize = 1 << 16;
 const CHUNK: usize = 1 << 12;
 
 /// What thin products are summed in.
-pub trait Fused: Pod + Send + Sync + std::ops::AddAssign {
+pub trait Fused: Pod + Send + Sync + PartialOrd + std::ops::AddAssign {
     /// `self * x + sum`, rounded once where the machine does that.
     fn fused(self, x: Self, sum: Self) -> Self;
 }

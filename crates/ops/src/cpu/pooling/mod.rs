@@ -8,12 +8,14 @@ mod part;
 mod sse;
 #[cfg(test)]
 mod tests;
+mod which;
 mod window;
 
 use super::par::Disjoint;
 use super::{Cpu, Layout};
 use crate::number::{Float, Number};
 use part::run;
+use which::{MaxWhich, WhichGrad};
 use window::{Avg, AvgGrad, Max, MaxArg, MaxGrad, MaxGradGrad};
 
 /// The shape of a pooling. Output pixel `(y, x)` sees the input pixels
@@ -143,6 +145,40 @@ pub(crate) fn max_pool_argmax<T: Number, I: Number>(
         },
         output,
     );
+}
+
+/// The largest element of each window, the first NaN if one of them is, and its number in the window: see
+/// [`max_pool_grad_which`].
+///
+/// # Panics
+/// As [`max_pool`].
+pub fn max_pool_which<T: Number>(
+    cpu: Cpu<'_>,
+    g: &PoolGeometry,
+    input: &[T],
+    output: &mut [T],
+    which: &mut [u8],
+) {
+    g.check(input.len(), output.len());
+    g.check(input.len(), which.len());
+    let which = &Disjoint::new(which);
+    run(cpu, g, MaxWhich { input, which }, output);
+}
+
+/// What [`max_pool_grad`] gives, by the numbers that [`max_pool_which`] noted. Windows have at most 256 pixels.
+///
+/// # Panics
+/// As [`max_pool`].
+pub fn max_pool_grad_which<T: Number>(
+    cpu: Cpu<'_>,
+    g: &PoolGeometry,
+    output_grad: &[T],
+    which: &[u8],
+    input_grad: &mut [T],
+) {
+    g.check(input_grad.len(), output_grad.len());
+    g.check(input_grad.len(), which.len());
+    run(cpu, g, WhichGrad { output_grad, which }, input_grad);
 }
 
 /// The mean of each window, of the elements that lie inside the image.

@@ -87,7 +87,8 @@ impl<T: Number, O: Op<T>> Vectorize for Part<'_, T, O> {
             channels,
             pixel,
         } = self;
-        if O::BACKWARD {
+        let (alone, whole) = (g.are_apart(), g.are_apart() && g.cover());
+        if O::BACKWARD && !whole {
             for i in 0..if pixel == 1 { 1 } else { g.in_h * g.in_w } {
                 let len = if pixel == 1 {
                     g.in_h * g.in_w
@@ -107,12 +108,13 @@ impl<T: Number, O: Op<T>> Vectorize for Part<'_, T, O> {
                     cols: 2,
                     line: g.in_w,
                     pixel: 1,
+                    alone,
                 };
                 op.halve(window, output + y * g.out_w, g.out_w, to);
             }
             return;
         }
-        let whole = channels / LANES * LANES;
+        let vectors = channels / LANES * LANES;
         for y in 0..g.out_h {
             let (top, lines) = seen(y * g.stride[0], g.k_h, g.pad_top, g.in_h);
             for x in 0..g.out_w {
@@ -123,16 +125,31 @@ impl<T: Number, O: Op<T>> Vectorize for Part<'_, T, O> {
                     cols,
                     line: g.in_w * pixel,
                     pixel,
+                    alone,
                 };
                 let out = output + (y * g.out_w + x) * pixel;
-                for c in (0..whole).step_by(LANES) {
+                for c in (0..vectors).step_by(LANES) {
                     op.window::<LANES>(window(c), out + c, to);
                 }
-                for c in whole..channels {
+                for c in vectors..channels {
                     op.window::<1>(window(c), out + c, to);
                 }
             }
         }
+    }
+}
+
+impl PoolGeometry {
+    /// Whether no two windows have a pixel in common.
+    fn are_apart(&self) -> bool {
+        self.stride[0] >= self.k_h && self.stride[1] >= self.k_w
+    }
+
+    /// Whether every pixel is in a window, of windows that are apart.
+    fn cover(&self) -> bool {
+        let lines = self.stride[0] == self.k_h && self.out_h * self.k_h >= self.in_h + self.pad_top;
+        let cols = self.stride[1] == self.k_w && self.out_w * self.k_w >= self.in_w + self.pad_left;
+        lines && cols
     }
 }
 

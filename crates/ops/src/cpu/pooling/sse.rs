@@ -1,4 +1,4 @@
-//! The gradient of windows of two by two pixels, side by side in a line: written by hand, as the compiler does not make
+//! The gradients of windows of two by two pixels, side by side in a line: written by hand, as the compiler does not make
 //! vectors of what reads and writes every second element.
 
 use std::arch::x86_64::*;
@@ -43,6 +43,33 @@ pub(super) unsafe fn halve_grad(
             };
             let taken = [(take(a), take(b)), (take(c), take(d))];
             for (to, (even, odd)) in to.into_iter().zip(taken) {
+                _mm_storeu_ps(to.add(2 * i), _mm_unpacklo_ps(even, odd));
+                _mm_storeu_ps(to.add(2 * i + 4), _mm_unpackhi_ps(even, odd));
+            }
+        }
+    }
+}
+
+/// Gives the gradients of `n` windows to that of their pixels in two lines which has this number, and zero to the others.
+///
+/// # Safety
+/// `n` is at least [`LANES`]; `grads` and `which` are valid for `n` elements and the lines for `2 n`; what is written
+/// overlaps nothing.
+pub(super) unsafe fn halve_which(n: usize, grads: *const f32, which: *const u8, to: [*mut f32; 2]) {
+    for i in (0..n).step_by(LANES) {
+        // The last ones overlap those before, and write the same again.
+        let i = i.min(n - LANES);
+        // SAFETY: four windows, which are among the `n`; every machine of this architecture has SSE2.
+        unsafe {
+            let grads = _mm_loadu_ps(grads.add(i));
+            let zero = _mm_setzero_si128();
+            let bytes = _mm_cvtsi32_si128(which.add(i).cast::<i32>().read_unaligned());
+            let which = _mm_unpacklo_epi16(_mm_unpacklo_epi8(bytes, zero), zero);
+            let of = |number| {
+                let is = _mm_cmpeq_epi32(which, _mm_set1_epi32(number));
+                _mm_and_ps(_mm_castsi128_ps(is), grads)
+            };
+            for (to, (even, odd)) in to.into_iter().zip([(of(0), of(1)), (of(2), of(3))]) {
                 _mm_storeu_ps(to.add(2 * i), _mm_unpacklo_ps(even, odd));
                 _mm_storeu_ps(to.add(2 * i + 4), _mm_unpackhi_ps(even, odd));
             }

@@ -132,6 +132,28 @@ fn the_gradient_goes_to_the_first_of_the_largest() {
 }
 
 #[test]
+fn the_gradient_by_numbers_is_that_of_the_images() {
+    on_all_machines(|cpu, g| {
+        let (mut x, dy) = (input(g), grad(g));
+        for nan in [false, true] {
+            if nan {
+                x.iter_mut().step_by(7).for_each(|x| *x = f32::NAN);
+            }
+            let [mut y, mut wanted_y] = [7.0, 9.0].map(|x| vec![x; g.output_len()]);
+            let [mut dx, mut wanted_dx] = [7.0, 9.0].map(|x| vec![x; g.input_len()]);
+            let mut which = vec![99; g.output_len()];
+            max_pool(cpu, g, &x, &mut wanted_y);
+            max_pool_grad(cpu, g, &x, &dy, &mut wanted_dx);
+            max_pool_which(cpu, g, &x, &mut y, &mut which);
+            max_pool_grad_which(cpu, g, &dy, &which, &mut dx);
+            let bits = |x: &[f32]| x.iter().map(|x| (x + 0.0).to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&y), bits(&wanted_y), "{cpu:?} {g:?}");
+            assert_eq!(bits(&dx), bits(&wanted_dx), "{cpu:?} {g:?}");
+        }
+    });
+}
+
+#[test]
 fn means_and_their_gradients_leave_padding_out() {
     on_all_machines(|cpu, g| {
         let (x, dy) = (input(g), grad(g));

@@ -16,12 +16,14 @@ pub(super) struct Window {
     pub line: usize,
     /// From a pixel to the next.
     pub pixel: usize,
+    /// Whether no other window has pixels of it.
+    pub alone: bool,
 }
 
 impl Window {
     /// Where the pixel of this line and column lies.
     #[inline(always)]
-    fn place(self, line: usize, col: usize) -> usize {
+    pub(super) fn place(self, line: usize, col: usize) -> usize {
         self.at + line * self.line + col * self.pixel
     }
 }
@@ -49,7 +51,7 @@ pub(super) trait Op<T>: Copy + Sync {
 
 /// `L` elements of a slice.
 #[inline(always)]
-fn at<T, const L: usize>(from: &[T], at: usize) -> &[T; L] {
+pub(super) fn at<T, const L: usize>(from: &[T], at: usize) -> &[T; L] {
     (&from[at..at + L])
         .try_into()
         .expect("a slice of the array's length")
@@ -58,16 +60,34 @@ fn at<T, const L: usize>(from: &[T], at: usize) -> &[T; L] {
 /// `L` elements of the result.
 #[inline(always)]
 #[allow(clippy::mut_from_ref, reason = "as `Disjoint::slice`")]
-fn part<'a, T, const L: usize>(to: &'a Disjoint<'_, T>, at: usize) -> &'a mut [T; L] {
+pub(super) fn part<'a, T, const L: usize>(to: &'a Disjoint<'_, T>, at: usize) -> &'a mut [T; L] {
     // SAFETY: a window writes elements of its own task, and drops one part before it takes the next.
     let part = unsafe { to.slice(at, L) };
     part.try_into().expect("a slice of the array's length")
 }
 
+/// Adds to the gradient of a pixel of a window, which is zero where no other window has it.
+#[inline(always)]
+pub(super) fn add<T: Number, const L: usize>(
+    window: Window,
+    to: &Disjoint<'_, T>,
+    pixel: usize,
+    grad: [T; L],
+) {
+    let to: &mut [T; L] = part(to, pixel);
+    if window.alone {
+        *to = grad;
+    } else {
+        for l in 0..L {
+            to[l] = to[l].add(grad[l]);
+        }
+    }
+}
+
 /// A number that is not equal to itself is no number; integers always are.
 #[inline(always)]
 #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
-fn is_nan<T: Number>(x: T) -> bool {
+pub(super) fn is_nan<T: Number>(x: T) -> bool {
     x != x
 }
 
@@ -150,10 +170,7 @@ impl<T: Number> Op<T> for MaxGrad<'_, T> {
             for col in 0..window.cols {
                 let pixel = window.place(line, col);
                 let taken = take(at(self.input, pixel), &largest, &mut grads);
-                let to: &mut [T; L] = part(to, pixel);
-                for l in 0..L {
-                    to[l] = to[l].add(taken[l]);
-                }
+                add(window, to, pixel, taken);
             }
         }
     }
@@ -321,7 +338,12 @@ impl<T: Float> Op<T> for AvgGrad<'_, T> {
                 let pixel = window.place(line, col);
                 let grad: &mut [T; L] = part(to, pixel);
                 for l in 0..L {
-                    grad[l] = T::narrow(grad[l].widen() + share[l]);
+                    let before = if window.alone {
+                        T::Wide::ZERO
+                    } else {
+                        grad[l].widen()
+                    };
+                    grad[l] = T::narrow(before + share[l]);
                 }
             }
         }

@@ -1,0 +1,92 @@
+//! Nodes that stand together are computed together: a pass over a graph that is about to be planned, and the ops that
+//! only it makes.
+//!
+//! - What a product or a convolution is followed by (a bias, Relu) is done to its sums before they are stored.
+//! - Where the gradient of a max pooling is computed in the same step, the pooling notes which pixel of each window is the
+//!   largest, in a byte: the images that were pooled need not be kept, nor read again.
+//!
+//! What the graph says is what is computed: only values that nothing else uses are left out. Sums over the gradient of a
+//! pooling are taken in another order.
+
+mod epilogues;
+mod pools;
+mod work;
+
+use thalweg_device::{KernelCx, KernelError, Op, Prepare};
+use thalweg_graph::op::{AttrDef, list_attr};
+use thalweg_graph::simplify::Simplified;
+use thalweg_graph::{Attr, AttrKind, DType, Element};
+
+use crate::cpu::Epilogue;
+use work::Work;
+
+/// The ops that the pass makes. No graph names them, but for what a session shows of its plans.
+pub(crate) const OPS: &[&Op] = &[
+    &crate::linalg::FUSED_MAT_MUL,
+    &crate::nn::FUSED_CONV_2D,
+    &crate::nn::MAX_POOL_WHICH,
+    &crate::nn::MAX_POOL_GRAD_WHICH,
+];
+
+/// What fused products and convolutions are computed in.
+pub(crate) const FUSED: &[DType] = &[DType::F32, DType::F64];
+
+/// What follows: as TensorFlow's nodes of this name say it.
+pub(crate) const FUSED_OPS: AttrDef = list_attr("fused_ops", AttrKind::Str);
+
+/// The same graph, with nodes in place of several that stand together on one device. `is_cpu` tells of a device, by
+/// number, whether it is a CPU; elsewhere nodes stay as they are.
+pub fn fuse(simplified: Simplified, is_cpu: &dyn Fn(u32) -> bool) -> Simplified {
+    let mut work = Work::new(simplified, is_cpu);
+    pools::gradients_before_pools(&mut work);
+    pools::sums_before_pools(&mut work);
+    pools::by_number(&mut work);
+    epilogues::into_producers(&mut work);
+    work.finish()
+}
+
+/// What follows a fused product or convolution: a bias, which is input 2, and Relu.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct After {
+    bias: bool,
+    relu: bool,
+}
+
+impl After {
+    /// Nothing.
+    pub(crate) const NOTHING: After = After {
+        bias: false,
+        relu: false,
+    };
+
+    /// What the node's attribute says.
+    ///
+    /// # Errors
+    /// [`KernelError::Invalid`] where it is nothing that there is a kernel for.
+    pub(crate) fn of(p: &Prepare<'_>) -> Result<After, KernelError> {
+        let names = match p.node.attrs.get("fused_ops") {
+            Some(Attr::Strs(names)) => names.iter().map(Vec::as_slice).collect(),
+            _ => Vec::new(),
+        };
+        let relu = match names[..] {
+            [b"BiasAdd"] => false,
+            [b"BiasAdd", b"Relu"] => true,
+            _ => {
+                let reason = "fused_ops is neither BiasAdd nor BiasAdd, Relu".to_owned();
+                return Err(KernelError::Invalid(reason));
+            }
+        };
+        Ok(After { bias: true, relu })
+    }
+
+    /// The same, with the bias.
+    pub(crate) fn epilogue<'a, T: Element>(
+        self,
+        cx: &KernelCx<'a>,
+    ) -> Result<Epilogue<'a, T>, KernelError> {
+        Ok(Epilogue {
+            bias: self.bias.then(|| cx.input::<T>(2)).transpose()?,
+            relu: self.relu,
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! Max poolings and their gradients in one step.
+
+use smallvec::smallvec;
+use thalweg_graph::{Attr, DType, Fact, Node, NodeId, OutputId};
+
+use super::work::Work;
+use crate::nn::{MAX_POOL_GRAD_WHICH, MAX_POOL_WHICH};
+
+/// `ReluGrad(MaxPoolGrad(x, y, dy), x)` is `MaxPoolGrad(x, y, ReluGrad(dy, y))`: what a window gives its gradient to is as
+/// large as what it was pooled to, so that the sign can be looked at there, where there is less of it.
+pub(super) fn gradients_before_pools(work: &mut Work) {
+    for last in work.ids() {
+        let Some(relu) = work.is(last, &["ReluGrad"]).cloned() else {
+            continue;
+        };
+        let Some(first) = work.only_for(last, 0, &["MaxPoolGrad"]) else {
+            continue;
+        };
+        let Some(pool) = work.node(first).cloned() else {
+            continue;
+        };
+        let [image, pooled, grad] = pool.inputs[..] else {
+            continue;
+        };
+        if relu.inputs[1] != image || !is_pooled(work, image, pooled) || !relu.controls.is_empty() {
+            continue;
+        }
+        let of_pooled = Node {
+            inputs: smallvec![grad, pooled],
+            outputs: smallvec![as_of(&pool.outputs[0], work.fact(grad))],
+            ..(*relu).clone()
+        };
+        let after = OutputId {
+            node: first,
+            index: 0,
+        };
+        let of_image = Node {
+            inputs: smallvec![image, pooled, after],
+            ..(*pool).clone()
+        };
+        work.replace(first, of_pooled);
+        work.replace(last, of_image);
+    }
+}
+
+/// A fact with the shape of another one.
+fn as_of(fact: &Fact, shape: Option<&Fact>) -> Fact {
+    let mut fact = fact.clone();
+    if let Some(of) = shape {
+        fact.shape = of.shape.clone();
+    }
+    fact.value = None;
+    fact
+}
+
+/// Whether `pooled` is what `MaxPool` makes of `image`.
+fn is_pooled(work: &Work, image: OutputId, pooled: OutputId) -> bool {
+    let pool = work.is(pooled.node, &["MaxPool"]);
+    pool.is_some_and(|pool| pool.inputs[..] == [image])
+}
+
+/// The sum of each channel of the gradient of a pooling is that of what it was given: each number went to one pixel.
+pub(super) fn sums_before_pools(work: &mut Work) {
+    for id in work.ids() {
+        let Some(sum) = work.is(id, &["BiasAddGrad"]).cloned() else {
+            continue;
+        };
+        let Some(pool) = work.is(sum.inputs[0].node, &["MaxPoolGrad"]).cloned() else {
+            continue;
+        };
+        let alike = sum.attrs.get("data_format") == pool.attrs.get("data_format");
+        if alike && pool.outputs[0].dtype.is_float() {
+            let inputs = smallvec![pool.inputs[2]];
+            work.replace(
+                id,
+                Node {
+                    inputs,
+                    ..(*sum).clone()
+                },
+            );
+        }
+    }
+}
+
+/// Lets poolings note which pixel of each window is the largest, where their gradient is computed too.
+pub(super) fn by_number(work: &mut Work) {
+    for id in work.ids() {
+        let Some(pool) = work.is(id, &["MaxPool"]).cloned() else {
+            continue;
+        };
+        let (image, own) = (pool.inputs[0], OutputId { node: id, index: 0 });
+        let of_own = |user: &&NodeId| {
+            let grad = work.is(**user, &["MaxPoolGrad"]);
+            grad.is_some_and(|g| g.inputs[..2] == [image, own] && work.together(id, **user))
+        };
+        let mut grads: Vec<NodeId> = work.users(id).iter().filter(of_own).copied().collect();
+        grads.dedup();
+        let window = match pool.attrs.get("ksize") {
+            Some(Attr::Ints(window)) => window.iter().product::<i64>(),
+            _ => continue,
+        };
+        let known = work.dims(image).is_some() && work.dims(own).is_some();
+        let fits = (1..=i64::from(u8::MAX) + 1).contains(&window);
+        if grads.is_empty() || !known || !fits || !pool.outputs[0].dtype.is_float() {
+            continue;
+        }
+        let which = Fact {
+            dtype: DType::U8,
+            ..as_of(&pool.outputs[0], None)
+        };
+        for grad in grads {
+            let Some(node) = work.node(grad).cloned() else {
+                continue;
+            };
+            let which = OutputId { node: id, index: 1 };
+            let by_number = Node {
+                op: &MAX_POOL_GRAD_WHICH.def,
+                inputs: smallvec![node.inputs[2], which],
+                ..(*node).clone()
+            };
+            work.replace(grad, by_number);
+        }
+        let noting = Node {
+            op: &MAX_POOL_WHICH.def,
+            outputs: smallvec![pool.outputs[0].clone(), which],
+            ..(*pool).clone()
+        };
+        work.replace(id, noting);
+    }
+}

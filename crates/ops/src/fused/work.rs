@@ -1,0 +1,173 @@
+//! A graph whose nodes are being put together.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use thalweg_graph::simplify::Simplified;
+use thalweg_graph::{Fact, Node, NodeId, OutputId};
+
+/// The nodes of a graph. A node may be replaced by one that has other inputs, which come before it, or be left out. What
+/// is new of a node (a second output) has its number at once.
+pub(super) struct Work {
+    simplified: Simplified,
+    /// By node, as it is now; none where it is left out.
+    nodes: Vec<Option<Arc<Node>>>,
+    /// By node: whether its device is a CPU.
+    on_cpu: Vec<bool>,
+    /// By node: the nodes that use its outputs, as often as they do.
+    users: Vec<SmallVec<[NodeId; 4]>>,
+    /// By node: whether it is fetched, fed, waited for, or a target.
+    held: Vec<bool>,
+}
+
+impl Work {
+    pub(super) fn new(simplified: Simplified, is_cpu: &dyn Fn(u32) -> bool) -> Work {
+        let graph = &simplified.graph;
+        let nodes: Vec<_> = graph.nodes().map(|(_, n)| Some(n.clone())).collect();
+        let fetched = simplified.fetches.iter().map(|o| &o.node);
+        let fed = simplified.feeds.iter().flatten();
+        let mut held = vec![false; graph.len()];
+        let mut hold = |node: &NodeId| held[node.index()] = true;
+        fetched
+            .chain(fed)
+            .chain(&simplified.targets)
+            .for_each(&mut hold);
+        let mut users = vec![SmallVec::new(); graph.len()];
+        for (id, node) in graph.nodes() {
+            node.controls.iter().for_each(&mut hold);
+            node.inputs
+                .iter()
+                .for_each(|i| users[i.node.index()].push(id));
+        }
+        Work {
+            on_cpu: simplified.devices.iter().map(|&d| is_cpu(d)).collect(),
+            simplified,
+            nodes,
+            users,
+            held,
+        }
+    }
+
+    /// The nodes on CPUs, in order.
+    pub(super) fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
+        let there = |&(i, on): &(usize, &bool)| *on && self.nodes[i].is_some();
+        let ids = self.on_cpu.iter().enumerate().filter(there);
+        let ids: Vec<_> = ids.map(|(i, _)| self.simplified.graph.id(i)).collect();
+        ids.into_iter()
+    }
+
+    /// A node, if it is of one of these ops.
+    pub(super) fn is(&self, id: NodeId, ops: &[&str]) -> Option<&Arc<Node>> {
+        let node = self.nodes[id.index()].as_ref()?;
+        ops.contains(&node.op.name).then_some(node)
+    }
+
+    /// The node behind input `i` of `node`, where it is of one of these ops, gives its only output to `node` alone, is on
+    /// the same device, and nothing waits for it: it can be left out.
+    pub(super) fn only_for(&self, user: NodeId, i: usize, ops: &[&str]) -> Option<NodeId> {
+        let input = *self.node(user)?.inputs.get(i)?;
+        let node = self.is(input.node, ops)?;
+        let device = |id: NodeId| self.simplified.devices[id.index()];
+        let alone = self.users[input.node.index()][..] == [user];
+        let plain = node.outputs.len() == 1 && node.controls.is_empty();
+        let same = device(user) == device(input.node);
+        (alone && plain && same && !self.held[input.node.index()]).then_some(input.node)
+    }
+
+    pub(super) fn node(&self, id: NodeId) -> Option<&Arc<Node>> {
+        self.nodes[id.index()].as_ref()
+    }
+
+    /// The nodes that use the outputs of this one.
+    pub(super) fn users(&self, id: NodeId) -> &[NodeId] {
+        &self.users[id.index()]
+    }
+
+    /// Whether two nodes are on one device.
+    pub(super) fn together(&self, a: NodeId, b: NodeId) -> bool {
+        self.simplified.devices[a.index()] == self.simplified.devices[b.index()]
+    }
+
+    /// What is known of an output.
+    pub(super) fn fact(&self, output: OutputId) -> Option<&Fact> {
+        self.node(output.node)?.outputs.get(output.index as usize)
+    }
+
+    /// The dimensions of an output, where all are known.
+    pub(super) fn dims(&self, output: OutputId) -> Option<thalweg_graph::Dims> {
+        self.fact(output)?.shape.to_dims()
+    }
+
+    /// Puts another node in the place of one.
+    pub(super) fn replace(&mut self, id: NodeId, node: Node) {
+        self.forget(id);
+        for input in &node.inputs {
+            self.users[input.node.index()].push(id);
+        }
+        self.nodes[id.index()] = Some(Arc::new(node));
+    }
+
+    /// Leaves a node out that nothing uses any more.
+    pub(super) fn remove(&mut self, id: NodeId) {
+        self.forget(id);
+        self.nodes[id.index()] = None;
+    }
+
+    /// A node uses nothing any more.
+    fn forget(&mut self, id: NodeId) {
+        let Some(node) = self.nodes[id.index()].clone() else {
+            return;
+        };
+        for input in &node.inputs {
+            let users = &mut self.users[input.node.index()];
+            if let Some(at) = users.iter().position(|&u| u == id) {
+                users.remove(at);
+            }
+        }
+    }
+
+    /// The graph as it is now.
+    pub(super) fn finish(self) -> Simplified {
+        let mut graph = self.simplified.graph.empty();
+        let mut devices = Vec::with_capacity(self.nodes.len());
+        let mut moved = vec![NodeId::INVALID; self.nodes.len()];
+        let to = |moved: &[NodeId], o: OutputId| OutputId {
+            node: moved[o.node.index()],
+            ..o
+        };
+        for (at, node) in self.nodes.into_iter().enumerate() {
+            let Some(mut node) = node else { continue };
+            let there = |i: &OutputId| moved[i.node.index()] == i.node;
+            let waits = node.controls.iter().all(|c| moved[c.index()] == *c);
+            if !node.inputs.iter().all(there) || !waits {
+                let own = Arc::make_mut(&mut node);
+                own.inputs.iter_mut().for_each(|i| *i = to(&moved, *i));
+                own.controls.iter_mut().for_each(|c| *c = moved[c.index()]);
+            }
+            moved[at] = graph.push(node);
+            devices.push(self.simplified.devices[at]);
+        }
+        Simplified {
+            graph,
+            feeds: self
+                .simplified
+                .feeds
+                .iter()
+                .map(|f| f.map(|n| moved[n.index()]))
+                .collect(),
+            fetches: self
+                .simplified
+                .fetches
+                .iter()
+                .map(|&o| to(&moved, o))
+                .collect(),
+            targets: self
+                .simplified
+                .targets
+                .iter()
+                .map(|n| moved[n.index()])
+                .collect(),
+            devices,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Max pooling that notes, in a byte, which pixel of each window is the largest, and its gradient by these numbers. Made
+//! of `MaxPool` and `MaxPoolGrad` by [`crate::fused::fuse`].
+
+use thalweg_device::{KernelError, Op, cpu};
+use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
+use thalweg_graph::{DType, OpDef, dispatch};
+
+use super::max_pool::ATTRS;
+use super::pool::{geometry, prepared};
+use crate::cpu::pooling::{max_pool_grad_which, max_pool_which};
+use crate::kernel::on;
+
+const FLOAT_ATTRS: &[AttrDef] = &[
+    type_attr("T", DType::FLOATS),
+    ATTRS[1],
+    ATTRS[2],
+    ATTRS[3],
+    ATTRS[4],
+    ATTRS[5],
+];
+
+/// The largest element of each window, and its number in the window, line by line.
+pub(crate) static MAX_POOL_WHICH: Op = Op {
+    def: OpDef {
+        name: "_MaxPoolWhich",
+        summary: "The largest element of each window, and which of the window's it is.",
+        inputs: &[arg("input", "T")],
+        outputs: &[arg("output", "T"), arg_of("which", DType::U8)],
+        attrs: FLOAT_ATTRS,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        let g = geometry(p, p.dims(0))?;
+        dispatch!(p.dtype(0), FLOATS, T => Ok(prepared(g, move |cx| {
+            let (output, which) = (cx.output(0)?, cx.output(1)?);
+            max_pool_which::<T>(on(cx.cpu()), &g, cx.input(0)?, output, which);
+            Ok(())
+        })), else Err(KernelError::DType(p.dtype(0))))
+    })],
+};
+
+/// The gradient of each window, at the pixel of this number.
+pub(crate) static MAX_POOL_GRAD_WHICH: Op = Op {
+    def: OpDef {
+        name: "_MaxPoolGradWhich",
+        summary: "The gradient of each window, at that of its elements which is the largest.",
+        inputs: &[arg("grad", "T"), arg_of("which", DType::U8)],
+        outputs: &[arg("output", "T")],
+        attrs: FLOAT_ATTRS,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        let g = geometry(p, p.output_dims(0))?;
+        dispatch!(p.dtype(0), FLOATS, T => Ok(prepared(g, move |cx| {
+            max_pool_grad_which::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.input(1)?, cx.output(0)?);
+            Ok(())
+        })), else Err(KernelError::DType(p.dtype(0))))
+    })],
+};

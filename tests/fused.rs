@@ -1,0 +1,190 @@
+//! Nodes that are computed together give what they give one by one.
+
+use thalweg::ops::{DataFormat, LinalgOps, NnOps, Padding};
+use thalweg::prelude::*;
+use thalweg::session::Feed;
+
+const FORMATS: [DataFormat; 2] = [DataFormat::Nhwc, DataFormat::Nchw];
+
+/// Numbers between -1 and 1, of which neighbours differ.
+fn numbers(dims: &[usize], seed: usize) -> Tensor {
+    let n: usize = dims.iter().product();
+    let of = |i: usize| ((i + 1) as f64 * 0.618_033_988_75 + seed as f64 * 0.414_213_56).fract();
+    let values: Vec<f64> = (0..n).map(|i| 2.0 * of(i) - 1.0).collect();
+    Tensor::new(dims, &values).unwrap()
+}
+
+fn one_by_one(g: &Graph) -> Session<'_> {
+    let mut options = SessionOptions::default();
+    options.optimise = false;
+    Session::with_options(g, options).unwrap()
+}
+
+/// Runs `fetches` both ways; what is planned must have these ops, each as often.
+fn same(what: &str, fetches: &[Output<'_>], feeds: &[Feed<'_>], ops: &[(&str, usize)]) {
+    let g = fetches[0].graph();
+    let (fused, plain) = (Session::new(g).unwrap(), one_by_one(g));
+    let text = fused.explain(fetches, feeds).unwrap();
+    let (_, program) = text.split_once("instructions").unwrap();
+    for (op, times) in ops {
+        let found = program.matches(&format!(" = {op} ")).count();
+        assert_eq!(found, *times, "{what}, {op}:\n{text}");
+    }
+    let got = fused.run(fetches, feeds).unwrap();
+    let wanted = plain.run(fetches, feeds).unwrap();
+    for i in 0..fetches.len() {
+        let pairs = got
+            .slice::<f64>(i)
+            .unwrap()
+            .iter()
+            .zip(wanted.slice::<f64>(i).unwrap());
+        for (got, wanted) in pairs {
+            assert!((got - wanted).abs() <= 1e-9, "{what}, {i}: {got}, {wanted}");
+        }
+    }
+}
+
+/// A convolution with bias, Relu and pooling, whose loss is a sum of weighted outputs.
+fn layer<'g>(
+    g: &'g Graph,
+    format: DataFormat,
+    window: [usize; 2],
+    strides: [usize; 2],
+    padding: Padding,
+) -> ([Output<'g>; 3], [Output<'g>; 3]) {
+    let dims = match format {
+        DataFormat::Nhwc => [3, 9, 7, 4],
+        DataFormat::Nchw => [3, 4, 9, 7],
+    };
+    let x = g.placeholder("x", DType::F64, Shape::known(&dims));
+    let w = g.placeholder("w", DType::F64, [3, 3, 4, 19]);
+    let b = g.placeholder("b", DType::F64, [19]);
+    let conv = x.conv2d(w, [1, 1], Padding::Same, format);
+    let relu = conv.bias_add(b, format).relu();
+    let pooled = relu.max_pool(window, strides, padding, format);
+    ([x, w, b], [conv, relu, pooled])
+}
+
+fn feeds<'g>(inputs: &[Output<'g>]) -> Vec<Feed<'g>> {
+    let value = |(i, x): (usize, &Output<'g>)| x.feed(numbers(&x.shape().to_dims().unwrap(), i));
+    inputs.iter().enumerate().map(value).collect()
+}
+
+#[test]
+fn a_layer_that_is_trained_is_what_its_nodes_are() {
+    let windows = [
+        ([2, 2], [2, 2], Padding::Same),
+        ([2, 2], [2, 2], Padding::Valid),
+        ([3, 3], [2, 2], Padding::Same),
+        ([3, 2], [1, 1], Padding::Valid),
+        ([2, 2], [3, 3], Padding::Valid),
+    ];
+    for (format, (window, strides, padding)) in FORMATS
+        .into_iter()
+        .flat_map(|f| windows.clone().map(|w| (f, w)))
+    {
+        let what = format!("{format:?}, {window:?}, {strides:?}, {padding:?}");
+        let g = Graph::new();
+        let (inputs, [_, _, pooled]) = layer(&g, format, window, strides, padding);
+        let weights = g.constant(numbers(&pooled.shape().to_dims().unwrap(), 9));
+        let grads = gradients_with(&[pooled], &inputs, &[Some(weights)], &[]);
+        let mut fetches: Vec<Output<'_>> = grads.into_iter().flatten().collect();
+        fetches.push(pooled);
+        let ops = [
+            ("_FusedConv2D", 1),
+            ("_MaxPoolWhich", 1),
+            ("_MaxPoolGradWhich", 1),
+            ("ReluGrad", 1),
+            ("BiasAddGrad", 1),
+            ("MaxPool", 0),
+            ("BiasAdd", 0),
+        ];
+        same(&what, &fetches, &feeds(&inputs), &ops);
+    }
+}
+
+#[test]
+fn what_is_fetched_is_there_though_nodes_around_it_are_fused() {
+    let g = Graph::new();
+    let format = DataFormat::Nhwc;
+    let (inputs, [conv, relu, pooled]) = layer(&g, format, [2, 2], [2, 2], Padding::Same);
+    let dx = gradients(&[pooled], &[inputs[0]])[0].unwrap();
+    let ops = [("_FusedConv2D", 0), ("Conv2D", 1), ("_MaxPoolWhich", 1)];
+    same("conv", &[conv, dx], &feeds(&inputs), &ops);
+    let ops = [("_FusedConv2D", 1), ("_MaxPoolWhich", 1)];
+    same("relu", &[relu, dx], &feeds(&inputs), &ops);
+    let of_relu = gradients(&[pooled], &[relu])[0].unwrap();
+    // The gradient of the pooling is asked for itself, so Relu's comes after it.
+    let ops = [("_MaxPoolGradWhich", 1), ("ReluGrad", 1)];
+    same("its gradient", &[of_relu, dx], &feeds(&inputs), &ops);
+}
+
+#[test]
+fn a_product_takes_its_bias_from_either_side() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F64, [5, 7]);
+    let w = g.placeholder("w", DType::F64, [7, 33]);
+    let b = g.placeholder("b", DType::F64, [33]);
+    let c = g.placeholder("c", DType::F64, [5, 33]);
+    let (left, right) = (x.matmul(w) + b, b + x.matmul(w));
+    let inputs = [x, w, b, c];
+    let values = feeds(&inputs);
+    same("left", &[left], &values[..3], &[("_FusedMatMul", 1)]);
+    let relu = right.relu();
+    same(
+        "right",
+        &[relu],
+        &values[..3],
+        &[("_FusedMatMul", 1), ("Relu", 0)],
+    );
+    let both = [left, relu];
+    // The two products are the same node, which both need.
+    same("both", &both, &values[..3], &[("MatMul", 1), ("Relu", 1)]);
+    let whole = x.matmul(w) + c;
+    let needed = [values[0].clone(), values[1].clone(), values[3].clone()];
+    same(
+        "a matrix",
+        &[whole],
+        &needed,
+        &[("MatMul", 1), ("_FusedMatMul", 0)],
+    );
+}
+
+#[test]
+fn a_node_that_something_waits_for_runs_by_itself() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F64, [5, 7]);
+    let w = g.placeholder("w", DType::F64, [7, 3]);
+    let b = g.placeholder("b", DType::F64, [3]);
+    let product = x.matmul(w);
+    let sum = product + b;
+    let late = g.control_dependencies([product], || x + 1.0);
+    let values = feeds(&[x, w, b]);
+    same(
+        "waiting",
+        &[sum, late],
+        &values,
+        &[("MatMul", 1), ("_FusedMatMul", 0)],
+    );
+}
+
+#[test]
+fn a_step_whose_values_are_looked_at_names_the_node_that_made_them() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [2, 2]);
+    let ones = g.constant(Tensor::new(&[2, 2], &[1.0f32; 4]).unwrap());
+    let y = x.matmul(ones);
+    let sum = (y + g.constant([1.0f32, 1.0])).relu();
+    let session = Session::new(&g).unwrap();
+    let values = || [x.feed(Tensor::new(&[2, 2], &[f32::MIN; 4]).unwrap())];
+    // Relu makes a number of it again.
+    let got = session.run(sum, values()).unwrap();
+    assert_eq!(got.slice::<f32>(0).unwrap(), [0.0; 4]);
+    let e = session
+        .run_with(sum, values(), &RunOptions::checked())
+        .unwrap_err();
+    let SessionError::NotFinite { node, op, .. } = &e else {
+        panic!("{e:?}");
+    };
+    assert_eq!((node.as_str(), op.as_str()), ("MatMul", "MatMul"));
+}
