@@ -12,8 +12,6 @@ use crate::number::Number;
 const CHANNELS: usize = 64;
 /// Elements of a task where the channels come first, if a plane has fewer.
 const ELEMENTS: usize = 1 << 14;
-/// Channels that are computed side by side.
-const LANES: usize = 16;
 
 /// Runs `op` for every window.
 pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to: &mut [T]) {
@@ -114,13 +112,12 @@ impl<T: Number, O: Op<T>> Vectorize for Part<'_, T, O> {
             }
             return;
         }
-        let vectors = channels / LANES * LANES;
         for y in 0..g.out_h {
             let (top, lines) = seen(y * g.stride[0], g.k_h, g.pad_top, g.in_h);
             for x in 0..g.out_w {
                 let (left, cols) = seen(x * g.stride[1], g.k_w, g.pad_left, g.in_w);
-                let window = |c| Window {
-                    at: input + (top * g.in_w + left) * pixel + c,
+                let window = Window {
+                    at: input + (top * g.in_w + left) * pixel,
                     lines,
                     cols,
                     line: g.in_w * pixel,
@@ -128,12 +125,7 @@ impl<T: Number, O: Op<T>> Vectorize for Part<'_, T, O> {
                     alone,
                 };
                 let out = output + (y * g.out_w + x) * pixel;
-                for c in (0..vectors).step_by(LANES) {
-                    op.window::<LANES>(window(c), out + c, to);
-                }
-                for c in vectors..channels {
-                    op.window::<1>(window(c), out + c, to);
-                }
+                op.channels(window, out, channels, to);
             }
         }
     }

@@ -21,16 +21,7 @@ pub(super) unsafe fn halve_grad(
         let i = i.min(n - LANES);
         // SAFETY: four windows, which are among the `n`; every machine of this architecture has SSE.
         unsafe {
-            let [a, b, c, d] = {
-                let [(p, q), (r, s)] =
-                    lines.map(|l| (_mm_loadu_ps(l.add(2 * i)), _mm_loadu_ps(l.add(2 * i + 4))));
-                [
-                    _mm_shuffle_ps::<0x88>(p, q),
-                    _mm_shuffle_ps::<0xdd>(p, q),
-                    _mm_shuffle_ps::<0x88>(r, s),
-                    _mm_shuffle_ps::<0xdd>(r, s),
-                ]
-            };
+            let [[a, b], [c, d]] = [halves(lines[0].add(2 * i)), halves(lines[1].add(2 * i))];
             // All ones, which is NaN, where one of them is: the maximum loses it.
             let nan = _mm_or_ps(_mm_cmpunord_ps(a, b), _mm_cmpunord_ps(c, d));
             let largest = _mm_or_ps(_mm_max_ps(_mm_max_ps(a, b), _mm_max_ps(c, d)), nan);
@@ -46,6 +37,52 @@ pub(super) unsafe fn halve_grad(
                 _mm_storeu_ps(to.add(2 * i), _mm_unpacklo_ps(even, odd));
                 _mm_storeu_ps(to.add(2 * i + 4), _mm_unpackhi_ps(even, odd));
             }
+        }
+    }
+}
+
+/// The even and the odd ones of eight numbers.
+///
+/// # Safety
+/// `from` is valid for eight numbers.
+#[inline(always)]
+unsafe fn halves(from: *const f32) -> [__m128; 2] {
+    // SAFETY: as the caller says; every machine of this architecture has SSE.
+    unsafe {
+        let (p, q) = (_mm_loadu_ps(from), _mm_loadu_ps(from.add(4)));
+        [_mm_shuffle_ps::<0x88>(p, q), _mm_shuffle_ps::<0xdd>(p, q)]
+    }
+}
+
+/// The largest of `n` windows in two lines, the first NaN where there is one, and its number in the window.
+///
+/// # Safety
+/// `n` is at least [`LANES`]; the lines are valid for `2 n` elements, `to` and `which` for `n`; what is written overlaps
+/// nothing.
+pub(super) unsafe fn halve_max(n: usize, lines: [*const f32; 2], to: *mut f32, which: *mut u8) {
+    for i in (0..n).step_by(LANES) {
+        // The last ones overlap those before, and write the same again.
+        let i = i.min(n - LANES);
+        // SAFETY: four windows, which are among the `n`; every machine of this architecture has SSE2.
+        unsafe {
+            let larger = |(best, number): (__m128, __m128), (x, its): (__m128, __m128)| {
+                let nan = _mm_andnot_ps(_mm_cmpunord_ps(best, best), _mm_cmpunord_ps(x, x));
+                let better = _mm_or_ps(_mm_cmpgt_ps(x, best), nan);
+                let choose = |a, b| _mm_or_ps(_mm_and_ps(better, a), _mm_andnot_ps(better, b));
+                (choose(x, best), choose(its, number))
+            };
+            let number = |number| _mm_castsi128_ps(_mm_set1_epi32(number));
+            let [[a, b], [c, d]] = [halves(lines[0].add(2 * i)), halves(lines[1].add(2 * i))];
+            let above = larger((a, number(0)), (b, number(1)));
+            let below = larger((c, number(2)), (d, number(3)));
+            let (best, numbers) = larger(above, below);
+            _mm_storeu_ps(to.add(i), best);
+            let words = _mm_packs_epi32(_mm_castps_si128(numbers), _mm_setzero_si128());
+            let bytes = _mm_packus_epi16(words, words);
+            which
+                .add(i)
+                .cast::<i32>()
+                .write_unaligned(_mm_cvtsi128_si32(bytes));
         }
     }
 }

@@ -4,7 +4,7 @@
 use thalweg_device::parallel::Disjoint;
 use thalweg_graph::DType;
 
-use super::window::{Op, Window, add, at, is_nan, part};
+use super::window::{Op, Window, at, is_nan, part};
 use crate::number::Number;
 
 #[derive(Clone, Copy)]
@@ -14,11 +14,16 @@ pub(super) struct MaxWhich<'a, T> {
     pub which: &'a Disjoint<'a, u8>,
 }
 
-/// The larger of two, and its number: the first NaN, or the first that is largest.
+/// Whether `x`, which comes after it, takes the place of the largest: not of the first NaN.
+#[inline(always)]
+fn is_larger<T: Number>(best: T, x: T) -> bool {
+    (x > best) | (is_nan(x) & !is_nan(best))
+}
+
+/// The larger of two, and its number.
 #[inline(always)]
 fn larger<T: Number>(best: (T, u32), x: (T, u32)) -> (T, u32) {
-    let better = (x.0 > best.0) | (is_nan(x.0) & !is_nan(best.0));
-    if better { x } else { best }
+    if is_larger(best.0, x.0) { x } else { best }
 }
 
 impl<T: Number> Op<T> for MaxWhich<'_, T> {
@@ -33,21 +38,35 @@ impl<T: Number> Op<T> for MaxWhich<'_, T> {
             for col in 0..window.cols {
                 let x: &[T; L] = at(self.input, window.place(line, col));
                 for l in 0..L {
-                    (best[l], which[l]) = larger((best[l], which[l]), (x[l], number));
+                    let better = is_larger(best[l], x[l]);
+                    best[l] = if better { x[l] } else { best[l] };
+                    which[l] = if better { number } else { which[l] };
                 }
                 number += 1;
             }
         }
         *part(to, out) = best;
-        *part(self.which, out) = which.map(|w| w as u8);
+        let numbers: &mut [u8; L] = part(self.which, out);
+        for l in 0..L {
+            numbers[l] = which[l] as u8;
+        }
     }
 
     #[inline(always)]
     fn halve(self, first: Window, out: usize, n: usize, to: &Disjoint<'_, T>) {
         let lines = [first.at, first.at + first.line];
-        let [top, bottom] = lines.map(|at| self.input[at..][..2 * n].as_chunks::<2>().0);
+        let lines = lines.map(|at| &self.input[at..][..2 * n]);
         // SAFETY: elements of both outputs that belong to this task.
         let (out, which) = unsafe { (to.slice(out, n), self.which.slice(out, n)) };
+        #[cfg(target_arch = "x86_64")]
+        if T::DTYPE == DType::F32 && n >= super::sse::LANES {
+            let lines = lines.map(|line| line.as_ptr().cast());
+            // SAFETY: `T` is the type that stands for `F32`, and both lines hold two pixels for each window.
+            return unsafe {
+                super::sse::halve_max(n, lines, out.as_mut_ptr().cast(), which.as_mut_ptr())
+            };
+        }
+        let [top, bottom] = lines.map(|line| line.as_chunks::<2>().0);
         for ((out, which), (top, bottom)) in out.iter_mut().zip(which).zip(top.iter().zip(bottom)) {
             let above = larger((top[0], 0), (top[1], 1));
             let below = larger((bottom[0], 2), (bottom[1], 3));
@@ -68,21 +87,23 @@ impl<T: Number> Op<T> for WhichGrad<'_, T> {
 
     #[inline(always)]
     fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
-        let grads: &[T; L] = at(self.output_grad, out);
-        let which = at::<u8, L>(self.which, out).map(u32::from);
-        let mut number = 0;
-        for line in 0..window.lines {
-            for col in 0..window.cols {
-                let mut taken = [T::ZERO; L];
-                for l in 0..L {
-                    taken[l] = if which[l] == number {
-                        grads[l]
-                    } else {
-                        T::ZERO
-                    };
-                }
-                add(window, to, window.place(line, col), taken);
-                number += 1;
+        self.channels(window, out, L, to);
+    }
+
+    // Numbers are compared as bytes and gradients chosen as what they are: a plain loop becomes vectors of both.
+    #[inline(always)]
+    fn channels(self, window: Window, out: usize, channels: usize, to: &Disjoint<'_, T>) {
+        let (grads, which) = (
+            &self.output_grad[out..][..channels],
+            &self.which[out..][..channels],
+        );
+        let places = (0..window.lines).flat_map(|y| (0..window.cols).map(move |x| (y, x)));
+        for (number, (line, col)) in places.enumerate() {
+            // SAFETY: channels of a pixel that belong to this task.
+            let to = unsafe { to.slice(window.place(line, col), channels) };
+            for ((to, &grad), &which) in to.iter_mut().zip(grads).zip(which) {
+                let taken = if which == number as u8 { grad } else { T::ZERO };
+                *to = if window.alone { taken } else { to.add(taken) };
             }
         }
     }

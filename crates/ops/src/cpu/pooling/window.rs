@@ -5,6 +5,9 @@ use thalweg_graph::DType;
 
 use crate::number::{Float, Number};
 
+/// Channels that are computed side by side.
+const LANES: usize = 16;
+
 /// The pixels of a window inside the image.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
@@ -35,6 +38,22 @@ pub(super) trait Op<T>: Copy + Sync {
 
     /// Handles `L` channels of a window, whose place in the output is `out`.
     fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>);
+
+    /// Handles `channels` channels of a window, whose place in the output is `out`.
+    #[inline(always)]
+    fn channels(self, window: Window, out: usize, channels: usize, to: &Disjoint<'_, T>) {
+        let of = |c| Window {
+            at: window.at + c,
+            ..window
+        };
+        let vectors = channels / LANES * LANES;
+        for c in (0..vectors).step_by(LANES) {
+            self.window::<LANES>(of(c), out + c, to);
+        }
+        for c in vectors..channels {
+            self.window::<1>(of(c), out + c, to);
+        }
+    }
 
     /// Handles a line of `n` windows of two by two pixels, of which `first` is the first.
     #[inline(always)]
