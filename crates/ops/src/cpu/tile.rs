@@ -45,14 +45,15 @@ pub(super) struct Tile<'a, T> {
     pub ahead: Ahead<T>,
 }
 
-/// Cache lines that will be needed soon, one for each of the first `count` elements of a stretch. Fetching them while the
-/// tile computes hides the memory's latency; nothing is read, so that they may lie anywhere.
+/// Cache lines that will be needed soon, one for each `every` elements of a stretch. Fetching them while the tile computes
+/// hides the memory's latency, and fetching few at a time leaves the tile's own operands their way into the cache. Nothing
+/// is read, so that they may lie anywhere.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead<T> {
     pub at: *const T,
     /// From one to the next, in elements.
     pub step: usize,
-    pub count: usize,
+    pub every: usize,
 }
 
 impl<T> Ahead<T> {
@@ -60,7 +61,7 @@ impl<T> Ahead<T> {
     pub(super) const NONE: Self = Ahead {
         at: std::ptr::null(),
         step: 0,
-        count: 0,
+        every: 0,
     };
 }
 
@@ -134,12 +135,23 @@ unsafe fn body<V: Vector, const ROWS: usize, const VECTORS: usize>(t: &Tile<'_, 
     // SAFETY: every pointer stays within what the tile describes, which the caller vouches for.
     unsafe {
         let mut sum = [[V::zero(); VECTORS]; ROWS];
+        if t.add {
+            // Its rows may be far apart: they come while the products are computed.
+            for i in 0..ROWS {
+                for v in 0..VECTORS {
+                    V::prefetch(t.c.wrapping_add(i * t.c_row + v * V::LANES));
+                }
+            }
+        }
         let mut b = t.b;
+        let (mut ahead, mut due) = (t.ahead.at, if t.ahead.every == 0 { usize::MAX } else { 0 });
         for &offset in t.offsets {
             let mut a = t.a.add(offset);
             for p in 0..t.len {
-                if p < t.ahead.count {
-                    V::prefetch(t.ahead.at.wrapping_add(p * t.ahead.step));
+                if p == due {
+                    V::prefetch(ahead);
+                    ahead = ahead.wrapping_add(t.ahead.step);
+                    due += t.ahead.every;
                 }
                 let mut b_row = [V::zero(); VECTORS];
                 for (v, part) in b_row.iter_mut().enumerate() {

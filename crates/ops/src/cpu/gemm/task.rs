@@ -253,7 +253,7 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
                                 relu: epilogue.relu,
                             },
                         },
-                        ahead: self.ahead(next, tile * panels + panel),
+                        ahead: self.ahead(next, inner, (tile * panels + panel, row_tiles * panels)),
                     };
                     // SAFETY: the packed operands hold `inner` whole rows, the biases whole panels, and `A`, where it is read directly, these rows
                     // of `k` numbers; `c` points to this task's part, in bounds by the lengths that `gemm_many` checked,
@@ -278,27 +278,40 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
         own && apart && !self.p.transpose_a && self.cols <= DIRECT
     }
 
-    /// What tile number `call` of a block brings near of the block of `B` after it, which lies in rows that are far
-    /// apart: one cache line of each.
-    fn ahead<T: Element<Sum = S>>(&self, next: Option<Block<'_, T>>, call: usize) -> Ahead<S> {
+    /// What tile number `call`, of so many of a block, brings near of the block of `B` after it, which lies in rows that
+    /// are far apart: of some of them a cache line each, while it runs along `len` elements.
+    fn ahead<T: Element<Sum = S>>(
+        &self,
+        next: Option<Block<'_, T>>,
+        len: usize,
+        (call, calls): (usize, usize),
+    ) -> Ahead<S> {
         let Some(Block { b, at, inner, .. }) = next else {
             return Ahead::NONE;
         };
         let Some(b) = T::as_sums(b) else {
             return Ahead::NONE;
         };
-        let (start, len, step, count) = if self.p.transpose_b {
+        let (start, numbers, step, rows) = if self.p.transpose_b {
             (self.col * self.p.k + at, inner, self.p.k, self.cols)
         } else {
             (at * self.p.n + self.col, self.cols, self.p.n, inner)
         };
-        let within = call * (LINE / size_of::<S>());
+        let in_line = LINE / size_of::<S>();
         // A row that does not begin with a line ends in one more.
-        if within >= len + LINE / size_of::<S>() {
+        let lines = numbers.div_ceil(in_line) + 1;
+        let each = (calls / lines).max(1);
+        let (line, among) = (call / each, call % each);
+        let (first, count) = part(rows, each, among);
+        if line >= lines || count == 0 {
             return Ahead::NONE;
         }
-        let at = b.as_ptr().wrapping_add(start + within.min(len - 1));
-        Ahead { at, step, count }
+        let within = (line * in_line).min(numbers - 1);
+        Ahead {
+            at: b.as_ptr().wrapping_add(start + first * step + within),
+            step,
+            every: (len / count).max(1),
+        }
     }
 
     /// Copies this task's rows of a block of `A`, in the direction in which they lie.
