@@ -188,3 +188,101 @@ fn a_step_whose_values_are_looked_at_names_the_node_that_made_them() {
     };
     assert_eq!((node.as_str(), op.as_str()), ("MatMul", "MatMul"));
 }
+
+/// A chain of elementwise ops over these dimensions, with a row of numbers and a single one.
+fn chain<'g>(x: Output<'g>, row: Output<'g>, one: Output<'g>) -> Output<'g> {
+    let a = (x * row + one).relu();
+    let b = (a - x) * a;
+    b.maximum(one).tanh() + row
+}
+
+#[test]
+fn a_chain_of_elementwise_ops_is_one_pass() {
+    for (dims, row) in [
+        (&[20_000][..], &[][..]),
+        (&[163, 127], &[127]),
+        (&[5, 41, 90], &[41, 90]),
+        (&[50, 7, 70], &[1, 1, 70]),
+        (&[16_385, 1], &[1]),
+    ] {
+        let g = Graph::new();
+        let x = g.placeholder("x", DType::F64, Shape::known(dims));
+        let row = g.placeholder("row", DType::F64, Shape::known(row));
+        let one = g.placeholder("one", DType::F64, []);
+        let y = chain(x, row, one);
+        let inputs = [x, row, one];
+        let ops = [
+            ("_Fused[Mul AddV2 Relu Sub Mul Maximum Tanh AddV2]", 1),
+            ("Tanh", 0),
+        ];
+        same(&format!("{dims:?}"), &[y], &feeds(&inputs), &ops);
+        // What is fetched ends a chain, and so does what two chains use.
+        let (low, high) = (y.sigmoid() * x, y.square() - x);
+        let ops = [("_Fused[Sigmoid Mul]", 1), ("_Fused[Square Sub]", 1)];
+        same(
+            &format!("{dims:?}, apart"),
+            &[low, high],
+            &feeds(&inputs),
+            &ops,
+        );
+    }
+}
+
+#[test]
+fn a_chain_of_several_dtypes_is_one_pass() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F64, [70, 300]);
+    let y = (x * 3.0)
+        .cast(DType::F32)
+        .square()
+        .greater(0.5f32)
+        .cast(DType::F64)
+        * x;
+    let ops = [("_Fused[Mul Cast Square Greater Cast Mul]", 1)];
+    same("dtypes", &[y], &feeds(&[x]), &ops);
+}
+
+#[test]
+fn a_chain_does_not_overwrite_what_is_used_after_it() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F64, [30_000]);
+    let made = x.exp();
+    let y = (made + 1.0) * 2.0;
+    let after = g.control_dependencies([y], || made - 3.0);
+    same(
+        "after",
+        &[y, after],
+        &feeds(&[x]),
+        &[("_Fused[AddV2 Mul]", 1)],
+    );
+    // The last op reads what the chain could be in place of, and is not elementwise with it twice.
+    let twice = (made.square() + made) * made;
+    same("twice", &[twice], &feeds(&[x]), &[]);
+}
+
+#[test]
+fn sums_of_many_values_do_not_wait_for_the_last_of_them() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F64, [30_000]);
+    let term = |i: usize| {
+        (x * (i as f64))
+            .reshape([300, 100])
+            .matmul(g.constant(Tensor::zeros(DType::F64, &[100, 100]).unwrap()))
+            .reshape([30_000])
+    };
+    let sum = (1..5).map(term).reduce(|a, b| a + b).unwrap();
+    let session = Session::new(&g).unwrap();
+    let text = session.explain([sum], feeds(&[x])).unwrap();
+    assert!(!text.contains("_Fused["), "{text}");
+}
+
+#[test]
+fn what_is_known_before_the_step_is_not_computed_at_all() {
+    let g = Graph::new();
+    let format = DataFormat::Nhwc;
+    let x = g.constant(numbers(&[1, 4, 4, 3], 1));
+    let pooled = x.relu().max_pool([2, 2], [2, 2], Padding::Same, format);
+    let dx = gradients(&[pooled], &[x])[0].unwrap();
+    let ops = [("MaxPool", 0), ("_MaxPoolWhich", 0), ("ReluGrad", 0)];
+    same("constants", &[pooled, dx], &[], &ops);
+}

@@ -102,6 +102,21 @@ impl<'a> KernelCx<'a> {
         Ok(Tensor::zeros_in(dtype, dims, self.cpu().memory())?)
     }
 
+    /// Where the inputs lie, for a kernel that runs others on parts of them.
+    pub fn input_slots(&self) -> &[Slot] {
+        &self.inputs
+    }
+
+    /// Where output `i` lies, to be written; it can be taken once.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`]: a defect of the kernel.
+    pub fn output_slot(&self, i: usize) -> Result<Slot, KernelError> {
+        self.take(i)?;
+        let slot = self.outputs.get(i).copied();
+        slot.ok_or(KernelError::Argument("an argument"))
+    }
+
     fn slot<T: Element>(slots: &[Slot], i: usize) -> Result<Slot, KernelError> {
         let slot = slots.get(i).ok_or(KernelError::Argument("an argument"))?;
         if slot.dtype == T::DTYPE {

@@ -188,6 +188,9 @@ pub struct Prepared {
     /// About how many nanoseconds a run takes on one thread. It decides only whether threads are
     /// worth waking.
     pub cost: u64,
+    /// Whether each element of its output comes of the same element of its inputs, after broadcasting, whatever the
+    /// dimensions that it is prepared for: it can be run on any piece, on one thread.
+    pub each: bool,
 }
 
 impl Prepared {
@@ -202,6 +205,7 @@ impl Prepared {
             // A pass over cached elements takes a sixteenth of a nanosecond for each, one over
             // memory a half.
             cost: 20 + elements as u64 / 8,
+            each: false,
         }
     }
 
@@ -211,6 +215,11 @@ impl Prepared {
             scratch: bytes,
             ..self
         }
+    }
+
+    /// The same, which computes element by element.
+    pub fn each(self) -> Prepared {
+        Prepared { each: true, ..self }
     }
 
     /// The same, with another estimate of its nanoseconds.

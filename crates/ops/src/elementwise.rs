@@ -55,6 +55,7 @@ pub(crate) fn unary<T: Element>(
         }
         Ok(())
     })
+    .each()
 }
 
 /// `out[i] = f(in[i])` from one dtype to another.
@@ -70,6 +71,7 @@ pub(crate) fn convert<A: Element, B: Element>(
         });
         Ok(())
     })
+    .each()
 }
 
 /// How two inputs are walked to fill an output: dimensions that both walk alike are taken together.
@@ -262,6 +264,7 @@ pub(crate) fn binary_to<T: Element, C: Element>(
         zip(cx.cpu(), &walk, a, b, out, f);
         Ok(())
     })
+    .each()
 }
 
 fn zip<T: Element, C: Element>(
@@ -324,6 +327,7 @@ pub(crate) fn binary<T: Element>(
         }
         Ok(())
     })
+    .each()
 }
 
 /// The output's buffer if it is input `i`'s as well; nothing is taken otherwise.

@@ -24,6 +24,7 @@ mod vector;
 
 pub use epilogue::Epilogue;
 pub use par::Scratch;
+pub(crate) use par::{ALIGN, for_lanes, lanes_scratch};
 pub use thalweg_device::Isa;
 
 /// Where a kernel runs: the threads it may use and the instructions it may use on them.

@@ -7,7 +7,7 @@ pub(super) use thalweg_device::parallel::{Disjoint, for_chunks};
 use thalweg_device::pool::ThreadPool;
 
 /// Alignment of what [`Scratch::take`] gives, in bytes: a cache line, and the widest vector.
-pub(super) const ALIGN: usize = 64;
+pub(crate) const ALIGN: usize = 64;
 
 /// Memory that a kernel may use while it runs, handed out from the front.
 pub struct Scratch<'a>(&'a mut [u8]);
@@ -46,13 +46,13 @@ impl<'a> Scratch<'a> {
 }
 
 /// The bytes that [`for_lanes`] needs for `tasks` tasks of `per_lane` bytes on `threads` threads.
-pub(super) fn lanes_scratch(tasks: usize, threads: usize, per_lane: usize) -> usize {
+pub(crate) fn lanes_scratch(tasks: usize, threads: usize, per_lane: usize) -> usize {
     per_lane.next_multiple_of(ALIGN) * tasks.min(threads)
 }
 
 /// Runs `body(task, scratch)` once for each task; no two that run at the same time share scratch. Each gets at least
 /// `per_lane` bytes, with whatever content the task before it left there.
-pub(super) fn for_lanes(
+pub(crate) fn for_lanes(
     pool: &ThreadPool,
     tasks: usize,
     scratch: &mut [u8],

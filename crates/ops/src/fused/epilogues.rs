@@ -15,7 +15,7 @@ const BIAS: &[&str] = &["BiasAdd", "BiasAddV1"];
 const SUM: &[&str] = &["AddV2", "Add"];
 
 /// Puts biases, and what comes right after them, into the products and convolutions before them.
-pub(super) fn into_producers(work: &mut Work) {
+pub(super) fn into_producers(work: &mut Work<'_>) {
     for id in work.ids() {
         if work.is(id, &["Relu"]).is_some()
             && let Some(sum) = work.only_for(id, 0, &[BIAS, SUM].concat())
@@ -34,7 +34,7 @@ pub(super) fn into_producers(work: &mut Work) {
 }
 
 /// The product or convolution that this node adds a bias to, and the bias.
-fn biased(work: &Work, sum: NodeId) -> Option<(NodeId, OutputId)> {
+fn biased(work: &Work<'_>, sum: NodeId) -> Option<(NodeId, OutputId)> {
     let node = work.node(sum)?;
     let sides: &[[usize; 2]] = match BIAS.contains(&node.op.name) {
         true => &[[0, 1]],
@@ -63,7 +63,7 @@ fn biased(work: &Work, sum: NodeId) -> Option<(NodeId, OutputId)> {
 }
 
 /// Puts a fused node in the place of the last of these.
-fn put(work: &mut Work, producer: NodeId, bias: OutputId, after: [Option<NodeId>; 2]) {
+fn put(work: &mut Work<'_>, producer: NodeId, bias: OutputId, after: [Option<NodeId>; 2]) {
     let [sum, Some(last)] = after else { return };
     let (Some(made), Some(end)) = (work.node(producer), work.node(last)) else {
         return;

@@ -2,20 +2,23 @@
 //! only it makes.
 //!
 //! - What a product or a convolution is followed by (a bias, Relu) is done to its sums before they are stored.
+//! - Elementwise ops that follow each other run piece by piece in one pass over memory.
 //! - Where the gradient of a max pooling is computed in the same step, the pooling notes which pixel of each window is the
 //!   largest, in a byte: the images that were pooled need not be kept, nor read again.
 //!
 //! What the graph says is what is computed: only values that nothing else uses are left out. Sums over the gradient of a
 //! pooling are taken in another order.
 
+mod chain;
+mod chains;
 mod epilogues;
 mod pools;
 mod work;
 
-use thalweg_device::{KernelCx, KernelError, Op, Prepare};
+use thalweg_device::{Cpu, KernelCx, KernelError, Op, Prepare};
 use thalweg_graph::op::{AttrDef, list_attr};
 use thalweg_graph::simplify::Simplified;
-use thalweg_graph::{Attr, AttrKind, DType, Element};
+use thalweg_graph::{Attr, AttrKind, DType, Element, Node};
 
 use crate::cpu::Epilogue;
 use work::Work;
@@ -26,6 +29,7 @@ pub(crate) const OPS: &[&Op] = &[
     &crate::nn::FUSED_CONV_2D,
     &crate::nn::MAX_POOL_WHICH,
     &crate::nn::MAX_POOL_GRAD_WHICH,
+    &chain::CHAIN,
 ];
 
 /// What fused products and convolutions are computed in.
@@ -34,15 +38,33 @@ pub(crate) const FUSED: &[DType] = &[DType::F32, DType::F64];
 /// What follows: as TensorFlow's nodes of this name say it.
 pub(crate) const FUSED_OPS: AttrDef = list_attr("fused_ops", AttrKind::Str);
 
-/// The same graph, with nodes in place of several that stand together on one device. `is_cpu` tells of a device, by
-/// number, whether it is a CPU; elsewhere nodes stay as they are.
-pub fn fuse(simplified: Simplified, is_cpu: &dyn Fn(u32) -> bool) -> Simplified {
-    let mut work = Work::new(simplified, is_cpu);
+/// What a graph will run on.
+pub struct Machine<'a> {
+    /// By number of a device: the CPU that it is. Where it is none, nodes stay as they are.
+    pub cpus: &'a [Option<&'a Cpu>],
+    /// The op of this name, with its kernels.
+    pub op: &'a dyn Fn(&str) -> Option<&'static Op>,
+}
+
+/// The same graph, with nodes in place of several that stand together on one device.
+pub fn fuse(simplified: Simplified, machine: &Machine<'_>) -> Simplified {
+    let mut work = Work::new(simplified, machine);
     pools::gradients_before_pools(&mut work);
     pools::sums_before_pools(&mut work);
     pools::by_number(&mut work);
     epilogues::into_producers(&mut work);
+    chains::into_chains(&mut work);
     work.finish()
+}
+
+/// The ops that a fused node stands for, by name; none of another node.
+pub fn members(node: &Node) -> Vec<&str> {
+    match node.attrs.get(chain::OPS) {
+        Some(Attr::Funcs(ops)) if std::ptr::eq(node.op, &chain::CHAIN.def) => {
+            ops.iter().map(|op| op.name.as_str()).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// What follows a fused product or convolution: a bias, which is input 2, and Relu.

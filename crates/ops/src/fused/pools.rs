@@ -8,7 +8,7 @@ use crate::nn::{MAX_POOL_GRAD_WHICH, MAX_POOL_WHICH};
 
 /// `ReluGrad(MaxPoolGrad(x, y, dy), x)` is `MaxPoolGrad(x, y, ReluGrad(dy, y))`: what a window gives its gradient to is as
 /// large as what it was pooled to, so that the sign can be looked at there, where there is less of it.
-pub(super) fn gradients_before_pools(work: &mut Work) {
+pub(super) fn gradients_before_pools(work: &mut Work<'_>) {
     for last in work.ids() {
         let Some(relu) = work.is(last, &["ReluGrad"]).cloned() else {
             continue;
@@ -54,13 +54,13 @@ fn as_of(fact: &Fact, shape: Option<&Fact>) -> Fact {
 }
 
 /// Whether `pooled` is what `MaxPool` makes of `image`.
-fn is_pooled(work: &Work, image: OutputId, pooled: OutputId) -> bool {
+fn is_pooled(work: &Work<'_>, image: OutputId, pooled: OutputId) -> bool {
     let pool = work.is(pooled.node, &["MaxPool"]);
     pool.is_some_and(|pool| pool.inputs[..] == [image])
 }
 
 /// The sum of each channel of the gradient of a pooling is that of what it was given: each number went to one pixel.
-pub(super) fn sums_before_pools(work: &mut Work) {
+pub(super) fn sums_before_pools(work: &mut Work<'_>) {
     for id in work.ids() {
         let Some(sum) = work.is(id, &["BiasAddGrad"]).cloned() else {
             continue;
@@ -83,7 +83,7 @@ pub(super) fn sums_before_pools(work: &mut Work) {
 }
 
 /// Lets poolings note which pixel of each window is the largest, where their gradient is computed too.
-pub(super) fn by_number(work: &mut Work) {
+pub(super) fn by_number(work: &mut Work<'_>) {
     for id in work.ids() {
         let Some(pool) = work.is(id, &["MaxPool"]).cloned() else {
             continue;

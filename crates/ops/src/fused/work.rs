@@ -3,25 +3,27 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_graph::simplify::Simplified;
+use thalweg_device::{Cpu, Op};
+use thalweg_graph::simplify::{Simplified, known};
 use thalweg_graph::{Fact, Node, NodeId, OutputId};
+
+use super::Machine;
 
 /// The nodes of a graph. A node may be replaced by one that has other inputs, which come before it, or be left out. What
 /// is new of a node (a second output) has its number at once.
-pub(super) struct Work {
+pub(super) struct Work<'a> {
     simplified: Simplified,
+    machine: &'a Machine<'a>,
     /// By node, as it is now; none where it is left out.
     nodes: Vec<Option<Arc<Node>>>,
-    /// By node: whether its device is a CPU.
-    on_cpu: Vec<bool>,
     /// By node: the nodes that use its outputs, as often as they do.
     users: Vec<SmallVec<[NodeId; 4]>>,
     /// By node: whether it is fetched, fed, waited for, or a target.
     held: Vec<bool>,
 }
 
-impl Work {
-    pub(super) fn new(simplified: Simplified, is_cpu: &dyn Fn(u32) -> bool) -> Work {
+impl<'a> Work<'a> {
+    pub(super) fn new(simplified: Simplified, machine: &'a Machine<'a>) -> Work<'a> {
         let graph = &simplified.graph;
         let nodes: Vec<_> = graph.nodes().map(|(_, n)| Some(n.clone())).collect();
         let fetched = simplified.fetches.iter().map(|o| &o.node);
@@ -40,8 +42,8 @@ impl Work {
                 .for_each(|i| users[i.node.index()].push(id));
         }
         Work {
-            on_cpu: simplified.devices.iter().map(|&d| is_cpu(d)).collect(),
             simplified,
+            machine,
             nodes,
             users,
             held,
@@ -50,16 +52,44 @@ impl Work {
 
     /// The nodes on CPUs, in order.
     pub(super) fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
-        let there = |&(i, on): &(usize, &bool)| *on && self.nodes[i].is_some();
-        let ids = self.on_cpu.iter().enumerate().filter(there);
-        let ids: Vec<_> = ids.map(|(i, _)| self.simplified.graph.id(i)).collect();
+        let all = (0..self.len()).map(|i| self.id(i));
+        let there = |&id: &NodeId| self.node(id).is_some() && self.cpu(id).is_some();
+        let ids: Vec<NodeId> = all.filter(there).collect();
         ids.into_iter()
     }
 
-    /// A node, if it is of one of these ops.
+    /// How many nodes there were.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The node of this number.
+    pub(super) fn id(&self, index: usize) -> NodeId {
+        self.simplified.graph.id(index)
+    }
+
+    /// The CPU that a node is on, if it is on one.
+    pub(super) fn cpu(&self, id: NodeId) -> Option<&'a Cpu> {
+        let device = self.simplified.devices[id.index()];
+        *self.machine.cpus.get(device as usize)?
+    }
+
+    /// The op of a node, with its kernels.
+    pub(super) fn op(&self, node: &Node) -> Option<&'static Op> {
+        (self.machine.op)(node.op.name)
+    }
+
+    /// Whether a node may be left out when nothing uses it any more, and moved: nothing else asks for it, and it waits
+    /// for nothing.
+    pub(super) fn is_free(&self, id: NodeId) -> bool {
+        let waits = self.node(id).is_none_or(|n| !n.controls.is_empty());
+        !waits && !self.held[id.index()]
+    }
+
+    /// A node, if it is of one of these ops, and not folded to a value, which has no inputs any more.
     pub(super) fn is(&self, id: NodeId, ops: &[&str]) -> Option<&Arc<Node>> {
         let node = self.nodes[id.index()].as_ref()?;
-        ops.contains(&node.op.name).then_some(node)
+        (ops.contains(&node.op.name) && !known(node)).then_some(node)
     }
 
     /// The node behind input `i` of `node`, where it is of one of these ops, gives its only output to `node` alone, is on
@@ -67,11 +97,9 @@ impl Work {
     pub(super) fn only_for(&self, user: NodeId, i: usize, ops: &[&str]) -> Option<NodeId> {
         let input = *self.node(user)?.inputs.get(i)?;
         let node = self.is(input.node, ops)?;
-        let device = |id: NodeId| self.simplified.devices[id.index()];
         let alone = self.users[input.node.index()][..] == [user];
-        let plain = node.outputs.len() == 1 && node.controls.is_empty();
-        let same = device(user) == device(input.node);
-        (alone && plain && same && !self.held[input.node.index()]).then_some(input.node)
+        let free = node.outputs.len() == 1 && self.is_free(input.node);
+        (alone && free && self.together(user, input.node)).then_some(input.node)
     }
 
     pub(super) fn node(&self, id: NodeId) -> Option<&Arc<Node>> {

@@ -74,27 +74,35 @@ pub(crate) static BIAS_ADD: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let dims = around_channels(p)?;
-        let shaped = |dtype: DType, dims: &[usize]| Operand {
-            dtype,
-            dims: dims.into(),
-            value: None,
-        };
-        let dtype = p.dtype(0);
-        // With the channels in a dimension of their own, a bias is one more input that broadcasts.
-        let p = Prepare {
-            inputs: &[shaped(dtype, &dims), shaped(dtype, &[dims[1], 1])],
-            outputs: &[shaped(dtype, &dims)],
-            ..*p
-        };
-        dispatch!(dtype, NUMBERS, T => Ok(binary::<T>(&p, T::add)), else Err(KernelError::DType(dtype)))
-    })
-    .in_place(&[(0, 0)]), gpu(|p| {
-        let dims = around_channels(p)?;
-        crate::gpu::broadcast(p, "AddV2", [&dims, &[dims[1], 1], &dims])
-    })
-    .in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| {
+            let dims = around_channels(p)?;
+            let shaped = |dtype: DType, dims: &[usize]| Operand {
+                dtype,
+                dims: dims.into(),
+                value: None,
+            };
+            let dtype = p.dtype(0);
+            // With the channels in a dimension of their own, a bias is one more input that broadcasts.
+            let p = Prepare {
+                inputs: &[shaped(dtype, &dims), shaped(dtype, &[dims[1], 1])],
+                outputs: &[shaped(dtype, &dims)],
+                ..*p
+            };
+            // Of a piece, the channels are where they are of the whole only where they are last.
+            let each = dims[2] == 1;
+            dispatch!(dtype, NUMBERS, T => {
+            let prepared = binary::<T>(&p, T::add);
+            Ok(Prepared { each, ..prepared })
+        }, else Err(KernelError::DType(dtype)))
+        })
+        .in_place(&[(0, 0)]),
+        gpu(|p| {
+            let dims = around_channels(p)?;
+            crate::gpu::broadcast(p, "AddV2", [&dims, &[dims[1], 1], &dims])
+        })
+        .in_place(&[(0, 0)]),
+    ],
 };
 
 /// The first form of it, whose channels are the last dimension.

@@ -15,7 +15,7 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{self, BETWEEN_DEVICES, Ends, Partitioned, partition};
 use thalweg_graph::simplify::{Simplified, Simplify, simplify};
 use thalweg_graph::{Attr, Attrs, DType, Fact, GraphData, Node, NodeId, OutputId, Tensor};
-use thalweg_ops::fused::fuse;
+use thalweg_ops::fused::{Machine, fuse};
 
 use super::bindings::{Bindings, FindVariable, Kernels};
 use super::order::{Accesses, sequence};
@@ -220,8 +220,15 @@ fn planned(
 ) -> Result<Plan, SessionError> {
     let moved = hosted::to_host(&mut simplified, workshop)?;
     if workshop.fuse {
-        let is_cpu = |d: u32| matches!(workshop.devices[d as usize], Device::Cpu(_));
-        simplified = fuse(simplified, &is_cpu);
+        let cpu = |d: &Device| matches!(d, Device::Cpu(_));
+        let cpus = workshop.devices.iter().map(|d| cpu(d).then(|| d.host()));
+        let cpus: Vec<_> = cpus.collect();
+        let op = |name: &str| workshop.kernels.get(name).copied();
+        let machine = Machine {
+            cpus: &cpus,
+            op: &op,
+        };
+        simplified = fuse(simplified, &machine);
     }
     let graph = &simplified.graph;
     let device = |n: NodeId| simplified.devices[n.index()];

@@ -8,6 +8,8 @@ use thalweg_device::kernel::RunFn;
 use thalweg_device::{Op, Variable};
 use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, Shape, Tensor};
 
+use thalweg_ops::fused::members;
+
 use super::gpu::{Commands, Place};
 use super::region::Region;
 
@@ -91,9 +93,13 @@ impl Program {
             // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
-                "{i}: {} = {} {} ({}) after {:?}",
+                "{i}: {} = {}{} {} ({}) after {:?}",
                 list(&instruction.outputs),
                 node.op.name,
+                match &members(node)[..] {
+                    [] => String::new(),
+                    members => format!("[{}]", members.join(" ")),
+                },
                 node.name,
                 list(&instruction.inputs),
                 waits_for[i]

@@ -1,0 +1,179 @@
+//! Elementwise ops that follow each other run in one pass.
+
+use smallvec::SmallVec;
+use thalweg_device::{Kernel, Operand};
+use thalweg_graph::attr::Func;
+use thalweg_graph::op::Effect;
+use thalweg_graph::simplify::known;
+use thalweg_graph::{Attr, Attrs, DType, Node, NodeId, OutputId};
+
+use super::chain::{ARGS, CHAIN, DTYPE, Kind, OPS, elementwise};
+use super::work::Work;
+
+/// Elements from which on a chain is worth it: what is smaller stays in a cache from one op to the next.
+const LEAST: usize = 16 * 1024;
+/// The most ops of a chain.
+const MOST: usize = 64;
+/// What elements may be: kernels of integers can fail, and would have to say which of a chain it was.
+const DTYPES: &[DType] = &[DType::F16, DType::BF16, DType::F32, DType::F64, DType::Bool];
+
+/// Puts a chain in the place of elementwise ops that nothing else uses the inner values of.
+pub(super) fn into_chains(work: &mut Work<'_>) {
+    let ids: Vec<NodeId> = work.ids().collect();
+    // By node: the last op of its chain.
+    let mut chain: Vec<Option<NodeId>> = vec![None; work.len()];
+    let mut chains: Vec<Vec<NodeId>> = Vec::new();
+    for &id in ids.iter().rev() {
+        if link(work, id).is_none() {
+            continue;
+        }
+        let of = |id: NodeId| chain[id.index()];
+        let last = work.users(id).first().and_then(|&user| of(user));
+        let last = last.filter(|&last| {
+            let inside = work.users(id).iter().all(|&user| of(user) == Some(last));
+            let alike = work.dims(first(id)) == work.dims(first(last)) && work.together(id, last);
+            inside && alike && work.is_free(id) && keeps_memory(work, id, last, &of)
+        });
+        let found = last.and_then(|last| chains.iter_mut().find(|c| c[0] == last));
+        match found.filter(|c| c.len() < MOST) {
+            Some(members) => {
+                chain[id.index()] = last;
+                members.push(id);
+            }
+            None => {
+                chain[id.index()] = Some(id);
+                chains.push(vec![id]);
+            }
+        }
+    }
+    for mut members in chains.into_iter().filter(|c| c.len() > 1) {
+        members.reverse();
+        put(work, &members);
+    }
+}
+
+fn first(node: NodeId) -> OutputId {
+    OutputId { node, index: 0 }
+}
+
+/// The kernel of a node that may be in a chain.
+fn link(work: &Work<'_>, id: NodeId) -> Option<&'static Kernel> {
+    let node = work.node(id)?;
+    let [output] = &node.outputs[..] else {
+        return None;
+    };
+    let dims = output.shape.to_dims()?;
+    let large = thalweg_graph::shape::checked_elements(&dims)? >= LEAST;
+    if !large || node.op.effect != Effect::Pure || known(node) || !DTYPES.contains(&output.dtype) {
+        return None;
+    }
+    let operand = |(i, input): (usize, &OutputId)| {
+        let fact = work.fact(*input)?;
+        let dims = fact.shape.to_dims()?;
+        let plain = DTYPES.contains(&fact.dtype) && !node.is_host_input(i) && !fact.reference;
+        (plain && Kind::of(&dims, &output.shape.to_dims()?).is_some()).then_some(Operand {
+            dtype: fact.dtype,
+            dims,
+            value: None,
+        })
+    };
+    let inputs: Option<SmallVec<[Operand; 4]>> =
+        node.inputs.iter().enumerate().map(operand).collect();
+    let inputs = inputs.filter(|i| !i.is_empty())?;
+    let own = Operand {
+        dtype: output.dtype,
+        dims,
+        value: None,
+    };
+    let (kernel, _) = elementwise(work.cpu(id)?, work.op(node)?, node, &inputs, own)?;
+    Some(kernel)
+}
+
+/// Whether a node can run as late as the last of its chain without more values being kept: it uses one large value in
+/// place of the one that it would have made, or everything between is of the chain.
+fn keeps_memory(
+    work: &Work<'_>,
+    id: NodeId,
+    last: NodeId,
+    of: &dyn Fn(NodeId) -> Option<NodeId>,
+) -> bool {
+    let Some(node) = work.node(id) else {
+        return false;
+    };
+    let own = work.dims(first(id));
+    let large = node.inputs.iter().filter(|&&i| work.dims(i) == own);
+    let nothing = |j: &usize| {
+        let between = work.id(*j);
+        of(between) == Some(last) || work.node(between).is_none_or(|n| known(n))
+    };
+    large.count() <= 1 || (id.index() + 1..last.index()).all(|j| nothing(&j))
+}
+
+/// Puts a chain in the place of the last of these nodes, which are in order.
+fn put(work: &mut Work<'_>, members: &[NodeId]) -> Option<()> {
+    let last = *members.last()?;
+    let end = work.node(last)?.clone();
+    let inside = |o: &OutputId| members.iter().position(|&m| m == o.node);
+    let mut inputs: Vec<OutputId> = Vec::new();
+    for &member in members {
+        for input in &work.node(member)?.inputs {
+            if inside(input).is_none() && !inputs.contains(input) {
+                inputs.push(*input);
+            }
+        }
+    }
+    // The chain may be in place of its first input: one that the last op does not read, or may be in place of itself;
+    // or one that the output does not fit.
+    let kernel = link(work, last)?;
+    let own = &end.outputs[0];
+    let fits = |o: &OutputId| {
+        let fact = work.fact(*o);
+        fact.is_some_and(|f| f.dtype == own.dtype && f.shape == own.shape)
+    };
+    let may = |o: &&OutputId| {
+        let at: SmallVec<[usize; 2]> = (0..end.inputs.len())
+            .filter(|&i| end.inputs[i] == **o)
+            .collect();
+        match at[..] {
+            [] => true,
+            [i] => kernel.in_place.contains(&(i, 0)),
+            _ => false,
+        }
+    };
+    let leading = inputs.iter().position(|o| fits(o) && may(&o));
+    let leading = leading.or_else(|| inputs.iter().position(|o| !fits(o)))?;
+    inputs.swap(0, leading);
+    let mut ops = Vec::with_capacity(members.len());
+    for &member in members {
+        let node = work.node(member)?;
+        let from = |o: &OutputId| match inside(o) {
+            Some(before) => -1 - before as i64,
+            None => inputs.iter().position(|i| i == o).map_or(0, |i| i as i64),
+        };
+        let mut attrs: Vec<(String, Attr)> = node
+            .attrs
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .collect();
+        let args = node.inputs.iter().map(from).collect();
+        attrs.push((ARGS.to_owned(), Attr::Ints(args)));
+        attrs.push((DTYPE.to_owned(), node.outputs[0].dtype.into()));
+        let name = node.op.name.to_owned();
+        ops.push(Func { name, attrs });
+    }
+    let dtypes: Option<Vec<DType>> = inputs.iter().map(|&i| Some(work.fact(i)?.dtype)).collect();
+    let mut attrs = Attrs::default();
+    attrs.set("Tin", Attr::Types(dtypes?));
+    attrs.set("T", own.dtype.into());
+    attrs.set(OPS, Attr::Funcs(ops));
+    let chain = Node {
+        op: &CHAIN.def,
+        inputs: inputs.into_iter().collect(),
+        attrs,
+        ..(*end).clone()
+    };
+    work.replace(last, chain);
+    let others = &members[..members.len() - 1];
+    others.iter().rev().for_each(|&member| work.remove(member));
+    Some(())
+}
