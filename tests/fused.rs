@@ -79,9 +79,8 @@ fn a_layer_that_is_trained_is_what_its_nodes_are() {
         ([3, 2], [1, 1], Padding::Valid),
         ([2, 2], [3, 3], Padding::Valid),
     ];
-    for (format, (window, strides, padding)) in FORMATS
-        .into_iter()
-        .flat_map(|f| windows.clone().map(|w| (f, w)))
+    for (format, (window, strides, padding)) in
+        FORMATS.into_iter().flat_map(|f| windows.map(|w| (f, w)))
     {
         let what = format!("{format:?}, {window:?}, {strides:?}, {padding:?}");
         let g = Graph::new();
@@ -200,6 +199,7 @@ fn chain<'g>(x: Output<'g>, row: Output<'g>, one: Output<'g>) -> Output<'g> {
 fn a_chain_of_elementwise_ops_is_one_pass() {
     for (dims, row) in [
         (&[20_000][..], &[][..]),
+        (&[16_384], &[1]),
         (&[163, 127], &[127]),
         (&[5, 41, 90], &[41, 90]),
         (&[50, 7, 70], &[1, 1, 70]),
@@ -285,4 +285,19 @@ fn what_is_known_before_the_step_is_not_computed_at_all() {
     let dx = gradients(&[pooled], &[x])[0].unwrap();
     let ops = [("MaxPool", 0), ("_MaxPoolWhich", 0), ("ReluGrad", 0)];
     same("constants", &[pooled, dx], &[], &ops);
+}
+
+#[test]
+fn what_is_no_chain_in_pieces_is_left_as_it_is() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F64, [2, 100, 100, 1]);
+    let b = g.placeholder("b", DType::F64, [1]);
+    // A bias needs channels, which a piece of a single one lacks.
+    let y = x.tanh().bias_add(b, DataFormat::Nhwc).square();
+    same("one channel", &[y], &feeds(&[x, b]), &[("BiasAdd", 1)]);
+    let x = g.placeholder("images", DType::F64, [2, 90, 90, 90]);
+    let b = g.placeholder("biases", DType::F64, [90]);
+    // The channels are not the last dimension, though as many.
+    let y = x.tanh().bias_add(b, DataFormat::Nchw).square();
+    same("channels first", &[y], &feeds(&[x, b]), &[("BiasAdd", 1)]);
 }

@@ -121,7 +121,7 @@ struct Chain {
     len: usize,
 }
 
-fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+pub(super) fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let missing = || KernelError::Argument("a chain of elementwise ops");
     let output = p.output_dims(0);
     let kinds: Option<SmallVec<[Kind; 4]>> =

@@ -1,13 +1,13 @@
 //! Elementwise ops that follow each other run in one pass.
 
 use smallvec::SmallVec;
-use thalweg_device::{Kernel, Operand};
+use thalweg_device::{Kernel, Operand, Prepare};
 use thalweg_graph::attr::Func;
 use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::known;
-use thalweg_graph::{Attr, Attrs, DType, Node, NodeId, OutputId};
+use thalweg_graph::{Attr, Attrs, DType, Fact, Node, NodeId, OutputId};
 
-use super::chain::{ARGS, CHAIN, DTYPE, Kind, OPS, elementwise};
+use super::chain::{ARGS, CHAIN, DTYPE, Kind, OPS, elementwise, prepare};
 use super::work::Work;
 
 /// Elements from which on a chain is worth it: what is smaller stays in a cache from one op to the next.
@@ -20,31 +20,29 @@ const DTYPES: &[DType] = &[DType::F16, DType::BF16, DType::F32, DType::F64, DTyp
 /// Puts a chain in the place of elementwise ops that nothing else uses the inner values of.
 pub(super) fn into_chains(work: &mut Work<'_>) {
     let ids: Vec<NodeId> = work.ids().collect();
-    // By node: the last op of its chain.
-    let mut chain: Vec<Option<NodeId>> = vec![None; work.len()];
+    // By node: the number of its chain.
+    let mut chain: Vec<Option<usize>> = vec![None; work.len()];
+    // The nodes of each chain, the last one first.
     let mut chains: Vec<Vec<NodeId>> = Vec::new();
     for &id in ids.iter().rev() {
         if link(work, id).is_none() {
             continue;
         }
         let of = |id: NodeId| chain[id.index()];
-        let last = work.users(id).first().and_then(|&user| of(user));
-        let last = last.filter(|&last| {
-            let inside = work.users(id).iter().all(|&user| of(user) == Some(last));
+        let joined = work.users(id).first().and_then(|&user| of(user));
+        let joined = joined.filter(|&number| {
+            let (last, members) = (chains[number][0], chains[number].len());
+            let inside = work.users(id).iter().all(|&user| of(user) == Some(number));
             let alike = work.dims(first(id)) == work.dims(first(last)) && work.together(id, last);
-            inside && alike && work.is_free(id) && keeps_memory(work, id, last, &of)
+            let may = members < MOST && inside && alike && work.is_free(id);
+            may && keeps_memory(work, id, last, &|n| of(n) == Some(number))
         });
-        let found = last.and_then(|last| chains.iter_mut().find(|c| c[0] == last));
-        match found.filter(|c| c.len() < MOST) {
-            Some(members) => {
-                chain[id.index()] = last;
-                members.push(id);
-            }
-            None => {
-                chain[id.index()] = Some(id);
-                chains.push(vec![id]);
-            }
-        }
+        let number = joined.unwrap_or_else(|| {
+            chains.push(Vec::new());
+            chains.len() - 1
+        });
+        chain[id.index()] = Some(number);
+        chains[number].push(id);
     }
     for mut members in chains.into_iter().filter(|c| c.len() > 1) {
         members.reverse();
@@ -95,18 +93,19 @@ fn keeps_memory(
     work: &Work<'_>,
     id: NodeId,
     last: NodeId,
-    of: &dyn Fn(NodeId) -> Option<NodeId>,
+    inside: &dyn Fn(NodeId) -> bool,
 ) -> bool {
     let Some(node) = work.node(id) else {
         return false;
     };
     let own = work.dims(first(id));
     let large = node.inputs.iter().filter(|&&i| work.dims(i) == own);
-    let nothing = |j: &usize| {
-        let between = work.id(*j);
-        of(between) == Some(last) || work.node(between).is_none_or(|n| known(n))
+    let nothing = |j: usize| {
+        let between = work.id(j);
+        inside(between) || work.node(between).is_none_or(|n| known(n))
     };
-    large.count() <= 1 || (id.index() + 1..last.index()).all(|j| nothing(&j))
+    let between = id.index() + 1..last.index();
+    large.count() <= 1 || between.len() <= MOST && between.into_iter().all(nothing)
 }
 
 /// Puts a chain in the place of the last of these nodes, which are in order.
@@ -166,12 +165,28 @@ fn put(work: &mut Work<'_>, members: &[NodeId]) -> Option<()> {
     attrs.set("Tin", Attr::Types(dtypes?));
     attrs.set("T", own.dtype.into());
     attrs.set(OPS, Attr::Funcs(ops));
+    let operand = |fact: &Fact| {
+        Some(Operand {
+            dtype: fact.dtype,
+            dims: fact.shape.to_dims()?,
+            value: None,
+        })
+    };
+    let operands: Option<Vec<Operand>> = inputs.iter().map(|&i| operand(work.fact(i)?)).collect();
     let chain = Node {
         op: &CHAIN.def,
         inputs: inputs.into_iter().collect(),
         attrs,
         ..(*end).clone()
     };
+    // What is elementwise as a whole need not be so in pieces.
+    prepare(&Prepare {
+        cpu: work.cpu(last)?,
+        node: &chain,
+        inputs: &operands?,
+        outputs: &[operand(own)?],
+    })
+    .ok()?;
     work.replace(last, chain);
     let others = &members[..members.len() - 1];
     others.iter().rev().for_each(|&member| work.remove(member));
