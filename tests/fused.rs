@@ -1,5 +1,6 @@
 //! Nodes that are computed together give what they give one by one.
 
+use thalweg::graph::Attr;
 use thalweg::ops::{DataFormat, LinalgOps, NnOps, Padding};
 use thalweg::prelude::*;
 use thalweg::session::Feed;
@@ -300,4 +301,83 @@ fn what_is_no_chain_in_pieces_is_left_as_it_is() {
     // The channels are not the last dimension, though as many.
     let y = x.tanh().bias_add(b, DataFormat::Nchw).square();
     same("channels first", &[y], &feeds(&[x, b]), &[("BiasAdd", 1)]);
+}
+
+/// `MaxPoolGrad` of windows that are squares.
+fn pool_grad<'g>(x: Output<'g>, y: Output<'g>, dy: Output<'g>, k: i64, same: bool) -> Output<'g> {
+    let node = x.graph().op("MaxPoolGrad").input(x).input(y).input(dy);
+    let node = node.attr("ksize", Attr::Ints(vec![1, k, k, 1]));
+    let node = node.attr("strides", Attr::Ints(vec![1, 2, 2, 1]));
+    let padding = if same { "SAME" } else { "VALID" };
+    node.attr("padding", padding).output()
+}
+
+#[test]
+fn a_gradient_of_other_windows_is_not_that_of_the_pooling() {
+    for k in [1, 3] {
+        let g = Graph::new();
+        let x = g.placeholder("x", DType::F64, [1, 4, 4, 1]);
+        let relu = x.relu();
+        let y = relu.max_pool([2, 2], [2, 2], Padding::Valid, DataFormat::Nhwc);
+        let dy = g.placeholder("dy", DType::F64, [1, 2, 2, 1]);
+        let dx = pool_grad(relu, y, dy, k, true);
+        let back = g.op("ReluGrad").input(dx).input(relu).output();
+        let ops = [("MaxPool", 1), ("MaxPoolGrad", 1), ("ReluGrad", 1)];
+        same(&format!("{k}"), &[y, back], &feeds(&[x, dy]), &ops);
+    }
+}
+
+#[test]
+fn a_gradient_whose_shape_comes_late_is_not_fused() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F64, [1, 4, 4, 1]);
+    let y = x
+        .relu()
+        .max_pool([2, 2], [2, 2], Padding::Valid, DataFormat::Nhwc);
+    let (flat, shape) = (
+        g.placeholder("dy", DType::F64, [4]),
+        g.placeholder("s", DType::I32, [4]),
+    );
+    let dy = g.op("Reshape").input(flat).input(shape).output();
+    let dx = gradients_with(&[y], &[x], &[Some(dy)], &[])[0].unwrap();
+    let mut given = feeds(&[x, flat]);
+    given.push(shape.feed([1i32, 2, 2, 1]));
+    same(
+        "late",
+        &[y, dx],
+        &given,
+        &[("MaxPool", 1), ("MaxPoolGrad", 1)],
+    );
+}
+
+#[test]
+fn a_sum_leaves_no_gradient_behind_that_nothing_uses() {
+    let g = Graph::new();
+    let format = DataFormat::Nhwc;
+    let x = g.placeholder("x", DType::F64, [1, 4, 4, 3]);
+    let b = g.placeholder("b", DType::F64, [3]);
+    let y = x
+        .bias_add(b, format)
+        .max_pool([2, 2], [2, 2], Padding::Valid, format);
+    let db = gradients(&[y], &[b])[0].unwrap();
+    let ops = [
+        ("MaxPoolGrad", 0),
+        ("_MaxPoolGradWhich", 0),
+        ("BiasAddGrad", 1),
+    ];
+    same("sum", &[db], &feeds(&[x, b]), &ops);
+}
+
+#[test]
+fn a_trace_tells_of_the_nodes_that_ran_together() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F64, [30_000]);
+    let y = (x + 1.0).named("sum").tanh().named("end");
+    let session = Session::new(&g).unwrap();
+    let (_, trace) = session
+        .run_with(y, feeds(&[x]), &RunOptions::traced())
+        .unwrap();
+    let chain = trace.events.iter().find(|e| e.op == "_Fused").unwrap();
+    assert_eq!(chain.members.len(), 2, "{chain:?}");
+    assert_eq!(chain.members.last(), Some(&chain.node));
 }

@@ -188,8 +188,8 @@ pub struct Prepared {
     /// About how many nanoseconds a run takes on one thread. It decides only whether threads are
     /// worth waking.
     pub cost: u64,
-    /// Whether each element of its output comes of the same element of its inputs, after broadcasting, whatever the
-    /// dimensions that it is prepared for: it can be run on any piece, on one thread.
+    /// Whether each element of its output comes of the same element of its inputs, after broadcasting, and it can be
+    /// prepared for a piece of them, if for one at all, and run on that on one thread.
     pub each: bool,
 }
 

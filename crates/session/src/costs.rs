@@ -18,13 +18,19 @@ impl StepCosts {
     /// From the trace of a step, run on one device, say, and what it takes to get a value from one
     /// device to another.
     pub fn new(trace: &Trace, link: Link) -> StepCosts {
-        let events = trace.events.iter();
-        StepCosts {
-            nodes: events
-                .map(|e| (e.node.clone(), (e.duration_us * 1e3) as u64))
-                .collect(),
-            link,
+        let mut nodes = HashMap::new();
+        for event in &trace.events {
+            let nanoseconds = (event.duration_us * 1e3) as u64;
+            // What each of several nodes took that were computed together is not known: they share it.
+            let share = nanoseconds / event.members.len().max(1) as u64;
+            for member in &event.members {
+                nodes.insert(member.clone(), share);
+            }
+            if event.members.is_empty() {
+                nodes.insert(event.node.clone(), nanoseconds);
+            }
         }
+        StepCosts { nodes, link }
     }
 
     /// The nanoseconds of a node; none for one that was not measured, as it costs next to nothing.

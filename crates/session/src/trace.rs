@@ -9,6 +9,8 @@ use std::time::Instant;
 use thalweg_device::gpu::Command;
 use thalweg_graph::{DeviceSpec, Node};
 
+use thalweg_ops::fused::members;
+
 use crate::plan::{Action, Program};
 
 /// One kernel's run.
@@ -29,6 +31,9 @@ pub struct Event {
     pub duration_us: f64,
     /// Bytes that it wrote.
     pub bytes: usize,
+    /// The nodes that were computed together, by name, of which `node` is the last; none where it was computed by itself,
+    /// or in another task of a cluster.
+    pub members: Vec<String>,
 }
 
 /// Bytes that a step moved to, from and between GPUs.
@@ -79,7 +84,7 @@ impl Trace {
                     "name": e.node, "cat": e.op, "ph": "X",
                     "ts": e.start_us, "dur": e.duration_us,
                     "pid": e.device, "tid": e.thread,
-                    "args": {"op": e.op, "bytes": e.bytes},
+                    "args": {"op": e.op, "bytes": e.bytes, "nodes": e.members},
                 })
             })
             .collect();
@@ -181,6 +186,7 @@ impl Recorder {
             start_us: start.duration_since(self.start).as_secs_f64() * 1e6,
             duration_us: start.elapsed().as_secs_f64() * 1e6,
             bytes,
+            members: members(node),
         };
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.push((lane, event));

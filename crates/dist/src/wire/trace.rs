@@ -48,6 +48,7 @@ pub(crate) fn decoded(
         start_us: began + e.start,
         duration_us: e.duration,
         bytes: usize::try_from(e.bytes).unwrap_or(usize::MAX),
+        members: Vec::new(),
     })
 }
 
@@ -73,6 +74,7 @@ mod tests {
             start_us: 5.0,
             duration_us: 7.0,
             bytes: 12,
+            members: Vec::new(),
         };
         let trace = Trace {
             events: vec![event],

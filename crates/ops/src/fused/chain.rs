@@ -1,6 +1,8 @@
 //! Chains of elementwise ops, in one pass: piece by piece, each small enough for a cache, by the kernels of the ops
 //! themselves, so that a chain gives the same bits as its ops one by one.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::kernel::RunFn;
 use thalweg_device::{
@@ -16,13 +18,19 @@ use crate::cpu::{ALIGN, Scratch, for_lanes, lanes_scratch};
 /// Elements of a piece, at most: kernels run on it without splitting it, and some of them lie in a cache.
 const PIECE: usize = 4096;
 
-/// The attribute with the ops: each a function of its name with the attributes of its node, and [`ARGS`] and [`DTYPE`].
+/// The attribute with the names of the ops. The attributes of each are the chain's under [`of_member`], and so are
+/// [`ARGS`] and [`DTYPE`].
 pub(super) const OPS: &str = "ops";
 /// Of an op of a chain: where its inputs come from; from an input of the chain, or, below zero, from an op before it: -1 is
 /// the first.
-pub(super) const ARGS: &str = "_args";
+pub(super) const ARGS: &str = "args";
 /// Of an op of a chain: the dtype of its output.
-pub(super) const DTYPE: &str = "_dtype";
+pub(super) const DTYPE: &str = "dtype";
+
+/// The name under which a chain has an attribute of one of its ops.
+pub(super) fn of_member(number: usize, name: &str) -> String {
+    format!("{number}.{name}")
+}
 
 /// A chain. Its output, and that of each op, has the same dimensions; an input has them too, or the last of them, or a
 /// single element.
@@ -35,7 +43,7 @@ pub(crate) static CHAIN: Op = Op {
         attrs: &[
             list_attr("Tin", AttrKind::Types),
             type_attr("T", &DType::ALL),
-            list_attr(OPS, AttrKind::Func),
+            list_attr(OPS, AttrKind::Str),
         ],
         gradient: Gradient::None,
         ..OpDef::EMPTY
@@ -90,7 +98,10 @@ pub(super) fn elementwise(
         inputs,
         outputs,
     };
-    let prepared = prepare(&wanted).ok()?;
+    // A kernel that panics here is asked again, and then its node is named.
+    let prepared = catch_unwind(AssertUnwindSafe(|| prepare(&wanted)))
+        .ok()?
+        .ok()?;
     (prepared.each && prepared.scratch == 0).then_some((kernel, prepared))
 }
 
@@ -140,19 +151,22 @@ pub(super) fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             .collect()
     };
     let (whole, last) = (shape(piece.min(len)), shape(len % piece));
-    let Some(Attr::Funcs(ops)) = p.node.attrs.get(OPS) else {
+    let Some(Attr::Strs(ops)) = p.node.attrs.get(OPS) else {
         return Err(missing());
     };
     let (mut links, mut cost): (Vec<Link>, u64) = (Vec::new(), 0);
     // By op: the inputs that it can be in place of.
     let mut overwritten: Vec<SmallVec<[usize; 2]>> = Vec::new();
-    for func in ops {
+    for (number, name) in ops.iter().enumerate() {
         let op = crate::ops()
-            .find(|op| op.def.name == func.name)
+            .find(|op| op.def.name.as_bytes() == &name[..])
             .ok_or_else(missing)?;
         let mut attrs = Attrs::default();
-        for (name, value) in &func.attrs {
-            attrs.set(name.clone(), value.clone());
+        let own = of_member(number, "");
+        for (name, value) in p.node.attrs.iter() {
+            if let Some(name) = name.strip_prefix(&own) {
+                attrs.set(name.to_owned(), value.clone());
+            }
         }
         let (Some(Attr::Ints(args)), Some(&Attr::Type(dtype))) =
             (attrs.get(ARGS), attrs.get(DTYPE))

@@ -2,12 +2,12 @@
 
 use smallvec::SmallVec;
 use thalweg_device::{Kernel, Operand, Prepare};
-use thalweg_graph::attr::Func;
 use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::known;
 use thalweg_graph::{Attr, Attrs, DType, Fact, Node, NodeId, OutputId};
 
-use super::chain::{ARGS, CHAIN, DTYPE, Kind, OPS, elementwise, prepare};
+use super::NODES;
+use super::chain::{ARGS, CHAIN, DTYPE, Kind, OPS, elementwise, of_member, prepare};
 use super::work::Work;
 
 /// Elements from which on a chain is worth it: what is smaller stays in a cache from one op to the next.
@@ -87,8 +87,9 @@ fn link(work: &Work<'_>, id: NodeId) -> Option<&'static Kernel> {
     Some(kernel)
 }
 
-/// Whether a node can run as late as the last of its chain without more values being kept: it uses one large value in
-/// place of the one that it would have made, or everything between is of the chain.
+/// Whether a node can run as late as the last of its chain without more values being kept: it uses one large value, of no
+/// more bytes, in place of the one that it would have made, or everything between is of the chain. A variable's value is
+/// not kept: an update between would have to copy it.
 fn keeps_memory(
     work: &Work<'_>,
     id: NodeId,
@@ -99,13 +100,22 @@ fn keeps_memory(
         return false;
     };
     let own = work.dims(first(id));
-    let large = node.inputs.iter().filter(|&&i| work.dims(i) == own);
+    let large = || node.inputs.iter().filter(|&&i| work.dims(i) == own);
+    let size = node.outputs[0].dtype.size();
+    let small = |i: &OutputId| {
+        let wide = work.fact(*i).is_none_or(|f| f.dtype.size() > size);
+        let read = work
+            .node(i.node)
+            .is_none_or(|n| n.op.effect == Effect::Read);
+        !wide && !read
+    };
     let nothing = |j: usize| {
         let between = work.id(j);
         inside(between) || work.node(between).is_none_or(|n| known(n))
     };
     let between = id.index() + 1..last.index();
-    large.count() <= 1 || between.len() <= MOST && between.into_iter().all(nothing)
+    (large().count() <= 1 && large().all(small))
+        || between.len() <= MOST && between.into_iter().all(nothing)
 }
 
 /// Puts a chain in the place of the last of these nodes, which are in order.
@@ -142,29 +152,27 @@ fn put(work: &mut Work<'_>, members: &[NodeId]) -> Option<()> {
     let leading = inputs.iter().position(|o| fits(o) && may(&o));
     let leading = leading.or_else(|| inputs.iter().position(|o| !fits(o)))?;
     inputs.swap(0, leading);
-    let mut ops = Vec::with_capacity(members.len());
+    let (mut ops, mut attrs) = (Vec::with_capacity(members.len()), Attrs::default());
     for &member in members {
         let node = work.node(member)?;
         let from = |o: &OutputId| match inside(o) {
             Some(before) => -1 - before as i64,
             None => inputs.iter().position(|i| i == o).map_or(0, |i| i as i64),
         };
-        let mut attrs: Vec<(String, Attr)> = node
-            .attrs
-            .iter()
-            .map(|(name, value)| (name.to_owned(), value.clone()))
-            .collect();
+        let number = ops.len();
+        for (name, value) in node.attrs.iter() {
+            attrs.set(of_member(number, name), value.clone());
+        }
         let args = node.inputs.iter().map(from).collect();
-        attrs.push((ARGS.to_owned(), Attr::Ints(args)));
-        attrs.push((DTYPE.to_owned(), node.outputs[0].dtype.into()));
-        let name = node.op.name.to_owned();
-        ops.push(Func { name, attrs });
+        attrs.set(of_member(number, ARGS), Attr::Ints(args));
+        attrs.set(of_member(number, DTYPE), node.outputs[0].dtype.into());
+        ops.push(node.op.name.as_bytes().to_vec());
     }
     let dtypes: Option<Vec<DType>> = inputs.iter().map(|&i| Some(work.fact(i)?.dtype)).collect();
-    let mut attrs = Attrs::default();
     attrs.set("Tin", Attr::Types(dtypes?));
     attrs.set("T", own.dtype.into());
-    attrs.set(OPS, Attr::Funcs(ops));
+    attrs.set(OPS, Attr::Strs(ops));
+    attrs.set(NODES, work.names(members.iter().copied()));
     let operand = |fact: &Fact| {
         Some(Operand {
             dtype: fact.dtype,

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use thalweg_graph::{Attr, Node, NodeId, OutputId};
 
 use super::work::Work;
-use super::{FUSED, FUSED_OPS};
+use super::{FUSED, FUSED_OPS, NODES};
 use crate::nn::DataFormat;
 
 /// What can be followed, and what it is then.
@@ -79,6 +79,8 @@ fn put(work: &mut Work<'_>, producer: NodeId, bias: OutputId, after: [Option<Nod
     };
     let names = names.iter().map(|n| n.to_vec()).collect();
     attrs.set(FUSED_OPS.name, Attr::Strs(names));
+    let together = [Some(producer), sum, Some(last)].into_iter().flatten();
+    attrs.set(NODES, work.names(together));
     let mut inputs: SmallVec<_> = made.inputs.clone();
     inputs.push(bias);
     let fused = Node {

@@ -57,11 +57,24 @@ pub fn fuse(simplified: Simplified, machine: &Machine<'_>) -> Simplified {
     work.finish()
 }
 
-/// The ops that a fused node stands for, by name; none of another node.
-pub fn members(node: &Node) -> Vec<&str> {
-    match node.attrs.get(chain::OPS) {
-        Some(Attr::Funcs(ops)) if std::ptr::eq(node.op, &chain::CHAIN.def) => {
-            ops.iter().map(|op| op.name.as_str()).collect()
+/// The attribute of a node that stands for several: their names, in their order.
+const NODES: &str = "_nodes";
+
+/// The nodes that a fused node stands for, by name; none of another node.
+pub fn members(node: &Node) -> Vec<String> {
+    names(node, NODES)
+}
+
+/// The ops of a chain, by name; none of another node.
+pub fn ops(node: &Node) -> Vec<String> {
+    names(node, chain::OPS)
+}
+
+fn names(node: &Node, attr: &str) -> Vec<String> {
+    match node.attrs.get(attr) {
+        Some(Attr::Strs(names)) if OPS.iter().any(|op| std::ptr::eq(node.op, &op.def)) => {
+            let name = |name: &Vec<u8>| String::from_utf8_lossy(name).into_owned();
+            names.iter().map(name).collect()
         }
         _ => Vec::new(),
     }

@@ -22,7 +22,8 @@ pub(super) fn gradients_before_pools(work: &mut Work<'_>) {
         let [image, pooled, grad] = pool.inputs[..] else {
             continue;
         };
-        if relu.inputs[1] != image || !is_pooled(work, image, pooled) || !relu.controls.is_empty() {
+        let of_pool = is_gradient_of(work, pooled.node, &pool);
+        if relu.inputs[1] != image || !of_pool || !relu.controls.is_empty() {
             continue;
         }
         let of_pooled = Node {
@@ -53,10 +54,37 @@ fn as_of(fact: &Fact, shape: Option<&Fact>) -> Fact {
     fact
 }
 
-/// Whether `pooled` is what `MaxPool` makes of `image`.
-fn is_pooled(work: &Work<'_>, image: OutputId, pooled: OutputId) -> bool {
-    let pool = work.is(pooled.node, &["MaxPool"]);
-    pool.is_some_and(|pool| pool.inputs[..] == [image])
+/// What says how windows lie.
+const WINDOWS: [&str; 5] = [
+    "ksize",
+    "strides",
+    "padding",
+    "explicit_paddings",
+    "data_format",
+];
+
+/// Whether a `MaxPoolGrad` is the gradient of the `MaxPool` of this number: of the same images and windows, and with
+/// dimensions that are known.
+fn is_gradient_of(work: &Work<'_>, pool: NodeId, grad: &Node) -> bool {
+    let own = OutputId {
+        node: pool,
+        index: 0,
+    };
+    let [image, pooled, of_pooled] = grad.inputs[..] else {
+        return false;
+    };
+    let Some(node) = work.is(pool, &["MaxPool"]) else {
+        return false;
+    };
+    // A list that is not there is empty.
+    let of = |node: &Node, name| match node.attrs.get(name) {
+        Some(Attr::Ints(list)) if list.is_empty() => None,
+        value => value.cloned(),
+    };
+    let alike = WINDOWS.iter().all(|name| of(node, name) == of(grad, name));
+    let dims = work.dims(own).filter(|_| work.dims(image).is_some());
+    let known = dims.is_some() && dims == work.dims(of_pooled);
+    alike && known && node.inputs[..] == [image] && pooled == own
 }
 
 /// The sum of each channel of the gradient of a pooling is that of what it was given: each number went to one pixel.
@@ -65,7 +93,8 @@ pub(super) fn sums_before_pools(work: &mut Work<'_>) {
         let Some(sum) = work.is(id, &["BiasAddGrad"]).cloned() else {
             continue;
         };
-        let Some(pool) = work.is(sum.inputs[0].node, &["MaxPoolGrad"]).cloned() else {
+        let before = sum.inputs[0].node;
+        let Some(pool) = work.is(before, &["MaxPoolGrad"]).cloned() else {
             continue;
         };
         let alike = sum.attrs.get("data_format") == pool.attrs.get("data_format");
@@ -78,6 +107,9 @@ pub(super) fn sums_before_pools(work: &mut Work<'_>) {
                     ..(*sum).clone()
                 },
             );
+            if work.users(before).is_empty() && work.is_free(before) {
+                work.remove(before);
+            }
         }
     }
 }
@@ -88,10 +120,9 @@ pub(super) fn by_number(work: &mut Work<'_>) {
         let Some(pool) = work.is(id, &["MaxPool"]).cloned() else {
             continue;
         };
-        let (image, own) = (pool.inputs[0], OutputId { node: id, index: 0 });
         let of_own = |user: &&NodeId| {
             let grad = work.is(**user, &["MaxPoolGrad"]);
-            grad.is_some_and(|g| g.inputs[..2] == [image, own] && work.together(id, **user))
+            grad.is_some_and(|g| is_gradient_of(work, id, g) && work.together(id, **user))
         };
         let mut grads: Vec<NodeId> = work.users(id).iter().filter(of_own).copied().collect();
         grads.dedup();
@@ -99,9 +130,8 @@ pub(super) fn by_number(work: &mut Work<'_>) {
             Some(Attr::Ints(window)) => window.iter().product::<i64>(),
             _ => continue,
         };
-        let known = work.dims(image).is_some() && work.dims(own).is_some();
         let fits = (1..=i64::from(u8::MAX) + 1).contains(&window);
-        if grads.is_empty() || !known || !fits || !pool.outputs[0].dtype.is_float() {
+        if grads.is_empty() || !fits || !pool.outputs[0].dtype.is_float() {
             continue;
         }
         let which = Fact {

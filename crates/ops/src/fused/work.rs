@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use thalweg_device::{Cpu, Op};
 use thalweg_graph::simplify::{Simplified, known};
-use thalweg_graph::{Fact, Node, NodeId, OutputId};
+use thalweg_graph::{Attr, Fact, Node, NodeId, OutputId};
 
 use super::Machine;
 
@@ -16,7 +16,8 @@ pub(super) struct Work<'a> {
     machine: &'a Machine<'a>,
     /// By node, as it is now; none where it is left out.
     nodes: Vec<Option<Arc<Node>>>,
-    /// By node: the nodes that use its outputs, as often as they do.
+    /// By node: the nodes that use its outputs, as often as they do; none of a node whose value is known, which may have
+    /// any number of them, and stays.
     users: Vec<SmallVec<[NodeId; 4]>>,
     /// By node: whether it is fetched, fed, waited for, or a target.
     held: Vec<bool>,
@@ -37,9 +38,9 @@ impl<'a> Work<'a> {
         let mut users = vec![SmallVec::new(); graph.len()];
         for (id, node) in graph.nodes() {
             node.controls.iter().for_each(&mut hold);
-            node.inputs
-                .iter()
-                .for_each(|i| users[i.node.index()].push(id));
+            for input in node.inputs.iter().filter(|i| !known(graph.node(i.node))) {
+                users[input.node.index()].push(id);
+            }
         }
         Work {
             simplified,
@@ -56,6 +57,12 @@ impl<'a> Work<'a> {
         let there = |&id: &NodeId| self.node(id).is_some() && self.cpu(id).is_some();
         let ids: Vec<NodeId> = all.filter(there).collect();
         ids.into_iter()
+    }
+
+    /// The names of nodes.
+    pub(super) fn names(&self, of: impl Iterator<Item = NodeId>) -> Attr {
+        let name = |id| Some(self.node(id)?.name.as_bytes().to_vec());
+        Attr::Strs(of.filter_map(name).collect())
     }
 
     /// How many nodes there were.
@@ -130,7 +137,9 @@ impl<'a> Work<'a> {
     pub(super) fn replace(&mut self, id: NodeId, node: Node) {
         self.forget(id);
         for input in &node.inputs {
-            self.users[input.node.index()].push(id);
+            if self.node(input.node).is_some_and(|n| !known(n)) {
+                self.users[input.node.index()].push(id);
+            }
         }
         self.nodes[id.index()] = Some(Arc::new(node));
     }

@@ -254,6 +254,8 @@ pub(super) fn checking<T: Element>(
             }
             run(cx)
         }),
+        // It fails, and says where.
+        each: false,
         ..inner
     }
 }

@@ -8,7 +8,7 @@ use thalweg_device::kernel::RunFn;
 use thalweg_device::{Op, Variable};
 use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, Shape, Tensor};
 
-use thalweg_ops::fused::members;
+use thalweg_ops::fused::ops;
 
 use super::gpu::{Commands, Place};
 use super::region::Region;
@@ -96,7 +96,7 @@ impl Program {
                 "{i}: {} = {}{} {} ({}) after {:?}",
                 list(&instruction.outputs),
                 node.op.name,
-                match &members(node)[..] {
+                match &ops(node)[..] {
                     [] => String::new(),
                     members => format!("[{}]", members.join(" ")),
                 },
