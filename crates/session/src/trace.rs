@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use thalweg_device::gpu::Command;
 use thalweg_graph::{DeviceSpec, Node};
-
 use thalweg_ops::fused::members;
 
 use crate::plan::{Action, Program};

@@ -19,12 +19,11 @@ const DTYPES: &[DType] = &[DType::F16, DType::BF16, DType::F32, DType::F64, DTyp
 
 /// Puts a chain in the place of elementwise ops that nothing else uses the inner values of.
 pub(super) fn into_chains(work: &mut Work<'_>) {
-    let ids: Vec<NodeId> = work.ids().collect();
     // By node: the number of its chain.
     let mut chain: Vec<Option<usize>> = vec![None; work.len()];
     // The nodes of each chain, the last one first.
     let mut chains: Vec<Vec<NodeId>> = Vec::new();
-    for &id in ids.iter().rev() {
+    for id in work.ids().into_iter().rev() {
         if link(work, id).is_none() {
             continue;
         }

@@ -21,14 +21,14 @@ pub(super) fn into_producers(work: &mut Work<'_>) {
             && let Some(sum) = work.only_for(id, 0, &[BIAS, SUM].concat())
             && let Some((producer, bias)) = biased(work, sum)
         {
-            put(work, producer, bias, [Some(sum), Some(id)]);
+            put(work, producer, bias, Some(sum), id);
         }
     }
     for id in work.ids() {
         if work.is(id, &[BIAS, SUM].concat()).is_some()
             && let Some((producer, bias)) = biased(work, id)
         {
-            put(work, producer, bias, [None, Some(id)]);
+            put(work, producer, bias, None, id);
         }
     }
 }
@@ -56,23 +56,22 @@ fn biased(work: &Work<'_>, sum: NodeId) -> Option<(NodeId, OutputId)> {
             _ => dims.len() - 1,
         };
         let fits = along == channel && work.dims(bias)?[..] == [dims[channel]];
-        // Inputs whose dimensions are not known could make a kernel that is chosen when it runs.
+        // What has its dimensions late stays as the graph says it.
         let known = made.inputs.iter().all(|&i| work.dims(i).is_some());
         (fits && known && FUSED.contains(&fact.dtype)).then_some((producer, bias))
     })
 }
 
-/// Puts a fused node in the place of the last of these.
-fn put(work: &mut Work<'_>, producer: NodeId, bias: OutputId, after: [Option<NodeId>; 2]) {
-    let [sum, Some(last)] = after else { return };
+/// Puts a fused node in the place of `last`: of the sum with the bias, or of the Relu of that sum.
+fn put(work: &mut Work<'_>, producer: NodeId, bias: OutputId, sum: Option<NodeId>, last: NodeId) {
     let (Some(made), Some(end)) = (work.node(producer), work.node(last)) else {
         return;
     };
-    let (op, attrs) = match made.op.name {
-        "Conv2D" => (&crate::nn::FUSED_CONV_2D.def, &made.attrs),
-        _ => (&crate::linalg::FUSED_MAT_MUL.def, &made.attrs),
+    let op = match made.op.name {
+        "Conv2D" => &crate::nn::FUSED_CONV_2D.def,
+        _ => &crate::linalg::FUSED_MAT_MUL.def,
     };
-    let mut attrs = attrs.clone();
+    let mut attrs = made.attrs.clone();
     let names: &[&[u8]] = match sum {
         Some(_) => &[b"BiasAdd", b"Relu"],
         None => &[b"BiasAdd"],

@@ -12,6 +12,7 @@
 mod chain;
 mod chains;
 mod epilogues;
+mod links;
 mod pools;
 mod work;
 

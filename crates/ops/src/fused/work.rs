@@ -52,11 +52,10 @@ impl<'a> Work<'a> {
     }
 
     /// The nodes on CPUs, in order.
-    pub(super) fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
+    pub(super) fn ids(&self) -> Vec<NodeId> {
         let all = (0..self.len()).map(|i| self.id(i));
         let there = |&id: &NodeId| self.node(id).is_some() && self.cpu(id).is_some();
-        let ids: Vec<NodeId> = all.filter(there).collect();
-        ids.into_iter()
+        all.filter(there).collect()
     }
 
     /// The names of nodes.
@@ -109,6 +108,7 @@ impl<'a> Work<'a> {
         (alone && free && self.together(user, input.node)).then_some(input.node)
     }
 
+    /// A node, if it has not been left out.
     pub(super) fn node(&self, id: NodeId) -> Option<&Arc<Node>> {
         self.nodes[id.index()].as_ref()
     }

@@ -91,10 +91,8 @@ pub(crate) static BIAS_ADD: Op = Op {
             };
             // Of a piece, the channels are where they are of the whole only where they are last.
             let each = dims[2] == 1;
-            dispatch!(dtype, NUMBERS, T => {
-            let prepared = binary::<T>(&p, T::add);
-            Ok(Prepared { each, ..prepared })
-        }, else Err(KernelError::DType(dtype)))
+            dispatch!(dtype, NUMBERS, T => Ok(Prepared { each, ..binary::<T>(&p, T::add) }),
+                else Err(KernelError::DType(dtype)))
         })
         .in_place(&[(0, 0)]),
         gpu(|p| {

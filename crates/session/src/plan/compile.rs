@@ -4,6 +4,8 @@ mod builder;
 mod emit;
 mod gpu;
 mod hosted;
+mod pieces;
+mod together;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -14,8 +16,7 @@ use thalweg_device::{Argument, Device, Variable, evaluate};
 use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{self, BETWEEN_DEVICES, Ends, Partitioned, partition};
 use thalweg_graph::simplify::{Simplified, Simplify, simplify};
-use thalweg_graph::{Attr, Attrs, DType, Fact, GraphData, Node, NodeId, OutputId, Tensor};
-use thalweg_ops::fused::{Machine, fuse};
+use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId, Tensor};
 
 use super::bindings::{Bindings, FindVariable, Kernels};
 use super::order::{Accesses, sequence};
@@ -24,9 +25,10 @@ use crate::error::SessionError;
 use crate::fetch::Fetch;
 use crate::options::Parallel;
 use crate::store::{Counters, Store};
-use crate::tasks::{TaskPart, client_channel};
+use crate::tasks::TaskPart;
 use builder::{Builder, Built};
 use gpu::GpuBuilder;
+pub(crate) use pieces::in_pieces;
 
 /// Stands for the slot of an input that lies nowhere: a variable's handle.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
@@ -131,57 +133,6 @@ pub(crate) fn compile_partial(
     planned(in_pieces(simplified, ends, None), false, &request, workshop)
 }
 
-/// The same step with receives in place of its feeds and sends behind its fetches, through channels with
-/// the numbers of [`client_channel`]: first the feeds, which are had of `simplified`, then the fetches.
-/// They stand on device `home`, if it is given, or else where what they belong to does.
-pub(crate) fn in_pieces(simplified: Simplified, ends: Ends, home: Option<u32>) -> Simplified {
-    let mut graph = simplified.graph.empty();
-    let mut devices = simplified.devices;
-    let channel = |node: &mut Node, number: usize, dtype: DType| {
-        node.attrs.set("T", dtype.into());
-        let channel = client_channel(number);
-        node.attrs.set("channel", Attr::Int(channel));
-    };
-    let feeds = simplified.feeds.len();
-    for (at, mut arc) in simplified.graph.into_nodes().enumerate() {
-        let fed = |f: &Option<NodeId>| f.is_some_and(|n| n.index() == at);
-        if let Some(number) = simplified.feeds.iter().position(fed) {
-            let node = Arc::make_mut(&mut arc);
-            let dtype = node.outputs[0].dtype;
-            (node.op, node.attrs) = (ends.recv, Attrs::default());
-            channel(node, number, dtype);
-            devices[at] = home.unwrap_or(devices[at]);
-        }
-        graph.push(arc);
-    }
-    for (number, &output) in simplified.fetches.iter().enumerate() {
-        let source = graph.node(output.node);
-        let dtype = source.outputs[output.index as usize].dtype;
-        let mut node = Node {
-            name: format!("{}/_fetch_{number}", source.name),
-            op: ends.send,
-            inputs: smallvec![output],
-            controls: SmallVec::new(),
-            attrs: Attrs::default(),
-            device: source.device.clone(),
-            colocation: SmallVec::new(),
-            outputs: SmallVec::new(),
-            origin: source.origin.clone(),
-        };
-        node.attrs.set("N", Attr::Int(1));
-        channel(&mut node, feeds + number, dtype);
-        devices.push(home.unwrap_or(devices[output.node.index()]));
-        graph.push(node);
-    }
-    Simplified {
-        graph,
-        feeds: Vec::new(),
-        fetches: Vec::new(),
-        targets: Vec::new(),
-        devices,
-    }
-}
-
 /// The nodes of a simplified graph in the order of the step; `variable` gives what is behind a
 /// handle.
 ///
@@ -220,15 +171,7 @@ fn planned(
 ) -> Result<Plan, SessionError> {
     let moved = hosted::to_host(&mut simplified, workshop)?;
     if workshop.fuse {
-        let cpu = |d: &Device| matches!(d, Device::Cpu(_));
-        let cpus = workshop.devices.iter().map(|d| cpu(d).then(|| d.host()));
-        let cpus: Vec<_> = cpus.collect();
-        let op = |name: &str| workshop.kernels.get(name).copied();
-        let machine = Machine {
-            cpus: &cpus,
-            op: &op,
-        };
-        simplified = fuse(simplified, &machine);
+        simplified = together::fused(simplified, workshop);
     }
     let graph = &simplified.graph;
     let device = |n: NodeId| simplified.devices[n.index()];

@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 use thalweg_device::kernel::RunFn;
 use thalweg_device::{Op, Variable};
 use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, Shape, Tensor};
-
 use thalweg_ops::fused::ops;
 
 use super::gpu::{Commands, Place};
