@@ -4,11 +4,12 @@
 //!
 //! `cargo bench --bench cluster` prints a line of JSON for each.
 
+#[path = "../tests/support/addresses.rs"]
+mod addresses;
 #[path = "../examples/support/model.rs"]
 mod model;
 
 use std::error::Error;
-use std::net::TcpListener;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -76,12 +77,7 @@ impl Drop for Tasks {
 }
 
 fn run_cluster(workers: usize) -> Result<()> {
-    let held: Vec<TcpListener> = (0..=workers)
-        .map(|_| TcpListener::bind("127.0.0.1:0"))
-        .collect::<std::io::Result<_>>()?;
-    let addresses = held.iter().map(|l| Ok(l.local_addr()?.to_string()));
-    let addresses: Vec<String> = addresses.collect::<std::io::Result<_>>()?;
-    drop(held);
+    let addresses = addresses::free_addresses(workers + 1);
     let start = |job: &str, index: usize| {
         let task = format!(
             "{job} {index} {} {}",

@@ -4,6 +4,7 @@
     reason = "each test program uses a part of what all of them share"
 )]
 
+pub mod addresses;
 pub mod card;
 pub mod emulated;
 pub mod emulated_gpu;

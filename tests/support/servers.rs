@@ -1,23 +1,13 @@
 //! Servers of a cluster on loopback, in this process.
 
-use std::net::TcpListener;
-
 use thalweg::dist::{ClusterOptions, ClusterSpec, Patience, Server, ServerOptions, Session};
 use thalweg::graph::Tensor;
 use thalweg::prelude::*;
 
+pub use super::addresses::free_addresses;
 use super::golden::Case;
 use super::runtime::{Results, Runtime};
 use super::session::{Entry, built};
-
-/// Addresses on which nobody listens.
-pub fn free_addresses(count: usize) -> Vec<String> {
-    let all: Vec<TcpListener> = (0..count)
-        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
-        .collect();
-    let address = |l: &TcpListener| l.local_addr().unwrap().to_string();
-    all.iter().map(address).collect()
-}
 
 /// A cluster of these jobs with so many tasks each.
 pub fn cluster(jobs: &[(&str, usize)]) -> ClusterSpec {

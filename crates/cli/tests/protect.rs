@@ -1,5 +1,8 @@
 //! Clusters that are protected, by what `thalweg protect` makes.
 
+#[path = "../../../tests/support/addresses.rs"]
+mod addresses;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -40,9 +43,8 @@ fn server(cluster: &ClusterSpec, job: &str, folder: &Path) -> Server {
 }
 
 fn cluster() -> ClusterSpec {
-    let sockets = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-    let [a, b] = sockets.map(|s| s.local_addr().unwrap().to_string());
-    ClusterSpec::new([("ps", [a]), ("worker", [b])]).unwrap()
+    let addresses = addresses::free_addresses(2);
+    ClusterSpec::new(["ps", "worker"].into_iter().zip(addresses.chunks(1))).unwrap()
 }
 
 /// A variable of the server's, and what adds to it what the worker computes of it: enough to be lent.

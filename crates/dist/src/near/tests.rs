@@ -1,5 +1,8 @@
 //! What is read from another process's memory, and what is not.
 
+#[path = "../../../../tests/support/addresses.rs"]
+mod addresses;
+
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -74,12 +77,9 @@ fn what_is_lent_is_read_and_what_is_taken_back_is_not() {
 /// given back what they lent.
 fn lent(near: bool) -> (u64, u64) {
     const LENGTH: usize = 1 << 18;
-    let sockets = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    let [a, b] = sockets
-        .each_ref()
-        .map(|s| s.local_addr().unwrap().to_string());
-    drop(sockets);
-    let cluster = ClusterSpec::new([("ps", [a]), ("worker", [b])]).unwrap();
+    let addresses = addresses::free_addresses(2);
+    let tasks = ["ps", "worker"].into_iter().zip(addresses.chunks(1));
+    let cluster = ClusterSpec::new(tasks).unwrap();
     let [ps, worker] = ["ps", "worker"].map(|job| {
         let mut options = ServerOptions::listening("");
         options.near = near;

@@ -1,6 +1,8 @@
 //! TensorFlow's own client, in Python, and the servers that it talks to.
 
-use std::net::TcpListener;
+#[path = "../../../../tests/support/addresses.rs"]
+mod addresses;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -50,13 +52,9 @@ pub fn alone() -> Server {
 
 /// A worker, and its parameter server.
 pub fn cluster() -> [Server; 2] {
-    let free = || TcpListener::bind("127.0.0.1:0").unwrap();
-    let sockets = [free(), free()];
-    let [ps, worker] = sockets
-        .each_ref()
-        .map(|s| s.local_addr().unwrap().to_string());
-    drop(sockets);
-    let cluster = ClusterSpec::new([("ps", [ps]), ("worker", [worker])]).unwrap();
+    let addresses = addresses::free_addresses(2);
+    let tasks = ["ps", "worker"].into_iter().zip(addresses.chunks(1));
+    let cluster = ClusterSpec::new(tasks).unwrap();
     ["worker", "ps"].map(|job| {
         let options = ServerOptions::listening("");
         Server::new(cluster.clone(), job, 0, options).unwrap()

@@ -42,7 +42,7 @@ pub(super) struct Images<'a, T> {
     pub layout: Layout,
 }
 
-/// The pixels of a band: lines and columns of an image, which may lie outside it.
+/// The pixels of a band: lines and columns of an image, which may lie outside it, and some of its channels.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
     pub image: usize,
@@ -50,6 +50,8 @@ pub(super) struct Window {
     pub lines: usize,
     pub x: isize,
     pub cols: usize,
+    pub channel: usize,
+    pub channels: usize,
 }
 
 impl<T: Pod> Images<'_, T> {
@@ -62,6 +64,8 @@ impl<T: Pod> Images<'_, T> {
             lines,
             x,
             cols,
+            channel,
+            channels,
         } = window;
         let (h, w, c) = (self.h, self.w, self.c);
         let data = &self.data[image * h * w * c..][..h * w * c];
@@ -70,17 +74,17 @@ impl<T: Pod> Images<'_, T> {
         let inside = clamp(w as isize - x, cols).saturating_sub(before);
         let first = (x + before as isize) as usize;
         let whole = x == 0 && cols == w && y >= 0 && y as usize + lines <= h;
-        if pixel != c {
+        if pixel != channels {
             to[..lines * cols * pixel].fill(T::zeroed());
         }
         if whole && self.layout == Layout::Nchw && c > 1 {
             let from = Rows {
-                start: y as usize * w,
+                start: channel * h * w + y as usize * w,
                 stride: h * w,
             };
             return transpose(
                 isa,
-                (c, lines * w),
+                (channels, lines * w),
                 (data, from),
                 (
                     to,
@@ -110,17 +114,17 @@ impl<T: Pod> Images<'_, T> {
                 Layout::Nhwc => {
                     let from = data[start * c..][..inside * c].chunks_exact(c);
                     for (to, from) in middle.chunks_exact_mut(pixel).zip(from) {
-                        to[..c].copy_from_slice(from);
+                        to[..channels].copy_from_slice(&from[channel..][..channels]);
                     }
                 }
                 Layout::Nchw => {
                     let from = Rows {
-                        start,
+                        start: channel * h * w + start,
                         stride: h * w,
                     };
                     transpose(
                         isa,
-                        (c, inside),
+                        (channels, inside),
                         (data, from),
                         (
                             middle,
@@ -155,6 +159,8 @@ impl<T: Pod + Send + Sync> Images<'_, T> {
                 lines: 1,
                 x,
                 cols,
+                channel: 0,
+                channels: self.c,
             };
             self.copy(cpu.isa, window, to, pixel);
         });

@@ -9,6 +9,7 @@
 use super::band::{Bands, Images, Window};
 use super::pointwise::{Pass, Pointwise};
 use super::swept::{PIXELS, Padded, is_swept};
+use super::winograd::Winograd;
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
@@ -123,6 +124,9 @@ pub fn conv2d_filter_grad_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeo
     if let Some(one) = Pointwise::of::<T>(isa, g, Pass::ToFilter) {
         return one.scratch::<T>(isa, threads);
     }
+    if let Some(fast) = Winograd::of::<T>(isa, g, Pass::ToFilter) {
+        return fast.scratch(threads);
+    }
     let plan = Plan::<T>::new(isa, g);
     if let Some(padded) = plan.swept {
         return Scratch::bytes::<T>(padded.len(g))
@@ -161,6 +165,10 @@ pub fn conv2d_filter_grad<T: Real>(
             filter_grad,
             scratch,
         );
+    }
+    if let Some(fast) = Winograd::of::<T>(cpu.isa, g, Pass::ToFilter) {
+        let operands = [input, output_grad];
+        return fast.run(cpu, operands, Epilogue::default(), filter_grad, scratch);
     }
     let plan = Plan::<T>::new(cpu.isa, g);
     let mut scratch = Scratch::new(scratch);
@@ -233,22 +241,27 @@ pub fn conv2d_filter_grad<T: Real>(
         &|task, scratch| run.task(task, scratch),
     );
     if plan.parts > 1 {
-        let partials = &*partials;
-        for_chunks(cpu.pool, filter_grad, CHUNK, &|chunk, to| {
-            let len = to.len();
-            let mut parts = partials
-                .chunks_exact(g.filter_len())
-                .map(|p| &p[chunk * CHUNK..][..len]);
-            if let Some(first) = parts.next() {
-                to.copy_from_slice(first);
-            }
-            for part in parts {
-                for (sum, x) in to.iter_mut().zip(part) {
-                    *sum += *x;
-                }
-            }
-        });
+        add_parts(cpu, partials, filter_grad);
     }
+}
+
+/// Adds up gradients that lie one after the other.
+pub(super) fn add_parts<T: Real>(cpu: Cpu<'_>, partials: &[T], filter_grad: &mut [T]) {
+    let all = filter_grad.len();
+    for_chunks(cpu.pool, filter_grad, CHUNK, &|chunk, to| {
+        let len = to.len();
+        let mut parts = partials
+            .chunks_exact(all)
+            .map(|p| &p[chunk * CHUNK..][..len]);
+        if let Some(first) = parts.next() {
+            to.copy_from_slice(first);
+        }
+        for part in parts {
+            for (sum, x) in to.iter_mut().zip(part) {
+                *sum += *x;
+            }
+        }
+    });
 }
 
 /// What the tasks of one call share.
@@ -281,6 +294,8 @@ impl<T: Real> Run<'_, T> {
                 lines: g.lines_seen(lines),
                 x: -(g.pad_left as isize),
                 cols: g.cols_seen(),
+                channel: 0,
+                channels: g.in_c,
             };
             self.input.copy(self.isa, window, seen, g.in_c);
             let grad = if plan.copied {
@@ -290,6 +305,8 @@ impl<T: Real> Run<'_, T> {
                     lines,
                     x: 0,
                     cols: g.out_w,
+                    channel: 0,
+                    channels: g.out_c,
                 };
                 self.output_grad.copy(self.isa, window, copy, plan.pixel);
                 &*copy

@@ -3,6 +3,7 @@
 use super::band::{Bands, Images, Window, copy_to_planes};
 use super::pointwise::{Pass, Pointwise};
 use super::swept::{Lines, Padded, Sweep, is_swept};
+use super::winograd::Winograd;
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
@@ -80,6 +81,9 @@ pub fn conv2d_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeometry) -> us
     if let Some(one) = Pointwise::of::<T>(isa, g, Pass::Forward) {
         return one.scratch::<T>(isa, threads);
     }
+    if let Some(fast) = Winograd::of::<T>(isa, g, Pass::Forward) {
+        return fast.scratch(threads);
+    }
     let plan = Plan::<T>::new(isa, g);
     let own = match plan.swept {
         Some(padded) => Scratch::bytes::<T>(padded.len(g)) + Scratch::bytes::<T>(turned_len(g)),
@@ -129,6 +133,9 @@ pub fn conv2d<T: Real>(
     }
     if let Some(one) = Pointwise::of::<T>(cpu.isa, g, Pass::Forward) {
         return one.run(cpu, [input, filter], epilogue, output, scratch);
+    }
+    if let Some(fast) = Winograd::of::<T>(cpu.isa, g, Pass::Forward) {
+        return fast.run(cpu, [input, filter], epilogue, output, scratch);
     }
     let plan = Plan::<T>::new(cpu.isa, g);
     let width = plan.tiles.cols();
@@ -246,6 +253,8 @@ impl<T: Real> Run<'_, T> {
             lines: g.lines_seen(lines),
             x: -(g.pad_left as isize),
             cols: g.cols_seen(),
+            channel: 0,
+            channels: g.in_c,
         };
         self.input.copy(self.isa, window, seen, g.in_c);
         let pixels = lines * g.out_w;

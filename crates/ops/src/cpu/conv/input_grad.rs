@@ -7,6 +7,7 @@
 use super::band::{Bands, Images, Window, copy_to_planes};
 use super::pointwise::{Pass, Pointwise};
 use super::swept::{Lines, Sweep, is_swept};
+use super::winograd::Winograd;
 use super::{ConvGeometry, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
@@ -160,6 +161,9 @@ pub fn conv2d_input_grad_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeom
     if let Some(one) = Pointwise::of::<T>(isa, g, Pass::ToInput) {
         return one.scratch::<T>(isa, threads);
     }
+    if let Some(fast) = Winograd::of::<T>(isa, g, Pass::ToInput) {
+        return fast.scratch(threads);
+    }
     let plan = Plan::<T>::new(isa, g);
     let own = match plan.swept {
         true => plan.swept_lens(g).map(Scratch::bytes::<T>).iter().sum(),
@@ -197,6 +201,10 @@ pub fn conv2d_input_grad<T: Real>(
             input_grad,
             scratch,
         );
+    }
+    if let Some(fast) = Winograd::of::<T>(cpu.isa, g, Pass::ToInput) {
+        let operands = [filter, output_grad];
+        return fast.run(cpu, operands, Epilogue::default(), input_grad, scratch);
     }
     let plan = Plan::<T>::new(cpu.isa, g);
     let width = plan.tiles.cols();
@@ -378,6 +386,8 @@ impl<T: Real> Run<'_, T> {
             lines: (rows.first(line + lines - 1) - rows.first(line)) as usize + rows.reach + 1,
             x: cols.first(0),
             cols: plan.cols,
+            channel: 0,
+            channels: g.out_c,
         };
         let seen = scratch.take::<T>(window.lines * window.cols * g.out_c);
         self.output_grad.copy(self.isa, window, seen, g.out_c);

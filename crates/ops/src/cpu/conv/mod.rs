@@ -15,6 +15,7 @@ mod pointwise;
 mod swept;
 #[cfg(test)]
 mod tests;
+mod winograd;
 
 pub use filter_grad::{conv2d_filter_grad, conv2d_filter_grad_scratch};
 pub use forward::{conv2d, conv2d_scratch};

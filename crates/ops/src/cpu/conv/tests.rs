@@ -1,3 +1,5 @@
+use super::pointwise::Pass;
+use super::winograd::Winograd;
 use super::*;
 use crate::cpu::{Cpu, Epilogue, Isa};
 use thalweg_device::pool::ThreadPool;
@@ -140,7 +142,20 @@ fn geometries() -> impl Iterator<Item = ConvGeometry> {
     .flat_map(|g| [Layout::Nhwc, Layout::Nchw].map(|layout| ConvGeometry { layout, ..g }))
 }
 
-fn check<T: Real + From<i8> + PartialEq + std::fmt::Debug + std::ops::Mul<Output = T>>() {
+/// The largest difference, as a part of the largest number.
+fn error<T: Copy + Into<f64>, U: Copy + Into<f64>>(got: &[T], exact: &[U]) -> f64 {
+    let largest = exact.iter().map(|&x| x.into().abs()).fold(0.0, f64::max);
+    let off = got
+        .iter()
+        .zip(exact)
+        .map(|(&a, &b)| (a.into() - b.into()).abs());
+    off.fold(0.0, f64::max) / largest
+}
+
+fn check<T>()
+where
+    T: Real + From<i8> + Into<f64> + PartialEq + std::fmt::Debug + std::ops::Mul<Output = T>,
+{
     for g in geometries() {
         let all = operands::<T>(&g);
         let [x, f, dy] = &all;
@@ -151,10 +166,19 @@ fn check<T: Real + From<i8> + PartialEq + std::fmt::Debug + std::ops::Mul<Output
             df[k] += x[i] * dy[o];
         });
         for isa in Isa::available() {
-            let got = run(isa, 2, &g, &all);
-            assert_eq!(got[0], y, "forward, {isa:?}, {g:?}");
-            assert_eq!(got[1], dx, "input gradient, {isa:?}, {g:?}");
-            assert_eq!(got[2], df, "filter gradient, {isa:?}, {g:?}");
+            let passes = [Pass::Forward, Pass::ToInput, Pass::ToFilter];
+            for ((pass, got), expected) in passes
+                .into_iter()
+                .zip(run(isa, 2, &g, &all))
+                .zip([&y, &dx, &df])
+            {
+                if Winograd::of::<T>(isa, &g, pass).is_none() {
+                    assert_eq!(&got, expected, "{pass:?}, {isa:?}, {g:?}");
+                    continue;
+                }
+                let error = error(&got, expected);
+                assert!(error < 1e-5, "{pass:?}, {isa:?}, {g:?}: {error}");
+            }
         }
     }
 }
@@ -179,16 +203,75 @@ fn rough(g: &ConvGeometry) -> [Vec<f32>; 3] {
     })
 }
 
+/// Filters of three, five and seven lines or columns: tiles that end outside the image, blocks of channels, channels that
+/// fill no vector, several images in a task, and pads of all sorts.
+fn tiled() -> impl Iterator<Item = ConvGeometry> {
+    let one = [1, 1];
+    [
+        geometry(2, [14, 14, 32], [5, 5, 64], one, one, [2; 4]),
+        geometry(9, [7, 7, 33], [5, 5, 17], one, one, [2, 2, 1, 3]),
+        geometry(1, [40, 9, 16], [3, 3, 16], one, one, [1; 4]),
+        geometry(3, [11, 14, 19], [3, 3, 45], one, one, [0, 1, 2, 0]),
+        geometry(17, [7, 7, 140], [3, 3, 131], one, one, [1; 4]),
+        geometry(2, [5, 6, 270], [3, 3, 150], one, one, [0; 4]),
+        geometry(1, [15, 13, 24], [3, 3, 40], one, one, [4, 3, 5, 2]),
+        geometry(5, [8, 9, 130], [1, 3, 100], one, one, [0, 0, 1, 1]),
+        geometry(5, [9, 8, 40], [3, 1, 150], one, one, [1, 1, 0, 0]),
+        geometry(3, [17, 17, 50], [1, 7, 40], one, one, [0, 0, 3, 3]),
+        geometry(3, [17, 16, 40], [7, 1, 50], one, one, [3, 3, 0, 0]),
+    ]
+    .into_iter()
+    .flat_map(|g| [Layout::Nhwc, Layout::Nchw].map(|layout| ConvGeometry { layout, ..g }))
+}
+
+/// Winograd's way, whether it pays or not, on memory that holds garbage before.
+fn at_points(isa: Isa, threads: usize, g: &ConvGeometry, all: &[Vec<f32>; 3]) -> [Vec<f32>; 3] {
+    let pool = ThreadPool::new(threads);
+    let cpu = Cpu { pool: &pool, isa };
+    let [x, f, dy] = all;
+    let passes = [Pass::Forward, Pass::ToInput, Pass::ToFilter];
+    let operands: [[&[f32]; 2]; 3] = [[x, f], [f, dy], [x, dy]];
+    std::array::from_fn(|i| {
+        let Some(fast) = Winograd::possible(isa, g, passes[i]) else {
+            panic!("{g:?} has no transforms")
+        };
+        let mut to = vec![77.0; [dy, x, f][i].len()];
+        let mut scratch = vec![0xff; fast.scratch(threads)];
+        let nothing = Epilogue::default();
+        fast.run(cpu, operands[i], nothing, &mut to, &mut scratch);
+        to
+    })
+}
+
+#[test]
+fn products_at_points_are_as_near_to_the_definition_as_is_said() {
+    for g in tiled() {
+        let all = rough(&g);
+        let wide = all
+            .clone()
+            .map(|v| v.into_iter().map(f64::from).collect::<Vec<_>>());
+        let exact = run(Isa::detect(), 2, &g, &wide);
+        for isa in Isa::available() {
+            for (got, exact) in at_points(isa, 2, &g, &all).iter().zip(&exact) {
+                let error = error(got, exact);
+                assert!(error < 1e-5, "{isa:?} {g:?}: {error}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_number_of_threads_changes_no_bit() {
     let bits = |r: [Vec<f32>; 3]| r.map(|v| v.into_iter().map(f32::to_bits).collect::<Vec<_>>());
     for isa in Isa::available() {
-        for g in geometries() {
-            let all = rough(&g);
-            let one = bits(run(isa, 1, &g, &all));
-            assert_eq!(bits(run(isa, 2, &g, &all)), one, "{isa:?} {g:?}");
-            assert_eq!(bits(run(isa, 3, &g, &all)), one, "{isa:?} {g:?}");
-        }
+        let check = |run: fn(Isa, usize, &ConvGeometry, &_) -> _, g: &ConvGeometry| {
+            let all = rough(g);
+            let one = bits(run(isa, 1, g, &all));
+            assert_eq!(bits(run(isa, 2, g, &all)), one, "{isa:?} {g:?}");
+            assert_eq!(bits(run(isa, 3, g, &all)), one, "{isa:?} {g:?}");
+        };
+        geometries().for_each(|g| check(run::<f32>, &g));
+        tiled().for_each(|g| check(at_points, &g));
     }
 }
 
@@ -197,7 +280,7 @@ fn the_epilogue_adds_a_bias_and_clips() {
     let pool = ThreadPool::new(2);
     for isa in Isa::available() {
         let cpu = Cpu { pool: &pool, isa };
-        for g in geometries() {
+        for g in geometries().chain(tiled()) {
             let [x, f, _] = operands::<f32>(&g);
             let bias: Vec<f32> = (0..g.out_c).map(|c| c as f32 - 3.0).collect();
             let mut scratch = vec![0u8; conv2d_scratch::<f32>(isa, 2, &g)];

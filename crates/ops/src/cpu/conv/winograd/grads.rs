@@ -1,0 +1,325 @@
+//! The gradient to the filter, from tiles of the images and of the gradient to the output.
+
+use super::super::ConvGeometry;
+use super::super::band::{Images, Window};
+use super::super::filter_grad::add_parts;
+use super::transform::{Job, Side};
+use super::{Cut, Piece, Tiling};
+use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
+use crate::cpu::tile::{Ahead, Finish, Tile, Tiled, Tiles};
+use crate::cpu::{Cpu, Isa};
+
+/// What a task holds of transformed tiles, and of their products, in numbers: parts of the second-level cache.
+const HELD: usize = 140 << 10;
+const PRODUCTS: usize = 200 << 10;
+/// Tasks to aim for.
+const TASKS: usize = 16;
+/// What the gradients of the parts may take together, in numbers.
+const PARTS: usize = 1 << 20;
+/// Between the numbers of one point and those of the next, so that they are not all at the same place of the cache.
+const APART: usize = 16;
+
+/// How the gradient is cut up. A task computes a block of it, of some channels of both sides, from a part of the images.
+pub(in super::super) struct Grads<'a> {
+    g: &'a ConvGeometry,
+    tiling: Tiling,
+    tiles: Tiles<f32>,
+    /// Parts of the lines of tiles, which are added up in the end.
+    parts: usize,
+    /// Blocks of channels, of the input and of the output.
+    blocks: [usize; 2],
+    /// Lines of tiles that are transformed and multiplied at once.
+    cut: Cut,
+}
+
+impl<'a> Grads<'a> {
+    pub(super) fn new(isa: Isa, g: &'a ConvGeometry, tiling: Tiling) -> Self {
+        let tiles = f32::tiles(isa);
+        let points = tiling.transforms.products();
+        let mut blocks = [1, 1];
+        let block = |i: usize, blocks: &[usize; 2]| tiling.channels[i].div_ceil(blocks[i]);
+        while points * block(0, &blocks) * block(1, &blocks) > PRODUCTS {
+            let longer = usize::from(block(1, &blocks) > block(0, &blocks));
+            blocks[longer] += 1;
+        }
+        let each = points * (block(0, &blocks) + block(1, &blocks));
+        let cut = tiling.cut(HELD / each);
+        let parts = TASKS.div_ceil(blocks[0] * blocks[1]);
+        let parts = parts.min(PARTS / g.filter_len().max(1)).max(1);
+        let parts = parts.min(cut.len());
+        Grads {
+            g,
+            tiling,
+            tiles,
+            parts,
+            blocks,
+            cut,
+        }
+    }
+
+    fn points(&self) -> usize {
+        self.tiling.transforms.products()
+    }
+
+    fn tasks(&self) -> usize {
+        self.parts * self.blocks[0] * self.blocks[1]
+    }
+
+    /// Numbers of the gradients of the parts.
+    fn partial_len(&self) -> usize {
+        match self.parts {
+            1 => 0,
+            parts => parts * self.g.filter_len(),
+        }
+    }
+
+    /// Channels of a block, at most; those of the output in whole vectors.
+    fn most(&self) -> [usize; 2] {
+        let [from, to] = [0, 1].map(|i| self.tiling.channels[i].div_ceil(self.blocks[i]));
+        [from, to.next_multiple_of(self.tiles.cols() / 2)]
+    }
+
+    /// Lines and columns that tiles of the images see, and of the gradient.
+    fn seen(&self, lines: usize) -> [[usize; 2]; 2] {
+        let t = self.tiling.transforms;
+        let grads = [lines * t.outputs[0], self.tiling.tiles[1] * t.outputs[1]];
+        [[0, 1].map(|i| grads[i] + t.taps[i] - 1), grads]
+    }
+
+    /// Numbers that a task copies, those it holds transformed of images and of the gradient, and their products.
+    fn lens(&self) -> [usize; 4] {
+        let [from, to] = self.most();
+        let tiles = self.cut.most() * self.tiling.tiles[1];
+        let [images, grads] = self.seen(self.cut.most().min(self.tiling.tiles[0]));
+        [
+            (images[0] * images[1] * from).max(grads[0] * grads[1] * to),
+            self.points() * (tiles * from + APART),
+            self.points() * (tiles * to + APART),
+            self.points() * (from * to + APART),
+        ]
+    }
+
+    fn lane(&self) -> usize {
+        self.lens().map(Scratch::bytes::<f32>).iter().sum()
+    }
+
+    pub(super) fn scratch(&self, threads: usize) -> usize {
+        Scratch::bytes::<f32>(self.partial_len())
+            + lanes_scratch(self.tasks(), threads, self.lane())
+    }
+
+    /// Operands are images, and the gradient to the output.
+    pub(super) fn run(
+        &self,
+        cpu: Cpu<'_>,
+        [images, grads]: [&[f32]; 2],
+        to: &mut [f32],
+        scratch: &mut [u8],
+    ) {
+        let g = self.g;
+        let mut scratch = Scratch::new(scratch);
+        let partials = scratch.take::<f32>(self.partial_len());
+        let images = Images {
+            data: images,
+            h: g.in_h,
+            w: g.in_w,
+            c: g.in_c,
+            layout: g.layout,
+        };
+        let grads = Images {
+            data: grads,
+            h: g.out_h,
+            w: g.out_w,
+            c: g.out_c,
+            layout: g.layout,
+        };
+        let run = Run {
+            isa: cpu.isa,
+            grads: self,
+            operands: [images, grads],
+            to: Disjoint::new(match self.parts {
+                1 => &mut *to,
+                _ => &mut *partials,
+            }),
+        };
+        for_lanes(
+            cpu.pool,
+            self.tasks(),
+            scratch.rest(),
+            self.lane(),
+            &|task, scratch| run.task(task, scratch),
+        );
+        if self.parts > 1 {
+            add_parts(cpu, partials, to);
+        }
+    }
+}
+
+/// What the tasks of one call share.
+struct Run<'a> {
+    isa: Isa,
+    grads: &'a Grads<'a>,
+    /// Images, and the gradient to the output.
+    operands: [Images<'a, f32>; 2],
+    to: Disjoint<'a, f32>,
+}
+
+impl Run<'_> {
+    fn task(&self, task: usize, scratch: &mut [u8]) {
+        let (grads, tiling) = (self.grads, &self.grads.tiling);
+        let [rows, cols] = grads.blocks;
+        let (which, block) = (task / (rows * cols), task % (rows * cols));
+        let channels = [
+            part(tiling.channels[0], rows, block / cols),
+            part(tiling.channels[1], cols, block % cols),
+        ];
+        let (first, cuts) = part(grads.cut.len(), grads.parts, which);
+        let mut scratch = Scratch::new(scratch);
+        let [seen, held, held_grads, products] = grads.lens().map(|len| scratch.take::<f32>(len));
+        for i in first..first + cuts {
+            let tiles = grads.cut.lines(i) * tiling.tiles[1];
+            for piece in grads.cut.pieces(i) {
+                self.transform(0, &piece, channels[0], tiles, seen, held);
+                self.transform(1, &piece, channels[1], tiles, seen, held_grads);
+            }
+            self.multiply(channels, tiles, held, held_grads, products, i > first);
+        }
+        self.gradient(which, channels, products);
+    }
+
+    /// From a pixel of an operand to the next, as it is held.
+    fn pixel(&self, operand: usize, channels: usize) -> usize {
+        match operand {
+            0 => channels,
+            _ => channels.next_multiple_of(self.grads.tiles.cols() / 2),
+        }
+    }
+
+    /// Transforms the tiles of a piece of an operand.
+    fn transform(
+        &self,
+        operand: usize,
+        piece: &Piece,
+        (channel, channels): (usize, usize),
+        tiles: usize,
+        seen: &mut [f32],
+        held: &mut [f32],
+    ) {
+        let (tiling, t) = (&self.grads.tiling, self.grads.tiling.transforms);
+        let [seen_lines, cols] = self.grads.seen(piece.lines)[operand];
+        let first = [tiling.first, [0, 0]][operand];
+        let window = Window {
+            image: piece.image,
+            y: first[0] + (piece.line * t.outputs[0]) as isize,
+            lines: seen_lines,
+            x: first[1],
+            cols,
+            channel,
+            channels,
+        };
+        self.operands[operand].copy(self.isa, window, seen, channels);
+        let pixel = self.pixel(operand, channels);
+        let step = tiles * pixel + APART;
+        for line in 0..piece.lines {
+            let tile = (piece.before + line) * tiling.tiles[1];
+            let job = Job {
+                from: seen[line * t.outputs[0] * cols * channels..].as_ptr(),
+                read: Side {
+                    line: cols * channels,
+                    pixel: channels,
+                    tile: t.outputs[1] * channels,
+                },
+                to: held[tile * pixel..].as_mut_ptr(),
+                written: Side {
+                    line: t.points[1] * step,
+                    pixel: step,
+                    tile: pixel,
+                },
+                tiles: tiling.tiles[1],
+                channels,
+                padded: operand == 1,
+                limit: [usize::MAX; 2],
+                bias: None,
+                relu: false,
+            };
+            let transform = [t.of_data, t.of_grads][operand];
+            // SAFETY: `seen` holds what these tiles see, and `held` their numbers at all points.
+            unsafe { transform(self.isa, &job) };
+        }
+    }
+
+    /// Adds, at each point, what some tiles give.
+    fn multiply(
+        &self,
+        [(_, from), (_, to)]: [(usize, usize); 2],
+        tiles: usize,
+        held: &[f32],
+        held_grads: &[f32],
+        products: &mut [f32],
+        add: bool,
+    ) {
+        let grads = self.grads;
+        let (width, pixel) = (grads.tiles.cols(), self.pixel(1, to));
+        let row_tiles = from.div_ceil(grads.tiles.rows());
+        for point in 0..grads.points() {
+            let a = point * (tiles * from + APART);
+            let b = point * (tiles * pixel + APART);
+            let c = point * (from * to + APART);
+            for col in (0..to).step_by(width) {
+                for tile in 0..row_tiles {
+                    let (row, rows) = part(from, row_tiles, tile);
+                    let tile = Tile {
+                        a: held[a + row..].as_ptr(),
+                        offsets: &[0],
+                        len: tiles,
+                        a_row: 1,
+                        a_col: from,
+                        b: held_grads[b + col..].as_ptr(),
+                        b_row: pixel,
+                        c: products[c + row * to + col..].as_mut_ptr(),
+                        c_row: to,
+                        cols: width.min(to - col),
+                        add,
+                        finish: Finish::NONE,
+                        ahead: Ahead::NONE,
+                    };
+                    // SAFETY: channels of tiles that are held, the gradient's in whole vectors, and products of this task.
+                    unsafe { grads.tiles.run(rows, &tile) };
+                }
+            }
+        }
+    }
+
+    /// Makes the gradient of a block of the products.
+    fn gradient(
+        &self,
+        which: usize,
+        [(row, rows), (col, cols)]: [(usize, usize); 2],
+        products: &[f32],
+    ) {
+        let (g, t) = (self.grads.g, self.grads.tiling.transforms);
+        let step = rows * cols + APART;
+        let job = Job {
+            from: products.as_ptr(),
+            read: Side {
+                line: t.points[1] * step,
+                pixel: step,
+                tile: cols,
+            },
+            to: (self.to).pointer(which * g.filter_len() + row * g.out_c + col),
+            written: Side {
+                line: g.k_w * g.in_c * g.out_c,
+                pixel: g.in_c * g.out_c,
+                tile: g.out_c,
+            },
+            tiles: rows,
+            channels: cols,
+            padded: false,
+            limit: [usize::MAX; 2],
+            bias: None,
+            relu: false,
+        };
+        // SAFETY: all products of the block, and its numbers in the gradient of this part, which no other task writes.
+        unsafe { (t.to_tap_grads)(self.isa, &job) };
+    }
+}

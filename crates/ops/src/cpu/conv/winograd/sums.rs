@@ -1,0 +1,515 @@
+//! Outputs from images and a filter: forward, and to the input with the filter turned over.
+
+use super::super::ConvGeometry;
+use super::super::band::{Images, Window, copy_to_planes};
+use super::super::pointwise::Pass;
+use super::transform::{Job, Side};
+use super::{Cut, Piece, Tiling};
+use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
+use crate::cpu::tile::{Ahead, Finish, Tile, Tiled, Tiles};
+use crate::cpu::transpose::{Rows, transpose};
+use crate::cpu::{Cpu, Epilogue, Isa, Layout};
+
+/// What a task holds of transformed tiles, in numbers: a part of the second-level cache.
+const HELD: usize = 280 << 10;
+/// Channels that are transformed at once, and columns of a task, at most.
+const BLOCK: usize = 128;
+/// Tasks to aim for.
+const TASKS: usize = 16;
+/// Tiles of a task, about, below which the filter would be read too often.
+const FEW: usize = 24;
+/// Rows of a panel that are transformed at once before the tasks.
+const ROWS: usize = 32;
+/// Numbers of a cache line.
+const LINE: usize = 16;
+/// Between the numbers of one point and those of the next, so that they are not all at the same place of the cache.
+const APART: usize = 16;
+
+/// How the sums are cut up. A task computes some columns, which are channels of the output, of some lines of tiles.
+pub(in super::super) struct SumsOf<'a> {
+    g: &'a ConvGeometry,
+    tiling: Tiling,
+    tiles: Tiles<f32>,
+    turned_over: bool,
+    /// Blocks of the channels that are summed over.
+    inner: usize,
+    panels: usize,
+    /// Tasks, by lines of tiles and by panels.
+    cut: Cut,
+    by_panels: usize,
+    /// Whether the filter is transformed before the tasks, and not by each that needs it.
+    packed: bool,
+}
+
+impl<'a> SumsOf<'a> {
+    pub(super) fn new(isa: Isa, g: &'a ConvGeometry, tiling: Tiling, pass: Pass) -> Self {
+        let tiles = f32::tiles(isa);
+        let [from, to] = tiling.channels;
+        let inner = from.div_ceil(BLOCK);
+        let panels = to.div_ceil(tiles.cols());
+        let mut by_panels = to.div_ceil(BLOCK).min(panels);
+        let block = from.div_ceil(inner) + panels.div_ceil(by_panels) * tiles.cols();
+        let most = HELD / (tiling.transforms.products() * block);
+        let all = tiling.lines() * tiling.tiles[1];
+        let by_tasks = TASKS.div_ceil(by_panels).min(all.div_ceil(FEW));
+        let cut = tiling.cut(most.min(all.div_ceil(by_tasks)));
+        if cut.len() * by_panels < TASKS {
+            by_panels = TASKS.div_ceil(cut.len()).min(panels);
+        }
+        SumsOf {
+            g,
+            tiling,
+            tiles,
+            turned_over: pass == Pass::ToInput,
+            inner,
+            panels,
+            cut,
+            by_panels,
+            packed: cut.len() > 1,
+        }
+    }
+
+    fn points(&self) -> usize {
+        self.tiling.transforms.products()
+    }
+
+    /// Lines of tiles, tiles, channels of a block and columns of a task, at most.
+    fn most(&self) -> [usize; 4] {
+        let lines = self.cut.most();
+        let inner = self.tiling.channels[0].div_ceil(self.inner);
+        let columns = self.panels.div_ceil(self.by_panels) * self.tiles.cols();
+        [lines, lines * self.tiling.tiles[1], inner, columns]
+    }
+
+    /// Lines and columns that tiles see, some lines of them in one image.
+    fn seen(&self, lines: usize) -> [usize; 2] {
+        let t = self.tiling.transforms;
+        [
+            lines * t.outputs[0] + t.taps[0] - 1,
+            self.tiling.tiles[1] * t.outputs[1] + t.taps[1] - 1,
+        ]
+    }
+
+    /// Numbers that a task copies, that it holds transformed, that it multiplies, and that it turns.
+    fn lens(&self) -> [usize; 4] {
+        let [lines, tiles, inner, columns] = self.most();
+        let [seen_lines, seen_columns] = self.seen(lines.min(self.tiling.tiles[0]));
+        let turned = match self.tiling.layout {
+            Layout::Nhwc => 0,
+            Layout::Nchw => {
+                let lines = lines.min(self.tiling.tiles[0]) * self.tiling.transforms.outputs[0];
+                lines * self.tiling.of[1] * columns
+            }
+        };
+        [
+            seen_lines * seen_columns * inner,
+            self.points() * (tiles * inner + APART),
+            self.points() * (tiles * columns + APART),
+            turned,
+        ]
+    }
+
+    /// Numbers of a point of a panel, of so many rows.
+    fn panel_step(&self, rows: usize) -> usize {
+        rows * self.tiles.cols() + APART
+    }
+
+    /// Numbers of the filter that is transformed before the tasks.
+    fn packed_len(&self) -> usize {
+        let panel = self.points() * self.panel_step(self.tiling.channels[0]);
+        usize::from(self.packed) * self.panels * panel
+    }
+
+    /// Numbers that a task needs to transform rows of a panel: what it turns over, and, where it keeps them, what they
+    /// become.
+    fn panel_lens(&self, rows: usize) -> [usize; 2] {
+        let taps = usize::from(self.turned_over) * self.g.k_h * self.g.k_w;
+        let kept = usize::from(!self.packed) * self.points();
+        [
+            taps * rows * self.tiles.cols(),
+            kept * self.panel_step(rows),
+        ]
+    }
+
+    fn lane(&self) -> usize {
+        let rows = if self.packed { 0 } else { self.most()[2] };
+        let bytes = |lens: &[usize]| {
+            lens.iter()
+                .map(|&l| Scratch::bytes::<f32>(l))
+                .sum::<usize>()
+        };
+        bytes(&self.lens()) + bytes(&self.panel_lens(rows))
+    }
+
+    /// Bytes to transform some rows before the tasks, and how often that is done.
+    fn pack_lane(&self) -> (usize, usize) {
+        let parts = self.tiling.channels[0].div_ceil(ROWS);
+        let tasks = usize::from(self.packed) * self.panels * parts;
+        (Scratch::bytes::<f32>(self.panel_lens(ROWS)[0]), tasks)
+    }
+
+    pub(super) fn scratch(&self, threads: usize) -> usize {
+        let (pack, packs) = self.pack_lane();
+        let tasks = self.cut.len() * self.by_panels;
+        let lanes = lanes_scratch(tasks, threads, self.lane());
+        Scratch::bytes::<f32>(self.packed_len()) + lanes.max(lanes_scratch(packs, threads, pack))
+    }
+
+    /// Operands are images and filter, or, to the input, filter and gradient.
+    pub(super) fn run(
+        &self,
+        cpu: Cpu<'_>,
+        [a, b]: [&[f32]; 2],
+        epilogue: Epilogue<'_, f32>,
+        to: &mut [f32],
+        scratch: &mut [u8],
+    ) {
+        let g = self.g;
+        let mut scratch = Scratch::new(scratch);
+        let packed = scratch.take::<f32>(self.packed_len());
+        let (h, w) = if self.turned_over {
+            (g.out_h, g.out_w)
+        } else {
+            (g.in_h, g.in_w)
+        };
+        let (data, filter) = if self.turned_over { (b, a) } else { (a, b) };
+        let lanes = scratch.rest();
+        let (pack, packs) = self.pack_lane();
+        let panels = Disjoint::new(packed);
+        for_lanes(cpu.pool, packs, lanes, pack, &|task, scratch| {
+            let parts = packs / self.panels;
+            let (panel, rows) = (
+                task / parts,
+                part(self.tiling.channels[0], parts, task % parts),
+            );
+            let turned = Scratch::new(scratch).take::<f32>(self.panel_lens(ROWS)[0]);
+            let step = self.panel_step(self.tiling.channels[0]);
+            let at = panel * self.points() * step + rows.0 * self.tiles.cols();
+            // SAFETY: rows of a panel that are this task's.
+            unsafe {
+                self.pack(
+                    cpu.isa,
+                    filter,
+                    panel,
+                    rows,
+                    turned,
+                    panels.pointer(at),
+                    step,
+                )
+            };
+        });
+        let run = Run {
+            isa: cpu.isa,
+            sums: self,
+            images: Images {
+                data,
+                h,
+                w,
+                c: self.tiling.channels[0],
+                layout: g.layout,
+            },
+            filter,
+            packed: &*packed,
+            epilogue,
+            to: Disjoint::new(to),
+        };
+        let tasks = self.cut.len() * self.by_panels;
+        for_lanes(cpu.pool, tasks, lanes, self.lane(), &|task, scratch| {
+            run.task(task, scratch)
+        });
+    }
+
+    /// Transforms some rows of a panel of the filter: for each point, a row for each channel that is summed over.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of these rows of all points, `step` apart.
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn pack(
+        &self,
+        isa: Isa,
+        filter: &[f32],
+        panel: usize,
+        (row, rows): (usize, usize),
+        turned: &mut [f32],
+        to: *mut f32,
+        step: usize,
+    ) {
+        let (t, width) = (self.tiling.transforms, self.tiles.cols());
+        let [from, all] = self.tiling.channels;
+        let columns = width.min(all - panel * width);
+        let tap = self.g.in_c * self.g.out_c;
+        let (filter, read) = if self.turned_over {
+            // The taps from the last to the first, with the channels of the output before those of the input.
+            let taps = t.taps[0] * t.taps[1];
+            for i in 0..taps {
+                let start = (taps - 1 - i) * tap + panel * width * from + row;
+                let from_rows = Rows {
+                    start,
+                    stride: from,
+                };
+                let to_rows = Rows {
+                    start: i * rows * width,
+                    stride: width,
+                };
+                transpose(isa, (columns, rows), (filter, from_rows), (turned, to_rows));
+            }
+            let side = Side {
+                line: t.taps[1] * rows * width,
+                pixel: rows * width,
+                tile: width,
+            };
+            (turned.as_ptr(), side)
+        } else {
+            let side = Side {
+                line: t.taps[1] * tap,
+                pixel: tap,
+                tile: all,
+            };
+            (filter[row * all + panel * width..].as_ptr(), side)
+        };
+        let job = Job {
+            from: filter,
+            read,
+            to,
+            written: Side {
+                line: t.points[1] * step,
+                pixel: step,
+                tile: width,
+            },
+            tiles: rows,
+            channels: columns,
+            padded: true,
+            limit: [usize::MAX; 2],
+            bias: None,
+            relu: false,
+        };
+        // SAFETY: it reads taps of the filter, and writes what the caller vouches for.
+        unsafe { (t.of_taps)(isa, &job) };
+    }
+}
+
+/// What the tasks of one call share.
+struct Run<'a> {
+    isa: Isa,
+    sums: &'a SumsOf<'a>,
+    images: Images<'a, f32>,
+    filter: &'a [f32],
+    packed: &'a [f32],
+    epilogue: Epilogue<'a, f32>,
+    to: Disjoint<'a, f32>,
+}
+
+impl Run<'_> {
+    fn task(&self, task: usize, scratch: &mut [u8]) {
+        let (sums, tiling) = (self.sums, &self.sums.tiling);
+        let which = task / sums.by_panels;
+        let panels = part(sums.panels, sums.by_panels, task % sums.by_panels);
+        let mut scratch = Scratch::new(scratch);
+        let [seen, held, products, turned] = sums.lens().map(|len| scratch.take::<f32>(len));
+        let most = if sums.packed { 0 } else { sums.most()[2] };
+        let panel_scratch = sums.panel_lens(most).map(|len| scratch.take::<f32>(len));
+        let [turned_taps, own] = panel_scratch;
+        let tiles = sums.cut.lines(which) * tiling.tiles[1];
+        for block in 0..sums.inner {
+            let channels = part(tiling.channels[0], sums.inner, block);
+            for piece in sums.cut.pieces(which) {
+                self.transform(&piece, channels, tiles, seen, held);
+            }
+            for panel in panels.0..panels.0 + panels.1 {
+                let (rows, step) = match sums.packed {
+                    true => {
+                        let step = sums.panel_step(tiling.channels[0]);
+                        let at = panel * sums.points() * step + channels.0 * sums.tiles.cols();
+                        (&self.packed[at..], step)
+                    }
+                    false => {
+                        let step = sums.panel_step(channels.1);
+                        let to = own.as_mut_ptr();
+                        // SAFETY: `own` holds all points of these rows.
+                        unsafe {
+                            sums.pack(
+                                self.isa,
+                                self.filter,
+                                panel,
+                                channels,
+                                turned_taps,
+                                to,
+                                step,
+                            )
+                        };
+                        (&*own, step)
+                    }
+                };
+                let columns = [panel, panel - panels.0, panels.1];
+                self.multiply(
+                    channels.1,
+                    columns,
+                    tiles,
+                    held,
+                    (rows, step),
+                    products,
+                    block > 0,
+                );
+            }
+        }
+        for piece in sums.cut.pieces(which) {
+            self.outputs(&piece, panels, tiles, products, turned);
+        }
+    }
+
+    /// Transforms a block of channels of the tiles of a piece.
+    fn transform(
+        &self,
+        piece: &Piece,
+        (channel, channels): (usize, usize),
+        tiles: usize,
+        seen: &mut [f32],
+        held: &mut [f32],
+    ) {
+        let (tiling, t) = (&self.sums.tiling, self.sums.tiling.transforms);
+        let [lines, cols] = self.sums.seen(piece.lines);
+        let window = Window {
+            image: piece.image,
+            y: tiling.first[0] + (piece.line * t.outputs[0]) as isize,
+            lines,
+            x: tiling.first[1],
+            cols,
+            channel,
+            channels,
+        };
+        self.images.copy(self.isa, window, seen, channels);
+        let step = tiles * channels + APART;
+        for line in 0..piece.lines {
+            let tile = (piece.before + line) * tiling.tiles[1];
+            let job = Job {
+                from: seen[line * t.outputs[0] * cols * channels..].as_ptr(),
+                read: Side {
+                    line: cols * channels,
+                    pixel: channels,
+                    tile: t.outputs[1] * channels,
+                },
+                to: held[tile * channels..].as_mut_ptr(),
+                written: Side {
+                    line: t.points[1] * step,
+                    pixel: step,
+                    tile: channels,
+                },
+                tiles: tiling.tiles[1],
+                channels,
+                padded: false,
+                limit: [usize::MAX; 2],
+                bias: None,
+                relu: false,
+            };
+            // SAFETY: `seen` holds what these tiles see, and `held` their numbers at all points.
+            unsafe { (t.of_data)(self.isa, &job) };
+        }
+    }
+
+    /// Multiplies, at each point, a block of channels with a panel of the filter: one of the panels of
+    /// the task, with its number among all, its number among those, and how many those are.
+    #[allow(clippy::too_many_arguments)]
+    fn multiply(
+        &self,
+        channels: usize,
+        [number, panel, panels]: [usize; 3],
+        tiles: usize,
+        held: &[f32],
+        (rows_of, step): (&[f32], usize),
+        products: &mut [f32],
+        add: bool,
+    ) {
+        let sums = self.sums;
+        let (width, columns) = (sums.tiles.cols(), panels * sums.tiles.cols());
+        let row_tiles = tiles.div_ceil(sums.tiles.rows());
+        // The next point's rows, a part of them during each tile.
+        let lines = (channels * width).div_ceil(LINE * row_tiles);
+        let every = (channels / lines.max(1)).max(1);
+        for point in 0..sums.points() {
+            let a = point * (tiles * channels + APART);
+            let c = point * (tiles * columns + APART) + panel * width;
+            let next = rows_of.as_ptr().wrapping_add((point + 1) * step);
+            for tile in 0..row_tiles {
+                let (row, rows) = part(tiles, row_tiles, tile);
+                let tile = Tile {
+                    a: held[a + row * channels..].as_ptr(),
+                    offsets: &[0],
+                    len: channels,
+                    a_row: channels,
+                    a_col: 1,
+                    b: rows_of[point * step..].as_ptr(),
+                    b_row: width,
+                    c: products[c + row * columns..].as_mut_ptr(),
+                    c_row: columns,
+                    cols: width.min(sums.tiling.channels[1] - number * width),
+                    add,
+                    finish: Finish::NONE,
+                    ahead: Ahead {
+                        at: next.wrapping_add(tile * lines * LINE),
+                        step: LINE,
+                        every: if sums.packed { every } else { 0 },
+                    },
+                };
+                // SAFETY: rows of tiles that are held, of a panel in whole vectors, and of the products, which are this
+                // task's.
+                unsafe { sums.tiles.run(rows, &tile) };
+            }
+        }
+    }
+
+    /// Makes outputs of the products of a piece.
+    fn outputs(
+        &self,
+        piece: &Piece,
+        (panel, panels): (usize, usize),
+        tiles: usize,
+        products: &[f32],
+        turned: &mut [f32],
+    ) {
+        let (sums, tiling) = (self.sums, &self.sums.tiling);
+        let (t, width, [h, w]) = (tiling.transforms, sums.tiles.cols(), tiling.of);
+        let (columns, all) = (panels * width, tiling.channels[1]);
+        let (channel, step) = (panel * width, tiles * columns + APART);
+        let channels = columns.min(all - channel);
+        let y = piece.line * t.outputs[0];
+        let lines = (piece.lines * t.outputs[0]).min(h - y);
+        let (to, pixel) = match tiling.layout {
+            Layout::Nhwc => {
+                let at = (piece.image * h + y) * w * all + channel;
+                (self.to.pointer(at), all)
+            }
+            Layout::Nchw => (turned.as_mut_ptr(), channels),
+        };
+        for line in 0..piece.lines {
+            let tile = (piece.before + line) * tiling.tiles[1];
+            let job = Job {
+                from: products[tile * columns..].as_ptr(),
+                read: Side {
+                    line: t.points[1] * step,
+                    pixel: step,
+                    tile: columns,
+                },
+                to: to.wrapping_add(line * t.outputs[0] * w * pixel),
+                written: Side {
+                    line: w * pixel,
+                    pixel,
+                    tile: t.outputs[1] * pixel,
+                },
+                tiles: tiling.tiles[1],
+                channels,
+                padded: false,
+                limit: [lines - line * t.outputs[0], w],
+                bias: self.epilogue.bias.map(|b| &b[channel..]),
+                relu: self.epilogue.relu,
+            };
+            // SAFETY: the products of these tiles, and the lines of this piece in the output or in memory of its own.
+            unsafe { (t.to_outputs)(self.isa, &job) };
+        }
+        if tiling.layout == Layout::Nchw {
+            let place = (piece.image * all + channel) * h * w + y * w;
+            let to = self.to.pointer(place);
+            // SAFETY: the lines of this piece in each of this task's planes of its image, which no other writes.
+            unsafe { copy_to_planes(self.isa, turned, lines * w, channels, to, h * w) };
+        }
+    }
+}

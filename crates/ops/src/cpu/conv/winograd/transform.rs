@@ -1,0 +1,216 @@
+//! `L x R'` for the tiles of a line, with small matrices on both sides and channels along the vectors.
+
+use std::marker::PhantomData;
+
+use thalweg_device::isa::{Isa, Level, Vectorize};
+
+use super::matrices::{Data, Linear, MOST, Same, Sums, Values};
+use crate::cpu::vector::{Lanes, Vector};
+
+/// Tiles that lie side by side, and what becomes of them. Distances are in elements.
+#[derive(Clone, Copy)]
+pub(super) struct Side {
+    /// From a line of a tile, and from an element of a line, to the next.
+    pub line: usize,
+    pub pixel: usize,
+    /// From a tile to the next.
+    pub tile: usize,
+}
+
+/// Tiles to transform.
+pub(super) struct Job<'a> {
+    pub from: *const f32,
+    pub read: Side,
+    pub to: *mut f32,
+    pub written: Side,
+    pub tiles: usize,
+    pub channels: usize,
+    /// Whether what is written has room for full vectors, which are then filled with zeros.
+    pub padded: bool,
+    /// How many lines, and how many elements of the lines of all tiles, are written: what is behind is left out.
+    pub limit: [usize; 2],
+    /// What is added, a number a channel.
+    pub bias: Option<&'a [f32]>,
+    /// Whether numbers below zero become zero.
+    pub relu: bool,
+}
+
+/// # Safety
+/// What the job reads and writes is valid, and nothing else touches what it writes meanwhile.
+pub(super) type Transform = unsafe fn(Isa, &Job<'_>);
+
+/// How a dimension is transformed.
+pub(super) trait Axis {
+    /// Outputs of a tile, taps, and points.
+    const M: usize;
+    const R: usize;
+    const N: usize;
+    /// Of the input.
+    type Data: Linear;
+    /// Of the filter, and from points to outputs.
+    type Taps: Linear;
+    type Outputs: Linear;
+    /// Of the gradient to the output, and from points to the gradient to the filter.
+    type Grads: Linear;
+    type TapGrads: Linear;
+}
+
+/// A dimension in which the filter has one tap.
+pub(super) struct One;
+
+/// `M` outputs of `R` taps at a time, by `N` points.
+pub(super) struct Points<const N: usize, const M: usize, const R: usize>;
+
+impl Axis for One {
+    const M: usize = 1;
+    const R: usize = 1;
+    const N: usize = 1;
+    type Data = Same;
+    type Taps = Same;
+    type Outputs = Same;
+    type Grads = Same;
+    type TapGrads = Same;
+}
+
+impl<const N: usize, const M: usize, const R: usize> Axis for Points<N, M, R> {
+    const M: usize = M;
+    const R: usize = R;
+    const N: usize = N;
+    type Data = Data<N>;
+    type Taps = Values<N, R>;
+    type Outputs = Sums<N, M>;
+    type Grads = Values<N, M>;
+    type TapGrads = Sums<N, R>;
+}
+
+/// The transforms of a filter's shape. Each field of two has lines first, columns second.
+#[derive(Clone, Copy)]
+pub(super) struct Transforms {
+    /// Outputs of a tile.
+    pub outputs: [usize; 2],
+    /// Taps of the filter.
+    pub taps: [usize; 2],
+    /// Points, of which there are so many products.
+    pub points: [usize; 2],
+    pub of_data: Transform,
+    pub of_taps: Transform,
+    pub to_outputs: Transform,
+    pub of_grads: Transform,
+    pub to_tap_grads: Transform,
+}
+
+impl Transforms {
+    pub(super) const fn new<L: Axis, C: Axis>() -> Self {
+        Transforms {
+            outputs: [L::M, C::M],
+            taps: [L::R, C::R],
+            points: [L::N, C::N],
+            of_data: transform::<L::Data, C::Data>,
+            of_taps: transform::<L::Taps, C::Taps>,
+            to_outputs: transform::<L::Outputs, C::Outputs>,
+            of_grads: transform::<L::Grads, C::Grads>,
+            to_tap_grads: transform::<L::TapGrads, C::TapGrads>,
+        }
+    }
+
+    /// Elements of a transformed tile.
+    pub(super) const fn products(&self) -> usize {
+        self.points[0] * self.points[1]
+    }
+}
+
+/// # Safety
+/// As [`Transform`].
+unsafe fn transform<L: Linear, C: Linear>(isa: Isa, job: &Job<'_>) {
+    match isa.level() {
+        Level::Portable => isa.run(Tiles::<Lanes<f32, 4>, L, C>(job, PhantomData)),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => isa.run(Tiles::<std::arch::x86_64::__m256, L, C>(job, PhantomData)),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => isa.run(Tiles::<std::arch::x86_64::__m512, L, C>(job, PhantomData)),
+    }
+}
+
+/// A job in vectors `V`. It is made only for the instructions that `V` needs, and only by [`transform`].
+struct Tiles<'a, V, L, C>(&'a Job<'a>, PhantomData<(V, L, C)>);
+
+impl<V: Vector<Elem = f32>, L: Linear, C: Linear> Vectorize for Tiles<'_, V, L, C> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let job = self.0;
+        for tile in 0..job.tiles {
+            let lines = job.limit[0].min(L::OUT);
+            let pixels = (job.limit[1] - (tile * C::OUT).min(job.limit[1])).min(C::OUT);
+            for channel in (0..job.channels).step_by(V::LANES) {
+                let left = (job.channels - channel).min(V::LANES);
+                let from = job.from.wrapping_add(tile * job.read.tile + channel);
+                let to = job.to.wrapping_add(tile * job.written.tile + channel);
+                // SAFETY: the machine has the instructions of `V`, and the tile lies in what the job's maker vouches for.
+                unsafe { block::<V, L, C>(job, from, to, [lines, pixels], channel, left) };
+            }
+        }
+    }
+}
+
+/// Transforms `left` channels of a tile.
+///
+/// # Safety
+/// As [`Vector`], and as [`Transform`].
+#[inline(always)]
+unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
+    job: &Job<'_>,
+    from: *const f32,
+    to: *mut f32,
+    [lines, pixels]: [usize; 2],
+    channel: usize,
+    left: usize,
+) {
+    // SAFETY: as the caller says.
+    unsafe {
+        let whole = left == V::LANES;
+        // By column: what becomes of its lines.
+        let mut half = [[V::zero(); MOST]; MOST];
+        for (j, half) in half.iter_mut().enumerate().take(C::IN) {
+            let mut x = [V::zero(); MOST];
+            for (i, x) in x.iter_mut().enumerate().take(L::IN) {
+                let from = from.wrapping_add(i * job.read.line + j * job.read.pixel);
+                *x = match whole {
+                    true => V::load(from),
+                    false => V::load_first(from, left),
+                };
+            }
+            *half = L::apply(&x);
+        }
+        let bias = match job.bias {
+            Some(bias) if whole => V::load(bias.as_ptr().wrapping_add(channel)),
+            Some(bias) => V::load_first(bias.as_ptr().wrapping_add(channel), left),
+            None => V::zero(),
+        };
+        for i in 0..L::OUT.min(lines) {
+            let mut x = [V::zero(); MOST];
+            for (x, half) in x.iter_mut().zip(&half).take(C::IN) {
+                *x = half[i];
+            }
+            let y = C::apply(&x);
+            for (j, &y) in y.iter().enumerate().take(C::OUT) {
+                if j >= pixels {
+                    break;
+                }
+                let mut y = y;
+                if job.bias.is_some() {
+                    y = y.add(bias);
+                }
+                if job.relu {
+                    y = y.relu();
+                }
+                let to = to.wrapping_add(i * job.written.line + j * job.written.pixel);
+                match whole || job.padded {
+                    true => y.store(to),
+                    false => y.store_first(to, left),
+                }
+            }
+        }
+    }
+}
