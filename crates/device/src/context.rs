@@ -1,8 +1,8 @@
 //! What a running kernel sees: its arguments, its variables, its device.
 
 use std::cell::{Cell, RefCell};
-use std::sync::MutexGuard;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, MutexGuard};
 
 use smallvec::SmallVec;
 use thalweg_graph::{DType, Element, Tensor};
@@ -38,13 +38,15 @@ impl Slot {
 /// here; a kernel knows no global.
 pub struct KernelCx<'a> {
     cpu: &'a Cpu,
-    inputs: SmallVec<[Slot; 10]>,
-    outputs: SmallVec<[Slot; 2]>,
-    variables: &'a [Option<&'a Variable>],
+    inputs: &'a [Slot],
+    outputs: &'a [Slot],
+    variables: &'a [Option<Arc<Variable>>],
     counter: Option<&'a AtomicU64>,
     scratch: Cell<Option<(*mut u8, usize)>>,
-    /// By output, a bit a word at a time: whether it was handed out.
-    taken: RefCell<SmallVec<[u64; 1]>>,
+    /// A bit for each of the first outputs: whether it was handed out.
+    taken: Cell<u64>,
+    /// The numbers of those behind them that were.
+    more_taken: RefCell<Vec<usize>>,
 }
 
 /// An input and an output that may be one buffer.
@@ -66,13 +68,12 @@ impl<'a> KernelCx<'a> {
     /// [`thalweg_graph::tensor::ALIGNMENT`], and nobody else's.
     pub unsafe fn new(
         cpu: &'a Cpu,
-        inputs: SmallVec<[Slot; 10]>,
-        outputs: SmallVec<[Slot; 2]>,
-        variables: &'a [Option<&'a Variable>],
+        inputs: &'a [Slot],
+        outputs: &'a [Slot],
+        variables: &'a [Option<Arc<Variable>>],
         counter: Option<&'a AtomicU64>,
         scratch: (*mut u8, usize),
     ) -> KernelCx<'a> {
-        let words = outputs.len().div_ceil(u64::BITS as usize);
         KernelCx {
             cpu,
             inputs,
@@ -80,7 +81,8 @@ impl<'a> KernelCx<'a> {
             variables,
             counter,
             scratch: Cell::new(Some(scratch)),
-            taken: RefCell::new(SmallVec::from_elem(0, words)),
+            taken: Cell::new(0),
+            more_taken: RefCell::default(),
         }
     }
 
@@ -104,7 +106,7 @@ impl<'a> KernelCx<'a> {
 
     /// Where the inputs lie, for a kernel that runs others on parts of them.
     pub fn input_slots(&self) -> &[Slot] {
-        &self.inputs
+        self.inputs
     }
 
     /// Where output `i` lies, to be written; it can be taken once.
@@ -114,11 +116,13 @@ impl<'a> KernelCx<'a> {
     pub fn output_slot(&self, i: usize) -> Result<Slot, KernelError> {
         self.take(i)?;
         let slot = self.outputs.get(i).copied();
-        slot.ok_or(KernelError::Argument("an argument"))
+        slot.ok_or_else(|| KernelError::Argument("an argument"))
     }
 
     fn slot<T: Element>(slots: &[Slot], i: usize) -> Result<Slot, KernelError> {
-        let slot = slots.get(i).ok_or(KernelError::Argument("an argument"))?;
+        let Some(slot) = slots.get(i) else {
+            return Err(KernelError::Argument("an argument"));
+        };
         if slot.dtype == T::DTYPE {
             Ok(*slot)
         } else {
@@ -132,7 +136,7 @@ impl<'a> KernelCx<'a> {
     /// [`KernelError::DType`] or [`KernelError::Argument`]: a defect of the kernel. One that lies
     /// in an output's buffer can only be had by [`KernelCx::in_out`].
     pub fn input<T: Element>(&self, i: usize) -> Result<&'a [T], KernelError> {
-        let slot = Self::slot::<T>(&self.inputs, i)?;
+        let slot = Self::slot::<T>(self.inputs, i)?;
         if slot.len == 0 {
             return Ok(&[]);
         }
@@ -161,19 +165,23 @@ impl<'a> KernelCx<'a> {
 
     /// Notes that output `i` is handed out.
     fn take(&self, i: usize) -> Result<(), KernelError> {
-        let again = KernelError::Argument("an output for the second time");
-        let mut taken = self.taken.borrow_mut();
-        let word = taken.get_mut(i / u64::BITS as usize).ok_or(again.clone())?;
-        let bit = 1 << (i % u64::BITS as usize);
-        if *word & bit != 0 {
-            return Err(again);
+        let before = match u32::try_from(i).ok().and_then(|i| 1u64.checked_shl(i)) {
+            Some(bit) => self.taken.replace(self.taken.get() | bit) & bit != 0,
+            None => {
+                let mut taken = self.more_taken.borrow_mut();
+                let before = taken.contains(&i);
+                taken.push(i);
+                before
+            }
+        };
+        match before {
+            true => Err(KernelError::Argument("an output for the second time")),
+            false => Ok(()),
         }
-        *word |= bit;
-        Ok(())
     }
 
     fn take_output<T: Element>(&self, i: usize) -> Result<Slot, KernelError> {
-        let slot = Self::slot::<T>(&self.outputs, i)?;
+        let slot = Self::slot::<T>(self.outputs, i)?;
         self.take(i)?;
         Ok(slot)
     }
@@ -194,7 +202,7 @@ impl<'a> KernelCx<'a> {
     /// As [`KernelCx::input`] and [`KernelCx::output`].
     pub fn in_out<T: Element>(&self, i: usize, o: usize) -> Result<InOut<'a, T>, KernelError> {
         if self.is_in_place(i, o) {
-            Self::slot::<T>(&self.inputs, i)?;
+            Self::slot::<T>(self.inputs, i)?;
             Ok(InOut::Same(Self::elements_mut(self.take_output::<T>(o)?)))
         } else {
             Ok(InOut::Apart(self.input(i)?, self.output(o)?))
@@ -214,10 +222,9 @@ impl<'a> KernelCx<'a> {
     /// # Errors
     /// As [`KernelCx::input`].
     pub fn input_bytes(&self, i: usize) -> Result<&'a [u8], KernelError> {
-        let slot = *self
-            .inputs
-            .get(i)
-            .ok_or(KernelError::Argument("an argument"))?;
+        let Some(&slot) = self.inputs.get(i) else {
+            return Err(KernelError::Argument("an argument"));
+        };
         if slot.len == 0 {
             return Ok(&[]);
         }
@@ -236,10 +243,9 @@ impl<'a> KernelCx<'a> {
     /// `bool`.
     #[allow(clippy::mut_from_ref, reason = "each output is handed out once")]
     pub fn output_bytes(&self, i: usize) -> Result<&'a mut [u8], KernelError> {
-        let slot = *self
-            .outputs
-            .get(i)
-            .ok_or(KernelError::Argument("an argument"))?;
+        let Some(&slot) = self.outputs.get(i) else {
+            return Err(KernelError::Argument("an argument"));
+        };
         if slot.dtype == DType::Bool {
             return Err(KernelError::DType(slot.dtype));
         }
@@ -258,16 +264,16 @@ impl<'a> KernelCx<'a> {
     /// [`KernelError::Argument`] where the kernel asked for less when it was prepared.
     #[allow(clippy::mut_from_ref, reason = "it is handed out once")]
     pub fn scratch<T: Element>(&self, len: usize) -> Result<&'a mut [T], KernelError> {
-        let missing = KernelError::Argument("scratch memory");
+        let missing = || KernelError::Argument("scratch memory");
         if T::DTYPE == DType::Bool {
-            return Err(missing);
+            return Err(missing());
         }
         if len == 0 {
             return Ok(&mut []);
         }
-        let (ptr, bytes) = self.scratch.take().ok_or(missing.clone())?;
+        let (ptr, bytes) = self.scratch.take().ok_or_else(missing)?;
         if len.checked_mul(size_of::<T>()).is_none_or(|n| n > bytes) {
-            return Err(missing);
+            return Err(missing());
         }
         // SAFETY: valid and exclusive by `new`'s contract, taken once (`take`), and large enough;
         // arenas are zeroed when made, so the bytes are initialised, and every byte pattern is an
@@ -280,8 +286,10 @@ impl<'a> KernelCx<'a> {
     /// # Errors
     /// [`KernelError::Argument`] where the input is no resource.
     pub fn variable(&self, i: usize) -> Result<&'a Variable, KernelError> {
-        let variable = self.variables.get(i).copied().flatten();
-        variable.ok_or(KernelError::Argument("a variable"))
+        match self.variables.get(i) {
+            Some(Some(variable)) => Ok(variable),
+            _ => Err(KernelError::Argument("a variable")),
+        }
     }
 
     /// Locks the variables behind these resource inputs, all of them initialised, and hands their
@@ -326,6 +334,7 @@ impl<'a> KernelCx<'a> {
     /// # Errors
     /// [`KernelError::Argument`] where the op's effect is not `Random`.
     pub fn counter(&self) -> Result<&'a AtomicU64, KernelError> {
-        self.counter.ok_or(KernelError::Argument("a counter"))
+        let missing = || KernelError::Argument("a counter");
+        self.counter.ok_or_else(missing)
     }
 }

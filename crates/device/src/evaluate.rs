@@ -144,20 +144,22 @@ pub fn evaluate_in(
                     prepared.scratch
                 ))
             })?;
-            let variables: SmallVec<[Option<&Variable>; 4]> = arguments
+            let variables: SmallVec<[Option<Arc<Variable>>; 4]> = arguments
                 .iter()
                 .map(|a| match a {
-                    Argument::Variable(v) => Some(&***v),
+                    Argument::Variable(v) => Some((*v).clone()),
                     Argument::Value(_) => None,
                 })
                 .collect();
+            let from: SmallVec<[Slot; 4]> = arguments.iter().map(slot).collect();
+            let to: SmallVec<[Slot; 2]> = tensors.iter().map(tensor_slot).collect();
             // SAFETY: inputs are borrowed for the run and only read; outputs were made above, are
             // apart from everything, and nobody else has them; so is the scratch memory.
             let cx = unsafe {
                 KernelCx::new(
                     cpu,
-                    arguments.iter().map(slot).collect(),
-                    tensors.iter().map(tensor_slot).collect(),
+                    &from,
+                    &to,
                     &variables,
                     counter,
                     (scratch.as_ptr(), scratch.len()),

@@ -143,7 +143,8 @@ impl<K> Plans<K, Ready> {
 /// A plan, and the frames that its steps have left behind.
 pub(crate) struct Ready {
     pub(crate) plan: Plan,
-    frames: Mutex<Vec<Frame>>,
+    #[allow(clippy::vec_box, reason = "frames are moved in and out by each step")]
+    frames: Mutex<Vec<Box<Frame>>>,
     /// Whether a step has ended before. A plan that runs once (initializers) leaves no frame behind.
     ran: AtomicBool,
 }
@@ -161,7 +162,7 @@ impl Ready {
     ///
     /// # Errors
     /// [`SessionError::Memory`].
-    pub(crate) fn take(&self, devices: &[Device]) -> Result<Frame, SessionError> {
+    pub(crate) fn take(&self, devices: &[Device]) -> Result<Box<Frame>, SessionError> {
         let frame = self
             .frames
             .lock()
@@ -169,7 +170,7 @@ impl Ready {
             .pop();
         match frame {
             Some(frame) => Ok(frame),
-            None => Frame::new(&self.plan, devices),
+            None => Ok(Box::new(Frame::new(&self.plan, devices)?)),
         }
     }
 
@@ -185,7 +186,7 @@ impl Ready {
     }
 
     /// Gives a frame back for later steps.
-    pub(crate) fn give(&self, mut frame: Frame, succeeded: bool) {
+    pub(crate) fn give(&self, mut frame: Box<Frame>, succeeded: bool) {
         frame.clear(&self.plan);
         if !self.ran.load(Ordering::Relaxed) {
             self.ran.store(succeeded, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use thalweg_device::kernel::RunFn;
 use thalweg_device::{Cpu, KernelCx, KernelError, Prepared, Slot};
 use thalweg_graph::DType;
@@ -116,7 +116,7 @@ impl Chain {
                     _ => inputs[i],
                 },
             };
-            let inputs = link.args.iter().map(input).collect();
+            let inputs: SmallVec<[Slot; 4]> = link.args.iter().map(input).collect();
             let own = match number + 1 == self.links.len() {
                 true => part(*output, at, len),
                 false => Slot {
@@ -125,11 +125,11 @@ impl Chain {
                     dtype: link.dtype,
                 },
             };
-            let nothing = (std::ptr::null_mut(), 0);
+            let (outputs, nothing) = ([own], (std::ptr::null_mut(), 0));
             // SAFETY: inputs are pieces of the node's, or what an op before has filled; the output is a buffer of this
             // thread's own that no later op reads for another value, or this task's piece of the node's output. It lies
             // apart from all inputs but for one that the op may be in place of.
-            let cx = unsafe { KernelCx::new(cpu, inputs, smallvec![own], &[], None, nothing) };
+            let cx = unsafe { KernelCx::new(cpu, &inputs, &outputs, &[], None, nothing) };
             link.run[which](&cx)?;
             made.push(own);
         }

@@ -92,18 +92,23 @@ impl Run<'_> {
                 if *sent {
                     self.renew(instruction)?;
                 }
-                let variables: SmallVec<[Option<&Variable>; 10]> =
-                    instruction.variables.iter().map(Option::as_deref).collect();
                 // SAFETY: the plan gives each output memory that nobody else uses until its last
                 // use, but for an input that the kernel may share; this instruction waits for
                 // those that filled its inputs and for those that used the memory before. Slots
                 // with known lengths are filled before they are read.
+                let (inputs, outputs) = unsafe {
+                    (
+                        self.slots::<[Slot; 4]>(&instruction.inputs),
+                        self.slots::<[Slot; 2]>(&instruction.outputs),
+                    )
+                };
+                // SAFETY: as above.
                 let cx = unsafe {
                     KernelCx::new(
                         self.cpu,
-                        self.slots(&instruction.inputs),
-                        self.slots(&instruction.outputs),
-                        &variables,
+                        &inputs,
+                        &outputs,
+                        &instruction.variables,
                         instruction.counter.as_deref(),
                         self.part.scratch(*scratch),
                     )
@@ -186,12 +191,15 @@ impl Run<'_> {
     /// # Safety
     /// As [`Part::slot`], for each.
     unsafe fn slots<A: smallvec::Array<Item = Slot>>(&self, slots: &[u32]) -> SmallVec<A> {
-        let place = |&s: &u32| match s {
-            NO_SLOT => Slot::empty(DType::Resource),
-            // SAFETY: by the caller's promise.
-            s => unsafe { self.part.slot(s) },
-        };
-        slots.iter().map(place).collect()
+        let mut places = SmallVec::new();
+        for &slot in slots {
+            places.push(match slot {
+                NO_SLOT => Slot::empty(DType::Resource),
+                // SAFETY: by the caller's promise.
+                slot => unsafe { self.part.slot(slot) },
+            });
+        }
+        places
     }
 
     /// Runs a node whose shapes or host values are known only now, on tensors of its own.
