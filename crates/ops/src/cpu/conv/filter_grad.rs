@@ -1,4 +1,4 @@
-//! The gradient to the filter: for each tap, the product of the input pixels it saw and the output's gradient.
+//! The gradient to the filter, tap by tap: for each, the product of the input pixels it saw and the output's gradient.
 //!
 //! The inner dimension is all pixels of all images. It is split into a fixed number of parts, each summed into a gradient
 //! of its own while its bands are in the cache, and the parts are added up in order. Where the filter is so large that

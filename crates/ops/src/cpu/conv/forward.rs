@@ -1,4 +1,4 @@
-//! The forward convolution: each output line is a product of the pixels under it and the filter as a matrix.
+//! The forward convolution, tap by tap: each output line is a product of the pixels under it and the filter as a matrix.
 
 use super::band::{Bands, Images, Window, copy_to_planes};
 use super::pointwise::{Pass, Pointwise};

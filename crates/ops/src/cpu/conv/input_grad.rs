@@ -1,4 +1,4 @@
-//! The gradient to the input: each input pixel gathers from the output pixels that saw it.
+//! The gradient to the input, tap by tap: each input pixel gathers from the output pixels that saw it.
 //!
 //! With a stride, pixels whose places differ by a multiple of it are seen through the same taps, and others through
 //! other taps. Such a set of pixels is a *phase*; within one, this is again a convolution of stride one, of the output's

@@ -1,8 +1,9 @@
 //! Two-dimensional convolutions: forward, and the gradients to the input and to the filter.
 //!
-//! All are products through register tiles, with an offset per filter tap: a matrix of patches is never written. A filter
-//! of one pixel, without padding, makes products of matrices (`pointwise`), but for its gradient where that is small. For
-//! others, what pixels see is copied with padding written out and channels last, so that a pixel and its neighbour are a
+//! All are products through register tiles. A filter of one pixel, without padding, makes products of matrices
+//! (`pointwise`), but for its gradient where that is small; some others take fewer multiplications between what tiles and
+//! filter become at a few points (`winograd`). The rest have an offset per filter tap: a matrix of patches is never
+//! written. There what pixels see is copied with padding written out and channels last, so that a pixel and its neighbour are a
 //! fixed distance apart: by tasks, a band of lines at a time that fits the second-level cache, where the filter fits it
 //! too (`band`); where it does not, once, unless the images lie so already, and tasks go along the filter in blocks
 //! (`swept`). A layout with channels first differs in how images are copied in and out.

@@ -1,10 +1,10 @@
 //! The gradient to the filter, from tiles of the images and of the gradient to the output.
 
 use super::super::ConvGeometry;
-use super::super::band::{Images, Window};
+use super::super::band::Images;
 use super::super::filter_grad::add_parts;
 use super::transform::{Job, Side};
-use super::{Cut, Piece, Tiling};
+use super::{APART, Cut, Held, Seen, TASKS, Tiling};
 use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiled, Tiles};
 use crate::cpu::{Cpu, Isa};
@@ -12,12 +12,10 @@ use crate::cpu::{Cpu, Isa};
 /// What a task holds of transformed tiles, and of their products, in numbers: parts of the second-level cache.
 const HELD: usize = 140 << 10;
 const PRODUCTS: usize = 200 << 10;
-/// Tasks to aim for.
-const TASKS: usize = 16;
+/// Tiles of a part, about, below which its products would take too long to become a gradient.
+const FEW: usize = 16;
 /// What the gradients of the parts may take together, in numbers.
 const PARTS: usize = 1 << 20;
-/// Between the numbers of one point and those of the next, so that they are not all at the same place of the cache.
-const APART: usize = 16;
 
 /// How the gradient is cut up. A task computes a block of it, of some channels of both sides, from a part of the images.
 pub(in super::super) struct Grads<'a> {
@@ -43,9 +41,10 @@ impl<'a> Grads<'a> {
             blocks[longer] += 1;
         }
         let each = points * (block(0, &blocks) + block(1, &blocks));
-        let cut = tiling.cut(HELD / each);
         let parts = TASKS.div_ceil(blocks[0] * blocks[1]);
+        let parts = parts.min(tiling.all().div_ceil(FEW));
         let parts = parts.min(PARTS / g.filter_len().max(1)).max(1);
+        let cut = tiling.cut((HELD / each).min(tiling.all().div_ceil(parts)));
         let parts = parts.min(cut.len());
         Grads {
             g,
@@ -57,11 +56,29 @@ impl<'a> Grads<'a> {
         }
     }
 
+    /// What it takes, in multiplications.
+    pub(super) fn work(&self) -> f64 {
+        let [rows, columns] = self.blocks;
+        (self.tiling).work([columns, rows], 14.0 * self.parts as f64)
+    }
+
+    /// Whether a task's tiles fit a cache, or nearly.
+    pub(super) fn fits(&self) -> bool {
+        let tiles = self.cut.most() * self.tiling.tiles[1];
+        self.points() * tiles * self.most().iter().sum::<usize>() <= 2 * HELD
+    }
+
+    /// How often this adds what some tiles give to what others gave.
+    #[cfg(test)]
+    pub(in super::super) fn additions(&self) -> usize {
+        self.cut.len() - self.parts
+    }
+
     fn points(&self) -> usize {
         self.tiling.transforms.products()
     }
 
-    fn tasks(&self) -> usize {
+    pub(super) fn tasks(&self) -> usize {
         self.parts * self.blocks[0] * self.blocks[1]
     }
 
@@ -179,8 +196,12 @@ impl Run<'_> {
         for i in first..first + cuts {
             let tiles = grads.cut.lines(i) * tiling.tiles[1];
             for piece in grads.cut.pieces(i) {
-                self.transform(0, &piece, channels[0], tiles, seen, held);
-                self.transform(1, &piece, channels[1], tiles, seen, held_grads);
+                for (operand, to) in [&mut *held, &mut *held_grads].into_iter().enumerate() {
+                    let what = self.seen(operand, channels[operand]);
+                    let pixel = self.pixel(operand, channels[operand].1);
+                    let held = Held { to, tiles, pixel };
+                    tiling.transform(self.isa, what, &piece, seen, held);
+                }
             }
             self.multiply(channels, tiles, held, held_grads, products, i > first);
         }
@@ -195,56 +216,15 @@ impl Run<'_> {
         }
     }
 
-    /// Transforms the tiles of a piece of an operand.
-    fn transform(
-        &self,
-        operand: usize,
-        piece: &Piece,
-        (channel, channels): (usize, usize),
-        tiles: usize,
-        seen: &mut [f32],
-        held: &mut [f32],
-    ) {
+    /// What the tiles of an operand are made of.
+    fn seen(&self, operand: usize, channels: (usize, usize)) -> Seen<'_> {
         let (tiling, t) = (&self.grads.tiling, self.grads.tiling.transforms);
-        let [seen_lines, cols] = self.grads.seen(piece.lines)[operand];
-        let first = [tiling.first, [0, 0]][operand];
-        let window = Window {
-            image: piece.image,
-            y: first[0] + (piece.line * t.outputs[0]) as isize,
-            lines: seen_lines,
-            x: first[1],
-            cols,
-            channel,
+        Seen {
+            images: self.operands[operand],
+            first: [tiling.first, [0, 0]][operand],
+            more: [t.taps.map(|k| k - 1), [0, 0]][operand],
             channels,
-        };
-        self.operands[operand].copy(self.isa, window, seen, channels);
-        let pixel = self.pixel(operand, channels);
-        let step = tiles * pixel + APART;
-        for line in 0..piece.lines {
-            let tile = (piece.before + line) * tiling.tiles[1];
-            let job = Job {
-                from: seen[line * t.outputs[0] * cols * channels..].as_ptr(),
-                read: Side {
-                    line: cols * channels,
-                    pixel: channels,
-                    tile: t.outputs[1] * channels,
-                },
-                to: held[tile * pixel..].as_mut_ptr(),
-                written: Side {
-                    line: t.points[1] * step,
-                    pixel: step,
-                    tile: pixel,
-                },
-                tiles: tiling.tiles[1],
-                channels,
-                padded: operand == 1,
-                limit: [usize::MAX; 2],
-                bias: None,
-                relu: false,
-            };
-            let transform = [t.of_data, t.of_grads][operand];
-            // SAFETY: `seen` holds what these tiles see, and `held` their numbers at all points.
-            unsafe { transform(self.isa, &job) };
+            transform: [t.of_data, t.of_grads][operand],
         }
     }
 
@@ -299,26 +279,18 @@ impl Run<'_> {
     ) {
         let (g, t) = (self.grads.g, self.grads.tiling.transforms);
         let step = rows * cols + APART;
-        let job = Job {
-            from: products.as_ptr(),
-            read: Side {
-                line: t.points[1] * step,
-                pixel: step,
-                tile: cols,
-            },
-            to: (self.to).pointer(which * g.filter_len() + row * g.out_c + col),
-            written: Side {
-                line: g.k_w * g.in_c * g.out_c,
-                pixel: g.in_c * g.out_c,
-                tile: g.out_c,
-            },
-            tiles: rows,
-            channels: cols,
-            padded: false,
-            limit: [usize::MAX; 2],
-            bias: None,
-            relu: false,
+        let read = Side {
+            line: t.points[1] * step,
+            pixel: step,
+            tile: cols,
         };
+        let to = (self.to).pointer(which * g.filter_len() + row * g.out_c + col);
+        let written = Side {
+            line: g.k_w * g.in_c * g.out_c,
+            pixel: g.in_c * g.out_c,
+            tile: g.out_c,
+        };
+        let job = Job::new((products.as_ptr(), read), (to, written), rows, cols);
         // SAFETY: all products of the block, and its numbers in the gradient of this part, which no other task writes.
         unsafe { (t.to_tap_grads)(self.isa, &job) };
     }

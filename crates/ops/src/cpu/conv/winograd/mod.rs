@@ -5,9 +5,10 @@
 //! The gradient to the input is a convolution with the filter turned over, and that to the filter one of tiles of the
 //! input with tiles of the gradient.
 //!
-//! Sums are taken in another order than the definition's, of numbers that are some times larger: errors are about ten
-//! times those of the definition in `f32` (a test holds them below 1e-5 of the largest result). An infinite number makes
-//! NaN of the tiles it lies in.
+//! Sums are taken in another order than the definition's, of numbers that are some times larger: a test holds the largest
+//! error below 1e-5 of the largest result. For the same reason what an infinite number makes NaN of is more than what sees
+//! it: the tiles it lies in, or, of a filter or in its gradient, all that its channels have a part in; and an output that
+//! sees zeros alone may differ from zero by as much as others are off.
 
 mod grads;
 mod matrices;
@@ -18,7 +19,8 @@ use std::any::TypeId;
 
 use self::grads::Grads;
 use self::sums::SumsOf;
-use self::transform::{One, Points, Transforms};
+use self::transform::{Job, One, Points, Side, Transform, Transforms};
+use super::band::{Images, Window};
 use super::pointwise::Pass;
 use super::{ConvGeometry, Real};
 use crate::cpu::par::part;
@@ -37,6 +39,12 @@ static SHAPES: [Transforms; 6] = [
 
 /// From this many channels on, of the input and of the output.
 const CHANNELS: usize = 16;
+/// Tasks to aim for.
+const TASKS: usize = 16;
+/// Tasks that a small convolution has to have: fewer would leave threads idle that another way keeps busy.
+const FEWEST: usize = 4;
+/// Between the numbers of one point and those of the next, so that they are not all at the same place of the cache.
+const APART: usize = 16;
 
 /// A convolution that is computed in this way.
 pub(super) enum Winograd<'a> {
@@ -45,24 +53,33 @@ pub(super) enum Winograd<'a> {
 }
 
 impl<'a> Winograd<'a> {
-    /// None where another way is better.
+    /// None where another way is better: where that takes fewer multiplications, what a transform costs in them added
+    /// up, or where so much would have to be held that no cache has it.
     pub(super) fn of<T: Real>(isa: Isa, g: &'a ConvGeometry, pass: Pass) -> Option<Self> {
-        let wide = g.in_c >= CHANNELS && g.out_c >= CHANNELS;
-        let tiling = Tiling::new(g, pass).filter(|t| wide && t.pays(pass))?;
-        (TypeId::of::<T>() == TypeId::of::<f32>()).then(|| Self::new(isa, g, pass, tiling))
+        if TypeId::of::<T>() != TypeId::of::<f32>() || g.in_c.min(g.out_c) < CHANNELS {
+            return None;
+        }
+        let fast = Self::possible(isa, g, pass)?;
+        let (work, tasks, fits) = match &fast {
+            Winograd::Sums(sums) => (sums.work(), sums.tasks(), sums.fits()),
+            Winograd::Grads(grads) => (grads.work(), grads.tasks(), grads.fits()),
+        };
+        let pixels = match pass {
+            Pass::ToInput => g.in_h * g.in_w,
+            _ => g.out_h * g.out_w,
+        };
+        let by_taps = (g.batch * pixels) as f64 * g.filter_len() as f64;
+        let alone = (FEWEST as f64 / tasks as f64).max(1.0);
+        (fits && work * alone < by_taps).then_some(fast)
     }
 
     /// Of any filter that has transforms.
-    #[cfg(test)]
     pub(super) fn possible(isa: Isa, g: &'a ConvGeometry, pass: Pass) -> Option<Self> {
-        Some(Self::new(isa, g, pass, Tiling::new(g, pass)?))
-    }
-
-    fn new(isa: Isa, g: &'a ConvGeometry, pass: Pass, tiling: Tiling) -> Self {
-        match pass {
+        let tiling = Tiling::new(g, pass)?;
+        Some(match pass {
             Pass::ToFilter => Winograd::Grads(Grads::new(isa, g, tiling)),
             _ => Winograd::Sums(SumsOf::new(isa, g, tiling, pass)),
-        }
+        })
     }
 
     /// The scratch it needs on this many threads, in bytes.
@@ -145,22 +162,65 @@ impl Tiling {
         self.batch * self.tiles[0]
     }
 
-    /// Whether this is less work than to multiply each tap, in multiplications. What a transform costs is measured (two
-    /// Xeon cores, AVX-512): a number of a tile takes as long as eleven of them, one of the filter as ten, and one of its
-    /// gradient as fourteen; products of the little matrices that remain take a quarter longer than those of taps.
-    fn pays(&self, pass: Pass) -> bool {
-        let t = self.transforms;
-        let [from, to] = self.channels.map(|c| c as f64);
-        let pixels = self.batch as f64 * self.of[0] as f64 * self.of[1] as f64;
-        let tiles = self.batch as f64 * self.tiles[0] as f64 * self.tiles[1] as f64;
-        let points = t.products() as f64;
-        let filter = if pass == Pass::ToFilter { 14.0 } else { 10.0 };
-        let products = 1.25 * tiles * points * from * to;
-        let transforms = points * (11.0 * tiles * (from + to) + filter * from * to);
-        products + transforms < pixels * (t.taps[0] * t.taps[1]) as f64 * from * to
+    /// Tiles of all images.
+    fn all(&self) -> usize {
+        self.lines() * self.tiles[1]
     }
 
-    /// How lines of tiles are cut into parts of at most so many tiles: some images each, or parts of one.
+    /// What all this takes, in multiplications: the products, transforms of tiles of both sides, each so many times, and
+    /// those of the filter. What a transform costs is measured (two Xeon cores, AVX-512): a number of a tile takes as long
+    /// as eleven multiplications, one of the filter as `of_filter` says, and the products take a quarter longer than
+    /// those of taps.
+    fn work(&self, times: [usize; 2], of_filter: f64) -> f64 {
+        let points = self.transforms.products() as f64;
+        let [from, to] = self.channels.map(|c| c as f64);
+        let tiles = self.all() as f64;
+        let [seen, other] = times.map(|t| t as f64);
+        let each = 1.25 * from * to + 11.0 * (from * seen + to * other);
+        points * (tiles * each + of_filter * from * to)
+    }
+
+    /// Copies some lines of tiles of an image, padded, to `seen`, and transforms them: `pixel` numbers for each tile, at
+    /// each point.
+    fn transform(&self, isa: Isa, what: Seen<'_>, piece: &Piece, seen: &mut [f32], held: Held<'_>) {
+        let t = self.transforms;
+        let (channel, channels) = what.channels;
+        let cols = self.tiles[1] * t.outputs[1] + what.more[1];
+        let window = Window {
+            image: piece.image,
+            y: what.first[0] + (piece.line * t.outputs[0]) as isize,
+            lines: piece.lines * t.outputs[0] + what.more[0],
+            x: what.first[1],
+            cols,
+            channel,
+            channels,
+        };
+        what.images.copy(isa, window, seen, channels);
+        let step = held.tiles * held.pixel + APART;
+        for line in 0..piece.lines {
+            let tile = (piece.before + line) * self.tiles[1];
+            let read = Side {
+                line: cols * channels,
+                pixel: channels,
+                tile: t.outputs[1] * channels,
+            };
+            let written = Side {
+                line: t.points[1] * step,
+                pixel: step,
+                tile: held.pixel,
+            };
+            let from = seen[line * t.outputs[0] * cols * channels..].as_ptr();
+            let to = held.to[tile * held.pixel..].as_mut_ptr();
+            let job = Job {
+                padded: held.pixel > channels,
+                ..Job::new((from, read), (to, written), self.tiles[1], channels)
+            };
+            // SAFETY: `seen` holds what these tiles see, and `held` their numbers at all points.
+            unsafe { (what.transform)(isa, &job) };
+        }
+    }
+
+    /// How lines of tiles are cut into parts of at most so many tiles, or a line: some images each, or parts of one.
     fn cut(&self, tiles: usize) -> Cut {
         let lines = (tiles / self.tiles[1]).max(1);
         let images = lines / self.tiles[0];
@@ -177,6 +237,27 @@ impl Tiling {
             },
         }
     }
+}
+
+/// What tiles are made of.
+struct Seen<'a> {
+    images: Images<'a, f32>,
+    /// Where the first tile begins.
+    first: [isize; 2],
+    /// Lines and columns of a tile beyond its outputs.
+    more: [usize; 2],
+    /// The first channel, and how many.
+    channels: (usize, usize),
+    transform: Transform,
+}
+
+/// Where transformed tiles lie.
+struct Held<'a> {
+    to: &'a mut [f32],
+    /// How many there are, of a point.
+    tiles: usize,
+    /// From a tile to the next; where that is more than its channels, it is whole vectors.
+    pixel: usize,
 }
 
 /// Lines of tiles, cut into parts.

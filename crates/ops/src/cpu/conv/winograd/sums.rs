@@ -1,10 +1,10 @@
 //! Outputs from images and a filter: forward, and to the input with the filter turned over.
 
 use super::super::ConvGeometry;
-use super::super::band::{Images, Window, copy_to_planes};
+use super::super::band::{Images, copy_to_planes};
 use super::super::pointwise::Pass;
 use super::transform::{Job, Side};
-use super::{Cut, Piece, Tiling};
+use super::{APART, Cut, Held, Piece, Seen, TASKS, Tiling};
 use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiled, Tiles};
 use crate::cpu::transpose::{Rows, transpose};
@@ -14,16 +14,16 @@ use crate::cpu::{Cpu, Epilogue, Isa, Layout};
 const HELD: usize = 280 << 10;
 /// Channels that are transformed at once, and columns of a task, at most.
 const BLOCK: usize = 128;
-/// Tasks to aim for.
-const TASKS: usize = 16;
+/// Tasks of a convolution that is cut into few along its images, at least: more would transform those again and again.
+const WIDE: usize = 8;
+/// The largest filter, transformed, that is kept in memory, in numbers.
+const PACKED: usize = 16 << 20;
 /// Tiles of a task, about, below which the filter would be read too often.
 const FEW: usize = 24;
 /// Rows of a panel that are transformed at once before the tasks.
 const ROWS: usize = 32;
 /// Numbers of a cache line.
 const LINE: usize = 16;
-/// Between the numbers of one point and those of the next, so that they are not all at the same place of the cache.
-const APART: usize = 16;
 
 /// How the sums are cut up. A task computes some columns, which are channels of the output, of some lines of tiles.
 pub(in super::super) struct SumsOf<'a> {
@@ -50,11 +50,11 @@ impl<'a> SumsOf<'a> {
         let mut by_panels = to.div_ceil(BLOCK).min(panels);
         let block = from.div_ceil(inner) + panels.div_ceil(by_panels) * tiles.cols();
         let most = HELD / (tiling.transforms.products() * block);
-        let all = tiling.lines() * tiling.tiles[1];
+        let all = tiling.all();
         let by_tasks = TASKS.div_ceil(by_panels).min(all.div_ceil(FEW));
         let cut = tiling.cut(most.min(all.div_ceil(by_tasks)));
-        if cut.len() * by_panels < TASKS {
-            by_panels = TASKS.div_ceil(cut.len()).min(panels);
+        if cut.len() * by_panels < WIDE {
+            by_panels = WIDE.div_ceil(cut.len()).min(panels);
         }
         SumsOf {
             g,
@@ -67,6 +67,21 @@ impl<'a> SumsOf<'a> {
             by_panels,
             packed: cut.len() > 1,
         }
+    }
+
+    /// What it takes, in multiplications.
+    pub(super) fn work(&self) -> f64 {
+        self.tiling.work([self.by_panels, 1], 10.0)
+    }
+
+    pub(super) fn tasks(&self) -> usize {
+        self.cut.len() * self.by_panels
+    }
+
+    /// Whether a task's tiles fit a cache, or nearly, and the filter memory.
+    pub(super) fn fits(&self) -> bool {
+        let [_, tiles, inner, columns] = self.most();
+        self.points() * tiles * (inner + columns) <= 2 * HELD && self.packed_len() <= PACKED
     }
 
     fn points(&self) -> usize {
@@ -150,8 +165,7 @@ impl<'a> SumsOf<'a> {
 
     pub(super) fn scratch(&self, threads: usize) -> usize {
         let (pack, packs) = self.pack_lane();
-        let tasks = self.cut.len() * self.by_panels;
-        let lanes = lanes_scratch(tasks, threads, self.lane());
+        let lanes = lanes_scratch(self.tasks(), threads, self.lane());
         Scratch::bytes::<f32>(self.packed_len()) + lanes.max(lanes_scratch(packs, threads, pack))
     }
 
@@ -178,25 +192,17 @@ impl<'a> SumsOf<'a> {
         let panels = Disjoint::new(packed);
         for_lanes(cpu.pool, packs, lanes, pack, &|task, scratch| {
             let parts = packs / self.panels;
-            let (panel, rows) = (
-                task / parts,
-                part(self.tiling.channels[0], parts, task % parts),
-            );
+            let (first, count) = part(self.tiling.channels[0], parts, task % parts);
+            let rows = PanelRows {
+                panel: task / parts,
+                first,
+                count,
+            };
             let turned = Scratch::new(scratch).take::<f32>(self.panel_lens(ROWS)[0]);
             let step = self.panel_step(self.tiling.channels[0]);
-            let at = panel * self.points() * step + rows.0 * self.tiles.cols();
+            let at = rows.panel * self.points() * step + first * self.tiles.cols();
             // SAFETY: rows of a panel that are this task's.
-            unsafe {
-                self.pack(
-                    cpu.isa,
-                    filter,
-                    panel,
-                    rows,
-                    turned,
-                    panels.pointer(at),
-                    step,
-                )
-            };
+            unsafe { self.pack(cpu.isa, filter, rows, turned, (panels.pointer(at), step)) };
         });
         let run = Run {
             isa: cpu.isa,
@@ -213,27 +219,32 @@ impl<'a> SumsOf<'a> {
             epilogue,
             to: Disjoint::new(to),
         };
-        let tasks = self.cut.len() * self.by_panels;
-        for_lanes(cpu.pool, tasks, lanes, self.lane(), &|task, scratch| {
-            run.task(task, scratch)
-        });
+        for_lanes(
+            cpu.pool,
+            self.tasks(),
+            lanes,
+            self.lane(),
+            &|task, scratch| run.task(task, scratch),
+        );
     }
 
     /// Transforms some rows of a panel of the filter: for each point, a row for each channel that is summed over.
     ///
     /// # Safety
     /// `to` is valid for writes of these rows of all points, `step` apart.
-    #[allow(clippy::too_many_arguments)]
     unsafe fn pack(
         &self,
         isa: Isa,
         filter: &[f32],
-        panel: usize,
-        (row, rows): (usize, usize),
+        rows: PanelRows,
         turned: &mut [f32],
-        to: *mut f32,
-        step: usize,
+        (to, step): (*mut f32, usize),
     ) {
+        let PanelRows {
+            panel,
+            first: row,
+            count: rows,
+        } = rows;
         let (t, width) = (self.tiling.transforms, self.tiles.cols());
         let [from, all] = self.tiling.channels;
         let columns = width.min(all - panel * width);
@@ -267,25 +278,36 @@ impl<'a> SumsOf<'a> {
             };
             (filter[row * all + panel * width..].as_ptr(), side)
         };
+        let written = Side {
+            line: t.points[1] * step,
+            pixel: step,
+            tile: width,
+        };
         let job = Job {
-            from: filter,
-            read,
-            to,
-            written: Side {
-                line: t.points[1] * step,
-                pixel: step,
-                tile: width,
-            },
-            tiles: rows,
-            channels: columns,
             padded: true,
-            limit: [usize::MAX; 2],
-            bias: None,
-            relu: false,
+            ..Job::new((filter, read), (to, written), rows, columns)
         };
         // SAFETY: it reads taps of the filter, and writes what the caller vouches for.
         unsafe { (t.of_taps)(isa, &job) };
     }
+}
+
+/// Rows of a panel of the filter.
+#[derive(Clone, Copy)]
+struct PanelRows {
+    panel: usize,
+    first: usize,
+    count: usize,
+}
+
+/// Transformed rows of a panel.
+struct Panel<'a> {
+    rows: &'a [f32],
+    /// From a point to the next.
+    step: usize,
+    /// How many rows there are.
+    channels: usize,
+    columns: usize,
 }
 
 /// What the tasks of one call share.
@@ -313,43 +335,49 @@ impl Run<'_> {
         for block in 0..sums.inner {
             let channels = part(tiling.channels[0], sums.inner, block);
             for piece in sums.cut.pieces(which) {
-                self.transform(&piece, channels, tiles, seen, held);
-            }
-            for panel in panels.0..panels.0 + panels.1 {
-                let (rows, step) = match sums.packed {
-                    true => {
-                        let step = sums.panel_step(tiling.channels[0]);
-                        let at = panel * sums.points() * step + channels.0 * sums.tiles.cols();
-                        (&self.packed[at..], step)
-                    }
-                    false => {
-                        let step = sums.panel_step(channels.1);
-                        let to = own.as_mut_ptr();
-                        // SAFETY: `own` holds all points of these rows.
-                        unsafe {
-                            sums.pack(
-                                self.isa,
-                                self.filter,
-                                panel,
-                                channels,
-                                turned_taps,
-                                to,
-                                step,
-                            )
-                        };
-                        (&*own, step)
-                    }
+                let what = Seen {
+                    images: self.images,
+                    first: tiling.first,
+                    more: tiling.transforms.taps.map(|k| k - 1),
+                    channels,
+                    transform: tiling.transforms.of_data,
                 };
-                let columns = [panel, panel - panels.0, panels.1];
-                self.multiply(
-                    channels.1,
-                    columns,
+                let held = Held {
+                    to: &mut *held,
                     tiles,
-                    held,
-                    (rows, step),
-                    products,
-                    block > 0,
-                );
+                    pixel: channels.1,
+                };
+                tiling.transform(self.isa, what, &piece, seen, held);
+            }
+            for at in 0..panels.1 {
+                let number = panels.0 + at;
+                let width = sums.tiles.cols();
+                let (rows, step) = if sums.packed {
+                    let step = sums.panel_step(tiling.channels[0]);
+                    (
+                        &self.packed[number * sums.points() * step + channels.0 * width..],
+                        step,
+                    )
+                } else {
+                    let step = sums.panel_step(channels.1);
+                    let to = own.as_mut_ptr();
+                    let rows = PanelRows {
+                        panel: number,
+                        first: channels.0,
+                        count: channels.1,
+                    };
+                    // SAFETY: `own` holds all points of these rows.
+                    unsafe { sums.pack(self.isa, self.filter, rows, turned_taps, (to, step)) };
+                    (&*own, step)
+                };
+                let panel = Panel {
+                    rows,
+                    step,
+                    channels: channels.1,
+                    columns: width.min(tiling.channels[1] - number * width),
+                };
+                let to = &mut products[at * width..];
+                self.multiply(&panel, held, tiles, (to, panels.1 * width), block > 0);
             }
         }
         for piece in sums.cut.pieces(which) {
@@ -357,78 +385,30 @@ impl Run<'_> {
         }
     }
 
-    /// Transforms a block of channels of the tiles of a piece.
-    fn transform(
-        &self,
-        piece: &Piece,
-        (channel, channels): (usize, usize),
-        tiles: usize,
-        seen: &mut [f32],
-        held: &mut [f32],
-    ) {
-        let (tiling, t) = (&self.sums.tiling, self.sums.tiling.transforms);
-        let [lines, cols] = self.sums.seen(piece.lines);
-        let window = Window {
-            image: piece.image,
-            y: tiling.first[0] + (piece.line * t.outputs[0]) as isize,
-            lines,
-            x: tiling.first[1],
-            cols,
-            channel,
-            channels,
-        };
-        self.images.copy(self.isa, window, seen, channels);
-        let step = tiles * channels + APART;
-        for line in 0..piece.lines {
-            let tile = (piece.before + line) * tiling.tiles[1];
-            let job = Job {
-                from: seen[line * t.outputs[0] * cols * channels..].as_ptr(),
-                read: Side {
-                    line: cols * channels,
-                    pixel: channels,
-                    tile: t.outputs[1] * channels,
-                },
-                to: held[tile * channels..].as_mut_ptr(),
-                written: Side {
-                    line: t.points[1] * step,
-                    pixel: step,
-                    tile: channels,
-                },
-                tiles: tiling.tiles[1],
-                channels,
-                padded: false,
-                limit: [usize::MAX; 2],
-                bias: None,
-                relu: false,
-            };
-            // SAFETY: `seen` holds what these tiles see, and `held` their numbers at all points.
-            unsafe { (t.of_data)(self.isa, &job) };
-        }
-    }
-
-    /// Multiplies, at each point, a block of channels with a panel of the filter: one of the panels of
-    /// the task, with its number among all, its number among those, and how many those are.
-    #[allow(clippy::too_many_arguments)]
+    /// Multiplies, at each point, a block of channels of tiles with those rows of a panel; `to` is where its first column
+    /// is, among so many.
     fn multiply(
         &self,
-        channels: usize,
-        [number, panel, panels]: [usize; 3],
-        tiles: usize,
+        panel: &Panel<'_>,
         held: &[f32],
-        (rows_of, step): (&[f32], usize),
-        products: &mut [f32],
+        tiles: usize,
+        (to, columns): (&mut [f32], usize),
         add: bool,
     ) {
-        let sums = self.sums;
-        let (width, columns) = (sums.tiles.cols(), panels * sums.tiles.cols());
+        let (sums, channels) = (self.sums, panel.channels);
+        let width = sums.tiles.cols();
         let row_tiles = tiles.div_ceil(sums.tiles.rows());
         // The next point's rows, a part of them during each tile.
-        let lines = (channels * width).div_ceil(LINE * row_tiles);
-        let every = (channels / lines.max(1)).max(1);
+        let ahead = (channels * width).div_ceil(LINE * row_tiles);
+        let every = if sums.packed {
+            (channels / ahead.max(1)).max(1)
+        } else {
+            0
+        };
         for point in 0..sums.points() {
             let a = point * (tiles * channels + APART);
-            let c = point * (tiles * columns + APART) + panel * width;
-            let next = rows_of.as_ptr().wrapping_add((point + 1) * step);
+            let c = point * (tiles * columns + APART);
+            let next = panel.rows.as_ptr().wrapping_add((point + 1) * panel.step);
             for tile in 0..row_tiles {
                 let (row, rows) = part(tiles, row_tiles, tile);
                 let tile = Tile {
@@ -437,17 +417,17 @@ impl Run<'_> {
                     len: channels,
                     a_row: channels,
                     a_col: 1,
-                    b: rows_of[point * step..].as_ptr(),
+                    b: panel.rows[point * panel.step..].as_ptr(),
                     b_row: width,
-                    c: products[c + row * columns..].as_mut_ptr(),
+                    c: to[c + row * columns..].as_mut_ptr(),
                     c_row: columns,
-                    cols: width.min(sums.tiling.channels[1] - number * width),
+                    cols: panel.columns,
                     add,
                     finish: Finish::NONE,
                     ahead: Ahead {
-                        at: next.wrapping_add(tile * lines * LINE),
+                        at: next.wrapping_add(tile * ahead * LINE),
                         step: LINE,
-                        every: if sums.packed { every } else { 0 },
+                        every,
                     },
                 };
                 // SAFETY: rows of tiles that are held, of a panel in whole vectors, and of the products, which are this
@@ -482,25 +462,23 @@ impl Run<'_> {
         };
         for line in 0..piece.lines {
             let tile = (piece.before + line) * tiling.tiles[1];
+            let from = products[tile * columns..].as_ptr();
+            let read = Side {
+                line: t.points[1] * step,
+                pixel: step,
+                tile: columns,
+            };
+            let to = to.wrapping_add(line * t.outputs[0] * w * pixel);
+            let written = Side {
+                line: w * pixel,
+                pixel,
+                tile: t.outputs[1] * pixel,
+            };
             let job = Job {
-                from: products[tile * columns..].as_ptr(),
-                read: Side {
-                    line: t.points[1] * step,
-                    pixel: step,
-                    tile: columns,
-                },
-                to: to.wrapping_add(line * t.outputs[0] * w * pixel),
-                written: Side {
-                    line: w * pixel,
-                    pixel,
-                    tile: t.outputs[1] * pixel,
-                },
-                tiles: tiling.tiles[1],
-                channels,
-                padded: false,
                 limit: [lines - line * t.outputs[0], w],
                 bias: self.epilogue.bias.map(|b| &b[channel..]),
                 relu: self.epilogue.relu,
+                ..Job::new((from, read), (to, written), tiling.tiles[1], channels)
             };
             // SAFETY: the products of these tiles, and the lines of this piece in the output or in memory of its own.
             unsafe { (t.to_outputs)(self.isa, &job) };

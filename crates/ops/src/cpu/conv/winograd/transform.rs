@@ -35,12 +35,35 @@ pub(super) struct Job<'a> {
     pub relu: bool,
 }
 
+impl Job<'_> {
+    /// All lines and elements of so many tiles and channels, and nothing added.
+    pub(super) fn new(
+        (from, read): (*const f32, Side),
+        (to, written): (*mut f32, Side),
+        tiles: usize,
+        channels: usize,
+    ) -> Self {
+        Job {
+            from,
+            read,
+            to,
+            written,
+            tiles,
+            channels,
+            padded: false,
+            limit: [usize::MAX; 2],
+            bias: None,
+            relu: false,
+        }
+    }
+}
+
 /// # Safety
 /// What the job reads and writes is valid, and nothing else touches what it writes meanwhile.
 pub(super) type Transform = unsafe fn(Isa, &Job<'_>);
 
 /// How a dimension is transformed.
-pub(super) trait Axis {
+pub(super) trait Dimension {
     /// Outputs of a tile, taps, and points.
     const M: usize;
     const R: usize;
@@ -61,7 +84,7 @@ pub(super) struct One;
 /// `M` outputs of `R` taps at a time, by `N` points.
 pub(super) struct Points<const N: usize, const M: usize, const R: usize>;
 
-impl Axis for One {
+impl Dimension for One {
     const M: usize = 1;
     const R: usize = 1;
     const N: usize = 1;
@@ -72,7 +95,7 @@ impl Axis for One {
     type TapGrads = Same;
 }
 
-impl<const N: usize, const M: usize, const R: usize> Axis for Points<N, M, R> {
+impl<const N: usize, const M: usize, const R: usize> Dimension for Points<N, M, R> {
     const M: usize = M;
     const R: usize = R;
     const N: usize = N;
@@ -100,7 +123,7 @@ pub(super) struct Transforms {
 }
 
 impl Transforms {
-    pub(super) const fn new<L: Axis, C: Axis>() -> Self {
+    pub(super) const fn new<L: Dimension, C: Dimension>() -> Self {
         Transforms {
             outputs: [L::M, C::M],
             taps: [L::R, C::R],
@@ -123,18 +146,24 @@ impl Transforms {
 /// As [`Transform`].
 unsafe fn transform<L: Linear, C: Linear>(isa: Isa, job: &Job<'_>) {
     match isa.level() {
-        Level::Portable => isa.run(Tiles::<Lanes<f32, 4>, L, C>(job, PhantomData)),
+        Level::Portable => isa.run(InVectors::<Lanes<f32, 4>, L, C>(job, PhantomData)),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => isa.run(Tiles::<std::arch::x86_64::__m256, L, C>(job, PhantomData)),
+        Level::Avx2 => isa.run(InVectors::<std::arch::x86_64::__m256, L, C>(
+            job,
+            PhantomData,
+        )),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => isa.run(Tiles::<std::arch::x86_64::__m512, L, C>(job, PhantomData)),
+        Level::Avx512 => isa.run(InVectors::<std::arch::x86_64::__m512, L, C>(
+            job,
+            PhantomData,
+        )),
     }
 }
 
 /// A job in vectors `V`. It is made only for the instructions that `V` needs, and only by [`transform`].
-struct Tiles<'a, V, L, C>(&'a Job<'a>, PhantomData<(V, L, C)>);
+struct InVectors<'a, V, L, C>(&'a Job<'a>, PhantomData<(V, L, C)>);
 
-impl<V: Vector<Elem = f32>, L: Linear, C: Linear> Vectorize for Tiles<'_, V, L, C> {
+impl<V: Vector<Elem = f32>, L: Linear, C: Linear> Vectorize for InVectors<'_, V, L, C> {
     type Out = ();
 
     #[inline(always)]
