@@ -135,12 +135,10 @@ unsafe fn body<V: Vector, const ROWS: usize, const VECTORS: usize>(t: &Tile<'_, 
     // SAFETY: every pointer stays within what the tile describes, which the caller vouches for.
     unsafe {
         let mut sum = [[V::zero(); VECTORS]; ROWS];
-        if t.add {
-            // Its rows may be far apart: they come while the products are computed.
-            for i in 0..ROWS {
-                for v in 0..VECTORS {
-                    V::prefetch(t.c.wrapping_add(i * t.c_row + v * V::LANES));
-                }
+        // Its rows may be far apart, and are fetched to be written too: they come while the products are computed.
+        for i in 0..ROWS {
+            for v in 0..VECTORS {
+                V::prefetch(t.c.wrapping_add(i * t.c_row + v * V::LANES));
             }
         }
         let mut b = t.b;

@@ -18,9 +18,15 @@ pub(super) enum Pass {
     ToFilter,
 }
 
-/// Numbers of a filter from which on its gradient is computed as a product. What a smaller one is multiplied of is much
-/// longer than it is wide: copying it would take as long as multiplying.
-const FILTER: usize = 1 << 15;
+/// Numbers of a filter from which on its gradient is computed as a product, by layout. What a smaller one is multiplied of
+/// is much longer than it is wide: tasks that share the pixels, and not the filter, read it once. With channels first,
+/// that takes a transpose, which a product does without.
+fn product_from(layout: Layout) -> usize {
+    match layout {
+        Layout::Nhwc => 3 << 15,
+        Layout::Nchw => 1 << 15,
+    }
+}
 
 /// A convolution with a filter of one pixel.
 #[derive(Clone, Copy)]
@@ -39,7 +45,7 @@ impl<'a> Pointwise<'a> {
         let pixels = g.out_h * g.out_w;
         let is_one = [g.k_h, g.k_w, g.pad_top, g.pad_left] == [1, 1, 0, 0];
         let inside = (g.out_h - 1) * g.stride[0] < g.in_h && (g.out_w - 1) * g.stride[1] < g.in_w;
-        let small = pass == Pass::ToFilter && g.filter_len() < FILTER;
+        let small = pass == Pass::ToFilter && g.filter_len() < product_from(g.layout);
         // A row of pixels takes whole vectors.
         let wide = pixels.next_multiple_of(T::tiles(isa).cols() / 2);
         let turned = g.layout == Layout::Nchw && pass != Pass::ToFilter && wide * 20 > pixels * 23;

@@ -128,8 +128,8 @@ fn geometries() -> impl Iterator<Item = ConvGeometry> {
         geometry(20, [6, 5, 2], [3, 3, 3], one, one, [1; 4]),
         geometry(1, [9, 9, 64], [3, 3, 160], one, one, [1; 4]),
         // Filters of one pixel whose gradient is a product, with pixels left out and without.
-        geometry(2, [7, 7, 190], [1, 1, 177], one, one, [0; 4]),
-        geometry(3, [4, 9, 177], [1, 1, 190], [1, 2], one, [0; 4]),
+        geometry(2, [7, 7, 330], [1, 1, 310], one, one, [0; 4]),
+        geometry(3, [4, 9, 317], [1, 1, 320], [1, 2], one, [0; 4]),
         geometry(2, [8, 6, 5], [1, 1, 40], [3, 2], one, [0; 4]),
         // Filters that are swept: padded and not, with strides, dilations, and pixels that no tap sees.
         geometry(2, [3, 4, 210], [3, 3, 209], one, one, [1; 4]),

@@ -142,6 +142,23 @@ pub(super) struct Task<'a, T: 'static> {
     cols: usize,
 }
 
+/// What tile number `call` of so many that read the same rows of `A`, which lie one after the other, brings near of the
+/// rows after them while it runs along `len` elements.
+fn rows_ahead<S>(
+    next: &[S],
+    numbers: usize,
+    len: usize,
+    (call, calls): (usize, usize),
+) -> Ahead<S> {
+    let in_line = LINE / size_of::<S>();
+    let (first, count) = part(numbers.div_ceil(in_line), calls, call);
+    Ahead {
+        at: next.as_ptr().wrapping_add(first * in_line),
+        step: in_line,
+        every: (len / count.max(1)).max(1),
+    }
+}
+
 impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
     pub(super) fn new(isa: Isa, p: &'a Product, plan: &'a Plan<S>, task: usize) -> Self {
         let each = plan.row_tasks * plan.col_tasks;
@@ -253,7 +270,15 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
                                 relu: epilogue.relu,
                             },
                         },
-                        ahead: self.ahead(next, inner, (tile * panels + panel, row_tiles * panels)),
+                        ahead: match next {
+                            None if direct && inner == self.p.k => {
+                                let next = &from_a[(row + rows) * a_row..];
+                                rows_ahead(next, rows * inner, inner, (panel, panels))
+                            }
+                            _ => {
+                                self.ahead(next, inner, (tile * panels + panel, row_tiles * panels))
+                            }
+                        },
                     };
                     // SAFETY: the packed operands hold `inner` whole rows, the biases whole panels, and `A`, where it is read directly, these rows
                     // of `k` numbers; `c` points to this task's part, in bounds by the lengths that `gemm_many` checked,
