@@ -45,8 +45,8 @@ pub struct KernelCx<'a> {
     scratch: Cell<Option<(*mut u8, usize)>>,
     /// A bit for each of the first outputs: whether it was handed out.
     taken: Cell<u64>,
-    /// The numbers of those behind them that were.
-    more_taken: RefCell<Vec<usize>>,
+    /// The same for those behind them, a word of bits at a time.
+    more_taken: RefCell<Vec<u64>>,
 }
 
 /// An input and an output that may be one buffer.
@@ -165,18 +165,24 @@ impl<'a> KernelCx<'a> {
 
     /// Notes that output `i` is handed out.
     fn take(&self, i: usize) -> Result<(), KernelError> {
-        let before = match u32::try_from(i).ok().and_then(|i| 1u64.checked_shl(i)) {
-            Some(bit) => self.taken.replace(self.taken.get() | bit) & bit != 0,
-            None => {
-                let mut taken = self.more_taken.borrow_mut();
-                let before = taken.contains(&i);
-                taken.push(i);
-                before
+        if i >= self.outputs.len() {
+            return Err(KernelError::Argument("an argument"));
+        }
+        let (word, bit) = (i / u64::BITS as usize, 1u64 << (i % u64::BITS as usize));
+        let before = if word == 0 {
+            self.taken.replace(self.taken.get() | bit)
+        } else {
+            let mut taken = self.more_taken.borrow_mut();
+            if taken.len() < word {
+                taken.resize(word, 0);
             }
+            let before = taken[word - 1];
+            taken[word - 1] |= bit;
+            before
         };
-        match before {
-            true => Err(KernelError::Argument("an output for the second time")),
-            false => Ok(()),
+        match before & bit {
+            0 => Ok(()),
+            _ => Err(KernelError::Argument("an output for the second time")),
         }
     }
 

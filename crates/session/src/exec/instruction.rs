@@ -19,6 +19,9 @@ use crate::frame::Part;
 use crate::options::Cancel;
 use crate::plan::{Action, Home, Instruction, NO_SLOT, Program, failed, memory};
 
+/// The inputs of a kernel that take no memory beyond the stack: as many as an optimizer's update has.
+const INLINE: usize = 10;
+
 /// One program of a step.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'a> {
@@ -98,7 +101,7 @@ impl Run<'_> {
                 // with known lengths are filled before they are read.
                 let (inputs, outputs) = unsafe {
                     (
-                        self.slots::<[Slot; 4]>(&instruction.inputs),
+                        self.slots::<[Slot; INLINE]>(&instruction.inputs),
                         self.slots::<[Slot; 2]>(&instruction.outputs),
                     )
                 };

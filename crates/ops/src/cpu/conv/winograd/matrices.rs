@@ -221,9 +221,10 @@ unsafe fn in_pairs<V: Vector<Elem = f32>, const N: usize, const K: usize>(
         y[N - 1] = both(dot(&matrix[N - 1], x));
         let mut row = 1;
         while row + 1 < N {
-            let parts = dot(&matrix[row], x).map(|part| value(part));
-            y[row] = parts[0].add(parts[1]);
-            y[row + 1] = minus(parts[0], parts[1]);
+            let [even, odd] = dot(&matrix[row], x);
+            let (even, odd) = (value(even), value(odd));
+            y[row] = even.add(odd);
+            y[row + 1] = minus(even, odd);
             row += 2;
         }
         y
@@ -275,7 +276,8 @@ unsafe fn both<V: Vector<Elem = f32>>(parts: [Option<V>; 2]) -> V {
     unsafe {
         match parts {
             [Some(even), Some(odd)] => even.add(odd),
-            [even, odd] => value(even.or(odd)),
+            [Some(part), None] | [None, Some(part)] => part,
+            [None, None] => V::zero(),
         }
     }
 }
@@ -292,8 +294,11 @@ unsafe fn minus<V: Vector<Elem = f32>>(a: V, b: V) -> V {
 /// As [`Vector`].
 #[inline(always)]
 unsafe fn value<V: Vector<Elem = f32>>(sum: Option<V>) -> V {
-    // SAFETY: as the caller says.
-    sum.unwrap_or_else(|| unsafe { V::zero() })
+    match sum {
+        Some(sum) => sum,
+        // SAFETY: as the caller says.
+        None => unsafe { V::zero() },
+    }
 }
 
 #[cfg(test)]

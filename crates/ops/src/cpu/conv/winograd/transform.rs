@@ -172,12 +172,14 @@ impl<V: Vector<Elem = f32>, L: Linear, C: Linear> Vectorize for InVectors<'_, V,
         for tile in 0..job.tiles {
             let lines = job.limit[0].min(L::OUT);
             let pixels = (job.limit[1] - (tile * C::OUT).min(job.limit[1])).min(C::OUT);
-            for channel in (0..job.channels).step_by(V::LANES) {
+            let mut channel = 0;
+            while channel < job.channels {
                 let left = (job.channels - channel).min(V::LANES);
                 let from = job.from.wrapping_add(tile * job.read.tile + channel);
                 let to = job.to.wrapping_add(tile * job.written.tile + channel);
                 // SAFETY: the machine has the instructions of `V`, and the tile lies in what the job's maker vouches for.
                 unsafe { block::<V, L, C>(job, from, to, [lines, pixels], channel, left) };
+                channel += V::LANES;
             }
         }
     }
@@ -199,35 +201,41 @@ unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
     // SAFETY: as the caller says.
     unsafe {
         let whole = left == V::LANES;
+        // Loops are plain ones, as iterators of these bodies are calls where a build does not optimise across units of code.
         // By column: what becomes of its lines.
         let mut half = [[V::zero(); MOST]; MOST];
-        for (j, half) in half.iter_mut().enumerate().take(C::IN) {
+        let mut j = 0;
+        while j < C::IN {
             let mut x = [V::zero(); MOST];
-            for (i, x) in x.iter_mut().enumerate().take(L::IN) {
+            let mut i = 0;
+            while i < L::IN {
                 let from = from.wrapping_add(i * job.read.line + j * job.read.pixel);
-                *x = match whole {
+                x[i] = match whole {
                     true => V::load(from),
                     false => V::load_first(from, left),
                 };
+                i += 1;
             }
-            *half = L::apply(&x);
+            half[j] = L::apply(&x);
+            j += 1;
         }
         let bias = match job.bias {
             Some(bias) if whole => V::load(bias.as_ptr().wrapping_add(channel)),
             Some(bias) => V::load_first(bias.as_ptr().wrapping_add(channel), left),
             None => V::zero(),
         };
-        for i in 0..L::OUT.min(lines) {
+        let mut i = 0;
+        while i < L::OUT && i < lines {
             let mut x = [V::zero(); MOST];
-            for (x, half) in x.iter_mut().zip(&half).take(C::IN) {
-                *x = half[i];
+            let mut j = 0;
+            while j < C::IN {
+                x[j] = half[j][i];
+                j += 1;
             }
             let y = C::apply(&x);
-            for (j, &y) in y.iter().enumerate().take(C::OUT) {
-                if j >= pixels {
-                    break;
-                }
-                let mut y = y;
+            j = 0;
+            while j < C::OUT && j < pixels {
+                let mut y = y[j];
                 if job.bias.is_some() {
                     y = y.add(bias);
                 }
@@ -239,7 +247,9 @@ unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
                     true => y.store(to),
                     false => y.store_first(to, left),
                 }
+                j += 1;
             }
+            i += 1;
         }
     }
 }
