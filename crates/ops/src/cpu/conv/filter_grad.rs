@@ -7,10 +7,8 @@
 //! once for all tasks.
 
 use super::band::{Bands, Images, Window};
-use super::pointwise::{Pass, Pointwise};
 use super::swept::{PIXELS, Padded, is_swept};
-use super::winograd::Winograd;
-use super::{ConvGeometry, Real};
+use super::{ConvGeometry, Other, Pass, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
 use crate::cpu::{Cpu, Epilogue, Isa, Layout};
@@ -121,11 +119,8 @@ pub fn conv2d_filter_grad_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeo
     if g.is_empty() {
         return 0;
     }
-    if let Some(one) = Pointwise::of::<T>(isa, g, Pass::ToFilter) {
-        return one.scratch::<T>(isa, threads);
-    }
-    if let Some(fast) = Winograd::of::<T>(isa, g, Pass::ToFilter) {
-        return fast.scratch(threads);
+    if let Some(other) = Other::of::<T>(isa, g, Pass::ToFilter) {
+        return other.scratch::<T>(isa, threads);
     }
     let plan = Plan::<T>::new(isa, g);
     if let Some(padded) = plan.swept {
@@ -157,18 +152,14 @@ pub fn conv2d_filter_grad<T: Real>(
     if g.is_empty() {
         return filter_grad.fill(T::zeroed());
     }
-    if let Some(one) = Pointwise::of::<T>(cpu.isa, g, Pass::ToFilter) {
-        return one.run(
+    if let Some(other) = Other::of::<T>(cpu.isa, g, Pass::ToFilter) {
+        return other.run(
             cpu,
             [input, output_grad],
             Epilogue::default(),
             filter_grad,
             scratch,
         );
-    }
-    if let Some(fast) = Winograd::of::<T>(cpu.isa, g, Pass::ToFilter) {
-        let operands = [input, output_grad];
-        return fast.run(cpu, operands, Epilogue::default(), filter_grad, scratch);
     }
     let plan = Plan::<T>::new(cpu.isa, g);
     let mut scratch = Scratch::new(scratch);

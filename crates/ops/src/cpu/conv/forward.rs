@@ -1,10 +1,8 @@
 //! The forward convolution, tap by tap: each output line is a product of the pixels under it and the filter as a matrix.
 
 use super::band::{Bands, Images, Window, copy_to_planes};
-use super::pointwise::{Pass, Pointwise};
 use super::swept::{Lines, Padded, Sweep, is_swept};
-use super::winograd::Winograd;
-use super::{ConvGeometry, Real};
+use super::{ConvGeometry, Other, Pass, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
 use crate::cpu::transpose::transpose_each;
@@ -78,11 +76,8 @@ pub fn conv2d_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeometry) -> us
     if g.is_empty() {
         return 0;
     }
-    if let Some(one) = Pointwise::of::<T>(isa, g, Pass::Forward) {
-        return one.scratch::<T>(isa, threads);
-    }
-    if let Some(fast) = Winograd::of::<T>(isa, g, Pass::Forward) {
-        return fast.scratch(threads);
+    if let Some(other) = Other::of::<T>(isa, g, Pass::Forward) {
+        return other.scratch::<T>(isa, threads);
     }
     let plan = Plan::<T>::new(isa, g);
     let own = match plan.swept {
@@ -131,11 +126,8 @@ pub fn conv2d<T: Real>(
         output.fill(T::zeroed());
         return epilogue.apply(cpu, g.out_c, after(g), output);
     }
-    if let Some(one) = Pointwise::of::<T>(cpu.isa, g, Pass::Forward) {
-        return one.run(cpu, [input, filter], epilogue, output, scratch);
-    }
-    if let Some(fast) = Winograd::of::<T>(cpu.isa, g, Pass::Forward) {
-        return fast.run(cpu, [input, filter], epilogue, output, scratch);
+    if let Some(other) = Other::of::<T>(cpu.isa, g, Pass::Forward) {
+        return other.run(cpu, [input, filter], epilogue, output, scratch);
     }
     let plan = Plan::<T>::new(cpu.isa, g);
     let width = plan.tiles.cols();

@@ -5,10 +5,8 @@
 //! gradient with the taps of that phase in reverse.
 
 use super::band::{Bands, Images, Window, copy_to_planes};
-use super::pointwise::{Pass, Pointwise};
 use super::swept::{Lines, Sweep, is_swept};
-use super::winograd::Winograd;
-use super::{ConvGeometry, Real};
+use super::{ConvGeometry, Other, Pass, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
 use crate::cpu::transpose::{Rows, transpose, transpose_each};
@@ -158,11 +156,8 @@ pub fn conv2d_input_grad_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeom
     if g.is_empty() {
         return 0;
     }
-    if let Some(one) = Pointwise::of::<T>(isa, g, Pass::ToInput) {
-        return one.scratch::<T>(isa, threads);
-    }
-    if let Some(fast) = Winograd::of::<T>(isa, g, Pass::ToInput) {
-        return fast.scratch(threads);
+    if let Some(other) = Other::of::<T>(isa, g, Pass::ToInput) {
+        return other.scratch::<T>(isa, threads);
     }
     let plan = Plan::<T>::new(isa, g);
     let own = match plan.swept {
@@ -193,18 +188,14 @@ pub fn conv2d_input_grad<T: Real>(
     if g.is_empty() {
         return input_grad.fill(T::zeroed());
     }
-    if let Some(one) = Pointwise::of::<T>(cpu.isa, g, Pass::ToInput) {
-        return one.run(
+    if let Some(other) = Other::of::<T>(cpu.isa, g, Pass::ToInput) {
+        return other.run(
             cpu,
             [filter, output_grad],
             Epilogue::default(),
             input_grad,
             scratch,
         );
-    }
-    if let Some(fast) = Winograd::of::<T>(cpu.isa, g, Pass::ToInput) {
-        let operands = [filter, output_grad];
-        return fast.run(cpu, operands, Epilogue::default(), input_grad, scratch);
     }
     let plan = Plan::<T>::new(cpu.isa, g);
     let width = plan.tiles.cols();

@@ -22,9 +22,56 @@ pub use filter_grad::{conv2d_filter_grad, conv2d_filter_grad_scratch};
 pub use forward::{conv2d, conv2d_scratch};
 pub use input_grad::{conv2d_input_grad, conv2d_input_grad_scratch};
 
-use super::Layout;
 use super::gemm::Element;
 use super::tile::Tiled;
+use super::{Cpu, Epilogue, Isa, Layout};
+use pointwise::Pointwise;
+use winograd::Winograd;
+
+/// Which of the three products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    Forward,
+    ToInput,
+    ToFilter,
+}
+
+/// Another way than tap by tap.
+enum Other<'a> {
+    Pointwise(Pointwise<'a>),
+    Winograd(Winograd<'a>),
+}
+
+impl<'a> Other<'a> {
+    /// None where tap by tap is better.
+    fn of<T: Real>(isa: Isa, g: &'a ConvGeometry, pass: Pass) -> Option<Self> {
+        let one = Pointwise::of::<T>(isa, g, pass).map(Other::Pointwise);
+        one.or_else(|| Winograd::of::<T>(isa, g, pass).map(Other::Winograd))
+    }
+
+    /// The scratch it needs on this many threads, in bytes.
+    fn scratch<T: Real>(&self, isa: Isa, threads: usize) -> usize {
+        match self {
+            Other::Pointwise(one) => one.scratch::<T>(isa, threads),
+            Other::Winograd(fast) => fast.scratch(threads),
+        }
+    }
+
+    /// Computes it, and what follows a forward pass; operands as the pass's function takes them.
+    fn run<T: Real>(
+        &self,
+        cpu: Cpu<'_>,
+        operands: [&[T]; 2],
+        epilogue: Epilogue<'_, T>,
+        to: &mut [T],
+        scratch: &mut [u8],
+    ) {
+        match self {
+            Other::Pointwise(one) => one.run(cpu, operands, epilogue, to, scratch),
+            Other::Winograd(fast) => fast.run(cpu, operands, epilogue, to, scratch),
+        }
+    }
+}
 
 /// The types of convolutions: `f32` and `f64`.
 pub trait Real: Tiled + Element<Sum = Self> + Default + PartialOrd + std::ops::AddAssign {}

@@ -4,19 +4,11 @@
 //! of its own, with a channel a row; where its pixels would fill the vectors of a row badly, it is turned first. Where a
 //! stride leaves pixels out, those that are seen are gathered first.
 
-use super::{ConvGeometry, Real};
+use super::{ConvGeometry, Pass, Real};
 use crate::cpu::gemm::{Many, Product, gemm_many, gemm_many_scratch};
 use crate::cpu::par::{Scratch, for_chunks};
 use crate::cpu::transpose::transpose_each;
 use crate::cpu::{Cpu, Epilogue, Isa, Layout};
-
-/// Which of the three products.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pass {
-    Forward,
-    ToInput,
-    ToFilter,
-}
 
 /// Numbers of a filter from which on its gradient is computed as a product, by layout. What a smaller one is multiplied of
 /// is much longer than it is wide: tasks that share the pixels, and not the filter, read it once. With channels first,

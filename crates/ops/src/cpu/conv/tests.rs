@@ -1,7 +1,4 @@
-use super::pointwise::Pass;
-use super::winograd::Winograd;
 use super::*;
-use crate::cpu::{Cpu, Epilogue, Isa};
 use thalweg_device::pool::ThreadPool;
 
 /// Small whole numbers: products and sums of them are exact.

@@ -96,18 +96,13 @@ impl<'a> Grads<'a> {
         [from, to.next_multiple_of(self.tiles.cols() / 2)]
     }
 
-    /// Lines and columns that tiles of the images see, and of the gradient.
-    fn seen(&self, lines: usize) -> [[usize; 2]; 2] {
-        let t = self.tiling.transforms;
-        let grads = [lines * t.outputs[0], self.tiling.tiles[1] * t.outputs[1]];
-        [[0, 1].map(|i| grads[i] + t.taps[i] - 1), grads]
-    }
-
     /// Numbers that a task copies, those it holds transformed of images and of the gradient, and their products.
     fn lens(&self) -> [usize; 4] {
         let [from, to] = self.most();
         let tiles = self.cut.most() * self.tiling.tiles[1];
-        let [images, grads] = self.seen(self.cut.most().min(self.tiling.tiles[0]));
+        let of_one = self.cut.most().min(self.tiling.tiles[0]);
+        let [images, grads] =
+            [self.tiling.more(), [0, 0]].map(|more| self.tiling.seen(of_one, more));
         [
             (images[0] * images[1] * from).max(grads[0] * grads[1] * to),
             self.points() * (tiles * from + APART),
@@ -218,13 +213,16 @@ impl Run<'_> {
 
     /// What the tiles of an operand are made of.
     fn seen(&self, operand: usize, channels: (usize, usize)) -> Seen<'_> {
-        let (tiling, t) = (&self.grads.tiling, self.grads.tiling.transforms);
-        Seen {
-            images: self.operands[operand],
-            first: [tiling.first, [0, 0]][operand],
-            more: [t.taps.map(|k| k - 1), [0, 0]][operand],
-            channels,
-            transform: [t.of_data, t.of_grads][operand],
+        let (tiling, images) = (&self.grads.tiling, self.operands[operand]);
+        match operand {
+            0 => tiling.of_images(images, channels),
+            _ => Seen {
+                images,
+                first: [0, 0],
+                more: [0, 0],
+                channels,
+                transform: tiling.transforms.of_grads,
+            },
         }
     }
 

@@ -21,8 +21,7 @@ use self::grads::Grads;
 use self::sums::SumsOf;
 use self::transform::{Job, One, Points, Side, Transform, Transforms};
 use super::band::{Images, Window};
-use super::pointwise::Pass;
-use super::{ConvGeometry, Real};
+use super::{ConvGeometry, Pass, Real};
 use crate::cpu::par::part;
 use crate::cpu::{Cpu, Epilogue, Isa, Layout};
 
@@ -180,16 +179,41 @@ impl Tiling {
         points * (tiles * each + of_filter * from * to)
     }
 
+    /// Lines and columns that some lines of tiles see, each so many beyond its outputs.
+    fn seen(&self, lines: usize, more: [usize; 2]) -> [usize; 2] {
+        let t = self.transforms;
+        [
+            lines * t.outputs[0] + more[0],
+            self.tiles[1] * t.outputs[1] + more[1],
+        ]
+    }
+
+    /// Lines and columns that a tile of images sees beyond its outputs.
+    fn more(&self) -> [usize; 2] {
+        self.transforms.taps.map(|k| k - 1)
+    }
+
+    /// What tiles of images are made of.
+    fn of_images<'i>(&self, images: Images<'i, f32>, channels: (usize, usize)) -> Seen<'i> {
+        Seen {
+            images,
+            first: self.first,
+            more: self.more(),
+            channels,
+            transform: self.transforms.of_data,
+        }
+    }
+
     /// Copies some lines of tiles of an image, padded, to `seen`, and transforms them: `pixel` numbers for each tile, at
     /// each point.
     fn transform(&self, isa: Isa, what: Seen<'_>, piece: &Piece, seen: &mut [f32], held: Held<'_>) {
         let t = self.transforms;
         let (channel, channels) = what.channels;
-        let cols = self.tiles[1] * t.outputs[1] + what.more[1];
+        let [lines, cols] = self.seen(piece.lines, what.more);
         let window = Window {
             image: piece.image,
             y: what.first[0] + (piece.line * t.outputs[0]) as isize,
-            lines: piece.lines * t.outputs[0] + what.more[0],
+            lines,
             x: what.first[1],
             cols,
             channel,

@@ -3,9 +3,8 @@
 mod task;
 
 use self::task::Run;
-use super::super::ConvGeometry;
 use super::super::band::Images;
-use super::super::pointwise::Pass;
+use super::super::{ConvGeometry, Pass};
 use super::transform::{Job, Side};
 use super::{APART, Cut, TASKS, Tiling};
 use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
@@ -97,24 +96,15 @@ impl<'a> SumsOf<'a> {
         [lines, lines * self.tiling.tiles[1], inner, columns]
     }
 
-    /// Lines and columns that tiles see, some lines of them in one image.
-    fn seen(&self, lines: usize) -> [usize; 2] {
-        let t = self.tiling.transforms;
-        [
-            lines * t.outputs[0] + t.taps[0] - 1,
-            self.tiling.tiles[1] * t.outputs[1] + t.taps[1] - 1,
-        ]
-    }
-
     /// Numbers that a task copies, that it holds transformed, that it multiplies, and that it turns.
     fn lens(&self) -> [usize; 4] {
         let [lines, tiles, inner, columns] = self.most();
-        let [seen_lines, seen_columns] = self.seen(lines.min(self.tiling.tiles[0]));
+        let of_one = lines.min(self.tiling.tiles[0]);
+        let [seen_lines, seen_columns] = self.tiling.seen(of_one, self.tiling.more());
         let turned = match self.tiling.layout {
             Layout::Nhwc => 0,
             Layout::Nchw => {
-                let lines = lines.min(self.tiling.tiles[0]) * self.tiling.transforms.outputs[0];
-                lines * self.tiling.of[1] * columns
+                of_one * self.tiling.transforms.outputs[0] * self.tiling.of[1] * columns
             }
         };
         [

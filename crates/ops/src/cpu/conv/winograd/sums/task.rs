@@ -1,7 +1,7 @@
 //! A task of sums: some lines of tiles, times some panels of the filter.
 
 use super::super::transform::{Job, Side};
-use super::super::{APART, Held, Piece, Seen};
+use super::super::{APART, Held, Piece};
 use super::{PanelRows, SumsOf};
 use crate::cpu::conv::band::{Images, copy_to_planes};
 use crate::cpu::par::{Disjoint, Scratch, part};
@@ -46,13 +46,7 @@ impl Run<'_> {
         for block in 0..sums.inner {
             let channels = part(tiling.channels[0], sums.inner, block);
             for piece in sums.cut.pieces(which) {
-                let what = Seen {
-                    images: self.images,
-                    first: tiling.first,
-                    more: tiling.transforms.taps.map(|k| k - 1),
-                    channels,
-                    transform: tiling.transforms.of_data,
-                };
+                let what = tiling.of_images(self.images, channels);
                 let held = Held {
                     to: &mut *held,
                     tiles,
