@@ -57,6 +57,24 @@ pub enum InOut<'a, T> {
     Apart(&'a [T], &'a mut [T]),
 }
 
+/// The elements of a variable that is given new ones.
+#[derive(Debug)]
+pub struct Renewal<'a, T> {
+    /// Those that it has, where they are not in `new`.
+    pub old: Option<&'a [T]>,
+    /// Where the new ones go. Without `old` the variable's elements are here; with it, whatever was.
+    pub new: &'a mut [T],
+}
+
+impl<T> Default for Renewal<'_, T> {
+    fn default() -> Self {
+        Renewal {
+            old: None,
+            new: &mut [],
+        }
+    }
+}
+
 impl<'a> KernelCx<'a> {
     /// The context of one run of a kernel.
     ///
@@ -309,6 +327,69 @@ impl<'a> KernelCx<'a> {
         inputs: [usize; N],
         update: impl FnOnce([&mut [T]; N]) -> Result<(), KernelError>,
     ) -> Result<(), KernelError> {
+        let mut guards = self.locked(inputs)?;
+        let mut slices: SmallVec<[&mut [T]; 4]> = SmallVec::new();
+        for (guard, i) in guards.iter_mut().zip(inputs) {
+            match guard.as_mut() {
+                Some(value) => slices.push(value.as_mut_slice::<T>()?),
+                None => return Err(self.variable(i)?.uninitialized()),
+            }
+        }
+        let mut slices = slices.into_iter();
+        // There is one slice for each of the N inputs.
+        update(std::array::from_fn(|_| slices.next().unwrap_or_default()))
+    }
+
+    /// As [`KernelCx::update`], for an update that writes all elements: those that somebody else holds are
+    /// not copied first, but read where they are.
+    ///
+    /// # Errors
+    /// As [`KernelCx::update`]; the variables then have the values that they had, but for those that were
+    /// written in place.
+    pub fn renew<T: Element, const N: usize>(
+        &self,
+        inputs: [usize; N],
+        renew: impl FnOnce([Renewal<'_, T>; N]) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
+        let mut guards = self.locked(inputs)?;
+        let mut next: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
+        for (guard, i) in guards.iter_mut().zip(inputs) {
+            match guard.as_mut() {
+                Some(value) => next.push(value.successor()?),
+                None => return Err(self.variable(i)?.uninitialized()),
+            }
+        }
+        let mut renewals: SmallVec<[Renewal<'_, T>; 4]> = SmallVec::new();
+        for (guard, next) in guards.iter_mut().zip(&mut next) {
+            renewals.push(match (guard.as_mut(), next) {
+                (Some(value), Some(next)) => Renewal {
+                    old: Some(value.as_slice::<T>()?),
+                    new: next.as_mut_slice::<T>()?,
+                },
+                (Some(value), None) => Renewal {
+                    old: None,
+                    new: value.as_mut_slice::<T>()?,
+                },
+                (None, _) => Renewal::default(),
+            });
+        }
+        let mut renewals = renewals.into_iter();
+        // There is one for each of the N inputs.
+        renew(std::array::from_fn(|_| renewals.next().unwrap_or_default()))?;
+        drop(renewals);
+        for (guard, next) in guards.iter_mut().zip(next) {
+            if next.is_some() {
+                **guard = next;
+            }
+        }
+        Ok(())
+    }
+
+    /// The values of the variables behind these resource inputs, in this order, held against all others.
+    fn locked<const N: usize>(
+        &self,
+        inputs: [usize; N],
+    ) -> Result<SmallVec<[MutexGuard<'a, Option<Tensor>>; 4]>, KernelError> {
         let mut variables: SmallVec<[(usize, &Variable); 4]> = SmallVec::new();
         for (position, &i) in inputs.iter().enumerate() {
             variables.push((position, self.variable(i)?));
@@ -323,16 +404,7 @@ impl<'a> KernelCx<'a> {
         let mut guards: SmallVec<[(usize, MutexGuard<'_, Option<Tensor>>); 4]> =
             variables.iter().map(|(p, v)| (*p, v.lock())).collect();
         guards.sort_by_key(|(position, _)| *position);
-        let mut slices: SmallVec<[&mut [T]; 4]> = SmallVec::new();
-        for (position, guard) in &mut guards {
-            match guard.as_mut() {
-                Some(value) => slices.push(value.as_mut_slice::<T>()?),
-                None => return Err(self.variable(inputs[*position])?.uninitialized()),
-            }
-        }
-        let mut slices = slices.into_iter();
-        // There is one slice for each of the N inputs.
-        update(std::array::from_fn(|_| slices.next().unwrap_or_default()))
+        Ok(guards.into_iter().map(|(_, guard)| guard).collect())
     }
 
     /// The counter that a random op draws from: it outlives steps.

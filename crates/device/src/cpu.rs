@@ -49,6 +49,16 @@ impl Cpu {
         }
     }
 
+    /// The same device, whose values that others hold lie where other processes of the machine can map them;
+    /// at most `keep` bytes of such memory are kept for later use, beside what is in use.
+    pub fn sharing(self, keep: usize) -> Cpu {
+        let memory = Memory::new(self.memory.limit()).sharing(keep);
+        Cpu {
+            memory: Arc::new(memory),
+            ..self
+        }
+    }
+
     /// The name of CPU number `index` of the local task.
     pub fn local(index: u32) -> DeviceSpec {
         DeviceSpec {

@@ -16,7 +16,7 @@ pub mod pool;
 pub mod rendezvous;
 pub mod variable;
 
-pub use context::{InOut, KernelCx, Slot};
+pub use context::{InOut, KernelCx, Renewal, Slot};
 pub use cpu::Cpu;
 pub use device::Device;
 pub use environment::{Environment, NoStep, TensorCx, Thing, Ticket};

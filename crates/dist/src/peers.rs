@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thalweg_graph::Tensor;
+use thalweg_graph::tensor::Buffer;
 use tokio::time::Instant;
 use tonic::Code;
 use tonic::body::Body;
@@ -14,7 +15,7 @@ use tonic::codegen::{Service, http};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::cluster::Task;
-use crate::near::{self, Near, Nonce};
+use crate::near::{self, Maps, Near, Nonce};
 use crate::platform::Platform;
 use crate::protection::Protection;
 use crate::status::Status;
@@ -30,8 +31,8 @@ pub(crate) const WINDOW: u32 = 64 << 20;
 /// once it is whole: on a slow line a large one is silence.
 pub(crate) const FRAME: u32 = 256 << 10;
 
-/// How much memory of values that have come is kept for those to come, in bytes.
-const SPARE: usize = 1 << 30;
+/// How much memory of values that have come, or have gone, is kept for those to come, in bytes.
+pub(crate) const SPARE: usize = 1 << 30;
 
 /// How long other tasks are waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +70,13 @@ pub(crate) struct Peer {
     heard: Mutex<Option<Instant>>,
     /// Whether its memory can be read, once that is known.
     near: Mutex<Option<Option<Near>>>,
-    /// How many values were read from its memory.
+    /// What is mapped of its memory.
+    maps: Maps,
+    /// How many values were copied from its memory, and how many were read there.
     #[cfg(test)]
     pub(crate) copies: std::sync::atomic::AtomicU64,
+    #[cfg(test)]
+    pub(crate) in_place: std::sync::atomic::AtomicU64,
     /// The port that it listens on, if it is looked for and is on this machine.
     here: tokio::sync::OnceCell<Option<u16>>,
 }
@@ -115,8 +120,11 @@ impl Peer {
             credentials: peers.reach.protection.as_ref().map(Protection::credentials),
             heard: Mutex::default(),
             near: Mutex::default(),
+            maps: Maps::default(),
             #[cfg(test)]
             copies: std::sync::atomic::AtomicU64::default(),
+            #[cfg(test)]
+            in_place: std::sync::atomic::AtomicU64::default(),
             here: match peers.reach.near {
                 true => tokio::sync::OnceCell::new(),
                 false => tokio::sync::OnceCell::new_with(Some(None)),
@@ -137,6 +145,7 @@ impl Peer {
     /// Whoever answers next may be another process.
     fn doubt(&self) {
         *self.near.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.maps.clear();
     }
 
     /// That it is not reached.
@@ -288,6 +297,30 @@ impl Peer {
             self.doubt();
         }
         answer.tensor(v).await.map_err(|e| self.wrong(e))
+    }
+
+    /// A tensor that it lends, read in place, and the buffer that it lies in, which has to be given back
+    /// ([`Peer::gives`]). None where it can not be mapped.
+    ///
+    /// # Errors
+    /// It is not as the header says.
+    pub(crate) fn mapped(
+        &self,
+        answer: &Answer,
+        v: &Value,
+    ) -> Result<Option<(Tensor, Arc<Buffer>)>, Status> {
+        let mapped = answer.mapped(v, &self.maps).map_err(|e| self.wrong(e))?;
+        let buffered = mapped.and_then(|t| t.buffer().cloned().map(|b| (t, b)));
+        #[cfg(test)]
+        if buffered.is_some() {
+            (self.in_place).fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        Ok(buffered)
+    }
+
+    /// Gives up a buffer that was mapped; true where nobody reads it any more.
+    pub(crate) fn gives(&self, buffer: Arc<Buffer>) -> bool {
+        self.maps.give(buffer)
     }
 
     /// A tensor that it lends, by what copies it.

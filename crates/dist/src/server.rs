@@ -21,7 +21,7 @@ use crate::deadline::Deadline;
 use crate::limits::Limits;
 use crate::master::{Master, wait};
 use crate::messages::master_service_server::MasterServiceServer;
-use crate::peers::{FRAME, Patience, Peers, Reach, WINDOW, causes};
+use crate::peers::{FRAME, Patience, Peers, Reach, SPARE, WINDOW, causes};
 use crate::platform::system;
 use crate::protection::{Protection, guard};
 use crate::status::Status;
@@ -150,6 +150,9 @@ impl Server {
         options.listen = cluster.address(job, index)?.to_owned();
         options.session.job = job.to_owned();
         options.session.task = index;
+        if options.near {
+            options.session.shared = SPARE;
+        }
         Server::serve(Some(cluster), options)
     }
 

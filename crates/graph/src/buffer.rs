@@ -3,7 +3,9 @@
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::segment::{Segment, SegmentName, Segments};
 
 /// Alignment of every tensor's first byte: a cache line, and the widest vector register.
 pub const ALIGNMENT: usize = 64;
@@ -14,6 +16,8 @@ pub struct Memory {
     limit: usize,
     used: AtomicUsize,
     buffers: AtomicUsize,
+    /// Where what others hold lies, if other processes may map that.
+    segments: Option<Segments>,
 }
 
 impl Memory {
@@ -23,6 +27,16 @@ impl Memory {
             limit: limit.unwrap_or(usize::MAX),
             used: AtomicUsize::new(0),
             buffers: AtomicUsize::new(0),
+            segments: None,
+        }
+    }
+
+    /// The same account, whose [`Buffer::try_any_in`] gives memory that other processes of the machine
+    /// can map; at most `keep` bytes of it are kept for later use, beside what is in use.
+    pub fn sharing(self, keep: usize) -> Memory {
+        Memory {
+            segments: Some(Segments::new(keep)),
+            ..self
         }
     }
 
@@ -66,15 +80,28 @@ impl Memory {
 const LARGE: usize = 4 << 20;
 /// The size of a huge page.
 const HUGE: usize = 2 << 20;
+/// Buffers from this size on may lie in shared memory, in bytes: smaller ones are as fast to copy.
+pub const LEAST_SHARED: usize = 128 << 10;
 
 /// Owned bytes, zeroed or copied when made, aligned to [`ALIGNMENT`].
 pub struct Buffer {
     ptr: NonNull<u8>,
     len: usize,
-    /// What was allocated: `ptr` is in it.
-    base: NonNull<u8>,
+    base: Base,
     /// Whose bytes they are.
     memory: Option<Arc<Memory>>,
+    /// Whether the bytes stay as they are, whoever holds them.
+    fixed: AtomicBool,
+}
+
+/// What a buffer's bytes lie in.
+enum Base {
+    /// What was allocated.
+    Heap(NonNull<u8>),
+    /// Memory of this process that others can map; there until the buffer is dropped.
+    Own(Option<Segment>),
+    /// Memory of another process.
+    Foreign(#[expect(dead_code, reason = "it is there for its drop")] Segment),
 }
 
 // SAFETY: a `Buffer` owns its bytes as a `Box<[u8]>` does.
@@ -117,9 +144,69 @@ impl Buffer {
         Some(Buffer {
             ptr,
             len,
-            base,
+            base: Base::Heap(base),
             memory: None,
+            fixed: AtomicBool::new(false),
         })
+    }
+
+    /// `len` bytes of `memory` that are whatever they are, or `None` where its limit or the system do not
+    /// allow it. Where the memory is shared, and there are [`LEAST_SHARED`] bytes or more, other processes
+    /// can map them.
+    pub fn try_any_in(len: usize, memory: &Arc<Memory>) -> Option<Buffer> {
+        let Some(segments) = memory.segments.as_ref().filter(|_| len >= LEAST_SHARED) else {
+            return Self::try_zeroed_in(len, memory);
+        };
+        if !memory.take(len) {
+            return None;
+        }
+        let Some(segment) = segments.take(len) else {
+            memory.give(len);
+            return Self::try_zeroed_in(len, memory);
+        };
+        Some(Buffer {
+            ptr: segment.ptr(),
+            len,
+            base: Base::Own(Some(segment)),
+            memory: Some(memory.clone()),
+            fixed: AtomicBool::new(false),
+        })
+    }
+
+    /// The first `len` bytes of a segment of another process, without a copy. They are never written here,
+    /// and the other process must not write them while this is there.
+    ///
+    /// # Errors
+    /// It is not there, or this process may not read it.
+    pub fn mapped(process: u32, name: SegmentName, len: usize) -> std::io::Result<Buffer> {
+        let segment = Segment::open(process, name, len)?;
+        Ok(Buffer {
+            ptr: segment.ptr(),
+            len,
+            base: Base::Foreign(segment),
+            memory: None,
+            fixed: AtomicBool::new(true),
+        })
+    }
+
+    /// Where another process finds the bytes, from the segment's first on, if they can be mapped.
+    pub fn segment(&self) -> Option<SegmentName> {
+        match &self.base {
+            Base::Own(segment) => segment.as_ref().map(Segment::name),
+            Base::Heap(_) | Base::Foreign(_) => None,
+        }
+    }
+
+    /// Lets the bytes stay as they are from now on: another process reads them, and nobody knows for how
+    /// long.
+    pub fn fix(&self) {
+        self.fixed.store(true, Ordering::Release);
+    }
+
+    /// The buffer, to be written, where nobody else holds it and it may be.
+    pub fn get_mut(this: &mut Arc<Buffer>) -> Option<&mut Buffer> {
+        // Who has fixed it held it: what it wrote is seen here, for it holds it no more.
+        Arc::get_mut(this).filter(|b| !b.fixed.load(Ordering::Relaxed))
     }
 
     /// `len` zeroed bytes of `memory`, or `None` where its limit or the system do not allow it.
@@ -154,7 +241,22 @@ impl Buffer {
 
     /// The same bytes, of the same memory.
     pub fn try_clone(&self) -> Option<Buffer> {
-        Self::try_copied(self.bytes(), self.memory.as_ref())
+        match &self.memory {
+            Some(memory) if memory.segments.is_some() && self.len >= LEAST_SHARED => {
+                let mut copy = Self::try_any_in(self.len, memory)?;
+                copy.bytes_mut().copy_from_slice(self.bytes());
+                Some(copy)
+            }
+            memory => Self::try_copied(self.bytes(), memory.as_ref()),
+        }
+    }
+
+    /// As many bytes of the same memory, which are whatever they are.
+    pub fn try_beside(&self) -> Option<Buffer> {
+        match &self.memory {
+            Some(memory) => Self::try_any_in(self.len, memory),
+            None => Self::try_zeroed(self.len),
+        }
     }
 
     /// What to allocate for `len` bytes; `None` where that is more than an address space has.
@@ -188,10 +290,21 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 
-    /// The bytes, to write.
+    /// The bytes, to write; none of another process's.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
+        if let Base::Foreign(_) = self.base {
+            return &mut [];
+        }
         // SAFETY: as in `bytes`, and `&mut self` makes the access exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Buffer")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
     }
 }
 
@@ -212,9 +325,23 @@ impl Drop for Buffer {
         if let Some(memory) = &self.memory {
             memory.give(self.len);
         }
-        if let Some(layout) = Self::layout(self.len) {
-            // SAFETY: allocated in `made` with this very layout.
-            unsafe { dealloc(self.base.as_ptr(), layout) }
+        match &mut self.base {
+            Base::Heap(base) => {
+                if let Some(layout) = Self::layout(self.len) {
+                    // SAFETY: allocated in `made` with this very layout.
+                    unsafe { dealloc(base.as_ptr(), layout) }
+                }
+            }
+            Base::Own(segment) => {
+                let segments = self.memory.as_ref().and_then(|m| m.segments.as_ref());
+                if let (Some(segment), Some(segments)) = (segment.take(), segments) {
+                    match *self.fixed.get_mut() {
+                        true => segments.lose(segment),
+                        false => segments.give(segment),
+                    }
+                }
+            }
+            Base::Foreign(_) => {}
         }
     }
 }

@@ -24,6 +24,7 @@ pub mod output;
 pub mod partition;
 pub mod place;
 mod scopes;
+mod segment;
 pub mod shape;
 pub mod simplify;
 pub mod tensor;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-pub use crate::buffer::{ALIGNMENT, Buffer, Memory};
+pub use crate::buffer::{ALIGNMENT, Buffer, LEAST_SHARED, Memory};
+pub use crate::segment::SegmentName;
 use crate::dtype::{DType, Element};
 use crate::shape::{Dims, Shape, checked_elements};
 
@@ -333,7 +334,7 @@ impl Tensor {
     pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T], TensorError> {
         match &mut self.data {
             Data::Bytes(b) if T::DTYPE == self.dtype => {
-                if Arc::get_mut(b).is_none() {
+                if Buffer::get_mut(b).is_none() {
                     let copy = b.try_clone().ok_or_else(|| TensorError::TooLarge {
                         dtype: self.dtype,
                         dims: self.dims.clone(),
@@ -351,6 +352,35 @@ impl Tensor {
                 found: self.dtype,
             }),
         }
+    }
+
+    /// A tensor of the same dtype, dimensions and memory to be written in place of this one, whose elements
+    /// mean nothing yet; none where nobody else holds this one's elements, which can be written as they are.
+    ///
+    /// # Errors
+    /// [`TensorError::TooLarge`] where there is no memory for it, [`TensorError::Bytes`] where elements are
+    /// not plain bytes.
+    pub fn successor(&mut self) -> Result<Option<Tensor>, TensorError> {
+        let Data::Bytes(b) = &mut self.data else {
+            return Err(TensorError::Bytes { dtype: self.dtype });
+        };
+        if Buffer::get_mut(b).is_some() {
+            return Ok(None);
+        }
+        let too_large = || TensorError::TooLarge {
+            dtype: self.dtype,
+            dims: self.dims.clone(),
+        };
+        let mut next = b.try_beside().ok_or_else(too_large)?;
+        if self.dtype == DType::Bool {
+            // Whatever is there need not be bools.
+            next.bytes_mut().fill(0);
+        }
+        Ok(Some(Tensor {
+            dtype: self.dtype,
+            dims: self.dims.clone(),
+            data: Data::Bytes(Arc::new(next)),
+        }))
     }
 
     /// The byte strings of a string tensor.

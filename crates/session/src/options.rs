@@ -51,6 +51,10 @@ pub struct SessionOptions {
     pub optimise: bool,
     /// In which dtype values go between the tasks of a cluster; as they are, where nothing is said.
     pub wire: Option<Wire>,
+    /// Above 0, large values that go to another task, or of variables that somebody else holds, lie where
+    /// other processes of the machine can map them; so many bytes of each CPU's are kept for later use,
+    /// beside what is in use. A server says so for its own devices.
+    pub shared: usize,
 }
 
 impl Default for SessionOptions {
@@ -68,6 +72,7 @@ impl Default for SessionOptions {
             parallel: Parallel::default(),
             optimise: true,
             wire: None,
+            shared: 0,
         }
     }
 }
@@ -135,7 +140,11 @@ impl SessionOptions {
         let cpu = |(index, cpu): (usize, &CpuOptions)| {
             let threads = if cpu.threads == 0 { share } else { cpu.threads };
             let name = name(DeviceType::Cpu, index);
-            Device::Cpu(Cpu::new(threads).named(name, cpu.memory_limit))
+            let cpu = Cpu::new(threads).named(name, cpu.memory_limit);
+            Device::Cpu(match self.shared {
+                0 => cpu,
+                keep => cpu.sharing(keep),
+            })
         };
         let mut devices: Vec<Device> = cpus.iter().enumerate().map(cpu).collect();
         let mut cards = Cards::new(thalweg_ops::gpu::HEADER);

@@ -57,7 +57,7 @@ fn a_process_is_near_only_where_the_nonce_is_found() {
 #[test]
 fn what_is_lent_is_read_and_what_is_taken_back_is_not() {
     let bytes: Vec<u8> = (0..3_000_017).map(|i| i as u8).collect();
-    let loan = Loan::new(Bytes::from(bytes.clone()));
+    let loan = Loan::new(Bytes::from(bytes.clone()), None);
     let said = loan.message();
     let mut found = vec![0; bytes.len()];
     let mut borrowed = Borrowed::new(Near::own(), said);

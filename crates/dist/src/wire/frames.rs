@@ -17,7 +17,7 @@ use super::messages::header::Kind;
 use super::messages::{End, Header, Value};
 use super::spare::{Flight, Spare};
 use super::value;
-use crate::near::{Borrowed, LEAST, Loans, Near};
+use crate::near::{Borrowed, LEAST, Loans, Maps, Near};
 use crate::status::Status;
 
 /// Bytes of a value that are copied behind their header: one small write is cheaper than two.
@@ -44,10 +44,10 @@ impl Frames {
         frames
     }
 
-    /// None yet; large values are lent where the receiver can read this process's memory.
+    /// None yet; large values are lent where the receiver can read this process's memory, to be copied.
     pub(crate) fn to(lends: bool) -> Frames {
         Frames {
-            loans: lends.then(Arc::default),
+            loans: lends.then(|| Arc::new(Loans::new(false))),
             ..Frames::default()
         }
     }
@@ -72,7 +72,7 @@ impl Frames {
         if let Some(loans) = &self.loans
             && bytes.len() >= LEAST
         {
-            header.loan = Some(loans.lend(bytes));
+            header.loan = Some(loans.lend(bytes, tensor.buffer()));
             self.stays = true;
             self.push(Kind::Value(header));
             return Ok(());
@@ -108,11 +108,11 @@ impl Frames {
         self.ready.is_empty() && self.open.is_empty()
     }
 
-    /// The end of the stream, which does not come where something is lent.
-    fn end(&self) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.stays {
-            false => Poll::Ready(None),
-            true => Poll::Pending,
+    /// The end of the stream, which does not come while something may be lent.
+    fn end(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match (&self.loans, self.stays) {
+            (Some(loans), true) => loans.poll_ended(cx).map(|()| None),
+            _ => Poll::Ready(None),
         }
     }
 }
@@ -123,11 +123,11 @@ impl Body for Frames {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.pop() {
             Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-            None => self.end(),
+            None => self.end(cx),
         }
     }
 
@@ -149,11 +149,15 @@ pub(crate) struct Stream<S> {
 }
 
 impl<S: Source> Stream<S> {
-    /// Its values are lent where `lends` says so.
+    /// Its values are lent where `lends` says so, and may be mapped: the receiver says behind its request
+    /// what it reads no more.
     pub(crate) fn new(source: S, lends: bool) -> Stream<S> {
         Stream {
             source: Some(source),
-            frames: Frames::to(lends),
+            frames: Frames {
+                loans: lends.then(|| Arc::new(Loans::new(true))),
+                ..Frames::default()
+            },
         }
     }
 
@@ -177,7 +181,7 @@ impl<S: Source> Body for Stream<S> {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             let Some(source) = &mut this.source else {
-                return this.frames.end();
+                return this.frames.end(cx);
             };
             match source.poll(&mut this.frames, cx) {
                 Poll::Pending => return Poll::Pending,
@@ -349,6 +353,27 @@ where
             borrowed.end()?;
             room.finish(&spare)
         })
+    }
+
+    /// A tensor that is lent, read in place; the buffer that it lies in has to be given back to `maps`. None
+    /// where it can not be mapped: it is copied then.
+    ///
+    /// # Errors
+    /// Its bytes are not what the header says.
+    pub(crate) fn mapped(&self, header: &Value, maps: &Maps) -> Result<Option<Tensor>, WireError> {
+        let (Some(near), Some(segment)) = (self.near, header.loan.and_then(|l| l.segment)) else {
+            return Ok(None);
+        };
+        let value = value::Described::new(header, self.limit)?;
+        if !value.dtype.is_float() {
+            // An index that was looked at must not become another one, whatever the sender does.
+            return Ok(None);
+        }
+        let Some(buffer) = maps.get(near, segment, value.bytes) else {
+            return Ok(None);
+        };
+        let tensor = Tensor::from_buffer(value.dtype, &value.dims, buffer)?;
+        Ok(Some(tensor))
     }
 
     /// The next value, with its number.

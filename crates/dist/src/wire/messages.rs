@@ -281,8 +281,20 @@ pub struct Loan {
     pub mark: u64,
     #[prost(fixed64, tag = "3")]
     pub token: u64,
+    /// Where they can be mapped, from the first byte on, if they can.
+    #[prost(message, optional, tag = "4")]
+    pub segment: ::core::option::Option<Segment>,
 }
-/// What was lent has been read: a receiver sends it behind its request.
+/// Shared memory of the sender.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Segment {
+    /// The descriptor of its file in the sender.
+    #[prost(uint32, tag = "1")]
+    pub descriptor: u32,
+    #[prost(fixed64, tag = "2")]
+    pub inode: u64,
+}
+/// What was lent is read no more: a receiver sends it behind its request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Taken {
     #[prost(fixed64, tag = "1")]

@@ -51,6 +51,43 @@ pub(super) fn encoded(number: i64, tensor: &Tensor) -> Result<(Value, Bytes), Wi
     Ok((header, bytes))
 }
 
+/// What a header says of a tensor.
+pub(super) struct Described {
+    pub(super) dtype: DType,
+    pub(super) dims: Dims,
+    elements: usize,
+    pub(super) bytes: usize,
+}
+
+impl Described {
+    /// # Errors
+    /// It is no header of a tensor, or of one that has more bytes than `limit`.
+    pub(super) fn new(header: &Value, limit: u64) -> Result<Described, WireError> {
+        let dtype = dtype::from_number(header.dtype)?;
+        if header.bytes > limit {
+            return Err(WireError::TooLong {
+                found: header.bytes,
+                limit,
+            });
+        }
+        let dims: Option<Dims> = header
+            .dims
+            .iter()
+            .map(|&d| usize::try_from(d).ok())
+            .collect();
+        let too_large = |dims: Dims| TensorError::TooLarge { dtype, dims };
+        let dims = dims.ok_or_else(|| too_large(Dims::new()))?;
+        let elements = checked_elements(&dims).ok_or_else(|| too_large(dims.clone()))?;
+        let bytes = usize::try_from(header.bytes).map_err(|_| too_large(dims.clone()))?;
+        Ok(Described {
+            dtype,
+            dims,
+            elements,
+            bytes,
+        })
+    }
+}
+
 /// Room for a tensor whose bytes come piece by piece.
 pub(super) struct Room {
     dtype: DType,
@@ -76,22 +113,13 @@ impl Room {
     /// # Errors
     /// It is no header of a tensor, or of one that has more bytes than `limit`.
     pub(super) fn new(header: &Value, limit: u64, spare: &Spare) -> Result<Room, WireError> {
-        let dtype = dtype::from_number(header.dtype)?;
-        if header.bytes > limit {
-            return Err(WireError::TooLong {
-                found: header.bytes,
-                limit,
-            });
-        }
-        let dims: Option<Dims> = header
-            .dims
-            .iter()
-            .map(|&d| usize::try_from(d).ok())
-            .collect();
+        let Described {
+            dtype,
+            dims,
+            elements,
+            bytes: total,
+        } = Described::new(header, limit)?;
         let too_large = |dims: Dims| TensorError::TooLarge { dtype, dims };
-        let dims = dims.ok_or_else(|| too_large(Dims::new()))?;
-        let elements = checked_elements(&dims).ok_or_else(|| too_large(dims.clone()))?;
-        let total = usize::try_from(header.bytes).map_err(|_| too_large(dims.clone()))?;
         let length = |expected: usize| WireError::Length {
             expected: expected as u64,
             found: header.bytes,
@@ -267,7 +295,7 @@ mod tests {
     fn a_loan_that_lies_is_an_error() {
         let tensor = Tensor::zeros(DType::F32, &[LEAST]).unwrap();
         let (good, bytes) = encoded(7, &tensor).unwrap();
-        let loan = Loan::new(bytes);
+        let loan = Loan::new(bytes, None);
         let said = loan.message();
         for wrong in [
             wire::Loan { at: 0, ..said },

@@ -1,6 +1,7 @@
 //! One task's side of steps: the parts that it was handed, and how they run.
 
 mod parts;
+mod receive;
 mod run;
 mod service;
 pub(crate) mod step;

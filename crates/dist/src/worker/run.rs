@@ -1,26 +1,19 @@
 //! How a part runs, beside those of other tasks.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use thalweg_graph::{Fact, Tensor};
 use thalweg_session::{Cancel, Exchange, RunOptions, Trace};
-use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tonic::Code;
 
 use super::parts::Part;
-use super::step::{Channels, Failure, Routes, Step};
+use super::receive::receive;
+use super::step::{Channels, Failure, Step};
 use super::{Worker, WorkerSession};
-use crate::peers::Peer;
 use crate::status::Status;
-use crate::wire::frames::{Frames, Source, Stream};
 use crate::wire::messages as wire;
-use crate::wire::messages::header::Kind;
-
-/// How many values of one task are copied from its memory at a time.
-const COPIES: usize = 2;
 
 /// What a part is run for.
 pub(crate) struct Asked {
@@ -159,99 +152,4 @@ fn check_feeds(facts: &[Fact], feeds: &[Tensor]) -> Result<(), Status> {
         }
     }
     Ok(())
-}
-
-/// The request for what another task sends, and, behind it, what was taken of what it lends.
-struct Asking {
-    request: Option<wire::Receive>,
-    taken: mpsc::UnboundedReceiver<u64>,
-}
-
-impl Asking {
-    fn new(request: wire::Receive, taken: mpsc::UnboundedReceiver<u64>) -> Asking {
-        let mut taken = taken;
-        if request.near == 0 {
-            // Nothing will be lent: the request ends here.
-            taken.close();
-        }
-        Asking {
-            request: Some(request),
-            taken,
-        }
-    }
-}
-
-impl Source for Asking {
-    fn poll(&mut self, frames: &mut Frames, cx: &mut Context<'_>) -> Poll<bool> {
-        if let Some(request) = self.request.take() {
-            frames.push(Kind::Receive(request));
-            return Poll::Ready(true);
-        }
-        self.taken.poll_recv(cx).map(|token| {
-            let token = token.map(|token| frames.push(Kind::Taken(wire::Taken { token })));
-            token.is_some()
-        })
-    }
-}
-
-/// What comes from another task, or why it does not.
-async fn receive(
-    peer: Arc<Peer>,
-    from: u32,
-    mut request: wire::Receive,
-    step: Arc<Step>,
-    routes: Arc<Routes>,
-) {
-    let received = async {
-        let near = peer.near().await?;
-        request.near = near.map_or(0, |n| n.incarnation);
-        let (tell, taken) = mpsc::unbounded_channel();
-        let request = Stream::new(Asking::new(request, taken), false);
-        let answer = peer.call("Receive", request).await.map_err(Failure::own)?;
-        let mut answer = answer.near(near);
-        // What is lent is copied while more comes, a few values at a time.
-        let mut copies = JoinSet::new();
-        let room = Arc::new(Semaphore::new(COPIES));
-        loop {
-            let next = peer.next(&mut answer).await;
-            match next.map_err(|(status, derived)| Failure { status, derived })? {
-                Kind::Value(header) if header.loan.is_some() => {
-                    let copy = answer.borrowed(&header).map_err(|e| peer.wrong(e))?;
-                    let token = header.loan.map_or(0, |l| l.token);
-                    let (peer, step, routes) = (peer.clone(), step.clone(), routes.clone());
-                    let tell = tell.clone();
-                    let room = room.clone().acquire_owned().await;
-                    copies.spawn(async move {
-                        let copied = peer.copied(copy).await;
-                        drop(room);
-                        match copied {
-                            Ok(value) => {
-                                // An error is an answer that is over.
-                                let _ = tell.send(token);
-                                step.deliver(&routes, from, header.number, value);
-                            }
-                            Err(status) => step.fail(status.into()),
-                        }
-                    });
-                }
-                Kind::Value(header) => {
-                    let value = peer.tensor(&mut answer, &header).await?;
-                    step.deliver(&routes, from, header.number, value);
-                }
-                Kind::End(_) => {
-                    while let Some(copied) = copies.join_next().await {
-                        copied.map_err(|e| Status::defect(&e))?;
-                    }
-                    return Ok(());
-                }
-                _ => {
-                    let text = format!("{} has sent what is no value", peer.described());
-                    return Err(Failure::own(Status::new(Code::Internal, text)));
-                }
-            }
-        }
-    };
-    if let Err(failure) = received.await {
-        step.fail(failure);
-    }
 }

@@ -130,6 +130,7 @@ async fn answer(
                     while let Ok(Some(Kind::Taken(taken))) = reader.next().await {
                         loans.taken(taken.token);
                     }
+                    loans.end();
                 });
             }
             Ok(Body::new(stream))

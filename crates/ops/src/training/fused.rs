@@ -67,24 +67,30 @@ fn update<T: Float, const N: usize>(
 ) -> Result<(), KernelError> {
     let grad = cx.input::<T>(grad)?;
     let (pool, isa) = (cx.pool(), cx.cpu().isa());
-    cx.update::<T, N>(std::array::from_fn(|i| i), |values| {
-        if let Some(value) = values.iter().find(|v| v.len() != grad.len()) {
+    cx.renew::<T, N>(std::array::from_fn(|i| i), |values| {
+        if let Some(value) = values.iter().find(|v| v.new.len() != grad.len()) {
             return Err(KernelError::Invalid(format!(
                 "the gradient has {} elements, a variable {}: they must have one shape",
                 grad.len(),
-                value.len()
+                value.new.len()
             )));
         }
-        let values = values.map(Disjoint::new);
+        let values = values.map(|v| (v.old, Disjoint::new(v.new)));
         pool.parallel_for(grad.len().div_ceil(CHUNK), &|i| {
             let start = i * CHUNK;
-            let len = CHUNK.min(grad.len() - start);
-            isa.run(Step {
+            let end = grad.len().min(start + CHUNK);
+            let values = std::array::from_fn(|v| {
+                let (old, new) = &values[v];
                 // SAFETY: each index runs once, and the chunks do not overlap.
-                values: std::array::from_fn(|v| unsafe { values[v].slice(start, len) }),
-                grad: &grad[start..start + len],
-                step,
+                let new = unsafe { new.slice(start, end - start) };
+                if let Some(old) = old {
+                    // What is copied here is still near the processor when the step reads it.
+                    new.copy_from_slice(&old[start..end]);
+                }
+                new
             });
+            let grad = &grad[start..end];
+            isa.run(Step { values, grad, step });
         });
         Ok(())
     })
