@@ -243,3 +243,63 @@ fn learning_rates_follow_the_global_step() {
         )]
     });
 }
+
+#[test]
+fn an_update_is_the_same_whoever_holds_what_it_replaces() {
+    const LENGTH: usize = 40_003;
+    let start: Vec<f32> = (0..LENGTH).map(|i| (i % 977) as f32 - 400.0).collect();
+    let minimizers: [fn(Output<'_>) -> Operation<'_>; 4] = [
+        |loss| GradientDescent::new(0.1).minimize(loss),
+        |loss| Momentum::new(0.1, 0.9).nesterov(true).minimize(loss),
+        |loss| Adam::new(0.1).minimize(loss),
+        |loss| RmsProp::new(0.1).momentum(0.9).centered(true).minimize(loss),
+    ];
+    for minimize in minimizers {
+        // With what is held in memory of the process's own, and in memory that others can map.
+        let trained = |shared: usize, hold: bool| {
+            let g = Graph::new();
+            let w = g.variable("w", start.clone());
+            let train = minimize(w.read().square().reduce_sum(&[], false));
+            let mut options = SessionOptions::with_threads(2);
+            options.shared = shared;
+            let session = Session::with_options(&g, options).unwrap();
+            session.run(g.initializers(), []).unwrap();
+            let values = || session.run(w.read(), []).unwrap().tensor(0).unwrap().clone();
+            let mut held = Vec::new();
+            for _ in 0..3 {
+                if hold {
+                    let value = values();
+                    held.push((value.clone(), value.to_vec::<f32>().unwrap()));
+                }
+                session.run(train, []).unwrap();
+            }
+            for (value, before) in held {
+                assert!(value.as_slice::<f32>().unwrap() == before);
+            }
+            values().to_vec::<f32>().unwrap()
+        };
+        let expected = trained(0, false);
+        assert!(expected != start);
+        for shared in [0, 1 << 20] {
+            assert!(trained(shared, true) == expected);
+        }
+    }
+}
+
+#[test]
+fn an_update_that_fails_leaves_a_value_that_is_held_as_it_was() {
+    let g = Graph::new();
+    let w = g.variable("w", vec![3.0f32; 40_000]);
+    let gradient = g.placeholder("gradient", DType::F32, Shape::unknown());
+    let update = g.op("ResourceApplyGradientDescent").input(w.handle());
+    let update = update.input(g.constant(1.0f32)).input(gradient).build();
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let held = session.run(w.read(), []).unwrap();
+    let wrong = Tensor::from(vec![1.0f32; 39_999]);
+    assert!(session.run(update, [gradient.feed(&wrong)]).is_err());
+    let now = session.run(w.read(), []).unwrap();
+    for found in [held, now] {
+        assert!(found.slice::<f32>(0).unwrap().iter().all(|&v| v == 3.0));
+    }
+}

@@ -19,9 +19,9 @@ use crate::wire::WireError;
 use crate::wire::messages as wire;
 
 pub(crate) use borrow::{Borrowed, Maps};
-pub(crate) use lend::Loans;
 #[cfg(test)]
 pub(crate) use lend::Loan;
+pub(crate) use lend::Loans;
 use machine::listens;
 pub(crate) use machine::{here, is_own};
 

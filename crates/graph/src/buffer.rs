@@ -31,13 +31,18 @@ impl Memory {
         }
     }
 
-    /// The same account, whose [`Buffer::try_any_in`] gives memory that other processes of the machine
-    /// can map; at most `keep` bytes of it are kept for later use, beside what is in use.
+    /// The same account, whose [`Buffer::try_any_in`] and [`Buffer::try_copied`] give memory that other
+    /// processes of the machine can map; at most `keep` bytes of it are kept for later use, beside what is in use.
     pub fn sharing(self, keep: usize) -> Memory {
         Memory {
             segments: Some(Segments::new(keep)),
             ..self
         }
+    }
+
+    /// Whether so many bytes, whatever they are at first, lie where others can map them.
+    fn shares(&self, len: usize) -> bool {
+        self.segments.is_some() && len >= LEAST_SHARED
     }
 
     /// The most bytes that may be in use at a time; `None` for as many as the system has.
@@ -154,7 +159,7 @@ impl Buffer {
     /// allow it. Where the memory is shared, and there are [`LEAST_SHARED`] bytes or more, other processes
     /// can map them.
     pub fn try_any_in(len: usize, memory: &Arc<Memory>) -> Option<Buffer> {
-        let Some(segments) = memory.segments.as_ref().filter(|_| len >= LEAST_SHARED) else {
+        let Some(segments) = memory.segments.as_ref().filter(|_| memory.shares(len)) else {
             return Self::try_zeroed_in(len, memory);
         };
         if !memory.take(len) {
@@ -222,9 +227,14 @@ impl Buffer {
         Some(buffer)
     }
 
-    /// A copy of these bytes, of `memory` if there is one; `None` where its limit or the system do not
-    /// allow it. What is copied is not zeroed before.
+    /// A copy of these bytes, of `memory` if there is one, as by [`Buffer::try_any_in`]; `None` where its
+    /// limit or the system do not allow it. What is copied is not zeroed before.
     pub fn try_copied(bytes: &[u8], memory: Option<&Arc<Memory>>) -> Option<Buffer> {
+        if let Some(memory) = memory.filter(|m| m.shares(bytes.len())) {
+            let mut copy = Self::try_any_in(bytes.len(), memory)?;
+            copy.bytes_mut().copy_from_slice(bytes);
+            return Some(copy);
+        }
         if memory.is_some_and(|m| !m.take(bytes.len())) {
             return None;
         }
@@ -241,14 +251,7 @@ impl Buffer {
 
     /// The same bytes, of the same memory.
     pub fn try_clone(&self) -> Option<Buffer> {
-        match &self.memory {
-            Some(memory) if memory.segments.is_some() && self.len >= LEAST_SHARED => {
-                let mut copy = Self::try_any_in(self.len, memory)?;
-                copy.bytes_mut().copy_from_slice(self.bytes());
-                Some(copy)
-            }
-            memory => Self::try_copied(self.bytes(), memory.as_ref()),
-        }
+        Self::try_copied(self.bytes(), self.memory.as_ref())
     }
 
     /// As many bytes of the same memory, which are whatever they are.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use thiserror::Error;
 
 pub use crate::buffer::{ALIGNMENT, Buffer, LEAST_SHARED, Memory};
-pub use crate::segment::SegmentName;
 use crate::dtype::{DType, Element};
+pub use crate::segment::SegmentName;
 use crate::shape::{Dims, Shape, checked_elements};
 
 /// What can be wrong with the making or reading of a tensor.

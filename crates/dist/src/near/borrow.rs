@@ -70,7 +70,12 @@ impl Maps {
     }
 
     /// The first `len` bytes of a segment; none where it can not be mapped.
-    pub(crate) fn get(&self, near: Near, segment: wire::Segment, len: usize) -> Option<Arc<Buffer>> {
+    pub(crate) fn get(
+        &self,
+        near: Near,
+        segment: wire::Segment,
+        len: usize,
+    ) -> Option<Arc<Buffer>> {
         let mut all = self.all();
         let is_it = |(inode, b): &(u64, Arc<Buffer>)| *inode == segment.inode && b.len() == len;
         let known = match all.iter().position(is_it) {

@@ -4,12 +4,17 @@
 mod addresses;
 
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use thalweg_graph::{DeviceSpec, Graph};
-use thalweg_ops::{NewGraph, StateOps};
+use bytes::Bytes;
+use thalweg_graph::tensor::{Buffer, Memory};
+use thalweg_graph::{DeviceSpec, Graph, Operation};
+use thalweg_ops::{ArrayOps, NewGraph, StateOps, Variable};
 
 use super::*;
+use crate::peers::Peer;
 use crate::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session};
 
 impl Near {
@@ -73,26 +78,82 @@ fn what_is_lent_is_read_and_what_is_taken_back_is_not() {
     assert!(borrowed.end().is_err());
 }
 
-/// How many values the worker and the server have read from each other's memory, once both have
-/// given back what they lent.
-fn lent(near: bool) -> (u64, u64) {
-    const LENGTH: usize = 1 << 18;
-    let addresses = addresses::free_addresses(2);
-    let tasks = ["ps", "worker"].into_iter().zip(addresses.chunks(1));
-    let cluster = ClusterSpec::new(tasks).unwrap();
-    let [ps, worker] = ["ps", "worker"].map(|job| {
-        let mut options = ServerOptions::listening("");
-        options.near = near;
-        options.session.threads = 1;
-        Server::new(cluster.clone(), job, 0, options).unwrap()
-    });
-    let g = Graph::new();
+/// Two tasks of a cluster on this machine.
+struct Two {
+    cluster: ClusterSpec,
+    ps: Server,
+    worker: Server,
+}
+
+impl Two {
+    fn new(near: bool) -> Two {
+        let addresses = addresses::free_addresses(2);
+        let tasks = ["ps", "worker"].into_iter().zip(addresses.chunks(1));
+        let cluster = ClusterSpec::new(tasks).unwrap();
+        let [ps, worker] = ["ps", "worker"].map(|job| {
+            let mut options = ServerOptions::listening("");
+            options.near = near;
+            options.session.threads = 1;
+            Server::new(cluster.clone(), job, 0, options).unwrap()
+        });
+        Two {
+            cluster,
+            ps,
+            worker,
+        }
+    }
+
+    /// The worker's connection to the server, or the server's to the worker.
+    fn peer(&self, of_worker: bool) -> Arc<Peer> {
+        let (from, of) = match of_worker {
+            true => (&self.worker, &self.ps),
+            false => (&self.ps, &self.worker),
+        };
+        let task = of.task();
+        let address = self.cluster.address(&task.0, task.1).unwrap();
+        from.worker().peers.get(task, address).unwrap()
+    }
+
+    /// How many values were copied from the other's memory and how many read there: by the worker, and by
+    /// the server.
+    fn counts(&self) -> [(u64, u64); 2] {
+        [true, false].map(|of_worker| {
+            let peer = self.peer(of_worker);
+            let [copies, in_place] = [&peer.copies, &peer.in_place].map(|n| n.load(SeqCst));
+            (copies, in_place)
+        })
+    }
+
+    /// Waits until the server has the bytes of so many elements and no more, and the worker none: the
+    /// streams of the last step end a moment after it.
+    fn settle(&self, elements: usize) {
+        let held = || (self.ps.worker().held(), self.worker.worker().held());
+        let expected = ((0, 0, elements * 4), (0, 0, 0));
+        let until = Instant::now() + Duration::from_secs(20);
+        while held() != expected && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        assert_eq!(held(), expected);
+    }
+}
+
+const LENGTH: usize = 1 << 18;
+
+/// A variable on the server, and its value on the worker added to it, times two.
+fn tripled(g: &Graph) -> (Variable<'_>, Operation<'_>) {
     let on = |job: &str| format!("/job:{job}/task:0").parse::<DeviceSpec>().unwrap();
     let w = g.device(on("ps"), || g.variable("w", vec![1.0f32; LENGTH]));
     let read = w.read();
     let next = g.device(on("worker"), || read + read);
-    let add = w.assign_add(next);
-    let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
+    (w, g.device(on("ps"), || w.assign_add(next)))
+}
+
+/// As [`Two::counts`], after three steps and a fetch.
+fn lent(near: bool) -> [(u64, u64); 2] {
+    let two = Two::new(near);
+    let g = Graph::new();
+    let (w, add) = tripled(&g);
+    let session = Session::on(&two.worker, &g, ClusterOptions::default()).unwrap();
     session.run(g.initializers(), []).unwrap();
     for _ in 0..3 {
         session.run(add, []).unwrap();
@@ -100,28 +161,75 @@ fn lent(near: bool) -> (u64, u64) {
     let found = session.run(w.read(), []).unwrap();
     assert!(found.slice::<f32>(0).unwrap().iter().all(|&v| v == 27.0));
     drop(session);
-    // The streams of the last step end a moment after it.
-    let held = || (ps.worker().held(), worker.worker().held());
-    let expected = ((0, 0, LENGTH * 4), (0, 0, 0));
-    let until = Instant::now() + Duration::from_secs(20);
-    while held() != expected && Instant::now() < until {
-        std::thread::yield_now();
-    }
-    assert_eq!(held(), expected);
-    let copied = |from: &Server, of: &Server| {
-        let task = of.task();
-        let address = cluster.address(&task.0, task.1).unwrap();
-        let peer = from.worker().peers.get(task, address).unwrap();
-        peer.copies.load(Ordering::Relaxed)
-    };
-    (copied(&worker, &ps), copied(&ps, &worker))
+    two.settle(LENGTH);
+    two.counts()
 }
 
 #[test]
 fn large_values_between_servers_of_one_machine_are_lent_and_given_back() {
-    // What three steps send, and what is fetched.
-    assert_eq!(lent(true), (4, 3));
-    assert_eq!(lent(false), (0, 0));
+    // What three steps send is read in place, what is fetched is copied.
+    assert_eq!(lent(true), [(1, 3), (0, 3)]);
+    assert_eq!(lent(false), [(0, 0), (0, 0)]);
+}
+
+#[test]
+fn a_value_that_is_kept_stays_as_it_was_read() {
+    let two = Two::new(true);
+    let g = Graph::new();
+    let (w, add) = tripled(&g);
+    let worker: DeviceSpec = "/job:worker/task:0".parse().unwrap();
+    let read = g.device(worker, || w.read().reshape(vec![2i32, LENGTH as i32 / 2]));
+    let session = Session::on(&two.worker, &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let mut kept = Vec::new();
+    for _ in 0..4 {
+        kept.push(session.run(read, []).unwrap());
+        session.run(add, []).unwrap();
+    }
+    for (found, expected) in kept.iter().zip([1.0, 3.0, 9.0, 27.0]) {
+        assert!(
+            found
+                .slice::<f32>(0)
+                .unwrap()
+                .iter()
+                .all(|&v| v == expected)
+        );
+    }
+    assert_eq!(two.counts(), [(0, 8), (0, 4)]);
+    drop((session, kept));
+    two.settle(LENGTH);
+}
+
+#[test]
+fn what_is_mapped_and_not_given_back_is_never_written_again() {
+    let memory = Arc::new(Memory::new(None).sharing(1 << 30));
+    let near = Near::own();
+    let (loans, maps) = (Loans::new(true), Maps::default());
+    let lend = |buffer: &Arc<Buffer>| {
+        let said = loans.lend(Bytes::copy_from_slice(buffer.bytes()), Some(buffer));
+        (said.token, said.segment.unwrap())
+    };
+    let mut buffer = Arc::new(Buffer::try_any_in(LEAST, &memory).unwrap());
+    let (token, segment) = lend(&buffer);
+    let mapped = maps.get(near, segment, LEAST).unwrap();
+    assert!(maps.give(mapped));
+    loans.taken(token);
+    assert!(Buffer::get_mut(&mut buffer).is_some());
+
+    // It is still mapped; who has it keeps it from being given back.
+    let (_, segment) = lend(&buffer);
+    let mapped = maps.get(near, segment, LEAST).unwrap();
+    let kept = mapped.clone();
+    assert!(!maps.give(mapped));
+    loans.end();
+    drop(loans);
+    assert!(Buffer::get_mut(&mut buffer).is_none());
+    drop(kept);
+    assert!(Buffer::get_mut(&mut buffer).is_none());
+
+    // Where the receiver cannot say what it reads no more, nothing may be mapped.
+    let said = Loans::new(false).lend(Bytes::new(), Some(&buffer));
+    assert_eq!(said.segment, None);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use thalweg_device::{
     KernelCx, KernelError, Op, Prepare, Prepared, Variable, cpu, cpu_tensors, gpu,
 };
 use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
+use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, Tensor, dispatch};
 
 use super::handle::expect_dtype;
 use crate::number::Number;
@@ -88,9 +88,8 @@ fn assign<T: Element>(p: &Prepare<'_>) -> Prepared {
         if validate {
             expect_shape(variable, &dims)?;
         }
-        let mut tensor = cx.zeros(T::DTYPE, &dims)?;
-        tensor.as_mut_slice::<T>()?.copy_from_slice(value);
-        variable.assign(tensor)
+        let (bytes, memory) = (cx.input_bytes(1)?, Some(cx.cpu().memory()));
+        variable.assign(Tensor::from_bytes_in(T::DTYPE, &dims, bytes, memory)?)
     })
 }
 

@@ -1,0 +1,140 @@
+//! Memory that two processes see, here two mappings of one process.
+
+use std::sync::Arc;
+
+use crate::tensor::{Buffer, LEAST_SHARED, Memory, Tensor};
+
+use super::*;
+
+/// Where a buffer is found, in this process.
+fn found(buffer: &Buffer, len: usize) -> io::Result<Buffer> {
+    let name = buffer.segment().ok_or(io::ErrorKind::NotFound)?;
+    Buffer::mapped(std::process::id(), name, len)
+}
+
+fn shared() -> Arc<Memory> {
+    Arc::new(Memory::new(None).sharing(8 * LEAST_SHARED))
+}
+
+#[test]
+fn what_is_written_to_a_segment_is_read_where_it_is_mapped() {
+    for len in [LEAST_SHARED, LEAST_SHARED + 1, 5 * PAGE - 1, 3 << 20] {
+        let mut own = Buffer::try_any_in(len, &shared()).unwrap();
+        own.bytes_mut().fill(7);
+        let mut there = found(&own, len).unwrap();
+        assert!(there.len() == len && there.bytes().iter().all(|&b| b == 7));
+        own.bytes_mut()[len - 1] = 8;
+        assert_eq!(there.bytes()[len - 1], 8);
+        // Nothing of it is written there, nor lent further.
+        assert!(there.bytes_mut().is_empty());
+        assert_eq!(there.segment(), None);
+        assert!(Buffer::get_mut(&mut Arc::new(there)).is_none());
+    }
+}
+
+#[test]
+fn small_buffers_and_those_of_other_memory_are_not_shared() {
+    let small = Buffer::try_any_in(LEAST_SHARED - 1, &shared()).unwrap();
+    assert_eq!(small.segment(), None);
+    let private = Arc::new(Memory::new(None));
+    let private = Buffer::try_any_in(LEAST_SHARED, &private).unwrap();
+    assert_eq!(private.segment(), None);
+}
+
+#[test]
+fn a_segment_that_is_another_one_or_too_short_is_not_mapped() {
+    let own = Buffer::try_any_in(LEAST_SHARED, &shared()).unwrap();
+    let name = own.segment().unwrap();
+    let open = |name, len| Buffer::mapped(std::process::id(), name, len);
+    assert!(open(name, LEAST_SHARED).is_ok());
+    assert!(open(name, LEAST_SHARED + 1).is_err());
+    assert!(open(name, usize::MAX).is_err());
+    let other = SegmentName {
+        inode: name.inode + 1,
+        ..name
+    };
+    assert!(open(other, LEAST_SHARED).is_err());
+    let other = SegmentName {
+        descriptor: u32::MAX,
+        ..name
+    };
+    assert!(open(other, LEAST_SHARED).is_err());
+    assert!(Buffer::mapped(u32::MAX, name, LEAST_SHARED).is_err());
+}
+
+#[test]
+fn a_file_that_can_become_shorter_is_not_mapped() {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::MetadataExt;
+
+    // The program itself: it is long enough, and nothing seals it.
+    let file = File::open(std::env::current_exe().unwrap()).unwrap();
+    let name = SegmentName {
+        descriptor: file.as_raw_fd().cast_unsigned(),
+        inode: file.metadata().unwrap().ino(),
+    };
+    assert!(Buffer::mapped(std::process::id(), name, LEAST_SHARED).is_err());
+}
+
+#[test]
+fn a_segment_that_nobody_has_is_used_again_and_one_that_is_fixed_is_not() {
+    let memory = shared();
+    let make = || Buffer::try_any_in(LEAST_SHARED, &memory).unwrap();
+    let first = make();
+    let name = first.segment().unwrap();
+    assert_eq!((memory.used(), memory.buffers()), (LEAST_SHARED, 1));
+    drop(first);
+    assert_eq!((memory.used(), memory.buffers()), (0, 0));
+    let mut again = Arc::new(make());
+    assert_eq!(again.segment().unwrap(), name);
+    Buffer::get_mut(&mut again).unwrap().bytes_mut().fill(3);
+    let there = found(&again, LEAST_SHARED).unwrap();
+    again.fix();
+    assert!(Buffer::get_mut(&mut again).is_none());
+    drop(again);
+    let mut next = make();
+    assert_ne!(next.segment().unwrap().inode, name.inode);
+    next.bytes_mut().fill(4);
+    // For as long as it is mapped.
+    assert!(there.bytes().iter().all(|&b| b == 3));
+}
+
+#[test]
+fn what_is_kept_free_is_bounded_and_the_rest_goes_back_to_the_system() {
+    let memory = Arc::new(Memory::new(None).sharing(LEAST_SHARED));
+    let make = || Buffer::try_any_in(LEAST_SHARED, &memory).unwrap();
+    let (mut first, second) = (make(), make());
+    first.bytes_mut().fill(5);
+    let there = found(&first, LEAST_SHARED).unwrap();
+    drop(first);
+    assert!(there.bytes().iter().all(|&b| b == 5));
+    drop(second);
+    // The older of the two was given up: its memory is the system's, whoever has it mapped.
+    assert!(there.bytes().iter().all(|&b| b == 0));
+    let segments = Segments::new(0);
+    let all: Vec<_> = (0..MOST).map(|_| segments.take(1).unwrap()).collect();
+    assert!(segments.take(1).is_none());
+    all.into_iter().for_each(|s| segments.give(s));
+    assert!(segments.take(1).is_some());
+}
+
+#[test]
+fn a_variable_that_is_held_is_followed_by_another_tensor() {
+    let memory = shared();
+    let mut value = Tensor::zeros_in(crate::DType::F32, &[LEAST_SHARED], &memory).unwrap();
+    assert!(value.successor().unwrap().is_none());
+    let held = value.clone();
+    let mut next = value.successor().unwrap().unwrap();
+    assert_eq!((next.dims(), next.dtype()), (held.dims(), held.dtype()));
+    next.as_mut_slice::<f32>().unwrap().fill(1.0);
+    assert!(next.buffer().unwrap().segment().is_some());
+    assert!(held.as_slice::<f32>().unwrap().iter().all(|&v| v == 0.0));
+    // What is written to while others have it is copied to where these can map it.
+    value.as_mut_slice::<f32>().unwrap()[0] = 2.0;
+    assert!(value.buffer().unwrap().segment().is_some());
+    assert_eq!(held.as_slice::<f32>().unwrap()[0], 0.0);
+    drop(held);
+    assert!(value.successor().unwrap().is_none());
+    let text = &mut Tensor::strings(&[1], &["a"]).unwrap();
+    assert!(text.successor().is_err());
+}
