@@ -164,29 +164,32 @@ fn null_step(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// 100 MB of a variable on the parameter server, read by the worker, which fetches an element.
+/// 100 MB of a variable on the parameter server, read by the worker, which fetches an element, or, so that
+/// all of it is read, the sum of all.
 fn fetch(server: &Server) -> Result<()> {
     let g = Graph::new();
     let w = g.device("/job:ps/task:0", || {
         let zeros = g.fill([FLOATS], 0.0f32);
         g.variable("large", zeros)
     });
-    let fetched = g.device("/job:worker/task:0", || {
+    let (element, sum) = g.device("/job:worker/task:0", || {
         let here = g.op("Identity").input(w.value()).output();
         let (begin, size) = (g.constant([0i32]), g.constant([1i32]));
-        g.op("Slice").input(here).input(begin).input(size).output()
+        let element = g.op("Slice").input(here).input(begin).input(size).output();
+        (element, here.reduce_sum(&[], false))
     });
     let session = session(server, &g)?;
     session.run(w.initializer(), [])?;
-    (0..3).try_for_each(|_| session.run(fetched, []).map(|_| ()))?;
-    let times = 10;
-    let began = Instant::now();
-    (0..times).try_for_each(|_| session.run(fetched, []).map(|_| ()))?;
-    let seconds = began.elapsed().as_secs_f64() / f64::from(times);
-    report(
-        "fetch_100MB_parameter",
-        FLOATS as f64 * 4.0 / seconds / 1e9,
-        "GB/s",
-    );
+    for (workload, fetched) in [
+        ("fetch_100MB_parameter", element),
+        ("sum_100MB_parameter", sum),
+    ] {
+        (0..3).try_for_each(|_| session.run(fetched, []).map(|_| ()))?;
+        let times = 10;
+        let began = Instant::now();
+        (0..times).try_for_each(|_| session.run(fetched, []).map(|_| ()))?;
+        let seconds = began.elapsed().as_secs_f64() / f64::from(times);
+        report(workload, FLOATS as f64 * 4.0 / seconds / 1e9, "GB/s");
+    }
     Ok(())
 }

@@ -252,7 +252,12 @@ fn an_update_is_the_same_whoever_holds_what_it_replaces() {
         |loss| GradientDescent::new(0.1).minimize(loss),
         |loss| Momentum::new(0.1, 0.9).nesterov(true).minimize(loss),
         |loss| Adam::new(0.1).minimize(loss),
-        |loss| RmsProp::new(0.1).momentum(0.9).centered(true).minimize(loss),
+        |loss| {
+            RmsProp::new(0.1)
+                .momentum(0.9)
+                .centered(true)
+                .minimize(loss)
+        },
     ];
     for minimize in minimizers {
         // With what is held in memory of the process's own, and in memory that others can map.
@@ -264,7 +269,14 @@ fn an_update_is_the_same_whoever_holds_what_it_replaces() {
             options.shared = shared;
             let session = Session::with_options(&g, options).unwrap();
             session.run(g.initializers(), []).unwrap();
-            let values = || session.run(w.read(), []).unwrap().tensor(0).unwrap().clone();
+            let values = || {
+                session
+                    .run(w.read(), [])
+                    .unwrap()
+                    .tensor(0)
+                    .unwrap()
+                    .clone()
+            };
             let mut held = Vec::new();
             for _ in 0..3 {
                 if hold {
