@@ -165,7 +165,7 @@ fn null_step(server: &Server) -> Result<()> {
 }
 
 /// 100 MB of a variable on the parameter server, read by the worker, which fetches an element, or, so that
-/// all of it is read, the sum of all.
+/// all of it is read, the sum of all; and all of it fetched.
 fn fetch(server: &Server) -> Result<()> {
     let g = Graph::new();
     let w = g.device("/job:ps/task:0", || {
@@ -176,13 +176,14 @@ fn fetch(server: &Server) -> Result<()> {
         let here = g.op("Identity").input(w.value()).output();
         let (begin, size) = (g.constant([0i32]), g.constant([1i32]));
         let element = g.op("Slice").input(here).input(begin).input(size).output();
-        (element, here.reduce_sum(&[], false))
+        (element, here.reduce_sum(&[0], false))
     });
     let session = session(server, &g)?;
     session.run(w.initializer(), [])?;
     for (workload, fetched) in [
         ("fetch_100MB_parameter", element),
         ("sum_100MB_parameter", sum),
+        ("fetch_100MB_parameter_whole", w.value()),
     ] {
         (0..3).try_for_each(|_| session.run(fetched, []).map(|_| ()))?;
         let times = 10;

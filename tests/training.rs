@@ -264,7 +264,7 @@ fn an_update_is_the_same_whoever_holds_what_it_replaces() {
         let trained = |shared: usize, hold: bool| {
             let g = Graph::new();
             let w = g.variable("w", start.clone());
-            let train = minimize(w.read().square().reduce_sum(&[], false));
+            let train = minimize(w.read().square().reduce_sum(&[0], false));
             let mut options = SessionOptions::with_threads(2);
             options.shared = shared;
             let session = Session::with_options(&g, options).unwrap();
