@@ -351,6 +351,8 @@ impl<'a> KernelCx<'a> {
         inputs: [usize; N],
         renew: impl FnOnce([Renewal<'_, T>; N]) -> Result<(), KernelError>,
     ) -> Result<(), KernelError> {
+        // What is replaced goes once nobody waits for the variables any more.
+        let mut replaced: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
         let mut guards = self.locked(inputs)?;
         let mut next: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
         for (guard, i) in guards.iter_mut().zip(inputs) {
@@ -379,9 +381,11 @@ impl<'a> KernelCx<'a> {
         drop(renewals);
         for (guard, next) in guards.iter_mut().zip(next) {
             if next.is_some() {
-                **guard = next;
+                replaced.push(std::mem::replace(&mut **guard, next));
             }
         }
+        drop(guards);
+        drop(replaced);
         Ok(())
     }
 

@@ -72,11 +72,14 @@ pub(crate) struct Peer {
     near: Mutex<Option<Option<Near>>>,
     /// What is mapped of its memory.
     maps: Maps,
-    /// How many values were copied from its memory, and how many were read there.
+    /// How many values were copied from its memory, how many were read there, and of how many of these
+    /// somebody kept the buffer.
     #[cfg(test)]
     pub(crate) copies: std::sync::atomic::AtomicU64,
     #[cfg(test)]
     pub(crate) in_place: std::sync::atomic::AtomicU64,
+    #[cfg(test)]
+    pub(crate) kept: std::sync::atomic::AtomicU64,
     /// The port that it listens on, if it is looked for and is on this machine.
     here: tokio::sync::OnceCell<Option<u16>>,
 }
@@ -125,6 +128,8 @@ impl Peer {
             copies: std::sync::atomic::AtomicU64::default(),
             #[cfg(test)]
             in_place: std::sync::atomic::AtomicU64::default(),
+            #[cfg(test)]
+            kept: std::sync::atomic::AtomicU64::default(),
             here: match peers.reach.near {
                 true => tokio::sync::OnceCell::new(),
                 false => tokio::sync::OnceCell::new_with(Some(None)),
@@ -320,7 +325,10 @@ impl Peer {
 
     /// Gives up a buffer that was mapped; true where nobody reads it any more.
     pub(crate) fn gives(&self, buffer: Arc<Buffer>) -> bool {
-        self.maps.give(buffer)
+        let free = self.maps.give(buffer);
+        #[cfg(test)]
+        (self.kept).fetch_add(u64::from(!free), std::sync::atomic::Ordering::Relaxed);
+        free
     }
 
     /// A tensor that it lends, by what copies it.

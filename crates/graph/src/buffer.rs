@@ -80,15 +80,16 @@ impl Memory {
     }
 }
 
-/// Buffers from this size on lie on huge pages, where the system has them, in bytes: to walk over them,
-/// or to have another process read them, then takes the processor and the system far fewer steps.
+/// Buffers of memory that is not shared lie on huge pages from this size on, where the system has them, in
+/// bytes: to walk over them, or to have another process read them, then takes the processor and the system
+/// far fewer steps.
 const LARGE: usize = 4 << 20;
 /// The size of a huge page.
 const HUGE: usize = 2 << 20;
 /// Buffers from this size on may lie in shared memory, in bytes: smaller ones are as fast to copy.
 pub const LEAST_SHARED: usize = 128 << 10;
 
-/// Owned bytes, zeroed or copied when made, aligned to [`ALIGNMENT`].
+/// Initialised bytes, aligned to [`ALIGNMENT`]: the owner's alone, or in a segment of shared memory.
 pub struct Buffer {
     ptr: NonNull<u8>,
     len: usize,
@@ -197,7 +198,7 @@ impl Buffer {
     /// Where another process finds the bytes, from the segment's first on, if they can be mapped.
     pub fn segment(&self) -> Option<SegmentName> {
         match &self.base {
-            Base::Own(segment) => segment.as_ref().map(Segment::name),
+            Base::Own(segment) => segment.as_ref().and_then(Segment::name),
             Base::Heap(_) | Base::Foreign(_) => None,
         }
     }
@@ -228,7 +229,7 @@ impl Buffer {
     }
 
     /// A copy of these bytes, of `memory` if there is one, as by [`Buffer::try_any_in`]; `None` where its
-    /// limit or the system do not allow it. What is copied is not zeroed before.
+    /// limit or the system do not allow it.
     pub fn try_copied(bytes: &[u8], memory: Option<&Arc<Memory>>) -> Option<Buffer> {
         if let Some(memory) = memory.filter(|m| m.shares(bytes.len())) {
             let mut copy = Self::try_any_in(bytes.len(), memory)?;
@@ -293,9 +294,9 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 
-    /// The bytes, to write; none of another process's.
+    /// The bytes, to write; none where they stay as they are ([`Buffer::fix`]), as another process's do.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        if let Base::Foreign(_) = self.base {
+        if *self.fixed.get_mut() {
             return &mut [];
         }
         // SAFETY: as in `bytes`, and `&mut self` makes the access exclusive.

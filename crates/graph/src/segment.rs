@@ -23,7 +23,8 @@ pub struct SegmentName {
 /// Shared memory that is mapped.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    file: File,
+    /// Its file, in the process that made it: what is mapped stays so without.
+    file: Option<File>,
     inode: u64,
     ptr: NonNull<u8>,
     /// A whole number of pages.
@@ -46,6 +47,8 @@ impl Segment {
         use std::os::unix::fs::MetadataExt;
 
         let mapped = len.max(1).checked_next_multiple_of(PAGE);
+        // A file may be as long as it likes: what the machine never has is refused here, as by `malloc`.
+        let mapped = mapped.filter(|&m| m as u64 <= memory());
         let mapped = mapped.ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // SAFETY: the name is a string that ends with zero; what comes back is a new descriptor or -1.
@@ -61,12 +64,10 @@ impl Segment {
         if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        let inode = file.metadata()?.ino();
-        let ptr = map(&file, mapped, libc::PROT_READ | libc::PROT_WRITE)?;
         Ok(Segment {
-            file,
-            inode,
-            ptr,
+            inode: file.metadata()?.ino(),
+            ptr: map(&file, mapped, libc::PROT_READ | libc::PROT_WRITE)?,
+            file: Some(file),
             mapped,
         })
     }
@@ -78,9 +79,17 @@ impl Segment {
     #[cfg(all(target_os = "linux", not(miri)))]
     pub(crate) fn open(process: u32, name: SegmentName, len: usize) -> io::Result<Segment> {
         use std::os::fd::AsRawFd;
-        use std::os::unix::fs::MetadataExt;
+        use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
-        let file = File::open(format!("/proc/{process}/fd/{}", name.descriptor))?;
+        let path = format!("/proc/{process}/fd/{}", name.descriptor);
+        // What else a process has open could wait to be opened, or do something.
+        if !std::fs::read_link(&path)?.starts_with("/memfd:thalweg (deleted)") {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let mut options = File::options();
+        let options = options.read(true);
+        let options = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+        let file = options.open(path)?;
         let known = file.metadata()?;
         // SAFETY: an open file.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
@@ -91,7 +100,7 @@ impl Segment {
             Some(mapped) if stays && known.ino() == name.inode => Ok(Segment {
                 inode: name.inode,
                 ptr: map(&file, mapped, libc::PROT_READ)?,
-                file,
+                file: None,
                 mapped,
             }),
             _ => Err(io::ErrorKind::NotFound.into()),
@@ -113,11 +122,11 @@ impl Segment {
     /// Gives its memory back to the system, also where others have it mapped: zeros are read there then.
     fn empty(&self) {
         #[cfg(all(target_os = "linux", not(miri)))]
-        {
+        if let Some(file) = &self.file {
             use std::os::fd::AsRawFd;
             let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
             // SAFETY: an open file of this length. Where it fails, the memory goes with the last mapping.
-            unsafe { libc::fallocate(self.file.as_raw_fd(), how, 0, self.mapped as libc::off_t) };
+            unsafe { libc::fallocate(file.as_raw_fd(), how, 0, self.mapped as libc::off_t) };
         }
     }
 
@@ -126,16 +135,16 @@ impl Segment {
         self.ptr
     }
 
-    /// Where others find it.
-    pub(crate) fn name(&self) -> SegmentName {
+    /// Where others find it, if it was made here.
+    pub(crate) fn name(&self) -> Option<SegmentName> {
         #[cfg(unix)]
-        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&self.file).cast_unsigned();
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(self.file.as_ref()?).cast_unsigned();
         #[cfg(not(unix))]
         let descriptor = 0;
-        SegmentName {
+        Some(SegmentName {
             descriptor,
             inode: self.inode,
-        }
+        })
     }
 }
 
@@ -165,19 +174,20 @@ impl Drop for Segment {
     }
 }
 
-/// The segments of a process: those that are free are used again, for a new one costs a clearing of its
+/// The segments of a device: those that are free are used again, for a new one costs a clearing of its
 /// pages and a fault for each.
 #[derive(Debug)]
 pub struct Segments {
     free: Mutex<Vec<Segment>>,
-    /// How many there are.
+    /// How many there are, and the most there may be.
     count: AtomicUsize,
+    most: usize,
     /// The most bytes that are kept free.
     keep: usize,
 }
 
-/// The most segments of a process: each is an open file, of which it may have 1024 where nobody says
-/// otherwise.
+/// The most segments of a device. Each is an open file; beyond a quarter of those that the process may have
+/// there are none.
 const MOST: usize = 400;
 
 impl Segments {
@@ -186,6 +196,7 @@ impl Segments {
         Segments {
             free: Mutex::default(),
             count: AtomicUsize::new(0),
+            most: (limit() / 4).min(MOST),
             keep,
         }
     }
@@ -195,7 +206,7 @@ impl Segments {
     }
 
     /// One of at least `len` bytes, which are whatever they are; none where the system has none, or the
-    /// process has as many as it may.
+    /// device has as many as it may.
     pub(crate) fn take(&self, len: usize) -> Option<Segment> {
         let mut free = self.free();
         let fits = |s: &Segment| s.mapped >= len && s.mapped - len < PAGE;
@@ -203,13 +214,14 @@ impl Segments {
         if let Some(at) = free.iter().rposition(fits) {
             return Some(free.remove(at));
         }
-        if self.count.load(Ordering::Relaxed) >= MOST && !free.is_empty() {
-            // One that is free makes room.
-            let oldest = free.remove(0);
+        // One that is free makes room.
+        let full = self.count.load(Ordering::Relaxed) >= self.most && !free.is_empty();
+        let oldest = full.then(|| free.remove(0));
+        drop(free);
+        if let Some(oldest) = oldest {
             self.drop_free(oldest);
         }
-        drop(free);
-        let more = |n: usize| Some(n + 1).filter(|&n| n <= MOST);
+        let more = |n: usize| Some(n + 1).filter(|&n| n <= self.most);
         let counted = (self.count).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         let new = counted.ok().and_then(|_| Segment::new(len).ok());
         if counted.is_ok() && new.is_none() {
@@ -220,15 +232,18 @@ impl Segments {
 
     /// Takes one back that nobody reads any more.
     pub(crate) fn give(&self, segment: Segment) {
-        let mut gone = Vec::new();
+        if segment.mapped > self.keep {
+            return self.drop_free(segment);
+        }
         let mut free = self.free();
         free.push(segment);
         let mut kept: usize = free.iter().map(|s| s.mapped).sum();
+        let mut gone = 0;
         while kept > self.keep {
-            let oldest = free.remove(0);
-            kept -= oldest.mapped;
-            gone.push(oldest);
+            kept -= free[gone].mapped;
+            gone += 1;
         }
+        let gone: Vec<Segment> = free.drain(..gone).collect();
         drop(free);
         gone.into_iter().for_each(|s| self.drop_free(s));
     }
@@ -242,6 +257,51 @@ impl Segments {
     pub(crate) fn lose(&self, segment: Segment) {
         drop(segment);
         self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Segments {
+    fn drop(&mut self) {
+        let free = std::mem::take(&mut *self.free());
+        free.into_iter().for_each(|s| self.drop_free(s));
+    }
+}
+
+/// How many files the process may have open; none where the system promises no more memory than it has:
+/// it would break that promise to a segment with a signal.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn limit() -> usize {
+    let strict = std::fs::read("/proc/sys/vm/overcommit_memory").is_ok_and(|s| s.starts_with(b"2"));
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the place that is written to is there.
+    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } {
+        0 if !strict => usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX),
+        _ => 0,
+    }
+}
+
+/// Other systems have no segments.
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn limit() -> usize {
+    0
+}
+
+/// The bytes of memory that the machine has, with those that it can move out.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn memory() -> u64 {
+    // SAFETY: all of it may be zero; the place that is written to is there.
+    let (known, failed) = unsafe {
+        let mut known: libc::sysinfo = std::mem::zeroed();
+        let failed = libc::sysinfo(&raw mut known);
+        (known, failed)
+    };
+    let units = known.totalram.saturating_add(known.totalswap);
+    match failed {
+        0 => units.saturating_mul(known.mem_unit.into()),
+        _ => 0,
     }
 }
 

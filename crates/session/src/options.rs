@@ -51,7 +51,7 @@ pub struct SessionOptions {
     pub optimise: bool,
     /// In which dtype values go between the tasks of a cluster; as they are, where nothing is said.
     pub wire: Option<Wire>,
-    /// Above 0, large values that go to another task, or of variables that somebody else holds, lie where
+    /// Above 0, large values that go to another task, those of variables, and copies of others lie where
     /// other processes of the machine can map them; so many bytes of each CPU's are kept for later use,
     /// beside what is in use. A server says so for its own devices.
     pub shared: usize,
@@ -178,7 +178,9 @@ pub enum Parallel {
 pub struct CpuOptions {
     /// Its threads; 0 for an even share of the session's, and one at least.
     pub threads: usize,
-    /// The most bytes that its variables and steps may take; `None` for as many as the system has.
+    /// The most bytes that its variables and steps may take; `None` for as many as the system has. A variable
+    /// that is updated while somebody else holds its value, as near workers of a server do, takes its bytes
+    /// twice.
     pub memory_limit: Option<usize>,
 }
 

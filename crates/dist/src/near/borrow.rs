@@ -59,13 +59,57 @@ impl Borrowed {
 /// The most segments of one process that stay mapped, and their bytes.
 const MOST: usize = 1024;
 const MOST_BYTES: usize = 4 << 30;
+/// One that was not asked for while the others were so many times goes: its owner has given it up.
+const ROUNDS: u64 = 16;
 
 /// Segments of one process that are mapped: they are mapped once, and not anew in each step.
 #[derive(Debug, Default)]
-pub(crate) struct Maps(Mutex<Vec<(u64, Arc<Buffer>)>>);
+pub(crate) struct Maps(Mutex<Mapped>);
+
+#[derive(Debug, Default)]
+struct Mapped {
+    /// How often one was asked for.
+    asked: u64,
+    /// What was not asked for the longest comes first.
+    all: Vec<Map>,
+}
+
+#[derive(Debug)]
+struct Map {
+    inode: u64,
+    buffer: Arc<Buffer>,
+    /// When it was asked for last.
+    asked: u64,
+}
+
+impl Mapped {
+    fn take(&mut self, inode: u64, len: usize) -> Option<Arc<Buffer>> {
+        let is_it = |m: &Map| m.inode == inode && m.buffer.len() == len;
+        let at = self.all.iter().position(is_it)?;
+        Some(self.all.remove(at).buffer)
+    }
+
+    /// Takes out what has to go, for one more of `len` bytes: of what nobody has.
+    fn outdated(&mut self, len: usize) -> Vec<Map> {
+        let (now, count) = (self.asked, self.all.len() as u64);
+        let mut bytes: usize = self.all.iter().map(|m| m.buffer.len()).sum();
+        let mut left = self.all.len();
+        let goes = |m: &mut Map| {
+            let old = now - m.asked > ROUNDS * count;
+            let full = left >= MOST || bytes.saturating_add(len) > MOST_BYTES;
+            let goes = (old || full) && Arc::strong_count(&m.buffer) == 1;
+            if goes {
+                bytes -= m.buffer.len();
+                left -= 1;
+            }
+            goes
+        };
+        self.all.extract_if(.., goes).collect()
+    }
+}
 
 impl Maps {
-    fn all(&self) -> MutexGuard<'_, Vec<(u64, Arc<Buffer>)>> {
+    fn mapped(&self) -> MutexGuard<'_, Mapped> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -76,50 +120,62 @@ impl Maps {
         segment: wire::Segment,
         len: usize,
     ) -> Option<Arc<Buffer>> {
-        let mut all = self.all();
-        let is_it = |(inode, b): &(u64, Arc<Buffer>)| *inode == segment.inode && b.len() == len;
-        let known = match all.iter().position(is_it) {
-            Some(at) => all.remove(at),
-            None => {
-                let name = SegmentName {
-                    descriptor: segment.descriptor,
-                    inode: segment.inode,
-                };
-                let buffer = Buffer::mapped(near.process, name, len).ok()?;
-                let mut bytes: usize = all.iter().map(|(_, b)| b.len()).sum();
-                // Those go first that were not used for longest, and that nobody has.
-                while all.len() >= MOST || bytes.saturating_add(len) > MOST_BYTES {
-                    let free = |(_, b): &(u64, Arc<Buffer>)| Arc::strong_count(b) == 1;
-                    let Some(at) = all.iter().position(free) else {
-                        break;
-                    };
-                    bytes -= all.remove(at).1.len();
-                }
-                (segment.inode, Arc::new(buffer))
-            }
+        let inode = segment.inode;
+        let known = |mapped: &mut Mapped| {
+            let buffer = mapped.take(inode, len)?;
+            mapped.asked += 1;
+            mapped.all.push(Map {
+                inode,
+                buffer: buffer.clone(),
+                asked: mapped.asked,
+            });
+            Some(buffer)
         };
-        let buffer = known.1.clone();
-        all.push(known);
+        if let Some(buffer) = known(&mut self.mapped()) {
+            return Some(buffer);
+        }
+        let name = SegmentName {
+            descriptor: segment.descriptor,
+            inode,
+        };
+        let new = Buffer::mapped(near.process, name, len).ok()?;
+        let mut mapped = self.mapped();
+        if let Some(buffer) = known(&mut mapped) {
+            // Somebody else was faster.
+            return Some(buffer);
+        }
+        let outdated = mapped.outdated(len);
+        mapped.asked += 1;
+        let (buffer, asked) = (Arc::new(new), mapped.asked);
+        mapped.all.push(Map {
+            inode,
+            buffer: buffer.clone(),
+            asked,
+        });
+        drop(mapped);
+        drop(outdated);
         Some(buffer)
     }
 
     /// Gives up one that was had here; true where nobody has it any more, and it stays mapped. Where
     /// somebody has it, it is not given again.
     pub(crate) fn give(&self, buffer: Arc<Buffer>) -> bool {
-        let mut all = self.all();
+        let mut mapped = self.mapped();
         // One is the caller's, one may be here.
-        let known = all.iter().position(|(_, b)| Arc::ptr_eq(b, &buffer));
+        let is_it = |m: &Map| Arc::ptr_eq(&m.buffer, &buffer);
+        let known = mapped.all.iter().position(is_it);
         let free = Arc::strong_count(&buffer) == 1 + usize::from(known.is_some());
         // What others read there comes before what follows.
         fence(Ordering::Acquire);
         if let (Some(at), false) = (known, free) {
-            all.remove(at);
+            mapped.all.remove(at);
         }
         free
     }
 
     /// Gives up all.
     pub(crate) fn clear(&self) {
-        self.all().clear();
+        let all = std::mem::take(&mut self.mapped().all);
+        drop(all);
     }
 }

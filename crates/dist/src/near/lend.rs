@@ -99,7 +99,8 @@ impl Loans {
 
     /// Lends these bytes, those of the buffer, if they lie in one.
     pub(crate) fn lend(&self, bytes: Bytes, buffer: Option<&Arc<Buffer>>) -> wire::Loan {
-        let loan = Loan::new(bytes, buffer.filter(|_| self.mapped).cloned());
+        let shared = buffer.filter(|b| self.mapped && b.segment().is_some());
+        let loan = Loan::new(bytes, shared.cloned());
         let message = loan.message();
         self.state().all.insert(loan.token, loan);
         message

@@ -173,6 +173,52 @@ fn large_values_between_servers_of_one_machine_are_lent_and_given_back() {
 }
 
 #[test]
+fn a_segment_that_was_given_up_does_not_stay_mapped() {
+    let memory = Arc::new(Memory::new(None).sharing(1 << 30));
+    let (near, maps) = (Near::own(), Maps::default());
+    let make = || Arc::new(Buffer::try_any_in(LEAST, &memory).unwrap());
+    let map = |buffer: &Arc<Buffer>| {
+        let name = buffer.segment().unwrap();
+        let segment = wire::Segment {
+            descriptor: name.descriptor,
+            inode: name.inode,
+        };
+        maps.get(near, segment, LEAST).unwrap()
+    };
+    let (old, used) = (make(), make());
+    let old = Arc::downgrade(&map(&old));
+    for _ in 0..100 {
+        assert!(maps.give(map(&used)));
+    }
+    assert!(old.upgrade().is_some());
+    map(&make());
+    assert!(old.upgrade().is_none());
+    let used = Arc::downgrade(&map(&used));
+    maps.clear();
+    assert!(used.upgrade().is_none());
+}
+
+#[test]
+fn what_is_read_twice_in_a_step_is_given_back_once() {
+    let two = Two::new(true);
+    let g = Graph::new();
+    let [ps, worker] = ["ps", "worker"].map(|job| format!("/job:{job}/task:0"));
+    let w = g.device(&*ps, || g.variable("w", vec![1.0f32; LENGTH]));
+    let both = [w.read(), w.read()];
+    let next = g.device(&*worker, || both[0] + both[1]);
+    let add = g.device(&*ps, || w.assign_add(next));
+    let session = Session::on(&two.worker, &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    for _ in 0..20 {
+        session.run(add, []).unwrap();
+    }
+    drop(session);
+    two.settle(LENGTH);
+    assert_eq!(two.counts(), [(0, 40), (0, 20)]);
+    assert_eq!(two.peer(true).kept.load(SeqCst), 0);
+}
+
+#[test]
 fn a_value_that_is_kept_stays_as_it_was_read() {
     let two = Two::new(true);
     let g = Graph::new();
@@ -196,6 +242,8 @@ fn a_value_that_is_kept_stays_as_it_was_read() {
         );
     }
     assert_eq!(two.counts(), [(0, 8), (0, 4)]);
+    // They are mapped, and not copied.
+    assert_eq!(two.peer(true).kept.load(SeqCst), 4);
     drop((session, kept));
     two.settle(LENGTH);
 }
@@ -226,6 +274,14 @@ fn what_is_mapped_and_not_given_back_is_never_written_again() {
     assert!(Buffer::get_mut(&mut buffer).is_none());
     drop(kept);
     assert!(Buffer::get_mut(&mut buffer).is_none());
+
+    // Nothing is said of what is not in a segment.
+    let mut heap = Arc::new(Buffer::zeroed(LEAST));
+    let loans = Loans::new(true);
+    let said = loans.lend(Bytes::copy_from_slice(heap.bytes()), Some(&heap));
+    assert_eq!(said.segment, None);
+    drop(loans);
+    assert!(Buffer::get_mut(&mut heap).is_some());
 
     // Where the receiver cannot say what it reads no more, nothing may be mapped.
     let said = Loans::new(false).lend(Bytes::new(), Some(&buffer));

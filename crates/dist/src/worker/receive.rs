@@ -67,18 +67,28 @@ impl Drop for Incoming {
         if self.mapped.is_empty() {
             return;
         }
+        // Several may lie in one buffer: it is given up once.
+        let mut buffers: Vec<(Arc<Buffer>, Vec<u64>)> = Vec::new();
         for (token, buffer) in self.mapped.drain(..) {
+            match buffers.iter_mut().find(|(b, _)| Arc::ptr_eq(b, &buffer)) {
+                Some((_, tokens)) => tokens.push(token),
+                None => buffers.push((buffer, vec![token])),
+            }
+        }
+        for (buffer, tokens) in buffers {
             // Of what somebody still has nothing is said: its bytes then stay as they are.
             if self.peer.gives(buffer) {
-                // An error is an answer that is over.
-                let _ = self.tell.send(token);
+                for token in tokens {
+                    // An error is an answer that is over.
+                    let _ = self.tell.send(token);
+                }
             }
         }
         // Dropped now, the call would end before that was sent: it ends when the other task ends it.
         if let Some(mut answer) = self.answer.take() {
             let limit = self.peer.patience().silence;
             let ends = async move { while let Ok(Some(_)) = answer.next().await {} };
-            let ends = tokio::time::timeout(limit, ends);
+            let ends = async move { tokio::time::timeout(limit, ends).await };
             self.peer.platform.runtime().spawn(ends);
         }
     }
@@ -120,7 +130,10 @@ impl Incoming {
             match next.map_err(|(status, derived)| Failure { status, derived })? {
                 Kind::Value(header) if header.loan.is_some() => {
                     let token = header.loan.map_or(0, |l| l.token);
-                    if let Some((value, buffer)) = peer.mapped(answer, &header)? {
+                    // No more than the part takes: each takes room among the mappings of this process.
+                    let fits = self.mapped.len() < routes.receives.len();
+                    let mapped = fits.then(|| peer.mapped(answer, &header)).transpose()?;
+                    if let Some((value, buffer)) = mapped.flatten() {
                         self.mapped.push((token, buffer));
                         step.deliver(routes, from, header.number, value);
                         continue;

@@ -77,6 +77,31 @@ fn a_file_that_can_become_shorter_is_not_mapped() {
 }
 
 #[test]
+fn more_than_the_system_has_is_none_and_no_signal() {
+    assert!(Segment::new(usize::MAX / 2).is_err());
+    assert!(Segment::new(1 << 46).is_err());
+}
+
+#[test]
+fn what_waits_to_be_opened_is_not_mapped() {
+    use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+
+    let folder = std::env::temp_dir().join(format!("thalweg-fifo-{}", std::process::id()));
+    let path = std::ffi::CString::new(folder.to_str().unwrap()).unwrap();
+    // SAFETY: the path ends with zero.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    let mut options = File::options();
+    let options = options.read(true).custom_flags(libc::O_NONBLOCK);
+    let file = options.open(&folder).unwrap();
+    std::fs::remove_file(&folder).unwrap();
+    let name = SegmentName {
+        descriptor: std::os::fd::AsRawFd::as_raw_fd(&file).cast_unsigned(),
+        inode: file.metadata().unwrap().ino(),
+    };
+    assert!(Buffer::mapped(std::process::id(), name, LEAST_SHARED).is_err());
+}
+
+#[test]
 fn a_segment_that_nobody_has_is_used_again_and_one_that_is_fixed_is_not() {
     let memory = shared();
     let make = || Buffer::try_any_in(LEAST_SHARED, &memory).unwrap();
@@ -111,8 +136,19 @@ fn what_is_kept_free_is_bounded_and_the_rest_goes_back_to_the_system() {
     drop(second);
     // The older of the two was given up: its memory is the system's, whoever has it mapped.
     assert!(there.bytes().iter().all(|&b| b == 0));
+    let mut last = make();
+    last.bytes_mut().fill(6);
+    let there = found(&last, LEAST_SHARED).unwrap();
+    drop((last, memory));
+    assert!(there.bytes().iter().all(|&b| b == 0));
+}
+
+#[test]
+fn a_device_has_a_bounded_number_of_segments() {
     let segments = Segments::new(0);
-    let all: Vec<_> = (0..MOST).map(|_| segments.take(1).unwrap()).collect();
+    let all: Vec<_> = (0..segments.most)
+        .map(|_| segments.take(1).unwrap())
+        .collect();
     assert!(segments.take(1).is_none());
     all.into_iter().for_each(|s| segments.give(s));
     assert!(segments.take(1).is_some());

@@ -81,7 +81,13 @@ fn assign<T: Element>(p: &Prepare<'_>) -> Prepared {
                 && old.dims() == &dims[..]
                 && old.dtype() == T::DTYPE
             {
-                old.as_mut_slice::<T>()?.copy_from_slice(value);
+                match old.successor()? {
+                    None => old.as_mut_slice::<T>()?.copy_from_slice(value),
+                    Some(mut next) => {
+                        next.as_mut_slice::<T>()?.copy_from_slice(value);
+                        *old = next;
+                    }
+                }
                 return Ok(());
             }
         }
@@ -136,16 +142,25 @@ pub(crate) static ASSIGN_SUB: Op = Op {
 fn accumulate<T: Number>(p: &Prepare<'_>, f: fn(T, T) -> T) -> Prepared {
     Prepared::new(p.inputs[1].elements(), move |cx: &KernelCx<'_>| {
         let value = cx.input::<T>(1)?;
-        cx.update::<T, 1>([0], |[variable]| {
-            if variable.len() != value.len() {
+        cx.renew::<T, 1>([0], |[variable]| {
+            if variable.new.len() != value.len() {
                 return Err(KernelError::Invalid(format!(
                     "the value has {} elements, the variable {}: give it the variable's shape",
                     value.len(),
-                    variable.len()
+                    variable.new.len()
                 )));
             }
-            for (v, &x) in variable.iter_mut().zip(value) {
-                *v = f(*v, x);
+            match variable.old {
+                None => {
+                    for (v, &x) in variable.new.iter_mut().zip(value) {
+                        *v = f(*v, x);
+                    }
+                }
+                Some(old) => {
+                    for ((v, &before), &x) in variable.new.iter_mut().zip(old).zip(value) {
+                        *v = f(before, x);
+                    }
+                }
             }
             Ok(())
         })

@@ -58,7 +58,7 @@ fn rate<T: Float>(cx: &KernelCx<'_>, i: usize) -> Result<T::Wide, KernelError> {
 /// Sets the elements of the first `N` inputs, which are variables, to `step(elements, gradient)`.
 ///
 /// # Errors
-/// Those of [`KernelCx::update`], and [`KernelError::Invalid`] where the variables and the gradient
+/// Those of [`KernelCx::renew`], and [`KernelError::Invalid`] where the variables and the gradient
 /// are not of one length.
 fn update<T: Float, const N: usize>(
     cx: &KernelCx<'_>,
