@@ -72,16 +72,27 @@ pub(crate) struct Peer {
     near: Mutex<Option<Option<Near>>>,
     /// What is mapped of its memory.
     maps: Maps,
-    /// How many values were copied from its memory, how many were read there, and of how many of these
-    /// somebody kept the buffer.
     #[cfg(test)]
-    pub(crate) copies: std::sync::atomic::AtomicU64,
-    #[cfg(test)]
-    pub(crate) in_place: std::sync::atomic::AtomicU64,
-    #[cfg(test)]
-    pub(crate) kept: std::sync::atomic::AtomicU64,
+    pub(crate) counts: Counts,
     /// The port that it listens on, if it is looked for and is on this machine.
     here: tokio::sync::OnceCell<Option<u16>>,
+}
+
+/// How many values of a near task were copied from its memory, how many were read there, and how many of the
+/// buffers of these somebody kept.
+#[cfg(test)]
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) copies: std::sync::atomic::AtomicU64,
+    pub(crate) in_place: std::sync::atomic::AtomicU64,
+    pub(crate) kept: std::sync::atomic::AtomicU64,
+}
+
+#[cfg(test)]
+impl Counts {
+    fn add(count: &std::sync::atomic::AtomicU64, more: u64) {
+        count.fetch_add(more, std::sync::atomic::Ordering::Relaxed);
+    }
 }
 
 /// An answer as it comes in.
@@ -125,11 +136,7 @@ impl Peer {
             near: Mutex::default(),
             maps: Maps::default(),
             #[cfg(test)]
-            copies: std::sync::atomic::AtomicU64::default(),
-            #[cfg(test)]
-            in_place: std::sync::atomic::AtomicU64::default(),
-            #[cfg(test)]
-            kept: std::sync::atomic::AtomicU64::default(),
+            counts: Counts::default(),
             here: match peers.reach.near {
                 true => tokio::sync::OnceCell::new(),
                 false => tokio::sync::OnceCell::new_with(Some(None)),
@@ -318,7 +325,7 @@ impl Peer {
         let buffered = mapped.and_then(|t| t.buffer().cloned().map(|b| (t, b)));
         #[cfg(test)]
         if buffered.is_some() {
-            (self.in_place).fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Counts::add(&self.counts.in_place, 1);
         }
         Ok(buffered)
     }
@@ -327,7 +334,7 @@ impl Peer {
     pub(crate) fn gives(&self, buffer: Arc<Buffer>) -> bool {
         let free = self.maps.give(buffer);
         #[cfg(test)]
-        (self.kept).fetch_add(u64::from(!free), std::sync::atomic::Ordering::Relaxed);
+        Counts::add(&self.counts.kept, u64::from(!free));
         free
     }
 
@@ -342,8 +349,7 @@ impl Peer {
         let copied = self.platform.given(copy).await?;
         let tensor = copied.map_err(|e| self.wrong(e))?;
         #[cfg(test)]
-        self.copies
-            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Counts::add(&self.counts.copies, 1);
         Ok(tensor)
     }
 

@@ -40,9 +40,9 @@ impl Memory {
         }
     }
 
-    /// Whether so many bytes, whatever they are at first, lie where others can map them.
-    fn shares(&self, len: usize) -> bool {
-        self.segments.is_some() && len >= LEAST_SHARED
+    /// Where so many bytes lie, whatever they are at first, if others can map them.
+    fn segments(&self, len: usize) -> Option<&Segments> {
+        self.segments.as_ref().filter(|_| len >= LEAST_SHARED)
     }
 
     /// The most bytes that may be in use at a time; `None` for as many as the system has.
@@ -160,7 +160,7 @@ impl Buffer {
     /// allow it. Where the memory is shared, and there are [`LEAST_SHARED`] bytes or more, other processes
     /// can map them.
     pub fn try_any_in(len: usize, memory: &Arc<Memory>) -> Option<Buffer> {
-        let Some(segments) = memory.segments.as_ref().filter(|_| memory.shares(len)) else {
+        let Some(segments) = memory.segments(len) else {
             return Self::try_zeroed_in(len, memory);
         };
         if !memory.take(len) {
@@ -231,7 +231,7 @@ impl Buffer {
     /// A copy of these bytes, of `memory` if there is one, as by [`Buffer::try_any_in`]; `None` where its
     /// limit or the system do not allow it.
     pub fn try_copied(bytes: &[u8], memory: Option<&Arc<Memory>>) -> Option<Buffer> {
-        if let Some(memory) = memory.filter(|m| m.shares(bytes.len())) {
+        if let Some(memory) = memory.filter(|m| m.segments(bytes.len()).is_some()) {
             let mut copy = Self::try_any_in(bytes.len(), memory)?;
             copy.bytes_mut().copy_from_slice(bytes);
             return Some(copy);

@@ -177,7 +177,7 @@ impl Drop for Segment {
 /// The segments of a device: those that are free are used again, for a new one costs a clearing of its
 /// pages and a fault for each.
 #[derive(Debug)]
-pub struct Segments {
+pub(crate) struct Segments {
     free: Mutex<Vec<Segment>>,
     /// How many there are, and the most there may be.
     count: AtomicUsize,
@@ -192,7 +192,7 @@ const MOST: usize = 400;
 
 impl Segments {
     /// None yet; at most `keep` bytes of them are kept free.
-    pub fn new(keep: usize) -> Segments {
+    pub(crate) fn new(keep: usize) -> Segments {
         Segments {
             free: Mutex::default(),
             count: AtomicUsize::new(0),

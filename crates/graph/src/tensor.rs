@@ -4,62 +4,17 @@
 //! own buffers are the device crate's.
 
 mod convert;
+mod error;
 mod show;
 
 use std::any::Any;
 use std::sync::Arc;
 
-use thiserror::Error;
-
 pub use crate::buffer::{ALIGNMENT, Buffer, LEAST_SHARED, Memory};
 use crate::dtype::{DType, Element};
 pub use crate::segment::SegmentName;
 use crate::shape::{Dims, Shape, checked_elements};
-
-/// What can be wrong with the making or reading of a tensor.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum TensorError {
-    /// The tensor holds another dtype than was asked for.
-    #[error("the tensor holds {found}, not {asked}: read it as {found}, or Cast it in the graph")]
-    DType {
-        /// What was asked for.
-        asked: DType,
-        /// What the tensor holds.
-        found: DType,
-    },
-    /// The number of elements is not what the dimensions say.
-    #[error("shape {shape} needs {expected} elements, {found} were given", shape = Shape::known(.dims))]
-    Length {
-        /// The dimensions that were asked for.
-        dims: Dims,
-        /// The number of elements they need.
-        expected: usize,
-        /// The number that was given.
-        found: usize,
-    },
-    /// A tensor that is not one element was read as one.
-    #[error("a tensor of shape {shape} is not one value", shape = Shape::known(.dims))]
-    NotScalar {
-        /// The tensor's dimensions.
-        dims: Dims,
-    },
-    /// More bytes than the system gives.
-    #[error("there is no memory for a {dtype} tensor of shape {shape}", shape = Shape::known(.dims))]
-    TooLarge {
-        /// The dtype that was asked for.
-        dtype: DType,
-        /// The dimensions that were asked for.
-        dims: Dims,
-    },
-    /// Bytes that are no value of the dtype (a bool that is neither 0 nor 1), or a dtype whose
-    /// elements are not plain bytes.
-    #[error("the given bytes are not {dtype} elements")]
-    Bytes {
-        /// The dtype that was asked for.
-        dtype: DType,
-    },
-}
+pub use error::TensorError;
 
 #[derive(Clone)]
 enum Data {
@@ -108,6 +63,34 @@ impl Tensor {
         memory: &Arc<Memory>,
     ) -> Result<Tensor, TensorError> {
         Self::zeros_by(dtype, dims, |bytes| Buffer::try_zeroed_in(bytes, memory))
+    }
+
+    /// As [`Tensor::zeros_in`], of elements that are whatever they are (of `false`), where others can map
+    /// them if they may ([`Buffer::try_any_in`]).
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros_in`].
+    pub fn any_in(
+        dtype: DType,
+        dims: &[usize],
+        memory: &Arc<Memory>,
+    ) -> Result<Tensor, TensorError> {
+        Self::any_by(dtype, dims, |bytes| Buffer::try_any_in(bytes, memory))
+    }
+
+    fn any_by(
+        dtype: DType,
+        dims: &[usize],
+        buffer: impl FnOnce(usize) -> Option<Buffer>,
+    ) -> Result<Tensor, TensorError> {
+        Self::zeros_by(dtype, dims, |bytes| {
+            let mut buffer = buffer(bytes)?;
+            if dtype == DType::Bool {
+                // Whatever is there need not be bools.
+                buffer.bytes_mut().fill(0);
+            }
+            Some(buffer)
+        })
     }
 
     fn zeros_by(
@@ -367,20 +350,7 @@ impl Tensor {
         if Buffer::get_mut(b).is_some() {
             return Ok(None);
         }
-        let too_large = || TensorError::TooLarge {
-            dtype: self.dtype,
-            dims: self.dims.clone(),
-        };
-        let mut next = b.try_beside().ok_or_else(too_large)?;
-        if self.dtype == DType::Bool {
-            // Whatever is there need not be bools.
-            next.bytes_mut().fill(0);
-        }
-        Ok(Some(Tensor {
-            dtype: self.dtype,
-            dims: self.dims.clone(),
-            data: Data::Bytes(Arc::new(next)),
-        }))
+        Self::any_by(self.dtype, &self.dims, |_| b.try_beside()).map(Some)
     }
 
     /// The byte strings of a string tensor.

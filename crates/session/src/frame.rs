@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use thalweg_device::evaluate::tensor_slot;
 use thalweg_device::{Device, Rendezvous, Slot};
 use thalweg_graph::tensor::{Buffer, Memory};
-use thalweg_graph::{DType, Dims, Tensor, TensorError};
+use thalweg_graph::{Tensor, TensorError};
 
 use crate::error::SessionError;
 use crate::exec::Queued;
@@ -158,30 +158,18 @@ impl Part {
         // The reads of those who had it come before what is written now: `get_mut` sees to that.
         let mut before = cell.held.take().and_then(|t| t.buffer().cloned());
         let before = before.take_if(|b| Buffer::get_mut(b).is_some());
-        let buffer = match before {
-            Some(buffer) => buffer,
-            None => {
-                let bytes = plan.len.saturating_mul(plan.dtype.size());
-                let made = Buffer::try_any_in(bytes, memory);
-                let mut made = made.ok_or_else(|| TensorError::TooLarge {
-                    dtype: plan.dtype,
-                    dims: Dims::from_slice(&[plan.len]),
-                })?;
-                if plan.dtype == DType::Bool {
-                    // Whatever is there need not be bools.
-                    made.bytes_mut().fill(0);
-                }
-                Arc::new(made)
-            }
+        let tensor = match before {
+            Some(buffer) => Tensor::from_buffer(plan.dtype, &[plan.len], buffer)?,
+            None => Tensor::any_in(plan.dtype, &[plan.len], memory)?,
         };
         // Nobody reads it before the instruction has run.
-        let ptr = buffer.as_ptr();
+        let ptr = (tensor.buffer()).map_or(std::ptr::null_mut(), |b| b.as_ptr());
         cell.slot = Slot {
             ptr,
             len: plan.len,
             dtype: plan.dtype,
         };
-        cell.held = Some(Tensor::from_buffer(plan.dtype, &[plan.len], buffer)?);
+        cell.held = Some(tensor);
         Ok(())
     }
 

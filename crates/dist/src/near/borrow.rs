@@ -89,6 +89,17 @@ impl Mapped {
         Some(self.all.remove(at).buffer)
     }
 
+    /// Notes that one was asked for.
+    fn put(&mut self, inode: u64, buffer: Arc<Buffer>) -> Arc<Buffer> {
+        self.asked += 1;
+        self.all.push(Map {
+            inode,
+            buffer: buffer.clone(),
+            asked: self.asked,
+        });
+        buffer
+    }
+
     /// Takes out what has to go, for one more of `len` bytes: of what nobody has.
     fn outdated(&mut self, len: usize) -> Vec<Map> {
         let (now, count) = (self.asked, self.all.len() as u64);
@@ -123,13 +134,7 @@ impl Maps {
         let inode = segment.inode;
         let known = |mapped: &mut Mapped| {
             let buffer = mapped.take(inode, len)?;
-            mapped.asked += 1;
-            mapped.all.push(Map {
-                inode,
-                buffer: buffer.clone(),
-                asked: mapped.asked,
-            });
-            Some(buffer)
+            Some(mapped.put(inode, buffer))
         };
         if let Some(buffer) = known(&mut self.mapped()) {
             return Some(buffer);
@@ -145,13 +150,7 @@ impl Maps {
             return Some(buffer);
         }
         let outdated = mapped.outdated(len);
-        mapped.asked += 1;
-        let (buffer, asked) = (Arc::new(new), mapped.asked);
-        mapped.all.push(Map {
-            inode,
-            buffer: buffer.clone(),
-            asked,
-        });
+        let buffer = mapped.put(inode, Arc::new(new));
         drop(mapped);
         drop(outdated);
         Some(buffer)

@@ -119,7 +119,8 @@ impl Two {
     fn counts(&self) -> [(u64, u64); 2] {
         [true, false].map(|of_worker| {
             let peer = self.peer(of_worker);
-            let [copies, in_place] = [&peer.copies, &peer.in_place].map(|n| n.load(SeqCst));
+            let [copies, in_place] =
+                [&peer.counts.copies, &peer.counts.in_place].map(|n| n.load(SeqCst));
             (copies, in_place)
         })
     }
@@ -215,7 +216,7 @@ fn what_is_read_twice_in_a_step_is_given_back_once() {
     drop(session);
     two.settle(LENGTH);
     assert_eq!(two.counts(), [(0, 40), (0, 20)]);
-    assert_eq!(two.peer(true).kept.load(SeqCst), 0);
+    assert_eq!(two.peer(true).counts.kept.load(SeqCst), 0);
 }
 
 #[test]
@@ -243,7 +244,7 @@ fn a_value_that_is_kept_stays_as_it_was_read() {
     }
     assert_eq!(two.counts(), [(0, 8), (0, 4)]);
     // They are mapped, and not copied.
-    assert_eq!(two.peer(true).kept.load(SeqCst), 4);
+    assert_eq!(two.peer(true).counts.kept.load(SeqCst), 4);
     drop((session, kept));
     two.settle(LENGTH);
 }

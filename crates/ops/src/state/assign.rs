@@ -142,25 +142,16 @@ pub(crate) static ASSIGN_SUB: Op = Op {
 fn accumulate<T: Number>(p: &Prepare<'_>, f: fn(T, T) -> T) -> Prepared {
     Prepared::new(p.inputs[1].elements(), move |cx: &KernelCx<'_>| {
         let value = cx.input::<T>(1)?;
-        cx.renew::<T, 1>([0], |[variable]| {
-            if variable.new.len() != value.len() {
+        cx.update::<T, 1>([0], |[variable]| {
+            if variable.len() != value.len() {
                 return Err(KernelError::Invalid(format!(
                     "the value has {} elements, the variable {}: give it the variable's shape",
                     value.len(),
-                    variable.new.len()
+                    variable.len()
                 )));
             }
-            match variable.old {
-                None => {
-                    for (v, &x) in variable.new.iter_mut().zip(value) {
-                        *v = f(*v, x);
-                    }
-                }
-                Some(old) => {
-                    for ((v, &before), &x) in variable.new.iter_mut().zip(old).zip(value) {
-                        *v = f(before, x);
-                    }
-                }
+            for (v, &x) in variable.iter_mut().zip(value) {
+                *v = f(*v, x);
             }
             Ok(())
         })

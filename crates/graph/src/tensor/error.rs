@@ -1,0 +1,51 @@
+//! What can be wrong with a tensor.
+
+use thiserror::Error;
+
+use crate::dtype::DType;
+use crate::shape::{Dims, Shape};
+
+/// What can be wrong with the making or reading of a tensor.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TensorError {
+    /// The tensor holds another dtype than was asked for.
+    #[error("the tensor holds {found}, not {asked}: read it as {found}, or Cast it in the graph")]
+    DType {
+        /// What was asked for.
+        asked: DType,
+        /// What the tensor holds.
+        found: DType,
+    },
+    /// The number of elements is not what the dimensions say.
+    #[error("shape {shape} needs {expected} elements, {found} were given", shape = Shape::known(.dims))]
+    Length {
+        /// The dimensions that were asked for.
+        dims: Dims,
+        /// The number of elements they need.
+        expected: usize,
+        /// The number that was given.
+        found: usize,
+    },
+    /// A tensor that is not one element was read as one.
+    #[error("a tensor of shape {shape} is not one value", shape = Shape::known(.dims))]
+    NotScalar {
+        /// The tensor's dimensions.
+        dims: Dims,
+    },
+    /// More bytes than the system gives.
+    #[error("there is no memory for a {dtype} tensor of shape {shape}", shape = Shape::known(.dims))]
+    TooLarge {
+        /// The dtype that was asked for.
+        dtype: DType,
+        /// The dimensions that were asked for.
+        dims: Dims,
+    },
+    /// Bytes that are no value of the dtype (a bool that is neither 0 nor 1), or a dtype whose
+    /// elements are not plain bytes.
+    #[error("the given bytes are not {dtype} elements")]
+    Bytes {
+        /// The dtype that was asked for.
+        dtype: DType,
+    },
+}
