@@ -116,3 +116,53 @@ fn a_step_larger_than_the_address_space_is_an_error() {
         says(&e, &["Mul", "memory", "bad_values.rs:"]);
     }
 }
+
+/// Products with a vector whose first element is zero: an infinite weight there makes NaN.
+#[test]
+fn a_weight_that_becomes_infinite_is_seen_whatever_writes_it() {
+    const DIMS: [usize; 2] = [600, 100];
+    let g = Graph::new();
+    let mut x = vec![1.0f32; DIMS[0]];
+    x[0] = 0.0;
+    let mut row = vec![0.0f32; DIMS[1]];
+    row[3] = f32::INFINITY;
+    let mut bad = Tensor::zeros(DType::F32, &DIMS).unwrap();
+    let good = bad.clone();
+    bad.as_mut_slice::<f32>().unwrap()[3] = f32::INFINITY;
+
+    let x = g.constant(Tensor::new(&[1, DIMS[0]], &x).unwrap());
+    let w = g.variable("w", good.clone());
+    let fed = g.placeholder("fed", DType::F32, DIMS.map(|d| d as i64));
+    let products = [x.matmul(w), x.matmul(fed)];
+    let scatter = |op| {
+        let op = g.op(op).input(w.handle()).input(g.constant(0i32));
+        op.input(g.constant(row.clone())).operation()
+    };
+    let writes = [
+        w.assign(fed),
+        w.assign_add(fed),
+        scatter("ResourceScatterUpdate"),
+        scatter("ResourceScatterAdd"),
+        GradientDescent::new(-1.0).apply_gradients(&g, &[(fed, w)], None),
+    ];
+    let reset = w.assign(g.constant(good.clone()));
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let is_nan = |product, feed: &Tensor| {
+        let got = session.run(product, [fed.feed(feed)]).unwrap();
+        let got = got.slice::<f32>(0).unwrap();
+        assert!(got[4..].iter().all(|&y| y == 0.0));
+        got[3].is_nan()
+    };
+    for write in writes {
+        (0..3).for_each(|_| assert!(!is_nan(products[0], &good)));
+        session.run(write, [fed.feed(&bad)]).unwrap();
+        (0..3).for_each(|_| assert!(is_nan(products[0], &good)));
+        session.run(reset, []).unwrap();
+    }
+    // What a user feeds, and writes between steps.
+    let mut feed = good;
+    (0..3).for_each(|_| assert!(!is_nan(products[1], &feed)));
+    feed.as_mut_slice::<f32>().unwrap()[3] = f32::NEG_INFINITY;
+    (0..3).for_each(|_| assert!(is_nan(products[1], &feed)));
+}

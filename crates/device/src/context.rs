@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, MutexGuard};
 
 use smallvec::SmallVec;
+use thalweg_graph::tensor::Notes;
 use thalweg_graph::{DType, Element, Tensor};
 
 use crate::cpu::Cpu;
@@ -21,6 +22,8 @@ pub struct Slot {
     pub len: usize,
     /// Their dtype.
     pub dtype: DType,
+    /// What is noted about the buffer whose elements these are, all of them; null where nothing can be.
+    pub notes: *const Notes,
 }
 
 impl Slot {
@@ -30,6 +33,7 @@ impl Slot {
             ptr: std::ptr::null_mut(),
             len: 0,
             dtype,
+            notes: std::ptr::null(),
         }
     }
 }
@@ -80,7 +84,7 @@ impl<'a> KernelCx<'a> {
     ///
     /// # Safety
     /// For `'a`, every slot must be valid for its elements and hold initialised bytes that are
-    /// elements of its dtype; an output must be written by nobody else and be apart from all
+    /// elements of its dtype, its notes null or valid; an output must be written by nobody else and be apart from all
     /// others, except from an input that the kernel's [`in_place`](crate::Kernel::in_place) pairs with it and that
     /// nobody else reads; `scratch` must be valid, aligned to
     /// [`thalweg_graph::tensor::ALIGNMENT`], and nobody else's.
@@ -125,6 +129,12 @@ impl<'a> KernelCx<'a> {
     /// Where the inputs lie, for a kernel that runs others on parts of them.
     pub fn input_slots(&self) -> &[Slot] {
         self.inputs
+    }
+
+    /// What is noted about input `i`, of whose elements there are as many as [`KernelCx::input`] gives.
+    pub fn notes(&self, i: usize) -> Option<&'a Notes> {
+        // SAFETY: null or valid for `'a`, by `new`'s contract.
+        self.inputs.get(i).and_then(|s| unsafe { s.notes.as_ref() })
     }
 
     /// Where output `i` lies, to be written; it can be taken once.

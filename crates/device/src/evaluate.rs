@@ -250,5 +250,7 @@ pub fn tensor_slot(tensor: &Tensor) -> Slot {
             tensor.len()
         },
         dtype: tensor.dtype(),
+        notes: (tensor.buffer().and_then(|b| b.notes()))
+            .map_or(std::ptr::null(), std::ptr::from_ref),
     }
 }

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::notes::Notes;
 use crate::segment::{Segment, SegmentName, Segments};
 
 /// Alignment of every tensor's first byte: a cache line, and the widest vector register.
@@ -98,6 +99,7 @@ pub struct Buffer {
     memory: Option<Arc<Memory>>,
     /// Whether the bytes stay as they are, whoever holds them.
     fixed: AtomicBool,
+    notes: Notes,
 }
 
 /// What a buffer's bytes lie in.
@@ -153,6 +155,7 @@ impl Buffer {
             base: Base::Heap(base),
             memory: None,
             fixed: AtomicBool::new(false),
+            notes: Notes::default(),
         })
     }
 
@@ -176,6 +179,7 @@ impl Buffer {
             base: Base::Own(Some(segment)),
             memory: Some(memory.clone()),
             fixed: AtomicBool::new(false),
+            notes: Notes::default(),
         })
     }
 
@@ -192,6 +196,7 @@ impl Buffer {
             base: Base::Foreign(segment),
             memory: None,
             fixed: AtomicBool::new(true),
+            notes: Notes::default(),
         })
     }
 
@@ -212,7 +217,9 @@ impl Buffer {
     /// The buffer, to be written, where nobody else holds it and it may be.
     pub fn get_mut(this: &mut Arc<Buffer>) -> Option<&mut Buffer> {
         // Who has fixed it held it: what it wrote is seen here, for it holds it no more.
-        Arc::get_mut(this).filter(|b| !b.fixed.load(Ordering::Relaxed))
+        let buffer = Arc::get_mut(this).filter(|b| !b.fixed.load(Ordering::Relaxed))?;
+        buffer.notes.forget();
+        Some(buffer)
     }
 
     /// `len` zeroed bytes of `memory`, or `None` where its limit or the system do not allow it.
@@ -283,7 +290,17 @@ impl Buffer {
         self.len == 0
     }
 
-    /// The first byte's address. Writing through it needs exclusive access to the buffer.
+    /// What is noted about the bytes; nothing can be about those of another process, which writes them when
+    /// they have been given back.
+    pub fn notes(&self) -> Option<&Notes> {
+        match self.base {
+            Base::Heap(_) | Base::Own(_) => Some(&self.notes),
+            Base::Foreign(_) => None,
+        }
+    }
+
+    /// The first byte's address. Writing through it needs exclusive access to the buffer, as
+    /// [`Buffer::get_mut`] gives it.
     pub fn as_ptr(&self) -> *mut u8 {
         self.ptr.as_ptr()
     }
@@ -299,6 +316,7 @@ impl Buffer {
         if *self.fixed.get_mut() {
             return &mut [];
         }
+        self.notes.forget();
         // SAFETY: as in `bytes`, and `&mut self` makes the access exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
     }

@@ -19,6 +19,7 @@ pub mod graph;
 pub mod infer;
 mod names;
 pub mod node;
+mod notes;
 pub mod op;
 pub mod output;
 pub mod partition;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 pub use crate::buffer::{ALIGNMENT, Buffer, LEAST_SHARED, Memory};
 use crate::dtype::{DType, Element};
+pub use crate::notes::Notes;
 pub use crate::segment::SegmentName;
 use crate::shape::{Dims, Shape, checked_elements};
 pub use error::TensorError;

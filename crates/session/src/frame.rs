@@ -84,14 +84,14 @@ impl Part {
                     // SAFETY: the plan keeps every offset within the arena's length.
                     ptr: unsafe { arena.as_ptr().add(*offset) },
                     len: s.len,
-                    dtype: s.dtype,
+                    ..Slot::empty(s.dtype)
                 },
                 Home::Staged(offset) => Slot {
                     ptr: queued
                         .as_ref()
                         .map_or(std::ptr::null_mut(), |q| q.staged(*offset)),
                     len: s.len,
-                    dtype: s.dtype,
+                    ..Slot::empty(s.dtype)
                 },
                 Home::Constant(t) => tensor_slot(t),
                 // Not the host's to touch.
@@ -167,7 +167,7 @@ impl Part {
         cell.slot = Slot {
             ptr,
             len: plan.len,
-            dtype: plan.dtype,
+            ..Slot::empty(plan.dtype)
         };
         cell.held = Some(tensor);
         Ok(())

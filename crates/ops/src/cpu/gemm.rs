@@ -10,6 +10,7 @@ use super::tile::Tiled;
 use super::{Cpu, Epilogue};
 use task::{Plan, Task};
 use thalweg_device::Isa;
+use thalweg_graph::tensor::Notes;
 
 mod task;
 #[cfg(test)]
@@ -128,7 +129,7 @@ pub fn gemm_scratch<T: Element>(isa: Isa, threads: usize, product: &Product) -> 
 }
 
 /// `c = a b`, and the epilogue. Sums are taken in [`Element::Sum`], in the order of the inner dimension, fused where the
-/// machine does.
+/// machine does. The notes are those on all of `b`, where there are any.
 ///
 /// # Panics
 /// If a slice is not as long as the shape says, or the scratch is too small.
@@ -136,6 +137,7 @@ pub fn gemm<T: Element>(
     cpu: Cpu<'_>,
     p: &Product,
     [a, b]: [&[T]; 2],
+    notes: Option<&Notes>,
     epilogue: Epilogue<'_, T::Sum>,
     c: &mut [T],
     scratch: &mut [u8],
@@ -148,7 +150,7 @@ pub fn gemm<T: Element>(
             Many::ONE.fits(p, [a.len(), b.len(), c.len()]),
             "operands do not fit {p:?}"
         );
-        plan.run(cpu, p, (a, b), c, scratch);
+        plan.run(cpu, p, (a, b, notes), c, scratch);
         return epilogue.apply(cpu, p.n, 1, c);
     }
     gemm_many(cpu, p, Many::ONE, [a, b], epilogue, c, scratch);

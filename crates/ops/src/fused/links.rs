@@ -122,7 +122,7 @@ impl Chain {
                 false => Slot {
                     ptr: buffers.wrapping_add(link.buffer * self.buffer()),
                     len,
-                    dtype: link.dtype,
+                    ..Slot::empty(link.dtype)
                 },
             };
             let (outputs, nothing) = ([own], (std::ptr::null_mut(), 0));
@@ -189,6 +189,6 @@ fn part(slot: Slot, at: usize, len: usize) -> Slot {
     Slot {
         ptr: slot.ptr.wrapping_add(at * slot.dtype.size()),
         len,
-        ..slot
+        ..Slot::empty(slot.dtype)
     }
 }

@@ -40,7 +40,7 @@ pub(crate) static EINSUM: Op = Op {
     kernels: &[cpu(|p| {
         dispatch!(p.dtype(0), [F16 BF16 F32 F64], T => prepare::<T>(p, Multiply {
             scratch: |p, product| gemm_scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), product),
-            run: |cx, product, a, b, c, scratch| gemm(on(cx.cpu()), product, [a, b], Epilogue::default(), c, scratch),
+            run: |cx, product, a, b, c, scratch| gemm(on(cx.cpu()), product, [a, b], None, Epilogue::default(), c, scratch),
         }), else dispatch!(p.dtype(0), [I32 I64], T => prepare::<T>(p, Multiply {
             scratch: |_, _| 0,
             run: |cx, product, a, b, c, _| int_product(cx.pool(), product, a, b, c),

@@ -127,8 +127,10 @@ fn floats<T: gemm::Element + thalweg_graph::Element>(
     Prepared::new(0, move |cx| {
         let scratch = cx.scratch::<u8>(scratch)?;
         let epilogue = after(cx)?;
+        // They are on the whole of an input.
+        let notes = cx.notes(1).filter(|_| batches.pairs.len() == 1);
         each::<T>(cx, &batches, |a, b, c| {
-            gemm(on(cx.cpu()), &product, [a, b], epilogue, c, scratch);
+            gemm(on(cx.cpu()), &product, [a, b], notes, epilogue, c, scratch);
         })
     })
     .with_scratch(scratch)

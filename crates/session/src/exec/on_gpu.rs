@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
         let slot = Slot {
             ptr: host.as_ptr(),
             len: made.len,
-            dtype: made.dtype,
+            ..Slot::empty(made.dtype)
         };
         match first_not_finite(slot) {
             None => Ok(()),

@@ -1,5 +1,6 @@
 use super::*;
 use thalweg_device::pool::ThreadPool;
+use thalweg_graph::DType;
 
 /// Small whole numbers: products and sums of them are exact in every type here.
 fn numbers(len: usize, salt: usize) -> Vec<f64> {
@@ -44,7 +45,15 @@ fn run<T: Element>(isa: Isa, threads: usize, p: &Product, a: &[T], b: &[T]) -> V
     c.resize(p.m * p.n, T::zeroed());
     let mut scratch = vec![0xff; gemm_scratch::<T>(isa, threads, p)];
     let cpu = Cpu { pool: &pool, isa };
-    gemm(cpu, p, [a, b], Epilogue::default(), &mut c, &mut scratch);
+    gemm(
+        cpu,
+        p,
+        [a, b],
+        None,
+        Epilogue::default(),
+        &mut c,
+        &mut scratch,
+    );
     c
 }
 
@@ -145,7 +154,7 @@ fn a_bias_and_relu_follow_the_whole_sum() {
                 relu,
             };
             let cpu = Cpu { pool: &pool, isa };
-            gemm(cpu, &p, [&a, &b], epilogue, &mut c, &mut scratch);
+            gemm(cpu, &p, [&a, &b], None, epilogue, &mut c, &mut scratch);
             assert_eq!(c, wanted.collect::<Vec<_>>(), "{isa:?} {p:?} {relu}");
         }
     }
@@ -169,6 +178,7 @@ fn an_empty_inner_dimension_gives_zeros() {
         },
         &p,
         [&[], &[]],
+        None,
         Epilogue::default(),
         &mut c,
         &mut [],
@@ -243,6 +253,81 @@ fn many_products_lie_apart_or_are_summed() {
                     &mut scratch,
                 );
                 assert_eq!(c, wanted, "{isa:?}, {p:?}, {many:?}, {threads} threads");
+            }
+        }
+    }
+}
+
+/// A product with notes on `b`.
+fn noted(threads: usize, isa: Isa, p: &Product, (a, b): (&[f32], &[f32]), n: &Notes) -> Vec<f32> {
+    let pool = ThreadPool::new(threads);
+    let mut c = vec![7.0; p.m * p.n];
+    let mut scratch = vec![0xff; gemm_scratch::<f32>(isa, threads, p)];
+    let cpu = Cpu { pool: &pool, isa };
+    let epilogue = Epilogue::default();
+    gemm(cpu, p, [a, b], Some(n), epilogue, &mut c, &mut scratch);
+    c
+}
+
+/// Thin products of some parts, half of whose factors are zero in all rows.
+fn rectified() -> impl Iterator<Item = (Product, Vec<f32>, Vec<f32>)> {
+    let sizes = [(1, 521, 203), (1, 1024, 97), (4, 300, 330), (8, 33, 2000)];
+    let cases = sizes.into_iter().flat_map(|s| [(s, false), (s, true)]);
+    cases.map(|((m, n, k), transpose_a)| {
+        let p = Product {
+            m,
+            n,
+            k,
+            transpose_a,
+            transpose_b: false,
+        };
+        let a = (0..m * k).map(|i| {
+            let q = if transpose_a { i / m } else { i % k };
+            if q % 5 < 2 || q % 7 == 1 {
+                0.0
+            } else {
+                (i as f32 * 0.37).sin()
+            }
+        });
+        let b = (0..k * n).map(|i| (i as f32 * 0.73).sin());
+        (p, a.collect(), b.collect())
+    })
+}
+
+#[test]
+fn products_that_read_no_rows_for_zeros_have_the_same_bits() {
+    for (isa, threads) in Isa::available().flat_map(|isa| [1, 2, 3].map(move |t| (isa, t))) {
+        for (p, a, b) in rectified() {
+            let wanted = run(isa, threads, &p, &a, &b);
+            let notes = Notes::default();
+            for time in 0..4 {
+                assert_eq!(notes.finite(DType::F32), time > 0 && isa != Isa::portable());
+                let found = noted(threads, isa, &p, (&a, &b), &notes);
+                assert_eq!(found, wanted, "{isa:?} {p:?} {threads} {time}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_not_finite_is_multiplied_with_zero_until_it_is_known_better() {
+    for isa in Isa::available() {
+        for (p, a, mut b) in rectified() {
+            // Row 0 is always multiplied with zeros.
+            for bad in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+                b[p.n - 1] = bad;
+                let notes = Notes::default();
+                for _ in 0..3 {
+                    let c = noted(2, isa, &p, (&a, &b), &notes);
+                    let is_nan = |row: &[f32]| row[p.n - 1].is_nan() && row[0].is_finite();
+                    assert!(c.chunks(p.n).all(is_nan), "{isa:?} {p:?}");
+                    assert!(!notes.finite(DType::F32));
+                }
+                // Told otherwise, it is not read.
+                notes.set_finite(DType::F32);
+                let c = noted(2, isa, &p, (&a, &b), &notes);
+                let read = c.iter().any(|c| !c.is_finite());
+                assert_eq!(read, isa == Isa::portable(), "{isa:?} {p:?}");
             }
         }
     }

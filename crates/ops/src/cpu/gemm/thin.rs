@@ -2,6 +2,13 @@
 //! read as it lies, so that memory is walked in order; to copy it into panels would cost more than the product. Rows of
 //! `B` are added up, some at a time, each times a number of `A`; where `B` lies transposed, they are multiplied with rows
 //! of `A`.
+//!
+//! A row of `B` that would be added times zero is not read, where all of `B` is known to be finite: of what a rectifier
+//! gives, that is a large part. It becomes known by the first product with finite results: an infinity or NaN in `B`
+//! would have made some result one too, also times zero. What is read goes from end to end and back, product after
+//! product, each thread over the same rows, so that those that its cache still holds come first.
+
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytemuck::Pod;
 
@@ -9,6 +16,8 @@ use super::{Element, Product};
 use crate::cpu::Cpu;
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, part};
 use thalweg_device::isa::{Isa, Vectorize};
+use thalweg_graph::Element as Number;
+use thalweg_graph::tensor::Notes;
 
 /// The most rows: with more, a panel of `B` is used often enough to be copied.
 const ROWS: usize = 8;
@@ -24,9 +33,11 @@ const PART: usize = 1 << 16;
 const CHUNK: usize = 1 << 12;
 
 /// What thin products are summed in.
-pub trait Fused: Pod + Send + Sync + PartialOrd + std::ops::AddAssign {
+pub trait Fused: Pod + Number + PartialOrd + std::ops::AddAssign {
     /// `self * x + sum`, rounded once where the machine does that.
     fn fused(self, x: Self, sum: Self) -> Self;
+    /// Whether it is neither infinite nor NaN.
+    fn finite(self) -> bool;
 }
 
 impl Fused for f32 {
@@ -34,12 +45,22 @@ impl Fused for f32 {
     fn fused(self, x: f32, sum: f32) -> f32 {
         self.mul_add(x, sum)
     }
+
+    #[inline(always)]
+    fn finite(self) -> bool {
+        self.is_finite()
+    }
 }
 
 impl Fused for f64 {
     #[inline(always)]
     fn fused(self, x: f64, sum: f64) -> f64 {
         self.mul_add(x, sum)
+    }
+
+    #[inline(always)]
+    fn finite(self) -> bool {
+        self.is_finite()
     }
 }
 
@@ -80,18 +101,19 @@ impl Plan {
         Scratch::bytes::<T>(self.sums(p))
     }
 
-    /// Computes the product.
+    /// Computes the product. The notes are those on all of `b`.
     pub(super) fn run<T: Fused>(
         &self,
         cpu: Cpu<'_>,
         p: &Product,
-        (a, b): (&[T], &[T]),
+        (a, b, notes): (&[T], &[T], Option<&Notes>),
         c: &mut [T],
         scratch: &mut [u8],
     ) {
+        let from_end = self.parts > 1 && notes.is_some_and(Notes::turn);
         if p.transpose_b {
             let c = Disjoint::new(c);
-            return cpu.pool.parallel_for(self.parts, &|which| {
+            return self.each_part(cpu, from_end, &|which| {
                 let (row, rows) = part(p.n, self.parts, which);
                 let b = &b[row * p.k..][..rows * p.k];
                 for (i, a) in a.chunks_exact(p.k).enumerate() {
@@ -103,9 +125,10 @@ impl Plan {
         }
         let len = p.m * p.n;
         let sums = Scratch::new(scratch).take::<T>(self.sums(p));
+        let finite = notes.is_some_and(|n| n.finite(T::DTYPE));
         {
             let (first, others) = (Disjoint::new(c), Disjoint::new(sums));
-            cpu.pool.parallel_for(self.parts, &|which| {
+            self.each_part(cpu, from_end, &|which| {
                 let (at, count) = part(p.k, self.parts, which);
                 // SAFETY: each part has sums of its own.
                 let c = unsafe {
@@ -118,6 +141,7 @@ impl Plan {
                     p,
                     a,
                     b,
+                    finite,
                     c,
                     at,
                     count,
@@ -133,6 +157,31 @@ impl Plan {
                 }
             });
         }
+        if let Some(notes) = notes.filter(|_| !finite && self.parts > 1)
+            && c.iter().all(|c| c.finite())
+        {
+            notes.set_finite(T::DTYPE);
+        }
+    }
+
+    /// Runs `body` for each part. A thread begins with parts that are its own each time, first to last or last to first,
+    /// and then helps the others from where they end.
+    fn each_part(&self, cpu: Cpu<'_>, from_end: bool, body: &(dyn Fn(usize) + Sync)) {
+        let lanes = self.parts.min(cpu.pool.threads());
+        let begun = AtomicU32::new(0);
+        cpu.pool.parallel_for(lanes, &|lane| {
+            for other in 0..lanes {
+                let (first, count) = part(self.parts, lanes, (lane + other) % lanes);
+                for i in 0..count {
+                    let back = from_end != (other > 0);
+                    let which = first + if back { count - 1 - i } else { i };
+                    let bit = 1 << which;
+                    if begun.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+                        body(which);
+                    }
+                }
+            }
+        });
     }
 }
 
@@ -141,6 +190,8 @@ struct Part<'a, T> {
     p: &'a Product,
     a: &'a [T],
     b: &'a [T],
+    /// Whether all of `b` is finite.
+    finite: bool,
     c: &'a mut [T],
     at: usize,
     count: usize,
@@ -150,32 +201,46 @@ impl<T: Fused> Vectorize for Part<'_, T> {
     type Out = ();
 
     #[inline(always)]
-    fn run(self) {
-        let (p, end) = (self.p, self.at + self.count);
+    fn run(mut self) {
         self.c.fill(T::zeroed());
-        let mut at = self.at;
-        while at < end {
-            let deep = DEEP.min(end - at);
-            for col in (0..p.n).step_by(COLS) {
-                let cols = COLS.min(p.n - col);
-                for i in 0..p.m {
-                    let x = |q: usize| match p.transpose_a {
-                        true => self.a[q * p.m + i],
-                        false => self.a[i * p.k + q],
-                    };
-                    let row = |q: usize| &self.b[q * p.n + col..][..cols];
-                    let c = &mut self.c[i * p.n + col..][..cols];
-                    if deep == DEEP {
-                        let x: [T; DEEP] = std::array::from_fn(|d| x(at + d));
-                        add(x, std::array::from_fn(|d| row(at + d)), c);
-                    } else {
-                        for q in at..end {
-                            add([x(q)], [row(q)], c);
-                        }
-                    }
-                }
+        // Rows of `B` that are added next.
+        let (mut rows, mut deep) = ([0; DEEP], 0);
+        for q in self.at..self.at + self.count {
+            rows[deep] = q;
+            let zero = |i: usize| self.factor(i, q) == T::zeroed();
+            let nothing = self.finite && (0..self.p.m).all(zero);
+            deep += usize::from(!nothing);
+            if deep == DEEP {
+                self.add_rows(rows);
+                deep = 0;
             }
-            at += deep;
+        }
+        for &q in &rows[..deep] {
+            self.add_rows([q]);
+        }
+    }
+}
+
+impl<T: Fused> Part<'_, T> {
+    /// What row `q` of `B` is multiplied with for row `i` of `C`.
+    #[inline(always)]
+    fn factor(&self, i: usize, q: usize) -> T {
+        match self.p.transpose_a {
+            true => self.a[q * self.p.m + i],
+            false => self.a[i * self.p.k + q],
+        }
+    }
+
+    #[inline(always)]
+    fn add_rows<const N: usize>(&mut self, rows: [usize; N]) {
+        let (m, n) = (self.p.m, self.p.n);
+        for col in (0..n).step_by(COLS) {
+            let cols = COLS.min(n - col);
+            for i in 0..m {
+                let x = rows.map(|q| self.factor(i, q));
+                let rows = rows.map(|q| &self.b[q * n + col..][..cols]);
+                add(x, rows, &mut self.c[i * n + col..][..cols]);
+            }
         }
     }
 }
