@@ -4,7 +4,7 @@ use super::super::ConvGeometry;
 use super::super::band::Images;
 use super::super::filter_grad::add_parts;
 use super::transform::{Job, Side};
-use super::{APART, Cut, Held, Seen, TASKS, Tiling};
+use super::{APART, Cut, FEWEST, Held, Seen, TASKS, Tiling};
 use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiled, Tiles};
 use crate::cpu::{Cpu, Isa};
@@ -36,13 +36,17 @@ impl<'a> Grads<'a> {
         let points = tiling.transforms.products();
         let mut blocks = [1, 1];
         let block = |i: usize, blocks: &[usize; 2]| tiling.channels[i].div_ceil(blocks[i]);
-        while points * block(0, &blocks) * block(1, &blocks) > PRODUCTS {
-            let longer = usize::from(block(1, &blocks) > block(0, &blocks));
-            blocks[longer] += 1;
+        let parts = tiling.all().div_ceil(FEW);
+        loop {
+            let lens = [0, 1].map(|i| block(i, &blocks));
+            let too_few = parts * blocks[0] * blocks[1] < FEWEST && lens != [1, 1];
+            if points * lens[0] * lens[1] <= PRODUCTS && !too_few {
+                break;
+            }
+            blocks[usize::from(lens[1] > lens[0])] += 1;
         }
         let each = points * (block(0, &blocks) + block(1, &blocks));
-        let parts = TASKS.div_ceil(blocks[0] * blocks[1]);
-        let parts = parts.min(tiling.all().div_ceil(FEW));
+        let parts = parts.min(TASKS.div_ceil(blocks[0] * blocks[1]));
         let parts = parts.min(PARTS / g.filter_len().max(1)).max(1);
         let cut = tiling.cut((HELD / each).min(tiling.all().div_ceil(parts)));
         let parts = parts.min(cut.len());

@@ -6,7 +6,7 @@ use self::task::Run;
 use super::super::band::Images;
 use super::super::{ConvGeometry, Pass};
 use super::transform::{Job, Side};
-use super::{APART, Cut, TASKS, Tiling};
+use super::{APART, Cut, FEWEST, TASKS, Tiling};
 use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Tiled, Tiles};
 use crate::cpu::transpose::{Rows, transpose};
@@ -52,6 +52,7 @@ impl<'a> SumsOf<'a> {
         let most = HELD / (tiling.transforms.products() * block);
         let all = tiling.all();
         let by_tasks = TASKS.div_ceil(by_panels).min(all.div_ceil(FEW));
+        let by_tasks = by_tasks.max(FEWEST.div_ceil(panels)).min(tiling.lines());
         let cut = tiling.cut(most.min(all.div_ceil(by_tasks)));
         if cut.len() * by_panels < WIDE {
             by_panels = WIDE.div_ceil(cut.len()).min(panels);
