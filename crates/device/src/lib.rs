@@ -14,6 +14,7 @@ pub mod kernel;
 pub mod parallel;
 pub mod pool;
 pub mod rendezvous;
+pub mod shares;
 pub mod variable;
 
 pub use context::{InOut, KernelCx, Renewal, Slot};

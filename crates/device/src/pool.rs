@@ -1,7 +1,6 @@
 //! The CPU's threads: a pool that splits loops over a fixed set of workers.
 //!
-//! A call publishes its loop in one of a fixed number of slots; idle workers join it, draw indices from a shared
-//! counter and leave. The caller draws too, and returns only when every participant has left, which is what lets a
+//! A call publishes its loop in one of a fixed number of slots; idle workers join it, draw indices ([`Shares`]) and leave. The caller draws too, and returns only when every participant has left, which is what lets a
 //! body borrow from the caller's stack. Which thread runs which index is not fixed, so a body whose result depends
 //! only on its index gives the same result on any number of threads.
 
@@ -13,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use crate::shares::Shares;
 
 /// How long an idle thread looks for work before it parks. Waking a parked thread costs several microseconds, and the
 /// gaps between the kernels of one step are shorter than this.
@@ -100,7 +101,11 @@ impl ThreadPool {
             None
         };
         match slot {
-            Some(i) => self.shared.run_in_slot(i, tasks, body, published),
+            Some(i) => {
+                let threads = self.threads().min(tasks);
+                let job = (tasks, threads, body);
+                self.shared.run_in_slot(i, job, published)
+            }
             None => (0..tasks).for_each(body),
         }
     }
@@ -125,11 +130,13 @@ impl Drop for ThreadPool {
     }
 }
 
-/// A published loop. Each slot has its own cache lines, as `next` is fought over while others are idle.
+/// A published loop. Each slot has its own cache lines, as `shares` are fought over while others are idle.
 #[repr(align(128))]
 struct Slot {
     state: AtomicUsize,
-    next: AtomicUsize,
+    shares: Shares,
+    /// Workers that have joined.
+    joined: AtomicUsize,
     job: UnsafeCell<Option<Job>>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
@@ -138,6 +145,8 @@ struct Slot {
 struct Job {
     body: *const Body<'static>,
     tasks: usize,
+    /// The threads that it is shared among.
+    threads: usize,
 }
 
 // SAFETY: `job` is written only by the thread that claimed the slot, while the slot is closed and has no participants,
@@ -167,7 +176,8 @@ impl Shared {
         Shared {
             slots: std::array::from_fn(|_| Slot {
                 state: AtomicUsize::new(0),
-                next: AtomicUsize::new(0),
+                shares: Shares::default(),
+                joined: AtomicUsize::new(0),
                 job: UnsafeCell::new(None),
                 panic: Mutex::new(None),
             }),
@@ -202,20 +212,32 @@ impl Shared {
         }
     }
 
-    fn run_in_slot(&self, i: usize, tasks: usize, body: &Body<'_>, published: &AtomicU64) {
+    fn run_in_slot(
+        &self,
+        i: usize,
+        (tasks, threads, body): (usize, usize, &Body<'_>),
+        published: &AtomicU64,
+    ) {
         let (slot, bit) = (&self.slots[i], 1u64 << i);
         // SAFETY: only the lifetime changes. The pointer is used by participants only, and this function waits below
         // until the slot is closed and the last participant has left; nothing in between can unwind.
         let body = unsafe { std::mem::transmute::<&Body<'_>, *const Body<'static>>(body) };
         // SAFETY: this thread claimed the slot, which is closed and empty, so no other thread looks at `job`.
-        unsafe { *slot.job.get() = Some(Job { body, tasks }) };
-        slot.next.store(0, Ordering::Relaxed);
+        unsafe {
+            *slot.job.get() = Some(Job {
+                body,
+                tasks,
+                threads,
+            });
+        }
+        slot.shares.reset(tasks, threads);
+        slot.joined.store(0, Ordering::Relaxed);
         // The caller is a participant from the start.
         slot.state.store(OPEN | 1, Ordering::Release);
         published.fetch_or(bit, Ordering::Release);
         self.wake();
 
-        self.draw(i, published);
+        self.draw(i, 0, published);
         slot.state.fetch_sub(OPEN | 1, Ordering::AcqRel);
         self.help_until(&|| slot.state.load(Ordering::Acquire) == 0);
 
@@ -226,20 +248,14 @@ impl Shared {
         }
     }
 
-    /// Runs indices of slot `i` until none is left. The caller must be a participant of the slot.
-    fn draw(&self, i: usize, published: &AtomicU64) {
+    /// Runs indices of slot `i`, of share `home` first, until none is left. The caller must be a participant of the slot.
+    fn draw(&self, i: usize, home: usize, published: &AtomicU64) {
         let slot = &self.slots[i];
         // SAFETY: a participant reads `job` after its Acquire of `state`, and it is not written before it has left.
         let Some(job) = (unsafe { *slot.job.get() }) else {
             return;
         };
-        loop {
-            let index = slot.next.fetch_add(1, Ordering::Relaxed);
-            if index >= job.tasks {
-                // Still a participant, so the bit cannot belong to a later use of the slot.
-                published.fetch_and(!(1 << i), Ordering::Relaxed);
-                return;
-            }
+        slot.shares.draw(job.tasks, job.threads, home, |index| {
             // SAFETY: the owner of the slot keeps the body alive until all participants have left.
             let body = unsafe { &*job.body };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(index))) {
@@ -251,7 +267,9 @@ impl Shared {
                     std::mem::forget(panic);
                 }
             }
-        }
+        });
+        // Still a participant, so the bit cannot belong to a later use of the slot.
+        published.fetch_and(!(1 << i), Ordering::Relaxed);
     }
 
     /// Joins one published loop of this kind and runs what is left of it; false if there was none.
@@ -271,7 +289,8 @@ impl Shared {
             }
             let mine = published.load(Ordering::Acquire) & (1 << i) != 0;
             if mine {
-                self.draw(i, published);
+                let home = 1 + self.slots[i].joined.fetch_add(1, Ordering::Relaxed);
+                self.draw(i, home, published);
             }
             if state.fetch_sub(1, Ordering::AcqRel) == 1 {
                 self.wake();

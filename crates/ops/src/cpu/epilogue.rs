@@ -48,6 +48,13 @@ impl<T: Pod + Send + Sync + PartialOrd + std::ops::AddAssign> Epilogue<'_, T> {
             return;
         }
         for_chunks(cpu.pool, output, channels * after, &|_, image| {
+            if after == 1 {
+                // Without loops of one step.
+                for (channel, y) in image.iter_mut().enumerate() {
+                    *y = self.of(channel, *y);
+                }
+                return;
+            }
             for (channel, numbers) in image.chunks_mut(after).enumerate() {
                 for y in numbers {
                     *y = self.of(channel, *y);

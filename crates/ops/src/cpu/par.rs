@@ -1,10 +1,9 @@
 //! Splitting work and memory over threads: scratch, lanes, and outputs written in disjoint parts.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use bytemuck::Pod;
 pub(super) use thalweg_device::parallel::{Disjoint, for_chunks};
 use thalweg_device::pool::ThreadPool;
+use thalweg_device::shares::Shares;
 
 /// Alignment of what [`Scratch::take`] gives, in bytes: a cache line, and the widest vector.
 pub(crate) const ALIGN: usize = 64;
@@ -67,17 +66,12 @@ pub(crate) fn for_lanes(
         return;
     }
     let scratch = Disjoint::new(scratch);
-    let next = AtomicUsize::new(0);
+    let shares = Shares::default();
+    shares.reset(tasks, lanes);
     pool.parallel_for(lanes, &|lane| {
         // SAFETY: each lane runs once, and their ranges do not overlap.
         let mine = unsafe { scratch.slice(lane * per_lane, per_lane) };
-        loop {
-            let task = next.fetch_add(1, Ordering::Relaxed);
-            if task >= tasks {
-                return;
-            }
-            body(task, mine);
-        }
+        shares.draw(tasks, lanes, lane, |task| body(task, mine));
     });
 }
 

@@ -30,7 +30,7 @@ const PARTS: usize = 16;
 /// Bytes of `B` in a part, at least.
 const PART: usize = 1 << 16;
 /// Numbers of a task that adds parts up.
-const CHUNK: usize = 1 << 12;
+const CHUNK: usize = 1 << 9;
 
 /// What thin products are summed in.
 pub trait Fused: Pod + Number + PartialOrd + std::ops::AddAssign {

@@ -5,6 +5,7 @@ use thalweg_device::parallel::Disjoint;
 
 use super::PoolGeometry;
 use super::window::{Op, Window};
+use crate::cpu::par::part;
 use crate::cpu::{Cpu, Layout};
 use crate::number::Number;
 
@@ -12,6 +13,9 @@ use crate::number::Number;
 const CHANNELS: usize = 64;
 /// Elements of a task where the channels come first, if a plane has fewer.
 const ELEMENTS: usize = 1 << 14;
+/// Tasks to aim for where a batch is small, and the elements of the input that each has at least.
+const TASKS: usize = 16;
+const FEWEST: usize = 1 << 12;
 
 /// Runs `op` for every window.
 pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to: &mut [T]) {
@@ -20,10 +24,18 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
     }
     let to = &Disjoint::new(to);
     let (input, output) = (g.in_h * g.in_w, g.out_h * g.out_w);
+    let all = g.batch * g.channels * input;
     match g.layout {
         Layout::Nhwc => {
             let blocks = g.channels.div_ceil(CHANNELS);
-            cpu.pool.parallel_for(g.batch * blocks, &|task| {
+            // Other windows may add to the same pixels as those of the next line.
+            let cuts = match O::BACKWARD {
+                true => 1,
+                false => TASKS.min(all / FEWEST) / (g.batch * blocks),
+            };
+            let cuts = cuts.clamp(1, g.out_h);
+            cpu.pool.parallel_for(g.batch * blocks * cuts, &|task| {
+                let (lines, task) = (part(g.out_h, cuts, task % cuts), task / cuts);
                 let (image, channel) = (task / blocks, task % blocks * CHANNELS);
                 let first = image * g.channels;
                 cpu.isa.run_over::<T, _>(Part {
@@ -32,6 +44,7 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
                     to,
                     input: first * input + channel,
                     output: first * output + channel,
+                    lines,
                     channels: CHANNELS.min(g.channels - channel),
                     pixel: g.channels,
                 });
@@ -39,7 +52,8 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
         }
         Layout::Nchw => {
             let planes = g.batch * g.channels;
-            let block = (ELEMENTS / input.max(1)).clamp(1, planes);
+            let elements = (all / TASKS).clamp(FEWEST, ELEMENTS);
+            let block = (elements / input.max(1)).clamp(1, planes);
             cpu.pool.parallel_for(planes.div_ceil(block), &|task| {
                 for plane in task * block..planes.min((task + 1) * block) {
                     cpu.isa.run_over::<T, _>(Part {
@@ -48,6 +62,7 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
                         to,
                         input: plane * input,
                         output: plane * output,
+                        lines: (0, g.out_h),
                         channels: 1,
                         pixel: 1,
                     });
@@ -67,6 +82,8 @@ struct Part<'a, T, O> {
     input: usize,
     /// Where the part begins in the output's images.
     output: usize,
+    /// The first line of windows, and how many.
+    lines: (usize, usize),
     channels: usize,
     /// From a pixel to the next.
     pixel: usize,
@@ -82,6 +99,7 @@ impl<T: Number, O: Op<T>> Vectorize for Part<'_, T, O> {
             to,
             input,
             output,
+            lines: (first, count),
             channels,
             pixel,
         } = self;
@@ -98,7 +116,7 @@ impl<T: Number, O: Op<T>> Vectorize for Part<'_, T, O> {
             }
         }
         if pixel == 1 && self.halves() {
-            for y in 0..g.out_h {
+            for y in first..first + count {
                 let from = input + 2 * y * g.in_w;
                 let window = Window {
                     at: from,
@@ -112,7 +130,7 @@ impl<T: Number, O: Op<T>> Vectorize for Part<'_, T, O> {
             }
             return;
         }
-        for y in 0..g.out_h {
+        for y in first..first + count {
             let (top, lines) = seen(y * g.stride[0], g.k_h, g.pad_top, g.in_h);
             for x in 0..g.out_w {
                 let (left, cols) = seen(x * g.stride[1], g.k_w, g.pad_left, g.in_w);

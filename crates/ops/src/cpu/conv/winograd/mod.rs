@@ -41,7 +41,7 @@ const CHANNELS: usize = 16;
 /// Tasks to aim for.
 const TASKS: usize = 16;
 /// Tasks that a small convolution has to have: fewer would leave threads idle that another way keeps busy.
-const FEWEST: usize = 4;
+const FEWEST: usize = 2;
 /// Between the numbers of one point and those of the next, so that they are not all at the same place of the cache.
 const APART: usize = 16;
 
