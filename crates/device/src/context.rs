@@ -79,6 +79,9 @@ impl<T> Default for Renewal<'_, T> {
     }
 }
 
+/// The values of some variables, held against all others.
+type Guards<'a> = SmallVec<[MutexGuard<'a, Option<Tensor>>; 4]>;
+
 impl<'a> KernelCx<'a> {
     /// The context of one run of a kernel.
     ///
@@ -361,9 +364,30 @@ impl<'a> KernelCx<'a> {
         inputs: [usize; N],
         renew: impl FnOnce([Renewal<'_, T>; N]) -> Result<(), KernelError>,
     ) -> Result<(), KernelError> {
+        let mut guards = self.locked(inputs)?;
+        let mut alone = guards.iter_mut().map(|g| g.as_mut());
+        if !alone.all(|value| value.is_some_and(Tensor::is_alone)) {
+            return self.replace(guards, inputs, renew);
+        }
+        let mut renewals: [Renewal<'_, T>; N] = std::array::from_fn(|_| Renewal::default());
+        for (renewal, guard) in renewals.iter_mut().zip(&mut guards) {
+            if let Some(value) = guard.as_mut() {
+                renewal.new = value.as_mut_slice::<T>()?;
+            }
+        }
+        renew(renewals)
+    }
+
+    /// As [`KernelCx::renew`], of variables of which somebody else holds one, or that have no value.
+    #[cold]
+    fn replace<T: Element, const N: usize>(
+        &self,
+        mut guards: Guards<'a>,
+        inputs: [usize; N],
+        renew: impl FnOnce([Renewal<'_, T>; N]) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
         // What is replaced goes once nobody waits for the variables any more.
         let mut replaced: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
-        let mut guards = self.locked(inputs)?;
         let mut next: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
         for (guard, i) in guards.iter_mut().zip(inputs) {
             match guard.as_mut() {
@@ -400,10 +424,10 @@ impl<'a> KernelCx<'a> {
     }
 
     /// The values of the variables behind these resource inputs, in this order, held against all others.
-    fn locked<const N: usize>(
-        &self,
-        inputs: [usize; N],
-    ) -> Result<SmallVec<[MutexGuard<'a, Option<Tensor>>; 4]>, KernelError> {
+    fn locked<const N: usize>(&self, inputs: [usize; N]) -> Result<Guards<'a>, KernelError> {
+        if let [i] = inputs[..] {
+            return Ok(std::iter::once(self.variable(i)?.lock()).collect());
+        }
         let mut variables: SmallVec<[(usize, &Variable); 4]> = SmallVec::new();
         for (position, &i) in inputs.iter().enumerate() {
             variables.push((position, self.variable(i)?));

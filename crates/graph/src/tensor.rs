@@ -338,6 +338,14 @@ impl Tensor {
         }
     }
 
+    /// Whether nobody else holds the elements, which are plain bytes and can be written as they are.
+    pub fn is_alone(&mut self) -> bool {
+        match &mut self.data {
+            Data::Bytes(b) => Buffer::get_mut(b).is_some(),
+            Data::Strings(_) | Data::Handle(_) => false,
+        }
+    }
+
     /// A tensor of the same dtype, dimensions and memory to be written in place of this one, whose elements
     /// mean nothing yet; none where nobody else holds this one's elements, which can be written as they are.
     ///
@@ -345,12 +353,12 @@ impl Tensor {
     /// [`TensorError::TooLarge`] where there is no memory for it, [`TensorError::Bytes`] where elements are
     /// not plain bytes.
     pub fn successor(&mut self) -> Result<Option<Tensor>, TensorError> {
-        let Data::Bytes(b) = &mut self.data else {
-            return Err(TensorError::Bytes { dtype: self.dtype });
-        };
-        if Buffer::get_mut(b).is_some() {
+        if self.is_alone() {
             return Ok(None);
         }
+        let Data::Bytes(b) = &self.data else {
+            return Err(TensorError::Bytes { dtype: self.dtype });
+        };
         Self::any_by(self.dtype, &self.dims, |_| b.try_beside()).map(Some)
     }
 

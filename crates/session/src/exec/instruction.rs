@@ -95,16 +95,17 @@ impl Run<'_> {
                 if *sent {
                     self.renew(instruction)?;
                 }
+                // Filled where they are: as results they would be moved.
+                let mut inputs: SmallVec<[Slot; INLINE]> = SmallVec::new();
+                let mut outputs: SmallVec<[Slot; 2]> = SmallVec::new();
                 // SAFETY: the plan gives each output memory that nobody else uses until its last
                 // use, but for an input that the kernel may share; this instruction waits for
                 // those that filled its inputs and for those that used the memory before. Slots
                 // with known lengths are filled before they are read.
-                let (inputs, outputs) = unsafe {
-                    (
-                        self.slots::<[Slot; INLINE]>(&instruction.inputs),
-                        self.slots::<[Slot; 2]>(&instruction.outputs),
-                    )
-                };
+                unsafe {
+                    self.slots(&instruction.inputs, &mut inputs);
+                    self.slots(&instruction.outputs, &mut outputs);
+                }
                 // SAFETY: as above.
                 let cx = unsafe {
                     KernelCx::new(
@@ -193,8 +194,11 @@ impl Run<'_> {
     ///
     /// # Safety
     /// As [`Part::slot`], for each.
-    unsafe fn slots<A: smallvec::Array<Item = Slot>>(&self, slots: &[u32]) -> SmallVec<A> {
-        let mut places = SmallVec::new();
+    unsafe fn slots<A: smallvec::Array<Item = Slot>>(
+        &self,
+        slots: &[u32],
+        places: &mut SmallVec<A>,
+    ) {
         for &slot in slots {
             places.push(match slot {
                 NO_SLOT => Slot::empty(DType::Resource),
@@ -202,7 +206,6 @@ impl Run<'_> {
                 slot => unsafe { self.part.slot(slot) },
             });
         }
-        places
     }
 
     /// Runs a node whose shapes or host values are known only now, on tensors of its own.
