@@ -7,7 +7,7 @@ fn counts(n: usize) -> Vec<AtomicU32> {
 
 #[test]
 fn every_index_runs_once() {
-    for threads in [1, 2, 3, 8] {
+    for threads in [1, 2, 3, 8, 11] {
         let pool = ThreadPool::new(threads);
         assert_eq!(pool.threads(), threads);
         for tasks in [0, 1, 2, 3, 7, 1000] {

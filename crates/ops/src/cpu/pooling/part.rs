@@ -33,7 +33,7 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
                 true => 1,
                 false => TASKS.min(all / FEWEST) / (g.batch * blocks),
             };
-            let cuts = cuts.clamp(1, g.out_h);
+            let cuts = cuts.clamp(1, g.out_h.max(1));
             cpu.pool.parallel_for(g.batch * blocks * cuts, &|task| {
                 let (lines, task) = (part(g.out_h, cuts, task % cuts), task / cuts);
                 let (image, channel) = (task / blocks, task % blocks * CHANNELS);

@@ -16,6 +16,7 @@ fn geometries() -> Vec<PoolGeometry> {
         ([8, 11, 2], [2, 3], [3, 5], [0; 4]),
         ([4, 4, 70], [4, 4], [4, 4], [0; 4]),
         ([200, 100, 1], [2, 2], [2, 2], [0; 4]),
+        ([41, 30, 33], [3, 3], [2, 1], [1, 1, 0, 1]),
     ];
     let mut all = Vec::new();
     for ([in_h, in_w, channels], [k_h, k_w], stride, pads) in cases {
@@ -223,5 +224,18 @@ fn nothing_gives_nothing() {
         };
         avg_pool::<f64>(cpu, &g, &[], &mut []);
         avg_pool_grad::<f64>(cpu, &g, &[], &mut []);
+        // Images of one line have no window of two.
+        let g = PoolGeometry {
+            in_h: 1,
+            out_h: 0,
+            k_h: 2,
+            layout,
+            ..geometries()[2]
+        };
+        let image = vec![1.0f32; g.input_len()];
+        max_pool(cpu, &g, &image, &mut []);
+        let mut grad = vec![7.0; image.len()];
+        max_pool_grad(cpu, &g, &image, &[], &mut grad);
+        assert!(grad.iter().all(|&x| x == 0.0));
     }
 }
