@@ -175,7 +175,9 @@ fn main() {
             }
             for ((name, p), [a, b, c]) in products.iter().zip(&mut operands) {
                 let s = &mut scratch[..gemm_scratch::<f32>(cpu.isa, threads, p)];
-                times.time(name, || gemm(cpu, p, [a, b], None, Epilogue::default(), c, s));
+                times.time(name, || {
+                    gemm(cpu, p, [a, b], None, Epilogue::default(), c, s)
+                });
             }
         }
         let total: f64 = times.0.iter().map(|(_, ms)| ms).sum();
