@@ -136,7 +136,7 @@ fn a_weight_that_becomes_infinite_is_seen_whatever_writes_it() {
     let products = [x.matmul(w), x.matmul(fed)];
     let scatter = |op| {
         let op = g.op(op).input(w.handle()).input(g.constant(0i32));
-        op.input(g.constant(row.clone())).operation()
+        op.input(g.constant(row.clone())).build()
     };
     let writes = [
         w.assign(fed),
