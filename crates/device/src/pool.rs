@@ -1,7 +1,8 @@
 //! The CPU's threads: a pool that splits loops over a fixed set of workers.
 //!
-//! A call publishes its loop in one of a fixed number of slots; idle workers join it, draw indices ([`Shares`]) and leave. The caller draws too, and returns only when every participant has left, which is what lets a
-//! body borrow from the caller's stack. Which thread runs which index is not fixed, so a body whose result depends
+//! A call publishes its loop in one of a fixed number of slots; idle workers join it, draw indices ([`Shares`]) and
+//! leave. The caller draws too, and returns only when every participant has left, which is what lets a body borrow from
+//! the caller's stack. Which thread runs which index is not fixed, so a body whose result depends
 //! only on its index gives the same result on any number of threads.
 
 use std::any::Any;
