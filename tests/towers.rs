@@ -42,7 +42,13 @@ fn difference(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     let largest = a.iter().fold(0.0f32, |m, x| m.max(x.abs()));
     let apart = a.iter().zip(b).map(|(x, y)| (x - y).abs());
-    apart.fold(0.0, f32::max) / largest
+    // Not `max`, which forgets NaN.
+    apart.fold(0.0, |m, x| if x <= m { m } else { x }) / largest
+}
+
+/// What became of each number.
+fn update(before: &[f32], after: &[f32]) -> Vec<f32> {
+    before.iter().zip(after).map(|(b, a)| a - b).collect()
 }
 
 /// Initial values that do not depend on how the graph was built.
@@ -66,6 +72,7 @@ fn set(session: &Session<'_>, weights: &[Variable<'_>], values: &[Vec<f32>]) {
     session.run(assign.collect::<Vec<_>>(), []).unwrap();
 }
 
+/// The parameters at first and after each step.
 fn one_device(format: DataFormat) -> Vec<Vec<Vec<f32>>> {
     let g = Graph::new();
     g.set_seed(3);
@@ -76,7 +83,7 @@ fn one_device(format: DataFormat) -> Vec<Vec<Vec<f32>>> {
     let session = Session::with_options(&g, SessionOptions::with_threads(2)).unwrap();
     initialize(&session, &weights.all());
     let mut step = session.callable(train, &inputs).unwrap();
-    let mut all = Vec::new();
+    let mut all = vec![trained(&session, &weights.all())];
     for i in 0..STEPS {
         step.call(&batch(i, 2 * BATCH)).unwrap();
         all.push(trained(&session, &weights.all()));
@@ -84,8 +91,8 @@ fn one_device(format: DataFormat) -> Vec<Vec<Vec<f32>>> {
     all
 }
 
-/// Each tower takes its half of the batch on its own device; gradients are averaged, and the
-/// variables live, on the first. A step begins with what `one` has after the step before: from what
+/// The parameters after each step. Each tower takes its half of the batch on its own device; gradients
+/// are averaged, and the variables live, on the first. A step begins with what `one` has after the step before: from what
 /// differs in the last bit another pixel may become the largest of a window, or another number be
 /// above zero, and the gradients are others.
 fn two_towers(format: DataFormat, one: &[Vec<Vec<f32>>]) -> Vec<Vec<Vec<f32>>> {
@@ -117,7 +124,7 @@ fn two_towers(format: DataFormat, one: &[Vec<Vec<f32>>]) -> Vec<Vec<Vec<f32>>> {
     initialize(&session, &weights.all());
     let mut step = session.callable(train, &inputs).unwrap();
     let mut all = Vec::new();
-    for (i, one) in one.iter().enumerate() {
+    for (i, one) in one[1..].iter().enumerate() {
         step.call(&batch(i, 2 * BATCH)).unwrap();
         all.push(trained(&session, &weights.all()));
         set(&session, &weights.all(), one);
@@ -180,14 +187,14 @@ fn two_towers_train_as_one_device_with_the_doubled_batch() {
     for format in [DataFormat::Nhwc, DataFormat::Nchw] {
         let one = one_device(format);
         let two = two_towers(format, &one);
-        for (step, (one, two)) in one.iter().zip(&two).enumerate() {
-            for (i, (one, two)) in one.iter().zip(two).enumerate() {
-                let apart = difference(one, two);
-                assert!(apart < 1e-5, "{format:?}, step {step}, weight {i}: {apart}");
+        for (step, (one, two)) in one.windows(2).zip(&two).enumerate() {
+            for (i, (before, two)) in one[0].iter().zip(two).enumerate() {
+                let [one, two] = [&one[1][i], two].map(|after| update(before, after));
+                assert!(one.iter().any(|&x| x != 0.0), "{format:?}, weight {i}");
+                let apart = difference(&one, &two);
+                assert!(apart < 1e-3, "{format:?}, step {step}, weight {i}: {apart}");
             }
         }
-        // They have learnt at all.
-        assert!(difference(&one[0][0], &one[STEPS - 1][0]) > 1e-4);
     }
 }
 

@@ -129,6 +129,11 @@ impl<'a> KernelCx<'a> {
         Ok(Tensor::zeros_in(dtype, dims, self.cpu().memory())?)
     }
 
+    /// Whether the device has a limit of memory, which what is kept for speed alone should not come near.
+    pub fn memory_is_limited(&self) -> bool {
+        self.cpu().memory().limit().is_some()
+    }
+
     /// Where the inputs lie, for a kernel that runs others on parts of them.
     pub fn input_slots(&self) -> &[Slot] {
         self.inputs

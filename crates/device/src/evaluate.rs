@@ -243,7 +243,7 @@ fn slot(argument: &Argument<'_>) -> Slot {
 /// Where a tensor's elements lie; strings lie nowhere that a kernel could read.
 pub fn tensor_slot(tensor: &Tensor) -> Slot {
     Slot {
-        ptr: tensor.bytes().as_ptr().cast_mut(),
+        ptr: (tensor.buffer()).map_or(std::ptr::dangling_mut(), |b| b.as_ptr()),
         len: if tensor.dtype().size() == 0 {
             0
         } else {

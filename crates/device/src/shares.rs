@@ -8,8 +8,9 @@ const MOST: usize = 8;
 /// The indices below a number, cut into shares that lie side by side.
 ///
 /// A thread draws from the share it is given first, and then helps with the others. So what follows each other is mostly
-/// done by one thread, which writes whole cache lines by itself, and where loops over the same data follow each other, a
-/// thread finds in its cache what it has left there.
+/// done by one thread, which writes whole cache lines by itself; and where loops over the same data follow each other and
+/// threads come to them in the same order, as two do whose caller stays the same, a thread finds in its cache what it has
+/// left there.
 #[derive(Debug, Default)]
 pub struct Shares {
     next: [AtomicUsize; MOST],

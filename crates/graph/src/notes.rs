@@ -1,16 +1,27 @@
 //! What is noted about a buffer's bytes.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::any::Any;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use crate::dtype::DType;
 
-/// What readers of a buffer's bytes note for those who read them later. It holds until they are written.
+/// What readers of a buffer's bytes note for those who read them later. What follows from the bytes holds until they are
+/// written.
 #[derive(Debug, Default)]
 pub struct Notes {
     /// A bit for each dtype as which all elements are finite.
     finite: AtomicU8,
+    /// Which way they were read last.
     from_end: AtomicBool,
+    /// How often somebody has read them who would have kept something, until one did.
+    reads: AtomicU32,
+    kept: OnceLock<Box<dyn Any + Send + Sync>>,
 }
+
+/// After so many reads bytes are thought to stay as they are. Parameters that are trained are read a few times, by the
+/// copies of a model, before they are written again.
+const READS: u32 = 16;
 
 impl Notes {
     /// The bit of a floating-point dtype; none of one that nothing is noted about.
@@ -39,8 +50,25 @@ impl Notes {
         self.from_end.fetch_xor(true, Ordering::Relaxed)
     }
 
+    /// What somebody has made of the bytes, and keeps for those who read them later; if it is not there yet, the bytes
+    /// have been read often, and memory allows it, `make` makes it. There is one such thing: none where another kind of
+    /// it is kept.
+    pub fn kept<M: Any + Send + Sync>(&self, make: impl FnOnce() -> Option<M>) -> Option<&M> {
+        if let Some(kept) = self.kept.get() {
+            return kept.downcast_ref();
+        }
+        if self.reads.fetch_add(1, Ordering::Relaxed) < READS {
+            return None;
+        }
+        // Who has been faster has made it of the same bytes.
+        let _ = self.kept.set(Box::new(make()?));
+        self.kept.get()?.downcast_ref()
+    }
+
     /// Forgets what follows from the bytes, which are about to be written.
     pub(crate) fn forget(&mut self) {
         *self.finite.get_mut() = 0;
+        *self.reads.get_mut() = 0;
+        self.kept.take();
     }
 }

@@ -150,7 +150,7 @@ fn main() {
                 };
                 let s = &mut scratch[..conv2d_scratch::<f32>(cpu.isa, threads, &c.g)];
                 times.time(&format!("conv{}", i + 1), || {
-                    conv2d(cpu, &c.g, &c.x, &c.f, e, &mut c.y, s)
+                    conv2d(cpu, &c.g, &c.x, c.f[..].into(), e, &mut c.y, s)
                 });
                 let s = &mut scratch[..conv2d_filter_grad_scratch::<f32>(cpu.isa, threads, &c.g)];
                 times.time(&format!("conv{} filter grad", i + 1), || {

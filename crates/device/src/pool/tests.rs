@@ -122,7 +122,8 @@ fn roots_wait_for_each_other_and_share_loops() {
         for _ in 0..200 {
             let turn = AtomicUsize::new(0);
             let sum = AtomicUsize::new(0);
-            // Indices are drawn in order, so a root waits only for roots that have begun.
+            // Who comes later helps with all shares, from the first on: a root waits for roots that have begun, or that
+            // another thread, which is not waiting, will begin.
             pool.run_roots(4, &|i| {
                 pool.wait_until(&|| turn.load(Ordering::Acquire) == i);
                 pool.parallel_for(8, &|j| {

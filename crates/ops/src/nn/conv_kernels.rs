@@ -2,12 +2,12 @@
 //! computed in f32, and integers plainly.
 
 use half::{bf16, f16};
-use thalweg_device::{KernelError, Prepare, Prepared};
-use thalweg_graph::{DType, Element};
+use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
+use thalweg_graph::{DType, Element, Tensor};
 
 use crate::cpu::conv::{
-    ConvGeometry, Real, conv2d, conv2d_filter_grad, conv2d_filter_grad_scratch, conv2d_input_grad,
-    conv2d_input_grad_scratch, conv2d_scratch,
+    ConvGeometry, Filter, Packing, Real, conv2d, conv2d_filter_grad, conv2d_filter_grad_scratch,
+    conv2d_input_grad, conv2d_input_grad_scratch, conv2d_pack, conv2d_packing, conv2d_scratch,
 };
 use crate::cpu::{self, Epilogue, Isa, Layout};
 use crate::fused::After;
@@ -54,7 +54,7 @@ impl Direction {
         scratch: &mut [u8],
     ) {
         match self {
-            Direction::Forward => conv2d(cpu, g, a, b, epilogue, out, scratch),
+            Direction::Forward => conv2d(cpu, g, a, b.into(), epilogue, out, scratch),
             Direction::ToImages => conv2d_input_grad(cpu, g, a, b, out, scratch),
             Direction::ToFilter => conv2d_filter_grad(cpu, g, a, b, out, scratch),
         }
@@ -108,14 +108,54 @@ fn real<T: Real + Element>(
 ) -> Prepared {
     let scratch = direction.scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), &g);
     let [a, b] = direction.operands();
+    // What the gradients are made of changes with every step that makes them.
+    let forward = direction == Direction::Forward;
+    let packing = forward.then(|| conv2d_packing::<T>(p.cpu.isa(), &g));
+    let packing = packing.flatten();
     Prepared::new(0, move |cx| {
         let (operands, out) = ([cx.input::<T>(a)?, cx.input::<T>(b)?], cx.output::<T>(0)?);
-        let scratch = cx.scratch::<u8>(scratch)?;
+        let (cpu, scratch) = (on(cx.cpu()), cx.scratch::<u8>(scratch)?);
         let epilogue = after.epilogue::<T>(cx)?;
-        direction.run(on(cx.cpu()), &g, operands, epilogue, out, scratch);
+        let taps = operands[1];
+        match packing.and_then(|p| kept(cx, &g, p, taps, scratch)) {
+            Some(packed) => {
+                let filter = Filter {
+                    taps,
+                    packed: Some(packed),
+                };
+                conv2d(cpu, &g, operands[0], filter, epilogue, out, scratch);
+            }
+            None => direction.run(cpu, &g, operands, epilogue, out, scratch),
+        }
         Ok(())
     })
     .with_scratch(scratch)
+}
+
+/// What is kept of a filter that stays as it is.
+struct Kept {
+    packing: Packing,
+    numbers: Tensor,
+}
+
+/// What a convolution makes of its filter, where somebody has kept it, or does now; none where there is a limit of
+/// memory, which the parameters themselves may need.
+fn kept<'a, T: Real + Element>(
+    cx: &KernelCx<'a>,
+    g: &ConvGeometry,
+    packing: Packing,
+    filter: &[T],
+    scratch: &mut [u8],
+) -> Option<&'a [T]> {
+    let notes = cx.notes(1).filter(|_| !cx.memory_is_limited())?;
+    let kept = notes.kept(|| {
+        let mut numbers = cx.zeros(T::DTYPE, &[packing.len()]).ok()?;
+        let to = numbers.as_mut_slice::<T>().ok()?;
+        conv2d_pack(on(cx.cpu()), g, filter, to, scratch);
+        Some(Kept { packing, numbers })
+    });
+    let kept = kept.filter(|kept| kept.packing == packing)?;
+    kept.numbers.as_slice().ok()
 }
 
 /// In f32, of copies.

@@ -156,6 +156,7 @@ pub fn conv2d_filter_grad<T: Real>(
         return other.run(
             cpu,
             [input, output_grad],
+            None,
             Epilogue::default(),
             filter_grad,
             scratch,

@@ -2,7 +2,7 @@
 
 use super::band::{Bands, Images, Window, copy_to_planes};
 use super::swept::{Lines, Padded, Sweep, is_swept};
-use super::{ConvGeometry, Other, Pass, Real};
+use super::{ConvGeometry, Filter, Other, Packing, Pass, Real};
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiles};
 use crate::cpu::transpose::transpose_each;
@@ -50,9 +50,26 @@ impl<T: Real> Plan<T> {
         }
     }
 
+    /// Numbers of the filter in panels.
+    fn filter_len(&self) -> usize {
+        self.inner * self.panels * self.tiles.cols()
+    }
+
+    /// Writes the filter in panels.
+    fn pack(&self, cpu: Cpu<'_>, g: &ConvGeometry, filter: &[T], to: &mut [T]) {
+        let width = self.tiles.cols();
+        for_chunks(cpu.pool, to, self.inner * width, &|panel, to| {
+            let cols = width.min(g.out_c - panel * width);
+            for (to, from) in to.chunks_exact_mut(width).zip(filter.chunks_exact(g.out_c)) {
+                to[..cols].copy_from_slice(&from[panel * width..][..cols]);
+                to[cols..].fill(T::zeroed());
+            }
+        });
+    }
+
     fn shared(&self, g: &ConvGeometry) -> usize {
         let width = self.panels * self.tiles.cols();
-        Scratch::bytes::<T>(self.inner * width)
+        Scratch::bytes::<T>(self.filter_len())
             + Scratch::bytes::<T>(width)
             + Scratch::bytes::<usize>(g.k_h * g.k_w / self.merged)
     }
@@ -87,6 +104,45 @@ pub fn conv2d_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeometry) -> us
     plan.shared(g) + own
 }
 
+/// What [`conv2d`] makes of its filter each time, where that is worth keeping while the filter stays as it is.
+pub fn conv2d_packing<T: Real>(isa: Isa, g: &ConvGeometry) -> Option<Packing> {
+    if g.is_empty() {
+        return None;
+    }
+    if let Some(other) = Other::of::<T>(isa, g, Pass::Forward) {
+        return other.packing();
+    }
+    let plan = Plan::<T>::new(isa, g);
+    Some(Packing::new(
+        g,
+        [0, 0],
+        plan.tiles.cols(),
+        plan.filter_len(),
+    ))
+}
+
+/// Makes it of a filter, with the scratch of [`conv2d`].
+///
+/// # Panics
+/// If there is no packing, or a slice is not as long as it says.
+pub fn conv2d_pack<T: Real>(
+    cpu: Cpu<'_>,
+    g: &ConvGeometry,
+    filter: &[T],
+    to: &mut [T],
+    scratch: &mut [u8],
+) {
+    let packing = conv2d_packing::<T>(cpu.isa, g);
+    assert!(
+        filter.len() == g.filter_len() && packing.is_some_and(|p| p.len() == to.len()),
+        "operands do not fit {g:?}"
+    );
+    match Other::of::<T>(cpu.isa, g, Pass::Forward) {
+        Some(other) => other.pack(cpu, filter, to, scratch),
+        None => Plan::<T>::new(cpu.isa, g).pack(cpu, g, filter, to),
+    }
+}
+
 /// Numbers of an output that is computed with its channels last and then turned.
 fn turned_len(g: &ConvGeometry) -> usize {
     match g.layout {
@@ -103,14 +159,14 @@ pub fn conv2d<T: Real>(
     cpu: Cpu<'_>,
     g: &ConvGeometry,
     input: &[T],
-    filter: &[T],
+    filter: Filter<'_, T>,
     epilogue: Epilogue<'_, T>,
     output: &mut [T],
     scratch: &mut [u8],
 ) {
     assert!(
         input.len() == g.input_len()
-            && filter.len() == g.filter_len()
+            && filter.taps.len() == g.filter_len()
             && output.len() == g.output_len(),
         "operands do not fit {g:?}"
     );
@@ -127,19 +183,24 @@ pub fn conv2d<T: Real>(
         return epilogue.apply(cpu, g.out_c, after(g), output);
     }
     if let Some(other) = Other::of::<T>(cpu.isa, g, Pass::Forward) {
-        return other.run(cpu, [input, filter], epilogue, output, scratch);
+        return other.run(
+            cpu,
+            [input, filter.taps],
+            filter.packed,
+            epilogue,
+            output,
+            scratch,
+        );
     }
     let plan = Plan::<T>::new(cpu.isa, g);
     let width = plan.tiles.cols();
     let mut scratch = Scratch::new(scratch);
-    let packed = scratch.take::<T>(plan.inner * plan.panels * width);
-    for_chunks(cpu.pool, packed, plan.inner * width, &|panel, to| {
-        let cols = width.min(g.out_c - panel * width);
-        for (to, from) in to.chunks_exact_mut(width).zip(filter.chunks_exact(g.out_c)) {
-            to[..cols].copy_from_slice(&from[panel * width..][..cols]);
-            to[cols..].fill(T::zeroed());
-        }
+    let own = scratch.take::<T>(plan.filter_len());
+    let packed = filter.packed.unwrap_or_else(|| {
+        plan.pack(cpu, g, filter.taps, own);
+        own
     });
+    assert_eq!(packed.len(), plan.filter_len(), "another filter's");
     let bias = scratch.take::<T>(plan.panels * width);
     bias.fill(T::zeroed());
     if let Some(b) = epilogue.bias {

@@ -192,6 +192,7 @@ pub fn conv2d_input_grad<T: Real>(
         return other.run(
             cpu,
             [filter, output_grad],
+            None,
             Epilogue::default(),
             input_grad,
             scratch,

@@ -9,6 +9,7 @@
 //! (`swept`). A layout with channels first differs in how images are copied in and out.
 
 mod band;
+mod filter;
 mod filter_grad;
 mod forward;
 mod input_grad;
@@ -18,8 +19,9 @@ mod swept;
 mod tests;
 mod winograd;
 
+pub use filter::{Filter, Packing};
 pub use filter_grad::{conv2d_filter_grad, conv2d_filter_grad_scratch};
-pub use forward::{conv2d, conv2d_scratch};
+pub use forward::{conv2d, conv2d_pack, conv2d_packing, conv2d_scratch};
 pub use input_grad::{conv2d_input_grad, conv2d_input_grad_scratch};
 
 use super::gemm::Element;
@@ -57,18 +59,36 @@ impl<'a> Other<'a> {
         }
     }
 
-    /// Computes it, and what follows a forward pass; operands as the pass's function takes them.
+    /// How the filter may be kept from step to step.
+    fn packing(&self) -> Option<Packing> {
+        match self {
+            Other::Pointwise(_) => None,
+            Other::Winograd(fast) => fast.packing(),
+        }
+    }
+
+    /// Makes of the filter what is kept of it.
+    fn pack<T: Real>(&self, cpu: Cpu<'_>, filter: &[T], to: &mut [T], scratch: &mut [u8]) {
+        match self {
+            Other::Pointwise(_) => {}
+            Other::Winograd(fast) => fast.pack(cpu, filter, to, scratch),
+        }
+    }
+
+    /// Computes it, and what follows a forward pass; operands as the pass's function takes them, and the filter as it
+    /// was kept, if it was.
     fn run<T: Real>(
         &self,
         cpu: Cpu<'_>,
         operands: [&[T]; 2],
+        packed: Option<&[T]>,
         epilogue: Epilogue<'_, T>,
         to: &mut [T],
         scratch: &mut [u8],
     ) {
         match self {
             Other::Pointwise(one) => one.run(cpu, operands, epilogue, to, scratch),
-            Other::Winograd(fast) => fast.run(cpu, operands, epilogue, to, scratch),
+            Other::Winograd(fast) => fast.run(cpu, operands, packed, epilogue, to, scratch),
         }
     }
 }

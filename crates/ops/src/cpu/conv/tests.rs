@@ -57,7 +57,7 @@ fn run<T: Real + From<i8>>(
         cpu,
         g,
         x,
-        f,
+        Filter::from(&f[..]),
         Epilogue::default(),
         &mut y,
         &mut scratch(conv2d_scratch::<T>(isa, threads, g)),
@@ -250,7 +250,7 @@ fn at_points(isa: Isa, threads: usize, g: &ConvGeometry, all: &[Vec<f32>; 3]) ->
         let mut to = vec![77.0; [dy, x, f][i].len()];
         let mut scratch = vec![0xff; fast.scratch(threads)];
         let nothing = Epilogue::default();
-        fast.run(cpu, operands[i], nothing, &mut to, &mut scratch);
+        fast.run(cpu, operands[i], None, nothing, &mut to, &mut scratch);
         to
     })
 }
@@ -328,7 +328,7 @@ fn the_epilogue_adds_a_bias_and_clips() {
                 cpu,
                 &g,
                 &x,
-                &f,
+                Filter::from(&f[..]),
                 Epilogue::default(),
                 &mut plain,
                 &mut scratch,
@@ -337,7 +337,8 @@ fn the_epilogue_adds_a_bias_and_clips() {
                 bias: Some(&bias),
                 relu: true,
             };
-            conv2d(cpu, &g, &x, &f, epilogue, &mut done, &mut scratch);
+            let filter = Filter::from(&f[..]);
+            conv2d(cpu, &g, &x, filter, epilogue, &mut done, &mut scratch);
             for (i, (p, d)) in plain.into_iter().zip(done).enumerate() {
                 let c = match g.layout {
                     Layout::Nhwc => i % g.out_c,
@@ -347,6 +348,44 @@ fn the_epilogue_adds_a_bias_and_clips() {
             }
         }
     }
+}
+
+#[test]
+fn a_filter_that_is_kept_gives_the_same_bits() {
+    let one = [1, 1];
+    let pays = geometry(2, [14, 14, 32], [5, 5, 64], one, one, [2; 4]);
+    let large = geometry(1, [9, 9, 160], [3, 3, 200], one, one, [1; 4]);
+    let (mut by_points, mut by_taps) = (0, 0);
+    for isa in Isa::available() {
+        for g in geometries().chain([pays, large]).chain(tiled()) {
+            let Some(packing) = conv2d_packing::<f32>(isa, &g) else {
+                assert!(Other::of::<f32>(isa, &g, Pass::Forward).is_some());
+                continue;
+            };
+            match Winograd::of::<f32>(isa, &g, Pass::Forward) {
+                Some(_) => by_points += 1,
+                None => by_taps += 1,
+            }
+            let [x, f, _] = rough(&g);
+            let taps = &f[..];
+            for threads in [1, 2, 3] {
+                let pool = ThreadPool::new(threads);
+                let cpu = Cpu { pool: &pool, isa };
+                let scratch = || vec![0xffu8; conv2d_scratch::<f32>(isa, threads, &g)];
+                let mut made = vec![77.0; packing.len()];
+                conv2d_pack(cpu, &g, taps, &mut made, &mut scratch());
+                let [plain, kept] = [None, Some(&made[..])].map(|packed| {
+                    let filter = Filter { taps, packed };
+                    let mut y = vec![77.0f32; g.output_len()];
+                    let nothing = Epilogue::default();
+                    conv2d(cpu, &g, &x, filter, nothing, &mut y, &mut scratch());
+                    y.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                });
+                assert_eq!(plain, kept, "{isa:?} {g:?}");
+            }
+        }
+    }
+    assert!(by_points > 0 && by_taps > 0);
 }
 
 #[test]
@@ -362,7 +401,7 @@ fn no_input_channels_give_the_epilogue_of_zero() {
         cpu,
         &g,
         &[],
-        &[],
+        Filter::from(&[][..]),
         Epilogue {
             bias: Some(&[1.0, -1.0]),
             relu: true,
@@ -385,7 +424,8 @@ fn an_empty_batch_has_gradients_of_zero() {
     conv2d_filter_grad(cpu, &g, &[], &[], &mut df, &mut []);
     assert_eq!(df, [0.0; 4]);
     conv2d_input_grad(cpu, &g, &df, &[], &mut [], &mut []);
-    conv2d(cpu, &g, &[], &df, Epilogue::default(), &mut [], &mut []);
+    let filter = Filter::from(&df[..]);
+    conv2d(cpu, &g, &[], filter, Epilogue::default(), &mut [], &mut []);
 }
 
 #[test]

@@ -6,27 +6,30 @@
 //! A row of `B` that would be added times zero is not read, where all of `B` is known to be finite: of what a rectifier
 //! gives, that is a large part. It becomes known by the first product with finite results: an infinity or NaN in `B`
 //! would have made some result one too, also times zero. What is read goes from end to end and back, product after
-//! product, each thread over the same rows, so that those that its cache still holds come first.
+//! product, each thread over the same rows where there are two, so that those that its cache still holds come first. Bits are the
+//! same whatever is left out, but for the sign of a zero.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+mod part;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use bytemuck::Pod;
 
+use self::part::{Dots, Part, add_up};
 use super::{Element, Product};
 use crate::cpu::Cpu;
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, part};
-use thalweg_device::isa::{Isa, Vectorize};
+use thalweg_device::isa::Isa;
 use thalweg_graph::Element as Number;
 use thalweg_graph::tensor::Notes;
 
 /// The most rows: with more, a panel of `B` is used often enough to be copied.
 const ROWS: usize = 8;
-/// Rows of `B` that are read side by side.
-const DEEP: usize = 8;
-/// Columns of `B` that are read before the next row of `A`: with [`DEEP`] rows, they fit the first-level cache.
-const COLS: usize = 512;
-/// The most parts of the inner dimension, which are summed apart and added in order.
+/// The most parts of the inner dimension, which are summed apart.
 const PARTS: usize = 16;
+/// Parts that are added up, in order, by who has computed the last of them, and finds them in its cache. These sums are
+/// added in order in the end.
+const GROUP: usize = 4;
 /// Bytes of `B` in a part, at least.
 const PART: usize = 1 << 16;
 /// Numbers of a task that adds parts up.
@@ -128,38 +131,44 @@ impl Plan {
         let finite = notes.is_some_and(|n| n.finite(T::DTYPE));
         {
             let (first, others) = (Disjoint::new(c), Disjoint::new(sums));
+            // SAFETY: each part has sums of its own; who asks for them has drawn it, or has seen its group done.
+            let sums = |which: usize| unsafe {
+                match which {
+                    0 => first.slice(0, len),
+                    _ => others.slice((which - 1) * len, len),
+                }
+            };
+            let done: [AtomicUsize; PARTS.div_ceil(GROUP)] = Default::default();
             self.each_part(cpu, from_end, &|which| {
                 let (at, count) = part(p.k, self.parts, which);
-                // SAFETY: each part has sums of its own.
-                let c = unsafe {
-                    match which {
-                        0 => first.slice(0, len),
-                        _ => others.slice((which - 1) * len, len),
-                    }
-                };
                 cpu.isa.run(Part {
                     p,
                     a,
                     b,
                     finite,
-                    c,
+                    c: sums(which),
                     at,
                     count,
                 });
-            });
-        }
-        if self.parts > 1 {
-            let sums = &*sums;
-            for_chunks(cpu.pool, c, CHUNK, &|chunk, c| {
-                for sums in sums.chunks_exact(len) {
-                    let from = &sums[chunk * CHUNK..][..c.len()];
-                    c.iter_mut().zip(from).for_each(|(c, &s)| *c += s);
+                let group = which / GROUP * GROUP;
+                let others = GROUP.min(self.parts - group) - 1;
+                if done[group / GROUP].fetch_add(1, Ordering::AcqRel) == others {
+                    let c = sums(group);
+                    (1..=others).for_each(|i| add_up(c, sums(group + i)));
                 }
             });
         }
-        if let Some(notes) = notes.filter(|_| !finite && self.parts > 1)
-            && c.iter().all(|c| c.finite())
-        {
+        let (sums, found) = (&*sums, AtomicBool::new(false));
+        for_chunks(cpu.pool, c, CHUNK, &|chunk, c| {
+            for group in (GROUP..self.parts).step_by(GROUP) {
+                let from = &sums[(group - 1) * len + chunk * CHUNK..];
+                add_up(c, from);
+            }
+            if !finite && !c.iter().all(|c| c.finite()) {
+                found.store(true, Ordering::Relaxed);
+            }
+        });
+        if let Some(notes) = notes.filter(|_| self.parts > 1 && !found.into_inner()) {
             notes.set_finite(T::DTYPE);
         }
     }
@@ -182,114 +191,5 @@ impl Plan {
                 }
             }
         });
-    }
-}
-
-/// `count` steps of the inner dimension from `at` on, summed to `c`.
-struct Part<'a, T> {
-    p: &'a Product,
-    a: &'a [T],
-    b: &'a [T],
-    /// Whether all of `b` is finite.
-    finite: bool,
-    c: &'a mut [T],
-    at: usize,
-    count: usize,
-}
-
-impl<T: Fused> Vectorize for Part<'_, T> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run(mut self) {
-        self.c.fill(T::zeroed());
-        // Rows of `B` that are added next.
-        let (mut rows, mut deep) = ([0; DEEP], 0);
-        for q in self.at..self.at + self.count {
-            rows[deep] = q;
-            let zero = |i: usize| self.factor(i, q) == T::zeroed();
-            let nothing = self.finite && (0..self.p.m).all(zero);
-            deep += usize::from(!nothing);
-            if deep == DEEP {
-                self.add_rows(rows);
-                deep = 0;
-            }
-        }
-        for &q in &rows[..deep] {
-            self.add_rows([q]);
-        }
-    }
-}
-
-impl<T: Fused> Part<'_, T> {
-    /// What row `q` of `B` is multiplied with for row `i` of `C`.
-    #[inline(always)]
-    fn factor(&self, i: usize, q: usize) -> T {
-        match self.p.transpose_a {
-            true => self.a[q * self.p.m + i],
-            false => self.a[i * self.p.k + q],
-        }
-    }
-
-    #[inline(always)]
-    fn add_rows<const N: usize>(&mut self, rows: [usize; N]) {
-        let (m, n) = (self.p.m, self.p.n);
-        for col in (0..n).step_by(COLS) {
-            let cols = COLS.min(n - col);
-            for i in 0..m {
-                let x = rows.map(|q| self.factor(i, q));
-                let rows = rows.map(|q| &self.b[q * n + col..][..cols]);
-                add(x, rows, &mut self.c[i * n + col..][..cols]);
-            }
-        }
-    }
-}
-
-/// Adds rows of `B`, each times a number of `A`, in order.
-#[inline(always)]
-fn add<T: Fused, const N: usize>(x: [T; N], rows: [&[T]; N], c: &mut [T]) {
-    let rows = rows.map(|r| &r[..c.len()]);
-    for (j, c) in c.iter_mut().enumerate() {
-        let mut sum = *c;
-        for (x, row) in x.iter().zip(rows) {
-            sum = x.fused(row[j], sum);
-        }
-        *c = sum;
-    }
-}
-
-/// Numbers that are summed side by side.
-const LANES: usize = 32;
-
-/// The products of a row of `A` with rows of `B`.
-struct Dots<'a, T> {
-    a: &'a [T],
-    b: &'a [T],
-    c: &'a mut [T],
-}
-
-impl<T: Fused> Vectorize for Dots<'_, T> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let (a, a_rest) = self.a.as_chunks::<LANES>();
-        for (c, row) in self.c.iter_mut().zip(self.b.chunks_exact(self.a.len())) {
-            let (b, b_rest) = row.as_chunks::<LANES>();
-            let mut sums = [T::zeroed(); LANES];
-            for (a, b) in a.iter().zip(b) {
-                for ((sum, a), &b) in sums.iter_mut().zip(a).zip(b) {
-                    *sum = a.fused(b, *sum);
-                }
-            }
-            let mut sum = T::zeroed();
-            for lane in sums {
-                sum += lane;
-            }
-            for (a, &b) in a_rest.iter().zip(b_rest) {
-                sum = a.fused(b, sum);
-            }
-            *c = sum;
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Pooling: the largest element or the mean of each window, and their gradients.
 //!
-//! A task is some channels of one image, so that the windows of a task may overlap without meeting those of another.
+//! A task is some channels of one image, or, where each window has a result of its own, some lines of them: windows of a
+//! task may overlap, and what tasks write does not.
 //! With the channels last, they are the vector; with the channels first, where windows tile the image, the columns are.
 
 mod part;

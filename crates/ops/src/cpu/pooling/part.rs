@@ -76,7 +76,7 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
 struct Part<'a, T, O> {
     g: &'a PoolGeometry,
     op: O,
-    /// The result, of which no other task writes these channels.
+    /// The result, of which no other task writes what this part does.
     to: &'a Disjoint<'a, T>,
     /// Where the part begins in the input's images.
     input: usize,

@@ -22,7 +22,7 @@ use self::grads::Grads;
 use self::sums::SumsOf;
 use self::transform::{Job, One, Points, Side, Transform, Transforms};
 use super::band::{Images, Window};
-use super::{ConvGeometry, Pass, Real};
+use super::{ConvGeometry, Packing, Pass, Real};
 use crate::cpu::par::part;
 use crate::cpu::{Cpu, Epilogue, Isa, Layout};
 
@@ -40,7 +40,8 @@ static SHAPES: [Transforms; 6] = [
 const CHANNELS: usize = 16;
 /// Tasks to aim for.
 const TASKS: usize = 16;
-/// Tasks that a small convolution has to have: fewer would leave threads idle that another way keeps busy.
+/// Tasks that a small convolution has to have: with fewer, the second thread would be idle that another way keeps busy. It
+/// is no larger for machines with more, as the way decides about the bits, which are the same on any number of threads.
 const FEWEST: usize = 2;
 /// Between the numbers of one point and those of the next, so that they are not all at the same place of the cache.
 const APART: usize = 16;
@@ -89,11 +90,34 @@ impl<'a> Winograd<'a> {
         }
     }
 
-    /// Computes it; operands as the pass's function takes them.
+    /// How the filter may be kept from step to step.
+    pub(super) fn packing(&self) -> Option<Packing> {
+        match self {
+            Winograd::Sums(sums) => sums.packing(),
+            Winograd::Grads(_) => None,
+        }
+    }
+
+    /// Makes of the filter what is kept of it.
+    pub(super) fn pack<T: Real>(
+        &self,
+        cpu: Cpu<'_>,
+        filter: &[T],
+        to: &mut [T],
+        scratch: &mut [u8],
+    ) {
+        if let Winograd::Sums(sums) = self {
+            let (filter, to) = (bytemuck::cast_slice(filter), bytemuck::cast_slice_mut(to));
+            sums.pack_all(cpu, filter, to, scratch);
+        }
+    }
+
+    /// Computes it; operands as the pass's function takes them, and the filter as it was kept, if it was.
     pub(super) fn run<T: Real>(
         &self,
         cpu: Cpu<'_>,
         [a, b]: [&[T]; 2],
+        packed: Option<&[T]>,
         epilogue: Epilogue<'_, T>,
         to: &mut [T],
         scratch: &mut [u8],
@@ -106,7 +130,8 @@ impl<'a> Winograd<'a> {
                     bias: epilogue.bias.map(bytemuck::cast_slice),
                     relu: epilogue.relu,
                 };
-                sums.run(cpu, [a, b], epilogue, to, scratch)
+                let packed = packed.map(bytemuck::cast_slice);
+                sums.run(cpu, [a, b], packed, epilogue, to, scratch)
             }
             Winograd::Grads(grads) => grads.run(cpu, [a, b], to, scratch),
         }

@@ -4,7 +4,7 @@ mod task;
 
 use self::task::Run;
 use super::super::band::Images;
-use super::super::{ConvGeometry, Pass};
+use super::super::{ConvGeometry, Packing, Pass};
 use super::transform::{Job, Side};
 use super::{APART, Cut, FEWEST, TASKS, Tiling};
 use crate::cpu::par::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
@@ -20,6 +20,9 @@ const BLOCK: usize = 128;
 const WIDE: usize = 8;
 /// The largest filter, transformed, that is kept in memory, in numbers.
 const PACKED: usize = 16 << 20;
+/// The largest that is worth keeping from step to step, in numbers: a larger one takes memory, and the time to read it,
+/// that the transforms of a large filter are small beside.
+const KEPT: usize = 1 << 20;
 /// Tiles of a task, about, below which the filter would be read too often.
 const FEW: usize = 24;
 /// Rows of a panel that are transformed at once before the tasks.
@@ -121,10 +124,27 @@ impl<'a> SumsOf<'a> {
         rows * self.tiles.cols() + APART
     }
 
+    /// Numbers of all of the filter, transformed.
+    fn filter_len(&self) -> usize {
+        self.panels * self.points() * self.panel_step(self.tiling.channels[0])
+    }
+
     /// Numbers of the filter that is transformed before the tasks.
     fn packed_len(&self) -> usize {
-        let panel = self.points() * self.panel_step(self.tiling.channels[0]);
-        usize::from(self.packed) * self.panels * panel
+        usize::from(self.packed) * self.filter_len()
+    }
+
+    /// How the filter may be kept; none where it is too large.
+    pub(super) fn packing(&self) -> Option<Packing> {
+        let len = self.filter_len();
+        (len <= KEPT).then(|| {
+            Packing::new(
+                self.g,
+                self.tiling.transforms.points,
+                self.tiles.cols(),
+                len,
+            )
+        })
     }
 
     /// Numbers that a task needs to transform rows of a panel: what it turns over, and, where it keeps them, what they
@@ -148,11 +168,11 @@ impl<'a> SumsOf<'a> {
         bytes(&self.lens()) + bytes(&self.panel_lens(rows))
     }
 
-    /// Bytes to transform some rows before the tasks, and how often that is done.
+    /// Bytes to transform some rows of the filter, and how often that is done for all.
     fn pack_lane(&self) -> (usize, usize) {
         let parts = self.tiling.channels[0].div_ceil(ROWS);
-        let tasks = usize::from(self.packed) * self.panels * parts;
-        (Scratch::bytes::<f32>(self.panel_lens(ROWS)[0]), tasks)
+        let bytes = Scratch::bytes::<f32>(self.panel_lens(ROWS)[0]);
+        (bytes, self.panels * parts)
     }
 
     pub(super) fn scratch(&self, threads: usize) -> usize {
@@ -161,28 +181,18 @@ impl<'a> SumsOf<'a> {
         Scratch::bytes::<f32>(self.packed_len()) + lanes.max(lanes_scratch(packs, threads, pack))
     }
 
-    /// Operands are images and filter, or, to the input, filter and gradient.
-    pub(super) fn run(
+    /// Transforms all of the filter.
+    pub(super) fn pack_all(
         &self,
         cpu: Cpu<'_>,
-        [a, b]: [&[f32]; 2],
-        epilogue: Epilogue<'_, f32>,
+        filter: &[f32],
         to: &mut [f32],
         scratch: &mut [u8],
     ) {
-        let g = self.g;
-        let mut scratch = Scratch::new(scratch);
-        let packed = scratch.take::<f32>(self.packed_len());
-        let (h, w) = if self.turned_over {
-            (g.out_h, g.out_w)
-        } else {
-            (g.in_h, g.in_w)
-        };
-        let (data, filter) = if self.turned_over { (b, a) } else { (a, b) };
-        let lanes = scratch.rest();
+        assert_eq!(to.len(), self.filter_len(), "memory for the filter");
         let (pack, packs) = self.pack_lane();
-        let panels = Disjoint::new(packed);
-        for_lanes(cpu.pool, packs, lanes, pack, &|task, scratch| {
+        let panels = Disjoint::new(to);
+        for_lanes(cpu.pool, packs, scratch, pack, &|task, scratch| {
             let parts = packs / self.panels;
             let (first, count) = part(self.tiling.channels[0], parts, task % parts);
             let rows = PanelRows {
@@ -196,6 +206,39 @@ impl<'a> SumsOf<'a> {
             // SAFETY: rows of a panel that are this task's.
             unsafe { self.pack(cpu.isa, filter, rows, turned, (panels.pointer(at), step)) };
         });
+    }
+
+    /// Operands are images and filter, or, to the input, filter and gradient; the filter may have been transformed before.
+    pub(super) fn run(
+        &self,
+        cpu: Cpu<'_>,
+        [a, b]: [&[f32]; 2],
+        packed: Option<&[f32]>,
+        epilogue: Epilogue<'_, f32>,
+        to: &mut [f32],
+        scratch: &mut [u8],
+    ) {
+        let g = self.g;
+        let mut scratch = Scratch::new(scratch);
+        let own = scratch.take::<f32>(self.packed_len());
+        let lanes = scratch.rest();
+        let (data, filter) = if self.turned_over { (b, a) } else { (a, b) };
+        let packed = match packed {
+            Some(packed) => {
+                assert_eq!(packed.len(), self.filter_len(), "another filter's");
+                Some(packed)
+            }
+            None if self.packed => {
+                self.pack_all(cpu, filter, own, lanes);
+                Some(&*own)
+            }
+            None => None,
+        };
+        let (h, w) = if self.turned_over {
+            (g.out_h, g.out_w)
+        } else {
+            (g.in_h, g.in_w)
+        };
         let run = Run {
             isa: cpu.isa,
             sums: self,
@@ -207,7 +250,7 @@ impl<'a> SumsOf<'a> {
                 layout: g.layout,
             },
             filter,
-            packed: &*packed,
+            packed,
             epilogue,
             to: Disjoint::new(to),
         };

@@ -27,7 +27,8 @@ pub(super) struct Run<'a> {
     pub sums: &'a SumsOf<'a>,
     pub images: Images<'a, f32>,
     pub filter: &'a [f32],
-    pub packed: &'a [f32],
+    /// All of the filter, where it has been transformed; if not, tasks do it.
+    pub packed: Option<&'a [f32]>,
     pub epilogue: Epilogue<'a, f32>,
     pub to: Disjoint<'a, f32>,
 }
@@ -39,7 +40,11 @@ impl Run<'_> {
         let panels = part(sums.panels, sums.by_panels, task % sums.by_panels);
         let mut scratch = Scratch::new(scratch);
         let [seen, held, products, turned] = sums.lens().map(|len| scratch.take::<f32>(len));
-        let most = if sums.packed { 0 } else { sums.most()[2] };
+        let most = if self.packed.is_some() {
+            0
+        } else {
+            sums.most()[2]
+        };
         let panel_scratch = sums.panel_lens(most).map(|len| scratch.take::<f32>(len));
         let [turned_taps, own] = panel_scratch;
         let tiles = sums.cut.lines(which) * tiling.tiles[1];
@@ -57,12 +62,10 @@ impl Run<'_> {
             for at in 0..panels.1 {
                 let number = panels.0 + at;
                 let width = sums.tiles.cols();
-                let (rows, step) = if sums.packed {
+                let (rows, step) = if let Some(packed) = self.packed {
                     let step = sums.panel_step(tiling.channels[0]);
-                    (
-                        &self.packed[number * sums.points() * step + channels.0 * width..],
-                        step,
-                    )
+                    let at = number * sums.points() * step + channels.0 * width;
+                    (&packed[at..], step)
                 } else {
                     let step = sums.panel_step(channels.1);
                     let to = own.as_mut_ptr();
@@ -105,7 +108,7 @@ impl Run<'_> {
         let row_tiles = tiles.div_ceil(sums.tiles.rows());
         // The next point's rows, a part of them during each tile.
         let ahead = (channels * width).div_ceil(LINE * row_tiles);
-        let every = if sums.packed {
+        let every = if self.packed.is_some() {
             (channels / ahead.max(1)).max(1)
         } else {
             0
