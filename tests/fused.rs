@@ -120,6 +120,65 @@ fn what_is_fetched_is_there_though_nodes_around_it_are_fused() {
 }
 
 #[test]
+fn a_pooling_by_two_goes_into_the_convolution_that_only_it_uses() {
+    let other = |format| match format {
+        DataFormat::Nhwc => DataFormat::Nchw,
+        DataFormat::Nchw => DataFormat::Nhwc,
+    };
+    for format in FORMATS {
+        for (size, padding, fits) in [
+            ([8, 6], Padding::Same, true),
+            ([8, 6], Padding::Valid, true),
+            ([9, 7], Padding::Valid, true),
+            ([9, 7], Padding::Same, false),
+            ([8, 7], Padding::Same, false),
+        ] {
+            let g = Graph::new();
+            let [h, w] = size;
+            let dims = match format {
+                DataFormat::Nhwc => [3, h, w, 4],
+                DataFormat::Nchw => [3, 4, h, w],
+            };
+            let x = g.placeholder("x", DType::F64, Shape::known(&dims));
+            let f = g.placeholder("f", DType::F64, [3, 3, 4, 19]);
+            let b = g.placeholder("b", DType::F64, [19]);
+            let biased = x
+                .conv2d(f, [1, 1], Padding::Same, format)
+                .bias_add(b, format);
+            let values = feeds(&[x, f, b]);
+            let counts = |fits: bool| {
+                let pools = usize::from(!fits);
+                [("_FusedConv2D", 1), ("MaxPool", pools), ("Relu", 0)]
+            };
+            let what = format!("{format:?}, {size:?}, {padding:?}");
+            let two = [2, 2];
+            let pooled = biased.relu().max_pool(two, two, padding, format);
+            same(&what, &[pooled], &values, &counts(fits));
+            let pooled = biased.max_pool(two, two, padding, format);
+            same(&what, &[pooled], &values, &counts(fits));
+            // What else uses the convolution has it.
+            let relu = biased.relu();
+            let pooled = relu.max_pool(two, two, padding, format);
+            let both = [pooled, relu];
+            same(&what, &both, &values, &counts(false));
+        }
+        // Other windows, and windows along other dimensions.
+        let g = Graph::new();
+        let (inputs, [_, relu, _]) = layer(&g, format, [2, 2], [2, 2], Padding::Valid);
+        let values = feeds(&inputs);
+        for (window, strides, format) in [
+            ([3, 3], [2, 2], format),
+            ([2, 2], [1, 2], format),
+            ([2, 2], [2, 2], other(format)),
+        ] {
+            let pooled = relu.max_pool(window, strides, Padding::Valid, format);
+            let ops = [("_FusedConv2D", 1), ("MaxPool", 1)];
+            same("other", &[pooled], &values, &ops);
+        }
+    }
+}
+
+#[test]
 fn a_product_takes_its_bias_from_either_side() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, [5, 7]);

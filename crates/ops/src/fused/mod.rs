@@ -1,7 +1,8 @@
 //! Nodes that stand together are computed together: a pass over a graph that is about to be planned, and the ops that
 //! only it makes.
 //!
-//! - What a product or a convolution is followed by (a bias, Relu) is done to its sums before they are stored.
+//! - What a product or a convolution is followed by (a bias, Relu) is done to its sums before they are stored; and of a
+//!   convolution that nothing but a max pooling of two by two pixels uses, that is all that is stored.
 //! - Elementwise ops that follow each other run piece by piece in one pass over memory.
 //! - Where the gradient of a max pooling is computed in the same step, the pooling notes which pixel of each window is the
 //!   largest, in a byte: the images that were pooled need not be kept, nor read again.
@@ -12,6 +13,7 @@
 mod chain;
 mod chains;
 mod epilogues;
+mod halves;
 mod links;
 mod pools;
 mod work;
@@ -22,6 +24,7 @@ use thalweg_graph::simplify::Simplified;
 use thalweg_graph::{Attr, AttrKind, DType, Element, Node};
 
 use crate::cpu::Epilogue;
+pub(crate) use halves::POOL;
 use work::Work;
 
 /// The ops that the pass makes. No graph names them, but for what a session shows of its plans.
@@ -54,6 +57,7 @@ pub fn fuse(simplified: Simplified, machine: &Machine<'_>) -> Simplified {
     pools::sums_before_pools(&mut work);
     pools::by_number(&mut work);
     epilogues::into_producers(&mut work);
+    halves::into_convolutions(&mut work);
     chains::into_chains(&mut work);
     work.finish()
 }
@@ -81,11 +85,13 @@ fn names(node: &Node, attr: &str) -> Vec<String> {
     }
 }
 
-/// What follows a fused product or convolution: a bias, which is input 2, and Relu.
+/// What follows a fused product or convolution: a bias, which is input 2, Relu, and, of a convolution, a max pooling.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct After {
     bias: bool,
     relu: bool,
+    /// Whether the largest of every two by two pixels is stored, in place of all.
+    pub(crate) halved: bool,
 }
 
 impl After {
@@ -93,6 +99,7 @@ impl After {
     pub(crate) const NOTHING: After = After {
         bias: false,
         relu: false,
+        halved: false,
     };
 
     /// What the node's attribute says.
@@ -104,15 +111,21 @@ impl After {
             Some(Attr::Strs(names)) => names.iter().map(Vec::as_slice).collect(),
             _ => Vec::new(),
         };
-        let relu = match names[..] {
-            [b"BiasAdd"] => false,
-            [b"BiasAdd", b"Relu"] => true,
+        let [relu, halved] = match names[..] {
+            [b"BiasAdd"] => [false, false],
+            [b"BiasAdd", b"Relu"] => [true, false],
+            [b"BiasAdd", b"MaxPool"] => [false, true],
+            [b"BiasAdd", b"Relu", b"MaxPool"] => [true, true],
             _ => {
-                let reason = "fused_ops is neither BiasAdd nor BiasAdd, Relu".to_owned();
-                return Err(KernelError::Invalid(reason));
+                let reason = "fused_ops is not BiasAdd, and then Relu, or MaxPool, or both";
+                return Err(KernelError::Invalid(reason.to_owned()));
             }
         };
-        Ok(After { bias: true, relu })
+        Ok(After {
+            bias: true,
+            relu,
+            halved,
+        })
     }
 
     /// The same, with the bias.

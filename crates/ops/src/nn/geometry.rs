@@ -129,5 +129,6 @@ pub(crate) fn geometry(
         pad_top,
         pad_left,
         layout: sliding.format.layout(),
+        halved: false,
     })
 }
