@@ -245,6 +245,38 @@ fn learning_rates_follow_the_global_step() {
 }
 
 #[test]
+fn slots_that_decay_become_zero_and_not_subnormal() {
+    // Whole vectors, and what is left over.
+    const LENGTH: usize = 20;
+    let g = Graph::new();
+    let names = ["var", "accum"];
+    let [var, accum] = names.map(|name| g.variable(name, vec![1e-37f32; LENGTH]));
+    let rate = |rate: f32| g.constant(rate);
+    let decay = g
+        .op("ResourceApplyMomentum")
+        .input(var.handle())
+        .input(accum.handle())
+        .input(rate(0.0))
+        .input(g.constant(vec![0.0f32; LENGTH]))
+        .input(rate(0.5))
+        .build();
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let mut expected = 1e-37f32;
+    for _ in 0..6 {
+        session.run(decay, []).unwrap();
+        expected *= 0.5;
+        if expected.is_subnormal() {
+            expected = 0.0;
+        }
+        let values = session.run([var, accum], []).unwrap();
+        assert_eq!(values.slice::<f32>(0).unwrap(), [1e-37; LENGTH]);
+        assert_eq!(values.slice::<f32>(1).unwrap(), [expected; LENGTH]);
+    }
+    assert_eq!(expected, 0.0);
+}
+
+#[test]
 fn an_update_is_the_same_whoever_holds_what_it_replaces() {
     const LENGTH: usize = 40_003;
     let start: Vec<f32> = (0..LENGTH).map(|i| (i % 977) as f32 - 400.0).collect();

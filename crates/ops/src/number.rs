@@ -43,6 +43,8 @@ pub trait Wide:
     + std::ops::Mul<Output = Self>
     + std::ops::Div<Output = Self>
 {
+    /// The smallest positive number that is not subnormal.
+    const LEAST: Self;
     /// The square root.
     fn sqrt(self) -> Self;
     /// e to the power of this.
@@ -112,6 +114,7 @@ macro_rules! wide {
             fn narrow(wide: $t) -> $t { wide }
         }
         impl Wide for $t {
+            const LEAST: $t = $t::MIN_POSITIVE;
             #[inline(always)]
             fn sqrt(self) -> $t { $t::sqrt(self) }
             #[inline(always)]

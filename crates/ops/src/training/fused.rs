@@ -5,7 +5,7 @@ use thalweg_device::{KernelCx, KernelError, Prepare, Prepared, Vectorize};
 use thalweg_graph::{DType, Element};
 
 use crate::elementwise::CHUNK;
-use crate::number::{Float, Number};
+use crate::number::{Float, Number, Wide};
 
 /// The kernel of an optimizer's op, whose first `N` inputs are variables: `rule` makes of the rates
 /// (the inputs of these names) what gives, for an element of each variable and one of the gradient,
@@ -142,6 +142,13 @@ fn update_rows<T: Float, I: Element, const N: usize>(
     })
 }
 
+/// A slot's number, or zero where it is subnormal, as TensorFlow has it too. Slots decay where gradients are zero, as those
+/// of units that are never on, and processors take some hundred times as long for numbers that are subnormal.
+#[inline(always)]
+fn normal<W: Wide>(x: W) -> W {
+    if Wide::abs(x) < W::LEAST { W::ZERO } else { x }
+}
+
 struct Step<'a, T, F, const N: usize> {
     values: [&'a mut [T]; N],
     grad: &'a [T],
@@ -176,7 +183,11 @@ where
             for l in 0..LANES {
                 let stepped = step(std::array::from_fn(|v| lanes[v][l]), grad[l].widen());
                 for v in 0..N {
-                    lanes[v][l] = stepped[v];
+                    lanes[v][l] = if v == 0 {
+                        stepped[v]
+                    } else {
+                        normal(stepped[v])
+                    };
                 }
             }
             for (lanes, value) in lanes.iter().zip(&mut values) {
@@ -191,8 +202,8 @@ where
                 std::array::from_fn(|v| values[v][at + i].widen()),
                 grad.widen(),
             );
-            for (value, x) in values.iter_mut().zip(stepped) {
-                value[at + i] = T::narrow(x);
+            for (v, (value, x)) in values.iter_mut().zip(stepped).enumerate() {
+                value[at + i] = T::narrow(if v == 0 { x } else { normal(x) });
             }
         }
     }
