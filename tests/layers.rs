@@ -108,6 +108,23 @@ fn compare(
     }
 }
 
+/// Numbers that are subnormal make processors slow, and more of themselves.
+#[test]
+fn a_probability_that_would_be_subnormal_is_zero() {
+    let g = Graph::new();
+    let logits = g.constant(Tensor::new(&[1, 3], &[0.0f32, -80.0, -100.0]).unwrap());
+    let label = g.constant(Tensor::new(&[1, 3], &[0.0f32, 1.0, 0.0]).unwrap());
+    let loss = logits.softmax_cross_entropy(label);
+    let grad = gradients(&[loss], &[logits])[0].unwrap();
+    let session = Session::new(&g).unwrap();
+    let got = session.run([logits.softmax(), grad], []).unwrap();
+    for i in 0..2 {
+        let got = got.slice::<f32>(i).unwrap();
+        assert_eq!((got[0], got[2]), (1.0, 0.0), "{got:?}");
+        assert!(got[1].is_normal(), "{got:?}");
+    }
+}
+
 #[test]
 fn gradients_of_products_are_right_twice() {
     for (ta, tb) in [(false, false), (false, true), (true, false), (true, true)] {

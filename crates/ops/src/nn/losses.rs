@@ -259,7 +259,7 @@ fn dense_row<T: Float>(x: Row<'_, T>, y: Row<'_, T>, backprop: &mut [T]) -> T {
         let y = y.take(i * BLOCK, &mut y_block);
         for ((out, x), &y) in backprop.iter_mut().zip(x).zip(&*y) {
             let above = *x - largest;
-            *out = T::narrow(above.exp() / sum - y);
+            *out = T::narrow((above.exp() / sum).normal() - y);
             // A class that cannot be has no part, however unlikely the logits make it.
             let part = y * (log - above);
             *x = if y != zero { part } else { zero };
@@ -295,7 +295,7 @@ fn sparse<T: Float, L: Element + TryInto<usize> + std::fmt::Display>(p: &Prepare
                 let x = &x[i * classes..][..classes];
                 let own = class(labels[i]).unwrap_or(0);
                 let (largest, sum) = normalizer(Row::of(x));
-                let part = |x: T| (x.widen() - largest).exp() / sum;
+                let part = |x: T| ((x.widen() - largest).exp() / sum).normal();
                 for (backprop, &x) in backprop.iter_mut().zip(x) {
                     *backprop = T::narrow(part(x));
                 }

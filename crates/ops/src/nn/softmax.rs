@@ -125,7 +125,7 @@ impl<T, F: Fn(&[T], &mut [T])> Vectorize for Rows<'_, T, F> {
 fn softmax<T: Float>(x: &[T], out: &mut [T]) {
     let (largest, sum) = normalizer(Row::of(x));
     for (out, x) in out.iter_mut().zip(x) {
-        *out = T::narrow((x.widen() - largest).exp() / sum);
+        *out = T::narrow(((x.widen() - largest).exp() / sum).normal());
     }
 }
 

@@ -5,7 +5,7 @@ use thalweg_graph::dispatch;
 
 use super::define::{FLOATS, INDICES, ROWS, WHOLE, optimizer, t, var};
 use super::fused::step;
-use super::rules::dtype;
+use super::rules::{dtype, square};
 use crate::number::{Float, Number};
 
 /// `accum = accum rho + grad^2 (1 - rho)`, `u = sqrt(accum_update + epsilon) / sqrt(accum + epsilon) grad`,
@@ -56,7 +56,7 @@ fn adadelta(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         step::<T, 3, 3, _>(p, ["lr", "rho", "epsilon"], |[lr, rho, epsilon]| {
             let fresh = <T as Float>::Wide::ONE - rho;
             move |[var, accum, updates], g| {
-                let accum = accum * rho + g * g * fresh;
+                let accum = accum * rho + square(g) * fresh;
                 let update = (updates + epsilon).sqrt() / (accum + epsilon).sqrt() * g;
                 [var - update * lr, accum, updates * rho + update * update * fresh]
             }

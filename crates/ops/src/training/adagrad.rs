@@ -7,7 +7,7 @@ use thalweg_graph::{DType, dispatch};
 
 use super::define::{FLOATS, INDICES, ROWS, ROWS_SLOTS, WHOLE, WHOLE_SLOTS, optimizer, t, var};
 use super::fused::step;
-use super::rules::{dtype, larger, shrunk, sign};
+use super::rules::{dtype, larger, shrunk, sign, square};
 use crate::number::{Float, Number, Wide};
 
 /// `accum += grad^2` (where `update_slots`), and `var -= lr grad / sqrt(accum)`.
@@ -40,7 +40,7 @@ fn adagrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         let grow = p.node.attrs.bool("update_slots");
         step::<T, 2, 1, _>(p, ["lr"], move |[lr]| {
             move |[var, accum], g| {
-                let accum = if grow { accum + g * g } else { accum };
+                let accum = if grow { accum + square(g) } else { accum };
                 [var - lr * g / accum.sqrt(), accum]
             }
         })
@@ -84,7 +84,7 @@ fn adagrad_v2(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         let grow = p.node.attrs.bool("update_slots");
         step::<T, 2, 2, _>(p, ["lr", "epsilon"], move |[lr, epsilon]| {
             move |[var, accum], g| {
-                let accum = if grow { accum + g * g } else { accum };
+                let accum = if grow { accum + square(g) } else { accum };
                 [var - lr * g / (accum.sqrt() + epsilon), accum]
             }
         })
@@ -135,7 +135,7 @@ fn proximal_adagrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     dispatch!(dtype(p), FLOATS, T => {
         step::<T, 2, 3, _>(p, ["lr", "l1", "l2"], |[lr, l1, l2]| {
             move |[var, accum], g| {
-                let accum = accum + g * g;
+                let accum = accum + square(g);
                 let rate = lr / accum.sqrt();
                 [shrunk(var - g * rate, rate, l1, l2), accum]
             }
@@ -194,7 +194,7 @@ fn adagrad_da(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         step::<T, 3, 4, _>(p, rates, |[lr, l1, l2, global_step]| {
             let zero = <T as Float>::Wide::ZERO;
             move |[_, sum, squares], g| {
-                let (sum, squares) = (sum + g, squares + g * g);
+                let (sum, squares) = (sum + g, squares + square(g));
                 let kept = match l1 > zero {
                     true => sign(sum) * larger(Wide::abs(sum) - l1 * global_step, zero),
                     false => sum,

@@ -6,7 +6,7 @@ use thalweg_graph::dispatch;
 
 use super::define::{FLOATS, WHOLE, WHOLE_NESTEROV, optimizer, t, var};
 use super::fused::step;
-use super::rules::{dtype, larger};
+use super::rules::{dtype, larger, square};
 use crate::number::{Float, Number, Wide};
 
 /// `m += (grad - m) (1 - beta1)`, `v += (grad^2 - v) (1 - beta2)`, and
@@ -41,7 +41,7 @@ fn adam(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
                 let alpha = lr * (one - power2).sqrt() / (one - power1);
                 let (new1, new2) = (one - beta1, one - beta2);
                 move |[var, m, v], g| {
-                    let (m, v) = (m + (g - m) * new1, v + (g * g - v) * new2);
+                    let (m, v) = (m + (g - m) * new1, v + (square(g) - v) * new2);
                     let ahead = g * new1 + beta1 * m;
                     [var - ahead * alpha / (v.sqrt() + epsilon), m, v]
                 }
@@ -51,7 +51,7 @@ fn adam(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             let alpha = lr * (one - power2).sqrt() / (one - power1);
             let (new1, new2) = (one - beta1, one - beta2);
             move |[var, m, v], g| {
-                let (m, v) = (m + (g - m) * new1, v + (g * g - v) * new2);
+                let (m, v) = (m + (g - m) * new1, v + (square(g) - v) * new2);
                 [var - m * alpha / (v.sqrt() + epsilon), m, v]
             }
         })
@@ -101,7 +101,7 @@ fn amsgrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             let alpha = lr * (one - power2).sqrt() / (one - power1);
             let (new1, new2) = (one - beta1, one - beta2);
             move |[var, m, v, most], g| {
-                let (m, v) = (m + (g - m) * new1, v + (g * g - v) * new2);
+                let (m, v) = (m + (g - m) * new1, v + (square(g) - v) * new2);
                 let most = larger(most, v);
                 [var - m * alpha / (most.sqrt() + epsilon), m, v, most]
             }

@@ -6,7 +6,7 @@ use thalweg_graph::dispatch;
 
 use super::define::{FLOATS, INDICES, ROWS_BY_LR, WHOLE_BY_LR, optimizer, t, var};
 use super::fused::step;
-use super::rules::{dtype, sign};
+use super::rules::{dtype, sign, square};
 use crate::number::Wide;
 
 /// With `new = accum + grad^2` and `r(x) = x^-lr_power / lr`:
@@ -149,7 +149,7 @@ impl<W: Wide> Rates<W> {
     fn step(&self, [var, accum, linear]: [W; 3], g: W, added: W, by_lr: bool) -> [W; 3] {
         let lr = if by_lr { W::ONE } else { self.lr };
         let scale = if by_lr { self.lr } else { W::ONE };
-        let new = accum + g * g;
+        let new = accum + square(g);
         let (old_rate, new_rate) = (self.raised(accum), self.raised(new));
         let linear = linear + added * scale - (new_rate - old_rate) / lr * var;
         let l1 = self.l1 * scale;

@@ -142,13 +142,8 @@ fn update_rows<T: Float, I: Element, const N: usize>(
     })
 }
 
-/// A slot's number, or zero where it is subnormal, as TensorFlow has it too. Slots decay where gradients are zero, as those
-/// of units that are never on, and processors take some hundred times as long for numbers that are subnormal.
-#[inline(always)]
-fn normal<W: Wide>(x: W) -> W {
-    if Wide::abs(x) < W::LEAST { W::ZERO } else { x }
-}
-
+/// A gradient's numbers, and what the rule makes of slots, which decay where gradients are zero, are never subnormal
+/// ([`Wide::normal`]); the variable, which comes first, is what the rule says.
 struct Step<'a, T, F, const N: usize> {
     values: [&'a mut [T]; N],
     grad: &'a [T],
@@ -181,12 +176,15 @@ where
                 }
             }
             for l in 0..LANES {
-                let stepped = step(std::array::from_fn(|v| lanes[v][l]), grad[l].widen());
+                let stepped = step(
+                    std::array::from_fn(|v| lanes[v][l]),
+                    grad[l].widen().normal(),
+                );
                 for v in 0..N {
                     lanes[v][l] = if v == 0 {
                         stepped[v]
                     } else {
-                        normal(stepped[v])
+                        stepped[v].normal()
                     };
                 }
             }
@@ -200,10 +198,10 @@ where
         for (i, grad) in rest.iter().enumerate() {
             let stepped = step(
                 std::array::from_fn(|v| values[v][at + i].widen()),
-                grad.widen(),
+                grad.widen().normal(),
             );
             for (v, (value, x)) in values.iter_mut().zip(stepped).enumerate() {
-                value[at + i] = T::narrow(if v == 0 { x } else { normal(x) });
+                value[at + i] = T::narrow(if v == 0 { x } else { x.normal() });
             }
         }
     }

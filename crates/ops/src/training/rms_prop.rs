@@ -5,7 +5,7 @@ use thalweg_graph::dispatch;
 
 use super::define::{FLOATS, INDICES, ROWS, WHOLE, optimizer, t, var};
 use super::fused::step;
-use super::rules::dtype;
+use super::rules::{dtype, square};
 use crate::number::{Float, Number};
 
 /// `ms += (grad^2 - ms) (1 - rho)`, `mom = mom momentum + lr grad / sqrt(ms + epsilon)`, and
@@ -60,7 +60,7 @@ fn rms_prop(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         step::<T, 3, 4, _>(p, RATES, |[lr, rho, momentum, epsilon]| {
             let new = <T as Float>::Wide::ONE - rho;
             move |[var, ms, mom], g| {
-                let ms = ms + (g * g - ms) * new;
+                let ms = ms + (square(g) - ms) * new;
                 let mom = mom * momentum + lr * g / (ms + epsilon).sqrt();
                 [var - mom, ms, mom]
             }
@@ -120,7 +120,7 @@ fn centered(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         step::<T, 4, 4, _>(p, RATES, |[lr, rho, momentum, epsilon]| {
             let new = <T as Float>::Wide::ONE - rho;
             move |[var, mg, ms, mom], g| {
-                let ms = ms + (g * g - ms) * new;
+                let ms = ms + (square(g) - ms) * new;
                 let mg = mg + (g - mg) * new;
                 let mom = mom * momentum + lr * g / (ms - mg * mg + epsilon).sqrt();
                 [var - mom, mg, ms, mom]

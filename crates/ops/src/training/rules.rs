@@ -22,6 +22,17 @@ pub(super) fn sign<W: Wide>(x: W) -> W {
     }
 }
 
+/// The square of a gradient, or zero where that would be subnormal ([`Wide::normal`]).
+#[inline(always)]
+pub(super) fn square<W: Wide>(g: W) -> W {
+    let g = if Wide::abs(g) < W::LEAST.sqrt() {
+        W::ZERO
+    } else {
+        g
+    };
+    g * g
+}
+
 /// The larger one of two.
 #[inline(always)]
 pub(super) fn larger<W: Wide>(a: W, b: W) -> W {
