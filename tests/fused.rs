@@ -162,6 +162,12 @@ fn a_pooling_by_two_goes_into_the_convolution_that_only_it_uses() {
             let both = [pooled, relu];
             same(&what, &both, &values, &counts(false));
         }
+        // One pooling after another.
+        let g = Graph::new();
+        let (inputs, [_, _, pooled]) = layer(&g, format, [2, 2], [2, 2], Padding::Valid);
+        let again = pooled.max_pool([2, 2], [2, 2], Padding::Valid, format);
+        let ops = [("_FusedConv2D", 1), ("MaxPool", 1)];
+        same("twice", &[again], &feeds(&inputs), &ops);
         // Other windows, and windows along other dimensions.
         let g = Graph::new();
         let (inputs, [_, relu, _]) = layer(&g, format, [2, 2], [2, 2], Padding::Valid);

@@ -17,10 +17,12 @@ pub struct Notes {
     /// How often somebody has read them who would have kept something, until one did.
     reads: AtomicU32,
     kept: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// How often what was kept has been forgotten.
+    lost: u32,
 }
 
 /// After so many reads bytes are thought to stay as they are. Parameters that are trained are read a few times, by the
-/// copies of a model, before they are written again.
+/// copies of a model, before they are written again. Where that was too soon, it takes as many times as many the next time.
 const READS: u32 = 16;
 
 impl Notes {
@@ -51,13 +53,14 @@ impl Notes {
     }
 
     /// What somebody has made of the bytes, and keeps for those who read them later; if it is not there yet, the bytes
-    /// have been read often, and memory allows it, `make` makes it. There is one such thing: none where another kind of
-    /// it is kept.
+    /// have been read often, and memory allows it, `make` makes it. There is one such thing, the first that somebody makes,
+    /// until the bytes are written: none where another kind of it is kept.
     pub fn kept<M: Any + Send + Sync>(&self, make: impl FnOnce() -> Option<M>) -> Option<&M> {
         if let Some(kept) = self.kept.get() {
             return kept.downcast_ref();
         }
-        if self.reads.fetch_add(1, Ordering::Relaxed) < READS {
+        let reads = self.reads.fetch_add(1, Ordering::Relaxed);
+        if reads < READS.saturating_pow(self.lost.saturating_add(1)) {
             return None;
         }
         // Who has been faster has made it of the same bytes.
@@ -69,6 +72,29 @@ impl Notes {
     pub(crate) fn forget(&mut self) {
         *self.finite.get_mut() = 0;
         *self.reads.get_mut() = 0;
-        self.kept.take();
+        if self.kept.take().is_some() {
+            self.lost = self.lost.saturating_add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn something_is_kept_of_what_is_read_often_and_forgotten_when_that_is_written() {
+        let mut notes = Notes::default();
+        for reads in [16, 256] {
+            for _ in 0..reads {
+                assert_eq!(notes.kept(|| Some(7u8)), None);
+            }
+            // It is made once, and another kind of thing is not there.
+            assert_eq!(notes.kept(|| None::<u8>), None);
+            assert_eq!(notes.kept(|| Some(8u8)), Some(&8));
+            assert_eq!(notes.kept(|| Some(9u8)), Some(&8));
+            assert_eq!(notes.kept(|| Some(9u16)), None);
+            notes.forget();
+        }
     }
 }

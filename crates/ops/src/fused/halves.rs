@@ -39,8 +39,12 @@ fn fits(work: &Work<'_>, pool: NodeId, conv: NodeId) -> bool {
         Some(Attr::Str(padding)) if padding == "SAME" => !even,
         _ => true,
     };
+    let halved = match conv.attrs.get(FUSED_OPS.name) {
+        Some(Attr::Strs(names)) => names.iter().any(|name| name == POOL),
+        _ => false,
+    };
     let names = |attrs: &Attrs| DataFormat::of(attrs).name();
-    two("ksize") && two("strides") && !pads && names(&pool.attrs) == names(&conv.attrs)
+    !halved && two("ksize") && two("strides") && !pads && names(&pool.attrs) == names(&conv.attrs)
 }
 
 /// Puts a convolution that halves what it stores in the place of the pooling.

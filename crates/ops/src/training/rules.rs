@@ -22,7 +22,8 @@ pub(super) fn sign<W: Wide>(x: W) -> W {
     }
 }
 
-/// The square of a gradient, or zero where that would be subnormal ([`Wide::normal`]).
+/// The square of a gradient, or zero where that would be subnormal ([`Wide::normal`]): what has no other gradient, and no
+/// epsilon, is then divided by zero, as in TensorFlow, whose kernels have such squares zero too.
 #[inline(always)]
 pub(super) fn square<W: Wide>(g: W) -> W {
     let g = if Wide::abs(g) < W::LEAST.sqrt() {

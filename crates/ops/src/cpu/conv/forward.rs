@@ -133,6 +133,10 @@ pub fn conv2d_packing<T: Real>(isa: Isa, g: &ConvGeometry) -> Option<Packing> {
     if let Some(other) = Other::of::<T>(isa, g, Pass::Forward) {
         return other.packing();
     }
+    if is_swept::<T>(g.filter_len()) {
+        // It would take as much memory again, and copying it is a small part of reading it for all images.
+        return None;
+    }
     let plan = Plan::<T>::new(isa, g);
     Some(Packing::new(
         g,

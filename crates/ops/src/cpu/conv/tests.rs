@@ -361,7 +361,6 @@ fn a_filter_that_is_kept_gives_the_same_bits() {
     for isa in Isa::available() {
         for g in geometries().chain([pays, large]).chain(tiled()) {
             let Some(packing) = conv2d_packing::<f32>(isa, &g) else {
-                assert!(Other::of::<f32>(isa, &g, Pass::Forward).is_some());
                 continue;
             };
             match Winograd::of::<f32>(isa, &g, Pass::Forward) {
@@ -395,10 +394,12 @@ fn a_halved_output_is_that_of_a_pooling() {
     let one = [1, 1];
     let pays = geometry(3, [15, 14, 32], [5, 5, 64], one, one, [2; 4]);
     let wide = geometry(1, [13, 20, 64], [1, 7, 128], one, one, [0, 0, 3, 3]);
+    // A last line of tiles with one line of pixels, and channels in several tasks.
+    let odd = geometry(1, [17, 17, 64], [3, 3, 64], one, one, [1; 4]);
     let bits = |v: Vec<f32>| v.into_iter().map(f32::to_bits).collect::<Vec<_>>();
     let mut ways = [0; 3];
     for isa in Isa::available() {
-        for g in geometries().chain([pays, wide]).chain(tiled()) {
+        for g in geometries().chain([pays, wide, odd]).chain(tiled()) {
             for (g, threads) in [Layout::Nhwc, Layout::Nchw]
                 .into_iter()
                 .flat_map(|layout| [1, 2, 3].map(|t| (ConvGeometry { layout, ..g }, t)))

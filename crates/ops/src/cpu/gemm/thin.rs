@@ -158,17 +158,21 @@ impl Plan {
                 }
             });
         }
+        let look = !finite && self.parts > 1 && notes.is_some();
+        if self.parts <= GROUP && !look {
+            return;
+        }
         let (sums, found) = (&*sums, AtomicBool::new(false));
         for_chunks(cpu.pool, c, CHUNK, &|chunk, c| {
             for group in (GROUP..self.parts).step_by(GROUP) {
                 let from = &sums[(group - 1) * len + chunk * CHUNK..];
                 add_up(c, from);
             }
-            if !finite && !c.iter().all(|c| c.finite()) {
+            if look && !c.iter().all(|c| c.finite()) {
                 found.store(true, Ordering::Relaxed);
             }
         });
-        if let Some(notes) = notes.filter(|_| self.parts > 1 && !found.into_inner()) {
+        if let Some(notes) = notes.filter(|_| look && !found.into_inner()) {
             notes.set_finite(T::DTYPE);
         }
     }

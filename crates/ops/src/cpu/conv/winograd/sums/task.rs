@@ -200,6 +200,10 @@ impl Run<'_> {
             unsafe { (t.to_outputs)(self.isa, &job) };
         }
         if sums.g.halved {
+            if lines < 2 {
+                // A last line without another.
+                return;
+            }
             let [h, w] = sums.g.stored();
             let (size, at) = ([lines, tiling.of[1], channels], piece.image * h * w * all);
             if tiling.layout == Layout::Nhwc {
