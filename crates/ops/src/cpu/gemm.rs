@@ -1,5 +1,5 @@
 //! Products of matrices: one (`gemm`), or many of one shape (`gemm_many`). Those of a few rows are read as they lie
-//! (`thin`), others are computed in tasks that copy most of what they read (`task`).
+//! (`thin`), others are computed in tasks (`task`) that copy most of what they read (`copy`).
 
 use bytemuck::{Pod, Zeroable};
 use half::slice::HalfFloatSliceExt;
@@ -12,6 +12,7 @@ use task::{Plan, Task};
 use thalweg_device::Isa;
 use thalweg_graph::tensor::Notes;
 
+mod copy;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -183,6 +184,9 @@ pub fn gemm_many<T: Element>(
         epilogue.bias.is_none_or(|bias| bias.len() == p.n),
         "one bias for each column of {p:?}"
     );
+    if p.m * p.n == 0 {
+        return;
+    }
     if p.k == 0 {
         // Every sum is of nothing.
         return for_chunks(cpu.pool, c, p.n.max(1), &|_, row| {

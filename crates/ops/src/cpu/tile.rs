@@ -45,14 +45,18 @@ pub(super) struct Tile<'a, T> {
     pub ahead: Ahead<T>,
 }
 
-/// Cache lines that will be needed soon, one for each `every` elements of a stretch. Fetching them while the tile computes
+/// Cache lines that will be needed soon, one for each `every` elements of a stretch: runs of them. Fetching them while the tile computes
 /// hides the memory's latency, and fetching few at a time leaves the tile's own operands their way into the cache. Nothing
 /// is read, so that they may lie anywhere.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead<T> {
     pub at: *const T,
-    /// From one to the next, in elements.
+    /// From one of a run to the next, in elements.
     pub step: usize,
+    /// How many are in a run.
+    pub run: usize,
+    /// From the last of a run to the next run, in elements; it may wrap.
+    pub next: usize,
     pub every: usize,
 }
 
@@ -61,8 +65,21 @@ impl<T> Ahead<T> {
     pub(super) const NONE: Self = Ahead {
         at: std::ptr::null(),
         step: 0,
+        run: 0,
+        next: 0,
         every: 0,
     };
+
+    /// A single run.
+    pub(super) fn lines(at: *const T, step: usize, every: usize) -> Self {
+        Ahead {
+            at,
+            step,
+            run: usize::MAX,
+            next: 0,
+            every,
+        }
+    }
 }
 
 /// What follows a product: `max(x + bias, 0)`, or a part of that.
@@ -143,13 +160,20 @@ unsafe fn body<V: Vector, const ROWS: usize, const VECTORS: usize>(t: &Tile<'_, 
         }
         let mut b = t.b;
         let (mut ahead, mut due) = (t.ahead.at, if t.ahead.every == 0 { usize::MAX } else { 0 });
+        let mut left = t.ahead.run;
         for &offset in t.offsets {
             let mut a = t.a.add(offset);
             for p in 0..t.len {
                 if p == due {
                     V::prefetch(ahead);
-                    ahead = ahead.wrapping_add(t.ahead.step);
                     due += t.ahead.every;
+                    left -= 1;
+                    if left == 0 {
+                        ahead = ahead.wrapping_add(t.ahead.next);
+                        left = t.ahead.run;
+                    } else {
+                        ahead = ahead.wrapping_add(t.ahead.step);
+                    }
                 }
                 let mut b_row = [V::zero(); VECTORS];
                 for (v, part) in b_row.iter_mut().enumerate() {

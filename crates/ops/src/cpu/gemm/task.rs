@@ -1,14 +1,14 @@
 //! Tasks of products. A task runs along the inner dimension in blocks that fit the first-level cache, copies its part of
-//! each operand into scratch, widened to the type of its sums and in the order in which tiles read it, unless it reads
-//! `A` where it lies, and adds block after block to its part of `C`, always in the same order.
+//! each operand into scratch (`copy`), unless it reads `A` where it lies, and adds block after block to its part of `C`,
+//! always in the same order. While it computes with one block it copies the next.
 
 use bytemuck::Pod;
 
+use super::copy::{Block, Next, Packed, Side};
 use super::{Element, Many, Product};
 use crate::cpu::Epilogue;
 use crate::cpu::par::{Disjoint, Scratch, part};
 use crate::cpu::tile::{Ahead, Finish, Tile, Tiled, Tiles};
-use crate::cpu::transpose::{Rows, transpose};
 use thalweg_device::Isa;
 
 /// The longest block of the inner dimension: with it, a panel of `B` and a tile's rows of `A` fit the first-level cache,
@@ -20,9 +20,13 @@ const DIRECT: usize = 128;
 const SETS: usize = 4096;
 /// Bytes of a cache line.
 const LINE: usize = 64;
+/// Bytes of a page of memory, at whose end the processor's own fetching ends.
+const PAGE: usize = 4096;
 /// The most rows and columns of `C` in a task of `f32`: what it has packed fits the second-level cache.
 const TASK_ROWS: usize = 256;
 const TASK_COLS: usize = 256;
+/// Multiplications that take as long as a number's copy.
+const COPY: usize = 12;
 /// Tasks for each thread, at least, where the product is large enough.
 const EACH: usize = 4;
 
@@ -30,7 +34,7 @@ const EACH: usize = 4;
 /// many tasks, on the threads too.
 #[derive(Clone, Copy)]
 pub(super) struct Plan<T: 'static> {
-    tiles: Tiles<T>,
+    pub tiles: Tiles<T>,
     many: Many,
     row_tasks: usize,
     col_tasks: usize,
@@ -41,42 +45,63 @@ pub(super) struct Plan<T: 'static> {
     /// Of each product that is summed.
     blocks: usize,
     inner: usize,
+    /// By operand: whether a block is copied while the one before it is multiplied. It is where rows are so far apart that
+    /// the processor does not fetch the next of them by itself, and that those of a block share a few sets of each cache;
+    /// what is copied at once otherwise takes less room.
+    pub meanwhile: [bool; 2],
+}
+
+/// Into how many parts the rows and the panels of each of so many results are cut.
+fn cuts<T>(
+    tiles: &Tiles<T>,
+    threads: usize,
+    m: usize,
+    panels: usize,
+    results: usize,
+) -> (usize, usize) {
+    let narrower = size_of::<T>() / size_of::<f32>();
+    let fewest_rows = m.div_ceil(TASK_ROWS / narrower).max(1);
+    let fewest_cols = (panels * tiles.cols()).div_ceil(TASK_COLS / narrower);
+    let wanted = if threads == 1 { 1 } else { threads * EACH }.div_ceil(results.max(1));
+    let most_rows = wanted.min(m.div_ceil(2 * tiles.rows())).max(fewest_rows);
+    // By step of the inner dimension: what all tasks multiply and copy, shared by the threads, and what one of them still
+    // has to do when the others have ended.
+    let cost = |(rows, cols): (usize, usize)| {
+        let width = panels * tiles.cols();
+        let all = m * width + COPY * (cols * m + rows * width);
+        let [of_m, of_n] = [m.div_ceil(rows), panels.div_ceil(cols) * tiles.cols()];
+        all * results + (of_m * of_n + COPY * (of_m + of_n)) * (threads - 1) / 2
+    };
+    (fewest_rows..=most_rows)
+        .map(|rows| {
+            let cols = wanted.div_ceil(rows).max(fewest_cols);
+            (rows, cols.clamp(1, panels.max(1)))
+        })
+        .min_by_key(|&cuts| cost(cuts))
+        .unwrap_or((fewest_rows, 1))
 }
 
 impl<T> Plan<T> {
     pub(super) fn new(tiles: Tiles<T>, threads: usize, p: &Product, many: Many) -> Self {
         let panels = p.n.div_ceil(tiles.cols());
-        let (results, _) = many.results();
-        let narrower = size_of::<T>() / size_of::<f32>();
-        let mut row_tasks = p.m.div_ceil(TASK_ROWS / narrower);
-        let mut col_tasks = p.n.div_ceil(TASK_COLS / narrower);
-        // What a task copies of one operand it uses as often as it has rows, or columns, of the other: the longer side
-        // is cut first.
-        let wanted = if threads == 1 { 1 } else { threads * EACH };
-        while row_tasks * col_tasks * results < wanted {
-            let rows = p.m.div_ceil(row_tasks.max(1));
-            let cols = panels.div_ceil(col_tasks.max(1)) * tiles.cols();
-            if rows >= cols && rows > 2 * tiles.rows() {
-                row_tasks += 1;
-            } else if cols > tiles.cols() {
-                col_tasks += 1;
-            } else if rows > 2 * tiles.rows() {
-                row_tasks += 1;
-            } else {
-                break;
-            }
-        }
+        let (row_tasks, col_tasks) = cuts(&tiles, threads, p.m, panels, many.results().0);
         let blocks = p.k.div_ceil(INNER);
+        let rows = [
+            if p.transpose_a { p.m } else { p.k },
+            if p.transpose_b { p.k } else { p.n },
+        ];
+        let several = blocks * many.results().1 > 1;
         Plan {
             tiles,
             many,
             row_tasks,
             col_tasks,
-            task_rows: p.m.div_ceil(row_tasks.max(1)),
-            task_panels: panels.div_ceil(col_tasks.max(1)),
+            task_rows: p.m.div_ceil(row_tasks),
+            task_panels: panels.div_ceil(col_tasks),
             panels,
             blocks,
             inner: p.k.div_ceil(blocks.max(1)),
+            meanwhile: rows.map(|row| several && row * size_of::<T>() >= PAGE),
         }
     }
 
@@ -85,7 +110,7 @@ impl<T> Plan<T> {
     }
 
     /// From a row of packed `A` to the next: not a power of two, which would put all rows into the same cache sets.
-    fn a_stride(&self, transposed: bool) -> usize {
+    pub(super) fn a_stride(&self, transposed: bool) -> usize {
         (if transposed {
             self.task_rows
         } else {
@@ -112,34 +137,29 @@ impl<T> Plan<T> {
     }
 
     pub(super) fn lane(&self, transpose_a: bool) -> usize {
-        self.packed(transpose_a)
-            .map(Scratch::bytes::<T>)
-            .iter()
-            .sum()
+        let [a, b, c, bias] = self.packed(transpose_a);
+        let next = self.lens_of_next([a, b]);
+        let all = [a, b, c, bias, next[0], next[1]];
+        all.map(Scratch::bytes::<T>).iter().sum()
     }
-}
 
-/// A block of the inner dimension of one product.
-#[derive(Clone, Copy)]
-struct Block<'a, T> {
-    a: &'a [T],
-    b: &'a [T],
-    /// Where it begins, and how long it is.
-    at: usize,
-    inner: usize,
+    /// Room for the operands of the next block, of those that are copied meanwhile.
+    fn lens_of_next(&self, lens: [usize; 2]) -> [usize; 2] {
+        [0, 1].map(|side| if self.meanwhile[side] { lens[side] } else { 0 })
+    }
 }
 
 /// One task: its rows and columns of `C`.
 pub(super) struct Task<'a, T: 'static> {
-    isa: Isa,
-    p: &'a Product,
-    plan: &'a Plan<T>,
+    pub isa: Isa,
+    pub p: &'a Product,
+    pub plan: &'a Plan<T>,
     /// Which of the matrices `C`.
     result: usize,
-    row: usize,
-    rows: usize,
-    col: usize,
-    cols: usize,
+    pub row: usize,
+    pub rows: usize,
+    pub col: usize,
+    pub cols: usize,
 }
 
 /// What tile number `call` of so many that read the same rows of `A`, which lie one after the other, brings near of the
@@ -152,11 +172,11 @@ fn rows_ahead<S>(
 ) -> Ahead<S> {
     let in_line = LINE / size_of::<S>();
     let (first, count) = part(numbers.div_ceil(in_line), calls, call);
-    Ahead {
-        at: next.as_ptr().wrapping_add(first * in_line),
-        step: in_line,
-        every: (len / count.max(1)).max(1),
-    }
+    Ahead::lines(
+        next.as_ptr().wrapping_add(first * in_line),
+        in_line,
+        (len / count.max(1)).max(1),
+    )
 }
 
 impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
@@ -207,7 +227,14 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
         let Plan { tiles, .. } = *self.plan;
         let mut scratch = Scratch::new(scratch);
         let [a_len, b_len, c_len, bias_len] = self.plan.packed(self.p.transpose_a);
-        let (packed_a, packed_b) = (scratch.take::<S>(a_len), scratch.take::<S>(b_len));
+        let lens = [a_len, b_len];
+        let mut packed = Packed {
+            now: lens.map(|len| scratch.take(len)),
+            next: Next {
+                to: self.plan.lens_of_next(lens).map(|len| scratch.take(len)),
+                copied: [0; 2],
+            },
+        };
         let own = T::as_sums(&[]).is_some();
         let sums = scratch.take::<S>(if own { 0 } else { c_len });
         let biases = scratch.take::<S>(bias_len);
@@ -215,23 +242,22 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
             biases[..self.cols].copy_from_slice(&bias[self.col..][..self.cols]);
         }
         let a_stride = self.plan.a_stride(self.p.transpose_a);
-        let row_tiles = self.rows.div_ceil(tiles.rows());
         let direct = self.reads_a_directly::<T>();
+        let (row_tiles, panels) = (
+            self.rows.div_ceil(tiles.rows()),
+            self.cols.div_ceil(tiles.cols()),
+        );
         let start = self.result * self.plan.many.steps[2] + self.row * self.p.n + self.col;
         let mut next = self.block(operands, 0);
         for number in 1.. {
             let Some(block) = next else { break };
             next = self.block(operands, number);
             let inner = block.inner;
+            packed.turn(self, block, direct);
             let from_a = match T::as_sums(block.a).filter(|_| direct) {
                 Some(a) => &a[self.row * self.p.k + block.at..],
-                None => {
-                    self.pack_a(block, packed_a);
-                    &*packed_a
-                }
+                None => &*packed.now[Side::A as usize],
             };
-            self.pack_b(block, packed_b);
-            let panels = self.cols.div_ceil(tiles.cols());
             for tile in 0..row_tiles {
                 let (row, rows) = part(self.rows, row_tiles, tile);
                 for panel in 0..panels {
@@ -249,13 +275,15 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
                         (false, true) => (self.p.k, 1),
                         (false, false) => (a_stride, 1),
                     };
+                    let call = (tile * panels + panel, row_tiles * panels);
+                    let asked = next.map(|next| (next, self.share(next.inner, direct, call)));
                     let tile = Tile {
                         a: from_a[row * a_row..].as_ptr(),
                         offsets: &[0],
                         len: inner,
                         a_row,
                         a_col,
-                        b: packed_b[col * inner..].as_ptr(),
+                        b: packed.now[Side::B as usize][col * inner..].as_ptr(),
                         b_row: tiles.cols(),
                         c,
                         c_row,
@@ -270,20 +298,22 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
                                 relu: epilogue.relu,
                             },
                         },
-                        ahead: match next {
+                        ahead: match &asked {
+                            Some((next, share)) => self.ahead(*next, share, inner),
                             None if direct && inner == self.p.k => {
                                 let next = &from_a[(row + rows) * a_row..];
                                 rows_ahead(next, rows * inner, inner, (panel, panels))
                             }
-                            _ => {
-                                self.ahead(next, inner, (tile * panels + panel, row_tiles * panels))
-                            }
+                            None => Ahead::NONE,
                         },
                     };
                     // SAFETY: the packed operands hold `inner` whole rows, the biases whole panels, and `A`, where it is read directly, these rows
                     // of `k` numbers; `c` points to this task's part, in bounds by the lengths that `gemm_many` checked,
                     // and of type `S` because `T` is `S` when `own`.
                     unsafe { tiles.run(rows, &tile) };
+                    if let Some((next, share)) = asked {
+                        packed.next.add(self, next, share);
+                    }
                 }
             }
         }
@@ -301,118 +331,5 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
         let own = T::as_sums(&[]).is_some();
         let apart = !(self.p.k * size_of::<S>()).is_multiple_of(SETS);
         own && apart && !self.p.transpose_a && self.cols <= DIRECT
-    }
-
-    /// What tile number `call`, of so many of a block, brings near of the block of `B` after it, which lies in rows that
-    /// are far apart: of some of them a cache line each, while it runs along `len` elements.
-    fn ahead<T: Element<Sum = S>>(
-        &self,
-        next: Option<Block<'_, T>>,
-        len: usize,
-        (call, calls): (usize, usize),
-    ) -> Ahead<S> {
-        let Some(Block { b, at, inner, .. }) = next else {
-            return Ahead::NONE;
-        };
-        let Some(b) = T::as_sums(b) else {
-            return Ahead::NONE;
-        };
-        let (start, numbers, step, rows) = if self.p.transpose_b {
-            (self.col * self.p.k + at, inner, self.p.k, self.cols)
-        } else {
-            (at * self.p.n + self.col, self.cols, self.p.n, inner)
-        };
-        let in_line = LINE / size_of::<S>();
-        // A row that does not begin with a line ends in one more.
-        let lines = numbers.div_ceil(in_line) + 1;
-        let each = (calls / lines).max(1);
-        let (line, among) = (call / each, call % each);
-        let (first, count) = part(rows, each, among);
-        if line >= lines || count == 0 {
-            return Ahead::NONE;
-        }
-        let within = (line * in_line).min(numbers - 1);
-        Ahead {
-            at: b.as_ptr().wrapping_add(start + first * step + within),
-            step,
-            every: (len / count).max(1),
-        }
-    }
-
-    /// Copies this task's rows of a block of `A`, in the direction in which they lie.
-    fn pack_a<T: Element<Sum = S>>(&self, block: Block<'_, T>, to: &mut [S]) {
-        let Block { a, at, inner, .. } = block;
-        let stride = self.plan.a_stride(self.p.transpose_a);
-        let (count, len) = if self.p.transpose_a {
-            (inner, self.rows)
-        } else {
-            (self.rows, inner)
-        };
-        for (i, row) in to.chunks_mut(stride).take(count).enumerate() {
-            let start = if self.p.transpose_a {
-                (at + i) * self.p.m + self.row
-            } else {
-                (self.row + i) * self.p.k + at
-            };
-            T::widen(&a[start..start + len], &mut row[..len]);
-        }
-    }
-
-    /// Copies this task's columns of a block of `B` into panels, each `inner` rows of a tile's width.
-    fn pack_b<T: Element<Sum = S>>(&self, block: Block<'_, T>, to: &mut [S]) {
-        let Block { b, at, inner, .. } = block;
-        let width = self.plan.tiles.cols();
-        if !self.p.transpose_b {
-            for i in 0..inner {
-                let start = (at + i) * self.p.n + self.col;
-                let row = &b[start..start + self.cols];
-                for (panel, from) in row.chunks(width).enumerate() {
-                    let start = panel * inner * width + i * width;
-                    let to = &mut to[start..start + width];
-                    T::widen(from, &mut to[..from.len()]);
-                    to[from.len()..].fill(S::zeroed());
-                }
-            }
-            return;
-        }
-        for (panel, to) in to
-            .chunks_mut(inner * width)
-            .take(self.cols.div_ceil(width))
-            .enumerate()
-        {
-            let col = panel * width;
-            let cols = width.min(self.cols - col);
-            if cols < width {
-                to.fill(S::zeroed());
-            }
-            let from_rows = Rows {
-                start: (self.col + col) * self.p.k + at,
-                stride: self.p.k,
-            };
-            if let Some(b) = T::as_sums(b) {
-                transpose(
-                    self.isa,
-                    (cols, inner),
-                    (b, from_rows),
-                    (
-                        to,
-                        Rows {
-                            start: 0,
-                            stride: width,
-                        },
-                    ),
-                );
-            } else {
-                for j in 0..cols {
-                    let from = from_rows.start + j * from_rows.stride;
-                    for (i, x) in b[from..from + inner].iter().enumerate() {
-                        T::widen(
-                            std::slice::from_ref(x),
-                            std::slice::from_mut(&mut to[i * width + j]),
-                        );
-                    }
-                }
-            }
-        }
     }
 }

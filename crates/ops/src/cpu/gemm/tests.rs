@@ -73,6 +73,13 @@ fn shapes() -> impl Iterator<Item = Product> {
         (8, 521, 33),
         (2, 9, 5),
         (230, 17, 9),
+        // Several blocks of the inner dimension, whose rows are near each other, and far apart: for a single tile, and for
+        // many.
+        (37, 137, 530),
+        (9, 5, 1050),
+        (37, 70, 1111),
+        (19, 1060, 300),
+        (1030, 40, 300),
     ];
     let flags = [(false, false), (true, false), (false, true), (true, true)];
     sizes.into_iter().flat_map(move |(m, n, k)| {

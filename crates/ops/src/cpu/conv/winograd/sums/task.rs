@@ -140,11 +140,7 @@ impl Run<'_> {
                     cols: panel.columns,
                     add,
                     finish: Finish::NONE,
-                    ahead: Ahead {
-                        at: next.wrapping_add(tile * ahead * LINE),
-                        step: LINE,
-                        every,
-                    },
+                    ahead: Ahead::lines(next.wrapping_add(tile * ahead * LINE), LINE, every),
                 };
                 // SAFETY: rows of tiles that are held, of a panel in whole vectors, and of the products, which are this
                 // task's.
