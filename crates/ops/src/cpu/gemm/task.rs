@@ -25,10 +25,10 @@ const PAGE: usize = 4096;
 /// The most rows and columns of `C` in a task of `f32`: what it has packed fits the second-level cache.
 const TASK_ROWS: usize = 256;
 const TASK_COLS: usize = 256;
-/// Multiplications that take as long as a number's copy.
-const COPY: usize = 12;
-/// Tasks for each thread, at least, where the product is large enough.
-const EACH: usize = 4;
+/// Multiplications that take as long as the copy of a number, of `A` and of `B`: measured, of products of a hundred to a
+/// thousand rows and columns that were cut in several ways.
+const COPY_A: usize = 28;
+const COPY_B: usize = 14;
 
 /// How products are cut up. What is summed, and in which order, depends on the shape and the tiles alone; into how
 /// many tasks, on the threads too.
@@ -62,22 +62,25 @@ fn cuts<T>(
     let narrower = size_of::<T>() / size_of::<f32>();
     let fewest_rows = m.div_ceil(TASK_ROWS / narrower).max(1);
     let fewest_cols = (panels * tiles.cols()).div_ceil(TASK_COLS / narrower);
-    let wanted = if threads == 1 { 1 } else { threads * EACH }.div_ceil(results.max(1));
-    let most_rows = wanted.min(m.div_ceil(2 * tiles.rows())).max(fewest_rows);
-    // By step of the inner dimension: what all tasks multiply and copy, shared by the threads, and what one of them still
-    // has to do when the others have ended.
+    // By step of the inner dimension: what all tasks multiply and copy, shared by the threads, and half of what one of them
+    // may have to do when the others have ended.
     let cost = |(rows, cols): (usize, usize)| {
         let width = panels * tiles.cols();
-        let all = m * width + COPY * (cols * m + rows * width);
+        let all = m * width + COPY_A * cols * m + COPY_B * rows * width;
         let [of_m, of_n] = [m.div_ceil(rows), panels.div_ceil(cols) * tiles.cols()];
-        all * results + (of_m * of_n + COPY * (of_m + of_n)) * (threads - 1) / 2
+        all * results + (of_m * of_n + COPY_A * of_m + COPY_B * of_n) * (threads - 1) / 2
     };
-    (fewest_rows..=most_rows)
-        .map(|rows| {
+    // So many tasks by thread, or more where they would be too large.
+    let cuts = |each: usize| {
+        let wanted = if threads == 1 { 1 } else { threads * each }.div_ceil(results.max(1));
+        let most_rows = wanted.min(m.div_ceil(2 * tiles.rows())).max(fewest_rows);
+        (fewest_rows..=most_rows).map(move |rows| {
             let cols = wanted.div_ceil(rows).max(fewest_cols);
             (rows, cols.clamp(1, panels.max(1)))
         })
-        .min_by_key(|&cuts| cost(cuts))
+    };
+    let all = [1, 2, 4].into_iter().flat_map(cuts);
+    all.min_by_key(|&cuts| cost(cuts))
         .unwrap_or((fewest_rows, 1))
 }
 
