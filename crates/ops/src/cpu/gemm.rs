@@ -1,5 +1,5 @@
 //! Products of matrices: one (`gemm`), or many of one shape (`gemm_many`). Those of a few rows are read as they lie
-//! (`thin`), others are computed in tasks (`task`) that copy most of what they read (`copy`).
+//! (`thin`), others are cut (`cuts`) into tasks (`task`) that copy most of what they read (`copy`, `packed`).
 
 use bytemuck::{Pod, Zeroable};
 use half::slice::HalfFloatSliceExt;
@@ -13,6 +13,8 @@ use thalweg_device::Isa;
 use thalweg_graph::tensor::Notes;
 
 mod copy;
+mod cuts;
+mod packed;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -159,7 +161,7 @@ pub fn gemm<T: Element>(
 
 /// The scratch that [`gemm_many`] needs on this many threads, in bytes.
 pub fn gemm_many_scratch<T: Element>(isa: Isa, threads: usize, p: &Product, many: Many) -> usize {
-    let plan = Plan::new(T::Sum::tiles(isa), threads, p, many);
+    let plan = Plan::of::<T>(isa, threads, p, many);
     lanes_scratch(plan.tasks(), threads, plan.lane(p.transpose_a))
 }
 
@@ -189,14 +191,14 @@ pub fn gemm_many<T: Element>(
     }
     if p.k == 0 {
         // Every sum is of nothing.
-        return for_chunks(cpu.pool, c, p.n.max(1), &|_, row| {
+        return for_chunks(cpu.pool, c, p.n, &|_, row| {
             for (i, y) in row.iter_mut().enumerate() {
                 let sum = epilogue.of(i, T::Sum::zeroed());
                 T::narrow(&[sum], std::slice::from_mut(y));
             }
         });
     }
-    let plan = Plan::new(T::Sum::tiles(cpu.isa), cpu.pool.threads(), p, many);
+    let plan = Plan::of::<T>(cpu.isa, cpu.pool.threads(), p, many);
     let c = Disjoint::new(c);
     for_lanes(
         cpu.pool,

@@ -45,9 +45,9 @@ pub(super) struct Tile<'a, T> {
     pub ahead: Ahead<T>,
 }
 
-/// Cache lines that will be needed soon, one for each `every` elements of a stretch: runs of them. Fetching them while the tile computes
-/// hides the memory's latency, and fetching few at a time leaves the tile's own operands their way into the cache. Nothing
-/// is read, so that they may lie anywhere.
+/// Cache lines that will be needed soon, in runs, one for each `every` elements of a stretch. Fetching them while the tile
+/// computes hides the memory's latency, and fetching few at a time leaves the tile's own operands their way into the
+/// cache. Nothing is read, so that they may lie anywhere.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead<T> {
     pub at: *const T,

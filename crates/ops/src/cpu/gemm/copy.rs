@@ -2,15 +2,15 @@
 //! sums, in the order in which tiles read them.
 //!
 //! Where rows lie near each other, a block is copied when its turn comes. Where they are far apart, it is copied while the
-//! one before it is multiplied, a part of it after each tile, which has asked the memory for that part's lines: what is
-//! asked for is used before much else comes, though all of the block share a few sets of each cache.
+//! one before it is multiplied, a part of it after each tile, which has asked the memory for that part's lines, or most of
+//! them: what is asked for is used before much else comes, though all of the block may share a few sets of each cache.
 
-use std::mem::{swap, take};
 use std::ops::Range;
 
 use bytemuck::Pod;
 
 use super::Element;
+use super::packed::Side;
 use super::task::Task;
 use crate::cpu::par::part;
 use crate::cpu::tile::{Ahead, Tiled};
@@ -30,65 +30,6 @@ pub(super) struct Block<'a, T> {
     pub inner: usize,
 }
 
-/// An operand of a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    A,
-    B,
-}
-
-/// The copies of a task, by operand.
-pub(super) struct Packed<'a, S> {
-    /// Of the block that is multiplied.
-    pub now: [&'a mut [S]; 2],
-    pub next: Next<'a, S>,
-}
-
-/// The copies of the block after the one that is multiplied, where they are made meanwhile.
-pub(super) struct Next<'a, S> {
-    pub to: [&'a mut [S]; 2],
-    /// How many units are copied.
-    pub copied: [usize; 2],
-}
-
-impl<S: Tiled + Pod + Send + Sync> Packed<'_, S> {
-    /// Goes on to the next block, and copies what is not copied of it, but no `A` that is read directly.
-    pub(super) fn turn<T: Element<Sum = S>>(
-        &mut self,
-        task: &Task<'_, S>,
-        block: Block<'_, T>,
-        direct: bool,
-    ) {
-        for side in [Side::A, Side::B] {
-            let i = side as usize;
-            if task.plan.meanwhile[i] {
-                swap(&mut self.now[i], &mut self.next.to[i]);
-            }
-            let copied = take(&mut self.next.copied[i]);
-            if side == Side::B || !direct {
-                let count = task.units(side, block.inner).count;
-                task.copy(block, side, copied..count, self.now[i]);
-            }
-        }
-    }
-}
-
-impl<S: Tiled + Pod + Send + Sync> Next<'_, S> {
-    /// Copies these units of the block, if that is done meanwhile; calls come in their order.
-    pub(super) fn add<T: Element<Sum = S>>(
-        &mut self,
-        task: &Task<'_, S>,
-        block: Block<'_, T>,
-        (side, units): (Side, Range<usize>),
-    ) {
-        let i = side as usize;
-        if task.plan.meanwhile[i] {
-            self.copied[i] = units.end;
-            task.copy(block, side, units, self.to[i]);
-        }
-    }
-}
-
 /// How a block of an operand lies in memory. A unit of it is what is copied at once: a part of a row, or, of a transposed
 /// `B`, of as many rows as a tile has columns, for a cache line of each.
 #[derive(Clone, Copy)]
@@ -98,70 +39,75 @@ struct Units {
     /// Cache lines of one, and from one to the next, in elements.
     lines: usize,
     line: usize,
-    /// From a unit to the next.
+    /// Where the first begins in its operand, and from one to the next, of the same panel.
+    first: usize,
     step: usize,
 }
 
 /// Elements of a cache line.
-fn in_line<S>() -> usize {
+pub(super) fn in_line<S>() -> usize {
     LINE / size_of::<S>()
 }
 
 impl<S: Tiled + Pod + Send + Sync> Task<'_, S> {
-    fn units(&self, side: Side, inner: usize) -> Units {
-        let (p, in_line) = (self.p, in_line::<S>());
-        let rows = |count: usize, numbers: usize, step: usize| Units {
+    fn units<T: Element>(&self, side: Side, block: Block<'_, T>) -> Units {
+        let (p, in_line, Block { at, inner, .. }) = (self.p, in_line::<S>(), block);
+        let rows = |count: usize, numbers: usize, first: usize, step: usize| Units {
             count,
             // Where rows do not begin with a line, they end in one more.
-            lines: numbers.div_ceil(in_line) + usize::from(!step.is_multiple_of(in_line)),
+            lines: numbers.div_ceil(in_line)
+                + usize::from(![first, step].iter().all(|at| at.is_multiple_of(in_line))),
             line: in_line,
+            first,
             step,
         };
         match (side, p.transpose_a, p.transpose_b) {
-            (Side::A, false, _) => rows(self.rows, inner, p.k),
-            (Side::A, true, _) => rows(inner, self.rows, p.m),
-            (Side::B, _, false) => rows(inner, self.cols, p.n),
+            (Side::A, false, _) => rows(self.rows, inner, self.row * p.k + at, p.k),
+            (Side::A, true, _) => rows(inner, self.rows, at * p.m + self.row, p.m),
+            (Side::B, _, false) => rows(inner, self.cols, at * p.n + self.col, p.n),
             (Side::B, _, true) => {
                 let width = self.plan.tiles.cols();
                 Units {
-                    count: self.cols.div_ceil(width) * inner.div_ceil(in_line),
+                    count: self.cols.div_ceil(width) * inner.div_ceil(self.plan.turned),
                     lines: width.min(self.cols),
                     line: p.k,
-                    step: in_line,
+                    first: self.col * p.k + at,
+                    step: self.plan.turned,
                 }
             }
         }
     }
 
+    /// How many units a block of an operand has.
+    pub(super) fn count<T: Element>(&self, side: Side, block: Block<'_, T>) -> usize {
+        self.units(side, block).count
+    }
+
     /// Where a unit begins in its operand.
-    fn place(&self, side: Side, at: usize, inner: usize, unit: usize) -> usize {
-        let p = self.p;
-        match (side, p.transpose_a, p.transpose_b) {
-            (Side::A, false, _) => (self.row + unit) * p.k + at,
-            (Side::A, true, _) => (at + unit) * p.m + self.row,
-            (Side::B, _, false) => (at + unit) * p.n + self.col,
-            (Side::B, _, true) => {
-                let (panel, first) = self.chunk(inner, unit);
-                (self.col + panel * self.plan.tiles.cols()) * p.k + at + first
-            }
+    fn place<T: Element>(&self, side: Side, block: Block<'_, T>, unit: usize) -> usize {
+        let Units { first, step, .. } = self.units(side, block);
+        if side == Side::B && self.p.transpose_b {
+            let (panel, chunk) = self.chunk(block.inner, unit);
+            return first + panel * self.plan.tiles.cols() * self.p.k + chunk;
         }
+        first + unit * step
     }
 
     /// Of a unit of a transposed `B`: its panel, and where it begins in the block's part of the inner dimension.
     fn chunk(&self, inner: usize, unit: usize) -> (usize, usize) {
-        let chunks = inner.div_ceil(in_line::<S>());
-        (unit / chunks, unit % chunks * in_line::<S>())
+        let chunks = inner.div_ceil(self.plan.turned);
+        (unit / chunks, unit % chunks * self.plan.turned)
     }
 
     /// Which lines of a block tile number `call` of so many asks for: those of units of one operand. Of an `A` that is
     /// copied at once, none.
-    pub(super) fn share(
+    pub(super) fn share<T: Element>(
         &self,
-        inner: usize,
+        block: Block<'_, T>,
         direct: bool,
         (call, calls): (usize, usize),
     ) -> (Side, Range<usize>) {
-        let [a, b] = [Side::A, Side::B].map(|side| self.units(side, inner));
+        let [a, b] = [Side::A, Side::B].map(|side| self.units(side, block));
         let [of_a, of_b] = [
             if self.plan.meanwhile[0] && !direct {
                 a.count * a.lines
@@ -193,8 +139,8 @@ impl<S: Tiled + Pod + Send + Sync> Task<'_, S> {
         let (Some(from), false) = (T::as_sums(from), units.is_empty()) else {
             return Ahead::NONE;
         };
-        let lie = self.units(*side, block.inner);
-        let first = self.place(*side, block.at, block.inner, units.start);
+        let lie = self.units(*side, block);
+        let first = self.place(*side, block, units.start);
         Ahead {
             at: from.as_ptr().wrapping_add(first),
             step: lie.line,
@@ -205,16 +151,16 @@ impl<S: Tiled + Pod + Send + Sync> Task<'_, S> {
     }
 
     /// Copies units of a block to where a whole block of that operand has room.
-    fn copy<T: Element<Sum = S>>(
+    pub(super) fn copy<T: Element<Sum = S>>(
         &self,
         block: Block<'_, T>,
         side: Side,
         units: Range<usize>,
         to: &mut [S],
     ) {
-        let Block { at, inner, .. } = block;
+        let inner = block.inner;
         for unit in units {
-            let start = self.place(side, at, inner, unit);
+            let start = self.place(side, block, unit);
             match (side, self.p.transpose_b) {
                 (Side::A, _) => {
                     let len = if self.p.transpose_a { self.rows } else { inner };
@@ -260,7 +206,7 @@ impl<S: Tiled + Pod + Send + Sync> Task<'_, S> {
     ) {
         let width = self.plan.tiles.cols();
         let (panel, first) = self.chunk(inner, unit);
-        let len = in_line::<S>().min(inner - first);
+        let len = self.plan.turned.min(inner - first);
         let cols = width.min(self.cols - panel * width);
         let to = &mut to[(panel * inner + first) * width..][..len * width];
         if cols < width {

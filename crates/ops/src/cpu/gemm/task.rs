@@ -1,10 +1,12 @@
 //! Tasks of products. A task runs along the inner dimension in blocks that fit the first-level cache, copies its part of
 //! each operand into scratch (`copy`), unless it reads `A` where it lies, and adds block after block to its part of `C`,
-//! always in the same order. While it computes with one block it copies the next.
+//! always in the same order.
 
 use bytemuck::Pod;
 
-use super::copy::{Block, Next, Packed, Side};
+use super::copy::{Block, in_line};
+use super::cuts::Results;
+use super::packed::{Next, Packed, Side};
 use super::{Element, Many, Product};
 use crate::cpu::Epilogue;
 use crate::cpu::par::{Disjoint, Scratch, part};
@@ -18,18 +20,8 @@ const INNER: usize = 256;
 const DIRECT: usize = 128;
 /// Bytes that are a multiple of this apart are in the same set of the first-level cache.
 const SETS: usize = 4096;
-/// Bytes of a cache line.
-const LINE: usize = 64;
 /// Bytes of a page of memory, at whose end the processor's own fetching ends.
 const PAGE: usize = 4096;
-/// The most rows and columns of `C` in a task of `f32`: what it has packed fits the second-level cache.
-const TASK_ROWS: usize = 256;
-const TASK_COLS: usize = 256;
-/// Multiplications that take as long as the copy of a number, of `A` and of `B`: measured, of products of a hundred to a
-/// thousand rows and columns that were cut in several ways.
-const COPY_A: usize = 28;
-const COPY_B: usize = 14;
-
 /// How products are cut up. What is summed, and in which order, depends on the shape and the tiles alone; into how
 /// many tasks, on the threads too.
 #[derive(Clone, Copy)]
@@ -46,48 +38,28 @@ pub(super) struct Plan<T: 'static> {
     blocks: usize,
     inner: usize,
     /// By operand: whether a block is copied while the one before it is multiplied. It is where rows are so far apart that
-    /// the processor does not fetch the next of them by itself, and that those of a block share a few sets of each cache;
-    /// what is copied at once otherwise takes less room.
+    /// the processor does not fetch the next of them by itself, and that those of a block may share a few sets of each
+    /// cache; what is copied at once otherwise takes less room.
     pub meanwhile: [bool; 2],
+    /// Numbers of each row of a transposed `B` that are copied at once: a cache line.
+    pub turned: usize,
 }
 
-/// Into how many parts the rows and the panels of each of so many results are cut.
-fn cuts<T>(
-    tiles: &Tiles<T>,
-    threads: usize,
-    m: usize,
-    panels: usize,
-    results: usize,
-) -> (usize, usize) {
-    let narrower = size_of::<T>() / size_of::<f32>();
-    let fewest_rows = m.div_ceil(TASK_ROWS / narrower).max(1);
-    let fewest_cols = (panels * tiles.cols()).div_ceil(TASK_COLS / narrower);
-    // By step of the inner dimension: what all tasks multiply and copy, shared by the threads, and half of what one of them
-    // may have to do when the others have ended.
-    let cost = |(rows, cols): (usize, usize)| {
-        let width = panels * tiles.cols();
-        let all = m * width + COPY_A * cols * m + COPY_B * rows * width;
-        let [of_m, of_n] = [m.div_ceil(rows), panels.div_ceil(cols) * tiles.cols()];
-        all * results + (of_m * of_n + COPY_A * of_m + COPY_B * of_n) * (threads - 1) / 2
-    };
-    // So many tasks by thread, or more where they would be too large.
-    let cuts = |each: usize| {
-        let wanted = if threads == 1 { 1 } else { threads * each }.div_ceil(results.max(1));
-        let most_rows = wanted.min(m.div_ceil(2 * tiles.rows())).max(fewest_rows);
-        (fewest_rows..=most_rows).map(move |rows| {
-            let cols = wanted.div_ceil(rows).max(fewest_cols);
-            (rows, cols.clamp(1, panels.max(1)))
-        })
-    };
-    let all = [1, 2, 4].into_iter().flat_map(cuts);
-    all.min_by_key(|&cuts| cost(cuts))
-        .unwrap_or((fewest_rows, 1))
-}
-
-impl<T> Plan<T> {
-    pub(super) fn new(tiles: Tiles<T>, threads: usize, p: &Product, many: Many) -> Self {
+impl<S: Tiled> Plan<S> {
+    pub(super) fn of<T: Element<Sum = S>>(
+        isa: Isa,
+        threads: usize,
+        p: &Product,
+        many: Many,
+    ) -> Self {
+        let (tiles, widened) = (S::tiles(isa), T::as_sums(&[]).is_none());
         let panels = p.n.div_ceil(tiles.cols());
-        let (row_tasks, col_tasks) = cuts(&tiles, threads, p.m, panels, many.results().0);
+        let results = Results {
+            number: many.results().0,
+            m: p.m,
+            panels,
+        };
+        let (row_tasks, col_tasks) = results.cuts(&tiles, threads);
         let blocks = p.k.div_ceil(INNER);
         let rows = [
             if p.transpose_a { p.m } else { p.k },
@@ -104,7 +76,8 @@ impl<T> Plan<T> {
             panels,
             blocks,
             inner: p.k.div_ceil(blocks.max(1)),
-            meanwhile: rows.map(|row| several && row * size_of::<T>() >= PAGE),
+            meanwhile: rows.map(|row| several && !widened && row * size_of::<S>() >= PAGE),
+            turned: if widened { INNER } else { in_line::<S>() },
         }
     }
 
@@ -143,7 +116,7 @@ impl<T> Plan<T> {
         let [a, b, c, bias] = self.packed(transpose_a);
         let next = self.lens_of_next([a, b]);
         let all = [a, b, c, bias, next[0], next[1]];
-        all.map(Scratch::bytes::<T>).iter().sum()
+        all.map(Scratch::bytes::<S>).iter().sum()
     }
 
     /// Room for the operands of the next block, of those that are copied meanwhile.
@@ -173,7 +146,7 @@ fn rows_ahead<S>(
     len: usize,
     (call, calls): (usize, usize),
 ) -> Ahead<S> {
-    let in_line = LINE / size_of::<S>();
+    let in_line = in_line::<S>();
     let (first, count) = part(numbers.div_ceil(in_line), calls, call);
     Ahead::lines(
         next.as_ptr().wrapping_add(first * in_line),
@@ -279,7 +252,7 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
                         (false, false) => (a_stride, 1),
                     };
                     let call = (tile * panels + panel, row_tiles * panels);
-                    let asked = next.map(|next| (next, self.share(next.inner, direct, call)));
+                    let asked = next.map(|next| (next, self.share(next, direct, call)));
                     let tile = Tile {
                         a: from_a[row * a_row..].as_ptr(),
                         offsets: &[0],

@@ -219,14 +219,16 @@ fn an_empty_result_is_left_alone() {
 #[test]
 fn many_products_lie_apart_or_are_summed() {
     let flags = [(false, false), (true, false), (false, true), (true, true)];
-    for ((transpose_a, transpose_b), isa) in flags
-        .into_iter()
-        .flat_map(|f| Isa::available().map(move |isa| (f, isa)))
+    // Rows that are near each other, and far apart.
+    let sizes = [(35, 67, 170), (30, 530, 20), (530, 20, 30), (20, 17, 530)];
+    let cases = sizes.into_iter().flat_map(|s| flags.map(|f| (s, f)));
+    for (((m, n, k), (transpose_a, transpose_b)), isa) in
+        cases.flat_map(|c| Isa::available().map(move |isa| (c, isa)))
     {
         let p = Product {
-            m: 35,
-            n: 67,
-            k: 170,
+            m,
+            n,
+            k,
             transpose_a,
             transpose_b,
         };
