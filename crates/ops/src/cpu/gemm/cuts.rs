@@ -47,13 +47,14 @@ impl Results {
     }
 
     /// What a thread has to do for each step of the inner dimension, in multiplications: its rounds of tasks, as large as
-    /// the largest, and half of one that it may have to wait for, as threads are not equally fast.
+    /// the largest, and half of one that all but the last to end wait for, as threads are not equally fast.
     fn cost(self, (rows, cols): (usize, usize), width: usize, threads: usize) -> f64 {
         let of_m = self.m.div_ceil(rows) as f64;
         let of_n = (self.panels.div_ceil(cols) * width) as f64;
         let task = of_m * of_n + COPY_A * of_m + COPY_B * of_n;
-        let rounds = (self.number * rows * cols).div_ceil(threads.max(1)) as f64;
-        let waits = if threads > 1 { 0.5 } else { 0.0 };
+        let threads = threads.max(1);
+        let rounds = (self.number * rows * cols).div_ceil(threads) as f64;
+        let waits = 0.5 * (threads - 1) as f64 / threads as f64;
         (rounds + waits) * task
     }
 }
