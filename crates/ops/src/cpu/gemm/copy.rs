@@ -32,7 +32,6 @@ pub(super) struct Block<'a, T> {
 
 /// How a block of an operand lies in memory. A unit of it is what is copied at once: a part of a row, or, of a transposed
 /// `B`, of as many rows as a tile has columns, for a cache line of each.
-#[derive(Clone, Copy)]
 struct Units {
     /// How many.
     count: usize,
@@ -50,6 +49,7 @@ pub(super) fn in_line<S>() -> usize {
 }
 
 impl<S: Tiled + Pod + Send + Sync> Task<'_, S> {
+    /// How a block of an operand lies.
     fn units<T: Element>(&self, side: Side, block: Block<'_, T>) -> Units {
         let (p, in_line, Block { at, inner, .. }) = (self.p, in_line::<S>(), block);
         let rows = |count: usize, numbers: usize, first: usize, step: usize| Units {
@@ -83,14 +83,13 @@ impl<S: Tiled + Pod + Send + Sync> Task<'_, S> {
         self.units(side, block).count
     }
 
-    /// Where a unit begins in its operand.
-    fn place<T: Element>(&self, side: Side, block: Block<'_, T>, unit: usize) -> usize {
-        let Units { first, step, .. } = self.units(side, block);
+    /// Where a unit begins in its operand, of a block that is so long.
+    fn place(&self, side: Side, lie: &Units, inner: usize, unit: usize) -> usize {
         if side == Side::B && self.p.transpose_b {
-            let (panel, chunk) = self.chunk(block.inner, unit);
-            return first + panel * self.plan.tiles.cols() * self.p.k + chunk;
+            let (panel, chunk) = self.chunk(inner, unit);
+            return lie.first + panel * self.plan.tiles.cols() * self.p.k + chunk;
         }
-        first + unit * step
+        lie.first + unit * lie.step
     }
 
     /// Of a unit of a transposed `B`: its panel, and where it begins in the block's part of the inner dimension.
@@ -109,7 +108,7 @@ impl<S: Tiled + Pod + Send + Sync> Task<'_, S> {
     ) -> (Side, Range<usize>) {
         let [a, b] = [Side::A, Side::B].map(|side| self.units(side, block));
         let [of_a, of_b] = [
-            if self.plan.meanwhile[0] && !direct {
+            if self.plan.meanwhile[Side::A as usize] && !direct {
                 a.count * a.lines
             } else {
                 0
@@ -140,7 +139,7 @@ impl<S: Tiled + Pod + Send + Sync> Task<'_, S> {
             return Ahead::NONE;
         };
         let lie = self.units(*side, block);
-        let first = self.place(*side, block, units.start);
+        let first = self.place(*side, &lie, block.inner, units.start);
         Ahead {
             at: from.as_ptr().wrapping_add(first),
             step: lie.line,
@@ -158,9 +157,9 @@ impl<S: Tiled + Pod + Send + Sync> Task<'_, S> {
         units: Range<usize>,
         to: &mut [S],
     ) {
-        let inner = block.inner;
+        let (inner, lie) = (block.inner, self.units(side, block));
         for unit in units {
-            let start = self.place(side, block, unit);
+            let start = self.place(side, &lie, inner, unit);
             match (side, self.p.transpose_b) {
                 (Side::A, _) => {
                     let len = if self.p.transpose_a { self.rows } else { inner };

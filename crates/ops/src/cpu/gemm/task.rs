@@ -22,6 +22,7 @@ const DIRECT: usize = 128;
 const SETS: usize = 4096;
 /// Bytes of a page of memory, at whose end the processor's own fetching ends.
 const PAGE: usize = 4096;
+
 /// How products are cut up. What is summed, and in which order, depends on the shape and the tiles alone; into how
 /// many tasks, on the threads too.
 #[derive(Clone, Copy)]
@@ -41,7 +42,8 @@ pub(super) struct Plan<T: 'static> {
     /// the processor does not fetch the next of them by itself, and that those of a block may share a few sets of each
     /// cache; what is copied at once otherwise takes less room.
     pub meanwhile: [bool; 2],
-    /// Numbers of each row of a transposed `B` that are copied at once: a cache line.
+    /// Numbers of each row of a transposed `B` that are copied at once: a cache line, or, if they are widened, all of a
+    /// block.
     pub turned: usize,
 }
 
