@@ -10,14 +10,14 @@ pub use thalweg_graph as graph;
 pub use thalweg_graphdef as graphdef;
 pub use thalweg_ops as ops;
 pub use thalweg_session as session;
+pub use thalweg_tensor as tensor;
 pub use thalweg_train as train;
 
 /// What a program that builds and runs a graph needs in scope.
 pub mod prelude {
     pub use thalweg_graph::device::{Greedy, ReplicaDeviceSetter, RoundRobin};
     pub use thalweg_graph::{
-        DType, DeviceScope, DeviceSpec, Graph, Operation, Output, Shape, Tensor, Value, gradients,
-        gradients_with,
+        DeviceScope, DeviceSpec, Graph, Operation, Output, Value, gradients, gradients_with,
     };
     pub use thalweg_ops::{
         ArrayOps, DataFormat, DropoutOps, FlowOps, LinalgOps, MathOps, NewGraph, NnOps, Padding,
@@ -26,6 +26,7 @@ pub mod prelude {
     pub use thalweg_session::{
         Callable, Feeding, Fetched, Parallel, RunOptions, Session, SessionError, SessionOptions,
     };
+    pub use thalweg_tensor::{DType, Shape, Tensor};
     pub use thalweg_train::schedules::{
         cosine_decay, exponential_decay, inverse_time_decay, natural_exp_decay, piecewise_constant,
         polynomial_decay,

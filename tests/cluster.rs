@@ -9,9 +9,10 @@ use support::random_graph::Gene;
 use support::servers::{apart, cluster, server, servers, train};
 use support::tasks::{JOB, Tasks, compare};
 use thalweg::dist::{ClusterOptions, Code, Patience, Server, Session};
-use thalweg::graph::{OutputId, Tensor};
+use thalweg::graph::OutputId;
 use thalweg::prelude::{Session as Local, *};
 use thalweg::session::Fetch;
+use thalweg::tensor::Tensor;
 
 /// Tasks that are servers; steps are run by the first of them.
 struct Servers(Vec<Server>);

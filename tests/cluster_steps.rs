@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use support::servers::{apart, cluster, servers, train};
 use thalweg::dist::{ClusterOptions, Session};
-use thalweg::graph::Tensor;
 use thalweg::prelude::*;
 use thalweg::session::{Edge, Event, Wire, WireType};
+use thalweg::tensor::Tensor;
 
 fn asking(wire: Wire) -> ClusterOptions {
     let mut options = ClusterOptions::default();

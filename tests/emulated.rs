@@ -10,8 +10,9 @@ use support::emulated::{Emulated, is_there};
 use support::golden::{Case, cases};
 use support::large_cases::{in_parts, large, numbers, refused};
 use support::runtime::{Direct, Runtime, build, report};
-use thalweg_graph::{Attr, Graph, Tensor};
+use thalweg_graph::{Attr, Graph};
 use thalweg_ops::NewGraph;
+use thalweg_tensor::Tensor;
 
 /// The cases of ops that have a kernel for a GPU, for the case's dtypes.
 fn on_a_gpu() -> Vec<Case> {

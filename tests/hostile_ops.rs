@@ -8,8 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use support::golden::{Case, Input, cases};
 use support::runtime::{Runtime, attributes};
 use support::session::{Entry, SessionRuntime};
-use thalweg::graph::{Attr, DType, Graph, Tensor};
+use thalweg::graph::{Attr, Graph};
 use thalweg::ops::{NewGraph, SourceOps};
+use thalweg::tensor::{DType, Tensor};
 
 /// Numbers that look random and are the same in every run.
 struct Chance(u64);

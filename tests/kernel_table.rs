@@ -10,8 +10,8 @@ use std::path::Path;
 use support::emulated::Emulated;
 use support::golden::cases;
 use thalweg_device::{Body, DeviceType, Kernel, Op};
-use thalweg_graph::DType;
 use thalweg_graph::op::Allowed;
+use thalweg_tensor::DType;
 
 const HEAD: &str = "# Kernels
 

@@ -10,7 +10,7 @@ use support::golden::cases;
 use support::large_cases::in_parts;
 use thalweg::device::cuda::{Compiler, Cubins, Library, cards};
 use thalweg::device::gpu::{Function, GpuError, Source};
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 /// The architectures that there are kernels for.
 const ARCHITECTURES: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"];

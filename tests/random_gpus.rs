@@ -8,9 +8,10 @@ use support::card::{self, Gpu};
 use support::emulated_gpu::Call;
 use support::interpreter::{Interpreter, Stuck};
 use support::random_graph::{Gene, Model};
-use thalweg::graph::{OutputId, Tensor};
+use thalweg::graph::OutputId;
 use thalweg::prelude::*;
 use thalweg::session::Feed;
+use thalweg::tensor::Tensor;
 
 /// Devices that a graph is scattered over: this many CPUs and GPUs, none of which is none.
 const SESSIONS: [(usize, usize, Parallel); 4] = [

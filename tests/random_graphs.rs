@@ -6,9 +6,10 @@ mod support;
 use proptest::prelude::*;
 use support::interpreter::{Interpreter, Stuck};
 use support::random_graph::{Gene, Model, numbers};
-use thalweg::graph::{OutputId, Tensor};
+use thalweg::graph::OutputId;
 use thalweg::prelude::*;
 use thalweg::session::Feed;
+use thalweg::tensor::Tensor;
 
 /// The same bits, where one NaN is as good as another.
 fn same(a: &Tensor, b: &Tensor) -> bool {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use support::servers::{cluster, server, servers};
 use thalweg::dist::{ClusterOptions, ClusterSpec, Patience, Server, Session, sync};
-use thalweg::graph::Tensor;
 use thalweg::prelude::{Session as Local, *};
+use thalweg::tensor::Tensor;
 use thalweg::train::{SyncReplicas, Synchronized};
 
 const STEPS: i64 = 12;

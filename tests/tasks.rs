@@ -11,9 +11,10 @@ use proptest::prelude::*;
 use support::random_graph::Gene;
 use support::tasks::{JOB, compare};
 use thalweg::device::{KernelError, Ticket};
-use thalweg::graph::{OutputId, Tensor};
+use thalweg::graph::OutputId;
 use thalweg::prelude::*;
 use thalweg::session::{Cutter, Engine, Exchange, Fetch, Runner, TaskPart};
+use thalweg::tensor::Tensor;
 
 /// Values on their way, and who waits for them.
 #[derive(Default)]

@@ -170,7 +170,7 @@ impl<'g> DeepMnist<'g> {
 ///
 /// # Errors
 /// More images than an address space holds.
-pub fn feeds(n: usize, keep_prob: f32) -> Result<[Tensor; 3], thalweg::graph::TensorError> {
+pub fn feeds(n: usize, keep_prob: f32) -> Result<[Tensor; 3], thalweg::tensor::TensorError> {
     Ok([
         Tensor::zeros(DType::F32, &[n, SIDE * SIDE])?,
         Tensor::zeros(DType::F32, &[n, CLASSES])?,
@@ -182,7 +182,7 @@ pub fn feeds(n: usize, keep_prob: f32) -> Result<[Tensor; 3], thalweg::graph::Te
 ///
 /// # Errors
 /// As [`feeds`].
-pub fn synthetic_feeds(n: usize) -> Result<[Tensor; 3], thalweg::graph::TensorError> {
+pub fn synthetic_feeds(n: usize) -> Result<[Tensor; 3], thalweg::tensor::TensorError> {
     let mut feeds = feeds(n, 0.5)?;
     let [images, labels, _] = &mut feeds;
     // The upper bits of a linear congruential generator (Knuth's constants).

@@ -13,8 +13,9 @@ use libloading::Library;
 use thalweg_device::gpu::{Arg, Fault, Function, Launches};
 use thalweg_device::{Body, Cpu, DeviceType, Kernel, KernelError, Operand, Prepare};
 use thalweg_graph::check::infer;
-use thalweg_graph::{DType, Fact, Graph, Node, Shape, Tensor};
+use thalweg_graph::{Fact, Graph, Node};
 use thalweg_ops::NewGraph;
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::golden::{Case, Input};
 use super::root;

@@ -3,7 +3,8 @@
 use std::io::Read;
 
 use serde_json::Value;
-use thalweg_graph::{Attr, DType, Shape, Tensor, dispatch};
+use thalweg_graph::Attr;
+use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 /// One call of an op and what it must give.
 #[derive(Clone)]

@@ -1,8 +1,9 @@
 //! The table of gradients: how a value is computed from inputs, at points away from kinks.
 
-use thalweg_graph::shape::elements;
-use thalweg_graph::{Attr, DType, Graph, NodeBuilder, Output, Tensor};
+use thalweg_graph::{Attr, Graph, NodeBuilder, Output};
 use thalweg_ops::SourceOps;
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Tensor};
 
 /// Computes outputs from inputs that are fed.
 pub type Build = Box<dyn for<'g> Fn(&'g Graph, &[Output<'g>]) -> Vec<Output<'g>>>;
@@ -211,7 +212,10 @@ pub fn elementwise() -> Vec<Case> {
         vec![mixed(&[2], 1)],
         |g, x| {
             let node = g.op("PlaceholderWithDefault").input(x[0]);
-            vec![node.attr("shape", thalweg_graph::Shape::unknown()).output()]
+            vec![
+                node.attr("shape", thalweg_tensor::Shape::unknown())
+                    .output(),
+            ]
         },
     ));
     all

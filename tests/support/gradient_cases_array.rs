@@ -30,7 +30,7 @@ pub fn lookups() -> Vec<Case> {
             &format!("GatherV2, {name}"),
             vec![mixed(dims, 1)],
             move |g, x| {
-                let ids = thalweg_graph::Tensor::new(&ids_dims, &indices).unwrap();
+                let ids = thalweg_tensor::Tensor::new(&ids_dims, &indices).unwrap();
                 let node = g.op("GatherV2").input(x[0]).input(g.constant(ids));
                 let node = node.input(g.constant(axis)).attr("batch_dims", batch);
                 vec![node.output()]

@@ -1,7 +1,8 @@
 //! Gradients of segments, of the largest of rows, and of slices that are dealt out.
 
-use thalweg_graph::{Attr, DType, Tensor};
+use thalweg_graph::Attr;
 use thalweg_ops::SourceOps;
+use thalweg_tensor::{DType, Tensor};
 
 use super::gradient_cases::{Case, case, mixed, node};
 

@@ -1,7 +1,8 @@
 //! Gradients of functions of elements, of limits, and of running sums.
 
-use thalweg_graph::{Attr, Shape, Tensor};
+use thalweg_graph::Attr;
 use thalweg_ops::SourceOps;
+use thalweg_tensor::{Shape, Tensor};
 
 use super::gradient_cases::{Case, case, ints, mixed, node, positive};
 

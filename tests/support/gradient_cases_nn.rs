@@ -1,7 +1,8 @@
 //! The table of gradients, continued: the layers of neural networks.
 
-use thalweg_graph::{Attr, DType, Tensor};
+use thalweg_graph::Attr;
 use thalweg_ops::SourceOps;
+use thalweg_tensor::{DType, Tensor};
 
 use super::gradient_cases::{Case, case, mixed, node, with};
 

@@ -1,7 +1,8 @@
 //! Gradients of reordering, mirroring, diagonals, and lookups by vectors of indices.
 
-use thalweg_graph::{Attr, Graph, Output, Tensor};
+use thalweg_graph::{Attr, Graph, Output};
 use thalweg_ops::SourceOps;
+use thalweg_tensor::Tensor;
 
 use super::gradient_cases::{Case, case, mixed, node};
 

@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicU64;
 
 use thalweg_device::{Argument, Cpu, Op, Variable, evaluate};
 use thalweg_graph::op::Effect;
-use thalweg_graph::{DType, GraphData, Node, NodeId, OutputId, Tensor};
+use thalweg_graph::{GraphData, Node, NodeId, OutputId};
+use thalweg_tensor::{DType, Tensor};
 
 /// Variables, and what runs nodes.
 pub struct Interpreter {

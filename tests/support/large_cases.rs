@@ -1,7 +1,8 @@
 //! Cases that are larger than those of the table of ops, for kernels whose work is split: what they
 //! give is what the CPU gives.
 
-use thalweg_graph::{Attr, DType, Tensor};
+use thalweg_graph::Attr;
+use thalweg_tensor::{DType, Tensor};
 
 use super::golden::{Case, Input, Tolerance};
 use super::large_cases_nn::{convolutions, pools, products};

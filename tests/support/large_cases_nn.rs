@@ -1,6 +1,7 @@
 //! Large cases of pools, products and convolutions.
 
-use thalweg_graph::{Attr, DType, Tensor};
+use thalweg_graph::Attr;
+use thalweg_tensor::{DType, Tensor};
 
 use super::golden::{Case, Input, Tolerance};
 use super::large_cases::{large, numbers, numbers_of};

@@ -1,7 +1,7 @@
 //! What libraries compute, one element after the other, on the emulated GPU's memory.
 
 use thalweg::device::gpu::{Address, Call, Convolution, Direction, Product};
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 /// Whether [`compute`] takes this.
 pub fn takes(call: &Call) -> bool {

@@ -1,9 +1,10 @@
 //! Random graphs from lists of bytes, so that a failing one shrinks: each group of bytes says which
 //! op comes next and what it takes, and one that does not fit is left out.
 
-use thalweg_graph::shape::{broadcast_dims, elements};
-use thalweg_graph::{Attr, DType, Dims, Graph, NodeBuilder, Operation, Output, Shape, Tensor};
+use thalweg_graph::{Attr, Graph, NodeBuilder, Operation, Output};
 use thalweg_ops::{SourceOps, StateOps, Variable};
+use thalweg_tensor::shape::{broadcast_dims, elements};
+use thalweg_tensor::{DType, Dims, Shape, Tensor};
 
 /// What one node is made from.
 pub type Gene = [u8; 6];

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use thalweg_device::{Argument, Cpu, Variable, evaluate};
-use thalweg_graph::{Graph, Node, Shape, Tensor};
+use thalweg_graph::{Graph, Node};
 use thalweg_ops::{NewGraph, SourceOps};
+use thalweg_tensor::{Shape, Tensor};
 
 use super::golden::{Case, Input, difference};
 

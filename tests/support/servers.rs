@@ -1,8 +1,8 @@
 //! Servers of a cluster on loopback, in this process.
 
 use thalweg::dist::{ClusterOptions, ClusterSpec, Patience, Server, ServerOptions, Session};
-use thalweg::graph::Tensor;
 use thalweg::prelude::*;
+use thalweg::tensor::Tensor;
 
 pub use super::addresses::free_addresses;
 use super::golden::Case;

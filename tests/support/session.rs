@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use thalweg_device::gpu::Driver;
-use thalweg_graph::{DType, Graph, Operation, Output, Shape};
+use thalweg_graph::{Graph, Operation, Output};
 use thalweg_ops::{NewGraph, SourceOps};
 use thalweg_session::{Feed, Feeding, Fetched, GpuOptions, Parallel, Session, SessionOptions};
+use thalweg_tensor::{DType, Shape};
 
 use super::golden::{Case, Input};
 use super::runtime::{Results, Runtime, attributes};
@@ -164,7 +165,7 @@ impl Runtime for SessionRuntime {
     }
 }
 
-fn values(fetched: &Fetched, count: usize) -> Vec<thalweg_graph::Tensor> {
+fn values(fetched: &Fetched, count: usize) -> Vec<thalweg_tensor::Tensor> {
     (0..count)
         .map(|i| fetched.tensor(i).unwrap().clone())
         .collect()

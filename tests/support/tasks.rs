@@ -1,9 +1,10 @@
 //! Steps of random graphs over several tasks, beside the naive interpreter.
 
 use proptest::prelude::*;
-use thalweg::graph::{OutputId, Tensor};
+use thalweg::graph::OutputId;
 use thalweg::prelude::*;
 use thalweg::session::Fetch;
+use thalweg::tensor::Tensor;
 
 use super::interpreter::{Interpreter, Stuck};
 use super::random_graph::{Gene, Model};

@@ -8,8 +8,8 @@ use npyz::npz::NpzWriter;
 use npyz::zip::CompressionMethod;
 use npyz::zip::write::FileOptions;
 use npyz::{AutoSerialize, DType as NpyType, Deserialize, NpyFile, Order, TypeChar, WriterBuilder};
-use thalweg_graph::half::{bf16, f16};
-use thalweg_graph::{DType, Element, Tensor, dispatch};
+use thalweg_tensor::half::{bf16, f16};
+use thalweg_tensor::{DType, Element, Tensor, dispatch};
 
 use crate::Failure;
 use crate::output::Pending;

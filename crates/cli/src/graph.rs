@@ -7,12 +7,12 @@ use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use serde_json::{Value, json};
-use thalweg_graph::Shape;
 use thalweg_graphdef::describe::Port;
 use thalweg_graphdef::messages::collection_def::Kind;
 use thalweg_graphdef::messages::{MetaGraphDef, TensorInfo, tensor_info::Encoding};
 use thalweg_graphdef::{Description, describe, dtype, shape};
 use thalweg_ops::NewGraph;
+use thalweg_tensor::Shape;
 
 use crate::Failure;
 use crate::model::{Loaded, Model};

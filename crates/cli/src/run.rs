@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use thalweg_graph::{Graph, Operation, Output, Tensor};
+use thalweg_graph::{Graph, Operation, Output};
 use thalweg_graphdef::Imported;
 use thalweg_ops::NewGraph;
 use thalweg_session::{Feeding, FetchList, Fetches, Session, SessionOptions};
+use thalweg_tensor::Tensor;
 
 use crate::Failure;
 use crate::arrays::{self, Results};

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use npyz::npz::NpzArchive;
 use npyz::{AutoSerialize, Order, WriterBuilder};
 use prost::Message;
-use thalweg_graph::{DType, Graph};
+use thalweg_graph::Graph;
 use thalweg_graphdef::messages::collection_def::{BytesList, Kind};
 use thalweg_graphdef::messages::meta_graph_def::MetaInfoDef;
 use thalweg_graphdef::messages::{
@@ -16,6 +16,7 @@ use thalweg_graphdef::messages::{
 };
 use thalweg_graphdef::{ExportOptions, GraphDef, export};
 use thalweg_ops::{LinalgOps, NewGraph, SourceOps, StateOps};
+use thalweg_tensor::DType;
 
 /// A folder of a test's own, which goes with it.
 struct Folder(PathBuf);
@@ -112,7 +113,7 @@ fn model() -> GraphDef {
     let _ = g.name_scope("up", || {
         w.assign_add(g.constant([[1.0f32, 1.0], [1.0, 1.0], [1.0, 1.0]]))
     });
-    let words = thalweg_graph::Tensor::strings(&[2], &["a", "bcd"]).unwrap();
+    let words = thalweg_tensor::Tensor::strings(&[2], &["a", "bcd"]).unwrap();
     let _ = g.constant(words).named("words");
     export(&g, &ExportOptions::default()).unwrap()
 }
@@ -235,7 +236,7 @@ fn every_dtype_of_numpy_is_fed_and_kept() {
     check(
         &folder,
         DType::F16,
-        vec![thalweg_graph::half::f16::from_f32(1.5)],
+        vec![thalweg_tensor::half::f16::from_f32(1.5)],
     );
     check(&folder, DType::F32, vec![f32::INFINITY, -0.0]);
     check(&folder, DType::F64, Vec::<f64>::new());

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, MutexGuard};
 
 use smallvec::SmallVec;
-use thalweg_graph::tensor::Notes;
-use thalweg_graph::{DType, Element, Tensor};
+use thalweg_tensor::Notes;
+use thalweg_tensor::{DType, Element, Tensor};
 
 use crate::cpu::Cpu;
 use crate::error::KernelError;
@@ -90,7 +90,7 @@ impl<'a> KernelCx<'a> {
     /// elements of its dtype, its notes null or valid; an output must be written by nobody else and be apart from all
     /// others, except from an input that the kernel's [`in_place`](crate::Kernel::in_place) pairs with it and that
     /// nobody else reads; `scratch` must be valid, aligned to
-    /// [`thalweg_graph::tensor::ALIGNMENT`], and nobody else's.
+    /// [`thalweg_tensor::ALIGNMENT`], and nobody else's.
     pub unsafe fn new(
         cpu: &'a Cpu,
         inputs: &'a [Slot],

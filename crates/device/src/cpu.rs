@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 
 use thalweg_graph::DeviceSpec;
-use thalweg_graph::tensor::Memory;
+use thalweg_tensor::Memory;
 
 use crate::isa::Isa;
 use crate::kernel::DeviceType;

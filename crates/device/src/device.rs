@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_graph::DeviceSpec;
-use thalweg_graph::tensor::Memory;
+use thalweg_tensor::Memory;
 
 use crate::cpu::Cpu;
 use crate::gpu::Gpu;

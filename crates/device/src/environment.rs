@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use thalweg_graph::{Attrs, DType, Element, Func, Node, Tensor};
+use thalweg_graph::{Attrs, Func, Node};
+use thalweg_tensor::{DType, Element, Tensor};
 
 use crate::cpu::Cpu;
 use crate::error::KernelError;

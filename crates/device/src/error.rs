@@ -1,6 +1,6 @@
 //! What can go wrong while a kernel is prepared or runs.
 
-use thalweg_graph::{DType, Shape, TensorError};
+use thalweg_tensor::{DType, Shape, TensorError};
 use thiserror::Error;
 
 /// Why a kernel could not be prepared or did not finish. Who runs it adds the node.

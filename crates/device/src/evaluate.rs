@@ -7,8 +7,9 @@ use std::sync::atomic::AtomicU64;
 use smallvec::SmallVec;
 use thalweg_graph::check::infer;
 use thalweg_graph::op::Effect;
-use thalweg_graph::tensor::Buffer;
-use thalweg_graph::{DType, Fact, Node, Shape, Tensor};
+use thalweg_graph::{Fact, Node};
+use thalweg_tensor::Buffer;
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use crate::context::{KernelCx, Slot};
 use crate::cpu::Cpu;

@@ -1,6 +1,6 @@
 //! Instruction sets: found once when the process starts a device, then passed along.
 
-use thalweg_graph::{DType, Element};
+use thalweg_tensor::{DType, Element};
 
 /// The vector instructions that a kernel may use. A value other than [`Isa::portable`] exists only on a machine that has
 /// them, which is what makes it safe to call code compiled for them.

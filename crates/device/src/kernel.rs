@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use thalweg_graph::{Attr, DType, Dims, Node, OpDef, Tensor};
+use thalweg_graph::{Attr, Node, OpDef};
+use thalweg_tensor::{DType, Dims, Tensor};
 
 use crate::context::KernelCx;
 use crate::cpu::Cpu;
@@ -246,7 +247,7 @@ pub struct Operand {
 impl Operand {
     /// The number of elements.
     pub fn elements(&self) -> usize {
-        thalweg_graph::shape::elements(&self.dims)
+        thalweg_tensor::shape::elements(&self.dims)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use thalweg_graph::{DType, Shape, Tensor};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use crate::error::KernelError;
 use crate::gpu::{Address, Block};

@@ -26,7 +26,7 @@ use machine::listens;
 pub(crate) use machine::{here, is_own};
 
 /// Values from this size on are lent, in bytes: a loan takes a message of its own, and may take system calls.
-pub(crate) const LEAST: usize = thalweg_graph::tensor::LEAST_SHARED;
+pub(crate) const LEAST: usize = thalweg_tensor::LEAST_SHARED;
 /// Bytes of a nonce.
 const NONCE: usize = 16;
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use thalweg_graph::Tensor;
-use thalweg_graph::tensor::Buffer;
+use thalweg_tensor::Buffer;
+use thalweg_tensor::Tensor;
 use tokio::time::Instant;
 use tonic::Code;
 use tonic::body::Body;

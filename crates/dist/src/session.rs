@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use thalweg_graph::{Graph, OutputId, Tensor};
+use thalweg_graph::{Graph, OutputId};
 use thalweg_session::{
     Engine, Feed, Fetch, FetchList, Fetched, Fetches, RunOptions, SessionError, SessionOptions,
     Trace,
 };
+use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;
 
 use crate::cluster::{ClusterSpec, Task};

@@ -5,10 +5,11 @@ mod client;
 use client::{code, created, graph_def, program, run, step, with_server};
 use thalweg_dist::messages::*;
 use thalweg_dist::{AllowedOps, Server, ServerOptions};
-use thalweg_graph::{DType, Graph, Tensor};
+use thalweg_graph::Graph;
 use thalweg_graphdef::GraphDef;
 use thalweg_graphdef::messages::{NodeDef, TensorProto, TensorShapeProto, tensor_shape_proto};
 use thalweg_ops::{FlowOps, MathOps, NewGraph, SourceOps};
+use thalweg_tensor::{DType, Tensor};
 use tonic::Code;
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::dtype::DType;
-use crate::shape::Shape;
-use crate::tensor::Tensor;
+use thalweg_tensor::Tensor;
+use thalweg_tensor::dtype::DType;
+use thalweg_tensor::shape::Shape;
 
 /// The value of an attribute. The kinds are those of TensorFlow's `AttrValue`.
 #[derive(Clone, Debug, PartialEq)]

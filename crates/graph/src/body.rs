@@ -307,7 +307,7 @@ impl Graph {
 fn function(name: &str, data: &GraphData, inputs: Vec<NodeId>, outputs: Vec<OutputId>) -> Function {
     let port = |o: OutputId| Port {
         name: data.get(o.node).map_or(String::new(), |n| n.name.clone()),
-        dtype: data.fact(o).map_or(crate::DType::F32, |f| f.dtype),
+        dtype: data.fact(o).map_or(thalweg_tensor::DType::F32, |f| f.dtype),
     };
     let has_effect = |n: &Node| {
         matches!(

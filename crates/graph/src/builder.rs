@@ -9,13 +9,13 @@ use smallvec::SmallVec;
 use crate::attr::Attr;
 use crate::check::check_node;
 use crate::device::{DeviceSpec, scope};
-use crate::dtype::DType;
 use crate::error::{GraphError, Reason};
 use crate::graph::{Graph, State, nearest};
 use crate::names::is_valid;
 use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
 use crate::output::{Operation, Output};
-use crate::shape::Shape;
+use thalweg_tensor::dtype::DType;
+use thalweg_tensor::shape::Shape;
 
 /// A node that is being described. [`NodeBuilder::build`] adds it.
 pub struct NodeBuilder<'g> {

@@ -4,12 +4,12 @@
 use smallvec::SmallVec;
 
 use crate::attr::{Attr, AttrKind};
-use crate::dtype::DType;
 use crate::error::Reason;
 use crate::infer::Infer;
 use crate::node::{Attrs, Fact};
 use crate::op::{Allowed, ArgType, AttrDef, OpDef};
-use crate::shape::Shape;
+use thalweg_tensor::dtype::DType;
+use thalweg_tensor::shape::Shape;
 
 /// Completes `attrs` from the inputs and the defaults, and infers the outputs.
 ///

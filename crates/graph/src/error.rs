@@ -4,10 +4,10 @@ use thiserror::Error;
 
 use crate::attr::AttrKind;
 use crate::device::{ChoiceError, SpecError};
-use crate::dtype::DType;
 use crate::infer::InferError;
 use crate::node::Origin;
-use crate::shape::Shape;
+use thalweg_tensor::dtype::DType;
+use thalweg_tensor::shape::Shape;
 
 /// A mistake in the building of a graph. It is kept by the graph and comes out when a session is
 /// made of it.

@@ -8,12 +8,12 @@ use smallvec::SmallVec;
 use crate::attr::Attr;
 use crate::check::check_node;
 use crate::data::GraphData;
-use crate::dtype::DType;
 use crate::error::Reason;
 use crate::graph::Graph;
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{Arg, AttrDef, Effect, Gradient, OpDef, arg, attr, type_attr};
 use crate::output::{Operation, Output};
+use thalweg_tensor::dtype::DType;
 
 /// What stands for an argument in the body of a function.
 pub static ARGUMENT: OpDef = OpDef {

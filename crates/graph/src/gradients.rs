@@ -7,12 +7,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::data::GraphData;
-use crate::dtype::DType;
 use crate::error::Reason;
 use crate::graph::Graph;
 use crate::node::{Attrs, Node, NodeId, OutputId};
 use crate::op::{Effect, Gradient, OpDef};
 use crate::output::{Operation, Output};
+use thalweg_tensor::dtype::DType;
 
 /// What a gradient rule sees: the node, and the gradients of its outputs.
 pub struct GradCx<'a, 'g> {

@@ -4,11 +4,11 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::attr::{Attr, Func};
-use crate::dtype::DType;
 use crate::node::{Attrs, Fact};
 use crate::op::OpDef;
-use crate::shape::Shape;
-use crate::tensor::Tensor;
+use thalweg_tensor::Tensor;
+use thalweg_tensor::dtype::DType;
+use thalweg_tensor::shape::Shape;
 
 /// Why an op cannot take its inputs or attributes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -4,12 +4,10 @@
 
 pub mod attr;
 mod body;
-mod buffer;
 mod builder;
 pub mod check;
 pub mod data;
 pub mod device;
-pub mod dtype;
 pub mod dump;
 pub mod error;
 pub mod flow;
@@ -19,26 +17,19 @@ pub mod graph;
 pub mod infer;
 mod names;
 pub mod node;
-mod notes;
 pub mod op;
 pub mod output;
 pub mod partition;
 pub mod place;
 mod scopes;
-mod segment;
-pub mod shape;
 pub mod simplify;
-pub mod tensor;
 mod value;
-
-pub use half;
 
 pub use attr::{Attr, AttrKind, Func};
 pub use body::Closed;
 pub use builder::{Exact, NodeBuilder};
 pub use data::{GraphData, VariableInfo};
 pub use device::{DeviceScope, DeviceSpec, SpecError};
-pub use dtype::{DType, Element};
 pub use error::{GraphError, Reason};
 pub use function::Function;
 pub use gradients::{GradCx, gradients, gradients_with};
@@ -49,6 +40,4 @@ pub use op::{OpDef, Registry};
 pub use output::{Operation, Output};
 pub use partition::{Partitioned, partition};
 pub use place::{PlaceError, Placement};
-pub use shape::{Dims, Shape};
-pub use tensor::{Tensor, TensorError};
 pub use value::Value;

@@ -9,10 +9,10 @@ use smallvec::SmallVec;
 
 use crate::attr::Attr;
 use crate::device::DeviceSpec;
-use crate::dtype::DType;
 use crate::op::OpDef;
-use crate::shape::Shape;
-use crate::tensor::Tensor;
+use thalweg_tensor::Tensor;
+use thalweg_tensor::dtype::DType;
+use thalweg_tensor::shape::Shape;
 
 /// A node's number in its graph. Numbers ascend in the order of building.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -6,12 +6,12 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use crate::attr::{Attr, AttrKind, Func};
-use crate::dtype::DType;
 use crate::gradients::GradCx;
 use crate::infer::{Infer, InferError};
 use crate::node::Attrs;
 use crate::output::Output;
-use crate::shape::Shape;
+use thalweg_tensor::dtype::DType;
+use thalweg_tensor::shape::Shape;
 
 /// An op: the kind of a node. Names, attributes and defaults are TensorFlow's.
 pub struct OpDef {

@@ -4,12 +4,12 @@
 use std::fmt;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use crate::dtype::{DType, Element};
 use crate::error::Reason;
 use crate::graph::Graph;
 use crate::node::{Fact, NodeId, OutputId};
-use crate::shape::Shape;
-use crate::tensor::Tensor;
+use thalweg_tensor::Tensor;
+use thalweg_tensor::dtype::{DType, Element};
+use thalweg_tensor::shape::Shape;
 
 /// A node's numbered result.
 #[derive(Clone, Copy)]
@@ -119,7 +119,7 @@ pub fn scalar_of(dtype: DType, value: f64) -> Option<Tensor> {
         DType::U16 => int::<u16>(value),
         DType::U32 => int::<u32>(value),
         DType::U64 => int::<u64>(value),
-        DType::Bool | DType::String | DType::Resource | DType::Variant => None,
+        _ => None,
     }
 }
 

@@ -13,11 +13,11 @@ use smallvec::SmallVec;
 
 use crate::attr::Attr;
 use crate::data::GraphData;
-use crate::dtype::DType;
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{Arg, AttrDef, Effect, Gradient, OpDef, arg, int_attr, type_attr};
-use crate::shape::Shape;
 use crate::simplify::{FEED, known};
+use thalweg_tensor::dtype::DType;
+use thalweg_tensor::shape::Shape;
 
 const SEND_INPUTS: &[Arg] = &[arg("tensor", "T").list("N")];
 const SEND_ATTRS: &[AttrDef] = &[

@@ -11,12 +11,12 @@ mod references;
 use crate::attr::Attr;
 use crate::check::{infer, same_as};
 use crate::data::GraphData;
-use crate::dtype::DType;
 use crate::error::{GraphError, Reason};
 use crate::flow::{Contexts, collapse};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{Effect, Gradient, OpDef, arg, int_attr, type_attr};
-use crate::tensor::Tensor;
+use thalweg_tensor::Tensor;
+use thalweg_tensor::dtype::DType;
 
 /// The op that stands for a fed output in a simplified graph.
 pub static FEED: OpDef = OpDef {

@@ -2,7 +2,7 @@
 
 use crate::graph::Graph;
 use crate::output::Output;
-use crate::tensor::Tensor;
+use thalweg_tensor::Tensor;
 
 /// An output, or a tensor that becomes a constant.
 #[derive(Clone, Debug)]

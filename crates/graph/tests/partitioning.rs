@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use support::{constant, graph, placeholder};
 use thalweg_graph::partition::{BETWEEN_DEVICES, Partitioned, RECV, SEND, partition};
 use thalweg_graph::simplify::known;
-use thalweg_graph::{DType, Graph, GraphData, NodeId, Operation, Output};
+use thalweg_graph::{Graph, GraphData, NodeId, Operation, Output};
+use thalweg_tensor::DType;
 
 /// Nodes made from numbers: what each uses and waits for are taken from those before it.
 fn build(g: &Graph, genes: &[(u8, u8, u8, u8)]) {

@@ -4,7 +4,8 @@ mod support;
 
 use support::{constant, evaluate, graph, placeholder};
 use thalweg_graph::simplify::{Simplified, Simplify, simplify};
-use thalweg_graph::{DType, Fact, Graph, NodeId, Output, Shape};
+use thalweg_graph::{Fact, Graph, NodeId, Output};
+use thalweg_tensor::{DType, Shape};
 
 fn run(
     g: &Graph,

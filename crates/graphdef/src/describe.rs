@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use thalweg_graph::{DType, Registry, Shape};
+use thalweg_graph::Registry;
+use thalweg_tensor::{DType, Shape};
 
 use crate::messages::attr_value::Value;
 use crate::messages::{GraphDef, NodeDef};

@@ -1,6 +1,6 @@
 //! Dtypes by TensorFlow's numbers.
 
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use crate::error::ValueError;
 use crate::messages::DataType;

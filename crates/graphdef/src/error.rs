@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_graph::{GraphError, Shape, SpecError, TensorError};
+use thalweg_graph::{GraphError, SpecError};
+use thalweg_tensor::{Shape, TensorError};
 use thiserror::Error;
 
 /// How many names an error prints of a kind; it holds all.

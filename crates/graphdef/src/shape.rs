@@ -1,6 +1,6 @@
 //! Shapes as messages.
 
-use thalweg_graph::{Dims, Shape};
+use thalweg_tensor::{Dims, Shape};
 
 use crate::error::ValueError;
 use crate::messages::TensorShapeProto;

@@ -1,8 +1,8 @@
 //! Tensors as messages.
 
-use thalweg_graph::half::{bf16, f16};
-use thalweg_graph::shape::checked_elements;
-use thalweg_graph::{DType, Element, Shape, Tensor, TensorError};
+use thalweg_tensor::half::{bf16, f16};
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{DType, Element, Shape, Tensor, TensorError};
 
 use crate::dtype;
 use crate::error::ValueError;

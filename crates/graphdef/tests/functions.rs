@@ -6,7 +6,7 @@ mod support;
 
 use registry::graph;
 use support::*;
-use thalweg_graph::{Attr, DType};
+use thalweg_graph::Attr;
 use thalweg_graphdef::messages::DataType::{DtBool, DtFloat, DtInt32};
 use thalweg_graphdef::messages::attr_value::Value;
 use thalweg_graphdef::messages::op_def::{ArgDef, AttrDef};
@@ -16,6 +16,7 @@ use thalweg_graphdef::messages::{
 use thalweg_graphdef::{
     ExportOptions, GraphDef, ImportError, ImportOptions, Problem, export, import,
 };
+use thalweg_tensor::DType;
 
 fn t(dtype: DataType) -> (&'static str, AttrValue) {
     ("T", support::dtype(dtype))

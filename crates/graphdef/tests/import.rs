@@ -3,7 +3,7 @@
 mod support;
 
 use support::*;
-use thalweg_graph::{DType, Graph, Origin, Reason};
+use thalweg_graph::{Graph, Origin, Reason};
 use thalweg_graphdef::messages::DataType::{DtComplex64, DtFloat, DtInt32};
 use thalweg_graphdef::messages::attr_value::{ListValue, Value};
 use thalweg_graphdef::messages::{NodeDef, TensorProto, VersionDef};
@@ -12,6 +12,7 @@ use thalweg_graphdef::{
 };
 use thalweg_ops::{NewGraph, SourceOps, StateOps};
 use thalweg_session::{Feeding, Session};
+use thalweg_tensor::DType;
 
 /// `y = x * 2 + x`, the consumers first.
 fn backwards() -> GraphDef {

@@ -4,11 +4,11 @@ mod support;
 
 use proptest::prelude::*;
 use support::shape;
-use thalweg_graph::half::{bf16, f16};
-use thalweg_graph::{DType, Tensor, TensorError};
 use thalweg_graphdef::messages::{DataType, TensorProto};
 use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
 use thalweg_graphdef::{ValueError, dtype};
+use thalweg_tensor::half::{bf16, f16};
+use thalweg_tensor::{DType, Tensor, TensorError};
 
 const LIMIT: usize = 1 << 20;
 

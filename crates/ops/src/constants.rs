@@ -1,6 +1,7 @@
 //! Constants that gradient rules put into a graph.
 
-use thalweg_graph::{DType, Graph, Output, Tensor};
+use thalweg_graph::{Graph, Output};
+use thalweg_tensor::{DType, Tensor};
 
 /// A constant of these integers: axes, a shape.
 pub(crate) fn ints<'g>(graph: &'g Graph, values: &[i32]) -> Output<'g> {

@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{Cpu, InOut, KernelError, Operand, Prepare, Prepared, Vectorize};
-use thalweg_graph::Element;
+use thalweg_tensor::Element;
 
 /// Elements in a task: large enough to be worth a thread, small enough to balance.
 pub(crate) const CHUNK: usize = 16 * 1024;

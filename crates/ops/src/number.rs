@@ -2,7 +2,7 @@
 //! compute as `f32`.
 
 use half::{bf16, f16};
-use thalweg_graph::Element;
+use thalweg_tensor::Element;
 
 pub(crate) mod single;
 

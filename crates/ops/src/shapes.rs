@@ -1,6 +1,7 @@
 //! Shape rules that several ops share.
 
-use thalweg_graph::{Infer, InferError, Shape};
+use thalweg_graph::{Infer, InferError};
+use thalweg_tensor::Shape;
 
 /// Every output has the shape of input 0.
 pub(crate) fn unchanged(cx: &mut Infer<'_>) -> Result<(), InferError> {

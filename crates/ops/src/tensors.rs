@@ -1,7 +1,7 @@
 //! What several kernels on tensors do with whole tensors.
 
 use thalweg_device::KernelError;
-use thalweg_graph::{Tensor, dispatch};
+use thalweg_tensor::{Tensor, dispatch};
 
 use crate::number::Number;
 

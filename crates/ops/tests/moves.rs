@@ -1,8 +1,9 @@
 //! Moves of tensors that are large enough to be cut into pieces, by as many threads as there are.
 
 use thalweg_device::{Argument, Cpu, KernelError, evaluate};
-use thalweg_graph::{Attr, DType, Element, Graph, Tensor, dispatch};
+use thalweg_graph::{Attr, Graph};
 use thalweg_ops::{NewGraph, SourceOps};
+use thalweg_tensor::{DType, Element, Tensor, dispatch};
 
 /// Runs a node of `op` on these inputs.
 fn run(op: &str, attrs: &[(&str, Attr)], inputs: &[Tensor]) -> Result<Tensor, KernelError> {

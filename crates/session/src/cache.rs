@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use smallvec::SmallVec;
 use thalweg_device::{Device, Variable};
-use thalweg_graph::{DType, Dims, Function, OutputId};
+use thalweg_graph::{Function, OutputId};
+use thalweg_tensor::{DType, Dims};
 
 use crate::error::SessionError;
 use crate::fetch::Fetch;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_graph::{Dims, Element, Output, OutputId, Tensor};
+use thalweg_graph::{Output, OutputId};
+use thalweg_tensor::{Dims, Element, Tensor};
 
 use crate::cache::Ready;
 use crate::error::SessionError;

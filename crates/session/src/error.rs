@@ -2,7 +2,8 @@
 
 use thalweg_device::KernelError;
 use thalweg_device::gpu::GpuError;
-use thalweg_graph::{DType, DeviceSpec, GraphError, Origin, PlaceError, Shape};
+use thalweg_graph::{DeviceSpec, GraphError, Origin, PlaceError};
+use thalweg_tensor::{DType, Shape};
 use thiserror::Error;
 
 /// An error of a session. The session is usable after any of them.

@@ -1,8 +1,9 @@
 //! What a step is asked for, what it is given, and what it gives.
 
 use smallvec::SmallVec;
-use thalweg_graph::{Element, Graph, NodeId, Operation, Output, OutputId, Tensor};
+use thalweg_graph::{Graph, NodeId, Operation, Output, OutputId};
 use thalweg_ops::Variable;
+use thalweg_tensor::{Element, Tensor};
 
 use crate::error::SessionError;
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use thalweg_device::evaluate::tensor_slot;
 use thalweg_device::{Device, Rendezvous, Slot};
-use thalweg_graph::tensor::{Buffer, Memory};
-use thalweg_graph::{Tensor, TensorError};
+use thalweg_tensor::{Buffer, Memory};
+use thalweg_tensor::{Tensor, TensorError};
 
 use crate::error::SessionError;
 use crate::exec::Queued;

@@ -6,8 +6,9 @@ use std::time::Instant;
 use smallvec::SmallVec;
 use thalweg_device::KernelError;
 use thalweg_device::gpu::{GpuError, Turn};
-use thalweg_graph::shape::checked_elements;
-use thalweg_graph::{DType, Dims, Fact, GraphData, OutputId, Placement, Tensor};
+use thalweg_graph::{Fact, GraphData, OutputId, Placement};
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{DType, Dims, Tensor};
 
 use crate::cache::{CallKey, Key, Plans, Ready};
 use crate::engine::Engine;

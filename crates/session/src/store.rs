@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_device::gpu::{Gpu, GpuError};
 use thalweg_device::{Device, KernelError, Thing, Variable};
-use thalweg_graph::shape::checked_elements;
-use thalweg_graph::{DType, Shape};
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{DType, Shape};
 
 use crate::plan::gpu::Counter;
 

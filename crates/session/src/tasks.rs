@@ -15,7 +15,8 @@ use thalweg_device::{KernelError, Op, Ticket};
 use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{Ends, TASK_RECV, TASK_SEND};
-use thalweg_graph::{DType, Fact, GraphData, Node, OutputId, Tensor};
+use thalweg_graph::{Fact, GraphData, Node, OutputId};
+use thalweg_tensor::{DType, Tensor};
 
 use crate::cache::Ready;
 use crate::error::SessionError;

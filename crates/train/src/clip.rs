@@ -1,7 +1,8 @@
 //! Limits on gradients.
 
-use thalweg_graph::{DType, Graph, Output};
+use thalweg_graph::{Graph, Output};
 use thalweg_ops::{MathOps, ReduceOps, SumOps};
+use thalweg_tensor::DType;
 
 use crate::rate::Rate;
 

@@ -1,8 +1,9 @@
 //! The numbers that steer an update.
 
 use thalweg_graph::output::scalar_of;
-use thalweg_graph::{DType, Graph, Output, Reason};
+use thalweg_graph::{Graph, Output, Reason};
 use thalweg_ops::{ArrayOps, Variable};
+use thalweg_tensor::DType;
 
 /// A learning rate, or another scalar that steers updates: a number, or an output that each step
 /// computes (of a schedule, say) or that is fed.

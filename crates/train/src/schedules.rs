@@ -3,8 +3,9 @@
 
 use std::f64::consts::PI;
 
-use thalweg_graph::{DType, Graph, Output, Reason, Value};
+use thalweg_graph::{Graph, Output, Reason, Value};
 use thalweg_ops::{ArrayOps, MathOps};
+use thalweg_tensor::DType;
 
 /// `rate * decay_rate ^ (step / decay_steps)`; the exponent is rounded down where `staircase`.
 #[track_caller]

@@ -2,8 +2,9 @@
 //! for. As TensorFlow's SyncReplicasOptimizer, but for the barrier: a turn belongs to one worker, so
 //! that one which dies takes nobody's with it.
 
-use thalweg_graph::{DType, Graph, Operation, Output, Shape};
+use thalweg_graph::{Graph, Operation, Output};
 use thalweg_ops::{SourceOps, StateOps, Variable};
+use thalweg_tensor::{DType, Shape};
 
 use crate::optimizers::Optimizer;
 

@@ -10,7 +10,7 @@ use cudarc::cudnn::sys::{
     cudnnMathType_t, cudnnStatus_t, cudnnTensorFormat_t,
 };
 use cudarc::driver::sys::CUstream;
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use crate::gpu::{Address, Convolution, Direction, GpuError};
 

@@ -11,8 +11,8 @@ use cudarc::cublaslt::sys::{
     cublasLtMatrixLayoutAttribute_t as LayoutAttribute, cudaDataType,
 };
 use cudarc::driver::sys::CUstream;
-use thalweg_graph::DType;
-use thalweg_graph::tensor::ALIGNMENT;
+use thalweg_tensor::ALIGNMENT;
+use thalweg_tensor::DType;
 
 use crate::gpu::{Address, GpuError, Product};
 

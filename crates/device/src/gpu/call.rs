@@ -1,7 +1,7 @@
 //! What libraries of CUDA's compute in place of kernels.
 
 use smallvec::SmallVec;
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use super::{Arg, Handle, Launch};
 

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_graph::DeviceSpec;
-use thalweg_graph::tensor::Memory;
+use thalweg_tensor::Memory;
 
 use super::{Address, Call, Command, Driver, Function, GpuError, Handle, ReadyCall, Turns};
 use crate::cpu::Cpu;

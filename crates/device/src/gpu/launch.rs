@@ -2,7 +2,7 @@
 
 use bytemuck::{NoUninit, bytes_of};
 use smallvec::SmallVec;
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use super::WithLibraries;
 

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::sync::{Arc, OnceLock};
 
-use thalweg_graph::Tensor;
+use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;
 use tonic::body::Body;
 

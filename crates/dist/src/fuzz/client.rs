@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use prost::Message;
-use thalweg_graph::{DType, Graph, Tensor};
+use thalweg_graph::Graph;
 use thalweg_graphdef::tensor::to_proto;
 use thalweg_graphdef::{ExportOptions, GraphDef, export};
 use thalweg_ops::{FlowOps, MathOps, NewGraph, SourceOps, StateOps};
+use thalweg_tensor::{DType, Tensor};
 use tokio::runtime::Runtime;
 use tonic::{Code, Request, Response};
 

@@ -8,9 +8,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use thalweg_graph::{Graph, Tensor};
+use thalweg_graph::Graph;
 use thalweg_ops::{ArrayOps, FlowOps, LinalgOps, MathOps, NewGraph, SourceOps, StateOps};
 use thalweg_session::{CpuOptions, Cutter, Engine, Fetch, SessionOptions};
+use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;
 use tonic::body::Body;
 use tonic::codegen::{Body as _, Service, http};
@@ -258,7 +259,7 @@ fn make(name: &str) -> Vec<u8> {
 pub(crate) fn register() -> (Vec<u8>, usize) {
     let g = Graph::new();
     let square = |values: [f32; 4]| Tensor::new(&[2, 2], &values).expect("four elements");
-    let x = g.placeholder("x", thalweg_graph::DType::F32, [2, 2]);
+    let x = g.placeholder("x", thalweg_tensor::DType::F32, [2, 2]);
     let w = g.variable("w", square([1.0, 2.0, 3.0, 4.0]));
     let product = x.matmul(g.constant(square([0.5; 4])));
     let counted = g.while_loop(
@@ -266,7 +267,7 @@ pub(crate) fn register() -> (Vec<u8>, usize) {
         |b, v| v[0].less(b.constant(3i32)),
         |b, v| vec![v[0] + b.constant(1i32)],
     );
-    let sum = product + counted[0].cast(thalweg_graph::DType::F32);
+    let sum = product + counted[0].cast(thalweg_tensor::DType::F32);
     assert!(g.errors().is_empty(), "{:?}", g.errors());
     let options = SessionOptions::with_threads(1);
     let engine = Engine::new(&options).expect("a CPU is there");

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use thalweg_device::{KernelError, Ticket};
-use thalweg_graph::{Fact, GraphData, OutputId, Tensor};
+use thalweg_graph::{Fact, GraphData, OutputId};
 use thalweg_session::{Cancel, Exchange, client_channel};
+use thalweg_tensor::Tensor;
 
 use super::{Room, names};
 use crate::status::Status;

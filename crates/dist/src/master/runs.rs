@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use thalweg_graph::{GraphData, OutputId, Tensor};
+use thalweg_graph::{GraphData, OutputId};
 use thalweg_session::{
     Engine, Exchange, Fetch, PartPlan, RunOptions, Runner, SessionOptions, Trace,
 };
+use thalweg_tensor::Tensor;
 
 use super::steps::{self, Steps};
 use crate::status::Status;

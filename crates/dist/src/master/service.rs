@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use thalweg_graph::Tensor;
 use thalweg_graphdef::messages::TensorProto;
 use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
 use thalweg_session::Cancel;
+use thalweg_tensor::Tensor;
 use tonic::{Code, Request as Call, Response as Answer};
 
 use super::{Master, Request};

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use thalweg_graph::{Graph, Output, OutputId, Tensor};
+use thalweg_graph::{Graph, Output, OutputId};
 use thalweg_graphdef::messages::FunctionDef;
 use thalweg_graphdef::{GraphDef, ImportOptions, names as graph_names};
 use thalweg_ops::NewGraph;
 use thalweg_session::{Cancel, Fetch, RunOptions};
+use thalweg_tensor::Tensor;
 use tonic::Code;
 
 use super::partial::PartialRun;

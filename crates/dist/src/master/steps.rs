@@ -7,10 +7,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use thalweg_graph::{DeviceSpec, GraphData, OutputId, Tensor};
+use thalweg_graph::{DeviceSpec, GraphData, OutputId};
 use thalweg_session::{
     Cancel, Cutter, Engine, Exchange, Fetch, Plans, RunOptions, SessionOptions, Trace,
 };
+use thalweg_tensor::Tensor;
 use tonic::Code;
 
 use super::link::{Link, Opened, Way};

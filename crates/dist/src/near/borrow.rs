@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_graph::tensor::{Buffer, SegmentName};
+use thalweg_tensor::{Buffer, SegmentName};
 
 use super::{Near, read};
 use crate::wire::WireError;

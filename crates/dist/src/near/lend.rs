@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use thalweg_graph::tensor::Buffer;
+use thalweg_tensor::Buffer;
 
 use crate::wire::messages as wire;
 

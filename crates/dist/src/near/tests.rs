@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use thalweg_graph::tensor::{Buffer, Memory};
 use thalweg_graph::{DeviceSpec, Graph, Operation};
 use thalweg_ops::{ArrayOps, NewGraph, StateOps, Variable};
+use thalweg_tensor::{Buffer, Memory};
 
 use super::*;
 use crate::peers::Peer;

@@ -4,9 +4,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use thalweg_graph::{DType, DeviceSpec, Graph, Output};
+use thalweg_graph::{DeviceSpec, Graph, Output};
 use thalweg_ops::{NewGraph, SourceOps, StateOps, Variable};
 use thalweg_session::{Feeding, RunOptions};
+use thalweg_tensor::DType;
 use tokio::time::{Instant, sleep};
 use tonic::Code;
 

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use thalweg_graph::{DType, DeviceSpec, Graph, Output};
+use thalweg_graph::{DeviceSpec, Graph, Output};
 use thalweg_ops::{NewGraph, ReduceOps, SourceOps, StateOps, Variable};
 use thalweg_session::{Feeding, RunOptions};
+use thalweg_tensor::DType;
 use thalweg_train::{GradientDescent, SyncReplicas, Synchronized, create_global_step};
 use tokio::time::sleep;
 use tonic::Code;

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body::{Body, Frame};
 use prost::Message;
-use thalweg_graph::Tensor;
+use thalweg_tensor::Tensor;
 
 use super::WireError;
 use super::messages::header::Kind;

@@ -10,8 +10,8 @@ pub(crate) mod spare;
 pub(crate) mod trace;
 pub(crate) mod value;
 
-use thalweg_graph::{DType, TensorError};
 use thalweg_graphdef::ValueError;
+use thalweg_tensor::{DType, TensorError};
 use thiserror::Error;
 use tonic::Code;
 

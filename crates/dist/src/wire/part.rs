@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_graph::check::check_node;
+use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{
-    Attr, Attrs, DType, DeviceSpec, Fact, Function, Graph, GraphData, Node, NodeId, OpDef, Origin,
-    OutputId, Shape, Tensor, function::calls,
+    Attr, Attrs, DeviceSpec, Fact, Function, Graph, GraphData, Node, NodeId, OpDef, Origin,
+    OutputId,
 };
 use thalweg_graphdef::messages::{FunctionDefLibrary, GraphDef};
 use thalweg_graphdef::tensor::Budget;
 use thalweg_graphdef::{ImportOptions, attr, dtype, export::function_to_proto, import, shape};
 use thalweg_ops::NewGraph;
 use thalweg_session::{TASK_ENDS, TaskChannel, TaskPart};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::WireError;
 use super::messages as wire;

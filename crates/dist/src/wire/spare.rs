@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use thalweg_graph::tensor::Buffer;
+use thalweg_tensor::Buffer;
 
 use super::WireError;
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use thalweg_graph::shape::checked_elements;
-use thalweg_graph::tensor::Buffer;
-use thalweg_graph::{DType, Dims, Tensor, TensorError};
 use thalweg_graphdef::dtype;
+use thalweg_tensor::Buffer;
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{DType, Dims, Tensor, TensorError};
 
 use super::WireError;
 use super::messages::Value;

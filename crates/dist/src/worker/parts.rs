@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use thalweg_graph::{Attr, DeviceSpec, Fact, Tensor};
+use thalweg_graph::{Attr, DeviceSpec, Fact};
 use thalweg_session::{PartPlan, TASK_ENDS, TaskChannel, TaskPart};
+use thalweg_tensor::Tensor;
 use tonic::Code;
 
 use super::step::Routes;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use thalweg_graph::tensor::Buffer;
+use thalweg_tensor::Buffer;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tonic::Code;

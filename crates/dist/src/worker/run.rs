@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thalweg_graph::{Fact, Tensor};
+use thalweg_graph::Fact;
 use thalweg_session::{Cancel, Exchange, RunOptions, Trace};
+use thalweg_tensor::Tensor;
 use tokio::task::JoinSet;
 use tonic::Code;
 

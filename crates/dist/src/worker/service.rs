@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use thalweg_graph::Tensor;
+use thalweg_tensor::Tensor;
 use tokio::sync::watch;
 use tonic::Code;
 use tonic::body::Body;

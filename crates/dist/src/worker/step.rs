@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use thalweg_device::{KernelError, Ticket};
-use thalweg_graph::{Fact, Tensor};
+use thalweg_graph::Fact;
 use thalweg_session::{Cancel, Exchange, Rest};
+use thalweg_tensor::Tensor;
 use tokio::sync::Notify;
 use tonic::Code;
 

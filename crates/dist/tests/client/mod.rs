@@ -5,10 +5,11 @@ use std::time::Duration;
 use thalweg_dist::messages::master_service_client::MasterServiceClient;
 use thalweg_dist::messages::*;
 use thalweg_dist::{Server, ServerOptions};
-use thalweg_graph::{Attr, DType, Graph, Shape, Tensor};
+use thalweg_graph::{Attr, Graph};
 use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
 use thalweg_graphdef::{ExportOptions, GraphDef, export};
 use thalweg_ops::{MathOps, NewGraph, SourceOps};
+use thalweg_tensor::{DType, Shape, Tensor};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::SpecError;
-use crate::shape::Shape;
+use thalweg_tensor::shape::Shape;
 
 /// Why a device function has no device for a node.
 #[derive(Debug, Clone, PartialEq, Error)]

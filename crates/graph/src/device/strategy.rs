@@ -1,8 +1,8 @@
 //! How a parameter server is chosen for a variable.
 
 use super::ChoiceError;
-use crate::dtype::DType;
 use crate::node::Node;
+use thalweg_tensor::dtype::DType;
 
 /// Chooses the server of each variable, in the order in which they are built.
 pub trait PsStrategy: Send {

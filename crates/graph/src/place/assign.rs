@@ -10,8 +10,8 @@ use super::error::{PlaceError, PlaceReason};
 use super::groups::Groups;
 use super::placement::{Placement, Why};
 use crate::data::GraphData;
-use crate::dtype::DType;
 use crate::node::{Node, NodeId};
+use thalweg_tensor::dtype::DType;
 
 /// Stands for no device yet.
 const NOWHERE: u32 = u32::MAX;

@@ -6,11 +6,11 @@ use smallvec::SmallVec;
 use super::{Pass, error};
 use crate::attr::{Attr, AttrKind};
 use crate::check::check_node;
-use crate::dtype::DType;
 use crate::error::{GraphError, Reason};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{ArgType, Effect, OpDef};
-use crate::shape::Shape;
+use thalweg_tensor::dtype::DType;
+use thalweg_tensor::shape::Shape;
 
 /// Where inputs come from, and what is known of them.
 type Inputs = (SmallVec<[OutputId; 4]>, SmallVec<[Fact; 4]>);

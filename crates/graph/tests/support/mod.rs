@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 use thalweg_graph::op::{Effect, Gradient, arg, arg_of, attr, float_attr, int_attr, type_attr};
-use thalweg_graph::{
-    AttrKind, DType, Graph, InferError, Node, OpDef, Output, Registry, Shape, Tensor,
-};
+use thalweg_graph::{AttrKind, Graph, InferError, Node, OpDef, Output, Registry};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 pub static CONST: OpDef = OpDef {
     name: "Const",

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use thalweg_graph::op::Effect;
 use thalweg_graph::place::Place;
-use thalweg_graph::{
-    Attrs, DType, DeviceSpec, Fact, GraphData, Node, NodeId, OpDef, Origin, OutputId, Shape,
-};
+use thalweg_graph::{Attrs, DeviceSpec, Fact, GraphData, Node, NodeId, OpDef, Origin, OutputId};
+use thalweg_tensor::{DType, Shape};
 
 const fn op(name: &'static str, effect: Effect) -> OpDef {
     OpDef {

@@ -370,7 +370,7 @@ impl<'d> Functions<'d> {
 pub(super) fn port_type(
     arg: &ArgDef,
     given: &BTreeMap<String, Attr>,
-) -> Result<thalweg_graph::DType, Problem> {
+) -> Result<thalweg_tensor::DType, Problem> {
     if !arg.number_attr.is_empty() || !arg.type_list_attr.is_empty() {
         return Err(Problem::List(arg.name.clone()));
     }

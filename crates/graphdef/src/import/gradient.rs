@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use thalweg_graph::function::{DEEPEST, calls};
-use thalweg_graph::{DType, Fact, Function, Graph, Output, OutputId, Shape, gradients_with};
+use thalweg_graph::{Fact, Function, Graph, Output, OutputId, gradients_with};
+use thalweg_tensor::{DType, Shape};
 
 use crate::error::Problem;
 

@@ -6,7 +6,8 @@ use thalweg_graph::op::{
     ArgType, Effect, Gradient, OpDef, arg, arg_of, args_of, attr, count_attr, list_attr, type_attr,
     types_attr,
 };
-use thalweg_graph::{AttrKind, DType, Graph, Registry, Shape};
+use thalweg_graph::{AttrKind, Graph, Registry};
+use thalweg_tensor::{DType, Shape};
 
 const T: thalweg_graph::op::AttrDef = type_attr("T", &DType::ALL);
 

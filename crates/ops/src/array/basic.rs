@@ -4,7 +4,8 @@ use smallvec::smallvec;
 use thalweg_device::{Body, Kernel, KernelError, Op, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Default, Effect, Gradient, arg, attr, type_attr};
 use thalweg_graph::output::scalar_of;
-use thalweg_graph::{AttrKind, DType, InferError, OpDef, dispatch};
+use thalweg_graph::{AttrKind, InferError, OpDef};
+use thalweg_tensor::{DType, dispatch};
 
 use crate::number::Number;
 use crate::shapes;

@@ -5,7 +5,8 @@ use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{
     Allowed, AttrDef, Gradient, InputGradients, arg, attr, type_attr, type_attr_or,
 };
-use thalweg_graph::{AttrKind, Attrs, DType, GradCx, Infer, InferError, OpDef, Shape};
+use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape};
 
 use super::rules::{countable, invalid, length, wrong};
 use super::tables::{Tables, nothing, strides};

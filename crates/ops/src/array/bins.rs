@@ -2,7 +2,8 @@
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, attr, type_attr, type_attr_or};
-use thalweg_graph::{AttrKind, DType, Element, InferError, OpDef, Shape, Tensor};
+use thalweg_graph::{AttrKind, InferError, OpDef};
+use thalweg_tensor::{DType, Element, Shape, Tensor};
 
 use super::rules::{countable, single, wrong};
 use crate::number::Number;

@@ -1,6 +1,7 @@
 //! Builder methods that start from a tensor.
 
-use thalweg_graph::{DType, Output, Value};
+use thalweg_graph::{Output, Value};
+use thalweg_tensor::DType;
 
 use super::rules::int_scalar;
 use super::sources::SourceOps;

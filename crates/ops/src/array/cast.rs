@@ -3,8 +3,9 @@
 use half::{bf16, f16};
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, bool_attr, type_attr};
-use thalweg_graph::{DType, Element, OpDef, dispatch};
+use thalweg_tensor::{DType, Element, dispatch};
 
 use crate::elementwise::convert;
 use crate::shapes;

@@ -7,7 +7,8 @@ use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{
     Allowed, AttrDef, Gradient, InputGradients, arg, arg_of, count_attr, type_attr, type_attr_or,
 };
-use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape, Tensor};
+use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::moves::{Axis, Move};
 use super::parts::{Moves, Part, Source};

@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, InputGradients, arg, arg_of, str_attr, type_attr};
-use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape};
+use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::{DType, Shape};
 
 use super::band::Band;
 use super::picked::{Pick, picked};

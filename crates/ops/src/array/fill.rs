@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepared, cpu, cpu_tensors, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
-use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, dispatch};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::rules::length;
 use super::strings::moved_strings;
@@ -53,12 +54,12 @@ pub(crate) static FILL: Op = Op {
         gradient: Gradient::Rule(|g| {
             let flat = g.graph().op("Const").attr("dtype", DType::I32);
             let flat = flat
-                .attr("value", thalweg_graph::Tensor::from([-1i32]))
+                .attr("value", thalweg_tensor::Tensor::from([-1i32]))
                 .output();
             let flat = g.graph().op("Reshape").input(g.grad()).input(flat).output();
             let axis = g.graph().op("Const").attr("dtype", DType::I32);
             let axis = axis
-                .attr("value", thalweg_graph::Tensor::from([0i32]))
+                .attr("value", thalweg_tensor::Tensor::from([0i32]))
                 .output();
             smallvec![
                 None,

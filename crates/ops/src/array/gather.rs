@@ -5,7 +5,8 @@ use thalweg_device::parallel::Disjoint;
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Gradient, arg, bool_attr, int_attr, type_attr};
-use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::gather_gradient::gradient;
 use super::parts::{input_as, output_as};

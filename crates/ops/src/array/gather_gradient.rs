@@ -6,7 +6,8 @@ use smallvec::{SmallVec, smallvec};
 use thalweg_graph::error::Reason;
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::InputGradients;
-use thalweg_graph::{DType, GradCx, Output, Tensor};
+use thalweg_graph::{GradCx, Output};
+use thalweg_tensor::{DType, Tensor};
 
 use super::gather::batch_dims;
 use super::reshape::reshape_like;

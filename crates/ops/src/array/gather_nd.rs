@@ -3,8 +3,9 @@
 use bytemuck::Pod;
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, type_attr};
-use thalweg_graph::{DType, Element, OpDef, dispatch};
+use thalweg_tensor::{DType, Element, dispatch};
 
 use super::index_nd::{INDICES, POLICY, Slices, slices};
 use super::parts::{by_size, input_as, output_as};

@@ -2,7 +2,8 @@
 
 use thalweg_device::{KernelError, Prepare};
 use thalweg_graph::op::{AttrDef, str_attr};
-use thalweg_graph::{DType, Element, Infer, InferError, Shape};
+use thalweg_graph::{Infer, InferError};
+use thalweg_tensor::{DType, Element, Shape};
 
 use super::rules::countable;
 
@@ -78,7 +79,7 @@ impl Slices {
         let (outer, inner) = whole.split_at(depth.ok_or(KernelError::Argument("indices"))?);
         Ok(Slices {
             outer: outer.to_vec(),
-            inner: thalweg_graph::shape::elements(inner),
+            inner: thalweg_tensor::shape::elements(inner),
             input,
         })
     }
@@ -86,7 +87,7 @@ impl Slices {
     /// How many vectors of indices there are in so many indices, whose rows are `rows`.
     pub(super) fn count(&self, dims: &[usize]) -> usize {
         let rows = dims.split_last().map_or(&[][..], |(_, rows)| rows);
-        thalweg_graph::shape::elements(rows)
+        thalweg_tensor::shape::elements(rows)
     }
 
     /// The first element of the slice of each of `count` vectors of indices, in order, handed to

@@ -1,9 +1,10 @@
 //! What a tensor is, as a tensor: Shape, Rank, Size.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, on_host};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr, type_attr_or};
-use thalweg_graph::shape::elements;
-use thalweg_graph::{DType, OpDef, Shape, Tensor, dispatch};
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::reshape::indices;
 

@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu};
 use thalweg_graph::op::{AttrDef, Default, Gradient, arg, str_attr, type_attr, type_attr_or};
-use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, dispatch};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::pad::paddings;
 use super::rules::{countable, wrong};

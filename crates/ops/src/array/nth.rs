@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{DType, InferError, OpDef, Shape, dispatch};
+use thalweg_graph::{InferError, OpDef};
+use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::rules::{int_scalar, single, wrong};
 use super::tables::nothing;

@@ -2,8 +2,9 @@
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::shape::{checked_elements, elements};
-use thalweg_graph::{DType, InferError, OpDef, Shape, Tensor, dispatch};
+use thalweg_graph::{InferError, OpDef};
+use thalweg_tensor::shape::{checked_elements, elements};
+use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use crate::shapes;
 

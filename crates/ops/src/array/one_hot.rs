@@ -4,7 +4,8 @@ use bytemuck::Pod;
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, int_attr, type_attr, type_attr_or};
-use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::parts::{input_as, output_as};
 use super::rules::{countable, single, wrong};

@@ -4,7 +4,8 @@ use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg, attr, count_attr, int_attr, type_attr};
-use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape};
+use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape};
 
 use super::concat::join;
 use super::parts::Moves;

@@ -4,7 +4,7 @@
 use bytemuck::Pod;
 use thalweg_device::gpu::{Arg, Launches};
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use super::moves::Move;
 

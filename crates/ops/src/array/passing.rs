@@ -6,7 +6,8 @@ use thalweg_graph::op::{
     AttrDef, Effect, Gradient, arg, arg_of, args_of, attr, bool_attr, str_attr, type_attr,
     type_attr_or, types_attr,
 };
-use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape, Tensor};
+use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::basic::VIEW;
 use super::rules::{countable, ints_or, invalid, known, per_dim, wrong};

@@ -4,7 +4,7 @@ use bytemuck::Pod;
 use smallvec::SmallVec;
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelError, Prepare, Prepared};
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use super::parts::{by_size, input_as, output_as};
 use crate::elementwise::CHUNK;

@@ -3,7 +3,8 @@
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
-use thalweg_graph::{DType, Element, InferError, OpDef, Shape, Tensor, dispatch};
+use thalweg_graph::{InferError, OpDef};
+use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use super::rules::{countable, wrong};
 use crate::elementwise::CHUNK;

@@ -4,7 +4,8 @@ use smallvec::smallvec;
 use thalweg_device::Op;
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Gradient, arg, ints_attr, type_attr, type_attr_or};
-use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape, Tensor};
+use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::basic::VIEW;
 use super::rules::{int_vector, length, shape_of};

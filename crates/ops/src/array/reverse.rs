@@ -4,7 +4,8 @@ use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Gradient, arg, attr, int_attr, type_attr, type_attr_or};
-use thalweg_graph::{AttrKind, DType, Element, InferError, OpDef, dispatch};
+use thalweg_graph::{AttrKind, InferError, OpDef};
+use thalweg_tensor::{DType, Element, dispatch};
 
 use super::moves::{Axis, Move, steps};
 use super::parts::Moves;

@@ -1,8 +1,9 @@
 //! What the shape rules, kernels and gradients of this family share.
 
 use thalweg_device::{KernelError, Prepared};
-use thalweg_graph::shape::checked_elements;
-use thalweg_graph::{DType, Graph, Infer, InferError, Output, Shape, Tensor, dispatch};
+use thalweg_graph::{Graph, Infer, InferError, Output};
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 /// The most dimensions that a shape given as a value may have; TensorFlow's.
 const MOST_DIMS: usize = 254;

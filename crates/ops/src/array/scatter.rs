@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{InOut, Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{AttrDef, Gradient, InputGradients, arg, type_attr};
-use thalweg_graph::{DType, Element, GradCx, InferError, OpDef, Output, Shape, dispatch};
+use thalweg_graph::{GradCx, InferError, OpDef, Output};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::index_nd::{INDICES, POLICY, Slices, expect_slices};
 use super::rules::{countable, per_dim, shape_of, wrong};

@@ -4,7 +4,8 @@ use smallvec::smallvec;
 use thalweg_device::parallel::{Disjoint, for_chunks};
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr, type_attr_or};
-use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, Shape, dispatch};
+use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::rules::{countable, int_scalar, reshape, shape_of, single, wrong};
 use crate::elementwise::CHUNK;

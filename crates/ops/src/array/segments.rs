@@ -4,7 +4,8 @@
 use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, InputGradients, arg, type_attr, type_attr_or};
-use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, Shape, dispatch};
+use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::rules::{countable, int_scalar, wrong};
 use super::segment::{of_segments, segments, shape as unsorted_shape};

@@ -1,6 +1,7 @@
 //! Builder methods that start from a graph.
 
-use thalweg_graph::{DType, Graph, Output, Shape, Tensor, Value};
+use thalweg_graph::{Graph, Output, Value};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::rules::int_scalar;
 

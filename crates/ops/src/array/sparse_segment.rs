@@ -5,7 +5,8 @@ use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{
     Arg, AttrDef, Gradient, InputGradients, arg, arg_of, bool_attr, type_attr, type_attr_or,
 };
-use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Shape, dispatch};
+use thalweg_graph::{GradCx, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::rules::{countable, invalid, shape_of, single, wrong};
 use super::segments::{Scale, count_sorted, runs};
@@ -108,7 +109,7 @@ fn grad_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// The elements of a slice.
 fn inner(p: &Prepare<'_>) -> usize {
-    thalweg_graph::shape::elements(p.output_dims(0).get(1..).unwrap_or_default())
+    thalweg_tensor::shape::elements(p.output_dims(0).get(1..).unwrap_or_default())
 }
 
 /// The slice of `rows` that element `element` of the indices, input 1, names.

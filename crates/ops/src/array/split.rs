@@ -4,7 +4,8 @@ use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Gradient, arg, arg_of, count_attr, type_attr, type_attr_or};
-use thalweg_graph::{DType, InferError, OpDef, Shape};
+use thalweg_graph::{InferError, OpDef};
+use thalweg_tensor::{DType, Shape};
 
 use super::moves::{Axis, Move};
 use super::parts::{Moves, Part, Source};

@@ -4,8 +4,9 @@ use bytemuck::Pod;
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, cpu_tensors};
 use thalweg_graph::op::{Gradient, arg, arg_of, count_attr, type_attr};
-use thalweg_graph::shape::elements;
-use thalweg_graph::{DType, Infer, InferError, OpDef, Shape};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Shape};
 
 use super::parts::{by_size, input_as, output_as};
 use super::rules::{countable, int_scalar, or_zeros, shape_of, wrong};

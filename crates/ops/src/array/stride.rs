@@ -1,7 +1,8 @@
 //! The language of StridedSlice: what begins, ends, strides and masks say of each dimension. The
 //! rules are those of TensorFlow's `ValidateStridedSliceOp`.
 
-use thalweg_graph::{Attrs, Infer, InferError, Shape};
+use thalweg_graph::{Attrs, Infer, InferError};
+use thalweg_tensor::Shape;
 
 use super::rules::{per_dim, wrong};
 

@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, int_attr, type_attr};
-use thalweg_graph::{Attrs, DType, GradCx, NodeBuilder, OpDef};
+use thalweg_graph::{Attrs, GradCx, NodeBuilder, OpDef};
+use thalweg_tensor::DType;
 
 use super::fill::asked_shape;
 use super::moves::{Axis, Move, steps};

@@ -3,7 +3,8 @@
 use bytemuck::Pod;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of};
-use thalweg_graph::{DType, Infer, InferError, OpDef};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::DType;
 
 use super::moves::{Axis, Move};
 use super::parts::input_as;
@@ -71,7 +72,7 @@ fn assign<T: Pod + Send + Sync>(
             tensor.shape()
         )));
     }
-    thalweg_graph::dispatch!(tensor.dtype(), PLAIN, E => {
+    thalweg_tensor::dispatch!(tensor.dtype(), PLAIN, E => {
         let to = tensor.as_mut_slice::<E>()?;
         // SAFETY: an element is its bytes, and gets those of elements of the same dtype only: the
         // value has the variable's.

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use thalweg_device::{Argument, Kernel, KernelError, TensorCx, cpu_tensors, evaluate};
-use thalweg_graph::{Attr, DType, Tensor};
+use thalweg_graph::Attr;
+use thalweg_tensor::{DType, Tensor};
 
 /// A kernel of an op that only moves elements, or looks whether they are equal, for these dtype
 /// attributes, which are strings: the op's own kernel of integers gets a number for each string, and

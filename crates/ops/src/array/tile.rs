@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr, type_attr_or};
-use thalweg_graph::{DType, GradCx, Infer, InferError, OpDef, Output, Shape};
+use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::{DType, Shape};
 
 use super::moves::{Axis, Move, steps};
 use super::parts::Moves;

@@ -9,7 +9,8 @@ use thalweg_graph::op::{
     Allowed, AttrDef, Gradient, InputGradients, arg, arg_of, attr, bool_attr, type_attr,
     type_attr_or,
 };
-use thalweg_graph::{AttrKind, DType, Element, GradCx, Infer, InferError, OpDef, Shape, dispatch};
+use thalweg_graph::{AttrKind, GradCx, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::rules::{int_scalar, int_vector, shape_of, single, wrong};
 use crate::elementwise::CHUNK;
@@ -144,7 +145,7 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
         last(x),
         graph
             .op("Const")
-            .attr("value", thalweg_graph::Tensor::vector::<i32>(&[]))
+            .attr("value", thalweg_tensor::Tensor::vector::<i32>(&[]))
             .attr("dtype", DType::I32)
             .output(),
     );

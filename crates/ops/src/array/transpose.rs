@@ -3,7 +3,8 @@
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu, on_host};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
-use thalweg_graph::{DType, InferError, OpDef, Shape};
+use thalweg_graph::{InferError, OpDef};
+use thalweg_tensor::{DType, Shape};
 
 use super::moves::{Axis, Move, steps};
 use super::parts::Moves;

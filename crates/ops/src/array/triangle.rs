@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr, type_attr_or};
-use thalweg_graph::{DType, InferError, OpDef, Shape};
+use thalweg_graph::{InferError, OpDef};
+use thalweg_tensor::{DType, Shape};
 
 use super::picked::{Pick, picked};
 use super::rules::{countable, single};

@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, type_attr, type_attr_or};
-use thalweg_graph::shape::elements;
-use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, Tensor, dispatch};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use super::rules::wrong;
 

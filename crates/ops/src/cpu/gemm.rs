@@ -10,7 +10,7 @@ use super::tile::Tiled;
 use super::{Cpu, Epilogue};
 use task::{Plan, Task};
 use thalweg_device::Isa;
-use thalweg_graph::tensor::Notes;
+use thalweg_tensor::Notes;
 
 mod copy;
 mod cuts;

@@ -8,7 +8,8 @@ use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
     Arg, AttrDef, Default, Effect, Gradient, arg, arg_of, attr, bool_attr, str_attr, type_attr,
 };
-use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape, Tensor};
+use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::list::count;
 use crate::tensors::sum;

@@ -1,8 +1,9 @@
 //! Many elements of a tensor array at once.
 
 use thalweg_device::{KernelError, Op, cpu_tensors};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{arg, arg_of, type_attr};
-use thalweg_graph::{DType, OpDef, Tensor};
+use thalweg_tensor::{DType, Tensor};
 
 use super::array::{FLOW_IN, FLOW_OUT, HANDLE, STATE, array, scalars, shape_attr};
 use super::rows::{concatenated, rows, split, stacked};

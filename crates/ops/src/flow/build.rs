@@ -2,7 +2,8 @@
 
 use thalweg_graph::error::Reason;
 use thalweg_graph::op::Effect;
-use thalweg_graph::{Attr, DType, Func, Function, Graph, Output, Shape};
+use thalweg_graph::{Attr, Func, Function, Graph, Output};
+use thalweg_tensor::{DType, Shape};
 
 use super::frames::common;
 

@@ -5,7 +5,8 @@ use thalweg_graph::op::{
     Arg, AttrDef, Effect, Gradient, arg, arg_of, args_of, attr, int_attr, list_attr, str_attr,
     type_attr,
 };
-use thalweg_graph::{AttrKind, DType, Func, Infer, InferError, OpDef, Tensor, TensorError};
+use thalweg_graph::{AttrKind, Func, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Tensor, TensorError};
 
 use super::gradient;
 
@@ -55,7 +56,7 @@ fn is_true(value: &Tensor) -> Result<bool, KernelError> {
     if value.dtype() == DType::String {
         return Ok(value.as_strings()?.first().is_some_and(|s| !s.is_empty()));
     }
-    thalweg_graph::dispatch!(value.dtype(), PLAIN, T => {
+    thalweg_tensor::dispatch!(value.dtype(), PLAIN, T => {
         Ok(value.to_scalar::<T>()? != T::default())
     }, else Err(KernelError::DType(value.dtype())))
 }
@@ -273,7 +274,7 @@ pub(crate) static FAKE_PARAM: Op = Op {
     kernels: &[cpu_tensors(|cx| {
         let dtype = cx.attrs().dtype("dtype").unwrap_or(DType::F32);
         let dims = cx.attrs().shape("shape").to_dims();
-        let dims = dims.filter(|d| thalweg_graph::shape::elements(d) <= 1024);
+        let dims = dims.filter(|d| thalweg_tensor::shape::elements(d) <= 1024);
         let fake = match dtype {
             DType::Resource | DType::Variant => {
                 Tensor::handle(dtype, std::sync::Arc::new(())).map_err(|e: TensorError| e)

@@ -4,7 +4,8 @@ use thalweg_device::{Body, Kernel, KernelError, Op, cpu_tensors};
 use thalweg_graph::op::{
     Arg, AttrDef, Effect, Gradient, arg, arg_of, attr, bool_attr, count_attr, int_attr, type_attr,
 };
-use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape};
+use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape};
 
 use crate::array::VIEW;
 use crate::shapes::expect_scalar;

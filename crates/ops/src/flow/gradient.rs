@@ -8,9 +8,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use thalweg_graph::error::Reason;
 use thalweg_graph::op::InputGradients;
-use thalweg_graph::{
-    Attr, DType, Fact, Func, Function, GradCx, Graph, Output, OutputId, Shape, gradients_with,
-};
+use thalweg_graph::{Attr, Fact, Func, Function, GradCx, Graph, Output, OutputId, gradients_with};
+use thalweg_tensor::{DType, Shape};
 
 use super::build::{define, types};
 

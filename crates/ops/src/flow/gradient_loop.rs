@@ -6,9 +6,9 @@ use std::sync::Arc;
 use thalweg_graph::error::Reason;
 use thalweg_graph::op::InputGradients;
 use thalweg_graph::{
-    Attr, DType, Fact, Func, Function, GradCx, Graph, Output, OutputId, Shape, Tensor, Value,
-    gradients_with,
+    Attr, Fact, Func, Function, GradCx, Graph, Output, OutputId, Value, gradients_with,
 };
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::build::{define, types};
 use super::gradient::{again, gradient_fact, is_smooth, plain, refuse, zeros};

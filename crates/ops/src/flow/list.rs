@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, Gradient, arg, arg_of, bool_attr, type_attr, type_attr_or};
-use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, Tensor};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use crate::tensors::sum;
 

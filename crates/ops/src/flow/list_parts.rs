@@ -1,8 +1,9 @@
 //! Lists of tensors from tensors, and tensors from lists.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{arg, arg_of, int_attr, type_attr};
-use thalweg_graph::{DType, OpDef, Shape, Tensor};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::list::{INPUT, LIST, List, OUTPUT, count, list_at, scalar, shape_of};
 use super::rows::{concatenated, rows, split, stacked};

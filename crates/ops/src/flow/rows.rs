@@ -1,8 +1,8 @@
 //! Tensors cut along their first dimension, and put together along it.
 
 use thalweg_device::KernelError;
-use thalweg_graph::shape::checked_elements;
-use thalweg_graph::{DType, Shape, Tensor, dispatch};
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 /// `count` elements from number `start` on, under these dimensions.
 fn piece(from: &Tensor, start: usize, dims: &[usize]) -> Result<Tensor, KernelError> {

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of, bool_attr, str_attr, type_attr};
-use thalweg_graph::{DType, OpDef, Shape, Tensor};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 struct Stack {
     dtype: DType,

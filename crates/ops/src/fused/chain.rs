@@ -9,8 +9,9 @@ use thalweg_device::{
 };
 use thalweg_graph::function::ARGUMENTS;
 use thalweg_graph::op::{Gradient, arg, list_attr, type_attr};
-use thalweg_graph::shape::elements;
-use thalweg_graph::{Attr, AttrKind, Attrs, DType, Dims, Node, OpDef};
+use thalweg_graph::{Attr, AttrKind, Attrs, Node, OpDef};
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Dims};
 
 use super::links::{Chain, Link, Source};
 

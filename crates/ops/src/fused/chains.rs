@@ -4,7 +4,8 @@ use smallvec::SmallVec;
 use thalweg_device::{Kernel, Operand, Prepare};
 use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::known;
-use thalweg_graph::{Attr, Attrs, DType, Fact, Node, NodeId, OutputId};
+use thalweg_graph::{Attr, Attrs, Fact, Node, NodeId, OutputId};
+use thalweg_tensor::DType;
 
 use super::NODES;
 use super::chain::{ARGS, CHAIN, DTYPE, Kind, OPS, elementwise, of_member, prepare};
@@ -60,7 +61,7 @@ fn link(work: &Work<'_>, id: NodeId) -> Option<&'static Kernel> {
         return None;
     };
     let dims = output.shape.to_dims()?;
-    let large = thalweg_graph::shape::checked_elements(&dims)? >= LEAST;
+    let large = thalweg_tensor::shape::checked_elements(&dims)? >= LEAST;
     if !large || node.op.effect != Effect::Pure || known(node) || !DTYPES.contains(&output.dtype) {
         return None;
     }

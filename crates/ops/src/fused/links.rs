@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use smallvec::SmallVec;
 use thalweg_device::kernel::RunFn;
 use thalweg_device::{Cpu, KernelCx, KernelError, Prepared, Slot};
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use super::chain::Kind;
 use crate::cpu::{ALIGN, Scratch, for_lanes, lanes_scratch};

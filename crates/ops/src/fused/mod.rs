@@ -21,7 +21,8 @@ mod work;
 use thalweg_device::{Cpu, KernelCx, KernelError, Op, Prepare};
 use thalweg_graph::op::{AttrDef, list_attr};
 use thalweg_graph::simplify::Simplified;
-use thalweg_graph::{Attr, AttrKind, DType, Element, Node};
+use thalweg_graph::{Attr, AttrKind, Node};
+use thalweg_tensor::{DType, Element};
 
 use crate::cpu::Epilogue;
 pub(crate) use halves::POOL;

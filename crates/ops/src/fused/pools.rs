@@ -1,7 +1,8 @@
 //! Max poolings and their gradients in one step.
 
 use smallvec::smallvec;
-use thalweg_graph::{Attr, DType, Fact, Node, NodeId, OutputId};
+use thalweg_graph::{Attr, Fact, Node, NodeId, OutputId};
+use thalweg_tensor::DType;
 
 use super::work::Work;
 use crate::nn::{MAX_POOL_GRAD_WHICH, MAX_POOL_WHICH};

@@ -129,7 +129,7 @@ impl<'a> Work<'a> {
     }
 
     /// The dimensions of an output, where all are known.
-    pub(super) fn dims(&self, output: OutputId) -> Option<thalweg_graph::Dims> {
+    pub(super) fn dims(&self, output: OutputId) -> Option<thalweg_tensor::Dims> {
         self.fact(output)?.shape.to_dims()
     }
 

@@ -2,7 +2,7 @@
 
 use thalweg_device::Prepare;
 use thalweg_device::gpu::{self, Arg, Call, Direction, Launch, Launches, Step, WithLibraries};
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use super::product::Tiles;
 use super::{CONVOLUTION, moved};

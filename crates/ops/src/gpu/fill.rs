@@ -4,7 +4,7 @@
 use bytemuck::NoUninit;
 use thalweg_device::gpu::{Arg, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use super::elementwise::lay_out;
 use super::moved::{by_size, moved};

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use thalweg_device::KernelError;
 use thalweg_device::gpu::{Arg, Launch};
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use super::MOVE;
 use crate::array::moves::Move;

@@ -2,7 +2,7 @@
 
 use thalweg_device::Prepare;
 use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use super::POOL;
 use crate::cpu::Layout;

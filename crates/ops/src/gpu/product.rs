@@ -2,8 +2,8 @@
 
 use thalweg_device::gpu::{self, Arg, Call, Launch, Launches, Source, Step, WithLibraries};
 use thalweg_device::{KernelError, Prepare};
-use thalweg_graph::DType;
-use thalweg_graph::shape::elements;
+use thalweg_tensor::DType;
+use thalweg_tensor::shape::elements;
 
 use super::PRODUCT;
 use super::elementwise::lay_out;

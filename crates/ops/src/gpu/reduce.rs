@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use thalweg_device::gpu::{Arg, Launch, Launches, THREADS};
 use thalweg_device::{KernelError, Prepare};
-use thalweg_graph::shape::elements;
+use thalweg_tensor::shape::elements;
 
 use super::REDUCE;
 

@@ -2,7 +2,7 @@
 
 use thalweg_device::gpu::{Launch, Launches, THREADS};
 use thalweg_device::{KernelError, Prepare};
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use super::SOFTMAX;
 

@@ -4,8 +4,9 @@ use smallvec::smallvec;
 use thalweg_device::gpu::Launches;
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, bool_attr, type_attr};
-use thalweg_graph::shape::{broadcast_dims, elements};
-use thalweg_graph::{DType, Dims, GradCx, Infer, InferError, OpDef, Output, Shape};
+use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::shape::{broadcast_dims, elements};
+use thalweg_tensor::{DType, Dims, Shape};
 
 use super::LinalgOps;
 use super::product::{self, Batches};

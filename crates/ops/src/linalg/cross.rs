@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, type_attr};
-use thalweg_graph::{DType, InferError, OpDef, dispatch};
+use thalweg_graph::{InferError, OpDef};
+use thalweg_tensor::{DType, dispatch};
 
 use crate::number::Number;
 

@@ -9,7 +9,8 @@ use smallvec::{SmallVec, smallvec};
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::error::Reason;
 use thalweg_graph::op::{Gradient, InputGradients, arg, attr, count_attr, type_attr};
-use thalweg_graph::{AttrKind, DType, GradCx, OpDef, Output, dispatch};
+use thalweg_graph::{AttrKind, GradCx, OpDef, Output};
+use thalweg_tensor::{DType, dispatch};
 
 use super::equation::{self, Equation, Label, Sizes, Term};
 use super::product::int_product;
@@ -378,7 +379,7 @@ fn ones<'g>(x: Output<'g>, term: &Term, letters: &[char]) -> Output<'g> {
     let places = graph.op("FloorMod").input(ints(graph, &places)).input(rank);
     let zero = graph
         .op("Const")
-        .attr("value", thalweg_graph::Tensor::from(0i32));
+        .attr("value", thalweg_tensor::Tensor::from(0i32));
     let zero = zero.attr("dtype", DType::I32).output();
     let dims = graph
         .op("GatherV2")

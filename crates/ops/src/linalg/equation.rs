@@ -1,7 +1,8 @@
 //! Equations of Einsum: which labels the dimensions of its inputs and of its output have.
 
 use smallvec::SmallVec;
-use thalweg_graph::{Infer, InferError, Shape};
+use thalweg_graph::{Infer, InferError};
+use thalweg_tensor::Shape;
 
 /// The label of a dimension: a letter, or the place from the right in an ellipsis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -205,7 +206,7 @@ pub(super) fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let sizes = Sizes::new(tensors)?;
     let shape = Shape::partial(output.iter().map(|&l| sizes.of(l)));
     if let Some(dims) = shape.to_dims()
-        && thalweg_graph::shape::checked_elements(&dims).is_none_or(|n| n > isize::MAX as usize)
+        && thalweg_tensor::shape::checked_elements(&dims).is_none_or(|n| n > isize::MAX as usize)
     {
         return Err(wrong(format!("an output of shape {shape} is too large")));
     }

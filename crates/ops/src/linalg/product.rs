@@ -4,7 +4,8 @@ use half::{bf16, f16};
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::pool::ThreadPool;
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
-use thalweg_graph::{DType, InferError, Shape};
+use thalweg_graph::InferError;
+use thalweg_tensor::{DType, Shape};
 
 use crate::cpu::Epilogue;
 use crate::cpu::gemm::{self, Product, gemm, gemm_scratch};
@@ -110,7 +111,7 @@ fn nothing<'a, S>(_: &KernelCx<'a>) -> Result<Epilogue<'a, S>, KernelError> {
     Ok(Epilogue::default())
 }
 
-fn floats<T: gemm::Element + thalweg_graph::Element>(
+fn floats<T: gemm::Element + thalweg_tensor::Element>(
     p: &Prepare<'_>,
     batches: Batches,
     after: impl for<'a> Fn(&KernelCx<'a>) -> Result<Epilogue<'a, T::Sum>, KernelError>
@@ -178,7 +179,7 @@ pub(super) fn int_product<T: Number>(
 }
 
 /// Calls `body` with the matrices of each product.
-fn each<T: thalweg_graph::Element>(
+fn each<T: thalweg_tensor::Element>(
     cx: &KernelCx<'_>,
     batches: &Batches,
     mut body: impl FnMut(&[T], &[T], &mut [T]),

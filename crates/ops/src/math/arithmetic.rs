@@ -4,7 +4,8 @@ use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr};
 use thalweg_graph::output::scalar_of;
-use thalweg_graph::{DType, Infer, OpDef, dispatch};
+use thalweg_graph::{Infer, OpDef};
+use thalweg_tensor::{DType, dispatch};
 
 use super::broadcast::sum_to;
 use super::define::{NUMBER, two};

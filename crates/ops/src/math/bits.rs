@@ -1,8 +1,9 @@
 //! Integers as rows of bits.
 
 use thalweg_device::{Kernel, KernelError, Op, cpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
-use thalweg_graph::{DType, OpDef, dispatch};
+use thalweg_tensor::{DType, dispatch};
 
 use super::define::{one, two};
 use crate::elementwise::{binary, convert, unary};

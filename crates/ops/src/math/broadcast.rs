@@ -4,7 +4,8 @@
 use smallvec::SmallVec;
 use thalweg_device::{KernelError, Op, Prepared, cpu, on_host};
 use thalweg_graph::op::{Gradient, arg, type_attr_or};
-use thalweg_graph::{DType, Infer, InferError, OpDef, Output, Shape, Tensor, dispatch};
+use thalweg_graph::{Infer, InferError, OpDef, Output};
+use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 /// `grad`, of the shape that `x` broadcast with `other` has, summed to the shape of `x`.
 #[track_caller]

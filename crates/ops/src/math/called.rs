@@ -3,7 +3,7 @@
 
 use half::{bf16, f16};
 use thalweg_device::{KernelError, Prepare, Prepared};
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use crate::elementwise::{binary, unary};
 

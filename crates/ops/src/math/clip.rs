@@ -4,7 +4,8 @@ use smallvec::smallvec;
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
-use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, Shape, dispatch};
+use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use crate::array::moved_strings;
 use crate::elementwise::CHUNK;

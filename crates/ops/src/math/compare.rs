@@ -1,8 +1,9 @@
 //! Comparisons and logic.
 
 use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{DType, OpDef, dispatch};
+use thalweg_tensor::{DType, dispatch};
 
 use super::define::NUMBER;
 use crate::array::moved_strings;

@@ -1,7 +1,8 @@
 //! What the definitions of elementwise ops share.
 
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr};
-use thalweg_graph::{DType, OpDef};
+use thalweg_tensor::DType;
 
 use crate::shapes;
 

@@ -3,8 +3,9 @@
 use smallvec::smallvec;
 use thalweg_device::gpu::Launches;
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, type_attr};
-use thalweg_graph::{DType, Element, OpDef, dispatch};
+use thalweg_tensor::{DType, Element, dispatch};
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT, NUMBER, two};

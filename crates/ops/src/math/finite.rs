@@ -5,7 +5,8 @@ use thalweg_device::{InOut, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{
     Arg, AttrDef, Effect, Gradient, arg, arg_of, attr, float_attr, type_attr, type_attr_or,
 };
-use thalweg_graph::{AttrKind, DType, OpDef, dispatch};
+use thalweg_graph::{AttrKind, OpDef};
+use thalweg_tensor::{DType, dispatch};
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT, two};

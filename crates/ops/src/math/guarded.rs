@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu};
 use thalweg_graph::op::Gradient;
-use thalweg_graph::{GradCx, Output, dispatch};
+use thalweg_graph::{GradCx, Output};
+use thalweg_tensor::dispatch;
 
 use super::broadcast::sum_to;
 use super::called::called_wide_2;

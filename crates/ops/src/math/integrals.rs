@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{Op, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, InputGradients, arg, type_attr};
-use thalweg_graph::{DType, GradCx, OpDef};
+use thalweg_graph::{GradCx, OpDef};
+use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::called::{called_wide, called_wide_2};

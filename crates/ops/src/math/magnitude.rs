@@ -2,9 +2,9 @@
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, cpu, gpu};
-use thalweg_graph::dispatch;
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, Output};
+use thalweg_tensor::dispatch;
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT, NUMBER, one, two};

@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::Gradient;
-use thalweg_graph::{DType, dispatch};
+use thalweg_tensor::{DType, dispatch};
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT, NUMBER, of_result, one, two};

@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu};
 use thalweg_graph::op::Gradient;
-use thalweg_graph::{GradCx, OpDef, dispatch};
+use thalweg_graph::{GradCx, OpDef};
+use thalweg_tensor::dispatch;
 
 use super::define::{of_result, one};
 use super::rounding::SIGNED;

@@ -1,8 +1,9 @@
 //! Whole numbers near each element.
 
 use thalweg_device::{Kernel, KernelError, Op, cpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, type_attr};
-use thalweg_graph::{DType, OpDef, dispatch};
+use thalweg_tensor::{DType, dispatch};
 
 use super::define::{FLOAT, one};
 use crate::elementwise::unary;

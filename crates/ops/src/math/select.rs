@@ -4,15 +4,16 @@ use smallvec::smallvec;
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, Vectorize, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
-use thalweg_graph::shape::{broadcast_dims, elements};
-use thalweg_graph::{DType, Element, Infer, InferError, OpDef, dispatch};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::shape::{broadcast_dims, elements};
+use thalweg_tensor::{DType, Element, dispatch};
 
 use super::broadcast::sum_to;
 use crate::array::moved_strings;
 use crate::elementwise::{CHUNK, Walk};
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    let of = |a: &thalweg_graph::Shape, b: &thalweg_graph::Shape| {
+    let of = |a: &thalweg_tensor::Shape, b: &thalweg_tensor::Shape| {
         a.broadcast(b).ok_or_else(|| InferError::Broadcast {
             left: a.clone(),
             right: b.clone(),

@@ -2,8 +2,9 @@
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, cpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg};
-use thalweg_graph::{OpDef, dispatch};
+use thalweg_tensor::dispatch;
 
 use super::define::{FLOAT, of_result, one};
 use super::powers::{float_kernel, float_kernel_2};

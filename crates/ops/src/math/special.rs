@@ -5,7 +5,8 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use smallvec::smallvec;
 use thalweg_device::{Op, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr};
-use thalweg_graph::{DType, GradCx, OpDef, Output};
+use thalweg_graph::{GradCx, OpDef, Output};
+use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::called::{called_wide, called_wide_2};

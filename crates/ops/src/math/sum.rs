@@ -4,7 +4,8 @@ use smallvec::{SmallVec, smallvec};
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, cpu_tensors, gpu};
 use thalweg_graph::op::{Gradient, arg, attr, count_attr, type_attr};
-use thalweg_graph::{AttrKind, DType, InferError, OpDef, dispatch};
+use thalweg_graph::{AttrKind, InferError, OpDef};
+use thalweg_tensor::{DType, dispatch};
 
 use super::broadcast::sum_to;
 use super::define::{NUMBER, two};

@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, float_attr, type_attr, type_attr_or};
-use thalweg_graph::{DType, GradCx, OpDef, Output, dispatch};
+use thalweg_graph::{GradCx, OpDef, Output};
+use thalweg_tensor::{DType, dispatch};
 
 use crate::elementwise::{binary, unary};
 use crate::number::{Float, Number};

@@ -4,8 +4,9 @@ use smallvec::smallvec;
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Operand, Prepare, Prepared, Vectorize, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
-use thalweg_graph::shape::elements;
-use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::conv2d::FORMAT;
 use super::format::DataFormat;

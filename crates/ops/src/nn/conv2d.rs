@@ -5,7 +5,8 @@ use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{
     AttrDef, Gradient, arg, arg_of, attr, bool_attr, ints_attr, str_attr, type_attr,
 };
-use thalweg_graph::{Attr, AttrKind, DType, GradCx, Infer, InferError, NodeBuilder, OpDef, Shape};
+use thalweg_graph::{Attr, AttrKind, GradCx, Infer, InferError, NodeBuilder, OpDef};
+use thalweg_tensor::{DType, Shape};
 
 use super::conv_kernels::{Direction, convolution, followed};
 use super::format::{Sliding, parts};

@@ -3,7 +3,7 @@
 
 use half::{bf16, f16};
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
-use thalweg_graph::{DType, Element, Tensor};
+use thalweg_tensor::{DType, Element, Tensor};
 
 use crate::cpu::conv::{
     ConvGeometry, Filter, Packing, Real, conv2d, conv2d_filter_grad, conv2d_filter_grad_scratch,

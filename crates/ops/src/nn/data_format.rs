@@ -2,7 +2,8 @@
 
 use thalweg_device::{KernelError, Op, Prepared, cpu, on_host};
 use thalweg_graph::op::{AttrDef, Gradient, arg, str_attr, type_attr_or};
-use thalweg_graph::{Attrs, DType, Infer, InferError, OpDef, dispatch};
+use thalweg_graph::{Attrs, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, dispatch};
 
 const ATTRS: &[AttrDef] = &[
     type_attr_or("T", &[DType::I32, DType::I64], DType::I32),

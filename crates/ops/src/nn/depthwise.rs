@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
-use thalweg_graph::{DType, GradCx, Infer, InferError, NodeBuilder, OpDef, Shape, dispatch};
+use thalweg_graph::{GradCx, Infer, InferError, NodeBuilder, OpDef};
+use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::conv2d::ATTRS as CONV_ATTRS;
 use super::format::Sliding;

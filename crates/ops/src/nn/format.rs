@@ -1,6 +1,7 @@
 //! Where the dimensions of a batch of images lie, and how windows slide over them.
 
-use thalweg_graph::{Attr, Attrs, InferError, Shape};
+use thalweg_graph::{Attr, Attrs, InferError};
+use thalweg_tensor::Shape;
 
 use crate::cpu::Layout;
 

@@ -1,7 +1,8 @@
 //! The shape of a convolution: one rule for shapes and kernels, forward and back.
 
 use thalweg_device::KernelError;
-use thalweg_graph::{Infer, InferError, Shape};
+use thalweg_graph::{Infer, InferError};
+use thalweg_tensor::Shape;
 
 use super::format::{Sliding, parts};
 use crate::cpu::conv::ConvGeometry;

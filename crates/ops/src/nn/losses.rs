@@ -5,7 +5,8 @@ use smallvec::{SmallVec, smallvec};
 use thalweg_device::parallel::Disjoint;
 use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, Vectorize, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
-use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, Shape, dispatch};
+use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::softmax::{BLOCK, COST, LANES, Row, join, normalizer, rows_of_a_task};
 use super::sum_of_classes;

@@ -3,8 +3,9 @@
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, float_attr, int_attr, type_attr_or};
-use thalweg_graph::shape::elements;
-use thalweg_graph::{Attrs, DType, Element, Infer, InferError, OpDef, Shape};
+use thalweg_graph::{Attrs, Infer, InferError, OpDef};
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Element, Shape};
 
 use crate::cpu::lrn::{Response, lrn, lrn_grad};
 use crate::kernel::on;

@@ -6,7 +6,8 @@ use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{
     Arg, AttrDef, Gradient, arg, arg_of, attr, ints_attr, type_attr, type_attr_or,
 };
-use thalweg_graph::{AttrKind, DType, GradCx, Infer, InferError, NodeBuilder, OpDef, dispatch};
+use thalweg_graph::{AttrKind, GradCx, Infer, InferError, NodeBuilder, OpDef};
+use thalweg_tensor::{DType, dispatch};
 
 use super::conv2d::{FORMAT, PADDING};
 use super::pool::{SAME_OR_VALID, expect_pooled, geometry, output_shape, prepared, refined};

@@ -4,7 +4,8 @@ use smallvec::smallvec;
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, attr, bool_attr, type_attr, type_attr_or};
-use thalweg_graph::{AttrKind, DType, Element, OpDef, dispatch};
+use thalweg_graph::{AttrKind, OpDef};
+use thalweg_tensor::{DType, Element, dispatch};
 
 use super::pool::{SAME_OR_VALID, expect_pooled, geometry, output_shape, prepared, refined};
 use crate::cpu::pooling::{PoolGeometry, max_pool_argmax};

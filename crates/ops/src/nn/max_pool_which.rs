@@ -2,8 +2,9 @@
 //! of `MaxPool` and `MaxPoolGrad` by [`crate::fused::fuse`].
 
 use thalweg_device::{KernelError, Op, cpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
-use thalweg_graph::{DType, OpDef, dispatch};
+use thalweg_tensor::{DType, dispatch};
 
 use super::max_pool::ATTRS;
 use super::pool::{geometry, prepared};

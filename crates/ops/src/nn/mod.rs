@@ -21,7 +21,8 @@ mod selu;
 mod softmax;
 
 use thalweg_device::Op;
-use thalweg_graph::{DType, NodeBuilder, Output, Tensor};
+use thalweg_graph::{NodeBuilder, Output};
+use thalweg_tensor::{DType, Tensor};
 
 use crate::constants::ints;
 

@@ -4,10 +4,8 @@ use smallvec::smallvec;
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{AttrDef, Gradient, InputGradients, arg, attr, str_attr, type_attr};
-use thalweg_graph::{
-    AttrKind, Attrs, DType, Element, GradCx, Infer, InferError, OpDef, Output, Shape, Tensor,
-    dispatch,
-};
+use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use super::format::{DataFormat, Padding, Sliding};
 
@@ -51,7 +49,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     };
     let shape = Shape::partial([images.dim(0), counts[0], counts[1], depth]);
     if let Some(dims) = shape.to_dims()
-        && thalweg_graph::shape::checked_elements(&dims).is_none()
+        && thalweg_tensor::shape::checked_elements(&dims).is_none()
     {
         return Err(too_large());
     }

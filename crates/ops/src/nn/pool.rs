@@ -3,9 +3,8 @@
 use smallvec::smallvec;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg, arg_of, attr, type_attr};
-use thalweg_graph::{
-    AttrKind, Attrs, DType, GradCx, Infer, InferError, NodeBuilder, OpDef, Shape, dispatch,
-};
+use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, NodeBuilder, OpDef};
+use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::conv2d::{FORMAT, PADDING};
 use super::format::{DataFormat, Padding, Sliding, parts};

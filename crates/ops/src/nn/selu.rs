@@ -2,8 +2,9 @@
 
 use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
-use thalweg_graph::{DType, OpDef, dispatch};
+use thalweg_tensor::{DType, dispatch};
 
 use crate::elementwise::{binary, unary};
 use crate::number::{Float, Wide};

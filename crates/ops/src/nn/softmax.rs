@@ -4,7 +4,8 @@ use smallvec::smallvec;
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, Vectorize, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
-use thalweg_graph::{DType, Infer, InferError, OpDef, dispatch};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, dispatch};
 
 use super::sum_of_classes;
 use crate::elementwise::CHUNK;

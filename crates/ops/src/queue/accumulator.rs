@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use thalweg_device::{KernelError, TensorCx};
-use thalweg_graph::{DType, Shape, Tensor, dispatch};
+use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::stage::Waiting;
 use crate::number::Number;

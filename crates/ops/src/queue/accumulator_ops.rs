@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of, attr, str_attr, type_attr};
-use thalweg_graph::{AttrKind, DType, OpDef, Tensor};
+use thalweg_graph::{AttrKind, OpDef};
+use thalweg_tensor::{DType, Tensor};
 
 use super::accumulator::{Accumulator, State};
 use super::queues::handle;

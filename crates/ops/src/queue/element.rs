@@ -1,7 +1,7 @@
 //! Elements of queues: checked, cut from batches and put together as batches.
 
 use thalweg_device::KernelError;
-use thalweg_graph::{DType, Shape, Tensor, dispatch};
+use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::state::{Element, Settings};
 use crate::flow::rows::{rows, stacked};
@@ -109,7 +109,7 @@ fn pad(item: &Tensor, dims: &[usize]) -> Result<Tensor, KernelError> {
             .fold(0, |sum, (i, len)| sum * len + i)
     };
     if item.dtype() == DType::String {
-        let count = thalweg_graph::shape::elements(dims);
+        let count = thalweg_tensor::shape::elements(dims);
         let mut all: Vec<&[u8]> = vec![b""; count];
         for (at, s) in item.as_strings()?.iter().enumerate() {
             all[place(at)] = s;

@@ -6,7 +6,8 @@ use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
     Arg, AttrDef, Effect, Gradient, arg_of, args_of, bool_attr, int_attr, types_attr,
 };
-use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, Tensor};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::element::elements;
 use super::state::Queue;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Effect, Gradient, arg_of, args_of, list_attr, types_attr};
-use thalweg_graph::{AttrKind, DType, OpDef, Tensor};
+use thalweg_graph::{AttrKind, OpDef};
+use thalweg_tensor::{DType, Tensor};
 
 /// The values, where they are there.
 struct Optional(Option<Vec<Tensor>>);

@@ -6,7 +6,8 @@ use thalweg_device::{KernelError, Op, TensorCx, Thing, cpu_tensors};
 use thalweg_graph::op::{
     AttrDef, Effect, Gradient, arg_of, int_attr, list_attr, str_attr, types_attr,
 };
-use thalweg_graph::{AttrKind, Attrs, DType, OpDef, Shape, Tensor};
+use thalweg_graph::{AttrKind, Attrs, OpDef};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::state::{Queue, Settings, Shuffle};
 use crate::random::philox::Philox;

@@ -4,7 +4,8 @@ use thalweg_device::Op;
 use thalweg_graph::op::{
     Arg, AttrDef, Effect, Gradient, arg, arg_of, attr, bool_attr, str_attr, type_attr,
 };
-use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef};
+use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
+use thalweg_tensor::DType;
 
 use super::ops::{PUT, PUT_ATTRS, TAKEN, TAKEN_ATTRS};
 use super::queues::{FIFO_ATTRS, SHUFFLE_ATTRS};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use thalweg_device::{KernelError, TensorCx, Ticket};
-use thalweg_graph::Tensor;
+use thalweg_tensor::Tensor;
 
 /// Those who wait for a change.
 #[derive(Default)]

@@ -6,7 +6,8 @@ use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
     AttrDef, Effect, Gradient, arg_of, args_of, int_attr, list_attr, str_attr, types_attr,
 };
-use thalweg_graph::{AttrKind, DType, OpDef, Tensor};
+use thalweg_graph::{AttrKind, OpDef};
+use thalweg_tensor::{DType, Tensor};
 
 use super::queues::shared_name;
 use super::stage::Stage;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_device::{KernelError, TensorCx, Ticket};
-use thalweg_graph::{DType, Shape, Tensor};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::element::{batch, check_element};
 use crate::random::philox::Philox;

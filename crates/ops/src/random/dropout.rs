@@ -1,7 +1,8 @@
 //! Dropout: leaving out elements at random while a network learns (Srivastava et al., 2014).
 
 use thalweg_graph::error::Reason;
-use thalweg_graph::{DType, Output, Shape, Tensor, Value};
+use thalweg_graph::{Output, Value};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use crate::random::draw;
 

@@ -6,8 +6,9 @@ use thalweg_device::gpu::Launches;
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared, Vectorize};
 use thalweg_graph::op::{AttrDef, int_attr, type_attr};
-use thalweg_graph::shape::checked_elements;
-use thalweg_graph::{DType, Element, Infer, InferError, Shape};
+use thalweg_graph::{Infer, InferError};
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{DType, Element, Shape};
 
 use crate::elementwise::CHUNK;
 use crate::random::origin::Origin;

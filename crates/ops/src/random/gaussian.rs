@@ -2,8 +2,9 @@
 
 use half::{bf16, f16};
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg, type_attr};
-use thalweg_graph::{DType, OpDef};
+use thalweg_tensor::DType;
 
 use crate::random::fill::{SEED, SEED2, SHAPE_TYPE, blockwise, launches, listed_shape};
 use crate::random::normal::{pair_f32, pair_f64};

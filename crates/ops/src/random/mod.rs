@@ -18,7 +18,8 @@ mod uniform;
 
 use thalweg_device::Op;
 use thalweg_graph::error::Reason;
-use thalweg_graph::{DType, Graph, Output, Tensor, Value};
+use thalweg_graph::{Graph, Output, Value};
+use thalweg_tensor::{DType, Tensor};
 
 pub use dropout::DropoutOps;
 

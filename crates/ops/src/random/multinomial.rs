@@ -2,8 +2,9 @@
 
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Effect, Gradient, arg, arg_of, type_attr, type_attr_or};
-use thalweg_graph::shape::checked_elements;
-use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, dispatch};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::fill::{SEED, SEED2, take_blocks};
 use super::normal::uniform_f64;

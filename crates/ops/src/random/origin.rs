@@ -2,7 +2,7 @@
 //! where its inputs say.
 
 use thalweg_device::{KernelCx, KernelError, Prepare};
-use thalweg_graph::{DType, Element};
+use thalweg_tensor::{DType, Element};
 
 use crate::random::fill::first_block;
 use crate::random::philox::Philox;

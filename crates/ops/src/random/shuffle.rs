@@ -1,8 +1,9 @@
 //! The rows of a tensor in another order.
 
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg, arg_of, type_attr};
-use thalweg_graph::{DType, Element, OpDef, dispatch};
+use thalweg_tensor::{DType, Element, dispatch};
 
 use super::fill::{SEED, SEED2, take_blocks};
 use super::origin::Origin;

@@ -3,7 +3,8 @@
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, type_attr, type_attr_or};
-use thalweg_graph::{DType, Infer, InferError, OpDef, Shape};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape};
 
 use super::fill::listed_shape;
 use super::gaussian::{normal, truncated_normal};

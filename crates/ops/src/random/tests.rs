@@ -1,7 +1,8 @@
 use std::sync::atomic::AtomicU64;
 
 use thalweg_device::{Argument, Cpu, Isa, KernelError, evaluate};
-use thalweg_graph::{DType, Graph, Output, Tensor};
+use thalweg_graph::{Graph, Output};
+use thalweg_tensor::{DType, Tensor};
 
 use super::RandomOps;
 use crate::{NewGraph, SourceOps};

@@ -8,7 +8,7 @@
 
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelCx, Prepare, Prepared, Vectorize};
-use thalweg_graph::Element;
+use thalweg_tensor::Element;
 
 use crate::elementwise::CHUNK;
 use crate::number::Wide;

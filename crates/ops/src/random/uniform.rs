@@ -3,7 +3,8 @@
 use half::{bf16, f16};
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Effect, Gradient, arg, type_attr};
-use thalweg_graph::{DType, Element, Infer, InferError, OpDef};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Element};
 
 use crate::random::fill::{SEED, SEED2, SHAPE_TYPE, blockwise, fill, launches, listed_shape};
 use crate::random::normal::{uniform_f32, uniform_f64};

@@ -5,7 +5,8 @@ use thalweg_device::gpu::Launches;
 use thalweg_device::{KernelError, Prepare};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, bool_attr, type_attr, type_attr_or};
-use thalweg_graph::{DType, Infer, InferError, OpDef, Shape};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape};
 
 const AXES: Arg = arg("reduction_indices", "Tidx").host();
 const KEEP: AttrDef = bool_attr("keep_dims", false);

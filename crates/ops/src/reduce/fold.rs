@@ -4,8 +4,8 @@
 use smallvec::SmallVec;
 use thalweg_device::parallel::{Disjoint, for_chunks};
 use thalweg_device::{Cpu, KernelError, Prepare, Prepared, Vectorize};
-use thalweg_graph::Element;
-use thalweg_graph::shape::elements;
+use thalweg_tensor::Element;
+use thalweg_tensor::shape::elements;
 
 use super::axes::reduced;
 use super::layout::{Layout, TILE};

@@ -3,7 +3,8 @@
 
 use smallvec::SmallVec;
 use thalweg_graph::infer::resolve_axis;
-use thalweg_graph::{DType, GradCx, Graph, Output, Tensor};
+use thalweg_graph::{GradCx, Graph, Output};
+use thalweg_tensor::{DType, Tensor};
 
 #[track_caller]
 pub(super) fn constant<'g>(graph: &'g Graph, value: impl Into<Tensor>) -> Output<'g> {
@@ -106,7 +107,7 @@ pub(super) fn per_output<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
         dims.collect::<Option<SmallVec<[usize; 6]>>>()
     });
     if let Some(dims) = known {
-        return x.constant_like(thalweg_graph::shape::elements(&dims) as f64);
+        return x.constant_like(thalweg_tensor::shape::elements(&dims) as f64);
     }
     let size = |o: Output<'g>| graph.op("Size").input(o).output();
     // An empty input has no gradient to divide.

@@ -4,8 +4,9 @@ use std::marker::PhantomData;
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, cpu, gpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, type_attr};
-use thalweg_graph::{DType, OpDef, dispatch};
+use thalweg_tensor::{DType, dispatch};
 
 use super::axes::Reduced;
 use super::fold::{Fold, over};

@@ -2,7 +2,7 @@
 //! that every sum has one order on any number of threads.
 
 use smallvec::SmallVec;
-use thalweg_graph::shape::elements;
+use thalweg_tensor::shape::elements;
 
 use crate::elementwise::CHUNK;
 

@@ -16,7 +16,8 @@ mod sum;
 mod tests;
 
 use thalweg_device::Op;
-use thalweg_graph::{Output, Tensor};
+use thalweg_graph::Output;
+use thalweg_tensor::Tensor;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[

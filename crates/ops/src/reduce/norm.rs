@@ -4,8 +4,9 @@ use std::marker::PhantomData;
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, cpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::Gradient;
-use thalweg_graph::{OpDef, dispatch};
+use thalweg_tensor::dispatch;
 
 use super::axes::NUMBERS;
 use super::fold::{Fold, over_axes};

@@ -6,8 +6,9 @@ use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, Vectorize, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr, type_attr_or};
-use thalweg_graph::shape::elements;
-use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, dispatch};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::extremes::Bounded;
 use super::layout::TILE;

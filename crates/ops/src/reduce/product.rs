@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, cpu, gpu};
 use thalweg_graph::op::Gradient;
-use thalweg_graph::{GradCx, OpDef, Output, dispatch};
+use thalweg_graph::{GradCx, OpDef, Output};
+use thalweg_tensor::dispatch;
 
 use super::axes::{NUMBERS, on_gpu};
 use super::fold::{Fold, over_axes};

@@ -7,7 +7,8 @@ use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{
     Arg, AttrDef, Gradient, InputGradients, arg, bool_attr, type_attr, type_attr_or,
 };
-use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, dispatch};
+use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::{DType, Element, dispatch};
 
 use crate::elementwise::CHUNK;
 use crate::number::{Float, Number, Wide};

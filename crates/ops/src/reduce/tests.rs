@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use thalweg_device::{Argument, Cpu, KernelError, evaluate};
-use thalweg_graph::{DType, Element, Graph, Shape, Tensor};
+use thalweg_graph::Graph;
+use thalweg_tensor::{DType, Element, Shape, Tensor};
 
 use super::ReduceOps;
 use crate::{NewGraph, SourceOps};

@@ -1,11 +1,12 @@
 //! Checkpoints: names of their files. What reads and writes them has no kernel yet.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{
     Arg, AttrDef, Effect, Gradient, arg, arg_of, args_of, bool_attr, int_attr, type_attr,
     types_attr,
 };
-use thalweg_graph::{DType, OpDef, Tensor};
+use thalweg_tensor::{DType, Tensor};
 
 use crate::shapes::{expect_scalar, scalar};
 

@@ -8,7 +8,8 @@ use thalweg_device::{KernelError, Op, TensorCx, Thing, cpu_tensors};
 use thalweg_graph::op::{
     Effect, Gradient, arg, arg_of, args_of, int_attr, str_attr, type_attr, types_attr,
 };
-use thalweg_graph::{DType, InferError, OpDef, Tensor};
+use thalweg_graph::{InferError, OpDef};
+use thalweg_tensor::{DType, Tensor};
 
 use crate::shapes::expect_scalar;
 use crate::strings::summary;

@@ -7,7 +7,8 @@ use thalweg_graph::op::{
     Allowed, Arg, AttrDef, Default, Gradient, arg, arg_of, attr, count_attr, int_attr, str_attr,
     type_attr, type_attr_or,
 };
-use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape, Tensor, dispatch};
+use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::histogram::histogram;
 use super::wire::{Message, fields};

@@ -4,7 +4,8 @@ use thalweg_device::{
     KernelCx, KernelError, Op, Prepare, Prepared, Variable, cpu, cpu_tensors, gpu,
 };
 use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape, Tensor, dispatch};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use super::handle::expect_dtype;
 use crate::number::Number;

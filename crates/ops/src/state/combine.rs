@@ -1,7 +1,7 @@
 //! How an update goes together with the element that it meets.
 
 use thalweg_device::KernelError;
-use thalweg_graph::{DType, Element, dispatch};
+use thalweg_tensor::{DType, Element, dispatch};
 
 use crate::math::Divide;
 use crate::number::{Float, Number};

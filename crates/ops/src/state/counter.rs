@@ -4,7 +4,8 @@ use thalweg_device::{KernelError, Op, Prepared, cpu, on_host};
 use thalweg_graph::op::{
     Arg, AttrDef, Effect, Gradient, arg, arg_of, attr, bool_attr, type_attr, type_attr_or,
 };
-use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape, Tensor, dispatch};
+use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::handle::expect_dtype;
 use super::rows::value_dims;

@@ -6,8 +6,9 @@ use thalweg_graph::error::Reason;
 use thalweg_graph::op::{
     Effect, Gradient, InputGradients, arg, arg_of, bool_attr, int_attr, type_attr,
 };
-use thalweg_graph::shape::elements;
-use thalweg_graph::{DType, Element, GradCx, Infer, InferError, OpDef, Output, Shape, dispatch};
+use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::handle::expect_dtype;
 use super::rows::Indices;
@@ -54,7 +55,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// A shape whose number of elements can be counted, where it is known.
 fn countable(shape: Shape) -> Result<Shape, InferError> {
-    let counted = |dims: &[usize]| thalweg_graph::shape::checked_elements(dims).is_some();
+    let counted = |dims: &[usize]| thalweg_tensor::shape::checked_elements(dims).is_some();
     match shape.to_dims() {
         Some(dims) if !counted(&dims) => Err(InferError::Value {
             input: 1,

@@ -63,7 +63,7 @@ fn asked(data: &GraphData, node: NodeId) -> DeviceSpec {
     let node = data.node(node);
     let handle = node.inputs.iter().find(|&&input| {
         let fact = data.fact(input);
-        fact.is_some_and(|f| f.reference || f.dtype == thalweg_graph::DType::Resource)
+        fact.is_some_and(|f| f.reference || f.dtype == thalweg_tensor::DType::Resource)
     });
     match handle {
         Some(handle) => data.node(handle.node).device.clone(),

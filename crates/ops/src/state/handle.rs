@@ -5,7 +5,8 @@ use thalweg_device::{Body, Kernel, Op, Prepared, cpu, on_host};
 use thalweg_graph::op::{
     AttrDef, Default, Effect, Gradient, arg, arg_of, attr, str_attr, type_attr,
 };
-use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape};
+use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape};
 
 use crate::array::VIEW;
 

@@ -1,7 +1,8 @@
 //! A variable in parts, so that it can lie on several devices.
 
-use thalweg_graph::shape::elements;
-use thalweg_graph::{DType, Graph, Output, Reason, Tensor, Value};
+use thalweg_graph::{Graph, Output, Reason, Value};
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Tensor};
 
 use super::{StateOps, Variable};
 use crate::array::{ArrayOps, SourceOps};

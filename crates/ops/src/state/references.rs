@@ -4,7 +4,8 @@ use thalweg_device::Op;
 use thalweg_graph::op::{
     AttrDef, Effect, Gradient, arg, arg_of, attr, bool_attr, str_attr, type_attr,
 };
-use thalweg_graph::{AttrKind, DType, Infer, InferError, OpDef, Shape};
+use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape};
 
 const VARIABLE: &[AttrDef] = &[
     attr("shape", AttrKind::Shape),

@@ -1,7 +1,7 @@
 //! What the ops on rows of a variable share.
 
 use thalweg_device::{KernelCx, KernelError, Prepare};
-use thalweg_graph::{DType, Dims, Element};
+use thalweg_tensor::{DType, Dims, Element};
 
 /// The dimensions of the value of the variable behind input 0.
 pub(super) fn value_dims(cx: &KernelCx<'_>) -> Result<Dims, KernelError> {

@@ -2,7 +2,8 @@
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{AttrDef, Effect, Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Element, Shape};
 
 use super::combine::{Combine, How, WithCombine};
 use super::rows::{Indices, value_dims};

@@ -2,7 +2,8 @@
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{AttrDef, Effect, Gradient, arg, arg_of, bool_attr, str_attr, type_attr};
-use thalweg_graph::{DType, Element, Infer, InferError, OpDef, Shape};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Element, Shape};
 
 use super::combine::{Combine, How, WithCombine};
 use super::rows::{Indices, value_dims};
@@ -81,7 +82,7 @@ impl WithCombine for Slices<'_, '_> {
         let elements = p.inputs.get(2).map_or(0, |i| i.elements());
         // Where an index has no entries, each one is the whole variable.
         let outer = p.dims(1).split_last().map_or(&[][..], |(_, outer)| outer);
-        let count = thalweg_graph::shape::elements(outer);
+        let count = thalweg_tensor::shape::elements(outer);
         let lenient = p.node.attrs.str("bad_indices_policy") == "IGNORE";
         Prepared::new(elements.saturating_mul(2), move |cx| {
             let updates = cx.input::<T>(2)?;
@@ -95,7 +96,7 @@ impl WithCombine for Slices<'_, '_> {
                 })?;
             }
             cx.update::<T, 1>([0], |[variable]| {
-                let all = thalweg_graph::shape::elements(named);
+                let all = thalweg_tensor::shape::elements(named);
                 let width = variable.len() / all.max(1);
                 if updates.len() != count.saturating_mul(width) || variable.len() != all * width {
                     return Err(KernelError::Invalid(format!(

@@ -1,8 +1,9 @@
 //! Base64 in the alphabet that is safe in URLs (RFC 4648, section 5).
 
 use thalweg_device::{Op, cpu_tensors};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, Gradient, arg_of, bool_attr};
-use thalweg_graph::{DType, OpDef};
+use thalweg_tensor::DType;
 
 use super::each::{strings, try_strings};
 use crate::shapes::unchanged;

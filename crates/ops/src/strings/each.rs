@@ -1,7 +1,7 @@
 //! What the kernels on strings share.
 
 use thalweg_device::{KernelError, TensorCx};
-use thalweg_graph::{Element, Tensor};
+use thalweg_tensor::{Element, Tensor};
 
 /// One string for each of input 0.
 pub(super) fn strings(

@@ -2,7 +2,8 @@
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Gradient, arg_of, args_of, int_attr, str_attr, types_attr};
-use thalweg_graph::{DType, InferError, OpDef, Shape, Tensor};
+use thalweg_graph::{InferError, OpDef};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::summarize::summary_v2;
 

@@ -9,7 +9,8 @@ use std::hash::{Hasher, SipHasher};
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Allowed, Arg, AttrDef, Gradient, arg_of, attr};
-use thalweg_graph::{AttrKind, DType, InferError, OpDef, Tensor};
+use thalweg_graph::{AttrKind, InferError, OpDef};
+use thalweg_tensor::{DType, Tensor};
 
 use super::each::numbers;
 use crate::shapes::unchanged;

@@ -3,8 +3,9 @@
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg_of, bool_attr, count_attr, str_attr};
-use thalweg_graph::shape::elements;
-use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, Tensor};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Shape, Tensor};
 
 /// All inputs that are not scalars have one shape, which is the output's.
 fn join_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {

@@ -4,7 +4,8 @@ use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
     Gradient, arg, arg_of, bool_attr, int_attr, str_attr, type_attr, type_attr_or,
 };
-use thalweg_graph::{DType, InferError, OpDef, Tensor, dispatch};
+use thalweg_graph::{InferError, OpDef};
+use thalweg_tensor::{DType, Tensor, dispatch};
 
 use super::each::{numbers, shown};
 use super::printf::{Field, Style, float};

@@ -1,8 +1,9 @@
 //! Bytes as numbers.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{DType, OpDef, Shape, Tensor};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 fn decode(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (input, dtype) = (

@@ -4,7 +4,8 @@
 use regex::bytes::Regex;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Gradient, arg_of, attr, bool_attr};
-use thalweg_graph::{AttrKind, DType, OpDef, Tensor};
+use thalweg_graph::{AttrKind, OpDef};
+use thalweg_tensor::{DType, Tensor};
 
 use super::each::strings;
 use crate::shapes::unchanged;

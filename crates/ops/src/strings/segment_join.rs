@@ -1,9 +1,10 @@
 //! Strings that belong together, joined.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, arg_of, str_attr, type_attr, type_attr_or};
-use thalweg_graph::shape::elements;
-use thalweg_graph::{DType, OpDef, Tensor};
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Tensor};
 
 use crate::array::unsorted_shape;
 

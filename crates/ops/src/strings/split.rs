@@ -2,7 +2,8 @@
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, Gradient, arg_of, bool_attr, int_attr};
-use thalweg_graph::{DType, Infer, InferError, OpDef, Shape, Tensor};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::text::is_space;
 use crate::shapes::expect_scalar;

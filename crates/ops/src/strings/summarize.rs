@@ -1,7 +1,7 @@
 //! The first elements of a tensor as text, in the two forms that TensorFlow has for it.
 
 use thalweg_device::KernelError;
-use thalweg_graph::{DType, Tensor, dispatch};
+use thalweg_tensor::{DType, Tensor, dispatch};
 
 use super::printf::{plain_f32, plain_f64};
 

@@ -1,8 +1,9 @@
 //! Strings, one at a time: lengths, cases, parts.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, Gradient, arg, arg_of, str_attr, type_attr};
-use thalweg_graph::{DType, OpDef, Shape, Tensor};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::each::{shown, strings};
 use crate::shapes::unchanged;
@@ -146,7 +147,7 @@ fn substr(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let dims = own.broadcast(&given).and_then(|s| s.to_dims());
     let dims = dims.ok_or(KernelError::Argument("shapes that go together"))?;
     let (at, from) = (Walk::new(&own, &dims), Walk::new(&given, &dims));
-    let count = thalweg_graph::shape::elements(&dims);
+    let count = thalweg_tensor::shape::elements(&dims);
     let mut parts: Vec<&[u8]> = Vec::with_capacity(count);
     for i in 0..count {
         let (s, p) = (at.index(i), from.index(i));

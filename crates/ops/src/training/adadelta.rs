@@ -1,7 +1,7 @@
 //! Adadelta: <https://arxiv.org/abs/1212.5701>.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_graph::dispatch;
+use thalweg_tensor::dispatch;
 
 use super::define::{FLOATS, INDICES, ROWS, WHOLE, optimizer, t, var};
 use super::fused::step;

@@ -3,7 +3,7 @@
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::arg_of;
-use thalweg_graph::{DType, dispatch};
+use thalweg_tensor::{DType, dispatch};
 
 use super::define::{FLOATS, INDICES, ROWS, ROWS_SLOTS, WHOLE, WHOLE_SLOTS, optimizer, t, var};
 use super::fused::step;

@@ -2,7 +2,7 @@
 //! corrections into the rate; AdaMax, its section 7; and AMSGrad.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_graph::dispatch;
+use thalweg_tensor::dispatch;
 
 use super::define::{FLOATS, WHOLE, WHOLE_NESTEROV, optimizer, t, var};
 use super::fused::step;

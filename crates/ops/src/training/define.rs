@@ -1,7 +1,8 @@
 //! What the definitions of optimizers share.
 
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, AttrDef, Effect, Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{DType, OpDef};
+use thalweg_tensor::DType;
 
 /// The dtypes that optimizers compute.
 pub(super) const FLOATS: &[(&str, &[DType])] = &[("T", DType::FLOATS)];

@@ -2,7 +2,7 @@
 //! (<https://jmlr.org/papers/v10/duchi09a.html>).
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_graph::dispatch;
+use thalweg_tensor::dispatch;
 
 use super::define::{
     FLOATS, INDICES, ROWS, ROWS_NESTEROV, WHOLE, WHOLE_NESTEROV, optimizer, t, var,

@@ -2,7 +2,7 @@
 //! rate and, in the second version, a shrinkage that the gradient alone sees.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_graph::dispatch;
+use thalweg_tensor::dispatch;
 
 use super::define::{FLOATS, INDICES, ROWS_BY_LR, WHOLE_BY_LR, optimizer, t, var};
 use super::fused::step;

@@ -2,7 +2,7 @@
 
 use thalweg_device::parallel::Disjoint;
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared, Vectorize};
-use thalweg_graph::{DType, Element};
+use thalweg_tensor::{DType, Element};
 
 use crate::elementwise::CHUNK;
 use crate::number::{Float, Number, Wide};

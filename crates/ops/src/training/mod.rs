@@ -14,7 +14,8 @@ mod signs;
 
 use thalweg_device::Op;
 use thalweg_graph::op::{Arg, ArgType};
-use thalweg_graph::{DType, Infer, InferError, Shape};
+use thalweg_graph::{Infer, InferError};
+use thalweg_tensor::{DType, Shape};
 
 use crate::shapes::expect_scalar;
 

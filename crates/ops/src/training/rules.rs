@@ -1,7 +1,7 @@
 //! What the rules of several optimizers share.
 
 use thalweg_device::Prepare;
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use crate::number::Wide;
 

@@ -1,7 +1,7 @@
 //! AddSign and PowerSign: <https://arxiv.org/abs/1709.07417>.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_graph::dispatch;
+use thalweg_tensor::dispatch;
 
 use super::define::{FLOATS, WHOLE, optimizer, t, var};
 use super::fused::step;

@@ -1,7 +1,8 @@
 //! What a step offers to its kernels beside their arguments.
 
 use thalweg_device::{Environment, KernelError, Thing, Ticket};
-use thalweg_graph::{Func, Node, Tensor};
+use thalweg_graph::{Func, Node};
+use thalweg_tensor::Tensor;
 
 use super::Run;
 use crate::tasks::Exchange;

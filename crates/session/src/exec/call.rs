@@ -5,7 +5,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use thalweg_device::{KernelError, Variable};
 use thalweg_graph::function::DEEPEST;
-use thalweg_graph::{DType, Fact, Func, Function, Node, OutputId, Tensor};
+use thalweg_graph::{Fact, Func, Function, Node, OutputId};
+use thalweg_tensor::{DType, Tensor};
 
 use super::{Run, Step};
 use crate::cache::{ArgumentKey, CallKey, Ready, Same};
@@ -203,7 +204,7 @@ fn inside(function: &str, error: SessionError) -> KernelError {
             ..
         } => {
             let dims = shape.to_dims().unwrap_or_default();
-            let source = thalweg_graph::TensorError::TooLarge { dtype, dims };
+            let source = thalweg_tensor::TensorError::TooLarge { dtype, dims };
             at(&node, &op, origin.to_string(), source.into())
         }
         other => KernelError::Invalid(format!("in function '{function}': {other}")),

@@ -7,8 +7,9 @@ use smallvec::SmallVec;
 use thalweg_device::{
     Argument, Cpu, Device, KernelCx, KernelError, Slot, Thing, Variable, evaluate_in,
 };
-use thalweg_graph::tensor::Memory;
-use thalweg_graph::{DType, Node, Tensor, TensorError};
+use thalweg_graph::Node;
+use thalweg_tensor::Memory;
+use thalweg_tensor::{DType, Tensor, TensorError};
 
 use super::Step;
 use super::around::Around;

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use thalweg_device::{Argument, KernelError, Thing, evaluate_in};
 use thalweg_graph::op::Effect;
-use thalweg_graph::{DType, Tensor};
+use thalweg_tensor::{DType, Tensor};
 
 use super::Run;
 use super::around::Around;

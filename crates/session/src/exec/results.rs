@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_graph::Tensor;
+use thalweg_tensor::Tensor;
 
 use super::{Step, copy};
 use crate::error::SessionError;

@@ -1,7 +1,7 @@
 //! Values in slots: copied, and looked at.
 
 use thalweg_device::{KernelError, Slot};
-use thalweg_graph::{DType, Tensor, dispatch};
+use thalweg_tensor::{DType, Tensor, dispatch};
 
 /// Copies a slot's elements into a tensor of the same dtype and length.
 pub(crate) fn copy(slot: Slot, tensor: &mut Tensor) -> Result<(), KernelError> {

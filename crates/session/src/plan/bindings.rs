@@ -6,7 +6,8 @@ use rustc_hash::FxHashMap;
 use thalweg_device::{Body, DeviceType, Kernel, KernelError, Op, Variable};
 use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::FEED;
-use thalweg_graph::{DType, GraphData, Node, NodeId, OutputId, Shape};
+use thalweg_graph::{GraphData, Node, NodeId, OutputId};
+use thalweg_tensor::{DType, Shape};
 
 use super::Workshop;
 use super::order::{Accesses, VariableId};

@@ -16,7 +16,8 @@ use thalweg_device::{Argument, Device, Variable, evaluate};
 use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{self, BETWEEN_DEVICES, Ends, Partitioned, partition};
 use thalweg_graph::simplify::{Simplified, Simplify, simplify};
-use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId, Tensor};
+use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId};
+use thalweg_tensor::Tensor;
 
 use super::bindings::{Bindings, FindVariable, Kernels};
 use super::order::{Accesses, sequence};

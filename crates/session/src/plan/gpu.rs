@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use smallvec::SmallVec;
 use thalweg_device::Variable;
 use thalweg_device::gpu::{Block, Fault, Handle};
-use thalweg_graph::{DType, NodeId, OutputId, Tensor};
+use thalweg_graph::{NodeId, OutputId};
+use thalweg_tensor::{DType, Tensor};
 
 /// Where something is in a GPU's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
-use thalweg_graph::tensor::ALIGNMENT;
+use thalweg_tensor::ALIGNMENT;
 
 /// A part of the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,8 @@ pub(crate) mod region;
 
 use smallvec::SmallVec;
 use thalweg_device::Device;
-use thalweg_graph::{DType, Dims, Node, Shape};
+use thalweg_graph::Node;
+use thalweg_tensor::{DType, Dims, Shape};
 
 use crate::error::SessionError;
 

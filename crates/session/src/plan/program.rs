@@ -6,8 +6,9 @@ use std::sync::atomic::AtomicU64;
 use smallvec::SmallVec;
 use thalweg_device::kernel::RunFn;
 use thalweg_device::{Op, Variable};
-use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, Shape, Tensor};
+use thalweg_graph::{Fact, GraphData, Node, NodeId};
 use thalweg_ops::fused::ops;
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::gpu::{Commands, Place};
 use super::region::Region;

@@ -1,8 +1,9 @@
 //! What cannot be seen from outside of the crate: an op of the test's own.
 
 use thalweg_device::{Op, Prepared, cpu};
-use thalweg_graph::{DType, OpDef, Tensor};
+use thalweg_graph::OpDef;
 use thalweg_ops::{NewGraph, SourceOps};
+use thalweg_tensor::{DType, Tensor};
 
 use super::*;
 use crate::fetch::Feeding;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use thalweg_device::Variable;
 use thalweg_graph::partition::{Channel, Crossing, partition};
-use thalweg_graph::{DType, DeviceSpec, Dims, Fact, GraphData, NodeId, OpDef, OutputId};
+use thalweg_graph::{DeviceSpec, Fact, GraphData, NodeId, OpDef, OutputId};
+use thalweg_tensor::{DType, Dims};
 
 use super::wire::Edge;
 use super::{TASK_ENDS, piece_facts};

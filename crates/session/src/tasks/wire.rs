@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use thalweg_graph::{DType, DeviceSpec};
+use thalweg_graph::DeviceSpec;
+use thalweg_tensor::DType;
 
 /// How elements of f32 go from one task to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
-use thalweg_graph::{DType, Graph, Reason};
+use thalweg_graph::{Graph, Reason};
 use thalweg_ops::{MathOps, NewGraph, SourceOps, StateOps};
 use thalweg_session::{Feeding, Session};
+use thalweg_tensor::DType;
 
 use super::*;
 use crate::schedules::piecewise_constant;

@@ -1,8 +1,9 @@
 //! What optimizers build their updates with.
 
 use thalweg_graph::output::scalar_of;
-use thalweg_graph::{DType, Fact, Graph, NodeBuilder, Output, Reason};
+use thalweg_graph::{Fact, Graph, NodeBuilder, Output, Reason};
 use thalweg_ops::{SourceOps, StateOps, Variable};
+use thalweg_tensor::DType;
 
 use crate::rate::Rate;
 

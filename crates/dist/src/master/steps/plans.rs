@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use thalweg_graph::{DType, DeviceSpec, Dims, GraphData, OutputId, Tensor};
+use thalweg_graph::{DeviceSpec, GraphData, OutputId};
 use thalweg_session::{Cutter, Fetch, SessionError, TaskChannel, TaskCut, TaskPart};
+use thalweg_tensor::{DType, Dims, Tensor};
 use tonic::Code;
 
 use super::Inner;

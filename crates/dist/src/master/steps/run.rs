@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use thalweg_graph::{OutputId, Tensor};
+use thalweg_graph::OutputId;
 use thalweg_session::{Event, Exchange, TaskPart, Trace};
+use thalweg_tensor::Tensor;
 use tokio::task::JoinSet;
 use tonic::Code;
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use prost::Message;
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use super::*;
 use crate::allowed::AllowedOps;

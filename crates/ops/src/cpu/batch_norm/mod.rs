@@ -7,7 +7,7 @@ mod apply;
 mod terms;
 
 use thalweg_device::Vectorize;
-use thalweg_graph::Element;
+use thalweg_tensor::Element;
 
 use super::Cpu;
 use super::par::{Disjoint, Scratch, for_chunks};

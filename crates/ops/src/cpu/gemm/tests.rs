@@ -1,6 +1,6 @@
 use super::*;
 use thalweg_device::pool::ThreadPool;
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 /// Small whole numbers: products and sums of them are exact in every type here.
 fn numbers(len: usize, salt: usize) -> Vec<f64> {

@@ -20,8 +20,8 @@ use super::{Element, Product};
 use crate::cpu::Cpu;
 use crate::cpu::par::{Disjoint, Scratch, for_chunks, part};
 use thalweg_device::isa::Isa;
-use thalweg_graph::Element as Number;
-use thalweg_graph::tensor::Notes;
+use thalweg_tensor::Element as Number;
+use thalweg_tensor::Notes;
 
 /// The most rows: with more, a panel of `B` is used often enough to be copied.
 const ROWS: usize = 8;

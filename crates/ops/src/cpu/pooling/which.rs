@@ -2,7 +2,7 @@
 //! cuts, of what is left of it.
 
 use thalweg_device::parallel::Disjoint;
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use super::window::{Op, Window, at, is_nan, part};
 use crate::number::Number;

@@ -1,7 +1,7 @@
 //! What is done with a window.
 
 use thalweg_device::parallel::Disjoint;
-use thalweg_graph::DType;
+use thalweg_tensor::DType;
 
 use crate::number::{Float, Number};
 

@@ -1,8 +1,8 @@
 //! Batch normalization on a CPU.
 
 use thalweg_device::{InOut, KernelError, Prepare, Prepared};
-use thalweg_graph::shape::elements;
-use thalweg_graph::{DType, Element};
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Element};
 
 use super::{FACTOR, axis_of};
 use crate::cpu::Scratch;

@@ -8,7 +8,8 @@ use thalweg_device::{Kernel, Op, cpu, gpu};
 use thalweg_graph::op::{
     Arg, AttrDef, Gradient, GradientFn, arg, arg_of, bool_attr, float_attr, str_attr, type_attr,
 };
-use thalweg_graph::{Attrs, DType, Infer, InferError, OpDef, Shape};
+use thalweg_graph::{Attrs, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape};
 
 use self::kernels::{backward, forward, view};
 use self::second::second;

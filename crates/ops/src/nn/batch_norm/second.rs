@@ -3,7 +3,8 @@
 
 use smallvec::smallvec;
 use thalweg_graph::op::InputGradients;
-use thalweg_graph::{DType, GradCx, Output, gradients_with};
+use thalweg_graph::{GradCx, Output, gradients_with};
+use thalweg_tensor::DType;
 
 use super::axis_of;
 use crate::constants::ints;

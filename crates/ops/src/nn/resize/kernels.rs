@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 use thalweg_device::parallel::for_chunks;
 use thalweg_device::{KernelError, Prepare, Prepared};
-use thalweg_graph::Element;
+use thalweg_tensor::Element;
 
 use super::{ALIGN, CENTERS};
 use crate::elementwise::CHUNK;

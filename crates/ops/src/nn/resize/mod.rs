@@ -5,7 +5,8 @@ mod kernels;
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, cpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{DType, GradCx, Infer, InferError, NodeBuilder, OpDef, Shape, dispatch};
+use thalweg_graph::{GradCx, Infer, InferError, NodeBuilder, OpDef};
+use thalweg_tensor::{DType, Shape, dispatch};
 
 use self::kernels::{bilinear, bilinear_grad, nearest, nearest_grad};
 use crate::constants::ints;

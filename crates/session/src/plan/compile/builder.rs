@@ -9,7 +9,8 @@ use thalweg_device::{Body, Cpu, Device, DeviceType, Variable};
 use thalweg_graph::flow::REGION;
 use thalweg_graph::partition::{RECV, SEND};
 use thalweg_graph::simplify::{FEED, known};
-use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, OutputId};
+use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId};
+use thalweg_tensor::DType;
 
 use super::{Uses, Workshop};
 use crate::error::SessionError;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use thalweg_device::{Body, Kernel, KernelError, Op, Operand, Prepare, Variable};
 use thalweg_graph::op::Effect;
-use thalweg_graph::shape::checked_elements;
-use thalweg_graph::{DType, Fact, GraphData, Node, NodeId, OutputId, Shape};
+use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId};
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{DType, Shape};
 
 use super::NO_SLOT;
 use super::builder::Builder;

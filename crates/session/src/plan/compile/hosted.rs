@@ -2,7 +2,8 @@
 
 use thalweg_device::{Body, Device, DeviceType};
 use thalweg_graph::simplify::{FEED, Simplified, known};
-use thalweg_graph::{DType, GraphData, Node, NodeId, OutputId};
+use thalweg_graph::{GraphData, Node, NodeId, OutputId};
+use thalweg_tensor::DType;
 
 use super::Workshop;
 use crate::error::SessionError;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 use thalweg_graph::partition::Ends;
 use thalweg_graph::simplify::Simplified;
-use thalweg_graph::{Attr, Attrs, DType, Node, NodeId};
+use thalweg_graph::{Attr, Attrs, Node, NodeId};
+use thalweg_tensor::DType;
 
 use crate::tasks::client_channel;
 

@@ -6,8 +6,9 @@ use smallvec::SmallVec;
 use thalweg_device::gpu::{Arg, GpuError, Launch, Launches, ReadyCall, Step};
 use thalweg_device::{Kernel, KernelError, Operand, Prepare};
 use thalweg_graph::op::Effect;
-use thalweg_graph::tensor::ALIGNMENT;
-use thalweg_graph::{DType, Fact, Node, NodeId, OutputId, Shape};
+use thalweg_graph::{Fact, Node, NodeId, OutputId};
+use thalweg_tensor::ALIGNMENT;
+use thalweg_tensor::{DType, Shape};
 
 use super::{Buffer, GpuBuilder, Value};
 use crate::error::SessionError;

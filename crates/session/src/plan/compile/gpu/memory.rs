@@ -2,8 +2,9 @@
 //! segments.
 
 use smallvec::SmallVec;
-use thalweg_graph::tensor::ALIGNMENT;
-use thalweg_graph::{DType, Fact, Node, NodeId, OutputId, Tensor};
+use thalweg_graph::{Fact, Node, NodeId, OutputId};
+use thalweg_tensor::ALIGNMENT;
+use thalweg_tensor::{DType, Tensor};
 
 use super::{Buffer, GpuBuilder};
 use crate::error::SessionError;

@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 use thalweg_device::KernelError;
-use thalweg_graph::{DType, Node, NodeId, OutputId, Shape};
+use thalweg_graph::{Node, NodeId, OutputId};
+use thalweg_tensor::{DType, Shape};
 
 use super::{GpuBuilder, Value};
 use crate::error::SessionError;

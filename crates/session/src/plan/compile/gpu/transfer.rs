@@ -3,7 +3,8 @@
 use smallvec::SmallVec;
 use thalweg_device::KernelError;
 use thalweg_graph::partition::RECV;
-use thalweg_graph::{DType, Fact, Node, NodeId, OutputId, Shape};
+use thalweg_graph::{Fact, Node, NodeId, OutputId};
+use thalweg_tensor::{DType, Shape};
 
 use super::{GpuBuilder, Value};
 use crate::error::SessionError;

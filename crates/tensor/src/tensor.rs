@@ -10,10 +10,8 @@ mod show;
 use std::any::Any;
 use std::sync::Arc;
 
-pub use crate::buffer::{ALIGNMENT, Buffer, LEAST_SHARED, Memory};
+use crate::buffer::{Buffer, Memory};
 use crate::dtype::{DType, Element};
-pub use crate::notes::Notes;
-pub use crate::segment::SegmentName;
 use crate::shape::{Dims, Shape, checked_elements};
 pub use error::TensorError;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::tensor::{Buffer, LEAST_SHARED, Memory, Tensor};
+use crate::{Buffer, LEAST_SHARED, Memory, Tensor};
 
 use super::*;
 

@@ -14,7 +14,7 @@ fn clones_share_and_writing_separates() {
 fn elements_are_aligned() {
     for n in 0..9 {
         let t = Tensor::zeros(DType::U8, &[n]).unwrap();
-        assert_eq!(t.bytes().as_ptr() as usize % ALIGNMENT, 0);
+        assert_eq!(t.bytes().as_ptr() as usize % crate::ALIGNMENT, 0);
     }
 }
 

@@ -1,0 +1,29 @@
+//! Values and the memory that holds them: dtypes, shapes, tensors, buffers, shared-memory segments.
+//!
+//! This crate knows no graph, no op and no device. It is the lowest of the workspace.
+//!
+//! ```
+//! use thalweg_tensor::{DType, Tensor};
+//!
+//! let t = Tensor::new(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+//! assert_eq!((t.dtype(), t.dims()), (DType::F32, &[2, 2][..]));
+//! assert_eq!(t.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+//! # Ok::<(), thalweg_tensor::TensorError>(())
+//! ```
+
+mod buffer;
+pub mod dtype;
+mod notes;
+mod segment;
+pub mod shape;
+mod tensor;
+
+/// The 16-bit floating-point types `f16` and `bf16`.
+pub use half;
+
+pub use buffer::{ALIGNMENT, Buffer, LEAST_SHARED, Memory};
+pub use dtype::{DType, Element};
+pub use notes::Notes;
+pub use segment::SegmentName;
+pub use shape::{Dims, Shape};
+pub use tensor::{Handle, Tensor, TensorError};
