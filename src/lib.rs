@@ -3,6 +3,7 @@
 //!
 //! This crate is a face: it re-exports what the crates under `crates/` hold.
 
+pub use thalweg_cpu as cpu;
 pub use thalweg_device as device;
 #[cfg(feature = "cluster")]
 pub use thalweg_dist as dist;

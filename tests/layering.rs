@@ -11,6 +11,7 @@ use serde_json::Value;
 const LAYERS: &[&str] = &[
     "thalweg-tensor",
     "thalweg-graph",
+    "thalweg-cpu",
     "thalweg-device",
     "thalweg-ops",
     "thalweg-session",

@@ -4,8 +4,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use thalweg::device::isa::Vectorize;
-use thalweg::device::{Isa, ThreadPool};
+use thalweg::cpu::isa::Vectorize;
+use thalweg::cpu::{Isa, ThreadPool};
 
 /// Sums that do not wait for each other: enough to hide how long one takes, few enough for registers.
 const SUMS: usize = 12;

@@ -18,7 +18,7 @@ use std::time::Instant;
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use thalweg::device::Isa;
+use thalweg::cpu::Isa;
 
 use case::Case;
 use machine::Machine;

@@ -10,8 +10,8 @@ use thalweg_tensor::{DType, Element, Tensor};
 
 use crate::cpu::Cpu;
 use crate::error::KernelError;
-use crate::pool::ThreadPool;
 use crate::variable::Variable;
+use thalweg_cpu::thread_pool::ThreadPool;
 
 /// Where an input or output lies during a step.
 #[derive(Clone, Copy, Debug)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use thalweg_graph::DeviceSpec;
 use thalweg_tensor::Memory;
 
-use crate::isa::Isa;
 use crate::kernel::DeviceType;
-use crate::pool::ThreadPool;
+use thalweg_cpu::isa::Isa;
+use thalweg_cpu::thread_pool::ThreadPool;
 
 /// The processor, or a part of it, with threads and memory of its own.
 pub struct Cpu {

@@ -9,12 +9,8 @@ pub mod environment;
 pub mod error;
 pub mod evaluate;
 pub mod gpu;
-pub mod isa;
 pub mod kernel;
-pub mod parallel;
-pub mod pool;
 pub mod rendezvous;
-pub mod shares;
 pub mod variable;
 
 pub use context::{InOut, KernelCx, Renewal, Slot};
@@ -23,10 +19,8 @@ pub use device::Device;
 pub use environment::{Environment, NoStep, TensorCx, Thing, Ticket};
 pub use error::KernelError;
 pub use evaluate::{Argument, evaluate, evaluate_in};
-pub use isa::{Isa, Vectorize};
 pub use kernel::{
     Body, DeviceType, Kernel, Op, Operand, Prepare, Prepared, cpu, cpu_tensors, gpu, on_host,
 };
-pub use pool::ThreadPool;
 pub use rendezvous::Rendezvous;
 pub use variable::Variable;

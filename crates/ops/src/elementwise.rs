@@ -2,8 +2,9 @@
 //! a fixed size, and are compiled for each instruction set.
 
 use smallvec::SmallVec;
-use thalweg_device::parallel::for_chunks;
-use thalweg_device::{Cpu, InOut, KernelError, Operand, Prepare, Prepared, Vectorize};
+use thalweg_cpu::Vectorize;
+use thalweg_cpu::parallel::for_chunks;
+use thalweg_device::{Cpu, InOut, KernelError, Operand, Prepare, Prepared};
 use thalweg_tensor::Element;
 
 /// Elements in a task: large enough to be worth a thread, small enough to balance.

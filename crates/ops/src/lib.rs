@@ -9,7 +9,6 @@ use thalweg_graph::{Graph, Registry};
 
 mod array;
 mod constants;
-pub mod cpu;
 mod elementwise;
 mod flow;
 pub mod fused;
@@ -18,7 +17,6 @@ mod kernel;
 mod linalg;
 mod math;
 mod nn;
-mod number;
 mod queue;
 mod random;
 mod reduce;

@@ -3,7 +3,7 @@
 use thalweg_device::KernelError;
 use thalweg_tensor::{Tensor, dispatch};
 
-use crate::number::Number;
+use thalweg_cpu::number::Number;
 
 /// The sum of two tensors of one dtype and shape; in the first one's memory, where nobody else has it.
 pub(crate) fn sum(mut to: Tensor, more: &Tensor) -> Result<Tensor, KernelError> {

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use thalweg_device::{Cpu, Device, ThreadPool};
+use thalweg_cpu::ThreadPool;
+use thalweg_device::{Cpu, Device};
 
 use crate::cache::{Key, Plans, Ready};
 use crate::error::SessionError;

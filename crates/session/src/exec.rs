@@ -17,7 +17,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use thalweg_device::{Device, ThreadPool};
+use thalweg_cpu::ThreadPool;
+use thalweg_device::Device;
 use thalweg_graph::Node;
 
 use crate::cache::{CallKey, Plans, Ready};

@@ -7,8 +7,8 @@ use thalweg_graph::output::scalar_of;
 use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::{DType, dispatch};
 
-use crate::number::Number;
 use crate::shapes;
+use thalweg_cpu::number::Number;
 
 /// A kernel that gives its input's buffer on.
 pub(crate) const VIEW: Kernel = Kernel {

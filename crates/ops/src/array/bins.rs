@@ -6,7 +6,7 @@ use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::{DType, Element, Shape, Tensor};
 
 use super::rules::{countable, single, wrong};
-use crate::number::Number;
+use thalweg_cpu::number::Number;
 
 const VALUES: AttrDef = type_attr("T", &[DType::I32, DType::I64, DType::F32, DType::F64]);
 

@@ -1,7 +1,7 @@
 //! Slices looked up by index.
 
 use bytemuck::Pod;
-use thalweg_device::parallel::Disjoint;
+use thalweg_cpu::parallel::Disjoint;
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Gradient, arg, bool_attr, int_attr, type_attr};

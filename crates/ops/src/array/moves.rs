@@ -3,11 +3,11 @@
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
-use thalweg_device::parallel::Disjoint;
+use thalweg_cpu::parallel::Disjoint;
 use thalweg_device::{Cpu, KernelError};
 
-use crate::cpu::transpose::{Rows, transpose_to};
 use crate::elementwise::CHUNK;
+use thalweg_cpu::transpose::{Rows, transpose_to};
 
 /// The shortest side of a block that is transposed, in elements: a few cache lines.
 const SIDE: usize = 64;

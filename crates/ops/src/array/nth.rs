@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::rules::{int_scalar, single, wrong};
 use super::tables::nothing;
-use crate::number::Number;
+use thalweg_cpu::number::Number;
 
 fn nth<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let columns = p.dims(0).last().copied().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! Indices as rows that are on in one place.
 
 use bytemuck::Pod;
-use thalweg_device::parallel::for_chunks;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, int_attr, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};

@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
-use thalweg_device::parallel::for_chunks;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
 

@@ -1,6 +1,6 @@
 //! Numbers at equal distances.
 
-use thalweg_device::parallel::for_chunks;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{InferError, OpDef};
@@ -8,8 +8,8 @@ use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use super::rules::{countable, wrong};
 use crate::elementwise::CHUNK;
-use crate::number::{Float, Number};
 use crate::shapes;
+use thalweg_cpu::number::{Float, Number};
 
 /// A number that can be counted up.
 trait Step: Number {

@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 use super::index_nd::{INDICES, POLICY, Slices, expect_slices};
 use super::rules::{countable, per_dim, shape_of, wrong};
 use super::strings::moved_strings;
-use crate::number::Number;
+use thalweg_cpu::number::Number;
 
 /// `op(x, indices)`.
 fn by_indices<'g>(op: &str, x: Output<'g>, indices: Output<'g>) -> Output<'g> {

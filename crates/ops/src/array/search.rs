@@ -6,7 +6,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::rules::{countable, single, wrong};
-use crate::number::Number;
+use thalweg_cpu::number::Number;
 
 /// The first place for each value where `before` does not hold of what stands there.
 fn bounds<T: Number, I: Element>(

@@ -1,7 +1,7 @@
 //! Sums of slices that belong together.
 
 use smallvec::smallvec;
-use thalweg_device::parallel::{Disjoint, for_chunks};
+use thalweg_cpu::parallel::{Disjoint, for_chunks};
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr, type_attr_or};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::rules::{countable, int_scalar, reshape, shape_of, single, wrong};
 use crate::elementwise::CHUNK;
-use crate::number::Number;
+use thalweg_cpu::number::Number;
 
 /// The fewest elements of a row that a task adds up.
 const NARROW: usize = 32;

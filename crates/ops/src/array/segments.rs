@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::rules::{countable, int_scalar, wrong};
 use super::segment::{of_segments, segments, shape as unsorted_shape};
-use crate::number::{Float, Number};
+use thalweg_cpu::number::{Float, Number};
 
 /// The number of segments of sorted ids, input `input`.
 pub(super) fn count_sorted(input: usize, ids: &[i64]) -> Result<usize, InferError> {

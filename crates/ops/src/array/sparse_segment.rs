@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::rules::{countable, invalid, shape_of, single, wrong};
 use super::segments::{Scale, count_sorted, runs};
-use crate::number::{Float, Number};
+use thalweg_cpu::number::{Float, Number};
 
 const INDEX: AttrDef = type_attr_or("Tidx", DType::INDICES, DType::I32);
 const ID: AttrDef = type_attr_or("Tsegmentids", DType::INDICES, DType::I32);

@@ -3,12 +3,12 @@
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
-use thalweg_device::parallel::for_chunks;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Prepare, Prepared};
 
 use super::parts::{by_size, input_as, output_as};
 use crate::elementwise::CHUNK;
-use crate::number::Number;
+use thalweg_cpu::number::Number;
 
 /// For each place of a tensor the place of another one: the sum of the entries of each axis.
 pub(super) struct Tables {

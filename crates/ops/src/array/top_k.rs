@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use smallvec::smallvec;
-use thalweg_device::parallel::Disjoint;
+use thalweg_cpu::parallel::Disjoint;
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{
     Allowed, AttrDef, Gradient, InputGradients, arg, arg_of, attr, bool_attr, type_attr,
@@ -14,7 +14,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::rules::{int_scalar, int_vector, shape_of, single, wrong};
 use crate::elementwise::CHUNK;
-use crate::number::Number;
+use thalweg_cpu::number::Number;
 
 fn shape(cx: &mut Infer<'_>, k: Option<i64>) -> Result<(), InferError> {
     let Some(dims) = cx.shape(0).dims() else {

@@ -8,7 +8,8 @@ use thalweg_device::{Cpu, KernelCx, KernelError, Prepared, Slot};
 use thalweg_tensor::DType;
 
 use super::chain::Kind;
-use crate::cpu::{ALIGN, Scratch, for_lanes, lanes_scratch};
+use thalweg_cpu::Scratch;
+use thalweg_cpu::scratch::{ALIGN, for_lanes, lanes_scratch};
 
 /// Where an argument of an op comes from.
 #[derive(Clone, Copy)]

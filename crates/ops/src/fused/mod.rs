@@ -24,8 +24,8 @@ use thalweg_graph::simplify::Simplified;
 use thalweg_graph::{Attr, AttrKind, Node};
 use thalweg_tensor::{DType, Element};
 
-use crate::cpu::Epilogue;
 pub(crate) use halves::POOL;
+use thalweg_cpu::Epilogue;
 use work::Work;
 
 /// The ops that the pass makes. No graph names them, but for what a session shows of its plans.

@@ -7,8 +7,8 @@ use thalweg_tensor::DType;
 use super::product::Tiles;
 use super::{CONVOLUTION, moved};
 use crate::array::moves::{Axis, Move};
-use crate::cpu::Layout;
-use crate::cpu::conv::ConvGeometry;
+use thalweg_cpu::Layout;
+use thalweg_cpu::conv::ConvGeometry;
 
 /// The convolution of images that are input 0 with a filter that is input 1.
 pub(crate) fn convolution(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {

@@ -5,8 +5,8 @@ use thalweg_device::gpu::{Arg, Launch, Launches};
 
 use super::DEPTHWISE;
 use super::segments::Segments;
-use crate::cpu::Layout;
-use crate::cpu::conv::ConvGeometry;
+use thalweg_cpu::Layout;
+use thalweg_cpu::conv::ConvGeometry;
 
 /// An image from the other one, input `i`, and a filter that is input `filter`.
 pub(crate) fn depthwise(p: &Prepare<'_>, g: &ConvGeometry, inputs: [usize; 2]) -> Launches {

@@ -5,8 +5,8 @@ use thalweg_device::{KernelError, Prepare};
 
 use super::segments::Segments;
 use super::{BATCH_NORM, LRN, zero};
-use crate::cpu::batch_norm::Channels;
-use crate::cpu::lrn::Response;
+use thalweg_cpu::batch_norm::Channels;
+use thalweg_cpu::lrn::Response;
 
 /// Bytes of a channel's numbers in `kernels/batch_norm.cu`, at most.
 const NUMBERS: usize = 12;

@@ -5,8 +5,8 @@ use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
 use thalweg_tensor::DType;
 
 use super::POOL;
-use crate::cpu::Layout;
-use crate::cpu::pooling::PoolGeometry;
+use thalweg_cpu::Layout;
+use thalweg_cpu::pooling::PoolGeometry;
 
 /// What windows give, or the gradient of what they see, by the function of `kernels/pool.cu` with
 /// this name, of these inputs.

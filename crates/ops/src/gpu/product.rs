@@ -7,8 +7,8 @@ use thalweg_tensor::shape::elements;
 
 use super::PRODUCT;
 use super::elementwise::lay_out;
-use crate::cpu::gemm::Product;
 use crate::elementwise::Walk;
+use thalweg_cpu::gemm::Product;
 
 /// Lines of a tile, and places of the inner dimension that are loaded at once, in
 /// `kernels/thalweg.cuh`.

@@ -11,7 +11,7 @@ use thalweg_tensor::{DType, Dims, Shape};
 use super::LinalgOps;
 use super::product::{self, Batches};
 use crate::constants::{ints, shape_of};
-use crate::cpu::gemm::Product;
+use thalweg_cpu::gemm::Product;
 
 /// The dimensions before the last two, where the rank is known.
 fn batch_of(shape: &Shape) -> Shape {

@@ -6,7 +6,7 @@ use thalweg_graph::op::{Gradient, arg, type_attr};
 use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, dispatch};
 
-use crate::number::Number;
+use thalweg_cpu::number::Number;
 
 /// The cross product of vectors of three elements.
 pub(crate) static CROSS: Op = Op {

@@ -16,11 +16,11 @@ use super::equation::{self, Equation, Label, Sizes, Term};
 use super::product::int_product;
 use crate::array::moves::{Axis, Move, steps};
 use crate::constants::ints;
-use crate::cpu::Epilogue;
-use crate::cpu::gemm::{Product, gemm, gemm_scratch};
 use crate::kernel::on;
 use crate::math::broadcast::sum_to;
-use crate::number::Number;
+use thalweg_cpu::Epilogue;
+use thalweg_cpu::gemm::{Product, gemm, gemm_scratch};
+use thalweg_cpu::number::Number;
 
 /// A sum of products by an equation.
 pub(crate) static EINSUM: Op = Op {

@@ -8,8 +8,8 @@ use thalweg_tensor::{DType, Shape};
 
 use super::LinalgOps;
 use super::product::{self, Batches};
-use crate::cpu::gemm::Product;
 use crate::fused::{After, FUSED, FUSED_OPS};
+use thalweg_cpu::gemm::Product;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let (a, b) = (cx.ranked(0, 2)?, cx.ranked(1, 2)?);

@@ -1,17 +1,18 @@
 //! The kernel of all products of matrices: one product for each matrix of the output.
 
 use half::{bf16, f16};
-use thalweg_device::parallel::for_chunks;
-use thalweg_device::pool::ThreadPool;
+use thalweg_cpu::parallel::for_chunks;
+use thalweg_cpu::thread_pool::ThreadPool;
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_graph::InferError;
 use thalweg_tensor::{DType, Shape};
 
-use crate::cpu::Epilogue;
-use crate::cpu::gemm::{self, Product, gemm, gemm_scratch};
 use crate::fused::After;
 use crate::kernel::on;
-use crate::number::Number;
+use thalweg_cpu::Epilogue;
+use thalweg_cpu::gemm;
+use thalweg_cpu::gemm::{Product, gemm, gemm_scratch};
+use thalweg_cpu::number::Number;
 
 /// The dtypes with a kernel.
 pub(super) const DTYPES: &[(&str, &[DType])] = &[("T", DType::NUMBERS)];

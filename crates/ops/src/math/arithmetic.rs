@@ -11,8 +11,8 @@ use super::broadcast::sum_to;
 use super::define::{NUMBER, two};
 use crate::elementwise::{binary, unary};
 use crate::gpu::binary_as;
-use crate::number::Number;
 use crate::shapes;
+use thalweg_cpu::number::Number;
 
 const ADD_DEF: OpDef = two(
     "AddV2",

@@ -1,7 +1,7 @@
 //! A choice between two tensors as TensorFlow 1 makes it, and values brought between two others.
 
 use smallvec::smallvec;
-use thalweg_device::parallel::for_chunks;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use crate::array::moved_strings;
 use crate::elementwise::CHUNK;
-use crate::number::Number;
+use thalweg_cpu::number::Number;
 
 fn select_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let values = cx.same(1, 2)?;

@@ -11,7 +11,7 @@ use super::broadcast::sum_to;
 use super::define::{FLOAT, NUMBER, two};
 use super::powers::float_kernel_2;
 use crate::elementwise::binary;
-use crate::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Float, Number, Wide};
 
 /// The gradients of `x / y`.
 const QUOTIENT: Gradient = Gradient::Rule(|g| {

@@ -12,8 +12,8 @@ use super::broadcast::sum_to;
 use super::define::{FLOAT, two};
 use super::magnitude::magnitude;
 use crate::elementwise::{binary, binary_to, convert};
-use crate::number::{Float, Number};
 use crate::shapes;
+use thalweg_cpu::number::{Float, Number};
 
 const X: &[Arg] = &[arg("x", "T")];
 const Y_BOOL: &[Arg] = &[arg_of("y", DType::Bool)];

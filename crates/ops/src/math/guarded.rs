@@ -10,7 +10,7 @@ use super::broadcast::sum_to;
 use super::called::called_wide_2;
 use super::define::{FLOAT, two};
 use crate::elementwise::binary;
-use crate::number::{Float, Number};
+use thalweg_cpu::number::{Float, Number};
 
 fn of<'g>(op: &str, x: Output<'g>, y: Output<'g>) -> Output<'g> {
     x.graph().op(op).input(x).input(y).output()

@@ -9,7 +9,7 @@ use thalweg_tensor::DType;
 use super::broadcast::sum_to;
 use super::called::{called_wide, called_wide_2};
 use super::define::{FLOAT, one, two};
-use crate::cpu::special::{i0e, i1e, igamma, igamma_slope, igammac};
+use thalweg_cpu::special::{i0e, i1e, igamma, igamma_slope, igammac};
 
 /// The modified Bessel function of order 0.
 pub(crate) static BESSEL_I0E: Op = Op {

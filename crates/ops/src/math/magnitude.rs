@@ -10,7 +10,7 @@ use super::broadcast::sum_to;
 use super::define::{FLOAT, NUMBER, one, two};
 use super::powers::float_kernel;
 use crate::elementwise::{binary, unary};
-use crate::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Float, Number, Wide};
 
 /// `|x|`.
 pub(crate) static ABS: Op = Op {

@@ -9,7 +9,7 @@ use super::broadcast::sum_to;
 use super::define::{FLOAT, NUMBER, of_result, one, two};
 use super::division::Divide;
 use crate::elementwise::{binary, unary};
-use crate::number::{Float, Wide};
+use thalweg_cpu::number::{Float, Wide};
 
 /// A function of one float, computed in `f32` or `f64`, in place where the plan says so.
 macro_rules! float_kernel {

@@ -9,7 +9,7 @@ use thalweg_tensor::dispatch;
 use super::define::{of_result, one};
 use super::rounding::SIGNED;
 use crate::elementwise::{binary, unary};
-use crate::number::{Float, Number};
+use thalweg_cpu::number::{Float, Number};
 
 const RECIPROCAL_DEF: OpDef = one(
     "Reciprocal",

@@ -7,7 +7,7 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::define::{FLOAT, one};
 use crate::elementwise::unary;
-use crate::number::{Float, Wide};
+use thalweg_cpu::number::{Float, Wide};
 
 /// Floats and signed integers.
 pub(super) const SIGNED: &[AttrDef] = &[type_attr(

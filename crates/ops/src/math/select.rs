@@ -1,8 +1,9 @@
 //! A choice between two tensors, element by element.
 
 use smallvec::smallvec;
-use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, Vectorize, cpu, gpu};
+use thalweg_cpu::Vectorize;
+use thalweg_cpu::parallel::for_chunks;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::{broadcast_dims, elements};

@@ -9,8 +9,8 @@ use thalweg_tensor::dispatch;
 use super::define::{FLOAT, of_result, one};
 use super::powers::{float_kernel, float_kernel_2};
 use crate::elementwise::{binary, unary};
-use crate::number::{Float, Wide};
 use crate::shapes;
+use thalweg_cpu::number::{Float, Wide};
 
 /// The hyperbolic tangent.
 pub(crate) static TANH: Op = Op {

@@ -11,7 +11,7 @@ use thalweg_tensor::DType;
 use super::broadcast::sum_to;
 use super::called::{called_wide, called_wide_2};
 use super::define::{FLOAT, one, two};
-use crate::cpu::special::{digamma, ndtri, polygamma, zeta};
+use thalweg_cpu::special::{digamma, ndtri, polygamma, zeta};
 
 /// `grad * factor * exp(sign * x^2)`.
 fn bell<'g>(g: &GradCx<'_, 'g>, x: Output<'g>, factor: f64, sign: f64) -> Output<'g> {

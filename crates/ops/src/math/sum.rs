@@ -1,7 +1,7 @@
 //! Sums of several tensors, and squared differences.
 
 use smallvec::{SmallVec, smallvec};
-use thalweg_device::parallel::for_chunks;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, cpu_tensors, gpu};
 use thalweg_graph::op::{Gradient, arg, attr, count_attr, type_attr};
 use thalweg_graph::{AttrKind, InferError, OpDef};
@@ -11,8 +11,8 @@ use super::broadcast::sum_to;
 use super::define::{NUMBER, two};
 use crate::elementwise::{CHUNK, binary};
 use crate::flow::list;
-use crate::number::Number;
 use crate::shapes;
+use thalweg_cpu::number::Number;
 
 /// What can be added up: lists of tensors too.
 const ADDED: &[DType] = &[

@@ -7,8 +7,8 @@ use thalweg_graph::{GradCx, OpDef, Output};
 use thalweg_tensor::{DType, dispatch};
 
 use crate::elementwise::{binary, unary};
-use crate::number::{Float, Number};
 use crate::shapes;
+use thalweg_cpu::number::{Float, Number};
 
 /// The node `op(gradients, values)` with the attributes of the node that is differentiated.
 fn back<'g>(g: &GradCx<'_, 'g>, op: &str, gradients: Output<'g>, values: Output<'g>) -> Output<'g> {

@@ -1,8 +1,9 @@
 //! Biases, one for each channel, and their gradient.
 
 use smallvec::smallvec;
-use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Operand, Prepare, Prepared, Vectorize, cpu, gpu};
+use thalweg_cpu::Vectorize;
+use thalweg_cpu::parallel::for_chunks;
+use thalweg_device::{KernelError, Op, Operand, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::elements;
@@ -11,7 +12,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 use super::conv2d::FORMAT;
 use super::format::DataFormat;
 use crate::elementwise::{CHUNK, binary};
-use crate::number::{Float, Number};
+use thalweg_cpu::number::{Float, Number};
 
 const ATTRS: &[AttrDef] = &[type_attr("T", DType::NUMBERS), FORMAT];
 

@@ -12,8 +12,8 @@ use super::conv_kernels::{Direction, convolution, followed};
 use super::format::{Sliding, parts};
 use super::geometry::{geometry, output_shape, sizes};
 use crate::constants::shape_of;
-use crate::cpu::conv::ConvGeometry;
 use crate::fused::{After, FUSED, FUSED_OPS, POOL};
+use thalweg_cpu::conv::ConvGeometry;
 
 pub(super) const ATTRS: &[AttrDef] = &[
     type_attr(

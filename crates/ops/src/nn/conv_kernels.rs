@@ -5,14 +5,15 @@ use half::{bf16, f16};
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_tensor::{DType, Element, Tensor};
 
-use crate::cpu::conv::{
+use crate::fused::After;
+use crate::kernel::on;
+use thalweg_cpu as cpu;
+use thalweg_cpu::conv::{
     ConvGeometry, Filter, Packing, Real, conv2d, conv2d_filter_grad, conv2d_filter_grad_scratch,
     conv2d_input_grad, conv2d_input_grad_scratch, conv2d_pack, conv2d_packing, conv2d_scratch,
 };
-use crate::cpu::{self, Epilogue, Isa, Layout};
-use crate::fused::After;
-use crate::kernel::on;
-use crate::number::Float;
+use thalweg_cpu::number::Float;
+use thalweg_cpu::{Epilogue, Isa, Layout};
 
 /// What of a convolution is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

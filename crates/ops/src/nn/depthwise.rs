@@ -10,11 +10,11 @@ use super::conv2d::ATTRS as CONV_ATTRS;
 use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
 use crate::constants::shape_of;
-use crate::cpu::conv::ConvGeometry;
-use crate::cpu::depthwise::{
+use crate::kernel::on;
+use thalweg_cpu::conv::ConvGeometry;
+use thalweg_cpu::depthwise::{
     depthwise, depthwise_filter_grad, depthwise_filter_grad_scratch, depthwise_input_grad,
 };
-use crate::kernel::on;
 
 const ATTRS: &[AttrDef] = &[
     type_attr("T", DType::FLOATS),

@@ -3,7 +3,7 @@
 use thalweg_graph::{Attr, Attrs, InferError};
 use thalweg_tensor::Shape;
 
-use crate::cpu::Layout;
+use thalweg_cpu::Layout;
 
 /// The order of the dimensions of a batch of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

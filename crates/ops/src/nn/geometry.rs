@@ -5,7 +5,7 @@ use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::Shape;
 
 use super::format::{Sliding, parts};
-use crate::cpu::conv::ConvGeometry;
+use thalweg_cpu::conv::ConvGeometry;
 
 /// The most elements of one padded image: beyond it no kernel has memory to work in.
 const MOST_PADDED: usize = 1 << 34;

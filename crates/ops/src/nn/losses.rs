@@ -2,8 +2,9 @@
 //! as a second output.
 
 use smallvec::{SmallVec, smallvec};
-use thalweg_device::parallel::Disjoint;
-use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, Vectorize, cpu, gpu};
+use thalweg_cpu::Vectorize;
+use thalweg_cpu::parallel::Disjoint;
+use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, Shape, dispatch};
@@ -12,7 +13,7 @@ use super::softmax::{BLOCK, COST, LANES, Row, join, normalizer, rows_of_a_task};
 use super::sum_of_classes;
 use crate::constants::ints;
 use crate::math::broadcast::sum_to;
-use crate::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Float, Number, Wide};
 
 /// Sets the loss to one number a row of `backprop`.
 fn set_outputs(cx: &mut Infer<'_>, backprop: Shape) {

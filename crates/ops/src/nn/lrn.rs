@@ -7,9 +7,9 @@ use thalweg_graph::{Attrs, Infer, InferError, OpDef};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Element, Shape};
 
-use crate::cpu::lrn::{Response, lrn, lrn_grad};
 use crate::kernel::on;
-use crate::number::Float;
+use thalweg_cpu::lrn::{Response, lrn, lrn_grad};
+use thalweg_cpu::number::Float;
 
 const ATTRS: &[AttrDef] = &[
     int_attr("depth_radius", 5),

@@ -11,8 +11,8 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::conv2d::{FORMAT, PADDING};
 use super::pool::{SAME_OR_VALID, expect_pooled, geometry, output_shape, prepared, refined};
-use crate::cpu::pooling::{max_pool, max_pool_grad, max_pool_grad_grad};
 use crate::kernel::on;
+use thalweg_cpu::pooling::{max_pool, max_pool_grad, max_pool_grad_grad};
 
 pub(super) const ATTRS: &[AttrDef] = &[
     type_attr_or("T", DType::NUMBERS, DType::F32),

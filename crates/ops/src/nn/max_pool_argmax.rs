@@ -1,16 +1,16 @@
 //! The largest element of each window together with its place, and the gradient by these places.
 
 use smallvec::smallvec;
-use thalweg_device::parallel::for_chunks;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, attr, bool_attr, type_attr, type_attr_or};
 use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::{DType, Element, dispatch};
 
 use super::pool::{SAME_OR_VALID, expect_pooled, geometry, output_shape, prepared, refined};
-use crate::cpu::pooling::{PoolGeometry, max_pool_argmax};
 use crate::kernel::on;
-use crate::number::Number;
+use thalweg_cpu::number::Number;
+use thalweg_cpu::pooling::{PoolGeometry, max_pool_argmax};
 
 const INDICES: &[DType] = &[DType::I32, DType::I64];
 

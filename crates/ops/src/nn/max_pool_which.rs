@@ -8,8 +8,8 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::max_pool::ATTRS;
 use super::pool::{geometry, prepared};
-use crate::cpu::pooling::{max_pool_grad_which, max_pool_which};
 use crate::kernel::on;
+use thalweg_cpu::pooling::{max_pool_grad_which, max_pool_which};
 
 const FLOAT_ATTRS: &[AttrDef] = &[
     type_attr("T", DType::FLOATS),

@@ -1,7 +1,7 @@
 //! The windows of images, each as the channels of one pixel.
 
 use smallvec::smallvec;
-use thalweg_device::parallel::for_chunks;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{AttrDef, Gradient, InputGradients, arg, attr, str_attr, type_attr};
 use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, OpDef, Output};

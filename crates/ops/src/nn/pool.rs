@@ -10,8 +10,8 @@ use super::conv2d::{FORMAT, PADDING};
 use super::format::{DataFormat, Padding, Sliding, parts};
 use super::geometry::sizes;
 use crate::constants::shape_of;
-use crate::cpu::pooling::{PoolGeometry, avg_pool, avg_pool_grad};
 use crate::kernel::on;
+use thalweg_cpu::pooling::{PoolGeometry, avg_pool, avg_pool_grad};
 
 /// The attribute `padding` of ops that take none of their own.
 pub(super) const SAME_OR_VALID: AttrDef = AttrDef {

@@ -7,8 +7,8 @@ use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
 use thalweg_tensor::{DType, dispatch};
 
 use crate::elementwise::{binary, unary};
-use crate::number::{Float, Wide};
 use crate::shapes;
+use thalweg_cpu::number::{Float, Wide};
 
 const FLOATS: &[AttrDef] = &[type_attr("T", DType::FLOATS)];
 

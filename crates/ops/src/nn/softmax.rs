@@ -1,15 +1,16 @@
 //! Softmax over the last axis, and its logarithm.
 
 use smallvec::smallvec;
-use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, Vectorize, cpu, gpu};
+use thalweg_cpu::Vectorize;
+use thalweg_cpu::parallel::for_chunks;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, dispatch};
 
 use super::sum_of_classes;
 use crate::elementwise::CHUNK;
-use crate::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Float, Number, Wide};
 
 const ATTRS: &[AttrDef] = &[type_attr("T", DType::FLOATS)];
 

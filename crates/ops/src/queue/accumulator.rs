@@ -7,8 +7,8 @@ use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::stage::Waiting;
-use crate::number::Number;
 use crate::tensors::sum;
+use thalweg_cpu::number::Number;
 
 pub(super) struct Accumulator {
     pub(super) dtype: DType,

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
+use thalweg_cpu::Vectorize;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::gpu::Launches;
-use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelCx, KernelError, Prepare, Prepared, Vectorize};
+use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_graph::op::{AttrDef, int_attr, type_attr};
 use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::shape::checked_elements;

@@ -11,8 +11,8 @@ use super::normal::uniform_f64;
 use super::origin::Origin;
 use super::philox::Philox;
 use super::stateless::generator;
-use crate::number::Number;
 use crate::shapes::expect_scalar;
+use thalweg_cpu::number::Number;
 
 /// Blocks that a run sets aside for each draw, which takes two words: TensorFlow's.
 const RESERVED: u64 = 2 * 256;

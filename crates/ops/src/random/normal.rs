@@ -5,7 +5,7 @@
 
 use std::f32::consts;
 
-use crate::number::single::{ROUND, high, ln_normal};
+use thalweg_cpu::number::single::{ROUND, high, ln_normal};
 
 /// The smallest uniform number that a logarithm is taken of; TensorFlow's. It bounds what comes
 /// out by `sqrt(-2 ln 1e-7)`, about 5.68.

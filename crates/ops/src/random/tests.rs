@@ -1,6 +1,7 @@
 use std::sync::atomic::AtomicU64;
 
-use thalweg_device::{Argument, Cpu, Isa, KernelError, evaluate};
+use thalweg_cpu::Isa;
+use thalweg_device::{Argument, Cpu, KernelError, evaluate};
 use thalweg_graph::{Graph, Output};
 use thalweg_tensor::{DType, Tensor};
 

@@ -6,14 +6,15 @@
 //! nearly all after two. So the first blocks of many groups are computed in one loop, then the
 //! second blocks of those that need one, and what is still missing block by block.
 
-use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelCx, Prepare, Prepared, Vectorize};
+use thalweg_cpu::Vectorize;
+use thalweg_cpu::parallel::for_chunks;
+use thalweg_device::{KernelCx, Prepare, Prepared};
 use thalweg_tensor::Element;
 
 use crate::elementwise::CHUNK;
-use crate::number::Wide;
 use crate::random::origin::Origin;
 use crate::random::philox::Philox;
+use thalweg_cpu::number::Wide;
 
 /// Numbers this far from 0 or farther are drawn again.
 const BOUND: f64 = 2.0;

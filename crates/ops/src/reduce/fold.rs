@@ -2,8 +2,9 @@
 //! order.
 
 use smallvec::SmallVec;
-use thalweg_device::parallel::{Disjoint, for_chunks};
-use thalweg_device::{Cpu, KernelError, Prepare, Prepared, Vectorize};
+use thalweg_cpu::Vectorize;
+use thalweg_cpu::parallel::{Disjoint, for_chunks};
+use thalweg_device::{Cpu, KernelError, Prepare, Prepared};
 use thalweg_tensor::Element;
 use thalweg_tensor::shape::elements;
 

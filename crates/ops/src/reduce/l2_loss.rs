@@ -10,8 +10,8 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::axes::Reduced;
 use super::fold::{Fold, over};
-use crate::number::{Float, Number};
 use crate::shapes;
+use thalweg_cpu::number::{Float, Number};
 
 /// Half the sum of the squares of all elements.
 pub(crate) static L2_LOSS: Op = Op {

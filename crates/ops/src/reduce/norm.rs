@@ -11,7 +11,7 @@ use thalweg_tensor::dispatch;
 use super::axes::NUMBERS;
 use super::fold::{Fold, over_axes};
 use super::gradient::{kept, spread};
-use crate::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Float, Number, Wide};
 
 /// The root of the sum of squares over axes.
 pub(crate) static EUCLIDEAN_NORM: Op = Op {

@@ -1,9 +1,10 @@
 //! Where the largest and the smallest element stand.
 
 use smallvec::SmallVec;
+use thalweg_cpu::Vectorize;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::gpu::Launches;
-use thalweg_device::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, Vectorize, cpu, gpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
@@ -13,8 +14,8 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 use super::extremes::Bounded;
 use super::layout::TILE;
 use crate::elementwise::CHUNK;
-use crate::number::Float;
 use crate::shapes::expect_scalar;
+use thalweg_cpu::number::Float;
 
 const INPUTS: &[Arg] = &[arg("input", "T"), arg("dimension", "Tidx").host()];
 const OUTPUTS: &[Arg] = &[arg("output", "output_type")];

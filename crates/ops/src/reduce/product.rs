@@ -11,7 +11,7 @@ use thalweg_tensor::dispatch;
 use super::axes::{NUMBERS, on_gpu};
 use super::fold::{Fold, over_axes};
 use super::gradient::{kept, over_same};
-use crate::number::{Float, Number};
+use thalweg_cpu::number::{Float, Number};
 
 /// The product over axes; 1 of no element.
 pub(crate) static PROD: Op = Op {

@@ -1,7 +1,7 @@
 //! Running sums, products and logarithms of sums along an axis.
 
 use smallvec::smallvec;
-use thalweg_device::parallel::for_chunks;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{
@@ -11,7 +11,7 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, dispatch};
 
 use crate::elementwise::CHUNK;
-use crate::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Float, Number, Wide};
 
 const INPUTS: &[Arg] = &[arg("x", "T"), arg("axis", "Tidx").host()];
 const OUT: &[Arg] = &[arg("out", "T")];

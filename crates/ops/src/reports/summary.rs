@@ -12,8 +12,8 @@ use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::histogram::histogram;
 use super::wire::{Message, fields};
-use crate::number::Number;
 use crate::shapes::{expect_scalar, scalar};
+use thalweg_cpu::number::Number;
 
 const SUMMARY: &[Arg] = &[arg_of("summary", DType::String)];
 // The fields of a `Summary`, and of its `Value`.

@@ -8,7 +8,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use super::handle::expect_dtype;
-use crate::number::Number;
+use thalweg_cpu::number::Number;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let variable = expect_dtype(cx, "dtype")?;

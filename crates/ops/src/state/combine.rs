@@ -4,7 +4,7 @@ use thalweg_device::KernelError;
 use thalweg_tensor::{DType, Element, dispatch};
 
 use crate::math::Divide;
-use crate::number::{Float, Number};
+use thalweg_cpu::number::{Float, Number};
 
 /// What becomes of an element and an update of it.
 pub(super) type Combine<T> = fn(T, T) -> T;

@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::handle::expect_dtype;
 use super::rows::value_dims;
-use crate::number::Number;
+use thalweg_cpu::number::Number;
 
 fn count_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let variable = expect_dtype(cx, "T")?;

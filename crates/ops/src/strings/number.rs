@@ -10,8 +10,8 @@ use thalweg_tensor::{DType, Tensor, dispatch};
 use super::each::{numbers, shown};
 use super::printf::{Field, Style, float};
 use super::text::stripped;
-use crate::number::Number;
 use crate::shapes::unchanged;
+use thalweg_cpu::number::Number;
 
 /// The longest field and the most places: a file may ask for any.
 const MOST: i64 = 1 << 16;

@@ -6,7 +6,7 @@ use thalweg_tensor::dispatch;
 use super::define::{FLOATS, INDICES, ROWS, WHOLE, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, square};
-use crate::number::{Float, Number};
+use thalweg_cpu::number::{Float, Number};
 
 /// `accum = accum rho + grad^2 (1 - rho)`, `u = sqrt(accum_update + epsilon) / sqrt(accum + epsilon) grad`,
 /// `var -= lr u`, and `accum_update = accum_update rho + u^2 (1 - rho)`.

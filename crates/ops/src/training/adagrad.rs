@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, dispatch};
 use super::define::{FLOATS, INDICES, ROWS, ROWS_SLOTS, WHOLE, WHOLE_SLOTS, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, larger, shrunk, sign, square};
-use crate::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Float, Number, Wide};
 
 /// `accum += grad^2` (where `update_slots`), and `var -= lr grad / sqrt(accum)`.
 pub(crate) static ADAGRAD: Op = Op {

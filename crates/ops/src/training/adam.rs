@@ -7,7 +7,7 @@ use thalweg_tensor::dispatch;
 use super::define::{FLOATS, WHOLE, WHOLE_NESTEROV, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, larger, square};
-use crate::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Float, Number, Wide};
 
 /// `m += (grad - m) (1 - beta1)`, `v += (grad^2 - v) (1 - beta2)`, and
 /// `var -= m lr sqrt(1 - beta2_power) / ((1 - beta1_power) (sqrt(v) + epsilon))`; with

@@ -7,7 +7,7 @@ use thalweg_tensor::dispatch;
 use super::define::{FLOATS, INDICES, ROWS_BY_LR, WHOLE_BY_LR, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, sign, square};
-use crate::number::Wide;
+use thalweg_cpu::number::Wide;
 
 /// With `new = accum + grad^2` and `r(x) = x^-lr_power / lr`:
 /// `linear += grad - (r(new) - r(accum)) var`,

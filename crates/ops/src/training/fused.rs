@@ -1,11 +1,12 @@
 //! One pass over a variable, its slots and its gradient.
 
-use thalweg_device::parallel::Disjoint;
-use thalweg_device::{KernelCx, KernelError, Prepare, Prepared, Vectorize};
+use thalweg_cpu::Vectorize;
+use thalweg_cpu::parallel::Disjoint;
+use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_tensor::{DType, Element};
 
 use crate::elementwise::CHUNK;
-use crate::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Float, Number, Wide};
 
 /// The kernel of an optimizer's op, whose first `N` inputs are variables: `rule` makes of the rates
 /// (the inputs of these names) what gives, for an element of each variable and one of the gradient,

@@ -6,7 +6,7 @@ use thalweg_tensor::dispatch;
 use super::define::{FLOATS, INDICES, ROWS, WHOLE, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, square};
-use crate::number::{Float, Number};
+use thalweg_cpu::number::{Float, Number};
 
 /// `ms += (grad^2 - ms) (1 - rho)`, `mom = mom momentum + lr grad / sqrt(ms + epsilon)`, and
 /// `var -= mom`.

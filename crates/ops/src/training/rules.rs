@@ -3,7 +3,7 @@
 use thalweg_device::Prepare;
 use thalweg_tensor::DType;
 
-use crate::number::Wide;
+use thalweg_cpu::number::Wide;
 
 /// The dtype that a node computes.
 pub(super) fn dtype(p: &Prepare<'_>) -> DType {

@@ -6,7 +6,7 @@ use thalweg_tensor::dispatch;
 use super::define::{FLOATS, WHOLE, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, sign};
-use crate::number::{Float, Number};
+use thalweg_cpu::number::{Float, Number};
 
 /// `m = m beta + grad (1 - beta)`, and
 /// `var -= lr (alpha + sign_decay sign(grad) sign(m)) grad`.

@@ -5,10 +5,10 @@ use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Element};
 
 use super::{FACTOR, axis_of};
-use crate::cpu::Scratch;
-use crate::cpu::batch_norm::{Channels, Moments, Products, apply, moments, sums, to_columns};
 use crate::kernel::on;
-use crate::number::Float;
+use thalweg_cpu::Scratch;
+use thalweg_cpu::batch_norm::{Channels, Moments, Products, apply, moments, sums, to_columns};
+use thalweg_cpu::number::Float;
 
 /// The images as `[before, channels, after]`.
 pub(super) fn view(p: &Prepare<'_>) -> Result<Channels, KernelError> {

@@ -3,13 +3,13 @@
 //! Places are computed in `f32` as TensorFlow does: which pixel is meant depends on their last bit.
 
 use smallvec::SmallVec;
-use thalweg_device::parallel::for_chunks;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_tensor::Element;
 
 use super::{ALIGN, CENTERS};
 use crate::elementwise::CHUNK;
-use crate::number::{Float, Number};
+use thalweg_cpu::number::{Float, Number};
 
 /// How places of the resized images are found in the others.
 #[derive(Clone, Copy)]

@@ -1,0 +1,452 @@
+//! The forward convolution, tap by tap: each output line is a product of the pixels under it and the filter as a matrix.
+
+use super::band::{Bands, Images, Window, copy_to_planes};
+use super::halve::halve;
+use super::swept::{Lines, Padded, Sweep, is_swept};
+use super::{ConvGeometry, Filter, Other, Packing, Pass, Real};
+use crate::pooling::max_pool;
+use crate::scratch::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
+use crate::tile::{Ahead, Finish, Tile, Tiles};
+use crate::transpose::transpose_each;
+use crate::{Cpu, Epilogue, Isa, Layout};
+
+/// Numbers of an output channel that lie side by side.
+fn after(g: &ConvGeometry) -> usize {
+    match g.layout {
+        Layout::Nhwc => 1,
+        Layout::Nchw => g.stored().iter().product(),
+    }
+}
+
+/// How a forward convolution is cut up.
+struct Plan<T: 'static> {
+    tiles: Tiles<T>,
+    bands: Bands,
+    /// Taps that lie side by side in the image and in the filter are one.
+    merged: usize,
+    inner: usize,
+    panels: usize,
+    /// How the images are read where it is swept.
+    swept: Option<Padded>,
+    /// Columns from a line of what is read to the next.
+    cols: usize,
+}
+
+impl<T: Real> Plan<T> {
+    fn new(isa: Isa, g: &ConvGeometry) -> Self {
+        let tiles = T::tiles(isa);
+        let swept = is_swept::<T>(g.filter_len()).then(|| Padded::new(g));
+        let cols = swept.map_or(g.cols_seen(), |padded| padded.cols);
+        Plan {
+            tiles,
+            swept,
+            cols,
+            bands: Self::bands(g),
+            merged: if g.dilation[1] == 1 { g.k_w } else { 1 },
+            inner: g.k_h * g.k_w * g.in_c,
+            panels: g.out_c.div_ceil(tiles.cols()),
+        }
+    }
+
+    /// Bands of lines, of pairs of them where the output is halved.
+    fn bands(g: &ConvGeometry) -> Bands {
+        let together = if g.halved { 2 } else { 1 };
+        let line = g.stride[0] * g.cols_seen() * g.in_c * size_of::<T>();
+        let bands = Bands::new(g.batch, g.out_h / together, line * together);
+        Bands {
+            lines: bands.lines * together,
+            ..bands
+        }
+    }
+
+    /// Numbers of the filter in panels.
+    fn filter_len(&self) -> usize {
+        self.inner * self.panels * self.tiles.cols()
+    }
+
+    /// Writes the filter in panels.
+    fn pack(&self, cpu: Cpu<'_>, g: &ConvGeometry, filter: &[T], to: &mut [T]) {
+        let width = self.tiles.cols();
+        for_chunks(cpu.pool, to, self.inner * width, &|panel, to| {
+            let cols = width.min(g.out_c - panel * width);
+            for (to, from) in to.chunks_exact_mut(width).zip(filter.chunks_exact(g.out_c)) {
+                to[..cols].copy_from_slice(&from[panel * width..][..cols]);
+                to[cols..].fill(T::zeroed());
+            }
+        });
+    }
+
+    fn shared(&self, g: &ConvGeometry) -> usize {
+        let width = self.panels * self.tiles.cols();
+        Scratch::bytes::<T>(self.filter_len())
+            + Scratch::bytes::<T>(width)
+            + Scratch::bytes::<usize>(g.k_h * g.k_w / self.merged)
+    }
+
+    fn band_len(&self, g: &ConvGeometry) -> usize {
+        g.lines_seen(self.bands.lines) * g.cols_seen() * g.in_c
+    }
+
+    fn lane(&self, g: &ConvGeometry) -> usize {
+        let [turned, halves] = self.own_lens(g);
+        Scratch::bytes::<T>(self.band_len(g))
+            + Scratch::bytes::<T>(turned)
+            + Scratch::bytes::<T>(halves)
+    }
+
+    /// Numbers that a task turns or halves, and that it halves before it turns them.
+    fn own_lens(&self, g: &ConvGeometry) -> [usize; 2] {
+        let whole = self.bands.lines * g.out_w * g.out_c;
+        let turns = g.layout == Layout::Nchw;
+        [
+            usize::from(turns || g.halved) * whole,
+            usize::from(turns && g.halved) * whole / 4,
+        ]
+    }
+}
+
+/// The scratch that [`conv2d`] needs on this many threads, in bytes.
+pub fn conv2d_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeometry) -> usize {
+    if g.is_empty() {
+        return 0;
+    }
+    if g.halved && !halves::<T>(isa, g) {
+        let whole = g.whole();
+        return Scratch::bytes::<T>(g.output_len()) + conv2d_scratch::<T>(isa, threads, &whole);
+    }
+    if let Some(other) = Other::of::<T>(isa, g, Pass::Forward) {
+        return other.scratch::<T>(isa, threads);
+    }
+    let plan = Plan::<T>::new(isa, g);
+    let own = match plan.swept {
+        Some(padded) => Scratch::bytes::<T>(padded.len(g)) + Scratch::bytes::<T>(turned_len(g)),
+        None => lanes_scratch(g.batch * plan.bands.per_image, threads, plan.lane(g)),
+    };
+    plan.shared(g) + own
+}
+
+/// What [`conv2d`] makes of its filter each time, where that is worth keeping while the filter stays as it is.
+pub fn conv2d_packing<T: Real>(isa: Isa, g: &ConvGeometry) -> Option<Packing> {
+    if g.is_empty() {
+        return None;
+    }
+    if let Some(other) = Other::of::<T>(isa, g, Pass::Forward) {
+        return other.packing();
+    }
+    if is_swept::<T>(g.filter_len()) {
+        // It would take as much memory again, and copying it is a small part of reading it for all images.
+        return None;
+    }
+    let plan = Plan::<T>::new(isa, g);
+    Some(Packing::new(
+        g,
+        [0, 0],
+        plan.tiles.cols(),
+        plan.filter_len(),
+    ))
+}
+
+/// Makes it of a filter, with the scratch of [`conv2d`].
+///
+/// # Panics
+/// If there is no packing, or a slice is not as long as it says.
+pub fn conv2d_pack<T: Real>(
+    cpu: Cpu<'_>,
+    g: &ConvGeometry,
+    filter: &[T],
+    to: &mut [T],
+    scratch: &mut [u8],
+) {
+    let packing = conv2d_packing::<T>(cpu.isa, g);
+    assert!(
+        filter.len() == g.filter_len() && packing.is_some_and(|p| p.len() == to.len()),
+        "operands do not fit {g:?}"
+    );
+    match Other::of::<T>(cpu.isa, g, Pass::Forward) {
+        Some(other) => other.pack(cpu, filter, to, scratch),
+        None => Plan::<T>::new(cpu.isa, g).pack(cpu, g, filter, to),
+    }
+}
+
+/// Whether what is stored is halved task by task, and not when all of it is there.
+fn halves<T: Real>(isa: Isa, g: &ConvGeometry) -> bool {
+    match Other::of::<T>(isa, g, Pass::Forward) {
+        Some(other) => other.halves(),
+        None => !is_swept::<T>(g.filter_len()),
+    }
+}
+
+/// Numbers of an output that is computed with its channels last and then turned.
+fn turned_len(g: &ConvGeometry) -> usize {
+    match g.layout {
+        Layout::Nhwc => 0,
+        Layout::Nchw => g.output_len(),
+    }
+}
+
+/// The convolution of `input` with `filter`, and the epilogue, to `output`.
+///
+/// # Panics
+/// If a slice is not as long as the geometry says, or the scratch is too small.
+pub fn conv2d<T: Real>(
+    cpu: Cpu<'_>,
+    g: &ConvGeometry,
+    input: &[T],
+    filter: Filter<'_, T>,
+    epilogue: Epilogue<'_, T>,
+    output: &mut [T],
+    scratch: &mut [u8],
+) {
+    assert!(
+        input.len() == g.input_len()
+            && filter.taps.len() == g.filter_len()
+            && output.len() == g.stored_len(),
+        "operands do not fit {g:?}"
+    );
+    assert!(
+        epilogue.bias.is_none_or(|b| b.len() == g.out_c),
+        "one bias for each output channel"
+    );
+    if output.is_empty() {
+        return;
+    }
+    if g.is_empty() {
+        // No channels or no taps: every sum is zero.
+        output.fill(T::zeroed());
+        return epilogue.apply(cpu, g.out_c, after(g), output);
+    }
+    if g.halved && !halves::<T>(cpu.isa, g) {
+        let mut scratch = Scratch::new(scratch);
+        let all = scratch.take::<T>(g.output_len());
+        conv2d(
+            cpu,
+            &g.whole(),
+            input,
+            filter,
+            epilogue,
+            all,
+            scratch.rest(),
+        );
+        return max_pool(cpu, &g.halves(), all, output);
+    }
+    if let Some(other) = Other::of::<T>(cpu.isa, g, Pass::Forward) {
+        return other.run(
+            cpu,
+            [input, filter.taps],
+            filter.packed,
+            epilogue,
+            output,
+            scratch,
+        );
+    }
+    let plan = Plan::<T>::new(cpu.isa, g);
+    let width = plan.tiles.cols();
+    let mut scratch = Scratch::new(scratch);
+    let own = scratch.take::<T>(plan.filter_len());
+    let packed = filter.packed.unwrap_or_else(|| {
+        plan.pack(cpu, g, filter.taps, own);
+        own
+    });
+    assert_eq!(packed.len(), plan.filter_len(), "another filter's");
+    let bias = scratch.take::<T>(plan.panels * width);
+    bias.fill(T::zeroed());
+    if let Some(b) = epilogue.bias {
+        bias[..g.out_c].copy_from_slice(b);
+    }
+    let offsets = scratch.take::<usize>(g.k_h * g.k_w / plan.merged);
+    let per_line = g.k_w / plan.merged;
+    for (tap, offset) in offsets.iter_mut().enumerate() {
+        let (i, j) = (tap / per_line, tap % per_line);
+        *offset = (i * g.dilation[0] * plan.cols + j * g.dilation[1]) * g.in_c;
+    }
+    let images = Images {
+        data: input,
+        h: g.in_h,
+        w: g.in_w,
+        c: g.in_c,
+        layout: g.layout,
+    };
+    let bias = epilogue.bias.map(|_| &*bias);
+    if let Some(padded) = plan.swept {
+        let copy = scratch.take::<T>(padded.len(g));
+        let turned = scratch.take::<T>(turned_len(g));
+        let seen = padded.read(cpu, g, images, copy);
+        let to = match g.layout {
+            Layout::Nhwc => &mut *output,
+            Layout::Nchw => &mut *turned,
+        };
+        Sweep {
+            tiles: plan.tiles,
+            images: g.batch,
+            lines: g.out_h,
+            pixels: g.out_w,
+            seen: (seen, padded.seen(g)),
+            offsets,
+            len: plan.merged * g.in_c,
+            packed,
+            panels: plan.panels,
+            channels: g.out_c,
+            to: (
+                &Disjoint::new(to),
+                Lines {
+                    start: 0,
+                    image: g.out_h * g.out_w * g.out_c,
+                    line: g.out_w * g.out_c,
+                    pixel: g.out_c,
+                },
+            ),
+            bias,
+            relu: epilogue.relu,
+        }
+        .run(cpu);
+        if g.layout == Layout::Nchw {
+            transpose_each(cpu, [g.out_h * g.out_w, g.out_c], turned, output);
+        }
+        return;
+    }
+
+    let run = Run {
+        isa: cpu.isa,
+        g,
+        plan: &plan,
+        input: images,
+        packed,
+        offsets,
+        bias,
+        relu: epilogue.relu,
+        output: Disjoint::new(output),
+    };
+    let tasks = g.batch * plan.bands.per_image;
+    for_lanes(
+        cpu.pool,
+        tasks,
+        scratch.rest(),
+        plan.lane(g),
+        &|task, scratch| run.task(task, scratch),
+    );
+}
+
+/// What the tasks of one call share.
+struct Run<'a, T: 'static> {
+    isa: Isa,
+    g: &'a ConvGeometry,
+    plan: &'a Plan<T>,
+    input: Images<'a, T>,
+    packed: &'a [T],
+    offsets: &'a [usize],
+    bias: Option<&'a [T]>,
+    relu: bool,
+    output: Disjoint<'a, T>,
+}
+
+impl<T: Real> Run<'_, T> {
+    /// Computes one band of one image.
+    fn task(&self, task: usize, scratch: &mut [u8]) {
+        let (g, plan) = (self.g, self.plan);
+        let (image, band) = (task / plan.bands.per_image, task % plan.bands.per_image);
+        let together = if g.halved { 2 } else { 1 };
+        let lines = part(g.out_h / together, plan.bands.per_image, band);
+        let (line, lines) = (lines.0 * together, lines.1 * together);
+        let mut scratch = Scratch::new(scratch);
+        let seen = scratch.take::<T>(plan.band_len(g));
+        let window = Window {
+            image,
+            y: (line * g.stride[0]) as isize - g.pad_top as isize,
+            lines: g.lines_seen(lines),
+            x: -(g.pad_left as isize),
+            cols: g.cols_seen(),
+            channel: 0,
+            channels: g.in_c,
+        };
+        self.input.copy(self.isa, window, seen, g.in_c);
+        let pixels = lines * g.out_w;
+        let place = image * g.out_h * g.out_w * g.out_c;
+        if g.halved {
+            let [turned, halved] = plan.own_lens(g).map(|len| scratch.take::<T>(len));
+            self.lines(seen, lines, &mut turned[..pixels * g.out_c]);
+            return self.halves([line, lines], image, turned, halved);
+        }
+        match g.layout {
+            Layout::Nhwc => {
+                // SAFETY: the lines of this task, which no other writes.
+                let to = unsafe {
+                    self.output
+                        .slice(place + line * g.out_w * g.out_c, pixels * g.out_c)
+                };
+                self.lines(seen, lines, to);
+            }
+            Layout::Nchw => {
+                let turned = scratch.take::<T>(pixels * g.out_c);
+                self.lines(seen, lines, turned);
+                let to = self.output.pointer(place + line * g.out_w);
+                // SAFETY: the lines of this task in each plane of its image, which no other writes.
+                unsafe { copy_to_planes(self.isa, turned, pixels, g.out_c, to, g.out_h * g.out_w) };
+            }
+        }
+    }
+
+    /// Stores what comes of some lines of an image, channels last, when they are halved.
+    fn halves(&self, [line, lines]: [usize; 2], image: usize, turned: &[T], halves: &mut [T]) {
+        let (g, c) = (self.g, self.g.out_c);
+        let ([h, w], size) = (g.stored(), [lines, g.out_w, c]);
+        let place = image * h * w * c;
+        match g.layout {
+            Layout::Nhwc => {
+                let to = self.output.pointer(place + line / 2 * w * c);
+                // SAFETY: the pixels that come of the lines of this task, which no other writes.
+                unsafe { halve(self.isa, turned, size, to, [w * c, c]) };
+            }
+            Layout::Nchw => {
+                let to = self.output.pointer(place + line / 2 * w);
+                // SAFETY: memory for a quarter of the lines, and those pixels in each plane of the image.
+                unsafe {
+                    halve(self.isa, turned, size, halves.as_mut_ptr(), [w * c, c]);
+                    copy_to_planes(self.isa, halves, lines / 2 * w, c, to, h * w);
+                }
+            }
+        }
+    }
+
+    /// Computes output lines from the input lines they see, both channels last.
+    fn lines(&self, seen: &[T], lines: usize, to: &mut [T]) {
+        let (g, plan, width) = (self.g, self.plan, self.plan.tiles.cols());
+        let line_seen = g.stride[0] * g.cols_seen() * g.in_c;
+        // Where the lines follow each other at the pixels' own distance, they are one long line.
+        let joined = g.stride[0] * g.cols_seen() == g.out_w * g.stride[1];
+        let (lines, pixels) = if joined {
+            (1, lines * g.out_w)
+        } else {
+            (lines, g.out_w)
+        };
+        let row_tiles = pixels.div_ceil(plan.tiles.rows());
+        for line in 0..lines {
+            for tile in 0..row_tiles {
+                let (x, rows) = part(pixels, row_tiles, tile);
+                for panel in 0..plan.panels {
+                    let col = panel * width;
+                    let cols = width.min(g.out_c - col);
+                    let tile = Tile {
+                        a: seen[line * line_seen + x * g.stride[1] * g.in_c..].as_ptr(),
+                        offsets: self.offsets,
+                        len: plan.merged * g.in_c,
+                        a_row: g.stride[1] * g.in_c,
+                        a_col: 1,
+                        b: self.packed[col * plan.inner..].as_ptr(),
+                        b_row: width,
+                        c: to[(line * pixels + x) * g.out_c + col..].as_mut_ptr(),
+                        c_row: g.out_c,
+                        cols,
+                        add: false,
+                        finish: Finish {
+                            bias: self.bias.map_or(std::ptr::null(), |b| b[col..].as_ptr()),
+                            relu: self.relu,
+                        },
+                        ahead: Ahead::NONE,
+                    };
+                    // SAFETY: the band holds all that these pixels see, the panel `inner` rows, and `to` the pixels.
+                    unsafe { plan.tiles.run(rows, &tile) };
+                }
+            }
+        }
+    }
+}

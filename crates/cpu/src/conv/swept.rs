@@ -1,0 +1,229 @@
+//! Convolutions with a filter that does not fit the second-level cache.
+//!
+//! The padded images are copied once, channels last, and the inner dimension is cut into blocks. A task computes some
+//! lines of pixels and some panels of the filter: it goes from block to block and from panel to panel, so that a block
+//! of a panel stays near while it is multiplied with all pixels of the task.
+
+use super::band::Images;
+use super::{ConvGeometry, Real};
+use crate::scratch::{Disjoint, part};
+use crate::tile::{Ahead, Finish, Tile, Tiles};
+use crate::{Cpu, Layout};
+
+/// The largest filter, in bytes, that is read again for every few pixels: the second-level cache has most of it.
+const RESIDENT: usize = 3 << 19;
+/// The longest block of the inner dimension: a panel's block takes a small part of the second-level cache.
+const INNER: usize = 512;
+/// Pixels of a task, about; of the filter's gradient, those that are summed before the next.
+pub(super) const PIXELS: usize = 224;
+/// Tasks for each thread, at least.
+const EACH: usize = 4;
+
+/// Whether a filter of so many numbers is swept.
+pub(super) fn is_swept<T>(filter: usize) -> bool {
+    filter * size_of::<T>() > RESIDENT
+}
+
+/// The input of a swept convolution, as it is read: padded, or, where no tap lies outside and channels are last, where it
+/// lies.
+#[derive(Clone, Copy)]
+pub(super) struct Padded {
+    pub direct: bool,
+    /// Of an image.
+    pub lines: usize,
+    pub cols: usize,
+}
+
+impl Padded {
+    pub(super) fn new(g: &ConvGeometry) -> Self {
+        let direct = g.layout == Layout::Nhwc && g.is_inside();
+        let (lines, cols) = match direct {
+            true => (g.in_h, g.in_w),
+            false => (g.lines_seen(g.out_h), g.cols_seen()),
+        };
+        Padded {
+            direct,
+            lines,
+            cols,
+        }
+    }
+
+    /// Numbers of the copy.
+    pub(super) fn len(&self, g: &ConvGeometry) -> usize {
+        match self.direct {
+            true => 0,
+            false => g.batch * self.lines * self.cols * g.in_c,
+        }
+    }
+
+    /// The input, copied where it must be.
+    pub(super) fn read<'a, T: Real>(
+        &self,
+        cpu: Cpu<'_>,
+        g: &ConvGeometry,
+        images: Images<'a, T>,
+        copy: &'a mut [T],
+    ) -> &'a [T] {
+        if self.direct {
+            return images.data;
+        }
+        let from = [g.pad_top, g.pad_left].map(|pad| -(pad as isize));
+        images.copy_all(cpu, from, [self.lines, self.cols], g.in_c, copy);
+        copy
+    }
+
+    /// Where the first tap of each output pixel lies.
+    pub(super) fn seen(&self, g: &ConvGeometry) -> Lines {
+        Lines {
+            start: 0,
+            image: self.lines * self.cols * g.in_c,
+            line: g.stride[0] * self.cols * g.in_c,
+            pixel: g.stride[1] * g.in_c,
+        }
+    }
+}
+
+/// Where lines of pixels lie, by image and line, in elements.
+#[derive(Clone, Copy)]
+pub(super) struct Lines {
+    pub start: usize,
+    pub image: usize,
+    pub line: usize,
+    /// From a pixel to the next.
+    pub pixel: usize,
+}
+
+impl Lines {
+    pub(super) fn at(&self, image: usize, line: usize, pixel: usize) -> usize {
+        self.start + image * self.image + line * self.line + pixel * self.pixel
+    }
+}
+
+/// Sums over the taps of a filter, for all pixels of a batch of images.
+pub(super) struct Sweep<'a, T: 'static> {
+    pub tiles: Tiles<T>,
+    pub images: usize,
+    /// Of an image.
+    pub lines: usize,
+    /// Of a line.
+    pub pixels: usize,
+    /// What the pixels see: the first tap of each.
+    pub seen: (&'a [T], Lines),
+    /// Where each stretch of the inner dimension begins, from there.
+    pub offsets: &'a [usize],
+    /// The length of each stretch.
+    pub len: usize,
+    /// The filter in panels, each of all stretches.
+    pub packed: &'a [T],
+    pub panels: usize,
+    /// Channels of a pixel of the result.
+    pub channels: usize,
+    pub to: (&'a Disjoint<'a, T>, Lines),
+    /// One number a channel, in whole panels.
+    pub bias: Option<&'a [T]>,
+    pub relu: bool,
+}
+
+/// A block of the inner dimension.
+#[derive(Clone, Copy)]
+struct Block {
+    /// The stretches it is of, and how many they are.
+    first: usize,
+    count: usize,
+    /// The part of each stretch.
+    at: usize,
+    len: usize,
+}
+
+impl<T: Real> Sweep<'_, T> {
+    /// How many blocks there are: parts of a stretch, or some stretches each.
+    fn blocks(&self) -> usize {
+        // Where there are no stretches the sums are zero, and stored once.
+        if self.len > INNER {
+            return (self.offsets.len() * self.len.div_ceil(INNER)).max(1);
+        }
+        let together = INNER / self.len.max(1);
+        self.offsets.len().div_ceil(together).max(1)
+    }
+
+    fn block(&self, i: usize) -> Block {
+        if self.len > INNER && !self.offsets.is_empty() {
+            let pieces = self.len.div_ceil(INNER);
+            let (at, len) = part(self.len, pieces, i % pieces);
+            return Block {
+                first: i / pieces,
+                count: 1,
+                at,
+                len,
+            };
+        }
+        let (first, count) = part(self.offsets.len(), self.blocks(), i);
+        Block {
+            first,
+            count,
+            at: 0,
+            len: self.len,
+        }
+    }
+
+    /// Computes all pixels.
+    pub(super) fn run(&self, cpu: Cpu<'_>) {
+        let all = self.images * self.lines;
+        let line_tasks = (all * self.pixels).div_ceil(PIXELS).clamp(1, all.max(1));
+        let wanted = EACH * cpu.pool.threads();
+        let panel_tasks = wanted.div_ceil(line_tasks).clamp(1, self.panels);
+        cpu.pool.parallel_for(line_tasks * panel_tasks, &|task| {
+            let lines = part(all, line_tasks, task / panel_tasks);
+            let panels = part(self.panels, panel_tasks, task % panel_tasks);
+            self.task(lines, panels);
+        });
+    }
+
+    fn task(&self, (line, lines): (usize, usize), (panel, panels): (usize, usize)) {
+        let blocks = self.blocks();
+        for i in 0..blocks {
+            let block = self.block(i);
+            for panel in panel..panel + panels {
+                for line in line..line + lines {
+                    let place = [line / self.lines, line % self.lines];
+                    self.line(place, panel, block, i > 0, i + 1 == blocks);
+                }
+            }
+        }
+    }
+
+    /// Adds a block to a panel of a line.
+    fn line(&self, [image, line]: [usize; 2], panel: usize, block: Block, add: bool, last: bool) {
+        let width = self.tiles.cols();
+        let (col, inner) = (panel * width, self.offsets.len() * self.len);
+        let b = (panel * inner + block.first * self.len + block.at) * width;
+        let row_tiles = self.pixels.div_ceil(self.tiles.rows());
+        let finish = match last {
+            true => Finish {
+                bias: self.bias.map_or(std::ptr::null(), |b| b[col..].as_ptr()),
+                relu: self.relu,
+            },
+            false => Finish::NONE,
+        };
+        for tile in 0..row_tiles {
+            let (x, rows) = part(self.pixels, row_tiles, tile);
+            let tile = Tile {
+                a: self.seen.0[self.seen.1.at(image, line, x) + block.at..].as_ptr(),
+                offsets: &self.offsets[block.first..][..block.count],
+                len: block.len,
+                a_row: self.seen.1.pixel,
+                a_col: 1,
+                b: self.packed[b..].as_ptr(),
+                b_row: width,
+                c: (self.to.0).pointer(self.to.1.at(image, line, x) + col),
+                c_row: self.to.1.pixel,
+                cols: width.min(self.channels - col),
+                add,
+                finish,
+                ahead: Ahead::NONE,
+            };
+            // SAFETY: what these pixels see lies in `seen`, the panel has `inner` rows, and the pixels are this task's.
+            unsafe { self.tiles.run(rows, &tile) };
+        }
+    }
+}

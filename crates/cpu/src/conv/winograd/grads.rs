@@ -1,0 +1,299 @@
+//! The gradient to the filter, from tiles of the images and of the gradient to the output.
+
+use super::super::ConvGeometry;
+use super::super::band::Images;
+use super::super::filter_grad::add_parts;
+use super::transform::{Job, Side};
+use super::{APART, Cut, FEWEST, Held, Seen, TASKS, Tiling};
+use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
+use crate::tile::{Ahead, Finish, Tile, Tiled, Tiles};
+use crate::{Cpu, Isa};
+
+/// What a task holds of transformed tiles, and of their products, in numbers: parts of the second-level cache.
+const HELD: usize = 140 << 10;
+const PRODUCTS: usize = 200 << 10;
+/// Tiles of a part, about, below which its products would take too long to become a gradient.
+const FEW: usize = 16;
+/// What the gradients of the parts may take together, in numbers.
+const PARTS: usize = 1 << 20;
+
+/// How the gradient is cut up. A task computes a block of it, of some channels of both sides, from a part of the images.
+pub(in super::super) struct Grads<'a> {
+    g: &'a ConvGeometry,
+    tiling: Tiling,
+    tiles: Tiles<f32>,
+    /// Parts of the lines of tiles, which are added up in the end.
+    parts: usize,
+    /// Blocks of channels, of the input and of the output.
+    blocks: [usize; 2],
+    /// Lines of tiles that are transformed and multiplied at once.
+    cut: Cut,
+}
+
+impl<'a> Grads<'a> {
+    pub(super) fn new(isa: Isa, g: &'a ConvGeometry, tiling: Tiling) -> Self {
+        let tiles = f32::tiles(isa);
+        let points = tiling.transforms.products();
+        let mut blocks = [1, 1];
+        let block = |i: usize, blocks: &[usize; 2]| tiling.channels[i].div_ceil(blocks[i]);
+        let parts = tiling.all().div_ceil(FEW);
+        loop {
+            let lens = [0, 1].map(|i| block(i, &blocks));
+            let too_few = parts * blocks[0] * blocks[1] < FEWEST && lens != [1, 1];
+            if points * lens[0] * lens[1] <= PRODUCTS && !too_few {
+                break;
+            }
+            blocks[usize::from(lens[1] > lens[0])] += 1;
+        }
+        let each = points * (block(0, &blocks) + block(1, &blocks));
+        let parts = parts.min(TASKS.div_ceil(blocks[0] * blocks[1]));
+        let parts = parts.min(PARTS / g.filter_len().max(1)).max(1);
+        let cut = tiling.cut((HELD / each).min(tiling.all().div_ceil(parts)));
+        let parts = parts.min(cut.len());
+        Grads {
+            g,
+            tiling,
+            tiles,
+            parts,
+            blocks,
+            cut,
+        }
+    }
+
+    /// What it takes, in multiplications.
+    pub(super) fn work(&self) -> f64 {
+        let [rows, columns] = self.blocks;
+        (self.tiling).work([columns, rows], 14.0 * self.parts as f64)
+    }
+
+    /// Whether a task's tiles fit a cache, or nearly.
+    pub(super) fn fits(&self) -> bool {
+        let tiles = self.cut.most() * self.tiling.tiles[1];
+        self.points() * tiles * self.most().iter().sum::<usize>() <= 2 * HELD
+    }
+
+    /// How often this adds what some tiles give to what others gave.
+    #[cfg(test)]
+    pub(in super::super) fn additions(&self) -> usize {
+        self.cut.len() - self.parts
+    }
+
+    fn points(&self) -> usize {
+        self.tiling.transforms.products()
+    }
+
+    pub(super) fn tasks(&self) -> usize {
+        self.parts * self.blocks[0] * self.blocks[1]
+    }
+
+    /// Numbers of the gradients of the parts.
+    fn partial_len(&self) -> usize {
+        match self.parts {
+            1 => 0,
+            parts => parts * self.g.filter_len(),
+        }
+    }
+
+    /// Channels of a block, at most; those of the output in whole vectors.
+    fn most(&self) -> [usize; 2] {
+        let [from, to] = [0, 1].map(|i| self.tiling.channels[i].div_ceil(self.blocks[i]));
+        [from, to.next_multiple_of(self.tiles.cols() / 2)]
+    }
+
+    /// Numbers that a task copies, those it holds transformed of images and of the gradient, and their products.
+    fn lens(&self) -> [usize; 4] {
+        let [from, to] = self.most();
+        let tiles = self.cut.most() * self.tiling.tiles[1];
+        let of_one = self.cut.most().min(self.tiling.tiles[0]);
+        let [images, grads] =
+            [self.tiling.more(), [0, 0]].map(|more| self.tiling.seen(of_one, more));
+        [
+            (images[0] * images[1] * from).max(grads[0] * grads[1] * to),
+            self.points() * (tiles * from + APART),
+            self.points() * (tiles * to + APART),
+            self.points() * (from * to + APART),
+        ]
+    }
+
+    fn lane(&self) -> usize {
+        self.lens().map(Scratch::bytes::<f32>).iter().sum()
+    }
+
+    pub(super) fn scratch(&self, threads: usize) -> usize {
+        Scratch::bytes::<f32>(self.partial_len())
+            + lanes_scratch(self.tasks(), threads, self.lane())
+    }
+
+    /// Operands are images, and the gradient to the output.
+    pub(super) fn run(
+        &self,
+        cpu: Cpu<'_>,
+        [images, grads]: [&[f32]; 2],
+        to: &mut [f32],
+        scratch: &mut [u8],
+    ) {
+        let g = self.g;
+        let mut scratch = Scratch::new(scratch);
+        let partials = scratch.take::<f32>(self.partial_len());
+        let images = Images {
+            data: images,
+            h: g.in_h,
+            w: g.in_w,
+            c: g.in_c,
+            layout: g.layout,
+        };
+        let grads = Images {
+            data: grads,
+            h: g.out_h,
+            w: g.out_w,
+            c: g.out_c,
+            layout: g.layout,
+        };
+        let run = Run {
+            isa: cpu.isa,
+            grads: self,
+            operands: [images, grads],
+            to: Disjoint::new(match self.parts {
+                1 => &mut *to,
+                _ => &mut *partials,
+            }),
+        };
+        for_lanes(
+            cpu.pool,
+            self.tasks(),
+            scratch.rest(),
+            self.lane(),
+            &|task, scratch| run.task(task, scratch),
+        );
+        if self.parts > 1 {
+            add_parts(cpu, partials, to);
+        }
+    }
+}
+
+/// What the tasks of one call share.
+struct Run<'a> {
+    isa: Isa,
+    grads: &'a Grads<'a>,
+    /// Images, and the gradient to the output.
+    operands: [Images<'a, f32>; 2],
+    to: Disjoint<'a, f32>,
+}
+
+impl Run<'_> {
+    fn task(&self, task: usize, scratch: &mut [u8]) {
+        let (grads, tiling) = (self.grads, &self.grads.tiling);
+        let [rows, cols] = grads.blocks;
+        let (which, block) = (task / (rows * cols), task % (rows * cols));
+        let channels = [
+            part(tiling.channels[0], rows, block / cols),
+            part(tiling.channels[1], cols, block % cols),
+        ];
+        let (first, cuts) = part(grads.cut.len(), grads.parts, which);
+        let mut scratch = Scratch::new(scratch);
+        let [seen, held, held_grads, products] = grads.lens().map(|len| scratch.take::<f32>(len));
+        for i in first..first + cuts {
+            let tiles = grads.cut.lines(i) * tiling.tiles[1];
+            for piece in grads.cut.pieces(i) {
+                for (operand, to) in [&mut *held, &mut *held_grads].into_iter().enumerate() {
+                    let what = self.seen(operand, channels[operand]);
+                    let pixel = self.pixel(operand, channels[operand].1);
+                    let held = Held { to, tiles, pixel };
+                    tiling.transform(self.isa, what, &piece, seen, held);
+                }
+            }
+            self.multiply(channels, tiles, held, held_grads, products, i > first);
+        }
+        self.gradient(which, channels, products);
+    }
+
+    /// From a pixel of an operand to the next, as it is held.
+    fn pixel(&self, operand: usize, channels: usize) -> usize {
+        match operand {
+            0 => channels,
+            _ => channels.next_multiple_of(self.grads.tiles.cols() / 2),
+        }
+    }
+
+    /// What the tiles of an operand are made of.
+    fn seen(&self, operand: usize, channels: (usize, usize)) -> Seen<'_> {
+        let (tiling, images) = (&self.grads.tiling, self.operands[operand]);
+        match operand {
+            0 => tiling.of_images(images, channels),
+            _ => Seen {
+                images,
+                first: [0, 0],
+                more: [0, 0],
+                channels,
+                transform: tiling.transforms.of_grads,
+            },
+        }
+    }
+
+    /// Adds, at each point, what some tiles give.
+    fn multiply(
+        &self,
+        [(_, from), (_, to)]: [(usize, usize); 2],
+        tiles: usize,
+        held: &[f32],
+        held_grads: &[f32],
+        products: &mut [f32],
+        add: bool,
+    ) {
+        let grads = self.grads;
+        let (width, pixel) = (grads.tiles.cols(), self.pixel(1, to));
+        let row_tiles = from.div_ceil(grads.tiles.rows());
+        for point in 0..grads.points() {
+            let a = point * (tiles * from + APART);
+            let b = point * (tiles * pixel + APART);
+            let c = point * (from * to + APART);
+            for col in (0..to).step_by(width) {
+                for tile in 0..row_tiles {
+                    let (row, rows) = part(from, row_tiles, tile);
+                    let tile = Tile {
+                        a: held[a + row..].as_ptr(),
+                        offsets: &[0],
+                        len: tiles,
+                        a_row: 1,
+                        a_col: from,
+                        b: held_grads[b + col..].as_ptr(),
+                        b_row: pixel,
+                        c: products[c + row * to + col..].as_mut_ptr(),
+                        c_row: to,
+                        cols: width.min(to - col),
+                        add,
+                        finish: Finish::NONE,
+                        ahead: Ahead::NONE,
+                    };
+                    // SAFETY: channels of tiles that are held, the gradient's in whole vectors, and products of this task.
+                    unsafe { grads.tiles.run(rows, &tile) };
+                }
+            }
+        }
+    }
+
+    /// Makes the gradient of a block of the products.
+    fn gradient(
+        &self,
+        which: usize,
+        [(row, rows), (col, cols)]: [(usize, usize); 2],
+        products: &[f32],
+    ) {
+        let (g, t) = (self.grads.g, self.grads.tiling.transforms);
+        let step = rows * cols + APART;
+        let read = Side {
+            line: t.points[1] * step,
+            pixel: step,
+            tile: cols,
+        };
+        let to = (self.to).pointer(which * g.filter_len() + row * g.out_c + col);
+        let written = Side {
+            line: g.k_w * g.in_c * g.out_c,
+            pixel: g.in_c * g.out_c,
+            tile: g.out_c,
+        };
+        let job = Job::new((products.as_ptr(), read), (to, written), rows, cols);
+        // SAFETY: all products of the block, and its numbers in the gradient of this part, which no other task writes.
+        unsafe { (t.to_tap_grads)(self.isa, &job) };
+    }
+}

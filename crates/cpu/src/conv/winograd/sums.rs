@@ -1,0 +1,340 @@
+//! Outputs from images and a filter: forward, and to the input with the filter turned over.
+
+mod task;
+
+use self::task::Run;
+use super::super::band::Images;
+use super::super::{ConvGeometry, Packing, Pass};
+use super::transform::{Job, Side};
+use super::{APART, Cut, FEWEST, TASKS, Tiling};
+use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
+use crate::tile::{Tiled, Tiles};
+use crate::transpose::{Rows, transpose};
+use crate::{Cpu, Epilogue, Isa, Layout};
+
+/// What a task holds of transformed tiles, in numbers: a part of the second-level cache.
+const HELD: usize = 280 << 10;
+/// Channels that are transformed at once, and columns of a task, at most.
+const BLOCK: usize = 128;
+/// Tasks of a convolution that is cut into few along its images, at least: more would transform those again and again.
+const WIDE: usize = 8;
+/// The largest filter, transformed, that is kept in memory, in numbers.
+const PACKED: usize = 16 << 20;
+/// The largest that is worth keeping from step to step, in numbers: a larger one takes memory, and the time to read it,
+/// that the transforms of a large filter are small beside.
+const KEPT: usize = 1 << 20;
+/// Tiles of a task, about, below which the filter would be read too often.
+const FEW: usize = 24;
+/// Rows of a panel that are transformed at once before the tasks.
+const ROWS: usize = 32;
+
+/// How the sums are cut up. A task computes some columns, which are channels of the output, of some lines of tiles.
+pub(in super::super) struct SumsOf<'a> {
+    g: &'a ConvGeometry,
+    tiling: Tiling,
+    tiles: Tiles<f32>,
+    turned_over: bool,
+    /// Blocks of the channels that are summed over.
+    inner: usize,
+    panels: usize,
+    /// Tasks, by lines of tiles and by panels.
+    cut: Cut,
+    by_panels: usize,
+    /// Whether the filter is transformed before the tasks, and not by each that needs it.
+    packed: bool,
+}
+
+impl<'a> SumsOf<'a> {
+    pub(super) fn new(isa: Isa, g: &'a ConvGeometry, tiling: Tiling, pass: Pass) -> Self {
+        let tiles = f32::tiles(isa);
+        let [from, to] = tiling.channels;
+        let inner = from.div_ceil(BLOCK);
+        let panels = to.div_ceil(tiles.cols());
+        let mut by_panels = to.div_ceil(BLOCK).min(panels);
+        let block = from.div_ceil(inner) + panels.div_ceil(by_panels) * tiles.cols();
+        let most = HELD / (tiling.transforms.products() * block);
+        let all = tiling.all();
+        let by_tasks = TASKS.div_ceil(by_panels).min(all.div_ceil(FEW));
+        let by_tasks = by_tasks.max(FEWEST.div_ceil(panels)).min(tiling.lines());
+        let cut = tiling.cut(most.min(all.div_ceil(by_tasks)));
+        if cut.len() * by_panels < WIDE {
+            by_panels = WIDE.div_ceil(cut.len()).min(panels);
+        }
+        SumsOf {
+            g,
+            tiling,
+            tiles,
+            turned_over: pass == Pass::ToInput,
+            inner,
+            panels,
+            cut,
+            by_panels,
+            packed: cut.len() > 1,
+        }
+    }
+
+    /// Whether lines of tiles are pairs of lines.
+    pub(super) fn halves(&self) -> bool {
+        self.tiling.transforms.outputs[0].is_multiple_of(2)
+    }
+
+    /// What it takes, in multiplications.
+    pub(super) fn work(&self) -> f64 {
+        self.tiling.work([self.by_panels, 1], 10.0)
+    }
+
+    pub(super) fn tasks(&self) -> usize {
+        self.cut.len() * self.by_panels
+    }
+
+    /// Whether a task's tiles fit a cache, or nearly, and the filter memory.
+    pub(super) fn fits(&self) -> bool {
+        let [_, tiles, inner, columns] = self.most();
+        self.points() * tiles * (inner + columns) <= 2 * HELD && self.packed_len() <= PACKED
+    }
+
+    fn points(&self) -> usize {
+        self.tiling.transforms.products()
+    }
+
+    /// Lines of tiles, tiles, channels of a block and columns of a task, at most.
+    fn most(&self) -> [usize; 4] {
+        let lines = self.cut.most();
+        let inner = self.tiling.channels[0].div_ceil(self.inner);
+        let columns = self.panels.div_ceil(self.by_panels) * self.tiles.cols();
+        [lines, lines * self.tiling.tiles[1], inner, columns]
+    }
+
+    /// Numbers that a task copies, that it holds transformed, that it multiplies, that it turns or halves, and that it
+    /// halves before it turns them.
+    fn lens(&self) -> [usize; 5] {
+        let [lines, tiles, inner, columns] = self.most();
+        let of_one = lines.min(self.tiling.tiles[0]);
+        let [seen_lines, seen_columns] = self.tiling.seen(of_one, self.tiling.more());
+        let whole = of_one * self.tiling.transforms.outputs[0] * self.tiling.of[1] * columns;
+        let turns = self.tiling.layout == Layout::Nchw;
+        let halved = self.g.halved;
+        [
+            seen_lines * seen_columns * inner,
+            self.points() * (tiles * inner + APART),
+            self.points() * (tiles * columns + APART),
+            usize::from(turns || halved) * whole,
+            usize::from(turns && halved) * whole / 4,
+        ]
+    }
+
+    /// Numbers of a point of a panel, of so many rows.
+    fn panel_step(&self, rows: usize) -> usize {
+        rows * self.tiles.cols() + APART
+    }
+
+    /// Numbers of all of the filter, transformed.
+    fn filter_len(&self) -> usize {
+        self.panels * self.points() * self.panel_step(self.tiling.channels[0])
+    }
+
+    /// Numbers of the filter that is transformed before the tasks.
+    fn packed_len(&self) -> usize {
+        usize::from(self.packed) * self.filter_len()
+    }
+
+    /// How the filter may be kept; none where it is too large.
+    pub(super) fn packing(&self) -> Option<Packing> {
+        let len = self.filter_len();
+        (len <= KEPT).then(|| {
+            Packing::new(
+                self.g,
+                self.tiling.transforms.points,
+                self.tiles.cols(),
+                len,
+            )
+        })
+    }
+
+    /// Numbers that a task needs to transform rows of a panel: what it turns over, and, where it keeps them, what they
+    /// become.
+    fn panel_lens(&self, rows: usize) -> [usize; 2] {
+        let taps = usize::from(self.turned_over) * self.g.k_h * self.g.k_w;
+        let kept = usize::from(!self.packed) * self.points();
+        [
+            taps * rows * self.tiles.cols(),
+            kept * self.panel_step(rows),
+        ]
+    }
+
+    fn lane(&self) -> usize {
+        let rows = if self.packed { 0 } else { self.most()[2] };
+        let bytes = |lens: &[usize]| {
+            lens.iter()
+                .map(|&l| Scratch::bytes::<f32>(l))
+                .sum::<usize>()
+        };
+        bytes(&self.lens()) + bytes(&self.panel_lens(rows))
+    }
+
+    /// Bytes to transform some rows of the filter, and how often that is done for all.
+    fn pack_lane(&self) -> (usize, usize) {
+        let parts = self.tiling.channels[0].div_ceil(ROWS);
+        let bytes = Scratch::bytes::<f32>(self.panel_lens(ROWS)[0]);
+        (bytes, self.panels * parts)
+    }
+
+    pub(super) fn scratch(&self, threads: usize) -> usize {
+        let (pack, packs) = self.pack_lane();
+        let lanes = lanes_scratch(self.tasks(), threads, self.lane());
+        Scratch::bytes::<f32>(self.packed_len()) + lanes.max(lanes_scratch(packs, threads, pack))
+    }
+
+    /// Transforms all of the filter.
+    pub(super) fn pack_all(
+        &self,
+        cpu: Cpu<'_>,
+        filter: &[f32],
+        to: &mut [f32],
+        scratch: &mut [u8],
+    ) {
+        assert_eq!(to.len(), self.filter_len(), "memory for the filter");
+        let (pack, packs) = self.pack_lane();
+        let panels = Disjoint::new(to);
+        for_lanes(cpu.pool, packs, scratch, pack, &|task, scratch| {
+            let parts = packs / self.panels;
+            let (first, count) = part(self.tiling.channels[0], parts, task % parts);
+            let rows = PanelRows {
+                panel: task / parts,
+                first,
+                count,
+            };
+            let turned = Scratch::new(scratch).take::<f32>(self.panel_lens(ROWS)[0]);
+            let step = self.panel_step(self.tiling.channels[0]);
+            let at = rows.panel * self.points() * step + first * self.tiles.cols();
+            // SAFETY: rows of a panel that are this task's.
+            unsafe { self.pack(cpu.isa, filter, rows, turned, (panels.pointer(at), step)) };
+        });
+    }
+
+    /// Operands are images and filter, or, to the input, filter and gradient; the filter may have been transformed before.
+    pub(super) fn run(
+        &self,
+        cpu: Cpu<'_>,
+        [a, b]: [&[f32]; 2],
+        packed: Option<&[f32]>,
+        epilogue: Epilogue<'_, f32>,
+        to: &mut [f32],
+        scratch: &mut [u8],
+    ) {
+        let g = self.g;
+        let mut scratch = Scratch::new(scratch);
+        let own = scratch.take::<f32>(self.packed_len());
+        let lanes = scratch.rest();
+        let (data, filter) = if self.turned_over { (b, a) } else { (a, b) };
+        let packed = match packed {
+            Some(packed) => {
+                assert_eq!(packed.len(), self.filter_len(), "another filter's");
+                Some(packed)
+            }
+            None if self.packed => {
+                self.pack_all(cpu, filter, own, lanes);
+                Some(&*own)
+            }
+            None => None,
+        };
+        let (h, w) = if self.turned_over {
+            (g.out_h, g.out_w)
+        } else {
+            (g.in_h, g.in_w)
+        };
+        let run = Run {
+            isa: cpu.isa,
+            sums: self,
+            images: Images {
+                data,
+                h,
+                w,
+                c: self.tiling.channels[0],
+                layout: g.layout,
+            },
+            filter,
+            packed,
+            epilogue,
+            to: Disjoint::new(to),
+        };
+        for_lanes(
+            cpu.pool,
+            self.tasks(),
+            lanes,
+            self.lane(),
+            &|task, scratch| run.run(task, scratch),
+        );
+    }
+
+    /// Transforms some rows of a panel of the filter: for each point, a row for each channel that is summed over.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of these rows of all points, `step` apart.
+    unsafe fn pack(
+        &self,
+        isa: Isa,
+        filter: &[f32],
+        rows: PanelRows,
+        turned: &mut [f32],
+        (to, step): (*mut f32, usize),
+    ) {
+        let PanelRows {
+            panel,
+            first: row,
+            count: rows,
+        } = rows;
+        let (t, width) = (self.tiling.transforms, self.tiles.cols());
+        let [from, all] = self.tiling.channels;
+        let columns = width.min(all - panel * width);
+        let tap = self.g.in_c * self.g.out_c;
+        let (filter, read) = if self.turned_over {
+            // The taps from the last to the first, with the channels of the output before those of the input.
+            let taps = t.taps[0] * t.taps[1];
+            for i in 0..taps {
+                let start = (taps - 1 - i) * tap + panel * width * from + row;
+                let from_rows = Rows {
+                    start,
+                    stride: from,
+                };
+                let to_rows = Rows {
+                    start: i * rows * width,
+                    stride: width,
+                };
+                transpose(isa, (columns, rows), (filter, from_rows), (turned, to_rows));
+            }
+            let side = Side {
+                line: t.taps[1] * rows * width,
+                pixel: rows * width,
+                tile: width,
+            };
+            (turned.as_ptr(), side)
+        } else {
+            let side = Side {
+                line: t.taps[1] * tap,
+                pixel: tap,
+                tile: all,
+            };
+            (filter[row * all + panel * width..].as_ptr(), side)
+        };
+        let written = Side {
+            line: t.points[1] * step,
+            pixel: step,
+            tile: width,
+        };
+        let job = Job {
+            padded: true,
+            ..Job::new((filter, read), (to, written), rows, columns)
+        };
+        // SAFETY: it reads taps of the filter, and writes what the caller vouches for.
+        unsafe { (t.of_taps)(isa, &job) };
+    }
+}
+
+/// Rows of a panel of the filter.
+#[derive(Clone, Copy)]
+struct PanelRows {
+    panel: usize,
+    first: usize,
+    count: usize,
+}

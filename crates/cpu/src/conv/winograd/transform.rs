@@ -1,0 +1,257 @@
+//! `L x R'` for the tiles of a line, with small matrices on both sides and channels along the vectors.
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+use crate::isa::{Isa, Level, Vectorize};
+
+use super::matrices::{Data, Linear, MOST, Same, Sums, Values};
+use crate::vector::{Lanes, Vector};
+
+/// Tiles that lie side by side, and what becomes of them. Distances are in elements.
+#[derive(Clone, Copy)]
+pub(super) struct Side {
+    /// From a line of a tile, and from an element of a line, to the next.
+    pub line: usize,
+    pub pixel: usize,
+    /// From a tile to the next.
+    pub tile: usize,
+}
+
+/// Tiles to transform.
+pub(super) struct Job<'a> {
+    pub from: *const f32,
+    pub read: Side,
+    pub to: *mut f32,
+    pub written: Side,
+    pub tiles: usize,
+    pub channels: usize,
+    /// Whether what is written has room for full vectors, which are then filled with zeros.
+    pub padded: bool,
+    /// How many lines, and how many elements of the lines of all tiles, are written: what is behind is left out.
+    pub limit: [usize; 2],
+    /// What is added, a number a channel.
+    pub bias: Option<&'a [f32]>,
+    /// Whether numbers below zero become zero.
+    pub relu: bool,
+}
+
+impl Job<'_> {
+    /// All lines and elements of so many tiles and channels, and nothing added.
+    pub(super) fn new(
+        (from, read): (*const f32, Side),
+        (to, written): (*mut f32, Side),
+        tiles: usize,
+        channels: usize,
+    ) -> Self {
+        Job {
+            from,
+            read,
+            to,
+            written,
+            tiles,
+            channels,
+            padded: false,
+            limit: [usize::MAX; 2],
+            bias: None,
+            relu: false,
+        }
+    }
+}
+
+/// # Safety
+/// What the job reads and writes is valid, and nothing else touches what it writes meanwhile.
+pub(super) type Transform = unsafe fn(Isa, &Job<'_>);
+
+/// How a dimension is transformed.
+pub(super) trait Dimension {
+    /// Outputs of a tile, taps, and points.
+    const M: usize;
+    const R: usize;
+    const N: usize;
+    /// Of the input.
+    type Data: Linear;
+    /// Of the filter, and from points to outputs.
+    type Taps: Linear;
+    type Outputs: Linear;
+    /// Of the gradient to the output, and from points to the gradient to the filter.
+    type Grads: Linear;
+    type TapGrads: Linear;
+}
+
+/// A dimension in which the filter has one tap.
+pub(super) struct One;
+
+/// `M` outputs of `R` taps at a time, by `N` points.
+pub(super) struct Points<const N: usize, const M: usize, const R: usize>;
+
+impl Dimension for One {
+    const M: usize = 1;
+    const R: usize = 1;
+    const N: usize = 1;
+    type Data = Same;
+    type Taps = Same;
+    type Outputs = Same;
+    type Grads = Same;
+    type TapGrads = Same;
+}
+
+impl<const N: usize, const M: usize, const R: usize> Dimension for Points<N, M, R> {
+    const M: usize = M;
+    const R: usize = R;
+    const N: usize = N;
+    type Data = Data<N>;
+    type Taps = Values<N, R>;
+    type Outputs = Sums<N, M>;
+    type Grads = Values<N, M>;
+    type TapGrads = Sums<N, R>;
+}
+
+/// The transforms of a filter's shape. Each field of two has lines first, columns second.
+#[derive(Clone, Copy)]
+pub(super) struct Transforms {
+    /// Outputs of a tile.
+    pub outputs: [usize; 2],
+    /// Taps of the filter.
+    pub taps: [usize; 2],
+    /// Points, of which there are so many products.
+    pub points: [usize; 2],
+    pub of_data: Transform,
+    pub of_taps: Transform,
+    pub to_outputs: Transform,
+    pub of_grads: Transform,
+    pub to_tap_grads: Transform,
+}
+
+impl Transforms {
+    pub(super) const fn new<L: Dimension, C: Dimension>() -> Self {
+        Transforms {
+            outputs: [L::M, C::M],
+            taps: [L::R, C::R],
+            points: [L::N, C::N],
+            of_data: transform::<L::Data, C::Data>,
+            of_taps: transform::<L::Taps, C::Taps>,
+            to_outputs: transform::<L::Outputs, C::Outputs>,
+            of_grads: transform::<L::Grads, C::Grads>,
+            to_tap_grads: transform::<L::TapGrads, C::TapGrads>,
+        }
+    }
+
+    /// Elements of a transformed tile.
+    pub(super) const fn products(&self) -> usize {
+        self.points[0] * self.points[1]
+    }
+}
+
+/// # Safety
+/// As [`Transform`].
+unsafe fn transform<L: Linear, C: Linear>(isa: Isa, job: &Job<'_>) {
+    match isa.level() {
+        Level::Portable => isa.run(InVectors::<Lanes<f32, 4>, L, C>(job, PhantomData)),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => isa.run(InVectors::<std::arch::x86_64::__m256, L, C>(
+            job,
+            PhantomData,
+        )),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => isa.run(InVectors::<std::arch::x86_64::__m512, L, C>(
+            job,
+            PhantomData,
+        )),
+    }
+}
+
+/// A job in vectors `V`. It is made only for the instructions that `V` needs, and only by [`transform`].
+struct InVectors<'a, V, L, C>(&'a Job<'a>, PhantomData<(V, L, C)>);
+
+impl<V: Vector<Elem = f32>, L: Linear, C: Linear> Vectorize for InVectors<'_, V, L, C> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let job = self.0;
+        for tile in 0..job.tiles {
+            let lines = job.limit[0].min(L::OUT);
+            let pixels = (job.limit[1] - (tile * C::OUT).min(job.limit[1])).min(C::OUT);
+            let mut channel = 0;
+            while channel < job.channels {
+                let left = (job.channels - channel).min(V::LANES);
+                let from = job.from.wrapping_add(tile * job.read.tile + channel);
+                let to = job.to.wrapping_add(tile * job.written.tile + channel);
+                // SAFETY: the machine has the instructions of `V`, and the tile lies in what the job's maker vouches for.
+                unsafe { block::<V, L, C>(job, from, to, [lines, pixels], channel, left) };
+                channel += V::LANES;
+            }
+        }
+    }
+}
+
+/// Transforms `left` channels of a tile.
+///
+/// # Safety
+/// As [`Vector`], and as [`Transform`].
+#[inline(always)]
+unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
+    job: &Job<'_>,
+    from: *const f32,
+    to: *mut f32,
+    [lines, pixels]: [usize; 2],
+    channel: usize,
+    left: usize,
+) {
+    // SAFETY: as the caller says.
+    unsafe {
+        let whole = left == V::LANES;
+        // Loops are plain ones, as iterators of these bodies are calls where a build does not optimise across units of code.
+        // By column: what becomes of its lines. To clear all of it would take a fifth of a transform's time.
+        let mut half = [const { MaybeUninit::<[V; MOST]>::uninit() }; MOST];
+        let mut j = 0;
+        while j < C::IN {
+            let mut x = [V::zero(); MOST];
+            let mut i = 0;
+            while i < L::IN {
+                let from = from.wrapping_add(i * job.read.line + j * job.read.pixel);
+                x[i] = match whole {
+                    true => V::load(from),
+                    false => V::load_first(from, left),
+                };
+                i += 1;
+            }
+            half[j].write(L::apply(&x));
+            j += 1;
+        }
+        let bias = match job.bias {
+            Some(bias) if whole => V::load(bias.as_ptr().wrapping_add(channel)),
+            Some(bias) => V::load_first(bias.as_ptr().wrapping_add(channel), left),
+            None => V::zero(),
+        };
+        let mut i = 0;
+        while i < L::OUT && i < lines {
+            let mut x = [V::zero(); MOST];
+            let mut j = 0;
+            while j < C::IN {
+                // The loop above has written these columns.
+                x[j] = half[j].assume_init_ref()[i];
+                j += 1;
+            }
+            let y = C::apply(&x);
+            j = 0;
+            while j < C::OUT && j < pixels {
+                let mut y = y[j];
+                if job.bias.is_some() {
+                    y = y.add(bias);
+                }
+                if job.relu {
+                    y = y.relu();
+                }
+                let to = to.wrapping_add(i * job.written.line + j * job.written.pixel);
+                match whole || job.padded {
+                    true => y.store(to),
+                    false => y.store_first(to, left),
+                }
+                j += 1;
+            }
+            i += 1;
+        }
+    }
+}

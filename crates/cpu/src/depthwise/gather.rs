@@ -1,0 +1,216 @@
+//! Images gathered through taps: the convolution, and the gradient of its images.
+
+use crate::Vectorize;
+
+use super::super::conv::ConvGeometry;
+use super::super::scratch::for_chunks;
+use super::super::{Cpu, Layout};
+use super::{Axis, LANES, Taps, axes, lanes};
+use crate::number::{Float, Number};
+
+/// Elements of a task.
+const CHUNK: usize = 8 * 1024;
+
+/// Lines, columns and channels.
+type Image = [usize; 3];
+
+/// An image gathered from the other: the output from the input, or, `BACK`, the input's gradient from the output's.
+struct Gather<'a, T, const BACK: bool> {
+    g: &'a ConvGeometry,
+    /// The first line of `to`.
+    first: usize,
+    from: &'a [T],
+    filter: &'a [T],
+    to: &'a mut [T],
+}
+
+/// The convolution of images `x` with a filter.
+///
+/// # Panics
+/// Where a slice is not as long as `g` says.
+pub fn depthwise<T: Float>(cpu: Cpu<'_>, g: &ConvGeometry, x: &[T], filter: &[T], y: &mut [T]) {
+    gather::<T, false>(cpu, g, [g.out_h, g.out_w, g.out_c], x, filter, y);
+}
+
+/// The gradient of the images.
+///
+/// # Panics
+/// Where a slice is not as long as `g` says.
+pub fn depthwise_input_grad<T: Float>(
+    cpu: Cpu<'_>,
+    g: &ConvGeometry,
+    filter: &[T],
+    dy: &[T],
+    dx: &mut [T],
+) {
+    gather::<T, true>(cpu, g, [g.in_h, g.in_w, g.in_c], dy, filter, dx);
+}
+
+fn gather<T: Float, const BACK: bool>(
+    cpu: Cpu<'_>,
+    g: &ConvGeometry,
+    [_, columns, channels]: Image,
+    from: &[T],
+    filter: &[T],
+    to: &mut [T],
+) {
+    if to.is_empty() {
+        return;
+    }
+    if from.is_empty() || filter.is_empty() {
+        return to.fill(T::ZERO);
+    }
+    let line = match g.layout {
+        Layout::Nhwc => columns * channels,
+        Layout::Nchw => columns,
+    };
+    let lines = (CHUNK / line).max(1);
+    for_chunks(cpu.pool, to, lines * line, &|task, to| {
+        cpu.isa.run_over::<T, _>(Gather::<T, BACK> {
+            g,
+            first: task * lines,
+            from,
+            filter,
+            to,
+        });
+    });
+}
+
+impl<T: Float, const BACK: bool> Vectorize for Gather<'_, T, BACK> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        match self.g.layout {
+            Layout::Nhwc => self.channels_last(),
+            Layout::Nchw => self.channels_first(),
+        }
+    }
+}
+
+impl<T: Float, const BACK: bool> Gather<'_, T, BACK> {
+    /// This image, and the other.
+    #[inline(always)]
+    fn images(&self) -> (Image, Image) {
+        let g = self.g;
+        let (input, output) = ([g.in_h, g.in_w, g.in_c], [g.out_h, g.out_w, g.out_c]);
+        if BACK {
+            (input, output)
+        } else {
+            (output, input)
+        }
+    }
+
+    #[inline(always)]
+    fn taps(&self, axis: &Axis, place: usize) -> Taps {
+        if BACK {
+            axis.seeing(place)
+        } else {
+            axis.seen(place)
+        }
+    }
+
+    /// For the channel `c` of this image: its channels in the other, and in the filter, that it meets.
+    #[inline(always)]
+    fn meets(&self, c: usize) -> impl Iterator<Item = (usize, usize)> + use<T, BACK> {
+        let each = self.g.out_c / self.g.in_c.max(1);
+        let (first, count) = if BACK { (c * each, each) } else { (c, 1) };
+        (first..first + count).map(move |m| (if BACK { m } else { m / each.max(1) }, m))
+    }
+
+    /// The sums of `L` neighbours; `place` tells where lines and columns of the other image begin, neighbours there lie
+    /// `step` apart, and those of the filter `filter_step`.
+    #[inline(always)]
+    fn sums<const L: usize>(
+        &self,
+        [rows, columns]: [Taps; 2],
+        channel: usize,
+        place: impl Fn(usize, usize, usize) -> usize,
+        [step, filter_step]: [usize; 2],
+    ) -> [T::Wide; L] {
+        let mut sums = [T::Wide::ZERO; L];
+        for i in 0..rows.count {
+            let (tap_y, y) = rows.get(i);
+            for j in 0..columns.count {
+                let (tap_x, x) = columns.get(j);
+                let tap = (tap_y * self.g.k_w + tap_x) * self.g.out_c;
+                for (other, own) in self.meets(channel) {
+                    let a: [T::Wide; L] = lanes(self.from, place(y, x, other), step);
+                    let b: [T::Wide; L] = if filter_step == 0 {
+                        [self.filter[tap + own].widen(); L]
+                    } else {
+                        lanes(self.filter, tap + own, 1)
+                    };
+                    for l in 0..L {
+                        sums[l] = sums[l].add(a[l].mul(b[l]));
+                    }
+                }
+            }
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn channels_last(mut self) {
+        let ([h, w, c], [other_h, other_w, other_c]) = self.images();
+        let [rows, columns] = axes(self.g);
+        let to = std::mem::take(&mut self.to);
+        // Neighbours have neighbours where each has a filter of its own.
+        let side_by_side = if self.g.in_c == self.g.out_c {
+            c / LANES * LANES
+        } else {
+            0
+        };
+        for (line, to) in to.chunks_exact_mut(w * c).enumerate() {
+            let (image, y) = ((self.first + line) / h, (self.first + line) % h);
+            let seen = self.taps(&rows, y);
+            for (x, to) in to.chunks_exact_mut(c).enumerate() {
+                let taps = [seen, self.taps(&columns, x)];
+                let place =
+                    |y, x, channel| ((image * other_h + y) * other_w + x) * other_c + channel;
+                let (vectors, rest) = to.split_at_mut(side_by_side);
+                for (i, to) in vectors.chunks_exact_mut(LANES).enumerate() {
+                    let sums = self.sums::<LANES>(taps, i * LANES, place, [1, 1]);
+                    for (to, sum) in to.iter_mut().zip(sums) {
+                        *to = T::narrow(sum);
+                    }
+                }
+                for (i, to) in rest.iter_mut().enumerate() {
+                    let [sum] = self.sums::<1>(taps, side_by_side + i, place, [1, 1]);
+                    *to = T::narrow(sum);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn channels_first(mut self) {
+        let ([h, w, c], [other_h, other_w, other_c]) = self.images();
+        let [rows, columns] = axes(self.g);
+        let to = std::mem::take(&mut self.to);
+        let step = if BACK { 1 } else { columns.stride };
+        for (line, to) in to.chunks_exact_mut(w).enumerate() {
+            let (plane, y) = ((self.first + line) / h, (self.first + line) % h);
+            let (image, channel) = (plane / c, plane % c);
+            let seen = self.taps(&rows, y);
+            let place = |y, x, other| ((image * other_c + other) * other_h + y) * other_w + x;
+            let mut x = 0;
+            while x < w {
+                let taps = [seen, self.taps(&columns, x)];
+                let together = (!BACK || columns.stride == 1)
+                    && x + LANES <= w
+                    && taps[1].like(&self.taps(&columns, x + LANES - 1));
+                if together {
+                    let sums = self.sums::<LANES>(taps, channel, place, [step, 0]);
+                    for (to, sum) in to[x..x + LANES].iter_mut().zip(sums) {
+                        *to = T::narrow(sum);
+                    }
+                    x += LANES;
+                } else {
+                    let [sum] = self.sums::<1>(taps, channel, place, [1, 0]);
+                    to[x] = T::narrow(sum);
+                    x += 1;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Products of matrices: one (`gemm`), or many of one shape (`gemm_many`). Those of a few rows are read as they lie
+//! (`thin`), others are cut (`cuts`) into tasks (`task`) that copy most of what they read (`copy`, `packed`).
+
+use bytemuck::{Pod, Zeroable};
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+use super::scratch::{Disjoint, for_chunks, for_lanes, lanes_scratch};
+use super::tile::Tiled;
+use super::{Cpu, Epilogue};
+use crate::Isa;
+use task::{Plan, Task};
+use thalweg_tensor::Notes;
+
+mod copy;
+mod cuts;
+mod packed;
+mod task;
+#[cfg(test)]
+mod tests;
+mod thin;
+
+/// The shape of a product `C = A B`, with `C` of `m x n`; all matrices are dense and row-major.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Product {
+    /// Rows of `C`.
+    pub m: usize,
+    /// Columns of `C`.
+    pub n: usize,
+    /// The inner dimension.
+    pub k: usize,
+    /// Whether `A` lies transposed, as `k x m` and not `m x k`.
+    pub transpose_a: bool,
+    /// Whether `B` lies transposed, as `n x k` and not `k x n`.
+    pub transpose_b: bool,
+}
+
+/// A floating-point type of matrices, with the type that its products are summed in.
+pub trait Element: Pod + Send + Sync {
+    /// The type of the sums.
+    type Sum: Tiled + thin::Fused;
+    #[doc(hidden)]
+    fn widen(from: &[Self], to: &mut [Self::Sum]);
+    #[doc(hidden)]
+    fn narrow(from: &[Self::Sum], to: &mut [Self]);
+    /// The slice itself, where sums have its own type.
+    #[doc(hidden)]
+    fn as_sums(slice: &[Self]) -> Option<&[Self::Sum]>;
+    /// As [`Element::as_sums`], to write.
+    #[doc(hidden)]
+    fn as_sums_mut(slice: &mut [Self]) -> Option<&mut [Self::Sum]>;
+}
+
+macro_rules! element {
+    ($($own:ty),*; $($half:ty),*) => {
+        $(impl Element for $own {
+            type Sum = $own;
+            fn widen(from: &[Self], to: &mut [$own]) {
+                to.copy_from_slice(from);
+            }
+            fn narrow(from: &[$own], to: &mut [Self]) {
+                to.copy_from_slice(from);
+            }
+            fn as_sums(slice: &[Self]) -> Option<&[$own]> {
+                Some(slice)
+            }
+            fn as_sums_mut(slice: &mut [Self]) -> Option<&mut [$own]> {
+                Some(slice)
+            }
+        })*
+        $(impl Element for $half {
+            type Sum = f32;
+            fn widen(from: &[Self], to: &mut [f32]) {
+                from.convert_to_f32_slice(to);
+            }
+            fn narrow(from: &[f32], to: &mut [Self]) {
+                to.convert_from_f32_slice(from);
+            }
+            fn as_sums(_: &[Self]) -> Option<&[f32]> {
+                None
+            }
+            fn as_sums_mut(_: &mut [Self]) -> Option<&mut [f32]> {
+                None
+            }
+        })*
+    };
+}
+element!(f32, f64; f16, bf16);
+
+/// Products of one shape, whose matrices lie the same steps apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Many {
+    /// How many; at least one.
+    pub products: usize,
+    /// From each `A`, `B` and `C` to the next, in elements: none for a matrix that all share. Where all share `C`, it is
+    /// the sum of the products, in their order.
+    pub steps: [usize; 3],
+}
+
+impl Many {
+    /// A single product.
+    pub const ONE: Many = Many {
+        products: 1,
+        steps: [0; 3],
+    };
+
+    /// How many matrices `C` there are, and how many products are summed in each.
+    fn results(self) -> (usize, usize) {
+        match self.steps[2] {
+            0 => (1, self.products),
+            _ => (self.products, 1),
+        }
+    }
+
+    /// Whether slices of these lengths hold the matrices, and no two results overlap.
+    fn fits(self, p: &Product, lens: [usize; 3]) -> bool {
+        let each = [p.m * p.k, p.k * p.n, p.m * p.n];
+        let Some(last) = self.products.checked_sub(1) else {
+            return false;
+        };
+        let apart = last == 0 || self.steps[2] == 0 || self.steps[2] >= each[2];
+        apart && (0..3).all(|i| lens[i] == last * self.steps[i] + each[i])
+    }
+}
+
+/// The scratch that [`gemm`] needs on this many threads, in bytes.
+pub fn gemm_scratch<T: Element>(isa: Isa, threads: usize, product: &Product) -> usize {
+    if let Some(plan) = thin::Plan::new::<T>(isa, product) {
+        return plan.scratch::<T>(product);
+    }
+    gemm_many_scratch::<T>(isa, threads, product, Many::ONE)
+}
+
+/// `c = a b`, and the epilogue. Sums are taken in [`Element::Sum`], in the order of the inner dimension, fused where the
+/// machine does. The notes are those on all of `b`, where there are any.
+///
+/// # Panics
+/// If a slice is not as long as the shape says, or the scratch is too small.
+pub fn gemm<T: Element>(
+    cpu: Cpu<'_>,
+    p: &Product,
+    [a, b]: [&[T]; 2],
+    notes: Option<&Notes>,
+    epilogue: Epilogue<'_, T::Sum>,
+    c: &mut [T],
+    scratch: &mut [u8],
+) {
+    if let Some(plan) = thin::Plan::new::<T>(cpu.isa, p)
+        && let (Some(a), Some(b)) = (T::as_sums(a), T::as_sums(b))
+        && let Some(c) = T::as_sums_mut(c)
+    {
+        assert!(
+            Many::ONE.fits(p, [a.len(), b.len(), c.len()]),
+            "operands do not fit {p:?}"
+        );
+        plan.run(cpu, p, (a, b, notes), c, scratch);
+        return epilogue.apply(cpu, p.n, 1, c);
+    }
+    gemm_many(cpu, p, Many::ONE, [a, b], epilogue, c, scratch);
+}
+
+/// The scratch that [`gemm_many`] needs on this many threads, in bytes.
+pub fn gemm_many_scratch<T: Element>(isa: Isa, threads: usize, p: &Product, many: Many) -> usize {
+    let plan = Plan::of::<T>(isa, threads, p, many);
+    lanes_scratch(plan.tasks(), threads, plan.lane(p.transpose_a))
+}
+
+/// `c = a b`, many times: see [`Many`], and [`gemm`] for a single one. The epilogue follows the whole of a sum.
+///
+/// # Panics
+/// If a slice is not as long as the shapes say, results overlap, or the scratch is too small.
+pub fn gemm_many<T: Element>(
+    cpu: Cpu<'_>,
+    p: &Product,
+    many: Many,
+    [a, b]: [&[T]; 2],
+    epilogue: Epilogue<'_, T::Sum>,
+    c: &mut [T],
+    scratch: &mut [u8],
+) {
+    assert!(
+        many.fits(p, [a.len(), b.len(), c.len()]),
+        "operands do not fit {p:?}, {many:?}"
+    );
+    assert!(
+        epilogue.bias.is_none_or(|bias| bias.len() == p.n),
+        "one bias for each column of {p:?}"
+    );
+    if p.m * p.n == 0 {
+        return;
+    }
+    if p.k == 0 {
+        // Every sum is of nothing.
+        return for_chunks(cpu.pool, c, p.n, &|_, row| {
+            for (i, y) in row.iter_mut().enumerate() {
+                let sum = epilogue.of(i, T::Sum::zeroed());
+                T::narrow(&[sum], std::slice::from_mut(y));
+            }
+        });
+    }
+    let plan = Plan::of::<T>(cpu.isa, cpu.pool.threads(), p, many);
+    let c = Disjoint::new(c);
+    for_lanes(
+        cpu.pool,
+        plan.tasks(),
+        scratch,
+        plan.lane(p.transpose_a),
+        &|task, scratch| Task::new(cpu.isa, p, &plan, task).run([a, b], epilogue, &c, scratch),
+    );
+}

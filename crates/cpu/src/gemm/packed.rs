@@ -1,0 +1,70 @@
+//! What a task has copied: of the block that it multiplies, and, where that is done meanwhile, of the next.
+
+use std::mem::{swap, take};
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::Element;
+use super::copy::Block;
+use super::task::Task;
+use crate::tile::Tiled;
+
+/// An operand of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    A,
+    B,
+}
+
+/// The copies of a task, by operand.
+pub(super) struct Packed<'a, S> {
+    /// Of the block that is multiplied.
+    pub now: [&'a mut [S]; 2],
+    pub next: Next<'a, S>,
+}
+
+/// The copies of the block after the one that is multiplied, where they are made meanwhile.
+pub(super) struct Next<'a, S> {
+    pub to: [&'a mut [S]; 2],
+    /// How many units are copied.
+    pub copied: [usize; 2],
+}
+
+impl<S: Tiled + Pod + Send + Sync> Packed<'_, S> {
+    /// Goes on to the next block, and copies what is not copied of it, but no `A` that is read directly.
+    pub(super) fn turn<T: Element<Sum = S>>(
+        &mut self,
+        task: &Task<'_, S>,
+        block: Block<'_, T>,
+        direct: bool,
+    ) {
+        for side in [Side::A, Side::B] {
+            let i = side as usize;
+            if task.plan.meanwhile[i] {
+                swap(&mut self.now[i], &mut self.next.to[i]);
+            }
+            let copied = take(&mut self.next.copied[i]);
+            if side == Side::B || !direct {
+                let count = task.count(side, block);
+                task.copy(block, side, copied..count, self.now[i]);
+            }
+        }
+    }
+}
+
+impl<S: Tiled + Pod + Send + Sync> Next<'_, S> {
+    /// Copies these units of the block, if that is done meanwhile; calls come in their order.
+    pub(super) fn add<T: Element<Sum = S>>(
+        &mut self,
+        task: &Task<'_, S>,
+        block: Block<'_, T>,
+        (side, units): (Side, Range<usize>),
+    ) {
+        let i = side as usize;
+        if task.plan.meanwhile[i] {
+            self.copied[i] = units.end;
+            task.copy(block, side, units, self.to[i]);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Numeric kernels on slices, for CPUs. This crate knows no op, no graph and no tensor of a graph.
+//!
+//! Every function takes what it needs by argument: a [`Cpu`] (threads and instruction set), shapes, slices, and, where
+//! it needs memory of its own, a scratch slice whose length a function named `*_scratch` tells. None of them allocates.
+//! What is summed, and in which order, follows from the shapes alone, so results are the same bit for bit on any number of
+//! threads. They may differ in the last bits between instruction sets, which fuse and group differently.
+//!
+//! Slices whose lengths do not fit the shapes given with them are a mistake of the caller, not of a user: they panic.
+
+pub mod batch_norm;
+pub mod conv;
+pub mod depthwise;
+mod epilogue;
+pub mod gemm;
+pub mod isa;
+pub mod lrn;
+pub mod number;
+pub mod parallel;
+pub mod pooling;
+pub mod scratch;
+pub mod shares;
+pub mod special;
+pub mod thread_pool;
+mod tile;
+pub mod transpose;
+mod vector;
+
+pub use epilogue::Epilogue;
+pub use isa::{Isa, Vectorize};
+pub use scratch::Scratch;
+pub use thread_pool::ThreadPool;
+
+/// Where a kernel runs: the threads it may use and the instructions it may use on them.
+#[derive(Clone, Copy, Debug)]
+pub struct Cpu<'a> {
+    /// The threads that share the work.
+    pub pool: &'a ThreadPool,
+    /// The instructions that every one of them understands.
+    pub isa: Isa,
+}
+
+/// How the dimensions of a batch of images lie, from the slowest to the fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// Image, line, column, channel.
+    Nhwc,
+    /// Image, channel, line, column.
+    Nchw,
+}

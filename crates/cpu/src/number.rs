@@ -1,0 +1,184 @@
+//! Arithmetic on elements of any numeric dtype, where the rules differ: integers wrap, halves
+//! compute as `f32`.
+
+use half::{bf16, f16};
+use thalweg_tensor::Element;
+
+pub mod single;
+
+/// A numeric element.
+pub trait Number: Element + PartialOrd {
+    /// 0.
+    const ZERO: Self;
+    /// 1.
+    const ONE: Self;
+    /// The sum; of integers, modulo their range.
+    fn add(self, other: Self) -> Self;
+    /// The difference; of integers, modulo their range.
+    fn sub(self, other: Self) -> Self;
+    /// The product; of integers, modulo their range.
+    fn mul(self, other: Self) -> Self;
+    /// As an `f64`, rounded where it must be.
+    fn to_f64(self) -> f64;
+    /// From an `f64`, rounded to the nearest; integers truncate and saturate.
+    fn from_f64(value: f64) -> Self;
+}
+
+/// A floating-point element, computed in `f32` or `f64`.
+pub trait Float: Number {
+    /// The type to compute in: `f32` for halves, the type itself otherwise.
+    type Wide: Wide;
+    /// As the type to compute in.
+    fn widen(self) -> Self::Wide;
+    /// Rounded from the type that was computed in.
+    fn narrow(wide: Self::Wide) -> Self;
+}
+
+/// `f32` and `f64`, with the functions that kernels use.
+pub trait Wide:
+    Float<Wide = Self>
+    + std::ops::Neg<Output = Self>
+    + std::ops::Add<Output = Self>
+    + std::ops::Sub<Output = Self>
+    + std::ops::Mul<Output = Self>
+    + std::ops::Div<Output = Self>
+{
+    /// The smallest positive number that is not subnormal.
+    const LEAST: Self;
+    /// This, or zero where it is subnormal, as TensorFlow's kernels have all such numbers. Processors take some hundred
+    /// times as long for them; they come from what decays, and from what is exponentially small, and each makes more.
+    #[inline(always)]
+    fn normal(self) -> Self {
+        if Wide::abs(self) < Self::LEAST {
+            Self::ZERO
+        } else {
+            self
+        }
+    }
+    /// The square root.
+    fn sqrt(self) -> Self;
+    /// e to the power of this.
+    fn exp(self) -> Self;
+    /// e to the power of this, less 1.
+    fn exp_m1(self) -> Self;
+    /// The natural logarithm.
+    fn ln(self) -> Self;
+    /// The natural logarithm of 1 more than this.
+    fn ln_1p(self) -> Self;
+    /// The hyperbolic tangent.
+    fn tanh(self) -> Self;
+    /// This to the power of `exponent`.
+    fn powf(self, exponent: Self) -> Self;
+    /// The largest integer not above this.
+    fn floor(self) -> Self;
+    /// The absolute value.
+    fn abs(self) -> Self;
+    /// Whether this is not a number.
+    fn is_nan(self) -> bool;
+    /// Negative infinity.
+    const NEG_INFINITY: Self;
+}
+
+macro_rules! ints {
+    ($($t:ty)*) => {$(
+        impl Number for $t {
+            const ZERO: $t = 0;
+            const ONE: $t = 1;
+            #[inline(always)]
+            fn add(self, other: $t) -> $t { self.wrapping_add(other) }
+            #[inline(always)]
+            fn sub(self, other: $t) -> $t { self.wrapping_sub(other) }
+            #[inline(always)]
+            fn mul(self, other: $t) -> $t { self.wrapping_mul(other) }
+            #[inline(always)]
+            fn to_f64(self) -> f64 { self as f64 }
+            #[inline(always)]
+            fn from_f64(value: f64) -> $t { value as $t }
+        }
+    )*};
+}
+
+ints! { i8 i16 i32 i64 u8 u16 u32 u64 }
+
+macro_rules! wide {
+    ($($t:ident: $exp:path, $exp_m1:path, $ln:path, $ln_1p:path, $tanh:path;)*) => {$(
+        impl Number for $t {
+            const ZERO: $t = 0.0;
+            const ONE: $t = 1.0;
+            #[inline(always)]
+            fn add(self, other: $t) -> $t { self + other }
+            #[inline(always)]
+            fn sub(self, other: $t) -> $t { self - other }
+            #[inline(always)]
+            fn mul(self, other: $t) -> $t { self * other }
+            #[inline(always)]
+            fn to_f64(self) -> f64 { self as f64 }
+            #[inline(always)]
+            fn from_f64(value: f64) -> $t { value as $t }
+        }
+        impl Float for $t {
+            type Wide = $t;
+            #[inline(always)]
+            fn widen(self) -> $t { self }
+            #[inline(always)]
+            fn narrow(wide: $t) -> $t { wide }
+        }
+        impl Wide for $t {
+            const LEAST: $t = $t::MIN_POSITIVE;
+            #[inline(always)]
+            fn sqrt(self) -> $t { $t::sqrt(self) }
+            #[inline(always)]
+            fn exp(self) -> $t { $exp(self) }
+            #[inline(always)]
+            fn exp_m1(self) -> $t { $exp_m1(self) }
+            #[inline(always)]
+            fn ln(self) -> $t { $ln(self) }
+            #[inline(always)]
+            fn ln_1p(self) -> $t { $ln_1p(self) }
+            #[inline(always)]
+            fn tanh(self) -> $t { $tanh(self) }
+            #[inline(always)]
+            fn powf(self, exponent: $t) -> $t { $t::powf(self, exponent) }
+            #[inline(always)]
+            fn floor(self) -> $t { $t::floor(self) }
+            #[inline(always)]
+            fn abs(self) -> $t { $t::abs(self) }
+            #[inline(always)]
+            fn is_nan(self) -> bool { $t::is_nan(self) }
+            const NEG_INFINITY: $t = $t::NEG_INFINITY;
+        }
+    )*};
+}
+
+wide! {
+    f32: single::exp, single::exp_m1, single::ln, single::ln_1p, single::tanh;
+    f64: f64::exp, f64::exp_m1, f64::ln, f64::ln_1p, f64::tanh;
+}
+
+macro_rules! halves {
+    ($($t:ident)*) => {$(
+        impl Number for $t {
+            const ZERO: $t = $t::ZERO;
+            const ONE: $t = $t::ONE;
+            #[inline(always)]
+            fn add(self, other: $t) -> $t { $t::from_f32(self.to_f32() + other.to_f32()) }
+            #[inline(always)]
+            fn sub(self, other: $t) -> $t { $t::from_f32(self.to_f32() - other.to_f32()) }
+            #[inline(always)]
+            fn mul(self, other: $t) -> $t { $t::from_f32(self.to_f32() * other.to_f32()) }
+            #[inline(always)]
+            fn to_f64(self) -> f64 { $t::to_f64(self) }
+            #[inline(always)]
+            fn from_f64(value: f64) -> $t { $t::from_f64(value) }
+        }
+        impl Float for $t {
+            type Wide = f32;
+            #[inline(always)]
+            fn widen(self) -> f32 { self.to_f32() }
+            #[inline(always)]
+            fn narrow(wide: f32) -> $t { $t::from_f32(wide) }
+        }
+    )*};
+}
+
+halves! { f16 bf16 }

@@ -1,0 +1,111 @@
+//! Exponentials and logarithms of `f32` as straight lines of arithmetic: a loop over them is vectorised, which a loop
+//! over calls of the system's library is not. The same bits on every machine, within three units of the last place.
+
+use std::f32::consts;
+
+/// Adding this to a number below 2^22 rounds it to an integer, which then stands in the lowest bits.
+pub const ROUND: f32 = 12_582_912.0;
+
+/// The upper bits of a constant: few enough that its product with an integer below 256 is exact.
+pub const fn high(x: f64) -> f32 {
+    f32::from_bits((x as f32).to_bits() & !0xff)
+}
+
+const LN_2_HIGH: f32 = high(std::f64::consts::LN_2);
+const LN_2_LOW: f32 = (std::f64::consts::LN_2 - LN_2_HIGH as f64) as f32;
+
+/// What is not a number stays that.
+#[inline(always)]
+fn within(x: f32, low: f32, high: f32) -> f32 {
+    let x = if x < low { low } else { x };
+    if x > high { high } else { x }
+}
+
+/// `n` and `exp(r) - 1`, where `n` is the integer nearest to `x / ln 2` and `r = x - n ln 2`.
+#[inline(always)]
+fn split(x: f32) -> (i32, f32) {
+    let shifted = x * consts::LOG2_E + ROUND;
+    let n = shifted - ROUND;
+    let r = (x - n * LN_2_HIGH) - n * LN_2_LOW;
+    // The series at 0, which r is at most ln 2 / 2 away from: what is left out is below a tenth of the last place.
+    let series = 0.5
+        + r * (1.0 / 6.0
+            + r * (1.0 / 24.0 + r * (1.0 / 120.0 + r * (1.0 / 720.0 + r * (1.0 / 5040.0)))));
+    let n = shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
+    (n, r + r * r * series)
+}
+
+/// `2^n`, for `n` from -126 to 127.
+#[inline(always)]
+fn power_of_2(n: i32) -> f32 {
+    f32::from_bits((n.wrapping_add(127) << 23) as u32)
+}
+
+/// e to the power of `x`.
+#[inline(always)]
+pub(super) fn exp(x: f32) -> f32 {
+    // Beyond these it is zero, or infinite.
+    let (n, less_1) = split(within(x, -104.0, 89.0));
+    // In two steps: either alone may be out of range where the result is not.
+    let half = n >> 1;
+    (1.0 + less_1) * power_of_2(half) * power_of_2(n.wrapping_sub(half))
+}
+
+/// e to the power of `x`, less 1.
+#[inline(always)]
+pub(super) fn exp_m1(x: f32) -> f32 {
+    let (n, less_1) = split(within(x, -18.0, 89.0));
+    let half = power_of_2(n.wrapping_sub(1));
+    let found = 2.0 * (less_1 * half + (half - 0.5));
+    // The smallest numbers, and the sign of zero.
+    if x.abs() < f32::EPSILON { x } else { found }
+}
+
+/// The hyperbolic tangent.
+#[inline(always)]
+pub(super) fn tanh(x: f32) -> f32 {
+    let twice = exp_m1(2.0 * within(x.abs(), 0.0, 10.0));
+    (twice / (twice + 2.0)).copysign(x)
+}
+
+/// The natural logarithm of a positive number that is neither infinite nor below the normal ones.
+#[inline(always)]
+pub fn ln_normal(x: f32) -> f32 {
+    // x = (1 + f) 2^e with 1 + f between the square roots of 1/2 and 2.
+    let above = x.to_bits().wrapping_sub(consts::FRAC_1_SQRT_2.to_bits());
+    let e = (above as i32) >> 23;
+    let f = f32::from_bits(x.to_bits().wrapping_sub((e << 23) as u32)) - 1.0;
+    // ln(1 + f) = 2 artanh(s), of which 2 s = f - s f keeps the bits of f, which is exact.
+    let s = f / (2.0 + f);
+    let t = s * s;
+    let series = t * (2.0 / 3.0 + t * (2.0 / 5.0 + t * (2.0 / 7.0 + t * (2.0 / 9.0))));
+    let e = e as f32;
+    e * LN_2_HIGH + (e * LN_2_LOW + (f - s * (f - series)))
+}
+
+/// The natural logarithm.
+#[inline(always)]
+pub(super) fn ln(x: f32) -> f32 {
+    const SCALE: f32 = 8_388_608.0;
+    let small = x < f32::MIN_POSITIVE;
+    let scaled = if small { x * SCALE } else { x };
+    let found = ln_normal(scaled) - if small { 23.0 * consts::LN_2 } else { 0.0 };
+    // Zero, what is below it and what is not a number, and infinity, which the bits do not tell apart.
+    let found = if x > 0.0 { found } else { f32::NAN };
+    let found = if x == 0.0 { f32::NEG_INFINITY } else { found };
+    if x == f32::INFINITY { x } else { found }
+}
+
+/// The natural logarithm of `1 + x`.
+#[inline(always)]
+pub(super) fn ln_1p(x: f32) -> f32 {
+    // What rounding takes from 1 + x is given back in proportion (W. Kahan).
+    let sum = 1.0 + x;
+    let found = ln(sum) * (x / (sum - 1.0));
+    let found = if sum == f32::INFINITY { sum } else { found };
+    let found = if sum == 0.0 { f32::NEG_INFINITY } else { found };
+    if sum == 1.0 { x } else { found }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! Pooling: the largest element or the mean of each window, and their gradients.
+//!
+//! A task is some channels of one image, or, where each window has a result of its own, some lines of them: windows of a
+//! task may overlap, and what tasks write does not.
+//! With the channels last, they are the vector; with the channels first, where windows tile the image, the columns are.
+
+mod part;
+#[cfg(target_arch = "x86_64")]
+mod sse;
+#[cfg(test)]
+mod tests;
+mod which;
+mod window;
+
+use super::scratch::Disjoint;
+use super::{Cpu, Layout};
+use crate::number::{Float, Number};
+use part::run;
+use which::{MaxWhich, WhichGrad};
+pub(super) use window::larger;
+use window::{Avg, AvgGrad, Max, MaxArg, MaxGrad, MaxGradGrad};
+
+/// The shape of a pooling. Output pixel `(y, x)` sees the input pixels
+/// `(y stride[0] - pad_top + i, x stride[1] - pad_left + j)` for `i < k_h`, `j < k_w` that lie inside the image, and sees
+/// at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PoolGeometry {
+    /// Images.
+    pub batch: usize,
+    /// Lines of an input image.
+    pub in_h: usize,
+    /// Columns of an input image.
+    pub in_w: usize,
+    /// Channels of both images.
+    pub channels: usize,
+    /// Lines of an output image.
+    pub out_h: usize,
+    /// Columns of an output image.
+    pub out_w: usize,
+    /// Lines of a window.
+    pub k_h: usize,
+    /// Columns of a window.
+    pub k_w: usize,
+    /// From a window to the next, along lines and along columns; at least one.
+    pub stride: [usize; 2],
+    /// Lines above the image that windows reach.
+    pub pad_top: usize,
+    /// Columns left of the image that windows reach.
+    pub pad_left: usize,
+    /// How both images lie.
+    pub layout: Layout,
+}
+
+impl PoolGeometry {
+    /// Elements of the input.
+    pub fn input_len(&self) -> usize {
+        self.batch * self.in_h * self.in_w * self.channels
+    }
+
+    /// Elements of the output.
+    pub fn output_len(&self) -> usize {
+        self.batch * self.out_h * self.out_w * self.channels
+    }
+
+    fn check(&self, input: usize, output: usize) {
+        assert!(
+            input == self.input_len() && output == self.output_len(),
+            "operands do not fit {self:?}"
+        );
+        assert!(
+            output == 0
+                || (self.out_h - 1) * self.stride[0] < self.in_h + self.pad_top
+                    && (self.out_w - 1) * self.stride[1] < self.in_w + self.pad_left
+                    && self.pad_top < self.k_h
+                    && self.pad_left < self.k_w,
+            "windows outside the image: {self:?}"
+        );
+    }
+}
+
+/// The largest element of each window; NaN if one of them is.
+///
+/// # Panics
+/// If a slice is not as long as the geometry says, or a window lies wholly outside its image.
+pub fn max_pool<T: Number>(cpu: Cpu<'_>, g: &PoolGeometry, input: &[T], output: &mut [T]) {
+    g.check(input.len(), output.len());
+    run(cpu, g, Max { input }, output);
+}
+
+/// The gradient of [`max_pool`]: that of each window goes to the first of its largest elements, line by line.
+///
+/// # Panics
+/// As [`max_pool`].
+pub fn max_pool_grad<T: Number>(
+    cpu: Cpu<'_>,
+    g: &PoolGeometry,
+    input: &[T],
+    output_grad: &[T],
+    input_grad: &mut [T],
+) {
+    g.check(input.len(), output_grad.len());
+    g.check(input_grad.len(), output_grad.len());
+    run(cpu, g, MaxGrad { input, output_grad }, input_grad);
+}
+
+/// Of each window, the gradient of the first of its largest elements: the gradient of [`max_pool_grad`] to its
+/// `output_grad`.
+///
+/// # Panics
+/// As [`max_pool`].
+pub fn max_pool_grad_grad<T: Number>(
+    cpu: Cpu<'_>,
+    g: &PoolGeometry,
+    input: &[T],
+    input_grad: &[T],
+    output: &mut [T],
+) {
+    g.check(input.len(), output.len());
+    g.check(input_grad.len(), output.len());
+    run(cpu, g, MaxGradGrad { input, input_grad }, output);
+}
+
+/// The largest element of each window, of those that follow no NaN, and where it is: its place, which begins anew after
+/// `image` elements.
+///
+/// # Panics
+/// As [`max_pool`], and where the channels do not come last.
+pub fn max_pool_argmax<T: Number, I: Number>(
+    cpu: Cpu<'_>,
+    g: &PoolGeometry,
+    input: &[T],
+    image: usize,
+    output: &mut [T],
+    places: &mut [I],
+) {
+    g.check(input.len(), output.len());
+    g.check(input.len(), places.len());
+    assert!(g.layout == Layout::Nhwc, "the channels come last");
+    let places = &Disjoint::new(places);
+    run(
+        cpu,
+        g,
+        MaxArg {
+            input,
+            image,
+            places,
+        },
+        output,
+    );
+}
+
+/// The largest element of each window, the first NaN if one of them is, and its number in the window: see
+/// [`max_pool_grad_which`].
+///
+/// # Panics
+/// As [`max_pool`].
+pub fn max_pool_which<T: Number>(
+    cpu: Cpu<'_>,
+    g: &PoolGeometry,
+    input: &[T],
+    output: &mut [T],
+    which: &mut [u8],
+) {
+    g.check(input.len(), output.len());
+    g.check(input.len(), which.len());
+    let which = &Disjoint::new(which);
+    run(cpu, g, MaxWhich { input, which }, output);
+}
+
+/// What [`max_pool_grad`] gives, by the numbers that [`max_pool_which`] noted. Windows have at most 256 pixels.
+///
+/// # Panics
+/// As [`max_pool`].
+pub fn max_pool_grad_which<T: Number>(
+    cpu: Cpu<'_>,
+    g: &PoolGeometry,
+    output_grad: &[T],
+    which: &[u8],
+    input_grad: &mut [T],
+) {
+    g.check(input_grad.len(), output_grad.len());
+    g.check(input_grad.len(), which.len());
+    run(cpu, g, WhichGrad { output_grad, which }, input_grad);
+}
+
+/// The mean of each window, of the elements that lie inside the image.
+///
+/// # Panics
+/// As [`max_pool`].
+pub fn avg_pool<T: Float>(cpu: Cpu<'_>, g: &PoolGeometry, input: &[T], output: &mut [T]) {
+    g.check(input.len(), output.len());
+    run(cpu, g, Avg { input }, output);
+}
+
+/// The gradient of [`avg_pool`]: that of each window is spread evenly over its elements inside the image.
+///
+/// # Panics
+/// As [`max_pool`].
+pub fn avg_pool_grad<T: Float>(
+    cpu: Cpu<'_>,
+    g: &PoolGeometry,
+    output_grad: &[T],
+    input_grad: &mut [T],
+) {
+    g.check(input_grad.len(), output_grad.len());
+    run(cpu, g, AvgGrad { output_grad }, input_grad);
+}

@@ -1,0 +1,185 @@
+//! The parts of an image that a task pools, and the windows in it.
+
+use crate::Vectorize;
+use crate::parallel::Disjoint;
+
+use super::PoolGeometry;
+use super::window::{Op, Window};
+use crate::number::Number;
+use crate::scratch::part;
+use crate::{Cpu, Layout};
+
+/// Channels of a task where they come last.
+const CHANNELS: usize = 64;
+/// Elements of a task where the channels come first, if a plane has fewer.
+const ELEMENTS: usize = 1 << 14;
+/// Tasks to aim for where a batch is small, and the elements of the input that each has at least.
+const TASKS: usize = 16;
+const FEWEST: usize = 1 << 12;
+
+/// Runs `op` for every window.
+pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to: &mut [T]) {
+    if to.is_empty() {
+        return;
+    }
+    let to = &Disjoint::new(to);
+    let (input, output) = (g.in_h * g.in_w, g.out_h * g.out_w);
+    let all = g.batch * g.channels * input;
+    match g.layout {
+        Layout::Nhwc => {
+            let blocks = g.channels.div_ceil(CHANNELS);
+            // Other windows may add to the same pixels as those of the next line.
+            let cuts = match O::BACKWARD {
+                true => 1,
+                false => TASKS.min(all / FEWEST) / (g.batch * blocks),
+            };
+            let cuts = cuts.clamp(1, g.out_h.max(1));
+            cpu.pool.parallel_for(g.batch * blocks * cuts, &|task| {
+                let (lines, task) = (part(g.out_h, cuts, task % cuts), task / cuts);
+                let (image, channel) = (task / blocks, task % blocks * CHANNELS);
+                let first = image * g.channels;
+                cpu.isa.run_over::<T, _>(Part {
+                    g,
+                    op,
+                    to,
+                    input: first * input + channel,
+                    output: first * output + channel,
+                    lines,
+                    channels: CHANNELS.min(g.channels - channel),
+                    pixel: g.channels,
+                });
+            });
+        }
+        Layout::Nchw => {
+            let planes = g.batch * g.channels;
+            let elements = (all / TASKS).clamp(FEWEST, ELEMENTS);
+            let block = (elements / input.max(1)).clamp(1, planes);
+            cpu.pool.parallel_for(planes.div_ceil(block), &|task| {
+                for plane in task * block..planes.min((task + 1) * block) {
+                    cpu.isa.run_over::<T, _>(Part {
+                        g,
+                        op,
+                        to,
+                        input: plane * input,
+                        output: plane * output,
+                        lines: (0, g.out_h),
+                        channels: 1,
+                        pixel: 1,
+                    });
+                }
+            });
+        }
+    }
+}
+
+/// Some channels of an image, side by side.
+struct Part<'a, T, O> {
+    g: &'a PoolGeometry,
+    op: O,
+    /// The result, of which no other task writes what this part does.
+    to: &'a Disjoint<'a, T>,
+    /// Where the part begins in the input's images.
+    input: usize,
+    /// Where the part begins in the output's images.
+    output: usize,
+    /// The first line of windows, and how many.
+    lines: (usize, usize),
+    channels: usize,
+    /// From a pixel to the next.
+    pixel: usize,
+}
+
+impl<T: Number, O: Op<T>> Vectorize for Part<'_, T, O> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let Part {
+            g,
+            op,
+            to,
+            input,
+            output,
+            lines: (first, count),
+            channels,
+            pixel,
+        } = self;
+        let (alone, whole) = (g.are_apart(), g.are_apart() && g.cover());
+        if O::BACKWARD && !whole {
+            for i in 0..if pixel == 1 { 1 } else { g.in_h * g.in_w } {
+                let len = if pixel == 1 {
+                    g.in_h * g.in_w
+                } else {
+                    channels
+                };
+                // SAFETY: this part's own elements, and nothing else of them is borrowed.
+                unsafe { to.slice(input + i * pixel, len) }.fill(T::ZERO);
+            }
+        }
+        if pixel == 1 && self.halves() {
+            for y in first..first + count {
+                let from = input + 2 * y * g.in_w;
+                let window = Window {
+                    at: from,
+                    lines: 2,
+                    cols: 2,
+                    line: g.in_w,
+                    pixel: 1,
+                    alone,
+                };
+                op.halve(window, output + y * g.out_w, g.out_w, to);
+            }
+            return;
+        }
+        for y in first..first + count {
+            let (top, lines) = seen(y * g.stride[0], g.k_h, g.pad_top, g.in_h);
+            for x in 0..g.out_w {
+                let (left, cols) = seen(x * g.stride[1], g.k_w, g.pad_left, g.in_w);
+                let window = Window {
+                    at: input + (top * g.in_w + left) * pixel,
+                    lines,
+                    cols,
+                    line: g.in_w * pixel,
+                    pixel,
+                    alone,
+                };
+                let out = output + (y * g.out_w + x) * pixel;
+                op.channels(window, out, channels, to);
+            }
+        }
+    }
+}
+
+impl PoolGeometry {
+    /// Whether no two windows have a pixel in common.
+    fn are_apart(&self) -> bool {
+        self.stride[0] >= self.k_h && self.stride[1] >= self.k_w
+    }
+
+    /// Whether every pixel is in a window, of windows that are apart.
+    fn cover(&self) -> bool {
+        let lines = self.stride[0] == self.k_h && self.out_h * self.k_h >= self.in_h + self.pad_top;
+        let cols = self.stride[1] == self.k_w && self.out_w * self.k_w >= self.in_w + self.pad_left;
+        lines && cols
+    }
+}
+
+impl<T, O> Part<'_, T, O> {
+    /// Whether the windows are squares of two that tile the image from its corner.
+    fn halves(&self) -> bool {
+        let g = self.g;
+        g.k_h == 2
+            && g.k_w == 2
+            && g.stride == [2, 2]
+            && g.pad_top + g.pad_left == 0
+            && 2 * g.out_h <= g.in_h
+            && 2 * g.out_w <= g.in_w
+    }
+}
+
+/// Where the pixels begin that a window of length `k` sees, which begins at `start` before the padding, and how many
+/// they are.
+#[inline(always)]
+fn seen(start: usize, k: usize, pad: usize, len: usize) -> (usize, usize) {
+    let first = start.saturating_sub(pad);
+    (first, (start + k - pad).min(len) - first)
+}

@@ -1,0 +1,370 @@
+//! What is done with a window.
+
+use crate::parallel::Disjoint;
+use thalweg_tensor::DType;
+
+use crate::number::{Float, Number};
+
+/// Channels that are computed side by side.
+const LANES: usize = 16;
+
+/// The pixels of a window inside the image.
+#[derive(Clone, Copy)]
+pub(super) struct Window {
+    /// Where the first pixel lies.
+    pub at: usize,
+    pub lines: usize,
+    pub cols: usize,
+    /// From a line to the next.
+    pub line: usize,
+    /// From a pixel to the next.
+    pub pixel: usize,
+    /// Whether no other window has pixels of it.
+    pub alone: bool,
+}
+
+impl Window {
+    /// Where the pixel of this line and column lies.
+    #[inline(always)]
+    pub(super) fn place(self, line: usize, col: usize) -> usize {
+        self.at + line * self.line + col * self.pixel
+    }
+}
+
+/// A pooling. What it writes of `to` is the caller's to give away: no other thread touches it.
+pub(super) trait Op<T>: Copy + Sync {
+    /// Whether it writes to images of the input's shape, which hold zeros before, or of the output's.
+    const BACKWARD: bool;
+
+    /// Handles `L` channels of a window, whose place in the output is `out`.
+    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>);
+
+    /// Handles `channels` channels of a window, whose place in the output is `out`.
+    #[inline(always)]
+    fn channels(self, window: Window, out: usize, channels: usize, to: &Disjoint<'_, T>) {
+        let of = |c| Window {
+            at: window.at + c,
+            ..window
+        };
+        let vectors = channels / LANES * LANES;
+        for c in (0..vectors).step_by(LANES) {
+            self.window::<LANES>(of(c), out + c, to);
+        }
+        for c in vectors..channels {
+            self.window::<1>(of(c), out + c, to);
+        }
+    }
+
+    /// Handles a line of `n` windows of two by two pixels, of which `first` is the first.
+    #[inline(always)]
+    fn halve(self, first: Window, out: usize, n: usize, to: &Disjoint<'_, T>) {
+        for i in 0..n {
+            let window = Window {
+                at: first.at + 2 * i,
+                ..first
+            };
+            self.window::<1>(window, out + i, to);
+        }
+    }
+}
+
+/// `L` elements of a slice.
+#[inline(always)]
+pub(super) fn at<T, const L: usize>(from: &[T], at: usize) -> &[T; L] {
+    (&from[at..at + L])
+        .try_into()
+        .expect("a slice of the array's length")
+}
+
+/// `L` elements of the result.
+#[inline(always)]
+#[allow(clippy::mut_from_ref, reason = "as `Disjoint::slice`")]
+pub(super) fn part<'a, T, const L: usize>(to: &'a Disjoint<'_, T>, at: usize) -> &'a mut [T; L] {
+    // SAFETY: a window writes elements of its own task, and drops one part before it takes the next.
+    let part = unsafe { to.slice(at, L) };
+    part.try_into().expect("a slice of the array's length")
+}
+
+/// Adds to the gradient of a pixel of a window, which is zero where no other window has it.
+#[inline(always)]
+pub(super) fn add<T: Number, const L: usize>(
+    window: Window,
+    to: &Disjoint<'_, T>,
+    pixel: usize,
+    grad: [T; L],
+) {
+    let to: &mut [T; L] = part(to, pixel);
+    if window.alone {
+        *to = grad;
+    } else {
+        for l in 0..L {
+            to[l] = to[l].add(grad[l]);
+        }
+    }
+}
+
+/// A number that is not equal to itself is no number; integers always are.
+#[inline(always)]
+#[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+pub(super) fn is_nan<T: Number>(x: T) -> bool {
+    x != x
+}
+
+/// The largest, or NaN.
+#[inline(always)]
+pub fn larger<T: Number>(best: T, x: T) -> T {
+    if (x > best) | is_nan(x) { x } else { best }
+}
+
+/// The largest of `L` channels.
+#[inline(always)]
+fn largest<T: Number, const L: usize>(input: &[T], window: Window) -> [T; L] {
+    let mut best = *at(input, window.at);
+    for line in 0..window.lines {
+        for col in 0..window.cols {
+            let pixel = window.place(line, col);
+            let x: &[T; L] = at(input, pixel);
+            for l in 0..L {
+                best[l] = larger(best[l], x[l]);
+            }
+        }
+    }
+    best
+}
+
+/// Takes what pixels of `L` windows get of the gradients out of those, where they are the first that are largest.
+#[inline(always)]
+fn take<T: Number, const L: usize>(x: &[T; L], largest: &[T; L], grads: &mut [T; L]) -> [T; L] {
+    let mut taken = [T::ZERO; L];
+    for l in 0..L {
+        // Where one is NaN, so is the largest, and the first NaN is meant.
+        let first = (x[l] == largest[l]) | is_nan(x[l]);
+        taken[l] = if first { grads[l] } else { T::ZERO };
+        grads[l] = if first { T::ZERO } else { grads[l] };
+    }
+    taken
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Max<'a, T> {
+    pub input: &'a [T],
+}
+
+impl<T: Number> Op<T> for Max<'_, T> {
+    const BACKWARD: bool = false;
+
+    #[inline(always)]
+    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+        *part(to, out) = largest::<T, L>(self.input, window);
+    }
+
+    #[inline(always)]
+    fn halve(self, first: Window, out: usize, n: usize, to: &Disjoint<'_, T>) {
+        let top = self.input[first.at..][..2 * n].as_chunks::<2>().0;
+        let bottom = self.input[first.at + first.line..][..2 * n]
+            .as_chunks::<2>()
+            .0;
+        // SAFETY: elements of the output that belong to this task.
+        let out = unsafe { to.slice(out, n) };
+        for ((out, top), bottom) in out.iter_mut().zip(top).zip(bottom) {
+            *out = larger(larger(top[0], top[1]), larger(bottom[0], bottom[1]));
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct MaxGrad<'a, T> {
+    pub input: &'a [T],
+    pub output_grad: &'a [T],
+}
+
+impl<T: Number> Op<T> for MaxGrad<'_, T> {
+    const BACKWARD: bool = true;
+
+    #[inline(always)]
+    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+        let largest = largest::<T, L>(self.input, window);
+        let mut grads = *at::<T, L>(self.output_grad, out);
+        for line in 0..window.lines {
+            for col in 0..window.cols {
+                let pixel = window.place(line, col);
+                let taken = take(at(self.input, pixel), &largest, &mut grads);
+                add(window, to, pixel, taken);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn halve(self, first: Window, out: usize, n: usize, to: &Disjoint<'_, T>) {
+        let lines = [first.at, first.at + first.line];
+        let inputs = lines.map(|at| &self.input[at..at + 2 * n]);
+        let grads = &self.output_grad[out..out + n];
+        // SAFETY: two lines of the input's gradient that belong to this task; a line is at least as long as its
+        // windows, so they do not overlap.
+        let grads_in = unsafe { lines.map(|at| to.slice(at, 2 * n)) };
+        halve_grad(inputs, grads, grads_in);
+    }
+}
+
+/// Gives the gradients of a line of windows of two by two pixels to the two lines of pixels in them.
+#[inline(always)]
+fn halve_grad<T: Number>(
+    [top, bottom]: [&[T]; 2],
+    grads: &[T],
+    [to_top, to_bottom]: [&mut [T]; 2],
+) {
+    #[cfg(target_arch = "x86_64")]
+    if T::DTYPE == DType::F32 && grads.len() >= super::sse::LANES {
+        // SAFETY: `T` is the type that stands for `F32`, and all four lines hold two pixels for each window.
+        return unsafe {
+            super::sse::halve_grad(
+                grads.len(),
+                [top.as_ptr().cast(), bottom.as_ptr().cast()],
+                grads.as_ptr().cast(),
+                [to_top.as_mut_ptr().cast(), to_bottom.as_mut_ptr().cast()],
+            )
+        };
+    }
+    for (i, grad) in grads.iter().enumerate() {
+        let [a, b, c, d] = [top[2 * i], top[2 * i + 1], bottom[2 * i], bottom[2 * i + 1]];
+        let largest = [larger(larger(a, b), larger(c, d))];
+        let mut grad = [*grad];
+        [to_top[2 * i]] = take(&[a], &largest, &mut grad);
+        [to_top[2 * i + 1]] = take(&[b], &largest, &mut grad);
+        [to_bottom[2 * i]] = take(&[c], &largest, &mut grad);
+        [to_bottom[2 * i + 1]] = take(&[d], &largest, &mut grad);
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct MaxGradGrad<'a, T> {
+    pub input: &'a [T],
+    pub input_grad: &'a [T],
+}
+
+impl<T: Number> Op<T> for MaxGradGrad<'_, T> {
+    const BACKWARD: bool = false;
+
+    #[inline(always)]
+    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+        let largest = largest::<T, L>(self.input, window);
+        // What of the window is found is taken from no more.
+        let (mut grads, mut left) = ([T::ZERO; L], [T::ONE; L]);
+        for line in 0..window.lines {
+            for col in 0..window.cols {
+                let pixel = window.place(line, col);
+                let found = take(at::<T, L>(self.input, pixel), &largest, &mut left);
+                let grad: &[T; L] = at(self.input_grad, pixel);
+                for l in 0..L {
+                    grads[l] = if found[l] == T::ONE {
+                        grad[l]
+                    } else {
+                        grads[l]
+                    };
+                }
+            }
+        }
+        *part(to, out) = grads;
+    }
+}
+
+pub(super) struct MaxArg<'a, T, I> {
+    pub input: &'a [T],
+    /// Elements after which places begin anew.
+    pub image: usize,
+    pub places: &'a Disjoint<'a, I>,
+}
+
+impl<T, I> Clone for MaxArg<'_, T, I> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, I> Copy for MaxArg<'_, T, I> {}
+
+impl<T: Number, I: Number> Op<T> for MaxArg<'_, T, I> {
+    const BACKWARD: bool = false;
+
+    #[inline(always)]
+    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+        let mut best: [T; L] = *at(self.input, window.at);
+        let mut places = [window.at; L];
+        for line in 0..window.lines {
+            for col in 0..window.cols {
+                let pixel = window.place(line, col);
+                let x: &[T; L] = at(self.input, pixel);
+                for l in 0..L {
+                    let larger = x[l] > best[l];
+                    best[l] = if larger { x[l] } else { best[l] };
+                    places[l] = if larger { pixel } else { places[l] };
+                }
+            }
+        }
+        *part(to, out) = best;
+        let own: &mut [I; L] = part(self.places, out);
+        for l in 0..L {
+            own[l] = I::from_f64(((places[l] + l) % self.image) as f64);
+        }
+    }
+}
+
+/// The number of pixels.
+#[inline(always)]
+fn count<T: Float>(window: Window) -> T::Wide {
+    T::Wide::from_f64((window.lines * window.cols) as f64)
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Avg<'a, T> {
+    pub input: &'a [T],
+}
+
+impl<T: Float> Op<T> for Avg<'_, T> {
+    const BACKWARD: bool = false;
+
+    #[inline(always)]
+    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+        let mut sum = [T::Wide::ZERO; L];
+        for line in 0..window.lines {
+            for col in 0..window.cols {
+                let pixel = window.place(line, col);
+                let x: &[T; L] = at(self.input, pixel);
+                for l in 0..L {
+                    sum[l] = sum[l] + x[l].widen();
+                }
+            }
+        }
+        let count = count::<T>(window);
+        *part(to, out) = sum.map(|sum| T::narrow(sum / count));
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct AvgGrad<'a, T> {
+    pub output_grad: &'a [T],
+}
+
+impl<T: Float> Op<T> for AvgGrad<'_, T> {
+    const BACKWARD: bool = true;
+
+    #[inline(always)]
+    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+        let count = count::<T>(window);
+        let share = at::<T, L>(self.output_grad, out).map(|grad| grad.widen() / count);
+        for line in 0..window.lines {
+            for col in 0..window.cols {
+                let pixel = window.place(line, col);
+                let grad: &mut [T; L] = part(to, pixel);
+                for l in 0..L {
+                    let before = if window.alone {
+                        T::Wide::ZERO
+                    } else {
+                        grad[l].widen()
+                    };
+                    grad[l] = T::narrow(before + share[l]);
+                }
+            }
+        }
+    }
+}
