@@ -14,6 +14,7 @@ const LAYERS: &[&str] = &[
     "thalweg-cpu",
     "thalweg-device",
     "thalweg-ops",
+    "thalweg-plan",
     "thalweg-session",
     "thalweg-train",
     "thalweg-graphdef",

@@ -12,22 +12,22 @@ mod results;
 mod values;
 pub(crate) mod waiting;
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use thalweg_cpu::ThreadPool;
 use thalweg_device::Device;
-use thalweg_graph::Node;
 
-use crate::cache::{CallKey, Plans, Ready};
-use crate::error::SessionError;
+use crate::exchange::Exchange;
 use crate::frame::Frame;
-use crate::options::Cancel;
-use crate::plan::{Plan, Workshop};
-use crate::tasks::Exchange;
+use crate::ready::{CallKey, Ready};
+use crate::run_options::Cancel;
 use crate::trace::Recorder;
+use thalweg_plan::PlanCache;
+use thalweg_plan::SessionError;
+use thalweg_plan::panicked;
+use thalweg_plan::{Plan, Workshop};
 
 pub(crate) use instruction::Run;
 pub(crate) use queue::Queued;
@@ -60,7 +60,7 @@ pub(crate) struct Step<'a> {
     pub(crate) devices: &'a [Device],
     pub(crate) workshop: Workshop<'a>,
     /// The plans of functions.
-    pub(crate) calls: &'a Plans<CallKey, Ready>,
+    pub(crate) calls: &'a PlanCache<CallKey, Ready>,
     pub(crate) tickets: &'a Tickets,
     /// How many functions are around the one that this runs; none for a step itself.
     pub(crate) depth: usize,
@@ -134,17 +134,5 @@ impl Step<'_> {
             let node = self.plan.programs[number].node(at);
             Err(panicked(node, &*panic))
         })
-    }
-}
-
-/// The error of a panic in a node's kernel.
-pub(crate) fn panicked(node: &Node, panic: &(dyn Any + Send)) -> SessionError {
-    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    let message = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    SessionError::Panicked {
-        node: node.name.clone(),
-        op: node.op.name.to_owned(),
-        origin: node.origin.clone(),
-        message: message.unwrap_or_default(),
     }
 }

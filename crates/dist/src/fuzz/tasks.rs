@@ -10,7 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use thalweg_graph::Graph;
 use thalweg_ops::{ArrayOps, FlowOps, LinalgOps, MathOps, NewGraph, SourceOps, StateOps};
-use thalweg_session::{CpuOptions, Cutter, Engine, Fetch, SessionOptions};
+use thalweg_plan::Cutter;
+use thalweg_session::{CpuOptions, Engine, Fetch, SessionOptions};
 use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;
 use tonic::body::Body;
@@ -273,7 +274,7 @@ pub(crate) fn register() -> (Vec<u8>, usize) {
     let engine = Engine::new(&options).expect("a CPU is there");
     let devices: Vec<_> = engine.devices().iter().map(|d| d.name().clone()).collect();
     let numbered = devices.iter().map(|d| (d.clone(), 0)).collect();
-    let cutter = Cutter::new(engine, options, numbered);
+    let cutter = Cutter::new(engine.machine().clone(), options, numbered);
     let feeds = [(x.id(), x.dtype(), smallvec::smallvec![2, 2])];
     let fetches = [Fetch::Value(sum.id()), Fetch::Run(w.initializer().id())];
     let cut = cutter.cut(&g.snapshot(), &fetches, &feeds);

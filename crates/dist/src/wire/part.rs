@@ -16,7 +16,7 @@ use thalweg_graphdef::messages::{FunctionDefLibrary, GraphDef};
 use thalweg_graphdef::tensor::Budget;
 use thalweg_graphdef::{ImportOptions, attr, dtype, export::function_to_proto, import, shape};
 use thalweg_ops::NewGraph;
-use thalweg_session::{TASK_ENDS, TaskChannel, TaskPart};
+use thalweg_plan::{TASK_ENDS, TaskChannel, TaskPart};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::WireError;

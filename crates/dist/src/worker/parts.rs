@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use thalweg_graph::{Attr, DeviceSpec, Fact};
-use thalweg_session::{PartPlan, TASK_ENDS, TaskChannel, TaskPart};
+use thalweg_plan::{TASK_ENDS, TaskChannel, TaskPart};
+use thalweg_session::PartPlan;
 use thalweg_tensor::Tensor;
 use tonic::Code;
 

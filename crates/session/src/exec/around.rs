@@ -5,7 +5,7 @@ use thalweg_graph::{Func, Node};
 use thalweg_tensor::Tensor;
 
 use super::Run;
-use crate::tasks::Exchange;
+use crate::exchange::Exchange;
 
 /// The step around an instruction.
 pub(super) struct Around<'a> {

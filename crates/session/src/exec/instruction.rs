@@ -15,10 +15,10 @@ use super::Step;
 use super::around::Around;
 use super::values::{bytes, copy_slot, first_not_finite};
 use super::waiting::{Waiter, Waiting};
-use crate::error::SessionError;
 use crate::frame::Part;
-use crate::options::Cancel;
-use crate::plan::{Action, Home, Instruction, NO_SLOT, Program, failed, memory};
+use crate::run_options::Cancel;
+use thalweg_plan::SessionError;
+use thalweg_plan::{Action, Home, Instruction, NO_SLOT, Program, failed, memory};
 
 /// The inputs of a kernel that take no memory beyond the stack: as many as an optimizer's update has.
 const INLINE: usize = 10;

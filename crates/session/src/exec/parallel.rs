@@ -5,9 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use smallvec::SmallVec;
 
-use super::{Step, panicked};
-use crate::error::SessionError;
-use crate::plan::Action;
+use super::Step;
+use thalweg_plan::Action;
+use thalweg_plan::SessionError;
+use thalweg_plan::panicked;
 
 /// The error that comes first in the order of the step, with its place there.
 type FirstError = Mutex<Option<(usize, SessionError)>>;

@@ -6,9 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use rustc_hash::FxHashSet;
 use thalweg_device::KernelError;
 
+use super::Step;
 use super::waiting::{Waiter, Waiting};
-use super::{Step, panicked};
-use crate::error::SessionError;
+use thalweg_plan::SessionError;
+use thalweg_plan::panicked;
 
 /// The instruction that a waiter stands for: program and number.
 fn waiter(program: usize, at: u32) -> Waiter {

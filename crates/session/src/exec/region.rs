@@ -18,10 +18,10 @@ use thalweg_tensor::{DType, Tensor};
 use super::Run;
 use super::around::Around;
 use super::waiting::{Waiter, Waiting};
-use crate::error::SessionError;
-use crate::plan::failed;
-use crate::plan::region::{Kind, Region, RegionNode};
 use frames::{Frames, Place};
+use thalweg_plan::SessionError;
+use thalweg_plan::failed;
+use thalweg_plan::region::{Kind, Region, RegionNode};
 
 /// A value, or none where it is dead.
 type Value = Option<Tensor>;

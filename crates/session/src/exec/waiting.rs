@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_device::Ticket;
 
-use crate::tasks::Rest;
+use crate::exchange::Rest;
 
 /// How long a wait goes on before it looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(5);
