@@ -13,7 +13,7 @@ use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::{Argument, Device, evaluate};
 use thalweg_graph::op::Effect;
-use thalweg_graph::partition::{self, BETWEEN_DEVICES, Ends, Partitioned, partition};
+use thalweg_graph::partition::{self, Partitioned, partition};
 use thalweg_graph::simplify::{Simplified, Simplify, simplify};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::Tensor;
@@ -23,12 +23,12 @@ use crate::cut::TaskPart;
 use crate::error::SessionError;
 use crate::options::Parallel;
 use crate::order::{Accesses, sequence};
-use crate::plan::{Channel, FetchPlan, Plan};
-use crate::program::Program;
+use crate::plan::{Arrival, Channel, FetchPlan, Plan};
+use crate::program::{Action, Instruction, Program};
 use crate::request::{Fetch, Request, Workshop};
 use builder::{Builder, Built};
 use gpu::GpuBuilder;
-pub use partial::in_pieces;
+pub use partial::{client_channel, in_pieces};
 
 /// Stands for the slot of an input that lies nowhere: a variable's handle.
 pub const NO_SLOT: u32 = u32::MAX;
@@ -79,7 +79,6 @@ pub fn compile_part(
 /// As [`compile`].
 pub fn compile_partial(
     simplified: Simplified,
-    ends: Ends,
     workshop: Workshop<'_>,
 ) -> Result<Plan, SessionError> {
     let request = Request {
@@ -88,7 +87,7 @@ pub fn compile_partial(
         devices: &[],
         variables: &[],
     };
-    planned(in_pieces(simplified, ends, None), false, &request, workshop)
+    planned(in_pieces(simplified, None), false, &request, workshop)
 }
 
 /// The nodes of a simplified graph in the order of the step; `variable` gives what is behind a
@@ -200,13 +199,9 @@ fn several(
     request: &Request<'_>,
     workshop: Workshop<'_>,
 ) -> Result<Plan, SessionError> {
-    let cut = partition(
-        simplified.graph,
-        order,
-        &simplified.devices,
-        BETWEEN_DEVICES,
-        &|_| None,
-    );
+    let cut = partition(simplified.graph, order, &simplified.devices, false, &|_| {
+        None
+    });
     let whole = Whole {
         feeds: simplified
             .feeds
@@ -333,10 +328,13 @@ impl Whole {
             fetches,
             moved: Vec::new(),
             parallel: false,
+            arrivals: Vec::new(),
             waits: false,
         };
         let waits = |(_, node): (NodeId, &Arc<Node>)| node.op.effect == Effect::Waits;
-        plan.waits = plan.programs.iter().any(|p| p.graph.nodes().any(waits));
+        plan.arrivals = arrivals(&plan.programs);
+        let blocks = plan.programs.iter().any(|p| p.graph.nodes().any(waits));
+        plan.waits = blocks || !plan.arrivals.is_empty();
         plan.parallel = match workshop.parallel {
             Parallel::WhereWorth => plan.is_worth_threads(workshop.devices, workshop.cores),
             Parallel::Always => plan.threads(workshop.devices) > 1,
@@ -344,6 +342,23 @@ impl Whole {
         };
         plan
     }
+}
+
+/// What comes from outside while these programs run.
+fn arrivals(programs: &[Program]) -> Vec<Arrival> {
+    let of = |(program, p): (usize, &Program)| -> Vec<Arrival> {
+        let instructions = p.instructions.iter().enumerate();
+        let arrival = |(at, i): (usize, &Instruction)| match i.action {
+            Action::ReceiveRemote { channel } => Some(Arrival {
+                program: program as u32,
+                instruction: at as u32,
+                channel,
+            }),
+            _ => None,
+        };
+        instructions.filter_map(arrival).collect()
+    };
+    programs.iter().enumerate().flat_map(of).collect()
 }
 
 /// How often each output of a graph is used.

@@ -14,7 +14,6 @@ use crate::options::SessionOptions;
 use crate::places::Places;
 use crate::request::{Fetch, Request, Workshop, checked, piece_facts};
 use crate::store::Counters;
-use crate::task_ends::TASK_ENDS;
 use crate::wire::Edge;
 
 /// What one task runs of a step.
@@ -194,7 +193,7 @@ impl Cutter {
             let fed = whole.feeds.iter().flatten();
             let fed = fed.map(|&node| OutputId { node, index: 0 });
             clients.extend(fed.chain(whole.fetches.iter().copied()).map(named));
-            whole = in_pieces(whole, TASK_ENDS, Some(self.home(0)));
+            whole = in_pieces(whole, Some(self.home(0)));
         }
         // The variables are elsewhere: here they have names alone.
         let named = |(_, _, name): (u32, &str, &str), dtype, shape: &_| {
@@ -210,7 +209,7 @@ impl Cutter {
             let client = clients.any(|(n, i)| *n == edge.node.name && *i == edge.output);
             self.narrowed(edge, &cast?.def).filter(|_| !client)
         };
-        let mut cut = partition(whole.graph, &order, &tasks, TASK_ENDS, &narrow);
+        let mut cut = partition(whole.graph, &order, &tasks, true, &narrow);
         let parts = std::mem::take(&mut cut.parts);
         let mut parts: Vec<TaskPart> = parts
             .into_iter()

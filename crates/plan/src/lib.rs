@@ -19,12 +19,11 @@ mod program;
 pub mod region;
 mod request;
 mod store;
-mod task_ends;
 mod wire;
 
 pub use cache::PlanCache;
 pub use compile::{
-    NO_SLOT, compile, compile_part, compile_partial, in_pieces, ordered, simplified,
+    NO_SLOT, client_channel, compile, compile_part, compile_partial, in_pieces, ordered, simplified,
 };
 pub use cut::{Cutter, TaskChannel, TaskCut, TaskPart};
 pub use error::{SessionError, failed, memory, panicked};
@@ -32,9 +31,8 @@ pub use kernels::{Kernels, find};
 pub use machine::Machine;
 pub use options::{CpuOptions, GpuOptions, Parallel, SessionOptions};
 pub use places::Places;
-pub use plan::{Channel, FetchPlan, Moved, Plan};
+pub use plan::{Arrival, Channel, FetchPlan, Moved, Plan};
 pub use program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
 pub use request::{Fetch, Request, Workshop, checked, piece_facts};
 pub use store::{Counters, Store};
-pub use task_ends::{RECV, SEND, TASK_ENDS, client_channel};
 pub use wire::{Edge, Wire, WireType};

@@ -9,7 +9,6 @@ use crate::kernels::Kernels;
 use crate::options::SessionOptions;
 use crate::request::Workshop;
 use crate::store::{Counters, Store};
-use crate::task_ends::{RECV, SEND};
 
 /// The devices of a process, the kernels that it has for them, and their variables.
 #[derive(Clone)]
@@ -30,8 +29,7 @@ impl Machine {
     /// # Errors
     /// [`SessionError::Device`]: a device that cannot be opened.
     pub fn new(options: &SessionOptions) -> Result<Machine, SessionError> {
-        let ends = [&SEND, &RECV].map(|op| (op.def.name, op));
-        let kernels = thalweg_ops::kernels().into_iter().chain(ends).collect();
+        let kernels = thalweg_ops::kernels().into_iter().collect();
         Ok(Machine {
             devices: options.devices()?.into(),
             cores: Cpu::available_threads(),

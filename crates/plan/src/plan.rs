@@ -24,7 +24,9 @@ pub struct Plan {
     pub moved: Vec<Moved>,
     /// Whether instructions that do not wait for each other run at the same time.
     pub parallel: bool,
-    /// Whether nodes may have to wait for other steps.
+    /// What comes from outside while the step runs.
+    pub arrivals: Vec<Arrival>,
+    /// Whether nodes may have to wait for other steps, or for what comes from outside.
     pub waits: bool,
 }
 
@@ -50,6 +52,17 @@ pub struct Channel {
     pub receive: u32,
     /// The slot there that it fills; none where only that it was sent matters.
     pub slot: Option<u32>,
+}
+
+/// A value that comes from another task, or from a client, while the step runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The program that receives it.
+    pub program: u32,
+    /// The instruction there that waits for it.
+    pub instruction: u32,
+    /// The number of its channel.
+    pub channel: i64,
 }
 
 /// Where a fetched value is, and its dimensions where they are not those of the held tensor.

@@ -199,6 +199,16 @@ pub enum Action {
     },
     /// Nothing: it waits until a value has landed in its slot.
     Receive,
+    /// Gives its input to another task, or to a client.
+    SendRemote {
+        /// The number of the channel.
+        channel: i64,
+    },
+    /// Nothing: it waits until a value has come from another task, or from a client, and is held in its slot.
+    ReceiveRemote {
+        /// The number of the channel.
+        channel: i64,
+    },
     /// Brings what is fed to where a GPU copies from.
     Stage,
     /// Hands this segment to a GPU.

@@ -4,8 +4,8 @@ mod around;
 mod call;
 mod instruction;
 mod on_gpu;
+mod outside;
 mod parallel;
-mod patient;
 mod queue;
 pub(crate) mod region;
 mod results;
@@ -13,13 +13,14 @@ mod values;
 pub(crate) mod waiting;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use thalweg_cpu::ThreadPool;
-use thalweg_device::Device;
+use thalweg_device::{Device, KernelError};
 
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Rest};
 use crate::frame::Frame;
 use crate::ready::{CallKey, Ready};
 use crate::run_options::Cancel;
@@ -78,12 +79,10 @@ impl Step<'_> {
     /// Runs all instructions.
     pub(crate) fn run(&self) -> Result<(), SessionError> {
         // The first value that is not finite is the first of the sequence.
-        let result = if self.plan.waits {
-            self.patiently()
-        } else if self.watch.check_finite || !self.plan.parallel {
-            self.in_sequence()
-        } else {
-            self.in_parallel()
+        let shared = self.plan.parallel && !self.watch.check_finite;
+        let result = match shared || self.plan.waits {
+            true => self.as_ready(shared),
+            false => self.in_sequence(),
         };
         if result.is_err() {
             for number in 0..self.plan.programs.len() {
@@ -93,6 +92,17 @@ impl Step<'_> {
             }
         }
         result
+    }
+
+    /// How values come from and go to other tasks.
+    pub(crate) fn exchange(&self) -> Result<&dyn Exchange, KernelError> {
+        let alone = || KernelError::Invalid("no other task takes part in the step".to_owned());
+        self.watch.exchange.ok_or_else(alone)
+    }
+
+    /// How the step waits where nothing of it can run; none where its thread sleeps.
+    pub(crate) fn rest(&self) -> Option<Arc<dyn Rest>> {
+        self.watch.exchange.and_then(|e| e.rest())
     }
 
     /// One program of the step.

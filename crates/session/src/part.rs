@@ -11,8 +11,8 @@ use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
 use thalweg_graph::{GraphData, Node, OutputId};
 use thalweg_plan::{
-    Fetch, Program, Request, SEND, SessionError, TASK_ENDS, TaskPart, Workshop, checked,
-    compile_part, compile_partial, piece_facts, simplified,
+    Fetch, Program, Request, SessionError, TaskPart, Workshop, checked, compile_part,
+    compile_partial, piece_facts, simplified,
 };
 use thalweg_tensor::Tensor;
 
@@ -42,8 +42,7 @@ fn takes_known_time(node: &Node) -> bool {
         node.op.effect,
         Effect::Stateful | Effect::Waits | Effect::Flow
     );
-    let sends = node.op.name == SEND.def.name;
-    (sends || !outside) && calls(node.attrs.iter().map(|(_, a)| a)).is_empty()
+    !outside && calls(node.attrs.iter().map(|(_, a)| a)).is_empty()
 }
 
 impl Runner {
@@ -86,7 +85,7 @@ impl Runner {
             ..self.workshop()
         };
         let whole = simplified(data, &request, workshop)?;
-        let plan = compile_partial(whole, TASK_ENDS, workshop)?;
+        let plan = compile_partial(whole, workshop)?;
         Ok(PartPlan(Arc::new(Ready::new(plan))))
     }
 

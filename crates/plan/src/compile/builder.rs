@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use thalweg_device::{Body, Cpu, Device, DeviceType, Variable};
 use thalweg_graph::flow::REGION;
-use thalweg_graph::partition::{RECV, SEND};
+use thalweg_graph::partition::{RECV, SEND, is_remote};
 use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::DType;
@@ -136,7 +136,11 @@ impl<'a> Builder<'a> {
         let mut waits: Vec<u32> = self.waits_for.iter().map(|w| w.len() as u32).collect();
         for (wait, instruction) in waits.iter_mut().zip(&self.instructions) {
             // A receive waits for its send too.
-            *wait += u32::from(matches!(instruction.action, Action::Receive));
+            let receives = matches!(
+                instruction.action,
+                Action::Receive | Action::ReceiveRemote { .. }
+            );
+            *wait += u32::from(receives);
         }
         Ok(Built {
             program: Program {
@@ -158,7 +162,8 @@ impl<'a> Builder<'a> {
     /// Takes memory for all that is received before anything else does: a value may land at any
     /// time.
     fn set_landings_aside(&mut self, graph: &GraphData) -> Result<(), SessionError> {
-        for (id, node) in graph.nodes().filter(|(_, n)| std::ptr::eq(n.op, &RECV)) {
+        let lands = |n: &Node| std::ptr::eq(n.op, &RECV) && !is_remote(n);
+        for (id, node) in graph.nodes().filter(|(_, n)| lands(n)) {
             let fact = &node.outputs[0];
             match landing_len(fact) {
                 None | Some(0) => {}
@@ -336,7 +341,14 @@ impl<'a> Builder<'a> {
     fn send(&mut self, id: NodeId, node: &Node) {
         let mut waits = self.waits(node);
         let inputs: SmallVec<[u32; 4]> = node.inputs.iter().map(|i| self.slot_of[i]).collect();
-        let channel = usize::try_from(node.attrs.int("channel")).unwrap_or(0);
+        let channel = node.attrs.int("channel");
+        if is_remote(node) {
+            inputs.iter().for_each(|&s| self.sent(s));
+            let action = Action::SendRemote { channel };
+            self.emit(id, node, action, inputs, SmallVec::new(), &mut waits, 1000);
+            return;
+        }
+        let channel = usize::try_from(channel).unwrap_or(0);
         let bytes = inputs.iter().map(|&s| {
             let plan = &self.slots[s as usize];
             match plan.len {
@@ -353,6 +365,19 @@ impl<'a> Builder<'a> {
     fn receive(&mut self, id: NodeId, node: &Node, left: u32) {
         let fact = &node.outputs[0];
         let output = OutputId { node: id, index: 0 };
+        if is_remote(node) {
+            let channel = node.attrs.int("channel");
+            // A shape that is known is held to when the value arrives.
+            let len = landing_len(fact).unwrap_or(usize::MAX);
+            let slot = self.slot(output, fact.dtype, len, Home::Held, left);
+            let (action, outputs) = (
+                Action::ReceiveRemote { channel },
+                SmallVec::from_elem(slot, 1),
+            );
+            let none = SmallVec::new();
+            self.emit(id, node, action, none, outputs, &mut Vec::new(), 20);
+            return;
+        }
         let slot = match (self.landings.remove(&id), landing_len(fact)) {
             (Some(block), Some(n)) => {
                 let slot = self.slot(output, fact.dtype, n, Home::Arena(block.offset), left);

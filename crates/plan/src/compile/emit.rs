@@ -18,7 +18,6 @@ use crate::error::memory;
 use crate::error::panicked;
 use crate::program::{Action, Home, Instruction};
 use crate::region::Region;
-use crate::task_ends::TASK_ENDS;
 
 /// Values that go to another task have tensors of their own from this size on, in bytes.
 const LEAST_SENT: usize = 64 << 10;
@@ -220,9 +219,6 @@ impl Builder<'_> {
     ) -> Result<(), SessionError> {
         let node = graph.node(id);
         let (mut waits, inputs) = (self.waits(node), self.inputs(node));
-        if node.op.name == TASK_ENDS.send.name {
-            inputs.iter().for_each(|&s| self.sent(s));
-        }
         let mut output_slots = SmallVec::new();
         for (i, (o, fact)) in outputs.iter().zip(&node.outputs).enumerate() {
             // A shape that is known all the same is held to when it runs.
@@ -237,7 +233,7 @@ impl Builder<'_> {
 
     /// Lets a large value that goes to another task lie in a tensor of its own, so that it need not be
     /// copied out of the arena.
-    fn sent(&mut self, slot: u32) {
+    pub(super) fn sent(&mut self, slot: u32) {
         let Some(plan) = self.slots.get_mut(slot as usize) else {
             return;
         };

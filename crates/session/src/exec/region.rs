@@ -67,7 +67,7 @@ impl Run<'_> {
         region: &Region,
         arguments: &[Tensor],
     ) -> Result<Vec<Tensor>, SessionError> {
-        let waiting = Waiting::new(self.step.watch.exchange.and_then(|e| e.rest()));
+        let waiting = Waiting::new(self.step.rest(), Vec::new());
         let mut interpreter = Interpreter {
             run: self,
             waiting: &waiting,
