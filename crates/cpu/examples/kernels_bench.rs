@@ -43,7 +43,6 @@ fn same(side: usize, in_c: usize, out_c: usize, layout: Layout) -> ConvGeometry 
         pad_top: 2,
         pad_left: 2,
         layout,
-        halved: false,
     }
 }
 

@@ -1,5 +1,4 @@
 use super::*;
-use crate::pooling::max_pool;
 use crate::thread_pool::ThreadPool;
 
 /// Small whole numbers: products and sums of them are exact.
@@ -103,7 +102,6 @@ fn geometry(
         pad_top: pads[0],
         pad_left: pads[2],
         layout: Layout::Nhwc,
-        halved: false,
     }
 }
 
@@ -389,55 +387,6 @@ fn a_filter_that_is_kept_gives_the_same_bits() {
         }
     }
     assert!(by_points > 0 && by_taps > 0);
-}
-
-#[test]
-fn a_halved_output_is_that_of_a_pooling() {
-    let one = [1, 1];
-    let pays = geometry(3, [15, 14, 32], [5, 5, 64], one, one, [2; 4]);
-    let wide = geometry(1, [13, 20, 64], [1, 7, 128], one, one, [0, 0, 3, 3]);
-    // A last line of tiles with one line of pixels, and channels in several tasks.
-    let odd = geometry(1, [17, 17, 64], [3, 3, 64], one, one, [1; 4]);
-    let bits = |v: Vec<f32>| v.into_iter().map(f32::to_bits).collect::<Vec<_>>();
-    let mut ways = [0; 3];
-    for isa in Isa::available() {
-        for g in geometries().chain([pays, wide, odd]).chain(tiled()) {
-            for (g, threads) in [Layout::Nhwc, Layout::Nchw]
-                .into_iter()
-                .flat_map(|layout| [1, 2, 3].map(|t| (ConvGeometry { layout, ..g }, t)))
-            {
-                let pool = ThreadPool::new(threads);
-                let cpu = Cpu { pool: &pool, isa };
-                let [mut x, f, _] = rough(&g);
-                // One that is not a number, near the end.
-                let at = x.len() * 9 / 10;
-                x[at] = f32::NAN;
-                let bias: Vec<f32> = (0..g.out_c).map(|c| c as f32 * 0.1 - 1.0).collect();
-                let conv = |g: &ConvGeometry| {
-                    let epilogue = Epilogue {
-                        bias: Some(&bias),
-                        relu: threads != 2,
-                    };
-                    let mut y = vec![77.0f32; g.stored_len()];
-                    let mut scratch = vec![0xff; conv2d_scratch::<f32>(isa, threads, g)];
-                    conv2d(cpu, g, &x, f[..].into(), epilogue, &mut y, &mut scratch);
-                    y
-                };
-                let halved = ConvGeometry { halved: true, ..g };
-                let mut pooled = vec![77.0; halved.stored_len()];
-                if !pooled.is_empty() {
-                    max_pool(cpu, &g.halves(), &conv(&g), &mut pooled);
-                }
-                assert_eq!(bits(conv(&halved)), bits(pooled), "{isa:?} {threads} {g:?}");
-                ways[match Other::of::<f32>(isa, &g, Pass::Forward) {
-                    Some(other) if other.halves() => 0,
-                    Some(_) => 1,
-                    None => 2,
-                }] += 1;
-            }
-        }
-    }
-    assert!(!ways.contains(&0), "{ways:?}");
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! Nodes that stand together are computed together: a pass over a graph that is about to be planned, and the ops that
 //! only it makes.
 //!
-//! - What a product or a convolution is followed by (a bias, Relu) is done to its sums before they are stored; and of a
-//!   convolution that nothing but a max pooling of two by two pixels uses, that is all that is stored.
+//! - What a product or a convolution is followed by (a bias, Relu) is done to its sums before they are stored.
 //! - Elementwise ops that follow each other run piece by piece in one pass over memory.
 //! - Where the gradient of a max pooling is computed in the same step, the pooling notes which pixel of each window is the
 //!   largest, in a byte: the images that were pooled need not be kept, nor read again.
@@ -13,7 +12,6 @@
 mod chain;
 mod chains;
 mod epilogues;
-mod halves;
 mod links;
 mod pools;
 mod work;
@@ -24,7 +22,6 @@ use thalweg_graph::simplify::Simplified;
 use thalweg_graph::{Attr, AttrKind, Node};
 use thalweg_tensor::{DType, Element};
 
-pub(crate) use halves::POOL;
 use thalweg_cpu::Epilogue;
 use work::Work;
 
@@ -58,7 +55,6 @@ pub fn fuse(simplified: Simplified, machine: &Machine<'_>) -> Simplified {
     pools::sums_before_pools(&mut work);
     pools::by_number(&mut work);
     epilogues::into_producers(&mut work);
-    halves::into_convolutions(&mut work);
     chains::into_chains(&mut work);
     work.finish()
 }
@@ -86,13 +82,11 @@ fn names(node: &Node, attr: &str) -> Vec<String> {
     }
 }
 
-/// What follows a fused product or convolution: a bias, which is input 2, Relu, and, of a convolution, a max pooling.
+/// What follows a fused product or convolution: a bias, which is input 2, and Relu.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct After {
     bias: bool,
     relu: bool,
-    /// Whether the largest of every two by two pixels is stored, in place of all.
-    pub(crate) halved: bool,
 }
 
 impl After {
@@ -100,7 +94,6 @@ impl After {
     pub(crate) const NOTHING: After = After {
         bias: false,
         relu: false,
-        halved: false,
     };
 
     /// What the node's attribute says.
@@ -112,21 +105,15 @@ impl After {
             Some(Attr::Strs(names)) => names.iter().map(Vec::as_slice).collect(),
             _ => Vec::new(),
         };
-        let [relu, halved] = match names[..] {
-            [b"BiasAdd"] => [false, false],
-            [b"BiasAdd", b"Relu"] => [true, false],
-            [b"BiasAdd", b"MaxPool"] => [false, true],
-            [b"BiasAdd", b"Relu", b"MaxPool"] => [true, true],
+        let relu = match names[..] {
+            [b"BiasAdd"] => false,
+            [b"BiasAdd", b"Relu"] => true,
             _ => {
-                let reason = "fused_ops is not BiasAdd, and then Relu, or MaxPool, or both";
+                let reason = "fused_ops is neither BiasAdd nor BiasAdd, Relu";
                 return Err(KernelError::Invalid(reason.to_owned()));
             }
         };
-        Ok(After {
-            bias: true,
-            relu,
-            halved,
-        })
+        Ok(After { bias: true, relu })
     }
 
     /// The same, with the bias.

@@ -75,14 +75,7 @@ pub(crate) static FUSED_MAT_MUL: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let after = After::of(p)?;
-        if after.halved {
-            let reason = "fused_ops has MaxPool, but a product has no pixels";
-            return Err(KernelError::Invalid(reason.to_owned()));
-        }
-        product::followed(p, product_of(p)?, after)
-    })],
+    kernels: &[cpu(|p| product::followed(p, product_of(p)?, After::of(p)?))],
 };
 
 /// The product of a node.

@@ -90,14 +90,6 @@ impl<'a> Winograd<'a> {
         }
     }
 
-    /// Whether it can halve what it stores: tiles have an even number of lines.
-    pub(super) fn halves(&self) -> bool {
-        match self {
-            Winograd::Sums(sums) => sums.halves(),
-            Winograd::Grads(_) => false,
-        }
-    }
-
     /// How the filter may be kept from step to step.
     pub(super) fn packing(&self) -> Option<Packing> {
         match self {
