@@ -7,6 +7,9 @@ use thalweg::session::Feed;
 
 const FORMATS: [DataFormat; 2] = [DataFormat::Nhwc, DataFormat::Nchw];
 
+/// The ops that may follow a bias in a fused product or convolution.
+const ACTIVATIONS: [&str; 1] = ["Relu"];
+
 /// Numbers between -1 and 1, of which neighbours differ.
 fn numbers(dims: &[usize], seed: usize) -> Tensor {
     let n: usize = dims.iter().product();
@@ -134,11 +137,15 @@ fn a_convolution_takes_its_bias_and_what_follows_in_either_format() {
             .conv2d(f, [1, 1], Padding::Same, format)
             .bias_add(b, format);
         let values = feeds(&[x, f, b]);
-        let ops = [("_FusedConv2D", 1), ("BiasAdd", 0), ("Relu", 0)];
+        let ops = [("_FusedConv2D", 1), ("BiasAdd", 0)];
         let what = format!("{format:?}");
         same(&what, &[biased], &values, &ops);
+        for name in ACTIVATIONS {
+            let last = g.op(name).input(biased).output();
+            let ops = [("_FusedConv2D", 1), ("BiasAdd", 0), (name, 0)];
+            same(&format!("{what} {name}"), &[last], &values, &ops);
+        }
         let relu = biased.relu();
-        same(&what, &[relu], &values, &ops);
         // What else uses the convolution has it, and a pooling stays behind it.
         let pooled = relu.max_pool([2, 2], [2, 2], Padding::Valid, format);
         let ops = [("_FusedConv2D", 1), ("MaxPool", 1), ("Relu", 0)];

@@ -4,7 +4,7 @@ use super::band::{Bands, Images, Window, copy_to_planes};
 use super::swept::{Lines, Padded, Sweep, is_swept};
 use super::{ConvGeometry, Filter, Other, Packing, Pass, Real};
 use crate::scratch::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
-use crate::tile::{Ahead, Finish, Tile, Tiles};
+use crate::tile::{Ahead, Tile, Tiles};
 use crate::transpose::transpose_each;
 use crate::{Cpu, Epilogue, Isa, Layout};
 
@@ -204,11 +204,7 @@ pub fn conv2d<T: Real>(
         own
     });
     assert_eq!(packed.len(), plan.filter_len(), "another filter's");
-    let bias = scratch.take::<T>(plan.panels * width);
-    bias.fill(T::zeroed());
-    if let Some(b) = epilogue.bias {
-        bias[..g.out_c].copy_from_slice(b);
-    }
+    let epilogue = epilogue.padded(scratch.take::<T>(plan.panels * width));
     let offsets = scratch.take::<usize>(g.k_h * g.k_w / plan.merged);
     let per_line = g.k_w / plan.merged;
     for (tap, offset) in offsets.iter_mut().enumerate() {
@@ -222,7 +218,6 @@ pub fn conv2d<T: Real>(
         c: g.in_c,
         layout: g.layout,
     };
-    let bias = epilogue.bias.map(|_| &*bias);
     if let Some(padded) = plan.swept {
         let copy = scratch.take::<T>(padded.len(g));
         let turned = scratch.take::<T>(turned_len(g));
@@ -251,8 +246,7 @@ pub fn conv2d<T: Real>(
                     pixel: g.out_c,
                 },
             ),
-            bias,
-            relu: epilogue.relu,
+            epilogue,
         }
         .run(cpu);
         if g.layout == Layout::Nchw {
@@ -268,8 +262,7 @@ pub fn conv2d<T: Real>(
         input: images,
         packed,
         offsets,
-        bias,
-        relu: epilogue.relu,
+        epilogue,
         output: Disjoint::new(output),
     };
     let tasks = g.batch * plan.bands.per_image;
@@ -290,8 +283,8 @@ struct Run<'a, T: 'static> {
     input: Images<'a, T>,
     packed: &'a [T],
     offsets: &'a [usize],
-    bias: Option<&'a [T]>,
-    relu: bool,
+    /// Its bias has whole panels.
+    epilogue: Epilogue<'a, T>,
     output: Disjoint<'a, T>,
 }
 
@@ -364,10 +357,7 @@ impl<T: Real> Run<'_, T> {
                         c_row: g.out_c,
                         cols,
                         add: false,
-                        finish: Finish {
-                            bias: self.bias.map_or(std::ptr::null(), |b| b[col..].as_ptr()),
-                            relu: self.relu,
-                        },
+                        epilogue: self.epilogue.channels(col..),
                         ahead: Ahead::NONE,
                     };
                     // SAFETY: the band holds all that these pixels see, the panel `inner` rows, and `to` the pixels.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Activation;
 use crate::thread_pool::ThreadPool;
 
 /// Small whole numbers: products and sums of them are exact.
@@ -315,7 +316,7 @@ fn the_number_of_threads_changes_no_bit() {
 }
 
 #[test]
-fn the_epilogue_adds_a_bias_and_clips() {
+fn the_epilogue_adds_a_bias_and_then_activates() {
     let pool = ThreadPool::new(2);
     for isa in Isa::available() {
         let cpu = Cpu { pool: &pool, isa };
@@ -333,18 +334,21 @@ fn the_epilogue_adds_a_bias_and_clips() {
                 &mut plain,
                 &mut scratch,
             );
-            let epilogue = Epilogue {
-                bias: Some(&bias),
-                relu: true,
-            };
-            let filter = Filter::from(&f[..]);
-            conv2d(cpu, &g, &x, filter, epilogue, &mut done, &mut scratch);
-            for (i, (p, d)) in plain.into_iter().zip(done).enumerate() {
-                let c = match g.layout {
-                    Layout::Nhwc => i % g.out_c,
-                    Layout::Nchw => i / (g.out_h * g.out_w) % g.out_c,
+            for &activation in Activation::ALL {
+                let epilogue = Epilogue {
+                    bias: Some(&bias),
+                    activation,
                 };
-                assert_eq!(d, (p + bias[c]).max(0.0), "{isa:?} {g:?}");
+                let filter = Filter::from(&f[..]);
+                conv2d(cpu, &g, &x, filter, epilogue, &mut done, &mut scratch);
+                for (i, (p, &d)) in plain.iter().zip(&done).enumerate() {
+                    let c = match g.layout {
+                        Layout::Nhwc => i % g.out_c,
+                        Layout::Nchw => i / (g.out_h * g.out_w) % g.out_c,
+                    };
+                    let wanted = activation.of((p + bias[c]).into()) as f32;
+                    assert_eq!(d, wanted, "{isa:?} {activation:?} {g:?}");
+                }
             }
         }
     }
@@ -405,7 +409,7 @@ fn no_input_channels_give_the_epilogue_of_zero() {
         Filter::from(&[][..]),
         Epilogue {
             bias: Some(&[1.0, -1.0]),
-            relu: true,
+            activation: Activation::Relu,
         },
         &mut y,
         &mut [],

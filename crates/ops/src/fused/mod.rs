@@ -1,7 +1,7 @@
 //! Nodes that stand together are computed together: a pass over a graph that is about to be planned, and the ops that
 //! only it makes.
 //!
-//! - What a product or a convolution is followed by (a bias, Relu) is done to its sums before they are stored.
+//! - What a product or a convolution is followed by (a bias, an activation) is done to its sums before they are stored.
 //! - Elementwise ops that follow each other run piece by piece in one pass over memory.
 //! - Where the gradient of a max pooling is computed in the same step, the pooling notes which pixel of each window is the
 //!   largest, in a byte: the images that were pooled need not be kept, nor read again.
@@ -16,13 +16,11 @@ mod links;
 mod pools;
 mod work;
 
-use thalweg_device::{Cpu, KernelCx, KernelError, Op, Prepare};
-use thalweg_graph::op::{AttrDef, list_attr};
+use thalweg_device::{Cpu, Op};
 use thalweg_graph::simplify::Simplified;
-use thalweg_graph::{Attr, AttrKind, Node};
-use thalweg_tensor::{DType, Element};
+use thalweg_graph::{Attr, Node};
+use thalweg_tensor::DType;
 
-use thalweg_cpu::Epilogue;
 use work::Work;
 
 /// The ops that the pass makes. No graph names them, but for what a session shows of its plans.
@@ -36,9 +34,6 @@ pub(crate) const OPS: &[&Op] = &[
 
 /// What fused products and convolutions are computed in.
 pub(crate) const FUSED: &[DType] = &[DType::F32, DType::F64];
-
-/// What follows: as TensorFlow's nodes of this name say it.
-pub(crate) const FUSED_OPS: AttrDef = list_attr("fused_ops", AttrKind::Str);
 
 /// What a graph will run on.
 pub struct Machine<'a> {
@@ -79,51 +74,5 @@ fn names(node: &Node, attr: &str) -> Vec<String> {
             names.iter().map(name).collect()
         }
         _ => Vec::new(),
-    }
-}
-
-/// What follows a fused product or convolution: a bias, which is input 2, and Relu.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct After {
-    bias: bool,
-    relu: bool,
-}
-
-impl After {
-    /// Nothing.
-    pub(crate) const NOTHING: After = After {
-        bias: false,
-        relu: false,
-    };
-
-    /// What the node's attribute says.
-    ///
-    /// # Errors
-    /// [`KernelError::Invalid`] where it is nothing that there is a kernel for.
-    pub(crate) fn of(p: &Prepare<'_>) -> Result<After, KernelError> {
-        let names = match p.node.attrs.get("fused_ops") {
-            Some(Attr::Strs(names)) => names.iter().map(Vec::as_slice).collect(),
-            _ => Vec::new(),
-        };
-        let relu = match names[..] {
-            [b"BiasAdd"] => false,
-            [b"BiasAdd", b"Relu"] => true,
-            _ => {
-                let reason = "fused_ops is neither BiasAdd nor BiasAdd, Relu";
-                return Err(KernelError::Invalid(reason.to_owned()));
-            }
-        };
-        Ok(After { bias: true, relu })
-    }
-
-    /// The same, with the bias.
-    pub(crate) fn epilogue<'a, T: Element>(
-        self,
-        cx: &KernelCx<'a>,
-    ) -> Result<Epilogue<'a, T>, KernelError> {
-        Ok(Epilogue {
-            bias: self.bias.then(|| cx.input::<T>(2)).transpose()?,
-            relu: self.relu,
-        })
     }
 }

@@ -8,7 +8,8 @@ use thalweg_tensor::{DType, Shape};
 
 use super::LinalgOps;
 use super::product::{self, Batches};
-use crate::fused::{After, FUSED, FUSED_OPS};
+use crate::epilogue::{FUSED_OPS, FusedOps};
+use crate::fused::FUSED;
 use thalweg_cpu::gemm::Product;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -75,7 +76,9 @@ pub(crate) static FUSED_MAT_MUL: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| product::followed(p, product_of(p)?, After::of(p)?))],
+    kernels: &[cpu(|p| {
+        product::followed(p, product_of(p)?, FusedOps::parse(&p.node.attrs)?)
+    })],
 };
 
 /// The product of a node.

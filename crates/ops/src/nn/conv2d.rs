@@ -12,7 +12,8 @@ use super::conv_kernels::{Direction, convolution, followed};
 use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
 use crate::constants::shape_of;
-use crate::fused::{After, FUSED, FUSED_OPS};
+use crate::epilogue::{FUSED_OPS, FusedOps};
+use crate::fused::FUSED;
 
 pub(super) const ATTRS: &[AttrDef] = &[
     type_attr(
@@ -132,7 +133,7 @@ pub(crate) static FUSED_CONV_2D: Op = Op {
     },
     kernels: &[cpu(|p| {
         let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
-        followed(p, g, After::of(p)?)
+        followed(p, g, FusedOps::parse(&p.node.attrs)?)
     })],
 };
 

@@ -5,7 +5,7 @@ use super::super::{APART, Held, Piece};
 use super::{PanelRows, SumsOf};
 use crate::conv::band::{Images, copy_to_planes};
 use crate::scratch::{Disjoint, Scratch, part};
-use crate::tile::{Ahead, Finish, Tile};
+use crate::tile::{Ahead, Tile};
 use crate::{Epilogue, Isa, Layout};
 
 /// Numbers of a cache line.
@@ -131,7 +131,7 @@ impl Run<'_> {
                     c_row: columns,
                     cols: panel.columns,
                     add,
-                    finish: Finish::NONE,
+                    epilogue: Epilogue::NONE,
                     ahead: Ahead::lines(next.wrapping_add(tile * ahead * LINE), LINE, every),
                 };
                 // SAFETY: rows of tiles that are held, of a panel in whole vectors, and of the products, which are this
@@ -180,8 +180,7 @@ impl Run<'_> {
             };
             let job = Job {
                 limit: [lines - line * t.outputs[0], w],
-                bias: self.epilogue.bias.map(|b| &b[channel..]),
-                relu: self.epilogue.relu,
+                epilogue: self.epilogue.channels(channel..),
                 ..Job::new((from, read), (to, written), tiling.tiles[1], channels)
             };
             // SAFETY: the products of these tiles, and the lines of this piece in the output or in memory of its own.
