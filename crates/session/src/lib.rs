@@ -2,7 +2,6 @@
 
 mod cache;
 mod callable;
-mod costs;
 mod engine;
 mod error;
 mod exec;
@@ -19,7 +18,6 @@ mod trace;
 
 pub use cache::Plans;
 pub use callable::{Callable, Called};
-pub use costs::StepCosts;
 pub use engine::Engine;
 pub use error::SessionError;
 pub use fetch::{Feed, Feeding, Fetch, FetchList, Fetched, Fetches};

@@ -9,7 +9,6 @@ use thalweg_device::gpu::{Driver, Gpu, GpuError};
 use thalweg_device::{Cpu, Device, DeviceType};
 use thalweg_graph::DeviceSpec;
 
-use crate::costs::StepCosts;
 use crate::error::SessionError;
 use crate::tasks::Wire;
 
@@ -38,9 +37,6 @@ pub struct SessionOptions {
     /// Whether a node whose device has no kernel for it, or does not exist, may run on another one
     /// of its task. Off, it is an error.
     pub soft_placement: bool,
-    /// Costs of nodes, as measured; with them, nodes that may run on several devices are placed so
-    /// that a step is short, by an estimate that never makes it longer than without.
-    pub costs: Option<StepCosts>,
     /// Whether soft placement may not give a node a lesser type of device than it asks for.
     pub deny_fallback: bool,
     /// The most plans that are kept; the one that was not used for longest goes first.
@@ -66,7 +62,6 @@ impl Default for SessionOptions {
             cpus: vec![CpuOptions::default()],
             gpus: Vec::new(),
             soft_placement: false,
-            costs: None,
             deny_fallback: false,
             plans: 64,
             parallel: Parallel::default(),

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use thalweg_device::cuda::cards;
 use thalweg_device::{DeviceType, Op};
 use thalweg_graph::op::Effect;
-use thalweg_graph::place::{Costs, Part, Place, PlaceReason, Placement, bytes, place, schedule};
+use thalweg_graph::place::{Part, Place, PlaceReason, Placement, place};
 use thalweg_graph::simplify::known;
 use thalweg_graph::{DeviceSpec, Fact, GraphData, Node, PlaceError};
 
@@ -80,18 +80,7 @@ impl Places {
             deny_fallback: options.deny_fallback,
             fixed: kept.as_deref(),
         };
-        let placed = match &options.costs {
-            None => place(data, &wanted),
-            Some(costs) => {
-                let costs = Costs {
-                    node: &|node, _| costs.node(&data.node(node).name),
-                    bytes: &|output| data.fact(output).map_or(0, bytes),
-                    link: &|_, _| costs.link(),
-                };
-                schedule(data, &wanted, &costs).map(|s| s.placement)
-            }
-        };
-        let placed = Arc::new(placed.map_err(error)?);
+        let placed = Arc::new(place(data, &wanted).map_err(error)?);
         *kept = Some(placed.clone());
         Ok(placed)
     }
