@@ -81,8 +81,7 @@ impl Places {
             deny_fallback: options.deny_fallback,
             fixed: kept.as_deref(),
         };
-        let placed = place(data, &wanted);
-        let placed = Arc::new(placed.map_err(error)?);
+        let placed = Arc::new(place(data, &wanted).map_err(error)?);
         *kept = Some(placed.clone());
         Ok(placed)
     }

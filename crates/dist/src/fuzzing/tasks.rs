@@ -1,9 +1,8 @@
 //! A task, as other tasks and masters reach it.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -123,7 +122,7 @@ pub(crate) fn little() -> Limits {
 }
 
 /// A task of a cluster by itself.
-pub(super) fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
+fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
     let mut options = SessionOptions::with_threads(1);
     options.cpus = vec![CpuOptions::with_memory_limit(1 << 20)];
     let cluster = ClusterSpec::new([("localhost", ["127.0.0.1:1"])]);
@@ -224,12 +223,6 @@ pub(crate) fn bytes_of(frames: &mut Frames) -> Vec<u8> {
 /// A call's body as it should be. A part that is registered first has the number 1, which the others
 /// mean.
 pub fn message(name: &str) -> Vec<u8> {
-    static MADE: OnceLock<HashMap<&str, Vec<u8>>> = OnceLock::new();
-    let made = MADE.get_or_init(|| CALLS.map(|name| (name, make(name))).into());
-    made.get(name).cloned().unwrap_or_default()
-}
-
-fn make(name: &str) -> Vec<u8> {
     let session = SESSION.to_owned();
     bytes_of(&mut Frames::of(match name {
         "Register" => return register().0,

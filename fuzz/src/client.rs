@@ -1,22 +1,22 @@
 //! A server, as TensorFlow's client reaches it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use prost::Message;
+use thalweg_dist::messages::master_service_client::MasterServiceClient;
+use thalweg_dist::messages::*;
+use thalweg_dist::{Code, Server, ServerOptions};
 use thalweg_graph::Graph;
 use thalweg_graphdef::tensor::to_proto;
 use thalweg_graphdef::{ExportOptions, GraphDef, export};
 use thalweg_ops::{FlowOps, MathOps, NewGraph, SourceOps, StateOps};
+use thalweg_session::CpuOptions;
 use thalweg_tensor::{DType, Tensor};
 use tokio::runtime::Runtime;
-use tonic::{Code, Request, Response};
-
-use super::tasks::{little, worker};
-use crate::master::Master;
-use crate::messages::master_service_server::MasterService;
-use crate::messages::*;
+use tonic::Response;
+use tonic::transport::Channel;
 
 /// The calls that a server answers.
 pub const CALLS: [&str; 10] = [
@@ -38,8 +38,10 @@ const GOES: Duration = Duration::from_secs(1);
 
 /// A client with a server of its own, which has little room.
 pub struct Client {
-    master: Arc<Master>,
+    service: MasterServiceClient<Channel>,
+    /// Its end closes the connection, which the server's end would wait for.
     runtime: Runtime,
+    _server: Server,
     /// What the server has last called things that no client could guess.
     session: String,
     partial: String,
@@ -54,10 +56,17 @@ impl Default for Client {
             .enable_all()
             .build()
             .expect("a runtime without threads is made");
-        let master = Arc::new(Master::new(worker(runtime.handle().clone(), little())));
+        let server = Server::start(little()).expect("a port is free");
+        let connected = async {
+            let address = format!("http://{}", server.address());
+            let endpoint = Channel::from_shared(address).expect("an address is a part of one");
+            endpoint.connect().await.expect("the server listens")
+        };
+        let channel = runtime.block_on(connected);
         let mut client = Client {
-            master,
+            service: MasterServiceClient::new(channel),
             runtime,
+            _server: server,
             session: String::new(),
             partial: String::new(),
             callable: 0,
@@ -68,11 +77,19 @@ impl Default for Client {
     }
 }
 
-impl Drop for Client {
-    fn drop(&mut self) {
-        // What still runs ends; the runtime waits for that.
-        self.master.end();
-    }
+/// A server that takes little.
+fn little() -> ServerOptions {
+    let mut options = ServerOptions::listening("127.0.0.1:0");
+    options.session.threads = 1;
+    options.session.cpus = vec![CpuOptions::with_memory_limit(1 << 20)];
+    let limits = &mut options.limits;
+    limits.value_bytes = 1 << 20;
+    limits.flight_bytes = 4 << 20;
+    limits.expanded_bytes = 1 << 20;
+    limits.graph_nodes = 1 << 12;
+    limits.sessions = 4;
+    limits.callables = 4;
+    options
 }
 
 impl Client {
@@ -86,7 +103,7 @@ impl Client {
     /// Calls `name` with these bytes as its message; what only the server knows is put in. Gives what
     /// went wrong, if the bytes are a message.
     pub fn call(&mut self, name: &str, bytes: &[u8]) -> Option<Code> {
-        let master = self.master.clone();
+        let mut service = self.service.clone();
         self.requests += 1;
         let (session, request) = (self.session.clone(), self.requests);
         // What a call is made of: its message, what to put in, the call, and what is kept of the answer.
@@ -95,7 +112,7 @@ impl Client {
                 let mut message = $message::decode(bytes).ok()?;
                 let put: &dyn Fn(&Client, &mut $message) = &$put;
                 put(self, &mut message);
-                let answer = self.waited(master.$call(Request::new(message)));
+                let answer = self.waited(service.$call(message));
                 self.kept(answer, $keep)
             }};
         }

@@ -1,9 +1,4 @@
-//! What others may send: a task in this process, and bytes for it as they come from peers that do not
-//! mean well. The targets of `fuzz` and the tests use it.
-
-pub mod answers;
-pub mod client;
-pub mod tasks;
+//! What the bytes of an input mean: calls with their messages, each changed or made of nothing else.
 
 /// The calls that an input is.
 ///
@@ -46,6 +41,3 @@ pub fn changed(message: Vec<u8>, changes: &[u8]) -> Vec<u8> {
     }
     message
 }
-
-#[cfg(test)]
-mod tests;
