@@ -8,7 +8,7 @@ use thalweg_graph::{Attr, AttrKind, Attrs};
 use thalweg_tensor::Element;
 
 /// The ops that follow, in their order: as TensorFlow's nodes of this name say it.
-pub(crate) const FUSED_OPS: AttrDef = list_attr("fused_ops", AttrKind::Str);
+pub const FUSED_OPS: AttrDef = list_attr("fused_ops", AttrKind::Str);
 
 /// The op that adds the bias.
 const BIAS: &str = "BiasAdd";
@@ -18,26 +18,26 @@ const ACTIVATIONS: &[(&str, Activation)] = &[("Relu", Activation::Relu)];
 
 /// The ops that follow a product or a convolution in the same node: a bias, which is input 2, and an activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FusedOps {
+pub struct FusedOps {
     bias: bool,
     activation: Activation,
 }
 
 impl FusedOps {
     /// Nothing follows.
-    pub(crate) const NONE: FusedOps = FusedOps {
+    pub const NONE: FusedOps = FusedOps {
         bias: false,
         activation: Activation::None,
     };
 
     /// A bias alone.
-    pub(crate) const BIAS: FusedOps = FusedOps {
+    pub const BIAS: FusedOps = FusedOps {
         bias: true,
         activation: Activation::None,
     };
 
     /// A bias, and then the activation that the op of this name is; none where it is not one.
-    pub(crate) fn bias_then(op: &str) -> Option<FusedOps> {
+    pub fn bias_then(op: &str) -> Option<FusedOps> {
         let &(_, activation) = ACTIVATIONS.iter().find(|(name, _)| *name == op)?;
         Some(FusedOps {
             activation,
@@ -46,7 +46,7 @@ impl FusedOps {
     }
 
     /// The names of the ops that may follow a bias.
-    pub(crate) fn activations() -> impl Iterator<Item = &'static str> {
+    pub fn activations() -> impl Iterator<Item = &'static str> {
         ACTIVATIONS.iter().map(|&(name, _)| name)
     }
 
@@ -54,7 +54,7 @@ impl FusedOps {
     ///
     /// # Errors
     /// [`KernelError::Invalid`] where no kernel computes it.
-    pub(crate) fn parse(attrs: &Attrs) -> Result<FusedOps, KernelError> {
+    pub fn parse(attrs: &Attrs) -> Result<FusedOps, KernelError> {
         let names = match attrs.get(FUSED_OPS.name) {
             Some(Attr::Strs(names)) => names.as_slice(),
             _ => &[],
@@ -78,7 +78,7 @@ impl FusedOps {
     }
 
     /// The attribute that says it.
-    pub(crate) fn attr(self) -> Attr {
+    pub fn attr(self) -> Attr {
         let bias = self.bias.then_some(BIAS);
         let then = ACTIVATIONS.iter().find(|(_, a)| *a == self.activation);
         let names = bias.into_iter().chain(then.map(|&(name, _)| name));
@@ -89,7 +89,7 @@ impl FusedOps {
     ///
     /// # Errors
     /// As [`KernelCx::input`].
-    pub(crate) fn epilogue<'a, T: Element>(
+    pub fn epilogue<'a, T: Element>(
         self,
         cx: &KernelCx<'a>,
     ) -> Result<Epilogue<'a, T>, KernelError> {

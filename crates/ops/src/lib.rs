@@ -58,7 +58,7 @@ pub fn ops() -> impl Iterator<Item = &'static Op> {
     FAMILIES.iter().flat_map(|family| family.iter().copied())
 }
 
-/// The kernels of every op, by its name, and of those that [`fused::fuse`] makes.
+/// The kernels of every op, by its name, and of those that fusion makes.
 pub fn kernels() -> HashMap<&'static str, &'static Op> {
     let fused = fused::OPS.iter().copied();
     ops().chain(fused).map(|op| (op.def.name, op)).collect()

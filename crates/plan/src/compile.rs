@@ -2,7 +2,6 @@
 
 mod builder;
 mod emit;
-mod fusion;
 mod gpu;
 mod hosted;
 mod partial;
@@ -128,7 +127,7 @@ fn planned(
 ) -> Result<Plan, SessionError> {
     let moved = hosted::to_host(&mut simplified, workshop)?;
     if workshop.fuse {
-        simplified = fusion::fused(simplified, workshop);
+        simplified = crate::fusion::fused(simplified, workshop);
     }
     let graph = &simplified.graph;
     let device = |n: NodeId| simplified.devices[n.index()];

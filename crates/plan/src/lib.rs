@@ -6,6 +6,7 @@ mod cache;
 mod compile;
 mod cut;
 mod error;
+mod fusion;
 pub mod gpu_program;
 mod kernels;
 mod machine;

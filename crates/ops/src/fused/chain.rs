@@ -20,21 +20,21 @@ const PIECE: usize = 4096;
 
 /// The attribute with the names of the ops. The attributes of each are the chain's under [`of_member`], and so are
 /// [`ARGS`] and [`DTYPE`].
-pub(super) const OPS: &str = "ops";
+pub const OPS: &str = "ops";
 /// Of an op of a chain: where its inputs come from; from an input of the chain, or, below zero, from an op before it: -1 is
 /// the first.
-pub(super) const ARGS: &str = "args";
+pub const ARGS: &str = "args";
 /// Of an op of a chain: the dtype of its output.
-pub(super) const DTYPE: &str = "dtype";
+pub const DTYPE: &str = "dtype";
 
 /// The name under which a chain has an attribute of one of its ops.
-pub(super) fn of_member(number: usize, name: &str) -> String {
+pub fn of_member(number: usize, name: &str) -> String {
     format!("{number}.{name}")
 }
 
 /// A chain. Its output, and that of each op, has the same dimensions; an input has them too, or the last of them, or a
 /// single element.
-pub(crate) static CHAIN: Op = Op {
+pub static CHAIN: Op = Op {
     def: OpDef {
         name: "_Fused",
         summary: "Elementwise ops in one pass.",
@@ -53,18 +53,23 @@ pub(crate) static CHAIN: Op = Op {
 
 /// What an input is beside the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// It has the output's dimensions.
     Full,
     /// It has the last of them: so many elements, in so many dimensions.
-    Row { len: usize, rank: usize },
+    Row {
+        /// The number of elements.
+        len: usize,
+        /// The number of dimensions.
+        rank: usize,
+    },
     /// It has one element.
     One,
 }
 
 impl Kind {
     /// What an input of these dimensions is beside an output of those; none where it is neither.
-    pub(super) fn of(dims: &[usize], output: &[usize]) -> Option<Kind> {
+    pub fn of(dims: &[usize], output: &[usize]) -> Option<Kind> {
         if dims == output {
             return Some(Kind::Full);
         }
@@ -80,7 +85,7 @@ impl Kind {
 }
 
 /// The kernel that computes a node on a CPU, if it is elementwise and of one output; for these dimensions.
-pub(super) fn elementwise(
+pub fn elementwise(
     cpu: &Cpu,
     op: &'static Op,
     node: &Node,
@@ -118,7 +123,7 @@ fn member(chain: &Node, number: usize, name: &[u8]) -> Option<(&'static Op, Attr
 }
 
 /// The kernel of a chain: that of each of its ops, for a piece and for what is left.
-pub(super) fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+pub fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let missing = || KernelError::Argument("a chain of elementwise ops");
     let output = p.output_dims(0);
     let kinds: Option<SmallVec<[Kind; 4]>> =

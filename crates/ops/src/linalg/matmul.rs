@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Shape};
 use super::LinalgOps;
 use super::product::{self, Batches};
 use crate::epilogue::{FUSED_OPS, FusedOps};
-use crate::fused::FUSED;
+use crate::fused::DTYPES;
 use thalweg_cpu::gemm::Product;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -59,8 +59,8 @@ pub(crate) static MAT_MUL: Op = Op {
     ],
 };
 
-/// `a b`, plus a bias for each column, and what follows that. Made of others by [`crate::fused::fuse`].
-pub(crate) static FUSED_MAT_MUL: Op = Op {
+/// `a b`, plus a bias for each column, and what follows that. Made of others by the planner.
+pub static FUSED_MAT_MUL: Op = Op {
     def: OpDef {
         name: "_FusedMatMul",
         summary: "The product of two matrices, a bias for each column, and what follows.",
@@ -69,7 +69,7 @@ pub(crate) static FUSED_MAT_MUL: Op = Op {
         attrs: &[
             bool_attr("transpose_a", false),
             bool_attr("transpose_b", false),
-            type_attr("T", FUSED),
+            type_attr("T", DTYPES),
             FUSED_OPS,
         ],
         shape,

@@ -7,7 +7,7 @@ mod equation;
 mod matmul;
 mod product;
 
-pub(crate) use matmul::FUSED_MAT_MUL;
+pub use matmul::FUSED_MAT_MUL;
 
 use thalweg_device::Op;
 use thalweg_graph::Output;

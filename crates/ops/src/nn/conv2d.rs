@@ -13,7 +13,7 @@ use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
 use crate::constants::shape_of;
 use crate::epilogue::{FUSED_OPS, FusedOps};
-use crate::fused::FUSED;
+use crate::fused::DTYPES;
 
 pub(super) const ATTRS: &[AttrDef] = &[
     type_attr(
@@ -112,14 +112,14 @@ pub(crate) static CONV_2D: Op = Op {
 };
 
 /// The convolution of images with a filter, plus a bias for each output channel, and what follows that. Made of others
-/// by [`crate::fused::fuse`].
-pub(crate) static FUSED_CONV_2D: Op = Op {
+/// by the planner.
+pub static FUSED_CONV_2D: Op = Op {
     def: OpDef {
         name: "_FusedConv2D",
         summary: "The convolution of a batch of images with a filter, a bias for each channel, and what follows.",
         inputs: &[arg("input", "T"), arg("filter", "T"), arg("args", "T")],
         attrs: &[
-            type_attr("T", FUSED),
+            type_attr("T", DTYPES),
             ATTRS[1],
             ATTRS[2],
             ATTRS[3],

@@ -25,7 +25,7 @@ impl DataFormat {
     }
 
     /// What attribute `data_format` says.
-    pub(crate) fn of(attrs: &Attrs) -> DataFormat {
+    pub fn of(attrs: &Attrs) -> DataFormat {
         match attrs.str("data_format") {
             "NCHW" => DataFormat::Nchw,
             _ => DataFormat::Nhwc,
@@ -33,7 +33,7 @@ impl DataFormat {
     }
 
     /// The axis of the channels of a tensor of this rank (at least 2).
-    pub(crate) fn channel(self, rank: usize) -> usize {
+    pub fn channel(self, rank: usize) -> usize {
         match self {
             DataFormat::Nhwc => rank - 1,
             DataFormat::Nchw => 1,

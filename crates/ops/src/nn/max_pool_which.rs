@@ -1,5 +1,5 @@
 //! Max pooling that notes, in a byte, which pixel of each window is the largest, and its gradient by these numbers. Made
-//! of `MaxPool` and `MaxPoolGrad` by [`crate::fused::fuse`].
+//! of `MaxPool` and `MaxPoolGrad` by the planner.
 
 use thalweg_device::{KernelError, Op, cpu};
 use thalweg_graph::OpDef;
@@ -21,7 +21,7 @@ const FLOAT_ATTRS: &[AttrDef] = &[
 ];
 
 /// The largest element of each window, and its number in the window, line by line.
-pub(crate) static MAX_POOL_WHICH: Op = Op {
+pub static MAX_POOL_WHICH: Op = Op {
     def: OpDef {
         name: "_MaxPoolWhich",
         summary: "The largest element of each window, and which of the window's it is.",
@@ -42,7 +42,7 @@ pub(crate) static MAX_POOL_WHICH: Op = Op {
 };
 
 /// The gradient of each window, at the pixel of this number.
-pub(crate) static MAX_POOL_GRAD_WHICH: Op = Op {
+pub static MAX_POOL_GRAD_WHICH: Op = Op {
     def: OpDef {
         name: "_MaxPoolGradWhich",
         summary: "The gradient of each window, at that of its elements which is the largest.",

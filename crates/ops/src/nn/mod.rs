@@ -26,9 +26,9 @@ use thalweg_tensor::{DType, Tensor};
 
 use crate::constants::ints;
 
-pub(crate) use conv2d::FUSED_CONV_2D;
+pub use conv2d::FUSED_CONV_2D;
 pub use format::{DataFormat, Padding};
-pub(crate) use max_pool_which::{MAX_POOL_GRAD_WHICH, MAX_POOL_WHICH};
+pub use max_pool_which::{MAX_POOL_GRAD_WHICH, MAX_POOL_WHICH};
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[

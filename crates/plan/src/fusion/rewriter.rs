@@ -1,4 +1,4 @@
-//! A graph whose nodes are being put together.
+//! A graph that is being changed.
 
 use std::sync::Arc;
 
@@ -7,13 +7,16 @@ use thalweg_device::{Cpu, Op};
 use thalweg_graph::simplify::{Simplified, known};
 use thalweg_graph::{Attr, Fact, Node, NodeId, OutputId};
 
-use super::Machine;
+use super::replacement::Replacement;
+use crate::kernels::Kernels;
 
 /// The nodes of a graph. A node may be replaced by one that has other inputs, which come before it, or be left out. What
 /// is new of a node (a second output) has its number at once.
-pub(super) struct Work<'a> {
+pub(super) struct Rewriter<'a> {
     simplified: Simplified,
-    machine: &'a Machine<'a>,
+    /// By number of a device: the CPU that it is. Where it is none, nodes stay as they are.
+    cpus: &'a [Option<&'a Cpu>],
+    kernels: &'a Kernels,
     /// By node, as it is now; none where it is left out.
     nodes: Vec<Option<Arc<Node>>>,
     /// By node: the nodes that use its outputs, as often as they do; none of a node whose value is known, which may have
@@ -23,8 +26,12 @@ pub(super) struct Work<'a> {
     held: Vec<bool>,
 }
 
-impl<'a> Work<'a> {
-    pub(super) fn new(simplified: Simplified, machine: &'a Machine<'a>) -> Work<'a> {
+impl<'a> Rewriter<'a> {
+    pub(super) fn new(
+        simplified: Simplified,
+        cpus: &'a [Option<&'a Cpu>],
+        kernels: &'a Kernels,
+    ) -> Rewriter<'a> {
         let graph = &simplified.graph;
         let nodes: Vec<_> = graph.nodes().map(|(_, n)| Some(n.clone())).collect();
         let fetched = simplified.fetches.iter().map(|o| &o.node);
@@ -42,9 +49,10 @@ impl<'a> Work<'a> {
                 users[input.node.index()].push(id);
             }
         }
-        Work {
+        Rewriter {
             simplified,
-            machine,
+            cpus,
+            kernels,
             nodes,
             users,
             held,
@@ -77,12 +85,12 @@ impl<'a> Work<'a> {
     /// The CPU that a node is on, if it is on one.
     pub(super) fn cpu(&self, id: NodeId) -> Option<&'a Cpu> {
         let device = self.simplified.devices[id.index()];
-        *self.machine.cpus.get(device as usize)?
+        *self.cpus.get(device as usize)?
     }
 
     /// The op of a node, with its kernels.
     pub(super) fn op(&self, node: &Node) -> Option<&'static Op> {
-        (self.machine.op)(node.op.name)
+        self.kernels.get(node.op.name).copied()
     }
 
     /// Whether a node may be left out when nothing uses it any more, and moved: nothing else asks for it, and it waits
@@ -133,8 +141,28 @@ impl<'a> Work<'a> {
         self.fact(output)?.shape.to_dims()
     }
 
+    /// Whether a node is fetched, fed, waited for, or a target.
+    pub(super) fn is_held(&self, id: NodeId) -> bool {
+        self.held[id.index()]
+    }
+
+    /// Changes the graph as a rule says, if what stays means the same afterwards.
+    pub(super) fn apply(&mut self, replacement: Replacement) {
+        let checked = replacement.check(self);
+        debug_assert_eq!(checked, Ok(()), "{replacement:?}");
+        if checked.is_ok() {
+            for (id, node) in replacement.put {
+                self.replace(id, node);
+            }
+            // Each is used by those behind it.
+            let mut left_out = replacement.left_out;
+            left_out.sort_unstable();
+            left_out.into_iter().rev().for_each(|id| self.remove(id));
+        }
+    }
+
     /// Puts another node in the place of one.
-    pub(super) fn replace(&mut self, id: NodeId, node: Node) {
+    fn replace(&mut self, id: NodeId, node: Node) {
         self.forget(id);
         for input in &node.inputs {
             if self.node(input.node).is_some_and(|n| !known(n)) {
@@ -145,7 +173,7 @@ impl<'a> Work<'a> {
     }
 
     /// Leaves a node out that nothing uses any more.
-    pub(super) fn remove(&mut self, id: NodeId) {
+    fn remove(&mut self, id: NodeId) {
         self.forget(id);
         self.nodes[id.index()] = None;
     }

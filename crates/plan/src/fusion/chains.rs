@@ -7,9 +7,11 @@ use thalweg_graph::simplify::known;
 use thalweg_graph::{Attr, Attrs, Fact, Node, NodeId, OutputId};
 use thalweg_tensor::DType;
 
-use super::NODES;
-use super::chain::{ARGS, CHAIN, DTYPE, Kind, OPS, elementwise, of_member, prepare};
-use super::work::Work;
+use thalweg_ops::fused::MEMBERS;
+use thalweg_ops::fused::chain::{ARGS, CHAIN, DTYPE, Kind, OPS, elementwise, of_member, prepare};
+
+use super::replacement::Replacement;
+use super::rewriter::Rewriter;
 
 /// Elements from which on a chain is worth it: what is smaller stays in a cache from one op to the next.
 const LEAST: usize = 16 * 1024;
@@ -18,24 +20,25 @@ const MOST: usize = 64;
 /// What elements may be: kernels of integers can fail, and would have to say which of a chain it was.
 const DTYPES: &[DType] = &[DType::F16, DType::BF16, DType::F32, DType::F64, DType::Bool];
 
-/// Puts a chain in the place of elementwise ops that nothing else uses the inner values of.
-pub(super) fn into_chains(work: &mut Work<'_>) {
+/// A chain in the place of elementwise ops that nothing else uses the inner values of.
+pub(super) fn found(graph: &Rewriter<'_>) -> Vec<Replacement> {
     // By node: the number of its chain.
-    let mut chain: Vec<Option<usize>> = vec![None; work.len()];
+    let mut chain: Vec<Option<usize>> = vec![None; graph.len()];
     // The nodes of each chain, the last one first.
     let mut chains: Vec<Vec<NodeId>> = Vec::new();
-    for id in work.ids().into_iter().rev() {
-        if link(work, id).is_none() {
+    for id in graph.ids().into_iter().rev() {
+        if link(graph, id).is_none() {
             continue;
         }
         let of = |id: NodeId| chain[id.index()];
-        let joined = work.users(id).first().and_then(|&user| of(user));
+        let joined = graph.users(id).first().and_then(|&user| of(user));
         let joined = joined.filter(|&number| {
             let (last, members) = (chains[number][0], chains[number].len());
-            let inside = work.users(id).iter().all(|&user| of(user) == Some(number));
-            let alike = work.dims(first(id)) == work.dims(first(last)) && work.together(id, last);
-            let may = members < MOST && inside && alike && work.is_free(id);
-            may && keeps_memory(work, id, last, &|n| of(n) == Some(number))
+            let inside = graph.users(id).iter().all(|&user| of(user) == Some(number));
+            let alike =
+                graph.dims(first(id)) == graph.dims(first(last)) && graph.together(id, last);
+            let may = members < MOST && inside && alike && graph.is_free(id);
+            may && keeps_memory(graph, id, last, &|n| of(n) == Some(number))
         });
         let number = joined.unwrap_or_else(|| {
             chains.push(Vec::new());
@@ -44,10 +47,12 @@ pub(super) fn into_chains(work: &mut Work<'_>) {
         chain[id.index()] = Some(number);
         chains[number].push(id);
     }
-    for mut members in chains.into_iter().filter(|c| c.len() > 1) {
+    let chains = chains.into_iter().filter(|c| c.len() > 1);
+    let replacement = |mut members: Vec<NodeId>| {
         members.reverse();
-        put(work, &members);
-    }
+        replacement(graph, &members)
+    };
+    chains.filter_map(replacement).collect()
 }
 
 fn first(node: NodeId) -> OutputId {
@@ -55,8 +60,8 @@ fn first(node: NodeId) -> OutputId {
 }
 
 /// The kernel of a node that may be in a chain.
-fn link(work: &Work<'_>, id: NodeId) -> Option<&'static Kernel> {
-    let node = work.node(id)?;
+fn link(graph: &Rewriter<'_>, id: NodeId) -> Option<&'static Kernel> {
+    let node = graph.node(id)?;
     let [output] = &node.outputs[..] else {
         return None;
     };
@@ -66,7 +71,7 @@ fn link(work: &Work<'_>, id: NodeId) -> Option<&'static Kernel> {
         return None;
     }
     let operand = |(i, input): (usize, &OutputId)| {
-        let fact = work.fact(*input)?;
+        let fact = graph.fact(*input)?;
         let dims = fact.shape.to_dims()?;
         let plain = DTYPES.contains(&fact.dtype) && !node.is_host_input(i) && !fact.reference;
         (plain && Kind::of(&dims, &output.shape.to_dims()?).is_some()).then_some(Operand {
@@ -83,7 +88,7 @@ fn link(work: &Work<'_>, id: NodeId) -> Option<&'static Kernel> {
         dims,
         value: None,
     };
-    let (kernel, _) = elementwise(work.cpu(id)?, work.op(node)?, node, &inputs, own)?;
+    let (kernel, _) = elementwise(graph.cpu(id)?, graph.op(node)?, node, &inputs, own)?;
     Some(kernel)
 }
 
@@ -91,41 +96,41 @@ fn link(work: &Work<'_>, id: NodeId) -> Option<&'static Kernel> {
 /// more bytes, in place of the one that it would have made, or everything between is of the chain. A variable's value is
 /// not kept: an update between would have to copy it.
 fn keeps_memory(
-    work: &Work<'_>,
+    graph: &Rewriter<'_>,
     id: NodeId,
     last: NodeId,
     inside: &dyn Fn(NodeId) -> bool,
 ) -> bool {
-    let Some(node) = work.node(id) else {
+    let Some(node) = graph.node(id) else {
         return false;
     };
-    let own = work.dims(first(id));
-    let large = || node.inputs.iter().filter(|&&i| work.dims(i) == own);
+    let own = graph.dims(first(id));
+    let large = || node.inputs.iter().filter(|&&i| graph.dims(i) == own);
     let size = node.outputs[0].dtype.size();
     let small = |i: &OutputId| {
-        let wide = work.fact(*i).is_none_or(|f| f.dtype.size() > size);
-        let read = work
+        let wide = graph.fact(*i).is_none_or(|f| f.dtype.size() > size);
+        let read = graph
             .node(i.node)
             .is_none_or(|n| n.op.effect == Effect::Read);
         !wide && !read
     };
     let nothing = |j: usize| {
-        let between = work.id(j);
-        inside(between) || work.node(between).is_none_or(|n| known(n))
+        let between = graph.id(j);
+        inside(between) || graph.node(between).is_none_or(|n| known(n))
     };
     let between = id.index() + 1..last.index();
     (large().count() <= 1 && large().all(small))
         || between.len() <= MOST && between.into_iter().all(nothing)
 }
 
-/// Puts a chain in the place of the last of these nodes, which are in order.
-fn put(work: &mut Work<'_>, members: &[NodeId]) -> Option<()> {
+/// A chain in the place of the last of these nodes, which are in order.
+fn replacement(graph: &Rewriter<'_>, members: &[NodeId]) -> Option<Replacement> {
     let last = *members.last()?;
-    let end = work.node(last)?.clone();
+    let end = graph.node(last)?.clone();
     let inside = |o: &OutputId| members.iter().position(|&m| m == o.node);
     let mut inputs: Vec<OutputId> = Vec::new();
     for &member in members {
-        for input in &work.node(member)?.inputs {
+        for input in &graph.node(member)?.inputs {
             if inside(input).is_none() && !inputs.contains(input) {
                 inputs.push(*input);
             }
@@ -133,10 +138,10 @@ fn put(work: &mut Work<'_>, members: &[NodeId]) -> Option<()> {
     }
     // The chain may be in place of its first input: one that the last op does not read, or may be in place of itself;
     // or one that the output does not fit.
-    let kernel = link(work, last)?;
+    let kernel = link(graph, last)?;
     let own = &end.outputs[0];
     let fits = |o: &OutputId| {
-        let fact = work.fact(*o);
+        let fact = graph.fact(*o);
         fact.is_some_and(|f| f.dtype == own.dtype && f.shape == own.shape)
     };
     let may = |o: &&OutputId| {
@@ -154,7 +159,7 @@ fn put(work: &mut Work<'_>, members: &[NodeId]) -> Option<()> {
     inputs.swap(0, leading);
     let (mut ops, mut attrs) = (Vec::with_capacity(members.len()), Attrs::default());
     for &member in members {
-        let node = work.node(member)?;
+        let node = graph.node(member)?;
         let from = |o: &OutputId| match inside(o) {
             Some(before) => -1 - before as i64,
             None => inputs.iter().position(|i| i == o).map_or(0, |i| i as i64),
@@ -168,11 +173,11 @@ fn put(work: &mut Work<'_>, members: &[NodeId]) -> Option<()> {
         attrs.set(of_member(number, DTYPE), node.outputs[0].dtype.into());
         ops.push(node.op.name.as_bytes().to_vec());
     }
-    let dtypes: Option<Vec<DType>> = inputs.iter().map(|&i| Some(work.fact(i)?.dtype)).collect();
+    let dtypes: Option<Vec<DType>> = inputs.iter().map(|&i| Some(graph.fact(i)?.dtype)).collect();
     attrs.set("Tin", Attr::Types(dtypes?));
     attrs.set("T", own.dtype.into());
     attrs.set(OPS, Attr::Strs(ops));
-    attrs.set(NODES, work.names(members.iter().copied()));
+    attrs.set(MEMBERS, graph.names(members.iter().copied()));
     let operand = |fact: &Fact| {
         Some(Operand {
             dtype: fact.dtype,
@@ -180,7 +185,7 @@ fn put(work: &mut Work<'_>, members: &[NodeId]) -> Option<()> {
             value: None,
         })
     };
-    let operands: Option<Vec<Operand>> = inputs.iter().map(|&i| operand(work.fact(i)?)).collect();
+    let operands: Option<Vec<Operand>> = inputs.iter().map(|&i| operand(graph.fact(i)?)).collect();
     let chain = Node {
         op: &CHAIN.def,
         inputs: inputs.into_iter().collect(),
@@ -189,14 +194,12 @@ fn put(work: &mut Work<'_>, members: &[NodeId]) -> Option<()> {
     };
     // What is elementwise as a whole need not be so in pieces.
     prepare(&Prepare {
-        cpu: work.cpu(last)?,
+        cpu: graph.cpu(last)?,
         node: &chain,
         inputs: &operands?,
         outputs: &[operand(own)?],
     })
     .ok()?;
-    work.replace(last, chain);
-    let others = &members[..members.len() - 1];
-    others.iter().rev().for_each(|&member| work.remove(member));
-    Some(())
+    let others = members[..members.len() - 1].iter().copied();
+    Some(Replacement::one(last, chain, others))
 }

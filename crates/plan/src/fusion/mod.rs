@@ -1,0 +1,69 @@
+//! Fusion: one node in place of several that are computed together, on CPUs.
+//!
+//! - A bias and an activation behind a GEMM or a convolution become its epilogue.
+//! - Elementwise ops that follow each other become a chain, which runs piece by piece in one pass over memory.
+//! - Where the gradient of a max pooling is computed in the same step, the pooling stores the argmax of each window in a
+//!   byte: the gradient then needs neither the images nor the pooled ones.
+//!
+//! A rule looks at the graph and returns a [`Replacement`]; the [`Rewriter`] checks it before the graph changes. Only values
+//! that nothing else uses are left out.
+
+mod argmax_pooling;
+mod chains;
+mod epilogues;
+mod pooling_gradients;
+mod replacement;
+mod rewriter;
+#[cfg(test)]
+mod tests;
+
+use thalweg_device::Device;
+use thalweg_graph::NodeId;
+use thalweg_graph::simplify::Simplified;
+
+use crate::request::Workshop;
+use replacement::Replacement;
+use rewriter::Rewriter;
+
+/// How a rule finds what it replaces.
+enum Rule {
+    /// Node by node, in order: what it returns is replaced before it is asked for the next node.
+    Each(fn(&Rewriter<'_>, NodeId) -> Option<Replacement>),
+    /// All at once: what it returns must not overlap.
+    All(fn(&Rewriter<'_>) -> Vec<Replacement>),
+}
+
+/// The rules, in the order in which they are applied.
+const RULES: &[Rule] = &[
+    Rule::Each(pooling_gradients::relu_before_pooling),
+    Rule::Each(pooling_gradients::sum_before_pooling),
+    Rule::Each(argmax_pooling::stored),
+    Rule::Each(epilogues::with_activation),
+    Rule::Each(epilogues::with_bias),
+    Rule::All(chains::found),
+];
+
+/// The same graph, with its nodes fused where a rule applies.
+pub(crate) fn fused(simplified: Simplified, workshop: Workshop<'_>) -> Simplified {
+    let cpu = |device: &Device| matches!(device, Device::Cpu(_));
+    let cpus = workshop.devices.iter().map(|d| cpu(d).then(|| d.host()));
+    let cpus: Vec<_> = cpus.collect();
+    let mut rewriter = Rewriter::new(simplified, &cpus, workshop.kernels);
+    for rule in RULES {
+        match rule {
+            Rule::Each(find) => {
+                for id in rewriter.ids() {
+                    if let Some(replacement) = find(&rewriter, id) {
+                        rewriter.apply(replacement);
+                    }
+                }
+            }
+            Rule::All(find) => {
+                for replacement in find(&rewriter) {
+                    rewriter.apply(replacement);
+                }
+            }
+        }
+    }
+    rewriter.finish()
+}
