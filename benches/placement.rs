@@ -1,9 +1,9 @@
 //! Placing graphs of 10,000 and 100,000 nodes: a chain that asks for nothing, a tree of sums over
-//! constants, and layers with variables that ask for servers, plainly and by cost.
+//! constants, and layers with variables that ask for servers.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use thalweg::graph::place::{Costs, Link, Place, bytes, place, schedule};
-use thalweg::graph::{DeviceSpec, GraphData, Node, NodeId, OutputId};
+use thalweg::graph::place::{Place, place};
+use thalweg::graph::{DeviceSpec, GraphData, Node};
 use thalweg::prelude::*;
 
 fn device(job: &str, task: u32, index: u32) -> DeviceSpec {
@@ -84,17 +84,6 @@ fn placement(c: &mut Criterion) {
             group.throughput(Throughput::Elements(data.len() as u64));
             group.bench_function(BenchmarkId::new(name, nodes), |b| {
                 b.iter(|| place(&data, &options).expect("a placement"));
-            });
-            let costs = Costs {
-                node: &|id: NodeId, _| id.index() as u64 % 1000,
-                bytes: &|o: OutputId| data.fact(o).map_or(0, bytes),
-                link: &|_, _| Link {
-                    latency: 10_000,
-                    bandwidth: 1_000_000_000,
-                },
-            };
-            group.bench_function(BenchmarkId::new(format!("{name} by cost"), nodes), |b| {
-                b.iter(|| schedule(&data, &options, &costs).expect("a schedule"));
             });
         }
     }

@@ -7,8 +7,9 @@ use std::time::Instant;
 use support::servers::{apart, cluster, servers, train};
 use thalweg::dist::{ClusterOptions, Session};
 use thalweg::prelude::*;
-use thalweg::session::{Edge, Event, Wire, WireType};
+use thalweg::session::{Event, Wire, WireType};
 use thalweg::tensor::Tensor;
+use thalweg_plan::Edge;
 
 fn asking(wire: Wire) -> ClusterOptions {
     let mut options = ClusterOptions::default();

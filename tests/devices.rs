@@ -5,10 +5,9 @@
 mod cpus;
 
 use cpus::cpus;
-use thalweg::graph::place::{Link, Part, PlaceReason};
+use thalweg::graph::place::{Part, PlaceReason};
 use thalweg::graph::{PlaceError, Reason};
 use thalweg::prelude::*;
-use thalweg::session::StepCosts;
 
 /// Why a graph has no session.
 fn refused(g: &Graph, options: SessionOptions) -> PlaceError {
@@ -285,44 +284,4 @@ fn a_cut_graph_is_drawn_with_a_box_for_each_device() {
         text.contains("/device:CPU:1") && text.contains("_Recv"),
         "{text}"
     );
-}
-
-#[test]
-fn measured_costs_spread_branches_that_ask_for_nothing_over_the_devices() {
-    let g = Graph::new();
-    let x = g.placeholder("x", DType::F32, [1 << 16]);
-    let branch = |k: f64| (0..6).fold(x * k, |y, _| y.tanh());
-    let (a, b) = (branch(1.5), branch(2.5));
-    let sum = (a + b).sum();
-    let input = Tensor::new(&[1 << 16], &vec![0.25f32; 1 << 16]).unwrap();
-    let feed = [x.feed(&input)];
-    let one = Session::with_options(&g, cpus(2)).unwrap();
-    let (expected, trace) = one.run_with(sum, &feed, &RunOptions::traced()).unwrap();
-    let used = |session: &Session<'_>| {
-        let rows = session.placement().unwrap().rows;
-        let on = |i| {
-            rows.iter()
-                .filter(|r| r.op == "Tanh" && r.assigned.index == Some(i))
-                .count()
-        };
-        (on(0), on(1))
-    };
-    assert_eq!(used(&one), (12, 0));
-
-    let mut options = cpus(2);
-    let link = |bandwidth| Link {
-        latency: 1000,
-        bandwidth,
-    };
-    options.costs = Some(StepCosts::new(&trace, link(10_000_000_000)));
-    let spread = Session::with_options(&g, options.clone()).unwrap();
-    assert_eq!(used(&spread), (6, 6));
-    let got = spread.run(sum, &feed).unwrap();
-    assert_eq!(got.tensor(0).unwrap(), expected.tensor(0).unwrap());
-
-    // A link so slow that nothing is worth sending.
-    options.costs = Some(StepCosts::new(&trace, link(1_000_000)));
-    let together = Session::with_options(&g, options).unwrap();
-    let (first, second) = used(&together);
-    assert!(first == 12 || second == 12, "{first} and {second}");
 }

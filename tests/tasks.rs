@@ -13,8 +13,9 @@ use support::tasks::{JOB, compare};
 use thalweg::device::{KernelError, Ticket};
 use thalweg::graph::OutputId;
 use thalweg::prelude::*;
-use thalweg::session::{Cutter, Engine, Exchange, Fetch, Runner, TaskPart};
+use thalweg::session::{Engine, Exchange, Fetch, Runner};
 use thalweg::tensor::Tensor;
+use thalweg_plan::{Cutter, TaskPart};
 
 /// Values on their way, and who waits for them.
 #[derive(Default)]
@@ -88,7 +89,7 @@ impl Tasks {
         let (engine, options) = master.unwrap();
         Tasks {
             runners,
-            cutter: Cutter::new(engine, options, specs),
+            cutter: Cutter::new(engine.machine().clone(), options, specs),
             devices,
         }
     }

@@ -5,8 +5,8 @@
 use std::sync::{LazyLock, Mutex};
 
 use libfuzzer_sys::fuzz_target;
-use thalweg_dist::fuzz::calls;
-use thalweg_dist::fuzz::client::{CALLS, Client, message};
+use thalweg_fuzz::client::{CALLS, Client, message};
+use thalweg_fuzz::inputs::calls;
 
 /// Made once: that takes far longer than a call.
 static CLIENT: LazyLock<Mutex<Client>> = LazyLock::new(Mutex::default);

@@ -1,9 +1,24 @@
 //! What a peer answers: frames, values and loans of memory, each read to its end or to what is wrong with it.
+//! The first byte says whether the rest is the answer, or changes one that is as it should be.
 #![no_main]
 
+use std::sync::{LazyLock, Mutex};
+
 use libfuzzer_sys::fuzz_target;
-use thalweg_dist::fuzz::answers::read;
+use thalweg_dist::fuzzing::answers::Answers;
+use thalweg_fuzz::inputs::changed;
+
+/// Made once: that takes longer than an answer.
+static ANSWERS: LazyLock<Mutex<Answers>> = LazyLock::new(Mutex::default);
 
 fuzz_target!(|input: &[u8]| {
-    read(input);
+    let Some((kind, rest)) = input.split_first() else {
+        return;
+    };
+    let kind = kind % 4;
+    let answers = ANSWERS.lock().expect("no run has panicked");
+    answers.read(kind == 2, kind != 1, |good| match kind {
+        0 => rest.to_vec(),
+        _ => changed(good, rest),
+    });
 });

@@ -2,19 +2,22 @@
 //! that is taken may be run.
 #![no_main]
 
+use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 
 use libfuzzer_sys::fuzz_target;
-use thalweg_dist::fuzz::calls;
-use thalweg_dist::fuzz::tasks::{CALLS, Task, message};
+use thalweg_dist::fuzzing::tasks::{CALLS, Task, message};
+use thalweg_fuzz::inputs::calls;
 
 /// Made once: that takes far longer than a call.
 static TASK: LazyLock<Mutex<Task>> = LazyLock::new(Mutex::default);
+static MESSAGES: LazyLock<HashMap<&str, Vec<u8>>> =
+    LazyLock::new(|| CALLS.map(|name| (name, message(name))).into());
 
 fuzz_target!(|input: &[u8]| {
     let mut task = TASK.lock().expect("no run has panicked");
     task.anew();
-    for (name, body) in calls(input, &CALLS, message).take(6) {
+    for (name, body) in calls(input, &CALLS, |name| MESSAGES[name].clone()).take(6) {
         task.call(name, body);
     }
 });

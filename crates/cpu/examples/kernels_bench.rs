@@ -8,7 +8,7 @@ use thalweg_cpu::conv::*;
 use thalweg_cpu::gemm::{Product, gemm, gemm_scratch};
 use thalweg_cpu::pooling::{PoolGeometry, max_pool, max_pool_grad};
 use thalweg_cpu::thread_pool::ThreadPool;
-use thalweg_cpu::{Cpu, Epilogue, Isa, Layout};
+use thalweg_cpu::{Activation, Cpu, Epilogue, Isa, Layout};
 
 const BATCH: usize = 50;
 
@@ -43,7 +43,6 @@ fn same(side: usize, in_c: usize, out_c: usize, layout: Layout) -> ConvGeometry 
         pad_top: 2,
         pad_left: 2,
         layout,
-        halved: false,
     }
 }
 
@@ -147,7 +146,7 @@ fn main() {
             for (i, c) in convs.iter_mut().enumerate() {
                 let e = Epilogue {
                     bias: Some(&c.b),
-                    relu: true,
+                    activation: Activation::Relu,
                 };
                 let s = &mut scratch[..conv2d_scratch::<f32>(cpu.isa, threads, &c.g)];
                 times.time(&format!("conv{}", i + 1), || {

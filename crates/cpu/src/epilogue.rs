@@ -1,43 +1,115 @@
 //! What follows a product or a convolution before its result is stored.
 
+use std::slice::SliceIndex;
+
 use super::Cpu;
+use super::number::Number;
 use super::scratch::for_chunks;
+use super::vector::{Lanes, Vector};
 use bytemuck::Pod;
 
-/// What is done to each output before it is stored: `max(x + bias, 0)`, or a part of that.
+/// A function that is applied to each output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// The number itself.
+    #[default]
+    None,
+    /// `max(x, 0)`; NaN stays.
+    Relu,
+}
+
+impl Activation {
+    /// All of them.
+    pub const ALL: &[Activation] = &[Activation::None, Activation::Relu];
+
+    /// What numbers become, in vectors of any width: this is all there is of an activation's arithmetic.
+    ///
+    /// # Safety
+    /// As [`Vector`].
+    #[inline(always)]
+    pub(super) unsafe fn apply<V: Vector>(self, x: V) -> V {
+        // SAFETY: as the caller says.
+        unsafe {
+            match self {
+                Activation::None => x,
+                Activation::Relu => x.at_least(V::zero()),
+            }
+        }
+    }
+}
+
+/// What is done to each output before it is stored: the bias is added, and then the activation applied.
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue<'a, T> {
     /// One number for each output channel, or column.
     pub bias: Option<&'a [T]>,
-    /// Whether numbers below zero become zero; NaN stays.
-    pub relu: bool,
+    /// What follows the bias.
+    pub activation: Activation,
+}
+
+impl<T> Epilogue<'_, T> {
+    /// Nothing is done.
+    pub const NONE: Self = Epilogue {
+        bias: None,
+        activation: Activation::None,
+    };
+
+    /// Whether nothing is done.
+    pub fn is_nothing(&self) -> bool {
+        self.bias.is_none() && self.activation == Activation::None
+    }
 }
 
 impl<T> Default for Epilogue<'_, T> {
     fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl<'a, T: Pod> Epilogue<'a, T> {
+    /// That of some of the channels.
+    #[inline]
+    pub(super) fn channels(self, which: impl SliceIndex<[T], Output = [T]>) -> Self {
         Epilogue {
-            bias: None,
-            relu: false,
+            bias: self.bias.map(|bias| &bias[which]),
+            ..self
+        }
+    }
+
+    /// The same, with a bias that can be read in full vectors: its copy in `room`, with zeros behind it.
+    pub(super) fn padded(self, room: &mut [T]) -> Epilogue<'_, T> {
+        if let Some(bias) = self.bias {
+            let (copy, behind) = room.split_at_mut(bias.len());
+            copy.copy_from_slice(bias);
+            behind.fill(T::zeroed());
+        }
+        Epilogue {
+            bias: self.bias.map(|_| &*room),
+            activation: self.activation,
+        }
+    }
+
+    /// The same, of numbers that are `U` under another name.
+    ///
+    /// # Panics
+    /// If `U` has another size.
+    pub(super) fn cast<U: Pod>(self) -> Epilogue<'a, U> {
+        Epilogue {
+            bias: self.bias.map(bytemuck::cast_slice),
+            activation: self.activation,
         }
     }
 }
 
-impl<T> Epilogue<'_, T> {
-    /// Whether nothing is done.
-    pub fn is_nothing(&self) -> bool {
-        self.bias.is_none() && !self.relu
-    }
-}
-
-impl<T: Pod + Send + Sync + PartialOrd + std::ops::AddAssign> Epilogue<'_, T> {
+impl<T: Pod + Number> Epilogue<'_, T> {
     /// What an output of this channel becomes.
+    #[inline(always)]
     pub(super) fn of(&self, channel: usize, mut y: T) -> T {
         if let Some(bias) = self.bias {
-            y += bias[channel];
+            y = Number::add(y, bias[channel]);
         }
-        if self.relu && y < T::zeroed() {
-            y = T::zeroed();
-        }
+        // SAFETY: a vector of a single lane needs no instructions.
+        let Lanes([y]) = unsafe { self.activation.apply(Lanes([y])) };
         y
     }
 
@@ -61,5 +133,17 @@ impl<T: Pod + Send + Sync + PartialOrd + std::ops::AddAssign> Epilogue<'_, T> {
                 }
             }
         });
+    }
+}
+
+#[cfg(test)]
+impl Activation {
+    /// What a number becomes, as the definition says it: tests compare with this.
+    pub(crate) fn of(self, x: f64) -> f64 {
+        match self {
+            Activation::None => x,
+            Activation::Relu if x < 0.0 => 0.0,
+            Activation::Relu => x,
+        }
     }
 }

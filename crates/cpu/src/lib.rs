@@ -25,7 +25,7 @@ mod tile;
 pub mod transpose;
 mod vector;
 
-pub use epilogue::Epilogue;
+pub use epilogue::{Activation, Epilogue};
 pub use isa::{Isa, Vectorize};
 pub use scratch::Scratch;
 pub use thread_pool::ThreadPool;

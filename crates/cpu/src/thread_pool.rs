@@ -95,6 +95,11 @@ impl ThreadPool {
         self.shared.wake();
     }
 
+    /// What wakes the threads as [`notify`](Self::notify) does, from where the pool itself is not at hand.
+    pub fn waker(&self) -> PoolWaker {
+        PoolWaker(self.shared.clone())
+    }
+
     fn run(&self, tasks: usize, body: &Body<'_>, published: &AtomicU64) {
         let slot = if tasks > 1 && !self.workers.is_empty() {
             self.shared.claim_slot()
@@ -117,6 +122,17 @@ impl fmt::Debug for ThreadPool {
         f.debug_struct("ThreadPool")
             .field("threads", &self.threads())
             .finish()
+    }
+}
+
+/// Wakes the threads of a pool that are parked in [`ThreadPool::wait_until`]. It may outlive the pool.
+#[derive(Clone)]
+pub struct PoolWaker(Arc<Shared>);
+
+impl PoolWaker {
+    /// As [`ThreadPool::notify`].
+    pub fn notify(&self) {
+        self.0.wake();
     }
 }
 

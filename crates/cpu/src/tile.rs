@@ -9,6 +9,7 @@
 //! This is written here, and not left to a GEMM crate, because those take a matrix with two strides (a convolution would
 //! have to write its patches out first), and because packing goes to scratch memory that the plan has laid out.
 
+use super::epilogue::Epilogue;
 use super::vector::{Lanes, Vector};
 use crate::isa::{Isa, Level};
 
@@ -39,8 +40,9 @@ pub(super) struct Tile<'a, T> {
     pub cols: usize,
     /// Whether `C` is added to, or overwritten.
     pub add: bool,
-    /// What is done to the sums before they are stored.
-    pub finish: Finish<T>,
+    /// What is done to the sums before they are stored. A bias begins with that of the first column, and is read in full
+    /// vectors, also behind `cols`.
+    pub epilogue: Epilogue<'a, T>,
     /// What to bring near meanwhile.
     pub ahead: Ahead<T>,
 }
@@ -82,23 +84,6 @@ impl<T> Ahead<T> {
     }
 }
 
-/// What follows a product: `max(x + bias, 0)`, or a part of that.
-#[derive(Clone, Copy)]
-pub(super) struct Finish<T> {
-    /// One number a column, readable in full vectors; none if null.
-    pub bias: *const T,
-    /// Whether numbers below zero become zero.
-    pub relu: bool,
-}
-
-impl<T> Finish<T> {
-    /// Nothing.
-    pub(super) const NONE: Self = Finish {
-        bias: std::ptr::null(),
-        relu: false,
-    };
-}
-
 /// A tile's code for one number of rows and one number of vectors.
 ///
 /// # Safety
@@ -131,6 +116,8 @@ impl<T> Tiles<T> {
     #[inline]
     pub(super) unsafe fn run(&self, rows: usize, tile: &Tile<'_, T>) {
         debug_assert!((1..=self.cols()).contains(&tile.cols));
+        let read = tile.cols.next_multiple_of(self.lanes);
+        debug_assert!(tile.epilogue.bias.is_none_or(|bias| bias.len() >= read));
         // SAFETY: a `Tiles` comes from an `Isa`, which exists only where its instructions do; the rest is as promised.
         unsafe { self.code[rows - 1][usize::from(tile.cols > self.lanes)](tile) }
     }
@@ -202,12 +189,10 @@ unsafe fn body<V: Vector, const ROWS: usize, const VECTORS: usize>(t: &Tile<'_, 
                     }
                     .add(s);
                 }
-                if !t.finish.bias.is_null() {
-                    s = s.add(V::load(t.finish.bias.add(v * V::LANES)));
+                if let Some(bias) = t.epilogue.bias {
+                    s = s.add(V::load(bias.as_ptr().add(v * V::LANES)));
                 }
-                if t.finish.relu {
-                    s = s.relu();
-                }
+                s = t.epilogue.activation.apply(s);
                 if whole {
                     s.store(c)
                 } else {

@@ -3,6 +3,8 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use crate::number::Number;
+
 /// A vector register's worth of numbers.
 ///
 /// # Safety
@@ -24,26 +26,23 @@ pub(super) trait Vector: Copy {
     unsafe fn add(self, other: Self) -> Self;
     /// Asks for the cache line of an address, valid or not, to be brought near.
     unsafe fn prefetch(_address: *const Self::Elem) {}
-    /// Zero where the number is below zero; keeps NaN.
-    unsafe fn relu(self) -> Self;
+    /// `floor` where the number is below it; keeps NaN.
+    unsafe fn at_least(self, floor: Self) -> Self;
     /// `self * factor + term`, fused where the instructions are.
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
 }
 
 /// Four or two numbers that the compiler keeps in a vector register where the architecture has one.
 #[derive(Clone, Copy)]
-pub(super) struct Lanes<T, const N: usize>([T; N]);
+pub(super) struct Lanes<T, const N: usize>(pub [T; N]);
 
-impl<T, const N: usize> Vector for Lanes<T, N>
-where
-    T: Copy + Default + PartialOrd + std::ops::Add<Output = T> + std::ops::Mul<Output = T>,
-{
+impl<T: Number, const N: usize> Vector for Lanes<T, N> {
     type Elem = T;
     const LANES: usize = N;
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        Lanes([T::default(); N])
+        Lanes([T::ZERO; N])
     }
     #[inline(always)]
     unsafe fn splat(x: T) -> Self {
@@ -56,7 +55,7 @@ where
     }
     #[inline(always)]
     unsafe fn load_first(from: *const T, n: usize) -> Self {
-        let mut lanes = [T::default(); N];
+        let mut lanes = [T::ZERO; N];
         for (i, lane) in lanes.iter_mut().enumerate().take(n) {
             // SAFETY: the caller's pointer is valid for `n` elements.
             *lane = unsafe { *from.add(i) };
@@ -77,17 +76,22 @@ where
     }
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
-        Lanes(std::array::from_fn(|i| self.0[i] + other.0[i]))
+        Lanes(std::array::from_fn(|i| Number::add(self.0[i], other.0[i])))
     }
     #[inline(always)]
-    unsafe fn relu(self) -> Self {
-        Lanes(
-            self.0
-                .map(|x| if x < T::default() { T::default() } else { x }),
-        )
+    unsafe fn at_least(self, floor: Self) -> Self {
+        Lanes(std::array::from_fn(|i| {
+            if self.0[i] < floor.0[i] {
+                floor.0[i]
+            } else {
+                self.0[i]
+            }
+        }))
     }
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
-        Lanes(std::array::from_fn(|i| self.0[i] * factor.0[i] + term.0[i]))
+        Lanes(std::array::from_fn(|i| {
+            Number::add(Number::mul(self.0[i], factor.0[i]), term.0[i])
+        }))
     }
 }

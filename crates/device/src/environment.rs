@@ -46,18 +46,6 @@ pub trait Environment: Sync {
 
     /// Shows a line to people: what a Print prints.
     fn print(&self, line: &str);
-
-    /// Gives a value to another task of the step.
-    ///
-    /// # Errors
-    /// No other task takes part in the step.
-    fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError>;
-
-    /// The value that another task gives.
-    ///
-    /// # Errors
-    /// [`KernelError::Blocked`] until it is there; no other task takes part in the step.
-    fn receive(&self, channel: i64) -> Result<Tensor, KernelError>;
 }
 
 /// A node that could not go on: told from all others, and woken when it may.
@@ -121,14 +109,6 @@ impl Environment for NoStep {
 
     fn print(&self, line: &str) {
         eprintln!("{line}");
-    }
-
-    fn send(&self, channel: i64, _: Tensor) -> Result<(), KernelError> {
-        Err(outside(&format!("channel {channel} is of a step")))
-    }
-
-    fn receive(&self, channel: i64) -> Result<Tensor, KernelError> {
-        Err(outside(&format!("channel {channel} is of a step")))
     }
 }
 

@@ -94,6 +94,18 @@ impl Rendezvous {
         self.queues[program].joined.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// Notes that no thread takes part any more: all have left, and will join again when there is something to run.
+    pub fn part(&self) {
+        for queue in &self.queues {
+            queue.joined.store(0, Ordering::Release);
+        }
+    }
+
+    /// Whether an instruction of any program is ready and not taken.
+    pub fn has_any_ready(&self) -> bool {
+        (0..self.queues.len()).any(|program| self.has_ready(program))
+    }
+
     /// Whether a thread of the program's device takes part.
     pub fn is_joined(&self, program: usize) -> bool {
         self.queues[program].joined.load(Ordering::Acquire) > 0

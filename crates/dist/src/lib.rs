@@ -5,7 +5,8 @@ mod allowed;
 pub mod cluster;
 mod deadline;
 #[cfg(any(test, fuzzing))]
-pub mod fuzz;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod limits;
 pub mod master;
 /// The messages of `proto/master.proto`, and the service that they make.

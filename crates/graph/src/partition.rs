@@ -14,79 +14,51 @@ use smallvec::SmallVec;
 use crate::attr::Attr;
 use crate::data::GraphData;
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
-use crate::op::{Arg, AttrDef, Effect, Gradient, OpDef, arg, int_attr, type_attr};
+use crate::op::{Effect, Gradient, OpDef, arg, bool_attr, int_attr, type_attr};
 use crate::simplify::{FEED, known};
 use thalweg_tensor::dtype::DType;
 use thalweg_tensor::shape::Shape;
 
-const SEND_INPUTS: &[Arg] = &[arg("tensor", "T").list("N")];
-const SEND_ATTRS: &[AttrDef] = &[
-    type_attr("T", &DType::ALL),
-    int_attr("N", 1),
-    int_attr("channel", 0),
-];
-const RECV_OUTPUTS: &[Arg] = &[arg("tensor", "T")];
-const RECV_ATTRS: &[AttrDef] = &[type_attr("T", &DType::ALL), int_attr("channel", 0)];
+/// The attribute of [`SEND`] and [`RECV`] that tells where the other end is: on another device of the same plan, or,
+/// where it is true, outside of it: in another task, or with the client of a partial run.
+pub const REMOTE: &str = "remote";
 
-/// The op that gives a value to another device. One without an input only tells that the nodes
-/// that it waits for have run.
+/// The op that gives a value to another device, or, if it is remote, to another task. One without an input only tells that
+/// the nodes that it waits for have run.
 pub static SEND: OpDef = OpDef {
     name: "_Send",
-    summary: "Gives a value to another device.",
-    inputs: SEND_INPUTS,
-    attrs: SEND_ATTRS,
+    summary: "Gives a value to another device or task.",
+    inputs: &[arg("tensor", "T").list("N")],
+    attrs: &[
+        type_attr("T", &DType::ALL),
+        int_attr("N", 1),
+        int_attr("channel", 0),
+        bool_attr(REMOTE, false),
+    ],
     gradient: Gradient::None,
     effect: Effect::Send,
     ..OpDef::EMPTY
 };
 
-/// The op that takes a value from another device.
+/// The op that takes a value from another device, or, if it is remote, from another task, when it is there.
 pub static RECV: OpDef = OpDef {
     name: "_Recv",
-    summary: "Takes a value from another device.",
-    outputs: RECV_OUTPUTS,
-    attrs: RECV_ATTRS,
+    summary: "Takes a value from another device or task.",
+    outputs: &[arg("tensor", "T")],
+    attrs: &[
+        type_attr("T", &DType::ALL),
+        int_attr("channel", 0),
+        bool_attr(REMOTE, false),
+    ],
     gradient: Gradient::None,
     effect: Effect::Recv,
     ..OpDef::EMPTY
 };
 
-/// The op that gives a value to another task of a cluster.
-pub const TASK_SEND: OpDef = OpDef {
-    name: "_TaskSend",
-    summary: "Gives a value to another task.",
-    inputs: SEND_INPUTS,
-    attrs: SEND_ATTRS,
-    gradient: Gradient::None,
-    effect: Effect::Stateful,
-    ..OpDef::EMPTY
-};
-
-/// The op that takes a value from another task of a cluster, when it is there.
-pub const TASK_RECV: OpDef = OpDef {
-    name: "_TaskRecv",
-    summary: "Takes a value from another task.",
-    outputs: RECV_OUTPUTS,
-    attrs: RECV_ATTRS,
-    gradient: Gradient::None,
-    effect: Effect::Waits,
-    ..OpDef::EMPTY
-};
-
-/// What stands where an edge is cut.
-#[derive(Clone, Copy)]
-pub struct Ends {
-    /// In the part that has the value.
-    pub send: &'static OpDef,
-    /// In the part that gets it.
-    pub recv: &'static OpDef,
+/// Whether a node is a send or a receive whose other end is outside of the plan.
+pub fn is_remote(node: &Node) -> bool {
+    matches!(node.op.effect, Effect::Send | Effect::Recv) && node.attrs.bool(REMOTE)
 }
-
-/// Between devices of one task.
-pub const BETWEEN_DEVICES: Ends = Ends {
-    send: &SEND,
-    recv: &RECV,
-};
 
 /// An edge that is about to be cut.
 #[derive(Clone, Copy, Debug)]
@@ -158,12 +130,12 @@ impl Partitioned {
 /// in which each comes after those that it uses or waits for; `devices` tells the device of each.
 ///
 /// What is fed or constant is not sent: every part that uses it has it. Values cross as they are, but
-/// where `narrow` says otherwise.
+/// where `narrow` says otherwise. `remote` tells whether the parts are of different tasks.
 pub fn partition(
     graph: GraphData,
     sequence: &[NodeId],
     devices: &[u32],
-    ends: Ends,
+    remote: bool,
     narrow: Narrow<'_>,
 ) -> Partitioned {
     let mut used: Vec<u32> = sequence.iter().map(|n| devices[n.index()]).collect();
@@ -187,7 +159,7 @@ pub fn partition(
         },
         nodes: graph.into_nodes().map(Some).collect(),
         everywhere,
-        ends,
+        remote,
         narrow,
         copies: FxHashMap::default(),
         received: FxHashMap::default(),
@@ -244,7 +216,7 @@ struct Cut<'a> {
     everywhere: Vec<bool>,
     crossing: FxHashMap<NodeId, Crosses>,
     out: Partitioned,
-    ends: Ends,
+    remote: bool,
     narrow: Narrow<'a>,
     /// Feeds and constants: by node of the whole graph and part, the node there.
     copies: FxHashMap<(NodeId, u32), NodeId>,
@@ -382,6 +354,7 @@ impl Cut<'_> {
             let mut attrs = Attrs::default();
             attrs.set("T", Attr::Type(fact.dtype));
             attrs.set("channel", Attr::Int(channel as i64));
+            attrs.set(REMOTE, Attr::Bool(self.remote));
             Node {
                 name: match output {
                     Some(0) => format!("{}/{kind}_{channel}", node.name),
@@ -398,13 +371,13 @@ impl Cut<'_> {
                 origin: node.origin.clone(),
             }
         };
-        let mut send = blank(self.ends.send, "_send");
+        let mut send = blank(&SEND, "_send");
         send.attrs.set("N", Attr::Int(i64::from(output.is_some())));
         match value {
             Some(value) => send.inputs.push(value),
             None => send.controls.push(there),
         }
-        let mut recv = blank(self.ends.recv, "_recv");
+        let mut recv = blank(&RECV, "_recv");
         recv.outputs.push(fact.clone());
         let (send, recv) = (self.push(from, send), self.push(to, recv));
         let arrived = match narrow {

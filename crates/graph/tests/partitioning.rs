@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use support::{constant, graph, placeholder};
-use thalweg_graph::partition::{BETWEEN_DEVICES, Partitioned, RECV, SEND, partition};
+use thalweg_graph::partition::{Partitioned, RECV, SEND, partition};
 use thalweg_graph::simplify::known;
 use thalweg_graph::{Graph, GraphData, NodeId, Operation, Output};
 use thalweg_tensor::DType;
@@ -40,7 +40,7 @@ fn build(g: &Graph, genes: &[(u8, u8, u8, u8)]) {
 
 fn cut(data: &GraphData, devices: &[u32]) -> Partitioned {
     let order: Vec<NodeId> = data.ids().collect();
-    partition(data.clone(), &order, devices, BETWEEN_DEVICES, &|_| None)
+    partition(data.clone(), &order, devices, false, &|_| None)
 }
 
 /// What has to cross, by the rule: each value once for each device that uses it, and that a node
@@ -205,13 +205,7 @@ fn constants_and_feeds_are_in_every_part_that_uses_them() {
     )
     .unwrap();
     let order: Vec<NodeId> = s.graph.ids().collect();
-    let cut = partition(
-        s.graph.clone(),
-        &order,
-        &s.devices,
-        BETWEEN_DEVICES,
-        &|_| None,
-    );
+    let cut = partition(s.graph.clone(), &order, &s.devices, false, &|_| None);
     assert!(cut.channels.is_empty());
     assert_eq!(cut.feed(s.feeds[0].unwrap()).len(), 2);
     assert!(cut.parts.iter().all(|p| p.graph.len() == 3));

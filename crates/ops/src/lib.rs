@@ -10,6 +10,7 @@ use thalweg_graph::{Graph, Registry};
 mod array;
 mod constants;
 mod elementwise;
+mod epilogue;
 mod flow;
 pub mod fused;
 pub mod gpu;

@@ -6,11 +6,12 @@ use smallvec::SmallVec;
 use thalweg_graph::{Output, OutputId};
 use thalweg_tensor::{Dims, Element, Tensor};
 
-use crate::cache::Ready;
-use crate::error::SessionError;
 use crate::exec::Watch;
-use crate::fetch::{Fetch, scalar, tensor};
+use crate::fetch::{scalar, tensor};
+use crate::ready::Ready;
 use crate::session::Session;
+use thalweg_plan::Fetch;
+use thalweg_plan::SessionError;
 
 /// A step with its plan. Once warmed up, a call allocates nothing as long as the feeds keep their
 /// shapes and the results are not held elsewhere.

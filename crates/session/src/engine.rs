@@ -3,35 +3,29 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use thalweg_cpu::ThreadPool;
-use thalweg_device::{Cpu, Device};
+use thalweg_device::Device;
+use thalweg_plan::{Counters, Machine, SessionError, SessionOptions, Store, Workshop};
 
-use crate::cache::{Key, Plans, Ready};
-use crate::error::SessionError;
 use crate::exec::Tickets;
-use crate::options::SessionOptions;
-use crate::plan::{Kernels, Workshop};
-use crate::store::{Counters, Store};
-use crate::tasks;
+use crate::ready::{Key, Ready};
+use thalweg_plan::PlanCache;
 
 /// The devices of a process, and what lives on them between steps: variables, queues, staging areas.
 /// Sessions that are made with clones of one engine share all of it; each has a graph, plans and
 /// random numbers of its own.
 #[derive(Clone)]
 pub struct Engine {
-    machine: Arc<Machine>,
-    store: Arc<Store>,
+    machine: Machine,
+    shared: Arc<Shared>,
 }
 
-pub(crate) struct Machine {
-    pub(crate) devices: Vec<Device>,
+/// What runs steps, beside the devices.
+struct Shared {
     /// A thread to lead each device.
-    pub(crate) leaders: ThreadPool,
-    /// How many threads the machine runs at once.
-    pub(crate) cores: usize,
-    pub(crate) kernels: Kernels,
-    pub(crate) tickets: Tickets,
+    leaders: ThreadPool,
+    tickets: Tickets,
     /// The plans of those that run steps here.
-    plans: Mutex<Vec<Weak<Plans<Key, Ready>>>>,
+    plans: Mutex<Vec<Weak<PlanCache<Key, Ready>>>>,
 }
 
 impl Engine {
@@ -40,26 +34,22 @@ impl Engine {
     /// # Errors
     /// [`SessionError::Device`]: one that cannot be opened.
     pub fn new(options: &SessionOptions) -> Result<Engine, SessionError> {
-        let devices = options.devices()?;
-        let between = [&tasks::SEND, &tasks::RECV].map(|op| (op.def.name, op));
+        let machine = Machine::new(options)?;
         Ok(Engine {
-            machine: Arc::new(Machine {
-                leaders: ThreadPool::new(devices.len()),
-                cores: Cpu::available_threads(),
-                devices,
-                kernels: thalweg_ops::kernels().into_iter().chain(between).collect(),
+            shared: Arc::new(Shared {
+                leaders: ThreadPool::new(machine.devices.len()),
                 tickets: Tickets::default(),
                 plans: Mutex::default(),
             }),
-            store: Arc::default(),
+            machine,
         })
     }
 
     /// The same devices with variables and queues of its own, none yet.
     pub fn isolated(&self) -> Engine {
         Engine {
-            machine: self.machine.clone(),
-            store: Arc::default(),
+            machine: self.machine.isolated(),
+            shared: self.shared.clone(),
         }
     }
 
@@ -70,11 +60,25 @@ impl Engine {
 
     /// What lives between steps.
     pub fn store(&self) -> &Store {
-        &self.store
+        &self.machine.store
+    }
+
+    /// What plans are made with here.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The threads that lead devices.
+    pub(crate) fn leaders(&self) -> &ThreadPool {
+        &self.shared.leaders
+    }
+
+    pub(crate) fn tickets(&self) -> &Tickets {
+        &self.shared.tickets
     }
 
     /// Lets the plans of one more session be asked for their memory.
-    pub(crate) fn register(&self, plans: &Arc<Plans<Key, Ready>>) {
+    pub(crate) fn register(&self, plans: &Arc<PlanCache<Key, Ready>>) {
         let mut all = self.plans();
         all.retain(|p| p.strong_count() > 0);
         all.push(Arc::downgrade(plans));
@@ -83,41 +87,26 @@ impl Engine {
     /// Gives up the memory of steps that do not run, those of all sessions.
     pub(crate) fn release(&self) {
         let all: Vec<_> = self.plans().iter().filter_map(Weak::upgrade).collect();
-        all.iter().for_each(|plans| plans.release());
+        all.iter()
+            .for_each(|plans| plans.for_each(|ready| ready.release()));
     }
 
-    fn plans(&self) -> MutexGuard<'_, Vec<Weak<Plans<Key, Ready>>>> {
-        let plans = self.machine.plans.lock();
+    fn plans(&self) -> MutexGuard<'_, Vec<Weak<PlanCache<Key, Ready>>>> {
+        let plans = self.shared.plans.lock();
         plans.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What plans are made with here.
     pub(crate) fn workshop<'a>(
         &'a self,
         counters: &'a Counters,
         options: &SessionOptions,
     ) -> Workshop<'a> {
-        Workshop {
-            kernels: &self.machine.kernels,
-            devices: &self.machine.devices,
-            store: &self.store,
-            counters,
-            parallel: options.parallel,
-            cores: self.machine.cores,
-            optimise: options.optimise,
-            fuse: options.optimise,
-            apart: false,
-            path: "",
-        }
-    }
-
-    pub(crate) fn machine(&self) -> &Machine {
-        &self.machine
+        self.machine.workshop(counters, options)
     }
 
     #[cfg(test)]
     pub(crate) fn machine_mut(&mut self) -> &mut Machine {
-        Arc::get_mut(&mut self.machine).expect("nobody else has it")
+        &mut self.machine
     }
 }
 

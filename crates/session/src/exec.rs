@@ -4,30 +4,31 @@ mod around;
 mod call;
 mod instruction;
 mod on_gpu;
+mod outside;
 mod parallel;
-mod patient;
 mod queue;
 pub(crate) mod region;
 mod results;
 mod values;
 pub(crate) mod waiting;
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use thalweg_cpu::ThreadPool;
-use thalweg_device::Device;
-use thalweg_graph::Node;
+use thalweg_device::{Device, KernelError};
 
-use crate::cache::{CallKey, Plans, Ready};
-use crate::error::SessionError;
+use crate::exchange::{Exchange, Rest};
 use crate::frame::Frame;
-use crate::options::Cancel;
-use crate::plan::{Plan, Workshop};
-use crate::tasks::Exchange;
+use crate::ready::{CallKey, Ready};
+use crate::run_options::Cancel;
 use crate::trace::Recorder;
+use thalweg_plan::PlanCache;
+use thalweg_plan::SessionError;
+use thalweg_plan::panicked;
+use thalweg_plan::{Plan, Workshop};
 
 pub(crate) use instruction::Run;
 pub(crate) use queue::Queued;
@@ -60,7 +61,7 @@ pub(crate) struct Step<'a> {
     pub(crate) devices: &'a [Device],
     pub(crate) workshop: Workshop<'a>,
     /// The plans of functions.
-    pub(crate) calls: &'a Plans<CallKey, Ready>,
+    pub(crate) calls: &'a PlanCache<CallKey, Ready>,
     pub(crate) tickets: &'a Tickets,
     /// How many functions are around the one that this runs; none for a step itself.
     pub(crate) depth: usize,
@@ -78,12 +79,10 @@ impl Step<'_> {
     /// Runs all instructions.
     pub(crate) fn run(&self) -> Result<(), SessionError> {
         // The first value that is not finite is the first of the sequence.
-        let result = if self.plan.waits {
-            self.patiently()
-        } else if self.watch.check_finite || !self.plan.parallel {
-            self.in_sequence()
-        } else {
-            self.in_parallel()
+        let shared = self.plan.parallel && !self.watch.check_finite;
+        let result = match shared || self.plan.waits {
+            true => self.as_ready(shared),
+            false => self.in_sequence(),
         };
         if result.is_err() {
             for number in 0..self.plan.programs.len() {
@@ -93,6 +92,17 @@ impl Step<'_> {
             }
         }
         result
+    }
+
+    /// How values come from and go to other tasks.
+    pub(crate) fn exchange(&self) -> Result<&dyn Exchange, KernelError> {
+        let alone = || KernelError::Invalid("no other task takes part in the step".to_owned());
+        self.watch.exchange.ok_or_else(alone)
+    }
+
+    /// How the step waits where nothing of it can run; none where its thread sleeps.
+    pub(crate) fn rest(&self) -> Option<Arc<dyn Rest>> {
+        self.watch.exchange.and_then(|e| e.rest())
     }
 
     /// One program of the step.
@@ -134,17 +144,5 @@ impl Step<'_> {
             let node = self.plan.programs[number].node(at);
             Err(panicked(node, &*panic))
         })
-    }
-}
-
-/// The error of a panic in a node's kernel.
-pub(crate) fn panicked(node: &Node, panic: &(dyn Any + Send)) -> SessionError {
-    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    let message = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    SessionError::Panicked {
-        node: node.name.clone(),
-        op: node.op.name.to_owned(),
-        origin: node.origin.clone(),
-        message: message.unwrap_or_default(),
     }
 }

@@ -1,20 +1,11 @@
 //! What a step is asked for, what it is given, and what it gives.
 
 use smallvec::SmallVec;
-use thalweg_graph::{Graph, NodeId, Operation, Output, OutputId};
+use thalweg_graph::{Graph, Operation, Output, OutputId};
 use thalweg_ops::Variable;
 use thalweg_tensor::{Element, Tensor};
 
-use crate::error::SessionError;
-
-/// One thing to fetch: an output's value, or that a node runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fetch {
-    /// The output's value.
-    Value(OutputId),
-    /// That the node runs.
-    Run(NodeId),
-}
+use thalweg_plan::{Fetch, SessionError};
 
 /// What a step fetches, in order.
 #[derive(Default)]

@@ -10,9 +10,9 @@ use thalweg_device::{Device, Rendezvous, Slot};
 use thalweg_tensor::{Buffer, Memory};
 use thalweg_tensor::{Tensor, TensorError};
 
-use crate::error::SessionError;
 use crate::exec::Queued;
-use crate::plan::{Home, Plan, Program, SlotPlan, memory};
+use thalweg_plan::SessionError;
+use thalweg_plan::{Home, Plan, Program, SlotPlan, memory};
 
 /// The state of one step. It is made once, and used again by later steps of the same plan.
 pub(crate) struct Frame {

@@ -1,34 +1,27 @@
-//! Plans and runs: what is fetched and fed becomes a plan once, and the plan runs many times.
+//! Sessions run plans: what is fetched and fed becomes a plan once ([`thalweg_plan`]), and the plan runs many times.
 
-mod cache;
 mod callable;
-mod costs;
 mod engine;
-mod error;
+mod exchange;
 mod exec;
 mod fetch;
 mod frame;
-mod options;
-mod place;
-pub mod plan;
+mod part;
+mod ready;
+mod run_options;
 mod runner;
 mod session;
-mod store;
-mod tasks;
 mod trace;
 
-pub use cache::Plans;
 pub use callable::{Callable, Called};
-pub use costs::StepCosts;
 pub use engine::Engine;
-pub use error::SessionError;
-pub use fetch::{Feed, Feeding, Fetch, FetchList, Fetched, Fetches};
-pub use options::{Cancel, CpuOptions, GpuOptions, Parallel, RunOptions, SessionOptions};
+pub use exchange::{Exchange, Rest};
+pub use fetch::{Feed, Feeding, FetchList, Fetched, Fetches};
+pub use part::PartPlan;
+pub use run_options::{Cancel, RunOptions};
 pub use runner::Runner;
 pub use session::Session;
-pub use store::Store;
-pub use tasks::{
-    Cutter, Edge, Exchange, PartPlan, Rest, TASK_ENDS, TaskChannel, TaskCut, TaskPart, Wire,
-    WireType, client_channel,
+pub use thalweg_plan::{
+    CpuOptions, Fetch, GpuOptions, Parallel, SessionError, SessionOptions, Store, Wire, WireType,
 };
 pub use trace::{Event, Trace, Traffic};

@@ -6,21 +6,23 @@ use std::time::Instant;
 use smallvec::SmallVec;
 use thalweg_device::KernelError;
 use thalweg_device::gpu::{GpuError, Turn};
-use thalweg_graph::{Fact, GraphData, OutputId, Placement};
-use thalweg_tensor::shape::checked_elements;
-use thalweg_tensor::{DType, Dims, Tensor};
+use thalweg_graph::{GraphData, OutputId, Placement};
+use thalweg_tensor::{Dims, Tensor};
 
-use crate::cache::{CallKey, Key, Plans, Ready};
 use crate::engine::Engine;
-use crate::error::SessionError;
+use crate::exchange::Exchange;
 use crate::exec::{Step, Watch};
-use crate::fetch::{Fetch, Fetched};
-use crate::options::{Cancel, RunOptions, SessionOptions};
-use crate::place::Places;
-use crate::plan::{FetchPlan, Home, Plan, Program, Request, Workshop, compile};
-use crate::store::Counters;
-use crate::tasks::Exchange;
+use crate::fetch::Fetched;
+use crate::ready::{CallKey, Key, Ready};
+use crate::run_options::{Cancel, RunOptions};
 use crate::trace::{Recorder, Trace};
+use thalweg_plan::Fetch;
+use thalweg_plan::Places;
+use thalweg_plan::PlanCache;
+use thalweg_plan::SessionError;
+use thalweg_plan::SessionOptions;
+use thalweg_plan::{Counters, checked};
+use thalweg_plan::{FetchPlan, Home, Plan, Program, Request, Workshop, compile};
 
 /// Plans and runs steps of one graph, which only grows: every graph that a method is given is a
 /// snapshot of it. [`crate::Session`] is one of these with its graph.
@@ -29,22 +31,22 @@ pub struct Runner {
     options: SessionOptions,
     places: Places,
     counters: Counters,
-    plans: Arc<Plans<Key, Ready>>,
-    calls: Plans<CallKey, Ready>,
+    plans: Arc<PlanCache<Key, Ready>>,
+    calls: PlanCache<CallKey, Ready>,
 }
 
 impl Runner {
     /// One for a graph that runs on these devices.
     pub fn new(engine: Engine, options: SessionOptions) -> Runner {
         let names = engine.devices().iter().map(|d| d.name().clone()).collect();
-        let plans = Arc::new(Plans::new(options.plans));
+        let plans = Arc::new(PlanCache::new(options.plans));
         engine.register(&plans);
         Runner {
             places: Places::new(names),
             counters: Counters::default(),
             plans,
             // A graph has many functions for each thing that is asked of it.
-            calls: Plans::new(options.plans.saturating_mul(16)),
+            calls: PlanCache::new(options.plans.saturating_mul(16)),
             engine,
             options,
         }
@@ -247,9 +249,9 @@ impl Runner {
             devices: self.engine.devices(),
             workshop,
             calls: &self.calls,
-            tickets: &self.engine.machine().tickets,
+            tickets: self.engine.tickets(),
             depth: 0,
-            leaders: &self.engine.machine().leaders,
+            leaders: self.engine.leaders(),
             watch,
             deadline,
             replay: ready.has_run(),
@@ -262,65 +264,4 @@ impl Runner {
         }
         result
     }
-}
-
-/// Looks whether what is asked of a graph is there; gives what is known of the feeds.
-///
-/// # Errors
-/// A fetch or feed that does not exist, is a variable's handle, is fed twice or does not fit.
-pub(crate) fn checked<'t>(
-    data: &GraphData,
-    fetches: &[Fetch],
-    feeds: impl Iterator<Item = (OutputId, DType, &'t [usize])>,
-) -> Result<Vec<(OutputId, Fact)>, SessionError> {
-    let mut facts: Vec<(OutputId, Fact)> = Vec::new();
-    for (index, (output, dtype, dims)) in feeds.enumerate() {
-        let fact = data.fact(output).ok_or(SessionError::NoSuchOutput {
-            what: "feed",
-            index,
-        })?;
-        if fact.dtype == DType::Resource {
-            return Err(SessionError::Handle {
-                output: data.output_name(output),
-            });
-        }
-        if facts.iter().any(|(o, _)| *o == output) {
-            return Err(SessionError::FedTwice {
-                output: data.output_name(output),
-            });
-        }
-        if fact.dtype != dtype || !fact.shape.admits(dims) || checked_elements(dims).is_none() {
-            return Err(SessionError::Feed {
-                output: data.output_name(output),
-                origin: data.node(output.node).origin.clone(),
-                dtype: fact.dtype,
-                shape: fact.shape.clone(),
-                found_dtype: dtype,
-                found: dims.into(),
-            });
-        }
-        facts.push((output, Fact::new(dtype, dims.into())));
-    }
-    for (index, fetch) in fetches.iter().enumerate() {
-        let output = match *fetch {
-            Fetch::Value(output) => output,
-            Fetch::Run(node) if data.get(node).is_some() => continue,
-            Fetch::Run(node) => OutputId { node, index: 0 },
-        };
-        match data.fact(output) {
-            Some(f) if f.dtype == DType::Resource => {
-                return Err(SessionError::Handle {
-                    output: data.output_name(output),
-                });
-            }
-            Some(_) => {}
-            None => {
-                return Err(SessionError::NoSuchOutput {
-                    what: "fetch",
-                    index,
-                });
-            }
-        }
-    }
-    Ok(facts)
 }

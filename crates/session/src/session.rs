@@ -7,15 +7,16 @@ use thalweg_device::Device;
 use thalweg_graph::place::Report;
 use thalweg_graph::{Graph, GraphData, OutputId};
 
-use crate::cache::Ready;
 use crate::callable::Callable;
 use crate::engine::Engine;
-use crate::error::SessionError;
 use crate::exec::Watch;
 use crate::fetch::{Feed, FetchList, Fetched, Fetches};
-use crate::options::{RunOptions, SessionOptions};
+use crate::ready::Ready;
+use crate::run_options::RunOptions;
 use crate::runner::Runner;
 use crate::trace::Trace;
+use thalweg_plan::SessionError;
+use thalweg_plan::SessionOptions;
 
 /// Runs steps of a graph. It holds the variables, unless it shares them, and may be used by several
 /// threads at once.

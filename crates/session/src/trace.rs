@@ -10,7 +10,7 @@ use thalweg_device::gpu::Command;
 use thalweg_graph::{DeviceSpec, Node};
 use thalweg_ops::fused::members;
 
-use crate::plan::{Action, Program};
+use thalweg_plan::{Action, Program};
 
 /// One kernel's run.
 #[derive(Clone, Debug)]

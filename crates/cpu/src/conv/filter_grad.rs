@@ -10,7 +10,7 @@ use super::band::{Bands, Images, Window};
 use super::swept::{PIXELS, Padded, is_swept};
 use super::{ConvGeometry, Other, Pass, Real};
 use crate::scratch::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
-use crate::tile::{Ahead, Finish, Tile, Tiles};
+use crate::tile::{Ahead, Tile, Tiles};
 use crate::{Cpu, Epilogue, Isa, Layout};
 
 /// Tasks to aim for.
@@ -361,7 +361,7 @@ impl<T: Real> Run<'_, T> {
                     c_row: g.out_c,
                     cols: width.min(g.out_c - col),
                     add,
-                    finish: Finish::NONE,
+                    epilogue: Epilogue::NONE,
                     ahead: Ahead::NONE,
                 };
                 // SAFETY: the band holds what these taps see; each of its output pixels has `pixel` numbers, a whole

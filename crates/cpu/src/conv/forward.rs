@@ -1,12 +1,10 @@
 //! The forward convolution, tap by tap: each output line is a product of the pixels under it and the filter as a matrix.
 
 use super::band::{Bands, Images, Window, copy_to_planes};
-use super::halve::halve;
 use super::swept::{Lines, Padded, Sweep, is_swept};
 use super::{ConvGeometry, Filter, Other, Packing, Pass, Real};
-use crate::pooling::max_pool;
 use crate::scratch::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
-use crate::tile::{Ahead, Finish, Tile, Tiles};
+use crate::tile::{Ahead, Tile, Tiles};
 use crate::transpose::transpose_each;
 use crate::{Cpu, Epilogue, Isa, Layout};
 
@@ -14,7 +12,7 @@ use crate::{Cpu, Epilogue, Isa, Layout};
 fn after(g: &ConvGeometry) -> usize {
     match g.layout {
         Layout::Nhwc => 1,
-        Layout::Nchw => g.stored().iter().product(),
+        Layout::Nchw => g.out_h * g.out_w,
     }
 }
 
@@ -41,21 +39,14 @@ impl<T: Real> Plan<T> {
             tiles,
             swept,
             cols,
-            bands: Self::bands(g),
+            bands: Bands::new(
+                g.batch,
+                g.out_h,
+                g.stride[0] * g.cols_seen() * g.in_c * size_of::<T>(),
+            ),
             merged: if g.dilation[1] == 1 { g.k_w } else { 1 },
             inner: g.k_h * g.k_w * g.in_c,
             panels: g.out_c.div_ceil(tiles.cols()),
-        }
-    }
-
-    /// Bands of lines, of pairs of them where the output is halved.
-    fn bands(g: &ConvGeometry) -> Bands {
-        let together = if g.halved { 2 } else { 1 };
-        let line = g.stride[0] * g.cols_seen() * g.in_c * size_of::<T>();
-        let bands = Bands::new(g.batch, g.out_h / together, line * together);
-        Bands {
-            lines: bands.lines * together,
-            ..bands
         }
     }
 
@@ -88,20 +79,11 @@ impl<T: Real> Plan<T> {
     }
 
     fn lane(&self, g: &ConvGeometry) -> usize {
-        let [turned, halves] = self.own_lens(g);
-        Scratch::bytes::<T>(self.band_len(g))
-            + Scratch::bytes::<T>(turned)
-            + Scratch::bytes::<T>(halves)
-    }
-
-    /// Numbers that a task turns or halves, and that it halves before it turns them.
-    fn own_lens(&self, g: &ConvGeometry) -> [usize; 2] {
-        let whole = self.bands.lines * g.out_w * g.out_c;
-        let turns = g.layout == Layout::Nchw;
-        [
-            usize::from(turns || g.halved) * whole,
-            usize::from(turns && g.halved) * whole / 4,
-        ]
+        let turned = match g.layout {
+            Layout::Nhwc => 0,
+            Layout::Nchw => self.bands.lines * g.out_w * g.out_c,
+        };
+        Scratch::bytes::<T>(self.band_len(g)) + Scratch::bytes::<T>(turned)
     }
 }
 
@@ -109,10 +91,6 @@ impl<T: Real> Plan<T> {
 pub fn conv2d_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeometry) -> usize {
     if g.is_empty() {
         return 0;
-    }
-    if g.halved && !halves::<T>(isa, g) {
-        let whole = g.whole();
-        return Scratch::bytes::<T>(g.output_len()) + conv2d_scratch::<T>(isa, threads, &whole);
     }
     if let Some(other) = Other::of::<T>(isa, g, Pass::Forward) {
         return other.scratch::<T>(isa, threads);
@@ -168,14 +146,6 @@ pub fn conv2d_pack<T: Real>(
     }
 }
 
-/// Whether what is stored is halved task by task, and not when all of it is there.
-fn halves<T: Real>(isa: Isa, g: &ConvGeometry) -> bool {
-    match Other::of::<T>(isa, g, Pass::Forward) {
-        Some(other) => other.halves(),
-        None => !is_swept::<T>(g.filter_len()),
-    }
-}
-
 /// Numbers of an output that is computed with its channels last and then turned.
 fn turned_len(g: &ConvGeometry) -> usize {
     match g.layout {
@@ -200,7 +170,7 @@ pub fn conv2d<T: Real>(
     assert!(
         input.len() == g.input_len()
             && filter.taps.len() == g.filter_len()
-            && output.len() == g.stored_len(),
+            && output.len() == g.output_len(),
         "operands do not fit {g:?}"
     );
     assert!(
@@ -214,20 +184,6 @@ pub fn conv2d<T: Real>(
         // No channels or no taps: every sum is zero.
         output.fill(T::zeroed());
         return epilogue.apply(cpu, g.out_c, after(g), output);
-    }
-    if g.halved && !halves::<T>(cpu.isa, g) {
-        let mut scratch = Scratch::new(scratch);
-        let all = scratch.take::<T>(g.output_len());
-        conv2d(
-            cpu,
-            &g.whole(),
-            input,
-            filter,
-            epilogue,
-            all,
-            scratch.rest(),
-        );
-        return max_pool(cpu, &g.halves(), all, output);
     }
     if let Some(other) = Other::of::<T>(cpu.isa, g, Pass::Forward) {
         return other.run(
@@ -248,11 +204,7 @@ pub fn conv2d<T: Real>(
         own
     });
     assert_eq!(packed.len(), plan.filter_len(), "another filter's");
-    let bias = scratch.take::<T>(plan.panels * width);
-    bias.fill(T::zeroed());
-    if let Some(b) = epilogue.bias {
-        bias[..g.out_c].copy_from_slice(b);
-    }
+    let epilogue = epilogue.padded(scratch.take::<T>(plan.panels * width));
     let offsets = scratch.take::<usize>(g.k_h * g.k_w / plan.merged);
     let per_line = g.k_w / plan.merged;
     for (tap, offset) in offsets.iter_mut().enumerate() {
@@ -266,7 +218,6 @@ pub fn conv2d<T: Real>(
         c: g.in_c,
         layout: g.layout,
     };
-    let bias = epilogue.bias.map(|_| &*bias);
     if let Some(padded) = plan.swept {
         let copy = scratch.take::<T>(padded.len(g));
         let turned = scratch.take::<T>(turned_len(g));
@@ -295,8 +246,7 @@ pub fn conv2d<T: Real>(
                     pixel: g.out_c,
                 },
             ),
-            bias,
-            relu: epilogue.relu,
+            epilogue,
         }
         .run(cpu);
         if g.layout == Layout::Nchw {
@@ -312,8 +262,7 @@ pub fn conv2d<T: Real>(
         input: images,
         packed,
         offsets,
-        bias,
-        relu: epilogue.relu,
+        epilogue,
         output: Disjoint::new(output),
     };
     let tasks = g.batch * plan.bands.per_image;
@@ -334,8 +283,8 @@ struct Run<'a, T: 'static> {
     input: Images<'a, T>,
     packed: &'a [T],
     offsets: &'a [usize],
-    bias: Option<&'a [T]>,
-    relu: bool,
+    /// Its bias has whole panels.
+    epilogue: Epilogue<'a, T>,
     output: Disjoint<'a, T>,
 }
 
@@ -344,9 +293,7 @@ impl<T: Real> Run<'_, T> {
     fn task(&self, task: usize, scratch: &mut [u8]) {
         let (g, plan) = (self.g, self.plan);
         let (image, band) = (task / plan.bands.per_image, task % plan.bands.per_image);
-        let together = if g.halved { 2 } else { 1 };
-        let lines = part(g.out_h / together, plan.bands.per_image, band);
-        let (line, lines) = (lines.0 * together, lines.1 * together);
+        let (line, lines) = part(g.out_h, plan.bands.per_image, band);
         let mut scratch = Scratch::new(scratch);
         let seen = scratch.take::<T>(plan.band_len(g));
         let window = Window {
@@ -361,11 +308,6 @@ impl<T: Real> Run<'_, T> {
         self.input.copy(self.isa, window, seen, g.in_c);
         let pixels = lines * g.out_w;
         let place = image * g.out_h * g.out_w * g.out_c;
-        if g.halved {
-            let [turned, halved] = plan.own_lens(g).map(|len| scratch.take::<T>(len));
-            self.lines(seen, lines, &mut turned[..pixels * g.out_c]);
-            return self.halves([line, lines], image, turned, halved);
-        }
         match g.layout {
             Layout::Nhwc => {
                 // SAFETY: the lines of this task, which no other writes.
@@ -381,28 +323,6 @@ impl<T: Real> Run<'_, T> {
                 let to = self.output.pointer(place + line * g.out_w);
                 // SAFETY: the lines of this task in each plane of its image, which no other writes.
                 unsafe { copy_to_planes(self.isa, turned, pixels, g.out_c, to, g.out_h * g.out_w) };
-            }
-        }
-    }
-
-    /// Stores what comes of some lines of an image, channels last, when they are halved.
-    fn halves(&self, [line, lines]: [usize; 2], image: usize, turned: &[T], halves: &mut [T]) {
-        let (g, c) = (self.g, self.g.out_c);
-        let ([h, w], size) = (g.stored(), [lines, g.out_w, c]);
-        let place = image * h * w * c;
-        match g.layout {
-            Layout::Nhwc => {
-                let to = self.output.pointer(place + line / 2 * w * c);
-                // SAFETY: the pixels that come of the lines of this task, which no other writes.
-                unsafe { halve(self.isa, turned, size, to, [w * c, c]) };
-            }
-            Layout::Nchw => {
-                let to = self.output.pointer(place + line / 2 * w);
-                // SAFETY: memory for a quarter of the lines, and those pixels in each plane of the image.
-                unsafe {
-                    halve(self.isa, turned, size, halves.as_mut_ptr(), [w * c, c]);
-                    copy_to_planes(self.isa, halves, lines / 2 * w, c, to, h * w);
-                }
             }
         }
     }
@@ -437,10 +357,7 @@ impl<T: Real> Run<'_, T> {
                         c_row: g.out_c,
                         cols,
                         add: false,
-                        finish: Finish {
-                            bias: self.bias.map_or(std::ptr::null(), |b| b[col..].as_ptr()),
-                            relu: self.relu,
-                        },
+                        epilogue: self.epilogue.channels(col..),
                         ahead: Ahead::NONE,
                     };
                     // SAFETY: the band holds all that these pixels see, the panel `inner` rows, and `to` the pixels.

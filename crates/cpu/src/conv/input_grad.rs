@@ -8,7 +8,7 @@ use super::band::{Bands, Images, Window, copy_to_planes};
 use super::swept::{Lines, Sweep, is_swept};
 use super::{ConvGeometry, Other, Pass, Real};
 use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
-use crate::tile::{Ahead, Finish, Tile, Tiles};
+use crate::tile::{Ahead, Tile, Tiles};
 use crate::transpose::{Rows, transpose, transpose_each};
 use crate::{Cpu, Epilogue, Isa, Layout};
 
@@ -296,8 +296,7 @@ fn sweep<T: Real>(
                     pixel: cols.stride * g.in_c,
                 },
             ),
-            bias: None,
-            relu: false,
+            epilogue: Epilogue::NONE,
         }
         .run(cpu);
     }
@@ -448,7 +447,7 @@ impl<T: Real> Run<'_, T> {
                     c_row: cols.stride * g.in_c,
                     cols: width.min(g.in_c - col),
                     add: false,
-                    finish: Finish::NONE,
+                    epilogue: Epilogue::NONE,
                     ahead: Ahead::NONE,
                 };
                 // SAFETY: the band holds the reach of these pixels, the panel the taps of the phase, `to` the line.

@@ -12,7 +12,6 @@ mod band;
 mod filter;
 mod filter_grad;
 mod forward;
-mod halve;
 mod input_grad;
 mod pointwise;
 mod swept;
@@ -51,14 +50,6 @@ impl<'a> Other<'a> {
     fn of<T: Real>(isa: Isa, g: &'a ConvGeometry, pass: Pass) -> Option<Self> {
         let one = Pointwise::of::<T>(isa, g, pass).map(Other::Pointwise);
         one.or_else(|| Winograd::of::<T>(isa, g, pass).map(Other::Winograd))
-    }
-
-    /// Whether it can halve what it stores.
-    fn halves(&self) -> bool {
-        match self {
-            Other::Pointwise(_) => false,
-            Other::Winograd(fast) => fast.halves(),
-        }
     }
 
     /// The scratch it needs on this many threads, in bytes.
@@ -143,9 +134,6 @@ pub struct ConvGeometry {
     pub pad_left: usize,
     /// How both the input and the output lie.
     pub layout: Layout,
-    /// Whether a forward convolution stores, in place of its output, the largest of every two by two of its pixels; those
-    /// of a last line, or column, that has no other are left out.
-    pub halved: bool,
 }
 
 impl ConvGeometry {
@@ -180,8 +168,8 @@ impl ConvGeometry {
         inside && self.pad_top == 0 && self.pad_left == 0
     }
 
-    /// Nothing to compute: what is stored or what it is made of is empty.
+    /// Nothing to compute: the output or what it is made of is empty.
     fn is_empty(&self) -> bool {
-        [self.stored_len(), self.filter_len(), self.input_len()].contains(&0)
+        [self.output_len(), self.filter_len(), self.input_len()].contains(&0)
     }
 }

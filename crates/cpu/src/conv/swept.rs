@@ -7,8 +7,8 @@
 use super::band::Images;
 use super::{ConvGeometry, Real};
 use crate::scratch::{Disjoint, part};
-use crate::tile::{Ahead, Finish, Tile, Tiles};
-use crate::{Cpu, Layout};
+use crate::tile::{Ahead, Tile, Tiles};
+use crate::{Cpu, Epilogue, Layout};
 
 /// The largest filter, in bytes, that is read again for every few pixels: the second-level cache has most of it.
 const RESIDENT: usize = 3 << 19;
@@ -119,9 +119,8 @@ pub(super) struct Sweep<'a, T: 'static> {
     /// Channels of a pixel of the result.
     pub channels: usize,
     pub to: (&'a Disjoint<'a, T>, Lines),
-    /// One number a channel, in whole panels.
-    pub bias: Option<&'a [T]>,
-    pub relu: bool,
+    /// Its bias has whole panels.
+    pub epilogue: Epilogue<'a, T>,
 }
 
 /// A block of the inner dimension.
@@ -198,12 +197,9 @@ impl<T: Real> Sweep<'_, T> {
         let (col, inner) = (panel * width, self.offsets.len() * self.len);
         let b = (panel * inner + block.first * self.len + block.at) * width;
         let row_tiles = self.pixels.div_ceil(self.tiles.rows());
-        let finish = match last {
-            true => Finish {
-                bias: self.bias.map_or(std::ptr::null(), |b| b[col..].as_ptr()),
-                relu: self.relu,
-            },
-            false => Finish::NONE,
+        let epilogue = match last {
+            true => self.epilogue.channels(col..),
+            false => Epilogue::NONE,
         };
         for tile in 0..row_tiles {
             let (x, rows) = part(self.pixels, row_tiles, tile);
@@ -219,7 +215,7 @@ impl<T: Real> Sweep<'_, T> {
                 c_row: self.to.1.pixel,
                 cols: width.min(self.channels - col),
                 add,
-                finish,
+                epilogue,
                 ahead: Ahead::NONE,
             };
             // SAFETY: what these pixels see lies in `seen`, the panel has `inner` rows, and the pixels are this task's.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::pooling::max_pool;
+use crate::Activation;
 use crate::thread_pool::ThreadPool;
 
 /// Small whole numbers: products and sums of them are exact.
@@ -103,7 +103,6 @@ fn geometry(
         pad_top: pads[0],
         pad_left: pads[2],
         layout: Layout::Nhwc,
-        halved: false,
     }
 }
 
@@ -317,7 +316,7 @@ fn the_number_of_threads_changes_no_bit() {
 }
 
 #[test]
-fn the_epilogue_adds_a_bias_and_clips() {
+fn the_epilogue_adds_a_bias_and_then_activates() {
     let pool = ThreadPool::new(2);
     for isa in Isa::available() {
         let cpu = Cpu { pool: &pool, isa };
@@ -335,18 +334,21 @@ fn the_epilogue_adds_a_bias_and_clips() {
                 &mut plain,
                 &mut scratch,
             );
-            let epilogue = Epilogue {
-                bias: Some(&bias),
-                relu: true,
-            };
-            let filter = Filter::from(&f[..]);
-            conv2d(cpu, &g, &x, filter, epilogue, &mut done, &mut scratch);
-            for (i, (p, d)) in plain.into_iter().zip(done).enumerate() {
-                let c = match g.layout {
-                    Layout::Nhwc => i % g.out_c,
-                    Layout::Nchw => i / (g.out_h * g.out_w) % g.out_c,
+            for &activation in Activation::ALL {
+                let epilogue = Epilogue {
+                    bias: Some(&bias),
+                    activation,
                 };
-                assert_eq!(d, (p + bias[c]).max(0.0), "{isa:?} {g:?}");
+                let filter = Filter::from(&f[..]);
+                conv2d(cpu, &g, &x, filter, epilogue, &mut done, &mut scratch);
+                for (i, (p, &d)) in plain.iter().zip(&done).enumerate() {
+                    let c = match g.layout {
+                        Layout::Nhwc => i % g.out_c,
+                        Layout::Nchw => i / (g.out_h * g.out_w) % g.out_c,
+                    };
+                    let wanted = activation.of((p + bias[c]).into()) as f32;
+                    assert_eq!(d, wanted, "{isa:?} {activation:?} {g:?}");
+                }
             }
         }
     }
@@ -392,55 +394,6 @@ fn a_filter_that_is_kept_gives_the_same_bits() {
 }
 
 #[test]
-fn a_halved_output_is_that_of_a_pooling() {
-    let one = [1, 1];
-    let pays = geometry(3, [15, 14, 32], [5, 5, 64], one, one, [2; 4]);
-    let wide = geometry(1, [13, 20, 64], [1, 7, 128], one, one, [0, 0, 3, 3]);
-    // A last line of tiles with one line of pixels, and channels in several tasks.
-    let odd = geometry(1, [17, 17, 64], [3, 3, 64], one, one, [1; 4]);
-    let bits = |v: Vec<f32>| v.into_iter().map(f32::to_bits).collect::<Vec<_>>();
-    let mut ways = [0; 3];
-    for isa in Isa::available() {
-        for g in geometries().chain([pays, wide, odd]).chain(tiled()) {
-            for (g, threads) in [Layout::Nhwc, Layout::Nchw]
-                .into_iter()
-                .flat_map(|layout| [1, 2, 3].map(|t| (ConvGeometry { layout, ..g }, t)))
-            {
-                let pool = ThreadPool::new(threads);
-                let cpu = Cpu { pool: &pool, isa };
-                let [mut x, f, _] = rough(&g);
-                // One that is not a number, near the end.
-                let at = x.len() * 9 / 10;
-                x[at] = f32::NAN;
-                let bias: Vec<f32> = (0..g.out_c).map(|c| c as f32 * 0.1 - 1.0).collect();
-                let conv = |g: &ConvGeometry| {
-                    let epilogue = Epilogue {
-                        bias: Some(&bias),
-                        relu: threads != 2,
-                    };
-                    let mut y = vec![77.0f32; g.stored_len()];
-                    let mut scratch = vec![0xff; conv2d_scratch::<f32>(isa, threads, g)];
-                    conv2d(cpu, g, &x, f[..].into(), epilogue, &mut y, &mut scratch);
-                    y
-                };
-                let halved = ConvGeometry { halved: true, ..g };
-                let mut pooled = vec![77.0; halved.stored_len()];
-                if !pooled.is_empty() {
-                    max_pool(cpu, &g.halves(), &conv(&g), &mut pooled);
-                }
-                assert_eq!(bits(conv(&halved)), bits(pooled), "{isa:?} {threads} {g:?}");
-                ways[match Other::of::<f32>(isa, &g, Pass::Forward) {
-                    Some(other) if other.halves() => 0,
-                    Some(_) => 1,
-                    None => 2,
-                }] += 1;
-            }
-        }
-    }
-    assert!(!ways.contains(&0), "{ways:?}");
-}
-
-#[test]
 fn no_input_channels_give_the_epilogue_of_zero() {
     let pool = ThreadPool::new(1);
     let cpu = Cpu {
@@ -456,7 +409,7 @@ fn no_input_channels_give_the_epilogue_of_zero() {
         Filter::from(&[][..]),
         Epilogue {
             bias: Some(&[1.0, -1.0]),
-            relu: true,
+            activation: Activation::Relu,
         },
         &mut y,
         &mut [],

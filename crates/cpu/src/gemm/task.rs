@@ -11,7 +11,7 @@ use super::{Element, Many, Product};
 use crate::Epilogue;
 use crate::Isa;
 use crate::scratch::{Disjoint, Scratch, part};
-use crate::tile::{Ahead, Finish, Tile, Tiled, Tiles};
+use crate::tile::{Ahead, Tile, Tiled, Tiles};
 
 /// The longest block of the inner dimension: with it, a panel of `B` and a tile's rows of `A` fit the first-level cache,
 /// or nearly.
@@ -215,10 +215,9 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
         };
         let own = T::as_sums(&[]).is_some();
         let sums = scratch.take::<S>(if own { 0 } else { c_len });
-        let biases = scratch.take::<S>(bias_len);
-        if let Some(bias) = epilogue.bias {
-            biases[..self.cols].copy_from_slice(&bias[self.col..][..self.cols]);
-        }
+        let epilogue = epilogue
+            .channels(self.col..self.col + self.cols)
+            .padded(scratch.take(bias_len));
         let a_stride = self.plan.a_stride(self.p.transpose_a);
         let direct = self.reads_a_directly::<T>();
         let (row_tiles, panels) = (
@@ -267,14 +266,9 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
                         c_row,
                         cols: tiles.cols().min(self.cols - col),
                         add: number > 1,
-                        finish: match next {
-                            Some(_) => Finish::NONE,
-                            None => Finish {
-                                bias: epilogue
-                                    .bias
-                                    .map_or(std::ptr::null(), |_| biases[col..].as_ptr()),
-                                relu: epilogue.relu,
-                            },
+                        epilogue: match next {
+                            Some(_) => Epilogue::NONE,
+                            None => epilogue.channels(col..),
                         },
                         ahead: match &asked {
                             Some((next, share)) => self.ahead(*next, share, inner),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Activation;
 use crate::thread_pool::ThreadPool;
 use thalweg_tensor::DType;
 
@@ -143,26 +144,66 @@ fn the_number_of_threads_changes_no_bit() {
 }
 
 #[test]
-fn a_bias_and_relu_follow_the_whole_sum() {
+fn a_bias_and_an_activation_follow_the_whole_sum() {
     for (p, isa) in shapes().flat_map(|p| Isa::available().map(move |isa| (p, isa))) {
         let (a, b) = (numbers(p.m * p.k, 1), numbers(p.k * p.n, 2));
         let bias = numbers(p.n, 3);
-        for (relu, bias) in [(false, Some(&bias)), (true, Some(&bias)), (true, None)] {
-            let followed = |(i, c): (usize, f64)| {
-                let y = c + bias.map_or(0.0, |bias| bias[i % p.n]);
-                if relu { y.max(0.0) } else { y }
-            };
+        let activations = Activation::ALL.iter().copied();
+        let cases =
+            activations.flat_map(|activation| [(activation, None), (activation, Some(&bias))]);
+        for (activation, bias) in cases {
+            let followed =
+                |(i, c): (usize, f64)| activation.of(c + bias.map_or(0.0, |bias| bias[i % p.n]));
             let wanted = naive(&p, &a, &b).into_iter().enumerate().map(followed);
             let pool = ThreadPool::new(2);
             let mut c = vec![7.0; p.m * p.n];
             let mut scratch = vec![0xff; gemm_scratch::<f64>(isa, 2, &p)];
             let epilogue = Epilogue {
                 bias: bias.map(Vec::as_slice),
-                relu,
+                activation,
             };
             let cpu = Cpu { pool: &pool, isa };
             gemm(cpu, &p, [&a, &b], None, epilogue, &mut c, &mut scratch);
-            assert_eq!(c, wanted.collect::<Vec<_>>(), "{isa:?} {p:?} {relu}");
+            assert_eq!(
+                c,
+                wanted.collect::<Vec<_>>(),
+                "{isa:?} {p:?} {activation:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn activations_of_infinite_numbers_and_nan_are_as_defined() {
+    let values = [f64::NEG_INFINITY, -2.5, 0.0, 3.0, f64::INFINITY, f64::NAN];
+    let b: Vec<f64> = values.into_iter().cycle().take(33).collect();
+    let pool = ThreadPool::new(2);
+    // Thin products and packed ones.
+    for (m, isa) in [1, 64]
+        .into_iter()
+        .flat_map(|m| Isa::available().map(move |isa| (m, isa)))
+    {
+        for &activation in Activation::ALL {
+            let p = Product {
+                m,
+                n: 33,
+                k: 1,
+                transpose_a: false,
+                transpose_b: false,
+            };
+            let (a, mut c) = (vec![1.0; m], vec![7.0; m * p.n]);
+            let mut scratch = vec![0xff; gemm_scratch::<f64>(isa, 2, &p)];
+            let epilogue = Epilogue {
+                bias: None,
+                activation,
+            };
+            let cpu = Cpu { pool: &pool, isa };
+            gemm(cpu, &p, [&a, &b], None, epilogue, &mut c, &mut scratch);
+            for (i, &found) in c.iter().enumerate() {
+                let wanted = activation.of(b[i % p.n]);
+                let same = found == wanted || found.is_nan() && wanted.is_nan();
+                assert!(same, "{isa:?} {m} {activation:?}: {found}, {wanted}");
+            }
         }
     }
 }

@@ -19,8 +19,8 @@ use self::part::{Dots, Part, add_up};
 use super::{Element, Product};
 use crate::Cpu;
 use crate::isa::Isa;
+use crate::number::Number;
 use crate::scratch::{Disjoint, Scratch, for_chunks, part};
-use thalweg_tensor::Element as Number;
 use thalweg_tensor::Notes;
 
 /// The most rows: with more, a panel of `B` is used often enough to be copied.
@@ -36,7 +36,7 @@ const PART: usize = 1 << 16;
 const CHUNK: usize = 1 << 9;
 
 /// What thin products are summed in.
-pub trait Fused: Pod + Number + PartialOrd + std::ops::AddAssign {
+pub trait Fused: Pod + Number + std::ops::AddAssign {
     /// `self * x + sum`, rounded once where the machine does that.
     fn fused(self, x: Self, sum: Self) -> Self;
     /// Whether it is neither infinite nor NaN.

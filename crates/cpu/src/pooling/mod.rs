@@ -17,7 +17,6 @@ use super::{Cpu, Layout};
 use crate::number::{Float, Number};
 use part::run;
 use which::{MaxWhich, WhichGrad};
-pub(super) use window::larger;
 use window::{Avg, AvgGrad, Max, MaxArg, MaxGrad, MaxGradGrad};
 
 /// The shape of a pooling. Output pixel `(y, x)` sees the input pixels

@@ -112,7 +112,7 @@ pub(super) fn is_nan<T: Number>(x: T) -> bool {
 
 /// The largest, or NaN.
 #[inline(always)]
-pub fn larger<T: Number>(best: T, x: T) -> T {
+fn larger<T: Number>(best: T, x: T) -> T {
     if (x > best) | is_nan(x) { x } else { best }
 }
 

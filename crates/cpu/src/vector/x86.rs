@@ -44,9 +44,9 @@ impl Vector for __m512 {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[inline(always)]
-    unsafe fn relu(self) -> Self {
+    unsafe fn at_least(self, floor: Self) -> Self {
         // The second operand is what comes out when one is NaN.
-        unsafe { _mm512_max_ps(_mm512_setzero_ps(), self) }
+        unsafe { _mm512_max_ps(floor, self) }
     }
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
@@ -92,9 +92,9 @@ impl Vector for __m512d {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[inline(always)]
-    unsafe fn relu(self) -> Self {
+    unsafe fn at_least(self, floor: Self) -> Self {
         // The second operand is what comes out when one is NaN.
-        unsafe { _mm512_max_pd(_mm512_setzero_pd(), self) }
+        unsafe { _mm512_max_pd(floor, self) }
     }
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
@@ -140,9 +140,9 @@ impl Vector for __m256 {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[inline(always)]
-    unsafe fn relu(self) -> Self {
+    unsafe fn at_least(self, floor: Self) -> Self {
         // The second operand is what comes out when one is NaN.
-        unsafe { _mm256_max_ps(_mm256_setzero_ps(), self) }
+        unsafe { _mm256_max_ps(floor, self) }
     }
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
@@ -188,9 +188,9 @@ impl Vector for __m256d {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[inline(always)]
-    unsafe fn relu(self) -> Self {
+    unsafe fn at_least(self, floor: Self) -> Self {
         // The second operand is what comes out when one is NaN.
-        unsafe { _mm256_max_pd(_mm256_setzero_pd(), self) }
+        unsafe { _mm256_max_pd(floor, self) }
     }
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {

@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use thalweg_device::{KernelError, Ticket};
 use thalweg_graph::{Fact, GraphData, OutputId};
-use thalweg_session::{Cancel, Exchange, client_channel};
+use thalweg_plan::client_channel;
+use thalweg_session::{Cancel, Exchange};
 use thalweg_tensor::Tensor;
 
 use super::{Room, names};

@@ -8,9 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thalweg_graph::{DeviceSpec, GraphData, OutputId};
-use thalweg_session::{
-    Cancel, Cutter, Engine, Exchange, Fetch, Plans, RunOptions, SessionOptions, Trace,
-};
+use thalweg_plan::{Cutter, PlanCache};
+use thalweg_session::{Cancel, Engine, Exchange, Fetch, RunOptions, SessionOptions, Trace};
 use thalweg_tensor::Tensor;
 use tonic::Code;
 
@@ -40,7 +39,7 @@ struct Inner {
     links: Vec<Link>,
     /// Made anew when more is known of the devices.
     cutter: Mutex<Option<Arc<Cutter>>>,
-    plans: Plans<Key, Plan>,
+    plans: PlanCache<Key, Plan>,
     next: AtomicU64,
 }
 
@@ -74,7 +73,7 @@ impl Steps {
                     index,
                 },
                 engine,
-                plans: Plans::new(options.plans),
+                plans: PlanCache::new(options.plans),
                 options,
                 links: ways.into_iter().map(Link::new).collect(),
                 cutter: Mutex::default(),
@@ -257,7 +256,7 @@ impl Inner {
         let made = match &*kept {
             Some(cutter) if more.is_empty() => return Ok(cutter.clone()),
             Some(cutter) => cutter.with(more),
-            None => Cutter::new(self.engine.clone(), self.options.clone(), more),
+            None => Cutter::new(self.engine.machine().clone(), self.options.clone(), more),
         };
         let made = Arc::new(made);
         *kept = Some(made.clone());

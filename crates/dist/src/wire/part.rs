@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use thalweg_graph::check::check_node;
 use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
+use thalweg_graph::partition::{RECV, SEND, is_remote};
 use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{
     Attr, Attrs, DeviceSpec, Fact, Function, Graph, GraphData, Node, NodeId, OpDef, Origin,
@@ -16,7 +17,7 @@ use thalweg_graphdef::messages::{FunctionDefLibrary, GraphDef};
 use thalweg_graphdef::tensor::Budget;
 use thalweg_graphdef::{ImportOptions, attr, dtype, export::function_to_proto, import, shape};
 use thalweg_ops::NewGraph;
-use thalweg_session::{TASK_ENDS, TaskChannel, TaskPart};
+use thalweg_plan::{TaskChannel, TaskPart};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::WireError;
@@ -30,13 +31,13 @@ pub(crate) type Ops = HashMap<&'static str, &'static OpDef>;
 /// Those of all kernels, and those that stand where a step is cut.
 pub(crate) fn ops() -> Ops {
     let ops = thalweg_ops::ops().map(|op| &op.def);
-    let ends = [&FEED, TASK_ENDS.send, TASK_ENDS.recv];
+    let ends = [&FEED, &SEND, &RECV];
     ops.chain(ends).map(|def| (def.name, def)).collect()
 }
 
 /// Whether what is known of a node's outputs is said, as it does not follow.
 fn is_end(op: &OpDef) -> bool {
-    std::ptr::eq(op, &FEED) || op.name == TASK_ENDS.recv.name
+    std::ptr::eq(op, &FEED) || std::ptr::eq(op, &RECV)
 }
 
 /// A part, and the values of its known nodes, one after the other; `devices` and `tasks` name all of
@@ -195,6 +196,14 @@ pub(crate) fn decoded(
         making.add(node, &mut values)?;
     }
     let graph = making.closed()?;
+    // What is sent between devices of a task is that task's own affair.
+    let local = |n: &Node| matches!(n.op.effect, Effect::Send | Effect::Recv) && !is_remote(n);
+    if let Some((_, node)) = graph.nodes().find(|(_, n)| local(n)) {
+        let name = &node.name;
+        return Err(WireError::Part(format!(
+            "node '{name}' ends in no other task"
+        )));
+    }
     let part_node = |number: u32| {
         let id = graph.id(number as usize);
         let missing = || WireError::Part(format!("it has no node {number}"));

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use thalweg_graph::partition::RECV;
 use thalweg_graph::{Attr, DeviceSpec, Fact};
-use thalweg_session::{PartPlan, TASK_ENDS, TaskChannel, TaskPart};
+use thalweg_plan::{TaskChannel, TaskPart};
+use thalweg_session::PartPlan;
 use thalweg_tensor::Tensor;
 use tonic::Code;
 
@@ -148,7 +150,7 @@ impl Worker {
         let mut routes = Routes::default();
         let mut facts: HashMap<i64, Fact> = HashMap::new();
         for (_, node) in part.graph.nodes() {
-            if node.op.name == TASK_ENDS.recv.name
+            if std::ptr::eq(node.op, &RECV)
                 && let Some(Attr::Int(channel)) = node.attrs.get("channel")
             {
                 facts.insert(*channel, node.outputs[0].clone());

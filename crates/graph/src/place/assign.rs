@@ -185,11 +185,6 @@ impl<'a> Placer<'a> {
         Ok(())
     }
 
-    /// The device that a node has so far.
-    pub fn at(&self, id: NodeId) -> Option<u32> {
-        Some(self.at[id.index()]).filter(|at| *at != NOWHERE)
-    }
-
     /// The device that a node's group has, where it has one.
     pub fn device_of_group(&mut self, id: NodeId) -> Option<u32> {
         let root = self.groups.root(id.index());

@@ -68,8 +68,7 @@ impl Placer<'_> {
             let better = match why {
                 Why::Kept => continue,
                 _ if !node.device.admits(got) => None,
-                Why::Input(_) | Why::Consumers(_) | Why::Cost => continue,
-                Why::With(leader) if self.why[leader.index()] == Why::Cost => continue,
+                Why::Input(_) | Why::Consumers(_) => continue,
                 Why::With(leader) if asks_for_type(self.data.node(leader)) => continue,
                 _ if asks_for_type(node) => continue,
                 _ => match (self.options.kernels)(node).first() {

@@ -14,8 +14,6 @@
 //!    asks for nothing and has no more than one consumer, if that asks for what the input asks
 //!    for. A node without inputs and with one output follows its consumers, if they are all on one
 //!    device.
-//!
-//! [`schedule()`] places the groups that may stand on several devices by cost instead.
 
 mod assign;
 mod blame;
@@ -25,11 +23,9 @@ mod error;
 mod explain;
 mod groups;
 mod placement;
-mod schedule;
 
 pub use error::{Member, Part, PlaceError, PlaceReason};
 pub use placement::{Placement, Report, Row, Why};
-pub use schedule::{Costs, Estimate, Link, Schedule, bytes, estimate, schedule};
 
 use smallvec::SmallVec;
 
@@ -56,8 +52,7 @@ pub struct Place<'a> {
     /// - another device than it asked for, be it by `soft` or because its variable is elsewhere;
     /// - a type that is not its best one, though neither it nor what it stands with asked for that
     ///   type. Types that no device has count: a program for GPUs then does not run on a machine
-    ///   without. A node that follows its input or its consumers, or is where costs put it, is
-    ///   where it should be.
+    ///   without. A node that follows its input or its consumers is where it should be.
     pub deny_fallback: bool,
     /// An earlier placement of the first nodes of this graph, which stays as it is: graphs only
     /// grow.

@@ -27,8 +27,6 @@ pub enum Why {
     Fallback,
     /// An earlier placement put it there.
     Kept,
-    /// By the costs of the step.
-    Cost,
 }
 
 /// The device of each node of a graph.
@@ -125,7 +123,6 @@ impl Placement {
             Why::Consumers(user) => format!("follows its consumers ({})", name(user)),
             Why::Fallback => format!("soft: {} cannot be had", node.device),
             Why::Kept => "kept from an earlier placement".to_owned(),
-            Why::Cost => "makes the step shortest".to_owned(),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! What follows a product or a convolution is done before it is stored.
 
 use smallvec::SmallVec;
-use thalweg_graph::{Attr, Node, NodeId, OutputId};
+use thalweg_graph::{Node, NodeId, OutputId};
 
 use super::work::Work;
-use super::{FUSED, FUSED_OPS, NODES};
+use super::{FUSED, NODES};
+use crate::epilogue::{FUSED_OPS, FusedOps};
 use crate::nn::DataFormat;
 
 /// What can be followed, and what it is then.
@@ -16,19 +17,21 @@ const SUM: &[&str] = &["AddV2", "Add"];
 
 /// Puts biases, and what comes right after them, into the products and convolutions before them.
 pub(super) fn into_producers(work: &mut Work<'_>) {
+    let activations: Vec<_> = FusedOps::activations().collect();
     for id in work.ids() {
-        if work.is(id, &["Relu"]).is_some()
+        if let Some(last) = work.is(id, &activations)
+            && let Some(ops) = FusedOps::bias_then(last.op.name)
             && let Some(sum) = work.only_for(id, 0, &[BIAS, SUM].concat())
             && let Some((producer, bias)) = biased(work, sum)
         {
-            put(work, producer, bias, Some(sum), id);
+            put(work, (producer, bias), Some(sum), id, ops);
         }
     }
     for id in work.ids() {
         if work.is(id, &[BIAS, SUM].concat()).is_some()
             && let Some((producer, bias)) = biased(work, id)
         {
-            put(work, producer, bias, None, id);
+            put(work, (producer, bias), None, id, FusedOps::BIAS);
         }
     }
 }
@@ -62,8 +65,14 @@ fn biased(work: &Work<'_>, sum: NodeId) -> Option<(NodeId, OutputId)> {
     })
 }
 
-/// Puts a fused node in the place of `last`: of the sum with the bias, or of the Relu of that sum.
-fn put(work: &mut Work<'_>, producer: NodeId, bias: OutputId, sum: Option<NodeId>, last: NodeId) {
+/// Puts a fused node in the place of `last`: of the sum with the bias, or of the activation of that sum.
+fn put(
+    work: &mut Work<'_>,
+    (producer, bias): (NodeId, OutputId),
+    sum: Option<NodeId>,
+    last: NodeId,
+    ops: FusedOps,
+) {
     let (Some(made), Some(end)) = (work.node(producer), work.node(last)) else {
         return;
     };
@@ -72,12 +81,7 @@ fn put(work: &mut Work<'_>, producer: NodeId, bias: OutputId, sum: Option<NodeId
         _ => &crate::linalg::FUSED_MAT_MUL.def,
     };
     let mut attrs = made.attrs.clone();
-    let names: &[&[u8]] = match sum {
-        Some(_) => &[b"BiasAdd", b"Relu"],
-        None => &[b"BiasAdd"],
-    };
-    let names = names.iter().map(|n| n.to_vec()).collect();
-    attrs.set(FUSED_OPS.name, Attr::Strs(names));
+    attrs.set(FUSED_OPS.name, ops.attr());
     let together = [Some(producer), sum, Some(last)].into_iter().flatten();
     attrs.set(NODES, work.names(together));
     let mut inputs: SmallVec<_> = made.inputs.clone();

@@ -1,8 +1,7 @@
 //! Nodes that stand together are computed together: a pass over a graph that is about to be planned, and the ops that
 //! only it makes.
 //!
-//! - What a product or a convolution is followed by (a bias, Relu) is done to its sums before they are stored; and of a
-//!   convolution that nothing but a max pooling of two by two pixels uses, that is all that is stored.
+//! - What a product or a convolution is followed by (a bias, an activation) is done to its sums before they are stored.
 //! - Elementwise ops that follow each other run piece by piece in one pass over memory.
 //! - Where the gradient of a max pooling is computed in the same step, the pooling notes which pixel of each window is the
 //!   largest, in a byte: the images that were pooled need not be kept, nor read again.
@@ -13,19 +12,15 @@
 mod chain;
 mod chains;
 mod epilogues;
-mod halves;
 mod links;
 mod pools;
 mod work;
 
-use thalweg_device::{Cpu, KernelCx, KernelError, Op, Prepare};
-use thalweg_graph::op::{AttrDef, list_attr};
+use thalweg_device::{Cpu, Op};
 use thalweg_graph::simplify::Simplified;
-use thalweg_graph::{Attr, AttrKind, Node};
-use thalweg_tensor::{DType, Element};
+use thalweg_graph::{Attr, Node};
+use thalweg_tensor::DType;
 
-pub(crate) use halves::POOL;
-use thalweg_cpu::Epilogue;
 use work::Work;
 
 /// The ops that the pass makes. No graph names them, but for what a session shows of its plans.
@@ -39,9 +34,6 @@ pub(crate) const OPS: &[&Op] = &[
 
 /// What fused products and convolutions are computed in.
 pub(crate) const FUSED: &[DType] = &[DType::F32, DType::F64];
-
-/// What follows: as TensorFlow's nodes of this name say it.
-pub(crate) const FUSED_OPS: AttrDef = list_attr("fused_ops", AttrKind::Str);
 
 /// What a graph will run on.
 pub struct Machine<'a> {
@@ -58,7 +50,6 @@ pub fn fuse(simplified: Simplified, machine: &Machine<'_>) -> Simplified {
     pools::sums_before_pools(&mut work);
     pools::by_number(&mut work);
     epilogues::into_producers(&mut work);
-    halves::into_convolutions(&mut work);
     chains::into_chains(&mut work);
     work.finish()
 }
@@ -83,60 +74,5 @@ fn names(node: &Node, attr: &str) -> Vec<String> {
             names.iter().map(name).collect()
         }
         _ => Vec::new(),
-    }
-}
-
-/// What follows a fused product or convolution: a bias, which is input 2, Relu, and, of a convolution, a max pooling.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct After {
-    bias: bool,
-    relu: bool,
-    /// Whether the largest of every two by two pixels is stored, in place of all.
-    pub(crate) halved: bool,
-}
-
-impl After {
-    /// Nothing.
-    pub(crate) const NOTHING: After = After {
-        bias: false,
-        relu: false,
-        halved: false,
-    };
-
-    /// What the node's attribute says.
-    ///
-    /// # Errors
-    /// [`KernelError::Invalid`] where it is nothing that there is a kernel for.
-    pub(crate) fn of(p: &Prepare<'_>) -> Result<After, KernelError> {
-        let names = match p.node.attrs.get("fused_ops") {
-            Some(Attr::Strs(names)) => names.iter().map(Vec::as_slice).collect(),
-            _ => Vec::new(),
-        };
-        let [relu, halved] = match names[..] {
-            [b"BiasAdd"] => [false, false],
-            [b"BiasAdd", b"Relu"] => [true, false],
-            [b"BiasAdd", b"MaxPool"] => [false, true],
-            [b"BiasAdd", b"Relu", b"MaxPool"] => [true, true],
-            _ => {
-                let reason = "fused_ops is not BiasAdd, and then Relu, or MaxPool, or both";
-                return Err(KernelError::Invalid(reason.to_owned()));
-            }
-        };
-        Ok(After {
-            bias: true,
-            relu,
-            halved,
-        })
-    }
-
-    /// The same, with the bias.
-    pub(crate) fn epilogue<'a, T: Element>(
-        self,
-        cx: &KernelCx<'a>,
-    ) -> Result<Epilogue<'a, T>, KernelError> {
-        Ok(Epilogue {
-            bias: self.bias.then(|| cx.input::<T>(2)).transpose()?,
-            relu: self.relu,
-        })
     }
 }

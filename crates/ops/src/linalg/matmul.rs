@@ -8,7 +8,8 @@ use thalweg_tensor::{DType, Shape};
 
 use super::LinalgOps;
 use super::product::{self, Batches};
-use crate::fused::{After, FUSED, FUSED_OPS};
+use crate::epilogue::{FUSED_OPS, FusedOps};
+use crate::fused::FUSED;
 use thalweg_cpu::gemm::Product;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -76,12 +77,7 @@ pub(crate) static FUSED_MAT_MUL: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        let after = After::of(p)?;
-        if after.halved {
-            let reason = "fused_ops has MaxPool, but a product has no pixels";
-            return Err(KernelError::Invalid(reason.to_owned()));
-        }
-        product::followed(p, product_of(p)?, after)
+        product::followed(p, product_of(p)?, FusedOps::parse(&p.node.attrs)?)
     })],
 };
 

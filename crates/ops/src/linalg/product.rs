@@ -7,9 +7,8 @@ use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_graph::InferError;
 use thalweg_tensor::{DType, Shape};
 
-use crate::fused::After;
+use crate::epilogue::FusedOps;
 use crate::kernel::on;
-use thalweg_cpu::Epilogue;
 use thalweg_cpu::gemm;
 use thalweg_cpu::gemm::{Product, gemm, gemm_scratch};
 use thalweg_cpu::number::Number;
@@ -67,10 +66,10 @@ pub(super) fn product_of(
 /// Prepares the kernel for inputs 0 and 1 and output 0.
 pub(super) fn prepare(p: &Prepare<'_>, batches: Batches) -> Result<Prepared, KernelError> {
     match p.dtype(0) {
-        DType::F32 => Ok(floats::<f32>(p, batches, nothing)),
-        DType::F64 => Ok(floats::<f64>(p, batches, nothing)),
-        DType::F16 => Ok(floats::<f16>(p, batches, nothing)),
-        DType::BF16 => Ok(floats::<bf16>(p, batches, nothing)),
+        DType::F32 => Ok(floats::<f32>(p, batches, FusedOps::NONE)),
+        DType::F64 => Ok(floats::<f64>(p, batches, FusedOps::NONE)),
+        DType::F16 => Ok(floats::<f16>(p, batches, FusedOps::NONE)),
+        DType::BF16 => Ok(floats::<bf16>(p, batches, FusedOps::NONE)),
         DType::I8 => Ok(ints::<i8>(p, batches)),
         DType::I16 => Ok(ints::<i16>(p, batches)),
         DType::I32 => Ok(ints::<i32>(p, batches)),
@@ -94,31 +93,23 @@ fn cost(batches: &Batches) -> u64 {
 pub(super) fn followed(
     p: &Prepare<'_>,
     product: Product,
-    after: After,
+    ops: FusedOps,
 ) -> Result<Prepared, KernelError> {
     let batches = Batches {
         product,
         pairs: vec![[0, 0]],
     };
     match p.dtype(0) {
-        DType::F32 => Ok(floats::<f32>(p, batches, move |cx| after.epilogue(cx))),
-        DType::F64 => Ok(floats::<f64>(p, batches, move |cx| after.epilogue(cx))),
+        DType::F32 => Ok(floats::<f32>(p, batches, ops)),
+        DType::F64 => Ok(floats::<f64>(p, batches, ops)),
         other => Err(KernelError::DType(other)),
     }
-}
-
-/// Nothing follows.
-fn nothing<'a, S>(_: &KernelCx<'a>) -> Result<Epilogue<'a, S>, KernelError> {
-    Ok(Epilogue::default())
 }
 
 fn floats<T: gemm::Element + thalweg_tensor::Element>(
     p: &Prepare<'_>,
     batches: Batches,
-    after: impl for<'a> Fn(&KernelCx<'a>) -> Result<Epilogue<'a, T::Sum>, KernelError>
-    + Send
-    + Sync
-    + 'static,
+    ops: FusedOps,
 ) -> Prepared {
     let (cost, product) = (cost(&batches), batches.product);
     let empty = p.outputs[0].elements() == 0;
@@ -128,7 +119,7 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
     };
     Prepared::new(0, move |cx| {
         let scratch = cx.scratch::<u8>(scratch)?;
-        let epilogue = after(cx)?;
+        let epilogue = ops.epilogue::<T::Sum>(cx)?;
         // They are on the whole of an input.
         let notes = cx.notes(1).filter(|_| batches.pairs.len() == 1);
         each::<T>(cx, &batches, |a, b, c| {

@@ -5,15 +5,15 @@ use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{
     AttrDef, Gradient, arg, arg_of, attr, bool_attr, ints_attr, str_attr, type_attr,
 };
-use thalweg_graph::{Attr, AttrKind, GradCx, Infer, InferError, NodeBuilder, OpDef};
+use thalweg_graph::{AttrKind, GradCx, Infer, InferError, NodeBuilder, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use super::conv_kernels::{Direction, convolution, followed};
-use super::format::{Sliding, parts};
+use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
 use crate::constants::shape_of;
-use crate::fused::{After, FUSED, FUSED_OPS, POOL};
-use thalweg_cpu::conv::ConvGeometry;
+use crate::epilogue::{FUSED_OPS, FusedOps};
+use crate::fused::FUSED;
 
 pub(super) const ATTRS: &[AttrDef] = &[
     type_attr(
@@ -128,34 +128,12 @@ pub(crate) static FUSED_CONV_2D: Op = Op {
             ATTRS[6],
             FUSED_OPS,
         ],
-        shape: |cx| {
-            let sliding = Sliding::of(cx.attrs())?;
-            let out = output_shape(&sliding, 0, &cx.ranked(0, 4)?, &cx.ranked(1, 4)?)?;
-            let halved = match cx.attrs().get(FUSED_OPS.name) {
-                Some(Attr::Strs(names)) => names.iter().any(|name| name == POOL),
-                _ => false,
-            };
-            let (batch, channels, lengths) = parts(sliding.format, &out);
-            let stored = lengths.map(|n| n.map(|n| if halved { n / 2 } else { n }));
-            cx.set(
-                0,
-                Shape::partial(sliding.format.order(batch, channels, stored)),
-            );
-            Ok(())
-        },
         gradient: Gradient::None,
         ..CONV_2D.def
     },
     kernels: &[cpu(|p| {
-        let (g, after) = (
-            geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?,
-            After::of(p)?,
-        );
-        let g = ConvGeometry {
-            halved: after.halved,
-            ..g
-        };
-        followed(p, g, after)
+        let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
+        followed(p, g, FusedOps::parse(&p.node.attrs)?)
     })],
 };
 

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_tensor::{DType, Element, Tensor};
 
-use crate::fused::After;
+use crate::epilogue::FusedOps;
 use crate::kernel::on;
 use thalweg_cpu as cpu;
 use thalweg_cpu::conv::{
@@ -66,11 +66,11 @@ impl Direction {
 pub(super) fn followed(
     p: &Prepare<'_>,
     g: ConvGeometry,
-    after: After,
+    ops: FusedOps,
 ) -> Result<Prepared, KernelError> {
     let prepared = match p.dtype(0) {
-        DType::F32 => real::<f32>(p, Direction::Forward, g, after),
-        DType::F64 => real::<f64>(p, Direction::Forward, g, after),
+        DType::F32 => real::<f32>(p, Direction::Forward, g, ops),
+        DType::F64 => real::<f64>(p, Direction::Forward, g, ops),
         other => return Err(KernelError::DType(other)),
     };
     Ok(prepared.with_cost(cost(&g)))
@@ -84,8 +84,8 @@ pub(super) fn convolution(
 ) -> Result<Prepared, KernelError> {
     let dtype = p.dtype(direction.operands()[0]);
     let prepared = match dtype {
-        DType::F32 => real::<f32>(p, direction, g, After::NOTHING),
-        DType::F64 => real::<f64>(p, direction, g, After::NOTHING),
+        DType::F32 => real::<f32>(p, direction, g, FusedOps::NONE),
+        DType::F64 => real::<f64>(p, direction, g, FusedOps::NONE),
         DType::F16 => halves::<f16>(p, direction, g),
         DType::BF16 => halves::<bf16>(p, direction, g),
         DType::I32 => integers(direction, g),
@@ -105,7 +105,7 @@ fn real<T: Real + Element>(
     p: &Prepare<'_>,
     direction: Direction,
     g: ConvGeometry,
-    after: After,
+    ops: FusedOps,
 ) -> Prepared {
     let scratch = direction.scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), &g);
     let [a, b] = direction.operands();
@@ -116,7 +116,7 @@ fn real<T: Real + Element>(
     Prepared::new(0, move |cx| {
         let (operands, out) = ([cx.input::<T>(a)?, cx.input::<T>(b)?], cx.output::<T>(0)?);
         let (cpu, scratch) = (on(cx.cpu()), cx.scratch::<u8>(scratch)?);
-        let epilogue = after.epilogue::<T>(cx)?;
+        let epilogue = ops.epilogue::<T>(cx)?;
         let taps = operands[1];
         match packing.and_then(|p| kept(cx, &g, p, taps, scratch)) {
             Some(packed) => {
@@ -181,12 +181,11 @@ fn halves<T: Float<Wide = f32> + Element>(
             }
         }
         let scratch = bytemuck::cast_slice_mut(scratch);
-        let nothing = Epilogue::default();
         direction.run(
             on(cx.cpu()),
             &g,
             [wide_a, wide_b],
-            nothing,
+            Epilogue::NONE,
             wide_out,
             scratch,
         );

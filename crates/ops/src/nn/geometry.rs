@@ -130,6 +130,5 @@ pub(crate) fn geometry(
         pad_top,
         pad_left,
         layout: sliding.format.layout(),
-        halved: false,
     })
 }

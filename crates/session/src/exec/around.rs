@@ -5,19 +5,11 @@ use thalweg_graph::{Func, Node};
 use thalweg_tensor::Tensor;
 
 use super::Run;
-use crate::tasks::Exchange;
 
 /// The step around an instruction.
 pub(super) struct Around<'a> {
     pub(super) run: &'a Run<'a>,
     pub(super) node: &'a Node,
-}
-
-impl Around<'_> {
-    fn exchange(&self) -> Result<&dyn Exchange, KernelError> {
-        let alone = || KernelError::Invalid("no other task takes part in the step".to_owned());
-        self.run.step.watch.exchange.ok_or_else(alone)
-    }
 }
 
 impl Environment for Around<'_> {
@@ -51,14 +43,5 @@ impl Environment for Around<'_> {
 
     fn print(&self, line: &str) {
         eprintln!("{line}");
-    }
-
-    fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError> {
-        self.exchange()?.send(channel, value)
-    }
-
-    fn receive(&self, channel: i64) -> Result<Tensor, KernelError> {
-        let value = self.exchange()?.receive(channel, &self.ticket())?;
-        value.ok_or(KernelError::Blocked)
     }
 }

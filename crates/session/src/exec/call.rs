@@ -9,10 +9,10 @@ use thalweg_graph::{Fact, Func, Function, Node, OutputId};
 use thalweg_tensor::{DType, Tensor};
 
 use super::{Run, Step};
-use crate::cache::{ArgumentKey, CallKey, Ready, Same};
-use crate::error::SessionError;
-use crate::fetch::Fetch;
-use crate::plan::{Request, Workshop, compile};
+use crate::ready::{ArgumentKey, CallKey, Ready, Same};
+use thalweg_plan::Fetch;
+use thalweg_plan::SessionError;
+use thalweg_plan::{Request, Workshop, compile};
 
 impl Run<'_> {
     /// Calls a function of the graph's library, for this node.

@@ -15,10 +15,10 @@ use super::Step;
 use super::around::Around;
 use super::values::{bytes, copy_slot, first_not_finite};
 use super::waiting::{Waiter, Waiting};
-use crate::error::SessionError;
 use crate::frame::Part;
-use crate::options::Cancel;
-use crate::plan::{Action, Home, Instruction, NO_SLOT, Program, failed, memory};
+use crate::run_options::Cancel;
+use thalweg_plan::SessionError;
+use thalweg_plan::{Action, Home, Instruction, NO_SLOT, Program, failed, memory};
 
 /// The inputs of a kernel that take no memory beyond the stack: as many as an optimizer's update has.
 const INLINE: usize = 10;
@@ -137,7 +137,9 @@ impl Run<'_> {
                 Ok(())
             }
             Action::Send { channel } => self.send(instruction, *channel),
+            Action::SendRemote { channel } => self.send_remote(instruction, *channel),
             Action::Receive
+            | Action::ReceiveRemote { .. }
             | Action::Stage
             | Action::Segment(_)
             | Action::Check(_)
@@ -189,6 +191,29 @@ impl Run<'_> {
         // SAFETY: this instruction waits for the one that fills its input. The memory there is set
         // aside from the start of the step, for this instruction to fill; its receiver waits.
         unsafe { copy_slot(self.part.slot(from), there.part.slot(to)) }
+    }
+
+    /// Gives a value, or only that what comes before has run, to another task or a client.
+    fn send_remote(&self, instruction: &Instruction, channel: i64) -> Result<(), KernelError> {
+        let value = match self.arguments(instruction)?.into_iter().next() {
+            Some(value) => value,
+            None => Tensor::zeros(DType::F32, &[0])?,
+        };
+        self.step.exchange()?.send(channel, value)
+    }
+
+    /// Holds a value that came from another task or a client in the slot of the instruction that waits for it.
+    pub(super) fn land(&self, at: u32, value: Tensor) -> Result<(), KernelError> {
+        let instruction = &self.program.instructions[at as usize];
+        let node = self.program.graph.node(instruction.node);
+        let fact = &node.outputs[0];
+        if value.dtype() != fact.dtype {
+            return Err(KernelError::Invalid(format!(
+                "a value of {} came, but {fact} was said when it was built",
+                value.dtype()
+            )));
+        }
+        self.fill(instruction, vec![value])
     }
 
     /// Where some slots are.

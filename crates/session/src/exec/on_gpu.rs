@@ -9,9 +9,9 @@ use thalweg_graph::NodeId;
 
 use super::Run;
 use super::values::first_not_finite;
-use crate::error::SessionError;
-use crate::plan::gpu::{Commands, Made, STATUS_BYTES, Segment};
-use crate::plan::{Home, failed};
+use thalweg_plan::SessionError;
+use thalweg_plan::gpu_program::{Commands, Made, STATUS_BYTES, Segment};
+use thalweg_plan::{Home, failed};
 
 use super::queue::{Queued, submit};
 
@@ -194,7 +194,8 @@ impl<'a> Run<'a> {
         for (at, access) in segment.variables.iter().enumerate() {
             let variable = &commands.variables[access.variable];
             let before = &segment.variables[..at];
-            let made = |a: &crate::plan::gpu::Access| a.assigns && a.variable == access.variable;
+            let made =
+                |a: &thalweg_plan::gpu_program::Access| a.assigns && a.variable == access.variable;
             let has = variable.resident().is_some_and(|r| r.is_initialized());
             if !access.assigns && !has && !before.iter().any(made) {
                 let node = self.program.graph.node(access.node);

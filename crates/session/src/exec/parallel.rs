@@ -1,41 +1,95 @@
-//! A step on several threads: each device's threads run what is ready of its program.
+//! A step whose instructions run as they become ready, on all threads of its devices or on the calling one alone.
+//!
+//! Threads run what is ready until nothing is, and nothing runs that could make something ready: then all of them leave,
+//! and the calling thread alone waits for what comes from outside. So no thread of a pool is held by a wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use smallvec::SmallVec;
+use thalweg_device::KernelError;
+use thalweg_plan::{Action, SessionError, panicked};
 
-use super::{Step, panicked};
-use crate::error::SessionError;
-use crate::plan::Action;
+use super::Step;
+use super::outside::{Outside, waiter};
 
-/// The error that comes first in the order of the step, with its place there.
-type FirstError = Mutex<Option<(usize, SessionError)>>;
+/// What the threads of a step share while they run it.
+struct Crew<'a> {
+    /// The error that comes first in the order of the step, with its place there.
+    first_error: Mutex<Option<(usize, SessionError)>>,
+    /// What comes from outside, if anything does.
+    outside: Option<&'a Outside>,
+    /// The threads that run an instruction or look for one; counted only if something comes from outside.
+    busy: AtomicUsize,
+}
+
+impl Crew<'_> {
+    /// Whether only something from outside can make an instruction ready.
+    fn is_stuck(&self, step: &Step<'_>) -> bool {
+        self.outside.is_some_and(|outside| {
+            self.busy.load(Ordering::Acquire) == 0
+                && !step.frame.rendezvous.has_any_ready()
+                && !outside.waiting.has_woken()
+        })
+    }
+
+    fn has_woken(&self) -> bool {
+        self.outside.is_some_and(|o| o.waiting.has_woken())
+    }
+}
 
 impl Step<'_> {
-    pub(super) fn in_parallel(&self) -> Result<(), SessionError> {
+    /// Runs the step, on all threads of its devices if `shared`, and on this one alone otherwise.
+    pub(super) fn as_ready(&self, shared: bool) -> Result<(), SessionError> {
         let programs = &self.plan.programs;
         let rendezvous = &self.frame.rendezvous;
         rendezvous.reset(programs.iter().map(|p| &p.waits[..]));
-        let first_error = FirstError::new(None);
+        let outside = self.plan.waits.then(|| Outside::new(self));
+        let crew = Crew {
+            first_error: Mutex::new(None),
+            outside: outside.as_ref(),
+            busy: AtomicUsize::new(0),
+        };
+        if let Some(outside) = &outside {
+            self.ask(outside)?;
+        }
         let lead = |number: usize| {
             let pool = self.run_of(number).cpu.pool();
-            pool.run_roots(pool.threads(), &|_| {
-                self.work(number, &first_error);
-            });
+            pool.run_roots(pool.threads(), &|_| self.work(number, &crew));
         };
-        match programs.len() {
-            1 => lead(0),
-            n => self.leaders.run_roots(n, &lead),
+        loop {
+            match programs.len() {
+                _ if !shared => self.work(0, &crew),
+                1 => lead(0),
+                n => self.leaders.run_roots(n, &lead),
+            }
+            let Some(outside) = outside.as_ref().filter(|_| !rendezvous.is_over()) else {
+                break;
+            };
+            rendezvous.part();
+            self.wait_outside(outside)?;
         }
-        let error = first_error
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let error = crew.first_error.into_inner();
+        let error = error.unwrap_or_else(PoisonError::into_inner);
         error.map_or(Ok(()), |(_, e)| Err(e))
     }
 
+    /// Waits until something can go on, or for a while; looks whether the step is to go on.
+    fn wait_outside(&self, outside: &Outside) -> Result<(), SessionError> {
+        let woken = outside.waiting.wait(self.deadline);
+        self.wake(outside, woken).map_err(|(.., error)| error)?;
+        let arrival = self.plan.arrivals.first();
+        let arrival = arrival.map(|a| (a.program as usize, a.instruction));
+        if let Some((program, at)) = outside.first().or(arrival) {
+            let run = self.run_of(program);
+            run.look(run.program.node(at))?;
+        }
+        Ok(())
+    }
+
     /// One thread's part of a step, for one program.
-    fn work(&self, own: usize, first_error: &FirstError) {
+    fn work(&self, own: usize, crew: &Crew<'_>) {
         let rendezvous = &self.frame.rendezvous;
         let several = self.plan.programs.len() > 1;
         rendezvous.join(own);
@@ -54,37 +108,114 @@ impl Step<'_> {
         };
         let pool = self.run_of(own).cpu.pool();
         let mut next: Option<(usize, u32)> = None;
+        // A thread is busy from before it takes an instruction until it finds none.
+        let mut busy = false;
+        let set_busy = |now: bool, busy: &mut bool| {
+            if crew.outside.is_none() || now == *busy {
+                return;
+            }
+            *busy = now;
+            match now {
+                true => {
+                    crew.busy.fetch_add(1, Ordering::AcqRel);
+                }
+                false if crew.busy.fetch_sub(1, Ordering::AcqRel) == 1 => self.notify_all(),
+                false => {}
+            }
+        };
         while !rendezvous.is_over() {
+            set_busy(true, &mut busy);
+            if crew.has_woken() && !self.wake_all(crew) {
+                break;
+            }
             let taken = next.take().or_else(|| {
                 let ready = rendezvous.take(own).map(|at| (own, at));
                 ready.or_else(|| other().and_then(|p| Some((p, rendezvous.take(p)?))))
             });
             let Some((program, at)) = taken else {
-                if over() {
+                set_busy(false, &mut busy);
+                if over() || crew.is_stuck(self) {
                     return;
                 }
-                pool.wait_until(&|| over() || rendezvous.has_ready(own) || other().is_some());
+                pool.wait_until(&|| {
+                    over()
+                        || rendezvous.has_ready(own)
+                        || other().is_some()
+                        || crew.has_woken()
+                        || crew.is_stuck(self)
+                });
                 continue;
             };
-            let run = self.run_of(program);
-            let result = catch_unwind(AssertUnwindSafe(|| run.watched(at)))
-                .unwrap_or_else(|panic| Err(panicked(run.program.node(at), &*panic)));
-            if let Err(error) = result {
-                let rank = self.plan.rank(program as u32, at);
-                let mut first = first_error.lock().unwrap_or_else(PoisonError::into_inner);
-                if first.as_ref().is_none_or(|(r, _)| rank < *r) {
-                    *first = Some((rank, error));
+            match self.run_one(program, at, crew) {
+                Ok(true) => {
+                    next = self.finished(program, at).map(|at| (program, at));
+                    if rendezvous.ran(program) {
+                        self.notify_all();
+                    }
                 }
-                drop(first);
-                rendezvous.stop();
-                self.notify_all();
-                return;
-            }
-            next = self.finished(program, at).map(|at| (program, at));
-            if rendezvous.ran(program) {
-                self.notify_all();
+                Ok(false) => {}
+                Err(error) => {
+                    self.fail(program, at, error, crew);
+                    break;
+                }
             }
         }
+        set_busy(false, &mut busy);
+    }
+
+    /// Runs an instruction. False where it could not go on, and will run again.
+    fn run_one(&self, program: usize, at: u32, crew: &Crew<'_>) -> Result<bool, SessionError> {
+        let own = waiter(program, at);
+        let run = match crew.outside {
+            Some(outside) => self.run_of(program).waiting(&outside.waiting, own),
+            None => self.run_of(program),
+        };
+        let caught = catch_unwind(AssertUnwindSafe(|| run.watched(at)));
+        match caught.unwrap_or_else(|panic| Err(panicked(run.program.node(at), &*panic))) {
+            Ok(()) => {
+                if let Some(outside) = crew.outside {
+                    outside.waiting.done(own);
+                }
+                Ok(true)
+            }
+            Err(SessionError::Kernel {
+                source: KernelError::Blocked,
+                ..
+            }) if crew.outside.is_some() => {
+                if crew.outside.is_some_and(|o| o.block(own)) {
+                    self.give(program, at);
+                }
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets go on what was woken from outside; false where that failed.
+    fn wake_all(&self, crew: &Crew<'_>) -> bool {
+        let Some(outside) = crew.outside else {
+            return true;
+        };
+        match self.wake(outside, outside.waiting.woken()) {
+            Ok(()) => true,
+            Err((program, at, error)) => {
+                self.fail(program, at, error, crew);
+                false
+            }
+        }
+    }
+
+    /// Ends the step with the error of an instruction, if none before it in the order has failed.
+    fn fail(&self, program: usize, at: u32, error: SessionError, crew: &Crew<'_>) {
+        let rank = self.plan.rank(program as u32, at);
+        let first = crew.first_error.lock();
+        let mut first = first.unwrap_or_else(PoisonError::into_inner);
+        if first.as_ref().is_none_or(|(r, _)| rank < *r) {
+            *first = Some((rank, error));
+        }
+        drop(first);
+        self.frame.rendezvous.stop();
+        self.notify_all();
     }
 
     /// Whether every program has a thread, or needs none any more.
@@ -96,14 +227,13 @@ impl Step<'_> {
 
     /// Tells those that wait for an instruction that it has run; gives one of the same program that
     /// is now ready, the others go to whoever is free.
-    pub(super) fn finished(&self, number: usize, at: u32) -> Option<u32> {
+    fn finished(&self, number: usize, at: u32) -> Option<u32> {
         let rendezvous = &self.frame.rendezvous;
         let program = &self.plan.programs[number];
         if let Action::Send { channel } = program.instructions[at as usize].action {
             let channel = self.plan.channels[channel];
             if rendezvous.arrive(channel.to as usize, channel.receive) {
-                rendezvous.push(channel.to as usize, channel.receive);
-                self.notify(channel.to as usize);
+                self.give(channel.to as usize, channel.receive);
             }
         }
         let mut own: Option<u32> = None;
@@ -126,6 +256,12 @@ impl Step<'_> {
             self.notify(number);
         }
         own
+    }
+
+    /// Gives an instruction that is ready to whoever is free.
+    pub(super) fn give(&self, program: usize, at: u32) {
+        self.frame.rendezvous.push(program, at);
+        self.notify(program);
     }
 
     /// Wakes the threads that may run what has become ready in a program.

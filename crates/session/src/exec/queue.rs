@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use thalweg_device::gpu::{Arguments, Block, Command, Gpu, GpuError, Graph, HostBlock};
 
-use crate::error::SessionError;
-use crate::plan::Program;
-use crate::plan::gpu::{Argument, Commands, Place, STATUS_BYTES, Task};
+use thalweg_plan::Program;
+use thalweg_plan::SessionError;
+use thalweg_plan::gpu_program::{Argument, Commands, Place, STATUS_BYTES, Task};
 
 /// What a step in flight has on a GPU: memory, and commands that name their addresses.
 pub(crate) struct Queued {

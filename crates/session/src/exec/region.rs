@@ -18,10 +18,10 @@ use thalweg_tensor::{DType, Tensor};
 use super::Run;
 use super::around::Around;
 use super::waiting::{Waiter, Waiting};
-use crate::error::SessionError;
-use crate::plan::failed;
-use crate::plan::region::{Kind, Region, RegionNode};
 use frames::{Frames, Place};
+use thalweg_plan::SessionError;
+use thalweg_plan::failed;
+use thalweg_plan::region::{Kind, Region, RegionNode};
 
 /// A value, or none where it is dead.
 type Value = Option<Tensor>;
@@ -67,7 +67,7 @@ impl Run<'_> {
         region: &Region,
         arguments: &[Tensor],
     ) -> Result<Vec<Tensor>, SessionError> {
-        let waiting = Waiting::new(self.step.watch.exchange.and_then(|e| e.rest()));
+        let waiting = Waiting::new(self.step.rest(), Vec::new());
         let mut interpreter = Interpreter {
             run: self,
             waiting: &waiting,

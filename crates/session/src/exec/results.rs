@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use thalweg_tensor::Tensor;
 
 use super::{Step, copy};
-use crate::error::SessionError;
-use crate::plan::Home;
+use thalweg_plan::Home;
+use thalweg_plan::SessionError;
 
 impl Step<'_> {
     /// Copies or shares what was fetched, once all instructions have run.

@@ -1,13 +1,14 @@
-//! Nodes that wait for what another step does, and the thread that waits for them.
+//! Nodes that wait for what happens outside of their step, and the thread that waits for them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use thalweg_cpu::thread_pool::PoolWaker;
 use thalweg_device::Ticket;
 
-use crate::tasks::Rest;
+use crate::exchange::Rest;
 
 /// How long a wait goes on before it looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(5);
@@ -29,8 +30,36 @@ struct Held {
 #[derive(Default)]
 struct Shared {
     woken: Mutex<Vec<Waiter>>,
+    /// Whether there are any: looked at without the lock.
+    any: AtomicBool,
     changed: Condvar,
+    /// The pools whose threads may wait for a node of the step.
+    pools: Vec<PoolWaker>,
     rest: Option<Arc<dyn Rest>>,
+}
+
+impl Shared {
+    fn woken(&self) -> MutexGuard<'_, Vec<Waiter>> {
+        self.woken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self, waiter: Waiter) {
+        let mut woken = self.woken();
+        woken.push(waiter);
+        self.any.store(true, Ordering::Release);
+        drop(woken);
+        self.changed.notify_all();
+        self.pools.iter().for_each(PoolWaker::notify);
+        if let Some(rest) = &self.rest {
+            rest.wake();
+        }
+    }
+
+    /// Takes those that were woken.
+    fn take(&self, mut woken: MutexGuard<'_, Vec<Waiter>>) -> Vec<Waiter> {
+        self.any.store(false, Ordering::Release);
+        std::mem::take(&mut *woken)
+    }
 }
 
 /// The numbers of tickets: no two of a process are alike.
@@ -38,10 +67,11 @@ struct Shared {
 pub(crate) struct Tickets(AtomicU64);
 
 impl Waiting {
-    /// None yet.
-    pub(crate) fn new(rest: Option<Arc<dyn Rest>>) -> Waiting {
+    /// None yet; `pools` are told when one may go on.
+    pub(crate) fn new(rest: Option<Arc<dyn Rest>>, pools: Vec<PoolWaker>) -> Waiting {
         let shared = Shared {
             rest,
+            pools,
             ..Shared::default()
         };
         Waiting {
@@ -62,15 +92,17 @@ impl Waiting {
             abandon: None,
         });
         let shared = self.shared.clone();
-        Ticket::new(number.number, move || {
-            let mut woken = shared.woken.lock().unwrap_or_else(PoisonError::into_inner);
-            woken.push(waiter);
-            drop(woken);
-            shared.changed.notify_all();
-            if let Some(rest) = &shared.rest {
-                rest.wake();
-            }
-        })
+        Ticket::new(number.number, move || shared.wake(waiter))
+    }
+
+    /// Whether a node was woken.
+    pub(crate) fn has_woken(&self) -> bool {
+        self.shared.any.load(Ordering::Acquire)
+    }
+
+    /// Takes the nodes that were woken.
+    pub(crate) fn woken(&self) -> Vec<Waiter> {
+        self.shared.take(self.shared.woken())
     }
 
     /// What is to be done should the step end while a node waits.
@@ -87,25 +119,20 @@ impl Waiting {
 
     /// Waits until a node may run again, for a while at most; gives those that may.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Vec<Waiter> {
-        let mut woken = self
-            .shared
-            .woken
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut woken = self.shared.woken();
         if woken.is_empty()
             && let Some(rest) = &self.shared.rest
         {
             drop(woken);
             rest.rest();
-            let woken = self.shared.woken.lock();
-            return std::mem::take(&mut *woken.unwrap_or_else(PoisonError::into_inner));
+            return self.woken();
         }
         if woken.is_empty() {
             let left = deadline.map_or(LOOK, |d| d.saturating_duration_since(Instant::now()));
             let result = self.shared.changed.wait_timeout(woken, left.min(LOOK));
             woken = result.unwrap_or_else(PoisonError::into_inner).0;
         }
-        std::mem::take(&mut *woken)
+        self.shared.take(woken)
     }
 }
 

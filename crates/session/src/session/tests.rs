@@ -5,9 +5,11 @@ use thalweg_graph::OpDef;
 use thalweg_ops::{NewGraph, SourceOps};
 use thalweg_tensor::{DType, Tensor};
 
+use std::sync::Arc;
+
 use super::*;
 use crate::fetch::Feeding;
-use crate::options::Parallel;
+use thalweg_plan::Parallel;
 
 /// Panics in a run: the kernel itself, or one of the tasks that it splits its work into.
 static PANICS: Op = Op {
@@ -35,7 +37,7 @@ fn a_kernel_that_panics_ends_its_step_with_an_error_and_the_session_goes_on() {
             (options.parallel, options.threads) = (parallel, 4);
             let mut session = Session::with_options(&g, options).unwrap();
             let engine = session.runner.engine_mut();
-            engine.machine_mut().kernels.insert("Tanh", &PANICS);
+            Arc::make_mut(&mut engine.machine_mut().kernels).insert("Tanh", &PANICS);
             let feed = [x.feed(Tensor::from([1.0f32, 2.0]))];
             for _ in 0..20 {
                 match session.run(bad, &feed).map(|_| ()) {

@@ -6,8 +6,8 @@ use super::super::filter_grad::add_parts;
 use super::transform::{Job, Side};
 use super::{APART, Cut, FEWEST, Held, Seen, TASKS, Tiling};
 use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
-use crate::tile::{Ahead, Finish, Tile, Tiled, Tiles};
-use crate::{Cpu, Isa};
+use crate::tile::{Ahead, Tile, Tiled, Tiles};
+use crate::{Cpu, Epilogue, Isa};
 
 /// What a task holds of transformed tiles, and of their products, in numbers: parts of the second-level cache.
 const HELD: usize = 140 << 10;
@@ -262,7 +262,7 @@ impl Run<'_> {
                         c_row: to,
                         cols: width.min(to - col),
                         add,
-                        finish: Finish::NONE,
+                        epilogue: Epilogue::NONE,
                         ahead: Ahead::NONE,
                     };
                     // SAFETY: channels of tiles that are held, the gradient's in whole vectors, and products of this task.

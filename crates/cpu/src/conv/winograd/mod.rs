@@ -90,14 +90,6 @@ impl<'a> Winograd<'a> {
         }
     }
 
-    /// Whether it can halve what it stores: tiles have an even number of lines.
-    pub(super) fn halves(&self) -> bool {
-        match self {
-            Winograd::Sums(sums) => sums.halves(),
-            Winograd::Grads(_) => false,
-        }
-    }
-
     /// How the filter may be kept from step to step.
     pub(super) fn packing(&self) -> Option<Packing> {
         match self {
@@ -134,12 +126,8 @@ impl<'a> Winograd<'a> {
         let to = bytemuck::cast_slice_mut(to);
         match self {
             Winograd::Sums(sums) => {
-                let epilogue = Epilogue {
-                    bias: epilogue.bias.map(bytemuck::cast_slice),
-                    relu: epilogue.relu,
-                };
                 let packed = packed.map(bytemuck::cast_slice);
-                sums.run(cpu, [a, b], packed, epilogue, to, scratch)
+                sums.run(cpu, [a, b], packed, epilogue.cast(), to, scratch)
             }
             Winograd::Grads(grads) => grads.run(cpu, [a, b], to, scratch),
         }

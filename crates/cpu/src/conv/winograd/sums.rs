@@ -73,11 +73,6 @@ impl<'a> SumsOf<'a> {
         }
     }
 
-    /// Whether lines of tiles are pairs of lines.
-    pub(super) fn halves(&self) -> bool {
-        self.tiling.transforms.outputs[0].is_multiple_of(2)
-    }
-
     /// What it takes, in multiplications.
     pub(super) fn work(&self) -> f64 {
         self.tiling.work([self.by_panels, 1], 10.0)
@@ -105,21 +100,18 @@ impl<'a> SumsOf<'a> {
         [lines, lines * self.tiling.tiles[1], inner, columns]
     }
 
-    /// Numbers that a task copies, that it holds transformed, that it multiplies, that it turns or halves, and that it
-    /// halves before it turns them.
-    fn lens(&self) -> [usize; 5] {
+    /// Numbers that a task copies, that it holds transformed, that it multiplies, and that it turns.
+    fn lens(&self) -> [usize; 4] {
         let [lines, tiles, inner, columns] = self.most();
         let of_one = lines.min(self.tiling.tiles[0]);
         let [seen_lines, seen_columns] = self.tiling.seen(of_one, self.tiling.more());
         let whole = of_one * self.tiling.transforms.outputs[0] * self.tiling.of[1] * columns;
         let turns = self.tiling.layout == Layout::Nchw;
-        let halved = self.g.halved;
         [
             seen_lines * seen_columns * inner,
             self.points() * (tiles * inner + APART),
             self.points() * (tiles * columns + APART),
-            usize::from(turns || halved) * whole,
-            usize::from(turns && halved) * whole / 4,
+            usize::from(turns) * whole,
         ]
     }
 

@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
+use crate::Epilogue;
 use crate::isa::{Isa, Level, Vectorize};
 
 use super::matrices::{Data, Linear, MOST, Same, Sums, Values};
@@ -30,14 +31,12 @@ pub(super) struct Job<'a> {
     pub padded: bool,
     /// How many lines, and how many elements of the lines of all tiles, are written: what is behind is left out.
     pub limit: [usize; 2],
-    /// What is added, a number a channel.
-    pub bias: Option<&'a [f32]>,
-    /// Whether numbers below zero become zero.
-    pub relu: bool,
+    /// What is done to each number before it is written.
+    pub epilogue: Epilogue<'a, f32>,
 }
 
 impl Job<'_> {
-    /// All lines and elements of so many tiles and channels, and nothing added.
+    /// All lines and elements of so many tiles and channels, and nothing done to them.
     pub(super) fn new(
         (from, read): (*const f32, Side),
         (to, written): (*mut f32, Side),
@@ -53,8 +52,7 @@ impl Job<'_> {
             channels,
             padded: false,
             limit: [usize::MAX; 2],
-            bias: None,
-            relu: false,
+            epilogue: Epilogue::NONE,
         }
     }
 }
@@ -220,7 +218,7 @@ unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
             half[j].write(L::apply(&x));
             j += 1;
         }
-        let bias = match job.bias {
+        let bias = match job.epilogue.bias {
             Some(bias) if whole => V::load(bias.as_ptr().wrapping_add(channel)),
             Some(bias) => V::load_first(bias.as_ptr().wrapping_add(channel), left),
             None => V::zero(),
@@ -238,12 +236,10 @@ unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
             j = 0;
             while j < C::OUT && j < pixels {
                 let mut y = y[j];
-                if job.bias.is_some() {
+                if job.epilogue.bias.is_some() {
                     y = y.add(bias);
                 }
-                if job.relu {
-                    y = y.relu();
-                }
+                y = job.epilogue.activation.apply(y);
                 let to = to.wrapping_add(i * job.written.line + j * job.written.pixel);
                 match whole || job.padded {
                     true => y.store(to),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use thalweg_graph::{DeviceSpec, GraphData, OutputId};
-use thalweg_session::{Cutter, Fetch, SessionError, TaskChannel, TaskCut, TaskPart};
+use thalweg_plan::{Cutter, TaskChannel, TaskCut, TaskPart};
+use thalweg_session::{Fetch, SessionError};
 use thalweg_tensor::{DType, Dims, Tensor};
 use tonic::Code;
 

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use thalweg_graph::OutputId;
-use thalweg_session::{Event, Exchange, TaskPart, Trace};
+use thalweg_plan::TaskPart;
+use thalweg_session::{Event, Exchange, Trace};
 use thalweg_tensor::Tensor;
 use tokio::task::JoinSet;
 use tonic::Code;

@@ -6,7 +6,7 @@ use thalweg_tensor::DType;
 
 use super::*;
 use crate::allowed::AllowedOps;
-use crate::fuzz::tasks::{CALLS, Task, bytes_of, little, message, register, run};
+use crate::fuzzing::tasks::{CALLS, Task, bytes_of, little, message, register, run};
 
 /// What an answer ends with.
 fn end(answer: &[u8]) -> wire::End {

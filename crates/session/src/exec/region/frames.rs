@@ -4,7 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::Value;
-use crate::plan::region::{Kind, RegionNode};
+use thalweg_plan::region::{Kind, RegionNode};
 
 /// A frame and an iteration of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

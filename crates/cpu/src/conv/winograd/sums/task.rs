@@ -4,9 +4,8 @@ use super::super::transform::{Job, Side};
 use super::super::{APART, Held, Piece};
 use super::{PanelRows, SumsOf};
 use crate::conv::band::{Images, copy_to_planes};
-use crate::conv::halve::halve;
 use crate::scratch::{Disjoint, Scratch, part};
-use crate::tile::{Ahead, Finish, Tile};
+use crate::tile::{Ahead, Tile};
 use crate::{Epilogue, Isa, Layout};
 
 /// Numbers of a cache line.
@@ -40,8 +39,7 @@ impl Run<'_> {
         let which = task / sums.by_panels;
         let panels = part(sums.panels, sums.by_panels, task % sums.by_panels);
         let mut scratch = Scratch::new(scratch);
-        let [seen, held, products, turned, halves] =
-            sums.lens().map(|len| scratch.take::<f32>(len));
+        let [seen, held, products, turned] = sums.lens().map(|len| scratch.take::<f32>(len));
         let most = if self.packed.is_some() {
             0
         } else {
@@ -91,13 +89,7 @@ impl Run<'_> {
             }
         }
         for piece in sums.cut.pieces(which) {
-            self.outputs(
-                &piece,
-                panels,
-                tiles,
-                products,
-                [&mut *turned, &mut *halves],
-            );
+            self.outputs(&piece, panels, tiles, products, turned);
         }
     }
 
@@ -139,7 +131,7 @@ impl Run<'_> {
                     c_row: columns,
                     cols: panel.columns,
                     add,
-                    finish: Finish::NONE,
+                    epilogue: Epilogue::NONE,
                     ahead: Ahead::lines(next.wrapping_add(tile * ahead * LINE), LINE, every),
                 };
                 // SAFETY: rows of tiles that are held, of a panel in whole vectors, and of the products, which are this
@@ -156,7 +148,7 @@ impl Run<'_> {
         (panel, panels): (usize, usize),
         tiles: usize,
         products: &[f32],
-        [turned, halves]: [&mut [f32]; 2],
+        turned: &mut [f32],
     ) {
         let (sums, tiling) = (self.sums, &self.sums.tiling);
         let (t, width, [h, w]) = (tiling.transforms, sums.tiles.cols(), tiling.of);
@@ -166,11 +158,11 @@ impl Run<'_> {
         let y = piece.line * t.outputs[0];
         let lines = (piece.lines * t.outputs[0]).min(h - y);
         let (to, pixel) = match tiling.layout {
-            Layout::Nhwc if !sums.g.halved => {
+            Layout::Nhwc => {
                 let at = (piece.image * h + y) * w * all + channel;
                 (self.to.pointer(at), all)
             }
-            _ => (turned.as_mut_ptr(), channels),
+            Layout::Nchw => (turned.as_mut_ptr(), channels),
         };
         for line in 0..piece.lines {
             let tile = (piece.before + line) * tiling.tiles[1];
@@ -188,34 +180,13 @@ impl Run<'_> {
             };
             let job = Job {
                 limit: [lines - line * t.outputs[0], w],
-                bias: self.epilogue.bias.map(|b| &b[channel..]),
-                relu: self.epilogue.relu,
+                epilogue: self.epilogue.channels(channel..),
                 ..Job::new((from, read), (to, written), tiling.tiles[1], channels)
             };
             // SAFETY: the products of these tiles, and the lines of this piece in the output or in memory of its own.
             unsafe { (t.to_outputs)(self.isa, &job) };
         }
-        if sums.g.halved {
-            if lines < 2 {
-                // A last line without another.
-                return;
-            }
-            let [h, w] = sums.g.stored();
-            let (size, at) = ([lines, tiling.of[1], channels], piece.image * h * w * all);
-            if tiling.layout == Layout::Nhwc {
-                let to = self.to.pointer(at + y / 2 * w * all + channel);
-                // SAFETY: the pixels that come of the lines of this piece, in this task's channels.
-                unsafe { halve(self.isa, turned, size, to, [w * all, all]) };
-            } else {
-                let (own, to) = (halves.as_mut_ptr(), at + channel * h * w + y / 2 * w);
-                // SAFETY: memory for a quarter of the piece, and those pixels in each of this task's planes.
-                unsafe {
-                    halve(self.isa, turned, size, own, [w * channels, channels]);
-                    let (pixels, to) = (lines / 2 * w, self.to.pointer(to));
-                    copy_to_planes(self.isa, halves, pixels, channels, to, h * w);
-                }
-            }
-        } else if tiling.layout == Layout::Nchw {
+        if tiling.layout == Layout::Nchw {
             let place = (piece.image * all + channel) * h * w + y * w;
             let to = self.to.pointer(place);
             // SAFETY: the lines of this piece in each of this task's planes of its image, which no other writes.

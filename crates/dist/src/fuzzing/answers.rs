@@ -1,0 +1,146 @@
+//! Answers of other tasks, as they are read.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use thalweg_tensor::Tensor;
+use tokio::runtime::Runtime;
+use tonic::body::Body;
+
+use super::tasks::{Pieces, bytes_of};
+use crate::near::{LEAST, Near, Nonce, Shown};
+use crate::peers::{Patience, Peer, Peers, Reach};
+use crate::platform::system;
+use crate::wire::frames::{Frames, Reader};
+use crate::wire::messages as wire;
+use crate::wire::messages::header::Kind;
+
+/// The most bytes of a value that is taken.
+const LIMIT: u64 = 1 << 20;
+
+/// Who reads: a task that knows another one, whose memory it reads too.
+pub struct Answers {
+    runtime: Runtime,
+    peers: Peers,
+    peer: Arc<Peer>,
+    near: Option<Near>,
+    /// A value that is large enough to be lent.
+    large: Tensor,
+}
+
+impl Default for Answers {
+    fn default() -> Answers {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime without threads is made");
+        let platform = system(runtime.handle().clone());
+        let reach = Reach {
+            patience: Patience::default(),
+            near: true,
+            protection: None,
+            limit: LIMIT,
+            flight: 4 * LIMIT,
+        };
+        let peers = Peers::new(platform, reach);
+        let peer = peers
+            .get(&("ps".to_owned(), 0), "127.0.0.1:1")
+            .expect("the address is one");
+        Answers {
+            runtime,
+            peers,
+            peer,
+            near: own(),
+            large: vec![0.5f32; LEAST / 4].into(),
+        }
+    }
+}
+
+/// This process, as another one knows it; none where the system does not let it.
+fn own() -> Option<Near> {
+    let socket = TcpListener::bind("127.0.0.1:0").ok()?;
+    let nonce = Nonce::new();
+    let shown = Shown::new(nonce.message()).ok()?;
+    nonce.find(&shown.message(7), socket.local_addr().ok()?.port())
+}
+
+impl Answers {
+    /// Reads an answer as a master, and what receives values, do: whatever it is, to its end or to what is
+    /// wrong with it. It is what `change` makes of one that is as it should be, whose values are lent or
+    /// not; where `near`, the reader knows the process that lends. Gives how many messages and values were
+    /// taken.
+    pub fn read(&self, lent: bool, near: bool, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> usize {
+        let (good, _lent) = self.answer(lent);
+        let body = Body::new(Pieces::of(change(good)));
+        let near = near.then_some(self.near).flatten();
+        let mut answer = Reader::new(body, LIMIT, self.peers.spare.clone()).near(near);
+        self.runtime.block_on(async {
+            let mut taken = 0;
+            while let Ok(kind) = self.peer.next(&mut answer).await {
+                if let Kind::Value(header) = kind
+                    && self.peer.tensor(&mut answer, &header).await.is_err()
+                {
+                    break;
+                }
+                taken += 1;
+            }
+            taken
+        })
+    }
+
+    /// An answer as it should be, with its values lent or not; they are lent for as long as the frames
+    /// are there, from a tensor that may be read over and over.
+    fn answer(&self, lent: bool) -> (Vec<u8>, Frames) {
+        let strings = Tensor::strings(&[3], &["one", "", "three"]).expect("three elements");
+        let mut frames = Frames::to(lent);
+        frames.push(Kind::Opened(wire::Opened {
+            devices: vec!["/job:ps/replica:0/task:0/device:CPU:0".to_owned()],
+            incarnation: 7,
+            ..wire::Opened::default()
+        }));
+        let small: Tensor = vec![1.0f32, 2.0, 3.0].into();
+        let mut values = vec![&small, &strings];
+        values.extend(lent.then_some(&self.large));
+        for value in values {
+            frames.push_value(1, value).expect("these can be sent");
+        }
+        frames.push_end(None);
+        (bytes_of(&mut frames), frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_answers_that_others_are_changed_from_are_as_they_should_be() {
+        let answers = Answers::default();
+        // Opened, two values or three, and an end that is itself a message.
+        let taken = [false, true].map(|lent| answers.read(lent, lent, |good| good));
+        assert_eq!(taken, [4, 5]);
+    }
+
+    #[test]
+    fn no_answer_does_harm() {
+        let changes = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);
+        let made = proptest::option::weighted(0.3, proptest::collection::vec(any::<u8>(), 0..200));
+        let input = (any::<(bool, bool)>(), changes, any::<u8>(), made);
+        let answers = Answers::default();
+        let mut runner = proptest::test_runner::TestRunner::default();
+        let ran = runner.run(&input, |((lent, near), changes, cut, made)| {
+            answers.read(lent, near, |mut good| {
+                for (at, byte) in &changes {
+                    let at = at.index(good.len());
+                    good[at] = *byte;
+                }
+                good.truncate(good.len().saturating_sub(cut.into()));
+                made.unwrap_or(good)
+            });
+            Ok(())
+        });
+        ran.unwrap();
+    }
+}

@@ -1,0 +1,57 @@
+//! The inputs of the fuzz target `master_messages`: what TensorFlow's client sends, changed.
+
+#[path = "../../../fuzz/src/client.rs"]
+mod client;
+#[path = "../../../fuzz/src/inputs.rs"]
+mod inputs;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use client::{CALLS, Client, message};
+use inputs::calls;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use thalweg_dist::Code;
+
+/// Counts panics, on whatever thread: one of a server's thread ends no test by itself.
+fn counted_panics() -> Arc<AtomicUsize> {
+    let panics = Arc::new(AtomicUsize::new(0));
+    let (count, before) = (panics.clone(), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        count.fetch_add(1, Ordering::SeqCst);
+        before(panic);
+    }));
+    panics
+}
+
+#[test]
+fn the_messages_of_a_client_that_others_are_changed_from_are_as_they_should_be() {
+    let mut client = Client::default();
+    for name in CALLS {
+        let code = client.call(name, &message(name));
+        assert_eq!(code, Some(Code::Ok), "{name}");
+    }
+}
+
+#[test]
+fn no_bytes_of_a_client_do_harm() {
+    let panics = counted_panics();
+    let client = RefCell::new(Client::default());
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: 200,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let ran = runner.run(&proptest::collection::vec(any::<u8>(), 0..200), |input| {
+        let mut client = client.borrow_mut();
+        client.anew();
+        for (name, body) in calls(&input, &CALLS, message) {
+            client.call(name, &body);
+        }
+        prop_assert_eq!(panics.load(Ordering::SeqCst), 0);
+        Ok(())
+    });
+    ran.unwrap();
+}

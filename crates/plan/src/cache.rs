@@ -1,0 +1,77 @@
+//! A bounded cache of plans.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A bounded number of plans; the one that was not used for longest goes first.
+pub struct PlanCache<K, P> {
+    most: usize,
+    kept: Mutex<Kept<K, P>>,
+}
+
+struct Kept<K, P> {
+    entries: HashMap<K, Entry<P>>,
+    clock: u64,
+}
+
+struct Entry<P> {
+    plan: Arc<P>,
+    used: u64,
+}
+
+impl<K: Clone + Eq + Hash, P> PlanCache<K, P> {
+    /// Room for at most so many plans, and for one at least.
+    pub fn new(most: usize) -> PlanCache<K, P> {
+        PlanCache {
+            most: most.max(1),
+            kept: Mutex::new(Kept {
+                entries: HashMap::new(),
+                clock: 0,
+            }),
+        }
+    }
+
+    /// The plan that is kept for `key`.
+    pub fn get(&self, key: &K) -> Option<Arc<P>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.clock += 1;
+        let clock = kept.clock;
+        let entry = kept.entries.get_mut(key)?;
+        entry.used = clock;
+        Some(entry.plan.clone())
+    }
+
+    /// Keeps a plan, and gives what is kept: of two that were made at once the first.
+    pub fn keep(&self, key: K, plan: Arc<P>) -> Arc<P> {
+        // What is not kept is dropped without the lock.
+        let mut dropped = Vec::new();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = kept.clock;
+        let entry = kept.entries.entry(key).or_insert(Entry { plan, used });
+        let plan = entry.plan.clone();
+        while kept.entries.len() > self.most {
+            let oldest = kept.entries.iter().min_by_key(|(_, e)| e.used);
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
+                break;
+            };
+            dropped.extend(kept.entries.remove(&oldest));
+        }
+        drop(kept);
+        plan
+    }
+
+    /// Forgets all plans.
+    pub fn clear(&self) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let dropped = std::mem::take(&mut kept.entries);
+        drop(kept);
+        drop(dropped);
+    }
+
+    /// Looks at every plan that is kept.
+    pub fn for_each(&self, look: impl FnMut(&Arc<P>)) {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.entries.values().map(|e| &e.plan).for_each(look);
+    }
+}

@@ -1,0 +1,430 @@
+//! From a graph and a request to a plan.
+
+mod builder;
+mod emit;
+mod fusion;
+mod gpu;
+mod hosted;
+mod partial;
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+use smallvec::{SmallVec, smallvec};
+use thalweg_device::{Argument, Device, evaluate};
+use thalweg_graph::op::Effect;
+use thalweg_graph::partition::{self, Partitioned, partition};
+use thalweg_graph::simplify::{Simplified, Simplify, simplify};
+use thalweg_graph::{GraphData, Node, NodeId, OutputId};
+use thalweg_tensor::Tensor;
+
+use crate::bindings::{Bindings, FindVariable};
+use crate::cut::TaskPart;
+use crate::error::SessionError;
+use crate::options::Parallel;
+use crate::order::{Accesses, sequence};
+use crate::plan::{Arrival, Channel, FetchPlan, Plan};
+use crate::program::{Action, Instruction, Program};
+use crate::request::{Fetch, Request, Workshop};
+use builder::{Builder, Built};
+use gpu::GpuBuilder;
+pub use partial::{client_channel, in_pieces};
+
+/// Stands for the slot of an input that lies nowhere: a variable's handle.
+pub const NO_SLOT: u32 = u32::MAX;
+
+/// Makes the plan that answers `request`.
+///
+/// # Errors
+/// A missing feed, shapes that do not fit, a node without a kernel.
+pub fn compile(
+    data: &GraphData,
+    request: &Request<'_>,
+    workshop: Workshop<'_>,
+) -> Result<Plan, SessionError> {
+    let simplified = simplified(data, request, workshop)?;
+    planned(simplified, false, request, workshop)
+}
+
+/// Makes the plan of a part, whose nodes are in order; `devices` is by node.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_part(
+    part: &TaskPart,
+    devices: Vec<u32>,
+    workshop: Workshop<'_>,
+) -> Result<Plan, SessionError> {
+    let fetches: Vec<OutputId> = part.fetches.iter().map(|(_, o)| *o).collect();
+    let values: Vec<Fetch> = fetches.iter().map(|&o| Fetch::Value(o)).collect();
+    let request = Request {
+        feeds: &[],
+        fetches: &values,
+        devices: &[],
+        variables: &[],
+    };
+    let simplified = Simplified {
+        graph: part.graph.clone(),
+        feeds: part.feeds.iter().map(|&(_, node)| Some(node)).collect(),
+        fetches,
+        targets: Vec::new(),
+        devices,
+    };
+    planned(simplified, true, &request, workshop)
+}
+
+/// Makes the plan of a step whose feeds and fetches go through channels; see [`in_pieces`].
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_partial(
+    simplified: Simplified,
+    workshop: Workshop<'_>,
+) -> Result<Plan, SessionError> {
+    let request = Request {
+        feeds: &[],
+        fetches: &[],
+        devices: &[],
+        variables: &[],
+    };
+    planned(in_pieces(simplified, None), false, &request, workshop)
+}
+
+/// The nodes of a simplified graph in the order of the step; `variable` gives what is behind a
+/// handle.
+///
+/// # Errors
+/// A placeholder that is not fed, a cycle.
+pub fn ordered(
+    simplified: &Simplified,
+    variable: FindVariable<'_>,
+    workshop: Workshop<'_>,
+) -> Result<Vec<NodeId>, SessionError> {
+    let graph = &simplified.graph;
+    let device = |n: NodeId| simplified.devices[n.index()];
+    let bindings = Bindings::with(graph, &device, &[], workshop.kernels, variable)?;
+    complete(graph, &bindings.accesses(graph, workshop.kernels))
+}
+
+/// The order of a step, which all nodes are in.
+fn complete(graph: &GraphData, accesses: &Accesses) -> Result<Vec<NodeId>, SessionError> {
+    let order = sequence(graph, accesses);
+    if order.len() < graph.len() {
+        let done: FxHashSet<_> = order.iter().collect();
+        let stuck = graph.ids().find(|id| !done.contains(id));
+        return Err(SessionError::Cycle {
+            node: stuck.map_or(String::new(), |id| graph.node(id).name.clone()),
+        });
+    }
+    Ok(order)
+}
+
+/// The plan of a simplified graph, whose nodes may be in order already.
+fn planned(
+    mut simplified: Simplified,
+    in_order: bool,
+    request: &Request<'_>,
+    workshop: Workshop<'_>,
+) -> Result<Plan, SessionError> {
+    let moved = hosted::to_host(&mut simplified, workshop)?;
+    if workshop.fuse {
+        simplified = fusion::fused(simplified, workshop);
+    }
+    let graph = &simplified.graph;
+    let device = |n: NodeId| simplified.devices[n.index()];
+    let bindings = Bindings::new(graph, &device, request.variables, workshop)?;
+    let accesses = bindings.accesses(graph, workshop.kernels);
+    let order = match in_order {
+        true => graph.ids().collect(),
+        false => complete(graph, &accesses)?,
+    };
+    let first = simplified.devices.first().copied().unwrap_or(0);
+    if simplified.devices.iter().all(|&d| d == first) {
+        let whole = Whole {
+            feeds: simplified
+                .feeds
+                .iter()
+                .map(|f| one(f.map(|n| (0, n))))
+                .collect(),
+            fetches: simplified.fetches.iter().map(|&o| (0, o)).collect(),
+        };
+        let bound = (bindings, accesses);
+        let on = (0, first as usize);
+        let built = program(
+            workshop,
+            on,
+            simplified.graph,
+            &order,
+            bound,
+            (&whole, &[], &[]),
+        )?;
+        let segments = vec![(0, built.program.len() as u32)];
+        let plan = whole.plan(request, workshop, smallvec![built], Vec::new(), segments);
+        return Ok(Plan { moved, ..plan });
+    }
+    let plan = several(simplified, &order, request, workshop)?;
+    Ok(Plan { moved, ..plan })
+}
+
+/// The program of one device; `on` is its number among the programs, and its device's.
+fn program(
+    workshop: Workshop<'_>,
+    on: (u32, usize),
+    graph: GraphData,
+    order: &[NodeId],
+    (bindings, accesses): (Bindings, Accesses),
+    (whole, cut, parts): (&Whole, &[partition::Channel], &[u32]),
+) -> Result<Built, SessionError> {
+    let (number, device) = on;
+    let uses = whole.uses(number, &graph);
+    match &workshop.devices[device] {
+        Device::Cpu(_) => {
+            Builder::new(workshop, device, bindings, accesses).build(graph, order, uses)
+        }
+        Device::Gpu(gpu) => {
+            let on = (device, gpu);
+            let builder = GpuBuilder::new(workshop, on, &graph, bindings, accesses, uses);
+            let builder = builder.between(number, cut, parts);
+            let mut built = builder.build(order, &whole.fetched(number))?;
+            built.program.graph = graph;
+            Ok(built)
+        }
+    }
+}
+
+/// A plan over several devices.
+fn several(
+    simplified: Simplified,
+    order: &[NodeId],
+    request: &Request<'_>,
+    workshop: Workshop<'_>,
+) -> Result<Plan, SessionError> {
+    let cut = partition(simplified.graph, order, &simplified.devices, false, &|_| {
+        None
+    });
+    let whole = Whole {
+        feeds: simplified
+            .feeds
+            .iter()
+            .map(|f| f.map_or(SmallVec::new(), |f| cut.feed(f).into()))
+            .collect(),
+        fetches: simplified
+            .fetches
+            .iter()
+            .map(|o| {
+                let (part, node) = cut.node(o.node).unwrap_or((0, NodeId::INVALID));
+                (part, OutputId { node, ..*o })
+            })
+            .collect(),
+    };
+    let Partitioned {
+        parts,
+        channels,
+        segments,
+        ..
+    } = cut;
+    let devices: SmallVec<[u32; 4]> = parts.iter().map(|p| p.device).collect();
+    let mut programs: SmallVec<[Built; 1]> = SmallVec::new();
+    for (number, part) in parts.into_iter().enumerate() {
+        let on = |_| part.device;
+        let bindings = Bindings::new(&part.graph, &on, request.variables, workshop)?;
+        let accesses = bindings.accesses(&part.graph, workshop.kernels);
+        let order: Vec<NodeId> = part.graph.ids().collect();
+        let on = (number as u32, part.device as usize);
+        let bound = (bindings, accesses);
+        let of = (&whole, &channels[..], &devices[..]);
+        programs.push(program(workshop, on, part.graph, &order, bound, of)?);
+    }
+    let channels = channels
+        .iter()
+        .map(|c| {
+            let to = &programs[c.to as usize];
+            Channel {
+                to: c.to,
+                receive: to.receive(c.recv),
+                slot: to.landing(c.recv),
+            }
+        })
+        .collect();
+    let segments = segments
+        .iter()
+        .map(|&(p, end)| (p, programs[p as usize].instructions_before(end)))
+        .collect();
+    Ok(whole.plan(request, workshop, programs, channels, segments))
+}
+
+/// What is asked of the whole, by program.
+struct Whole {
+    feeds: Vec<SmallVec<[(u32, NodeId); 2]>>,
+    fetches: Vec<(u32, OutputId)>,
+}
+
+fn one(feed: Option<(u32, NodeId)>) -> SmallVec<[(u32, NodeId); 2]> {
+    feed.into_iter().collect()
+}
+
+impl Whole {
+    /// By node and output: how often a program's outputs are used; a fetch is a use.
+    fn uses(&self, program: u32, graph: &GraphData) -> Uses {
+        let mut uses = Uses::new(graph);
+        for (_, node) in graph.nodes() {
+            node.inputs.iter().for_each(|&i| uses.add(i));
+        }
+        let fetches = self.fetches.iter().filter(|(p, _)| *p == program);
+        fetches.for_each(|(_, o)| uses.add(*o));
+        uses
+    }
+
+    /// What is fetched of a program, each once.
+    fn fetched(&self, program: u32) -> Vec<OutputId> {
+        let own = self.fetches.iter().filter(|(p, _)| *p == program);
+        let mut all: Vec<OutputId> = own.map(|(_, o)| *o).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn plan(
+        self,
+        request: &Request<'_>,
+        workshop: Workshop<'_>,
+        programs: SmallVec<[Built; 1]>,
+        channels: Vec<Channel>,
+        segments: Vec<(u32, u32)>,
+    ) -> Plan {
+        let mut values = self.fetches.iter();
+        let fetch = |fetch: &Fetch| match fetch {
+            Fetch::Run(_) => None,
+            Fetch::Value(_) => {
+                let &(program, output) = values.next()?;
+                let built = &programs[program as usize];
+                Some(FetchPlan {
+                    program,
+                    slot: built.slot(output)?,
+                    dims: built
+                        .program
+                        .graph
+                        .fact(output)
+                        .and_then(|f| f.shape.to_dims()),
+                })
+            }
+        };
+        let fetches = request.fetches.iter().map(fetch).collect();
+        let feed = |of: &SmallVec<[(u32, NodeId); 2]>| {
+            of.iter()
+                .filter_map(|&(p, node)| {
+                    let slot = programs[p as usize].slot(OutputId { node, index: 0 })?;
+                    Some((p, slot))
+                })
+                .collect()
+        };
+        let feeds = self.feeds.iter().map(feed).collect();
+        let programs: SmallVec<[Program; 1]> = programs.into_iter().map(|b| b.program).collect();
+        let mut plan = Plan {
+            programs,
+            channels,
+            segments,
+            feeds,
+            fetches,
+            moved: Vec::new(),
+            parallel: false,
+            arrivals: Vec::new(),
+            waits: false,
+        };
+        let waits = |(_, node): (NodeId, &Arc<Node>)| node.op.effect == Effect::Waits;
+        plan.arrivals = arrivals(&plan.programs);
+        let blocks = plan.programs.iter().any(|p| p.graph.nodes().any(waits));
+        plan.waits = blocks || !plan.arrivals.is_empty();
+        plan.parallel = match workshop.parallel {
+            Parallel::WhereWorth => plan.is_worth_threads(workshop.devices, workshop.cores),
+            Parallel::Always => plan.threads(workshop.devices) > 1,
+            Parallel::Never => false,
+        };
+        plan
+    }
+}
+
+/// What comes from outside while these programs run.
+fn arrivals(programs: &[Program]) -> Vec<Arrival> {
+    let of = |(program, p): (usize, &Program)| -> Vec<Arrival> {
+        let instructions = p.instructions.iter().enumerate();
+        let arrival = |(at, i): (usize, &Instruction)| match i.action {
+            Action::ReceiveRemote { channel } => Some(Arrival {
+                program: program as u32,
+                instruction: at as u32,
+                channel,
+            }),
+            _ => None,
+        };
+        instructions.filter_map(arrival).collect()
+    };
+    programs.iter().enumerate().flat_map(of).collect()
+}
+
+/// How often each output of a graph is used.
+struct Uses {
+    starts: Vec<u32>,
+    counts: Vec<u32>,
+}
+
+impl Uses {
+    fn new(graph: &GraphData) -> Uses {
+        let mut starts = Vec::with_capacity(graph.len());
+        let mut outputs = 0;
+        for (_, node) in graph.nodes() {
+            starts.push(outputs);
+            outputs += node.outputs.len() as u32;
+        }
+        Uses {
+            starts,
+            counts: vec![0; outputs as usize],
+        }
+    }
+
+    fn at(&self, output: OutputId) -> usize {
+        (self.starts[output.node.index()] + output.index) as usize
+    }
+
+    fn add(&mut self, output: OutputId) {
+        let at = self.at(output);
+        self.counts[at] += 1;
+    }
+
+    fn of(&self, output: OutputId) -> u32 {
+        self.counts[self.at(output)]
+    }
+}
+
+/// The graph that computes what is asked for: pruned, cut at its feeds, with constants folded.
+///
+/// # Errors
+/// A node whose inputs do not fit each other.
+pub fn simplified(
+    data: &GraphData,
+    request: &Request<'_>,
+    workshop: Workshop<'_>,
+) -> Result<Simplified, SessionError> {
+    let mut values = Vec::new();
+    let mut targets = Vec::new();
+    for fetch in request.fetches {
+        match *fetch {
+            Fetch::Value(output) => values.push(output),
+            Fetch::Run(node) => targets.push(node),
+        }
+    }
+
+    let fold = |node: &Node, inputs: &[&Tensor]| {
+        let arguments: SmallVec<[Argument<'_>; 4]> =
+            inputs.iter().map(|t| Argument::Value(t)).collect();
+        let op = workshop.kernels.get(node.op.name)?;
+        evaluate(workshop.devices[0].host(), op, node, &arguments, None).ok()
+    };
+    let options = Simplify {
+        evaluate: workshop.optimise.then_some(&fold),
+        share: workshop.optimise,
+        devices: Some(request.devices),
+        ops: Some(&|name| workshop.kernels.get(name).map(|op| &op.def)),
+    };
+    simplify(data, request.feeds, &values, &targets, &options)
+        .map_err(|e| SessionError::from(vec![e]))
+}

@@ -1,0 +1,322 @@
+//! One instruction after the other: slots, memory, and who waits for whom.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use thalweg_device::{Body, Kernel, KernelError, Op, Operand, Prepare, Variable};
+use thalweg_graph::op::Effect;
+use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId};
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{DType, Shape};
+
+use super::NO_SLOT;
+use super::builder::Builder;
+use crate::error::SessionError;
+use crate::error::failed;
+use crate::error::memory;
+use crate::error::panicked;
+use crate::program::{Action, Home, Instruction};
+use crate::region::Region;
+
+/// Values that go to another task have tensors of their own from this size on, in bytes.
+const LEAST_SENT: usize = 64 << 10;
+
+impl Builder<'_> {
+    pub(super) fn read(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        output: OutputId,
+        left: u32,
+    ) -> Result<(), SessionError> {
+        let fact = &node.outputs[0];
+        let len = fact.shape.elements().unwrap_or(usize::MAX);
+        let variable = self.variable_of[&node.inputs[0]];
+        let mut waits = self.waits(node);
+        let slot = self.slot(output, fact.dtype, len, Home::Held, left);
+        self.held[variable].push(slot);
+        let action = Action::Read {
+            shape: fact.shape.clone(),
+        };
+        self.emit(
+            id,
+            node,
+            action,
+            SmallVec::new(),
+            SmallVec::from_elem(slot, 1),
+            &mut waits,
+            20,
+        );
+        Ok(())
+    }
+
+    pub(super) fn compute(
+        &mut self,
+        graph: &GraphData,
+        id: NodeId,
+        op: &'static Op,
+        kernel: &'static Kernel,
+        outputs: &[OutputId],
+        left: &[u32],
+    ) -> Result<(), SessionError> {
+        let node = graph.node(id);
+        let mut waits = self.waits(node);
+        let inputs = self.inputs(node);
+        let at = self.instructions.len() as u32;
+        let Body::Compute(prepare) = kernel.body else {
+            let node = node.clone();
+            let action = Action::Late { op, node };
+            return self.held(graph, id, action, outputs, left);
+        };
+        if !self.dims_known(graph, node) {
+            let node = node.clone();
+            let action = Action::Late { op, node };
+            return self.held(graph, id, action, outputs, left);
+        }
+        // In place of a handle stands the variable behind it.
+        let operand = |f: &Fact| {
+            let (dtype, shape) = match &f.variable {
+                Some((dtype, shape)) => (*dtype, shape),
+                None => (f.dtype, &f.shape),
+            };
+            Operand {
+                dtype,
+                dims: shape.to_dims().unwrap_or_default(),
+                value: f.value.clone(),
+            }
+        };
+        let input_operands: SmallVec<[Operand; 4]> = node
+            .inputs
+            .iter()
+            .filter_map(|&o| graph.fact(o))
+            .map(operand)
+            .collect();
+        let output_operands: SmallVec<[Operand; 2]> = node.outputs.iter().map(operand).collect();
+        for (operand, fact) in output_operands.iter().zip(&node.outputs) {
+            if !self.has_room(checked_elements(&operand.dims), operand.dtype.size()) {
+                return Err(memory(self.on(), node, fact.dtype, fact.shape.clone()));
+            }
+        }
+        let wanted = Prepare {
+            cpu: self.cpu,
+            node,
+            inputs: &input_operands,
+            outputs: &output_operands,
+        };
+        let prepared = catch_unwind(AssertUnwindSafe(|| prepare(&wanted)))
+            .map_err(|panic| panicked(node, &*panic))?
+            .map_err(|source| failed(node, source))?;
+        if !self.has_room(Some(prepared.scratch), 1) {
+            let bytes = Shape::known(&[prepared.scratch]);
+            return Err(memory(self.on(), node, DType::U8, bytes));
+        }
+        // Outputs take the place of an input that ends here, or memory of their own.
+        let mut output_slots: SmallVec<[u32; 2]> = SmallVec::new();
+        let mut replaced: SmallVec<[u32; 2]> = SmallVec::new();
+        for (i, (o, fact)) in outputs.iter().zip(&output_operands).enumerate() {
+            let len = fact.elements();
+            let place = kernel
+                .in_place
+                .iter()
+                .filter(|(_, out)| *out == i)
+                .map(|(input, _)| inputs[*input])
+                .find(|&s| {
+                    self.ends_here(s, &inputs) && !replaced.contains(&s) && self.fits(s, fact)
+                });
+            let block = match place {
+                Some(s) => {
+                    replaced.push(s);
+                    waits.extend(&self.life[s as usize].users);
+                    self.life[s as usize].block.take()
+                }
+                None if len == 0 => None,
+                None => Some(self.arena.take(len * fact.dtype.size(), &mut waits)),
+            };
+            let offset = block.map_or(0, |b| b.offset);
+            let slot = self.slot(*o, fact.dtype, len, Home::Arena(offset), left[i]);
+            let life = &mut self.life[slot as usize];
+            life.block = block;
+            life.writer = Some(at);
+            output_slots.push(slot);
+        }
+        let scratch = match prepared.scratch {
+            0 => (0, 0),
+            bytes => {
+                let block = self.arena.take(bytes, &mut waits);
+                self.arena.give(block, &[at]);
+                (block.offset, bytes)
+            }
+        };
+        let action = Action::Run {
+            run: prepared.run,
+            scratch,
+            sent: false,
+        };
+        self.emit(
+            id,
+            node,
+            action,
+            inputs,
+            output_slots,
+            &mut waits,
+            prepared.cost,
+        );
+        Ok(())
+    }
+
+    /// Whether the arena stays within an address space when so many elements are added.
+    pub(super) fn has_room(&self, elements: Option<usize>, size: usize) -> bool {
+        let bytes = elements.and_then(|n| n.checked_mul(size));
+        let total = bytes.and_then(|b| b.checked_add(self.arena.len()));
+        total.is_some_and(|t| t < isize::MAX as usize / 2)
+    }
+
+    /// Whether the only use that a slot of the arena still has is the one of these inputs.
+    fn ends_here(&self, slot: u32, inputs: &[u32]) -> bool {
+        slot != NO_SLOT
+            && !self.workshop.apart
+            && self.life[slot as usize].left == 1
+            && self.life[slot as usize].block.is_some()
+            && inputs.iter().filter(|&&s| s == slot).count() == 1
+    }
+
+    fn fits(&self, slot: u32, output: &Operand) -> bool {
+        let plan = &self.slots[slot as usize];
+        plan.dtype == output.dtype && plan.len == output.elements()
+    }
+
+    /// The slots of a node's inputs. A handle lies nowhere; its input is told by the variables.
+    fn inputs(&self, node: &Node) -> SmallVec<[u32; 4]> {
+        let slot = |o: &OutputId| self.slot_of.get(o).copied().unwrap_or(NO_SLOT);
+        node.inputs.iter().map(slot).collect()
+    }
+
+    /// The node that stands for a region.
+    pub(super) fn region(
+        &mut self,
+        graph: &GraphData,
+        id: NodeId,
+        outputs: &[OutputId],
+        left: &[u32],
+    ) -> Result<(), SessionError> {
+        let node = graph.node(id);
+        let function = node.attrs.func("f").and_then(|f| graph.function(&f.name));
+        let missing = || failed(node, KernelError::Argument("the graph of a region"));
+        let region = Region::new(function.ok_or_else(missing)?, self.workshop)?;
+        let action = Action::Region(Box::new(region));
+        self.held(graph, id, action, outputs, left)
+    }
+
+    /// An instruction that makes the tensors that it gives itself.
+    fn held(
+        &mut self,
+        graph: &GraphData,
+        id: NodeId,
+        action: Action,
+        outputs: &[OutputId],
+        left: &[u32],
+    ) -> Result<(), SessionError> {
+        let node = graph.node(id);
+        let (mut waits, inputs) = (self.waits(node), self.inputs(node));
+        let mut output_slots = SmallVec::new();
+        for (i, (o, fact)) in outputs.iter().zip(&node.outputs).enumerate() {
+            // A shape that is known all the same is held to when it runs.
+            let plain = fact.dtype.size() > 0;
+            let len = fact.shape.elements().filter(|_| plain);
+            let len = len.unwrap_or(usize::MAX);
+            output_slots.push(self.slot(*o, fact.dtype, len, Home::Held, left[i]));
+        }
+        self.emit(id, node, action, inputs, output_slots, &mut waits, 1000);
+        Ok(())
+    }
+
+    /// Lets a large value that goes to another task lie in a tensor of its own, so that it need not be
+    /// copied out of the arena.
+    pub(super) fn sent(&mut self, slot: u32) {
+        let Some(plan) = self.slots.get_mut(slot as usize) else {
+            return;
+        };
+        let large = plan.len.saturating_mul(plan.dtype.size()) >= LEAST_SENT;
+        let writer = self.life[slot as usize].writer;
+        if let (true, Home::Arena(_), Some(writer)) = (large, &plan.home, writer)
+            && let Action::Run { sent, .. } = &mut self.instructions[writer as usize].action
+        {
+            plan.home = Home::Sent;
+            *sent = true;
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of one instruction")]
+    pub(super) fn emit(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        action: Action,
+        inputs: SmallVec<[u32; 4]>,
+        outputs: SmallVec<[u32; 2]>,
+        waits: &mut Vec<u32>,
+        cost: u64,
+    ) {
+        let at = self.instructions.len() as u32;
+        let (uses, updates) = (
+            &self.accesses.uses[id.index()],
+            &self.accesses.updates[id.index()],
+        );
+        self.hazards.visit(at, uses, updates, waits);
+        // What was read of a variable is given back before an update, so that it is in place.
+        let mut release = SmallVec::new();
+        for &v in updates {
+            release.extend(self.held[v].extract_if(.., |s| self.life[*s as usize].left == 0));
+        }
+        let variables: SmallVec<[Option<Arc<Variable>>; 1]> = node
+            .inputs
+            .iter()
+            .map(|i| self.variable_of.get(i).map(|&v| self.variables[v].clone()))
+            .collect();
+        let has_variables = variables.iter().any(Option::is_some);
+        let random = node.op.effect == Effect::Random;
+        for &slot in &outputs {
+            self.life[slot as usize].writer = Some(at);
+        }
+        for &slot in inputs.iter().filter(|&&s| s != NO_SLOT) {
+            let life = &mut self.life[slot as usize];
+            life.users.push(at);
+            life.left -= 1;
+        }
+        for &slot in inputs.iter().chain(&outputs).filter(|&&s| s != NO_SLOT) {
+            self.free_if_unused(slot);
+        }
+        waits.sort_unstable();
+        waits.dedup();
+        self.waits_for.push(std::mem::take(waits));
+        self.instruction_of.insert(id, SmallVec::from_elem(at, 1));
+        self.costs.push(cost);
+        self.instructions.push(Instruction {
+            node: id,
+            action,
+            inputs,
+            outputs,
+            variables: if has_variables {
+                variables
+            } else {
+                SmallVec::new()
+            },
+            counter: random.then(|| self.workshop.counter(&node.name)),
+            release,
+        });
+    }
+
+    /// Gives a slot's memory back when its last use has run.
+    pub(super) fn free_if_unused(&mut self, slot: u32) {
+        let life = &mut self.life[slot as usize];
+        if life.left == 0
+            && !self.workshop.apart
+            && let Some(block) = life.block.take()
+        {
+            let mut touched = life.users.clone();
+            touched.extend(life.writer);
+            self.arena.give(block, &touched);
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! From a kernel's launches to tasks of the queue.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use smallvec::SmallVec;
+use thalweg_device::gpu::{Arg, GpuError, Launch, Launches, ReadyCall, Step};
+use thalweg_device::{Kernel, KernelError, Operand, Prepare};
+use thalweg_graph::op::Effect;
+use thalweg_graph::{Fact, Node, NodeId, OutputId};
+use thalweg_tensor::ALIGNMENT;
+use thalweg_tensor::{DType, Shape};
+
+use super::{Buffer, GpuBuilder, Value};
+use crate::error::SessionError;
+use crate::error::failed;
+use crate::error::panicked;
+use crate::gpu_program::{Argument, Check, Place, STATUS_BYTES, Task, Watched, Work};
+use crate::program::Action;
+
+/// Where the arguments of a node's launches are.
+struct Places<'n> {
+    outputs: &'n [Place],
+    variables: &'n [Option<Place>],
+    /// An offset of the arena.
+    scratch: usize,
+    counter: Option<Place>,
+    status: Option<Place>,
+}
+
+impl GpuBuilder<'_> {
+    pub(super) fn launch(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        kernel: &'static Kernel,
+        launches: thalweg_device::kernel::LaunchFn,
+    ) -> Result<(), SessionError> {
+        let graph = self.graph;
+        let operand = |f: &Fact| Operand {
+            dtype: f.dtype,
+            dims: f.shape.to_dims().unwrap_or_default(),
+            value: f.value.clone(),
+        };
+        let inputs: SmallVec<[Operand; 4]> = node
+            .inputs
+            .iter()
+            .filter_map(|&o| graph.fact(o))
+            .map(operand)
+            .collect();
+        let outputs: SmallVec<[Operand; 2]> = node.outputs.iter().map(operand).collect();
+        let wanted = Prepare {
+            cpu: self.gpu.host(),
+            node,
+            inputs: &inputs,
+            outputs: &outputs,
+        };
+        let launches = catch_unwind(AssertUnwindSafe(|| launches(&wanted)))
+            .map_err(|panic| panicked(node, &*panic))?
+            .map_err(|source| failed(node, source))?;
+        let mut to: SmallVec<[Place; 2]> = SmallVec::new();
+        let mut replaced: SmallVec<[usize; 2]> = SmallVec::new();
+        for (index, fact) in node.outputs.iter().enumerate() {
+            let output = OutputId {
+                node: id,
+                index: index as u32,
+            };
+            let bytes = self.bytes(node, fact)?;
+            let left = self.uses.of(output);
+            let pairs = kernel.in_place.iter().filter(|(_, out)| *out == index);
+            let mut candidates = pairs.filter_map(|(i, _)| {
+                let same = inputs[*i].dtype == fact.dtype
+                    && inputs[*i].elements() == outputs[index].elements();
+                self.ends_here(node, *i).filter(|_| same)
+            });
+            let ending = candidates.find(|(buffer, _)| !replaced.contains(buffer));
+            let value = match ending {
+                Some((buffer, place)) => {
+                    replaced.push(buffer);
+                    let block = self.buffers[buffer].block.take();
+                    self.buffers.push(Buffer { block, left });
+                    Value {
+                        place,
+                        buffer: Some(self.buffers.len() - 1),
+                    }
+                }
+                None => {
+                    let (place, buffer) = self.buffer(bytes, left);
+                    Value {
+                        place,
+                        buffer: Some(buffer),
+                    }
+                }
+            };
+            self.values.insert(output, value);
+            to.push(value.place);
+        }
+        self.launches(id, node, &launches, &to)?;
+        for (index, (place, fact)) in to.iter().zip(&node.outputs).enumerate() {
+            let index = index as u32;
+            self.made(OutputId { node: id, index }, *place, fact);
+        }
+        for &input in &node.inputs {
+            self.used(input);
+        }
+        for index in 0..node.outputs.len() as u32 {
+            let output = OutputId { node: id, index };
+            if let Some(buffer) = self.values[&output].buffer {
+                self.free_if_unused(buffer);
+            }
+        }
+        Ok(())
+    }
+
+    /// The buffer of an input that is used here for the last time, and nowhere else in this node.
+    fn ends_here(&self, node: &Node, input: usize) -> Option<(usize, Place)> {
+        let value = self.values.get(&node.inputs[input])?;
+        let buffer = value.buffer?;
+        let here = node
+            .inputs
+            .iter()
+            .filter(|i| self.values.get(i).and_then(|v| v.buffer) == Some(buffer))
+            .count();
+        let ends = self.buffers[buffer].left == 1 && self.buffers[buffer].block.is_some();
+        (ends && here == 1).then_some((buffer, value.place))
+    }
+
+    fn launches(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        launches: &Launches,
+        outputs: &[Place],
+    ) -> Result<(), SessionError> {
+        let ready = self
+            .ready_calls(launches)
+            .map_err(|e| failed(node, e.into()))?;
+        let (own, workspace) = match (&ready, &launches.with_libraries) {
+            (Some(calls), Some(with)) => {
+                let most = calls.iter().map(|c| c.workspace).max();
+                (with.scratch, most.unwrap_or(0))
+            }
+            _ => (launches.scratch, 0),
+        };
+        let own = own.next_multiple_of(ALIGNMENT);
+        let scratch = match own + workspace {
+            0 => 0,
+            bytes => {
+                let whole = Fact::new(DType::U8, Shape::known(&[bytes]));
+                self.bytes(node, &whole)?;
+                let block = self.arena.take(bytes, &mut Vec::new());
+                // It lives for these launches, which take nothing else.
+                self.arena.give(block, &[]);
+                block.offset
+            }
+        };
+        let status = launches.fault.clone().map(|fault| {
+            self.commands.watched.push(Watched { node: id, fault });
+            Place::Status(self.commands.watched.len() - 1)
+        });
+        let counter = match node.op.effect {
+            Effect::Random => Some(self.counter(node)?),
+            _ => None,
+        };
+        self.check_handles(node).map_err(|e| failed(node, e))?;
+        let mut variables: SmallVec<[Option<Place>; 4]> = SmallVec::new();
+        for input in &node.inputs {
+            let variable = self.bindings.variable_of.get(input).copied();
+            variables.push(variable.map(|v| self.variable(id, v, launches.assigns)));
+        }
+        let places = Places {
+            outputs,
+            variables: &variables,
+            scratch,
+            counter,
+            status,
+        };
+        let (Some(calls), Some(with)) = (ready, &launches.with_libraries) else {
+            let mut list = launches.list.iter();
+            return list.try_for_each(|l| self.one_launch(id, node, l, &places));
+        };
+        let mut calls = calls.into_iter();
+        for step in &with.steps {
+            match step {
+                Step::Launch(launch) => self.one_launch(id, node, launch, &places)?,
+                Step::Call(_, args) => {
+                    let missing = || failed(node, KernelError::Argument("an address"));
+                    let call = calls.next().ok_or_else(missing)?.handle;
+                    let mut at = [Place::Arena(0); 3];
+                    for (at, arg) in at.iter_mut().zip(args) {
+                        *at = self.argument(node, arg, &places).ok_or_else(missing)?;
+                    }
+                    let workspace = Place::Arena(scratch + own);
+                    let task = Task::Call {
+                        call,
+                        places: at,
+                        workspace,
+                    };
+                    self.work(id, task);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The calls of a kernel's steps with libraries, where all of them can be made.
+    fn ready_calls(&self, launches: &Launches) -> Result<Option<Vec<ReadyCall>>, GpuError> {
+        let Some(with) = &launches.with_libraries else {
+            return Ok(None);
+        };
+        let mut ready = Vec::new();
+        for step in &with.steps {
+            if let Step::Call(call, _) = step {
+                match self.gpu.prepare(call)? {
+                    Some(call) => ready.push(call),
+                    None => return Ok(None),
+                }
+            }
+        }
+        Ok(Some(ready))
+    }
+
+    /// Where an argument is that is an address.
+    fn argument(&mut self, node: &Node, arg: &Arg, places: &Places<'_>) -> Option<Place> {
+        match arg {
+            Arg::Input(i) => node.inputs.get(*i).and_then(|&o| self.place(o)),
+            Arg::Output(i) => places.outputs.get(*i).copied(),
+            Arg::Variable(i) => places.variables.get(*i).copied().flatten(),
+            Arg::Scratch(at) => Some(Place::Arena(places.scratch + at)),
+            Arg::Counter => places.counter,
+            Arg::Status => places.status,
+            Arg::Value(_) => None,
+        }
+    }
+
+    fn one_launch(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        launch: &Launch,
+        places: &Places<'_>,
+    ) -> Result<(), SessionError> {
+        let mut arguments = SmallVec::new();
+        for arg in &launch.args {
+            arguments.push(match arg {
+                Arg::Value(bytes) => Argument::Value(bytes.clone()),
+                arg => {
+                    let place = self.argument(node, arg, places);
+                    let missing = || failed(node, KernelError::Argument("an address"));
+                    Argument::Address(place.ok_or_else(missing)?)
+                }
+            });
+        }
+        let function = self
+            .gpu
+            .load(&launch.function)
+            .map_err(|e| failed(node, e.into()))?;
+        let task = Task::Launch {
+            function,
+            blocks: launch.blocks,
+            threads: launch.threads,
+            arguments,
+        };
+        self.work(id, task);
+        Ok(())
+    }
+
+    /// Lets the host look at the statuses that it has not looked at.
+    pub(super) fn check(&mut self, node: NodeId) {
+        let first = self.commands.checks.last().map_or(0, |c| c.last);
+        let last = self.commands.watched.len();
+        if first == last {
+            return;
+        }
+        let bytes = (last - first) * STATUS_BYTES;
+        let staged = self.staged(bytes);
+        let (from, to) = (Place::Status(first), staged);
+        self.work(node, Task::CopyOut { from, to, bytes });
+        let number = self.commands.checks.len();
+        self.commands.checks.push(Check {
+            first,
+            last,
+            staged,
+        });
+        self.instruction(node, Action::Check(number), &[], &[]);
+    }
+
+    /// Sets the statuses at the start of a step.
+    pub(super) fn clear_statuses(&mut self, first: NodeId) {
+        let bytes = self.commands.watched.len() * STATUS_BYTES;
+        if bytes > 0 {
+            let to = Place::Status(0);
+            let task = Task::Ones { to, bytes };
+            let ones = Work { node: first, task };
+            let segment = &mut self.commands.segments[0];
+            segment.works.insert(0, ones);
+            segment.made.iter_mut().for_each(|m| m.after += 1);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Where values are, and what they are part of: buffers of the arena, what stays for the whole step,
+//! segments.
+
+use smallvec::SmallVec;
+use thalweg_graph::{Fact, Node, NodeId, OutputId};
+use thalweg_tensor::ALIGNMENT;
+use thalweg_tensor::{DType, Tensor};
+
+use super::{Buffer, GpuBuilder};
+use crate::error::SessionError;
+use crate::gpu_program::{Made, Place, Segment, Task, Work};
+use crate::program::{Action, Home, Instruction, SlotPlan};
+
+impl GpuBuilder<'_> {
+    pub(super) fn slot(&mut self, output: OutputId, dtype: DType, len: usize, home: Home) -> u32 {
+        let slot = self.slots.len() as u32;
+        self.slots.push(SlotPlan { dtype, len, home });
+        self.slot_of.insert(output, slot);
+        slot
+    }
+
+    /// An instruction of the host.
+    pub(super) fn instruction(
+        &mut self,
+        node: NodeId,
+        action: Action,
+        inputs: &[u32],
+        outputs: &[u32],
+    ) {
+        self.open = false;
+        self.instructions.push(Instruction {
+            node,
+            action,
+            inputs: inputs.into(),
+            outputs: outputs.into(),
+            variables: SmallVec::new(),
+            counter: None,
+            release: SmallVec::new(),
+        });
+    }
+
+    /// The segment that is open, or a new one.
+    pub(super) fn segment(&mut self, node: NodeId) -> &mut Segment {
+        if !self.open {
+            let number = self.commands.segments.len();
+            self.instruction(node, Action::Segment(number), &[], &[]);
+            self.commands.segments.push(Segment::default());
+            self.open = true;
+        }
+        let last = self.commands.segments.len() - 1;
+        &mut self.commands.segments[last]
+    }
+
+    pub(super) fn work(&mut self, node: NodeId, task: Task) {
+        self.segment(node).works.push(Work { node, task });
+    }
+
+    pub(super) fn fixed(&mut self, bytes: usize) -> Place {
+        let offset = self.commands.fixed;
+        self.commands.fixed += bytes.next_multiple_of(ALIGNMENT);
+        Place::Fixed(offset)
+    }
+
+    pub(super) fn staged(&mut self, bytes: usize) -> usize {
+        let offset = self.commands.staging;
+        self.commands.staging += bytes.next_multiple_of(ALIGNMENT);
+        offset
+    }
+
+    /// Where a constant is.
+    pub(super) fn constant(&mut self, output: OutputId, value: &Tensor) -> Place {
+        if let Some(&place) = self.constants.get(&output) {
+            return place;
+        }
+        let offset = self.commands.fixed;
+        let place = self.fixed(value.bytes().len());
+        self.commands.constants.push((offset, value.clone()));
+        self.constants.insert(output, place);
+        place
+    }
+
+    pub(super) fn bytes(&self, node: &Node, fact: &Fact) -> Result<usize, SessionError> {
+        let bytes = fact.shape.elements();
+        let bytes = bytes.and_then(|n| n.checked_mul(fact.dtype.size()));
+        let taken = self.arena.len() + self.commands.fixed;
+        bytes
+            .filter(|&b| {
+                taken
+                    .checked_add(b)
+                    .is_some_and(|t| t < isize::MAX as usize / 2)
+            })
+            .ok_or_else(|| {
+                let device = &self.workshop.devices[self.device];
+                crate::memory(device, node, fact.dtype, fact.shape.clone())
+            })
+    }
+
+    /// Where an output is; a constant is brought to the GPU for it.
+    pub(super) fn place(&mut self, output: OutputId) -> Option<Place> {
+        if let Some(value) = self.values.get(&output) {
+            return Some(value.place);
+        }
+        let graph = self.graph;
+        let value = graph.fact(output)?.value.as_ref()?;
+        Some(self.constant(output, value))
+    }
+
+    /// Notes that an output is there, for who looks at every value.
+    pub(super) fn made(&mut self, output: OutputId, place: Place, fact: &Fact) {
+        let segment = self.segment(output.node);
+        segment.made.push(Made {
+            after: segment.works.len(),
+            output,
+            place,
+            dtype: fact.dtype,
+            len: fact.shape.elements().unwrap_or(0),
+        });
+    }
+
+    /// A buffer of the arena that is still used so often.
+    pub(super) fn buffer(&mut self, bytes: usize, left: u32) -> (Place, usize) {
+        let block = (bytes > 0).then(|| self.arena.take(bytes, &mut Vec::new()));
+        let offset = block.map_or(0, |b| b.offset);
+        self.buffers.push(Buffer { block, left });
+        (Place::Arena(offset), self.buffers.len() - 1)
+    }
+
+    /// Notes a use of a value, and gives its memory back after the last.
+    pub(super) fn used(&mut self, output: OutputId) {
+        let buffer = self.values.get(&output).and_then(|v| v.buffer);
+        if let Some(buffer) = buffer {
+            let buffer = &mut self.buffers[buffer];
+            buffer.left = buffer.left.saturating_sub(1);
+            self.free_if_unused(self.values[&output].buffer.unwrap_or(0));
+        }
+    }
+
+    pub(super) fn free_if_unused(&mut self, buffer: usize) {
+        let buffer = &mut self.buffers[buffer];
+        if buffer.left == 0
+            && let Some(block) = buffer.block.take()
+        {
+            self.arena.give(block, &[]);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What stands on a GPU and cannot run there runs on the host's CPU, before the graph is cut.
+
+use thalweg_device::{Body, Device, DeviceType};
+use thalweg_graph::simplify::{FEED, Simplified, known};
+use thalweg_graph::{GraphData, Node, NodeId, OutputId};
+use thalweg_tensor::DType;
+
+use crate::error::SessionError;
+use crate::error::failed;
+use crate::kernels::find;
+use crate::plan::Moved;
+use crate::request::Workshop;
+
+/// Moves nodes from GPUs to the CPU that leads; says which, and why.
+///
+/// # Errors
+/// A node that cannot run on its GPU, and cannot be moved because its variable is there.
+pub(super) fn to_host(
+    simplified: &mut Simplified,
+    workshop: Workshop<'_>,
+) -> Result<Vec<Moved>, SessionError> {
+    let mut moved = Vec::new();
+    let on_gpu = |d: u32| workshop.devices[d as usize].gpu().is_some();
+    if !simplified.devices.iter().any(|&d| on_gpu(d)) {
+        return Ok(moved);
+    }
+    let cpu = |d: &Device| matches!(d, Device::Cpu(_));
+    let host = workshop.devices.iter().position(cpu).unwrap_or(0) as u32;
+    let graph = &simplified.graph;
+    for (id, node) in graph.nodes() {
+        let device = simplified.devices[id.index()];
+        if !on_gpu(device) || known(node) || std::ptr::eq(node.op, &FEED) {
+            continue;
+        }
+        let Some(why) = reason(simplified, id, workshop) else {
+            continue;
+        };
+        if let Some(variable) = node.inputs.iter().find(|&&i| is_handle(graph, i)) {
+            let variable = &graph.node(variable.node).name;
+            return Err(failed(
+                node,
+                thalweg_device::KernelError::Invalid(format!(
+                    "{why}, and its variable '{variable}' is on a GPU: place that on a CPU"
+                )),
+            ));
+        }
+        moved.push(Moved {
+            node: node.name.clone(),
+            op: node.op.name,
+            from: workshop.devices[device as usize].name().to_string(),
+            why,
+        });
+        simplified.devices[id.index()] = host;
+    }
+    settle(simplified, host);
+    Ok(moved)
+}
+
+/// Every part that uses a feed or a constant has it: on its own device too only where it is used
+/// there, and where nothing uses it on the host.
+fn settle(simplified: &mut Simplified, host: u32) {
+    let graph = &simplified.graph;
+    for (id, node) in graph.nodes() {
+        let everywhere = known(node) || std::ptr::eq(node.op, &FEED);
+        if !everywhere || !node.controls.is_empty() {
+            continue;
+        }
+        let own = simplified.devices[id.index()];
+        let mut users = graph.consumers(id).map(|c| simplified.devices[c.index()]);
+        if !users.any(|d| d == own) {
+            let mut users = graph.consumers(id).map(|c| simplified.devices[c.index()]);
+            simplified.devices[id.index()] = users.next().unwrap_or(host);
+        }
+    }
+}
+
+fn is_handle(graph: &GraphData, output: OutputId) -> bool {
+    let fact = graph.fact(output);
+    fact.is_some_and(|f| f.dtype == DType::Resource)
+}
+
+/// Why a node does not run on its GPU.
+fn reason(simplified: &Simplified, id: NodeId, workshop: Workshop<'_>) -> Option<&'static str> {
+    let graph = &simplified.graph;
+    let node: &Node = graph.node(id);
+    match find(workshop.kernels, DeviceType::Gpu, node) {
+        None => return Some("there is no kernel for it on a GPU"),
+        Some((_, kernel)) => match kernel.body {
+            // Of a variable, the host answers where it stands.
+            Body::Host if node.inputs.iter().any(|&i| is_handle(graph, i)) => return None,
+            Body::Host => return Some("it is about shapes or indices, which the host has"),
+            Body::Handle | Body::Nothing => return None,
+            _ => {}
+        },
+    }
+    let inputs = || node.inputs.iter().filter_map(|&i| graph.fact(i));
+    let strings = |f: &thalweg_graph::Fact| f.dtype == DType::String;
+    if node.outputs.iter().any(strings) || inputs().any(strings) {
+        return Some("a GPU takes no strings");
+    }
+    // A constant that waits for something is sent, and then no constant where it is received.
+    let is_sent = |o: &OutputId| {
+        let apart = simplified.devices[o.node.index()] != simplified.devices[id.index()];
+        apart && !graph.node(o.node).controls.is_empty()
+    };
+    let unknown = |o: &OutputId| graph.fact(*o).is_none_or(|f| f.value.is_none());
+    let mut shaping = node
+        .inputs
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| node.is_host_input(*i));
+    if shaping.any(|(_, o)| unknown(o) || is_sent(o)) {
+        return Some("an input that shapes it is known only when it runs");
+    }
+    let late = |f: &thalweg_graph::Fact| f.dtype != DType::Resource && !f.shape.is_known();
+    let late_output = node.outputs.iter().any(late);
+    (late_output || inputs().any(late)).then_some("its shapes are known only when it runs")
+}

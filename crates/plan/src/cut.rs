@@ -1,0 +1,256 @@
+//! A step that is cut into a part for each task.
+
+use std::sync::Arc;
+
+use thalweg_device::Variable;
+use thalweg_graph::partition::{Channel, Crossing, partition};
+use thalweg_graph::{DeviceSpec, Fact, GraphData, NodeId, OpDef, OutputId};
+use thalweg_tensor::{DType, Dims};
+
+use crate::compile::{in_pieces, ordered, simplified};
+use crate::error::SessionError;
+use crate::machine::Machine;
+use crate::options::SessionOptions;
+use crate::places::Places;
+use crate::request::{Fetch, Request, Workshop, checked, piece_facts};
+use crate::store::Counters;
+use crate::wire::Edge;
+
+/// What one task runs of a step.
+#[derive(Clone, Debug)]
+pub struct TaskPart {
+    /// The number of the task.
+    pub task: u32,
+    /// Its nodes, in the order of the step.
+    pub graph: GraphData,
+    /// By node: the number of its device among all of the cluster.
+    pub devices: Vec<u32>,
+    /// The feeds that it uses: their numbers in the step, and their nodes here.
+    pub feeds: Vec<(usize, NodeId)>,
+    /// What is fetched of it: the numbers in the step, and the outputs here.
+    pub fetches: Vec<(usize, OutputId)>,
+    /// Whether every value has memory of its own: the feeds come while the step runs, and what is waited
+    /// for must not wait for memory that only a later one frees.
+    pub apart: bool,
+}
+
+/// An edge between two tasks; its number is the `channel` of its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskChannel {
+    /// The task that sends.
+    pub from: u32,
+    /// The task that receives.
+    pub to: u32,
+}
+
+/// A step in parts.
+#[derive(Clone, Debug)]
+pub struct TaskCut {
+    /// By task that takes part.
+    pub parts: Vec<TaskPart>,
+    /// By number.
+    pub channels: Vec<TaskChannel>,
+}
+
+/// Cuts steps of one graph, which only grows, over the devices of several tasks.
+pub struct Cutter {
+    machine: Machine,
+    options: SessionOptions,
+    places: Places,
+    counters: Counters,
+    /// By device: its task.
+    tasks: Vec<u32>,
+}
+
+impl Cutter {
+    /// For the devices of a cluster, each with the number of its task. Constants are folded on
+    /// `machine`.
+    pub fn new(
+        machine: Machine,
+        options: SessionOptions,
+        devices: Vec<(DeviceSpec, u32)>,
+    ) -> Cutter {
+        let (names, tasks) = devices.into_iter().unzip();
+        Cutter {
+            machine,
+            options,
+            places: Places::new(names),
+            counters: Counters::default(),
+            tasks,
+        }
+    }
+
+    /// The same with more devices, after those that there are; what was placed stays where it is.
+    pub fn with(&self, more: Vec<(DeviceSpec, u32)>) -> Cutter {
+        let (names, tasks): (Vec<_>, Vec<_>) = more.into_iter().unzip();
+        Cutter {
+            machine: self.machine.clone(),
+            options: self.options.clone(),
+            places: self.places.with(names),
+            counters: Counters::default(),
+            tasks: self.tasks.iter().copied().chain(tasks).collect(),
+        }
+    }
+
+    /// The names of the devices, by number.
+    pub fn devices(&self) -> &[DeviceSpec] {
+        self.places.names()
+    }
+
+    /// Looks whether the nodes of the graph have places.
+    ///
+    /// # Errors
+    /// [`SessionError::Place`], [`SessionError::Gpu`].
+    pub fn placed(&self, data: &GraphData) -> Result<(), SessionError> {
+        let kernels = &self.machine.kernels;
+        self.places.of(data, kernels, &self.options).map(|_| ())
+    }
+
+    /// The parts of the step that computes `fetches` when `feeds` have these dtypes and dimensions.
+    ///
+    /// # Errors
+    /// As those of a session's first step.
+    pub fn cut(
+        &self,
+        data: &GraphData,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, DType, Dims)],
+    ) -> Result<TaskCut, SessionError> {
+        let given = feeds
+            .iter()
+            .map(|(output, dtype, dims)| (*output, *dtype, &dims[..]));
+        let feeds = checked(data, fetches, given)?;
+        self.parts(data, fetches, &feeds, false)
+    }
+
+    /// The parts of a step whose feeds come one after the other while it runs, and whose fetches go as
+    /// soon as they are there: through channels of the first task's part, numbered by
+    /// [`crate::client_channel`], first those of the feeds, then those of the fetched outputs.
+    ///
+    /// # Errors
+    /// As [`Cutter::cut`].
+    pub fn cut_in_pieces(
+        &self,
+        data: &GraphData,
+        fetches: &[Fetch],
+        feeds: &[OutputId],
+    ) -> Result<TaskCut, SessionError> {
+        let feeds = piece_facts(data, feeds)?;
+        checked(data, fetches, std::iter::empty())?;
+        self.parts(data, fetches, &feeds, true)
+    }
+
+    /// The number of a task's first device.
+    fn home(&self, task: u32) -> u32 {
+        let first = self.tasks.iter().position(|&t| t == task);
+        first.unwrap_or(0) as u32
+    }
+
+    /// In which dtype an edge between tasks is to go.
+    fn narrowed(
+        &self,
+        edge: Crossing<'_>,
+        cast: &'static OpDef,
+    ) -> Option<(DType, &'static OpDef)> {
+        let wire = self.options.wire.as_ref()?;
+        let fact = edge.node.outputs.get(edge.output as usize)?;
+        // The parts' numbers are those of tasks.
+        let name = |task: u32| self.places.names().get(self.home(task) as usize);
+        let asked = wire.of(&Edge {
+            node: &edge.node.name,
+            output: edge.output,
+            from: name(edge.from)?,
+            to: name(edge.to)?,
+        });
+        let dtype = asked.dtype();
+        (fact.dtype == DType::F32 && dtype != DType::F32).then_some((dtype, cast))
+    }
+
+    fn parts(
+        &self,
+        data: &GraphData,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, Fact)],
+        pieces: bool,
+    ) -> Result<TaskCut, SessionError> {
+        let kernels = &self.machine.kernels;
+        let placement = self.places.of(data, kernels, &self.options)?;
+        let workshop = Workshop {
+            apart: pieces,
+            ..self.machine.workshop(&self.counters, &self.options)
+        };
+        let request = Request {
+            feeds,
+            fetches,
+            devices: placement.numbers(),
+            variables: &[],
+        };
+        let mut whole = simplified(data, &request, workshop)?;
+        // What a client gives or takes while the step runs goes as it is.
+        let mut clients: Vec<(String, u32)> = Vec::new();
+        if pieces {
+            let named = |o: OutputId| (whole.graph.node(o.node).name.clone(), o.index);
+            let fed = whole.feeds.iter().flatten();
+            let fed = fed.map(|&node| OutputId { node, index: 0 });
+            clients.extend(fed.chain(whole.fetches.iter().copied()).map(named));
+            whole = in_pieces(whole, Some(self.home(0)));
+        }
+        // The variables are elsewhere: here they have names alone.
+        let named = |(_, _, name): (u32, &str, &str), dtype, shape: &_| {
+            Ok(Arc::new(Variable::new(name, dtype, Clone::clone(shape))))
+        };
+        let order = ordered(&whole, &named, workshop)?;
+        let task = |device: u32| self.tasks.get(device as usize).copied().unwrap_or(0);
+        let tasks: Vec<u32> = whole.devices.iter().map(|&d| task(d)).collect();
+        let old: Vec<NodeId> = whole.graph.ids().collect();
+        let cast = thalweg_ops::ops().find(|op| op.def.name == "Cast");
+        let narrow = |edge: Crossing<'_>| {
+            let mut clients = clients.iter();
+            let client = clients.any(|(n, i)| *n == edge.node.name && *i == edge.output);
+            self.narrowed(edge, &cast?.def).filter(|_| !client)
+        };
+        let mut cut = partition(whole.graph, &order, &tasks, true, &narrow);
+        let parts = std::mem::take(&mut cut.parts);
+        let mut parts: Vec<TaskPart> = parts
+            .into_iter()
+            .map(|part| TaskPart {
+                task: part.device,
+                // What was added stands where the task's first device is.
+                devices: vec![self.home(part.device); part.graph.len()],
+                graph: part.graph,
+                feeds: Vec::new(),
+                fetches: Vec::new(),
+                apart: pieces,
+            })
+            .collect();
+        for node in old {
+            if let Some((part, here)) = cut.node(node) {
+                parts[part as usize].devices[here.index()] = whole.devices[node.index()];
+            }
+        }
+        for (number, feed) in whole.feeds.iter().enumerate() {
+            for &(part, here) in feed.map_or(&[][..], |f| cut.feed(f)) {
+                parts[part as usize].feeds.push((number, here));
+            }
+        }
+        let mut values = whole.fetches.iter();
+        for (number, fetch) in fetches.iter().enumerate() {
+            if let Fetch::Value(_) = fetch
+                && let Some(output) = values.next()
+                && let Some((part, node)) = cut.node(output.node)
+            {
+                let here = OutputId { node, ..*output };
+                parts[part as usize].fetches.push((number, here));
+            }
+        }
+        let numbers: Vec<u32> = parts.iter().map(|p| p.task).collect();
+        let channel = |c: &Channel| TaskChannel {
+            from: numbers[c.from as usize],
+            to: numbers[c.to as usize],
+        };
+        Ok(TaskCut {
+            channels: cut.channels.iter().map(channel).collect(),
+            parts,
+        })
+    }
+}

@@ -1,0 +1,289 @@
+//! What can go wrong between a fetch and its value.
+
+use std::any::Any;
+
+use thalweg_device::gpu::GpuError;
+use thalweg_device::{Device, KernelError};
+use thalweg_graph::{DeviceSpec, GraphError, Node, Origin, PlaceError};
+use thalweg_tensor::{DType, Shape};
+use thiserror::Error;
+
+/// An error of a session. The session is usable after any of them.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The graph has a mistake.
+    #[error("{first}{}", more(.count))]
+    Graph {
+        /// The first mistake.
+        first: Box<GraphError>,
+        /// How many there are.
+        count: usize,
+    },
+    /// A feed or fetch of another graph.
+    #[error("{what} number {index} belongs to another graph than the session's")]
+    OtherGraph {
+        /// "feed" or "fetch".
+        what: &'static str,
+        /// Its position.
+        index: usize,
+    },
+    /// A feed or fetch that could not be built, or an output that its node does not have.
+    #[error("{what} number {index} names an output that does not exist")]
+    NoSuchOutput {
+        /// "feed" or "fetch".
+        what: &'static str,
+        /// Its position.
+        index: usize,
+    },
+    /// A placeholder that is needed and not fed.
+    #[error(
+        "placeholder '{node}' ({dtype}{shape}), made at {origin}, must be fed for what is fetched"
+    )]
+    MissingFeed {
+        /// The placeholder.
+        node: String,
+        /// Its dtype.
+        dtype: DType,
+        /// Its shape.
+        shape: Shape,
+        /// The line that made it.
+        origin: Origin,
+    },
+    /// One output fed twice.
+    #[error("'{output}' is fed twice")]
+    FedTwice {
+        /// The output.
+        output: String,
+    },
+    /// A feed of another dtype or shape than its output.
+    #[error("'{output}', made at {origin}, takes {dtype}{shape}, but was fed {found_dtype}{found}")]
+    Feed {
+        /// The output.
+        output: String,
+        /// The line that made it.
+        origin: Origin,
+        /// Its dtype.
+        dtype: DType,
+        /// Its shape.
+        shape: Shape,
+        /// The dtype that was fed.
+        found_dtype: DType,
+        /// The shape that was fed.
+        found: Shape,
+    },
+    /// A fetch or feed of a variable's handle.
+    #[error(
+        "'{output}' is the handle of a variable and has no value: fetch or feed the variable's value"
+    )]
+    Handle {
+        /// The handle.
+        output: String,
+    },
+    /// A call of a callable with another number of feeds than it was made for.
+    #[error("the callable takes {expected} feeds, {found} were given")]
+    FeedCount {
+        /// What it was made for.
+        expected: usize,
+        /// What was given.
+        found: usize,
+    },
+    /// A graph that cannot be placed on the session's devices.
+    #[error(transparent)]
+    Place(#[from] Box<PlaceError>),
+    /// A node that asks for a GPU, which a session does not have.
+    #[error("{place}\n{found}")]
+    Gpu {
+        /// What cannot be placed.
+        place: Box<PlaceError>,
+        /// What there is of GPUs on this machine, or what is missing and how to get it.
+        found: String,
+    },
+    /// What a device cannot do.
+    #[error("{device}: {source}")]
+    Device {
+        /// Which device.
+        device: DeviceSpec,
+        /// What is missing, or what went wrong.
+        source: GpuError,
+    },
+    /// Nodes that wait for each other.
+    #[error("node '{node}' waits for itself: the graph has a cycle")]
+    Cycle {
+        /// A node on the cycle.
+        node: String,
+    },
+    /// A node for which there is no kernel.
+    #[error(
+        "node '{node}' ({op}), made at {origin}: there is no kernel for it on a {device}, with {dtypes}: Cast its inputs"
+    )]
+    NoKernel {
+        /// The node.
+        node: String,
+        /// Its op.
+        op: String,
+        /// The line that made it.
+        origin: Origin,
+        /// The device.
+        device: String,
+        /// The dtypes that it has.
+        dtypes: String,
+    },
+    /// A kernel that failed.
+    #[error("node '{node}' ({op}), made at {origin}: {source}")]
+    Kernel {
+        /// The node.
+        node: String,
+        /// Its op.
+        op: String,
+        /// The line that made it.
+        origin: Origin,
+        /// What went wrong.
+        source: KernelError,
+    },
+    /// A kernel that panicked: a defect of the kernel. The step ended, the session did not.
+    #[error(
+        "node '{node}' ({op}), made at {origin}: its kernel panicked: {message}. This is a defect: please report it"
+    )]
+    Panicked {
+        /// The node.
+        node: String,
+        /// Its op.
+        op: String,
+        /// The line that made it.
+        origin: Origin,
+        /// What the panic said.
+        message: String,
+    },
+    /// A value that is not finite, found because the step was asked to look.
+    #[error(
+        "node '{node}' ({op}), made at {origin}: element {element} of output {index} is {value}, the first value of the step that is not finite"
+    )]
+    NotFinite {
+        /// The node.
+        node: String,
+        /// Its op.
+        op: String,
+        /// The line that made it.
+        origin: Origin,
+        /// Which of its outputs.
+        index: usize,
+        /// Which element, in row-major order.
+        element: usize,
+        /// The value: NaN or an infinity.
+        value: f64,
+    },
+    /// A step that took longer than it was given.
+    #[error("the step did not end within its {limit:?}: it was stopped before node '{next}'")]
+    Timeout {
+        /// What it was given.
+        limit: std::time::Duration,
+        /// A node that was still to run.
+        next: String,
+    },
+    /// A step that was cancelled.
+    #[error("the step was cancelled before node '{next}'")]
+    Cancelled {
+        /// A node that was still to run.
+        next: String,
+    },
+    /// A value for which the device has no memory, or the largest one of a step that as a whole
+    /// does not fit.
+    #[error(
+        "node '{node}' ({op}), made at {origin}: {device} has no memory for its {dtype}{shape}{}: feed a smaller batch, or place it elsewhere",
+        limited(.limit, .used)
+    )]
+    Memory {
+        /// The node.
+        node: String,
+        /// Its op.
+        op: String,
+        /// The line that made it.
+        origin: Origin,
+        /// The dtype of the value.
+        dtype: DType,
+        /// Its shape.
+        shape: Shape,
+        /// The device.
+        device: DeviceSpec,
+        /// The most bytes that it may use; `None` for as many as the system has.
+        limit: Option<usize>,
+        /// The bytes that it used at the time.
+        used: usize,
+    },
+    /// A fetched value that was read as something else.
+    #[error("result number {index}: {reason}")]
+    Result {
+        /// Which result.
+        index: usize,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+fn limited(limit: &Option<usize>, used: &usize) -> String {
+    match limit {
+        Some(limit) => format!(" ({used} of the {limit} bytes that it may use are in use)"),
+        None => String::new(),
+    }
+}
+
+fn more(count: &usize) -> String {
+    match count {
+        0 | 1 => String::new(),
+        n => format!(" (and {} more mistakes in this graph)", n - 1),
+    }
+}
+
+impl From<Vec<GraphError>> for SessionError {
+    /// The first of some mistakes; there must be one.
+    fn from(errors: Vec<GraphError>) -> SessionError {
+        let count = errors.len();
+        match errors.into_iter().next() {
+            Some(first) => SessionError::Graph {
+                first: Box::new(first),
+                count,
+            },
+            None => SessionError::NoSuchOutput {
+                what: "fetch",
+                index: 0,
+            },
+        }
+    }
+}
+
+/// The error of a node whose kernel cannot be made or run.
+pub fn failed(node: &Node, source: KernelError) -> SessionError {
+    SessionError::Kernel {
+        node: node.name.clone(),
+        op: node.op.name.to_owned(),
+        origin: node.origin.clone(),
+        source,
+    }
+}
+
+/// The error of a value for which a device has no memory.
+pub fn memory(on: &Device, node: &Node, dtype: DType, shape: Shape) -> SessionError {
+    SessionError::Memory {
+        node: node.name.clone(),
+        op: node.op.name.to_owned(),
+        origin: node.origin.clone(),
+        dtype,
+        shape,
+        device: on.name().clone(),
+        limit: on.memory().limit(),
+        used: on.memory().used(),
+    }
+}
+
+/// The error of a panic in a node's kernel.
+pub fn panicked(node: &Node, panic: &(dyn Any + Send)) -> SessionError {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    let message = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    SessionError::Panicked {
+        node: node.name.clone(),
+        op: node.op.name.to_owned(),
+        origin: node.origin.clone(),
+        message: message.unwrap_or_default(),
+    }
+}

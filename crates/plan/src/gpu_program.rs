@@ -1,0 +1,201 @@
+//! What a GPU runs in a step: commands in the order of its queue, with places for addresses, which
+//! a step in flight has of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use smallvec::SmallVec;
+use thalweg_device::Variable;
+use thalweg_device::gpu::{Block, Fault, Handle};
+use thalweg_graph::{NodeId, OutputId};
+use thalweg_tensor::{DType, Tensor};
+
+/// Where something is in a GPU's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At this offset of the step's arena, which others may use before and after.
+    Arena(usize),
+    /// At this offset behind it, for the whole step.
+    Fixed(usize),
+    /// In this variable.
+    Variable(usize),
+    /// In this random op's counter.
+    Counter(usize),
+    /// The status of this number.
+    Status(usize),
+}
+
+/// An argument of a launch.
+#[derive(Clone, Debug)]
+pub enum Argument {
+    /// An address.
+    Address(Place),
+    /// The bytes of a value.
+    Value(SmallVec<[u8; 16]>),
+}
+
+/// What is handed to the queue.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// Launches a kernel.
+    Launch {
+        /// The compiled function.
+        function: Handle,
+        /// Blocks of the grid.
+        blocks: u32,
+        /// Threads of a block.
+        threads: u32,
+        /// What the kernel is given.
+        arguments: SmallVec<[Argument; 8]>,
+    },
+    /// Calls a library.
+    Call {
+        /// The prepared call.
+        call: Handle,
+        /// Its operands.
+        places: [Place; 3],
+        /// Its workspace.
+        workspace: Place,
+    },
+    /// From an offset of the host's staging memory.
+    CopyIn {
+        /// The offset.
+        from: usize,
+        /// Where to.
+        to: Place,
+        /// How many bytes.
+        bytes: usize,
+    },
+    /// To an offset of the host's staging memory.
+    CopyOut {
+        /// Where from.
+        from: Place,
+        /// The offset.
+        to: usize,
+        /// How many bytes.
+        bytes: usize,
+    },
+    /// Copies within the GPU.
+    Copy {
+        /// Where from.
+        from: Place,
+        /// Where to.
+        to: Place,
+        /// How many bytes.
+        bytes: usize,
+    },
+    /// Sets all bits.
+    Ones {
+        /// Where.
+        to: Place,
+        /// How many bytes.
+        bytes: usize,
+    },
+}
+
+/// A task, and the node that it is part of.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// The node.
+    pub node: NodeId,
+    /// What is handed over for it.
+    pub task: Task,
+}
+
+/// What is handed to the queue without the host having a part in it: captured once, and launched as
+/// one from then on.
+#[derive(Default)]
+pub struct Segment {
+    /// The commands, in order.
+    pub works: Vec<Work>,
+    /// What has to be true of variables, in order, beside the works.
+    pub variables: Vec<Access>,
+    /// The outputs that it makes.
+    pub made: Vec<Made>,
+}
+
+/// A node that a variable has to be initialized for, or that initializes it.
+#[derive(Clone, Copy)]
+pub struct Access {
+    /// The node.
+    pub node: NodeId,
+    /// The number of the variable.
+    pub variable: usize,
+    /// Whether the node initializes it.
+    pub assigns: bool,
+}
+
+/// A node that may find an element which it cannot take.
+pub struct Watched {
+    /// The node.
+    pub node: NodeId,
+    /// What its status stands for.
+    pub fault: Fault,
+}
+
+/// An output, and when it is there.
+pub struct Made {
+    /// How many works of its segment come before it.
+    pub after: usize,
+    /// The output.
+    pub output: OutputId,
+    /// Where it is.
+    pub place: Place,
+    /// Its dtype.
+    pub dtype: DType,
+    /// How many elements it has.
+    pub len: usize,
+}
+
+/// What a random op draws from, in the GPU's memory: it outlives steps.
+#[derive(Debug)]
+pub struct Counter {
+    /// The memory of the counter.
+    pub block: Block,
+    /// Whether it has been set to 0.
+    pub started: AtomicBool,
+}
+
+/// What a GPU's program has beside its instructions.
+#[derive(Default)]
+pub struct Commands {
+    /// What is captured and launched as one, in order.
+    pub segments: Vec<Segment>,
+    /// Bytes behind the arena.
+    pub fixed: usize,
+    /// What is put there before the first step.
+    pub constants: Vec<(usize, Tensor)>,
+    /// Bytes of the host's staging memory.
+    pub staging: usize,
+    /// Feeds: the slot that holds each, and where it is staged.
+    pub feeds: Vec<(u32, usize)>,
+    /// The variables, by number.
+    pub variables: Vec<Arc<Variable>>,
+    /// The counters of random ops, by number.
+    pub counters: Vec<Arc<Counter>>,
+    /// By status: whose it is.
+    pub watched: Vec<Watched>,
+    /// The statuses that the host looks at.
+    pub checks: Vec<Check>,
+}
+
+/// Statuses that the host looks at: from the first number to before the last, and where they are
+/// staged.
+pub struct Check {
+    /// The first status.
+    pub first: usize,
+    /// The status behind the last one.
+    pub last: usize,
+    /// The offset in the staging memory.
+    pub staged: usize,
+}
+
+impl Commands {
+    /// Bytes of a step's memory on the GPU: the arena, what is behind it, and the statuses.
+    pub fn bytes(&self, arena: usize) -> usize {
+        arena + self.fixed + self.watched.len() * STATUS_BYTES
+    }
+}
+
+/// Bytes of a node's status.
+pub const STATUS_BYTES: usize = 8;

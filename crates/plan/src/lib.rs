@@ -1,0 +1,38 @@
+//! From a graph to a plan: what is fetched and fed is simplified, fused, ordered, cut over devices and tasks, and
+//! becomes a program for each device. This crate makes plans and runs none.
+
+mod bindings;
+mod cache;
+mod compile;
+mod cut;
+mod error;
+pub mod gpu_program;
+mod kernels;
+mod machine;
+mod memory;
+mod options;
+mod order;
+mod parallel;
+mod places;
+mod plan;
+mod program;
+pub mod region;
+mod request;
+mod store;
+mod wire;
+
+pub use cache::PlanCache;
+pub use compile::{
+    NO_SLOT, client_channel, compile, compile_part, compile_partial, in_pieces, ordered, simplified,
+};
+pub use cut::{Cutter, TaskChannel, TaskCut, TaskPart};
+pub use error::{SessionError, failed, memory, panicked};
+pub use kernels::{Kernels, find};
+pub use machine::Machine;
+pub use options::{CpuOptions, GpuOptions, Parallel, SessionOptions};
+pub use places::Places;
+pub use plan::{Arrival, Channel, FetchPlan, Moved, Plan};
+pub use program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
+pub use request::{Fetch, Request, Workshop, checked, piece_facts};
+pub use store::{Counters, Store};
+pub use wire::{Edge, Wire, WireType};

@@ -1,0 +1,68 @@
+//! What a process plans with: its devices, their kernels, and what lives on them between steps.
+
+use std::sync::Arc;
+
+use thalweg_device::{Cpu, Device};
+
+use crate::error::SessionError;
+use crate::kernels::Kernels;
+use crate::options::SessionOptions;
+use crate::request::Workshop;
+use crate::store::{Counters, Store};
+
+/// The devices of a process, the kernels that it has for them, and their variables.
+#[derive(Clone)]
+pub struct Machine {
+    /// The devices, by number.
+    pub devices: Arc<[Device]>,
+    /// How many threads the machine runs at once.
+    pub cores: usize,
+    /// The kernels, by op.
+    pub kernels: Arc<Kernels>,
+    /// What lives between steps.
+    pub store: Arc<Store>,
+}
+
+impl Machine {
+    /// With the devices that these options ask for, and no variable yet.
+    ///
+    /// # Errors
+    /// [`SessionError::Device`]: a device that cannot be opened.
+    pub fn new(options: &SessionOptions) -> Result<Machine, SessionError> {
+        let kernels = thalweg_ops::kernels().into_iter().collect();
+        Ok(Machine {
+            devices: options.devices()?.into(),
+            cores: Cpu::available_threads(),
+            kernels: Arc::new(kernels),
+            store: Arc::default(),
+        })
+    }
+
+    /// The same devices with variables and queues of its own, none yet.
+    pub fn isolated(&self) -> Machine {
+        Machine {
+            store: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// What plans are made with here.
+    pub fn workshop<'a>(
+        &'a self,
+        counters: &'a Counters,
+        options: &SessionOptions,
+    ) -> Workshop<'a> {
+        Workshop {
+            kernels: &self.kernels,
+            devices: &self.devices,
+            store: &self.store,
+            counters,
+            parallel: options.parallel,
+            cores: self.cores,
+            optimise: options.optimise,
+            fuse: options.optimise,
+            apart: false,
+            path: "",
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! How sessions and steps are asked to work.
+
+use std::sync::Arc;
+
+use thalweg_device::cuda::Cards;
+use thalweg_device::gpu::{Driver, Gpu, GpuError};
+use thalweg_device::{Cpu, Device, DeviceType};
+use thalweg_graph::DeviceSpec;
+
+use crate::error::SessionError;
+use crate::wire::Wire;
+
+/// The job of a process that is in no cluster.
+const LOCAL: &str = "localhost";
+
+/// More GPUs than one machine has.
+const MOST_GPUS: usize = 1024;
+
+/// How a session works.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SessionOptions {
+    /// The job in whose name the devices stand: `/job:JOB/replica:0/task:TASK/device:CPU:0`.
+    pub job: String,
+    /// The number of the task in its job.
+    pub task: u32,
+    /// Threads of all CPU devices, the calling one among them; 0 stands for as many as the machine
+    /// runs at once.
+    pub threads: usize,
+    /// The CPU devices, `/device:CPU:0` and so on: parts of the processor with threads and memory
+    /// of their own. There is one at least.
+    pub cpus: Vec<CpuOptions>,
+    /// The GPU devices, `/device:GPU:0` and so on. Where there are none, no GPU is opened.
+    pub gpus: Vec<GpuOptions>,
+    /// Whether a node whose device has no kernel for it, or does not exist, may run on another one
+    /// of its task. Off, it is an error.
+    pub soft_placement: bool,
+    /// Whether soft placement may not give a node a lesser type of device than it asks for.
+    pub deny_fallback: bool,
+    /// The most plans that are kept; the one that was not used for longest goes first.
+    pub plans: usize,
+    /// When nodes that do not wait for each other run at the same time.
+    pub parallel: Parallel,
+    /// Whether constants are folded and equal nodes shared. Off, a step runs the graph as built.
+    pub optimise: bool,
+    /// In which dtype values go between the tasks of a cluster; as they are, where nothing is said.
+    pub wire: Option<Wire>,
+    /// Above 0, large values that go to another task, those of variables, and copies of others lie where
+    /// other processes of the machine can map them; so many bytes of each CPU's are kept for later use,
+    /// beside what is in use. A server says so for its own devices.
+    pub shared: usize,
+}
+
+impl Default for SessionOptions {
+    fn default() -> SessionOptions {
+        SessionOptions {
+            job: LOCAL.to_owned(),
+            task: 0,
+            threads: 0,
+            cpus: vec![CpuOptions::default()],
+            gpus: Vec::new(),
+            soft_placement: false,
+            deny_fallback: false,
+            plans: 64,
+            parallel: Parallel::default(),
+            optimise: true,
+            wire: None,
+            shared: 0,
+        }
+    }
+}
+
+impl SessionOptions {
+    /// The defaults with this many threads.
+    pub fn with_threads(threads: usize) -> SessionOptions {
+        SessionOptions {
+            threads,
+            ..SessionOptions::default()
+        }
+    }
+
+    /// The defaults with this many CPU devices, which share the threads evenly.
+    pub fn with_cpus(count: usize) -> SessionOptions {
+        SessionOptions {
+            cpus: vec![CpuOptions::default(); count.max(1)],
+            ..SessionOptions::default()
+        }
+    }
+
+    /// The defaults with this many GPUs: the machine's first.
+    pub fn with_gpus(count: usize) -> SessionOptions {
+        SessionOptions {
+            gpus: (0..count).map(GpuOptions::card).collect(),
+            ..SessionOptions::default()
+        }
+    }
+
+    /// The same with the GPUs that a device of this name needs: for `/gpu:1`, the machine's first two.
+    pub fn with_device(self, device: &DeviceSpec) -> SessionOptions {
+        let gpu = DeviceType::Gpu.name();
+        let gpus = match device.device_type.as_deref() {
+            // No machine has more: which is missing is said when they are opened.
+            Some(name) if name == gpu => (device.index.unwrap_or(0) as usize + 1).min(MOST_GPUS),
+            _ => 0,
+        };
+        SessionOptions {
+            gpus: (0..gpus).map(GpuOptions::card).collect(),
+            ..self
+        }
+    }
+
+    /// The devices that these options ask for: CPUs first.
+    ///
+    /// # Errors
+    /// A GPU that cannot be opened, with what is missing and how to get it.
+    pub fn devices(&self) -> Result<Vec<Device>, SessionError> {
+        let cpus = match &self.cpus[..] {
+            [] => &[CpuOptions::default()],
+            cpus => cpus,
+        };
+        let threads = match self.threads {
+            0 => Cpu::available_threads(),
+            n => n,
+        };
+        let share = (threads / cpus.len()).max(1);
+        let name = |kind: DeviceType, index: usize| DeviceSpec {
+            job: Some(self.job.as_str().into()),
+            replica: Some(0),
+            task: Some(self.task),
+            device_type: Some(kind.name().into()),
+            index: Some(index as u32),
+        };
+        let cpu = |(index, cpu): (usize, &CpuOptions)| {
+            let threads = if cpu.threads == 0 { share } else { cpu.threads };
+            let name = name(DeviceType::Cpu, index);
+            let cpu = Cpu::new(threads).named(name, cpu.memory_limit);
+            Device::Cpu(match self.shared {
+                0 => cpu,
+                keep => cpu.sharing(keep),
+            })
+        };
+        let mut devices: Vec<Device> = cpus.iter().enumerate().map(cpu).collect();
+        let mut cards = Cards::new(thalweg_ops::gpu::HEADER);
+        for (index, gpu) in self.gpus.iter().enumerate() {
+            let device = name(DeviceType::Gpu, index);
+            let opened = gpu.open(&device, &mut cards);
+            let opened = opened.map_err(|source| SessionError::Device { device, source })?;
+            devices.push(Device::Gpu(opened));
+        }
+        Ok(devices)
+    }
+}
+
+/// When nodes of a step that do not wait for each other run at the same time, on the threads of
+/// their devices. Large kernels split their own work over those threads in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parallel {
+    /// Where a step is estimated to be shorter for it: handing a node to another thread takes
+    /// longer than a small kernel.
+    #[default]
+    WhereWorth,
+    /// Wherever there is more than one thread.
+    Always,
+    /// Nowhere: a step runs in sequence.
+    Never,
+}
+
+/// One CPU device.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct CpuOptions {
+    /// Its threads; 0 for an even share of the session's, and one at least.
+    pub threads: usize,
+    /// The most bytes that its variables and steps may take; `None` for as many as the system has. A variable
+    /// that is updated while somebody else holds its value, as near workers of a server do, takes its bytes
+    /// twice.
+    pub memory_limit: Option<usize>,
+}
+
+impl CpuOptions {
+    /// The defaults with this limit on memory, in bytes.
+    pub fn with_memory_limit(bytes: usize) -> CpuOptions {
+        CpuOptions {
+            memory_limit: Some(bytes),
+            ..CpuOptions::default()
+        }
+    }
+}
+
+/// One GPU device: a card, or a part of one. Several devices may stand for one card, each with
+/// memory of its own.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct GpuOptions {
+    /// The card's number for the driver.
+    pub card: usize,
+    /// The most bytes that its variables and steps may take; `None` for as many as the card has.
+    pub memory_limit: Option<usize>,
+    /// The same as a part of what the card has, from 0 to 1; the lower of both counts.
+    pub memory_fraction: Option<f64>,
+    /// Whether libraries may compute `f32` in TF32: faster, with 10 bits of mantissa.
+    pub tf32: bool,
+    /// What runs its commands in place of the card's driver: an emulation, or a recording.
+    pub driver: Option<Arc<dyn Driver>>,
+}
+
+impl GpuOptions {
+    /// This card, whole.
+    pub fn card(number: usize) -> GpuOptions {
+        GpuOptions {
+            card: number,
+            ..GpuOptions::default()
+        }
+    }
+
+    /// What this driver drives.
+    pub fn driven_by(driver: Arc<dyn Driver>) -> GpuOptions {
+        GpuOptions {
+            driver: Some(driver),
+            ..GpuOptions::default()
+        }
+    }
+
+    /// The same with this limit on memory, in bytes.
+    pub fn limited_to(self, bytes: usize) -> GpuOptions {
+        GpuOptions {
+            memory_limit: Some(bytes),
+            ..self
+        }
+    }
+
+    fn open(&self, device: &DeviceSpec, cards: &mut Cards) -> Result<Gpu, GpuError> {
+        let driver = match &self.driver {
+            Some(driver) => driver.clone(),
+            None => cards.open(self.card)?,
+        };
+        let limit = match self.memory_fraction {
+            None => self.memory_limit,
+            Some(part) => {
+                let (total, _) = driver.memory()?;
+                let bytes = (total as f64 * part.clamp(0.0, 1.0)) as usize;
+                Some(self.memory_limit.map_or(bytes, |l| l.min(bytes)))
+            }
+        };
+        let mut gpu = Gpu::new(device.clone(), driver, limit)?;
+        gpu.allow_tf32(self.tf32);
+        Ok(gpu)
+    }
+}

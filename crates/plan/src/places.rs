@@ -1,0 +1,112 @@
+//! Where a session's nodes run.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use smallvec::SmallVec;
+use thalweg_device::cuda::cards;
+use thalweg_device::{DeviceType, Op};
+use thalweg_graph::op::Effect;
+use thalweg_graph::place::{Part, Place, PlaceReason, Placement, place};
+use thalweg_graph::simplify::known;
+use thalweg_graph::{DeviceSpec, Fact, GraphData, Node, PlaceError};
+
+use crate::error::SessionError;
+use crate::kernels::{Kernels, find};
+use crate::options::SessionOptions;
+
+/// The placement of a session's graph. The graph only grows, and what was placed stays.
+pub struct Places {
+    devices: Vec<DeviceSpec>,
+    kept: Mutex<Option<Arc<Placement>>>,
+}
+
+impl Places {
+    /// Nothing is placed yet; the devices have these names.
+    pub fn new(devices: Vec<DeviceSpec>) -> Places {
+        Places {
+            devices,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// The same with more devices, after those that there are; what was placed stays where it is.
+    pub fn with(&self, more: impl IntoIterator<Item = DeviceSpec>) -> Places {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        Places {
+            devices: self.devices.iter().cloned().chain(more).collect(),
+            kept: Mutex::new(kept.clone()),
+        }
+    }
+
+    /// The devices, by number.
+    pub fn names(&self) -> &[DeviceSpec] {
+        &self.devices
+    }
+
+    /// Where the nodes of `data` run.
+    ///
+    /// # Errors
+    /// [`SessionError::Place`], [`SessionError::Gpu`].
+    pub fn of(
+        &self,
+        data: &GraphData,
+        kernels: &Kernels,
+        options: &SessionOptions,
+    ) -> Result<Arc<Placement>, SessionError> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(placement) = &*kept
+            && placement.len() >= data.len()
+        {
+            return Ok(placement.clone());
+        }
+        let types = |node: &Node| -> SmallVec<[&'static str; 2]> {
+            // What is fed or constant is wherever it is used.
+            let anywhere = node.op.effect == Effect::Feed || known(node);
+            // What has no kernel at all is there to be read and written; a step that needs it says so.
+            let written = |op: &&'static Op| !op.kernels.is_empty() || node.op.on_handles.is_some();
+            let anywhere = anywhere || !kernels.get(node.op.name).is_some_and(written);
+            // A GPU sets a variable's memory aside once.
+            let shapeless = |o: &Fact| o.variable.as_ref().is_some_and(|(_, s)| !s.is_known());
+            if node.outputs.iter().any(shapeless) {
+                return SmallVec::from_elem(DeviceType::Cpu.name(), 1);
+            }
+            let all = DeviceType::ALL.into_iter();
+            let have = all.filter(|t| anywhere || find(kernels, *t, node).is_some());
+            have.map(DeviceType::name).collect()
+        };
+        let wanted = Place {
+            devices: &self.devices,
+            kernels: &types,
+            soft: options.soft_placement,
+            deny_fallback: options.deny_fallback,
+            fixed: kept.as_deref(),
+        };
+        let placed = Arc::new(place(data, &wanted).map_err(error)?);
+        *kept = Some(placed.clone());
+        Ok(placed)
+    }
+}
+
+/// Where a GPU is asked for, with what there is of them.
+fn error(place: PlaceError) -> SessionError {
+    let gpu = DeviceType::Gpu.name();
+    let asks_for_gpu = matches!(
+        &place.reason,
+        PlaceReason::NoSuchDevice { part: Part::Type, value, .. } if value == gpu
+    );
+    let place = Box::new(place);
+    if !asks_for_gpu {
+        return SessionError::Place(place);
+    }
+    let found = match cards() {
+        Ok(cards) => {
+            let names: Vec<&str> = cards.iter().map(|c| c.name.as_str()).collect();
+            let names = names.join(", ");
+            format!(
+                "This machine has {names}: give the session its GPUs with SessionOptions::with_gpus"
+            )
+        }
+        Err(e) => format!("On this machine {e}"),
+    };
+    SessionError::Gpu { place, found }
+}

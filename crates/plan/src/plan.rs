@@ -1,0 +1,168 @@
+//! Plans: what a step runs, compiled once. One program for each device that takes part, and how
+//! they meet.
+
+use smallvec::SmallVec;
+use thalweg_device::Device;
+use thalweg_tensor::Dims;
+
+use crate::program::{Action, Program, SlotPlan};
+
+/// A step, ready to run any number of times, by several threads at once.
+pub struct Plan {
+    /// What each device runs.
+    pub programs: SmallVec<[Program; 1]>,
+    /// By number in a send: who receives.
+    pub channels: Vec<Channel>,
+    /// The order in which one thread runs all programs: instructions of which one come next, and up
+    /// to which number.
+    pub segments: Vec<(u32, u32)>,
+    /// By feed: the slots that it fills, with their programs; none where nothing needs it.
+    pub feeds: Vec<SmallVec<[(u32, u32); 1]>>,
+    /// By fetch: where its value is; none for a node that is only run.
+    pub fetches: Vec<Option<FetchPlan>>,
+    /// What stands on a GPU and runs on its host.
+    pub moved: Vec<Moved>,
+    /// Whether instructions that do not wait for each other run at the same time.
+    pub parallel: bool,
+    /// What comes from outside while the step runs.
+    pub arrivals: Vec<Arrival>,
+    /// Whether nodes may have to wait for other steps, or for what comes from outside.
+    pub waits: bool,
+}
+
+/// A node that stands on a GPU and runs on its host.
+#[derive(Clone, Debug)]
+pub struct Moved {
+    /// The name of the node.
+    pub node: String,
+    /// Its op.
+    pub op: &'static str,
+    /// The GPU that it was placed on.
+    pub from: String,
+    /// Why that GPU does not run it.
+    pub why: &'static str,
+}
+
+/// Where what is sent goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Channel {
+    /// The program.
+    pub to: u32,
+    /// The instruction there that waits for it.
+    pub receive: u32,
+    /// The slot there that it fills; none where only that it was sent matters.
+    pub slot: Option<u32>,
+}
+
+/// A value that comes from another task, or from a client, while the step runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The program that receives it.
+    pub program: u32,
+    /// The instruction there that waits for it.
+    pub instruction: u32,
+    /// The number of its channel.
+    pub channel: i64,
+}
+
+/// Where a fetched value is, and its dimensions where they are not those of the held tensor.
+#[derive(Clone, Debug)]
+pub struct FetchPlan {
+    /// The number of the program.
+    pub program: u32,
+    /// The slot there.
+    pub slot: u32,
+    /// The dimensions, if all are known.
+    pub dims: Option<Dims>,
+}
+
+impl Plan {
+    /// The slot of a program.
+    pub fn slot(&self, program: u32, slot: u32) -> &SlotPlan {
+        &self.programs[program as usize].slots[slot as usize]
+    }
+
+    /// The place of an instruction in the order of the whole step.
+    pub fn rank(&self, program: u32, instruction: u32) -> usize {
+        let mut ends: SmallVec<[u32; 8]> = SmallVec::from_elem(0, self.programs.len());
+        let mut rank = 0;
+        for &(p, end) in &self.segments {
+            let start = std::mem::replace(&mut ends[p as usize], end);
+            if p == program && instruction < end {
+                return rank + (instruction - start) as usize;
+            }
+            rank += (end - start) as usize;
+        }
+        rank
+    }
+
+    /// Bytes of all arenas that one step in flight needs.
+    pub fn arena_bytes(&self) -> usize {
+        self.programs.iter().map(Program::arena_bytes).sum()
+    }
+
+    /// The programs in Graphviz's language: a coloured box for each device, with what crosses as
+    /// thick edges between them.
+    pub fn to_dot(&self, devices: &[Device]) -> String {
+        use std::fmt::Write;
+        const COLOURS: [&str; 6] = [
+            "#e8f1fa", "#faeee6", "#e8f5ec", "#f5ebf7", "#f7f4e3", "#eef0f2",
+        ];
+        let mut dot = String::from(thalweg_graph::dump::DOT_HEAD);
+        let mut sends = vec![None; self.channels.len()];
+        for (i, program) in self.programs.iter().enumerate() {
+            let colour = COLOURS[program.device % COLOURS.len()];
+            let name = devices[program.device].name().to_string();
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                dot,
+                "  subgraph cluster_{i} {{\n  label={name:?}; style=filled; color={colour:?};"
+            );
+            program.graph.write_dot(&mut dot, &format!("p{i}_"));
+            dot.push_str("  }\n");
+            for instruction in &program.instructions {
+                if let Action::Send { channel } = instruction.action {
+                    sends[channel] = Some((i, instruction.node.index()));
+                }
+            }
+        }
+        for (channel, send) in self.channels.iter().zip(sends) {
+            let to = &self.programs[channel.to as usize];
+            let receive = to.instructions[channel.receive as usize].node.index();
+            if let Some((from, send)) = send {
+                let _ = writeln!(
+                    dot,
+                    "  p{from}_{send} -> p{}_{receive} [penwidth=2.5];",
+                    channel.to
+                );
+            }
+        }
+        dot.push_str("}\n");
+        dot
+    }
+
+    /// The programs, each under the name of its device; without a name where there is one device.
+    pub fn to_text(&self, devices: &[Device]) -> String {
+        let mut text = String::new();
+        for program in &self.programs {
+            if devices.len() > 1 {
+                text.push_str(&format!("# {}\n", devices[program.device].name()));
+            }
+            text.push_str(&program.graph.to_text());
+            text.push('\n');
+            text.push_str(&program.to_text());
+        }
+        for moved in &self.moved {
+            let Moved {
+                node,
+                op,
+                from,
+                why,
+            } = moved;
+            text.push_str(&format!(
+                "# {op} '{node}' runs on the host of {from}: {why}\n"
+            ));
+        }
+        text
+    }
+}

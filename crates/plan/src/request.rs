@@ -1,0 +1,151 @@
+//! What a plan is asked for, and what it is made with.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use thalweg_device::{Device, Variable};
+use thalweg_graph::{Fact, GraphData, NodeId, OutputId};
+use thalweg_tensor::DType;
+use thalweg_tensor::shape::checked_elements;
+
+use crate::error::SessionError;
+use crate::kernels::Kernels;
+use crate::options::Parallel;
+use crate::store::{Counters, Store};
+
+/// One thing to fetch: an output's value, or that a node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fetch {
+    /// The output's value.
+    Value(OutputId),
+    /// That the node runs.
+    Run(NodeId),
+}
+
+/// What a plan is made for.
+pub struct Request<'a> {
+    /// What is fed, with the dtype and shape of each.
+    pub feeds: &'a [(OutputId, Fact)],
+    /// What is fetched, in order.
+    pub fetches: &'a [Fetch],
+    /// By node: the number of its device.
+    pub devices: &'a [u32],
+    /// By feed: the variable that it is the handle of. May be shorter.
+    pub variables: &'a [Option<Arc<Variable>>],
+}
+
+/// What plans are made with.
+#[derive(Clone, Copy)]
+pub struct Workshop<'a> {
+    /// The kernels, by op.
+    pub kernels: &'a Kernels,
+    /// The devices, by number.
+    pub devices: &'a [Device],
+    /// What lives between steps.
+    pub store: &'a Store,
+    /// How far random ops have come.
+    pub counters: &'a Counters,
+    /// When nodes run at the same time.
+    pub parallel: Parallel,
+    /// How many threads the machine runs at once.
+    pub cores: usize,
+    /// Whether constants are folded and equal nodes shared.
+    pub optimise: bool,
+    /// Whether nodes that stand together are computed together: not where each is looked at.
+    pub fuse: bool,
+    /// Whether every value has memory of its own: a client that gives values one after the other, and
+    /// waits for results between them, must not wait for memory that a later one frees.
+    pub apart: bool,
+    /// Of the plan of a function: the calls that led to it. Each has random numbers of its own.
+    pub path: &'a str,
+}
+
+impl Workshop<'_> {
+    /// The counter of a random op's node.
+    pub fn counter(&self, node: &str) -> Arc<AtomicU64> {
+        match self.path {
+            "" => self.counters.of(node),
+            path => self.counters.of(&format!("{path}/{node}")),
+        }
+    }
+}
+
+/// Looks whether what is asked of a graph is there; gives what is known of the feeds.
+///
+/// # Errors
+/// A fetch or feed that does not exist, is a variable's handle, is fed twice or does not fit.
+pub fn checked<'t>(
+    data: &GraphData,
+    fetches: &[Fetch],
+    feeds: impl Iterator<Item = (OutputId, DType, &'t [usize])>,
+) -> Result<Vec<(OutputId, Fact)>, SessionError> {
+    let mut facts: Vec<(OutputId, Fact)> = Vec::new();
+    for (index, (output, dtype, dims)) in feeds.enumerate() {
+        let fact = data.fact(output).ok_or(SessionError::NoSuchOutput {
+            what: "feed",
+            index,
+        })?;
+        if fact.dtype == DType::Resource {
+            return Err(SessionError::Handle {
+                output: data.output_name(output),
+            });
+        }
+        if facts.iter().any(|(o, _)| *o == output) {
+            return Err(SessionError::FedTwice {
+                output: data.output_name(output),
+            });
+        }
+        if fact.dtype != dtype || !fact.shape.admits(dims) || checked_elements(dims).is_none() {
+            return Err(SessionError::Feed {
+                output: data.output_name(output),
+                origin: data.node(output.node).origin.clone(),
+                dtype: fact.dtype,
+                shape: fact.shape.clone(),
+                found_dtype: dtype,
+                found: dims.into(),
+            });
+        }
+        facts.push((output, Fact::new(dtype, dims.into())));
+    }
+    for (index, fetch) in fetches.iter().enumerate() {
+        let output = match *fetch {
+            Fetch::Value(output) => output,
+            Fetch::Run(node) if data.get(node).is_some() => continue,
+            Fetch::Run(node) => OutputId { node, index: 0 },
+        };
+        match data.fact(output) {
+            Some(f) if f.dtype == DType::Resource => {
+                return Err(SessionError::Handle {
+                    output: data.output_name(output),
+                });
+            }
+            Some(_) => {}
+            None => {
+                return Err(SessionError::NoSuchOutput {
+                    what: "fetch",
+                    index,
+                });
+            }
+        }
+    }
+    Ok(facts)
+}
+
+/// What is known of feeds that come while the step runs.
+///
+/// # Errors
+/// There is no such output.
+pub fn piece_facts(
+    data: &GraphData,
+    feeds: &[OutputId],
+) -> Result<Vec<(OutputId, Fact)>, SessionError> {
+    let fact = |(index, &output): (usize, &OutputId)| {
+        let missing = SessionError::NoSuchOutput {
+            what: "feed",
+            index,
+        };
+        let fact = data.fact(output).ok_or(missing)?;
+        Ok((output, Fact::new(fact.dtype, fact.shape.clone())))
+    };
+    feeds.iter().enumerate().map(fact).collect()
+}

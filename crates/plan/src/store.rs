@@ -1,0 +1,133 @@
+//! What outlives steps: variables, and the counters of random ops.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thalweg_device::gpu::{Gpu, GpuError};
+use thalweg_device::{Device, KernelError, Thing, Variable};
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{DType, Shape};
+
+use crate::gpu_program::Counter;
+
+/// Variables by device, container and name, and things by container and name. As in TensorFlow, two
+/// handles of one name are one variable where they are on one device.
+#[derive(Default)]
+pub struct Store {
+    variables: Mutex<HashMap<(u32, String, String), Arc<Variable>>>,
+    things: Mutex<HashMap<(String, String), Thing>>,
+}
+
+impl Store {
+    /// The variable of this name, made where there is none yet. One that exists keeps its dtype
+    /// and shape.
+    ///
+    /// # Errors
+    /// Of one on a GPU: its shape is not known, or there is no memory for it.
+    pub fn variable(
+        &self,
+        (device, on): (u32, &Device),
+        container: &str,
+        name: &str,
+        dtype: DType,
+        shape: &Shape,
+    ) -> Result<Arc<Variable>, KernelError> {
+        let mut variables = self
+            .variables
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let key = (device, container.to_owned(), name.to_owned());
+        if let Some(variable) = variables.get(&key) {
+            return Ok(variable.clone());
+        }
+        let variable = Arc::new(match on {
+            Device::Cpu(_) => Variable::new(name, dtype, shape.clone()),
+            Device::Gpu(gpu) => resident(gpu, name, dtype, shape)?,
+        });
+        variables.insert(key, variable.clone());
+        Ok(variable)
+    }
+
+    /// The thing of this name (a queue, a staging area), made where there is none yet.
+    ///
+    /// # Errors
+    /// What `make` returns.
+    pub fn thing(
+        &self,
+        container: &str,
+        name: &str,
+        make: &mut dyn FnMut() -> Result<Thing, KernelError>,
+    ) -> Result<Thing, KernelError> {
+        let mut things = self.things.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (container.to_owned(), name.to_owned());
+        if let Some(thing) = things.get(&key) {
+            return Ok(thing.clone());
+        }
+        let thing = make()?;
+        things.insert(key, thing.clone());
+        Ok(thing)
+    }
+
+    /// Forgets the variables and things of a container; who holds one keeps it.
+    pub fn clear(&self, container: &str) {
+        let mut variables = self
+            .variables
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        variables.retain(|(_, own, _), _| own != container);
+        drop(variables);
+        let mut things = self.things.lock().unwrap_or_else(PoisonError::into_inner);
+        things.retain(|(own, _), _| own != container);
+    }
+}
+
+/// How far the random ops of a session have come, by node.
+#[derive(Default)]
+pub struct Counters {
+    by_node: Mutex<HashMap<String, Arc<AtomicU64>>>,
+    on_gpus: Mutex<HashMap<(u32, String), Arc<Counter>>>,
+}
+
+impl Counters {
+    /// The counter of a random op's node on a GPU.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn on_gpu(&self, device: u32, gpu: &Gpu, node: &str) -> Result<Arc<Counter>, GpuError> {
+        let mut counters = self.on_gpus.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (device, node.to_owned());
+        if let Some(counter) = counters.get(&key) {
+            return Ok(counter.clone());
+        }
+        let counter = Arc::new(Counter {
+            block: gpu.allocate(size_of::<u64>())?,
+            started: AtomicBool::new(false),
+        });
+        counters.insert(key, counter.clone());
+        Ok(counter)
+    }
+
+    /// The counter of a random op's node.
+    pub fn of(&self, node: &str) -> Arc<AtomicU64> {
+        let mut counters = self.by_node.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.entry(node.to_owned()).or_default().clone()
+    }
+}
+
+/// A variable in a GPU's memory.
+fn resident(gpu: &Gpu, name: &str, dtype: DType, shape: &Shape) -> Result<Variable, KernelError> {
+    let dims = shape.to_dims().filter(|_| dtype != DType::String);
+    let dims = dims.ok_or_else(|| {
+        KernelError::Invalid(format!(
+            "a variable on a GPU needs a known shape, and this one is {dtype}{shape}: place it on a \
+             CPU"
+        ))
+    })?;
+    let bytes = checked_elements(&dims).and_then(|n| n.checked_mul(dtype.size()));
+    let bytes = bytes.ok_or_else(|| {
+        KernelError::Invalid(format!("no memory holds a variable {dtype}{shape}"))
+    })?;
+    let block = gpu.allocate(bytes)?;
+    Ok(Variable::on_gpu(name, dtype, shape.clone(), block))
+}

@@ -1,0 +1,145 @@
+//! What a step waits for that happens outside of it: values of other tasks and clients, and nodes that another step lets
+//! go on, such as those that take from a queue.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
+use thalweg_plan::{Action, Arrival, SessionError};
+
+use super::Step;
+use super::waiting::{Waiter, Waiting};
+
+/// The waits of one step.
+pub(super) struct Outside {
+    pub(super) waiting: Waiting,
+    blocked: Mutex<Blocked>,
+}
+
+#[derive(Default)]
+struct Blocked {
+    /// Nodes that could not go on.
+    nodes: FxHashSet<Waiter>,
+    /// Nodes that were woken before they were known to be blocked: another thread still ran them.
+    early: FxHashSet<Waiter>,
+}
+
+/// What tells an instruction of a step from all others.
+pub(super) fn waiter(program: usize, at: u32) -> Waiter {
+    (program as u64) << 32 | u64::from(at)
+}
+
+/// The program and the instruction of a waiter.
+fn instruction(waiter: Waiter) -> (usize, u32) {
+    ((waiter >> 32) as usize, waiter as u32)
+}
+
+impl Outside {
+    /// Of a step that waits for nothing yet.
+    pub(super) fn new(step: &Step<'_>) -> Outside {
+        let mut devices: SmallVec<[usize; 8]> = SmallVec::new();
+        for program in &step.plan.programs {
+            if !devices.contains(&program.device) {
+                devices.push(program.device);
+            }
+        }
+        let pools = devices.iter();
+        let pools = pools.map(|&d| step.devices[d].host().pool().waker());
+        Outside {
+            waiting: Waiting::new(step.rest(), pools.collect()),
+            blocked: Mutex::default(),
+        }
+    }
+
+    fn blocked(&self) -> MutexGuard<'_, Blocked> {
+        self.blocked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a node could not go on. True where it was woken meanwhile: it is to run again.
+    pub(super) fn block(&self, waiter: Waiter) -> bool {
+        let mut blocked = self.blocked();
+        if blocked.early.remove(&waiter) {
+            return true;
+        }
+        blocked.nodes.insert(waiter);
+        false
+    }
+
+    /// Notes that a node was woken. True where it is to run again.
+    fn unblock(&self, waiter: Waiter) -> bool {
+        let mut blocked = self.blocked();
+        let is_blocked = blocked.nodes.remove(&waiter);
+        if !is_blocked {
+            blocked.early.insert(waiter);
+        }
+        is_blocked
+    }
+
+    /// An instruction that waits: what a step that ends meanwhile is told to have come to.
+    pub(super) fn first(&self) -> Option<(usize, u32)> {
+        self.blocked().nodes.iter().min().map(|&w| instruction(w))
+    }
+}
+
+impl Step<'_> {
+    /// Asks for all that comes from outside; what is there already lands at once.
+    ///
+    /// # Errors
+    /// As [`Step::arrive`].
+    pub(super) fn ask(&self, outside: &Outside) -> Result<(), SessionError> {
+        let mut arrivals = self.plan.arrivals.iter();
+        arrivals.try_for_each(|arrival| self.arrive(outside, arrival))
+    }
+
+    /// Lets go on what was woken.
+    ///
+    /// # Errors
+    /// As [`Step::arrive`], with the program and the instruction.
+    pub(super) fn wake(
+        &self,
+        outside: &Outside,
+        woken: Vec<Waiter>,
+    ) -> Result<(), (usize, u32, SessionError)> {
+        for waiter in woken {
+            let (program, at) = instruction(waiter);
+            match self.plan.programs[program].instructions[at as usize].action {
+                Action::ReceiveRemote { channel } => {
+                    let arrival = Arrival {
+                        program: program as u32,
+                        instruction: at,
+                        channel,
+                    };
+                    let landed = self.arrive(outside, &arrival);
+                    landed.map_err(|error| (program, at, error))?;
+                }
+                _ if outside.unblock(waiter) => self.give(program, at),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a value land if it is there; if not, it wakes the step when it is.
+    ///
+    /// # Errors
+    /// The step is over, the other task is not reached, or the value is not what was said of it.
+    fn arrive(&self, outside: &Outside, arrival: &Arrival) -> Result<(), SessionError> {
+        let (program, at) = (arrival.program as usize, arrival.instruction);
+        let own = waiter(program, at);
+        let run = self.run_of(program);
+        let landed = self.exchange().and_then(|exchange| {
+            let ticket = outside.waiting.ticket(own, self.tickets);
+            let value = exchange.receive(arrival.channel, &ticket)?;
+            let landed = value.is_some();
+            value.map_or(Ok(()), |v| run.land(at, v))?;
+            Ok(landed)
+        });
+        if landed.map_err(|e| run.error(at, e))? {
+            outside.waiting.done(own);
+            if self.frame.rendezvous.arrive(program, at) {
+                self.give(program, at);
+            }
+        }
+        Ok(())
+    }
+}

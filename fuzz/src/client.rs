@@ -1,0 +1,308 @@
+//! A server, as TensorFlow's client reaches it.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use prost::Message;
+use thalweg_dist::messages::master_service_client::MasterServiceClient;
+use thalweg_dist::messages::*;
+use thalweg_dist::{Code, Server, ServerOptions};
+use thalweg_graph::Graph;
+use thalweg_graphdef::tensor::to_proto;
+use thalweg_graphdef::{ExportOptions, GraphDef, export};
+use thalweg_ops::{FlowOps, MathOps, NewGraph, SourceOps, StateOps};
+use thalweg_session::CpuOptions;
+use thalweg_tensor::{DType, Tensor};
+use tokio::runtime::Runtime;
+use tonic::Response;
+use tonic::transport::Channel;
+
+/// The calls that a server answers.
+pub const CALLS: [&str; 10] = [
+    "CreateSession",
+    "RunStep",
+    "ExtendSession",
+    "MakeCallable",
+    "RunCallable",
+    "PartialRunSetup",
+    "ListDevices",
+    "ReleaseCallable",
+    "CloseSession",
+    "Reset",
+];
+/// The longest step.
+const STEP: i64 = 100;
+/// When a client goes.
+const GOES: Duration = Duration::from_secs(1);
+
+/// A client with a server of its own, which has little room.
+pub struct Client {
+    service: MasterServiceClient<Channel>,
+    /// Its end closes the connection, which the server's end would wait for.
+    runtime: Runtime,
+    _server: Server,
+    /// What the server has last called things that no client could guess.
+    session: String,
+    partial: String,
+    callable: i64,
+    /// No request comes twice.
+    requests: i64,
+}
+
+impl Default for Client {
+    fn default() -> Client {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime without threads is made");
+        let server = Server::start(little()).expect("a port is free");
+        let connected = async {
+            let address = format!("http://{}", server.address());
+            let endpoint = Channel::from_shared(address).expect("an address is a part of one");
+            endpoint.connect().await.expect("the server listens")
+        };
+        let channel = runtime.block_on(connected);
+        let mut client = Client {
+            service: MasterServiceClient::new(channel),
+            runtime,
+            _server: server,
+            session: String::new(),
+            partial: String::new(),
+            callable: 0,
+            requests: 0,
+        };
+        client.call("CreateSession", &message("CreateSession"));
+        client
+    }
+}
+
+/// A server that takes little.
+fn little() -> ServerOptions {
+    let mut options = ServerOptions::listening("127.0.0.1:0");
+    options.session.threads = 1;
+    options.session.cpus = vec![CpuOptions::with_memory_limit(1 << 20)];
+    let limits = &mut options.limits;
+    limits.value_bytes = 1 << 20;
+    limits.flight_bytes = 4 << 20;
+    limits.expanded_bytes = 1 << 20;
+    limits.graph_nodes = 1 << 12;
+    limits.sessions = 4;
+    limits.callables = 4;
+    options
+}
+
+impl Client {
+    /// Ends the session with all that it made, and makes another one.
+    pub fn anew(&mut self) {
+        self.call("CloseSession", &[]);
+        self.call("Reset", &[]);
+        self.call("CreateSession", &message("CreateSession"));
+    }
+
+    /// Calls `name` with these bytes as its message; what only the server knows is put in. Gives what
+    /// went wrong, if the bytes are a message.
+    pub fn call(&mut self, name: &str, bytes: &[u8]) -> Option<Code> {
+        let mut service = self.service.clone();
+        self.requests += 1;
+        let (session, request) = (self.session.clone(), self.requests);
+        // What a call is made of: its message, what to put in, the call, and what is kept of the answer.
+        macro_rules! call {
+            ($message:ident, $put:expr, $call:ident, $keep:expr) => {{
+                let mut message = $message::decode(bytes).ok()?;
+                let put: &dyn Fn(&Client, &mut $message) = &$put;
+                put(self, &mut message);
+                let answer = self.waited(service.$call(message));
+                self.kept(answer, $keep)
+            }};
+        }
+        Some(match name {
+            "CreateSession" => call!(CreateSessionRequest, |_, _| {}, create_session, |c, a| c
+                .session =
+                a.session_handle),
+            "ExtendSession" => call!(
+                ExtendSessionRequest,
+                |_, m| m.session_handle = session.clone(),
+                extend_session,
+                |_, _| {}
+            ),
+            "RunStep" => call!(
+                RunStepRequest,
+                |c, m| {
+                    m.session_handle = session.clone();
+                    m.request_id = request;
+                    if !m.partial_run_handle.is_empty() {
+                        m.partial_run_handle = c.partial.clone();
+                    }
+                    limit(m.options.get_or_insert_default());
+                },
+                run_step,
+                |_, _| {}
+            ),
+            "PartialRunSetup" => call!(
+                PartialRunSetupRequest,
+                |_, m| (m.session_handle, m.request_id) = (session.clone(), request),
+                partial_run_setup,
+                |c, a| c.partial = a.partial_run_handle
+            ),
+            "MakeCallable" => call!(
+                MakeCallableRequest,
+                |_, m| {
+                    (m.session_handle, m.request_id) = (session.clone(), request);
+                    let options = m.options.get_or_insert_default();
+                    limit(options.run_options.get_or_insert_default());
+                },
+                make_callable,
+                |c, a| c.callable = a.handle
+            ),
+            "RunCallable" => call!(
+                RunCallableRequest,
+                |c, m| {
+                    (m.session_handle, m.request_id) = (session.clone(), request);
+                    m.handle = c.callable;
+                },
+                run_callable,
+                |_, _| {}
+            ),
+            "ReleaseCallable" => call!(
+                ReleaseCallableRequest,
+                |c, m| (m.session_handle, m.handle) = (session.clone(), c.callable),
+                release_callable,
+                |_, _| {}
+            ),
+            "ListDevices" => call!(
+                ListDevicesRequest,
+                |_, m| m.session_handle = session.clone(),
+                list_devices,
+                |_, _| {}
+            ),
+            "Reset" => call!(ResetRequest, |_, _| {}, reset, |_, _| {}),
+            _ => call!(
+                CloseSessionRequest,
+                |_, m| m.session_handle = session.clone(),
+                close_session,
+                |_, _| {}
+            ),
+        })
+    }
+
+    /// Keeps what it needs of an answer.
+    fn kept<T>(
+        &mut self,
+        answer: Result<Response<T>, tonic::Status>,
+        keep: impl FnOnce(&mut Client, T),
+    ) -> Code {
+        match answer {
+            Ok(answer) => keep(self, answer.into_inner()),
+            Err(status) => return status.code(),
+        }
+        Code::Ok
+    }
+
+    /// An answer, if the client does not go before.
+    fn waited<T>(
+        &self,
+        answer: impl Future<Output = Result<Response<T>, tonic::Status>>,
+    ) -> Result<Response<T>, tonic::Status> {
+        let waited = async { tokio::time::timeout(GOES, answer).await };
+        let gone = |_| Err(tonic::Status::cancelled("the client has gone"));
+        self.runtime.block_on(waited).unwrap_or_else(gone)
+    }
+}
+
+fn limit(options: &mut RunOptions) {
+    options.timeout_in_ms = STEP;
+}
+
+/// A call's message as it should be.
+pub fn message(name: &str) -> Vec<u8> {
+    static MADE: OnceLock<HashMap<&str, Vec<u8>>> = OnceLock::new();
+    let made = MADE.get_or_init(|| CALLS.map(|name| (name, make(name))).into());
+    made.get(name).cloned().unwrap_or_default()
+}
+
+/// A graph with feeds, a variable, a queue and a loop.
+fn graph() -> GraphDef {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [-1]);
+    let w = g.variable("w", 2.0f32);
+    let looped = g.while_loop(
+        &[g.constant(0i32)],
+        |b, v| v[0].less(b.constant(3i32)),
+        |b, v| vec![v[0] + b.constant(1i32)],
+    );
+    let _ = (
+        (x * 2.0).named("product"),
+        looped[0] + looped[0],
+        w.value() * 2.0,
+    );
+    let _ = g
+        .op("FIFOQueueV2")
+        .attr("component_types", vec![DType::F32])
+        .output();
+    export(&g, &ExportOptions::default()).expect("the graph fits a file")
+}
+
+fn make(name: &str) -> Vec<u8> {
+    let x = to_proto(&Tensor::vector(&[1.0f32, 2.0])).ok();
+    let feed = |name: &str| NamedTensorProto {
+        name: name.to_owned(),
+        tensor: x.clone(),
+    };
+    let [fed, product, initial] = ["x:0", "product:0", "w/Assign"].map(str::to_owned);
+    match name {
+        "CreateSession" => CreateSessionRequest {
+            graph_def: Some(graph()),
+            ..CreateSessionRequest::default()
+        }
+        .encode_to_vec(),
+        "ExtendSession" => {
+            let mut def = graph();
+            def.node.iter_mut().for_each(|n| {
+                n.name.insert(0, 'a');
+                let names = n.input.iter_mut();
+                names.for_each(|i| i.insert(usize::from(i.starts_with('^')), 'a'));
+            });
+            ExtendSessionRequest {
+                graph_def: Some(def),
+                ..ExtendSessionRequest::default()
+            }
+            .encode_to_vec()
+        }
+        "RunStep" => RunStepRequest {
+            feed: vec![feed(&fed)],
+            fetch: vec![product],
+            target: vec![initial],
+            ..RunStepRequest::default()
+        }
+        .encode_to_vec(),
+        "PartialRunSetup" => PartialRunSetupRequest {
+            feed: vec![fed],
+            fetch: vec![product],
+            ..PartialRunSetupRequest::default()
+        }
+        .encode_to_vec(),
+        "MakeCallable" => MakeCallableRequest {
+            options: Some(CallableOptions {
+                feed: vec![fed],
+                fetch: vec![product],
+                feed_devices: HashMap::new(),
+                ..CallableOptions::default()
+            }),
+            ..MakeCallableRequest::default()
+        }
+        .encode_to_vec(),
+        "RunCallable" => RunCallableRequest {
+            feed: x.into_iter().collect(),
+            ..RunCallableRequest::default()
+        }
+        .encode_to_vec(),
+        "Reset" => ResetRequest {
+            container: vec!["c".to_owned()],
+            ..ResetRequest::default()
+        }
+        .encode_to_vec(),
+        // What else there is has nothing but what the server knows.
+        _ => Vec::new(),
+    }
+}
