@@ -3,6 +3,9 @@
 //!
 //! This crate is a face: it re-exports what the crates under `crates/` hold.
 
+#[cfg(doctest)]
+mod book;
+
 pub use thalweg_cpu as cpu;
 pub use thalweg_device as device;
 #[cfg(feature = "cluster")]

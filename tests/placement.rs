@@ -1,6 +1,6 @@
 //! Device strings, scopes, colocation, device functions and placements, against TensorFlow's: the
 //! cases of `tests/golden/devices.py`. What differs on purpose is listed here and in
-//! `docs/placement.md`.
+//! `docs/book/placement.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;

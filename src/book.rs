@@ -1,0 +1,35 @@
+//! The listings of the README and of the book, as doc-tests.
+
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[doc = include_str!("../docs/book/introduction.md")]
+struct Introduction;
+
+#[doc = include_str!("../docs/book/graphs.md")]
+struct Graphs;
+
+#[doc = include_str!("../docs/book/sessions.md")]
+struct Sessions;
+
+#[doc = include_str!("../docs/book/placement.md")]
+struct Placement;
+
+#[doc = include_str!("../docs/book/training.md")]
+struct Training;
+
+#[cfg(feature = "cluster")]
+#[doc = include_str!("../docs/book/clusters.md")]
+struct Clusters;
+
+#[doc = include_str!("../docs/book/tensorflow.md")]
+struct TensorFlow;
+
+#[doc = include_str!("../docs/book/gpu.md")]
+struct Gpu;
+
+#[doc = include_str!("../docs/book/memory.md")]
+struct Memory;
+
+#[doc = include_str!("../docs/book/plans.md")]
+struct Plans;
