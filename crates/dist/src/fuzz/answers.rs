@@ -1,15 +1,14 @@
 //! Answers of other tasks, as they are read.
 
-use std::net::TcpListener;
 use std::sync::{Arc, OnceLock};
 
-use thalweg_tensor::Tensor;
+use thalweg_tensor::{Buffer, DType, Memory, Tensor};
 use tokio::runtime::Runtime;
 use tonic::body::Body;
 
 use super::changed;
 use super::tasks::{Pieces, bytes_of};
-use crate::near::{LEAST, Near, Nonce, Shown};
+use crate::colocated::{Colocated, LEAST, Lender, Lending, Loans};
 use crate::peers::{Patience, Peer, Peers, Reach};
 use crate::platform::system;
 use crate::wire::frames::{Frames, Reader};
@@ -19,12 +18,16 @@ use crate::wire::messages::header::Kind;
 /// The most bytes of a value that is taken.
 const LIMIT: u64 = 1 << 20;
 
-/// Who reads: a task that knows another one, whose memory it reads too.
+/// Who reads: a task that knows another one, whose segments it maps too.
 struct Reading {
     runtime: Runtime,
     peers: Peers,
     peer: Arc<Peer>,
-    near: Option<Near>,
+    lender: Arc<Lender>,
+    /// None where the system does not let it.
+    colocated: Option<Arc<Colocated>>,
+    /// What is lent.
+    large: Tensor,
 }
 
 impl Reading {
@@ -36,7 +39,7 @@ impl Reading {
         let platform = system(runtime.handle().clone());
         let reach = Reach {
             patience: Patience::default(),
-            near: true,
+            shared_memory: true,
             protection: None,
             limit: LIMIT,
             flight: 4 * LIMIT,
@@ -45,30 +48,38 @@ impl Reading {
         let peer = peers
             .get(&("ps".to_owned(), 0), "127.0.0.1:1")
             .expect("the address is one");
+        let lender = Arc::default();
         Reading {
-            runtime,
             peers,
             peer,
-            near: own(),
+            colocated: found(&runtime, &lender),
+            runtime,
+            lender,
+            large: large(),
         }
     }
 }
 
-/// This process, as another one knows it; none where the system does not let it.
-fn own() -> Option<Near> {
-    let socket = TcpListener::bind("127.0.0.1:0").ok()?;
-    let nonce = Nonce::new();
-    let shown = Shown::new(nonce.message()).ok()?;
-    nonce.find(&shown.message(7), socket.local_addr().ok()?.port())
+/// The lender, as another process finds it.
+fn found(runtime: &Runtime, lender: &Arc<Lender>) -> Option<Arc<Colocated>> {
+    let patience = Patience::default().silence;
+    let said = lender.socket(runtime.handle(), 1, patience)?;
+    runtime.block_on(Colocated::find(said, runtime.handle(), patience))
+}
+
+/// A value in shared memory.
+fn large() -> Tensor {
+    let memory = Arc::new(Memory::new(None).sharing(0));
+    let buffer = Buffer::try_copied(&[1; LEAST], Some(&memory)).expect("there is memory");
+    Tensor::from_buffer(DType::F32, &[LEAST / 4], Arc::new(buffer)).expect("it is as long")
 }
 
 /// An answer as it should be, with its values lent or not; they are lent for as long as the frames are
 /// there, from a tensor that may be read over and over.
-fn answer(lent: bool) -> (Vec<u8>, Frames) {
-    static LARGE: OnceLock<Tensor> = OnceLock::new();
-    let large = LARGE.get_or_init(|| vec![0.5f32; LEAST / 4].into());
+fn answer(reading: &Reading, lent: bool) -> (Vec<u8>, Frames) {
     let strings = Tensor::strings(&[3], &["one", "", "three"]).expect("three elements");
-    let mut frames = Frames::to(lent);
+    let loans = lent.then(|| Loans::new(reading.lender.clone()));
+    let mut frames = Frames::lending(loans);
     frames.push(Kind::Opened(wire::Opened {
         devices: vec!["/job:ps/replica:0/task:0/device:CPU:0".to_owned()],
         incarnation: 7,
@@ -76,7 +87,7 @@ fn answer(lent: bool) -> (Vec<u8>, Frames) {
     }));
     let small: Tensor = vec![1.0f32, 2.0, 3.0].into();
     let mut values = vec![&small, &strings];
-    values.extend(lent.then_some(large));
+    values.extend(lent.then_some(&reading.large));
     for value in values {
         frames.push_value(1, value).expect("these can be sent");
     }
@@ -96,18 +107,19 @@ pub fn read(input: &[u8]) -> usize {
     let (bytes, _lent) = match kind % 4 {
         0 => (rest.to_vec(), Frames::default()),
         kind => {
-            let (good, frames) = answer(kind == 2);
+            let (good, frames) = answer(reading, kind == 2);
             (changed(good, rest), frames)
         }
     };
-    let near = (kind % 4 != 1).then_some(reading.near).flatten();
+    let from = reading.colocated.clone().filter(|_| kind % 4 != 1);
     let body = Body::new(Pieces::of(bytes));
-    let mut answer = Reader::new(body, LIMIT, reading.peers.spare.clone()).near(near);
+    let answer = Reader::new(body, LIMIT, reading.peers.spare.clone());
+    let mut answer = Lending::of(&reading.peer, answer, from);
     reading.runtime.block_on(async {
         let mut taken = 0;
-        while let Ok(kind) = reading.peer.next(&mut answer).await {
+        while let Ok(kind) = answer.next().await {
             if let Kind::Value(header) = kind
-                && reading.peer.tensor(&mut answer, &header).await.is_err()
+                && answer.tensor(&header).await.is_err()
             {
                 break;
             }
