@@ -1,14 +1,23 @@
 //! Who gets a descriptor, and what is taken for one.
 
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream as Blocking};
+use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use thalweg_tensor::{Buffer, DType, LEAST_SHARED, Memory, SegmentError, Tensor};
 
-use super::super::{Colocated, Loans};
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixListener;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::super::{Colocated, Lender, Loans};
 use super::*;
+use crate::wire::WireError;
+use crate::wire::messages as wire;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long one is waited for that never answers.
