@@ -96,9 +96,9 @@ fn what_is_sent_stays_as_it_is_while_later_steps_compute() {
         (passed(far.0), passed(far.1), far.0 * 2.0)
     });
     assert!(g.errors().is_empty(), "{:?}", g.errors());
-    for near_memory in [true, false] {
+    for shared_memory in [true, false] {
         let mut options = ClusterOptions::default();
-        options.near = near_memory;
+        options.shared_memory = shared_memory;
         let session = Session::on(&all[0], &g, options).unwrap();
         let run = |by: usize| {
             let mut kept = Vec::new();

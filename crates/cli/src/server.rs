@@ -42,10 +42,9 @@ pub struct Serve {
     /// placeholders, identities and casts need not be named.
     #[arg(long, value_name = "FILE")]
     ops: Option<PathBuf>,
-    /// Send large values to tasks on this machine over the connection too, in place of memory that they
-    /// read.
+    /// Send large values to tasks on this machine over the connection too, in place of shared memory.
     #[arg(long)]
-    no_near: bool,
+    no_shared_memory: bool,
 }
 
 impl Serve {
@@ -56,7 +55,7 @@ impl Serve {
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:0");
         let mut options = ServerOptions::listening(listen);
         options.unprotected_network = self.unprotected_network;
-        options.near = !self.no_near;
+        options.shared_memory = !self.no_shared_memory;
         options.protection = self
             .protection
             .as_ref()

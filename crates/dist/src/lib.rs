@@ -3,6 +3,7 @@
 
 mod allowed;
 pub mod cluster;
+mod colocated;
 mod deadline;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -13,7 +14,6 @@ pub mod master;
 #[allow(missing_docs, clippy::all, reason = "made by prost and tonic from a commented file")]
 #[rustfmt::skip]
 pub mod messages;
-mod near;
 mod peers;
 mod platform;
 pub mod protection;

@@ -24,7 +24,7 @@ pub struct Limits {
     /// The largest tensor that is taken from another task, in bytes.
     pub value_bytes: u64,
     /// The most bytes of tensors that have come in from other tasks on calls which still go on; of those
-    /// that are read from another process's memory, while they are.
+    /// that are copied from shared memory, while they are.
     pub flight_bytes: u64,
     /// The ops that run.
     pub ops: AllowedOps,

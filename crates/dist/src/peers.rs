@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use thalweg_tensor::Buffer;
-use thalweg_tensor::Tensor;
+use thalweg_tensor::{Buffer, Tensor};
 use tokio::time::Instant;
 use tonic::Code;
 use tonic::body::Body;
@@ -15,14 +14,14 @@ use tonic::codegen::{Service, http};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::cluster::Task;
-use crate::near::{self, Maps, Near, Nonce};
+use crate::colocated::{Colocated, Lent};
 use crate::platform::Platform;
 use crate::protection::Protection;
 use crate::status::Status;
 use crate::wire::WireError;
 use crate::wire::frames::{Frames, Reader};
 use crate::wire::messages::header::Kind;
-use crate::wire::messages::{End, Value};
+use crate::wire::messages::{Colocate, End, Value};
 use crate::wire::spare::Spare;
 
 /// How many bytes may be on their way on one connection before the other side has read them.
@@ -68,18 +67,16 @@ pub(crate) struct Peer {
     /// What stands in the header of each call.
     credentials: Option<http::HeaderValue>,
     heard: Mutex<Option<Instant>>,
-    /// Whether its memory can be read, once that is known.
-    near: Mutex<Option<Option<Near>>>,
-    /// What is mapped of its memory.
-    maps: Maps,
+    /// Whether its values may come through shared memory.
+    shares: bool,
+    /// How its segments are reached, if it is on this machine, once that is known.
+    colocated: Mutex<Option<Option<Arc<Colocated>>>>,
     #[cfg(test)]
     pub(crate) counts: Counts,
-    /// The port that it listens on, if it is looked for and is on this machine.
-    here: tokio::sync::OnceCell<Option<u16>>,
 }
 
-/// How many values of a near task were copied from its memory, how many were read there, and how many of the
-/// buffers of these somebody kept.
+/// How many values of a co-located task were copied from its segments, how many were read there, and how many
+/// of the buffers of these somebody kept.
 #[cfg(test)]
 #[derive(Default)]
 pub(crate) struct Counts {
@@ -133,14 +130,10 @@ impl Peer {
             patience,
             credentials: peers.reach.protection.as_ref().map(Protection::credentials),
             heard: Mutex::default(),
-            near: Mutex::default(),
-            maps: Maps::default(),
+            shares: peers.reach.shared_memory,
+            colocated: Mutex::default(),
             #[cfg(test)]
             counts: Counts::default(),
-            here: match peers.reach.near {
-                true => tokio::sync::OnceCell::new(),
-                false => tokio::sync::OnceCell::new_with(Some(None)),
-            },
         })
     }
 
@@ -156,8 +149,13 @@ impl Peer {
 
     /// Whoever answers next may be another process.
     fn doubt(&self) {
-        *self.near.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.maps.clear();
+        *self.known() = None;
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Option<Arc<Colocated>>>> {
+        self.colocated
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// That it is not reached.
@@ -201,9 +199,9 @@ impl Peer {
 
     /// What an error in a message from it means.
     pub(crate) fn wrong(&self, error: WireError) -> Status {
-        if matches!(error, WireError::Memory(_)) {
+        if matches!(error, WireError::Descriptor(_) | WireError::Segment(_)) {
             // It is not tried again: values come over the connection from now on.
-            *self.near.lock().unwrap_or_else(PoisonError::into_inner) = Some(None);
+            *self.known() = Some(None);
         }
         if matches!(error, WireError::Flight { .. }) {
             // The bound is this task's own.
@@ -300,87 +298,84 @@ impl Peer {
     /// # Errors
     /// It does not come as the header says.
     pub(crate) async fn tensor(&self, answer: &mut Answer, v: &Value) -> Result<Tensor, Status> {
-        if v.loan.is_some() {
-            let copy = answer.borrowed(v).map_err(|e| self.wrong(e))?;
-            return self.copied(copy).await;
-        }
-        // One that does not lend is not who was found before.
-        if answer.is_near() && v.bytes >= near::LEAST as u64 {
-            self.doubt();
-        }
         answer.tensor(v).await.map_err(|e| self.wrong(e))
     }
 
-    /// A tensor that it lends, read in place, and the buffer that it lies in, which has to be given back
-    /// ([`Peer::gives`]). None where it can not be mapped.
+    /// A value that it lends.
     ///
     /// # Errors
-    /// It is not as the header says.
-    pub(crate) fn mapped(
+    /// It can not be mapped, or nobody asked for that.
+    pub(crate) async fn lent(
         &self,
-        answer: &Answer,
-        v: &Value,
-    ) -> Result<Option<(Tensor, Arc<Buffer>)>, Status> {
-        let mapped = answer.mapped(v, &self.maps).map_err(|e| self.wrong(e))?;
-        let buffered = mapped.and_then(|t| t.buffer().cloned().map(|b| (t, b)));
-        #[cfg(test)]
-        if buffered.is_some() {
-            Counts::add(&self.counts.in_place, 1);
-        }
-        Ok(buffered)
+        from: Option<&Colocated>,
+        header: &Value,
+    ) -> Result<Lent, Status> {
+        let (Some(from), Some(loan)) = (from, header.loan) else {
+            return Err(self.wrong(WireError::Expected("a value's bytes")));
+        };
+        let lent = Lent::new(from, loan, header, self.limit, &self.spare).await;
+        lent.map_err(|e| self.wrong(e))
     }
 
-    /// Gives up a buffer that was mapped; true where nobody reads it any more.
-    pub(crate) fn gives(&self, buffer: Arc<Buffer>) -> bool {
-        let free = self.maps.give(buffer);
+    /// The tensor of what it lends, read in place; none where it has to be copied.
+    ///
+    /// # Errors
+    /// Its bytes are not what its header says.
+    pub(crate) fn in_place(&self, lent: &Lent) -> Result<Option<Tensor>, Status> {
+        let tensor = lent.in_place().map_err(|e| self.wrong(e))?;
+        #[cfg(test)]
+        Counts::add(&self.counts.in_place, u64::from(tensor.is_some()));
+        Ok(tensor)
+    }
+
+    /// Ends the use of a buffer of its segments; true where nobody reads it any more.
+    pub(crate) fn gives(&self, from: &Colocated, buffer: Arc<Buffer>) -> bool {
+        let free = from.give(buffer);
         #[cfg(test)]
         Counts::add(&self.counts.kept, u64::from(!free));
         free
     }
 
-    /// A tensor that it lends, by what copies it.
+    /// A copy of what it lends.
     ///
     /// # Errors
-    /// It cannot be read, or was taken back.
-    pub(crate) async fn copied(
-        &self,
-        copy: impl FnOnce() -> Result<Tensor, WireError> + Send + 'static,
-    ) -> Result<Tensor, Status> {
-        let copied = self.platform.given(copy).await?;
+    /// Its bytes are not what its header says.
+    pub(crate) async fn copied(&self, lent: Lent) -> Result<Tensor, Status> {
+        let copied = self.platform.given(move || lent.copied()).await?;
         let tensor = copied.map_err(|e| self.wrong(e))?;
         #[cfg(test)]
         Counts::add(&self.counts.copies, 1);
         Ok(tensor)
     }
 
-    /// The process, if this one can read its memory; looked for by the first call, and again when
-    /// another process may have taken its place.
+    /// How its segments are reached, if it is on this machine and lets them be; looked for by the first
+    /// call, and again when another process may have taken its place.
     ///
     /// # Errors
     /// It is not reached.
-    pub(crate) async fn near(&self) -> Result<Option<Near>, Status> {
-        let look = || async {
-            let looked = tokio::time::timeout(self.patience.silence, near::here(&self.address));
-            looked.await.unwrap_or_default()
-        };
-        let Some(port) = *self.here.get_or_init(look).await else {
+    pub(crate) async fn colocated(&self) -> Result<Option<Arc<Colocated>>, Status> {
+        if !self.shares {
             return Ok(None);
-        };
-        let known = || self.near.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(near) = *known() {
-            return Ok(near);
         }
-        let nonce = Nonce::new();
-        let request = Frames::of(Kind::Near(nonce.message()));
-        let mut answer = self.call("Near", request).await?;
-        let near = match answer.next().await {
-            Ok(Some(Kind::Nearby(said))) => nonce.find(&said, port),
+        let known = self.known().clone();
+        match known {
+            Some(Some(known)) if known.is_gone() => self.doubt(),
+            Some(known) => return Ok(known),
+            None => {}
+        }
+        let request = Frames::of(Kind::Colocate(Colocate {}));
+        let mut answer = self.call("Colocate", request).await?;
+        let found = match answer.next().await {
+            Ok(Some(Kind::Colocation(said))) => {
+                let runtime = self.platform.runtime();
+                Colocated::find(said, runtime, self.patience.silence).await
+            }
             // It does not want to.
             Ok(_) => None,
             Err(e) => return Err(self.wrong(e)),
         };
-        *known() = Some(near);
-        Ok(near)
+        // Somebody else may have found it meanwhile.
+        Ok(self.known().get_or_insert(found).clone())
     }
 
     /// Calls `name`, whose answer is one message or an end.
@@ -427,8 +422,8 @@ pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 #[derive(Clone)]
 pub(crate) struct Reach {
     pub(crate) patience: Patience,
-    /// Whether values may be read from memory, and lent.
-    pub(crate) near: bool,
+    /// Whether values may come through shared memory, and be lent there.
+    pub(crate) shared_memory: bool,
     pub(crate) protection: Option<Protection>,
     /// The largest value that is taken, in bytes.
     pub(crate) limit: u64,

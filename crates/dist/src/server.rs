@@ -47,11 +47,10 @@ pub struct ServerOptions {
     pub limits: Limits,
     /// How long other tasks are waited for.
     pub patience: Patience,
-    /// Whether tasks on this machine take large values from each other's memory, which is several times as
-    /// fast as over a connection. The system has to let them: Linux, the same user, and
-    /// `kernel.yama.ptrace_scope` 0 where there is Yama (Ubuntu has 1); values go over the connection
-    /// otherwise.
-    pub near: bool,
+    /// Whether large values go to co-located tasks, those on this machine, through shared memory, which is
+    /// several times as fast as over a connection. It takes Linux, the same user and the same network
+    /// namespace; values go over the connection otherwise.
+    pub shared_memory: bool,
     /// What the server asks of its callers, and shows to the tasks that it calls. TensorFlow's own client
     /// can show nothing: it reaches a server without protection alone.
     pub protection: Option<Protection>,
@@ -68,7 +67,7 @@ impl ServerOptions {
             session: SessionOptions::default(),
             limits: Limits::default(),
             patience: Patience::default(),
-            near: true,
+            shared_memory: true,
             protection: None,
             unprotected_network: false,
         }
@@ -150,7 +149,7 @@ impl Server {
         options.listen = cluster.address(job, index)?.to_owned();
         options.session.job = job.to_owned();
         options.session.task = index;
-        if options.near {
+        if options.shared_memory {
             options.session.shared = SPARE;
         }
         Server::serve(Some(cluster), options)
@@ -191,7 +190,7 @@ impl Server {
         let platform = system(handle.clone());
         let reach = Reach {
             patience: options.patience,
-            near: options.near,
+            shared_memory: options.shared_memory,
             protection: options.protection.clone(),
             limit: options.limits.value_bytes,
             flight: options.limits.flight_bytes,

@@ -35,9 +35,9 @@ pub struct ClusterOptions {
     /// Whether its variables and queues are its own: others are shared, by name, with every session of
     /// the cluster.
     pub isolated: bool,
-    /// Whether large values are taken from the memory of tasks on this machine, as in
-    /// [`crate::ServerOptions::near`].
-    pub near: bool,
+    /// Whether large values of tasks on this machine come through shared memory, as in
+    /// [`crate::ServerOptions::shared_memory`].
+    pub shared_memory: bool,
     /// What a client outside of the cluster shows to its tasks, where they are protected. A session that
     /// is made on a task shows what that does.
     pub protection: Option<Protection>,
@@ -50,7 +50,7 @@ impl Default for ClusterOptions {
             patience: Patience::default(),
             device_filters: Vec::new(),
             isolated: false,
-            near: true,
+            shared_memory: true,
             protection: None,
         }
     }
@@ -96,17 +96,18 @@ impl<'g> Session<'g> {
         let platform = worker.platform.clone();
         // The server's own connections, where they are as they should be.
         let own = &worker.peers.reach;
-        let peers = match (own.patience, own.near) == (options.patience, options.near) {
-            true => worker.peers.clone(),
-            false => {
-                let reach = Reach {
-                    patience: options.patience,
-                    near: options.near,
-                    ..own.clone()
-                };
-                Arc::new(worker.peers.reached(reach))
-            }
-        };
+        let peers =
+            match (own.patience, own.shared_memory) == (options.patience, options.shared_memory) {
+                true => worker.peers.clone(),
+                false => {
+                    let reach = Reach {
+                        patience: options.patience,
+                        shared_memory: options.shared_memory,
+                        ..own.clone()
+                    };
+                    Arc::new(worker.peers.reached(reach))
+                }
+            };
         let mut ways = vec![Way::Here(worker.clone())];
         ways.extend(others(
             &worker.cluster,
@@ -155,7 +156,7 @@ impl<'g> Session<'g> {
         })?;
         let reach = Reach {
             patience: options.patience,
-            near: options.near,
+            shared_memory: options.shared_memory,
             protection: options.protection,
             limit: Limits::default().value_bytes,
             flight: Limits::default().flight_bytes,

@@ -172,8 +172,8 @@ pub struct CpuOptions {
     /// Its threads; 0 for an even share of the session's, and one at least.
     pub threads: usize,
     /// The most bytes that its variables and steps may take; `None` for as many as the system has. A variable
-    /// that is updated while somebody else holds its value, as near workers of a server do, takes its bytes
-    /// twice.
+    /// that is updated while somebody else holds its value, as co-located workers of a server do, takes its
+    /// bytes twice.
     pub memory_limit: Option<usize>,
 }
 

@@ -1,12 +1,13 @@
 //! The bytes of tensors and arenas.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fs::File;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::notes::Notes;
-use crate::segment::{Segment, SegmentName, Segments};
+use crate::segment::{Segment, SegmentError, Segments};
 
 /// Alignment of every tensor's first byte: a cache line, and the widest vector register.
 pub const ALIGNMENT: usize = 64;
@@ -183,13 +184,14 @@ impl Buffer {
         })
     }
 
-    /// The first `len` bytes of a segment of another process, without a copy. They are never written here,
-    /// and the other process must not write them while this is there.
+    /// The first `len` bytes of the segment of this number, made by another process, without a copy. They
+    /// are never written here, and the other process must not write them while this is there. The file is
+    /// not needed any more.
     ///
     /// # Errors
-    /// It is not there, or this process may not read it.
-    pub fn mapped(process: u32, name: SegmentName, len: usize) -> std::io::Result<Buffer> {
-        let segment = Segment::open(process, name, len)?;
+    /// The file is another one, could become shorter, is too short, or can not be mapped.
+    pub fn mapped(file: &File, number: u64, len: usize) -> Result<Buffer, SegmentError> {
+        let segment = Segment::open(file, number, len)?;
         Ok(Buffer {
             ptr: segment.ptr(),
             len,
@@ -200,12 +202,22 @@ impl Buffer {
         })
     }
 
-    /// Where another process finds the bytes, from the segment's first on, if they can be mapped.
-    pub fn segment(&self) -> Option<SegmentName> {
+    fn own_segment(&self) -> Option<&Segment> {
         match &self.base {
-            Base::Own(segment) => segment.as_ref().and_then(Segment::name),
+            Base::Own(segment) => segment.as_ref(),
             Base::Heap(_) | Base::Foreign(_) => None,
         }
+    }
+
+    /// The number of the segment that the bytes lie in, from its first on, if others can map it: no other
+    /// segment has it while this one is there.
+    pub fn segment(&self) -> Option<u64> {
+        self.own_segment().and_then(Segment::number)
+    }
+
+    /// The file of the segment, whose descriptor another process needs to map it.
+    pub fn segment_file(&self) -> Option<&File> {
+        self.own_segment().and_then(Segment::file)
     }
 
     /// Lets the bytes stay as they are from now on: another process reads them, and nobody knows for how

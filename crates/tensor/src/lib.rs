@@ -24,6 +24,6 @@ pub use half;
 pub use buffer::{ALIGNMENT, Buffer, LEAST_SHARED, Memory};
 pub use dtype::{DType, Element};
 pub use notes::Notes;
-pub use segment::SegmentName;
+pub use segment::SegmentError;
 pub use shape::{Dims, Shape};
 pub use tensor::{Handle, Tensor, TensorError};

@@ -1,9 +1,9 @@
 //! Shared memory: segments that other processes of the machine can map, which are files without names.
 //!
 //! What a process writes there another one reads in place, without a copy. A segment is made by one
-//! process, which alone writes to it, and opened by others, which only read. It can not become shorter
-//! (it is sealed), so that a reader finds memory for as long as it has the segment mapped, whatever
-//! becomes of the one that made it.
+//! process, which alone writes to it, and mapped by others, which get its descriptor and only read. It can
+//! not become shorter (it is sealed), so that a reader finds memory for as long as it has the segment
+//! mapped, whatever becomes of the one that made it.
 
 use std::fs::File;
 use std::io;
@@ -11,13 +11,34 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Where another process finds a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentName {
-    /// The descriptor of its file in the process that made it.
-    pub descriptor: u32,
-    /// The number of its file, which no other one has while this one is there.
-    pub inode: u64,
+use thiserror::Error;
+
+/// Why a descriptor of another process is not mapped.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SegmentError {
+    /// It is of another file than was asked for.
+    #[error("it is of segment {found}, not {expected}")]
+    Other {
+        /// The number that was asked for.
+        expected: u64,
+        /// The number of its file.
+        found: u64,
+    },
+    /// Whoever has it open could make it shorter, and end who reads there with a signal.
+    #[error("it is not sealed against becoming shorter (F_SEAL_SHRINK)")]
+    Unsealed,
+    /// It ends before the bytes do.
+    #[error("it has {found} bytes, {needed} are needed")]
+    Short {
+        /// The bytes that are to be read.
+        needed: usize,
+        /// The bytes of its file.
+        found: u64,
+    },
+    /// The system does not map it.
+    #[error("it cannot be mapped: {0}")]
+    System(#[from] io::Error),
 }
 
 /// Shared memory that is mapped.
@@ -25,7 +46,8 @@ pub struct SegmentName {
 pub(crate) struct Segment {
     /// Its file, in the process that made it: what is mapped stays so without.
     file: Option<File>,
-    inode: u64,
+    /// The number of its file (the inode), which no other one has while this one is there.
+    number: u64,
     ptr: NonNull<u8>,
     /// A whole number of pages.
     mapped: usize,
@@ -65,46 +87,47 @@ impl Segment {
             return Err(io::Error::last_os_error());
         }
         Ok(Segment {
-            inode: file.metadata()?.ino(),
+            number: file.metadata()?.ino(),
             ptr: map(&file, mapped, libc::PROT_READ | libc::PROT_WRITE)?,
             file: Some(file),
             mapped,
         })
     }
 
-    /// One of another process, of at least `len` bytes, to be read.
+    /// The segment of this number, made by another process, to be read: at least `len` bytes.
     ///
     /// # Errors
-    /// It is not there, can not be opened, or could become shorter.
+    /// The file is another one, could become shorter, is too short, or can not be mapped.
     #[cfg(all(target_os = "linux", not(miri)))]
-    pub(crate) fn open(process: u32, name: SegmentName, len: usize) -> io::Result<Segment> {
+    pub(crate) fn open(file: &File, number: u64, len: usize) -> Result<Segment, SegmentError> {
         use std::os::fd::AsRawFd;
-        use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+        use std::os::unix::fs::MetadataExt;
 
-        let path = format!("/proc/{process}/fd/{}", name.descriptor);
-        // What else a process has open could wait to be opened, or do something.
-        if !std::fs::read_link(&path)?.starts_with("/memfd:thalweg (deleted)") {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        let mut options = File::options();
-        let options = options.read(true);
-        let options = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-        let file = options.open(path)?;
-        let known = file.metadata()?;
-        // SAFETY: an open file.
+        // SAFETY: an open file. It fails where the file is none of memory.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-        let stays = seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;
+        if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+            return Err(SegmentError::Unsealed);
+        }
+        // Sealed, it stays at least as long as it is now.
+        let known = file.metadata()?;
+        if known.ino() != number {
+            return Err(SegmentError::Other {
+                expected: number,
+                found: known.ino(),
+            });
+        }
         let mapped = len.max(1).checked_next_multiple_of(PAGE);
         let mapped = mapped.filter(|&m| m as u64 <= known.len());
-        match mapped {
-            Some(mapped) if stays && known.ino() == name.inode => Ok(Segment {
-                inode: name.inode,
-                ptr: map(&file, mapped, libc::PROT_READ)?,
-                file: None,
-                mapped,
-            }),
-            _ => Err(io::ErrorKind::NotFound.into()),
-        }
+        let mapped = mapped.ok_or(SegmentError::Short {
+            needed: len,
+            found: known.len(),
+        })?;
+        Ok(Segment {
+            number,
+            ptr: map(file, mapped, libc::PROT_READ)?,
+            file: None,
+            mapped,
+        })
     }
 
     /// Other systems have none.
@@ -115,8 +138,8 @@ impl Segment {
 
     /// Other systems have none.
     #[cfg(not(all(target_os = "linux", not(miri))))]
-    pub(crate) fn open(_: u32, _: SegmentName, _: usize) -> io::Result<Segment> {
-        Err(io::ErrorKind::Unsupported.into())
+    pub(crate) fn open(_: &File, _: u64, _: usize) -> Result<Segment, SegmentError> {
+        Err(io::Error::from(io::ErrorKind::Unsupported).into())
     }
 
     /// Gives its memory back to the system, also where others have it mapped: zeros are read there then.
@@ -135,16 +158,14 @@ impl Segment {
         self.ptr
     }
 
-    /// Where others find it, if it was made here.
-    pub(crate) fn name(&self) -> Option<SegmentName> {
-        #[cfg(unix)]
-        let descriptor = std::os::fd::AsRawFd::as_raw_fd(self.file.as_ref()?).cast_unsigned();
-        #[cfg(not(unix))]
-        let descriptor = 0;
-        Some(SegmentName {
-            descriptor,
-            inode: self.inode,
-        })
+    /// Its file, if it was made here.
+    pub(crate) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// The number of its file, if it was made here.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.file.as_ref().map(|_| self.number)
     }
 }
 

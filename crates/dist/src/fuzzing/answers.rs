@@ -1,14 +1,13 @@
 //! Answers of other tasks, as they are read.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 
-use thalweg_tensor::Tensor;
+use thalweg_tensor::{Buffer, DType, Memory, Tensor};
 use tokio::runtime::Runtime;
 use tonic::body::Body;
 
 use super::tasks::{Pieces, bytes_of};
-use crate::near::{LEAST, Near, Nonce, Shown};
+use crate::colocated::{Colocated, LEAST, Lender, Lending, Loans};
 use crate::peers::{Patience, Peer, Peers, Reach};
 use crate::platform::system;
 use crate::wire::frames::{Frames, Reader};
@@ -18,12 +17,14 @@ use crate::wire::messages::header::Kind;
 /// The most bytes of a value that is taken.
 const LIMIT: u64 = 1 << 20;
 
-/// Who reads: a task that knows another one, whose memory it reads too.
+/// Who reads: a task that knows another one, whose segments it maps too.
 pub struct Answers {
     runtime: Runtime,
     peers: Peers,
     peer: Arc<Peer>,
-    near: Option<Near>,
+    lender: Arc<Lender>,
+    /// None where the system does not let it.
+    colocated: Option<Arc<Colocated>>,
     /// A value that is large enough to be lent.
     large: Tensor,
 }
@@ -37,7 +38,7 @@ impl Default for Answers {
         let platform = system(runtime.handle().clone());
         let reach = Reach {
             patience: Patience::default(),
-            near: true,
+            shared_memory: true,
             protection: None,
             limit: LIMIT,
             flight: 4 * LIMIT,
@@ -46,39 +47,53 @@ impl Default for Answers {
         let peer = peers
             .get(&("ps".to_owned(), 0), "127.0.0.1:1")
             .expect("the address is one");
+        let lender = Arc::default();
         Answers {
-            runtime,
             peers,
             peer,
-            near: own(),
-            large: vec![0.5f32; LEAST / 4].into(),
+            colocated: found(&runtime, &lender),
+            runtime,
+            lender,
+            large: large(),
         }
     }
 }
 
-/// This process, as another one knows it; none where the system does not let it.
-fn own() -> Option<Near> {
-    let socket = TcpListener::bind("127.0.0.1:0").ok()?;
-    let nonce = Nonce::new();
-    let shown = Shown::new(nonce.message()).ok()?;
-    nonce.find(&shown.message(7), socket.local_addr().ok()?.port())
+/// The lender, as another process finds it.
+fn found(runtime: &Runtime, lender: &Arc<Lender>) -> Option<Arc<Colocated>> {
+    let patience = Patience::default().silence;
+    let said = lender.socket(runtime.handle(), 1, patience)?;
+    runtime.block_on(Colocated::find(said, runtime.handle(), patience))
+}
+
+/// A value in shared memory.
+fn large() -> Tensor {
+    let memory = Arc::new(Memory::new(None).sharing(0));
+    let buffer = Buffer::try_copied(&[1; LEAST], Some(&memory)).expect("there is memory");
+    Tensor::from_buffer(DType::F32, &[LEAST / 4], Arc::new(buffer)).expect("it is as long")
 }
 
 impl Answers {
     /// Reads an answer as a master, and what receives values, do: whatever it is, to its end or to what is
     /// wrong with it. It is what `change` makes of one that is as it should be, whose values are lent or
-    /// not; where `near`, the reader knows the process that lends. Gives how many messages and values were
+    /// not; where `colocated`, the reader knows the process that lends. Gives how many messages and values were
     /// taken.
-    pub fn read(&self, lent: bool, near: bool, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> usize {
+    pub fn read(
+        &self,
+        lent: bool,
+        colocated: bool,
+        change: impl FnOnce(Vec<u8>) -> Vec<u8>,
+    ) -> usize {
         let (good, _lent) = self.answer(lent);
         let body = Body::new(Pieces::of(change(good)));
-        let near = near.then_some(self.near).flatten();
-        let mut answer = Reader::new(body, LIMIT, self.peers.spare.clone()).near(near);
+        let from = self.colocated.clone().filter(|_| colocated);
+        let answer = Reader::new(body, LIMIT, self.peers.spare.clone());
+        let mut answer = Lending::of(&self.peer, answer, from);
         self.runtime.block_on(async {
             let mut taken = 0;
-            while let Ok(kind) = self.peer.next(&mut answer).await {
+            while let Ok(kind) = answer.next().await {
                 if let Kind::Value(header) = kind
-                    && self.peer.tensor(&mut answer, &header).await.is_err()
+                    && answer.tensor(&header).await.is_err()
                 {
                     break;
                 }
@@ -92,7 +107,8 @@ impl Answers {
     /// are there, from a tensor that may be read over and over.
     fn answer(&self, lent: bool) -> (Vec<u8>, Frames) {
         let strings = Tensor::strings(&[3], &["one", "", "three"]).expect("three elements");
-        let mut frames = Frames::to(lent);
+        let loans = lent.then(|| Loans::new(self.lender.clone()));
+        let mut frames = Frames::lending(loans);
         frames.push(Kind::Opened(wire::Opened {
             devices: vec!["/job:ps/replica:0/task:0/device:CPU:0".to_owned()],
             incarnation: 7,
@@ -130,8 +146,8 @@ mod tests {
         let input = (any::<(bool, bool)>(), changes, any::<u8>(), made);
         let answers = Answers::default();
         let mut runner = proptest::test_runner::TestRunner::default();
-        let ran = runner.run(&input, |((lent, near), changes, cut, made)| {
-            answers.read(lent, near, |mut good| {
+        let ran = runner.run(&input, |((lent, colocated), changes, cut, made)| {
+            answers.read(lent, colocated, |mut good| {
                 for (at, byte) in &changes {
                     let at = at.index(good.len());
                     good[at] = *byte;

@@ -15,7 +15,6 @@ use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;
 use tonic::body::Body;
 use tonic::codegen::{Body as _, Service, http};
-use tonic::transport::server::TcpConnectInfo;
 
 use crate::cluster::ClusterSpec;
 use crate::limits::Limits;
@@ -29,7 +28,7 @@ use crate::worker::{Worker, WorkerService, WorkerSession};
 
 /// The calls that a task answers.
 pub const CALLS: [&str; 8] = [
-    "Register", "Run", "Receive", "Near", "Clear", "Finish", "Forget", "Open",
+    "Register", "Run", "Receive", "Colocate", "Clear", "Finish", "Forget", "Open",
 ];
 /// How long an answer is waited for: one that waits for what does not come is dropped, as by a client
 /// that goes.
@@ -125,6 +124,7 @@ pub(crate) fn little() -> Limits {
 fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
     let mut options = SessionOptions::with_threads(1);
     options.cpus = vec![CpuOptions::with_memory_limit(1 << 20)];
+    options.shared = 1 << 20;
     let cluster = ClusterSpec::new([("localhost", ["127.0.0.1:1"])]);
     let patience = Patience {
         silence: Duration::from_millis(200),
@@ -132,7 +132,7 @@ fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
     };
     let reach = Reach {
         patience,
-        near: true,
+        shared_memory: true,
         protection: None,
         limit: limits.value_bytes,
         flight: limits.flight_bytes,
@@ -152,13 +152,8 @@ fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
 }
 
 async fn call(worker: &Arc<Worker>, name: &str, body: Vec<u8>) -> Vec<u8> {
-    let here = TcpConnectInfo {
-        local_addr: None,
-        remote_addr: Some(([127, 0, 0, 1], 1).into()),
-    };
     let request = http::Request::builder()
         .uri(format!("{PATH}{name}"))
-        .extension(here)
         .body(Body::new(Pieces::of(body)))
         .expect("names of calls are of paths");
     let answer = WorkerService(worker.clone()).call(request);
@@ -232,7 +227,7 @@ pub fn message(name: &str) -> Vec<u8> {
             step: 7,
             ..wire::Receive::default()
         }),
-        "Near" => Kind::Near(wire::Near { nonce: vec![3; 16] }),
+        "Colocate" => Kind::Colocate(wire::Colocate {}),
         "Clear" => Kind::Clear(wire::Clear {
             containers: vec!["c".to_owned()],
         }),
@@ -292,7 +287,7 @@ pub(crate) fn run(part: u64, step: u64) -> Vec<u8> {
         part,
         step,
         limit: 1_000_000,
-        near: 0,
+        colocated: 0,
         trace: true,
     }));
     let feed = Tensor::new(&[2, 2], &[1.0f32; 4]).expect("four elements");

@@ -95,7 +95,7 @@ impl World {
         let limits = Limits::default();
         let reach = Reach {
             patience: PATIENCE,
-            near: false,
+            shared_memory: false,
             protection: None,
             limit: limits.value_bytes,
             flight: limits.flight_bytes,

@@ -17,7 +17,7 @@ use super::messages::header::Kind;
 use super::messages::{End, Header, Value};
 use super::spare::{Flight, Spare};
 use super::value;
-use crate::near::{Borrowed, LEAST, Loans, Maps, Near};
+use crate::colocated::{LEAST, Loans};
 use crate::status::Status;
 
 /// Bytes of a value that are copied behind their header: one small write is cheaper than two.
@@ -30,10 +30,8 @@ const MOST_HEADER: u64 = 1 << 30;
 pub(crate) struct Frames {
     ready: VecDeque<Bytes>,
     open: BytesMut,
-    /// What is lent, where large values are.
-    loans: Option<Arc<Loans>>,
-    /// Whether anything was lent: the stream then stays until the receiver drops it.
-    stays: bool,
+    /// What is lent, where large values are: the stream then stays until the receiver drops it.
+    loans: Option<Loans>,
 }
 
 impl Frames {
@@ -44,10 +42,10 @@ impl Frames {
         frames
     }
 
-    /// None yet; large values are lent where the receiver can read this process's memory, to be copied.
-    pub(crate) fn to(lends: bool) -> Frames {
+    /// None yet; large values that lie in shared memory are lent, if any may be.
+    pub(crate) fn lending(loans: Option<Loans>) -> Frames {
         Frames {
-            loans: lends.then(|| Arc::new(Loans::new(false))),
+            loans,
             ..Frames::default()
         }
     }
@@ -69,11 +67,11 @@ impl Frames {
     /// [`WireError::Handle`].
     pub(crate) fn push_value(&mut self, number: i64, tensor: &Tensor) -> Result<(), WireError> {
         let (mut header, bytes) = value::encoded(number, tensor)?;
-        if let Some(loans) = &self.loans
+        if let Some(loans) = &mut self.loans
             && bytes.len() >= LEAST
+            && let Some(loan) = loans.lend(tensor)
         {
-            header.loan = Some(loans.lend(bytes, tensor.buffer()));
-            self.stays = true;
+            header.loan = Some(loan);
             self.push(Kind::Value(header));
             return Ok(());
         }
@@ -108,11 +106,16 @@ impl Frames {
         self.ready.is_empty() && self.open.is_empty()
     }
 
-    /// The end of the stream, which does not come while something may be lent.
-    fn end(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match (&self.loans, self.stays) {
-            (Some(loans), true) => loans.poll_ended(cx).map(|()| None),
-            _ => Poll::Ready(None),
+    /// Whether something was lent: who has received it drops the stream.
+    fn stays(&self) -> bool {
+        self.loans.as_ref().is_some_and(|l| !l.is_empty())
+    }
+
+    /// The end of the stream, which does not come where something was lent.
+    fn end(&self) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.stays() {
+            true => Poll::Pending,
+            false => Poll::Ready(None),
         }
     }
 }
@@ -123,16 +126,16 @@ impl Body for Frames {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
+        _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.pop() {
             Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-            None => self.end(cx),
+            None => self.end(),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.is_empty() && !self.stays
+        self.is_empty() && !self.stays()
     }
 }
 
@@ -149,21 +152,12 @@ pub(crate) struct Stream<S> {
 }
 
 impl<S: Source> Stream<S> {
-    /// Its values are lent where `lends` says so, and may be mapped: the receiver says behind its request
-    /// what it reads no more.
-    pub(crate) fn new(source: S, lends: bool) -> Stream<S> {
+    /// Its large values that lie in shared memory are lent, if any may be.
+    pub(crate) fn new(source: S, loans: Option<Loans>) -> Stream<S> {
         Stream {
             source: Some(source),
-            frames: Frames {
-                loans: lends.then(|| Arc::new(Loans::new(true))),
-                ..Frames::default()
-            },
+            frames: Frames::lending(loans),
         }
-    }
-
-    /// What is lent on it, where large values are.
-    pub(crate) fn loans(&self) -> Option<Arc<Loans>> {
-        self.frames.loans.clone()
     }
 }
 
@@ -181,7 +175,7 @@ impl<S: Source> Body for Stream<S> {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             let Some(source) = &mut this.source else {
-                return this.frames.end(cx);
+                return this.frames.end();
             };
             match source.poll(&mut this.frames, cx) {
                 Poll::Pending => return Poll::Pending,
@@ -205,8 +199,6 @@ pub(crate) struct Reader<B> {
     spare: Arc<Spare>,
     /// What has come in on this call.
     flight: Flight,
-    /// The sender, where its memory can be read.
-    near: Option<Near>,
 }
 
 impl<B> Reader<B>
@@ -223,18 +215,7 @@ where
             limit,
             flight: Flight::new(spare.clone()),
             spare,
-            near: None,
         }
-    }
-
-    /// The same from a sender whose values may be lent.
-    pub(crate) fn near(self, near: Option<Near>) -> Reader<B> {
-        Reader { near, ..self }
-    }
-
-    /// Whether values may be lent.
-    pub(crate) fn is_near(&self) -> bool {
-        self.near.is_some()
     }
 
     /// Waits for bytes; false at the end.
@@ -322,58 +303,6 @@ where
                 }
             }
         }
-    }
-
-    /// What copies a tensor that is lent, megabytes: not on the threads of the network. The stream that
-    /// tells of it must be there until it is done.
-    ///
-    /// # Errors
-    /// The header does not say that it is lent, or nobody asked for that.
-    pub(crate) fn borrowed(
-        &self,
-        header: &Value,
-    ) -> Result<impl FnOnce() -> Result<Tensor, WireError> + Send + 'static, WireError> {
-        let (Some(near), Some(loan)) = (self.near, header.loan) else {
-            return Err(WireError::Expected("a value's bytes"));
-        };
-        let (header, limit, spare) = (header.clone(), self.limit, self.spare.clone());
-        Ok(move || {
-            let mut room = value::Room::new(&header, limit, &spare)?;
-            let mut borrowed = Borrowed::new(near, loan);
-            let mut flight = Flight::new(spare.clone());
-            loop {
-                match room.next() {
-                    [] => break,
-                    part => {
-                        flight.more(part.len())?;
-                        borrowed.fill(part)?;
-                    }
-                }
-            }
-            borrowed.end()?;
-            room.finish(&spare)
-        })
-    }
-
-    /// A tensor that is lent, read in place; the buffer that it lies in has to be given back to `maps`. None
-    /// where it can not be mapped: it is copied then.
-    ///
-    /// # Errors
-    /// Its bytes are not what the header says.
-    pub(crate) fn mapped(&self, header: &Value, maps: &Maps) -> Result<Option<Tensor>, WireError> {
-        let (Some(near), Some(segment)) = (self.near, header.loan.and_then(|l| l.segment)) else {
-            return Ok(None);
-        };
-        let value = value::Described::new(header, self.limit)?;
-        if !value.dtype.is_float() {
-            // An index that was looked at must not become another one, whatever the sender does.
-            return Ok(None);
-        }
-        let Some(buffer) = maps.get(near, segment, value.bytes) else {
-            return Ok(None);
-        };
-        let tensor = Tensor::from_buffer(value.dtype, &value.dims, buffer)?;
-        Ok(Some(tensor))
     }
 
     /// The next value, with its number.

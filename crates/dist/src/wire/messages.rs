@@ -3,7 +3,7 @@
 pub struct Header {
     #[prost(
         oneof = "header::Kind",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14"
     )]
     pub kind: ::core::option::Option<header::Kind>,
 }
@@ -34,12 +34,10 @@ pub mod header {
         #[prost(message, tag = "11")]
         Forget(super::Forget),
         #[prost(message, tag = "12")]
-        Near(super::Near),
+        Colocate(super::Colocate),
         #[prost(message, tag = "13")]
-        Nearby(super::Nearby),
+        Colocation(super::Colocation),
         #[prost(message, tag = "14")]
-        Taken(super::Taken),
-        #[prost(message, tag = "15")]
         Traced(super::Traced),
     }
 }
@@ -203,9 +201,9 @@ pub struct Run {
     /// How long it may take, in microseconds; 0 for as long as it likes.
     #[prost(uint64, tag = "4")]
     pub limit: u64,
-    /// The incarnation whose memory the caller reads: it may lend values. 0 for none.
+    /// The incarnation that the caller has a socket to: it may lend values. 0 for none.
     #[prost(fixed64, tag = "5")]
-    pub near: u64,
+    pub colocated: u64,
     /// Whether to tell what ran when.
     #[prost(bool, tag = "6")]
     pub trace: bool,
@@ -252,7 +250,7 @@ pub struct Receive {
     pub task: u32,
     /// As in Run.
     #[prost(fixed64, tag = "4")]
-    pub near: u64,
+    pub colocated: u64,
 }
 /// A tensor, whose bytes follow, or are lent.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -270,51 +268,30 @@ pub struct Value {
     #[prost(message, optional, tag = "5")]
     pub loan: ::core::option::Option<Loan>,
 }
-/// Bytes that stay where they are until they were taken, or the stream that tells of them is dropped.
+/// Bytes in a segment of shared memory, from its first on, which stay as they are until the receiver gives
+/// them back, or the stream that tells of them is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Loan {
-    /// Where they are in the memory of the sender.
-    #[prost(fixed64, tag = "1")]
-    pub at: u64,
-    /// Where eight bytes are that hold `token` (as the processor writes it) for as long as it is lent.
-    #[prost(fixed64, tag = "2")]
-    pub mark: u64,
-    #[prost(fixed64, tag = "3")]
-    pub token: u64,
-    /// Where they can be mapped, from the first byte on, if they can.
-    #[prost(message, optional, tag = "4")]
-    pub segment: ::core::option::Option<Segment>,
-}
-/// Shared memory of the sender.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Segment {
-    /// The descriptor of its file in the sender.
-    #[prost(uint32, tag = "1")]
-    pub descriptor: u32,
-    #[prost(fixed64, tag = "2")]
-    pub inode: u64,
-}
-/// What was lent is read no more: a receiver sends it behind its request.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Taken {
+    /// What the receiver knows it by on the socket.
     #[prost(fixed64, tag = "1")]
     pub token: u64,
+    /// The number of the segment, as the system has it for its file.
+    #[prost(fixed64, tag = "2")]
+    pub segment: u64,
 }
-/// Asks for a sign that the caller can read the memory of the task: that it finds `nonce` there.
+/// Asks for the socket of the task's machine that descriptors of segments come through.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Colocate {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Near {
-    #[prost(bytes = "vec", tag = "1")]
-    pub nonce: ::prost::alloc::vec::Vec<u8>,
-}
-/// Where the nonce is, until the stream that tells of it is dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Nearby {
-    #[prost(uint32, tag = "1")]
-    pub process: u32,
-    #[prost(fixed64, tag = "2")]
+pub struct Colocation {
+    #[prost(fixed64, tag = "1")]
     pub incarnation: u64,
-    #[prost(fixed64, tag = "3")]
-    pub at: u64,
+    /// Which socket it is: nobody can guess it.
+    #[prost(bytes = "vec", tag = "2")]
+    pub name: ::prost::alloc::vec::Vec<u8>,
+    /// What the caller says there first.
+    #[prost(bytes = "vec", tag = "3")]
+    pub secret: ::prost::alloc::vec::Vec<u8>,
 }
 /// Ends an answer.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

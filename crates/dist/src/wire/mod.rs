@@ -11,7 +11,7 @@ pub(crate) mod trace;
 pub(crate) mod value;
 
 use thalweg_graphdef::ValueError;
-use thalweg_tensor::{DType, TensorError};
+use thalweg_tensor::{DType, SegmentError, TensorError};
 use thiserror::Error;
 use tonic::Code;
 
@@ -24,8 +24,15 @@ pub(crate) enum WireError {
     Short,
     #[error("the connection failed: {0}")]
     Broken(String),
-    #[error("{0}")]
-    Memory(String),
+    #[error(
+        "the descriptor of a value in shared memory: {0}. Run the step again: its values then come over the \
+         connection"
+    )]
+    Descriptor(std::io::Error),
+    #[error(
+        "a value in shared memory: {0}. Run the step again: its values then come over the connection"
+    )]
+    Segment(#[from] SegmentError),
     #[error("a message has {found} bytes, {limit} at most are taken")]
     TooLong { found: u64, limit: u64 },
     #[error(
@@ -68,7 +75,10 @@ impl From<WireError> for Status {
     fn from(error: WireError) -> Status {
         let code = match &error {
             WireError::Forbidden(status) => return status.clone(),
-            WireError::Short | WireError::Broken(_) | WireError::Memory(_) => Code::Unavailable,
+            WireError::Short
+            | WireError::Broken(_)
+            | WireError::Descriptor(_)
+            | WireError::Segment(_) => Code::Unavailable,
             WireError::TooLong { .. }
             | WireError::Flight { .. }
             | WireError::Tensor(TensorError::TooLarge { .. }) => Code::ResourceExhausted,

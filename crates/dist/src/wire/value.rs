@@ -52,17 +52,17 @@ pub(super) fn encoded(number: i64, tensor: &Tensor) -> Result<(Value, Bytes), Wi
 }
 
 /// What a header says of a tensor.
-pub(super) struct Described {
-    pub(super) dtype: DType,
-    pub(super) dims: Dims,
+pub(crate) struct Described {
+    pub(crate) dtype: DType,
+    pub(crate) dims: Dims,
     elements: usize,
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Described {
     /// # Errors
     /// It is no header of a tensor, or of one that has more bytes than `limit`.
-    pub(super) fn new(header: &Value, limit: u64) -> Result<Described, WireError> {
+    pub(crate) fn new(header: &Value, limit: u64) -> Result<Described, WireError> {
         let dtype = dtype::from_number(header.dtype)?;
         if header.bytes > limit {
             return Err(WireError::TooLong {
@@ -89,7 +89,7 @@ impl Described {
 }
 
 /// Room for a tensor whose bytes come piece by piece.
-pub(super) struct Room {
+pub(crate) struct Room {
     dtype: DType,
     dims: Dims,
     bytes: Filling,
@@ -112,7 +112,7 @@ impl Room {
     ///
     /// # Errors
     /// It is no header of a tensor, or of one that has more bytes than `limit`.
-    pub(super) fn new(header: &Value, limit: u64, spare: &Spare) -> Result<Room, WireError> {
+    pub(crate) fn new(header: &Value, limit: u64, spare: &Spare) -> Result<Room, WireError> {
         let Described {
             dtype,
             dims,
@@ -148,7 +148,7 @@ impl Room {
     }
 
     /// What is to be filled next; nothing where all is there.
-    pub(super) fn next(&mut self) -> &mut [u8] {
+    pub(crate) fn next(&mut self) -> &mut [u8] {
         match &mut self.bytes {
             Filling::Plain { buffer, filled } => {
                 let from = *filled;
@@ -167,7 +167,7 @@ impl Room {
     ///
     /// # Errors
     /// The bytes are no elements of its dtype.
-    pub(super) fn finish(self, spare: &Spare) -> Result<Tensor, WireError> {
+    pub(crate) fn finish(self, spare: &Spare) -> Result<Tensor, WireError> {
         let (bytes, total) = match self.bytes {
             Filling::Plain { buffer, .. } => {
                 let buffer = Arc::new(buffer);
@@ -209,10 +209,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::frames::{Frames, Reader};
-    use super::super::messages as wire;
     use super::super::messages::header::Kind;
     use super::*;
-    use crate::near::{LEAST, Loan, Near};
 
     /// What a reader makes of these frames; nothing of it waits.
     fn read(frames: Frames, limit: u64) -> Result<(i64, Tensor), WireError> {
@@ -245,86 +243,6 @@ mod tests {
         let values: Vec<f32> = (0..100_000).map(|i| i as f32).collect();
         let tensor = Tensor::vector(&values);
         assert_eq!(back(&tensor).bytes(), tensor.bytes());
-    }
-
-    #[tokio::test]
-    async fn a_value_that_is_lent_is_read_where_it_is() {
-        let numbers: Vec<f32> = (0..100_000).map(|i| i as f32).collect();
-        let strings = vec![vec![b's'; LEAST]; 3];
-        for tensor in [
-            Tensor::vector(&numbers),
-            Tensor::strings(&[3], &strings).unwrap(),
-        ] {
-            let sent = |lends| {
-                let mut frames = Frames::to(lends);
-                frames.push_value(7, &tensor).unwrap();
-                frames.push_end(None);
-                frames
-            };
-            let reader = |frames, near| {
-                let reader = Reader::new(frames, u64::MAX, Arc::new(Spare::new(1 << 20, u64::MAX)));
-                reader.near(near)
-            };
-            let mut lent = reader(sent(true), Some(Near::own()));
-            let Ok(Some(Kind::Value(header))) = lent.next().await else {
-                panic!("a value was sent")
-            };
-            let found = lent.borrowed(&header).unwrap()().unwrap();
-            assert_eq!(found.dims(), tensor.dims());
-            match tensor.dtype() {
-                DType::String => assert_eq!(found.as_strings(), tensor.as_strings()),
-                _ => assert_eq!(found.bytes(), tensor.bytes()),
-            }
-            assert!(matches!(lent.next().await, Ok(Some(Kind::End(_)))));
-            // It stays lent until the reader goes.
-            let waits = tokio::time::timeout(std::time::Duration::ZERO, lent.next());
-            assert!(waits.await.is_err());
-
-            // Nobody said that it can read there.
-            let none = reader(sent(true), None).value().await;
-            assert!(matches!(none, Err(WireError::Expected(_))));
-            let (_, found) = reader(sent(false), Some(Near::own()))
-                .value()
-                .await
-                .unwrap();
-            assert_eq!(found.dims(), tensor.dims());
-        }
-    }
-
-    #[test]
-    fn a_loan_that_lies_is_an_error() {
-        let tensor = Tensor::zeros(DType::F32, &[LEAST]).unwrap();
-        let (good, bytes) = encoded(7, &tensor).unwrap();
-        let loan = Loan::new(bytes, None);
-        let said = loan.message();
-        for wrong in [
-            wire::Loan { at: 0, ..said },
-            wire::Loan {
-                at: u64::MAX - 9,
-                ..said
-            },
-            wire::Loan { mark: 8, ..said },
-            wire::Loan {
-                token: said.token + 1,
-                ..said
-            },
-        ] {
-            let header = Value {
-                loan: Some(wrong),
-                ..good.clone()
-            };
-            let reader = Reader::new(
-                Frames::default(),
-                u64::MAX,
-                Arc::new(Spare::new(0, u64::MAX)),
-            );
-            let reader = reader.near(Some(Near::own()));
-            let found = reader.borrowed(&header).unwrap()();
-            assert!(
-                matches!(found, Err(WireError::Broken(_) | WireError::Memory(_))),
-                "{wrong:?}: {found:?}"
-            );
-        }
     }
 
     #[test]

@@ -16,10 +16,12 @@ use tokio::sync::watch;
 use tonic::Code;
 
 use crate::cluster::{ClusterSpec, Task};
+use crate::colocated::{Lender, Loans};
 use crate::limits::Limits;
 use crate::peers::Peers;
 use crate::platform::Platform;
 use crate::status::Status;
+use crate::wire::messages as wire;
 use crate::wire::part::{self, Ops};
 
 pub(crate) use parts::Part;
@@ -39,6 +41,8 @@ pub(crate) struct Worker {
     pub(crate) incarnation: u64,
     pub(crate) platform: Arc<dyn Platform>,
     ops: Ops,
+    /// What is lent to co-located tasks, where the task has memory that it may share.
+    pub(crate) lender: Option<Arc<Lender>>,
     /// By handle, in an order that is the same each time, as steps are.
     sessions: Mutex<BTreeMap<String, Arc<WorkerSession>>>,
     ends: AtomicBool,
@@ -77,7 +81,9 @@ impl Worker {
         peers: Arc<Peers>,
         platform: Arc<dyn Platform>,
     ) -> Worker {
+        let shares = peers.reach.shared_memory && options.shared > 0;
         Worker {
+            lender: shares.then(Arc::default),
             engine,
             options,
             limits,
@@ -176,9 +182,23 @@ impl Worker {
         }
     }
 
-    /// Whether values are lent to a caller that reads the memory of this incarnation.
-    pub(crate) fn lends(&self, near: u64) -> bool {
-        self.peers.reach.near && near == self.incarnation
+    /// Loans for a caller that has a socket to this incarnation; none where there is none.
+    pub(crate) fn loans(&self, colocated: u64) -> Option<Loans> {
+        let lender = self.lender.clone();
+        lender
+            .filter(|_| colocated == self.incarnation)
+            .map(Loans::new)
+    }
+
+    /// Where descriptors of what is lent come from.
+    pub(crate) fn colocation(&self) -> Option<wire::Colocation> {
+        let (most, patience) = (self.limits.sessions, self.peers.reach.patience.silence);
+        let lender = self.lender.as_ref()?;
+        let said = lender.socket(self.platform.runtime(), most, patience)?;
+        Some(wire::Colocation {
+            incarnation: self.incarnation,
+            ..said
+        })
     }
 
     /// The names of its devices.

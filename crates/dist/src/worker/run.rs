@@ -78,7 +78,7 @@ impl Worker {
                 session: handle.to_owned(),
                 step,
                 task: part.task,
-                near: 0,
+                colocated: 0,
             };
             let (step, routes) = (running.step.clone(), part.routes.clone());
             let receive = receive(peer.clone(), *from, request, step, routes);

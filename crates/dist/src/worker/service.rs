@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,11 +13,9 @@ use tonic::Code;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
-use tonic::transport::server::TcpConnectInfo;
 
 use super::step::{Failure, Outgoing, Step};
 use super::{Asked, Worker, WorkerSession};
-use crate::near::{self, Shown};
 use crate::peers::PATH;
 use crate::status::Status;
 use crate::wire::WireError;
@@ -50,11 +47,8 @@ impl Service<http::Request<Body>> for WorkerService {
             let name = request.uri().path().strip_prefix(PATH).unwrap_or("");
             let name = name.to_owned();
             let (limit, spare) = (worker.limits.value_bytes, worker.peers.spare.clone());
-            // Memory is spoken of with who is on this machine alone.
-            let info = request.extensions().get::<TcpConnectInfo>();
-            let from = info.and_then(TcpConnectInfo::remote_addr);
             let reader = Reader::new(request.into_body(), limit, spare);
-            let body = match answer(worker, &name, reader, from).await {
+            let body = match answer(worker, &name, reader).await {
                 Ok(body) => body,
                 Err(failure) => {
                     let mut frames = Frames::default();
@@ -77,9 +71,7 @@ async fn answer(
     worker: Arc<Worker>,
     name: &str,
     mut reader: Reader<Body>,
-    from: Option<SocketAddr>,
 ) -> Result<Body, Failure> {
-    let own = || from.is_some_and(|a| near::is_own(a.ip()));
     let request = reader.next().await?;
     let request = request.ok_or(WireError::Expected("a message"))?;
     let done = |kind: Kind| Ok(Body::new(Frames::of(kind)));
@@ -93,7 +85,7 @@ async fn answer(
                 closed: Box::pin(is_closed(session.closed.subscribe())),
                 _end: End(worker, open.session, session),
             };
-            Ok(Body::new(Stream::new(lease, false)))
+            Ok(Body::new(Stream::new(lease, None)))
         }
         ("Register", Kind::Register(register)) => {
             let session = worker.session(&register.session)?;
@@ -112,10 +104,7 @@ async fn answer(
             session.drop_part(forget.part);
             ended()
         }
-        ("Run", Kind::Run(run)) => {
-            let lends = worker.lends(run.near) && own();
-            run_part(&worker, run, reader, lends).await
-        }
+        ("Run", Kind::Run(run)) => run_part(&worker, run, reader).await,
         ("Receive", Kind::Receive(asked)) => {
             let session = worker.session(&asked.session)?;
             let step = session.step(asked.step)?;
@@ -123,28 +112,11 @@ async fn answer(
                 outgoing: step.outgoing(asked.task)?,
                 of: Some((session, asked.step, step)),
             };
-            let stream = Stream::new(early, worker.lends(asked.near) && own());
-            if let Some(loans) = stream.loans() {
-                // Until the receiver ends its request, or goes.
-                worker.platform.runtime().spawn(async move {
-                    while let Ok(Some(Kind::Taken(taken))) = reader.next().await {
-                        loans.taken(taken.token);
-                    }
-                    loans.end();
-                });
-            }
-            Ok(Body::new(stream))
+            let loans = worker.loans(asked.colocated);
+            Ok(Body::new(Stream::new(early, loans)))
         }
-        ("Near", Kind::Near(asked)) if worker.peers.reach.near && own() => {
-            let shown = Shown::new(asked)?;
-            let said = Some(shown.message(worker.incarnation));
-            Ok(Body::new(Stream::new(
-                Showing {
-                    said,
-                    _shown: shown,
-                },
-                false,
-            )))
+        ("Colocate", Kind::Colocate(_)) if let Some(said) = worker.colocation() => {
+            done(Kind::Colocation(said))
         }
         ("Clear", Kind::Clear(clear)) => {
             worker.clear(&clear.containers);
@@ -162,7 +134,6 @@ async fn run_part(
     worker: &Arc<Worker>,
     run: wire::Run,
     mut reader: Reader<Body>,
-    lends: bool,
 ) -> Result<Body, Failure> {
     let came = Instant::now();
     let session = worker.session(&run.session)?;
@@ -181,7 +152,7 @@ async fn run_part(
     // Feeds come before the part is asked for here, and after it is there.
     let fed = came.elapsed();
     let done = worker.run(&session, &run.session, part, asked).await?;
-    let mut frames = Frames::to(lends);
+    let mut frames = Frames::lending(worker.loans(run.colocated));
     if run.trace {
         let traced = trace::encoded(&done.trace, done.began + fed, came.elapsed());
         frames.push(Kind::Traced(traced));
@@ -241,24 +212,6 @@ struct End(Arc<Worker>, String, Arc<WorkerSession>);
 impl Drop for End {
     fn drop(&mut self) {
         self.0.close(&self.1, &self.2);
-    }
-}
-
-/// A nonce that the caller looks for in this process's memory; it ends the call.
-struct Showing {
-    said: Option<wire::Nearby>,
-    _shown: Shown,
-}
-
-impl Source for Showing {
-    fn poll(&mut self, frames: &mut Frames, _: &mut Context<'_>) -> Poll<bool> {
-        match self.said.take() {
-            Some(said) => {
-                frames.push(Kind::Nearby(said));
-                Poll::Ready(true)
-            }
-            None => Poll::Pending,
-        }
     }
 }
 

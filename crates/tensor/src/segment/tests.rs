@@ -6,10 +6,10 @@ use crate::{Buffer, LEAST_SHARED, Memory, Tensor};
 
 use super::*;
 
-/// Where a buffer is found, in this process.
-fn found(buffer: &Buffer, len: usize) -> io::Result<Buffer> {
-    let name = buffer.segment().ok_or(io::ErrorKind::NotFound)?;
-    Buffer::mapped(std::process::id(), name, len)
+/// A buffer's segment, mapped anew.
+fn found(buffer: &Buffer, len: usize) -> Result<Buffer, SegmentError> {
+    let file = buffer.segment_file().unwrap();
+    Buffer::mapped(file, buffer.segment().unwrap(), len)
 }
 
 fn shared() -> Arc<Memory> {
@@ -43,37 +43,54 @@ fn small_buffers_and_those_of_other_memory_are_not_shared() {
 
 #[test]
 fn a_segment_that_is_another_one_or_too_short_is_not_mapped() {
-    let own = Buffer::try_any_in(LEAST_SHARED, &shared()).unwrap();
-    let name = own.segment().unwrap();
-    let open = |name, len| Buffer::mapped(std::process::id(), name, len);
-    assert!(open(name, LEAST_SHARED).is_ok());
-    assert!(open(name, LEAST_SHARED + 1).is_err());
-    assert!(open(name, usize::MAX).is_err());
-    let other = SegmentName {
-        inode: name.inode + 1,
-        ..name
-    };
-    assert!(open(other, LEAST_SHARED).is_err());
-    let other = SegmentName {
-        descriptor: u32::MAX,
-        ..name
-    };
-    assert!(open(other, LEAST_SHARED).is_err());
-    assert!(Buffer::mapped(u32::MAX, name, LEAST_SHARED).is_err());
+    let memory = shared();
+    let own = Buffer::try_any_in(LEAST_SHARED, &memory).unwrap();
+    assert!(found(&own, LEAST_SHARED).is_ok());
+    for needed in [LEAST_SHARED + 1, usize::MAX] {
+        let short = found(&own, needed);
+        let is = |e: &SegmentError| {
+            matches!(e, SegmentError::Short { needed: n, found }
+                if *n == needed && *found == LEAST_SHARED as u64)
+        };
+        assert!(short.as_ref().is_err_and(is), "{short:?}");
+    }
+    let other = Buffer::try_any_in(LEAST_SHARED, &memory).unwrap();
+    let other = Buffer::mapped(
+        other.segment_file().unwrap(),
+        own.segment().unwrap(),
+        LEAST_SHARED,
+    );
+    assert!(matches!(other, Err(SegmentError::Other { .. })));
+}
+
+/// Tries to map a file that is no segment.
+fn mapped(file: &File) -> Result<Buffer, SegmentError> {
+    use std::os::unix::fs::MetadataExt;
+
+    let number = file.metadata().unwrap().ino();
+    Buffer::mapped(file, number, LEAST_SHARED)
 }
 
 #[test]
 fn a_file_that_can_become_shorter_is_not_mapped() {
-    use std::os::fd::AsRawFd;
-    use std::os::unix::fs::MetadataExt;
+    use std::os::fd::FromRawFd;
 
     // The program itself: it is long enough, and nothing seals it.
     let file = File::open(std::env::current_exe().unwrap()).unwrap();
-    let name = SegmentName {
-        descriptor: file.as_raw_fd().cast_unsigned(),
-        inode: file.metadata().unwrap().ino(),
-    };
-    assert!(Buffer::mapped(std::process::id(), name, LEAST_SHARED).is_err());
+    assert!(matches!(mapped(&file), Err(SegmentError::Unsealed)));
+
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is a string that ends with zero.
+    let descriptor = unsafe { libc::memfd_create(c"unsealed".as_ptr(), flags) };
+    assert!(descriptor >= 0);
+    // SAFETY: nobody else has the descriptor.
+    let file = unsafe { File::from_raw_fd(descriptor) };
+    file.set_len(LEAST_SHARED as u64).unwrap();
+    assert!(matches!(mapped(&file), Err(SegmentError::Unsealed)));
+    // SAFETY: an open file.
+    let sealed = unsafe { libc::fcntl(descriptor, libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) };
+    assert_eq!(sealed, 0);
+    assert!(mapped(&file).is_ok());
 }
 
 #[test]
@@ -83,22 +100,10 @@ fn more_than_the_system_has_is_none_and_no_signal() {
 }
 
 #[test]
-fn what_waits_to_be_opened_is_not_mapped() {
-    use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-
-    let folder = std::env::temp_dir().join(format!("thalweg-fifo-{}", std::process::id()));
-    let path = std::ffi::CString::new(folder.to_str().unwrap()).unwrap();
-    // SAFETY: the path ends with zero.
-    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
-    let mut options = File::options();
-    let options = options.read(true).custom_flags(libc::O_NONBLOCK);
-    let file = options.open(&folder).unwrap();
-    std::fs::remove_file(&folder).unwrap();
-    let name = SegmentName {
-        descriptor: std::os::fd::AsRawFd::as_raw_fd(&file).cast_unsigned(),
-        inode: file.metadata().unwrap().ino(),
-    };
-    assert!(Buffer::mapped(std::process::id(), name, LEAST_SHARED).is_err());
+fn what_is_no_memory_is_not_mapped() {
+    let (reader, _writer) = io::pipe().unwrap();
+    let file = File::from(std::os::fd::OwnedFd::from(reader));
+    assert!(matches!(mapped(&file), Err(SegmentError::Unsealed)));
 }
 
 #[test]
@@ -118,7 +123,7 @@ fn a_segment_that_nobody_has_is_used_again_and_one_that_is_fixed_is_not() {
     assert!(Buffer::get_mut(&mut again).is_none());
     drop(again);
     let mut next = make();
-    assert_ne!(next.segment().unwrap().inode, name.inode);
+    assert_ne!(next.segment().unwrap(), name);
     next.bytes_mut().fill(4);
     // For as long as it is mapped.
     assert!(there.bytes().iter().all(|&b| b == 3));

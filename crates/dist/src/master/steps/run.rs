@@ -13,6 +13,7 @@ use tonic::Code;
 
 use super::Inner;
 use super::plans::{Plan, Registered};
+use crate::colocated::Lending;
 use crate::master::link::Way;
 use crate::status::Status;
 use crate::wire::frames::Frames;
@@ -135,7 +136,7 @@ impl Inner {
         let Way::There(peer) = &self.links[part.task as usize].way else {
             return Err(Status::new(Code::Internal, "a task has no session").into());
         };
-        let near = peer.near().await?;
+        let from = peer.colocated().await?;
         let mut frames = Frames::of(Kind::Run(wire::Run {
             session: self.asked.session.clone(),
             part: registered.number,
@@ -143,7 +144,7 @@ impl Inner {
             limit: asked
                 .limit
                 .map_or(0, |l| u64::try_from(l.as_micros()).unwrap_or(u64::MAX)),
-            near: near.map_or(0, |n| n.incarnation),
+            colocated: from.as_ref().map_or(0, |f| f.incarnation),
             trace: asked.trace,
         }));
         for (number, feed) in asked.feeds.iter().enumerate() {
@@ -152,14 +153,14 @@ impl Inner {
                 .map_err(Failure::from)?;
         }
         let at = began.elapsed();
-        let mut answer = peer.call("Run", frames).await?.near(near);
+        let mut answer = Lending::call(peer, "Run", frames, from).await?;
         let mut fetched = Vec::with_capacity(part.fetches.len());
         let mut events = Vec::new();
         loop {
-            let next = peer.next(&mut answer).await;
+            let next = answer.next().await;
             match next.map_err(|(status, derived)| Failure { status, derived })? {
                 Kind::Value(header) if fetched.len() < part.fetches.len() => {
-                    fetched.push(peer.tensor(&mut answer, &header).await?)
+                    fetched.push(answer.tensor(&header).await?)
                 }
                 Kind::Traced(traced) if asked.trace && events.is_empty() => {
                     events.extend(trace::decoded(traced, at, began.elapsed()));

@@ -1,82 +1,21 @@
-//! What is read from another process's memory, and what is not.
+//! What is read in the shared memory of another task, and what is not.
 
 #[path = "../../../../tests/support/addresses.rs"]
 mod addresses;
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use thalweg_graph::{DeviceSpec, Graph, Operation};
-use thalweg_ops::{ArrayOps, NewGraph, StateOps, Variable};
-use thalweg_tensor::{Buffer, Memory};
+use thalweg_ops::{ArrayOps, NewGraph, ReduceOps, StateOps, Variable};
+use thalweg_tensor::{Buffer, DType, Memory, Tensor};
+use tokio::runtime::Handle;
 
+use super::borrow::Maps;
 use super::*;
 use crate::peers::Peer;
 use crate::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session};
-
-impl Near {
-    /// This process, as another one would know it.
-    pub(crate) fn own() -> Near {
-        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-        let nonce = Nonce::new();
-        let shown = Shown::new(nonce.message()).unwrap();
-        let port = socket.local_addr().unwrap().port();
-        nonce.find(&shown.message(7), port).unwrap()
-    }
-}
-
-#[test]
-fn a_process_is_near_only_where_the_nonce_is_found() {
-    assert_eq!(Near::own().incarnation, 7);
-    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = socket.local_addr().unwrap().port();
-    let nonce = Nonce::new();
-    let other = Shown::new(Nonce::new().message()).unwrap();
-    assert_eq!(nonce.find(&other.message(7), port), None);
-    let shown = Shown::new(nonce.message()).unwrap();
-    let said = shown.message(7);
-    assert!(nonce.find(&said, port).is_some());
-    // Nobody of this process listens there.
-    assert_eq!(nonce.find(&said, 1), None);
-    for wrong in [
-        wire::Nearby { at: 0, ..said },
-        wire::Nearby {
-            at: u64::MAX - 3,
-            ..said
-        },
-        wire::Nearby { process: 0, ..said },
-        wire::Nearby {
-            process: u32::MAX,
-            ..said
-        },
-    ] {
-        assert_eq!(nonce.find(&wrong, port), None, "{wrong:?}");
-    }
-    let short = wire::Near { nonce: vec![1; 15] };
-    assert!(Shown::new(short).is_err());
-}
-
-#[test]
-fn what_is_lent_is_read_and_what_is_taken_back_is_not() {
-    let bytes: Vec<u8> = (0..3_000_017).map(|i| i as u8).collect();
-    let loan = Loan::new(Bytes::from(bytes.clone()), None);
-    let said = loan.message();
-    let mut found = vec![0; bytes.len()];
-    let mut borrowed = Borrowed::new(Near::own(), said);
-    let (first, rest) = found.split_at_mut(12_345);
-    borrowed.fill(first).unwrap();
-    borrowed.fill(rest).unwrap();
-    borrowed.end().unwrap();
-    assert!(found == bytes);
-
-    let mut borrowed = Borrowed::new(Near::own(), said);
-    borrowed.fill(&mut found[..10]).unwrap();
-    drop(loan);
-    assert!(borrowed.end().is_err());
-}
 
 /// Two tasks of a cluster on this machine.
 struct Two {
@@ -86,13 +25,13 @@ struct Two {
 }
 
 impl Two {
-    fn new(near: bool) -> Two {
+    fn new(shared_memory: bool) -> Two {
         let addresses = addresses::free_addresses(2);
         let tasks = ["ps", "worker"].into_iter().zip(addresses.chunks(1));
         let cluster = ClusterSpec::new(tasks).unwrap();
         let [ps, worker] = ["ps", "worker"].map(|job| {
             let mut options = ServerOptions::listening("");
-            options.near = near;
+            options.shared_memory = shared_memory;
             options.session.threads = 1;
             Server::new(cluster.clone(), job, 0, options).unwrap()
         });
@@ -114,7 +53,7 @@ impl Two {
         from.worker().peers.get(task, address).unwrap()
     }
 
-    /// How many values were copied from the other's memory and how many read there: by the worker, and by
+    /// How many values were copied from the other's segments and how many read there: by the worker, and by
     /// the server.
     fn counts(&self) -> [(u64, u64); 2] {
         [true, false].map(|of_worker| {
@@ -150,8 +89,8 @@ fn tripled(g: &Graph) -> (Variable<'_>, Operation<'_>) {
 }
 
 /// As [`Two::counts`], after three steps and a fetch.
-fn lent(near: bool) -> [(u64, u64); 2] {
-    let two = Two::new(near);
+fn lent(shared_memory: bool) -> [(u64, u64); 2] {
+    let two = Two::new(shared_memory);
     let g = Graph::new();
     let (w, add) = tripled(&g);
     let session = Session::on(&two.worker, &g, ClusterOptions::default()).unwrap();
@@ -176,15 +115,12 @@ fn large_values_between_servers_of_one_machine_are_lent_and_given_back() {
 #[test]
 fn a_segment_that_was_given_up_does_not_stay_mapped() {
     let memory = Arc::new(Memory::new(None).sharing(1 << 30));
-    let (near, maps) = (Near::own(), Maps::default());
-    let make = || Arc::new(Buffer::try_any_in(LEAST, &memory).unwrap());
-    let map = |buffer: &Arc<Buffer>| {
-        let name = buffer.segment().unwrap();
-        let segment = wire::Segment {
-            descriptor: name.descriptor,
-            inode: name.inode,
-        };
-        maps.get(near, segment, LEAST).unwrap()
+    let maps = Maps::default();
+    let make = || Buffer::try_any_in(LEAST, &memory).unwrap();
+    let map = |buffer: &Buffer| {
+        let (number, file) = (buffer.segment().unwrap(), buffer.segment_file().unwrap());
+        let known = maps.get(number, LEAST);
+        known.unwrap_or_else(|| maps.put(number, Buffer::mapped(file, number, LEAST).unwrap()))
     };
     let (old, used) = (make(), make());
     let old = Arc::downgrade(&map(&old));
@@ -195,7 +131,7 @@ fn a_segment_that_was_given_up_does_not_stay_mapped() {
     map(&make());
     assert!(old.upgrade().is_none());
     let used = Arc::downgrade(&map(&used));
-    maps.clear();
+    drop(maps);
     assert!(used.upgrade().is_none());
 }
 
@@ -249,52 +185,113 @@ fn a_value_that_is_kept_stays_as_it_was_read() {
     two.settle(LENGTH);
 }
 
-#[test]
-fn what_is_mapped_and_not_given_back_is_never_written_again() {
+/// A tensor in this buffer.
+fn tensor(buffer: &Arc<Buffer>) -> Tensor {
+    Tensor::from_buffer(DType::F32, &[LEAST / 4], buffer.clone()).unwrap()
+}
+
+#[tokio::test]
+async fn what_is_mapped_and_not_given_back_is_never_written_again() {
     let memory = Arc::new(Memory::new(None).sharing(1 << 30));
-    let near = Near::own();
-    let (loans, maps) = (Loans::new(true), Maps::default());
-    let lend = |buffer: &Arc<Buffer>| {
-        let said = loans.lend(Bytes::copy_from_slice(buffer.bytes()), Some(buffer));
-        (said.token, said.segment.unwrap())
-    };
+    let lender = Arc::<Lender>::default();
+    let (runtime, patience) = (Handle::current(), Duration::from_secs(20));
+    let said = lender.socket(&runtime, 1, patience).unwrap();
+    let receiver = Colocated::find(said, &runtime, patience).await.unwrap();
+    let mut loans = Loans::new(lender.clone());
     let mut buffer = Arc::new(Buffer::try_any_in(LEAST, &memory).unwrap());
-    let (token, segment) = lend(&buffer);
-    let mapped = maps.get(near, segment, LEAST).unwrap();
-    assert!(maps.give(mapped));
-    loans.taken(token);
+    let loan = loans.lend(&tensor(&buffer)).unwrap();
+    let mapped = receiver.map(loan, LEAST).await.unwrap();
+    assert!(receiver.give(mapped));
+    assert!(Buffer::get_mut(&mut buffer).is_none());
+    let (stream, dropped) = tokio::sync::oneshot::channel::<()>();
+    receiver.back(vec![loan.token], Box::new(stream));
+    // The stream is there until the lender knows.
+    assert!(dropped.await.is_err());
     assert!(Buffer::get_mut(&mut buffer).is_some());
 
     // It is still mapped; who has it keeps it from being given back.
-    let (_, segment) = lend(&buffer);
-    let mapped = maps.get(near, segment, LEAST).unwrap();
+    let loan = loans.lend(&tensor(&buffer)).unwrap();
+    let mapped = receiver.map(loan, LEAST).await.unwrap();
     let kept = mapped.clone();
-    assert!(!maps.give(mapped));
-    loans.end();
+    assert!(!receiver.give(mapped));
     drop(loans);
     assert!(Buffer::get_mut(&mut buffer).is_none());
     drop(kept);
     assert!(Buffer::get_mut(&mut buffer).is_none());
 
-    // Nothing is said of what is not in a segment.
+    // What is not in a segment is not lent.
     let mut heap = Arc::new(Buffer::zeroed(LEAST));
-    let loans = Loans::new(true);
-    let said = loans.lend(Bytes::copy_from_slice(heap.bytes()), Some(&heap));
-    assert_eq!(said.segment, None);
+    let mut loans = Loans::new(lender);
+    assert_eq!(loans.lend(&tensor(&heap)), None);
+    assert!(loans.is_empty());
     drop(loans);
     assert!(Buffer::get_mut(&mut heap).is_some());
-
-    // Where the receiver cannot say what it reads no more, nothing may be mapped.
-    let said = Loans::new(false).lend(Bytes::new(), Some(&buffer));
-    assert_eq!(said.segment, None);
 }
 
-#[tokio::test]
-async fn only_this_machine_is_here() {
-    assert_eq!(here("127.0.0.1:2222").await, Some(2222));
-    assert_eq!(here("localhost:2222").await, Some(2222));
-    // Addresses for documents, which nobody has.
-    assert_eq!(here("192.0.2.1:2222").await, None);
-    assert_eq!(here("[2001:db8::1]:2222").await, None);
-    assert_eq!(here("no such host:1").await, None);
+#[test]
+fn integers_are_copied_before_they_are_looked_at() {
+    let two = Two::new(true);
+    let g = Graph::new();
+    let [ps, worker] = ["ps", "worker"].map(|job| format!("/job:{job}/task:0"));
+    let w = g.device(&*ps, || g.variable("w", vec![1i32; LENGTH]));
+    let read = [w.read(), w.read()];
+    let sum = g.device(&*worker, || (read[0] + read[1]).sum());
+    let session = Session::on(&two.worker, &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    for _ in 0..3 {
+        let found = session.run(sum, []).unwrap();
+        assert_eq!(found.scalar::<i32>(0).unwrap(), 2 * LENGTH as i32);
+    }
+    drop(session);
+    two.settle(LENGTH);
+    assert_eq!(two.counts(), [(6, 0), (0, 0)]);
+    assert_eq!(two.peer(true).counts.kept.load(SeqCst), 0);
+}
+
+#[test]
+fn a_task_that_sends_no_descriptor_fails_one_step_and_its_values_then_come_over_the_connection() {
+    let two = Two::new(true);
+    let g = Graph::new();
+    let (w, add) = tripled(&g);
+    let session = Session::on(&two.worker, &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let lender = two.ps.worker().lender.clone().unwrap();
+    lender.mute.store(true, SeqCst);
+    let error = session.run(add, []).unwrap_err();
+    assert_eq!(error.code, crate::Code::Unavailable, "{error}");
+    assert!(error.message.contains("shared memory"), "{error}");
+    for _ in 0..2 {
+        session.run(add, []).unwrap();
+    }
+    let found = session.run(w.read(), []).unwrap();
+    assert!(found.slice::<f32>(0).unwrap().iter().all(|&v| v == 9.0));
+    assert_eq!(two.counts()[0], (0, 0));
+    drop(session);
+    two.settle(LENGTH);
+}
+
+#[test]
+fn a_task_that_has_restarted_is_found_again() {
+    let two = Two::new(true);
+    let peer = two.peer(true);
+    let find = || {
+        let runtime = two.worker.worker().platform.runtime();
+        runtime.block_on(peer.colocated())
+    };
+    let before = find().unwrap().unwrap();
+    assert!(Arc::ptr_eq(&find().unwrap().unwrap(), &before));
+    drop(two.ps);
+    let mut options = ServerOptions::listening("");
+    options.session.threads = 1;
+    let ps = Server::new(two.cluster.clone(), "ps", 0, options).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let found = find();
+        if let Ok(Some(after)) = &found
+            && after.incarnation == ps.worker().incarnation
+        {
+            break;
+        }
+        assert!(Instant::now() < until, "{found:?}");
+    }
 }
