@@ -4,6 +4,7 @@
 mod allowed;
 pub mod cluster;
 mod deadline;
+mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod limits;
@@ -26,7 +27,8 @@ mod wire;
 mod worker;
 
 pub use allowed::AllowedOps;
-pub use cluster::{ClusterError, ClusterSpec};
+pub use cluster::{ClusterSpec, SpecError};
+pub use error::{Cause, ClusterError};
 pub use limits::Limits;
 pub use master::Master;
 pub use peers::Patience;

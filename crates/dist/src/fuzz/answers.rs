@@ -84,6 +84,16 @@ fn answer(lent: bool) -> (Vec<u8>, Frames) {
     (bytes_of(&mut frames), frames)
 }
 
+/// What the first message of an answer is taken for.
+#[cfg(test)]
+pub(super) fn first(bytes: Vec<u8>) -> Result<Kind, crate::ClusterError> {
+    let reading = Reading::new();
+    let body = Body::new(Pieces::of(bytes));
+    let mut answer = Reader::new(body, LIMIT, reading.peers.spare.clone());
+    let next = reading.peer.next(&mut answer);
+    reading.runtime.block_on(next)
+}
+
 /// Reads an answer as a master, and what receives values, do: whatever it is, to its end or to what is
 /// wrong with it. The first byte says whether the rest is the answer, or changes one that is as it
 /// should be; gives how many messages and values were taken.

@@ -6,11 +6,10 @@ use std::task::{Context, Poll};
 use thalweg_tensor::Buffer;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tonic::Code;
 
-use super::step::{Failure, Routes, Step};
+use super::step::{Routes, Step};
+use crate::error::{Cause, ClusterError};
 use crate::peers::{Answer, Peer};
-use crate::status::Status;
 use crate::wire::frames::{Frames, Source, Stream};
 use crate::wire::messages as wire;
 use crate::wire::messages::header::Kind;
@@ -96,12 +95,12 @@ impl Drop for Incoming {
 
 impl Incoming {
     /// Asks for it.
-    async fn new(peer: Arc<Peer>, mut request: wire::Receive) -> Result<Incoming, Failure> {
+    async fn new(peer: Arc<Peer>, mut request: wire::Receive) -> Result<Incoming, ClusterError> {
         let near = peer.near().await?;
         request.near = near.map_or(0, |n| n.incarnation);
         let (tell, taken) = mpsc::unbounded_channel();
         let request = Stream::new(Asking::new(request, taken), false);
-        let answer = peer.call("Receive", request).await.map_err(Failure::own)?;
+        let answer = peer.call("Receive", request).await?;
         Ok(Incoming {
             peer,
             answer: Some(answer.near(near)),
@@ -117,7 +116,7 @@ impl Incoming {
         from: u32,
         step: &Arc<Step>,
         routes: &Arc<Routes>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ClusterError> {
         let Some(answer) = &mut self.answer else {
             return Ok(());
         };
@@ -126,8 +125,7 @@ impl Incoming {
         let mut copies = JoinSet::new();
         let room = Arc::new(Semaphore::new(COPIES));
         loop {
-            let next = peer.next(answer).await;
-            match next.map_err(|(status, derived)| Failure { status, derived })? {
+            match peer.next(answer).await? {
                 Kind::Value(header) if header.loan.is_some() => {
                     let token = header.loan.map_or(0, |l| l.token);
                     // No more than the part takes: each takes room among the mappings of this process.
@@ -151,7 +149,7 @@ impl Incoming {
                                 let _ = tell.send(token);
                                 step.deliver(&routes, from, header.number, value);
                             }
-                            Err(status) => step.fail(status.into()),
+                            Err(error) => step.fail(error),
                         }
                     });
                 }
@@ -161,13 +159,13 @@ impl Incoming {
                 }
                 Kind::End(_) => {
                     while let Some(copied) = copies.join_next().await {
-                        copied.map_err(|e| Status::defect(&e))?;
+                        copied.map_err(|e| ClusterError::defect(&e))?;
                     }
                     return Ok(());
                 }
                 _ => {
                     let text = format!("{} has sent what is no value", peer.described());
-                    return Err(Failure::own(Status::new(Code::Internal, text)));
+                    return Err(ClusterError::new(Cause::Protocol, text).at(&peer.task));
                 }
             }
         }
@@ -190,10 +188,9 @@ pub(super) async fn receive(
             // Until the part has come to its end.
             std::future::pending::<()>().await;
         }
-        Ok(())
+        Ok::<(), ClusterError>(())
     };
     if let Err(failure) = received.await {
-        let failure: Failure = failure;
         step.fail(failure);
     }
 }

@@ -10,17 +10,16 @@ use std::time::{Duration, Instant};
 
 use thalweg_tensor::Tensor;
 use tokio::sync::watch;
-use tonic::Code;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
 use tonic::transport::server::TcpConnectInfo;
 
-use super::step::{Failure, Outgoing, Step};
+use super::step::{Outgoing, Step};
 use super::{Asked, Worker, WorkerSession};
+use crate::error::{Cause, ClusterError};
 use crate::near::{self, Shown};
 use crate::peers::PATH;
-use crate::status::Status;
 use crate::wire::WireError;
 use crate::wire::frames::{Frames, Reader, Source, Stream};
 use crate::wire::messages as wire;
@@ -54,11 +53,11 @@ impl Service<http::Request<Body>> for WorkerService {
             let info = request.extensions().get::<TcpConnectInfo>();
             let from = info.and_then(TcpConnectInfo::remote_addr);
             let reader = Reader::new(request.into_body(), limit, spare);
-            let body = match answer(worker, &name, reader, from).await {
+            let body = match answer(worker.clone(), &name, reader, from).await {
                 Ok(body) => body,
-                Err(failure) => {
+                Err(error) => {
                     let mut frames = Frames::default();
-                    frames.push_end(Some((failure.status, failure.derived)));
+                    frames.push_end(Some(error.at(&worker.task)));
                     Body::new(frames)
                 }
             };
@@ -67,18 +66,12 @@ impl Service<http::Request<Body>> for WorkerService {
     }
 }
 
-impl From<WireError> for Failure {
-    fn from(error: WireError) -> Failure {
-        Failure::own(error.into())
-    }
-}
-
 async fn answer(
     worker: Arc<Worker>,
     name: &str,
     mut reader: Reader<Body>,
     from: Option<SocketAddr>,
-) -> Result<Body, Failure> {
+) -> Result<Body, ClusterError> {
     let own = || from.is_some_and(|a| near::is_own(a.ip()));
     let request = reader.next().await?;
     let request = request.ok_or(WireError::Expected("a message"))?;
@@ -154,7 +147,10 @@ async fn answer(
             worker.finish((finish.job, finish.index));
             ended()
         }
-        _ => Err(Status::new(Code::Unimplemented, format!("there is no call {name}")).into()),
+        _ => {
+            let text = format!("there is no call {name}");
+            Err(ClusterError::new(Cause::Unsupported, text))
+        }
     }
 }
 
@@ -163,7 +159,7 @@ async fn run_part(
     run: wire::Run,
     mut reader: Reader<Body>,
     lends: bool,
-) -> Result<Body, Failure> {
+) -> Result<Body, ClusterError> {
     let came = Instant::now();
     let session = worker.session(&run.session)?;
     let part = session.part(run.part)?;
