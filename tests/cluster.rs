@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use support::random_graph::Gene;
 use support::servers::{apart, cluster, server, servers, train};
 use support::tasks::{JOB, Tasks, compare};
-use thalweg::dist::{ClusterOptions, Code, Patience, Server, Session};
+use thalweg::dist::{Cause, ClusterOptions, Patience, Server, Session};
 use thalweg::graph::OutputId;
 use thalweg::prelude::{Session as Local, *};
 use thalweg::session::Fetch;
@@ -76,7 +76,7 @@ fn a_worker_trains_what_lies_on_a_parameter_server() {
     isolated.isolated = true;
     let isolated = Session::on(&all[1], &g, isolated).unwrap();
     let error = isolated.run(line.w, []).unwrap_err();
-    assert_eq!(error.code, Code::FailedPrecondition, "{error}");
+    assert_eq!(error.cause, Cause::Uninitialized, "{error}");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn loops_and_functions_run_on_another_task() {
 }
 
 #[test]
-fn a_failure_names_the_node_whichever_task_it_is_on() {
+fn an_error_of_a_kernel_tells_task_node_op_and_line_whichever_task_it_is_on() {
     let cluster = cluster(&[(JOB, 2)]);
     let all = servers(&cluster);
     let g = Graph::new();
@@ -173,11 +173,29 @@ fn a_failure_names_the_node_whichever_task_it_is_on() {
     let sum = g.device("/job:worker/task:0", || quotient + g.constant(1i32));
     let session = Session::on(&all[0], &g, ClusterOptions::default()).unwrap();
     let feed = [i.feed([1i32, 2])];
-    for _ in 0..20 {
+    let outside = Session::connect(&all[0].target(), &g, ClusterOptions::default()).unwrap();
+    let origin = g.snapshot().node(quotient.id().node).origin.to_string();
+    assert!(origin.contains("cluster.rs:"), "{origin}");
+    for run in 0..20 {
+        let session = if run < 10 { &session } else { &outside };
         let error = session.run(sum, &feed).unwrap_err();
-        assert_eq!(error.code, Code::InvalidArgument, "{error}");
-        assert!(error.message.contains("'quotient'"), "{error}");
+        assert_eq!(error.cause, Cause::Kernel, "{error}");
+        assert_eq!(error.task, Some((JOB.to_owned(), 1)), "{error}");
+        assert_eq!(error.node.as_deref(), Some("quotient"), "{error}");
+        assert_eq!(error.op.as_deref(), Some("FloorDiv"), "{error}");
+        assert_eq!(
+            error.origin.as_ref().map(|o| o.to_string()).as_ref(),
+            Some(&origin)
+        );
+        // The part of the other task fails too, and does not hide why.
+        assert!(!error.derived, "{error}");
         assert!(error.message.contains("division by zero"), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.starts_with("/job:worker/task:1: node 'quotient'"),
+            "{text}"
+        );
+        assert!(!text.contains("[["), "{text}");
     }
 }
 
@@ -194,7 +212,7 @@ fn a_device_that_no_task_has_is_told_when_it_is_asked_for() {
         let w = g.device(device, || g.variable("w", 1.0f32));
         let session = Session::on(&all[1], &g, ClusterOptions::default()).unwrap();
         let error = session.run(w.initializer(), []).unwrap_err();
-        assert_eq!(error.code, Code::InvalidArgument, "{error}");
+        assert_eq!(error.cause, Cause::Invalid, "{error}");
         assert!(error.message.contains("node 'w"), "{error}");
     }
 }
@@ -256,10 +274,10 @@ fn what_is_fed_or_constant_can_be_fetched_too() {
     assert_eq!(found.slice::<f32>(0).unwrap(), [1.0, 2.0]);
     assert_eq!(found.scalar::<f32>(1).unwrap(), 7.0);
     let error = outside.run(x, []).unwrap_err();
-    assert_eq!(error.code, Code::InvalidArgument, "{error}");
+    assert_eq!(error.cause, Cause::Invalid, "{error}");
     assert!(error.message.contains("'x'"), "{error}");
     let error = outside.run(x, [x.feed(1i32)]).unwrap_err();
-    assert_eq!(error.code, Code::InvalidArgument, "{error}");
+    assert_eq!(error.cause, Cause::Invalid, "{error}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use support::servers::{apart, cluster, free_addresses, server, servers, train};
 use support::tasks::JOB;
-use thalweg::dist::{ClusterOptions, ClusterSpec, Code, Patience, Session};
+use thalweg::dist::{Cause, ClusterOptions, ClusterSpec, Patience, Session};
 use thalweg::prelude::*;
 use thalweg::session::Cancel;
 
@@ -27,7 +27,7 @@ fn a_task_that_is_missing_is_named_after_a_while() {
     options.patience = patience;
     let session = Session::on(&worker, &g, options).unwrap();
     let error = session.run(missing.initializer(), []).unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert_eq!(error.cause, Cause::Unreachable, "{error}");
     let address = cluster.address("ps", 0).unwrap();
     let named = format!("/job:ps/task:0 at {address}");
     assert!(error.message.contains(&named), "{error}");
@@ -53,17 +53,21 @@ fn a_task_that_restarts_is_joined_again_and_what_it_lost_is_said() {
     drop(ps);
     let x = || [line.x.feed([1.0f32, 2.0, 3.0])];
     let error = session.run(line.train, x()).unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert_eq!(error.cause, Cause::Unreachable, "{error}");
+    let ps_task = Some(("ps".to_owned(), 0));
+    assert_eq!(error.task, ps_task, "{error}");
     assert!(error.message.contains("/job:ps/task:0 at"), "{error}");
     let _ps = server(&cluster, "ps", 0, 1, patience);
     let error = session.run(line.train, x()).unwrap_err();
-    assert_eq!(error.code, Code::Aborted, "{error}");
+    assert_eq!(error.cause, Cause::Restarted, "{error}");
+    assert_eq!(error.task, ps_task, "{error}");
     assert!(
         error.message.contains("/job:ps/task:0 has restarted"),
         "{error}"
     );
     let error = session.run(line.train, x()).unwrap_err();
-    assert_eq!(error.code, Code::FailedPrecondition, "{error}");
+    assert_eq!(error.cause, Cause::Uninitialized, "{error}");
+    assert_eq!(error.task, ps_task, "{error}");
     assert!(error.message.contains("'w' is not initialized"), "{error}");
     session.run(g.initializers(), []).unwrap();
     let losses = train(&session, &line, 20);
@@ -83,11 +87,11 @@ fn what_a_session_is_asked_for_after_its_server_has_ended_is_an_error() {
     for limit in [Duration::from_millis(10), Duration::from_secs(100)] {
         let options = RunOptions::timeout(limit);
         let error = session.run_with(line.w, [], &options).unwrap_err();
-        assert_eq!(error.code, Code::Unavailable, "{error}");
+        assert_eq!(error.cause, Cause::ShutDown, "{error}");
     }
     drop(worker);
     let error = session.run(line.w, []).unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert_eq!(error.cause, Cause::ShutDown, "{error}");
     assert!(error.message.contains("shut down"), "{error}");
 }
 
@@ -100,7 +104,7 @@ fn the_time_limit_of_a_step_holds_for_a_task_that_is_not_there_yet() {
     let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
     let options = RunOptions::timeout(Duration::from_millis(50));
     let error = session.run_with(line.w, [], &options).unwrap_err();
-    assert_eq!(error.code, Code::DeadlineExceeded, "{error}");
+    assert_eq!(error.cause, Cause::Deadline, "{error}");
 }
 
 #[test]
@@ -114,7 +118,7 @@ fn what_is_no_task_is_told() {
     let began = Instant::now();
     let target = format!("grpc://{address}");
     let error = Session::connect(&target, &g, options).unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert_eq!(error.cause, Cause::Unreachable, "{error}");
     assert!(error.message.contains(&address), "{error}");
     assert!(began.elapsed() < Duration::from_secs(20));
     let twice = ClusterSpec::new([("ps", vec!["127.0.0.1:1", "127.0.0.1:1"])]);
@@ -143,7 +147,7 @@ fn a_step_that_waits_for_ever_ends_at_its_deadline_or_when_it_is_cancelled() {
     let error = session
         .run_with(sum, [], &RunOptions::timeout(limit))
         .unwrap_err();
-    assert_eq!(error.code, Code::DeadlineExceeded, "{error}");
+    assert_eq!(error.cause, Cause::Deadline, "{error}");
     let cancel = Cancel::new();
     let error = std::thread::scope(|scope| {
         let options = RunOptions::cancelled_by(&cancel);
@@ -153,5 +157,5 @@ fn a_step_that_waits_for_ever_ends_at_its_deadline_or_when_it_is_cancelled() {
         cancel.cancel();
         waits.join().unwrap()
     });
-    assert_eq!(error.code, Code::Cancelled, "{error}");
+    assert_eq!(error.cause, Cause::Cancelled, "{error}");
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Sender;
 
-use thalweg::dist::{ClusterSpec, Patience, Server, ServerOptions, Status};
+use thalweg::dist::{ClusterError, ClusterSpec, Patience, Server, ServerOptions};
 
 /// Says which task a process is: `JOB INDEX PS_HOSTS WORKER_HOSTS`.
 const TASK: &str = "THALWEG_TEST_TASK";
@@ -72,7 +72,7 @@ pub fn say(line: &str) {
 }
 
 /// In a task's process: tells the test of an error, in one line.
-pub fn say_error(e: &Status) {
-    let text = e.message.replace('\n', " ");
-    say(&format!("error {:?} {text}", e.code));
+pub fn say_error(e: &ClusterError) {
+    let text = e.to_string().replace('\n', " ");
+    say(&format!("error {:?} {text}", e.cause));
 }

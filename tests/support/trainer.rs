@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use thalweg::dist::{ClusterOptions, Code, Patience, Server, Session};
+use thalweg::dist::{Cause, ClusterOptions, Patience, Server, Session};
 use thalweg::prelude::*;
 
 use super::processes::{say, say_error};
@@ -64,7 +64,7 @@ pub fn train(server: &Server, patience: Patience) {
             Err(e) => {
                 say_error(&e);
                 // What a server has lost, worker 0 makes anew: all of it, so that it fits together.
-                if index == 0 && e.code == Code::FailedPrecondition {
+                if index == 0 && e.cause == Cause::Uninitialized {
                     let all = session.run(made, []);
                     if all.is_ok_and(|a| !a.scalar::<bool>(0).unwrap())
                         && let Err(e) = session.run(g.initializers(), [])

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use thalweg_dist::protection::files;
 use thalweg_dist::{
-    ClusterOptions, ClusterSpec, Code, Protection, Server, ServerError, ServerOptions, Session,
+    Cause, ClusterOptions, ClusterSpec, Code, Protection, Server, ServerError, ServerOptions,
+    Session,
 };
 use thalweg_graph::{DeviceSpec, Graph, Operation};
 use thalweg_ops::{NewGraph, StateOps, Variable};
@@ -102,12 +103,12 @@ fn who_lacks_the_certificate_or_the_token_is_refused() {
     };
 
     let none = refused(asking(None));
-    assert_eq!(none.code, Code::Unavailable, "{none}");
+    assert_eq!(none.cause, Cause::Unreachable, "{none}");
     assert!(none.message.contains("thalweg protect"), "{none}");
 
     let other = made(place.join("other"));
     let stranger = refused(asking(Some(&other)));
-    assert_eq!(stranger.code, Code::Unavailable, "{stranger}");
+    assert_eq!(stranger.cause, Cause::Unreachable, "{stranger}");
     assert!(stranger.message.contains("certificate"), "{stranger}");
     assert!(stranger.message.contains("thalweg protect"), "{stranger}");
 
@@ -116,7 +117,7 @@ fn who_lacks_the_certificate_or_the_token_is_refused() {
     let target = gone.target();
     let protected = || Session::connect(&target, &g, asking(Some(&folder)));
     let open = protected().map(|_| ()).unwrap_err();
-    assert_eq!(open.code, Code::Unavailable, "{open}");
+    assert_eq!(open.cause, Cause::Unreachable, "{open}");
     assert!(open.message.contains("thalweg protect"), "{open}");
     drop(gone);
     let nobody = protected().map(|_| ()).unwrap_err();
@@ -125,7 +126,7 @@ fn who_lacks_the_certificate_or_the_token_is_refused() {
     // The authority of the cluster, but a token that it does not have.
     std::fs::copy(other.join(files::TOKEN), folder.join(files::TOKEN)).unwrap();
     let guest = refused(asking(Some(&folder)));
-    assert_eq!(guest.code, Code::Unauthenticated, "{guest}");
+    assert_eq!(guest.cause, Cause::Unauthenticated, "{guest}");
     assert!(guest.message.contains("token"), "{guest}");
 }
 

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thalweg_graph::GraphData;
-use tonic::Code;
 
-use crate::status::Status;
+use crate::error::{Cause, ClusterError};
 
 /// What the engine puts into graphs by itself, and what does nothing: always allowed, as are ops whose
 /// names begin with `_`. Calls are, since what they call is looked at.
@@ -37,15 +36,18 @@ impl AllowedOps {
     ///
     /// # Errors
     /// There is no op of a name.
-    pub fn only<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Result<AllowedOps, Status> {
+    pub fn only<N: Into<String>>(
+        names: impl IntoIterator<Item = N>,
+    ) -> Result<AllowedOps, ClusterError> {
         let mut allowed = BTreeSet::new();
         for name in names {
             let name = name.into();
             let op = thalweg_ops::ops().find(|o| o.def.name == name);
             let missing = || {
-                Status::not_found(format!(
-                    "there is no op '{name}' to allow: docs/kernels.md has their names"
-                ))
+                ClusterError::new(
+                    Cause::NotFound,
+                    format!("there is no op '{name}' to allow: docs/kernels.md has their names"),
+                )
             };
             // Variables behind references run as variables behind handles.
             let same = op.ok_or_else(missing)?.def.on_handles;
@@ -66,7 +68,7 @@ impl AllowedOps {
     ///
     /// # Errors
     /// It has one that may not run.
-    pub(crate) fn check(&self, graph: &GraphData) -> Result<(), Status> {
+    pub(crate) fn check(&self, graph: &GraphData) -> Result<(), ClusterError> {
         if self.0.is_none() {
             return Ok(());
         }
@@ -82,12 +84,12 @@ impl AllowedOps {
 }
 
 /// That a node may not run.
-pub(crate) fn refused(node: &str, op: &str) -> Status {
+pub(crate) fn refused(node: &str, op: &str) -> ClusterError {
     let text = format!(
         "Node '{node}': this server does not run op '{op}': its operator has allowed others alone \
          (--ops)"
     );
-    Status::new(Code::PermissionDenied, text)
+    ClusterError::new(Cause::Refused, text).in_node(node, op)
 }
 
 #[cfg(test)]
@@ -105,8 +107,8 @@ mod tests {
         let variables = AllowedOps::only(["VariableV2", "Assign"]).unwrap();
         assert!(variables.has("VarHandleOp") && variables.has("AssignVariableOp"));
         assert_eq!(
-            AllowedOps::only(["MatMull"]).unwrap_err().code,
-            Code::NotFound
+            AllowedOps::only(["MatMull"]).unwrap_err().cause,
+            Cause::NotFound
         );
     }
 }

@@ -19,7 +19,7 @@ pub struct ClusterSpec {
 /// What is wrong with the description of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum ClusterError {
+pub enum SpecError {
     /// A name that no device string can have.
     #[error("'{0}' is no name of a job: begin with a letter, go on with letters, digits and _")]
     JobName(String),
@@ -81,8 +81,8 @@ impl ClusterSpec {
     /// A cluster of these jobs: for each its name and the addresses of its tasks, in order.
     ///
     /// # Errors
-    /// See [`ClusterError`].
-    pub fn new<J, A>(jobs: impl IntoIterator<Item = (J, A)>) -> Result<ClusterSpec, ClusterError>
+    /// See [`SpecError`].
+    pub fn new<J, A>(jobs: impl IntoIterator<Item = (J, A)>) -> Result<ClusterSpec, SpecError>
     where
         J: Into<String>,
         A: IntoIterator<Item: Into<String>>,
@@ -98,23 +98,23 @@ impl ClusterSpec {
     /// A cluster of which only these tasks are known, by number.
     ///
     /// # Errors
-    /// See [`ClusterError`].
+    /// See [`SpecError`].
     pub fn sparse(
         jobs: impl IntoIterator<Item = (String, BTreeMap<u32, String>)>,
-    ) -> Result<ClusterSpec, ClusterError> {
+    ) -> Result<ClusterSpec, SpecError> {
         let mut cluster = ClusterSpec::default();
         let mut seen: BTreeMap<String, String> = BTreeMap::new();
         for (job, tasks) in jobs {
             let mut letters = job.chars();
             let first = letters.next().is_some_and(|c| c.is_ascii_alphabetic());
             if !first || !letters.all(|c| c.is_ascii_alphanumeric() || c == '_') {
-                return Err(ClusterError::JobName(job));
+                return Err(SpecError::JobName(job));
             }
             if tasks.is_empty() {
-                return Err(ClusterError::EmptyJob(job));
+                return Err(SpecError::EmptyJob(job));
             }
             for (&task, address) in &tasks {
-                check_address(address).map_err(|reason| ClusterError::Address {
+                check_address(address).map_err(|reason| SpecError::Address {
                     job: job.clone(),
                     task,
                     address: address.clone(),
@@ -122,7 +122,7 @@ impl ClusterSpec {
                 })?;
                 let name = format!("/job:{job}/task:{task}");
                 if let Some(first) = seen.insert(address.clone(), name.clone()) {
-                    return Err(ClusterError::Duplicate {
+                    return Err(SpecError::Duplicate {
                         address: address.clone(),
                         first,
                         second: name,
@@ -130,7 +130,7 @@ impl ClusterSpec {
                 }
             }
             if cluster.jobs.insert(job.clone(), tasks).is_some() {
-                return Err(ClusterError::Twice(job));
+                return Err(SpecError::Twice(job));
             }
         }
         Ok(cluster)
@@ -140,8 +140,8 @@ impl ClusterSpec {
     /// such as `ps` and `10.0.0.1:2222,10.0.0.2:2222`. A job without addresses is left out.
     ///
     /// # Errors
-    /// See [`ClusterError`].
-    pub fn from_flags(jobs: &[(&str, &str)]) -> Result<ClusterSpec, ClusterError> {
+    /// See [`SpecError`].
+    pub fn from_flags(jobs: &[(&str, &str)]) -> Result<ClusterSpec, SpecError> {
         let split = |list: &str| -> Vec<String> {
             let parts = list.split(',').map(str::trim).filter(|a| !a.is_empty());
             parts.map(str::to_owned).collect()
@@ -154,11 +154,11 @@ impl ClusterSpec {
     /// it says so: `{"cluster": {"ps": ["host:port"], ...}, "task": {"type": "ps", "index": 0}}`.
     ///
     /// # Errors
-    /// See [`ClusterError`].
-    pub fn from_tf_config(text: &str) -> Result<(ClusterSpec, Option<Task>), ClusterError> {
-        let wrong = |reason: &str| ClusterError::TfConfig(reason.to_owned());
+    /// See [`SpecError`].
+    pub fn from_tf_config(text: &str) -> Result<(ClusterSpec, Option<Task>), SpecError> {
+        let wrong = |reason: &str| SpecError::TfConfig(reason.to_owned());
         let config: Value =
-            serde_json::from_str(text).map_err(|e| ClusterError::TfConfig(e.to_string()))?;
+            serde_json::from_str(text).map_err(|e| SpecError::TfConfig(e.to_string()))?;
         let jobs = config["cluster"].as_object();
         let jobs = jobs.ok_or_else(|| wrong("it has no \"cluster\" with jobs"))?;
         let mut all = Vec::new();
@@ -180,10 +180,10 @@ impl ClusterSpec {
                 .as_object()
                 .map_or(0, |all| all.len());
             if tasks.as_ref().is_some_and(|t| given > t.len()) {
-                return Err(ClusterError::Twice(job.clone()));
+                return Err(SpecError::Twice(job.clone()));
             }
             let tasks = tasks.ok_or_else(|| {
-                ClusterError::TfConfig(format!("the tasks of job '{job}' are no addresses"))
+                SpecError::TfConfig(format!("the tasks of job '{job}' are no addresses"))
             })?;
             all.push((job.clone(), tasks));
         }
@@ -229,10 +229,10 @@ impl ClusterSpec {
     /// The address of a task.
     ///
     /// # Errors
-    /// [`ClusterError::NoTask`].
-    pub fn address(&self, job: &str, task: u32) -> Result<&str, ClusterError> {
+    /// [`SpecError::NoTask`].
+    pub fn address(&self, job: &str, task: u32) -> Result<&str, SpecError> {
         let found = self.jobs.get(job).and_then(|tasks| tasks.get(&task));
-        found.map(|a| &**a).ok_or_else(|| ClusterError::NoTask {
+        found.map(|a| &**a).ok_or_else(|| SpecError::NoTask {
             job: job.to_owned(),
             task,
             has: self.described(),

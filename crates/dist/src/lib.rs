@@ -5,6 +5,7 @@ mod allowed;
 pub mod cluster;
 mod colocated;
 mod deadline;
+mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -27,7 +28,8 @@ mod wire;
 mod worker;
 
 pub use allowed::AllowedOps;
-pub use cluster::{ClusterError, ClusterSpec};
+pub use cluster::{ClusterSpec, SpecError};
+pub use error::{Cause, ClusterError};
 pub use limits::Limits;
 pub use master::Master;
 pub use peers::Patience;

@@ -15,14 +15,14 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::cluster::Task;
 use crate::colocated::{Colocated, Lent};
+use crate::error::{Cause, ClusterError};
 use crate::platform::Platform;
 use crate::protection::Protection;
-use crate::status::Status;
-use crate::wire::WireError;
 use crate::wire::frames::{Frames, Reader};
 use crate::wire::messages::header::Kind;
 use crate::wire::messages::{Colocate, End, Value};
 use crate::wire::spare::Spare;
+use crate::wire::{self, WireError};
 
 /// How many bytes may be on their way on one connection before the other side has read them.
 pub(crate) const WINDOW: u32 = 64 << 20;
@@ -100,9 +100,12 @@ impl Peer {
     ///
     /// # Errors
     /// The address is none.
-    pub(crate) fn new(task: Task, address: &str, peers: &Peers) -> Result<Peer, Status> {
+    pub(crate) fn new(task: Task, address: &str, peers: &Peers) -> Result<Peer, ClusterError> {
         let patience = peers.reach.patience;
-        let none = |e| Status::invalid(format!("'{address}' is no address of a task: {e}"));
+        let none = |e| {
+            let text = format!("'{address}' is no address of a task: {e}");
+            ClusterError::invalid(text).at(&task)
+        };
         let endpoint = match &peers.reach.protection {
             None => Endpoint::from_shared(format!("http://{address}")),
             Some(protection) => Endpoint::from_shared(format!("https://{address}"))
@@ -159,14 +162,19 @@ impl Peer {
     }
 
     /// That it is not reached.
-    pub(crate) fn lost(&self, why: &str) -> Status {
+    pub(crate) fn lost(&self, why: &str) -> ClusterError {
+        self.gone(Cause::Unreachable, why)
+    }
+
+    /// That it is not heard of, and so what has become of it.
+    pub(crate) fn gone(&self, cause: Cause, why: &str) -> ClusterError {
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let last = match heard {
             None => "it was never reached".to_owned(),
             Some(at) => format!("last heard of {:.1} s ago", at.elapsed().as_secs_f64()),
         };
         let text = format!("{} is not reached ({last}): {why}", self.described());
-        Status::new(Code::Unavailable, text)
+        ClusterError::new(cause, text).at(&self.task)
     }
 
     /// What to do about a call that has failed, if whoever is there may speak in another way.
@@ -197,8 +205,17 @@ impl Peer {
         }
     }
 
+    /// An error that it has told of, or that is of what it has sent.
+    fn tells(&self, mut error: ClusterError) -> ClusterError {
+        // What went wrong in a node names the node.
+        if error.failed_node().is_none() && !error.derived {
+            error.message = format!("{}: {}", self.described(), error.message);
+        }
+        error.at(&self.task)
+    }
+
     /// What an error in a message from it means.
-    pub(crate) fn wrong(&self, error: WireError) -> Status {
+    pub(crate) fn wrong(&self, error: WireError) -> ClusterError {
         if matches!(error, WireError::Descriptor(_) | WireError::Segment(_)) {
             // It is not tried again: values come over the connection from now on.
             *self.known() = Some(None);
@@ -209,13 +226,7 @@ impl Peer {
         }
         match error.is_broken() {
             true => self.lost(&error.to_string()),
-            false => {
-                let status = Status::from(error);
-                Status::new(
-                    status.code,
-                    format!("{}: {}", self.described(), status.message),
-                )
-            }
+            false => self.tells(error.into()),
         }
     }
 
@@ -228,7 +239,7 @@ impl Peer {
         &self,
         name: &str,
         request: impl http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
-    ) -> Result<Answer, Status> {
+    ) -> Result<Answer, ClusterError> {
         let head = http::Request::builder()
             .method(http::Method::POST)
             .uri(format!("{PATH}{name}"))
@@ -256,8 +267,8 @@ impl Peer {
         }
         if let Some(status) = tonic::Status::from_header_map(response.headers()) {
             if status.code() == Code::Unauthenticated {
-                let text = format!("{}: {}", self.described(), status.message());
-                return Err(Status::new(Code::Unauthenticated, text));
+                let refused = ClusterError::new(Cause::Unauthenticated, status.message());
+                return Err(self.tells(refused));
             }
             let text = format!("it is no task of Thalweg: {}", status.message());
             return Err(self.lost(&text));
@@ -270,26 +281,19 @@ impl Peer {
     /// The next header of an answer.
     ///
     /// # Errors
-    /// It ends too early, or what it tells is a failure; whether that follows from another one.
-    pub(crate) async fn next(&self, answer: &mut Answer) -> Result<Kind, (Status, bool)> {
+    /// It ends too early, or what it tells is an error.
+    pub(crate) async fn next(&self, answer: &mut Answer) -> Result<Kind, ClusterError> {
         match answer.next().await {
-            Ok(Some(Kind::End(end))) if end.code != 0 => {
+            Ok(Some(Kind::End(End { error: Some(error) }))) => {
                 self.hear();
-                let status = failure(&end);
-                // What went wrong in a node names the node.
-                let named = status.message.contains("[[{{node ") || end.derived;
-                let text = match named {
-                    true => status.message,
-                    false => format!("{}: {}", self.described(), status.message),
-                };
-                Err((Status::new(status.code, text), end.derived))
+                Err(self.tells(wire::error::decoded(error)))
             }
             Ok(Some(kind)) => {
                 self.hear();
                 Ok(kind)
             }
-            Ok(None) => Err((self.lost("its answer has no end"), false)),
-            Err(e) => Err((self.wrong(e), false)),
+            Ok(None) => Err(self.lost("its answer has no end")),
+            Err(e) => Err(self.wrong(e)),
         }
     }
 
@@ -297,7 +301,11 @@ impl Peer {
     ///
     /// # Errors
     /// It does not come as the header says.
-    pub(crate) async fn tensor(&self, answer: &mut Answer, v: &Value) -> Result<Tensor, Status> {
+    pub(crate) async fn tensor(
+        &self,
+        answer: &mut Answer,
+        v: &Value,
+    ) -> Result<Tensor, ClusterError> {
         answer.tensor(v).await.map_err(|e| self.wrong(e))
     }
 
@@ -309,7 +317,7 @@ impl Peer {
         &self,
         from: Option<&Colocated>,
         header: &Value,
-    ) -> Result<Lent, Status> {
+    ) -> Result<Lent, ClusterError> {
         let (Some(from), Some(loan)) = (from, header.loan) else {
             return Err(self.wrong(WireError::Expected("a value's bytes")));
         };
@@ -321,7 +329,7 @@ impl Peer {
     ///
     /// # Errors
     /// Its bytes are not what its header says.
-    pub(crate) fn in_place(&self, lent: &Lent) -> Result<Option<Tensor>, Status> {
+    pub(crate) fn in_place(&self, lent: &Lent) -> Result<Option<Tensor>, ClusterError> {
         let tensor = lent.in_place().map_err(|e| self.wrong(e))?;
         #[cfg(test)]
         Counts::add(&self.counts.in_place, u64::from(tensor.is_some()));
@@ -340,7 +348,7 @@ impl Peer {
     ///
     /// # Errors
     /// Its bytes are not what its header says.
-    pub(crate) async fn copied(&self, lent: Lent) -> Result<Tensor, Status> {
+    pub(crate) async fn copied(&self, lent: Lent) -> Result<Tensor, ClusterError> {
         let copied = self.platform.given(move || lent.copied()).await?;
         let tensor = copied.map_err(|e| self.wrong(e))?;
         #[cfg(test)]
@@ -353,7 +361,7 @@ impl Peer {
     ///
     /// # Errors
     /// It is not reached.
-    pub(crate) async fn colocated(&self) -> Result<Option<Arc<Colocated>>, Status> {
+    pub(crate) async fn colocated(&self) -> Result<Option<Arc<Colocated>>, ClusterError> {
         if !self.shares {
             return Ok(None);
         }
@@ -382,10 +390,10 @@ impl Peer {
     ///
     /// # Errors
     /// It is not reached, or fails.
-    pub(crate) async fn ask(&self, name: &str, request: Frames) -> Result<Kind, Status> {
+    pub(crate) async fn ask(&self, name: &str, request: Frames) -> Result<Kind, ClusterError> {
         let asked = async {
             let mut answer = self.call(name, request).await?;
-            self.next(&mut answer).await.map_err(|(status, _)| status)
+            self.next(&mut answer).await
         };
         asked.await
     }
@@ -397,10 +405,6 @@ impl Peer {
 
 /// What stands before the names of calls.
 pub(crate) const PATH: &str = "/thalweg.Worker/";
-
-fn failure(end: &End) -> Status {
-    Status::new(Code::from_i32(end.code), end.message.clone())
-}
 
 /// An error and what led to it, one after the other.
 fn chain<'e>(
@@ -463,7 +467,7 @@ impl Peers {
     ///
     /// # Errors
     /// As [`Peer::new`].
-    pub(crate) fn get(&self, task: &Task, address: &str) -> Result<Arc<Peer>, Status> {
+    pub(crate) fn get(&self, task: &Task, address: &str) -> Result<Arc<Peer>, ClusterError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (task.clone(), address.to_owned());
         if let Some(peer) = known.get(&key) {

@@ -10,14 +10,14 @@ use tokio::sync::oneshot;
 use tonic::codegen::BoxFuture;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::status::Status;
+use crate::error::ClusterError;
 
 /// Work that runs to its end once it has begun.
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 /// Work that may wait, by the means that it is given.
 pub(crate) type Waits = Box<dyn FnOnce(Option<Arc<dyn Rest>>) + Send>;
 /// Work that is under way; it fails where the work has panicked.
-pub(crate) type Under = BoxFuture<(), Status>;
+pub(crate) type Under = BoxFuture<(), ClusterError>;
 
 /// What a task stands on. Time is tokio's.
 pub(crate) trait Platform: Send + Sync {
@@ -46,13 +46,13 @@ impl dyn Platform {
     pub(crate) async fn given<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Status> {
+    ) -> Result<T, ClusterError> {
         let (give, given) = oneshot::channel();
         let under = self.apart(Box::new(move || {
             let _ = give.send(work());
         }));
         under.await?;
-        given.await.map_err(|e| Status::defect(&e))
+        given.await.map_err(|e| ClusterError::defect(&e))
     }
 
     /// What a part gives.
@@ -64,14 +64,14 @@ impl dyn Platform {
         short: bool,
         cancel: &Cancel,
         work: impl FnOnce(Option<Arc<dyn Rest>>) -> T + Send + 'static,
-    ) -> Result<T, Status> {
+    ) -> Result<T, ClusterError> {
         let (give, given) = oneshot::channel();
         let work = Box::new(move |rest: Option<Arc<dyn Rest>>| {
             // Where nobody waits for it any more, nobody needs it.
             let _ = give.send(work(rest));
         });
         self.part(short, cancel, work).await?;
-        given.await.map_err(|e| Status::defect(&e))
+        given.await.map_err(|e| ClusterError::defect(&e))
     }
 }
 
@@ -94,7 +94,7 @@ impl Platform for System {
 
     fn apart(&self, work: Work) -> Under {
         let done = self.runtime.spawn_blocking(work);
-        Box::pin(async { done.await.map_err(|e| Status::defect(&e)) })
+        Box::pin(async { done.await.map_err(|e| ClusterError::defect(&e)) })
     }
 
     fn part(&self, short: bool, _: &Cancel, work: Waits) -> Under {

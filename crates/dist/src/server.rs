@@ -16,15 +16,15 @@ use tonic::codec::CompressionEncoding;
 use tonic::service::InterceptorLayer;
 use tonic::transport::server::TcpIncoming;
 
-use crate::cluster::{ClusterError, ClusterSpec, Task};
+use crate::cluster::{ClusterSpec, SpecError, Task};
 use crate::deadline::Deadline;
+use crate::error::ClusterError;
 use crate::limits::Limits;
 use crate::master::{Master, wait};
 use crate::messages::master_service_server::MasterServiceServer;
 use crate::peers::{FRAME, Patience, Peers, Reach, SPARE, WINDOW, causes};
 use crate::platform::system;
 use crate::protection::{Protection, guard};
-use crate::status::Status;
 use crate::wire::frames::Frames;
 use crate::wire::messages::Finish;
 use crate::wire::messages::header::Kind;
@@ -99,10 +99,10 @@ pub enum ServerError {
     Threads(std::io::Error),
     /// The cluster does not have the task, or is none.
     #[error(transparent)]
-    Cluster(#[from] ClusterError),
+    Cluster(#[from] SpecError),
     /// Another task is not reached.
     #[error("{0}")]
-    Task(Status),
+    Task(ClusterError),
     /// The network failed.
     #[error("the server has ended: {0}")]
     Ended(String),

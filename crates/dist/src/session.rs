@@ -11,6 +11,7 @@ use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;
 
 use crate::cluster::{ClusterSpec, Task};
+use crate::error::{Cause, ClusterError};
 use crate::limits::Limits;
 use crate::master::link::Way;
 use crate::master::steps::Steps;
@@ -19,7 +20,6 @@ use crate::peers::{Patience, Peers, Reach};
 use crate::platform::system;
 use crate::protection::Protection;
 use crate::server::Server;
-use crate::status::Status;
 
 /// How a session over a cluster works.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ impl<'g> Session<'g> {
         server: &Server,
         graph: &'g Graph,
         options: ClusterOptions,
-    ) -> Result<Session<'g>, Status> {
+    ) -> Result<Session<'g>, ClusterError> {
         check(graph)?;
         let worker = server.worker();
         let platform = worker.platform.clone();
@@ -138,10 +138,10 @@ impl<'g> Session<'g> {
         target: &str,
         graph: &'g Graph,
         options: ClusterOptions,
-    ) -> Result<Session<'g>, Status> {
+    ) -> Result<Session<'g>, ClusterError> {
         check(graph)?;
         let address = target.strip_prefix("grpc://").ok_or_else(|| {
-            Status::invalid(format!(
+            ClusterError::invalid(format!(
                 "'{target}' is no target: write it as grpc://host:port"
             ))
         })?;
@@ -152,7 +152,7 @@ impl<'g> Session<'g> {
             .build();
         let runtime = runtime.map_err(|e| {
             let text = format!("no threads for the network: {e}");
-            Status::new(tonic::Code::ResourceExhausted, text)
+            ClusterError::new(Cause::Exhausted, text)
         })?;
         let reach = Reach {
             patience: options.patience,
@@ -175,7 +175,7 @@ impl<'g> Session<'g> {
         ways.extend(others(&cluster, &task, &peers, &options.device_filters)?);
         let mut own = SessionOptions::with_threads(1);
         own.job = "client".to_owned();
-        let engine = Engine::new(&own).map_err(|e| Status::from(&e))?;
+        let engine = Engine::new(&own).map_err(|e| ClusterError::from(e))?;
         let session = named(options.session, &task);
         Ok(Session {
             graph,
@@ -215,7 +215,7 @@ impl<'g> Session<'g> {
         &self,
         fetches: impl Fetches<'g>,
         feeds: impl AsRef<[Feed<'g>]>,
-    ) -> Result<Fetched, Status> {
+    ) -> Result<Fetched, ClusterError> {
         let done = self.run_with(fetches, feeds, &RunOptions::default());
         done.map(|(fetched, _)| fetched)
     }
@@ -230,7 +230,7 @@ impl<'g> Session<'g> {
         fetches: impl Fetches<'g>,
         feeds: impl AsRef<[Feed<'g>]>,
         options: &RunOptions,
-    ) -> Result<(Fetched, Trace), Status> {
+    ) -> Result<(Fetched, Trace), ClusterError> {
         let (fetches, feeds) = self.asked(&fetches, feeds.as_ref())?;
         let data = self.graph.snapshot();
         let (values, trace) = self.steps.run(&data, &fetches, &feeds, options)?;
@@ -246,7 +246,7 @@ impl<'g> Session<'g> {
         fetches: &impl Fetches<'g>,
         feeds: &[Feed<'g>],
         options: &RunOptions,
-    ) -> Result<Fetched, Status> {
+    ) -> Result<Fetched, ClusterError> {
         let (fetches, feeds) = self.asked(fetches, feeds)?;
         let data = self.graph.snapshot();
         let run = self.steps.run_async(&data, &fetches, &feeds, options);
@@ -254,8 +254,8 @@ impl<'g> Session<'g> {
     }
 
     /// Fetches and feeds by number.
-    fn asked(&self, fetches: &impl Fetches<'g>, feeds: &[Feed<'g>]) -> Result<Asked, Status> {
-        let wrong = |e: SessionError| Status::from(&e);
+    fn asked(&self, fetches: &impl Fetches<'g>, feeds: &[Feed<'g>]) -> Result<Asked, ClusterError> {
+        let wrong = |e: SessionError| ClusterError::from(e);
         let list = FetchList::of(fetches, self.graph).map_err(wrong)?;
         let feeds = Feed::all_of(feeds, self.graph).map_err(wrong)?;
         let feeds = feeds.map(|(o, t)| (o, t.clone())).collect();
@@ -269,8 +269,8 @@ impl<'g> Session<'g> {
     /// Its own, or the server of the session has ended.
     pub(crate) fn waited<T: Send>(
         &self,
-        work: impl Future<Output = Result<T, Status>> + Send,
-    ) -> Result<T, Status> {
+        work: impl Future<Output = Result<T, ClusterError>> + Send,
+    ) -> Result<T, ClusterError> {
         self.steps.waited(work)
     }
 
@@ -283,7 +283,7 @@ impl<'g> Session<'g> {
         &self,
         fetches: &[Fetch],
         feeds: &[(OutputId, Tensor)],
-    ) -> Result<Vec<Option<Tensor>>, Status> {
+    ) -> Result<Vec<Option<Tensor>>, ClusterError> {
         check(self.graph)?;
         let data = self.graph.snapshot();
         let done = (self.steps).run(&data, fetches, feeds, &RunOptions::default());
@@ -303,10 +303,10 @@ fn named(mut options: SessionOptions, task: &Task) -> SessionOptions {
 }
 
 /// The graph's first mistake.
-fn check(graph: &Graph) -> Result<(), Status> {
+fn check(graph: &Graph) -> Result<(), ClusterError> {
     match graph.errors() {
         errors if errors.is_empty() => Ok(()),
-        errors => Err(Status::from(&SessionError::from(errors))),
+        errors => Err(SessionError::from(errors).into()),
     }
 }
 
@@ -316,12 +316,12 @@ pub(crate) fn others(
     task: &Task,
     peers: &Peers,
     filters: &[String],
-) -> Result<Vec<Way>, Status> {
+) -> Result<Vec<Way>, ClusterError> {
     let filters = filters.iter().map(|f| {
         let spec = thalweg_graph::DeviceSpec::parse(f);
-        spec.map_err(|e| Status::invalid(format!("device filter '{f}': {e}")))
+        spec.map_err(|e| ClusterError::invalid(format!("device filter '{f}': {e}")))
     });
-    let filters = filters.collect::<Result<Vec<_>, Status>>()?;
+    let filters = filters.collect::<Result<Vec<_>, ClusterError>>()?;
     let mut ways = Vec::new();
     for job in cluster.jobs() {
         for (index, address) in cluster.tasks(job) {

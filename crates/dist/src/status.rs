@@ -1,11 +1,14 @@
 //! Errors as a client of TensorFlow gets them: a code, which becomes the type of a Python exception,
 //! and a text.
 
-use thalweg_device::KernelError;
 use thalweg_graphdef::ImportError;
 use thalweg_session::SessionError;
+use thalweg_tensor::{DType, Shape};
 use thiserror::Error;
 use tonic::Code;
+
+use crate::error::{Cause, ClusterError};
+use crate::wire::error::shortened;
 
 /// What went wrong, for a client.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -54,63 +57,60 @@ impl Status {
 
 impl From<Status> for tonic::Status {
     fn from(status: Status) -> tonic::Status {
-        let mut message = status.message;
-        if message.len() > MOST {
-            let end = (0..=MOST).rev().find(|&i| message.is_char_boundary(i));
-            message.truncate(end.unwrap_or(0));
-            message += " ... [truncated]";
-        }
+        let message = shortened(status.message, MOST);
         tonic::Status::new(status.code, message)
     }
 }
 
-fn of_kernel(error: &KernelError) -> Code {
-    match error {
-        KernelError::Uninitialized { .. } => Code::FailedPrecondition,
-        KernelError::OutOfRange(_) => Code::OutOfRange,
-        KernelError::Cancelled(_) => Code::Cancelled,
-        KernelError::Function { source, .. } => of_kernel(source),
-        KernelError::Argument(_) => Code::Internal,
-        _ => Code::InvalidArgument,
+/// What TensorFlow's client knows a cause by.
+fn code(cause: Cause) -> Code {
+    match cause {
+        Cause::Kernel | Cause::Invalid => Code::InvalidArgument,
+        Cause::Uninitialized => Code::FailedPrecondition,
+        Cause::OutOfRange => Code::OutOfRange,
+        Cause::NotFound => Code::NotFound,
+        Cause::Unsupported => Code::Unimplemented,
+        Cause::Refused => Code::PermissionDenied,
+        Cause::Unauthenticated => Code::Unauthenticated,
+        Cause::Exhausted => Code::ResourceExhausted,
+        Cause::Unreachable | Cause::Silent | Cause::ShutDown | Cause::Device => Code::Unavailable,
+        Cause::Restarted | Cause::SessionLost => Code::Aborted,
+        Cause::Deadline => Code::DeadlineExceeded,
+        Cause::Cancelled => Code::Cancelled,
+        Cause::Protocol | Cause::Internal => Code::Internal,
     }
 }
 
-impl From<&SessionError> for Status {
-    fn from(error: &SessionError) -> Status {
-        let text = error.to_string();
-        match error {
-            SessionError::MissingFeed {
+/// That a placeholder needs a value, as TensorFlow says it.
+fn not_fed(node: &str, dtype: DType, shape: &Shape) -> String {
+    let named = thalweg_graphdef::dtype::name(thalweg_graphdef::dtype::to_number(dtype));
+    let named = named.trim_start_matches("DT_").to_lowercase();
+    let shape = match shape.rank() {
+        None | Some(0) => String::new(),
+        Some(_) => format!(" and shape {shape}"),
+    };
+    format!("You must feed a value for placeholder tensor '{node}' with dtype {named}{shape}")
+}
+
+impl From<ClusterError> for Status {
+    fn from(error: ClusterError) -> Status {
+        let code = code(error.cause);
+        let status = match error.session_error() {
+            Some(SessionError::MissingFeed {
                 node, dtype, shape, ..
-            } => {
-                let named =
-                    thalweg_graphdef::dtype::name(thalweg_graphdef::dtype::to_number(*dtype));
-                let named = named.trim_start_matches("DT_").to_lowercase();
-                let shape = match shape.rank() {
-                    None | Some(0) => String::new(),
-                    Some(_) => format!(" and shape {shape}"),
-                };
-                let text = format!(
-                    "You must feed a value for placeholder tensor '{node}' with dtype {named}{shape}"
-                );
-                Status::invalid(text).of_node(node)
-            }
-            SessionError::Kernel { node, source, .. } => {
-                Status::new(of_kernel(source), text).of_node(node)
-            }
-            SessionError::Graph { first, .. } => Status::invalid(text).of_node(&first.node),
-            SessionError::Cycle { node } => Status::invalid(text).of_node(node),
-            SessionError::NotFinite { node, .. } | SessionError::NoKernel { node, .. } => {
-                Status::invalid(text).of_node(node)
-            }
-            SessionError::Panicked { node, .. } => Status::new(Code::Internal, text).of_node(node),
-            SessionError::Memory { node, .. } => {
-                Status::new(Code::ResourceExhausted, text).of_node(node)
-            }
-            SessionError::Timeout { .. } => Status::new(Code::DeadlineExceeded, text),
-            SessionError::Cancelled { .. } => Status::new(Code::Cancelled, text),
-            SessionError::Device { .. } => Status::new(Code::Unavailable, text),
-            _ => Status::invalid(text),
+            }) => Status::invalid(not_fed(node, *dtype, shape)),
+            _ => Status::new(code, &error.message),
+        };
+        match error.failed_node() {
+            Some(node) => status.of_node(node),
+            None => status,
         }
+    }
+}
+
+impl From<SessionError> for Status {
+    fn from(error: SessionError) -> Status {
+        ClusterError::from(error).into()
     }
 }
 

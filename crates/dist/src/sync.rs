@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use thalweg_session::{Feed, Feeding, Fetched, Fetches, RunOptions, SessionError};
+use thalweg_session::{Feed, Feeding, Fetched, Fetches, RunOptions};
 use thalweg_train::Synchronized;
 use tokio::time::{Instant, sleep};
-use tonic::Code;
 
+use crate::error::{Cause, ClusterError};
 use crate::server::Server;
 use crate::session::Session;
-use crate::status::Status;
 use crate::worker::Worker;
 
 /// How long gradients are waited for before the coordinator looks who is there.
@@ -31,7 +30,7 @@ pub fn give<'g>(
     worker: u32,
     fetches: impl Fetches<'g> + Sync,
     feeds: impl IntoIterator<Item = Feed<'g>>,
-) -> Result<Option<(Fetched, i64)>, Status> {
+) -> Result<Option<(Fetched, i64)>, ClusterError> {
     let feeds: Vec<Feed<'g>> = feeds.into_iter().collect();
     session.waited(give_async(session, sync, worker, &fetches, feeds))
 }
@@ -43,19 +42,21 @@ pub(crate) async fn give_async<'g>(
     worker: u32,
     fetches: &(impl Fetches<'g> + Sync),
     mut feeds: Vec<Feed<'g>>,
-) -> Result<Option<(Fetched, i64)>, Status> {
+) -> Result<Option<(Fetched, i64)>, ClusterError> {
     let options = RunOptions::default();
     let (turn, give) = (
         sync.turn.get(worker as usize),
         sync.give.get(worker as usize),
     );
     let (Some(turn), Some(give)) = (turn, give) else {
-        return Err(Status::invalid(format!("there is no worker {worker}")));
+        return Err(ClusterError::invalid(format!(
+            "there is no worker {worker}"
+        )));
     };
     let step = match session.run_async(turn, &[], &options).await {
-        Ok(step) => step.scalar::<i64>(0).map_err(wrong)?,
+        Ok(step) => step.scalar::<i64>(0).map_err(ClusterError::from)?,
         // The turns were closed.
-        Err(e) if e.code == Code::OutOfRange => return Ok(None),
+        Err(e) if e.cause == Cause::OutOfRange => return Ok(None),
         Err(e) => return Err(e),
     };
     feeds.push(sync.local_step.feed(step));
@@ -79,7 +80,7 @@ pub fn coordinate<'g>(
     sync: &Synchronized<'g>,
     job: &str,
     last: i64,
-) -> Result<(), Status> {
+) -> Result<(), ClusterError> {
     let coordinator = Coordinator {
         task: server.worker(),
         session,
@@ -103,7 +104,7 @@ impl<'g> Coordinator<'_, 'g> {
     ///
     /// # Errors
     /// As there.
-    pub(crate) async fn coordinate(&self, last: i64) -> Result<(), Status> {
+    pub(crate) async fn coordinate(&self, last: i64) -> Result<(), ClusterError> {
         match self.turns(last).await {
             // The other servers may have ended, as the workers have.
             Err(_) if self.is_done() => Ok(()),
@@ -116,7 +117,7 @@ impl<'g> Coordinator<'_, 'g> {
         self.task.finished(self.job).len() >= self.sync.grant.len()
     }
 
-    async fn turns(&self, last: i64) -> Result<(), Status> {
+    async fn turns(&self, last: i64) -> Result<(), ClusterError> {
         let sync = self.sync;
         let present = || self.task.present(self.job);
         // At first all of them are waited for: one that is alone would give the gradients of all.
@@ -133,7 +134,7 @@ impl<'g> Coordinator<'_, 'g> {
             .run(&sync.ready)
             .await?
             .scalar::<bool>(0)
-            .map_err(wrong)?
+            .map_err(ClusterError::from)?
         {
             if self.is_done() {
                 return Ok(());
@@ -153,7 +154,7 @@ impl<'g> Coordinator<'_, 'g> {
                 self.grant(&known, missing).await?;
             }
             match self.session.run_async(&sync.given, &[], &look).await {
-                Err(e) if e.code != Code::DeadlineExceeded => return Err(e),
+                Err(e) if e.cause != Cause::Deadline => return Err(e),
                 // None has come, or one that was taken too late to be told.
                 Err(_) => silent += 1,
                 Ok(_) => silent = 0,
@@ -171,23 +172,23 @@ impl<'g> Coordinator<'_, 'g> {
         self.run(&sync.close).await.map(|_| ())
     }
 
-    async fn run(&self, fetches: &impl Fetches<'g>) -> Result<Fetched, Status> {
+    async fn run(&self, fetches: &impl Fetches<'g>) -> Result<Fetched, ClusterError> {
         let options = RunOptions::default();
         self.session.run_async(fetches, &[], &options).await
     }
 
     /// The global step.
-    async fn step(&self) -> Result<i64, Status> {
+    async fn step(&self) -> Result<i64, ClusterError> {
         let step = self.run(&self.sync.global_step).await?;
-        step.scalar(0).map_err(wrong)
+        step.scalar(0).map_err(ClusterError::from)
     }
 
     /// How many gradients there are of the variable that has the fewest.
-    async fn least(&self) -> Result<u32, Status> {
+    async fn least(&self) -> Result<u32, ClusterError> {
         let counts = self.run(&self.sync.counts).await?;
         let mut least = u32::MAX;
         for i in 0..self.sync.counts.len() {
-            let count = counts.scalar::<i32>(i).map_err(wrong)?;
+            let count = counts.scalar::<i32>(i).map_err(ClusterError::from)?;
             least = least.min(u32::try_from(count).unwrap_or(0));
         }
         Ok(least)
@@ -195,7 +196,7 @@ impl<'g> Coordinator<'_, 'g> {
 
     /// Lets those that are there give so many gradients between them: each has then as many turns as all
     /// others, and those that it has not taken count.
-    async fn grant(&self, present: &BTreeSet<u32>, missing: u32) -> Result<(), Status> {
+    async fn grant(&self, present: &BTreeSet<u32>, missing: u32) -> Result<(), ClusterError> {
         let sync = self.sync;
         let there = present.iter().map(|&w| w as usize);
         let there: Vec<usize> = there.filter(|&w| w < sync.grant.len()).collect();
@@ -208,7 +209,7 @@ impl<'g> Coordinator<'_, 'g> {
         for round in 0..share {
             let mut grants = Vec::new();
             for (i, &worker) in there.iter().enumerate() {
-                let left = left.scalar::<i32>(i).map_err(wrong)?;
+                let left = left.scalar::<i32>(i).map_err(ClusterError::from)?;
                 if i64::from(left) <= i64::from(round) {
                     grants.push(sync.grant[worker]);
                 }
@@ -219,8 +220,4 @@ impl<'g> Coordinator<'_, 'g> {
         }
         Ok(())
     }
-}
-
-fn wrong(error: SessionError) -> Status {
-    Status::from(&error)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_dist::cluster::{ClusterError, ClusterSpec, expand_hosts};
+use thalweg_dist::cluster::{ClusterSpec, SpecError, expand_hosts};
 
 fn tasks(cluster: &ClusterSpec, job: &str) -> Vec<(u32, String)> {
     cluster.tasks(job).map(|(i, a)| (i, a.to_owned())).collect()
@@ -51,8 +51,8 @@ fn tf_config_names_the_cluster_and_the_task() {
 #[test]
 fn mistakes_are_said() {
     let one = |job: &str, address: &str| ClusterSpec::new([(job, vec![address])]).unwrap_err();
-    assert!(matches!(one("1a", "h:1"), ClusterError::JobName(_)));
-    assert!(matches!(one("a/b", "h:1"), ClusterError::JobName(_)));
+    assert!(matches!(one("1a", "h:1"), SpecError::JobName(_)));
+    assert!(matches!(one("a/b", "h:1"), SpecError::JobName(_)));
     for address in [
         "",
         "h",
@@ -65,12 +65,12 @@ fn mistakes_are_said() {
         "a b:1",
     ] {
         let error = one("ps", address);
-        assert!(matches!(error, ClusterError::Address { .. }), "{error}");
+        assert!(matches!(error, SpecError::Address { .. }), "{error}");
     }
     ClusterSpec::new([("ps", vec!["[::1]:5"])]).unwrap();
     let none: Vec<String> = Vec::new();
     let empty = ClusterSpec::new([("ps", none)]).unwrap_err();
-    assert_eq!(empty, ClusterError::EmptyJob("ps".to_owned()));
+    assert_eq!(empty, SpecError::EmptyJob("ps".to_owned()));
     let twice = ClusterSpec::new([("ps", vec!["h:1"]), ("worker", vec!["h:2", "h:1"])]);
     let twice = twice.unwrap_err().to_string();
     assert!(twice.contains("/job:ps/task:0"), "{twice}");

@@ -1,6 +1,6 @@
 //! The cluster of a Slurm allocation.
 
-use super::{ClusterError, ClusterSpec, Task};
+use super::{ClusterSpec, SpecError, Task};
 
 /// The most hosts that a list may name: a bracket can ask for any number.
 const MOST_HOSTS: usize = 1 << 16;
@@ -9,9 +9,9 @@ const MOST_HOSTS: usize = 1 << 16;
 /// `nid7` and `login`.
 ///
 /// # Errors
-/// [`ClusterError::Slurm`].
-pub fn expand_hosts(list: &str) -> Result<Vec<String>, ClusterError> {
-    let wrong = |reason: &str| ClusterError::Slurm {
+/// [`SpecError::Slurm`].
+pub fn expand_hosts(list: &str) -> Result<Vec<String>, SpecError> {
+    let wrong = |reason: &str| SpecError::Slurm {
         variable: "SLURM_JOB_NODELIST".to_owned(),
         reason: format!("{reason} in '{list}'"),
     };
@@ -90,13 +90,13 @@ impl ClusterSpec {
     /// `SLURM_PROCID`.
     ///
     /// # Errors
-    /// See [`ClusterError`].
+    /// See [`SpecError`].
     pub fn from_slurm(
         servers: usize,
         port: u16,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<(ClusterSpec, Task), ClusterError> {
-        let wrong = |variable: &str, reason: &str| ClusterError::Slurm {
+    ) -> Result<(ClusterSpec, Task), SpecError> {
+        let wrong = |variable: &str, reason: &str| SpecError::Slurm {
             variable: variable.to_owned(),
             reason: reason.to_owned(),
         };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use thalweg_tensor::{Buffer, Tensor};
 
 use super::{Colocated, Lent};
+use crate::error::ClusterError;
 use crate::peers::{Answer, Peer};
-use crate::status::Status;
 use crate::wire::frames::Frames;
 use crate::wire::messages::Value;
 use crate::wire::messages::header::Kind;
@@ -31,7 +31,7 @@ impl Lending {
         name: &str,
         request: Frames,
         from: Option<Arc<Colocated>>,
-    ) -> Result<Lending, Status> {
+    ) -> Result<Lending, ClusterError> {
         let answer = peer.call(name, request).await?;
         Ok(Lending::of(peer, answer, from))
     }
@@ -46,8 +46,8 @@ impl Lending {
         }
     }
 
-    fn answer(&mut self) -> Result<&mut Answer, Status> {
-        let over = || Status::invalid("the answer is over");
+    fn answer(&mut self) -> Result<&mut Answer, ClusterError> {
+        let over = || ClusterError::invalid("the answer is over");
         self.answer.as_mut().ok_or_else(over)
     }
 
@@ -55,9 +55,9 @@ impl Lending {
     ///
     /// # Errors
     /// As [`Peer::next`].
-    pub(crate) async fn next(&mut self) -> Result<Kind, (Status, bool)> {
+    pub(crate) async fn next(&mut self) -> Result<Kind, ClusterError> {
         let peer = self.peer.clone();
-        let answer = self.answer().map_err(|status| (status, false))?;
+        let answer = self.answer()?;
         peer.next(answer).await
     }
 
@@ -66,7 +66,7 @@ impl Lending {
     ///
     /// # Errors
     /// It does not come as the header says.
-    pub(crate) async fn tensor(&mut self, header: &Value) -> Result<Tensor, Status> {
+    pub(crate) async fn tensor(&mut self, header: &Value) -> Result<Tensor, ClusterError> {
         if header.loan.is_some() {
             let lent = self.lent(header).await?;
             return self.peer.copied(lent).await;
@@ -84,7 +84,7 @@ impl Lending {
     ///
     /// # Errors
     /// It can not be mapped, or nobody asked for that.
-    pub(crate) async fn lent(&mut self, header: &Value) -> Result<Lent, Status> {
+    pub(crate) async fn lent(&mut self, header: &Value) -> Result<Lent, ClusterError> {
         let lent = self.peer.lent(self.from.as_deref(), header).await?;
         if let Some(loan) = header.loan {
             self.lent.push((loan.token, lent.buffer.clone()));

@@ -258,7 +258,7 @@ fn a_task_that_sends_no_descriptor_fails_one_step_and_its_values_then_come_over_
     let lender = two.ps.worker().lender.clone().unwrap();
     lender.mute.store(true, SeqCst);
     let error = session.run(add, []).unwrap_err();
-    assert_eq!(error.code, crate::Code::Unavailable, "{error}");
+    assert_eq!(error.cause, crate::error::Cause::Unreachable, "{error}");
     assert!(error.message.contains("shared memory"), "{error}");
     for _ in 0..2 {
         session.run(add, []).unwrap();

@@ -103,6 +103,14 @@ impl Answers {
         })
     }
 
+    /// What the first message of an answer is taken for.
+    #[cfg(test)]
+    fn first(&self, bytes: Vec<u8>) -> Result<Kind, crate::ClusterError> {
+        let body = Body::new(Pieces::of(bytes));
+        let mut answer = Reader::new(body, LIMIT, self.peers.spare.clone());
+        self.runtime.block_on(self.peer.next(&mut answer))
+    }
+
     /// An answer as it should be, with its values lent or not; they are lent for as long as the frames
     /// are there, from a tensor that may be read over and over.
     fn answer(&self, lent: bool) -> (Vec<u8>, Frames) {
@@ -130,6 +138,54 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::error::{Cause, ClusterError};
+
+    /// An answer that is this error, with one text in place of another of the same length.
+    fn error(error: wire::Error, text: &[u8], by: &[u8]) -> Result<Kind, ClusterError> {
+        let end = wire::End { error: Some(error) };
+        let mut bytes = bytes_of(&mut Frames::of(Kind::End(end)));
+        for at in 0..bytes.len() + 1 - text.len() {
+            if bytes[at..].starts_with(text) {
+                bytes[at..at + by.len()].copy_from_slice(by);
+            }
+        }
+        Answers::default().first(bytes)
+    }
+
+    #[test]
+    fn an_error_of_a_peer_that_does_not_mean_well_is_bounded_and_tells_who_sent_it() {
+        let sender = Some(("ps".to_owned(), 0));
+        let told = |fields: wire::Error| error(fields, b"\x07\x07", b"\x07\x07").unwrap_err();
+        // No text of it is UTF-8.
+        for field in 0..5 {
+            let mut fields = wire::Error::default();
+            let task = fields.task.get_or_insert_default();
+            let texts = [
+                &mut fields.message,
+                &mut fields.node,
+                &mut fields.op,
+                &mut fields.origin,
+                &mut task.job,
+            ];
+            *texts.into_iter().nth(field).unwrap() = "\x07\x07\x07\x07".to_owned();
+            assert_ne!(told(fields.clone()).cause, Cause::Protocol);
+            let wrong = error(fields, b"\x07\x07\x07\x07", b"\xff\xfe\xc3\x28").unwrap_err();
+            assert_eq!(wrong.cause, Cause::Protocol, "{wrong:?}");
+            assert_eq!(wrong.task, sender);
+            assert!(wrong.message.contains("cannot be read"), "{wrong}");
+        }
+        // What it says is longer than anybody reads, and of no kind that there is.
+        let long = wire::Error {
+            cause: i32::MAX,
+            message: "x".repeat(1 << 22),
+            ..wire::Error::default()
+        };
+        let long = told(long);
+        assert_eq!((long.cause, long.task), (Cause::Internal, sender));
+        assert!(long.message.len() < 1 << 15, "{}", long.message.len());
+        let start = "/job:ps/task:0 at 127.0.0.1:1: xxx";
+        assert!(long.message.starts_with(start));
+    }
 
     #[test]
     fn the_answers_that_others_are_changed_from_are_as_they_should_be() {

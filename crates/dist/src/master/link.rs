@@ -10,11 +10,10 @@ use thalweg_graph::DeviceSpec;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tonic::Code;
 
 use crate::cluster::{ClusterSpec, Task};
+use crate::error::{Cause, ClusterError};
 use crate::peers::{Answer, Peer};
-use crate::status::Status;
 use crate::wire::frames::Frames;
 use crate::wire::messages as wire;
 use crate::wire::messages::header::Kind;
@@ -148,7 +147,7 @@ impl Link {
         &self,
         asked: &wire::Open,
         runtime: &Handle,
-    ) -> Result<Arc<Opened>, Status> {
+    ) -> Result<Arc<Opened>, ClusterError> {
         if let Some(open) = self.current() {
             return Ok(open);
         }
@@ -178,8 +177,10 @@ impl Link {
                 let keeper = runtime.spawn(keep(peer.clone(), answer, lost.clone()));
                 let devices = opened.devices.iter().map(|d| DeviceSpec::parse(d));
                 let devices: Result<Vec<_>, _> = devices.collect();
-                let devices =
-                    devices.map_err(|e| Status::invalid(format!("{}: {e}", peer.described())))?;
+                let devices = devices.map_err(|e| {
+                    let text = format!("{}: {e}", peer.described());
+                    ClusterError::new(Cause::Protocol, text).at(&peer.task)
+                })?;
                 let open = Opened {
                     generation,
                     here: None,
@@ -195,18 +196,20 @@ impl Link {
         known.open = Some(open.clone());
         known.devices = Some(devices);
         let before = known.incarnation.replace(incarnation);
-        let why = match before {
-            Some(before) if before != incarnation => "has restarted since this session used it",
+        let (cause, why) = match before {
+            Some(before) if before != incarnation => {
+                (Cause::Restarted, "has restarted since this session used it")
+            }
             // What is the session's alone ended with its stream.
-            Some(_) if asked.isolated => "was not reached for a while",
+            Some(_) if asked.isolated => (Cause::SessionLost, "was not reached for a while"),
             _ => return Ok(open),
         };
-        let (job, index) = self.way.task();
+        let task @ (job, index) = self.way.task();
         let text = format!(
             "/job:{job}/task:{index} {why}: what its variables and queues held is lost. Initialize or \
              restore them; the session can be used again"
         );
-        Err(Status::new(Code::Aborted, text))
+        Err(ClusterError::new(cause, text).at(task))
     }
 }
 
@@ -215,24 +218,26 @@ async fn reach(
     peer: &Arc<Peer>,
     asked: &wire::Open,
     first: bool,
-) -> Result<(wire::Opened, Answer), Status> {
+) -> Result<(wire::Opened, Answer), ClusterError> {
     let patience = peer.patience();
     let began = Instant::now();
     loop {
         let request = Frames::of(Kind::Open(asked.clone()));
         let opened = async {
             let mut answer = peer.call("Open", request).await?;
-            let next = peer.next(&mut answer).await.map_err(|(status, _)| status)?;
-            match next {
+            match peer.next(&mut answer).await? {
                 Kind::Opened(opened) => Ok((opened, answer)),
                 _ => Err(peer.lost("it has sent what is no answer")),
             }
         };
         let limit = patience.silence;
-        let late = || Err(peer.lost(&format!("no answer within {:.1} s", limit.as_secs_f64())));
+        let late = || {
+            let text = format!("no answer within {:.1} s", limit.as_secs_f64());
+            Err(peer.gone(Cause::Silent, &text))
+        };
         let result = tokio::time::timeout(limit, opened).await;
         match result.unwrap_or_else(|_| late()) {
-            Err(e) if e.code == Code::Unavailable && first && began.elapsed() < patience.start => {
+            Err(e) if e.cause.is_loss() && first && began.elapsed() < patience.start => {
                 tokio::time::sleep(AGAIN).await;
             }
             result => return result,
@@ -250,7 +255,7 @@ async fn keep(peer: Arc<Peer>, mut answer: Answer, lost: Arc<AtomicBool>) {
 ///
 /// # Errors
 /// It is not reached.
-pub(crate) async fn look(peer: &Arc<Peer>, first: bool) -> Result<wire::Opened, Status> {
+pub(crate) async fn look(peer: &Arc<Peer>, first: bool) -> Result<wire::Opened, ClusterError> {
     let asked = wire::Open {
         session: format!("look-{:016x}", peer.platform.number()),
         isolated: true,
@@ -263,7 +268,7 @@ pub(crate) async fn look(peer: &Arc<Peer>, first: bool) -> Result<wire::Opened, 
 ///
 /// # Errors
 /// It is not reached.
-pub(crate) async fn cluster(peer: &Arc<Peer>) -> Result<(ClusterSpec, Task), Status> {
+pub(crate) async fn cluster(peer: &Arc<Peer>) -> Result<(ClusterSpec, Task), ClusterError> {
     let opened = look(peer, true).await?;
     let mut jobs: BTreeMap<String, BTreeMap<u32, String>> = BTreeMap::new();
     for task in opened.tasks {
@@ -271,6 +276,9 @@ pub(crate) async fn cluster(peer: &Arc<Peer>) -> Result<(ClusterSpec, Task), Sta
         job.insert(task.index, task.address);
     }
     let cluster = ClusterSpec::sparse(jobs);
-    let cluster = cluster.map_err(|e| Status::invalid(format!("{}: {e}", peer.described())))?;
+    let cluster = cluster.map_err(|e| {
+        let text = format!("{}: {e}", peer.described());
+        ClusterError::new(Cause::Protocol, text).at(&peer.task)
+    })?;
     Ok((cluster, (opened.job, opened.index)))
 }

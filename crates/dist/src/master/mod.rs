@@ -19,6 +19,7 @@ use thalweg_graph::DeviceSpec;
 use thalweg_session::{Wire, WireType};
 use tonic::Code;
 
+use crate::error::ClusterError;
 use crate::limits::Limits;
 use crate::messages::{ConfigProto, DeviceAttributes, DeviceLocality};
 use crate::platform::Platform;
@@ -182,7 +183,7 @@ impl Master {
     }
 
     /// The other tasks of the cluster, those that the filters leave.
-    fn others(&self, filters: &[String]) -> Result<Vec<Way>, Status> {
+    fn others(&self, filters: &[String]) -> Result<Vec<Way>, ClusterError> {
         let worker = &self.worker;
         crate::session::others(&worker.cluster, &worker.task, &worker.peers, filters)
     }

@@ -38,9 +38,9 @@ impl Runs {
         match self {
             Runs::Here(runner) => match runner.placed(data) {
                 Ok(_) => Ok(()),
-                Err(e) => Err(Status::from(&e)),
+                Err(e) => Err(Status::from(e)),
             },
-            Runs::Cluster(steps) => steps.placed(data),
+            Runs::Cluster(steps) => Ok(steps.placed(data)?),
         }
     }
 
@@ -58,10 +58,10 @@ impl Runs {
         match self {
             Runs::Here(runner) => {
                 let done = runner.run(data, fetches, feeds, options);
-                let (fetched, trace) = done.map_err(|e| Status::from(&e))?;
+                let (fetched, trace) = done?;
                 Ok((fetched.into_values().collect(), trace))
             }
-            Runs::Cluster(steps) => steps.run(data, fetches, feeds, options),
+            Runs::Cluster(steps) => Ok(steps.run(data, fetches, feeds, options)?),
         }
     }
 
@@ -78,7 +78,7 @@ impl Runs {
         Ok(match self {
             Runs::Here(runner) => {
                 let plan = runner.prepare_partial(data, fetches, feeds);
-                Pieces::Here(Box::new(plan.map_err(|e| Status::from(&e))?))
+                Pieces::Here(Box::new(plan?))
             }
             Runs::Cluster(steps) => Pieces::Cluster(steps.prepare_pieces(data, fetches, feeds)?),
         })
@@ -97,10 +97,10 @@ impl Runs {
         match (self, pieces) {
             (Runs::Here(runner), Pieces::Here(plan)) => {
                 let done = runner.run_part(plan, &[], &*client, options);
-                done.map(|_| ()).map_err(|e| Status::from(&e))
+                Ok(done.map(|_| ())?)
             }
             (Runs::Cluster(steps), Pieces::Cluster(pieces)) => {
-                steps.run_pieces(pieces, client, options)
+                Ok(steps.run_pieces(pieces, client, options)?)
             }
             _ => Err(Status::defect(&"a step in pieces of another session")),
         }

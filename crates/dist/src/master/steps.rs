@@ -11,12 +11,11 @@ use thalweg_graph::{DeviceSpec, GraphData, OutputId};
 use thalweg_plan::{Cutter, PlanCache};
 use thalweg_session::{Cancel, Engine, Exchange, Fetch, RunOptions, SessionOptions, Trace};
 use thalweg_tensor::Tensor;
-use tonic::Code;
 
 use super::link::{Link, Opened, Way};
 use super::wait;
+use crate::error::{Cause, ClusterError};
 use crate::platform::Platform;
-use crate::status::Status;
 use crate::wire::messages as wire;
 use plans::{Key, Plan};
 use run::Given;
@@ -94,7 +93,7 @@ impl Steps {
         fetches: &[Fetch],
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
-    ) -> Result<(Vec<Option<Tensor>>, Trace), Status> {
+    ) -> Result<(Vec<Option<Tensor>>, Trace), ClusterError> {
         self.waited(self.run_async(data, fetches, feeds, options))
     }
 
@@ -108,7 +107,7 @@ impl Steps {
         fetches: &[Fetch],
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
-    ) -> Result<(Vec<Option<Tensor>>, Trace), Status> {
+    ) -> Result<(Vec<Option<Tensor>>, Trace), ClusterError> {
         if self.ended() {
             return Err(over());
         }
@@ -135,7 +134,7 @@ impl Steps {
         data: &Arc<GraphData>,
         fetches: &[Fetch],
         feeds: &[OutputId],
-    ) -> Result<Pieces, Status> {
+    ) -> Result<Pieces, ClusterError> {
         let plan = self.inner.plan_in_pieces(data, fetches, feeds);
         Ok(Pieces(self.waited(plan)?))
     }
@@ -149,7 +148,7 @@ impl Steps {
         pieces: &Pieces,
         client: Arc<dyn Exchange>,
         options: &RunOptions,
-    ) -> Result<(), Status> {
+    ) -> Result<(), ClusterError> {
         let given = Given {
             feeds: &[],
             limit: options.timeout,
@@ -173,9 +172,9 @@ impl Steps {
     ///
     /// # Errors
     /// One has none, or a task that is asked for is not reached.
-    pub(crate) fn placed(&self, data: &Arc<GraphData>) -> Result<(), Status> {
+    pub(crate) fn placed(&self, data: &Arc<GraphData>) -> Result<(), ClusterError> {
         let cutter = self.waited(self.inner.cutter(data))?;
-        cutter.placed(data).map_err(|e| Status::from(&e))
+        cutter.placed(data).map_err(ClusterError::from)
     }
 
     /// Runs `work`, which runs steps, to its end.
@@ -184,13 +183,15 @@ impl Steps {
     /// Its own, or the server of the session has ended.
     pub(crate) fn waited<T: Send>(
         &self,
-        work: impl Future<Output = Result<T, Status>> + Send,
-    ) -> Result<T, Status> {
+        work: impl Future<Output = Result<T, ClusterError>> + Send,
+    ) -> Result<T, ClusterError> {
         if self.ended() {
             return Err(over());
         }
         match wait::waited(self.inner.platform.runtime(), work) {
-            Err(status) if status.code == Code::Internal && self.ended() => Err(over()),
+            Err(e) if matches!(e.cause, Cause::Internal | Cause::Protocol) && self.ended() => {
+                Err(over())
+            }
             done => done,
         }
     }
@@ -202,9 +203,9 @@ impl Steps {
     }
 }
 
-fn over() -> Status {
-    Status::new(
-        Code::Unavailable,
+fn over() -> ClusterError {
+    ClusterError::new(
+        Cause::ShutDown,
         "the server of this session was shut down: make a session on one that runs",
     )
 }
@@ -216,12 +217,12 @@ impl Drop for Steps {
 }
 
 impl Inner {
-    async fn open(&self, link: &Link) -> Result<Arc<Opened>, Status> {
+    async fn open(&self, link: &Link) -> Result<Arc<Opened>, ClusterError> {
         link.open(&self.asked, self.platform.runtime()).await
     }
 
     /// What cuts steps over the devices as they are known now.
-    async fn cutter(&self, data: &GraphData) -> Result<Arc<Cutter>, Status> {
+    async fn cutter(&self, data: &GraphData) -> Result<Arc<Cutter>, ClusterError> {
         // A task that nobody asked is taken to have a CPU; where a node wants more, it is asked.
         for link in self.links.iter().filter(|l| !l.is_known()) {
             let (job, index) = link.way.task();
@@ -267,12 +268,12 @@ impl Inner {
     async fn limited<T>(
         &self,
         options: &RunOptions,
-        run: impl Future<Output = Result<T, Status>>,
-    ) -> Result<T, Status> {
-        let cancelled = || Status::new(Code::Cancelled, "the step was cancelled");
+        run: impl Future<Output = Result<T, ClusterError>>,
+    ) -> Result<T, ClusterError> {
+        let cancelled = || ClusterError::new(Cause::Cancelled, "the step was cancelled");
         let late = |limit: Duration| {
             let text = format!("the step did not end within its {limit:?}");
-            Status::new(Code::DeadlineExceeded, text)
+            ClusterError::new(Cause::Deadline, text)
         };
         let stopped = async {
             let end = options.timeout.map(|t| tokio::time::Instant::now() + t);

@@ -8,9 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tonic::Code;
 
-use crate::status::Status;
+use crate::error::{Cause, ClusterError};
 
 /// How long an answer is looked for before the thread sleeps: to be woken takes some tens of
 /// microseconds, as long as the way of a small step to another task and back.
@@ -28,20 +27,20 @@ impl Wake for Flag {
 /// Runs `work`, which is of this runtime, to its end, whatever thread this is.
 pub(crate) fn waited<T: Send>(
     runtime: &Handle,
-    work: impl Future<Output = Result<T, Status>> + Send,
-) -> Result<T, Status> {
+    work: impl Future<Output = Result<T, ClusterError>> + Send,
+) -> Result<T, ClusterError> {
     let run = || {
         // A runtime that is being shut down panics where something waits for time.
         let done = catch_unwind(AssertUnwindSafe(|| block_on(runtime, work)));
         let text = "a defect: a step panicked. Please report it";
-        done.unwrap_or_else(|_| Err(Status::new(Code::Internal, text)))
+        done.unwrap_or_else(|_| Err(ClusterError::new(Cause::Internal, text)))
     };
     match Handle::try_current() {
         Err(_) => run(),
         // A thread that runs such work may not wait for it.
         Ok(_) => std::thread::scope(|scope| {
             let text = "a defect: a thread panicked. Please report it";
-            let panicked = |_| Err(Status::new(Code::Internal, text));
+            let panicked = |_| Err(ClusterError::new(Cause::Internal, text));
             scope.spawn(run).join().unwrap_or_else(panicked)
         }),
     }

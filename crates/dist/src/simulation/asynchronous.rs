@@ -9,12 +9,11 @@ use thalweg_ops::{NewGraph, SourceOps, StateOps, Variable};
 use thalweg_session::{Feeding, RunOptions};
 use thalweg_tensor::DType;
 use tokio::time::{Instant, sleep};
-use tonic::Code;
 
 use super::faults::{END, Faults, Numbers};
 use super::world::World;
+use crate::error::{Cause, ClusterError};
 use crate::session::Session;
-use crate::status::Status;
 
 /// The most gradients of a worker.
 const MOST: usize = 512;
@@ -156,13 +155,16 @@ async fn work(world: &World, ledgers: &Ledgers, index: u32, servers: u32) -> Res
                 }
             }
             Err(e) => {
-                world.note(format!("worker {index} failed with {id}: {:?} {e}", e.code));
+                world.note(format!(
+                    "worker {index} failed with {id}: {:?} {e}",
+                    e.cause
+                ));
                 failed(&session, &g, &e, &book, world).await?;
             }
         }
         sleep(Duration::from_millis(50)).await;
     }
-    let mut values = Err(Status::new(Code::Unknown, "never read"));
+    let mut values = Err(ClusterError::new(Cause::Internal, "never read"));
     for _ in 0..5 {
         values = session
             .run_async(&logs, &[], &RunOptions::timeout(LIMIT))
@@ -187,13 +189,14 @@ async fn work(world: &World, ledgers: &Ledgers, index: u32, servers: u32) -> Res
 async fn failed(
     session: &Session<'_>,
     g: &Graph,
-    error: &Status,
+    error: &ClusterError,
     book: &impl Fn(&mut dyn FnMut(&mut Ledger)),
     world: &World,
 ) -> Result<(), String> {
-    match error.code {
-        Code::Unavailable | Code::DeadlineExceeded | Code::Aborted => {}
-        Code::FailedPrecondition => {
+    match error.cause {
+        Cause::Deadline => {}
+        cause if cause.is_loss() => {}
+        Cause::Uninitialized => {
             let mut before = false;
             book(&mut |l| {
                 l.since = l.next;
@@ -210,7 +213,7 @@ async fn failed(
         _ => {
             return Err(format!(
                 "an error that no fault explains: {:?} {error}",
-                error.code
+                error.cause
             ));
         }
     }

@@ -11,10 +11,10 @@ use thalweg_session::{Feeding, RunOptions};
 use thalweg_tensor::DType;
 use thalweg_train::{GradientDescent, SyncReplicas, Synchronized, create_global_step};
 use tokio::time::sleep;
-use tonic::Code;
 
 use super::faults::{Faults, Numbers};
 use super::world::{PATIENCE, World};
+use crate::error::Cause;
 use crate::sync::{Coordinator, give_async};
 use crate::wire::frames::Frames;
 use crate::wire::messages::Finish;
@@ -122,7 +122,7 @@ async fn serve(world: &World, shared: &Mutex<Shared>, size: Size) -> Result<(), 
             job: "worker",
         };
         let done = coordinator.coordinate(size.steps).await;
-        done.map_err(|e| format!("the coordinator: {:?} {e}", e.code))?;
+        done.map_err(|e| format!("the coordinator: {:?} {e}", e.cause))?;
         world.note("all updates are made");
         while task.finished("worker").len() < size.workers as usize {
             sleep(Duration::from_millis(100)).await;
@@ -150,13 +150,14 @@ async fn work(world: &World, shared: &Mutex<Shared>, index: u32, size: Size) -> 
     if shared.lock().unwrap().ended.contains(&index) {
         return Ok(());
     }
-    let explained = |e: &crate::Status| match e.code {
-        Code::Unavailable | Code::DeadlineExceeded | Code::Aborted => Ok(()),
+    let explained = |e: &crate::ClusterError| match e.cause {
+        Cause::Deadline => Ok(()),
+        cause if cause.is_loss() => Ok(()),
         // Nobody has made the variables yet.
-        Code::FailedPrecondition => Ok(()),
+        Cause::Uninitialized => Ok(()),
         _ => Err(format!(
             "worker {index}: no fault explains {:?} {e}",
-            e.code
+            e.cause
         )),
     };
     {
@@ -187,7 +188,10 @@ async fn work(world: &World, shared: &Mutex<Shared>, index: u32, size: Size) -> 
                 Ok(Some((_, step))) => world.note(format!("worker {index} gave {id} in {step}")),
                 Ok(None) => break,
                 Err(e) => {
-                    world.note(format!("worker {index} failed with {id}: {:?} {e}", e.code));
+                    world.note(format!(
+                        "worker {index} failed with {id}: {:?} {e}",
+                        e.cause
+                    ));
                     explained(&e)?;
                     sleep(Duration::from_millis(100)).await;
                 }

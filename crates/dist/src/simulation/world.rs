@@ -13,13 +13,13 @@ use super::faults::Numbers;
 use super::network::{Connections, Dated, PORT, incoming};
 use super::platform::{STRIDE, Simulated, next};
 use crate::cluster::{ClusterSpec, Task};
+use crate::error::ClusterError;
 use crate::limits::Limits;
 use crate::master::link::Way;
 use crate::master::steps::Steps;
 use crate::peers::{Patience, Peers, Reach};
 use crate::server::transport;
 use crate::session::{Session, others};
-use crate::status::Status;
 use crate::worker::{Worker, WorkerService};
 
 pub(super) const PATIENCE: Patience = Patience {
@@ -133,7 +133,7 @@ impl World {
         &self,
         task: &Arc<Worker>,
         graph: &'g Graph,
-    ) -> Result<Session<'g>, Status> {
+    ) -> Result<Session<'g>, ClusterError> {
         let mut ways = vec![Way::Here(task.clone())];
         let filters = ["/job:ps".to_owned()];
         ways.extend(others(&self.cluster, &task.task, &task.peers, &filters)?);

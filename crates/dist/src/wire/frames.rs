@@ -16,9 +16,9 @@ use super::WireError;
 use super::messages::header::Kind;
 use super::messages::{End, Header, Value};
 use super::spare::{Flight, Spare};
-use super::value;
+use super::{error, value};
 use crate::colocated::{LEAST, Loans};
-use crate::status::Status;
+use crate::error::ClusterError;
 
 /// Bytes of a value that are copied behind their header: one small write is cheaper than two.
 const SMALL: usize = 16 << 10;
@@ -86,14 +86,9 @@ impl Frames {
     }
 
     /// The end of an answer.
-    pub(crate) fn push_end(&mut self, failure: Option<(Status, bool)>) {
-        self.push(Kind::End(match failure {
-            None => End::default(),
-            Some((status, derived)) => End {
-                code: status.code as i32,
-                message: status.message,
-                derived,
-            },
+    pub(crate) fn push_end(&mut self, failure: Option<ClusterError>) {
+        self.push(Kind::End(End {
+            error: failure.map(error::encoded),
         }));
     }
 

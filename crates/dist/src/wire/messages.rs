@@ -296,14 +296,31 @@ pub struct Colocation {
 /// Ends an answer.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct End {
-    /// A code of gRPC's; 0 where all went well.
-    #[prost(int32, tag = "1")]
-    pub code: i32,
+    /// None where all went well.
+    #[prost(message, optional, tag = "1")]
+    pub error: ::core::option::Option<Error>,
+}
+/// What went wrong.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Error {
+    #[prost(enumeration = "Cause", tag = "1")]
+    pub cause: i32,
+    /// What people read.
     #[prost(string, tag = "2")]
     pub message: ::prost::alloc::string::String,
-    /// Whether it failed because something else of the step did.
+    /// Whether it failed because something else of the step did: the other fields tell of that.
     #[prost(bool, tag = "3")]
     pub derived: bool,
+    /// Where it happened, if that is known; its address and number are not used.
+    #[prost(message, optional, tag = "4")]
+    pub task: ::core::option::Option<Task>,
+    /// The node, its op and the line or file that made it; empty where that is not known.
+    #[prost(string, tag = "5")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    pub op: ::prost::alloc::string::String,
+    #[prost(string, tag = "7")]
+    pub origin: ::prost::alloc::string::String,
 }
 /// Empties containers; the default one where none is named.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -318,4 +335,82 @@ pub struct Finish {
     pub job: ::prost::alloc::string::String,
     #[prost(uint32, tag = "2")]
     pub index: u32,
+}
+/// Why something went wrong. Who does not know a number takes it for INTERNAL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Cause {
+    Internal = 0,
+    Kernel = 1,
+    Uninitialized = 2,
+    OutOfRange = 3,
+    Invalid = 4,
+    NotFound = 5,
+    Unsupported = 6,
+    Refused = 7,
+    Unauthenticated = 8,
+    Exhausted = 9,
+    Unreachable = 10,
+    Silent = 11,
+    Restarted = 12,
+    SessionLost = 13,
+    ShutDown = 14,
+    Device = 15,
+    Deadline = 16,
+    Cancelled = 17,
+    Protocol = 18,
+}
+impl Cause {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Internal => "INTERNAL",
+            Self::Kernel => "KERNEL",
+            Self::Uninitialized => "UNINITIALIZED",
+            Self::OutOfRange => "OUT_OF_RANGE",
+            Self::Invalid => "INVALID",
+            Self::NotFound => "NOT_FOUND",
+            Self::Unsupported => "UNSUPPORTED",
+            Self::Refused => "REFUSED",
+            Self::Unauthenticated => "UNAUTHENTICATED",
+            Self::Exhausted => "EXHAUSTED",
+            Self::Unreachable => "UNREACHABLE",
+            Self::Silent => "SILENT",
+            Self::Restarted => "RESTARTED",
+            Self::SessionLost => "SESSION_LOST",
+            Self::ShutDown => "SHUT_DOWN",
+            Self::Device => "DEVICE",
+            Self::Deadline => "DEADLINE",
+            Self::Cancelled => "CANCELLED",
+            Self::Protocol => "PROTOCOL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "INTERNAL" => Some(Self::Internal),
+            "KERNEL" => Some(Self::Kernel),
+            "UNINITIALIZED" => Some(Self::Uninitialized),
+            "OUT_OF_RANGE" => Some(Self::OutOfRange),
+            "INVALID" => Some(Self::Invalid),
+            "NOT_FOUND" => Some(Self::NotFound),
+            "UNSUPPORTED" => Some(Self::Unsupported),
+            "REFUSED" => Some(Self::Refused),
+            "UNAUTHENTICATED" => Some(Self::Unauthenticated),
+            "EXHAUSTED" => Some(Self::Exhausted),
+            "UNREACHABLE" => Some(Self::Unreachable),
+            "SILENT" => Some(Self::Silent),
+            "RESTARTED" => Some(Self::Restarted),
+            "SESSION_LOST" => Some(Self::SessionLost),
+            "SHUT_DOWN" => Some(Self::ShutDown),
+            "DEVICE" => Some(Self::Device),
+            "DEADLINE" => Some(Self::Deadline),
+            "CANCELLED" => Some(Self::Cancelled),
+            "PROTOCOL" => Some(Self::Protocol),
+            _ => None,
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! What crosses between tasks: frames, and the values and parts in them.
 
+pub(crate) mod error;
 pub(crate) mod frames;
 /// The messages of `proto/worker.proto`.
 #[allow(missing_docs, clippy::all, reason = "made by prost from a commented file")]
@@ -13,9 +14,8 @@ pub(crate) mod value;
 use thalweg_graphdef::ValueError;
 use thalweg_tensor::{DType, SegmentError, TensorError};
 use thiserror::Error;
-use tonic::Code;
 
-use crate::status::Status;
+use crate::error::{Cause, ClusterError};
 
 /// What is wrong with what a peer has sent, or with what is to be sent to one.
 #[derive(Debug, Error)]
@@ -41,7 +41,7 @@ pub(crate) enum WireError {
     )]
     Flight { limit: u64 },
     #[error(transparent)]
-    Forbidden(Status),
+    Forbidden(ClusterError),
     #[error("a message cannot be read: {0}")]
     Message(#[from] prost::DecodeError),
     #[error("{0} was expected")]
@@ -71,20 +71,26 @@ impl WireError {
     }
 }
 
-impl From<WireError> for Status {
-    fn from(error: WireError) -> Status {
-        let code = match &error {
-            WireError::Forbidden(status) => return status.clone(),
+impl From<WireError> for ClusterError {
+    fn from(error: WireError) -> ClusterError {
+        let cause = match error {
+            WireError::Forbidden(refused) => return refused,
+            WireError::Node {
+                ref node, ref op, ..
+            } => {
+                let made = ClusterError::new(Cause::Protocol, error.to_string());
+                return made.in_node(node, op);
+            }
             WireError::Short
             | WireError::Broken(_)
             | WireError::Descriptor(_)
-            | WireError::Segment(_) => Code::Unavailable,
+            | WireError::Segment(_) => Cause::Unreachable,
             WireError::TooLong { .. }
             | WireError::Flight { .. }
-            | WireError::Tensor(TensorError::TooLarge { .. }) => Code::ResourceExhausted,
-            WireError::Handle(_) => Code::InvalidArgument,
-            _ => Code::Internal,
+            | WireError::Tensor(TensorError::TooLarge { .. }) => Cause::Exhausted,
+            WireError::Handle(_) => Cause::Invalid,
+            _ => Cause::Protocol,
         };
-        Status::new(code, error.to_string())
+        ClusterError::new(cause, error.to_string())
     }
 }

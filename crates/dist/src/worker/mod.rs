@@ -13,21 +13,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_graph::DeviceSpec;
 use thalweg_session::{Engine, Runner, SessionOptions};
 use tokio::sync::watch;
-use tonic::Code;
 
 use crate::cluster::{ClusterSpec, Task};
 use crate::colocated::{Lender, Loans};
+use crate::error::{Cause, ClusterError};
 use crate::limits::Limits;
 use crate::peers::Peers;
 use crate::platform::Platform;
-use crate::status::Status;
 use crate::wire::messages as wire;
 use crate::wire::part::{self, Ops};
 
 pub(crate) use parts::Part;
 pub(crate) use run::Asked;
 pub(crate) use service::WorkerService;
-use step::{Failure, Step};
+use step::Step;
 
 /// A task as its masters see it.
 pub(crate) struct Worker {
@@ -109,7 +108,7 @@ impl Worker {
         handle: &str,
         isolated: bool,
         master: Option<Task>,
-    ) -> Result<Arc<WorkerSession>, Status> {
+    ) -> Result<Arc<WorkerSession>, ClusterError> {
         let engine = match isolated {
             true => self.engine.isolated(),
             false => self.engine.clone(),
@@ -123,14 +122,17 @@ impl Worker {
         });
         let mut sessions = locked(&self.sessions);
         if self.ends.load(Ordering::Acquire) {
-            return Err(Status::new(Code::Unavailable, "the task is shutting down"));
+            return Err(ClusterError::new(
+                Cause::ShutDown,
+                "the task is shutting down",
+            ));
         }
         if sessions.len() >= self.limits.sessions {
             let text = format!(
                 "this task has {} sessions, as many as it may: close one",
                 sessions.len()
             );
-            return Err(Status::new(Code::ResourceExhausted, text));
+            return Err(ClusterError::new(Cause::Exhausted, text));
         }
         // A master that opens it anew has lost the one before.
         let before = sessions.insert(handle.to_owned(), session.clone());
@@ -159,12 +161,12 @@ impl Worker {
     ///
     /// # Errors
     /// There is none.
-    pub(crate) fn session(&self, handle: &str) -> Result<Arc<WorkerSession>, Status> {
+    pub(crate) fn session(&self, handle: &str) -> Result<Arc<WorkerSession>, ClusterError> {
         let found = locked(&self.sessions).get(handle).cloned();
         found.ok_or_else(|| {
             let text =
                 "this task does not have the session: it has restarted, or had lost its master";
-            Status::new(Code::Aborted, text)
+            ClusterError::new(Cause::SessionLost, text)
         })
     }
 
@@ -259,10 +261,13 @@ impl WorkerSession {
     ///
     /// # Errors
     /// The session is closed.
-    pub(crate) fn step(&self, number: u64) -> Result<Arc<Step>, Status> {
+    pub(crate) fn step(&self, number: u64) -> Result<Arc<Step>, ClusterError> {
         let mut steps = locked(&self.steps);
         if *self.closed.borrow() {
-            return Err(Status::new(Code::Aborted, "the session was closed"));
+            return Err(ClusterError::new(
+                Cause::SessionLost,
+                "the session was closed",
+            ));
         }
         Ok(steps.entry(number).or_default().clone())
     }
@@ -278,9 +283,9 @@ impl WorkerSession {
     ///
     /// # Errors
     /// There is none.
-    pub(crate) fn part(&self, number: u64) -> Result<Arc<Part>, Status> {
+    pub(crate) fn part(&self, number: u64) -> Result<Arc<Part>, ClusterError> {
         let found = locked(&self.parts).kept.get(&number).cloned();
-        found.ok_or_else(|| Status::invalid(format!("the session has no part {number}")))
+        found.ok_or_else(|| ClusterError::invalid(format!("the session has no part {number}")))
     }
 
     /// Forgets a part.
@@ -291,7 +296,7 @@ impl WorkerSession {
     fn end(&self, why: &str) {
         let mut steps = locked(&self.steps);
         self.closed.send_replace(true);
-        let failure = Failure::derived(Status::new(Code::Aborted, why));
+        let failure = ClusterError::new(Cause::SessionLost, why).derived();
         let steps = std::mem::take(&mut *steps);
         steps.values().for_each(|s| s.fail(failure.clone()));
     }

@@ -10,13 +10,12 @@ use thalweg_graph::{Attr, DeviceSpec, Fact};
 use thalweg_plan::{TaskChannel, TaskPart};
 use thalweg_session::PartPlan;
 use thalweg_tensor::Tensor;
-use tonic::Code;
 
 use super::step::Routes;
 use super::{Worker, WorkerSession, locked};
 use crate::cluster::Task;
+use crate::error::{Cause, ClusterError};
 use crate::peers::Peer;
-use crate::status::Status;
 use crate::wire::messages as wire;
 use crate::wire::part::{self, PartLimits};
 
@@ -58,7 +57,7 @@ impl Worker {
     ///
     /// # Errors
     /// It has more nodes, or values, than are taken.
-    pub(crate) fn values_of(&self, message: &wire::Part) -> Result<u64, Status> {
+    pub(crate) fn values_of(&self, message: &wire::Part) -> Result<u64, ClusterError> {
         let most = self.limits.graph_nodes;
         let values = message.node.iter().map(|n| u64::from(n.known));
         let values = values.fold(0u64, u64::saturating_add);
@@ -66,7 +65,7 @@ impl Worker {
             let text = format!(
                 "a part of more than {most} nodes or values is not taken here: fetch less in one step"
             );
-            return Err(Status::new(Code::ResourceExhausted, text));
+            return Err(ClusterError::new(Cause::Exhausted, text));
         }
         Ok(values)
     }
@@ -81,7 +80,7 @@ impl Worker {
         session: &WorkerSession,
         message: &wire::Part,
         values: Vec<Tensor>,
-    ) -> Result<u64, Status> {
+    ) -> Result<u64, ClusterError> {
         let limits = PartLimits {
             nodes: self.limits.graph_nodes,
             expanded_bytes: self.limits.expanded_bytes,
@@ -90,11 +89,11 @@ impl Worker {
         let part = part::decoded(message, values.into_iter(), &self.ops, limits)?;
         let own = |number: u32| {
             let name = message.devices.get(number as usize);
-            let name = name.ok_or_else(|| Status::invalid("a node stands on no device"))?;
+            let name = name.ok_or_else(|| ClusterError::invalid("a node stands on no device"))?;
             self.device(name)
         };
         let devices = part.devices.iter().map(|&d| own(d));
-        let devices = devices.collect::<Result<_, Status>>()?;
+        let devices = devices.collect::<Result<_, ClusterError>>()?;
         let peers = message.peers.iter();
         let peers = peers.map(|t| (t.number, (t.job.clone(), t.index)));
         self.keep(session, part, devices, &message.channels, &peers.collect())
@@ -104,13 +103,13 @@ impl Worker {
     ///
     /// # Errors
     /// It has none of this name.
-    pub(crate) fn device(&self, name: &str) -> Result<u32, Status> {
+    pub(crate) fn device(&self, name: &str) -> Result<u32, ClusterError> {
         let mut devices = self.engine.devices().iter();
         let found = devices.position(|d| d.name().to_string() == name);
         let missing = || {
             let has: Vec<String> = self.devices().iter().map(ToString::to_string).collect();
             let has = has.join(", ");
-            Status::invalid(format!("there is no device {name} here: there are {has}"))
+            ClusterError::invalid(format!("there is no device {name} here: there are {has}"))
         };
         found.map(|i| i as u32).ok_or_else(missing)
     }
@@ -126,7 +125,7 @@ impl Worker {
         channels: &[TaskChannel],
         devices: &[DeviceSpec],
         tasks: &[Task],
-    ) -> Result<u64, Status> {
+    ) -> Result<u64, ClusterError> {
         let own = |&d: &u32| self.device(&devices[d as usize].to_string());
         let own = part.devices.iter().map(own).collect::<Result<_, _>>()?;
         let peers = tasks.iter().cloned().enumerate();
@@ -146,7 +145,7 @@ impl Worker {
         devices: Vec<u32>,
         channels: &[wire::Channel],
         peers: &HashMap<u32, Task>,
-    ) -> Result<u64, Status> {
+    ) -> Result<u64, ClusterError> {
         let mut routes = Routes::default();
         let mut facts: HashMap<i64, Fact> = HashMap::new();
         for (_, node) in part.graph.nodes() {
@@ -163,16 +162,16 @@ impl Worker {
                 continue;
             }
             let fact = facts.remove(&channel.number);
-            let fact = fact.ok_or_else(|| Status::invalid("a channel ends nowhere"))?;
+            let fact = fact.ok_or_else(|| ClusterError::invalid("a channel ends nowhere"))?;
             routes.receives.insert(channel.number, (channel.peer, fact));
             if sources.iter().any(|(number, _)| *number == channel.peer) {
                 continue;
             }
             let task = peers.get(&channel.peer);
-            let task = task.ok_or_else(|| Status::invalid("a channel comes from nowhere"))?;
+            let task = task.ok_or_else(|| ClusterError::invalid("a channel comes from nowhere"))?;
             // Only tasks of the cluster are reached, whatever a master says.
             let address = self.cluster.address(&task.0, task.1);
-            let address = address.map_err(|e| Status::invalid(e.to_string()))?;
+            let address = address.map_err(|e| ClusterError::invalid(e.to_string()))?;
             sources.push((channel.peer, self.peers.get(task, address)?));
         }
         let feeds = part.feeds.iter();
@@ -180,7 +179,7 @@ impl Worker {
         let feeds = feeds.collect();
         let task = part.task;
         let plan = session.runner.prepare(&part, devices);
-        let plan = plan.map_err(|e| Status::from(&e))?;
+        let plan = plan.map_err(|e| ClusterError::from(e))?;
         let mut parts = locked(&session.parts);
         if parts.kept.len() >= self.limits.parts {
             let text = format!(
@@ -188,7 +187,7 @@ impl Worker {
                  feeds of fewer shapes",
                 self.limits.parts
             );
-            return Err(Status::new(Code::ResourceExhausted, text));
+            return Err(ClusterError::new(Cause::Exhausted, text));
         }
         parts.made += 1;
         let number = parts.made;

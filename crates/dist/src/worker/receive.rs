@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tonic::Code;
 
-use super::step::{Failure, Routes, Step};
+use super::step::{Routes, Step};
 use crate::colocated::Lending;
+use crate::error::{Cause, ClusterError};
 use crate::peers::Peer;
-use crate::status::Status;
 use crate::wire::frames::Frames;
 use crate::wire::messages as wire;
 use crate::wire::messages::header::Kind;
@@ -18,12 +17,11 @@ use crate::wire::messages::header::Kind;
 const COPIES: usize = 2;
 
 /// Asks for what comes from another task.
-async fn ask(peer: &Arc<Peer>, mut request: wire::Receive) -> Result<Lending, Failure> {
+async fn ask(peer: &Arc<Peer>, mut request: wire::Receive) -> Result<Lending, ClusterError> {
     let from = peer.colocated().await?;
     request.colocated = from.as_ref().map_or(0, |f| f.incarnation);
     let request = Frames::of(Kind::Receive(request));
-    let incoming = Lending::call(peer, "Receive", request, from).await;
-    incoming.map_err(Failure::own)
+    Lending::call(peer, "Receive", request, from).await
 }
 
 /// Delivers the values as they come, until all are there. What is read in place is so until `incoming` is
@@ -33,13 +31,12 @@ async fn deliver(
     from: u32,
     step: &Arc<Step>,
     routes: &Arc<Routes>,
-) -> Result<(), Failure> {
+) -> Result<(), ClusterError> {
     // What is lent and not read in place is copied while more comes, a few values at a time.
     let mut copies = JoinSet::new();
     let room = Arc::new(Semaphore::new(COPIES));
     loop {
-        let next = incoming.next().await;
-        match next.map_err(|(status, derived)| Failure { status, derived })? {
+        match incoming.next().await? {
             // No more than the part takes: each takes room among the mappings of this process.
             Kind::Value(header)
                 if header.loan.is_some() && incoming.count() < routes.receives.len() =>
@@ -66,7 +63,7 @@ async fn deliver(
             }
             Kind::End(_) => {
                 while let Some(copied) = copies.join_next().await {
-                    copied.map_err(|e| Status::defect(&e))?;
+                    copied.map_err(|e| ClusterError::defect(&e))?;
                 }
                 return Ok(());
             }
@@ -75,7 +72,8 @@ async fn deliver(
                     "{} has sent what is no value, or more than it was asked for",
                     incoming.peer.described()
                 );
-                return Err(Failure::own(Status::new(Code::Internal, text)));
+                let error = ClusterError::new(Cause::Protocol, text);
+                return Err(error.at(&incoming.peer.task));
             }
         }
     }
@@ -97,10 +95,9 @@ pub(super) async fn receive(
             // Until the part has come to its end.
             std::future::pending::<()>().await;
         }
-        Ok(())
+        Ok::<(), ClusterError>(())
     };
     if let Err(failure) = received.await {
-        let failure: Failure = failure;
         step.fail(failure);
     }
 }

@@ -7,13 +7,12 @@ use thalweg_graph::Fact;
 use thalweg_session::{Cancel, Exchange, RunOptions, Trace};
 use thalweg_tensor::Tensor;
 use tokio::task::JoinSet;
-use tonic::Code;
 
 use super::parts::Part;
 use super::receive::receive;
-use super::step::{Channels, Failure, Step};
+use super::step::{Channels, Step};
 use super::{Worker, WorkerSession};
-use crate::status::Status;
+use crate::error::{Cause, ClusterError};
 use crate::wire::messages as wire;
 
 /// What a part is run for.
@@ -46,7 +45,18 @@ impl Worker {
         handle: &str,
         part: Arc<Part>,
         asked: Asked,
-    ) -> Result<Done, Failure> {
+    ) -> Result<Done, ClusterError> {
+        let done = self.run_here(session, handle, part, asked).await;
+        done.map_err(|e| e.at(&self.task))
+    }
+
+    async fn run_here(
+        self: &Arc<Self>,
+        session: &Arc<WorkerSession>,
+        handle: &str,
+        part: Arc<Part>,
+        asked: Asked,
+    ) -> Result<Done, ClusterError> {
         let came = Instant::now();
         let Asked {
             step,
@@ -61,7 +71,7 @@ impl Worker {
                 "this task runs {} steps, as many as it may",
                 self.limits.steps
             );
-            return Err(Status::new(Code::ResourceExhausted, text).into());
+            return Err(ClusterError::new(Cause::Exhausted, text));
         }
         check_feeds(&part.feeds, &feeds)?;
         let running = Running {
@@ -115,7 +125,7 @@ impl Worker {
             }
             Err(error) => {
                 let failure = running.step.failure();
-                let own = || Failure::own(Status::from(&error));
+                let own = || ClusterError::from(error).at(&self.task);
                 let failure = failure.unwrap_or_else(own);
                 running.step.fail(failure.clone());
                 Err(failure)
@@ -135,21 +145,21 @@ struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.cancel.cancel();
-        let status = Status::new(Code::Cancelled, "the step was ended by its master");
-        self.step.fail(Failure::derived(status));
+        let ended = ClusterError::new(Cause::Cancelled, "the step was ended by its master");
+        self.step.fail(ended.derived());
         self.session.forget(self.number, &self.step);
     }
 }
 
-fn check_feeds(facts: &[Fact], feeds: &[Tensor]) -> Result<(), Status> {
+fn check_feeds(facts: &[Fact], feeds: &[Tensor]) -> Result<(), ClusterError> {
     if facts.len() != feeds.len() {
         let text = format!("the part takes {} feeds, {} came", facts.len(), feeds.len());
-        return Err(Status::invalid(text));
+        return Err(ClusterError::invalid(text));
     }
     for (fact, feed) in facts.iter().zip(feeds) {
         if fact.dtype != feed.dtype() || !fact.shape.admits(feed.dims()) {
             let text = format!("a feed is {}{}, not {fact}", feed.dtype(), feed.shape());
-            return Err(Status::invalid(text));
+            return Err(ClusterError::invalid(text));
         }
     }
     Ok(())

@@ -9,15 +9,14 @@ use std::time::{Duration, Instant};
 
 use thalweg_tensor::Tensor;
 use tokio::sync::watch;
-use tonic::Code;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
 
-use super::step::{Failure, Outgoing, Step};
+use super::step::{Outgoing, Step};
 use super::{Asked, Worker, WorkerSession};
+use crate::error::{Cause, ClusterError};
 use crate::peers::PATH;
-use crate::status::Status;
 use crate::wire::WireError;
 use crate::wire::frames::{Frames, Reader, Source, Stream};
 use crate::wire::messages as wire;
@@ -48,11 +47,11 @@ impl Service<http::Request<Body>> for WorkerService {
             let name = name.to_owned();
             let (limit, spare) = (worker.limits.value_bytes, worker.peers.spare.clone());
             let reader = Reader::new(request.into_body(), limit, spare);
-            let body = match answer(worker, &name, reader).await {
+            let body = match answer(worker.clone(), &name, reader).await {
                 Ok(body) => body,
-                Err(failure) => {
+                Err(error) => {
                     let mut frames = Frames::default();
-                    frames.push_end(Some((failure.status, failure.derived)));
+                    frames.push_end(Some(error.at(&worker.task)));
                     Body::new(frames)
                 }
             };
@@ -61,17 +60,11 @@ impl Service<http::Request<Body>> for WorkerService {
     }
 }
 
-impl From<WireError> for Failure {
-    fn from(error: WireError) -> Failure {
-        Failure::own(error.into())
-    }
-}
-
 async fn answer(
     worker: Arc<Worker>,
     name: &str,
     mut reader: Reader<Body>,
-) -> Result<Body, Failure> {
+) -> Result<Body, ClusterError> {
     let request = reader.next().await?;
     let request = request.ok_or(WireError::Expected("a message"))?;
     let done = |kind: Kind| Ok(Body::new(Frames::of(kind)));
@@ -126,7 +119,10 @@ async fn answer(
             worker.finish((finish.job, finish.index));
             ended()
         }
-        _ => Err(Status::new(Code::Unimplemented, format!("there is no call {name}")).into()),
+        _ => {
+            let text = format!("there is no call {name}");
+            Err(ClusterError::new(Cause::Unsupported, text))
+        }
     }
 }
 
@@ -134,7 +130,7 @@ async fn run_part(
     worker: &Arc<Worker>,
     run: wire::Run,
     mut reader: Reader<Body>,
-) -> Result<Body, Failure> {
+) -> Result<Body, ClusterError> {
     let came = Instant::now();
     let session = worker.session(&run.session)?;
     let part = session.part(run.part)?;

@@ -9,40 +9,9 @@ use thalweg_graph::Fact;
 use thalweg_session::{Cancel, Exchange, Rest};
 use thalweg_tensor::Tensor;
 use tokio::sync::Notify;
-use tonic::Code;
 
-use crate::status::Status;
+use crate::error::{Cause, ClusterError};
 use crate::wire::frames::{Frames, Source};
-
-/// Why a part of a step has failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) status: Status,
-    /// Whether it failed because something else of the step did.
-    pub(crate) derived: bool,
-}
-
-impl Failure {
-    pub(crate) fn own(status: Status) -> Failure {
-        Failure {
-            status,
-            derived: false,
-        }
-    }
-
-    pub(crate) fn derived(status: Status) -> Failure {
-        Failure {
-            status,
-            derived: true,
-        }
-    }
-}
-
-impl From<Status> for Failure {
-    fn from(status: Status) -> Failure {
-        Failure::own(status)
-    }
-}
 
 /// Which channels a part has.
 #[derive(Debug, Default)]
@@ -63,7 +32,7 @@ pub(crate) struct Step {
 
 #[derive(Default)]
 struct State {
-    over: Option<Failure>,
+    over: Option<ClusterError>,
     /// Whether its part has begun here.
     begun: bool,
     /// What ends its part.
@@ -99,14 +68,14 @@ impl Step {
     ///
     /// # Errors
     /// It has begun before, or is over.
-    pub(crate) fn begin(&self, routes: &Routes, cancel: &Cancel) -> Result<(), Failure> {
+    pub(crate) fn begin(&self, routes: &Routes, cancel: &Cancel) -> Result<(), ClusterError> {
         let mut state = self.state();
         if let Some(over) = &state.over {
             return Err(over.clone());
         }
         if std::mem::replace(&mut state.begun, true) {
             let text = "a part of a step was asked for twice";
-            return Err(Status::new(Code::Internal, text).into());
+            return Err(ClusterError::new(Cause::Protocol, text));
         }
         state.cancel = Some(cancel.clone());
         for to in routes.sends.values() {
@@ -118,7 +87,7 @@ impl Step {
     }
 
     /// Ends it; the first reason stays.
-    pub(crate) fn fail(&self, failure: Failure) {
+    pub(crate) fn fail(&self, failure: ClusterError) {
         let mut state = self.state();
         if state.over.is_some() {
             return;
@@ -144,7 +113,7 @@ impl Step {
     }
 
     /// Why it is over, if it is.
-    pub(crate) fn failure(&self) -> Option<Failure> {
+    pub(crate) fn failure(&self) -> Option<ClusterError> {
         self.state().over.clone()
     }
 
@@ -159,7 +128,7 @@ impl Step {
                 value.dtype(),
                 value.shape()
             );
-            return self.fail(Status::new(Code::Internal, text).into());
+            return self.fail(ClusterError::new(Cause::Protocol, text));
         }
         let mut state = self.state();
         state.arrived.insert(channel, value);
@@ -182,7 +151,7 @@ impl Step {
     ///
     /// # Errors
     /// It has failed before they had.
-    pub(crate) async fn taken(&self) -> Result<(), Failure> {
+    pub(crate) async fn taken(&self) -> Result<(), ClusterError> {
         loop {
             let changed = self.changed.notified();
             {
@@ -202,12 +171,12 @@ impl Step {
     ///
     /// # Errors
     /// It has asked before.
-    pub(crate) fn outgoing(self: &Arc<Self>, to: u32) -> Result<Outgoing, Status> {
+    pub(crate) fn outgoing(self: &Arc<Self>, to: u32) -> Result<Outgoing, ClusterError> {
         let mut state = self.state();
         let outbox = state.out.entry(to).or_default();
         if std::mem::replace(&mut outbox.asked, true) {
             let text = "what a task receives in a step was asked for twice";
-            return Err(Status::new(Code::Internal, text));
+            return Err(ClusterError::new(Cause::Protocol, text));
         }
         Ok(Outgoing {
             step: self.clone(),
@@ -239,11 +208,11 @@ impl Source for Outgoing {
         let begun = state.begun;
         let outbox = state.out.entry(self.to).or_default();
         let end = match over {
-            Some(failure) => Some(Some((failure.status, true))),
+            Some(failure) => Some(Some(failure.derived())),
             None => match outbox.values.pop_front() {
                 Some((channel, value)) => match frames.push_value(channel, &value) {
                     Ok(()) => return Poll::Ready(true),
-                    Err(e) => Some(Some((e.into(), false))),
+                    Err(e) => Some(Some(ClusterError::from(e))),
                 },
                 None => (begun && outbox.left == 0).then_some(None),
             },
@@ -257,9 +226,9 @@ impl Source for Outgoing {
         frames.push_end(end);
         self.done = true;
         drop(state);
-        if let Some((status, _)) = failed {
+        if let Some(failure) = failed {
             // Where it is over already this says nothing.
-            self.step.fail(status.into());
+            self.step.fail(failure);
         }
         self.step.changed.notify_waiters();
         Poll::Ready(false)
@@ -273,8 +242,8 @@ impl Drop for Outgoing {
                 "task {} of the step has gone, or has ended it (numbers are the master's)",
                 self.to
             );
-            let status = Status::new(Code::Aborted, text);
-            self.step.fail(Failure::derived(status));
+            let gone = ClusterError::new(Cause::SessionLost, text);
+            self.step.fail(gone.derived());
         }
     }
 }
@@ -315,8 +284,8 @@ impl Channels {
         self.client.as_deref().filter(|_| channel < 0)
     }
 
-    fn over(failure: &Failure) -> KernelError {
-        KernelError::Cancelled(failure.status.message.clone())
+    fn over(failure: &ClusterError) -> KernelError {
+        KernelError::Cancelled(failure.message.clone())
     }
 }
 
@@ -364,3 +333,6 @@ impl Exchange for Channels {
 fn unknown(channel: i64) -> KernelError {
     KernelError::Invalid(format!("the part has no channel {channel}"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,13 +6,12 @@ use thalweg_graph::{DeviceSpec, GraphData, OutputId};
 use thalweg_plan::{Cutter, TaskChannel, TaskCut, TaskPart};
 use thalweg_session::{Fetch, SessionError};
 use thalweg_tensor::{DType, Dims, Tensor};
-use tonic::Code;
 
 use super::Inner;
 use crate::cluster::Task;
+use crate::error::{Cause, ClusterError};
 use crate::master::link::{Opened, Way};
 use crate::platform::Platform;
-use crate::status::Status;
 use crate::wire::frames::Frames;
 use crate::wire::messages as wire;
 use crate::wire::messages::header::Kind;
@@ -81,7 +80,7 @@ impl Inner {
         data: &Arc<GraphData>,
         fetches: &[Fetch],
         feeds: &[(OutputId, Tensor)],
-    ) -> Result<Arc<Plan>, Status> {
+    ) -> Result<Arc<Plan>, ClusterError> {
         let given = feeds
             .iter()
             .map(|(o, t)| (*o, t.dtype(), Dims::from_slice(t.dims())));
@@ -101,7 +100,7 @@ impl Inner {
         data: &Arc<GraphData>,
         fetches: &[Fetch],
         feeds: &[OutputId],
-    ) -> Result<Arc<Plan>, Status> {
+    ) -> Result<Arc<Plan>, ClusterError> {
         let (wanted, fed) = (fetches.to_vec(), feeds.to_vec());
         let cut =
             move |cutter: &Cutter, data: &GraphData| cutter.cut_in_pieces(data, &wanted, &fed);
@@ -114,13 +113,13 @@ impl Inner {
         data: &Arc<GraphData>,
         fetches: usize,
         cut: impl FnOnce(&Cutter, &GraphData) -> Result<TaskCut, SessionError> + Send + 'static,
-    ) -> Result<Arc<Plan>, Status> {
+    ) -> Result<Arc<Plan>, ClusterError> {
         let cutter = self.cutter(data).await?;
         let data = data.clone();
         // It takes as long as the graph is large.
         let cut = move || cut(&cutter, &data).map(|cut| (cut, cutter));
         let cut = self.platform.given(cut).await?;
-        let (cut, cutter) = cut.map_err(|e| Status::from(&e))?;
+        let (cut, cutter) = cut.map_err(|e| ClusterError::from(e))?;
         let parts = cut.parts.into_iter().map(|part| Placed {
             part,
             registered: tokio::sync::Mutex::default(),
@@ -143,7 +142,7 @@ impl Inner {
         self: &Arc<Self>,
         plan: &Arc<Plan>,
         index: usize,
-    ) -> Result<Registered, Status> {
+    ) -> Result<Registered, ClusterError> {
         if let Ok(registered) = plan.parts[index].registered.try_lock()
             && let Some(known) = &*registered
             && known.open.is_open()
@@ -153,10 +152,10 @@ impl Inner {
         let (this, plan) = (self.clone(), plan.clone());
         let register = async move { this.register(&plan, index).await };
         let registered = self.platform.runtime().spawn(register).await;
-        registered.map_err(|e| Status::defect(&e))?
+        registered.map_err(|e| ClusterError::defect(&e))?
     }
 
-    async fn register(&self, plan: &Arc<Plan>, index: usize) -> Result<Registered, Status> {
+    async fn register(&self, plan: &Arc<Plan>, index: usize) -> Result<Registered, ClusterError> {
         let placed = &plan.parts[index];
         let link = &self.links[placed.part.task as usize];
         let open = self.open(link).await?;
@@ -197,7 +196,9 @@ impl Inner {
                     _ => Err(peer.lost("it has sent what is no answer")),
                 }
             }
-            (Way::Here(_), None) => Err(Status::new(Code::Internal, "a task has no session")),
+            (Way::Here(_), None) => {
+                Err(ClusterError::new(Cause::Internal, "a task has no session"))
+            }
         };
         let (number, here) = made?;
         let made = Registered { open, number, here };

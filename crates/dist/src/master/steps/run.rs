@@ -9,19 +9,17 @@ use thalweg_plan::TaskPart;
 use thalweg_session::{Event, Exchange, Trace};
 use thalweg_tensor::Tensor;
 use tokio::task::JoinSet;
-use tonic::Code;
 
 use super::Inner;
 use super::plans::{Plan, Registered};
 use crate::colocated::Lending;
+use crate::error::{Cause, ClusterError};
 use crate::master::link::Way;
-use crate::status::Status;
 use crate::wire::frames::Frames;
 use crate::wire::messages as wire;
 use crate::wire::messages::header::Kind;
 use crate::wire::trace;
 use crate::worker::Asked;
-use crate::worker::step::Failure;
 
 /// What a step is run with.
 pub(super) struct Given<'a> {
@@ -43,7 +41,7 @@ impl Inner {
         self: &Arc<Self>,
         plan: &Arc<Plan>,
         given: Given<'_>,
-    ) -> Result<(Vec<Option<Tensor>>, Trace), Status> {
+    ) -> Result<(Vec<Option<Tensor>>, Trace), ClusterError> {
         let began = Instant::now();
         let mut values = vec![None; plan.fetches];
         let mut events = Vec::new();
@@ -70,7 +68,7 @@ impl Inner {
         if let [placed] = &plan.parts[..] {
             let asked = own(&placed.part);
             let done = self.part(&placed.part, &registered[0], asked, began);
-            give(&placed.part, done.await.map_err(|f| f.status)?);
+            give(&placed.part, done.await?);
             return Ok((values, in_order(events)));
         }
         let mut running = JoinSet::new();
@@ -83,29 +81,32 @@ impl Inner {
             };
             running.spawn_on(run, self.platform.runtime());
         }
-        let mut derived: Option<Failure> = None;
+        let mut derived: Option<ClusterError> = None;
         loop {
             let next = running.join_next();
             let done = match &derived {
                 None => next.await,
                 // What it follows from is about to come.
-                Some(failure) => match tokio::time::timeout(self.patience(), next).await {
+                Some(known) => match tokio::time::timeout(self.patience(), next).await {
                     Ok(done) => done,
-                    Err(_) => return Err(failure.status.clone()),
+                    Err(_) => return Err(known.clone()),
                 },
             };
             match done {
                 None => break,
-                Some(Err(e)) => return Err(Status::defect(&e)),
+                Some(Err(e)) => return Err(ClusterError::defect(&e)),
                 Some(Ok((index, Ok(done)))) => give(&plan.parts[index].part, done),
-                Some(Ok((_, Err(failure)))) if failure.derived => {
-                    derived.get_or_insert(failure);
+                Some(Ok((_, Err(error)))) if error.derived => {
+                    derived = Some(match derived {
+                        Some(known) => known.or_what_tells_more(error),
+                        None => error,
+                    });
                 }
-                Some(Ok((_, Err(failure)))) => return Err(failure.status),
+                Some(Ok((_, Err(error)))) => return Err(error),
             }
         }
         match derived {
-            Some(failure) => Err(failure.status),
+            Some(error) => Err(error),
             None => Ok((values, in_order(events))),
         }
     }
@@ -125,7 +126,7 @@ impl Inner {
         registered: &Registered,
         asked: Asked,
         began: Instant,
-    ) -> Result<(Vec<Tensor>, Vec<Event>), Failure> {
+    ) -> Result<(Vec<Tensor>, Vec<Event>), ClusterError> {
         if let (Some((worker, session)), Some(own)) = (&registered.open.here, &registered.here) {
             let at = began.elapsed();
             let run = worker.run(session, &self.asked.session, own.clone(), asked);
@@ -134,7 +135,7 @@ impl Inner {
             return Ok((done.fetched, events.collect()));
         }
         let Way::There(peer) = &self.links[part.task as usize].way else {
-            return Err(Status::new(Code::Internal, "a task has no session").into());
+            return Err(ClusterError::new(Cause::Internal, "a task has no session"));
         };
         let from = peer.colocated().await?;
         let mut frames = Frames::of(Kind::Run(wire::Run {
@@ -148,17 +149,14 @@ impl Inner {
             trace: asked.trace,
         }));
         for (number, feed) in asked.feeds.iter().enumerate() {
-            frames
-                .push_value(number as i64, feed)
-                .map_err(Failure::from)?;
+            frames.push_value(number as i64, feed)?;
         }
         let at = began.elapsed();
         let mut answer = Lending::call(peer, "Run", frames, from).await?;
         let mut fetched = Vec::with_capacity(part.fetches.len());
         let mut events = Vec::new();
         loop {
-            let next = answer.next().await;
-            match next.map_err(|(status, derived)| Failure { status, derived })? {
+            match answer.next().await? {
                 Kind::Value(header) if fetched.len() < part.fetches.len() => {
                     fetched.push(answer.tensor(&header).await?)
                 }
@@ -168,7 +166,7 @@ impl Inner {
                 Kind::End(_) if fetched.len() == part.fetches.len() => {
                     return Ok((fetched, events));
                 }
-                _ => return Err(peer.lost("its answer is not what was asked for").into()),
+                _ => return Err(peer.lost("its answer is not what was asked for")),
             }
         }
     }

@@ -7,18 +7,18 @@ use thalweg_tensor::DType;
 use super::*;
 use crate::allowed::AllowedOps;
 use crate::fuzzing::tasks::{CALLS, Task, bytes_of, little, message, register, run};
+use crate::wire::error as wire_error;
 
-/// What an answer ends with.
-fn end(answer: &[u8]) -> wire::End {
-    let (mut rest, mut last) = (answer, wire::End::default());
-    last.code = -1;
+/// The error that an answer ends with, if it does.
+fn end(answer: &[u8]) -> Option<ClusterError> {
+    let (mut rest, mut last) = (answer, Some(ClusterError::invalid("there is no answer")));
     while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let (header, after) = after.split_at(u32::from_le_bytes(*length) as usize);
         rest = after;
         match wire::Header::decode(header).unwrap().kind {
             Some(Kind::Value(v)) => rest = &rest[v.bytes as usize..],
-            Some(Kind::End(e)) => last = e,
-            _ => last.code = 0,
+            Some(Kind::End(e)) => last = e.error.map(wire_error::decoded),
+            _ => last = None,
         }
     }
     last
@@ -31,7 +31,7 @@ fn a_part_that_is_as_it_should_be_runs() {
     assert!(values > 0);
     for (name, body) in [("Register", message), ("Run", run(1, 7))] {
         let end = end(&task.call(name, body));
-        assert_eq!(end.code, 0, "{name}: {end:?}");
+        assert_eq!(end, None, "{name}");
     }
 }
 
@@ -41,7 +41,13 @@ fn a_part_with_an_op_that_is_not_allowed_is_refused() {
     limits.ops = AllowedOps::only(["MatMul"]).unwrap();
     let task = Task::new(limits);
     let answer = end(&task.call("Register", register().0));
-    assert_eq!(answer.code, Code::PermissionDenied as i32, "{answer:?}");
+    let refused = answer.unwrap();
+    assert_eq!(refused.cause, Cause::Refused, "{refused:?}");
+    assert_eq!(refused.task, Some(("localhost".to_owned(), 0)));
+    assert!(
+        refused.node.is_some() && refused.op.is_some(),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -64,7 +70,7 @@ fn a_part_of_too_many_nodes_or_values_is_refused_before_they_come() {
     };
     for body in [of(most + 1, 0), of(2, most as u32), of(2, u32::MAX)] {
         let answer = end(&task.call("Register", body));
-        assert_eq!(answer.code, Code::ResourceExhausted as i32, "{answer:?}");
+        assert_eq!(answer.unwrap().cause, Cause::Exhausted);
     }
 }
 
@@ -90,7 +96,8 @@ fn what_comes_in_on_calls_that_go_on_is_bounded_and_what_is_announced_does_not_c
     }
     // 8 MiB on one call, where 4 may be.
     let answer = end(&task.call("Register", bytes_of(&mut frames)));
-    assert_eq!(answer.code, Code::ResourceExhausted as i32, "{answer:?}");
+    let answer = answer.unwrap();
+    assert_eq!(answer.cause, Cause::Exhausted, "{answer:?}");
     assert!(answer.message.contains("flight_bytes"), "{answer:?}");
     // As much is announced by others, who then send nothing.
     let mut announced = Frames::of(Kind::Register(asked));
@@ -100,7 +107,7 @@ fn what_comes_in_on_calls_that_go_on_is_bounded_and_what_is_announced_does_not_c
     let waiting = (0..8).map(|_| task.begin("Register", announced.clone()));
     let waiting: Vec<_> = waiting.collect();
     let answer = end(&task.call("Register", register().0));
-    assert_eq!(answer.code, 0, "{answer:?}");
+    assert_eq!(answer, None);
     waiting.iter().for_each(|w| w.abort());
 }
 
@@ -116,7 +123,7 @@ fn what_does_not_belong_together_is_an_error() {
         ("Open", vec![0xff; 64]),
     ] {
         let answer = end(&task.call(name, body));
-        assert!(answer.code > 0, "{name}: {answer:?}");
+        assert!(answer.is_some(), "{name}");
     }
 }
 

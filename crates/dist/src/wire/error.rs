@@ -1,0 +1,147 @@
+//! Errors as messages. What a peer says of an error is taken in bounded pieces, and as it is: it is shown
+//! to people, and decides nothing but what kind of error there is.
+
+use thalweg_graph::Origin;
+
+use super::messages as wire;
+use crate::error::{Cause, ClusterError};
+
+/// The longest text of an error that is taken from a peer, in bytes.
+const MOST_TEXT: usize = 16 << 10;
+/// The longest name of a task, node or op, and the longest origin.
+const MOST_NAME: usize = 4 << 10;
+/// What stands behind a text of which only the beginning is there.
+const CUT: &str = " ... [truncated]";
+
+/// Causes and their numbers in messages.
+const CAUSES: [(Cause, wire::Cause); 19] = [
+    (Cause::Kernel, wire::Cause::Kernel),
+    (Cause::Uninitialized, wire::Cause::Uninitialized),
+    (Cause::OutOfRange, wire::Cause::OutOfRange),
+    (Cause::Invalid, wire::Cause::Invalid),
+    (Cause::NotFound, wire::Cause::NotFound),
+    (Cause::Unsupported, wire::Cause::Unsupported),
+    (Cause::Refused, wire::Cause::Refused),
+    (Cause::Unauthenticated, wire::Cause::Unauthenticated),
+    (Cause::Exhausted, wire::Cause::Exhausted),
+    (Cause::Unreachable, wire::Cause::Unreachable),
+    (Cause::Silent, wire::Cause::Silent),
+    (Cause::Restarted, wire::Cause::Restarted),
+    (Cause::SessionLost, wire::Cause::SessionLost),
+    (Cause::ShutDown, wire::Cause::ShutDown),
+    (Cause::Device, wire::Cause::Device),
+    (Cause::Deadline, wire::Cause::Deadline),
+    (Cause::Cancelled, wire::Cause::Cancelled),
+    (Cause::Protocol, wire::Cause::Protocol),
+    (Cause::Internal, wire::Cause::Internal),
+];
+
+/// The text, of which no more than so many bytes are kept.
+pub(crate) fn shortened(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let end = (0..=most).rev().find(|&i| text.is_char_boundary(i));
+        text.truncate(end.unwrap_or(0));
+        // A text takes no more memory than it has bytes.
+        text.shrink_to(most + CUT.len());
+        text += CUT;
+    }
+    text
+}
+
+/// An error as it goes to another task or to a master.
+pub(crate) fn encoded(error: ClusterError) -> wire::Error {
+    let cause = CAUSES.iter().find(|(c, _)| *c == error.cause);
+    let task = error.task.map(|(job, index)| wire::Task {
+        job,
+        index,
+        ..wire::Task::default()
+    });
+    wire::Error {
+        cause: cause.map_or(wire::Cause::Internal, |(_, number)| *number) as i32,
+        message: error.message,
+        derived: error.derived,
+        task,
+        node: error.node.unwrap_or_default(),
+        op: error.op.unwrap_or_default(),
+        origin: error.origin.map(|o| o.to_string()).unwrap_or_default(),
+    }
+}
+
+/// An error as it came, whoever sent it.
+pub(crate) fn decoded(error: wire::Error) -> ClusterError {
+    let name = |text: String| (!text.is_empty()).then(|| shortened(text, MOST_NAME));
+    let cause = CAUSES.iter().find(|(_, c)| *c as i32 == error.cause);
+    let cause = cause.map_or(Cause::Internal, |(cause, _)| *cause);
+    let mut made = ClusterError::new(cause, shortened(error.message, MOST_TEXT));
+    made.derived = error.derived;
+    made.task = error
+        .task
+        .and_then(|t| name(t.job).map(|job| (job, t.index)));
+    (made.node, made.op) = (name(error.node), name(error.op));
+    made.origin = name(error.origin).map(|o| Origin::Other(o.into()));
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_crosses_the_wire_as_itself() {
+        for number in 0..CAUSES.len() as i32 {
+            let error = wire::Error {
+                cause: number,
+                ..wire::Error::default()
+            };
+            assert!(wire::Cause::try_from(number).is_ok(), "{number}");
+            let cause = decoded(error).cause;
+            let back = encoded(ClusterError::new(cause, "")).cause;
+            assert_eq!(back, number, "{cause:?}");
+        }
+        assert!(wire::Cause::try_from(CAUSES.len() as i32).is_err());
+    }
+
+    #[test]
+    fn all_that_is_known_of_an_error_crosses_the_wire() {
+        let task = ("ps".to_owned(), 3);
+        let mut error = ClusterError::new(Cause::Kernel, "the text").at(&task);
+        error = error.in_node("n", "Div").derived();
+        error.origin = Some(Origin::Other("file.rs:7".into()));
+        assert_eq!(decoded(encoded(error.clone())), error);
+        let nothing = ClusterError::new(Cause::Deadline, "");
+        assert_eq!(decoded(encoded(nothing.clone())), nothing);
+    }
+
+    #[test]
+    fn what_a_peer_says_of_an_error_is_bounded_and_a_number_that_is_none_is_a_defect() {
+        // Three bytes each: no bound is between two characters.
+        let long = "\u{2190}".repeat(1 << 20);
+        for cause in [i32::MIN, -1, CAUSES.len() as i32, i32::MAX] {
+            let error = decoded(wire::Error {
+                cause,
+                message: long.clone(),
+                derived: true,
+                task: Some(wire::Task {
+                    job: long.clone(),
+                    index: u32::MAX,
+                    address: long.clone(),
+                    number: 7,
+                }),
+                node: long.clone(),
+                op: long.clone(),
+                origin: long.clone(),
+            });
+            assert_eq!(error.cause, Cause::Internal);
+            let origin = error.origin.map(|o| o.to_string());
+            let (job, index) = error.task.unwrap();
+            assert_eq!(index, u32::MAX);
+            for name in [Some(job), error.node, error.op, origin] {
+                let name = name.unwrap();
+                assert!(name.len() <= MOST_NAME + CUT.len(), "{}", name.len());
+                assert!(name.ends_with(CUT) && long.starts_with(name.trim_end_matches(CUT)));
+            }
+            assert!(error.message.len() <= MOST_TEXT + CUT.len());
+            assert!(error.message.capacity() <= 2 * MOST_TEXT);
+        }
+    }
+}

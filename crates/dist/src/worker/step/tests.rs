@@ -1,0 +1,39 @@
+//! How the parts of a step tell each other why they end.
+
+use prost::Message;
+
+use super::*;
+use crate::fuzzing::tasks::bytes_of;
+use crate::wire::error::decoded;
+use crate::wire::messages::Header;
+use crate::wire::messages::header::Kind;
+
+/// What a task is told that asks for values of this step.
+fn told(step: &Arc<Step>, to: u32) -> Option<ClusterError> {
+    let mut outgoing = step.outgoing(to).unwrap();
+    let mut frames = Frames::default();
+    let mut cx = Context::from_waker(Waker::noop());
+    assert_eq!(outgoing.poll(&mut frames, &mut cx), Poll::Ready(false));
+    let bytes = bytes_of(&mut frames);
+    match Header::decode(&bytes[4..]).unwrap().kind.unwrap() {
+        Kind::End(end) => end.error.map(decoded),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_part_that_fails_because_of_another_tells_what_the_first_one_told() {
+    let first = ClusterError::new(Cause::Kernel, "division by zero").in_node("n", "FloorDiv");
+    let first = first.at(&("ps".to_owned(), 1));
+    let mut step = Arc::new(Step::default());
+    step.fail(first.clone());
+    // From one task to the next, however many are between.
+    for _ in 0..3 {
+        let error = told(&step, 1).unwrap();
+        assert_eq!(error, first.clone().derived());
+        step = Arc::new(Step::default());
+        step.fail(error);
+        // What is only noticed later changes nothing.
+        step.fail(ClusterError::new(Cause::SessionLost, "it has gone").derived());
+    }
+}
