@@ -4,18 +4,13 @@
 //!
 //! `cargo bench --bench cluster` prints a line of JSON for each.
 
-#[path = "../tests/support/addresses.rs"]
-mod addresses;
-#[path = "../examples/support/model.rs"]
-mod model;
-
 use std::error::Error;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use model::{deep_mnist_trained_by, synthetic_feeds};
 use thalweg::dist::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session as Distributed};
 use thalweg::prelude::*;
+use thalweg_examples::model::{deep_mnist_trained_by, synthetic_feeds};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

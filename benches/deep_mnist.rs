@@ -1,12 +1,10 @@
 //! A training step of deep MNIST at batch 50 on two threads, in both layouts.
 
-#[path = "../examples/support/model.rs"]
-mod model;
-
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use thalweg::prelude::*;
+use thalweg_examples::model;
 
 const BATCH: usize = 50;
 

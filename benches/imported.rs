@@ -1,9 +1,6 @@
 //! Deep MNIST as TensorFlow wrote it, imported, against the one that is built here: training steps at
 //! batch 50 on two threads, in alternation. `cargo bench --bench imported [-- ROUNDS]`
 
-#[path = "../examples/support/model.rs"]
-mod model;
-
 use std::error::Error;
 use std::io::Read;
 use std::time::Instant;

@@ -1,8 +1,6 @@
 //! What no program can do faster on a GPU: how fast it copies, and how long it takes to start what
 //! was captured. Figures of steps are held against these.
 
-mod support;
-
 use std::error::Error;
 use std::process::ExitCode;
 use std::ptr::NonNull;
@@ -10,11 +8,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Parser;
-use support::report::{Spread, print};
 use thalweg::device::cuda::{Cards, Compiler, Library, cards};
 use thalweg::device::gpu::{Address, Arguments, Command, Driver, Function, Handle, Source};
 use thalweg::ops::gpu::HEADER;
 use thalweg::prelude::*;
+use thalweg_examples::report::{Spread, print};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

@@ -1,7 +1,5 @@
 //! A line through points, by gradient descent: the smallest graph that learns.
 
-mod support;
-
 use std::error::Error;
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -9,9 +7,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use support::plot::{Line, check_name, scatter_with_lines};
-use support::report::{Outcome, Spread, table};
 use thalweg::prelude::*;
+use thalweg_examples::plot::{Line, check_name, scatter_with_lines};
+use thalweg_examples::report::{Outcome, Spread, table};
 
 /// Fits a line to ten points that lie around y = 3 x.
 #[derive(Parser)]

@@ -6,9 +6,6 @@
 //! tensorboard --logdir logs
 //! ```
 
-#[path = "support/model.rs"]
-mod model;
-
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::BufWriter;

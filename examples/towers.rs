@@ -1,20 +1,18 @@
 //! Data parallelism inside one process: towers of deep MNIST, each on a CPU device of its own, whose
 //! gradients are averaged where the variables are.
 
-mod support;
-
 use std::error::Error;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Parser;
-use support::model::{Weights, feeds, placeholders, tower};
-use support::progress::Progress;
-use support::report::print;
-use support::stop::Stop;
 use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
+use thalweg_examples::model::{Weights, feeds, placeholders, tower};
+use thalweg_examples::progress::Progress;
+use thalweg_examples::report::print;
+use thalweg_examples::stop::Stop;
 
 /// Trains deep MNIST with several towers that share their variables.
 #[derive(Parser)]
@@ -81,7 +79,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(std::io::stdout().write_all(table.as_bytes())?);
     }
     session.run(g.initializers(), [])?;
-    let bundled = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/mnist");
+    let bundled = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../data/mnist"));
     let mnist = Mnist::load(flags.data_dir.clone().unwrap_or_else(bundled))?;
     let mut batches = mnist.train.batches(batch, 1)?;
     let mut values = feeds(batch, 0.5)?;

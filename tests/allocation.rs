@@ -6,9 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use thalweg::prelude::*;
 
-#[path = "../examples/support/model.rs"]
-mod model;
-
 /// The system's allocator, counting.
 struct Counting;
 

@@ -1,7 +1,6 @@
 //! What the examples print and draw.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
+use thalweg_examples as support;
 
 use std::fs;
 use std::path::PathBuf;

@@ -6,9 +6,6 @@ use support::card;
 use support::emulated_gpu::Call;
 use thalweg::prelude::*;
 
-#[path = "../examples/support/model.rs"]
-mod model;
-
 const STEPS: usize = 3;
 const BATCH: usize = 4;
 

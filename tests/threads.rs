@@ -5,9 +5,6 @@ use std::time::{Duration, Instant};
 
 use thalweg::prelude::*;
 
-#[path = "../examples/support/model.rs"]
-mod model;
-
 fn session(g: &Graph, threads: usize) -> Session<'_> {
     let mut options = SessionOptions::with_threads(threads);
     options.parallel = Parallel::Always;

@@ -9,9 +9,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use cpus::cpus;
 use thalweg::prelude::*;
 
-#[path = "../examples/support/model.rs"]
-mod model;
-
 const BATCH: usize = 8;
 const STEPS: usize = 4;
 

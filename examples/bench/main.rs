@@ -8,8 +8,6 @@ mod convs;
 mod machine;
 mod ours;
 mod peer;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -24,7 +22,7 @@ use case::Case;
 use machine::Machine;
 use ours::{Result, Step};
 use peer::Peer;
-use support::report::{median, table};
+use thalweg_examples::report::{median, table};
 
 /// Measures Thalweg on the processor.
 #[derive(Parser)]

@@ -6,7 +6,7 @@ use thalweg::prelude::*;
 
 use crate::case::{Case, Model, Pass, Work};
 use crate::convs::Conv;
-use crate::support::model::{deep_mnist, synthetic_feeds};
+use thalweg_examples::model::{deep_mnist, synthetic_feeds};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

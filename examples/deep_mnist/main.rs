@@ -1,8 +1,6 @@
 //! TensorFlow's deep MNIST tutorial: a convolutional network that learns to read digits.
 
 mod flags;
-#[path = "../support/mod.rs"]
-mod support;
 mod test;
 
 use std::error::Error;
@@ -12,14 +10,16 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use flags::Flags;
-use support::model::{DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds};
-use support::plot::{Curve, check_name, curves};
-use support::progress::Progress;
-use support::report::{Spread, print};
-use support::stop::Stop;
 use test::Test;
 use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
+use thalweg_examples::model::{
+    DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds,
+};
+use thalweg_examples::plot::{Curve, check_name, curves};
+use thalweg_examples::progress::Progress;
+use thalweg_examples::report::{Spread, print};
+use thalweg_examples::stop::Stop;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -70,7 +70,7 @@ fn minimize<'g>(flags: &Flags, loss: Output<'g>) -> Operation<'g> {
 
 fn train<'g>(flags: &Flags, session: &Session<'g>, net: &DeepMnist<'g>) -> Result<()> {
     let stop = Stop::on_ctrl_c()?;
-    let bundled = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/mnist");
+    let bundled = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../data/mnist"));
     let mnist = Mnist::load(flags.data_dir.clone().unwrap_or_else(bundled))?;
     let mut batches = mnist.train.batches(flags.batch_size, flags.seed.into())?;
     let mut batch = feeds(flags.batch_size, 0.5)?;

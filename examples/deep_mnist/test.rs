@@ -4,7 +4,7 @@ use thalweg::prelude::*;
 use thalweg::train::data::Split;
 
 use crate::Result;
-use crate::support::model::{DeepMnist, feeds};
+use thalweg_examples::model::{DeepMnist, feeds};
 
 /// Images of a test that are looked at in one step: few, as all their features lie in memory.
 const TEST_BATCH: usize = 200;

@@ -2,8 +2,6 @@
 //! graph, with the variables on the servers, and trains them with its own batches.
 
 mod flags;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -12,14 +10,16 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use flags::{Flags, Job};
-use support::model::{DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds};
-use support::report::print;
 use thalweg::dist::{
     ClusterOptions, ClusterSpec, Protection, Server, ServerOptions, Session, sync,
 };
 use thalweg::prelude::*;
 use thalweg::train::data::{Mnist, Split};
 use thalweg::train::{SyncReplicas, Synchronized};
+use thalweg_examples::model::{
+    DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds,
+};
+use thalweg_examples::report::print;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -223,7 +223,7 @@ impl Worker<'_, '_> {
 
     fn train(&self) -> Result<()> {
         let flags = self.flags;
-        let bundled = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/mnist");
+        let bundled = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../data/mnist"));
         let mnist = Mnist::load(flags.data_dir.clone().unwrap_or_else(bundled))?;
         let seed = flags.seed + flags.task;
         let mut batches = mnist.train.batches(flags.batch_size, seed.into())?;

@@ -2,18 +2,16 @@
 //! servers by each strategy.
 
 mod resnet;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Parser;
-use support::plot::{Boxes, boxes, check_name};
-use support::report::table;
 use thalweg::graph::device::{Balanced, ChoiceError, LoadTable, byte_size_load};
 use thalweg::prelude::*;
+use thalweg_examples::plot::{Boxes, boxes, check_name};
+use thalweg_examples::report::table;
 
 /// Places variables on parameter servers, and shows what each of them gets.
 #[derive(Parser)]

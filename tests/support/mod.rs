@@ -38,5 +38,8 @@ use std::path::PathBuf;
 /// the programs run without the repository that they were compiled in.
 pub fn root() -> PathBuf {
     let named = std::env::var_os("THALWEG_ROOT");
-    named.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
+    named.map_or_else(
+        || concat!(env!("CARGO_MANIFEST_DIR"), "/..").into(),
+        PathBuf::from,
+    )
 }

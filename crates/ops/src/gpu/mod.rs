@@ -34,33 +34,74 @@ pub(crate) use state::{assign, assign_by, step};
 
 use thalweg_device::gpu::Source;
 
-/// A file of `kernels`.
-macro_rules! source {
-    ($name:literal) => {
-        Source {
-            name: $name,
-            text: include_str!(concat!("../../../../kernels/", $name, ".cu")),
-        }
-    };
-}
-
-static UNARY: Source = source!("unary");
-static BINARY: Source = source!("binary");
-static MOVE: Source = source!("move");
-static FILL: Source = source!("fill");
-static CAST: Source = source!("cast");
-static REDUCE: Source = source!("reduce");
-static SOFTMAX: Source = source!("softmax");
-static OPTIMIZER: Source = source!("optimizer");
-static POOL: Source = source!("pool");
-static PRODUCT: Source = source!("product");
-static CONVOLUTION: Source = source!("convolution");
-static RANDOM: Source = source!("random");
-static POSITION: Source = source!("position");
-static GATHER: Source = source!("gather");
-static BATCH_NORM: Source = source!("batch_norm");
-static LRN: Source = source!("lrn");
-static DEPTHWISE: Source = source!("depthwise");
+static UNARY: Source = Source {
+    name: "unary",
+    text: thalweg_kernels::UNARY,
+};
+static BINARY: Source = Source {
+    name: "binary",
+    text: thalweg_kernels::BINARY,
+};
+static MOVE: Source = Source {
+    name: "move",
+    text: thalweg_kernels::MOVE,
+};
+static FILL: Source = Source {
+    name: "fill",
+    text: thalweg_kernels::FILL,
+};
+static CAST: Source = Source {
+    name: "cast",
+    text: thalweg_kernels::CAST,
+};
+static REDUCE: Source = Source {
+    name: "reduce",
+    text: thalweg_kernels::REDUCE,
+};
+static SOFTMAX: Source = Source {
+    name: "softmax",
+    text: thalweg_kernels::SOFTMAX,
+};
+static OPTIMIZER: Source = Source {
+    name: "optimizer",
+    text: thalweg_kernels::OPTIMIZER,
+};
+static POOL: Source = Source {
+    name: "pool",
+    text: thalweg_kernels::POOL,
+};
+static PRODUCT: Source = Source {
+    name: "product",
+    text: thalweg_kernels::PRODUCT,
+};
+static CONVOLUTION: Source = Source {
+    name: "convolution",
+    text: thalweg_kernels::CONVOLUTION,
+};
+static RANDOM: Source = Source {
+    name: "random",
+    text: thalweg_kernels::RANDOM,
+};
+static POSITION: Source = Source {
+    name: "position",
+    text: thalweg_kernels::POSITION,
+};
+static GATHER: Source = Source {
+    name: "gather",
+    text: thalweg_kernels::GATHER,
+};
+static BATCH_NORM: Source = Source {
+    name: "batch_norm",
+    text: thalweg_kernels::BATCH_NORM,
+};
+static LRN: Source = Source {
+    name: "lrn",
+    text: thalweg_kernels::LRN,
+};
+static DEPTHWISE: Source = Source {
+    name: "depthwise",
+    text: thalweg_kernels::DEPTHWISE,
+};
 
 /// Every source of kernels, and the header that all of them include.
 pub static SOURCES: &[&Source] = &[
@@ -84,4 +125,4 @@ pub static SOURCES: &[&Source] = &[
 ];
 
 /// The text of `thalweg.cuh`.
-pub static HEADER: &str = include_str!("../../../../kernels/thalweg.cuh");
+pub static HEADER: &str = thalweg_kernels::HEADER;

@@ -1,0 +1,60 @@
+//! The CUDA C++ sources of the GPU kernels, one file for each family, as text. Nothing is compiled here: the device crate
+//! compiles them for the card that it finds.
+//!
+//! ```
+//! assert!(thalweg_kernels::UNARY.contains("Reciprocal"));
+//! ```
+
+/// What all files share: `thalweg.cuh`.
+pub const HEADER: &str = include_str!("thalweg.cuh");
+
+/// Batch normalization and its gradient.
+pub const BATCH_NORM: &str = include_str!("batch_norm.cu");
+
+/// Elementwise functions of two operands, with broadcasting.
+pub const BINARY: &str = include_str!("binary.cu");
+
+/// Conversions between dtypes.
+pub const CAST: &str = include_str!("cast.cu");
+
+/// Convolutions, where no library computes them.
+pub const CONVOLUTION: &str = include_str!("convolution.cu");
+
+/// Depthwise convolutions.
+pub const DEPTHWISE: &str = include_str!("depthwise.cu");
+
+/// Constants, ranges and one-hot rows.
+pub const FILL: &str = include_str!("fill.cu");
+
+/// Rows by index.
+pub const GATHER: &str = include_str!("gather.cu");
+
+/// Local response normalization.
+pub const LRN: &str = include_str!("lrn.cu");
+
+/// Transposes, slices, paddings and concatenations.
+pub const MOVE: &str = include_str!("move.cu");
+
+/// Updates of optimizers.
+pub const OPTIMIZER: &str = include_str!("optimizer.cu");
+
+/// Poolings and their gradients.
+pub const POOL: &str = include_str!("pool.cu");
+
+/// Argmax and argmin.
+pub const POSITION: &str = include_str!("position.cu");
+
+/// GEMM, where no library computes it.
+pub const PRODUCT: &str = include_str!("product.cu");
+
+/// Random numbers.
+pub const RANDOM: &str = include_str!("random.cu");
+
+/// Reductions.
+pub const REDUCE: &str = include_str!("reduce.cu");
+
+/// Softmax and cross entropy.
+pub const SOFTMAX: &str = include_str!("softmax.cu");
+
+/// Elementwise functions of one operand.
+pub const UNARY: &str = include_str!("unary.cu");
