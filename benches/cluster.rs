@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use thalweg::dist::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session as Distributed};
 use thalweg::prelude::*;
 use thalweg_examples::model::{deep_mnist_trained_by, synthetic_feeds};
+use thalweg_tests::addresses;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

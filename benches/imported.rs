@@ -6,6 +6,7 @@ use std::io::Read;
 use std::time::Instant;
 
 use thalweg::prelude::*;
+use thalweg_examples::model;
 use thalweg_graphdef::{ImportOptions, file, import};
 
 const BATCH: usize = 50;

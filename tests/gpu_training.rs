@@ -5,6 +5,7 @@ mod support;
 use support::card;
 use support::emulated_gpu::Call;
 use thalweg::prelude::*;
+use thalweg_examples::model;
 
 const STEPS: usize = 3;
 const BATCH: usize = 4;

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use thalweg::prelude::*;
+use thalweg_examples::model;
 
 fn session(g: &Graph, threads: usize) -> Session<'_> {
     let mut options = SessionOptions::with_threads(threads);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cpus::cpus;
 use thalweg::prelude::*;
+use thalweg_examples::model;
 
 const BATCH: usize = 8;
 const STEPS: usize = 4;
