@@ -16,6 +16,7 @@ use clap::Parser;
 use thalweg::graphdef::events::EventWriter;
 use thalweg::graphdef::{ExportOptions, export, file};
 use thalweg::prelude::*;
+use thalweg_examples::model;
 
 /// Write deep MNIST's graph for TensorBoard.
 #[derive(Parser)]
