@@ -15,7 +15,7 @@ use thalweg_tests::addresses;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Says which task a process is: `JOB INDEX PS_HOSTS WORKER_HOSTS`.
+/// Says which task a process is: `JOB INDEX PS_HOSTS WORKER_HOSTS THREADS`.
 const TASK: &str = "THALWEG_BENCH_TASK";
 const BATCH: usize = 50;
 const STEPS: usize = 40;
@@ -26,8 +26,11 @@ fn main() -> Result<()> {
         Ok(task) => run_task(&task),
         Err(_) => {
             local()?;
-            let one = run_cluster(1);
-            one.and_then(|()| run_cluster(2))
+            for threads in [1, 2] {
+                run_cluster(1, threads)?;
+            }
+            run_cluster(1, 0)?;
+            run_cluster(2, 0)
         }
     }
 }
@@ -72,11 +75,12 @@ impl Drop for Tasks {
     }
 }
 
-fn run_cluster(workers: usize) -> Result<()> {
+/// Runs the tasks. With `threads`, the wide graph alone, on so many threads of the worker; without, all else.
+fn run_cluster(workers: usize, threads: usize) -> Result<()> {
     let addresses = addresses::free_addresses(workers + 1);
     let start = |job: &str, index: usize| {
         let task = format!(
-            "{job} {index} {} {}",
+            "{job} {index} {} {} {threads}",
             addresses[0],
             addresses[1..].join(",")
         );
@@ -98,15 +102,23 @@ fn run_cluster(workers: usize) -> Result<()> {
 }
 
 fn run_task(task: &str) -> Result<()> {
-    let [job, index, ps, workers] = task.split(' ').collect::<Vec<_>>()[..] else {
+    let [job, index, ps, workers, threads] = task.split(' ').collect::<Vec<_>>()[..] else {
         return Err(format!("{TASK} is '{task}'").into());
     };
     let cluster = ClusterSpec::from_flags(&[("ps", ps), ("worker", workers)])?;
     let index: u32 = index.parse()?;
     let count = cluster.len("worker");
-    let server = Server::new(cluster, job, index, ServerOptions::listening(""))?;
+    let threads: usize = threads.parse()?;
+    let mut options = ServerOptions::listening("");
+    options.session.threads = threads;
+    let server = Server::new(cluster, job, index, options)?;
     if job == "ps" {
         return Ok(server.join_workers("worker")?);
+    }
+    if threads > 0 {
+        wide_graph(&server, threads)?;
+        server.finish("ps");
+        return Ok(());
     }
     if count == 1 {
         null_step(&server)?;
@@ -157,6 +169,36 @@ fn null_step(server: &Server) -> Result<()> {
     (0..steps).try_for_each(|_| session.run(null, []).map(|_| ()))?;
     let micros = began.elapsed().as_secs_f64() * 1e6 / f64::from(steps);
     report("null_step_one_remote_task", micros, "us/step");
+    Ok(())
+}
+
+/// Branches on the worker that do not wait for each other, each behind a matrix that it reads from the parameter server:
+/// what threads are for. One GEMM is too small to be split over them.
+fn wide_graph(server: &Server, threads: usize) -> Result<()> {
+    const BRANCHES: usize = 8;
+    const LAYERS: usize = 50;
+    const SIDE: i64 = 64;
+    let g = Graph::new();
+    let weights = g.device("/job:ps/task:0", || {
+        let values = || g.fill([SIDE, SIDE], 1e-2f32);
+        let named = |i| g.variable(&format!("w{i}"), values());
+        (0..BRANCHES).map(named).collect::<Vec<_>>()
+    });
+    let ends: Vec<_> = g.device("/job:worker/task:0", || {
+        let ends = weights.iter().map(|w| {
+            let w = w.value();
+            (0..LAYERS).fold(w, |x, _| x.matmul(w).tanh())
+        });
+        ends.map(|end| end.reduce_sum(&[0, 1], false)).collect()
+    });
+    let session = session(server, &g)?;
+    session.run(g.initializers(), [])?;
+    (0..5).try_for_each(|_| session.run(&ends, []).map(|_| ()))?;
+    let began = Instant::now();
+    (0..STEPS).try_for_each(|_| session.run(&ends, []).map(|_| ()))?;
+    let micros = began.elapsed().as_secs_f64() * 1e6 / STEPS as f64;
+    let workload = format!("wide_graph_behind_8_parameters/{threads}_threads");
+    report(&workload, micros, "us/step");
     Ok(())
 }
 
