@@ -178,7 +178,10 @@ impl<W: Compute + Pod> Parts<W> {
         let (wide, own) = scratch.split_at_mut(self.bytes);
         let mut inputs = SmallVec::<[Slot; 8]>::from_slice(cx.input_slots());
         for part in &self.inputs {
-            let slot = &mut inputs[part.operand];
+            let slot = &inputs[part.operand];
+            if part.elements == 0 {
+                continue;
+            }
             // SAFETY: the slot is valid for its elements, which are plain numbers; they are read before anything is written.
             let narrow = unsafe { bytes(slot, c.size) };
             let to = &mut wide[part.start..][..part.elements * size_of::<W>()];
@@ -190,21 +193,31 @@ impl<W: Compute + Pod> Parts<W> {
                     (c.widen)(&narrow[i * CHUNK * c.size..], part);
                 },
             );
-            *slot = self.slot(wide, part);
         }
         let mut slots = SmallVec::<[Slot; 4]>::new();
         for o in 0..count {
             slots.push(cx.output_slot(o)?);
         }
-        let mut outputs = slots.clone();
-        for part in &self.outputs {
-            outputs[part.operand] = self.slot(wide, part);
-        }
+        let (mut outputs, base) = (slots.clone(), wide.as_mut_ptr());
+        let put = |parts: &[Part], into: &mut [Slot]| {
+            for part in parts {
+                into[part.operand] = Slot {
+                    ptr: base.wrapping_add(part.start),
+                    len: part.elements,
+                    ..Slot::empty(W::DTYPE)
+                };
+            }
+        };
+        put(&self.inputs, &mut inputs);
+        put(&self.outputs, &mut outputs);
         let room = (own.as_mut_ptr(), own.len());
         // SAFETY: the slots are this kernel's own, those in the scratch memory each apart from all others and zero or
         // numbers that were there before; the rest of that memory is handed on.
         run(&unsafe { cx.inner(&inputs, &outputs, room) })?;
         for part in &self.outputs {
+            if part.elements == 0 {
+                continue;
+            }
             let slot = &slots[part.operand];
             let from: &[W] =
                 bytemuck::cast_slice(&wide[part.start..][..part.elements * size_of::<W>()]);
@@ -216,15 +229,6 @@ impl<W: Compute + Pod> Parts<W> {
         }
         Ok(())
     }
-
-    /// Where a wide operand lies.
-    fn slot(&self, wide: &mut [u8], part: &Part) -> Slot {
-        Slot {
-            ptr: wide[part.start..].as_mut_ptr(),
-            len: part.elements,
-            ..Slot::empty(W::DTYPE)
-        }
-    }
 }
 
 /// The bytes of a slot's elements, of `size` each.
@@ -232,9 +236,6 @@ impl<W: Compute + Pod> Parts<W> {
 /// # Safety
 /// The slot must be valid for them while they are borrowed, and nobody may write them.
 unsafe fn bytes<'a>(slot: &Slot, size: usize) -> &'a [u8] {
-    if slot.len == 0 {
-        return &[];
-    }
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts(slot.ptr, slot.len * size) }
 }
@@ -244,9 +245,6 @@ unsafe fn bytes<'a>(slot: &Slot, size: usize) -> &'a [u8] {
 /// # Safety
 /// As [`bytes`], and nobody else may read them.
 unsafe fn bytes_mut<'a>(slot: &Slot, size: usize) -> &'a mut [u8] {
-    if slot.len == 0 {
-        return &mut [];
-    }
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts_mut(slot.ptr, slot.len * size) }
 }

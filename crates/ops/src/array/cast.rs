@@ -1,14 +1,17 @@
 //! Elements of one dtype as those of another.
 
+use bytemuck::Pod;
 use half::{bf16, f16};
 use smallvec::smallvec;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, bool_attr, type_attr};
 use thalweg_tensor::{DType, dispatch};
 
-use crate::elementwise::{Compute, convert};
+use crate::elementwise::{BLOCK, CHUNK, Compute, convert};
 use crate::shapes;
+use crate::widened::moved;
 
 /// Another dtype.
 pub(crate) static CAST: Op = Op {
@@ -69,7 +72,43 @@ fn narrowed<W: Compute + Into<Scalar>>(
     p: &Prepare<'_>,
     to: DType,
 ) -> Result<Prepared, KernelError> {
-    dispatch!(to, PLAIN, B => Ok(convert::<W, B>(p, |x| B::from(x.into()))), else Err(KernelError::DType(to)))
+    let narrow: fn(&[W], &mut [u8]) = match to {
+        DType::Bool => |from, to| to_all::<W, u8>(from, to, |x| bool::from(x).into()),
+        to => dispatch!(to, NUMBERS, B => |from, to| to_all::<W, B>(from, to, B::from), else {
+            return Err(KernelError::DType(to))
+        }),
+    };
+    moved(p, &[], &[0], &|p| Ok(by_way_of(p, narrow)))
+}
+
+fn to_all<W: Copy + Into<Scalar>, B: Pod>(from: &[W], to: &mut [u8], f: impl Fn(Scalar) -> B) {
+    for (to, &x) in bytemuck::cast_slice_mut(to).iter_mut().zip(from) {
+        *to = f(x.into());
+    }
+}
+
+/// Widens a block of elements at a time, and has `narrow` put it where it goes.
+fn by_way_of<W: Compute>(p: &Prepare<'_>, narrow: fn(&[W], &mut [u8])) -> Prepared {
+    let (conversion, size) = (W::conversion(p.dtype(0)), p.outputs[0].dtype.size());
+    Prepared::new(p.outputs[0].elements(), move |cx| {
+        let out = cx.output_bytes(0)?;
+        let Some(c) = &conversion else {
+            let x = cx.input::<W>(0)?;
+            for_chunks(cx.pool(), out, CHUNK * size, &|i, out| {
+                narrow(&x[i * CHUNK..], out)
+            });
+            return Ok(());
+        };
+        let x = cx.input_bytes(0)?;
+        for_chunks(cx.pool(), out, CHUNK * size, &|i, out| {
+            let x = &x[i * CHUNK * c.size..][..out.len() / size * c.size];
+            for (x, out) in c.blocks(x).zip(out.chunks_mut(BLOCK * size)) {
+                narrow(&x, out);
+            }
+        });
+        Ok(())
+    })
+    .each()
 }
 
 /// Any element, in one of the three types that hold all of its kind exactly.

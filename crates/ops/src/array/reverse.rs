@@ -232,7 +232,6 @@ fn sequences<T: bytemuck::Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared
         // SAFETY: it gets elements of an input of the same dtype only.
         let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
         for (element, &length) in lengths.iter().enumerate() {
-            let length = length;
             if !(0..=len as i64).contains(&length) {
                 return Err(KernelError::Element {
                     input: 1,

@@ -39,11 +39,26 @@ const fn is_vector<T: Element>() -> bool {
     matches!(T::DTYPE, DType::F32)
 }
 
-/// Calls `run(old, new)` for each block of `all`.
-fn by_blocks<T: Copy>(all: &mut [T], run: &mut dyn FnMut(usize, &[T], &mut [T])) {
-    for (i, new) in all.chunks_mut(BLOCK).enumerate() {
+/// Runs a loop from a copy of each block of `all` to where that was.
+fn by_blocks<T: Element>(each: &dyn Unary<T, T>, isa: Isa, all: &mut [T]) {
+    for new in all.chunks_mut(BLOCK) {
+        each.run(isa, &Block::from_slice(new), new);
+    }
+}
+
+/// The same, where the copies are the first inputs (`FIRST`) or the second ones.
+fn by_blocks_of_two<T: Element, const FIRST: bool>(
+    each: &dyn Binary<T, T>,
+    isa: Isa,
+    other: &[T],
+    all: &mut [T],
+) {
+    for (other, new) in other.chunks(BLOCK).zip(all.chunks_mut(BLOCK)) {
         let old = Block::from_slice(new);
-        run(i * BLOCK, &old, new);
+        match FIRST {
+            true => each.run(isa, &old, other, new),
+            false => each.run(isa, other, &old, new),
+        }
     }
 }
 
@@ -58,7 +73,7 @@ impl<T: Element, F: Fn(T) -> T + Copy + Send + Sync> UnarySame<T> for Each<F> {
         if const { is_vector::<T>() } {
             isa.run(MapSame(all, self.0));
         } else {
-            by_blocks(all, &mut |_, old, new| self.run(isa, old, new));
+            by_blocks(self, isa, all);
         }
     }
 }
@@ -74,9 +89,7 @@ impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync> BinarySame<T> for Each<F
         if const { is_vector::<T>() } {
             isa.run(ZipSame::<_, _, true>(b, all, self.0));
         } else {
-            by_blocks(all, &mut |at, old, new| {
-                self.run(isa, old, &b[at..at + old.len()], new);
-            });
+            by_blocks_of_two::<T, true>(self, isa, b, all);
         }
     }
 
@@ -84,9 +97,7 @@ impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync> BinarySame<T> for Each<F
         if const { is_vector::<T>() } {
             isa.run(ZipSame::<_, _, false>(a, all, self.0));
         } else {
-            by_blocks(all, &mut |at, old, new| {
-                self.run(isa, &a[at..at + old.len()], old, new);
-            });
+            by_blocks_of_two::<T, false>(self, isa, a, all);
         }
     }
 }

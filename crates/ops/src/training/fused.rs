@@ -5,9 +5,10 @@ use smallvec::SmallVec;
 use thalweg_cpu::parallel::Disjoint;
 use thalweg_cpu::{Isa, Vectorize};
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
-use thalweg_tensor::{DType, Tensor, dispatch};
+use thalweg_tensor::{DType, Tensor};
 
 use crate::elementwise::{BLOCK, CHUNK, Compute, Conversion};
+use crate::tensors::bytes_mut;
 use thalweg_cpu::number::Wide;
 
 /// The kernel of an optimizer's op, whose first `N` inputs are variables: `rule` makes of the rates
@@ -89,6 +90,9 @@ fn prepare<W: Wide + Compute + Pod, const N: usize>(
     }))
 }
 
+/// The elements that a variable has, where they are not in its new ones, and those.
+type Overwritten<'a> = (Option<&'a [u8]>, Disjoint<'a, u8>);
+
 /// The dtype of the variables, and how its elements become the type that is computed in.
 struct Stored<W>(DType, Option<Conversion<W>>);
 
@@ -101,12 +105,6 @@ impl<W: Wide + Compute + Pod> Stored<W> {
             (Err(_), Some(c)) => c.blocks(cx.input_bytes(i)?).next().map(|rate| rate[0]),
         };
         value.ok_or(KernelError::Argument("a scalar"))
-    }
-
-    /// The bytes of a variable.
-    fn bytes<'a>(&self, value: &'a mut Tensor) -> Result<&'a mut [u8], KernelError> {
-        dispatch!(self.0, FLOATS, T => Ok(bytemuck::cast_slice_mut(value.as_mut_slice::<T>()?)), else
-            Err(KernelError::DType(self.0)))
     }
 
     /// Sets the elements of the first `N` inputs, which are variables, to `pass(elements, gradient)`.
@@ -124,10 +122,10 @@ impl<W: Wide + Compute + Pod> Stored<W> {
         let (pool, isa) = (cx.pool(), cx.cpu().isa());
         let inputs: [usize; N] = std::array::from_fn(|i| i);
         cx.renew(&inputs, &mut |renewals| {
-            let mut values: SmallVec<[(Option<&[u8]>, Disjoint<'_, u8>); 4]> = SmallVec::new();
+            let mut values: SmallVec<[Overwritten<'_>; 4]> = SmallVec::new();
             for renewal in renewals {
                 let old = renewal.old.map(Tensor::bytes);
-                let new = self.bytes(renewal.new)?;
+                let new = bytes_mut(renewal.new)?;
                 if new.len() != grad.len() {
                     return Err(KernelError::Invalid(format!(
                         "the gradient has {} elements, a variable {}: they must have one shape",
@@ -186,10 +184,13 @@ impl<W: Wide + Compute + Pod> Stored<W> {
             }
             let mut values: [&mut [u8]; N] = std::array::from_fn(|_| Default::default());
             for (value, tensor) in values.iter_mut().zip(tensors) {
-                *value = self.bytes(tensor)?;
+                *value = bytes_mut(tensor)?;
             }
             let len = values.first().map_or(0, |v| v.len());
-            if let Some(value) = values.iter().find(|v| v.len() != len || len % width != 0) {
+            if let Some(value) = values
+                .iter()
+                .find(|v| v.len() != len || !len.is_multiple_of(width))
+            {
                 return Err(KernelError::Invalid(format!(
                     "the gradient has rows of {} elements, a variable {} elements: they must have \
                      the same rows",
