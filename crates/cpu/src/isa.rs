@@ -65,11 +65,11 @@ impl Isa {
         self.0
     }
 
-    /// Runs a loop over elements of `T`: as [`Isa::run`] where `T` is `f32` or `f64`, in which
-    /// models compute; loops over other elements are compiled once, for every machine.
+    /// Runs a loop over elements of `T`: as [`Isa::run`] where `T` is `f32`, in which models compute; loops over other
+    /// elements are compiled once, for every machine.
     #[inline(always)]
     pub fn run_over<T: Element, K: Vectorize>(self, kernel: K) -> K::Out {
-        if const { matches!(T::DTYPE, DType::F32 | DType::F64) } {
+        if const { matches!(T::DTYPE, DType::F32) } {
             self.run(kernel)
         } else {
             kernel.run()

@@ -61,22 +61,13 @@ pub enum InOut<'a, T> {
     Apart(&'a [T], &'a mut [T]),
 }
 
-/// The elements of a variable that is given new ones.
+/// A variable that is given new elements.
 #[derive(Debug)]
-pub struct Renewal<'a, T> {
-    /// Those that it has, where they are not in `new`.
-    pub old: Option<&'a [T]>,
+pub struct Renewal<'a> {
+    /// What has its elements, where that is not `new`.
+    pub old: Option<&'a Tensor>,
     /// Where the new ones go. Without `old` the variable's elements are here; with it, whatever was.
-    pub new: &'a mut [T],
-}
-
-impl<T> Default for Renewal<'_, T> {
-    fn default() -> Self {
-        Renewal {
-            old: None,
-            new: &mut [],
-        }
-    }
+    pub new: &'a mut Tensor,
 }
 
 /// The values of some variables, held against all others.
@@ -108,6 +99,29 @@ impl<'a> KernelCx<'a> {
             scratch: Cell::new(Some(scratch)),
             taken: Cell::new(0),
             more_taken: RefCell::default(),
+        }
+    }
+
+    /// The context of a kernel that this one runs, with arguments of its own.
+    ///
+    /// # Safety
+    /// As [`KernelCx::new`].
+    pub unsafe fn inner<'b>(
+        &'b self,
+        inputs: &'b [Slot],
+        outputs: &'b [Slot],
+        scratch: (*mut u8, usize),
+    ) -> KernelCx<'b> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            KernelCx::new(
+                self.cpu,
+                inputs,
+                outputs,
+                self.variables,
+                self.counter,
+                scratch,
+            )
         }
     }
 
@@ -299,6 +313,18 @@ impl<'a> KernelCx<'a> {
         Ok(unsafe { std::slice::from_raw_parts_mut(slot.ptr, slot.len * slot.dtype.size()) })
     }
 
+    /// The bytes of input `i` and output `o`, of one dtype and length, that may be one buffer.
+    ///
+    /// # Errors
+    /// As [`KernelCx::input_bytes`] and [`KernelCx::output_bytes`].
+    pub fn in_out_bytes(&self, i: usize, o: usize) -> Result<InOut<'a, u8>, KernelError> {
+        if self.is_in_place(i, o) {
+            Ok(InOut::Same(self.output_bytes(o)?))
+        } else {
+            Ok(InOut::Apart(self.input_bytes(i)?, self.output_bytes(o)?))
+        }
+    }
+
     /// The first `len` elements of the scratch memory, holding whatever was there. Can be taken
     /// once a run.
     ///
@@ -345,78 +371,87 @@ impl<'a> KernelCx<'a> {
         inputs: [usize; N],
         update: impl FnOnce([&mut [T]; N]) -> Result<(), KernelError>,
     ) -> Result<(), KernelError> {
+        let mut update = Some(update);
+        self.update_tensors(&inputs, &mut |tensors| {
+            let mut slices: [&mut [T]; N] = std::array::from_fn(|_| Default::default());
+            for (slice, tensor) in slices.iter_mut().zip(tensors) {
+                *slice = tensor.as_mut_slice()?;
+            }
+            update.take().map_or(Ok(()), |update| update(slices))
+        })
+    }
+
+    /// As [`KernelCx::update`], of tensors, one for each of the inputs; calls `update` once.
+    ///
+    /// # Errors
+    /// As [`KernelCx::update`].
+    pub fn update_tensors(
+        &self,
+        inputs: &[usize],
+        update: &mut dyn FnMut(&mut [&mut Tensor]) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
         let mut guards = self.locked(inputs)?;
-        let mut slices: SmallVec<[&mut [T]; 4]> = SmallVec::new();
-        for (guard, i) in guards.iter_mut().zip(inputs) {
+        let mut tensors: SmallVec<[&mut Tensor; 4]> = SmallVec::new();
+        for (guard, &i) in guards.iter_mut().zip(inputs) {
             match guard.as_mut() {
-                Some(value) => slices.push(value.as_mut_slice::<T>()?),
+                Some(value) => tensors.push(value),
                 None => return Err(self.variable(i)?.uninitialized()),
             }
         }
-        let mut slices = slices.into_iter();
-        // There is one slice for each of the N inputs.
-        update(std::array::from_fn(|_| slices.next().unwrap_or_default()))
+        update(&mut tensors)
     }
 
-    /// As [`KernelCx::update`], for an update that writes all elements: those that somebody else holds are
+    /// As [`KernelCx::update_tensors`], for an update that writes all elements: those that somebody else holds are
     /// not copied first, but read where they are.
     ///
     /// # Errors
     /// As [`KernelCx::update`]; the variables then have the values that they had, but for those that were
     /// written in place.
-    pub fn renew<T: Element, const N: usize>(
+    pub fn renew(
         &self,
-        inputs: [usize; N],
-        renew: impl FnOnce([Renewal<'_, T>; N]) -> Result<(), KernelError>,
+        inputs: &[usize],
+        renew: &mut dyn FnMut(&mut [Renewal<'_>]) -> Result<(), KernelError>,
     ) -> Result<(), KernelError> {
         let mut guards = self.locked(inputs)?;
         let mut alone = guards.iter_mut().map(|g| g.as_mut());
         if !alone.all(|value| value.is_some_and(Tensor::is_alone)) {
             return self.replace(guards, inputs, renew);
         }
-        let mut renewals: [Renewal<'_, T>; N] = std::array::from_fn(|_| Renewal::default());
-        for (renewal, guard) in renewals.iter_mut().zip(&mut guards) {
-            if let Some(value) = guard.as_mut() {
-                renewal.new = value.as_mut_slice::<T>()?;
-            }
-        }
-        renew(renewals)
+        let values = guards.iter_mut().filter_map(|guard| guard.as_mut());
+        let mut renewals: SmallVec<[Renewal<'_>; 4]> =
+            values.map(|new| Renewal { old: None, new }).collect();
+        renew(&mut renewals)
     }
 
     /// As [`KernelCx::renew`], of variables of which somebody else holds one, or that have no value.
     #[cold]
-    fn replace<T: Element, const N: usize>(
+    fn replace(
         &self,
         mut guards: Guards<'a>,
-        inputs: [usize; N],
-        renew: impl FnOnce([Renewal<'_, T>; N]) -> Result<(), KernelError>,
+        inputs: &[usize],
+        renew: &mut dyn FnMut(&mut [Renewal<'_>]) -> Result<(), KernelError>,
     ) -> Result<(), KernelError> {
         // What is replaced goes once nobody waits for the variables any more.
         let mut replaced: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
         let mut next: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
-        for (guard, i) in guards.iter_mut().zip(inputs) {
+        for (guard, &i) in guards.iter_mut().zip(inputs) {
             match guard.as_mut() {
                 Some(value) => next.push(value.successor()?),
                 None => return Err(self.variable(i)?.uninitialized()),
             }
         }
-        let mut renewals: SmallVec<[Renewal<'_, T>; 4]> = SmallVec::new();
+        let mut renewals: SmallVec<[Renewal<'_>; 4]> = SmallVec::new();
         for (guard, next) in guards.iter_mut().zip(&mut next) {
-            renewals.push(match (guard.as_mut(), next) {
-                (Some(value), Some(next)) => Renewal {
-                    old: Some(value.as_slice::<T>()?),
-                    new: next.as_mut_slice::<T>()?,
-                },
-                (Some(value), None) => Renewal {
-                    old: None,
-                    new: value.as_mut_slice::<T>()?,
-                },
-                (None, _) => Renewal::default(),
-            });
+            match (guard.as_mut(), next) {
+                (Some(value), Some(new)) => renewals.push(Renewal {
+                    old: Some(value),
+                    new,
+                }),
+                (Some(new), None) => renewals.push(Renewal { old: None, new }),
+                (None, _) => {}
+            }
         }
-        let mut renewals = renewals.into_iter();
-        // There is one for each of the N inputs.
-        renew(std::array::from_fn(|_| renewals.next().unwrap_or_default()))?;
+        renew(&mut renewals)?;
         drop(renewals);
         for (guard, next) in guards.iter_mut().zip(next) {
             if next.is_some() {
@@ -429,8 +464,8 @@ impl<'a> KernelCx<'a> {
     }
 
     /// The values of the variables behind these resource inputs, in this order, held against all others.
-    fn locked<const N: usize>(&self, inputs: [usize; N]) -> Result<Guards<'a>, KernelError> {
-        if let [i] = inputs[..] {
+    fn locked(&self, inputs: &[usize]) -> Result<Guards<'a>, KernelError> {
+        if let &[i] = inputs {
             return Ok(std::iter::once(self.variable(i)?.lock()).collect());
         }
         let mut variables: SmallVec<[(usize, &Variable); 4]> = SmallVec::new();

@@ -20,7 +20,7 @@ pub use environment::{Environment, NoStep, TensorCx, Thing, Ticket};
 pub use error::KernelError;
 pub use evaluate::{Argument, evaluate, evaluate_in};
 pub use kernel::{
-    Body, DeviceType, Kernel, Op, Operand, Prepare, Prepared, cpu, cpu_tensors, gpu, on_host,
+    Body, DeviceType, Kernel, Op, Operand, Prepare, Prepared, RunFn, cpu, cpu_tensors, gpu, on_host,
 };
 pub use rendezvous::Rendezvous;
 pub use variable::Variable;

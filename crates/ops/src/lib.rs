@@ -27,6 +27,7 @@ mod state;
 mod strings;
 mod tensors;
 mod training;
+mod widened;
 
 pub use array::{ArrayOps, SourceOps};
 pub use flow::FlowOps;

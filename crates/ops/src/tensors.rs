@@ -24,3 +24,10 @@ pub(crate) fn sum(mut to: Tensor, more: &Tensor) -> Result<Tensor, KernelError> 
     }, else return Err(KernelError::DType(to.dtype())));
     Ok(to)
 }
+
+/// The bytes of a tensor of numbers.
+pub(crate) fn bytes_mut(tensor: &mut Tensor) -> Result<&mut [u8], KernelError> {
+    let dtype = tensor.dtype();
+    dispatch!(dtype, NUMBERS, T => Ok(bytemuck::cast_slice_mut(tensor.as_mut_slice::<T>()?)), else
+        Err(KernelError::DType(dtype)))
+}

@@ -23,13 +23,20 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
         return;
     }
     let to = &Disjoint::new(to);
+    over_parts(cpu, g, O::BACKWARD, &|part| {
+        cpu.isa.run_over::<T, _>(Part { g, op, to, part });
+    });
+}
+
+/// Hands the parts of all images to `body`, over threads.
+fn over_parts(cpu: Cpu<'_>, g: &PoolGeometry, backward: bool, body: &(dyn Fn(Channels) + Sync)) {
     let (input, output) = (g.in_h * g.in_w, g.out_h * g.out_w);
     let all = g.batch * g.channels * input;
     match g.layout {
         Layout::Nhwc => {
             let blocks = g.channels.div_ceil(CHANNELS);
             // Other windows may add to the same pixels as those of the next line.
-            let cuts = match O::BACKWARD {
+            let cuts = match backward {
                 true => 1,
                 false => TASKS.min(all / FEWEST) / (g.batch * blocks),
             };
@@ -38,10 +45,7 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
                 let (lines, task) = (part(g.out_h, cuts, task % cuts), task / cuts);
                 let (image, channel) = (task / blocks, task % blocks * CHANNELS);
                 let first = image * g.channels;
-                cpu.isa.run_over::<T, _>(Part {
-                    g,
-                    op,
-                    to,
+                body(Channels {
                     input: first * input + channel,
                     output: first * output + channel,
                     lines,
@@ -56,10 +60,7 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
             let block = (elements / input.max(1)).clamp(1, planes);
             cpu.pool.parallel_for(planes.div_ceil(block), &|task| {
                 for plane in task * block..planes.min((task + 1) * block) {
-                    cpu.isa.run_over::<T, _>(Part {
-                        g,
-                        op,
-                        to,
+                    body(Channels {
                         input: plane * input,
                         output: plane * output,
                         lines: (0, g.out_h),
@@ -73,14 +74,11 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
 }
 
 /// Some channels of an image, side by side.
-struct Part<'a, T, O> {
-    g: &'a PoolGeometry,
-    op: O,
-    /// The result, of which no other task writes what this part does.
-    to: &'a Disjoint<'a, T>,
-    /// Where the part begins in the input's images.
+#[derive(Clone, Copy)]
+struct Channels {
+    /// Where they begin in the input's images.
     input: usize,
-    /// Where the part begins in the output's images.
+    /// Where they begin in the output's images.
     output: usize,
     /// The first line of windows, and how many.
     lines: (usize, usize),
@@ -89,20 +87,27 @@ struct Part<'a, T, O> {
     pixel: usize,
 }
 
+/// The pooling of some channels.
+struct Part<'a, T, O> {
+    g: &'a PoolGeometry,
+    op: O,
+    /// The result, of which no other task writes what this part does.
+    to: &'a Disjoint<'a, T>,
+    part: Channels,
+}
+
 impl<T: Number, O: Op<T>> Vectorize for Part<'_, T, O> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
-        let Part {
-            g,
-            op,
-            to,
+        let Part { g, op, to, part } = self;
+        let Channels {
             input,
             output,
             lines: (first, count),
             channels,
             pixel,
-        } = self;
+        } = part;
         let (alone, whole) = (g.are_apart(), g.are_apart() && g.cover());
         if O::BACKWARD && !whole {
             for i in 0..if pixel == 1 { 1 } else { g.in_h * g.in_w } {

@@ -1,14 +1,17 @@
 //! Elements of one dtype as those of another.
 
+use bytemuck::Pod;
 use half::{bf16, f16};
 use smallvec::smallvec;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, bool_attr, type_attr};
-use thalweg_tensor::{DType, Element, dispatch};
+use thalweg_tensor::{DType, dispatch};
 
-use crate::elementwise::convert;
+use crate::elementwise::{BLOCK, CHUNK, Compute, convert};
 use crate::shapes;
+use crate::widened::moved;
 
 /// Another dtype.
 pub(crate) static CAST: Op = Op {
@@ -37,17 +40,75 @@ pub(crate) static CAST: Op = Op {
         same_as: |cx| (cx.attrs().dtype("SrcT") == cx.attrs().dtype("DstT")).then_some(0),
         ..OpDef::EMPTY
     },
-    kernels: &[
-        cpu(
-            |p| dispatch!(p.dtype(0), PLAIN, A => to::<A>(p), else Err(KernelError::DType(p.dtype(0)))),
-        ),
-        gpu(crate::gpu::cast),
-    ],
+    kernels: &[cpu(to), gpu(crate::gpu::cast)],
 };
 
-fn to<A: Element + Into<Scalar>>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let dtype = p.outputs.first().map_or(DType::F32, |o| o.dtype);
-    dispatch!(dtype, PLAIN, B => Ok(convert::<A, B>(p, |x| B::from(x.into()))), else Err(KernelError::DType(dtype)))
+/// Two ways: for the dtypes of models a loop of their own, for all others by way of the widest type of their kind,
+/// which holds them exactly.
+fn to(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let (from, to) = (
+        p.dtype(0),
+        p.outputs.first().map_or(DType::F32, |o| o.dtype),
+    );
+    Ok(match (from, to) {
+        (DType::F32, DType::F64) => convert::<f32, f64>(p, f64::from),
+        (DType::F32, DType::I32) => convert::<f32, i32>(p, |x| x as i32),
+        (DType::F32, DType::I64) => convert::<f32, i64>(p, |x| x as i64),
+        (DType::F32, DType::F16) => convert::<f32, f16>(p, |x| f16::from_f64(x.into())),
+        (DType::F32, DType::BF16) => convert::<f32, bf16>(p, |x| bf16::from_f64(x.into())),
+        (DType::F16 | DType::BF16, DType::F32) => convert::<f32, f32>(p, |x| x),
+        // Small enough for an i32, which processors have an instruction for.
+        (DType::U8 | DType::Bool, DType::F32) => convert::<u64, f32>(p, |x| x as i32 as f32),
+        (DType::F16 | DType::BF16 | DType::F32 | DType::F64, _) => narrowed::<f64>(p, to)?,
+        (DType::I8 | DType::I16 | DType::I32 | DType::I64, _) => narrowed::<i64>(p, to)?,
+        (DType::U8 | DType::U16 | DType::U32 | DType::U64 | DType::Bool, _) => {
+            narrowed::<u64>(p, to)?
+        }
+        (other, _) => return Err(KernelError::DType(other)),
+    })
+}
+
+fn narrowed<W: Compute + Into<Scalar>>(
+    p: &Prepare<'_>,
+    to: DType,
+) -> Result<Prepared, KernelError> {
+    let narrow: fn(&[W], &mut [u8]) = match to {
+        DType::Bool => |from, to| to_all::<W, u8>(from, to, |x| bool::from(x).into()),
+        to => dispatch!(to, NUMBERS, B => |from, to| to_all::<W, B>(from, to, B::from), else {
+            return Err(KernelError::DType(to))
+        }),
+    };
+    moved(p, &[], &[0], &|p| Ok(by_way_of(p, narrow)))
+}
+
+fn to_all<W: Copy + Into<Scalar>, B: Pod>(from: &[W], to: &mut [u8], f: impl Fn(Scalar) -> B) {
+    for (to, &x) in bytemuck::cast_slice_mut(to).iter_mut().zip(from) {
+        *to = f(x.into());
+    }
+}
+
+/// Widens a block of elements at a time, and has `narrow` put it where it goes.
+fn by_way_of<W: Compute>(p: &Prepare<'_>, narrow: fn(&[W], &mut [u8])) -> Prepared {
+    let (conversion, size) = (W::conversion(p.dtype(0)), p.outputs[0].dtype.size());
+    Prepared::new(p.outputs[0].elements(), move |cx| {
+        let out = cx.output_bytes(0)?;
+        let Some(c) = &conversion else {
+            let x = cx.input::<W>(0)?;
+            for_chunks(cx.pool(), out, CHUNK * size, &|i, out| {
+                narrow(&x[i * CHUNK..], out)
+            });
+            return Ok(());
+        };
+        let x = cx.input_bytes(0)?;
+        for_chunks(cx.pool(), out, CHUNK * size, &|i, out| {
+            let x = &x[i * CHUNK * c.size..][..out.len() / size * c.size];
+            for (x, out) in c.blocks(x).zip(out.chunks_mut(BLOCK * size)) {
+                narrow(&x, out);
+            }
+        });
+        Ok(())
+    })
+    .each()
 }
 
 /// Any element, in one of the three types that hold all of its kind exactly.
@@ -58,12 +119,23 @@ enum Scalar {
     Unsigned(u64),
 }
 
-macro_rules! scalar {
-    ($($t:ty, $variant:ident, $wide:ty, |$x:ident| $into:expr, |$f:ident| $float:expr, |$i:ident| $signed:expr, |$u:ident| $unsigned:expr;)*) => {$(
+macro_rules! wide {
+    ($($t:ty, $variant:ident;)*) => {$(
         impl From<$t> for Scalar {
             #[inline(always)]
-            fn from($x: $t) -> Scalar { Scalar::$variant($into) }
+            fn from(x: $t) -> Scalar { Scalar::$variant(x) }
         }
+    )*};
+}
+
+wide! {
+    f64, Float;
+    i64, Signed;
+    u64, Unsigned;
+}
+
+macro_rules! narrow {
+    ($($t:ty, |$f:ident| $float:expr, |$i:ident| $signed:expr, |$u:ident| $unsigned:expr;)*) => {$(
         impl From<Scalar> for $t {
             #[inline(always)]
             fn from(scalar: Scalar) -> $t {
@@ -77,18 +149,18 @@ macro_rules! scalar {
     )*};
 }
 
-scalar! {
-    f16, Float, f64, |x| x.to_f64(), |f| f16::from_f64(f), |i| f16::from_f64(i as f64), |u| f16::from_f64(u as f64);
-    bf16, Float, f64, |x| x.to_f64(), |f| bf16::from_f64(f), |i| bf16::from_f64(i as f64), |u| bf16::from_f64(u as f64);
-    f32, Float, f64, |x| x.into(), |f| f as f32, |i| i as f32, |u| u as f32;
-    f64, Float, f64, |x| x, |f| f, |i| i as f64, |u| u as f64;
-    i8, Signed, i64, |x| x.into(), |f| f as i8, |i| i as i8, |u| u as i8;
-    i16, Signed, i64, |x| x.into(), |f| f as i16, |i| i as i16, |u| u as i16;
-    i32, Signed, i64, |x| x.into(), |f| f as i32, |i| i as i32, |u| u as i32;
-    i64, Signed, i64, |x| x, |f| f as i64, |i| i, |u| u as i64;
-    u8, Unsigned, u64, |x| x.into(), |f| f as u8, |i| i as u8, |u| u as u8;
-    u16, Unsigned, u64, |x| x.into(), |f| f as u16, |i| i as u16, |u| u as u16;
-    u32, Unsigned, u64, |x| x.into(), |f| f as u32, |i| i as u32, |u| u as u32;
-    u64, Unsigned, u64, |x| x, |f| f as u64, |i| i as u64, |u| u;
-    bool, Unsigned, u64, |x| x.into(), |f| f != 0.0, |i| i != 0, |u| u != 0;
+narrow! {
+    f16, |f| f16::from_f64(f), |i| f16::from_f64(i as f64), |u| f16::from_f64(u as f64);
+    bf16, |f| bf16::from_f64(f), |i| bf16::from_f64(i as f64), |u| bf16::from_f64(u as f64);
+    f32, |f| f as f32, |i| i as f32, |u| u as f32;
+    f64, |f| f, |i| i as f64, |u| u as f64;
+    i8, |f| f as i8, |i| i as i8, |u| u as i8;
+    i16, |f| f as i16, |i| i as i16, |u| u as i16;
+    i32, |f| f as i32, |i| i as i32, |u| u as i32;
+    i64, |f| f as i64, |i| i, |u| u as i64;
+    u8, |f| f as u8, |i| i as u8, |u| u as u8;
+    u16, |f| f as u16, |i| i as u16, |u| u as u16;
+    u32, |f| f as u32, |i| i as u32, |u| u as u32;
+    u64, |f| f as u64, |i| i as u64, |u| u;
+    bool, |f| f != 0.0, |i| i != 0, |u| u != 0;
 }

@@ -11,6 +11,7 @@ use super::strings::moved_strings;
 use crate::elementwise::copy_broadcast;
 use crate::flow::list;
 use crate::shapes;
+use crate::widened::moved;
 
 /// The shape that host input `i` asks for.
 pub(crate) fn asked_shape(cx: &Infer<'_>, i: usize) -> Result<Shape, InferError> {
@@ -71,12 +72,14 @@ pub(crate) static FILL: Op = Op {
     kernels: &[
         moved_strings(&[("T", &[DType::String])]),
         cpu(|p| {
-            dispatch!(p.dtype(1), PLAIN, T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
+            moved(p, &[1], &[0], &|p| {
+                dispatch!(p.dtype(1), [U8 U16 U32 U64], T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
             let value = cx.input::<T>(1)?;
             let value = *value.first().ok_or(KernelError::Argument("a value"))?;
             cx.output::<T>(0)?.fill(value);
             Ok(())
         })), else Err(KernelError::DType(p.dtype(1))))
+            })
         }),
         gpu(crate::gpu::fill),
     ],
@@ -116,10 +119,10 @@ pub(crate) static ZEROS_LIKE: Op = Op {
         cpu_tensors(|cx| Ok(vec![list::zeros_like(cx, cx.tensor(0)?)?]))
             .only(&[("T", &[DType::Variant])]),
         cpu(|p| {
-            dispatch!(p.dtype(0), PLAIN, T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
+            moved(p, &[0], &[0], &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
             cx.output::<T>(0)?.fill(T::default());
             Ok(())
-        })), else Err(KernelError::DType(p.dtype(0))))
+        })), else Err(KernelError::DType(p.dtype(0)))))
         })
         .only(&[("T", DType::PLAIN)]),
         gpu(crate::gpu::zeros).only(&[("T", DType::PLAIN)]),
@@ -163,9 +166,14 @@ pub(crate) static BROADCAST_TO: Op = Op {
     },
     kernels: &[
         moved_strings(&[("T", &[DType::String])]),
-        cpu(
-            |p| dispatch!(p.dtype(0), PLAIN, T => Ok(copy_broadcast::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
-        ),
+        cpu(|p| {
+            moved(
+                p,
+                &[0],
+                &[0],
+                &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(copy_broadcast::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
+            )
+        }),
         gpu(crate::gpu::repeated),
     ],
 };

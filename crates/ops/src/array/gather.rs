@@ -6,13 +6,14 @@ use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Gradient, arg, bool_attr, int_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Element, Shape, dispatch};
+use thalweg_tensor::{DType, Shape};
 
 use super::gather_gradient::gradient;
 use super::parts::{input_as, output_as};
 use super::rules::{countable, one_element};
 use super::strings::moved_strings;
 use crate::elementwise::CHUNK;
+use crate::widened::indexed;
 
 /// The number of leading dimensions that parameters and indices share.
 pub(super) fn batch_dims(batch_dims: i64, rank: usize) -> Option<usize> {
@@ -95,14 +96,11 @@ impl Sizes {
     }
 }
 
-/// `T` stands for the elements, `I` for the indices.
-fn prepare<T: Pod + Send + Sync, I: Element>(
-    p: &Prepare<'_>,
-    to_i64: fn(I) -> i64,
-) -> Result<Prepared, KernelError> {
+/// `T` stands for the elements.
+fn prepare<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (sizes, dtype) = (Sizes::of(p)?, p.dtype(0));
     Ok(Prepared::new(p.outputs[0].elements(), move |cx| {
-        let (params, indices) = (input_as::<T>(cx, 0)?, cx.input::<I>(1)?);
+        let (params, indices) = (input_as::<T>(cx, 0)?, cx.input::<i64>(1)?);
         // SAFETY: it gets elements of an input of the same dtype only.
         let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
         let Sizes {
@@ -112,12 +110,12 @@ fn prepare<T: Pod + Send + Sync, I: Element>(
             inner,
             count,
         } = sizes;
-        let within = |&(_, &i): &(usize, &I)| usize::try_from(to_i64(i)).is_ok_and(|i| i < len);
+        let within = |&(_, &i): &(usize, &i64)| usize::try_from(i).is_ok_and(|i| i < len);
         if let Some((element, &i)) = indices.iter().enumerate().find(|i| !within(i)) {
             return Err(KernelError::Element {
                 input: 1,
                 element,
-                reason: format!("index {} is not within 0..{len}", to_i64(i)),
+                reason: format!("index {} is not within 0..{len}", i),
             });
         }
         if out.is_empty() {
@@ -133,7 +131,7 @@ fn prepare<T: Pod + Send + Sync, I: Element>(
             for (row, out) in (first..last).zip(out.chunks_exact_mut(inner)) {
                 // Of batch `block / outer`, as many times as there are outer slices.
                 let block = row / count;
-                let index = to_i64(indices[block / outer * count + row % count]) as usize;
+                let index = indices[block / outer * count + row % count] as usize;
                 out.copy_from_slice(&params[(block * len + index) * inner..][..inner]);
             }
         });
@@ -142,9 +140,7 @@ fn prepare<T: Pod + Send + Sync, I: Element>(
 }
 
 fn by_index<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(p.dtype(1), [I32 I64], I => prepare::<T, I>(p, i64::from), else {
-        Err(KernelError::DType(p.dtype(1)))
-    })
+    indexed(p, &[1], &|p| prepare::<T>(p))
 }
 
 /// Slices looked up by index.

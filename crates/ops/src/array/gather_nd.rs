@@ -5,12 +5,13 @@ use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, type_attr};
-use thalweg_tensor::{DType, Element, dispatch};
+use thalweg_tensor::DType;
 
 use super::index_nd::{INDICES, POLICY, Slices, slices};
 use super::parts::{by_size, input_as, output_as};
 use super::rules::shape_of;
 use super::strings::moved_strings;
+use crate::widened::indexed;
 
 /// Slices looked up by vectors of indices.
 pub(crate) static GATHER_ND: Op = Op {
@@ -40,20 +41,15 @@ pub(crate) static GATHER_ND: Op = Op {
     },
     kernels: &[
         moved_strings(&[("Tparams", &[DType::String])]),
-        cpu(|p| {
-            dispatch!(p.dtype(1), [I16 I32 I64], I => by_size!(p.dtype(0), T => gather::<T, I>(p)),
-            else Err(KernelError::DType(p.dtype(1))))
-        }),
+        cpu(|p| indexed(p, &[1], &|p| by_size!(p.dtype(0), T => gather::<T>(p)))),
     ],
 };
 
-fn gather<T: Pod + Send + Sync, I: Element + Into<i64>>(
-    p: &Prepare<'_>,
-) -> Result<Prepared, KernelError> {
+fn gather<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (slices, dtype) = (Slices::new(p, p.dims(0), 1)?, p.dtype(0));
     let count = slices.count(p.dims(1));
     Ok(Prepared::new(p.outputs[0].elements() * 2, move |cx| {
-        let (params, indices) = (input_as::<T>(cx, 0)?, cx.input::<I>(1)?);
+        let (params, indices) = (input_as::<T>(cx, 0)?, cx.input::<i64>(1)?);
         // SAFETY: it gets elements of an input of the same dtype only.
         let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
         let inner = slices.inner;

@@ -10,6 +10,7 @@ use super::pad::paddings;
 use super::rules::{countable, wrong};
 use super::strings::moved_strings;
 use super::tables::{Tables, nothing, strides};
+use crate::widened::widened_ints;
 
 const ATTRS: &[AttrDef] = &[
     type_attr("T", DType::ELEMENTS),
@@ -150,8 +151,9 @@ pub(crate) static MIRROR_PAD_GRAD: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| match tables(p, p.dims(0), p.output_dims(0))? {
-        Some(tables) => dispatch!(p.dtype(0), NUMBERS, T => Ok(tables.add::<T>(p)), else {
-            Err(KernelError::DType(p.dtype(0)))
+        Some(tables) => widened_ints(p, &[0], &[0], &|p| {
+            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => Ok(tables.clone().add::<T>(p)), else
+                Err(KernelError::DType(p.dtype(0))))
         }),
         None => Ok(nothing()),
     })],

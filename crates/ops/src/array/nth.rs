@@ -8,6 +8,7 @@ use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::rules::{int_scalar, single, wrong};
 use super::tables::nothing;
+use crate::widened::widened;
 use thalweg_cpu::number::Number;
 
 fn nth<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -85,7 +86,12 @@ pub(crate) static NTH_ELEMENT: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(0), NUMBERS, T => nth::<T>(p), else Err(KernelError::DType(p.dtype(0)))),
-    )],
+    kernels: &[cpu(|p| {
+        widened(
+            p,
+            &[0],
+            &[0],
+            &|p| dispatch!(p.dtype(0), [F32 F64 I64 U64], T => nth::<T>(p), else Err(KernelError::DType(p.dtype(0)))),
+        )
+    })],
 };

@@ -5,12 +5,13 @@ use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, int_attr, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Element, Shape, dispatch};
+use thalweg_tensor::{DType, Shape};
 
 use super::parts::{input_as, output_as};
 use super::rules::{countable, single, wrong};
 use crate::elementwise::CHUNK;
 use crate::shapes;
+use crate::widened::indexed;
 
 /// Where the new axis stands among those of the output.
 fn axis(axis: i64, rank: usize) -> Option<usize> {
@@ -55,14 +56,11 @@ fn rows(p: &Prepare<'_>) -> Result<(usize, usize), KernelError> {
 }
 
 /// `T` stands for the elements of the output, `I` for the indices.
-fn prepare<T: Pod + Send + Sync, I: Element>(
-    p: &Prepare<'_>,
-    to_i64: fn(I) -> i64,
-) -> Result<Prepared, KernelError> {
+fn prepare<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let dtype = p.outputs[0].dtype;
     let (depth, inner) = rows(p)?;
     Ok(Prepared::new(p.outputs[0].elements(), move |cx| {
-        let indices = cx.input::<I>(0)?;
+        let indices = cx.input::<i64>(0)?;
         let (on, off) = (input_as::<T>(cx, 2)?, input_as::<T>(cx, 3)?);
         let (&[on], &[off]) = (on, off) else {
             return Err(KernelError::Argument("two scalars"));
@@ -72,7 +70,7 @@ fn prepare<T: Pod + Send + Sync, I: Element>(
         for_chunks(cx.pool(), out, CHUNK, &|_, out| out.fill(off));
         for (i, &index) in indices.iter().enumerate() {
             // An index that is out of range is on nowhere.
-            let index = usize::try_from(to_i64(index)).ok().filter(|&d| d < depth);
+            let index = usize::try_from(index).ok().filter(|&d| d < depth);
             if let Some(index) = index {
                 out[(i / inner * depth + index) * inner + i % inner] = on;
             }
@@ -82,9 +80,7 @@ fn prepare<T: Pod + Send + Sync, I: Element>(
 }
 
 fn by_index<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(p.dtype(0), [U8 I8 I32 I64], I => prepare::<T, I>(p, i64::from), else {
-        Err(KernelError::DType(p.dtype(0)))
-    })
+    indexed(p, &[0], &|p| prepare::<T>(p))
 }
 
 /// Rows that are on in one place.

@@ -5,7 +5,7 @@ use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Gradient, arg, attr, int_attr, type_attr, type_attr_or};
 use thalweg_graph::{AttrKind, InferError, OpDef};
-use thalweg_tensor::{DType, Element, dispatch};
+use thalweg_tensor::DType;
 
 use super::moves::{Axis, Move, steps};
 use super::parts::Moves;
@@ -13,6 +13,7 @@ use super::parts::{by_size, input_as, output_as};
 use super::rules::{per_dim, wrong};
 use super::strings::moved_strings;
 use super::tables::{Tables, nothing, strides};
+use crate::widened::indexed;
 
 /// Elements from last to first along some axes.
 pub(crate) static REVERSE_V2: Op = Op {
@@ -211,17 +212,11 @@ pub(crate) static REVERSE_SEQUENCE: Op = Op {
     },
     kernels: &[
         moved_strings(&[("T", &[DType::String])]),
-        cpu(|p| {
-            dispatch!(p.dtype(1), [I32 I64], I => by_size!(p.dtype(0), T => sequences::<T, I>(p, i64::from)),
-            else Err(KernelError::DType(p.dtype(1))))
-        }),
+        cpu(|p| indexed(p, &[1], &|p| by_size!(p.dtype(0), T => sequences::<T>(p)))),
     ],
 };
 
-fn sequences<T: bytemuck::Pod + Send + Sync, I: Element>(
-    p: &Prepare<'_>,
-    to_i64: fn(I) -> i64,
-) -> Result<Prepared, KernelError> {
+fn sequences<T: bytemuck::Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (dims, dtype) = (p.dims(0), p.dtype(0));
     let (batch, seq) = axes(&p.node.attrs, dims.len()).map_err(super::rules::invalid)?;
     let (batches, len, strides) = (dims[batch], dims[seq], strides(dims));
@@ -233,11 +228,10 @@ fn sequences<T: bytemuck::Pod + Send + Sync, I: Element>(
     };
     let (batch, seq) = (strides[batch], strides[seq]);
     Ok(Prepared::new(n * 2, move |cx| {
-        let (x, lengths) = (input_as::<T>(cx, 0)?, cx.input::<I>(1)?);
+        let (x, lengths) = (input_as::<T>(cx, 0)?, cx.input::<i64>(1)?);
         // SAFETY: it gets elements of an input of the same dtype only.
         let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
         for (element, &length) in lengths.iter().enumerate() {
-            let length = to_i64(length);
             if !(0..=len as i64).contains(&length) {
                 return Err(KernelError::Element {
                     input: 1,
@@ -251,7 +245,7 @@ fn sequences<T: bytemuck::Pod + Send + Sync, I: Element>(
         }
         for (slice, out) in out.chunks_exact_mut(each).enumerate() {
             let at = slice * each;
-            let length = to_i64(lengths[at / batch % batches]) as usize;
+            let length = lengths[at / batch % batches] as usize;
             let step = at / seq % len;
             let from = match step < length {
                 true => at - step * seq + (length - 1 - step) * seq,

@@ -9,6 +9,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 use super::index_nd::{INDICES, POLICY, Slices, expect_slices};
 use super::rules::{countable, per_dim, shape_of, wrong};
 use super::strings::moved_strings;
+use crate::widened::{indexed, moved, widened_ints};
 use thalweg_cpu::number::Number;
 
 /// `op(x, indices)`.
@@ -52,62 +53,36 @@ pub(crate) static SCATTER_ND: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(1), PLAIN, T => Ok(match p.dtype(0) {
-            DType::I32 => scatter_nd::<T, i32>(p, plus::<T>)?,
-            DType::I64 => scatter_nd::<T, i64>(p, plus::<T>)?,
-            DType::I16 => scatter_nd::<T, i16>(p, plus::<T>)?,
-            other => return Err(KernelError::DType(other)),
-        }), else Err(KernelError::DType(p.dtype(1))))
+        indexed(p, &[0], &|p| {
+            if p.dtype(1) == DType::Bool {
+                return scatter_nd::<bool>(p, |a, b| a | b);
+            }
+            widened_ints(p, &[1], &[0], &|p| {
+                dispatch!(p.dtype(1), [F16 BF16 F32 F64 I64 U64], T => scatter_nd::<T>(p, T::add), else
+                    Err(KernelError::DType(p.dtype(1))))
+            })
+        })
     })],
 };
 
-/// What several updates of one element come to.
-trait Plus: Element {
-    /// The sum; of bools, whether any is true.
-    fn plus(self, other: Self) -> Self;
-}
-
-macro_rules! plus {
-    ($($t:ty)*) => {$(
-        impl Plus for $t {
-            fn plus(self, other: $t) -> $t { Number::add(self, other) }
-        }
-    )*};
-}
-
-plus! { half::f16 half::bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 }
-
-impl Plus for bool {
-    fn plus(self, other: bool) -> bool {
-        self | other
-    }
-}
-
-fn plus<T: Plus>(a: T, b: T) -> T {
-    a.plus(b)
-}
-
-fn scatter_nd<T: Plus, I: Element + Into<i64>>(
-    p: &Prepare<'_>,
-    join: fn(T, T) -> T,
-) -> Result<Prepared, KernelError> {
+fn scatter_nd<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared, KernelError> {
     let slices = Slices::new(p, p.output_dims(0), 0)?;
     let count = slices.count(p.dims(0));
     let elements = p.outputs[0]
         .elements()
         .saturating_add(p.inputs[1].elements());
     Ok(Prepared::new(elements * 2, move |cx| {
-        let (indices, updates) = (cx.input::<I>(0)?, cx.input::<T>(1)?);
+        let (indices, updates) = (cx.input::<i64>(0)?, cx.input::<T>(1)?);
         let out = cx.output::<T>(0)?;
         out.fill(T::default());
         update(&slices, count, indices, updates, out, join)
     }))
 }
 
-fn update<T: Element, I: Element + Into<i64>>(
+fn update<T: Element>(
     slices: &Slices,
     count: usize,
-    indices: &[I],
+    indices: &[i64],
     updates: &[T],
     out: &mut [T],
     join: fn(T, T) -> T,
@@ -172,26 +147,13 @@ const NUMBERS: &[AttrDef] = &[
 ];
 
 fn updated<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared, KernelError> {
-    match p.dtype(1) {
-        DType::I16 => updated_by::<T, i16>(p, join),
-        DType::U16 => updated_by::<T, u16>(p, join),
-        DType::I32 => updated_by::<T, i32>(p, join),
-        DType::I64 => updated_by::<T, i64>(p, join),
-        other => Err(KernelError::DType(other)),
-    }
-}
-
-fn updated_by<T: Element, I: Element + Into<i64>>(
-    p: &Prepare<'_>,
-    join: fn(T, T) -> T,
-) -> Result<Prepared, KernelError> {
     let slices = Slices::new(p, p.dims(0), 1)?;
     let count = slices.count(p.dims(1));
     let elements = p.outputs[0]
         .elements()
         .saturating_add(p.inputs[2].elements());
     Ok(Prepared::new(elements * 2, move |cx| {
-        let (indices, updates) = (cx.input::<I>(1)?, cx.input::<T>(2)?);
+        let (indices, updates) = (cx.input::<i64>(1)?, cx.input::<T>(2)?);
         let out = match cx.in_out::<T>(0, 0)? {
             InOut::Same(out) => out,
             InOut::Apart(x, out) => {
@@ -207,7 +169,10 @@ fn updated_by<T: Element, I: Element + Into<i64>>(
 macro_rules! joining {
     ($join:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
-            dispatch!(p.dtype(0), NUMBERS, T => updated::<T>(p, $join), else Err(KernelError::DType(p.dtype(0))))
+            indexed(p, &[1], &|p| widened_ints(p, &[0, 2], &[0], &|p| {
+                dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => updated::<T>(p, $join), else
+                    Err(KernelError::DType(p.dtype(0))))
+            }))
         })
         .in_place(&[(0, 0)])];
         KERNELS
@@ -231,10 +196,16 @@ pub(crate) static TENSOR_SCATTER_UPDATE: Op = Op {
             ]
         }),
     ),
-    kernels: &[moved_strings(&[("T", &[DType::String])]), cpu(|p| {
-        dispatch!(p.dtype(0), PLAIN, T => updated::<T>(p, |_, update| update), else Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0)])],
+    kernels: &[
+        moved_strings(&[("T", &[DType::String])]),
+        cpu(|p| {
+            indexed(p, &[1], &|p| moved(p, &[0, 2], &[0], &|p| {
+            dispatch!(p.dtype(0), [U8 U16 U32 U64], T => updated::<T>(p, |_, update| update), else
+                Err(KernelError::DType(p.dtype(0))))
+        }))
+        })
+        .in_place(&[(0, 0)]),
+    ],
 };
 
 /// A copy with slices added.

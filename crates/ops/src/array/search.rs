@@ -6,6 +6,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::rules::{countable, single, wrong};
+use crate::widened::widened;
 use thalweg_cpu::number::Number;
 
 /// The first place for each value where `before` does not hold of what stands there.
@@ -29,10 +30,12 @@ macro_rules! bounds_kernel {
     ($before:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
             let to = p.outputs.first().map_or(DType::I32, |o| o.dtype);
-        dispatch!(p.dtype(0), NUMBERS, T => match to {
+            widened(p, &[0, 1], &[], &|p| {
+            dispatch!(p.dtype(0), [F32 F64 I64 U64], T => match to {
                 DType::I32 => Ok(bounds::<T, i32>(p, $before, |i| i as i32)),
                 _ => Ok(bounds::<T, i64>(p, $before, |i| i as i64)),
-            }, else Err(KernelError::DType(p.dtype(0))))
+                }, else Err(KernelError::DType(p.dtype(0))))
+            })
         })];
         KERNELS
     }};

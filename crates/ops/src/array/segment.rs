@@ -9,6 +9,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::rules::{countable, int_scalar, reshape, shape_of, single, wrong};
 use crate::elementwise::CHUNK;
+use crate::widened::{indexed, widened_ints};
 use thalweg_cpu::number::Number;
 
 /// The fewest elements of a row that a task adds up.
@@ -154,11 +155,12 @@ pub(crate) static UNSORTED_SEGMENT_SUM: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), NUMBERS, T => match p.dtype(1) {
-            DType::I32 => prepare::<T, i32>(p, i64::from),
-            DType::I64 => prepare::<T, i64>(p, i64::from),
-            other => Err(KernelError::DType(other)),
-        }, else Err(KernelError::DType(p.dtype(0))))
+            widened_ints(p, &[0], &[0], &|p| {
+                indexed(p, &[1], &|p| {
+                    dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => prepare::<T, i64>(p, i64::from), else
+                    Err(KernelError::DType(p.dtype(0))))
+                })
+            })
         }),
         gpu(|p| {
             let (count, inner) = segments(p)?;

@@ -9,6 +9,8 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::rules::{countable, int_scalar, wrong};
 use super::segment::{of_segments, segments, shape as unsorted_shape};
+use crate::elementwise::rounding;
+use crate::widened::{indexed, widened_ints};
 use thalweg_cpu::number::{Float, Number};
 
 /// The number of segments of sorted ids, input `input`.
@@ -77,9 +79,10 @@ fn sorted_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 /// Joins runs of neighbours; where there is none, `none`.
 fn sorted<T: Number>(
     p: &Prepare<'_>,
+    dtype: DType,
     none: T,
     join: fn(T, T) -> T,
-    finish: fn(T, usize) -> T,
+    finish: fn(T, usize, DType) -> T,
 ) -> Result<Prepared, KernelError> {
     let (runs, (count, inner)) = (runs(&p.ints(1)?), segments(p)?);
     if runs.iter().any(|(segment, _)| *segment >= count) {
@@ -104,7 +107,7 @@ fn sorted<T: Number>(
                 }
             }
             out.iter_mut()
-                .for_each(|out| *out = finish(*out, rows.len()));
+                .for_each(|out| *out = finish(*out, rows.len(), dtype));
         }
         Ok(())
     }))
@@ -121,15 +124,42 @@ const SORTED: OpDef = OpDef {
 const OUTPUT: &[Arg] = &[arg("output", "T")];
 const INDICES: AttrDef = type_attr("Tindices", DType::INDICES);
 
+/// An integer of a narrower dtype that is computed in this type.
+trait Stored: Number {
+    /// What is left of it where it is stored.
+    fn stored_as(self, dtype: DType) -> Self;
+}
+
+macro_rules! stored {
+    ($($t:ty, |$x:ident, $dtype:ident| $stored:expr;)*) => {$(impl Stored for $t {
+        fn stored_as(self, $dtype: DType) -> $t {
+            let $x = self;
+            $stored
+        }
+    })*};
+}
+
+stored! {
+    half::f16, |x, _dtype| x;
+    half::bf16, |x, _dtype| x;
+    f32, |x, _dtype| x;
+    f64, |x, _dtype| x;
+    i64, |x, dtype| rounding(dtype)(x);
+    u64, |x, dtype| rounding(dtype)(x);
+}
+
 /// A kernel that joins neighbours.
 macro_rules! sorted_kernel {
     ($none:expr, $join:expr) => {
-        sorted_kernel!($none, $join, |x, _| x)
+        sorted_kernel!($none, $join, |x, _, _| x)
     };
     ($none:expr, $join:expr, $finish:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => sorted::<T>(p, $none, $join, $finish), else
-                Err(KernelError::DType(p.dtype(0))))
+            let dtype = p.dtype(0);
+            widened_ints(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => sorted::<T>(p, dtype, $none, $join, $finish), else
+                    Err(KernelError::DType(p.dtype(0))))
+            })
         })];
         KERNELS
     }};
@@ -165,7 +195,9 @@ pub(crate) static SEGMENT_MEAN: Op = Op {
         }),
         ..SORTED
     },
-    kernels: sorted_kernel!(T::ZERO, T::add, |x, n| T::from_f64(x.to_f64() / n as f64)),
+    kernels: sorted_kernel!(T::ZERO, T::add, |x, n, dtype| T::from_f64(
+        x.stored_as(dtype).to_f64() / n as f64
+    )),
 };
 
 /// Products of neighbours.
@@ -283,12 +315,20 @@ macro_rules! bounds {
 
 bounds! { half::f16 half::bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 }
 
+/// The least and the largest number of a dtype; what is too large for an `f64` is rounded up, and becomes the largest again.
+fn bounds(dtype: DType) -> (f64, f64) {
+    dispatch!(dtype, NUMBERS, T => (T::LEAST.to_f64(), T::MOST.to_f64()), else (0.0, 0.0))
+}
+
 /// A kernel that joins what has one id.
 macro_rules! unsorted_kernel {
-    ($start:expr, $join:expr) => {{
+    (|$least:ident, $most:ident| $start:expr, $join:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => unsorted::<T>(p, $start, $join), else
-                Err(KernelError::DType(p.dtype(0))))
+            let ($least, $most) = bounds(p.dtype(0));
+            widened_ints(p, &[0], &[0], &|p| indexed(p, &[1], &|p| {
+                dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => unsorted::<T>(p, $start, $join), else
+                    Err(KernelError::DType(p.dtype(0))))
+            }))
         })];
         KERNELS
     }};
@@ -302,7 +342,7 @@ pub(crate) static UNSORTED_SEGMENT_MAX: Op = Op {
         gradient: Gradient::Rule(|g| extreme_gradient(g, &Kin::Unsorted)),
         ..UNSORTED
     },
-    kernels: unsorted_kernel!(<T as Bounds>::LEAST, larger),
+    kernels: unsorted_kernel!(|least, _most| T::from_f64(least), larger),
 };
 
 /// The smallest of each segment.
@@ -313,7 +353,7 @@ pub(crate) static UNSORTED_SEGMENT_MIN: Op = Op {
         gradient: Gradient::Rule(|g| extreme_gradient(g, &Kin::Unsorted)),
         ..UNSORTED
     },
-    kernels: unsorted_kernel!(<T as Bounds>::MOST, smaller),
+    kernels: unsorted_kernel!(|_least, most| T::from_f64(most), smaller),
 };
 
 /// The product of each segment.
@@ -324,7 +364,7 @@ pub(crate) static UNSORTED_SEGMENT_PROD: Op = Op {
         gradient: Gradient::Rule(|g| product_gradient(g, &Kin::Unsorted)),
         ..UNSORTED
     },
-    kernels: unsorted_kernel!(T::ONE, T::mul),
+    kernels: unsorted_kernel!(|_least, _most| T::ONE, T::mul),
 };
 
 /// Whether ids are sorted: how the ops of a gradient are called.

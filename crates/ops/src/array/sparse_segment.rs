@@ -6,10 +6,11 @@ use thalweg_graph::op::{
     Arg, AttrDef, Gradient, InputGradients, arg, arg_of, bool_attr, type_attr, type_attr_or,
 };
 use thalweg_graph::{GradCx, Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Element, Shape, dispatch};
+use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::rules::{countable, invalid, shape_of, single, wrong};
 use super::segments::{Scale, count_sorted, runs};
+use crate::widened::{indexed, widened_ints};
 use thalweg_cpu::number::{Float, Number};
 
 const INDEX: AttrDef = type_attr_or("Tidx", DType::INDICES, DType::I32);
@@ -113,12 +114,8 @@ fn inner(p: &Prepare<'_>) -> usize {
 }
 
 /// The slice of `rows` that element `element` of the indices, input 1, names.
-fn row<I: Element + Into<i64>>(
-    indices: &[I],
-    element: usize,
-    rows: usize,
-) -> Result<usize, KernelError> {
-    let index: i64 = indices[element].into();
+fn row(indices: &[i64], element: usize, rows: usize) -> Result<usize, KernelError> {
+    let index = indices[element];
     let found = usize::try_from(index).ok().filter(|&i| i < rows);
     found.ok_or_else(|| KernelError::Element {
         input: 1,
@@ -128,9 +125,9 @@ fn row<I: Element + Into<i64>>(
 }
 
 /// Sums of the slices of each segment, `finish`ed with their number.
-fn forward<T: Number, I: Element + Into<i64>>(
+fn forward<T: Number>(
     p: &Prepare<'_>,
-    finish: impl Fn(T, usize) -> T + Send + Sync + 'static,
+    finish: Box<dyn Fn(T, usize) -> T + Send + Sync>,
 ) -> Result<Prepared, KernelError> {
     let ids = p.ints(2)?;
     let segments = count_sorted(2, &ids).map_err(invalid)?;
@@ -144,7 +141,7 @@ fn forward<T: Number, I: Element + Into<i64>>(
     );
     let work = ids.len().saturating_mul(inner);
     Ok(Prepared::new(work * 2, move |cx| {
-        let (data, indices, out) = (cx.input::<T>(0)?, cx.input::<I>(1)?, cx.output::<T>(0)?);
+        let (data, indices, out) = (cx.input::<T>(0)?, cx.input::<i64>(1)?, cx.output::<T>(0)?);
         out.fill(T::ZERO);
         for (segment, elements) in &runs {
             let out = &mut out[segment * inner..][..inner];
@@ -164,35 +161,28 @@ fn forward<T: Number, I: Element + Into<i64>>(
 fn scaled(p: &Prepare<'_>, scale: Scale) -> Result<Prepared, KernelError> {
     dispatch!(p.dtype(0), FLOATS, T => {
         let finish = move |x: T, n: usize| T::narrow(x.widen() * scale.of::<T>(n));
-        match p.dtype(1) {
-            DType::I32 => forward::<T, i32>(p, finish),
-            DType::I64 => forward::<T, i64>(p, finish),
-            other => Err(KernelError::DType(other)),
-        }
+        indexed(p, &[1], &|p| forward::<T>(p, Box::new(finish)))
     }, else Err(KernelError::DType(p.dtype(0))))
 }
 
 fn summed(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(p.dtype(0), NUMBERS, T => match p.dtype(1) {
-        DType::I32 => forward::<T, i32>(p, |x, _| x),
-        DType::I64 => forward::<T, i64>(p, |x, _| x),
-        other => Err(KernelError::DType(other)),
-    }, else Err(KernelError::DType(p.dtype(0))))
+    widened_ints(p, &[0], &[0], &|p| {
+        indexed(p, &[1], &|p| {
+            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => forward::<T>(p, Box::new(|x, _| x)), else
+            Err(KernelError::DType(p.dtype(0))))
+        })
+    })
 }
 
 /// What each slice of the data has of the gradients of the segments that it is in.
 fn backward(p: &Prepare<'_>, scale: Scale) -> Result<Prepared, KernelError> {
-    dispatch!(p.dtype(0), FLOATS, T => match p.dtype(1) {
-        DType::I32 => backward_by::<T, i32>(p, scale),
-        DType::I64 => backward_by::<T, i64>(p, scale),
-        other => Err(KernelError::DType(other)),
-    }, else Err(KernelError::DType(p.dtype(0))))
+    indexed(p, &[1], &|p| {
+        dispatch!(p.dtype(0), FLOATS, T => backward_by::<T>(p, scale), else
+            Err(KernelError::DType(p.dtype(0))))
+    })
 }
 
-fn backward_by<T: Float, I: Element + Into<i64>>(
-    p: &Prepare<'_>,
-    scale: Scale,
-) -> Result<Prepared, KernelError> {
+fn backward_by<T: Float>(p: &Prepare<'_>, scale: Scale) -> Result<Prepared, KernelError> {
     let ids = p.ints(2)?;
     let segments = count_sorted(2, &ids).map_err(invalid)?;
     if p.dims(0).first().is_none_or(|&d| segments > d) {
@@ -202,7 +192,7 @@ fn backward_by<T: Float, I: Element + Into<i64>>(
     let (runs, inner) = (runs(&ids), inner(p));
     let work = ids.len().saturating_mul(inner);
     Ok(Prepared::new(work * 2, move |cx| {
-        let (grad, indices, out) = (cx.input::<T>(0)?, cx.input::<I>(1)?, cx.output::<T>(0)?);
+        let (grad, indices, out) = (cx.input::<T>(0)?, cx.input::<i64>(1)?, cx.output::<T>(0)?);
         out.fill(T::ZERO);
         for (segment, elements) in &runs {
             let (grad, scale) = (

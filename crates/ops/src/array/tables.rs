@@ -11,6 +11,7 @@ use crate::elementwise::CHUNK;
 use thalweg_cpu::number::Number;
 
 /// For each place of a tensor the place of another one: the sum of the entries of each axis.
+#[derive(Clone)]
 pub(super) struct Tables {
     /// By axis, and by index along it.
     tables: Vec<Vec<usize>>,

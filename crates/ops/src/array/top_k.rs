@@ -14,6 +14,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::rules::{int_scalar, int_vector, shape_of, single, wrong};
 use crate::elementwise::CHUNK;
+use crate::widened::widened;
 use thalweg_cpu::number::Number;
 
 fn shape(cx: &mut Infer<'_>, k: Option<i64>) -> Result<(), InferError> {
@@ -108,12 +109,14 @@ fn top<T: Number, I: Element>(
 
 const KERNELS: &[Kernel] = &[cpu(|p| {
     let to = p.outputs.get(1).map_or(DType::I32, |o| o.dtype);
-    dispatch!(p.dtype(0), NUMBERS, T => match to {
+    widened(p, &[0], &[0], &|p| {
+        dispatch!(p.dtype(0), [F32 F64 I64 U64], T => match to {
         DType::I32 => top::<T, i32>(p, |i| i as i32),
         DType::I64 => top::<T, i64>(p, i64::from),
         DType::I16 => top::<T, i16>(p, |i| i as i16),
         other => Err(KernelError::DType(other)),
     }, else Err(KernelError::DType(p.dtype(0))))
+    })
 })];
 
 /// The gradient of each value goes to where the value was.

@@ -5,11 +5,11 @@ use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr};
 use thalweg_graph::output::scalar_of;
 use thalweg_graph::{Infer, OpDef};
-use thalweg_tensor::{DType, dispatch};
+use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::define::{NUMBER, two};
-use crate::elementwise::{binary, unary};
+use crate::elementwise::{binary, computed, unary};
 use crate::gpu::binary_as;
 use crate::shapes;
 use thalweg_cpu::number::Number;
@@ -25,7 +25,7 @@ const ADD_DEF: OpDef = two(
 );
 
 const ADD_KERNELS: &[Kernel] = &[cpu(|p| {
-    dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, T::add)), else Err(KernelError::DType(p.dtype(0))))
+    computed!(p.dtype(0), WRAPPING, T => Ok(binary::<T>(p, T::add)), else Err(KernelError::DType(p.dtype(0))))
 })
 .in_place(&[(0, 0), (1, 0)]), gpu(|p| binary_as(p, "AddV2")).in_place(&[(0, 0), (1, 0)])];
 
@@ -60,7 +60,7 @@ pub(crate) static SUB: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, T::sub)), else Err(KernelError::DType(p.dtype(0))))
+        computed!(p.dtype(0), WRAPPING, T => Ok(binary::<T>(p, T::sub)), else Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0), (1, 0)]), gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])],
 };
@@ -82,7 +82,7 @@ pub(crate) static MUL: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, T::mul)), else Err(KernelError::DType(p.dtype(0))))
+        computed!(p.dtype(0), WRAPPING, T => Ok(binary::<T>(p, T::mul)), else Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0), (1, 0)]), gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])],
 };
@@ -111,8 +111,8 @@ pub(crate) static NEG: Op = Op {
     kernels: &[
         cpu(|p| {
             // -x and not 0 - x, which has the other sign at zero; an integer's negative wraps.
-            dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| -x)), else
-            dispatch!(p.dtype(0), INTS, T => Ok(unary::<T>(p, |x| T::ZERO.sub(x))), else
+            computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| -x)), else
+            computed!(p.dtype(0), BITS, T => Ok(unary::<T>(p, |x| T::ZERO.sub(x))), else
                 Err(KernelError::DType(p.dtype(0)))))
         })
         .in_place(&[(0, 0)]),
@@ -136,7 +136,7 @@ pub(crate) static SQUARE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, |x| x.mul(x))), else Err(KernelError::DType(p.dtype(0))))
+        computed!(p.dtype(0), WRAPPING, T => Ok(unary::<T>(p, |x| x.mul(x))), else Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0)]), gpu(crate::gpu::unary).in_place(&[(0, 0)])],
 };

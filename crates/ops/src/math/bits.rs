@@ -3,20 +3,23 @@
 use thalweg_device::{Kernel, KernelError, Op, cpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
-use thalweg_tensor::{DType, dispatch};
+use thalweg_tensor::DType;
 
 use super::define::{one, two};
-use crate::elementwise::{binary, convert, unary};
+use crate::elementwise::{binary, computed, convert, unary};
 use crate::shapes;
 
 const INTS: &[AttrDef] = &[type_attr("T", DType::INTS)];
 
 /// A function of two integers.
 macro_rules! kernel {
-    ($f:expr) => {{
-        const KERNELS: &[Kernel] = &[cpu(|p| {
-        dispatch!(p.dtype(0), INTS, T => Ok(binary::<T>(p, $f)), else
-                Err(KernelError::DType(p.dtype(0))))
+    ($f:expr) => {
+        kernel!(BITS, |p| $f)
+    };
+    ($list:ident, |$p:ident| $f:expr) => {{
+        const KERNELS: &[Kernel] = &[cpu(|$p| {
+        computed!($p.dtype(0), $list, T => Ok(binary::<T>($p, $f)), else
+                Err(KernelError::DType($p.dtype(0))))
         })
         .in_place(&[(0, 0), (1, 0)])];
         KERNELS
@@ -64,7 +67,7 @@ pub(crate) static LEFT_SHIFT: Op = Op {
         INTS,
         Gradient::None,
     ),
-    kernels: kernel!(|x, y| x << places::<T>(y as i128)),
+    kernels: kernel!(INTS, |p| shift(p.dtype(0), |x, by| x << by)),
 };
 
 /// Bits moved down.
@@ -75,13 +78,16 @@ pub(crate) static RIGHT_SHIFT: Op = Op {
         INTS,
         Gradient::None,
     ),
-    kernels: kernel!(|x, y| x >> places::<T>(y as i128)),
+    kernels: kernel!(INTS, |p| shift(p.dtype(0), |x, by| x >> by)),
 };
 
-/// By how many bits an element of `T` can be moved, at most and at least.
-#[inline(always)]
-fn places<T>(by: i128) -> u32 {
-    by.clamp(0, size_of::<T>() as i128 * 8 - 1) as u32
+/// `by(x, y)` with y brought between 0 and the last bit of `dtype`.
+fn shift<T: Copy + Into<i128> + 'static>(
+    dtype: DType,
+    by: fn(T, u32) -> T,
+) -> impl Fn(T, T) -> T + Copy + Send + Sync + 'static {
+    let last = dtype.size() as i128 * 8 - 1;
+    move |x, y| by(x, y.into().clamp(0, last) as u32)
 }
 
 /// The other bits.
@@ -93,7 +99,7 @@ pub(crate) static INVERT: Op = Op {
         Gradient::None,
     ),
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), INTS, T => Ok(unary::<T>(p, |x| !x)), else
+        computed!(p.dtype(0), BITS, T => Ok(unary::<T>(p, |x| !x)), else
                 Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0)])],
@@ -112,7 +118,7 @@ pub(crate) static POPULATION_COUNT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), INTS, T => Ok(convert::<T, u8>(p, |x| x.count_ones() as u8)), else
+        computed!(p.dtype(0), BITS, T => Ok(convert::<T, u8>(p, |x| x.count_ones() as u8)), else
             Err(KernelError::DType(p.dtype(0))))
     })],
 };

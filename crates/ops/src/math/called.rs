@@ -1,7 +1,6 @@
 //! Kernels of functions that are called for one element after the other: they are too long for a
-//! loop over them to be vectorised, so all of them share one loop for each dtype.
+//! loop over them to be vectorised, so all of them share one loop for each type.
 
-use half::{bf16, f16};
 use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
 
@@ -17,10 +16,8 @@ pub(super) fn called(
     double: fn(f64) -> f64,
 ) -> Result<Prepared, KernelError> {
     let prepared = match p.dtype(0) {
-        DType::F16 => unary::<f16>(p, move |x| f16::from_f32(single(x.to_f32()))),
-        DType::BF16 => unary::<bf16>(p, move |x| bf16::from_f32(single(x.to_f32()))),
-        DType::F32 => unary::<f32>(p, single),
         DType::F64 => unary::<f64>(p, double),
+        DType::F16 | DType::BF16 | DType::F32 => unary::<f32>(p, single),
         other => return Err(KernelError::DType(other)),
     };
     Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * CALL))
@@ -28,12 +25,9 @@ pub(super) fn called(
 
 /// A function of one float that is computed in `f64`, whatever the dtype.
 pub(super) fn called_wide(p: &Prepare<'_>, f: fn(f64) -> f64) -> Result<Prepared, KernelError> {
-    let prepared = match p.dtype(0) {
-        DType::F16 => unary::<f16>(p, move |x| f16::from_f64(f(x.to_f64()))),
-        DType::BF16 => unary::<bf16>(p, move |x| bf16::from_f64(f(x.to_f64()))),
-        DType::F32 => unary::<f32>(p, move |x| f(x.into()) as f32),
-        DType::F64 => unary::<f64>(p, f),
-        other => return Err(KernelError::DType(other)),
+    let prepared = match p.dtype(0).is_float() {
+        true => unary::<f64>(p, f),
+        false => return Err(KernelError::DType(p.dtype(0))),
     };
     Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * 4 * CALL))
 }
@@ -43,12 +37,9 @@ pub(super) fn called_wide_2(
     p: &Prepare<'_>,
     f: fn(f64, f64) -> f64,
 ) -> Result<Prepared, KernelError> {
-    let prepared = match p.dtype(0) {
-        DType::F16 => binary::<f16>(p, move |x, y| f16::from_f64(f(x.to_f64(), y.to_f64()))),
-        DType::BF16 => binary::<bf16>(p, move |x, y| bf16::from_f64(f(x.to_f64(), y.to_f64()))),
-        DType::F32 => binary::<f32>(p, move |x, y| f(x.into(), y.into()) as f32),
-        DType::F64 => binary::<f64>(p, f),
-        other => return Err(KernelError::DType(other)),
+    let prepared = match p.dtype(0).is_float() {
+        true => binary::<f64>(p, f),
+        false => return Err(KernelError::DType(p.dtype(0))),
     };
     Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * 4 * CALL))
 }

@@ -9,6 +9,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use crate::array::moved_strings;
 use crate::elementwise::CHUNK;
+use crate::widened::{moved, widened};
 use thalweg_cpu::number::Number;
 
 fn select_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -67,9 +68,14 @@ pub(crate) static SELECT_V1: Op = Op {
     },
     kernels: &[
         moved_strings(&[("T", &[DType::String])]),
-        cpu(
-            |p| dispatch!(p.dtype(1), PLAIN, T => Ok(select::<T>(p)), else Err(KernelError::DType(p.dtype(1)))),
-        ),
+        cpu(|p| {
+            moved(
+                p,
+                &[1, 2],
+                &[0],
+                &|p| dispatch!(p.dtype(1), [U8 U16 U32 U64], T => Ok(select::<T>(p)), else Err(KernelError::DType(p.dtype(1)))),
+            )
+        }),
     ],
 };
 
@@ -145,9 +151,14 @@ pub(crate) static CLIP_BY_VALUE: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(0), NUMBERS, T => Ok(clip::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
-    )],
+    kernels: &[cpu(|p| {
+        widened(
+            p,
+            &[0, 1, 2],
+            &[0],
+            &|p| dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(clip::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
+        )
+    })],
 };
 
 fn clip<T: Number>(p: &Prepare<'_>) -> Prepared {

@@ -3,11 +3,11 @@
 use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_tensor::{DType, dispatch};
+use thalweg_tensor::DType;
 
 use super::define::NUMBER;
 use crate::array::moved_strings;
-use crate::elementwise::{binary, binary_to, unary};
+use crate::elementwise::{binary, binary_to, computed, unary};
 use crate::shapes;
 
 const fn comparison(name: &'static str, summary: &'static str) -> OpDef {
@@ -27,7 +27,7 @@ const fn comparison(name: &'static str, summary: &'static str) -> OpDef {
 macro_rules! comparison_kernel {
     ($list:ident, $op:tt $(, $other:expr)?) => {
         &[$($other,)? cpu(|p| {
-            dispatch!(p.dtype(0), $list, T => Ok(binary_to::<T, bool>(p, |x, y| x $op y)),
+            computed!(p.dtype(0), $list, T => Ok(binary_to::<T, bool>(p, |x, y| x $op y)),
                 else Err(KernelError::DType(p.dtype(0))))
         }), gpu(crate::gpu::binary)]
     };

@@ -2,15 +2,15 @@
 
 use smallvec::smallvec;
 use thalweg_device::gpu::Launches;
-use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_device::{Kernel, KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, type_attr};
-use thalweg_tensor::{DType, Element, dispatch};
+use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT, NUMBER, two};
 use super::powers::float_kernel_2;
-use crate::elementwise::binary;
+use crate::elementwise::{Compute, binary, computed};
 use thalweg_cpu::number::{Float, Number, Wide};
 
 /// The gradients of `x / y`.
@@ -44,8 +44,8 @@ pub(crate) static DIV: Op = Op {
     ),
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(x.widen() / y.widen()))), else
-            dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::quotient))), else
+            computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(x.widen() / y.widen()))), else
+            computed!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::quotient))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
         gpu(|p| match DType::FLOATS.contains(&p.dtype(0)) {
@@ -65,8 +65,8 @@ pub(crate) static FLOOR_DIV: Op = Op {
     ),
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(Wide::floor(x.widen() / y.widen())))), else
-            dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::floor_quotient))), else
+            computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(Wide::floor(x.widen() / y.widen())))), else
+            computed!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::floor_quotient))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
         gpu(on_a_gpu),
@@ -87,8 +87,8 @@ pub(crate) static FLOOR_MOD: Op = Op {
     ),
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(float_mod(x.widen(), y.widen())))), else
-            dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::floor_remainder))), else
+            computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(float_mod(x.widen(), y.widen())))), else
+            computed!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::floor_remainder))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
         gpu(on_a_gpu),
@@ -114,12 +114,12 @@ pub(crate) static TRUNCATE_DIV: Op = Op {
         Gradient::None,
     ),
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
+        computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
             let quotient = x.widen() / y.widen();
             let whole = Wide::floor(Wide::abs(quotient));
             T::narrow(if quotient < <T as Float>::Wide::ZERO { -whole } else { whole })
         })), else
-        dispatch!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::quotient))), else
+        computed!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::quotient))), else
             Err(KernelError::DType(p.dtype(0)))))
     })],
 };
@@ -149,8 +149,8 @@ const REMAINDER: &[AttrDef] = &[type_attr(
 )];
 
 const TRUNCATE_MOD_KERNELS: &[Kernel] = &[cpu(|p| {
-    dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::from_f64(x.to_f64() % y.to_f64()))), else
-    dispatch!(p.dtype(0), [I32 I64], T => Ok(no_zero::<T>(p, binary::<T>(p, |x, y| if y == 0 { 0 } else { x.wrapping_rem(y) }))), else
+    computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::from_f64(x.to_f64() % y.to_f64()))), else
+    computed!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, |x, y| x.remainder(y)))), else
         Err(KernelError::DType(p.dtype(0)))))
 })];
 
@@ -173,6 +173,7 @@ pub(crate) static MOD: Op = Op {
 /// [`no_zero`]), the smallest by -1 wraps.
 pub(crate) trait Divide: Number {
     fn quotient(self, by: Self) -> Self;
+    fn remainder(self, by: Self) -> Self;
     fn floor_quotient(self, by: Self) -> Self;
     fn floor_remainder(self, by: Self) -> Self;
     /// To a power that is not negative, modulo the range.
@@ -184,6 +185,9 @@ macro_rules! divide {
         impl Divide for $t {
             fn quotient(self, by: $t) -> $t {
                 if by == 0 { 0 } else { self.wrapping_div(by) }
+            }
+            fn remainder(self, by: $t) -> $t {
+                if by == 0 { 0 } else { self.wrapping_rem(by) }
             }
             #[allow(unused_comparisons, reason = "the unsigned ones are never below zero")]
             fn floor_quotient(self, by: $t) -> $t {
@@ -220,7 +224,7 @@ divide! { i8 i16 i32 i64 u8 u16 u32 u64 }
 
 const BY_ZERO: &str = "division by zero: an integer has no infinity";
 
-fn no_zero<T: Number>(p: &Prepare<'_>, inner: Prepared) -> Prepared {
+fn no_zero<T: Compute + Number>(p: &Prepare<'_>, inner: Prepared) -> Prepared {
     checking::<T>(p, inner, |y| y == T::ZERO, BY_ZERO)
 }
 
@@ -234,19 +238,19 @@ fn on_a_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
 
 /// A kernel that looks at all of input 1 before it runs, where anything is computed at all. It must
 /// not be one that works in place of that input.
-pub(super) fn checking<T: Element>(
+pub(super) fn checking<T: Compute>(
     p: &Prepare<'_>,
     inner: Prepared,
-    wrong: impl Fn(T) -> bool + Send + Sync + 'static,
+    wrong: fn(T) -> bool,
     reason: &'static str,
 ) -> Prepared {
     if p.outputs[0].elements() == 0 {
         return inner;
     }
-    let run = inner.run;
+    let (run, dtype) = (inner.run, p.dtype(1));
     Prepared {
         run: Box::new(move |cx| {
-            if let Some(element) = cx.input::<T>(1)?.iter().position(|&y| wrong(y)) {
+            if let Some(element) = position::<T>(cx, dtype, &wrong)? {
                 return Err(KernelError::Element {
                     input: 1,
                     element,
@@ -259,6 +263,25 @@ pub(super) fn checking<T: Element>(
         each: false,
         ..inner
     }
+}
+
+/// Where the first element of input 1 is that is `wrong`.
+fn position<T: Compute>(
+    cx: &KernelCx<'_>,
+    dtype: DType,
+    wrong: &dyn Fn(T) -> bool,
+) -> Result<Option<usize>, KernelError> {
+    let Some(conversion) = T::conversion(dtype) else {
+        return Ok(cx.input::<T>(1)?.iter().position(|&y| wrong(y)));
+    };
+    let mut before = 0;
+    for block in conversion.blocks(cx.input_bytes(1)?) {
+        if let Some(at) = block.iter().position(|&y| wrong(y)) {
+            return Ok(Some(before + at));
+        }
+        before += block.len();
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use thalweg_tensor::{DType, dispatch};
 use super::broadcast::sum_to;
 use super::define::{FLOAT, two};
 use super::magnitude::magnitude;
-use crate::elementwise::{binary, binary_to, convert};
+use crate::elementwise::{binary, binary_to, computed, convert, rounding};
 use crate::shapes;
 use thalweg_cpu::number::{Float, Number};
 
@@ -39,9 +39,8 @@ fn ask(
 ) -> Result<Prepared, KernelError> {
     match p.dtype(0) {
         DType::F64 => Ok(convert::<f64, bool>(p, double)),
-        other => dispatch!(other, [F16 BF16 F32], T => {
-            Ok(convert::<T, bool>(p, move |x| single(x.widen())))
-        }, else Err(KernelError::DType(other))),
+        DType::F16 | DType::BF16 | DType::F32 => Ok(convert::<f32, bool>(p, single)),
+        other => Err(KernelError::DType(other)),
     }
 }
 
@@ -138,10 +137,13 @@ pub(crate) static APPROXIMATE_EQUAL: Op = Op {
     },
     kernels: &[cpu(|p| {
         let tolerance = f64::from(p.node.attrs.float("tolerance"));
-        dispatch!(p.dtype(0), NUMBERS, T => {
+        let tolerance =
+            dispatch!(p.dtype(0), NUMBERS, T => T::from_f64(tolerance).to_f64(), else tolerance);
+        computed!(p.dtype(0), NUMBERS, T => {
+            let round = rounding::<T>(p.dtype(0));
             let tolerance = T::from_f64(tolerance);
             Ok(binary_to::<T, bool>(p, move |x, y| {
-                magnitude(x.sub(y)) <= tolerance
+                round(magnitude(round(x.sub(y)))) <= tolerance
             }))
         }, else Err(KernelError::DType(p.dtype(0))))
     })],

@@ -4,12 +4,11 @@ use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu};
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, Output};
-use thalweg_tensor::dispatch;
 
 use super::broadcast::sum_to;
 use super::called::called_wide_2;
 use super::define::{FLOAT, two};
-use crate::elementwise::binary;
+use crate::elementwise::{binary, computed};
 use thalweg_cpu::number::{Float, Number};
 
 fn of<'g>(op: &str, x: Output<'g>, y: Output<'g>) -> Output<'g> {
@@ -49,7 +48,7 @@ pub(crate) static DIV_NO_NAN: Op = Op {
         }),
     ),
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
+        computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
             if y == T::ZERO { T::ZERO } else { T::narrow(x.widen() / y.widen()) }
         })), else Err(KernelError::DType(p.dtype(0))))
     })
@@ -71,7 +70,7 @@ pub(crate) static MUL_NO_NAN: Op = Op {
         }),
     ),
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
+        computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
             if y == T::ZERO { T::ZERO } else { x.mul(y) }
         })), else Err(KernelError::DType(p.dtype(0))))
     })
@@ -131,7 +130,7 @@ pub(crate) static XDIVY: Op = Op {
         }),
     ),
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
+        computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
             if x == T::ZERO { T::ZERO } else { T::narrow(x.widen() / y.widen()) }
         })), else Err(KernelError::DType(p.dtype(0))))
     })

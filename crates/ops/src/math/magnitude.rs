@@ -4,12 +4,11 @@ use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, cpu, gpu};
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, Output};
-use thalweg_tensor::dispatch;
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT, NUMBER, one, two};
 use super::powers::float_kernel;
-use crate::elementwise::{binary, unary};
+use crate::elementwise::{binary, computed, unary};
 use thalweg_cpu::number::{Float, Number, Wide};
 
 /// `|x|`.
@@ -24,8 +23,8 @@ pub(crate) static ABS: Op = Op {
         }),
     ),
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(Wide::abs(x.widen())))), else
-            dispatch!(p.dtype(0), INTS, T => Ok(unary::<T>(p, magnitude)), else
+        computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(Wide::abs(x.widen())))), else
+            computed!(p.dtype(0), INTS, T => Ok(unary::<T>(p, magnitude)), else
                 Err(KernelError::DType(p.dtype(0)))))
     })
     .in_place(&[(0, 0)]), gpu(crate::gpu::unary).in_place(&[(0, 0)])],
@@ -57,7 +56,7 @@ pub(crate) static SIGN: Op = Op {
         Gradient::None,
     ),
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, sign)), else Err(KernelError::DType(p.dtype(0))))
+        computed!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, sign)), else Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0)]), gpu(crate::gpu::unary).in_place(&[(0, 0)])],
 };
@@ -97,7 +96,7 @@ pub(crate) static MAXIMUM: Op = Op {
     ),
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |x, y| {
+            computed!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |x, y| {
             // Only a NaN differs from itself.
             #[allow(clippy::eq_op, reason = "only a NaN differs from itself")]
             let take_x = x > y || x != x;
@@ -119,7 +118,7 @@ pub(crate) static MINIMUM: Op = Op {
     ),
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |x, y| {
+            computed!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |x, y| {
             #[allow(clippy::eq_op, reason = "only a NaN differs from itself")]
             let take_x = x < y || x != x;
             if take_x { x } else { y }

@@ -3,20 +3,20 @@
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::Gradient;
-use thalweg_tensor::{DType, dispatch};
+use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT, NUMBER, of_result, one, two};
 use super::division::Divide;
-use crate::elementwise::{binary, unary};
-use thalweg_cpu::number::{Float, Wide};
+use crate::elementwise::{Compute, binary, computed, unary};
+use thalweg_cpu::number::Wide;
 
 /// A function of one float, computed in `f32` or `f64`, in place where the plan says so.
 macro_rules! float_kernel {
     ($f:expr) => {
         &[cpu(|p| {
-            dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow($f(x.widen())))),
-                else Err(KernelError::DType(p.dtype(0))))
+            $crate::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::elementwise::unary::<T>(p, |x| $f(x))),
+                else Err(thalweg_device::KernelError::DType(p.dtype(0))))
         })
         .in_place(&[(0, 0)]), thalweg_device::gpu(crate::gpu::unary).in_place(&[(0, 0)])]
     };
@@ -26,8 +26,8 @@ macro_rules! float_kernel {
 macro_rules! float_kernel_2 {
     ($f:expr) => {
         &[cpu(|p| {
-            dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow($f(x.widen(), y.widen())))),
-                else Err(KernelError::DType(p.dtype(0))))
+            $crate::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::elementwise::binary::<T>(p, |x, y| $f(x, y))),
+                else Err(thalweg_device::KernelError::DType(p.dtype(0))))
         })
         .in_place(&[(0, 0), (1, 0)]), thalweg_device::gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])]
     };
@@ -152,7 +152,7 @@ pub(crate) static EXPM1: Op = Op {
         }),
     ),
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(Wide::exp_m1(x.widen())))),
+        computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, Wide::exp_m1)),
             else Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0)])],
@@ -178,8 +178,8 @@ pub(crate) static POW: Op = Op {
         }),
     ),
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(x.widen().powf(y.widen())))),
-            else dispatch!(p.dtype(0), INTS, T => Ok(int_power::<T>(p)), else Err(KernelError::DType(p.dtype(0)))))
+        computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| x.powf(y))),
+            else computed!(p.dtype(0), INTS, T => Ok(int_power::<T>(p)), else Err(KernelError::DType(p.dtype(0)))))
     })
     .in_place(&[(0, 0)]), gpu(|p| match DType::FLOATS.contains(&p.dtype(0)) {
         true => crate::gpu::binary(p),
@@ -191,6 +191,6 @@ pub(crate) static POW: Op = Op {
 const NEGATIVE: &str = "an integer cannot be raised to a negative power: Cast to a float";
 
 /// Powers of integers, modulo their range. A negative exponent has no integer result.
-fn int_power<T: Divide>(p: &Prepare<'_>) -> Prepared {
+fn int_power<T: Divide + Compute>(p: &Prepare<'_>) -> Prepared {
     super::division::checking::<T>(p, binary::<T>(p, T::power), |y| y < T::ZERO, NEGATIVE)
 }

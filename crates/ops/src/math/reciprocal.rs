@@ -4,11 +4,10 @@ use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu};
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, OpDef};
-use thalweg_tensor::dispatch;
 
 use super::define::{of_result, one};
 use super::rounding::SIGNED;
-use crate::elementwise::{binary, unary};
+use crate::elementwise::{binary, computed, unary};
 use thalweg_cpu::number::{Float, Number};
 
 const RECIPROCAL_DEF: OpDef = one(
@@ -36,13 +35,13 @@ fn grad<'g>(
 }
 
 const KERNELS: &[Kernel] = &[cpu(|p| {
-    dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(<T as Float>::Wide::ONE / x.widen()))),
+    computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(<T as Float>::Wide::ONE / x.widen()))),
         else Err(KernelError::DType(p.dtype(0))))
 })
 .in_place(&[(0, 0)])];
 
 const GRAD_KERNELS: &[Kernel] = &[cpu(|p| {
-    dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |y, dy| {
+    computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |y, dy| {
         let (y, dy) = (y.widen(), dy.widen());
         T::narrow(-dy * y * y)
     })), else Err(KernelError::DType(p.dtype(0))))

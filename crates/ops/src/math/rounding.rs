@@ -3,10 +3,10 @@
 use thalweg_device::{Kernel, KernelError, Op, cpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, type_attr};
-use thalweg_tensor::{DType, dispatch};
+use thalweg_tensor::DType;
 
 use super::define::{FLOAT, one};
-use crate::elementwise::unary;
+use crate::elementwise::{computed, unary};
 use thalweg_cpu::number::{Float, Wide};
 
 /// Floats and signed integers.
@@ -34,7 +34,7 @@ pub(crate) static CEIL: Op = Op {
     ),
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(-Wide::floor(-x.widen())))),
+            computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(-Wide::floor(-x.widen())))),
                 else Err(KernelError::DType(p.dtype(0))))
         })
         .in_place(&[(0, 0)]),
@@ -42,8 +42,8 @@ pub(crate) static CEIL: Op = Op {
 };
 
 const TO_EVEN: Kernel = cpu(|p| {
-    dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, to_even)),
-        else dispatch!(p.dtype(0), INTS, T => Ok(unary::<T>(p, |x| x)),
+    computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, to_even)),
+        else computed!(p.dtype(0), BITS, T => Ok(unary::<T>(p, |x| x)),
             else Err(KernelError::DType(p.dtype(0)))))
 })
 .in_place(&[(0, 0)]);

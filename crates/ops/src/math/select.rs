@@ -12,6 +12,7 @@ use thalweg_tensor::{DType, Element, dispatch};
 use super::broadcast::sum_to;
 use crate::array::moved_strings;
 use crate::elementwise::{CHUNK, Walk};
+use crate::widened::moved;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let of = |a: &thalweg_tensor::Shape, b: &thalweg_tensor::Shape| {
@@ -58,9 +59,14 @@ pub(crate) static SELECT: Op = Op {
     },
     kernels: &[
         moved_strings(&[("T", &[DType::String])]),
-        cpu(
-            |p| dispatch!(p.dtype(1), PLAIN, T => select::<T>(p), else Err(KernelError::DType(p.dtype(1)))),
-        ),
+        cpu(|p| {
+            moved(
+                p,
+                &[1, 2],
+                &[0],
+                &|p| dispatch!(p.dtype(1), [U8 U16 U32 U64], T => select::<T>(p), else Err(KernelError::DType(p.dtype(1)))),
+            )
+        }),
         gpu(crate::gpu::select),
     ],
 };

@@ -1,16 +1,14 @@
 //! Smooth steps: tanh, sigmoid, softplus.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, cpu};
+use thalweg_device::{Op, cpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg};
-use thalweg_tensor::dispatch;
 
 use super::define::{FLOAT, of_result, one};
 use super::powers::{float_kernel, float_kernel_2};
-use crate::elementwise::{binary, unary};
 use crate::shapes;
-use thalweg_cpu::number::{Float, Wide};
+use thalweg_cpu::number::Wide;
 
 /// The hyperbolic tangent.
 pub(crate) static TANH: Op = Op {

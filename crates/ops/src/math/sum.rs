@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::broadcast::sum_to;
 use super::define::{NUMBER, two};
-use crate::elementwise::{CHUNK, binary};
+use crate::elementwise::{CHUNK, binary, computed, rounding};
 use crate::flow::list;
 use crate::shapes;
 use thalweg_cpu::number::Number;
@@ -53,10 +53,7 @@ pub(crate) static ADD_N: Op = Op {
             Ok(vec![sum])
         })
         .only(&[("T", &[DType::Variant])]),
-        cpu(
-            |p| dispatch!(p.dtype(0), NUMBERS, T => Ok(add_n::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
-        )
-        .only(&[("T", DType::NUMBERS)]),
+        cpu(add_n).only(&[("T", DType::NUMBERS)]),
         gpu(crate::gpu::add_n).only(&[("T", DType::NUMBERS)]),
     ],
 };
@@ -92,15 +89,17 @@ pub(crate) static ACCUMULATE_N_V2: Op = Op {
         gradient: Gradient::Rule(|g| SmallVec::from_elem(Some(g.grad()), g.inputs())),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(0), NUMBERS, T => Ok(add_n::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
-    )],
+    kernels: &[cpu(add_n)],
 };
 
 /// Inputs that are added in one pass over the output.
 const GROUP: usize = 8;
 
-fn add_n<T: Number>(p: &Prepare<'_>) -> Prepared {
+fn add_n(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    dispatch!(p.dtype(0), NUMBERS, T => Ok(added::<T>(p)), else Err(KernelError::DType(p.dtype(0))))
+}
+
+fn added<T: Number>(p: &Prepare<'_>) -> Prepared {
     let inputs = p.inputs.len();
     Prepared::new(p.outputs[0].elements() * inputs, move |cx| {
         let out = cx.output::<T>(0)?;
@@ -143,10 +142,20 @@ pub(crate) static SQUARED_DIFFERENCE: Op = Op {
     ),
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |x, y| {
-            let d = x.sub(y);
-            d.mul(d)
-        })), else Err(KernelError::DType(p.dtype(0))))
+            computed!(p.dtype(0), WRAPPING, T => {
+                let dtype = p.dtype(0);
+                if !matches!(dtype, DType::F16 | DType::BF16) {
+                    return Ok(binary::<T>(p, |x, y| {
+                        let d = x.sub(y);
+                        d.mul(d)
+                    }));
+                }
+                let round = rounding::<T>(dtype);
+                Ok(binary::<T>(p, move |x, y| {
+                    let d = round(x.sub(y));
+                    d.mul(d)
+                }))
+            }, else Err(KernelError::DType(p.dtype(0))))
         })
         .in_place(&[(0, 0), (1, 0)]),
         gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),

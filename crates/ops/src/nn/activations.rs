@@ -4,11 +4,11 @@ use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, float_attr, type_attr, type_attr_or};
 use thalweg_graph::{GradCx, OpDef, Output};
-use thalweg_tensor::{DType, dispatch};
+use thalweg_tensor::DType;
 
-use crate::elementwise::{binary, unary};
+use crate::elementwise::{binary, computed, rounding, unary};
 use crate::shapes;
-use thalweg_cpu::number::{Float, Number};
+use thalweg_cpu::number::{Number, Wide};
 
 /// The node `op(gradients, values)` with the attributes of the node that is differentiated.
 fn back<'g>(g: &GradCx<'_, 'g>, op: &str, gradients: Output<'g>, values: Output<'g>) -> Output<'g> {
@@ -45,7 +45,7 @@ pub(crate) static RELU: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, at_least_zero)), else
+            computed!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, at_least_zero)), else
             Err(KernelError::DType(p.dtype(0))))
         })
         .in_place(&[(0, 0)]),
@@ -68,7 +68,7 @@ pub(crate) static RELU_GRAD: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |g, x| if x > T::ZERO { g } else { T::ZERO })), else
+        computed!(p.dtype(0), NUMBERS, T => Ok(binary::<T>(p, |g, x| if x > T::ZERO { g } else { T::ZERO })), else
             Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0), (1, 0)]), gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])],
@@ -88,7 +88,7 @@ pub(crate) static RELU_6: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), NUMBERS, T => {
+            computed!(p.dtype(0), NUMBERS, T => {
             let six = T::from_f64(6.0);
             Ok(unary::<T>(p, move |x| {
                 let x = at_least_zero(x);
@@ -117,7 +117,7 @@ pub(crate) static RELU_6_GRAD: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), NUMBERS, T => {
+            computed!(p.dtype(0), NUMBERS, T => {
             let six = T::from_f64(6.0);
             Ok(binary::<T>(p, move |g, x| if x > T::ZERO && x < six { g } else { T::ZERO }))
         }, else Err(KernelError::DType(p.dtype(0))))
@@ -141,8 +141,8 @@ pub(crate) static ELU: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| {
-            if x < T::ZERO { T::narrow(x.widen().exp_m1()) } else { x }
+            computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| {
+            if x < T::ZERO { Wide::exp_m1(x) } else { x }
         })), else Err(KernelError::DType(p.dtype(0))))
         })
         .in_place(&[(0, 0)]),
@@ -176,9 +176,14 @@ pub(crate) static ELU_GRAD: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |g, y| {
-            if y < T::ZERO { g.mul(y.add(T::ONE)) } else { g }
-        })), else Err(KernelError::DType(p.dtype(0))))
+            computed!(p.dtype(0), FLOATS, T => {
+                let dtype = p.dtype(0);
+                if !matches!(dtype, DType::F16 | DType::BF16) {
+                    return Ok(binary::<T>(p, |g, y| if y < T::ZERO { g * (y + T::ONE) } else { g }));
+                }
+                let round = rounding::<T>(dtype);
+                Ok(binary::<T>(p, move |g, y| if y < T::ZERO { g * round(y + T::ONE) } else { g }))
+            }, else Err(KernelError::DType(p.dtype(0))))
         })
         .in_place(&[(0, 0), (1, 0)]),
         gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
@@ -192,8 +197,8 @@ const LEAKY: &[AttrDef] = &[
 
 const LEAKY_KERNEL: Kernel = cpu(|p| {
     let alpha = f64::from(p.node.attrs.float("alpha"));
-    dispatch!(p.dtype(0), FLOATS, T => {
-        let alpha = T::from_f64(alpha);
+    computed!(p.dtype(0), FLOATS, T => {
+        let alpha = rounding::<T>(p.dtype(0))(T::from_f64(alpha));
         Ok(unary::<T>(p, move |x| if x > T::ZERO { x } else { x.mul(alpha) }))
     }, else Err(KernelError::DType(p.dtype(0))))
 })
@@ -233,8 +238,8 @@ pub(crate) static LEAKY_RELU_GRAD: Op = Op {
     kernels: &[
         cpu(|p| {
             let alpha = f64::from(p.node.attrs.float("alpha"));
-            dispatch!(p.dtype(0), FLOATS, T => {
-            let alpha = T::from_f64(alpha);
+            computed!(p.dtype(0), FLOATS, T => {
+            let alpha = rounding::<T>(p.dtype(0))(T::from_f64(alpha));
             Ok(binary::<T>(p, move |g, x| if x > T::ZERO { g } else { g.mul(alpha) }))
         }, else Err(KernelError::DType(p.dtype(0))))
         })

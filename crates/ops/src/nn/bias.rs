@@ -7,12 +7,13 @@ use thalweg_device::{KernelError, Op, Operand, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::elements;
-use thalweg_tensor::{DType, Element, Shape, dispatch};
+use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::conv2d::FORMAT;
 use super::format::DataFormat;
-use crate::elementwise::{CHUNK, binary};
-use thalweg_cpu::number::{Float, Number};
+use crate::elementwise::{CHUNK, binary, computed};
+use crate::widened::widened;
+use thalweg_cpu::number::Number;
 
 const ATTRS: &[AttrDef] = &[type_attr("T", DType::NUMBERS), FORMAT];
 
@@ -93,7 +94,7 @@ pub(crate) static BIAS_ADD: Op = Op {
             };
             // Of a piece, the channels are where they are of the whole only where they are last.
             let each = dims[2] == 1;
-            dispatch!(dtype, NUMBERS, T => Ok(Prepared { each, ..binary::<T>(&p, T::add) }),
+            computed!(dtype, WRAPPING, T => Ok(Prepared { each, ..binary::<T>(&p, T::add) }),
                 else Err(KernelError::DType(dtype)))
         })
         .in_place(&[(0, 0)]),
@@ -141,9 +142,10 @@ pub(crate) static BIAS_ADD_GRAD: Op = Op {
     kernels: &[
         cpu(|p| {
             let dims = around_channels(p)?;
-            dispatch!(p.dtype(0), FLOATS, T => Ok(sums(dims, T::widen, T::narrow)), else
-            dispatch!(p.dtype(0), INTS, T => Ok(sums::<T, T>(dims, |x| x, |x| x)), else
-                Err(KernelError::DType(p.dtype(0)))))
+            widened(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(sums::<T>(dims)), else
+                    Err(KernelError::DType(p.dtype(0))))
+            })
         }),
         gpu(|p| crate::gpu::reduce(p, "Sum", &around_channels(p)?, &[true, false, true])),
     ],
@@ -152,58 +154,43 @@ pub(crate) static BIAS_ADD_GRAD: Op = Op {
 /// The most tasks, each with a sum of its own for every channel.
 const TASKS: usize = 64;
 
-fn sums<T: Element, S: Number>(
-    [before, channels, after]: [usize; 3],
-    widen: impl Fn(T) -> S + Copy + Send + Sync + 'static,
-    narrow: impl Fn(S) -> T + Copy + Send + Sync + 'static,
-) -> Prepared {
+fn sums<T: Number>([before, channels, after]: [usize; 3]) -> Prepared {
     let row = channels * after;
     let rows = (CHUNK / row.max(1)).max(1).max(before.div_ceil(TASKS));
     let tasks = before.div_ceil(rows);
     let partials = tasks * channels;
     Prepared::new(before * row, move |cx| {
         let (x, out) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
-        let partials = cx.scratch::<S>(partials)?;
+        let partials = cx.scratch::<T>(partials)?;
         let isa = cx.cpu().isa();
         for_chunks(cx.pool(), partials, channels, &|task, sums| {
             let x = &x[task * rows * row..x.len().min((task + 1) * rows * row)];
-            isa.run(Sum {
-                x,
-                sums,
-                after,
-                widen,
-            });
+            isa.run_over::<T, _>(Sum { x, sums, after });
         });
         for (c, out) in out.iter_mut().enumerate() {
             let own = partials.iter().skip(c).step_by(channels);
-            *out = narrow(own.fold(S::ZERO, |sum, &x| sum.add(x)));
+            *out = own.fold(T::ZERO, |sum, &x| sum.add(x));
         }
         Ok(())
     })
-    .with_scratch(partials * size_of::<S>())
+    .with_scratch(partials * size_of::<T>())
 }
 
-struct Sum<'a, T, S, F> {
+struct Sum<'a, T> {
     x: &'a [T],
-    sums: &'a mut [S],
+    sums: &'a mut [T],
     after: usize,
-    widen: F,
 }
 
 /// Sums that are taken side by side.
 const LANES: usize = 16;
 
-impl<T: Copy, S: Number, F: Fn(T) -> S + Copy> Vectorize for Sum<'_, T, S, F> {
+impl<T: Number> Vectorize for Sum<'_, T> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
-        let Sum {
-            x,
-            sums,
-            after,
-            widen,
-        } = self;
-        sums.fill(S::ZERO);
+        let Sum { x, sums, after } = self;
+        sums.fill(T::ZERO);
         if x.is_empty() {
             return;
         }
@@ -211,21 +198,21 @@ impl<T: Copy, S: Number, F: Fn(T) -> S + Copy> Vectorize for Sum<'_, T, S, F> {
         if after == 1 {
             for pixel in x.chunks_exact(channels) {
                 for (sum, &x) in sums.iter_mut().zip(pixel) {
-                    *sum = sum.add(widen(x));
+                    *sum = sum.add(x);
                 }
             }
             return;
         }
         for (i, line) in x.chunks_exact(after).enumerate() {
-            let mut lanes = [S::ZERO; LANES];
+            let mut lanes = [T::ZERO; LANES];
             let (whole, rest) = line.as_chunks::<LANES>();
             for part in whole {
                 for (lane, &x) in lanes.iter_mut().zip(part) {
-                    *lane = lane.add(widen(x));
+                    *lane = lane.add(x);
                 }
             }
             for (lane, &x) in lanes.iter_mut().zip(rest) {
-                *lane = lane.add(widen(x));
+                *lane = lane.add(x);
             }
             let sum = &mut sums[i % channels];
             *sum = lanes.iter().fold(*sum, |sum, &lane| sum.add(lane));

@@ -11,6 +11,7 @@ use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
 use crate::constants::shape_of;
 use crate::kernel::on;
+use crate::widened::widened;
 use thalweg_cpu::conv::ConvGeometry;
 use thalweg_cpu::depthwise::{
     depthwise, depthwise_filter_grad, depthwise_filter_grad_scratch, depthwise_input_grad,
@@ -109,11 +110,13 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE: Op = Op {
     kernels: &[
         cpu(|p| {
             let g = lengths(p, p.dims(0), p.dims(1))?;
-            let run = dispatch!(p.dtype(0), FLOATS, T => Ok(Prepared::new(0, move |cx| {
+            let run = widened(p, &[0, 1], &[0], &|p| {
+                dispatch!(p.dtype(0), [F32 F64], T => Ok(Prepared::new(0, move |cx| {
             let (x, w, y) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<T>(0)?);
             depthwise(on(cx.cpu()), &g, x, w, y);
             Ok(())
-        })), else Err(KernelError::DType(p.dtype(0))))?;
+        })), else Err(KernelError::DType(p.dtype(0))))
+            })?;
             Ok(run.with_cost(cost(&g)))
         }),
         gpu(|p| {
@@ -155,11 +158,13 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_INPUT: Op = Op {
     kernels: &[
         cpu(|p| {
             let g = lengths(p, p.output_dims(0), p.dims(1))?;
-            let run = dispatch!(p.dtype(1), FLOATS, T => Ok(Prepared::new(0, move |cx| {
+            let run = widened(p, &[1, 2], &[0], &|p| {
+                dispatch!(p.dtype(1), [F32 F64], T => Ok(Prepared::new(0, move |cx| {
             let (w, dy, dx) = (cx.input::<T>(1)?, cx.input::<T>(2)?, cx.output::<T>(0)?);
             depthwise_input_grad(on(cx.cpu()), &g, w, dy, dx);
             Ok(())
-        })), else Err(KernelError::DType(p.dtype(1))))?;
+        })), else Err(KernelError::DType(p.dtype(1))))
+            })?;
             Ok(run.with_cost(cost(&g)))
         }),
         gpu(|p| {
@@ -201,7 +206,8 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_FILTER: Op = Op {
     kernels: &[
         cpu(|p| {
             let g = lengths(p, p.dims(0), p.output_dims(0))?;
-            let run = dispatch!(p.dtype(0), FLOATS, T => {
+            let run = widened(p, &[0, 2], &[0], &|p| {
+                dispatch!(p.dtype(0), [F32 F64], T => {
             let scratch = depthwise_filter_grad_scratch::<T>(&g);
             Ok(Prepared::new(0, move |cx| {
                 let (x, dy, dw) = (cx.input::<T>(0)?, cx.input::<T>(2)?, cx.output::<T>(0)?);
@@ -210,7 +216,8 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_FILTER: Op = Op {
                 Ok(())
             })
             .with_scratch(scratch))
-        }, else Err(KernelError::DType(p.dtype(0))))?;
+        }, else Err(KernelError::DType(p.dtype(0))))
+            })?;
             Ok(run.with_cost(cost(&g)))
         }),
         gpu(|p| {

@@ -7,12 +7,13 @@ use thalweg_cpu::parallel::Disjoint;
 use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
-use thalweg_tensor::{DType, Element, Shape, dispatch};
+use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::softmax::{BLOCK, COST, LANES, Row, join, normalizer, rows_of_a_task};
 use super::sum_of_classes;
 use crate::constants::ints;
 use crate::math::broadcast::sum_to;
+use crate::widened::{indexed, widened};
 use thalweg_cpu::number::{Float, Number, Wide};
 
 /// Sets the loss to one number a row of `backprop`.
@@ -114,9 +115,14 @@ pub(crate) static SOFTMAX_CROSS_ENTROPY: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        cpu(
-            |p| dispatch!(p.dtype(0), FLOATS, T => Ok(dense::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
-        ),
+        cpu(|p| {
+            widened(
+                p,
+                &[0, 1],
+                &[0, 1],
+                &|p| dispatch!(p.dtype(0), [F32 F64], T => Ok(dense::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
+            )
+        }),
         gpu(|p| {
             let ([x_row, x_class], [y_row, y_class]) = (steps(p.dims(0)), steps(p.dims(1)));
             crate::gpu::cross_entropy(p, Some([x_row, x_class, y_row, y_class]))
@@ -144,11 +150,12 @@ pub(crate) static SPARSE_SOFTMAX_CROSS_ENTROPY: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), FLOATS, T => match p.dtype(1) {
-            DType::I32 => Ok(sparse::<T, i32>(p)),
-            DType::I64 => Ok(sparse::<T, i64>(p)),
-            other => Err(KernelError::DType(other)),
-        }, else Err(KernelError::DType(p.dtype(0))))
+            widened(p, &[0], &[0, 1], &|p| {
+                indexed(p, &[1], &|p| {
+                    dispatch!(p.dtype(0), [F32 F64], T => Ok(sparse::<T>(p)), else
+                    Err(KernelError::DType(p.dtype(0))))
+                })
+            })
         }),
         gpu(|p| crate::gpu::cross_entropy(p, None)),
     ],
@@ -271,11 +278,11 @@ fn dense_row<T: Float>(x: Row<'_, T>, y: Row<'_, T>, backprop: &mut [T]) -> T {
     T::narrow(losses.into_iter().fold(zero, |a, b| a + b))
 }
 
-fn sparse<T: Float, L: Element + TryInto<usize> + std::fmt::Display>(p: &Prepare<'_>) -> Prepared {
+fn sparse<T: Float>(p: &Prepare<'_>) -> Prepared {
     let classes = p.dims(0).last().copied().unwrap_or(0);
     Prepared::new(p.outputs[1].elements() * COST, move |cx| {
-        let (x, labels) = (cx.input::<T>(0)?, cx.input::<L>(1)?);
-        let class = |label: L| label.try_into().ok().filter(|&c: &usize| c < classes);
+        let (x, labels) = (cx.input::<T>(0)?, cx.input::<i64>(1)?);
+        let class = |label: i64| usize::try_from(label).ok().filter(|&c| c < classes);
         if let Some(element) = labels.iter().position(|&label| class(label).is_none()) {
             return Err(KernelError::Element {
                 input: 1,

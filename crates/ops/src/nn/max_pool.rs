@@ -12,6 +12,7 @@ use thalweg_tensor::{DType, dispatch};
 use super::conv2d::{FORMAT, PADDING};
 use super::pool::{SAME_OR_VALID, expect_pooled, geometry, output_shape, prepared, refined};
 use crate::kernel::on;
+use crate::widened::{widened, widened_ints};
 use thalweg_cpu::pooling::{max_pool, max_pool_grad, max_pool_grad_grad};
 
 pub(super) const ATTRS: &[AttrDef] = &[
@@ -82,26 +83,32 @@ fn forward_again_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 
 fn forward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = geometry(p, p.dims(0))?;
-    dispatch!(p.dtype(0), NUMBERS, T => Ok(prepared(g, move |cx| {
+    widened(p, &[0], &[0], &|p| {
+        dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(prepared(g, move |cx| {
         max_pool::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
         Ok(())
     })), else Err(KernelError::DType(p.dtype(0))))
+    })
 }
 
 fn backward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = geometry(p, p.dims(0))?;
-    dispatch!(p.dtype(0), NUMBERS, T => Ok(prepared(g, move |cx| {
+    widened_ints(p, &[0, 2], &[0], &|p| {
+        dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => Ok(prepared(g, move |cx| {
         max_pool_grad::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.input(2)?, cx.output(0)?);
         Ok(())
     })), else Err(KernelError::DType(p.dtype(0))))
+    })
 }
 
 fn forward_again(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = geometry(p, p.dims(0))?;
-    dispatch!(p.dtype(0), NUMBERS, T => Ok(prepared(g, move |cx| {
+    widened(p, &[0, 2], &[0], &|p| {
+        dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(prepared(g, move |cx| {
         max_pool_grad_grad::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.input(2)?, cx.output(0)?);
         Ok(())
     })), else Err(KernelError::DType(p.dtype(0))))
+    })
 }
 
 /// The largest element of each window.

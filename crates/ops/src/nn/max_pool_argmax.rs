@@ -9,6 +9,7 @@ use thalweg_tensor::{DType, Element, dispatch};
 
 use super::pool::{SAME_OR_VALID, expect_pooled, geometry, output_shape, prepared, refined};
 use crate::kernel::on;
+use crate::widened::{widened, widened_ints};
 use thalweg_cpu::number::Number;
 use thalweg_cpu::pooling::{PoolGeometry, max_pool_argmax};
 
@@ -121,11 +122,13 @@ fn image(p: &Prepare<'_>, g: &PoolGeometry) -> usize {
 fn forward<I: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = geometry(p, p.dims(0))?;
     let image = image(p, &g);
-    dispatch!(p.dtype(0), NUMBERS, T => Ok(prepared(g, move |cx| {
+    widened(p, &[0], &[0], &|p| {
+        dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(prepared(g, move |cx| {
         let (x, y, places) = (cx.input::<T>(0)?, cx.output(0)?, cx.output::<I>(1)?);
         max_pool_argmax(on(cx.cpu()), &g, x, image, y, places);
         Ok(())
     })), else Err(KernelError::DType(p.dtype(0))))
+    })
 }
 
 fn backward<I: Element>(p: &Prepare<'_>, to_i64: fn(I) -> i64) -> Result<Prepared, KernelError> {
@@ -133,7 +136,8 @@ fn backward<I: Element>(p: &Prepare<'_>, to_i64: fn(I) -> i64) -> Result<Prepare
     let whole = p.node.attrs.bool("include_batch_in_index");
     let image = (g.input_len() / g.batch.max(1)).max(1);
     let windows = (g.output_len() / g.batch.max(1)).max(1);
-    dispatch!(p.dtype(0), NUMBERS, T => Ok(prepared(g, move |cx| {
+    widened_ints(p, &[1], &[0], &|p| {
+        dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => Ok(prepared(g, move |cx| {
         let (grads, places) = (cx.input::<T>(1)?, cx.input::<I>(2)?);
         // Where in its image a window's place is, if it is there.
         let place = |window: usize| {
@@ -159,4 +163,5 @@ fn backward<I: Element>(p: &Prepare<'_>, to_i64: fn(I) -> i64) -> Result<Prepare
         });
         Ok(())
     })), else Err(KernelError::DType(p.dtype(0))))
+    })
 }

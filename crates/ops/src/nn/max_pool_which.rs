@@ -9,6 +9,7 @@ use thalweg_tensor::{DType, dispatch};
 use super::max_pool::ATTRS;
 use super::pool::{geometry, prepared};
 use crate::kernel::on;
+use crate::widened::widened;
 use thalweg_cpu::pooling::{max_pool_grad_which, max_pool_which};
 
 const FLOAT_ATTRS: &[AttrDef] = &[
@@ -33,11 +34,13 @@ pub static MAX_POOL_WHICH: Op = Op {
     },
     kernels: &[cpu(|p| {
         let g = geometry(p, p.dims(0))?;
-        dispatch!(p.dtype(0), FLOATS, T => Ok(prepared(g, move |cx| {
+        widened(p, &[0], &[0], &|p| {
+            dispatch!(p.dtype(0), [F32 F64], T => Ok(prepared(g, move |cx| {
             let (output, which) = (cx.output(0)?, cx.output(1)?);
             max_pool_which::<T>(on(cx.cpu()), &g, cx.input(0)?, output, which);
             Ok(())
         })), else Err(KernelError::DType(p.dtype(0))))
+        })
     })],
 };
 

@@ -8,6 +8,7 @@ use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use super::format::{DataFormat, Padding, Sliding};
+use crate::widened::moved;
 
 const ATTRS: &[AttrDef] = &[
     attr("ksizes", AttrKind::Ints),
@@ -161,7 +162,12 @@ pub(crate) static EXTRACT_IMAGE_PATCHES: Op = Op {
         gradient: Gradient::Rule(gradient),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(0), PLAIN, T => prepare::<T>(p), else Err(KernelError::DType(p.dtype(0)))),
-    )],
+    kernels: &[cpu(|p| {
+        moved(
+            p,
+            &[0],
+            &[0],
+            &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => prepare::<T>(p), else Err(KernelError::DType(p.dtype(0)))),
+        )
+    })],
 };

@@ -11,6 +11,7 @@ use super::format::{DataFormat, Padding, Sliding, parts};
 use super::geometry::sizes;
 use crate::constants::shape_of;
 use crate::kernel::on;
+use crate::widened::widened;
 use thalweg_cpu::pooling::{PoolGeometry, avg_pool, avg_pool_grad};
 
 /// The attribute `padding` of ops that take none of their own.
@@ -219,10 +220,12 @@ pub(crate) static AVG_POOL: Op = Op {
     kernels: &[
         cpu(|p| {
             let g = geometry(p, p.dims(0))?;
-            dispatch!(p.dtype(0), FLOATS, T => Ok(prepared(g, move |cx| {
+            widened(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), [F32 F64], T => Ok(prepared(g, move |cx| {
                 avg_pool::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
                 Ok(())
             })), else Err(KernelError::DType(p.dtype(0))))
+            })
         }),
         gpu(|p| {
             Ok(crate::gpu::pool(

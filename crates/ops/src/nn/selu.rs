@@ -4,9 +4,9 @@ use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
-use thalweg_tensor::{DType, dispatch};
+use thalweg_tensor::DType;
 
-use crate::elementwise::{binary, unary};
+use crate::elementwise::{binary, computed, unary};
 use crate::shapes;
 use thalweg_cpu::number::{Float, Wide};
 
@@ -33,7 +33,7 @@ const GRAD: OpDef = OpDef {
 macro_rules! of_one {
     ($f:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow($f(x.widen())))), else
+        computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow($f(x.widen())))), else
                 Err(KernelError::DType(p.dtype(0))))
         })
         .in_place(&[(0, 0)])];
@@ -45,7 +45,7 @@ macro_rules! of_one {
 macro_rules! of_two {
     ($f:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
-            dispatch!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow($f(x.widen(), y.widen())))), else
+            computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow($f(x.widen(), y.widen())))), else
                 Err(KernelError::DType(p.dtype(0))))
         })
         .in_place(&[(0, 0), (1, 0)])];

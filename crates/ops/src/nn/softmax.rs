@@ -10,6 +10,7 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::sum_of_classes;
 use crate::elementwise::CHUNK;
+use crate::widened::widened;
 use thalweg_cpu::number::{Float, Number, Wide};
 
 const ATTRS: &[AttrDef] = &[type_attr("T", DType::FLOATS)];
@@ -42,9 +43,14 @@ pub(crate) static SOFTMAX: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        cpu(
-            |p| dispatch!(p.dtype(0), FLOATS, T => Ok(rows(p, softmax::<T>)), else Err(KernelError::DType(p.dtype(0)))),
-        ),
+        cpu(|p| {
+            widened(
+                p,
+                &[0],
+                &[0],
+                &|p| dispatch!(p.dtype(0), [F32 F64], T => Ok(rows(p, softmax::<T>)), else Err(KernelError::DType(p.dtype(0)))),
+            )
+        }),
         gpu(crate::gpu::softmax),
     ],
 };
@@ -66,9 +72,14 @@ pub(crate) static LOG_SOFTMAX: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        cpu(
-            |p| dispatch!(p.dtype(0), FLOATS, T => Ok(rows(p, log_softmax::<T>)), else Err(KernelError::DType(p.dtype(0)))),
-        ),
+        cpu(|p| {
+            widened(
+                p,
+                &[0],
+                &[0],
+                &|p| dispatch!(p.dtype(0), [F32 F64], T => Ok(rows(p, log_softmax::<T>)), else Err(KernelError::DType(p.dtype(0)))),
+            )
+        }),
         gpu(crate::gpu::softmax),
     ],
 };

@@ -11,6 +11,7 @@ use super::philox::Philox;
 use super::stateless::generator;
 use crate::array::moved_strings;
 use crate::shapes;
+use crate::widened::moved;
 
 /// Where the row that comes to each place was, by Fisher and Yates, with TensorFlow's words.
 fn shuffled(philox: &Philox, first: u64, order: &mut [u64]) {
@@ -62,7 +63,7 @@ fn prepare<T: Element>(p: &Prepare<'_>) -> Prepared {
 
 const KERNELS: &[Kernel] = &[
     cpu(|p| {
-        dispatch!(p.dtype(0), PLAIN, T => Ok(prepare::<T>(p)), else Err(KernelError::DType(p.dtype(0))))
+        moved(p, &[0], &[0], &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(prepare::<T>(p)), else Err(KernelError::DType(p.dtype(0)))))
     })
     .only(&[("T", DType::PLAIN)]),
     moved_strings(&[("T", &[DType::String])]),

@@ -6,11 +6,12 @@ use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, cpu, gpu};
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, OpDef, Output};
-use thalweg_tensor::{Element, dispatch};
+use thalweg_tensor::{DType, Element, dispatch};
 
 use super::axes::{NUMBERS, on_gpu};
 use super::fold::{Fold, over_axes};
 use super::gradient::{kept, over_same};
+use crate::widened::widened;
 use thalweg_cpu::number::{Float, Number};
 
 /// The largest element over axes; the lowest value (-infinity) of no element.
@@ -23,9 +24,12 @@ pub(crate) static MAX: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T, true>(PhantomData)), else
-            dispatch!(p.dtype(0), INTS, T => over_axes(p, Ints::<T, true>(PhantomData)), else
-                Err(KernelError::DType(p.dtype(0)))))
+            let none = of_none::<true>(p.dtype(0));
+            widened(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, Floats::<T, true>(PhantomData)), else
+                dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, Ints::<T, true>(none as T)), else
+                    Err(KernelError::DType(p.dtype(0)))))
+            })
         }),
         gpu(on_gpu),
     ],
@@ -41,9 +45,12 @@ pub(crate) static MIN: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T, false>(PhantomData)), else
-            dispatch!(p.dtype(0), INTS, T => over_axes(p, Ints::<T, false>(PhantomData)), else
-                Err(KernelError::DType(p.dtype(0)))))
+            let none = of_none::<false>(p.dtype(0));
+            widened(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, Floats::<T, false>(PhantomData)), else
+                dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, Ints::<T, false>(none as T)), else
+                    Err(KernelError::DType(p.dtype(0)))))
+            })
         }),
         gpu(on_gpu),
     ],
@@ -78,7 +85,12 @@ macro_rules! bounded {
 }
 
 bounded! { f32 f64; NEG_INFINITY, INFINITY }
-bounded! { i8 i16 i32 i64 u8 u16 u32 u64; MIN, MAX }
+bounded! { i64 u64; MIN, MAX }
+
+/// The lowest (`MAX`) or highest integer of a dtype: what the extreme of none is.
+fn of_none<const MAX: bool>(dtype: DType) -> i128 {
+    dispatch!(dtype, INTS, T => i128::from(if MAX { T::MIN } else { T::MAX }), else 0)
+}
 
 /// The larger (`MAX`) or smaller one; NaN if one of them is.
 #[derive(Clone, Copy)]
@@ -117,16 +129,17 @@ where
     }
 }
 
+/// The same of integers; of none of them, what is inside.
 #[derive(Clone, Copy)]
-struct Ints<T, const MAX: bool>(PhantomData<T>);
+struct Ints<T, const MAX: bool>(T);
 
-impl<T: Number + Bounded, const MAX: bool> Fold for Ints<T, MAX> {
+impl<T: Number, const MAX: bool> Fold for Ints<T, MAX> {
     type In = T;
     type Acc = T;
     type Out = T;
     #[inline(always)]
     fn empty(self) -> T {
-        if MAX { T::LOWEST } else { T::HIGHEST }
+        self.0
     }
     #[inline(always)]
     fn lift(self, x: T) -> T {

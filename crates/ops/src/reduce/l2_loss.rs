@@ -11,6 +11,7 @@ use thalweg_tensor::{DType, dispatch};
 use super::axes::Reduced;
 use super::fold::{Fold, over};
 use crate::shapes;
+use crate::widened::widened;
 use thalweg_cpu::number::{Float, Number};
 
 /// Half the sum of the squares of all elements.
@@ -28,8 +29,10 @@ pub(crate) static L2_LOSS: Op = Op {
     kernels: &[
         cpu(|p| {
             let all = Reduced::from_elem(true, p.dims(0).len());
-            dispatch!(p.dtype(0), FLOATS, T => Ok(over(p.dims(0), &all, HalfSquares::<T>(PhantomData))), else
-            Err(KernelError::DType(p.dtype(0))))
+            widened(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), [F32 F64], T => Ok(over(p.dims(0), &all, HalfSquares::<T>(PhantomData))), else
+                    Err(KernelError::DType(p.dtype(0))))
+            })
         }),
         gpu(|p| {
             let all = Reduced::from_elem(true, p.dims(0).len());

@@ -11,6 +11,8 @@ use thalweg_tensor::dispatch;
 use super::axes::NUMBERS;
 use super::fold::{Fold, over_axes};
 use super::gradient::{kept, spread};
+use crate::elementwise::{Compute, Conversion};
+use crate::widened::widened;
 use thalweg_cpu::number::{Float, Number, Wide};
 
 /// The root of the sum of squares over axes.
@@ -27,9 +29,12 @@ pub(crate) static EUCLIDEAN_NORM: Op = Op {
         ..NUMBERS
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Norm::<T>(PhantomData)), else
-            dispatch!(p.dtype(0), INTS, T => over_axes(p, IntNorm::<T>(PhantomData)), else
+        let dtype = p.dtype(0);
+        widened(p, &[0], &[0], &|p| {
+            dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, Norm::<T>(PhantomData)), else
+            dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, IntNorm::<T> { stored: T::conversion(dtype) }), else
                 Err(KernelError::DType(p.dtype(0)))))
+        })
     })],
 };
 
@@ -60,9 +65,12 @@ impl<T: Float> Fold for Norm<T> {
 
 /// Of integers: squares are summed modulo the range, and the root is rounded down.
 #[derive(Clone, Copy)]
-struct IntNorm<T>(PhantomData<T>);
+struct IntNorm<T> {
+    /// How the integers are stored.
+    stored: Option<Conversion<T>>,
+}
 
-impl<T: Number> Fold for IntNorm<T> {
+impl<T: Number + Compute> Fold for IntNorm<T> {
     type In = T;
     type Acc = T;
     type Out = T;
@@ -80,6 +88,7 @@ impl<T: Number> Fold for IntNorm<T> {
     }
     #[inline(always)]
     fn finish(self, sum: T) -> T {
+        let sum = self.stored.map_or(sum, |stored| stored.round(sum));
         T::from_f64(sum.to_f64().sqrt())
     }
 }

@@ -9,13 +9,13 @@ use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::elements;
-use thalweg_tensor::{DType, Element, Shape, dispatch};
+use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::extremes::Bounded;
 use super::layout::TILE;
-use crate::elementwise::CHUNK;
+use crate::elementwise::{CHUNK, Compute, Conversion};
 use crate::shapes::expect_scalar;
-use thalweg_cpu::number::Float;
+use crate::widened::widened;
 
 const INPUTS: &[Arg] = &[arg("input", "T"), arg("dimension", "Tidx").host()];
 const OUTPUTS: &[Arg] = &[arg("output", "output_type")];
@@ -111,39 +111,6 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// A dtype whose elements have an order.
-trait Key: Element {
-    /// What to compare.
-    type Key: Bounded;
-    fn key(self) -> Self::Key;
-}
-
-macro_rules! keys {
-    ($($t:ty: $key:ty, $of:expr;)*) => {$(
-        impl Key for $t {
-            type Key = $key;
-            #[inline(always)]
-            fn key(self) -> $key { let of: fn($t) -> $key = $of; of(self) }
-        }
-    )*};
-}
-
-keys! {
-    half::f16: f32, |x| x.widen();
-    half::bf16: f32, |x| x.widen();
-    f32: f32, |x| x;
-    f64: f64, |x| x;
-    i8: i8, |x| x;
-    i16: i16, |x| x;
-    i32: i32, |x| x;
-    i64: i64, |x| x;
-    u8: u8, |x| x;
-    u16: u16, |x| x;
-    u32: u32, |x| x;
-    u64: u64, |x| x;
-    bool: u8, u8::from;
-}
-
 /// The length of the axis, and how many elements each step along it passes.
 fn lengths(p: &Prepare<'_>) -> Result<(usize, usize), KernelError> {
     let dims = p.dims(0);
@@ -162,28 +129,28 @@ fn prepare<const MAX: bool>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (n, inner) = lengths(p)?;
     let dtype = p.outputs.first().map_or(DType::I64, |o| o.dtype);
     // The shape rule has refused an index dtype that is too small.
-    dispatch!(p.dtype(0), PLAIN, T => match dtype {
-        DType::I16 => Ok(indices::<T, i16, MAX>(n, inner, p, |i| i as i16)),
-        DType::U16 => Ok(indices::<T, u16, MAX>(n, inner, p, |i| i as u16)),
-        DType::I32 => Ok(indices::<T, i32, MAX>(n, inner, p, |i| i as i32)),
-        DType::I64 => Ok(indices::<T, i64, MAX>(n, inner, p, |i| i as i64)),
-        other => Err(KernelError::DType(other)),
-    }, else Err(KernelError::DType(p.dtype(0))))
+    let stored = u64::conversion(dtype).ok_or(KernelError::DType(dtype))?;
+    widened(p, &[0], &[], &|p| {
+        dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(indices::<T, MAX>(n, inner, p, stored)), else
+            Err(KernelError::DType(p.dtype(0))))
+    })
 }
 
-fn indices<T: Key, I: Element, const MAX: bool>(
+/// `stored` says how an index is stored.
+fn indices<T: Bounded, const MAX: bool>(
     n: usize,
     inner: usize,
     p: &Prepare<'_>,
-    index: fn(usize) -> I,
+    stored: Conversion<u64>,
 ) -> Prepared {
+    let width = stored.size;
     // Tasks hold as many elements as their indices fit in a tile, by the shape alone.
     let most = (CHUNK / n.max(1)).clamp(1, TILE);
     Prepared::new(p.inputs[0].elements(), move |cx| {
-        let (x, out) = (cx.input::<T>(0)?, cx.output::<I>(0)?);
+        let (x, out) = (cx.input::<T>(0)?, cx.output_bytes(0)?);
         let (pool, cpu) = (cx.pool(), cx.cpu());
-        let write = |x: &[T], step: usize, out: &mut [I]| {
-            let outputs = out.len();
+        let write = |x: &[T], step: usize, out: &mut [u8]| {
+            let outputs = out.len() / width;
             let find = Find::<T, MAX> {
                 x,
                 n,
@@ -191,24 +158,24 @@ fn indices<T: Key, I: Element, const MAX: bool>(
                 outputs,
             };
             let found = cpu.isa().run_over::<T, _>(find);
-            for (out, &i) in out.iter_mut().zip(&found) {
-                *out = index(i);
-            }
+            (stored.narrow)(&found, out);
         };
         if inner == 1 {
-            for_chunks(pool, out, most, &|i, out| write(&x[i * most * n..], 1, out));
+            for_chunks(pool, out, most * width, &|i, out| {
+                write(&x[i * most * n..], 1, out);
+            });
         } else if inner <= most {
             // Whole matrices in a task.
             let each = most / inner.max(1) * inner;
-            for_chunks(pool, out, each, &|i, out| {
-                for (j, out) in out.chunks_mut(inner).enumerate() {
+            for_chunks(pool, out, each * width, &|i, out| {
+                for (j, out) in out.chunks_mut(inner * width).enumerate() {
                     write(&x[(i * each + j * inner) * n..], inner, out);
                 }
             });
         } else {
             let tile = most.max(COLUMNS).min(inner);
-            for (i, out) in out.chunks_mut(inner).enumerate() {
-                for_chunks(pool, out, tile, &|j, out| {
+            for (i, out) in out.chunks_mut(inner * width).enumerate() {
+                for_chunks(pool, out, tile * width, &|j, out| {
                     write(&x[i * n * inner + j * tile..], inner, out);
                 });
             }
@@ -221,7 +188,7 @@ fn indices<T: Key, I: Element, const MAX: bool>(
 const COLUMNS: usize = 256;
 
 /// Indices that are found together; they never leave the stack.
-type Found = SmallVec<[usize; TILE]>;
+type Found = SmallVec<[u64; TILE]>;
 
 /// Finds the extremes of `outputs` rows that lie behind one another (`step` 1), or of as many
 /// columns of a matrix whose rows are `step` elements apart.
@@ -237,19 +204,19 @@ const BLOCK: usize = 1 << 20;
 /// Elements of a row that are compared side by side.
 const LANES: usize = 32;
 
-impl<T: Key, const MAX: bool> Vectorize for Find<'_, T, MAX> {
+impl<T: Bounded, const MAX: bool> Vectorize for Find<'_, T, MAX> {
     type Out = Found;
     #[inline(always)]
     fn run(self) -> Found {
         let mut found = Found::new();
         if self.step == 1 {
             for row in self.x.chunks(self.n.max(1)).take(self.outputs) {
-                found.push(first_extreme::<T, MAX>(row));
+                found.push(first_extreme::<T, MAX>(row) as u64);
             }
             return found;
         }
         found.resize(self.outputs, 0);
-        let mut best = SmallVec::<[T::Key; TILE]>::new();
+        let mut best = SmallVec::<[T; TILE]>::new();
         best.resize(self.outputs, worst::<T, MAX>());
         // Short indices are as wide as most elements, which suits vectors.
         let mut short = SmallVec::<[u32; TILE]>::new();
@@ -260,7 +227,6 @@ impl<T: Key, const MAX: bool> Vectorize for Find<'_, T, MAX> {
             for (i, row) in rows.take(BLOCK.min(self.n - first)).enumerate() {
                 let i = i as u32;
                 for ((best, at), &x) in best.iter_mut().zip(&mut short).zip(row) {
-                    let x = x.key();
                     let better = is_better::<T, MAX>(x, *best);
                     *best = if better { x } else { *best };
                     *at = if better { i } else { *at };
@@ -268,7 +234,7 @@ impl<T: Key, const MAX: bool> Vectorize for Find<'_, T, MAX> {
             }
             for (found, &at) in found.iter_mut().zip(&short) {
                 if at != u32::MAX {
-                    *found = first + at as usize;
+                    *found = first as u64 + u64::from(at);
                 }
             }
         }
@@ -277,19 +243,19 @@ impl<T: Key, const MAX: bool> Vectorize for Find<'_, T, MAX> {
 }
 
 #[inline(always)]
-fn worst<T: Key, const MAX: bool>() -> T::Key {
-    if MAX { T::Key::LOWEST } else { T::Key::HIGHEST }
+fn worst<T: Bounded, const MAX: bool>() -> T {
+    if MAX { T::LOWEST } else { T::HIGHEST }
 }
 
 #[inline(always)]
-fn is_better<T: Key, const MAX: bool>(x: T::Key, than: T::Key) -> bool {
+fn is_better<T: Bounded, const MAX: bool>(x: T, than: T) -> bool {
     if MAX { x > than } else { x < than }
 }
 
 /// The index of the first extreme of a row; 0 where all are NaN.
 #[inline(always)]
-fn first_extreme<T: Key, const MAX: bool>(row: &[T]) -> usize {
-    let better = |x: T::Key, than| {
+fn first_extreme<T: Bounded, const MAX: bool>(row: &[T]) -> usize {
+    let better = |x: T, than| {
         if is_better::<T, MAX>(x, than) {
             x
         } else {
@@ -300,15 +266,15 @@ fn first_extreme<T: Key, const MAX: bool>(row: &[T]) -> usize {
     let (whole, rest) = row.as_chunks::<LANES>();
     for part in whole {
         for (lane, x) in lanes.iter_mut().zip(part) {
-            *lane = better(x.key(), *lane);
+            *lane = better(*x, *lane);
         }
     }
     let mut best = worst::<T, MAX>();
     if !whole.is_empty() {
         best = lanes.into_iter().fold(best, |best, x| better(x, best));
     }
-    best = rest.iter().fold(best, |best, x| better(x.key(), best));
-    let is_best = |x: &T| x.key() == best;
+    best = rest.iter().fold(best, |best, x| better(*x, best));
+    let is_best = |x: &T| *x == best;
     // Without an early end, so that a vector of elements is compared at once.
     let hit = |part: &[T; LANES]| part.iter().fold(false, |hit, x| hit | is_best(x));
     let from = whole.iter().position(hit).unwrap_or(whole.len()) * LANES;

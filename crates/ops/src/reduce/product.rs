@@ -11,6 +11,7 @@ use thalweg_tensor::dispatch;
 use super::axes::{NUMBERS, on_gpu};
 use super::fold::{Fold, over_axes};
 use super::gradient::{kept, over_same};
+use crate::widened::widened;
 use thalweg_cpu::number::{Float, Number};
 
 /// The product over axes; 1 of no element.
@@ -23,9 +24,11 @@ pub(crate) static PROD: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T>(PhantomData)), else
-            dispatch!(p.dtype(0), INTS, T => over_axes(p, Ints::<T>(PhantomData)), else
-                Err(KernelError::DType(p.dtype(0)))))
+            widened(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, Floats::<T>(PhantomData)), else
+                dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, Ints::<T>(PhantomData)), else
+                    Err(KernelError::DType(p.dtype(0)))))
+            })
         }),
         gpu(on_gpu),
     ],

@@ -11,6 +11,7 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, dispatch};
 
 use crate::elementwise::CHUNK;
+use crate::widened::widened_ints;
 use thalweg_cpu::number::{Float, Number, Wide};
 
 const INPUTS: &[Arg] = &[arg("x", "T"), arg("axis", "Tidx").host()];
@@ -102,8 +103,10 @@ pub(crate) static CUMSUM: Op = Op {
         ..SCAN
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => scan::<T>(p, T::ZERO, T::add), else
-            Err(KernelError::DType(p.dtype(0))))
+        widened_ints(p, &[0], &[0], &|p| {
+            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => scan::<T>(p, T::ZERO, T::add), else
+                Err(KernelError::DType(p.dtype(0))))
+        })
     })],
 };
 
@@ -122,8 +125,10 @@ pub(crate) static CUMPROD: Op = Op {
         ..SCAN
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => scan::<T>(p, T::ONE, T::mul), else
-            Err(KernelError::DType(p.dtype(0))))
+        widened_ints(p, &[0], &[0], &|p| {
+            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => scan::<T>(p, T::ONE, T::mul), else
+                Err(KernelError::DType(p.dtype(0))))
+        })
     })],
 };
 

@@ -11,6 +11,7 @@ use thalweg_tensor::dispatch;
 use super::axes::{NUMBERS, on_gpu, reduced_count};
 use super::fold::{Fold, over_axes};
 use super::gradient::{kept, per_output, spread};
+use crate::widened::widened;
 use thalweg_cpu::number::{Float, Number};
 
 /// The sum over axes; 0 of no element.
@@ -23,9 +24,11 @@ pub(crate) static SUM: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            dispatch!(p.dtype(0), FLOATS, T => over_axes(p, Floats::<T>(PhantomData)), else
-            dispatch!(p.dtype(0), INTS, T => over_axes(p, Ints::<T>(PhantomData)), else
-                Err(KernelError::DType(p.dtype(0)))))
+            widened(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, Floats::<T>(PhantomData)), else
+                dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, Ints::<T>(PhantomData)), else
+                    Err(KernelError::DType(p.dtype(0)))))
+            })
         }),
         gpu(on_gpu),
     ],
@@ -46,12 +49,13 @@ pub(crate) static MEAN: Op = Op {
     kernels: &[
         cpu(|p| {
             let count = reduced_count(p)?;
-            dispatch!(p.dtype(0), FLOATS, T => {
-            let count = <T as Float>::Wide::from_f64(count as f64);
-            over_axes(p, FloatMean::<T> { count })
-        }, else dispatch!(p.dtype(0), INTS, T => {
-            over_axes(p, IntMean::<T> { count, dtype: PhantomData })
-        }, else Err(KernelError::DType(p.dtype(0)))))
+            widened(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), [F32 F64], T => {
+                    over_axes(p, FloatMean::<T> { count: count as T })
+                }, else dispatch!(p.dtype(0), [I64 U64], T => {
+                    over_axes(p, IntMean::<T> { count, dtype: PhantomData })
+                }, else Err(KernelError::DType(p.dtype(0)))))
+            })
         }),
         gpu(on_gpu),
     ],

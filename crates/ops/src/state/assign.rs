@@ -5,9 +5,10 @@ use thalweg_device::{
 };
 use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
+use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::handle::expect_dtype;
+use crate::tensors::bytes_mut;
 use thalweg_cpu::number::Number;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -38,10 +39,7 @@ pub(crate) static ASSIGN: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        cpu(
-            |p| dispatch!(p.dtype(1), PLAIN, T => Ok(assign::<T>(p)), else Err(KernelError::DType(p.dtype(1)))),
-        )
-        .only(&[("dtype", DType::PLAIN)]),
+        cpu(|p| Ok(assign(p))).only(&[("dtype", DType::PLAIN)]),
         cpu_tensors(|cx| {
             let (variable, value) = (cx.variable(0)?, cx.tensor(1)?);
             if cx.attrs().bool("validate_shape") {
@@ -69,23 +67,36 @@ fn expect_shape(variable: &Variable, dims: &[usize]) -> Result<(), KernelError> 
     }
 }
 
-fn assign<T: Element>(p: &Prepare<'_>) -> Prepared {
+/// Gives a tensor the elements that are `bytes`.
+fn overwrite(tensor: &mut Tensor, bytes: &[u8]) -> Result<(), KernelError> {
+    match tensor.dtype() {
+        DType::Bool => {
+            let bools = bytemuck::checked::try_cast_slice::<u8, bool>(bytes);
+            let bools = bools.map_err(|_| KernelError::Argument("bools"))?;
+            tensor.as_mut_slice::<bool>()?.copy_from_slice(bools);
+        }
+        _ => bytes_mut(tensor)?.copy_from_slice(bytes),
+    }
+    Ok(())
+}
+
+fn assign(p: &Prepare<'_>) -> Prepared {
+    let dtype = p.dtype(1);
     let dims: Vec<usize> = p.dims(1).to_vec();
     let validate = p.node.attrs.bool("validate_shape");
     Prepared::new(p.inputs[1].elements(), move |cx| {
-        let value = cx.input::<T>(1)?;
-        let variable = cx.variable(0)?;
+        let (value, variable) = (cx.input_bytes(1)?, cx.variable(0)?);
         {
             // In the buffer that it has, where nobody else holds that.
             let mut held = variable.lock();
             if let Some(old) = held.as_mut()
                 && old.dims() == &dims[..]
-                && old.dtype() == T::DTYPE
+                && old.dtype() == dtype
             {
                 match old.successor()? {
-                    None => old.as_mut_slice::<T>()?.copy_from_slice(value),
+                    None => overwrite(old, value)?,
                     Some(mut next) => {
-                        next.as_mut_slice::<T>()?.copy_from_slice(value);
+                        overwrite(&mut next, value)?;
                         *old = next;
                     }
                 }
@@ -95,8 +106,8 @@ fn assign<T: Element>(p: &Prepare<'_>) -> Prepared {
         if validate {
             expect_shape(variable, &dims)?;
         }
-        let (bytes, memory) = (cx.input_bytes(1)?, Some(cx.cpu().memory()));
-        variable.assign(Tensor::from_bytes_in(T::DTYPE, &dims, bytes, memory)?)
+        let memory = Some(cx.cpu().memory());
+        variable.assign(Tensor::from_bytes_in(dtype, &dims, value, memory)?)
     })
 }
 

@@ -8,13 +8,14 @@ use thalweg_graph::op::{
 };
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::shape::elements;
-use thalweg_tensor::{DType, Element, Shape, dispatch};
+use thalweg_tensor::{DType, Shape};
 
 use super::handle::expect_dtype;
 use super::rows::Indices;
 use super::scatter_nd::left_by;
 use crate::array::of_slices;
 use crate::constants::ints;
+use crate::widened::moved;
 
 /// The number of dimensions that the variable and indices of `rank` share.
 fn batch_dims(asked: i64, rank: usize) -> Option<usize> {
@@ -65,24 +66,24 @@ fn countable(shape: Shape) -> Result<Shape, InferError> {
     }
 }
 
-fn gather<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+fn gather(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let own = p.dims(1).to_vec();
     let batch = batch_dims(p.node.attrs.int("batch_dims"), own.len());
     let batch = batch.ok_or(KernelError::Argument("shared dimensions"))?;
-    let indices = Indices::of(p, 1);
+    let (indices, size) = (Indices::of(p, 1), dtype(p).size());
     let count = elements(&own[batch..]);
     Ok(Prepared::new(p.outputs[0].elements(), move |cx| {
         let value = cx.variable(0)?.read()?;
-        let (params, out) = (value.as_slice::<T>()?, cx.output::<T>(0)?);
+        let (params, out) = (value.bytes(), cx.output_bytes(0)?);
         let dims = value.dims();
         let (Some(&len), true) = (dims.get(batch), dims.get(..batch) == own.get(..batch)) else {
             return Err(other_shape(&value.shape()));
         };
-        let width = elements(&dims[batch + 1..]);
+        let width = elements(&dims[batch + 1..]).saturating_mul(size);
         if out.len() != elements(&own).saturating_mul(width) {
             return Err(other_shape(&value.shape()));
         }
-        indices.each(cx, |i, at| {
+        indices.each(cx, &mut |i, at| {
             let row = i / count.max(1) * len + indices.within(i, at, len)?;
             out[i * width..(i + 1) * width].copy_from_slice(&params[row * width..][..width]);
             Ok(())
@@ -117,10 +118,7 @@ pub(crate) static GATHER: Op = Op {
         effect: Effect::Read,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(dtype(p), PLAIN, T => gather::<T>(p), else Err(KernelError::DType(dtype(p)))),
-    )
-    .only(&[("dtype", DType::PLAIN)])],
+    kernels: &[cpu(|p| moved(p, &[], &[0], &gather)).only(&[("dtype", DType::PLAIN)])],
 };
 
 fn dtype(p: &Prepare<'_>) -> DType {
@@ -163,21 +161,21 @@ fn nd_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-fn gather_nd<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+fn gather_nd(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (depth, outer) = p
         .dims(1)
         .split_last()
         .ok_or(KernelError::Argument("indices"))?;
     let (depth, count) = (*depth, elements(outer));
-    let indices = Indices::of(p, 1);
+    let (indices, size) = (Indices::of(p, 1), dtype(p).size());
     Ok(Prepared::new(p.outputs[0].elements(), move |cx| {
         let value = cx.variable(0)?.read()?;
-        let (params, out) = (value.as_slice::<T>()?, cx.output::<T>(0)?);
+        let (params, out) = (value.bytes(), cx.output_bytes(0)?);
         let (Some(named), Some(left)) = (value.dims().get(..depth), value.dims().get(depth..))
         else {
             return Err(other_shape(&value.shape()));
         };
-        let width = elements(left);
+        let width = elements(left).saturating_mul(size);
         if out.len() != count.saturating_mul(width) {
             return Err(other_shape(&value.shape()));
         }
@@ -190,7 +188,7 @@ fn gather_nd<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             return Ok(());
         }
         let mut start = 0;
-        indices.each(cx, |i, at| {
+        indices.each(cx, &mut |i, at| {
             let (slice, entry) = (i / depth, i % depth);
             let at = indices.within(i, at, named[entry])?;
             start = if entry == 0 {
@@ -211,7 +209,10 @@ pub(crate) static GATHER_ND: Op = Op {
     def: OpDef {
         name: "ResourceGatherNd",
         summary: "The elements or slices of a variable that the rows of the indices name.",
-        inputs: &[arg_of("resource", DType::Resource), arg("indices", "Tindices")],
+        inputs: &[
+            arg_of("resource", DType::Resource),
+            arg("indices", "Tindices"),
+        ],
         outputs: &[arg("output", "dtype")],
         attrs: &[
             type_attr("dtype", &DType::ALL),
@@ -222,10 +223,7 @@ pub(crate) static GATHER_ND: Op = Op {
         effect: Effect::Read,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(dtype(p), PLAIN, T => gather_nd::<T>(p), else Err(KernelError::DType(dtype(p))))
-    })
-    .only(&[("dtype", DType::PLAIN)])],
+    kernels: &[cpu(|p| moved(p, &[], &[0], &gather_nd)).only(&[("dtype", DType::PLAIN)])],
 };
 
 /// Each row of the indices is one number for the variable with the dimensions that it names as one;

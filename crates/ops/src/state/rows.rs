@@ -30,19 +30,19 @@ impl Indices {
     pub(super) fn each(
         self,
         cx: &KernelCx<'_>,
-        mut f: impl FnMut(usize, i64) -> Result<(), KernelError>,
+        f: &mut dyn FnMut(usize, i64) -> Result<(), KernelError>,
     ) -> Result<(), KernelError> {
         fn all<T: Element>(
             values: &[T],
             to_i64: impl Fn(T) -> i64,
-            f: &mut impl FnMut(usize, i64) -> Result<(), KernelError>,
+            f: &mut dyn FnMut(usize, i64) -> Result<(), KernelError>,
         ) -> Result<(), KernelError> {
             let mut values = values.iter().enumerate();
             values.try_for_each(|(element, &v)| f(element, to_i64(v)))
         }
         match self.dtype {
-            DType::I32 => all::<i32>(cx.input(self.input)?, i64::from, &mut f),
-            _ => all::<i64>(cx.input(self.input)?, |v| v, &mut f),
+            DType::I32 => all::<i32>(cx.input(self.input)?, i64::from, f),
+            _ => all::<i64>(cx.input(self.input)?, |v| v, f),
         }
     }
 

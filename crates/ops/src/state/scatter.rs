@@ -69,7 +69,7 @@ impl WithCombine for Rows<'_, '_> {
                     reason: "division by zero: an integer has no infinity".to_owned(),
                 });
             }
-            indices.each(cx, |i, at| indices.within(i, at, rows).map(drop))?;
+            indices.each(cx, &mut |i, at| indices.within(i, at, rows).map(drop))?;
             cx.update::<T, 1>([0], |[variable]| {
                 let width = variable.len() / rows.max(1);
                 if !one_for_all && updates.len() != count.saturating_mul(width) {
@@ -78,7 +78,7 @@ impl WithCombine for Rows<'_, '_> {
                         updates.len()
                     )));
                 }
-                indices.each(cx, |i, at| {
+                indices.each(cx, &mut |i, at| {
                     let start = indices.within(i, at, rows)? * width;
                     let row = &mut variable[start..start + width];
                     match one_for_all {

@@ -91,7 +91,7 @@ impl WithCombine for Slices<'_, '_> {
                 .get(..depth)
                 .ok_or(KernelError::Argument("a dimension"))?;
             if !lenient && depth > 0 {
-                indices.each(cx, |i, at| {
+                indices.each(cx, &mut |i, at| {
                     indices.within(i, at, named[i % depth]).map(drop)
                 })?;
             }
@@ -115,7 +115,7 @@ impl WithCombine for Slices<'_, '_> {
                     return Ok(());
                 }
                 let (mut start, mut inside) = (0, true);
-                indices.each(cx, |i, at| {
+                indices.each(cx, &mut |i, at| {
                     let (slice, entry) = (i / depth, i % depth);
                     if entry == 0 {
                         (start, inside) = (0, true);

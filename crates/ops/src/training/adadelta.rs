@@ -1,11 +1,11 @@
 //! Adadelta: <https://arxiv.org/abs/1212.5701>.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_tensor::dispatch;
 
 use super::define::{FLOATS, INDICES, ROWS, WHOLE, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, square};
+use crate::elementwise::computed;
 use thalweg_cpu::number::{Float, Number};
 
 /// `accum = accum rho + grad^2 (1 - rho)`, `u = sqrt(accum_update + epsilon) / sqrt(accum + epsilon) grad`,
@@ -52,7 +52,7 @@ pub(crate) static SPARSE_ADADELTA: Op = Op {
 };
 
 fn adadelta(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         step::<T, 3, 3, _>(p, ["lr", "rho", "epsilon"], |[lr, rho, epsilon]| {
             let fresh = <T as Float>::Wide::ONE - rho;
             move |[var, accum, updates], g| {

@@ -3,11 +3,12 @@
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::arg_of;
-use thalweg_tensor::{DType, dispatch};
+use thalweg_tensor::DType;
 
 use super::define::{FLOATS, INDICES, ROWS, ROWS_SLOTS, WHOLE, WHOLE_SLOTS, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, larger, shrunk, sign, square};
+use crate::elementwise::computed;
 use thalweg_cpu::number::{Float, Number, Wide};
 
 /// `accum += grad^2` (where `update_slots`), and `var -= lr grad / sqrt(accum)`.
@@ -36,7 +37,7 @@ pub(crate) static SPARSE_ADAGRAD: Op = Op {
 };
 
 fn adagrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         let grow = p.node.attrs.bool("update_slots");
         step::<T, 2, 1, _>(p, ["lr"], move |[lr]| {
             move |[var, accum], g| {
@@ -80,7 +81,7 @@ pub(crate) static SPARSE_ADAGRAD_V2: Op = Op {
 };
 
 fn adagrad_v2(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         let grow = p.node.attrs.bool("update_slots");
         step::<T, 2, 2, _>(p, ["lr", "epsilon"], move |[lr, epsilon]| {
             move |[var, accum], g| {
@@ -132,7 +133,7 @@ pub(crate) static SPARSE_PROXIMAL_ADAGRAD: Op = Op {
 };
 
 fn proximal_adagrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         step::<T, 2, 3, _>(p, ["lr", "l1", "l2"], |[lr, l1, l2]| {
             move |[var, accum], g| {
                 let accum = accum + square(g);
@@ -189,7 +190,7 @@ pub(crate) static SPARSE_ADAGRAD_DA: Op = Op {
 };
 
 fn adagrad_da(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         let rates = ["lr", "l1", "l2", "global_step"];
         step::<T, 3, 4, _>(p, rates, |[lr, l1, l2, global_step]| {
             let zero = <T as Float>::Wide::ZERO;

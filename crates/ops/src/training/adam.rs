@@ -2,11 +2,11 @@
 //! corrections into the rate; AdaMax, its section 7; and AMSGrad.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_tensor::dispatch;
 
 use super::define::{FLOATS, WHOLE, WHOLE_NESTEROV, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, larger, square};
+use crate::elementwise::computed;
 use thalweg_cpu::number::{Float, Number, Wide};
 
 /// `m += (grad - m) (1 - beta1)`, `v += (grad^2 - v) (1 - beta2)`, and
@@ -34,7 +34,7 @@ pub(crate) static ADAM: Op = Op {
 };
 
 fn adam(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         let one = <T as Float>::Wide::ONE;
         if p.node.attrs.bool("use_nesterov") {
             return step::<T, 3, 6, _>(p, ADAM_RATES, move |[power1, power2, lr, beta1, beta2, epsilon]| {
@@ -95,7 +95,7 @@ pub(crate) static AMSGRAD: Op = Op {
 };
 
 fn amsgrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         let one = <T as Float>::Wide::ONE;
         step::<T, 4, 6, _>(p, ADAM_RATES, move |[power1, power2, lr, beta1, beta2, epsilon]| {
             let alpha = lr * (one - power2).sqrt() / (one - power1);
@@ -135,7 +135,7 @@ pub(crate) static ADA_MAX: Op = Op {
 };
 
 fn ada_max(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         let one = <T as Float>::Wide::ONE;
         let rates = ["beta1_power", "lr", "beta1", "beta2", "epsilon"];
         step::<T, 3, 5, _>(p, rates, move |[power1, lr, beta1, beta2, epsilon]| {

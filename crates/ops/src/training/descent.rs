@@ -2,13 +2,13 @@
 //! (<https://jmlr.org/papers/v10/duchi09a.html>).
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_tensor::dispatch;
 
 use super::define::{
     FLOATS, INDICES, ROWS, ROWS_NESTEROV, WHOLE, WHOLE_NESTEROV, optimizer, t, var,
 };
 use super::fused::step;
 use super::rules::{dtype, shrunk};
+use crate::elementwise::computed;
 
 /// `var -= alpha * delta`.
 pub(crate) static GRADIENT_DESCENT: Op = Op {
@@ -25,7 +25,7 @@ pub(crate) static GRADIENT_DESCENT: Op = Op {
 };
 
 fn gradient_descent(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         step::<T, 1, 1, _>(p, ["alpha"], |[alpha]| move |[var], g| [var - alpha * g])
     }, else Err(KernelError::DType(dtype(p))))
 }
@@ -64,7 +64,7 @@ pub(crate) static SPARSE_MOMENTUM: Op = Op {
 };
 
 fn momentum(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         if p.node.attrs.bool("use_nesterov") {
             return step::<T, 2, 2, _>(p, ["lr", "momentum"], |[lr, momentum]| {
                 move |[var, accum], g| {
@@ -116,7 +116,7 @@ pub(crate) static SPARSE_KERAS_MOMENTUM: Op = Op {
 };
 
 fn keras_momentum(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         let nesterov = p.node.attrs.bool("use_nesterov");
         step::<T, 2, 2, _>(p, ["lr", "momentum"], move |[lr, momentum]| {
             move |[var, accum], g| {
@@ -154,7 +154,7 @@ pub(crate) static SPARSE_PROXIMAL_GRADIENT_DESCENT: Op = Op {
 };
 
 fn proximal_descent(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         step::<T, 1, 3, _>(p, ["alpha", "l1", "l2"], |[alpha, l1, l2]| {
             move |[var], g| [shrunk(var - g * alpha, alpha, l1, l2)]
         })

@@ -2,11 +2,11 @@
 //! rate and, in the second version, a shrinkage that the gradient alone sees.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_tensor::dispatch;
 
 use super::define::{FLOATS, INDICES, ROWS_BY_LR, WHOLE_BY_LR, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, sign, square};
+use crate::elementwise::computed;
 use thalweg_cpu::number::Wide;
 
 /// With `new = accum + grad^2` and `r(x) = x^-lr_power / lr`:
@@ -54,7 +54,7 @@ pub(crate) static SPARSE_FTRL: Op = Op {
 };
 
 fn ftrl(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         let by_lr = p.node.attrs.bool("multiply_linear_by_lr");
         step::<T, 3, 4, _>(p, ["lr", "l1", "l2", "lr_power"], move |[lr, l1, l2, power]| {
             move |[var, accum, linear], g| {
@@ -112,7 +112,7 @@ pub(crate) static SPARSE_FTRL_V2: Op = Op {
 };
 
 fn ftrl_v2(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         let by_lr = p.node.attrs.bool("multiply_linear_by_lr");
         let names = ["lr", "l1", "l2", "l2_shrinkage", "lr_power"];
         step::<T, 3, 5, _>(p, names, move |[lr, l1, l2, shrinkage, power]| {

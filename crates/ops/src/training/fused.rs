@@ -1,146 +1,243 @@
 //! One pass over a variable, its slots and its gradient.
 
-use thalweg_cpu::Vectorize;
+use bytemuck::Pod;
+use smallvec::SmallVec;
 use thalweg_cpu::parallel::Disjoint;
+use thalweg_cpu::{Isa, Vectorize};
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
-use thalweg_tensor::{DType, Element};
+use thalweg_tensor::{DType, Tensor};
 
-use crate::elementwise::CHUNK;
-use thalweg_cpu::number::{Float, Number, Wide};
+use crate::elementwise::{BLOCK, CHUNK, Compute, Conversion};
+use crate::tensors::bytes_mut;
+use thalweg_cpu::number::Wide;
 
 /// The kernel of an optimizer's op, whose first `N` inputs are variables: `rule` makes of the rates
 /// (the inputs of these names) what gives, for an element of each variable and one of the gradient,
-/// the elements' new values.
+/// the elements' new values. All of them are computed in `W`.
 ///
 /// Arguments are found by their names, so that one rule is enough for the op that takes a whole
 /// gradient and for the one that takes some rows of it.
-pub(super) fn step<T: Float, const N: usize, const R: usize, F>(
+pub(super) fn step<W: Wide + Compute + Pod, const N: usize, const R: usize, F>(
     p: &Prepare<'_>,
     rates: [&str; R],
-    rule: impl Fn([T::Wide; R]) -> F + Send + Sync + 'static,
+    rule: impl Fn([W; R]) -> F + Send + Sync + 'static,
 ) -> Result<Prepared, KernelError>
 where
-    F: Fn([T::Wide; N], T::Wide) -> [T::Wide; N] + Copy + Send + Sync,
+    F: Fn([W; N], W) -> [W; N] + Copy + Send + Sync,
 {
+    let rule = move |rates: &[W], then: &mut Then<'_, W, N>| {
+        let mut of = [W::ZERO; R];
+        of.copy_from_slice(rates);
+        then(&Stepped(rule(of)))
+    };
+    prepare::<W, N>(p, &rates, Box::new(rule))
+}
+
+/// What is done with the loop that a rule makes of its rates.
+type Then<'a, W, const N: usize> = dyn FnMut(&dyn Pass<W, N>) -> Result<(), KernelError> + 'a;
+
+/// A rule whose rates are not known yet.
+type Rule<W, const N: usize> =
+    dyn Fn(&[W], &mut Then<'_, W, N>) -> Result<(), KernelError> + Send + Sync;
+
+/// A rule as a loop.
+trait Pass<W, const N: usize>: Sync {
+    /// Sets elements of each variable to what the rule makes of them and the gradient's.
+    fn run(&self, isa: Isa, values: [&mut [W]; N], grad: &[W]);
+}
+
+struct Stepped<F>(F);
+
+impl<W: Wide, F, const N: usize> Pass<W, N> for Stepped<F>
+where
+    F: Fn([W; N], W) -> [W; N] + Copy + Sync,
+{
+    fn run(&self, isa: Isa, values: [&mut [W]; N], grad: &[W]) {
+        isa.run_over::<W, _>(Step {
+            values,
+            grad,
+            step: self.0,
+        });
+    }
+}
+
+fn prepare<W: Wide + Compute + Pod, const N: usize>(
+    p: &Prepare<'_>,
+    rates: &[&str],
+    rule: Box<Rule<W, N>>,
+) -> Result<Prepared, KernelError> {
     let inputs = p.node.op.inputs;
     let at = |name: &str| inputs.iter().position(|arg| arg.name == name);
     let missing = KernelError::Argument("a rate or a gradient");
-    let mut rate_at = [0; R];
-    for (i, name) in rate_at.iter_mut().zip(rates) {
-        *i = at(name).ok_or(missing.clone())?;
+    let mut rate_at: SmallVec<[usize; 8]> = SmallVec::new();
+    for name in rates {
+        rate_at.push(at(name).ok_or(missing.clone())?);
     }
     let grad = at("grad").or(at("delta")).ok_or(missing)?;
-    let indices = at("indices").map(|i| (i, p.dtype(i)));
+    let indices = at("indices");
     let elements = p.inputs.get(grad).map_or(0, |grad| grad.elements());
     let cost = elements.saturating_mul(N + 1);
+    let stored = Stored::<W>(p.dtype(grad), W::conversion(p.dtype(grad)));
     Ok(Prepared::new(cost, move |cx| {
-        let mut rates = [T::Wide::ZERO; R];
-        for (value, i) in rates.iter_mut().zip(rate_at) {
-            *value = rate::<T>(cx, i)?;
+        let mut rates: SmallVec<[W; 8]> = SmallVec::new();
+        for &i in &rate_at {
+            rates.push(stored.rate(cx, i)?);
         }
-        let step = rule(rates);
-        match indices {
-            None => update::<T, N>(cx, grad, step),
-            Some((i, DType::I32)) => update_rows::<T, i32, N>(cx, grad, i, i64::from, step),
-            Some((i, _)) => update_rows::<T, i64, N>(cx, grad, i, |i| i, step),
-        }
+        rule(&rates, &mut |pass| match indices {
+            None => stored.update(cx, grad, pass),
+            Some(i) => stored.update_rows(cx, grad, i, pass),
+        })
     }))
 }
 
-/// The value of scalar input `i`: a rate, or the number of a step.
-fn rate<T: Float>(cx: &KernelCx<'_>, i: usize) -> Result<T::Wide, KernelError> {
-    let value = match cx.input::<i64>(i) {
-        Ok(step) => step.first().map(|&step| T::Wide::from_f64(step as f64)),
-        Err(_) => cx.input::<T>(i)?.first().map(|rate| rate.widen()),
-    };
-    value.ok_or(KernelError::Argument("a scalar"))
-}
+/// The elements that a variable has, where they are not in its new ones, and those.
+type Overwritten<'a> = (Option<&'a [u8]>, Disjoint<'a, u8>);
 
-/// Sets the elements of the first `N` inputs, which are variables, to `step(elements, gradient)`.
-///
-/// # Errors
-/// Those of [`KernelCx::renew`], and [`KernelError::Invalid`] where the variables and the gradient
-/// are not of one length.
-fn update<T: Float, const N: usize>(
-    cx: &KernelCx<'_>,
-    grad: usize,
-    step: impl Fn([T::Wide; N], T::Wide) -> [T::Wide; N] + Copy + Send + Sync,
-) -> Result<(), KernelError> {
-    let grad = cx.input::<T>(grad)?;
-    let (pool, isa) = (cx.pool(), cx.cpu().isa());
-    cx.renew::<T, N>(std::array::from_fn(|i| i), |values| {
-        if let Some(value) = values.iter().find(|v| v.new.len() != grad.len()) {
-            return Err(KernelError::Invalid(format!(
-                "the gradient has {} elements, a variable {}: they must have one shape",
-                grad.len(),
-                value.new.len()
-            )));
-        }
-        let values = values.map(|v| (v.old, Disjoint::new(v.new)));
-        pool.parallel_for(grad.len().div_ceil(CHUNK), &|i| {
-            let start = i * CHUNK;
-            let end = grad.len().min(start + CHUNK);
-            let values = std::array::from_fn(|v| {
-                let (old, new) = &values[v];
-                // SAFETY: each index runs once, and the chunks do not overlap.
-                let new = unsafe { new.slice(start, end - start) };
-                if let Some(old) = old {
-                    // What is copied here is still near the processor when the step reads it.
-                    new.copy_from_slice(&old[start..end]);
-                }
-                new
-            });
-            let grad = &grad[start..end];
-            isa.run(Step { values, grad, step });
-        });
-        Ok(())
-    })
-}
+/// The dtype of the variables, and how its elements become the type that is computed in.
+struct Stored<W>(DType, Option<Conversion<W>>);
 
-/// As [`update`], of the rows that the indices name: one after the other, so that a row that is named
-/// twice is updated twice.
-fn update_rows<T: Float, I: Element, const N: usize>(
-    cx: &KernelCx<'_>,
-    grad: usize,
-    indices: usize,
-    to_i64: fn(I) -> i64,
-    step: impl Fn([T::Wide; N], T::Wide) -> [T::Wide; N] + Copy + Send + Sync,
-) -> Result<(), KernelError> {
-    let (grad, rows) = (cx.input::<T>(grad)?, cx.input::<I>(indices)?);
-    let isa = cx.cpu().isa();
-    cx.update::<T, N>(std::array::from_fn(|i| i), |mut values| {
-        let width = grad.len() / rows.len().max(1);
-        if width == 0 {
-            return Ok(());
-        }
-        let len = values.first().map_or(0, |v| v.len());
-        if let Some(value) = values.iter().find(|v| v.len() != len || len % width != 0) {
-            return Err(KernelError::Invalid(format!(
-                "the gradient has rows of {width} elements, a variable {} elements: they must have \
-                 the same rows",
-                value.len()
-            )));
-        }
-        let count = len / width;
-        let row = |(element, &index): (usize, &I)| {
-            let row = usize::try_from(to_i64(index)).ok().filter(|&r| r < count);
-            row.ok_or_else(|| KernelError::Element {
-                input: indices,
-                element,
-                reason: format!("index {} is not within 0..{count}", to_i64(index)),
-            })
+impl<W: Wide + Compute + Pod> Stored<W> {
+    /// The value of scalar input `i`: a rate, or the number of a step.
+    fn rate(&self, cx: &KernelCx<'_>, i: usize) -> Result<W, KernelError> {
+        let value = match (cx.input::<i64>(i), self.1) {
+            (Ok(step), _) => step.first().map(|&step| W::from_f64(step as f64)),
+            (Err(_), None) => cx.input::<W>(i)?.first().copied(),
+            (Err(_), Some(c)) => c.blocks(cx.input_bytes(i)?).next().map(|rate| rate[0]),
         };
-        rows.iter().enumerate().try_for_each(|i| row(i).map(drop))?;
-        for (at, grad) in rows.iter().enumerate().zip(grad.chunks_exact(width)) {
-            let start = row(at)? * width;
-            isa.run(Step {
-                values: values.each_mut().map(|v| &mut v[start..start + width]),
-                grad,
-                step,
+        value.ok_or(KernelError::Argument("a scalar"))
+    }
+
+    /// Sets the elements of the first `N` inputs, which are variables, to `pass(elements, gradient)`.
+    ///
+    /// # Errors
+    /// Those of [`KernelCx::renew`], and [`KernelError::Invalid`] where the variables and the gradient
+    /// are not of one length.
+    fn update<const N: usize>(
+        &self,
+        cx: &KernelCx<'_>,
+        grad: usize,
+        pass: &dyn Pass<W, N>,
+    ) -> Result<(), KernelError> {
+        let grad = cx.input_bytes(grad)?;
+        let (pool, isa) = (cx.pool(), cx.cpu().isa());
+        let inputs: [usize; N] = std::array::from_fn(|i| i);
+        cx.renew(&inputs, &mut |renewals| {
+            let mut values: SmallVec<[Overwritten<'_>; 4]> = SmallVec::new();
+            for renewal in renewals {
+                let old = renewal.old.map(Tensor::bytes);
+                let new = bytes_mut(renewal.new)?;
+                if new.len() != grad.len() {
+                    return Err(KernelError::Invalid(format!(
+                        "the gradient has {} elements, a variable {}: they must have one shape",
+                        grad.len() / self.0.size(),
+                        new.len() / self.0.size()
+                    )));
+                }
+                values.push((old, Disjoint::new(new)));
+            }
+            let chunk = CHUNK * self.0.size();
+            pool.parallel_for(grad.len().div_ceil(chunk), &|i| {
+                let start = i * chunk;
+                let end = grad.len().min(start + chunk);
+                let parts = std::array::from_fn(|v| {
+                    let (old, new) = &values[v];
+                    // SAFETY: each index runs once, and the chunks do not overlap.
+                    let new = unsafe { new.slice(start, end - start) };
+                    if let Some(old) = old {
+                        // What is copied here is still near the processor when the step reads it.
+                        new.copy_from_slice(&old[start..end]);
+                    }
+                    new
+                });
+                self.run(isa, parts, &grad[start..end], pass);
             });
+            Ok(())
+        })
+    }
+
+    /// As [`Stored::update`], of the rows that the indices name: one after the other, so that a row that is named
+    /// twice is updated twice.
+    fn update_rows<const N: usize>(
+        &self,
+        cx: &KernelCx<'_>,
+        grad: usize,
+        indices: usize,
+        pass: &dyn Pass<W, N>,
+    ) -> Result<(), KernelError> {
+        let (grad, isa) = (cx.input_bytes(grad)?, cx.cpu().isa());
+        let (short, long) = match cx.input_slots().get(indices).map(|i| i.dtype) {
+            Some(DType::I32) => (cx.input::<i32>(indices)?, &[][..]),
+            _ => (&[][..], cx.input::<i64>(indices)?),
+        };
+        let rows = || {
+            short
+                .iter()
+                .map(|&i| i64::from(i))
+                .chain(long.iter().copied())
+        };
+        let inputs: [usize; N] = std::array::from_fn(|i| i);
+        cx.update_tensors(&inputs, &mut |tensors| {
+            let size = self.0.size();
+            let width = grad.len() / (short.len() + long.len()).max(1);
+            if width == 0 {
+                return Ok(());
+            }
+            let mut values: [&mut [u8]; N] = std::array::from_fn(|_| Default::default());
+            for (value, tensor) in values.iter_mut().zip(tensors) {
+                *value = bytes_mut(tensor)?;
+            }
+            let len = values.first().map_or(0, |v| v.len());
+            if let Some(value) = values
+                .iter()
+                .find(|v| v.len() != len || !len.is_multiple_of(width))
+            {
+                return Err(KernelError::Invalid(format!(
+                    "the gradient has rows of {} elements, a variable {} elements: they must have \
+                     the same rows",
+                    width / size,
+                    value.len() / size
+                )));
+            }
+            let count = len / width;
+            let row = |(element, index): (usize, i64)| {
+                let row = usize::try_from(index).ok().filter(|&r| r < count);
+                row.ok_or_else(|| KernelError::Element {
+                    input: indices,
+                    element,
+                    reason: format!("index {index} is not within 0..{count}"),
+                })
+            };
+            rows().enumerate().try_for_each(|i| row(i).map(drop))?;
+            for (at, grad) in rows().enumerate().zip(grad.chunks_exact(width)) {
+                let start = row(at)? * width;
+                let parts = values.each_mut().map(|v| &mut v[start..start + width]);
+                self.run(isa, parts, grad, pass);
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs the loop over elements of the variables, widened a block at a time where they must be.
+    fn run<const N: usize>(
+        &self,
+        isa: Isa,
+        mut values: [&mut [u8]; N],
+        grad: &[u8],
+        pass: &dyn Pass<W, N>,
+    ) {
+        let Some(c) = self.1 else {
+            let values = values.map(bytemuck::cast_slice_mut);
+            return pass.run(isa, values, bytemuck::cast_slice(grad));
+        };
+        for (i, grad) in c.blocks(grad).enumerate() {
+            let bytes = i * BLOCK * c.size..(i * BLOCK + grad.len()) * c.size;
+            let mut wide = values.each_ref().map(|v| c.block(&v[bytes.clone()]));
+            pass.run(isa, wide.each_mut().map(|wide| &mut wide[..]), &grad);
+            for (value, wide) in values.iter_mut().zip(&wide) {
+                (c.narrow)(wide, &mut value[bytes.clone()]);
+            }
         }
-        Ok(())
-    })
+    }
 }
 
 /// A gradient's numbers, and what the rule makes of slots, which decay where gradients are zero, are never subnormal
@@ -155,9 +252,9 @@ struct Step<'a, T, F, const N: usize> {
 /// then plain to the compiler, whatever their number.
 const LANES: usize = 16;
 
-impl<T: Float, F, const N: usize> Vectorize for Step<'_, T, F, N>
+impl<T: Wide, F, const N: usize> Vectorize for Step<'_, T, F, N>
 where
-    F: Fn([T::Wide; N], T::Wide) -> [T::Wide; N],
+    F: Fn([T; N], T) -> [T; N],
 {
     type Out = ();
     #[inline(always)]
@@ -170,17 +267,14 @@ where
         let (whole, rest) = grad.as_chunks::<LANES>();
         for (i, grad) in whole.iter().enumerate() {
             let at = i * LANES;
-            let mut lanes = [[T::Wide::ZERO; LANES]; N];
+            let mut lanes = [[T::ZERO; LANES]; N];
             for (lanes, value) in lanes.iter_mut().zip(&values) {
                 for (lane, x) in lanes.iter_mut().zip(&value[at..at + LANES]) {
-                    *lane = x.widen();
+                    *lane = *x;
                 }
             }
             for l in 0..LANES {
-                let stepped = step(
-                    std::array::from_fn(|v| lanes[v][l]),
-                    grad[l].widen().normal(),
-                );
+                let stepped = step(std::array::from_fn(|v| lanes[v][l]), grad[l].normal());
                 for v in 0..N {
                     lanes[v][l] = if v == 0 {
                         stepped[v]
@@ -191,18 +285,15 @@ where
             }
             for (lanes, value) in lanes.iter().zip(&mut values) {
                 for (x, lane) in value[at..at + LANES].iter_mut().zip(lanes) {
-                    *x = T::narrow(*lane);
+                    *x = *lane;
                 }
             }
         }
         let at = whole.len() * LANES;
         for (i, grad) in rest.iter().enumerate() {
-            let stepped = step(
-                std::array::from_fn(|v| values[v][at + i].widen()),
-                grad.widen().normal(),
-            );
+            let stepped = step(std::array::from_fn(|v| values[v][at + i]), grad.normal());
             for (v, (value, x)) in values.iter_mut().zip(stepped).enumerate() {
-                value[at + i] = T::narrow(if v == 0 { x } else { x.normal() });
+                value[at + i] = if v == 0 { x } else { x.normal() };
             }
         }
     }

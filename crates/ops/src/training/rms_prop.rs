@@ -1,11 +1,11 @@
 //! RMSProp with momentum, plain and centered: <https://arxiv.org/abs/1308.0850>, equations 38 to 45.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_tensor::dispatch;
 
 use super::define::{FLOATS, INDICES, ROWS, WHOLE, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, square};
+use crate::elementwise::computed;
 use thalweg_cpu::number::{Float, Number};
 
 /// `ms += (grad^2 - ms) (1 - rho)`, `mom = mom momentum + lr grad / sqrt(ms + epsilon)`, and
@@ -56,7 +56,7 @@ pub(crate) static SPARSE_RMS_PROP: Op = Op {
 const RATES: [&str; 4] = ["lr", "rho", "momentum", "epsilon"];
 
 fn rms_prop(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         step::<T, 3, 4, _>(p, RATES, |[lr, rho, momentum, epsilon]| {
             let new = <T as Float>::Wide::ONE - rho;
             move |[var, ms, mom], g| {
@@ -116,7 +116,7 @@ pub(crate) static SPARSE_CENTERED_RMS_PROP: Op = Op {
 };
 
 fn centered(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         step::<T, 4, 4, _>(p, RATES, |[lr, rho, momentum, epsilon]| {
             let new = <T as Float>::Wide::ONE - rho;
             move |[var, mg, ms, mom], g| {

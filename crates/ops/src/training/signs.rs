@@ -1,11 +1,11 @@
 //! AddSign and PowerSign: <https://arxiv.org/abs/1709.07417>.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
-use thalweg_tensor::dispatch;
 
 use super::define::{FLOATS, WHOLE, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, sign};
+use crate::elementwise::computed;
 use thalweg_cpu::number::{Float, Number};
 
 /// `m = m beta + grad (1 - beta)`, and
@@ -32,7 +32,7 @@ pub(crate) static ADD_SIGN: Op = Op {
 };
 
 fn add_sign(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         let rates = ["lr", "alpha", "sign_decay", "beta"];
         step::<T, 2, 4, _>(p, rates, |[lr, alpha, decay, beta]| {
             let new = <T as Float>::Wide::ONE - beta;
@@ -68,7 +68,7 @@ pub(crate) static POWER_SIGN: Op = Op {
 };
 
 fn power_sign(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(dtype(p), FLOATS, T => {
+    computed!(dtype(p), FLOATS, T => {
         let rates = ["lr", "logbase", "sign_decay", "beta"];
         step::<T, 2, 4, _>(p, rates, |[lr, base, decay, beta]| {
             let new = <T as Float>::Wide::ONE - beta;

@@ -1,14 +1,14 @@
 //! Batch normalization on a CPU.
 
 use thalweg_device::{InOut, KernelError, Prepare, Prepared};
+use thalweg_tensor::DType;
 use thalweg_tensor::shape::elements;
-use thalweg_tensor::{DType, Element};
 
 use super::{FACTOR, axis_of};
 use crate::kernel::on;
+use crate::widened::widened;
 use thalweg_cpu::Scratch;
 use thalweg_cpu::batch_norm::{Channels, Moments, Products, apply, moments, sums, to_columns};
-use thalweg_cpu::number::Float;
 
 /// The images as `[before, channels, after]`.
 pub(super) fn view(p: &Prepare<'_>) -> Result<Channels, KernelError> {
@@ -32,24 +32,20 @@ pub(super) fn view(p: &Prepare<'_>) -> Result<Channels, KernelError> {
 }
 
 pub(super) fn forward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    match p.dtype(0) {
-        DType::F16 => normalized::<half::f16>(p),
-        DType::BF16 => normalized::<half::bf16>(p),
-        DType::F32 => normalized::<f32>(p),
+    widened(p, &[0], &[0], &|p| match p.dtype(0) {
+        DType::F32 => normalized(p),
         other => Err(KernelError::DType(other)),
-    }
+    })
 }
 
 pub(super) fn backward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    match p.dtype(0) {
-        DType::F16 => differentiated::<half::f16>(p),
-        DType::BF16 => differentiated::<half::bf16>(p),
-        DType::F32 => differentiated::<f32>(p),
+    widened(p, &[0, 1], &[0], &|p| match p.dtype(0) {
+        DType::F32 => differentiated(p),
         other => Err(KernelError::DType(other)),
-    }
+    })
 }
 
-fn normalized<T: Float<Wide = f32> + Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+fn normalized(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = view(p)?;
     let attrs = &p.node.attrs;
     let (epsilon, factor) = (attrs.float("epsilon"), attrs.float(FACTOR.name));
@@ -75,7 +71,7 @@ fn normalized<T: Float<Wide = f32> + Element>(p: &Prepare<'_>) -> Result<Prepare
             batch_variance.fill(f32::NAN);
             return Ok(());
         }
-        let (x, y) = match cx.in_out::<T>(0, 0)? {
+        let (x, y) = match cx.in_out::<f32>(0, 0)? {
             InOut::Same(y) => (None, y),
             InOut::Apart(x, y) => (Some(x), y),
         };
@@ -120,9 +116,7 @@ fn normalized<T: Float<Wide = f32> + Element>(p: &Prepare<'_>) -> Result<Prepare
     .with_scratch(scratch))
 }
 
-fn differentiated<T: Float<Wide = f32> + Element>(
-    p: &Prepare<'_>,
-) -> Result<Prepared, KernelError> {
+fn differentiated(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = view(p)?;
     let (epsilon, training) = (
         p.node.attrs.float("epsilon"),
@@ -144,8 +138,8 @@ fn differentiated<T: Float<Wide = f32> + Element>(
             to_offset.fill(0.0);
             return Ok(());
         }
-        let x = cx.input::<T>(1)?;
-        let (dy, dx) = match cx.in_out::<T>(0, 0)? {
+        let x = cx.input::<f32>(1)?;
+        let (dy, dx) = match cx.in_out::<f32>(0, 0)? {
             InOut::Same(dx) => (None, dx),
             InOut::Apart(dy, dx) => (Some(dy), dx),
         };

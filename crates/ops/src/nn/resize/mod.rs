@@ -10,6 +10,7 @@ use thalweg_tensor::{DType, Shape, dispatch};
 
 use self::kernels::{bilinear, bilinear_grad, nearest, nearest_grad};
 use crate::constants::ints;
+use crate::widened::{moved, widened, widened_ints};
 
 const SMALL: &[DType] = &[
     DType::I8,
@@ -137,8 +138,14 @@ pub(crate) static RESIZE_BILINEAR: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => bilinear::<T>(p), else
-            Err(KernelError::DType(p.dtype(0))))
+        // Images are mostly bytes, which would take eight times their memory.
+        if p.dtype(0) == DType::U8 {
+            return bilinear::<u8>(p);
+        }
+        widened(p, &[0], &[], &|p| {
+            dispatch!(p.dtype(0), [F32 F64 I64 U64], T => bilinear::<T>(p), else
+                Err(KernelError::DType(p.dtype(0))))
+        })
     })],
 };
 
@@ -191,8 +198,10 @@ pub(crate) static RESIZE_NEAREST_NEIGHBOR: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => nearest::<T>(p), else
-            Err(KernelError::DType(p.dtype(0))))
+        moved(p, &[0], &[0], &|p| {
+            dispatch!(p.dtype(0), [U8 U16 U32 U64], T => nearest::<T>(p), else
+                Err(KernelError::DType(p.dtype(0))))
+        })
     })],
 };
 
@@ -220,7 +229,9 @@ pub(crate) static RESIZE_NEAREST_NEIGHBOR_GRAD: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), NUMBERS, T => nearest_grad::<T>(p), else
-            Err(KernelError::DType(p.dtype(0))))
+        widened_ints(p, &[0], &[0], &|p| {
+            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => nearest_grad::<T>(p), else
+                Err(KernelError::DType(p.dtype(0))))
+        })
     })],
 };

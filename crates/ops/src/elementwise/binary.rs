@@ -1,0 +1,197 @@
+//! Two inputs with broadcasting.
+
+use thalweg_cpu::Isa;
+use thalweg_device::{InOut, KernelCx, KernelError, Operand, Prepare, Prepared};
+use thalweg_tensor::Element;
+
+use super::loops::{Binary, BinarySame, Each};
+use super::{BLOCK, Block, Compute, Conversion, Walk, over_rows, run_of};
+
+/// `out = f(a, b)` with broadcasting, from one dtype, computed in `W`, to another.
+pub(crate) fn binary_to<W: Compute, C: Element>(
+    p: &Prepare<'_>,
+    f: impl Fn(W, W) -> C + Copy + Send + Sync + 'static,
+) -> Prepared {
+    erased_to::<W, C>(p, Box::new(Each(f)))
+}
+
+fn erased_to<W: Compute, C: Element>(p: &Prepare<'_>, each: Box<dyn Binary<W, C>>) -> Prepared {
+    let walk = walk_of(&p.inputs[0], &p.inputs[1], &p.outputs[0]);
+    let conversion = W::conversion(p.dtype(0));
+    Prepared::new(p.outputs[0].elements(), move |cx| {
+        let Some(c) = &conversion else {
+            return direct_to(cx, &walk, &*each);
+        };
+        let (isa, (_, steps)) = (cx.cpu().isa(), walk.inner());
+        let (a, b, out) = (cx.input_bytes(0)?, cx.input_bytes(1)?, cx.output::<C>(0)?);
+        over_rows(cx.cpu(), &walk, out, 1, &|at, out| {
+            for (i, out) in out.chunks_mut(BLOCK).enumerate() {
+                let of = |input, k| block_of(c, input, at[k], steps[k], i * BLOCK, out.len());
+                let (a, b) = (of(a, 0), of(b, 1));
+                each.run(isa, &a, &b, out);
+            }
+        });
+        Ok(())
+    })
+    .each()
+}
+
+/// `out = f(a, b)` with broadcasting, in place of either input where the plan says so, computed in `W`.
+pub(crate) fn binary<W: Compute>(
+    p: &Prepare<'_>,
+    f: impl Fn(W, W) -> W + Copy + Send + Sync + 'static,
+) -> Prepared {
+    erased::<W>(p, Box::new(Each(f)))
+}
+
+fn erased<W: Compute>(p: &Prepare<'_>, each: Box<dyn BinarySame<W>>) -> Prepared {
+    let walk = walk_of(&p.inputs[0], &p.inputs[1], &p.outputs[0]);
+    let conversion = W::conversion(p.dtype(0));
+    Prepared::new(p.outputs[0].elements(), move |cx| match &conversion {
+        None => direct(cx, &walk, &*each),
+        Some(c) => widened(cx, &walk, c, &*each),
+    })
+    .each()
+}
+
+fn walk_of(a: &Operand, b: &Operand, out: &Operand) -> Walk {
+    Walk::new(&a.dims, &b.dims, &out.dims)
+}
+
+/// Calls `run(start, len, elements)` for a run's blocks, where `input` is one element or as long as the run: each is
+/// given as many elements as there are in its block.
+fn repeated<T: Element>(input: &[T], len: usize, run: &mut dyn FnMut(usize, &[T])) {
+    if input.len() == len {
+        return run(0, input);
+    }
+    let mut block = Block::new();
+    block.resize(len.min(BLOCK), input[0]);
+    for start in (0..len).step_by(BLOCK) {
+        run(start, &block[..(len - start).min(BLOCK)]);
+    }
+}
+
+/// `out = f(a, b)`, of inputs that are one element or as long as the output.
+fn run<T: Element, C: Element>(each: &dyn Binary<T, C>, isa: Isa, a: &[T], b: &[T], out: &mut [C]) {
+    let n = out.len();
+    match (a.len(), b.len()) {
+        (1, 1) => {
+            each.run(isa, a, b, &mut out[..1]);
+            let only = out[0];
+            out.fill(only);
+        }
+        (1, _) => repeated(a, n, &mut |at, a| {
+            let end = at + a.len();
+            each.run(isa, a, &b[at..end], &mut out[at..end]);
+        }),
+        (_, 1) => repeated(b, n, &mut |at, b| {
+            let end = at + b.len();
+            each.run(isa, &a[at..end], b, &mut out[at..end]);
+        }),
+        _ => each.run(isa, a, b, out),
+    }
+}
+
+fn direct_to<T: Element, C: Element>(
+    cx: &KernelCx<'_>,
+    walk: &Walk,
+    each: &dyn Binary<T, C>,
+) -> Result<(), KernelError> {
+    let (isa, (_, steps)) = (cx.cpu().isa(), walk.inner());
+    let (a, b, out) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<C>(0)?);
+    over_rows(cx.cpu(), walk, out, 1, &|[at, bt], out| {
+        let (a, b) = (
+            run_of(a, at, steps[0], out.len()),
+            run_of(b, bt, steps[1], out.len()),
+        );
+        run(each, isa, a, b, out);
+    });
+    Ok(())
+}
+
+fn direct<T: Element>(
+    cx: &KernelCx<'_>,
+    walk: &Walk,
+    each: &dyn BinarySame<T>,
+) -> Result<(), KernelError> {
+    let (cpu, isa, (_, steps)) = (cx.cpu(), cx.cpu().isa(), walk.inner());
+    // The input that is in place is walked as the output is: it broadcasts nowhere.
+    if let InOut::Same(out) = in_place_of::<T>(cx, 0)? {
+        let b = cx.input::<T>(1)?;
+        over_rows(cpu, walk, out, 1, &|[_, bt], out| {
+            let n = out.len();
+            repeated(run_of(b, bt, steps[1], n), n, &mut |at, b| {
+                each.in_first(isa, &mut out[at..at + b.len()], b);
+            });
+        });
+    } else if let InOut::Same(out) = in_place_of::<T>(cx, 1)? {
+        let a = cx.input::<T>(0)?;
+        over_rows(cpu, walk, out, 1, &|[at, _], out| {
+            let n = out.len();
+            repeated(run_of(a, at, steps[0], n), n, &mut |at, a| {
+                each.in_second(isa, a, &mut out[at..at + a.len()]);
+            });
+        });
+    } else {
+        direct_to(cx, walk, each)?;
+    }
+    Ok(())
+}
+
+/// The output's buffer if it is input `i`'s as well; nothing is taken otherwise.
+fn in_place_of<'a, T: Element>(cx: &KernelCx<'a>, i: usize) -> Result<InOut<'a, T>, KernelError> {
+    if cx.is_in_place(i, 0) {
+        cx.in_out(i, 0)
+    } else {
+        Ok(InOut::Apart(&[], &mut []))
+    }
+}
+
+/// Elements of an input for the `len` elements from `start` of a run, which it walks from `at` with `step` 0 or 1.
+fn block_of<W: Compute>(
+    c: &Conversion<W>,
+    input: &[u8],
+    at: usize,
+    step: usize,
+    start: usize,
+    len: usize,
+) -> Block<W> {
+    let first = (at + start * step) * c.size;
+    if step == 1 {
+        return c.block(&input[first..first + len * c.size]);
+    }
+    let mut one = c.block(&input[first..first + c.size]);
+    let only = one[0];
+    one.resize(len, only);
+    one
+}
+
+fn widened<W: Compute>(
+    cx: &KernelCx<'_>,
+    walk: &Walk,
+    c: &Conversion<W>,
+    each: &dyn BinarySame<W>,
+) -> Result<(), KernelError> {
+    let (cpu, isa, (_, steps)) = (cx.cpu(), cx.cpu().isa(), walk.inner());
+    let same = [cx.is_in_place(0, 0), cx.is_in_place(1, 0)];
+    let out = cx.output_bytes(0)?;
+    // The input that is in place is read from the output before that is written.
+    let input = |i: usize| match same[i] {
+        true => Ok(None),
+        false => cx.input_bytes(i).map(Some),
+    };
+    let inputs = [input(0)?, input(1)?];
+    over_rows(cpu, walk, out, c.size, &|at, out| {
+        for (i, out) in out.chunks_mut(BLOCK * c.size).enumerate() {
+            let len = out.len() / c.size;
+            let of = |k: usize| match inputs[k] {
+                None => c.block(out),
+                Some(input) => block_of(c, input, at[k], steps[k], i * BLOCK, len),
+            };
+            let (mut a, b) = (of(0), of(1));
+            each.in_first(isa, &mut a, &b);
+            (c.narrow)(&a, out);
+        }
+    });
+    Ok(())
+}

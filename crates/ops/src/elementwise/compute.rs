@@ -1,0 +1,207 @@
+//! The types that numbers are computed in.
+
+use half::{bf16, f16};
+use thalweg_tensor::{DType, Element};
+
+use super::{BLOCK, Block};
+
+/// A type that elements are computed in: those of its own dtype as they are, those of others in blocks that are
+/// widened first and narrowed after. What is computed in one step is then the same bit for bit as in the narrow type.
+pub(crate) trait Compute: Element + bytemuck::Zeroable {
+    /// How elements of `dtype` become this and back; `None` for the type's own, and for those that it does not hold.
+    fn conversion(dtype: DType) -> Option<Conversion<Self>>;
+}
+
+/// How elements of some dtype become a wider type and back.
+#[derive(Debug)]
+pub(crate) struct Conversion<W> {
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    /// The elements that these bytes are.
+    pub(crate) widen: fn(&[u8], &mut [W]),
+    /// The bytes of elements; integers keep their low bits, floats are rounded.
+    pub(crate) narrow: fn(&[W], &mut [u8]),
+}
+
+impl<W: Compute> Conversion<W> {
+    /// The elements that these bytes are, a block of them at most.
+    pub(crate) fn block(&self, bytes: &[u8]) -> Block<W> {
+        let mut wide = Block::new();
+        wide.resize(bytes.len() / self.size, W::zeroed());
+        (self.widen)(bytes, &mut wide);
+        wide
+    }
+
+    /// The number that `x` is once it has been narrowed.
+    pub(crate) fn round(&self, x: W) -> W {
+        let (mut bytes, mut wide) = ([0u64], [x]);
+        let bytes = &mut bytemuck::cast_slice_mut(&mut bytes)[..self.size];
+        (self.narrow)(&wide, bytes);
+        (self.widen)(bytes, &mut wide);
+        wide[0]
+    }
+
+    /// The elements that these bytes are, in blocks.
+    pub(crate) fn blocks(&self, bytes: &[u8]) -> impl Iterator<Item = Block<W>> {
+        bytes
+            .chunks(BLOCK * self.size)
+            .map(|bytes| self.block(bytes))
+    }
+}
+
+impl<W> Clone for Conversion<W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W> Copy for Conversion<W> {}
+
+/// Of the elements of `$dtype`, what `|$x| $widen` makes wide, and `|$w| $narrow` narrow again.
+macro_rules! conversions {
+    ($($wide:ty { $($dtype:ident $t:ty, |$x:ident| $widen:expr, |$w:ident| $narrow:expr;)* })*) => {$(
+        impl Compute for $wide {
+            fn conversion(dtype: DType) -> Option<Conversion<$wide>> {
+                match dtype {
+                    $(DType::$dtype => Some(Conversion {
+                        size: size_of::<$t>(),
+                        widen: |from, to| {
+                            let from = bytemuck::cast_slice::<u8, $t>(from);
+                            for (to, &$x) in to.iter_mut().zip(from) {
+                                *to = $widen;
+                            }
+                        },
+                        narrow: |from, to| {
+                            let to = bytemuck::cast_slice_mut::<u8, $t>(to);
+                            for (to, &$w) in to.iter_mut().zip(from) {
+                                *to = $narrow;
+                            }
+                        },
+                    }),)*
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+conversions! {
+    f32 {
+        F16 f16, |x| x.to_f32(), |w| f16::from_f32(w);
+        BF16 bf16, |x| x.to_f32(), |w| bf16::from_f32(w);
+    }
+    f64 {
+        F16 f16, |x| x.to_f64(), |w| f16::from_f64(w);
+        BF16 bf16, |x| x.to_f64(), |w| bf16::from_f64(w);
+        F32 f32, |x| f64::from(x), |w| w as f32;
+    }
+    i64 {
+        I8 i8, |x| i64::from(x), |w| w as i8;
+        I16 i16, |x| i64::from(x), |w| w as i16;
+        I32 i32, |x| i64::from(x), |w| w as i32;
+        U8 u8, |x| i64::from(x), |w| w as u8;
+        U16 u16, |x| i64::from(x), |w| w as u16;
+        U32 u32, |x| i64::from(x), |w| w as u32;
+    }
+    // Signed integers as well, for what depends on their bits alone: those above their own are zero.
+    u64 {
+        I8 u8, |x| u64::from(x), |w| w as u8;
+        I16 u16, |x| u64::from(x), |w| w as u16;
+        I32 u32, |x| u64::from(x), |w| w as u32;
+        I64 u64, |x| x, |w| w;
+        U8 u8, |x| u64::from(x), |w| w as u8;
+        U16 u16, |x| u64::from(x), |w| w as u16;
+        U32 u32, |x| u64::from(x), |w| w as u32;
+        Bool u8, |x| u64::from(x), |w| w as u8;
+    }
+    bool {}
+}
+
+/// What a function that takes several steps does to what each of them gives: brings it to a number of `dtype`, as
+/// the next would find it there.
+pub(crate) fn rounding<W: Compute>(dtype: DType) -> impl Fn(W) -> W + Copy + Send + Sync + 'static {
+    let conversion = W::conversion(dtype);
+    move |x| conversion.map_or(x, |c| c.round(x))
+}
+
+/// `$body` with `$T` standing for the type in which elements of `$dtype` are computed: `f32` for halves, the widest of
+/// their kind for integers. Of `BITS` and `WRAPPING`, in which no function depends on a sign, integers are all `u64`.
+macro_rules! computed {
+    ($dtype:expr, FLOATS, $T:ident => $body:expr, else $other:expr) => {
+        $crate::elementwise::computed!(@ $dtype, $T => $body, $other,
+            f32: F16 BF16 F32; f64: F64;)
+    };
+    ($dtype:expr, INTS, $T:ident => $body:expr, else $other:expr) => {
+        $crate::elementwise::computed!(@ $dtype, $T => $body, $other,
+            i64: I8 I16 I32 I64; u64: U8 U16 U32 U64;)
+    };
+    ($dtype:expr, NUMBERS, $T:ident => $body:expr, else $other:expr) => {
+        $crate::elementwise::computed!(@ $dtype, $T => $body, $other,
+            f32: F16 BF16 F32; f64: F64; i64: I8 I16 I32 I64; u64: U8 U16 U32 U64;)
+    };
+    ($dtype:expr, BITS, $T:ident => $body:expr, else $other:expr) => {
+        $crate::elementwise::computed!(@ $dtype, $T => $body, $other,
+            u64: I8 I16 I32 I64 U8 U16 U32 U64;)
+    };
+    ($dtype:expr, WRAPPING, $T:ident => $body:expr, else $other:expr) => {
+        $crate::elementwise::computed!(@ $dtype, $T => $body, $other,
+            f32: F16 BF16 F32; f64: F64; u64: I8 I16 I32 I64 U8 U16 U32 U64;)
+    };
+    ($dtype:expr, PLAIN, $T:ident => $body:expr, else $other:expr) => {
+        $crate::elementwise::computed!(@ $dtype, $T => $body, $other,
+            f32: F16 BF16 F32; f64: F64; u64: I8 I16 I32 I64 U8 U16 U32 U64 Bool;)
+    };
+    (@ $dtype:expr, $T:ident => $body:expr, $other:expr, $($wide:ident: $($variant:ident)*;)*) => {
+        match $dtype {
+            $($(thalweg_tensor::DType::$variant)|* => { type $T = $wide; $body })*
+            _ => $other,
+        }
+    };
+}
+
+pub(crate) use computed;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_dtype_has_a_type_that_it_is_computed_in() {
+        fn is_held<W: Compute>(dtype: DType) -> bool {
+            W::DTYPE == dtype || W::conversion(dtype).is_some_and(|c| c.size == dtype.size())
+        }
+        for &dtype in DType::PLAIN {
+            assert!(
+                computed!(dtype, PLAIN, W => is_held::<W>(dtype), else false),
+                "{dtype}"
+            );
+        }
+        for &dtype in DType::NUMBERS {
+            assert!(
+                computed!(dtype, NUMBERS, W => is_held::<W>(dtype), else false),
+                "{dtype}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_widened_comes_back() {
+        fn returns<W: Compute>(dtype: DType) {
+            let Some(c) = W::conversion(dtype) else {
+                return;
+            };
+            let bits: Vec<u64> = (0..1 << 13).collect();
+            let bytes: &[u8] = bytemuck::cast_slice(&bits);
+            let mut wide = vec![W::zeroed(); bytes.len() / c.size];
+            let mut back = vec![0u64; bits.len()];
+            (c.widen)(bytes, &mut wide);
+            (c.narrow)(&wide, bytemuck::cast_slice_mut(&mut back));
+            assert_eq!(back, bits, "{dtype}");
+        }
+        for &dtype in DType::PLAIN {
+            returns::<f32>(dtype);
+            returns::<i64>(dtype);
+            returns::<u64>(dtype);
+        }
+    }
+}

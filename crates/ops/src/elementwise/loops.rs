@@ -1,0 +1,155 @@
+//! What is compiled for each function of elements: its loops and nothing around them.
+
+use thalweg_cpu::{Isa, Vectorize};
+use thalweg_tensor::{DType, Element};
+
+use super::{BLOCK, Block};
+
+/// A function of one element.
+pub(super) trait Unary<A, B>: Send + Sync {
+    /// `out[i] = f(a[i])`.
+    fn run(&self, isa: Isa, a: &[A], out: &mut [B]);
+}
+
+/// A function of one element that gives one of its own type.
+pub(super) trait UnarySame<T>: Unary<T, T> {
+    /// `all[i] = f(all[i])`.
+    fn in_place(&self, isa: Isa, all: &mut [T]);
+}
+
+/// A function of two elements.
+pub(super) trait Binary<T, C>: Send + Sync {
+    /// `out[i] = f(a[i], b[i])`.
+    fn run(&self, isa: Isa, a: &[T], b: &[T], out: &mut [C]);
+}
+
+/// A function of two elements that gives one of their type.
+pub(super) trait BinarySame<T>: Binary<T, T> {
+    /// `all[i] = f(all[i], b[i])`.
+    fn in_first(&self, isa: Isa, all: &mut [T], b: &[T]);
+    /// `all[i] = f(a[i], all[i])`.
+    fn in_second(&self, isa: Isa, a: &[T], all: &mut [T]);
+}
+
+/// A function of elements.
+pub(super) struct Each<F>(pub(super) F);
+
+/// Whether loops over `T` are compiled for each instruction set, and for an output in an input's buffer.
+const fn is_vector<T: Element>() -> bool {
+    matches!(T::DTYPE, DType::F32)
+}
+
+/// Runs a loop from a copy of each block of `all` to where that was.
+fn by_blocks<T: Element>(each: &dyn Unary<T, T>, isa: Isa, all: &mut [T]) {
+    for new in all.chunks_mut(BLOCK) {
+        each.run(isa, &Block::from_slice(new), new);
+    }
+}
+
+/// The same, where the copies are the first inputs (`FIRST`) or the second ones.
+fn by_blocks_of_two<T: Element, const FIRST: bool>(
+    each: &dyn Binary<T, T>,
+    isa: Isa,
+    other: &[T],
+    all: &mut [T],
+) {
+    for (other, new) in other.chunks(BLOCK).zip(all.chunks_mut(BLOCK)) {
+        let old = Block::from_slice(new);
+        match FIRST {
+            true => each.run(isa, &old, other, new),
+            false => each.run(isa, other, &old, new),
+        }
+    }
+}
+
+impl<A: Element, B: Element, F: Fn(A) -> B + Copy + Send + Sync> Unary<A, B> for Each<F> {
+    fn run(&self, isa: Isa, a: &[A], out: &mut [B]) {
+        isa.run_over::<A, _>(Map(a, out, self.0));
+    }
+}
+
+impl<T: Element, F: Fn(T) -> T + Copy + Send + Sync> UnarySame<T> for Each<F> {
+    fn in_place(&self, isa: Isa, all: &mut [T]) {
+        if const { is_vector::<T>() } {
+            isa.run(MapSame(all, self.0));
+        } else {
+            by_blocks(self, isa, all);
+        }
+    }
+}
+
+impl<T: Element, C: Element, F: Fn(T, T) -> C + Copy + Send + Sync> Binary<T, C> for Each<F> {
+    fn run(&self, isa: Isa, a: &[T], b: &[T], out: &mut [C]) {
+        isa.run_over::<T, _>(Zip(a, b, out, self.0));
+    }
+}
+
+impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync> BinarySame<T> for Each<F> {
+    fn in_first(&self, isa: Isa, all: &mut [T], b: &[T]) {
+        if const { is_vector::<T>() } {
+            isa.run(ZipSame::<_, _, true>(b, all, self.0));
+        } else {
+            by_blocks_of_two::<T, true>(self, isa, b, all);
+        }
+    }
+
+    fn in_second(&self, isa: Isa, a: &[T], all: &mut [T]) {
+        if const { is_vector::<T>() } {
+            isa.run(ZipSame::<_, _, false>(a, all, self.0));
+        } else {
+            by_blocks_of_two::<T, false>(self, isa, a, all);
+        }
+    }
+}
+
+struct Map<'a, A, B, F>(&'a [A], &'a mut [B], F);
+
+impl<A: Copy, B, F: Fn(A) -> B> Vectorize for Map<'_, A, B, F> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        for (out, &a) in self.1.iter_mut().zip(self.0) {
+            *out = (self.2)(a);
+        }
+    }
+}
+
+struct MapSame<'a, T, F>(&'a mut [T], F);
+
+impl<T: Copy, F: Fn(T) -> T> Vectorize for MapSame<'_, T, F> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        for out in self.0 {
+            *out = (self.1)(*out);
+        }
+    }
+}
+
+struct Zip<'a, A, B, C, F>(&'a [A], &'a [B], &'a mut [C], F);
+
+impl<A: Copy, B: Copy, C, F: Fn(A, B) -> C> Vectorize for Zip<'_, A, B, C, F> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        for ((out, &a), &b) in self.2.iter_mut().zip(self.0).zip(self.1) {
+            *out = (self.3)(a, b);
+        }
+    }
+}
+
+/// The same with the first (`FIRST`) or second input in the output's own buffer.
+struct ZipSame<'a, T, F, const FIRST: bool>(&'a [T], &'a mut [T], F);
+
+impl<T: Copy, F: Fn(T, T) -> T, const FIRST: bool> Vectorize for ZipSame<'_, T, F, FIRST> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        for (out, &other) in self.1.iter_mut().zip(self.0) {
+            *out = match FIRST {
+                true => (self.2)(*out, other),
+                false => (self.2)(other, *out),
+            };
+        }
+    }
+}

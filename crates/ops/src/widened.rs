@@ -1,0 +1,250 @@
+//! Kernels of narrow dtypes by way of those of the wide types that hold them: one for all ops.
+
+use bytemuck::Pod;
+use smallvec::SmallVec;
+use thalweg_cpu::parallel::for_chunks;
+use thalweg_device::{KernelCx, KernelError, Operand, Prepare, Prepared, RunFn, Slot};
+use thalweg_tensor::{ALIGNMENT, DType};
+
+use crate::elementwise::{CHUNK, Compute, Conversion};
+
+/// The kernel that `prepare` gives for `f32`, `f64`, `i64` or `u64`. Of narrower dtypes, the inputs and outputs of these
+/// numbers are widened as a whole, into scratch memory, and narrowed again.
+///
+/// For what gives the same bits that way: it may round no number but a result, where there are halves.
+pub(crate) fn widened(
+    p: &Prepare<'_>,
+    inputs: &'static [usize],
+    outputs: &'static [usize],
+    prepare: &dyn Fn(&Prepare<'_>) -> Result<Prepared, KernelError>,
+) -> Result<Prepared, KernelError> {
+    let first = inputs.first().map(|&i| &p.inputs[i]);
+    let dtype = first
+        .or(outputs.first().map(|&o| &p.outputs[o]))
+        .map_or(DType::F32, |operand| operand.dtype);
+    match dtype {
+        DType::F16 | DType::BF16 => by::<f32>(p, dtype, inputs, outputs, prepare),
+        DType::I8 | DType::I16 | DType::I32 => by::<i64>(p, dtype, inputs, outputs, prepare),
+        DType::U8 | DType::U16 | DType::U32 | DType::Bool => {
+            by::<u64>(p, dtype, inputs, outputs, prepare)
+        }
+        _ => prepare(p),
+    }
+}
+
+/// As [`widened`], of integers alone: halves have a kernel of their own, which rounds as it goes.
+pub(crate) fn widened_ints(
+    p: &Prepare<'_>,
+    inputs: &'static [usize],
+    outputs: &'static [usize],
+    prepare: &dyn Fn(&Prepare<'_>) -> Result<Prepared, KernelError>,
+) -> Result<Prepared, KernelError> {
+    let first = inputs.first().map(|&i| &p.inputs[i]);
+    match first.is_some_and(|operand| operand.dtype.is_float()) {
+        true => prepare(p),
+        false => widened(p, inputs, outputs, prepare),
+    }
+}
+
+/// The kernel that `prepare` gives where these inputs, which are indices, are `i64`.
+pub(crate) fn indexed(
+    p: &Prepare<'_>,
+    inputs: &'static [usize],
+    prepare: &dyn Fn(&Prepare<'_>) -> Result<Prepared, KernelError>,
+) -> Result<Prepared, KernelError> {
+    match inputs.first().map(|&i| p.inputs[i].dtype) {
+        None | Some(DType::I64) => prepare(p),
+        Some(dtype) => by::<i64>(p, dtype, inputs, &[], prepare),
+    }
+}
+
+/// The kernel that `prepare` gives where these inputs and outputs are unsigned integers as long as their elements: one
+/// that moves elements and computes nothing.
+pub(crate) fn moved(
+    p: &Prepare<'_>,
+    inputs: &'static [usize],
+    outputs: &'static [usize],
+    prepare: &dyn Fn(&Prepare<'_>) -> Result<Prepared, KernelError>,
+) -> Result<Prepared, KernelError> {
+    let like = |dtype: DType| match dtype.size() {
+        1 => DType::U8,
+        2 => DType::U16,
+        4 => DType::U32,
+        _ => DType::U64,
+    };
+    let (mut all, mut out) = (p.inputs.to_vec(), p.outputs.to_vec());
+    for &i in inputs {
+        all[i].dtype = like(all[i].dtype);
+        all[i].value = None;
+    }
+    for &o in outputs {
+        out[o].dtype = like(out[o].dtype);
+    }
+    let inner = prepare(&Prepare {
+        inputs: &all,
+        outputs: &out,
+        ..*p
+    })?;
+    let (run, needed, count) = (inner.run, inner.scratch, out.len());
+    Ok(Prepared {
+        run: Box::new(move |cx| {
+            let mut slots = SmallVec::<[Slot; 8]>::from_slice(cx.input_slots());
+            for &i in inputs {
+                slots[i].dtype = like(slots[i].dtype);
+            }
+            let mut own = SmallVec::<[Slot; 4]>::new();
+            for o in 0..count {
+                own.push(cx.output_slot(o)?);
+            }
+            for &o in outputs {
+                own[o].dtype = like(own[o].dtype);
+            }
+            let scratch = cx.scratch::<u8>(needed)?;
+            let room = (scratch.as_mut_ptr(), scratch.len());
+            // SAFETY: the slots are this kernel's own; whatever their elements are, as many bytes are unsigned integers,
+            // and those that are written are elements that were read.
+            run(&unsafe { cx.inner(&slots, &own, room) })
+        }),
+        ..inner
+    })
+}
+
+/// An operand that is widened: its number, and where its elements are in the scratch memory.
+struct Part {
+    operand: usize,
+    start: usize,
+    elements: usize,
+}
+
+/// The wide operands of a kernel, behind one another in its scratch memory.
+struct Parts<W> {
+    conversion: Conversion<W>,
+    inputs: SmallVec<[Part; 2]>,
+    outputs: SmallVec<[Part; 2]>,
+    /// Bytes of all of them.
+    bytes: usize,
+    /// Bytes that the kernel itself needs.
+    scratch: usize,
+}
+
+fn by<W: Compute + Pod>(
+    p: &Prepare<'_>,
+    dtype: DType,
+    inputs: &[usize],
+    outputs: &[usize],
+    prepare: &dyn Fn(&Prepare<'_>) -> Result<Prepared, KernelError>,
+) -> Result<Prepared, KernelError> {
+    let conversion = W::conversion(dtype).ok_or(KernelError::DType(dtype))?;
+    let mut bytes = 0usize;
+    let mut part = |operands: &mut [Operand], operand: usize| {
+        let own = &mut operands[operand];
+        own.dtype = W::DTYPE;
+        own.value = None;
+        let (start, elements) = (bytes, own.elements());
+        let own = elements.saturating_mul(size_of::<W>());
+        let padded = own.checked_next_multiple_of(ALIGNMENT);
+        bytes = bytes.saturating_add(padded.unwrap_or(usize::MAX));
+        Part {
+            operand,
+            start,
+            elements,
+        }
+    };
+    let (mut all, mut out) = (p.inputs.to_vec(), p.outputs.to_vec());
+    let inputs = inputs.iter().map(|&i| part(&mut all, i)).collect();
+    let outputs = outputs.iter().map(|&o| part(&mut out, o)).collect();
+    let inner = prepare(&Prepare {
+        inputs: &all,
+        outputs: &out,
+        ..*p
+    })?;
+    let parts = Parts {
+        conversion,
+        inputs,
+        outputs,
+        bytes,
+        scratch: inner.scratch,
+    };
+    let (run, count) = (inner.run, out.len());
+    let (cost, scratch) = (inner.cost, bytes.saturating_add(inner.scratch));
+    let prepared = Prepared::new(0, move |cx| parts.run(cx, count, &run));
+    Ok(prepared.with_scratch(scratch).with_cost(2 * cost))
+}
+
+impl<W: Compute + Pod> Parts<W> {
+    fn run(&self, cx: &KernelCx<'_>, count: usize, run: &RunFn) -> Result<(), KernelError> {
+        let c = &self.conversion;
+        let scratch = cx.scratch::<u8>(self.bytes + self.scratch)?;
+        let (wide, own) = scratch.split_at_mut(self.bytes);
+        let mut inputs = SmallVec::<[Slot; 8]>::from_slice(cx.input_slots());
+        for part in &self.inputs {
+            let slot = &inputs[part.operand];
+            if part.elements == 0 {
+                continue;
+            }
+            // SAFETY: the slot is valid for its elements, which are plain numbers; they are read before anything is written.
+            let narrow = unsafe { bytes(slot, c.size) };
+            let to = &mut wide[part.start..][..part.elements * size_of::<W>()];
+            for_chunks(
+                cx.pool(),
+                bytemuck::cast_slice_mut(to),
+                CHUNK,
+                &|i, part| {
+                    (c.widen)(&narrow[i * CHUNK * c.size..], part);
+                },
+            );
+        }
+        let mut slots = SmallVec::<[Slot; 4]>::new();
+        for o in 0..count {
+            slots.push(cx.output_slot(o)?);
+        }
+        let (mut outputs, base) = (slots.clone(), wide.as_mut_ptr());
+        let put = |parts: &[Part], into: &mut [Slot]| {
+            for part in parts {
+                into[part.operand] = Slot {
+                    ptr: base.wrapping_add(part.start),
+                    len: part.elements,
+                    ..Slot::empty(W::DTYPE)
+                };
+            }
+        };
+        put(&self.inputs, &mut inputs);
+        put(&self.outputs, &mut outputs);
+        let room = (own.as_mut_ptr(), own.len());
+        // SAFETY: the slots are this kernel's own, those in the scratch memory each apart from all others and zero or
+        // numbers that were there before; the rest of that memory is handed on.
+        run(&unsafe { cx.inner(&inputs, &outputs, room) })?;
+        for part in &self.outputs {
+            if part.elements == 0 {
+                continue;
+            }
+            let slot = &slots[part.operand];
+            let from: &[W] =
+                bytemuck::cast_slice(&wide[part.start..][..part.elements * size_of::<W>()]);
+            // SAFETY: the slot is valid for its elements and was handed out to this kernel alone.
+            let narrow = unsafe { bytes_mut(slot, c.size) };
+            for_chunks(cx.pool(), narrow, CHUNK * c.size, &|i, part| {
+                (c.narrow)(&from[i * CHUNK..], part);
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a slot's elements, of `size` each.
+///
+/// # Safety
+/// The slot must be valid for them while they are borrowed, and nobody may write them.
+unsafe fn bytes<'a>(slot: &Slot, size: usize) -> &'a [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(slot.ptr, slot.len * size) }
+}
+
+/// The same, to be written.
+///
+/// # Safety
+/// As [`bytes`], and nobody else may read them.
+unsafe fn bytes_mut<'a>(slot: &Slot, size: usize) -> &'a mut [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(slot.ptr, slot.len * size) }
+}
