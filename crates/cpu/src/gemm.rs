@@ -12,9 +12,11 @@ use crate::Isa;
 use task::{Plan, Task};
 use thalweg_tensor::Notes;
 
+mod block;
 mod copy;
 mod cuts;
 mod packed;
+mod run;
 mod task;
 #[cfg(test)]
 mod tests;

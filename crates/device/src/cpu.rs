@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thalweg_graph::DeviceSpec;
 use thalweg_tensor::Memory;
 
-use crate::kernel::DeviceType;
+use crate::device_type::DeviceType;
 use thalweg_cpu::isa::Isa;
 use thalweg_cpu::thread_pool::ThreadPool;
 

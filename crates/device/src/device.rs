@@ -6,8 +6,8 @@ use thalweg_graph::DeviceSpec;
 use thalweg_tensor::Memory;
 
 use crate::cpu::Cpu;
+use crate::device_type::DeviceType;
 use crate::gpu::Gpu;
-use crate::kernel::DeviceType;
 
 /// A device of a session.
 pub enum Device {

@@ -10,8 +10,16 @@ use thalweg_tensor::{DType, Element, Tensor};
 
 use crate::cpu::Cpu;
 use crate::error::KernelError;
-use crate::evaluate::Argument;
 use crate::variable::Variable;
+
+/// What stands at an input of a node.
+#[derive(Clone, Copy)]
+pub enum Argument<'a> {
+    /// A value.
+    Value(&'a Tensor),
+    /// The variable behind a handle.
+    Variable(&'a Arc<Variable>),
+}
 
 /// A thing that outlives steps, or that a value holds: a queue, a stack, a list of tensors.
 pub type Thing = Arc<dyn Any + Send + Sync>;

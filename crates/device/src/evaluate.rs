@@ -13,19 +13,11 @@ use thalweg_tensor::{DType, Shape, Tensor};
 
 use crate::context::{KernelCx, Slot};
 use crate::cpu::Cpu;
-use crate::environment::{Environment, NoStep, TensorCx, Thing};
+use crate::device_type::DeviceType;
+use crate::environment::{Argument, Environment, NoStep, TensorCx, Thing};
 use crate::error::KernelError;
-use crate::kernel::{Body, DeviceType, Op, Operand, Prepare};
+use crate::kernel::{Body, Op, Operand, Prepare};
 use crate::variable::Variable;
-
-/// What stands at an input of a node.
-#[derive(Clone, Copy)]
-pub enum Argument<'a> {
-    /// A value.
-    Value(&'a Tensor),
-    /// The variable behind a handle.
-    Variable(&'a Arc<Variable>),
-}
 
 /// Runs a node of `op` on these arguments, into new tensors, outside of any step.
 ///

@@ -7,39 +7,10 @@ use thalweg_tensor::{DType, Dims, Tensor};
 
 use crate::context::KernelCx;
 use crate::cpu::Cpu;
+use crate::device_type::DeviceType;
 use crate::environment::TensorCx;
 use crate::error::KernelError;
 use crate::gpu::Launches;
-
-/// The kinds of devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum DeviceType {
-    /// A graphics card.
-    Gpu,
-    /// The processor.
-    Cpu,
-}
-
-impl DeviceType {
-    /// All of them, best first: where nothing is asked for, a node runs on the first that has its
-    /// kernel.
-    pub const ALL: [DeviceType; 2] = [DeviceType::Gpu, DeviceType::Cpu];
-
-    /// As it stands in a device's name: `CPU`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            DeviceType::Gpu => "GPU",
-            DeviceType::Cpu => "CPU",
-        }
-    }
-}
-
-impl fmt::Display for DeviceType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// An op, whole: its definition and its kernels.
 #[derive(Debug)]

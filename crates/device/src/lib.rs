@@ -5,6 +5,7 @@ pub mod context;
 pub mod cpu;
 pub mod cuda;
 pub mod device;
+mod device_type;
 pub mod environment;
 pub mod error;
 pub mod evaluate;
@@ -16,11 +17,12 @@ pub mod variable;
 pub use context::{InOut, KernelCx, Renewal, Slot};
 pub use cpu::Cpu;
 pub use device::Device;
-pub use environment::{Environment, NoStep, TensorCx, Thing, Ticket};
+pub use device_type::DeviceType;
+pub use environment::{Argument, Environment, NoStep, TensorCx, Thing, Ticket};
 pub use error::KernelError;
-pub use evaluate::{Argument, evaluate, evaluate_in};
+pub use evaluate::{evaluate, evaluate_in};
 pub use kernel::{
-    Body, DeviceType, Kernel, Op, Operand, Prepare, Prepared, RunFn, cpu, cpu_tensors, gpu, on_host,
+    Body, Kernel, Op, Operand, Prepare, Prepared, RunFn, cpu, cpu_tensors, gpu, on_host,
 };
 pub use rendezvous::Rendezvous;
 pub use variable::Variable;

@@ -10,10 +10,10 @@ use thalweg_session::{
 use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;
 
-use crate::cluster::{ClusterSpec, Task};
+use crate::cluster::Task;
 use crate::error::{Cause, ClusterError};
 use crate::limits::Limits;
-use crate::master::link::Way;
+use crate::master::link::{Way, others};
 use crate::master::steps::Steps;
 use crate::master::wait;
 use crate::peers::{Patience, Peers, Reach};
@@ -308,31 +308,4 @@ fn check(graph: &Graph) -> Result<(), ClusterError> {
         errors if errors.is_empty() => Ok(()),
         errors => Err(SessionError::from(errors).into()),
     }
-}
-
-/// How the other tasks of a cluster are reached, those that the filters leave.
-pub(crate) fn others(
-    cluster: &ClusterSpec,
-    task: &Task,
-    peers: &Peers,
-    filters: &[String],
-) -> Result<Vec<Way>, ClusterError> {
-    let filters = filters.iter().map(|f| {
-        let spec = thalweg_graph::DeviceSpec::parse(f);
-        spec.map_err(|e| ClusterError::invalid(format!("device filter '{f}': {e}")))
-    });
-    let filters = filters.collect::<Result<Vec<_>, ClusterError>>()?;
-    let mut ways = Vec::new();
-    for job in cluster.jobs() {
-        for (index, address) in cluster.tasks(job) {
-            let wanted = |f: &thalweg_graph::DeviceSpec| {
-                f.job.as_deref().is_none_or(|j| j == job) && f.task.is_none_or(|t| t == index)
-            };
-            let other = (job.to_owned(), index);
-            if other != *task && (filters.is_empty() || filters.iter().any(wanted)) {
-                ways.push(Way::There(peers.get(&other, address)?));
-            }
-        }
-    }
-    Ok(ways)
 }

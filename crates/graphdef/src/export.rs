@@ -11,12 +11,12 @@ use thiserror::Error;
 use crate::attr;
 use crate::dtype;
 use crate::error::ValueError;
-use crate::import::GRADIENT;
 use crate::messages::attr_value::{ListValue, Value};
 use crate::messages::op_def::ArgDef;
 use crate::messages::{
     AttrValue, FunctionDef, FunctionDefLibrary, GradientDef, GraphDef, NodeDef, OpDef, VersionDef,
 };
+use crate::names::GRADIENT;
 use crate::shape;
 
 /// The version of GraphDefs that are written here: TensorFlow 1.15's.

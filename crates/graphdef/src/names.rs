@@ -2,6 +2,9 @@
 
 use thalweg_graph::{Graph, Operation, Output};
 
+/// The attribute of a function that names the one that computes its gradient.
+pub(crate) const GRADIENT: &str = "_gradient_function";
+
 /// The longest name that a file may give.
 pub const MOST_NAME: usize = 1 << 16;
 

@@ -6,7 +6,6 @@ mod instruction;
 mod on_gpu;
 mod outside;
 mod parallel;
-mod queue;
 pub(crate) mod region;
 mod results;
 mod values;
@@ -31,7 +30,6 @@ use thalweg_plan::panicked;
 use thalweg_plan::{Plan, Workshop};
 
 pub(crate) use instruction::Run;
-pub(crate) use queue::Queued;
 pub(crate) use values::copy;
 pub(crate) use waiting::Tickets;
 

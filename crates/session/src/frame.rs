@@ -10,7 +10,7 @@ use thalweg_device::{Device, Rendezvous, Slot};
 use thalweg_tensor::{Buffer, Memory};
 use thalweg_tensor::{Tensor, TensorError};
 
-use crate::exec::Queued;
+use crate::gpu_queue::Queued;
 use thalweg_plan::SessionError;
 use thalweg_plan::{Home, Plan, Program, SlotPlan, memory};
 

@@ -6,6 +6,7 @@ mod exchange;
 mod exec;
 mod fetch;
 mod frame;
+mod gpu_queue;
 mod part;
 mod ready;
 mod run_options;

@@ -10,25 +10,12 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::Element;
-use super::packed::Side;
+use super::block::{Block, Side, in_line};
 use super::task::Task;
 use crate::Vectorize;
 use crate::scratch::part;
 use crate::tile::{Ahead, Tiled};
 use crate::transpose::{Rows, transpose};
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
-
-/// A block of the inner dimension of one product.
-#[derive(Clone, Copy)]
-pub(super) struct Block<'a, T> {
-    pub a: &'a [T],
-    pub b: &'a [T],
-    /// Where it begins, and how long it is.
-    pub at: usize,
-    pub inner: usize,
-}
 
 /// How a block of an operand lies in memory. A unit of it is what is copied at once: a part of a row, or, of a transposed
 /// `B`, of as many rows as a tile has columns, for a cache line of each.
@@ -41,11 +28,6 @@ struct Units {
     /// Where the first begins in its operand, and from one to the next, of the same panel.
     first: usize,
     step: usize,
-}
-
-/// Elements of a cache line.
-pub(super) fn in_line<S>() -> usize {
-    LINE / size_of::<S>()
 }
 
 impl<S: Tiled + Pod + Send + Sync> Task<'_, S> {

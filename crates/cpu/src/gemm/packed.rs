@@ -6,16 +6,9 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::Element;
-use super::copy::Block;
+use super::block::{Block, Side};
 use super::task::Task;
 use crate::tile::Tiled;
-
-/// An operand of a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    A,
-    B,
-}
 
 /// The copies of a task, by operand.
 pub(super) struct Packed<'a, S> {

@@ -4,22 +4,16 @@
 
 use bytemuck::Pod;
 
-use super::copy::{Block, in_line};
+use super::block::{Block, in_line};
 use super::cuts::Results;
-use super::packed::{Next, Packed, Side};
 use super::{Element, Many, Product};
-use crate::Epilogue;
 use crate::Isa;
-use crate::scratch::{Disjoint, Scratch, part};
-use crate::tile::{Ahead, Tile, Tiled, Tiles};
+use crate::scratch::{Scratch, part};
+use crate::tile::{Tiled, Tiles};
 
 /// The longest block of the inner dimension: with it, a panel of `B` and a tile's rows of `A` fit the first-level cache,
 /// or nearly.
 const INNER: usize = 256;
-/// The most columns of a task that reads its rows of `A` where they lie: with more, a copy pays.
-const DIRECT: usize = 128;
-/// Bytes that are a multiple of this apart are in the same set of the first-level cache.
-const SETS: usize = 4096;
 /// Bytes of a page of memory, at whose end the processor's own fetching ends.
 const PAGE: usize = 4096;
 
@@ -28,7 +22,7 @@ const PAGE: usize = 4096;
 #[derive(Clone, Copy)]
 pub(super) struct Plan<T: 'static> {
     pub tiles: Tiles<T>,
-    many: Many,
+    pub many: Many,
     row_tasks: usize,
     col_tasks: usize,
     task_rows: usize,
@@ -98,7 +92,7 @@ impl<S: Tiled> Plan<S> {
             + 16
     }
 
-    fn packed(&self, transpose_a: bool) -> [usize; 4] {
+    pub(super) fn packed(&self, transpose_a: bool) -> [usize; 4] {
         let a_rows = if transpose_a {
             self.inner
         } else {
@@ -122,7 +116,7 @@ impl<S: Tiled> Plan<S> {
     }
 
     /// Room for the operands of the next block, of those that are copied meanwhile.
-    fn lens_of_next(&self, lens: [usize; 2]) -> [usize; 2] {
+    pub(super) fn lens_of_next(&self, lens: [usize; 2]) -> [usize; 2] {
         [0, 1].map(|side| if self.meanwhile[side] { lens[side] } else { 0 })
     }
 }
@@ -133,28 +127,11 @@ pub(super) struct Task<'a, T: 'static> {
     pub p: &'a Product,
     pub plan: &'a Plan<T>,
     /// Which of the matrices `C`.
-    result: usize,
+    pub result: usize,
     pub row: usize,
     pub rows: usize,
     pub col: usize,
     pub cols: usize,
-}
-
-/// What tile number `call` of so many that read the same rows of `A`, which lie one after the other, brings near of the
-/// rows after them while it runs along `len` elements.
-fn rows_ahead<S>(
-    next: &[S],
-    numbers: usize,
-    len: usize,
-    (call, calls): (usize, usize),
-) -> Ahead<S> {
-    let in_line = in_line::<S>();
-    let (first, count) = part(numbers.div_ceil(in_line), calls, call);
-    Ahead::lines(
-        next.as_ptr().wrapping_add(first * in_line),
-        in_line,
-        (len / count.max(1)).max(1),
-    )
 }
 
 impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
@@ -179,7 +156,7 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
     }
 
     /// Where block `i` lies: its operands, and its part of the inner dimension.
-    fn block<'m, T>(&self, [a, b]: [&'m [T]; 2], i: usize) -> Option<Block<'m, T>> {
+    pub(super) fn block<'m, T>(&self, [a, b]: [&'m [T]; 2], i: usize) -> Option<Block<'m, T>> {
         let Plan { many, blocks, .. } = *self.plan;
         let (summed, block) = (i / blocks, i % blocks);
         if summed >= many.results().1 {
@@ -193,115 +170,5 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
             at,
             inner,
         })
-    }
-
-    pub(super) fn run<T: Element<Sum = S>>(
-        &self,
-        operands: [&[T]; 2],
-        epilogue: Epilogue<'_, S>,
-        c: &Disjoint<'_, T>,
-        scratch: &mut [u8],
-    ) {
-        let Plan { tiles, .. } = *self.plan;
-        let mut scratch = Scratch::new(scratch);
-        let [a_len, b_len, c_len, bias_len] = self.plan.packed(self.p.transpose_a);
-        let lens = [a_len, b_len];
-        let mut packed = Packed {
-            now: lens.map(|len| scratch.take(len)),
-            next: Next {
-                to: self.plan.lens_of_next(lens).map(|len| scratch.take(len)),
-                copied: [0; 2],
-            },
-        };
-        let own = T::as_sums(&[]).is_some();
-        let sums = scratch.take::<S>(if own { 0 } else { c_len });
-        let epilogue = epilogue
-            .channels(self.col..self.col + self.cols)
-            .padded(scratch.take(bias_len));
-        let a_stride = self.plan.a_stride(self.p.transpose_a);
-        let direct = self.reads_a_directly::<T>();
-        let (row_tiles, panels) = (
-            self.rows.div_ceil(tiles.rows()),
-            self.cols.div_ceil(tiles.cols()),
-        );
-        let start = self.result * self.plan.many.steps[2] + self.row * self.p.n + self.col;
-        let mut next = self.block(operands, 0);
-        for number in 1.. {
-            let Some(block) = next else { break };
-            next = self.block(operands, number);
-            let inner = block.inner;
-            packed.turn(self, block, direct);
-            let from_a = match T::as_sums(block.a).filter(|_| direct) {
-                Some(a) => &a[self.row * self.p.k + block.at..],
-                None => &*packed.now[Side::A as usize],
-            };
-            for tile in 0..row_tiles {
-                let (row, rows) = part(self.rows, row_tiles, tile);
-                for panel in 0..panels {
-                    let col = panel * tiles.cols();
-                    let (c, c_row) = if own {
-                        (
-                            c.pointer(start + row * self.p.n + col).cast::<S>(),
-                            self.p.n,
-                        )
-                    } else {
-                        (sums[row * self.cols + col..].as_mut_ptr(), self.cols)
-                    };
-                    let (a_row, a_col) = match (self.p.transpose_a, direct) {
-                        (true, _) => (1, a_stride),
-                        (false, true) => (self.p.k, 1),
-                        (false, false) => (a_stride, 1),
-                    };
-                    let call = (tile * panels + panel, row_tiles * panels);
-                    let asked = next.map(|next| (next, self.share(next, direct, call)));
-                    let tile = Tile {
-                        a: from_a[row * a_row..].as_ptr(),
-                        offsets: &[0],
-                        len: inner,
-                        a_row,
-                        a_col,
-                        b: packed.now[Side::B as usize][col * inner..].as_ptr(),
-                        b_row: tiles.cols(),
-                        c,
-                        c_row,
-                        cols: tiles.cols().min(self.cols - col),
-                        add: number > 1,
-                        epilogue: match next {
-                            Some(_) => Epilogue::NONE,
-                            None => epilogue.channels(col..),
-                        },
-                        ahead: match &asked {
-                            Some((next, share)) => self.ahead(*next, share, inner),
-                            None if direct && inner == self.p.k => {
-                                let next = &from_a[(row + rows) * a_row..];
-                                rows_ahead(next, rows * inner, inner, (panel, panels))
-                            }
-                            None => Ahead::NONE,
-                        },
-                    };
-                    // SAFETY: the packed operands hold `inner` whole rows, the biases whole panels, and `A`, where it is read directly, these rows
-                    // of `k` numbers; `c` points to this task's part, in bounds by the lengths that `gemm_many` checked,
-                    // and of type `S` because `T` is `S` when `own`.
-                    unsafe { tiles.run(rows, &tile) };
-                    if let Some((next, share)) = asked {
-                        packed.next.add(self, next, share);
-                    }
-                }
-            }
-        }
-        if !own {
-            for (i, row) in sums.chunks_exact(self.cols).take(self.rows).enumerate() {
-                // SAFETY: rows of this task's part of `C`.
-                T::narrow(row, unsafe { c.slice(start + i * self.p.n, self.cols) });
-            }
-        }
-    }
-
-    /// Whether the rows of `A` are read where they lie: there are few columns to multiply a copy with, and a tile's rows
-    /// are not all in the same sets of the cache.
-    fn reads_a_directly<T: Element<Sum = S>>(&self) -> bool {
-        let own = T::as_sums(&[]).is_some();
-        let apart = !(self.p.k * size_of::<S>()).is_multiple_of(SETS);
-        own && apart && !self.p.transpose_a && self.cols <= DIRECT
     }
 }

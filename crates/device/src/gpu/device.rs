@@ -9,7 +9,7 @@ use thalweg_tensor::Memory;
 
 use super::{Address, Call, Command, Driver, Function, GpuError, Handle, ReadyCall, Turns};
 use crate::cpu::Cpu;
-use crate::kernel::DeviceType;
+use crate::device_type::DeviceType;
 
 /// A GPU, or a part of one.
 pub struct Gpu {

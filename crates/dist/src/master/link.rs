@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::cluster::{ClusterSpec, Task};
 use crate::error::{Cause, ClusterError};
+use crate::peers::Peers;
 use crate::peers::{Answer, Peer};
 use crate::wire::frames::Frames;
 use crate::wire::messages as wire;
@@ -281,4 +282,31 @@ pub(crate) async fn cluster(peer: &Arc<Peer>) -> Result<(ClusterSpec, Task), Clu
         ClusterError::new(Cause::Protocol, text).at(&peer.task)
     })?;
     Ok((cluster, (opened.job, opened.index)))
+}
+
+/// How the other tasks of a cluster are reached, those that the filters leave.
+pub(crate) fn others(
+    cluster: &ClusterSpec,
+    task: &Task,
+    peers: &Peers,
+    filters: &[String],
+) -> Result<Vec<Way>, ClusterError> {
+    let filters = filters.iter().map(|f| {
+        let spec = thalweg_graph::DeviceSpec::parse(f);
+        spec.map_err(|e| ClusterError::invalid(format!("device filter '{f}': {e}")))
+    });
+    let filters = filters.collect::<Result<Vec<_>, ClusterError>>()?;
+    let mut ways = Vec::new();
+    for job in cluster.jobs() {
+        for (index, address) in cluster.tasks(job) {
+            let wanted = |f: &thalweg_graph::DeviceSpec| {
+                f.job.as_deref().is_none_or(|j| j == job) && f.task.is_none_or(|t| t == index)
+            };
+            let other = (job.to_owned(), index);
+            if other != *task && (filters.is_empty() || filters.iter().any(wanted)) {
+                ways.push(Way::There(peers.get(&other, address)?));
+            }
+        }
+    }
+    Ok(ways)
 }

@@ -185,7 +185,7 @@ impl Master {
     /// The other tasks of the cluster, those that the filters leave.
     fn others(&self, filters: &[String]) -> Result<Vec<Way>, ClusterError> {
         let worker = &self.worker;
-        crate::session::others(&worker.cluster, &worker.task, &worker.peers, filters)
+        link::others(&worker.cluster, &worker.task, &worker.peers, filters)
     }
 
     /// Takes nothing new, and cancels what runs.

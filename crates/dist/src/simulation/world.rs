@@ -16,10 +16,11 @@ use crate::cluster::{ClusterSpec, Task};
 use crate::error::ClusterError;
 use crate::limits::Limits;
 use crate::master::link::Way;
+use crate::master::link::others;
 use crate::master::steps::Steps;
 use crate::peers::{Patience, Peers, Reach};
 use crate::server::transport;
-use crate::session::{Session, others};
+use crate::session::Session;
 use crate::worker::{Worker, WorkerService};
 
 pub(super) const PATIENCE: Patience = Patience {

@@ -8,12 +8,12 @@ use thalweg_graph::{Attr, Exact, Func, Function, Graph, NodeId, Origin, OutputId
 
 use crate::attr;
 use crate::error::{ImportError, Problem};
-use crate::import::functions::{Functions, GRADIENT, Use, port_type};
+use crate::import::functions::{Functions, Use, port_type};
 use crate::import::nodes::{Made, Nodes, Place, Refs, result};
 use crate::import::{checked, of_function};
 use crate::messages::op_def::ArgDef;
 use crate::messages::{FunctionDef, OpDef};
-use crate::names;
+use crate::names::{self, GRADIENT};
 use crate::tensor::Budget;
 
 /// Makes a function for one way in which it is used.

@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prost::Message;
-use thalweg_graph::function::calls;
-use thalweg_graph::{Attr, Func, Function, Graph};
+use thalweg_graph::{Attr, Func, Graph};
 
 use crate::attr;
 use crate::dtype;
 use crate::error::{ImportError, Problem, ValueError};
-use crate::import::{body, gradient, of_function};
+use crate::import::gradient;
 use crate::messages::op_def::ArgDef;
 use crate::messages::{FunctionDef, GraphDef, NameAttrList, OpDef};
 use crate::survey::{Library, call_op};
@@ -20,8 +19,6 @@ use crate::tensor::Budget;
 const MOST_FUNCTIONS: usize = 1 << 16;
 /// The longest list of attributes that a function may be used with, in bytes.
 const MOST_BYTES: usize = 1 << 12;
-/// The attribute of a function that names the one that computes its gradient.
-pub(crate) const GRADIENT: &str = "_gradient_function";
 
 /// A function with the attributes that it is used with.
 pub(super) struct Use<'d> {
@@ -34,17 +31,17 @@ pub(super) struct Use<'d> {
 /// The functions of a file.
 pub(super) struct Functions<'d> {
     pub graph: &'d Graph,
-    library: Library<'d>,
+    pub library: Library<'d>,
     pub origin: Arc<str>,
     /// By name in the file and attributes: the name in the graph.
     names: BTreeMap<(String, Vec<u8>), String>,
     /// The names in the graph.
     taken: BTreeSet<String>,
-    to_do: Vec<Use<'d>>,
+    pub to_do: Vec<Use<'d>>,
     gradients: BTreeMap<&'d str, &'d str>,
     /// The functions whose gradients nodes ask for, by name in the graph, and the names that those
     /// get.
-    derived: Vec<(String, String)>,
+    pub derived: Vec<(String, String)>,
     nodes: usize,
     max_nodes: usize,
 }
@@ -123,7 +120,7 @@ impl<'d> Functions<'d> {
 
     /// The name in the graph of a function of the file that is used with these attributes; those
     /// that it has are taken out of them.
-    fn used(
+    pub(super) fn used(
         &mut self,
         name: &str,
         attrs: &mut Vec<(String, Attr)>,
@@ -239,40 +236,6 @@ impl<'d> Functions<'d> {
         }
     }
 
-    /// Defines the functions that are used, and those that they use.
-    pub(super) fn define_used(&mut self, budget: &mut Budget) -> Result<(), ImportError> {
-        while let Some(next) = self.to_do.pop() {
-            let function = body::function(self, &next, budget)?;
-            self.define(function)?;
-        }
-        self.define_derived()
-    }
-
-    /// Defines the gradients that nodes ask for: one whose function calls another gradient after that
-    /// one.
-    fn define_derived(&mut self) -> Result<(), ImportError> {
-        let mut left = std::mem::take(&mut self.derived);
-        while !left.is_empty() {
-            let names: BTreeSet<String> = left.iter().map(|(_, name)| name.clone()).collect();
-            let ready = |(of, _): &(String, String)| {
-                self.graph.function(of).is_none_or(|f| {
-                    let used = f.body.nodes();
-                    let mut used = used.flat_map(|(_, n)| calls(n.attrs.iter().map(|(_, a)| a)));
-                    !used.any(|name| names.contains(name))
-                })
-            };
-            // Where they go in a circle, the import says what is missing.
-            let next = left.iter().position(ready).unwrap_or(0);
-            let (of, name) = left.remove(next);
-            let wrong = |problem| of_function(&self.origin, &of, problem);
-            let function = self.graph.function(&of);
-            let function = function.ok_or_else(|| wrong(Problem::NoFunction(of.clone())))?;
-            let gradient = gradient::of(self.graph, &function, &name).map_err(wrong)?;
-            self.define(gradient)?;
-        }
-        Ok(())
-    }
-
     /// The op and the attributes of a node that asks for the gradient of a function: a call of the
     /// function that gives it.
     pub(super) fn call_gradient(
@@ -293,76 +256,6 @@ impl<'d> Functions<'d> {
         }
         *func = Func::named(&name);
         Ok(gradient::CALL)
-    }
-
-    /// Defines the functions of the file that nothing uses, but for those that cannot be made and
-    /// those that use one of them; gives the names of those.
-    pub(super) fn define_others(
-        &mut self,
-        budget: &mut Budget,
-    ) -> Result<Vec<String>, ImportError> {
-        let all: Vec<(&'d str, &'d FunctionDef)> =
-            self.library.iter().map(|(n, d)| (*n, *d)).collect();
-        let mut failed = BTreeSet::new();
-        for (name, def) in all {
-            let has_attrs = def.signature.as_ref().is_some_and(|s| !s.attr.is_empty());
-            if !has_attrs && self.used(name, &mut Vec::new(), budget).is_err() {
-                failed.insert(name.to_owned());
-            }
-        }
-        let mut made: BTreeMap<String, Function> = BTreeMap::new();
-        // By function: those that use it.
-        let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        while let Some(next) = self.to_do.pop() {
-            let Ok(function) = body::function(self, &next, budget) else {
-                failed.insert(next.name);
-                continue;
-            };
-            let attrs = function.body.nodes().flat_map(|(_, n)| n.attrs.iter());
-            let attrs = attrs
-                .map(|(_, a)| a)
-                .chain(function.attrs.iter().map(|(_, a)| a));
-            for used in calls(attrs) {
-                users
-                    .entry(used.to_owned())
-                    .or_default()
-                    .push(function.name.clone());
-            }
-            made.insert(next.name, function);
-        }
-        // The gradients of functions that nothing uses are not made, and who asks for one goes too.
-        let derived = std::mem::take(&mut self.derived).into_iter();
-        let derived = derived.map(|(_, name)| name);
-        failed.extend(derived.filter(|name| self.graph.function(name).is_none()));
-        let mut stack: Vec<String> = failed.iter().cloned().collect();
-        while let Some(name) = stack.pop() {
-            for user in users.remove(&name).unwrap_or_default() {
-                if failed.insert(user.clone()) {
-                    stack.push(user);
-                }
-            }
-        }
-        for (name, function) in made {
-            if !failed.contains(&name) {
-                self.define(function)?;
-            }
-        }
-        let own = failed.into_iter();
-        Ok(own
-            .filter(|name| self.library.contains_key(&**name))
-            .collect())
-    }
-
-    fn define(&self, function: Function) -> Result<(), ImportError> {
-        if let Some(there) = self.graph.function(&function.name) {
-            let same = crate::export::same_function(&there, &function);
-            return match same {
-                true => Ok(()),
-                false => Err(of_function(&self.origin, &function.name, Problem::Taken)),
-            };
-        }
-        self.graph.define(function);
-        Ok(())
     }
 }
 

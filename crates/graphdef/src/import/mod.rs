@@ -1,6 +1,7 @@
 //! From a file's graph to a graph.
 
 mod body;
+mod define;
 mod functions;
 pub(crate) mod gradient;
 mod nodes;
@@ -13,7 +14,6 @@ use thalweg_graph::{Graph, GraphError, NodeId, Operation, Origin, Output, Output
 
 use crate::error::{ImportError, Problem};
 use crate::import::functions::Functions;
-pub(crate) use crate::import::functions::GRADIENT;
 use crate::import::nodes::{Nodes, Place, Refs};
 use crate::messages::{GraphDef, VersionDef};
 use crate::names;

@@ -13,7 +13,7 @@ use thalweg_plan::SessionError;
 use thalweg_plan::gpu_program::{Commands, Made, STATUS_BYTES, Segment};
 use thalweg_plan::{Home, failed};
 
-use super::queue::{Queued, submit};
+use crate::gpu_queue::{Queued, submit};
 
 impl<'a> Run<'a> {
     /// What this program has on its GPU.

@@ -14,7 +14,7 @@ pub(crate) struct Queued {
     arena: Block,
     staging: HostBlock,
     /// By segment: its commands, and what they are as one, once they were captured.
-    pub(super) segments: Vec<(Vec<Command>, Mutex<Option<Graph>>)>,
+    pub(crate) segments: Vec<(Vec<Command>, Mutex<Option<Graph>>)>,
     /// Where what is behind the arena begins.
     fixed: usize,
     statuses: usize,
@@ -113,7 +113,7 @@ impl Queued {
         unsafe { self.staging.as_ptr().add(offset.min(self.staging.len())) }
     }
 
-    pub(super) fn address(&self, place: Place, commands: &Commands) -> u64 {
+    pub(crate) fn address(&self, place: Place, commands: &Commands) -> u64 {
         let arena = self.arena.address();
         match place {
             Place::Arena(offset) => arena + offset as u64,
@@ -187,7 +187,7 @@ impl Queued {
 }
 
 /// Hands over a command of a frame.
-pub(super) fn submit(gpu: &Gpu, command: &Command) -> Result<(), GpuError> {
+pub(crate) fn submit(gpu: &Gpu, command: &Command) -> Result<(), GpuError> {
     // SAFETY: commands name the frame's own memory, and variables and counters that the plan
     // holds; all of it lives until the step has waited for the queue, and the plan gives it to one
     // work at a time.

@@ -1,0 +1,26 @@
+//! Blocks of the inner dimension, and the operands that they are of.
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// A block of the inner dimension of one product.
+#[derive(Clone, Copy)]
+pub(super) struct Block<'a, T> {
+    pub a: &'a [T],
+    pub b: &'a [T],
+    /// Where it begins, and how long it is.
+    pub at: usize,
+    pub inner: usize,
+}
+
+/// An operand of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    A,
+    B,
+}
+
+/// Elements of a cache line.
+pub(super) fn in_line<S>() -> usize {
+    LINE / size_of::<S>()
+}

@@ -1,0 +1,33 @@
+//! The kinds of devices.
+
+use std::fmt;
+
+/// The kinds of devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DeviceType {
+    /// A graphics card.
+    Gpu,
+    /// The processor.
+    Cpu,
+}
+
+impl DeviceType {
+    /// All of them, best first: where nothing is asked for, a node runs on the first that has its
+    /// kernel.
+    pub const ALL: [DeviceType; 2] = [DeviceType::Gpu, DeviceType::Cpu];
+
+    /// As it stands in a device's name: `CPU`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DeviceType::Gpu => "GPU",
+            DeviceType::Cpu => "CPU",
+        }
+    }
+}
+
+impl fmt::Display for DeviceType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
