@@ -2,7 +2,7 @@
 //! MNIST trained asynchronously by one parameter server and one or two workers. The workloads are those
 //! of TensorFlow's distributed runtime that people compare: every task is a process of its own.
 //!
-//! `cargo bench --bench cluster` prints a line of JSON for each.
+//! `cargo bench -p thalweg-tests --bench cluster` prints a line of JSON for each.
 
 use std::error::Error;
 use std::process::{Child, Command};

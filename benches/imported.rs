@@ -1,5 +1,5 @@
 //! Deep MNIST as TensorFlow wrote it, imported, against the one that is built here: training steps at
-//! batch 50 on two threads, in alternation. `cargo bench --bench imported [-- ROUNDS]`
+//! batch 50 on two threads, in alternation. `cargo bench -p thalweg-tests --bench imported [-- ROUNDS]`
 
 use std::error::Error;
 use std::io::Read;

@@ -57,7 +57,7 @@ fn sanitizer() -> Option<String> {
 }
 
 #[test]
-#[ignore = "takes minutes: cargo test --test emulated -- --ignored"]
+#[ignore = "takes minutes: cargo test -p thalweg-tests --test emulated -- --ignored"]
 fn kernels_touch_no_memory_that_is_not_theirs() {
     // The library has to be there before any memory is: the test runs itself once more with it.
     const INSIDE: &str = "THALWEG_SANITIZED";

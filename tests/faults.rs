@@ -1,7 +1,7 @@
 //! A cluster of processes whose tasks are killed, stopped and started again while a small model trains:
 //! nobody hangs, everybody is told, and the training goes on.
 //!
-//! `FAULTS=300 SEED=1 cargo test --test faults hundreds -- --ignored --nocapture` is the long form; it prints what
+//! `FAULTS=300 SEED=1 cargo test -p thalweg-tests --test faults hundreds -- --ignored --nocapture` is the long form; it prints what
 //! was done and how long the others took to notice.
 #![cfg(unix)]
 

@@ -27,7 +27,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Programs without symbols: the folder is small, and a panic names its line all the same.
 export CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_STRIP=symbols
-built=$(cargo build --release --message-format=json \
+built=$(cargo build --release -p thalweg-tests -p thalweg-examples --message-format=json \
     $(printf -- '--test %s ' $tests) $(printf -- '--example %s ' $examples))
 mkdir "$out/bin"
 grep -o '"executable":"[^"]*"' <<< "$built" | cut -d '"' -f 4 | while read -r program; do

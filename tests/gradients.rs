@@ -1,7 +1,7 @@
 //! Gradients, through a session, against central finite differences in `f64`, on the CPU and on a
 //! GPU.
 //!
-//! `GRADIENT=Conv2D cargo test --test gradients` runs the cases whose names begin so.
+//! `GRADIENT=Conv2D cargo test -p thalweg-tests --test gradients` runs the cases whose names begin so.
 
 mod support;
 

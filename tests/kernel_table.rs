@@ -1,6 +1,6 @@
 //! `docs/kernels.md` says which op has kernels where, as the registry has it.
 //!
-//! `UPDATE_DOCS=1 cargo test --test kernel_table` writes it.
+//! `UPDATE_DOCS=1 cargo test -p thalweg-tests --test kernel_table` writes it.
 
 mod support;
 
@@ -16,7 +16,7 @@ use thalweg_tensor::DType;
 const HEAD: &str = "# Kernels
 
 Every op, the dtypes of its attribute `T` (or of the one that stands for it), and where it has a \
-kernel. Written from the registry by `UPDATE_DOCS=1 cargo test --test kernel_table`; a test holds \
+kernel. Written from the registry by `UPDATE_DOCS=1 cargo test -p thalweg-tests --test kernel_table`; a test holds \
 it.
 
 Where it runs nothing (a reshape, a constant), any device can. An op on references runs as the one \
@@ -114,6 +114,6 @@ fn the_table_of_kernels_is_what_the_registry_says() {
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == table,
-        "docs/kernels.md is not what the registry says: UPDATE_DOCS=1 cargo test --test kernel_table"
+        "docs/kernels.md is not what the registry says: UPDATE_DOCS=1 cargo test -p thalweg-tests --test kernel_table"
     );
 }

@@ -58,7 +58,7 @@ fn every_kernel_compiles_for_the_oldest_and_the_newest_architecture() {
 }
 
 #[test]
-#[ignore = "takes minutes: cargo test --test nvrtc -- --ignored"]
+#[ignore = "takes minutes: cargo test -p thalweg-tests --test nvrtc -- --ignored"]
 fn every_kernel_compiles_for_the_architectures_between() {
     compile_for(&ARCHITECTURES[1..5]);
 }

@@ -1,6 +1,6 @@
 //! Every op gives what TensorFlow's does, on every runtime.
 //!
-//! `GOLDEN=Conv2D cargo test --test ops` runs the cases of the ops whose names begin so.
+//! `GOLDEN=Conv2D cargo test -p thalweg-tests --test ops` runs the cases of the ops whose names begin so.
 
 mod support;
 

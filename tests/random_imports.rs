@@ -1,6 +1,6 @@
 //! Random graphs that TensorFlow made and ran give the same here.
 //!
-//! `tests/golden/differential/generate.py` makes batches; `BATCH=FILE cargo test --release --test
+//! `tests/golden/differential/generate.py` makes batches; `BATCH=FILE cargo test --release -p thalweg-tests --test
 //! random_imports` runs one, `SEED=N` one graph of it. Without `BATCH` it is the committed one: seeds
 //! that once found something. `REPORT=FILE` writes which ops were compared, in which dtypes.
 
@@ -64,7 +64,7 @@ const HEAD: &str = "# Random graphs
 What `tests/golden/differential/generate.py` made, TensorFlow ran and `tests/random_imports.rs` \
 compared: by op, how many graphs have it, and the dtypes of its outputs (of its inputs, where it has \
 none) among the nodes that were imported. Written by `BATCH=FILE REPORT=docs/random_graphs.md cargo \
-test --test random_imports`.
+test -p thalweg-tests --test random_imports`.
 
 ";
 

@@ -1,6 +1,6 @@
 //! TensorFlow's programs, imported from their files, give what they give in TensorFlow.
 //!
-//! `GRAPH=cond cargo test --test tensorflow_graphs` runs those whose names begin so.
+//! `GRAPH=cond cargo test -p thalweg-tests --test tensorflow_graphs` runs those whose names begin so.
 
 #[path = "support/golden_graphs.rs"]
 mod golden_graphs;
