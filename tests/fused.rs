@@ -95,8 +95,8 @@ fn a_layer_that_is_trained_is_what_its_nodes_are() {
         fetches.push(pooled);
         let ops = [
             ("_FusedConv2D", 1),
-            ("_MaxPoolWhich", 1),
-            ("_MaxPoolGradWhich", 1),
+            ("_MaxPoolStoreArgmax", 1),
+            ("_MaxPoolGradStoredArgmax", 1),
             ("ReluGrad", 1),
             ("BiasAddGrad", 1),
             ("MaxPool", 0),
@@ -112,13 +112,17 @@ fn what_is_fetched_is_there_though_nodes_around_it_are_fused() {
     let format = DataFormat::Nhwc;
     let (inputs, [conv, relu, pooled]) = layer(&g, format, [2, 2], [2, 2], Padding::Same);
     let dx = gradients(&[pooled], &[inputs[0]])[0].unwrap();
-    let ops = [("_FusedConv2D", 0), ("Conv2D", 1), ("_MaxPoolWhich", 1)];
+    let ops = [
+        ("_FusedConv2D", 0),
+        ("Conv2D", 1),
+        ("_MaxPoolStoreArgmax", 1),
+    ];
     same("conv", &[conv, dx], &feeds(&inputs), &ops);
-    let ops = [("_FusedConv2D", 1), ("_MaxPoolWhich", 1)];
+    let ops = [("_FusedConv2D", 1), ("_MaxPoolStoreArgmax", 1)];
     same("relu", &[relu, dx], &feeds(&inputs), &ops);
     let of_relu = gradients(&[pooled], &[relu])[0].unwrap();
     // The gradient of the pooling is asked for itself, so Relu's comes after it.
-    let ops = [("_MaxPoolGradWhich", 1), ("ReluGrad", 1)];
+    let ops = [("_MaxPoolGradStoredArgmax", 1), ("ReluGrad", 1)];
     same("its gradient", &[of_relu, dx], &feeds(&inputs), &ops);
 }
 
@@ -325,7 +329,7 @@ fn what_is_known_before_the_step_is_not_computed_at_all() {
     let x = g.constant(numbers(&[1, 4, 4, 3], 1));
     let pooled = x.relu().max_pool([2, 2], [2, 2], Padding::Same, format);
     let dx = gradients(&[pooled], &[x])[0].unwrap();
-    let ops = [("MaxPool", 0), ("_MaxPoolWhich", 0), ("ReluGrad", 0)];
+    let ops = [("MaxPool", 0), ("_MaxPoolStoreArgmax", 0), ("ReluGrad", 0)];
     same("constants", &[pooled, dx], &[], &ops);
 }
 
@@ -402,7 +406,7 @@ fn a_sum_leaves_no_gradient_behind_that_nothing_uses() {
     let db = gradients(&[y], &[b])[0].unwrap();
     let ops = [
         ("MaxPoolGrad", 0),
-        ("_MaxPoolGradWhich", 0),
+        ("_MaxPoolGradStoredArgmax", 0),
         ("BiasAddGrad", 1),
     ];
     same("sum", &[db], &feeds(&[x, b]), &ops);

@@ -13,7 +13,7 @@ use thalweg::prelude::*;
 use thalweg_examples::plot::{Boxes, boxes, check_name};
 use thalweg_examples::report::table;
 
-/// Places variables on parameter servers, and shows what each of them gets.
+/// Placements variables on parameter servers, and shows what each of them gets.
 #[derive(Parser)]
 struct Flags {
     /// Draws both placements of Figure 4 into this SVG file.

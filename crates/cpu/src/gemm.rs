@@ -5,8 +5,8 @@ use bytemuck::{Pod, Zeroable};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
+use super::micro_kernel::Tiled;
 use super::scratch::{Disjoint, for_chunks, for_lanes, lanes_scratch};
-use super::tile::Tiled;
 use super::{Cpu, Epilogue};
 use crate::Isa;
 use task::{Plan, Task};
@@ -14,13 +14,13 @@ use thalweg_tensor::Notes;
 
 mod block;
 mod copy;
-mod cuts;
+mod few_rows;
 mod packed;
 mod run;
 mod task;
+mod task_grid;
 #[cfg(test)]
 mod tests;
-mod thin;
 
 /// The shape of a product `C = A B`, with `C` of `m x n`; all matrices are dense and row-major.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct Product {
 /// A floating-point type of matrices, with the type that its products are summed in.
 pub trait Element: Pod + Send + Sync {
     /// The type of the sums.
-    type Sum: Tiled + thin::Fused;
+    type Sum: Tiled + few_rows::Fused;
     #[doc(hidden)]
     fn widen(from: &[Self], to: &mut [Self::Sum]);
     #[doc(hidden)]
@@ -127,7 +127,7 @@ impl Many {
 
 /// The scratch that [`gemm`] needs on this many threads, in bytes.
 pub fn gemm_scratch<T: Element>(isa: Isa, threads: usize, product: &Product) -> usize {
-    if let Some(plan) = thin::Plan::new::<T>(isa, product) {
+    if let Some(plan) = few_rows::Plan::new::<T>(isa, product) {
         return plan.scratch::<T>(product);
     }
     gemm_many_scratch::<T>(isa, threads, product, Many::ONE)
@@ -147,7 +147,7 @@ pub fn gemm<T: Element>(
     c: &mut [T],
     scratch: &mut [u8],
 ) {
-    if let Some(plan) = thin::Plan::new::<T>(cpu.isa, p)
+    if let Some(plan) = few_rows::Plan::new::<T>(cpu.isa, p)
         && let (Some(a), Some(b)) = (T::as_sums(a), T::as_sums(b))
         && let Some(c) = T::as_sums_mut(c)
     {

@@ -14,6 +14,7 @@ mod epilogue;
 pub mod gemm;
 pub mod isa;
 pub mod lrn;
+mod micro_kernel;
 pub mod number;
 pub mod parallel;
 pub mod pooling;
@@ -21,7 +22,6 @@ pub mod scratch;
 pub mod shares;
 pub mod special;
 pub mod thread_pool;
-mod tile;
 pub mod transpose;
 mod vector;
 

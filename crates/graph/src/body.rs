@@ -72,7 +72,7 @@ impl Drop for Bodies {
 
 /// Where a body stands.
 #[derive(Default)]
-pub(crate) struct Around {
+pub(crate) struct StepEnvironment {
     /// The name of the function that it is the body of.
     name: String,
     /// The functions that there were when it was begun.

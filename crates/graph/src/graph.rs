@@ -8,7 +8,7 @@ use std::thread::ThreadId;
 
 use smallvec::SmallVec;
 
-use crate::body::{Around, Bodies, Capture};
+use crate::body::{Bodies, Capture, StepEnvironment};
 use crate::builder::NodeBuilder;
 use crate::data::{GraphData, VariableInfo};
 use crate::device::DeviceScope;
@@ -34,7 +34,7 @@ pub struct Graph {
     /// The bodies of functions that were begun in it.
     pub(crate) bodies: Bodies,
     /// Of a body: its name, and the graphs around it.
-    pub(crate) around: Around,
+    pub(crate) around: StepEnvironment,
 }
 
 #[derive(Default)]
@@ -71,7 +71,7 @@ impl Graph {
                 ..State::default()
             }),
             bodies: Bodies::default(),
-            around: Around::default(),
+            around: StepEnvironment::default(),
         }
     }
 
@@ -262,7 +262,7 @@ impl Graph {
                     version: AtomicU64::new(self.version()),
                     state: Mutex::new(copy),
                     bodies: Bodies::default(),
-                    around: Around::default(),
+                    around: StepEnvironment::default(),
                 };
                 (copy, state.data.clone())
             };

@@ -12,7 +12,7 @@ use thalweg_tensor::{DType, Shape};
 use crate::error::{SessionError, failed};
 use crate::kernels::{Kernels, find};
 use crate::order::{Accesses, VariableId};
-use crate::request::Workshop;
+use crate::request::PlanContext;
 
 /// Whether a node gives its input's buffer on.
 fn shares(kernels: &Kernels, node: &Node) -> bool {
@@ -40,13 +40,13 @@ impl Bindings {
         graph: &GraphData,
         device: &dyn Fn(NodeId) -> u32,
         fed: &[Option<Arc<Variable>>],
-        workshop: Workshop<'_>,
+        context: PlanContext<'_>,
     ) -> Result<Bindings, SessionError> {
         let stored = |(device, container, name): (u32, &str, &str), dtype, shape: &Shape| {
-            let on = (device, &workshop.devices[device as usize]);
-            workshop.store.variable(on, container, name, dtype, shape)
+            let on = (device, &context.devices[device as usize]);
+            context.store.variable(on, container, name, dtype, shape)
         };
-        Bindings::with(graph, device, fed, workshop.kernels, &stored)
+        Bindings::with(graph, device, fed, context.kernels, &stored)
     }
 
     /// As [`Bindings::new`], with variables that `find` gives.

@@ -18,13 +18,13 @@ use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::Tensor;
 
 use crate::bindings::{Bindings, FindVariable};
-use crate::cut::TaskPart;
 use crate::error::SessionError;
 use crate::options::Parallel;
 use crate::order::{Accesses, sequence};
 use crate::plan::{Arrival, Channel, FetchPlan, Plan};
 use crate::program::{Action, Instruction, Program};
-use crate::request::{Fetch, Request, Workshop};
+use crate::request::{Fetch, PlanContext, Request};
+use crate::task_parts::TaskPart;
 use builder::{Builder, Built};
 use gpu::GpuBuilder;
 pub use partial::{client_channel, in_pieces};
@@ -39,10 +39,10 @@ pub const NO_SLOT: u32 = u32::MAX;
 pub fn compile(
     data: &GraphData,
     request: &Request<'_>,
-    workshop: Workshop<'_>,
+    context: PlanContext<'_>,
 ) -> Result<Plan, SessionError> {
-    let simplified = simplified(data, request, workshop)?;
-    planned(simplified, false, request, workshop)
+    let simplified = simplified(data, request, context)?;
+    planned(simplified, false, request, context)
 }
 
 /// Makes the plan of a part, whose nodes are in order; `devices` is by node.
@@ -52,7 +52,7 @@ pub fn compile(
 pub fn compile_part(
     part: &TaskPart,
     devices: Vec<u32>,
-    workshop: Workshop<'_>,
+    context: PlanContext<'_>,
 ) -> Result<Plan, SessionError> {
     let fetches: Vec<OutputId> = part.fetches.iter().map(|(_, o)| *o).collect();
     let values: Vec<Fetch> = fetches.iter().map(|&o| Fetch::Value(o)).collect();
@@ -69,7 +69,7 @@ pub fn compile_part(
         targets: Vec::new(),
         devices,
     };
-    planned(simplified, true, &request, workshop)
+    planned(simplified, true, &request, context)
 }
 
 /// Makes the plan of a step whose feeds and fetches go through channels; see [`in_pieces`].
@@ -78,7 +78,7 @@ pub fn compile_part(
 /// As [`compile`].
 pub fn compile_partial(
     simplified: Simplified,
-    workshop: Workshop<'_>,
+    context: PlanContext<'_>,
 ) -> Result<Plan, SessionError> {
     let request = Request {
         feeds: &[],
@@ -86,7 +86,7 @@ pub fn compile_partial(
         devices: &[],
         variables: &[],
     };
-    planned(in_pieces(simplified, None), false, &request, workshop)
+    planned(in_pieces(simplified, None), false, &request, context)
 }
 
 /// The nodes of a simplified graph in the order of the step; `variable` gives what is behind a
@@ -97,12 +97,12 @@ pub fn compile_partial(
 pub fn ordered(
     simplified: &Simplified,
     variable: FindVariable<'_>,
-    workshop: Workshop<'_>,
+    context: PlanContext<'_>,
 ) -> Result<Vec<NodeId>, SessionError> {
     let graph = &simplified.graph;
     let device = |n: NodeId| simplified.devices[n.index()];
-    let bindings = Bindings::with(graph, &device, &[], workshop.kernels, variable)?;
-    complete(graph, &bindings.accesses(graph, workshop.kernels))
+    let bindings = Bindings::with(graph, &device, &[], context.kernels, variable)?;
+    complete(graph, &bindings.accesses(graph, context.kernels))
 }
 
 /// The order of a step, which all nodes are in.
@@ -123,16 +123,16 @@ fn planned(
     mut simplified: Simplified,
     in_order: bool,
     request: &Request<'_>,
-    workshop: Workshop<'_>,
+    context: PlanContext<'_>,
 ) -> Result<Plan, SessionError> {
-    let moved = hosted::to_host(&mut simplified, workshop)?;
-    if workshop.fuse {
-        simplified = crate::fusion::fused(simplified, workshop);
+    let moved = hosted::to_host(&mut simplified, context)?;
+    if context.fuse {
+        simplified = crate::fusion::fused(simplified, context);
     }
     let graph = &simplified.graph;
     let device = |n: NodeId| simplified.devices[n.index()];
-    let bindings = Bindings::new(graph, &device, request.variables, workshop)?;
-    let accesses = bindings.accesses(graph, workshop.kernels);
+    let bindings = Bindings::new(graph, &device, request.variables, context)?;
+    let accesses = bindings.accesses(graph, context.kernels);
     let order = match in_order {
         true => graph.ids().collect(),
         false => complete(graph, &accesses)?,
@@ -150,7 +150,7 @@ fn planned(
         let bound = (bindings, accesses);
         let on = (0, first as usize);
         let built = program(
-            workshop,
+            context,
             on,
             simplified.graph,
             &order,
@@ -158,16 +158,16 @@ fn planned(
             (&whole, &[], &[]),
         )?;
         let segments = vec![(0, built.program.len() as u32)];
-        let plan = whole.plan(request, workshop, smallvec![built], Vec::new(), segments);
+        let plan = whole.plan(request, context, smallvec![built], Vec::new(), segments);
         return Ok(Plan { moved, ..plan });
     }
-    let plan = several(simplified, &order, request, workshop)?;
+    let plan = several(simplified, &order, request, context)?;
     Ok(Plan { moved, ..plan })
 }
 
 /// The program of one device; `on` is its number among the programs, and its device's.
 fn program(
-    workshop: Workshop<'_>,
+    context: PlanContext<'_>,
     on: (u32, usize),
     graph: GraphData,
     order: &[NodeId],
@@ -176,13 +176,13 @@ fn program(
 ) -> Result<Built, SessionError> {
     let (number, device) = on;
     let uses = whole.uses(number, &graph);
-    match &workshop.devices[device] {
+    match &context.devices[device] {
         Device::Cpu(_) => {
-            Builder::new(workshop, device, bindings, accesses).build(graph, order, uses)
+            Builder::new(context, device, bindings, accesses).build(graph, order, uses)
         }
         Device::Gpu(gpu) => {
             let on = (device, gpu);
-            let builder = GpuBuilder::new(workshop, on, &graph, bindings, accesses, uses);
+            let builder = GpuBuilder::new(context, on, &graph, bindings, accesses, uses);
             let builder = builder.between(number, cut, parts);
             let mut built = builder.build(order, &whole.fetched(number))?;
             built.program.graph = graph;
@@ -196,7 +196,7 @@ fn several(
     simplified: Simplified,
     order: &[NodeId],
     request: &Request<'_>,
-    workshop: Workshop<'_>,
+    context: PlanContext<'_>,
 ) -> Result<Plan, SessionError> {
     let cut = partition(simplified.graph, order, &simplified.devices, false, &|_| {
         None
@@ -226,13 +226,13 @@ fn several(
     let mut programs: SmallVec<[Built; 1]> = SmallVec::new();
     for (number, part) in parts.into_iter().enumerate() {
         let on = |_| part.device;
-        let bindings = Bindings::new(&part.graph, &on, request.variables, workshop)?;
-        let accesses = bindings.accesses(&part.graph, workshop.kernels);
+        let bindings = Bindings::new(&part.graph, &on, request.variables, context)?;
+        let accesses = bindings.accesses(&part.graph, context.kernels);
         let order: Vec<NodeId> = part.graph.ids().collect();
         let on = (number as u32, part.device as usize);
         let bound = (bindings, accesses);
         let of = (&whole, &channels[..], &devices[..]);
-        programs.push(program(workshop, on, part.graph, &order, bound, of)?);
+        programs.push(program(context, on, part.graph, &order, bound, of)?);
     }
     let channels = channels
         .iter()
@@ -249,7 +249,7 @@ fn several(
         .iter()
         .map(|&(p, end)| (p, programs[p as usize].instructions_before(end)))
         .collect();
-    Ok(whole.plan(request, workshop, programs, channels, segments))
+    Ok(whole.plan(request, context, programs, channels, segments))
 }
 
 /// What is asked of the whole, by program.
@@ -286,7 +286,7 @@ impl Whole {
     fn plan(
         self,
         request: &Request<'_>,
-        workshop: Workshop<'_>,
+        context: PlanContext<'_>,
         programs: SmallVec<[Built; 1]>,
         channels: Vec<Channel>,
         segments: Vec<(u32, u32)>,
@@ -334,9 +334,9 @@ impl Whole {
         plan.arrivals = arrivals(&plan.programs);
         let blocks = plan.programs.iter().any(|p| p.graph.nodes().any(waits));
         plan.waits = blocks || !plan.arrivals.is_empty();
-        plan.parallel = match workshop.parallel {
-            Parallel::WhereWorth => plan.is_worth_threads(workshop.devices, workshop.cores),
-            Parallel::Always => plan.threads(workshop.devices) > 1,
+        plan.parallel = match context.parallel {
+            Parallel::WhereWorth => plan.is_worth_threads(context.devices, context.cores),
+            Parallel::Always => plan.threads(context.devices) > 1,
             Parallel::Never => false,
         };
         plan
@@ -401,7 +401,7 @@ impl Uses {
 pub fn simplified(
     data: &GraphData,
     request: &Request<'_>,
-    workshop: Workshop<'_>,
+    context: PlanContext<'_>,
 ) -> Result<Simplified, SessionError> {
     let mut values = Vec::new();
     let mut targets = Vec::new();
@@ -415,14 +415,14 @@ pub fn simplified(
     let fold = |node: &Node, inputs: &[&Tensor]| {
         let arguments: SmallVec<[Argument<'_>; 4]> =
             inputs.iter().map(|t| Argument::Value(t)).collect();
-        let op = workshop.kernels.get(node.op.name)?;
-        evaluate(workshop.devices[0].host(), op, node, &arguments, None).ok()
+        let op = context.kernels.get(node.op.name)?;
+        evaluate(context.devices[0].host(), op, node, &arguments, None).ok()
     };
     let options = Simplify {
-        evaluate: workshop.optimise.then_some(&fold),
-        share: workshop.optimise,
+        evaluate: context.optimise.then_some(&fold),
+        share: context.optimise,
         devices: Some(request.devices),
-        ops: Some(&|name| workshop.kernels.get(name).map(|op| &op.def)),
+        ops: Some(&|name| context.kernels.get(name).map(|op| &op.def)),
     };
     simplify(data, request.feeds, &values, &targets, &options)
         .map_err(|e| SessionError::from(vec![e]))

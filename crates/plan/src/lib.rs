@@ -4,7 +4,6 @@
 mod bindings;
 mod cache;
 mod compile;
-mod cut;
 mod error;
 mod fusion;
 pub mod gpu_program;
@@ -14,26 +13,27 @@ mod memory;
 mod options;
 mod order;
 mod parallel;
-mod places;
+mod placements;
 mod plan;
 mod program;
 pub mod region;
 mod request;
 mod store;
-mod wire;
+mod task_parts;
+mod wire_dtype;
 
 pub use cache::PlanCache;
 pub use compile::{
     NO_SLOT, client_channel, compile, compile_part, compile_partial, in_pieces, ordered, simplified,
 };
-pub use cut::{Cutter, TaskChannel, TaskCut, TaskPart};
 pub use error::{SessionError, failed, memory, panicked};
 pub use kernels::{Kernels, find};
 pub use machine::Machine;
 pub use options::{CpuOptions, GpuOptions, Parallel, SessionOptions};
-pub use places::Places;
+pub use placements::Placements;
 pub use plan::{Arrival, Channel, FetchPlan, Moved, Plan};
 pub use program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
-pub use request::{Fetch, Request, Workshop, checked, piece_facts};
+pub use request::{Fetch, PlanContext, Request, checked, piece_facts};
 pub use store::{Counters, Store};
-pub use wire::{Edge, Wire, WireType};
+pub use task_parts::{Cutter, TaskChannel, TaskCut, TaskPart};
+pub use wire_dtype::{Edge, Wire, WireType};

@@ -7,7 +7,7 @@ use thalweg_device::{Cpu, Device};
 use crate::error::SessionError;
 use crate::kernels::Kernels;
 use crate::options::SessionOptions;
-use crate::request::Workshop;
+use crate::request::PlanContext;
 use crate::store::{Counters, Store};
 
 /// The devices of a process, the kernels that it has for them, and their variables.
@@ -47,12 +47,12 @@ impl Machine {
     }
 
     /// What plans are made with here.
-    pub fn workshop<'a>(
+    pub fn context<'a>(
         &'a self,
         counters: &'a Counters,
         options: &SessionOptions,
-    ) -> Workshop<'a> {
-        Workshop {
+    ) -> PlanContext<'a> {
+        PlanContext {
             kernels: &self.kernels,
             devices: &self.devices,
             store: &self.store,

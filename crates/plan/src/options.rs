@@ -8,7 +8,7 @@ use thalweg_device::{Cpu, Device, DeviceType};
 use thalweg_graph::DeviceSpec;
 
 use crate::error::SessionError;
-use crate::wire::Wire;
+use crate::wire_dtype::Wire;
 
 /// The job of a process that is in no cluster.
 const LOCAL: &str = "localhost";

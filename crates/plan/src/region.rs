@@ -13,7 +13,7 @@ use thalweg_graph::{Function, Node, NodeId};
 
 use crate::error::SessionError;
 use crate::kernels::find;
-use crate::request::Workshop;
+use crate::request::PlanContext;
 
 /// A region that is ready to be interpreted.
 pub struct Region {
@@ -78,12 +78,12 @@ pub enum Kind {
 impl Region {
     /// # Errors
     /// A node without a kernel, or a placeholder.
-    pub fn new(function: &Function, workshop: Workshop<'_>) -> Result<Region, SessionError> {
+    pub fn new(function: &Function, context: PlanContext<'_>) -> Result<Region, SessionError> {
         let body = &function.body;
         let mut nodes = Vec::with_capacity(body.len());
         let mut enters: FxHashMap<String, usize> = FxHashMap::default();
         for (id, node) in body.nodes() {
-            let kind = kind(function, id, node, workshop)?;
+            let kind = kind(function, id, node, context)?;
             if let Kind::Enter { frame, .. } = &kind {
                 *enters.entry(frame.clone()).or_default() += 1;
             }
@@ -94,7 +94,7 @@ impl Region {
                 controls: node.controls.len() as u32,
                 users: Vec::new(),
                 waiting: Vec::new(),
-                counter: random.then(|| workshop.counter(&node.name)),
+                counter: random.then(|| context.counter(&node.name)),
             });
         }
         for (id, node) in body.nodes() {
@@ -123,7 +123,7 @@ fn kind(
     function: &Function,
     id: NodeId,
     node: &Arc<Node>,
-    workshop: Workshop<'_>,
+    context: PlanContext<'_>,
 ) -> Result<Kind, SessionError> {
     if std::ptr::eq(node.op, &ARGUMENT) {
         let index = function.inputs.iter().position(|&i| i == id);
@@ -156,7 +156,7 @@ fn kind(
                 origin: node.origin.clone(),
             });
         }
-        _ => match find(workshop.kernels, DeviceType::Cpu, node) {
+        _ => match find(context.kernels, DeviceType::Cpu, node) {
             Some((op, _)) => Kind::Kernel(op),
             None => {
                 let dtypes = node.outputs.iter().map(|f| f.dtype.to_string());

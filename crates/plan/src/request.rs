@@ -36,7 +36,7 @@ pub struct Request<'a> {
 
 /// What plans are made with.
 #[derive(Clone, Copy)]
-pub struct Workshop<'a> {
+pub struct PlanContext<'a> {
     /// The kernels, by op.
     pub kernels: &'a Kernels,
     /// The devices, by number.
@@ -60,7 +60,7 @@ pub struct Workshop<'a> {
     pub path: &'a str,
 }
 
-impl Workshop<'_> {
+impl PlanContext<'_> {
     /// The counter of a random op's node.
     pub fn counter(&self, node: &str) -> Arc<AtomicU64> {
         match self.path {

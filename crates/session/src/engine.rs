@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use thalweg_cpu::ThreadPool;
 use thalweg_device::Device;
-use thalweg_plan::{Counters, Machine, SessionError, SessionOptions, Store, Workshop};
+use thalweg_plan::{Counters, Machine, PlanContext, SessionError, SessionOptions, Store};
 
 use crate::exec::Tickets;
 use crate::ready::{Key, Ready};
@@ -96,12 +96,12 @@ impl Engine {
         plans.unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn workshop<'a>(
+    pub(crate) fn context<'a>(
         &'a self,
         counters: &'a Counters,
         options: &SessionOptions,
-    ) -> Workshop<'a> {
-        self.machine.workshop(counters, options)
+    ) -> PlanContext<'a> {
+        self.machine.context(counters, options)
     }
 
     #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Running a plan: in sequence on one thread, or as instructions become ready on several.
 
-mod around;
+mod arrivals;
 mod call;
 mod instruction;
 mod on_gpu;
-mod outside;
 mod parallel;
 pub(crate) mod region;
 mod results;
+mod step_environment;
 mod values;
 pub(crate) mod waiting;
 
@@ -27,7 +27,7 @@ use crate::trace::Recorder;
 use thalweg_plan::PlanCache;
 use thalweg_plan::SessionError;
 use thalweg_plan::panicked;
-use thalweg_plan::{Plan, Workshop};
+use thalweg_plan::{Plan, PlanContext};
 
 pub(crate) use instruction::Run;
 pub(crate) use values::copy;
@@ -57,7 +57,7 @@ pub(crate) struct Step<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) frame: &'a Frame,
     pub(crate) devices: &'a [Device],
-    pub(crate) workshop: Workshop<'a>,
+    pub(crate) context: PlanContext<'a>,
     /// The plans of functions.
     pub(crate) calls: &'a PlanCache<CallKey, Ready>,
     pub(crate) tickets: &'a Tickets,

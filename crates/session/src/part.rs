@@ -11,7 +11,7 @@ use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
 use thalweg_graph::{GraphData, Node, OutputId};
 use thalweg_plan::{
-    Fetch, Program, Request, SessionError, TaskPart, Workshop, checked, compile_part,
+    Fetch, PlanContext, Program, Request, SessionError, TaskPart, checked, compile_part,
     compile_partial, piece_facts, simplified,
 };
 use thalweg_tensor::Tensor;
@@ -51,11 +51,11 @@ impl Runner {
     /// # Errors
     /// As those of a session's first step.
     pub fn prepare(&self, part: &TaskPart, devices: Vec<u32>) -> Result<PartPlan, SessionError> {
-        let workshop = Workshop {
+        let context = PlanContext {
             apart: part.apart,
-            ..self.workshop()
+            ..self.context()
         };
-        let plan = compile_part(part, devices, workshop)?;
+        let plan = compile_part(part, devices, context)?;
         Ok(PartPlan(Arc::new(Ready::new(plan))))
     }
 
@@ -80,12 +80,12 @@ impl Runner {
             devices: placement.numbers(),
             variables: &[],
         };
-        let workshop = Workshop {
+        let context = PlanContext {
             apart: true,
-            ..self.workshop()
+            ..self.context()
         };
-        let whole = simplified(data, &request, workshop)?;
-        let plan = compile_partial(whole, workshop)?;
+        let whole = simplified(data, &request, context)?;
+        let plan = compile_partial(whole, context)?;
         Ok(PartPlan(Arc::new(Ready::new(plan))))
     }
 

@@ -17,19 +17,19 @@ use crate::ready::{CallKey, Key, Ready};
 use crate::run_options::{Cancel, RunOptions};
 use crate::trace::{Recorder, Trace};
 use thalweg_plan::Fetch;
-use thalweg_plan::Places;
+use thalweg_plan::Placements;
 use thalweg_plan::PlanCache;
 use thalweg_plan::SessionError;
 use thalweg_plan::SessionOptions;
 use thalweg_plan::{Counters, checked};
-use thalweg_plan::{FetchPlan, Home, Plan, Program, Request, Workshop, compile};
+use thalweg_plan::{FetchPlan, Home, Plan, PlanContext, Program, Request, compile};
 
 /// Plans and runs steps of one graph, which only grows: every graph that a method is given is a
 /// snapshot of it. [`crate::Session`] is one of these with its graph.
 pub struct Runner {
     engine: Engine,
     options: SessionOptions,
-    places: Places,
+    places: Placements,
     counters: Counters,
     plans: Arc<PlanCache<Key, Ready>>,
     calls: PlanCache<CallKey, Ready>,
@@ -42,7 +42,7 @@ impl Runner {
         let plans = Arc::new(PlanCache::new(options.plans));
         engine.register(&plans);
         Runner {
-            places: Places::new(names),
+            places: Placements::new(names),
             counters: Counters::default(),
             plans,
             // A graph has many functions for each thing that is asked of it.
@@ -162,13 +162,13 @@ impl Runner {
             devices: placement.numbers(),
             variables: &[],
         };
-        let workshop = self.workshop();
-        let fuse = workshop.fuse && key.fuse;
-        compile(data, &request, Workshop { fuse, ..workshop })
+        let context = self.context();
+        let fuse = context.fuse && key.fuse;
+        compile(data, &request, PlanContext { fuse, ..context })
     }
 
-    pub(crate) fn workshop(&self) -> Workshop<'_> {
-        self.engine.workshop(&self.counters, &self.options)
+    pub(crate) fn context(&self) -> PlanContext<'_> {
+        self.engine.context(&self.counters, &self.options)
     }
 
     /// The turns of the GPUs that take part in a plan, in the order of their numbers, in which every
@@ -241,13 +241,13 @@ impl Runner {
                 unsafe { frame.parts[program as usize].hold(slot, Some(value.clone())) };
             }
         }
-        let mut workshop = self.workshop();
-        workshop.fuse &= !watch.check_finite;
+        let mut context = self.context();
+        context.fuse &= !watch.check_finite;
         let step = Step {
             plan,
             frame: &frame,
             devices: self.engine.devices(),
-            workshop,
+            context,
             calls: &self.calls,
             tickets: self.engine.tickets(),
             depth: 0,

@@ -7,10 +7,10 @@
 //! once for all tasks.
 
 use super::band::{Bands, Images, Window};
-use super::swept::{PIXELS, Padded, is_swept};
+use super::cache_blocked::{PIXELS, Padded, is_cache_blocked};
 use super::{ConvGeometry, Other, Pass, Real};
+use crate::micro_kernel::{Ahead, Tile, Tiles};
 use crate::scratch::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
-use crate::tile::{Ahead, Tile, Tiles};
 use crate::{Cpu, Epilogue, Isa, Layout};
 
 /// Tasks to aim for.
@@ -53,7 +53,7 @@ impl<T: Real> Plan<T> {
             (g.k_h * g.k_w, g.in_c)
         };
         let group_tiles = group_rows.div_ceil(tiles.rows());
-        let swept = is_swept::<T>(g.filter_len()).then(|| Padded::new(g));
+        let swept = is_cache_blocked::<T>(g.filter_len()).then(|| Padded::new(g));
         let units = g.batch * bands.per_image;
         let parts = match swept {
             Some(_) => 1,

@@ -1,10 +1,10 @@
 //! The forward convolution, tap by tap: each output line is a product of the pixels under it and the filter as a matrix.
 
 use super::band::{Bands, Images, Window, copy_to_planes};
-use super::swept::{Lines, Padded, Sweep, is_swept};
+use super::cache_blocked::{CacheBlocked, Lines, Padded, is_cache_blocked};
 use super::{ConvGeometry, Filter, Other, Packing, Pass, Real};
+use crate::micro_kernel::{Ahead, Tile, Tiles};
 use crate::scratch::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
-use crate::tile::{Ahead, Tile, Tiles};
 use crate::transpose::transpose_each;
 use crate::{Cpu, Epilogue, Isa, Layout};
 
@@ -33,7 +33,7 @@ struct Plan<T: 'static> {
 impl<T: Real> Plan<T> {
     fn new(isa: Isa, g: &ConvGeometry) -> Self {
         let tiles = T::tiles(isa);
-        let swept = is_swept::<T>(g.filter_len()).then(|| Padded::new(g));
+        let swept = is_cache_blocked::<T>(g.filter_len()).then(|| Padded::new(g));
         let cols = swept.map_or(g.cols_seen(), |padded| padded.cols);
         Plan {
             tiles,
@@ -111,7 +111,7 @@ pub fn conv2d_packing<T: Real>(isa: Isa, g: &ConvGeometry) -> Option<Packing> {
     if let Some(other) = Other::of::<T>(isa, g, Pass::Forward) {
         return other.packing();
     }
-    if is_swept::<T>(g.filter_len()) {
+    if is_cache_blocked::<T>(g.filter_len()) {
         // It would take as much memory again, and copying it is a small part of reading it for all images.
         return None;
     }
@@ -226,7 +226,7 @@ pub fn conv2d<T: Real>(
             Layout::Nhwc => &mut *output,
             Layout::Nchw => &mut *turned,
         };
-        Sweep {
+        CacheBlocked {
             tiles: plan.tiles,
             images: g.batch,
             lines: g.out_h,

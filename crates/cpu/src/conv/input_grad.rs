@@ -5,10 +5,10 @@
 //! gradient with the taps of that phase in reverse.
 
 use super::band::{Bands, Images, Window, copy_to_planes};
-use super::swept::{Lines, Sweep, is_swept};
+use super::cache_blocked::{CacheBlocked, Lines, is_cache_blocked};
 use super::{ConvGeometry, Other, Pass, Real};
+use crate::micro_kernel::{Ahead, Tile, Tiles};
 use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
-use crate::tile::{Ahead, Tile, Tiles};
 use crate::transpose::{Rows, transpose, transpose_each};
 use crate::{Cpu, Epilogue, Isa, Layout};
 
@@ -86,7 +86,7 @@ impl<T: Real> Plan<T> {
             axes,
             panels: g.in_c.div_ceil(tiles.cols()),
             cols,
-            swept: is_swept::<T>(g.filter_len()),
+            swept: is_cache_blocked::<T>(g.filter_len()),
         }
     }
 
@@ -268,7 +268,7 @@ fn sweep<T: Real>(
             continue;
         }
         let from = |axis: Axis, at: usize| (axis.first(at) - axis.first(0)) as usize;
-        Sweep {
+        CacheBlocked {
             tiles: plan.tiles,
             images: g.batch,
             lines: (g.in_h - y).div_ceil(rows.stride),

@@ -9,12 +9,12 @@
 //! (`swept`). A layout with channels first differs in how images are copied in and out.
 
 mod band;
+mod cache_blocked;
 mod filter;
 mod filter_grad;
 mod forward;
 mod input_grad;
 mod pointwise;
-mod swept;
 #[cfg(test)]
 mod tests;
 mod winograd;
@@ -25,7 +25,7 @@ pub use forward::{conv2d, conv2d_pack, conv2d_packing, conv2d_scratch};
 pub use input_grad::{conv2d_input_grad, conv2d_input_grad_scratch};
 
 use super::gemm::Element;
-use super::tile::Tiled;
+use super::micro_kernel::Tiled;
 use super::{Cpu, Epilogue, Isa, Layout};
 use crate::number::Number;
 use pointwise::Pointwise;

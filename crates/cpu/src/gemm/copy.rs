@@ -13,8 +13,8 @@ use super::Element;
 use super::block::{Block, Side, in_line};
 use super::task::Task;
 use crate::Vectorize;
+use crate::micro_kernel::{Ahead, Tiled};
 use crate::scratch::part;
-use crate::tile::{Ahead, Tiled};
 use crate::transpose::{Rows, transpose};
 
 /// How a block of an operand lies in memory. A unit of it is what is copied at once: a part of a row, or, of a transposed

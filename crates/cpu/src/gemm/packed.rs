@@ -8,7 +8,7 @@ use bytemuck::Pod;
 use super::Element;
 use super::block::{Block, Side};
 use super::task::Task;
-use crate::tile::Tiled;
+use crate::micro_kernel::Tiled;
 
 /// The copies of a task, by operand.
 pub(super) struct Packed<'a, S> {

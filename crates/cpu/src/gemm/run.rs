@@ -7,8 +7,8 @@ use super::block::{Side, in_line};
 use super::packed::{Next, Packed};
 use super::task::{Plan, Task};
 use crate::Epilogue;
+use crate::micro_kernel::{Ahead, Tile, Tiled};
 use crate::scratch::{Disjoint, Scratch, part};
-use crate::tile::{Ahead, Tile, Tiled};
 
 /// The most columns of a task that reads its rows of `A` where they lie: with more, a copy pays.
 const DIRECT: usize = 128;

@@ -5,11 +5,11 @@
 use bytemuck::Pod;
 
 use super::block::{Block, in_line};
-use super::cuts::Results;
+use super::task_grid::Results;
 use super::{Element, Many, Product};
 use crate::Isa;
+use crate::micro_kernel::{Tiled, Tiles};
 use crate::scratch::{Scratch, part};
-use crate::tile::{Tiled, Tiles};
 
 /// The longest block of the inner dimension: with it, a panel of `B` and a tile's rows of `A` fit the first-level cache,
 /// or nearly.

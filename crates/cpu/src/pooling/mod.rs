@@ -7,16 +7,16 @@
 mod part;
 #[cfg(target_arch = "x86_64")]
 mod sse;
+mod stored_argmax;
 #[cfg(test)]
 mod tests;
-mod which;
 mod window;
 
 use super::scratch::Disjoint;
 use super::{Cpu, Layout};
 use crate::number::{Float, Number};
 use part::run;
-use which::{MaxWhich, WhichGrad};
+use stored_argmax::{MaxWhich, WhichGrad};
 use window::{Avg, AvgGrad, Max, MaxArg, MaxGrad, MaxGradGrad};
 
 /// The shape of a pooling. Output pixel `(y, x)` sees the input pixels
@@ -149,11 +149,11 @@ pub fn max_pool_argmax<T: Number, I: Number>(
 }
 
 /// The largest element of each window, the first NaN if one of them is, and its number in the window: see
-/// [`max_pool_grad_which`].
+/// [`max_pool_grad_stored_argmax`].
 ///
 /// # Panics
 /// As [`max_pool`].
-pub fn max_pool_which<T: Number>(
+pub fn max_pool_store_argmax<T: Number>(
     cpu: Cpu<'_>,
     g: &PoolGeometry,
     input: &[T],
@@ -166,11 +166,11 @@ pub fn max_pool_which<T: Number>(
     run(cpu, g, MaxWhich { input, which }, output);
 }
 
-/// What [`max_pool_grad`] gives, by the numbers that [`max_pool_which`] noted. Windows have at most 256 pixels.
+/// What [`max_pool_grad`] gives, by the numbers that [`max_pool_store_argmax`] noted. Windows have at most 256 pixels.
 ///
 /// # Panics
 /// As [`max_pool`].
-pub fn max_pool_grad_which<T: Number>(
+pub fn max_pool_grad_stored_argmax<T: Number>(
     cpu: Cpu<'_>,
     g: &PoolGeometry,
     output_grad: &[T],

@@ -145,8 +145,8 @@ fn the_gradient_by_numbers_is_that_of_the_images() {
             let mut which = vec![99; g.output_len()];
             max_pool(cpu, g, &x, &mut wanted_y);
             max_pool_grad(cpu, g, &x, &dy, &mut wanted_dx);
-            max_pool_which(cpu, g, &x, &mut y, &mut which);
-            max_pool_grad_which(cpu, g, &dy, &which, &mut dx);
+            max_pool_store_argmax(cpu, g, &x, &mut y, &mut which);
+            max_pool_grad_stored_argmax(cpu, g, &dy, &which, &mut dx);
             let bits = |x: &[f32]| x.iter().map(|x| (x + 0.0).to_bits()).collect::<Vec<_>>();
             assert_eq!(bits(&y), bits(&wanted_y), "{cpu:?} {g:?}");
             assert_eq!(bits(&dx), bits(&wanted_dx), "{cpu:?} {g:?}");

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cudarc::driver::sys::CUstream;
 
 use super::Library;
-use super::convolutions::{self, Convolutions};
-use super::products::{self, Products};
+use super::cublaslt::{self, Products};
+use super::cudnn::{self, Convolutions};
 use crate::gpu::{Address, Call, GpuError, Handle, ReadyCall};
 
 /// Products and convolutions, where there are libraries for them.
@@ -28,8 +28,8 @@ struct State {
 
 #[derive(Clone, Debug)]
 enum Plan {
-    Product(Arc<Products>, Arc<products::Plan>),
-    Convolution(Arc<Convolutions>, Arc<convolutions::Plan>),
+    Product(Arc<Products>, Arc<cublaslt::Plan>),
+    Convolution(Arc<Convolutions>, Arc<cudnn::Plan>),
 }
 
 /// Opens a library that is there; one that is not is no error, as kernels compute as well.

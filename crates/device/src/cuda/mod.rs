@@ -2,13 +2,13 @@
 //! opened when it is asked for, and a machine without any is told what is missing.
 
 mod cards;
-mod convolutions;
 mod cubins;
+mod cublaslt;
+mod cudnn;
 mod driver;
 mod libraries;
 mod library;
 mod nvrtc;
-mod products;
 
 pub use cards::{Card, Cards, cards};
 pub use cubins::Cubins;

@@ -59,7 +59,7 @@ pub struct Place<'a> {
     pub fixed: Option<&'a Placement>,
 }
 
-/// Places every node of a graph.
+/// Placements every node of a graph.
 ///
 /// Takes time nearly linear in the nodes and edges, with the number of devices on top for each
 /// different thing that is asked for.

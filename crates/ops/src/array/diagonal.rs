@@ -7,7 +7,7 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Shape};
 
 use super::band::Band;
-use super::picked::{Pick, picked};
+use super::by_formula::{Pick, picked};
 use super::rules::{countable, int_scalar, invalid, single, wrong};
 
 const ANY: AttrDef = type_attr("T", DType::PLAIN);

@@ -6,6 +6,7 @@ mod batches;
 mod bins;
 mod blocks;
 mod build;
+mod by_formula;
 mod cast;
 mod concat;
 mod diagonal;
@@ -14,17 +15,16 @@ mod gather;
 mod gather_gradient;
 mod gather_nd;
 mod index_nd;
+mod legacy;
 mod measure;
 mod mirror;
 pub(crate) mod moves;
-mod nth;
-mod old;
+mod nth_element;
 mod one_hot;
 mod pack;
 mod pad;
 mod parts;
 mod passing;
-mod picked;
 mod range;
 pub(crate) mod reshape;
 mod reverse;
@@ -120,8 +120,8 @@ pub(crate) static OPS: &[&Op] = &[
     &passing::EMPTY,
     &passing::BROADCAST_ARGS,
     &passing::SHAPE_N,
-    &old::REVERSE,
-    &old::SPARSE_TO_DENSE,
+    &legacy::REVERSE,
+    &legacy::SPARSE_TO_DENSE,
     &one_hot::ONE_HOT,
     &pack::PACK,
     &pack::UNPACK,
@@ -163,7 +163,7 @@ pub(crate) static OPS: &[&Op] = &[
     &search::BINCOUNT,
     &search::DENSE_BINCOUNT,
     &slice::SLICE,
-    &nth::NTH_ELEMENT,
+    &nth_element::NTH_ELEMENT,
     &top_k::TOP_K,
     &top_k::TOP_K_V2,
     &top_k::IN_TOP_K,

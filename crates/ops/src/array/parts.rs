@@ -80,7 +80,7 @@ impl Moves {
                 Source::Zero => None,
             };
             let to = Arg::Output(part.output);
-            let launch = crate::gpu::moved(self.dtype, &part.moved, from, to)?;
+            let launch = crate::gpu::strided_copy(self.dtype, &part.moved, from, to)?;
             launches.list.push(launch);
         }
         Ok(launches)

@@ -106,7 +106,7 @@ fn stitch_as<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelEr
 
 const STITCH: OpDef = OpDef {
     name: "DynamicStitch",
-    summary: "The slices of all data at the places that the indices name; where several go to one, the last. Places that none goes to are zeros, or empty strings.",
+    summary: "The slices of all data at the places that the indices name; where several go to one, the last. Placements that none goes to are zeros, or empty strings.",
     inputs: &[
         arg_of("indices", DType::I32).list("N").host(),
         arg("data", "T").list("N"),

@@ -53,7 +53,7 @@ pub(super) struct Spec {
 
 /// Where the entries of a specification stand among the inputs, for errors.
 #[derive(Clone, Copy)]
-pub(super) struct Places {
+pub(super) struct Placements {
     /// The input with the begins; ends and strides follow it.
     pub(super) begin: usize,
 }
@@ -79,7 +79,7 @@ pub(super) fn resolve(
     n: usize,
     entries: Entries<'_>,
     masks: Masks,
-    at: Places,
+    at: Placements,
 ) -> Result<Spec, InferError> {
     if n > MOST {
         return Err(wrong(at.begin, format!("{n} entries are more than {MOST}")));
@@ -145,7 +145,7 @@ fn take(
     entry: Option<(i64, i64, i64)>,
     i: usize,
     masks: Masks,
-    at: Places,
+    at: Placements,
 ) -> Result<Taken, InferError> {
     let shrink = bit(masks.shrink, i);
     let unknown = Taken {
@@ -235,5 +235,5 @@ pub(super) fn spec(
         _ => None,
     };
     let masks = Masks::of(cx.attrs());
-    resolve(dims, n, entries, masks, Places { begin }).map(Some)
+    resolve(dims, n, entries, masks, Placements { begin }).map(Some)
 }

@@ -11,7 +11,7 @@ use super::moves::{Axis, Move, steps};
 use super::pad::around;
 use super::parts::{Moves, Part, Source};
 use super::rules::{invalid, shape_of};
-use super::stride::{Masks, Places, Spec, resolve, spec};
+use super::stride::{Masks, Placements, Spec, resolve, spec};
 use super::strings::moved_strings;
 
 pub(super) const MASKS: [&str; 5] = [
@@ -46,7 +46,14 @@ pub(super) fn spec_of(p: &Prepare<'_>, dims: &[usize], begin: usize) -> Result<S
     }
     let dims: Vec<Option<usize>> = dims.iter().map(|&d| Some(d)).collect();
     let masks = Masks::of(&p.node.attrs);
-    resolve(&dims, b.len(), Some((&b, &e, &s)), masks, Places { begin }).map_err(invalid)
+    resolve(
+        &dims,
+        b.len(),
+        Some((&b, &e, &s)),
+        masks,
+        Placements { begin },
+    )
+    .map_err(invalid)
 }
 
 /// The box that is taken, walked in a tensor of `dims` and in one that has it alone: its first

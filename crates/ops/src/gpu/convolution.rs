@@ -4,8 +4,8 @@ use thalweg_device::Prepare;
 use thalweg_device::gpu::{self, Arg, Call, Direction, Launch, Launches, Step, WithLibraries};
 use thalweg_tensor::DType;
 
-use super::product::Tiles;
-use super::{CONVOLUTION, moved};
+use super::gemm::Tiles;
+use super::{CONVOLUTION, strided_copy};
 use crate::array::moves::{Axis, Move};
 use thalweg_cpu::Layout;
 use thalweg_cpu::conv::ConvGeometry;
@@ -84,7 +84,7 @@ fn by_library(p: &Prepare<'_>, g: &ConvGeometry, direction: Direction) -> Option
     let turned = Arg::Scratch(0);
     let move_filter = |to_library: bool, from: Arg, to: Arg| {
         let axes = filter_axes(g, to_library);
-        moved(dtype, &Move::new(0, 0, &axes).ok()?, Some(from), to).ok()
+        strided_copy(dtype, &Move::new(0, 0, &axes).ok()?, Some(from), to).ok()
     };
     let (image, output) = (Arg::Input(0), Arg::Output(0));
     let steps = match direction {

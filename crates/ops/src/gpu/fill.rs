@@ -7,7 +7,7 @@ use thalweg_device::{KernelError, Prepare};
 use thalweg_tensor::DType;
 
 use super::elementwise::lay_out;
-use super::moved::{by_size, moved};
+use super::strided_copy::{by_size, strided_copy};
 use super::{BINARY, CAST, FILL, UNARY};
 use crate::array::moves::{Axis, Move, steps};
 use crate::elementwise::Walk;
@@ -149,6 +149,6 @@ pub(crate) fn repeated(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let all = Move::new(0, 0, &axes)?;
     match all.is_empty() {
         true => Ok(Launches::default()),
-        false => Ok(moved(p.dtype(0), &all, Some(Arg::Input(0)), Arg::Output(0))?.into()),
+        false => Ok(strided_copy(p.dtype(0), &all, Some(Arg::Input(0)), Arg::Output(0))?.into()),
     }
 }

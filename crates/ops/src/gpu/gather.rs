@@ -4,7 +4,7 @@ use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
 
 use super::GATHER;
-use super::moved::by_size;
+use super::strided_copy::by_size;
 
 /// Slices of input 0 by the indices that are input 1: `[batch][outer][len][inner]` by
 /// `[batch][count]`.

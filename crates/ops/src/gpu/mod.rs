@@ -6,31 +6,31 @@ mod depthwise;
 mod elementwise;
 mod fill;
 mod gather;
-mod moved;
+mod gemm;
 mod normalize;
 mod pool;
 mod position;
-mod product;
 mod random;
 mod reduce;
 mod rows;
 mod segments;
 mod state;
+mod strided_copy;
 
 pub(crate) use convolution::{convolution, convolution_filter, convolution_input};
 pub(crate) use depthwise::{depthwise, depthwise_filter};
 pub(crate) use elementwise::{binary, binary_as, broadcast, checked, unary};
 pub(crate) use fill::{add_n, cast, fill, one_hot, ones, range, repeated, select, zero, zeros};
 pub(crate) use gather::{gather, segment_sum};
-pub(crate) use moved::moved;
+pub(crate) use gemm::gemm;
 pub(crate) use normalize::{batch_norm, batch_norm_grad, lrn, lrn_grad};
 pub(crate) use pool::{pool, pool_argmax, pool_argmax_grad};
 pub(crate) use position::position;
-pub(crate) use product::product;
 pub(crate) use random::random;
 pub(crate) use reduce::reduce;
 pub(crate) use rows::{cross_entropy, softmax};
 pub(crate) use state::{assign, assign_by, step};
+pub(crate) use strided_copy::strided_copy;
 
 use thalweg_device::gpu::Source;
 

@@ -5,7 +5,7 @@ use thalweg_device::{KernelError, Prepare};
 use thalweg_tensor::DType;
 
 use super::elementwise::lay_out;
-use super::moved::moved;
+use super::strided_copy::strided_copy;
 use super::{BINARY, OPTIMIZER};
 use crate::array::moves::{Axis, Move};
 use crate::elementwise::Walk;
@@ -23,7 +23,7 @@ pub(crate) fn assign(p: &Prepare<'_>) -> Result<Launches, KernelError> {
         ..Launches::default()
     };
     if !all.is_empty() {
-        let launch = moved(p.dtype(1), &all, Some(Arg::Input(1)), Arg::Variable(0))?;
+        let launch = strided_copy(p.dtype(1), &all, Some(Arg::Input(1)), Arg::Variable(0))?;
         launches.list.push(launch);
     }
     Ok(launches)

@@ -9,7 +9,7 @@ use thalweg_tensor::shape::{broadcast_dims, elements};
 use thalweg_tensor::{DType, Dims, Shape};
 
 use super::LinalgOps;
-use super::product::{self, Batches};
+use super::gemm::{self, Batches};
 use crate::constants::{ints, shape_of};
 use thalweg_cpu::gemm::Product;
 
@@ -38,7 +38,7 @@ fn shape(cx: &mut Infer<'_>, broadcast: bool) -> Result<(), InferError> {
     let ((x_batch, x), (y_batch, y)) = (matrices(cx, 0)?, matrices(cx, 1)?);
     let transposed = |attr: &str| usize::from(cx.attrs().bool(attr));
     let (tx, ty) = (transposed("adj_x"), transposed("adj_y"));
-    product::expect_inner(cx.shape(0), x[1 - tx], cx.shape(1), y[ty])?;
+    gemm::expect_inner(cx.shape(0), x[1 - tx], cx.shape(1), y[ty])?;
     let batch = if broadcast {
         x_batch.broadcast(&y_batch).ok_or(InferError::Broadcast {
             left: x_batch,
@@ -139,7 +139,7 @@ type Products<'a> = (Product, [&'a [usize]; 2], Dims);
 fn products<'a>(p: &Prepare<'a>) -> Result<Products<'a>, KernelError> {
     let (x, y) = (p.dims(0), p.dims(1));
     let (tx, ty) = (p.node.attrs.bool("adj_x"), p.node.attrs.bool("adj_y"));
-    let mut product = product::product_of(x, y, tx, ty)?;
+    let mut product = gemm::product_of(x, y, tx, ty)?;
     let (x, y) = (&x[..x.len() - 2], &y[..y.len() - 2]);
     let batch = broadcast_dims(x, y).ok_or(KernelError::Argument("batches that broadcast"))?;
     if p.outputs[0].elements() > 0 && !tx && elements(y) == 1 {
@@ -159,12 +159,12 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let pairs = (0..count)
         .map(|i| [matrix_at(i, &batch, x), matrix_at(i, &batch, y)])
         .collect();
-    product::prepare(p, Batches { product, pairs })
+    gemm::prepare(p, Batches { product, pairs })
 }
 
 fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let (product, [x, y], batch) = products(p)?;
-    crate::gpu::product(p, product, [x, y, &batch])
+    crate::gpu::gemm(p, product, [x, y, &batch])
 }
 
 /// Which matrix of an input with the batch dimensions `own` stands at number `i` of `batch`.
@@ -194,8 +194,8 @@ const ATTRS: &[AttrDef] = &[
 ];
 
 const KERNELS: &[Kernel] = &[
-    cpu(prepare).only(product::DTYPES),
-    gpu(launches).only(product::DTYPES),
+    cpu(prepare).only(gemm::DTYPES),
+    gpu(launches).only(gemm::DTYPES),
 ];
 
 /// The products of matrices in two tensors with the same batch dimensions.

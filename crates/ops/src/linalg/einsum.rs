@@ -13,7 +13,7 @@ use thalweg_graph::{AttrKind, GradCx, OpDef, Output};
 use thalweg_tensor::{DType, dispatch};
 
 use super::equation::{self, Equation, Label, Sizes, Term};
-use super::product::int_product;
+use super::gemm::int_product;
 use crate::array::moves::{Axis, Move, steps};
 use crate::constants::ints;
 use crate::kernel::on;

@@ -7,7 +7,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use super::LinalgOps;
-use super::product::{self, Batches};
+use super::gemm::{self, Batches};
 use crate::epilogue::{FUSED_OPS, FusedOps};
 use crate::fused::DTYPES;
 use thalweg_cpu::gemm::Product;
@@ -16,7 +16,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let (a, b) = (cx.ranked(0, 2)?, cx.ranked(1, 2)?);
     let transposed = |attr: &str| usize::from(cx.attrs().bool(attr));
     let (ta, tb) = (transposed("transpose_a"), transposed("transpose_b"));
-    product::expect_inner(&a, a.dim(1 - ta), &b, b.dim(tb))?;
+    gemm::expect_inner(&a, a.dim(1 - ta), &b, b.dim(tb))?;
     cx.set(0, Shape::partial([a.dim(ta), b.dim(1 - tb)]));
     Ok(())
 }
@@ -52,10 +52,10 @@ pub(crate) static MAT_MUL: Op = Op {
     kernels: &[
         cpu(|p| {
             let (product, pairs) = (product_of(p)?, vec![[0, 0]]);
-            product::prepare(p, Batches { product, pairs })
+            gemm::prepare(p, Batches { product, pairs })
         })
-        .only(product::DTYPES),
-        gpu(|p| crate::gpu::product(p, product_of(p)?, [&[]; 3])).only(product::DTYPES),
+        .only(gemm::DTYPES),
+        gpu(|p| crate::gpu::gemm(p, product_of(p)?, [&[]; 3])).only(gemm::DTYPES),
     ],
 };
 
@@ -77,7 +77,7 @@ pub static FUSED_MAT_MUL: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        product::followed(p, product_of(p)?, FusedOps::parse(&p.node.attrs)?)
+        gemm::followed(p, product_of(p)?, FusedOps::parse(&p.node.attrs)?)
     })],
 };
 
@@ -85,5 +85,5 @@ pub static FUSED_MAT_MUL: Op = Op {
 fn product_of(p: &Prepare<'_>) -> Result<Product, KernelError> {
     let attrs = &p.node.attrs;
     let (ta, tb) = (attrs.bool("transpose_a"), attrs.bool("transpose_b"));
-    product::product_of(p.dims(0), p.dims(1), ta, tb)
+    gemm::product_of(p.dims(0), p.dims(1), ta, tb)
 }

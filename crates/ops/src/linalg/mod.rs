@@ -4,8 +4,8 @@ mod batch_matmul;
 mod cross;
 mod einsum;
 mod equation;
+mod gemm;
 mod matmul;
-mod product;
 
 pub use matmul::FUSED_MAT_MUL;
 

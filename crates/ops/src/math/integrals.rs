@@ -7,8 +7,8 @@ use thalweg_graph::{GradCx, OpDef};
 use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
-use super::called::{called_wide, called_wide_2};
 use super::define::{FLOAT, one, two};
+use super::scalar_functions::{called_wide, called_wide_2};
 use thalweg_cpu::special::{i0e, i1e, igamma, igamma_slope, igammac};
 
 /// The modified Bessel function of order 0.

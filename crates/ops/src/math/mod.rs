@@ -3,18 +3,18 @@
 mod arithmetic;
 mod bits;
 pub(crate) mod broadcast;
-mod called;
 mod clip;
 mod compare;
 mod define;
 mod division;
 mod finite;
-mod guarded;
 mod integrals;
 mod magnitude;
+mod no_nan;
 mod powers;
 mod reciprocal;
 mod rounding;
+mod scalar_functions;
 mod select;
 mod sigmoids;
 mod special;
@@ -66,11 +66,11 @@ pub(crate) static OPS: &[&Op] = &[
     &finite::CHECK_NUMERICS,
     &finite::APPROXIMATE_EQUAL,
     &finite::NEXT_AFTER,
-    &guarded::DIV_NO_NAN,
-    &guarded::MUL_NO_NAN,
-    &guarded::XLOGY,
-    &guarded::XLOG1PY,
-    &guarded::XDIVY,
+    &no_nan::DIV_NO_NAN,
+    &no_nan::MUL_NO_NAN,
+    &no_nan::XLOGY,
+    &no_nan::XLOG1PY,
+    &no_nan::XDIVY,
     &magnitude::ABS,
     &magnitude::SIGN,
     &magnitude::MAXIMUM,

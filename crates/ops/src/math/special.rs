@@ -9,8 +9,8 @@ use thalweg_graph::{GradCx, OpDef, Output};
 use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
-use super::called::{called_wide, called_wide_2};
 use super::define::{FLOAT, one, two};
+use super::scalar_functions::{called_wide, called_wide_2};
 use thalweg_cpu::special::{digamma, ndtri, polygamma, zeta};
 
 /// `grad * factor * exp(sign * x^2)`.

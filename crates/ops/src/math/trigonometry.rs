@@ -6,8 +6,8 @@ use thalweg_graph::op::{Gradient, arg};
 use thalweg_graph::{GradCx, OpDef, Output};
 
 use super::broadcast::sum_to;
-use super::called::{called, called_wide_2};
 use super::define::{FLOAT, one, two};
+use super::scalar_functions::{called, called_wide_2};
 
 /// `op` of the node's input.
 fn of_input<'g>(g: &GradCx<'_, 'g>, op: &str) -> Output<'g> {

@@ -13,7 +13,7 @@ mod losses;
 mod lrn;
 mod max_pool;
 mod max_pool_argmax;
-mod max_pool_which;
+mod max_pool_stored_argmax;
 mod patches;
 mod pool;
 mod resize;
@@ -28,7 +28,7 @@ use crate::constants::ints;
 
 pub use conv2d::FUSED_CONV_2D;
 pub use format::{DataFormat, Padding};
-pub use max_pool_which::{MAX_POOL_GRAD_WHICH, MAX_POOL_WHICH};
+pub use max_pool_stored_argmax::{MAX_POOL_GRAD_STORED_ARGMAX, MAX_POOL_STORE_ARGMAX};
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[

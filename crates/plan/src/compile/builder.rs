@@ -20,10 +20,10 @@ use crate::kernels::find;
 use crate::memory::{Arena, Block};
 use crate::order::{Accesses, Hazards, VariableId};
 use crate::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
-use crate::request::Workshop;
+use crate::request::PlanContext;
 
 pub(super) struct Builder<'a> {
-    pub(super) workshop: Workshop<'a>,
+    pub(super) context: PlanContext<'a>,
     pub(super) cpu: &'a Cpu,
     device: usize,
     pub(super) variables: Vec<Arc<Variable>>,
@@ -95,14 +95,14 @@ impl Built {
 
 impl<'a> Builder<'a> {
     pub(super) fn new(
-        workshop: Workshop<'a>,
+        context: PlanContext<'a>,
         device: usize,
         bindings: Bindings,
         accesses: Accesses,
     ) -> Builder<'a> {
         Builder {
-            workshop,
-            cpu: workshop.devices[device].host(),
+            context,
+            cpu: context.devices[device].host(),
             device,
             hazards: Hazards::new(accesses.variables),
             held: vec![Vec::new(); accesses.variables],
@@ -239,7 +239,7 @@ impl<'a> Builder<'a> {
             let lefts: SmallVec<[u32; 2]> = outputs.iter().map(left).collect();
             return self.region(graph, id, &outputs, &lefts);
         }
-        let (op, kernel) = find(self.workshop.kernels, DeviceType::Cpu, node)
+        let (op, kernel) = find(self.context.kernels, DeviceType::Cpu, node)
             .ok_or_else(|| no_kernel(graph, node, DeviceType::Cpu))?;
         match kernel.body {
             // Who waits for a node that does nothing waits for what that waits for.
@@ -276,7 +276,7 @@ impl<'a> Builder<'a> {
 
     /// The device that runs the program.
     pub(super) fn on(&self) -> &'a Device {
-        &self.workshop.devices[self.device]
+        &self.context.devices[self.device]
     }
 
     fn is_handle(&self, node: &Node) -> bool {

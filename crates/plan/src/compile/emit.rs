@@ -175,7 +175,7 @@ impl Builder<'_> {
     /// Whether the only use that a slot of the arena still has is the one of these inputs.
     fn ends_here(&self, slot: u32, inputs: &[u32]) -> bool {
         slot != NO_SLOT
-            && !self.workshop.apart
+            && !self.context.apart
             && self.life[slot as usize].left == 1
             && self.life[slot as usize].block.is_some()
             && inputs.iter().filter(|&&s| s == slot).count() == 1
@@ -203,7 +203,7 @@ impl Builder<'_> {
         let node = graph.node(id);
         let function = node.attrs.func("f").and_then(|f| graph.function(&f.name));
         let missing = || failed(node, KernelError::Argument("the graph of a region"));
-        let region = Region::new(function.ok_or_else(missing)?, self.workshop)?;
+        let region = Region::new(function.ok_or_else(missing)?, self.context)?;
         let action = Action::Region(Box::new(region));
         self.held(graph, id, action, outputs, left)
     }
@@ -302,7 +302,7 @@ impl Builder<'_> {
             } else {
                 SmallVec::new()
             },
-            counter: random.then(|| self.workshop.counter(&node.name)),
+            counter: random.then(|| self.context.counter(&node.name)),
             release,
         });
     }
@@ -311,7 +311,7 @@ impl Builder<'_> {
     pub(super) fn free_if_unused(&mut self, slot: u32) {
         let life = &mut self.life[slot as usize];
         if life.left == 0
-            && !self.workshop.apart
+            && !self.context.apart
             && let Some(block) = life.block.take()
         {
             let mut touched = life.users.clone();

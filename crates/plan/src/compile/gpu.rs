@@ -24,14 +24,14 @@ use crate::kernels::find;
 use crate::memory::{Arena, Block};
 use crate::order::Accesses;
 use crate::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
-use crate::request::Workshop;
+use crate::request::PlanContext;
 
 /// Nanoseconds of the host for a segment, and for each of its works: what is launched as one takes
 /// the host no longer for being long, so this is only an order of magnitude.
 const SEGMENT_COST: u64 = 10_000;
 
 pub(super) struct GpuBuilder<'a> {
-    workshop: Workshop<'a>,
+    context: PlanContext<'a>,
     gpu: &'a Gpu,
     device: usize,
     graph: &'a GraphData,
@@ -75,7 +75,7 @@ struct Buffer {
 
 impl<'a> GpuBuilder<'a> {
     pub(super) fn new(
-        workshop: Workshop<'a>,
+        context: PlanContext<'a>,
         (device, gpu): (usize, &'a Gpu),
         graph: &'a GraphData,
         bindings: Bindings,
@@ -83,7 +83,7 @@ impl<'a> GpuBuilder<'a> {
         uses: Uses,
     ) -> GpuBuilder<'a> {
         GpuBuilder {
-            workshop,
+            context,
             gpu,
             device,
             graph,
@@ -118,7 +118,7 @@ impl<'a> GpuBuilder<'a> {
         let on_gpu = |part: u32| {
             let device = parts
                 .get(part as usize)
-                .map(|&d| &self.workshop.devices[d as usize]);
+                .map(|&d| &self.context.devices[d as usize]);
             device.is_some_and(|d| d.gpu().is_some())
         };
         let both = cut.iter().filter(|c| on_gpu(c.from) && on_gpu(c.to));
@@ -217,7 +217,7 @@ impl<'a> GpuBuilder<'a> {
     }
 
     fn kernel(&self, node: &Node) -> Option<&'static Kernel> {
-        find(self.workshop.kernels, DeviceType::Gpu, node).map(|(_, kernel)| kernel)
+        find(self.context.kernels, DeviceType::Gpu, node).map(|(_, kernel)| kernel)
     }
 
     fn is_of_variable(&self, node: &Node) -> bool {

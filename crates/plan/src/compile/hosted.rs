@@ -9,7 +9,7 @@ use crate::error::SessionError;
 use crate::error::failed;
 use crate::kernels::find;
 use crate::plan::Moved;
-use crate::request::Workshop;
+use crate::request::PlanContext;
 
 /// Moves nodes from GPUs to the CPU that leads; says which, and why.
 ///
@@ -17,22 +17,22 @@ use crate::request::Workshop;
 /// A node that cannot run on its GPU, and cannot be moved because its variable is there.
 pub(super) fn to_host(
     simplified: &mut Simplified,
-    workshop: Workshop<'_>,
+    context: PlanContext<'_>,
 ) -> Result<Vec<Moved>, SessionError> {
     let mut moved = Vec::new();
-    let on_gpu = |d: u32| workshop.devices[d as usize].gpu().is_some();
+    let on_gpu = |d: u32| context.devices[d as usize].gpu().is_some();
     if !simplified.devices.iter().any(|&d| on_gpu(d)) {
         return Ok(moved);
     }
     let cpu = |d: &Device| matches!(d, Device::Cpu(_));
-    let host = workshop.devices.iter().position(cpu).unwrap_or(0) as u32;
+    let host = context.devices.iter().position(cpu).unwrap_or(0) as u32;
     let graph = &simplified.graph;
     for (id, node) in graph.nodes() {
         let device = simplified.devices[id.index()];
         if !on_gpu(device) || known(node) || std::ptr::eq(node.op, &FEED) {
             continue;
         }
-        let Some(why) = reason(simplified, id, workshop) else {
+        let Some(why) = reason(simplified, id, context) else {
             continue;
         };
         if let Some(variable) = node.inputs.iter().find(|&&i| is_handle(graph, i)) {
@@ -47,7 +47,7 @@ pub(super) fn to_host(
         moved.push(Moved {
             node: node.name.clone(),
             op: node.op.name,
-            from: workshop.devices[device as usize].name().to_string(),
+            from: context.devices[device as usize].name().to_string(),
             why,
         });
         simplified.devices[id.index()] = host;
@@ -80,10 +80,10 @@ fn is_handle(graph: &GraphData, output: OutputId) -> bool {
 }
 
 /// Why a node does not run on its GPU.
-fn reason(simplified: &Simplified, id: NodeId, workshop: Workshop<'_>) -> Option<&'static str> {
+fn reason(simplified: &Simplified, id: NodeId, context: PlanContext<'_>) -> Option<&'static str> {
     let graph = &simplified.graph;
     let node: &Node = graph.node(id);
-    match find(workshop.kernels, DeviceType::Gpu, node) {
+    match find(context.kernels, DeviceType::Gpu, node) {
         None => return Some("there is no kernel for it on a GPU"),
         Some((_, kernel)) => match kernel.body {
             // Of a variable, the host answers where it stands.

@@ -2,7 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 use thalweg_graph::{Attr, Fact, Node, NodeId, OutputId};
-use thalweg_ops::fused::{MAX_POOL_GRAD_WHICH, MAX_POOL_WHICH};
+use thalweg_ops::fused::{MAX_POOL_GRAD_STORED_ARGMAX, MAX_POOL_STORE_ARGMAX};
 use thalweg_tensor::DType;
 
 use super::pooling_gradients::{as_of, is_gradient_of};
@@ -31,7 +31,7 @@ pub(super) fn stored(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement> {
         ..as_of(&pool.outputs[0], None)
     };
     let storing = Node {
-        op: &MAX_POOL_WHICH.def,
+        op: &MAX_POOL_STORE_ARGMAX.def,
         outputs: smallvec![pool.outputs[0].clone(), which],
         ..(**pool).clone()
     };
@@ -39,7 +39,7 @@ pub(super) fn stored(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement> {
     let reading = grads.into_iter().filter_map(|grad| {
         let node = graph.node(grad)?;
         let by_argmax = Node {
-            op: &MAX_POOL_GRAD_WHICH.def,
+            op: &MAX_POOL_GRAD_STORED_ARGMAX.def,
             inputs: smallvec![node.inputs[2], which],
             ..(**node).clone()
         };

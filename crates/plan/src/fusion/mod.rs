@@ -21,7 +21,7 @@ use thalweg_device::Device;
 use thalweg_graph::NodeId;
 use thalweg_graph::simplify::Simplified;
 
-use crate::request::Workshop;
+use crate::request::PlanContext;
 use replacement::Replacement;
 use rewriter::Rewriter;
 
@@ -44,11 +44,11 @@ const RULES: &[Rule] = &[
 ];
 
 /// The same graph, with its nodes fused where a rule applies.
-pub(crate) fn fused(simplified: Simplified, workshop: Workshop<'_>) -> Simplified {
+pub(crate) fn fused(simplified: Simplified, context: PlanContext<'_>) -> Simplified {
     let cpu = |device: &Device| matches!(device, Device::Cpu(_));
-    let cpus = workshop.devices.iter().map(|d| cpu(d).then(|| d.host()));
+    let cpus = context.devices.iter().map(|d| cpu(d).then(|| d.host()));
     let cpus: Vec<_> = cpus.collect();
-    let mut rewriter = Rewriter::new(simplified, &cpus, workshop.kernels);
+    let mut rewriter = Rewriter::new(simplified, &cpus, context.kernels);
     for rule in RULES {
         match rule {
             Rule::Each(find) => {

@@ -12,7 +12,7 @@ use super::{Run, Step};
 use crate::ready::{ArgumentKey, CallKey, Ready, Same};
 use thalweg_plan::Fetch;
 use thalweg_plan::SessionError;
-use thalweg_plan::{Request, Workshop, compile};
+use thalweg_plan::{PlanContext, Request, compile};
 
 impl Run<'_> {
     /// Calls a function of the graph's library, for this node.
@@ -47,7 +47,7 @@ impl Run<'_> {
                 _ => None,
             })
             .collect();
-        let path = match self.step.workshop.path {
+        let path = match self.step.context.path {
             "" => node.name.clone(),
             outer => format!("{outer}/{}", node.name),
         };
@@ -55,7 +55,7 @@ impl Run<'_> {
             function: Same(function.clone()),
             path,
             device: self.program.device,
-            fuse: self.step.workshop.fuse,
+            fuse: self.step.context.fuse,
             arguments: arguments
                 .iter()
                 .zip(&variables)
@@ -109,11 +109,11 @@ impl Run<'_> {
             devices: &devices,
             variables,
         };
-        let workshop = Workshop {
+        let context = PlanContext {
             path,
-            ..self.step.workshop
+            ..self.step.context
         };
-        let mut plan = compile(&data, &request, workshop)?;
+        let mut plan = compile(&data, &request, context)?;
         // The threads are those of the step around it.
         plan.parallel = false;
         Ok(Ready::new(plan))
@@ -140,9 +140,9 @@ impl Run<'_> {
             frame: &frame,
             replay: false,
             depth: self.step.depth + 1,
-            workshop: Workshop {
+            context: PlanContext {
                 path,
-                ..self.step.workshop
+                ..self.step.context
             },
             ..*self.step
         };

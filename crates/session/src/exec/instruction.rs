@@ -12,7 +12,7 @@ use thalweg_tensor::Memory;
 use thalweg_tensor::{DType, Tensor, TensorError};
 
 use super::Step;
-use super::around::Around;
+use super::step_environment::StepEnvironment;
 use super::values::{bytes, copy_slot, first_not_finite};
 use super::waiting::{Waiter, Waiting};
 use crate::frame::Part;
@@ -244,7 +244,7 @@ impl Run<'_> {
         let tensors = self.arguments(instruction)?;
         let arguments: SmallVec<[Argument<'_>; 4]> = tensors.iter().map(Argument::Value).collect();
         let counter = instruction.counter.as_deref();
-        let around = Around { run: self, node };
+        let around = StepEnvironment { run: self, node };
         evaluate_in(self.cpu, op, node, &arguments, counter, &around)
     }
 

@@ -12,7 +12,7 @@ use thalweg_device::KernelError;
 use thalweg_plan::{Action, SessionError, panicked};
 
 use super::Step;
-use super::outside::{Outside, waiter};
+use super::arrivals::{Outside, waiter};
 
 /// What the threads of a step share while they run it.
 struct Crew<'a> {

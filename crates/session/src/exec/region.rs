@@ -16,7 +16,7 @@ use thalweg_graph::op::Effect;
 use thalweg_tensor::{DType, Tensor};
 
 use super::Run;
-use super::around::Around;
+use super::step_environment::StepEnvironment;
 use super::waiting::{Waiter, Waiting};
 use frames::{Frames, Place};
 use thalweg_plan::SessionError;
@@ -330,7 +330,7 @@ impl Interpreter<'_> {
                 let step = self.run.step;
                 let on = (self.run.program.device as u32, self.run.device);
                 let container = node.attrs.str("container");
-                let store = step.workshop.store;
+                let store = step.context.store;
                 let variable = store.variable(on, container, name, dtype, &shape)?;
                 outputs.push(Some(Tensor::handle(DType::Resource, variable as Thing)?));
             }
@@ -338,7 +338,7 @@ impl Interpreter<'_> {
                 let tensors = task.inputs.iter().flatten();
                 let arguments: SmallVec<[Argument<'_>; 4]> = tensors.map(Argument::Value).collect();
                 let run = self.run.waiting(self.waiting, task.number);
-                let around = Around {
+                let around = StepEnvironment {
                     run: &run,
                     node: &node.node,
                 };

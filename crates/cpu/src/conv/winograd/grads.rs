@@ -5,8 +5,8 @@ use super::super::band::Images;
 use super::super::filter_grad::add_parts;
 use super::transform::{Job, Side};
 use super::{APART, Cut, FEWEST, Held, Seen, TASKS, Tiling};
+use crate::micro_kernel::{Ahead, Tile, Tiled, Tiles};
 use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
-use crate::tile::{Ahead, Tile, Tiled, Tiles};
 use crate::{Cpu, Epilogue, Isa};
 
 /// What a task holds of transformed tiles, and of their products, in numbers: parts of the second-level cache.

@@ -7,8 +7,8 @@ use super::super::band::Images;
 use super::super::{ConvGeometry, Packing, Pass};
 use super::transform::{Job, Side};
 use super::{APART, Cut, FEWEST, TASKS, Tiling};
+use crate::micro_kernel::{Tiled, Tiles};
 use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
-use crate::tile::{Tiled, Tiles};
 use crate::transpose::{Rows, transpose};
 use crate::{Cpu, Epilogue, Isa, Layout};
 

@@ -1,6 +1,6 @@
 //! Resizing on a CPU.
 //!
-//! Places are computed in `f32` as TensorFlow does: which pixel is meant depends on their last bit.
+//! Placements are computed in `f32` as TensorFlow does: which pixel is meant depends on their last bit.
 
 use smallvec::SmallVec;
 use thalweg_cpu::parallel::for_chunks;
@@ -13,7 +13,7 @@ use thalweg_cpu::number::{Float, Number};
 
 /// How places of the resized images are found in the others.
 #[derive(Clone, Copy)]
-struct Places {
+struct Placements {
     align: bool,
     centers: bool,
 }
@@ -26,14 +26,14 @@ struct Between {
     part: f32,
 }
 
-impl Places {
-    fn of(p: &Prepare<'_>) -> Result<Places, KernelError> {
-        let places = Places {
+impl Placements {
+    fn of(p: &Prepare<'_>) -> Result<Placements, KernelError> {
+        let places = Placements {
             align: p.node.attrs.bool(ALIGN.name),
             centers: p.node.attrs.bool(CENTERS.name),
         };
         match places {
-            Places {
+            Placements {
                 align: true,
                 centers: true,
             } => Err(KernelError::Invalid(
@@ -97,7 +97,7 @@ fn pair(image: &[usize], resized: &[usize]) -> Result<Pair, KernelError> {
 type List<T> = SmallVec<[T; 32]>;
 
 pub(super) fn bilinear<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let places = Places::of(p)?;
+    let places = Placements::of(p)?;
     let [[_, h, w, c], [_, out_h, out_w, _]] = pair(p.dims(0), p.output_dims(0))?;
     let n = p.outputs[0].elements();
     let rows: List<Between> = (0..out_h).take(n).map(places.between(h, out_h)).collect();
@@ -131,7 +131,7 @@ pub(super) fn bilinear<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelErr
 }
 
 pub(super) fn bilinear_grad<T: Float>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let places = Places::of(p)?;
+    let places = Placements::of(p)?;
     let [[_, h, w, c], [_, out_h, out_w, _]] = pair(p.dims(1), p.dims(0))?;
     let n = p.inputs[0].elements();
     let rows: List<Between> = (0..out_h).take(n).map(places.between(h, out_h)).collect();
@@ -168,7 +168,7 @@ pub(super) fn bilinear_grad<T: Float>(p: &Prepare<'_>) -> Result<Prepared, Kerne
 }
 
 pub(super) fn nearest<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let places = Places::of(p)?;
+    let places = Placements::of(p)?;
     let [[_, h, w, c], [_, out_h, out_w, _]] = pair(p.dims(0), p.output_dims(0))?;
     let n = p.outputs[0].elements();
     let rows: List<usize> = (0..out_h).take(n).map(places.nearest(h, out_h)).collect();
@@ -194,7 +194,7 @@ pub(super) fn nearest<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelErr
 }
 
 pub(super) fn nearest_grad<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let places = Places::of(p)?;
+    let places = Placements::of(p)?;
     let [[_, h, w, c], [_, out_h, out_w, _]] = pair(p.output_dims(0), p.dims(0))?;
     let n = p.inputs[0].elements();
     let rows: List<usize> = (0..out_h).take(n).map(places.nearest(h, out_h)).collect();

@@ -18,7 +18,7 @@ use crate::gpu_program::{Argument, Check, Place, STATUS_BYTES, Task, Watched, Wo
 use crate::program::Action;
 
 /// Where the arguments of a node's launches are.
-struct Places<'n> {
+struct Placements<'n> {
     outputs: &'n [Place],
     variables: &'n [Option<Place>],
     /// An offset of the arena.
@@ -167,7 +167,7 @@ impl GpuBuilder<'_> {
             let variable = self.bindings.variable_of.get(input).copied();
             variables.push(variable.map(|v| self.variable(id, v, launches.assigns)));
         }
-        let places = Places {
+        let places = Placements {
             outputs,
             variables: &variables,
             scratch,
@@ -220,7 +220,7 @@ impl GpuBuilder<'_> {
     }
 
     /// Where an argument is that is an address.
-    fn argument(&mut self, node: &Node, arg: &Arg, places: &Places<'_>) -> Option<Place> {
+    fn argument(&mut self, node: &Node, arg: &Arg, places: &Placements<'_>) -> Option<Place> {
         match arg {
             Arg::Input(i) => node.inputs.get(*i).and_then(|&o| self.place(o)),
             Arg::Output(i) => places.outputs.get(*i).copied(),
@@ -237,7 +237,7 @@ impl GpuBuilder<'_> {
         id: NodeId,
         node: &Node,
         launch: &Launch,
-        places: &Places<'_>,
+        places: &Placements<'_>,
     ) -> Result<(), SessionError> {
         let mut arguments = SmallVec::new();
         for arg in &launch.args {

@@ -90,7 +90,7 @@ impl GpuBuilder<'_> {
                     .is_some_and(|t| t < isize::MAX as usize / 2)
             })
             .ok_or_else(|| {
-                let device = &self.workshop.devices[self.device];
+                let device = &self.context.devices[self.device];
                 crate::memory(device, node, fact.dtype, fact.shape.clone())
             })
     }

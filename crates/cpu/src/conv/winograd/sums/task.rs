@@ -4,8 +4,8 @@ use super::super::transform::{Job, Side};
 use super::super::{APART, Held, Piece};
 use super::{PanelRows, SumsOf};
 use crate::conv::band::{Images, copy_to_planes};
+use crate::micro_kernel::{Ahead, Tile};
 use crate::scratch::{Disjoint, Scratch, part};
-use crate::tile::{Ahead, Tile};
 use crate::{Epilogue, Isa, Layout};
 
 /// Numbers of a cache line.

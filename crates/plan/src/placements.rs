@@ -15,24 +15,24 @@ use crate::kernels::{Kernels, find};
 use crate::options::SessionOptions;
 
 /// The placement of a session's graph. The graph only grows, and what was placed stays.
-pub struct Places {
+pub struct Placements {
     devices: Vec<DeviceSpec>,
     kept: Mutex<Option<Arc<Placement>>>,
 }
 
-impl Places {
+impl Placements {
     /// Nothing is placed yet; the devices have these names.
-    pub fn new(devices: Vec<DeviceSpec>) -> Places {
-        Places {
+    pub fn new(devices: Vec<DeviceSpec>) -> Placements {
+        Placements {
             devices,
             kept: Mutex::default(),
         }
     }
 
     /// The same with more devices, after those that there are; what was placed stays where it is.
-    pub fn with(&self, more: impl IntoIterator<Item = DeviceSpec>) -> Places {
+    pub fn with(&self, more: impl IntoIterator<Item = DeviceSpec>) -> Placements {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        Places {
+        Placements {
             devices: self.devices.iter().cloned().chain(more).collect(),
             kept: Mutex::new(kept.clone()),
         }

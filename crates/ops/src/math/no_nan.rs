@@ -6,8 +6,8 @@ use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, Output};
 
 use super::broadcast::sum_to;
-use super::called::called_wide_2;
 use super::define::{FLOAT, two};
+use super::scalar_functions::called_wide_2;
 use crate::elementwise::{binary, computed};
 use thalweg_cpu::number::{Float, Number};
 

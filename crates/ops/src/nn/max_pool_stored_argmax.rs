@@ -10,7 +10,7 @@ use super::max_pool::ATTRS;
 use super::pool::{geometry, prepared};
 use crate::kernel::on;
 use crate::widened::widened;
-use thalweg_cpu::pooling::{max_pool_grad_which, max_pool_which};
+use thalweg_cpu::pooling::{max_pool_grad_stored_argmax, max_pool_store_argmax};
 
 const FLOAT_ATTRS: &[AttrDef] = &[
     type_attr("T", DType::FLOATS),
@@ -22,9 +22,9 @@ const FLOAT_ATTRS: &[AttrDef] = &[
 ];
 
 /// The largest element of each window, and its number in the window, line by line.
-pub static MAX_POOL_WHICH: Op = Op {
+pub static MAX_POOL_STORE_ARGMAX: Op = Op {
     def: OpDef {
-        name: "_MaxPoolWhich",
+        name: "_MaxPoolStoreArgmax",
         summary: "The largest element of each window, and which of the window's it is.",
         inputs: &[arg("input", "T")],
         outputs: &[arg("output", "T"), arg_of("which", DType::U8)],
@@ -37,7 +37,7 @@ pub static MAX_POOL_WHICH: Op = Op {
         widened(p, &[0], &[0], &|p| {
             dispatch!(p.dtype(0), [F32 F64], T => Ok(prepared(g, move |cx| {
             let (output, which) = (cx.output(0)?, cx.output(1)?);
-            max_pool_which::<T>(on(cx.cpu()), &g, cx.input(0)?, output, which);
+            max_pool_store_argmax::<T>(on(cx.cpu()), &g, cx.input(0)?, output, which);
             Ok(())
         })), else Err(KernelError::DType(p.dtype(0))))
         })
@@ -45,9 +45,9 @@ pub static MAX_POOL_WHICH: Op = Op {
 };
 
 /// The gradient of each window, at the pixel of this number.
-pub static MAX_POOL_GRAD_WHICH: Op = Op {
+pub static MAX_POOL_GRAD_STORED_ARGMAX: Op = Op {
     def: OpDef {
-        name: "_MaxPoolGradWhich",
+        name: "_MaxPoolGradStoredArgmax",
         summary: "The gradient of each window, at that of its elements which is the largest.",
         inputs: &[arg("grad", "T"), arg_of("which", DType::U8)],
         outputs: &[arg("output", "T")],
@@ -58,7 +58,7 @@ pub static MAX_POOL_GRAD_WHICH: Op = Op {
     kernels: &[cpu(|p| {
         let g = geometry(p, p.output_dims(0))?;
         dispatch!(p.dtype(0), FLOATS, T => Ok(prepared(g, move |cx| {
-            max_pool_grad_which::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.input(1)?, cx.output(0)?);
+            max_pool_grad_stored_argmax::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.input(1)?, cx.output(0)?);
             Ok(())
         })), else Err(KernelError::DType(p.dtype(0))))
     })],

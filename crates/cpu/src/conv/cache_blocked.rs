@@ -6,8 +6,8 @@
 
 use super::band::Images;
 use super::{ConvGeometry, Real};
+use crate::micro_kernel::{Ahead, Tile, Tiles};
 use crate::scratch::{Disjoint, part};
-use crate::tile::{Ahead, Tile, Tiles};
 use crate::{Cpu, Epilogue, Layout};
 
 /// The largest filter, in bytes, that is read again for every few pixels: the second-level cache has most of it.
@@ -20,7 +20,7 @@ pub(super) const PIXELS: usize = 224;
 const EACH: usize = 4;
 
 /// Whether a filter of so many numbers is swept.
-pub(super) fn is_swept<T>(filter: usize) -> bool {
+pub(super) fn is_cache_blocked<T>(filter: usize) -> bool {
     filter * size_of::<T>() > RESIDENT
 }
 
@@ -100,7 +100,7 @@ impl Lines {
 }
 
 /// Sums over the taps of a filter, for all pixels of a batch of images.
-pub(super) struct Sweep<'a, T: 'static> {
+pub(super) struct CacheBlocked<'a, T: 'static> {
     pub tiles: Tiles<T>,
     pub images: usize,
     /// Of an image.
@@ -134,7 +134,7 @@ struct Block {
     len: usize,
 }
 
-impl<T: Real> Sweep<'_, T> {
+impl<T: Real> CacheBlocked<'_, T> {
     /// How many blocks there are: parts of a stretch, or some stretches each.
     fn blocks(&self) -> usize {
         // Where there are no stretches the sums are zero, and stored once.

@@ -11,10 +11,10 @@ use crate::compile::{in_pieces, ordered, simplified};
 use crate::error::SessionError;
 use crate::machine::Machine;
 use crate::options::SessionOptions;
-use crate::places::Places;
-use crate::request::{Fetch, Request, Workshop, checked, piece_facts};
+use crate::placements::Placements;
+use crate::request::{Fetch, PlanContext, Request, checked, piece_facts};
 use crate::store::Counters;
-use crate::wire::Edge;
+use crate::wire_dtype::Edge;
 
 /// What one task runs of a step.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub struct TaskCut {
 pub struct Cutter {
     machine: Machine,
     options: SessionOptions,
-    places: Places,
+    places: Placements,
     counters: Counters,
     /// By device: its task.
     tasks: Vec<u32>,
@@ -74,7 +74,7 @@ impl Cutter {
         Cutter {
             machine,
             options,
-            places: Places::new(names),
+            places: Placements::new(names),
             counters: Counters::default(),
             tasks,
         }
@@ -175,9 +175,9 @@ impl Cutter {
     ) -> Result<TaskCut, SessionError> {
         let kernels = &self.machine.kernels;
         let placement = self.places.of(data, kernels, &self.options)?;
-        let workshop = Workshop {
+        let context = PlanContext {
             apart: pieces,
-            ..self.machine.workshop(&self.counters, &self.options)
+            ..self.machine.context(&self.counters, &self.options)
         };
         let request = Request {
             feeds,
@@ -185,7 +185,7 @@ impl Cutter {
             devices: placement.numbers(),
             variables: &[],
         };
-        let mut whole = simplified(data, &request, workshop)?;
+        let mut whole = simplified(data, &request, context)?;
         // What a client gives or takes while the step runs goes as it is.
         let mut clients: Vec<(String, u32)> = Vec::new();
         if pieces {
@@ -199,7 +199,7 @@ impl Cutter {
         let named = |(_, _, name): (u32, &str, &str), dtype, shape: &_| {
             Ok(Arc::new(Variable::new(name, dtype, Clone::clone(shape))))
         };
-        let order = ordered(&whole, &named, workshop)?;
+        let order = ordered(&whole, &named, context)?;
         let task = |device: u32| self.tasks.get(device as usize).copied().unwrap_or(0);
         let tasks: Vec<u32> = whole.devices.iter().map(|&d| task(d)).collect();
         let old: Vec<NodeId> = whole.graph.ids().collect();

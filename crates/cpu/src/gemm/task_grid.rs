@@ -1,7 +1,7 @@
 //! Into how many tasks a product is cut: what a task copies of one operand it multiplies with all its rows, or columns,
 //! of the other, so few tasks copy little; and the threads should end together.
 
-use crate::tile::Tiles;
+use crate::micro_kernel::Tiles;
 
 /// The most rows and columns of `C` in a task of `f32`: what it copies fits a second-level cache of a megabyte, or nearly
 /// where the next block is copied meanwhile.
@@ -63,7 +63,7 @@ impl Results {
 mod tests {
     use super::*;
     use crate::Isa;
-    use crate::tile::Tiled;
+    use crate::micro_kernel::Tiled;
 
     #[test]
     fn the_last_round_of_equal_tasks_leaves_hardly_a_thread_idle() {

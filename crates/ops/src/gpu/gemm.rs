@@ -18,7 +18,7 @@ const DEPTH: usize = 16;
 /// Blocks that are enough to fill a GPU: with fewer, a long inner dimension is cut in segments.
 const ENOUGH_BLOCKS: usize = 256;
 
-/// Places of the inner dimension in a segment at least.
+/// Placements of the inner dimension in a segment at least.
 const SEGMENT: usize = 256;
 
 /// How products are cut up, by their shape alone.
@@ -120,7 +120,7 @@ impl Tiles {
 
 /// The products of the matrices of inputs 0 and 1; `batch` has the dimensions before these of both
 /// inputs and of the output.
-pub(crate) fn product(
+pub(crate) fn gemm(
     p: &Prepare<'_>,
     product: Product,
     [a, b, out]: [&[usize]; 3],

@@ -23,7 +23,7 @@ pub(super) fn by_size(dtype: DType) -> Result<DType, KernelError> {
 }
 
 /// Moves a box from somewhere, or zeros, to somewhere.
-pub(crate) fn moved(
+pub(crate) fn strided_copy(
     dtype: DType,
     moved: &Move,
     source: Option<Arg>,

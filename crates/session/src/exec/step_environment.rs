@@ -7,12 +7,12 @@ use thalweg_tensor::Tensor;
 use super::Run;
 
 /// The step around an instruction.
-pub(super) struct Around<'a> {
+pub(super) struct StepEnvironment<'a> {
     pub(super) run: &'a Run<'a>,
     pub(super) node: &'a Node,
 }
 
-impl Environment for Around<'_> {
+impl Environment for StepEnvironment<'_> {
     fn call(&self, function: &Func, arguments: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError> {
         self.run.call(self.node, function, arguments)
     }
@@ -23,7 +23,7 @@ impl Environment for Around<'_> {
         name: &str,
         make: &mut dyn FnMut() -> Result<Thing, KernelError>,
     ) -> Result<Thing, KernelError> {
-        self.run.step.workshop.store.thing(container, name, make)
+        self.run.step.context.store.thing(container, name, make)
     }
 
     fn ticket(&self) -> Ticket {
