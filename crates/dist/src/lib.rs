@@ -3,7 +3,6 @@
 
 mod allowed;
 pub mod cluster;
-mod colocated;
 mod deadline;
 mod error;
 #[cfg(any(test, fuzzing))]
@@ -15,6 +14,7 @@ pub mod master;
 #[allow(missing_docs, clippy::all, reason = "made by prost and tonic from a commented file")]
 #[rustfmt::skip]
 pub mod messages;
+mod net;
 mod peers;
 mod platform;
 pub mod protection;
@@ -24,7 +24,6 @@ mod session;
 mod simulation;
 mod status;
 pub mod sync;
-mod wire;
 mod worker;
 
 pub use allowed::AllowedOps;

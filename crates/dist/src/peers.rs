@@ -14,15 +14,15 @@ use tonic::codegen::{Service, http};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::cluster::Task;
-use crate::colocated::{Colocated, Lent};
 use crate::error::{Cause, ClusterError};
+use crate::net::colocated::{Colocated, Lent};
+use crate::net::frames::{Frames, Reader};
+use crate::net::messages::header::Kind;
+use crate::net::messages::{Colocate, End, Value};
+use crate::net::spare::Spare;
+use crate::net::{self, WireError};
 use crate::platform::Platform;
 use crate::protection::Protection;
-use crate::wire::frames::{Frames, Reader};
-use crate::wire::messages::header::Kind;
-use crate::wire::messages::{Colocate, End, Value};
-use crate::wire::spare::Spare;
-use crate::wire::{self, WireError};
 
 /// How many bytes may be on their way on one connection before the other side has read them.
 pub(crate) const WINDOW: u32 = 64 << 20;
@@ -286,7 +286,7 @@ impl Peer {
         match answer.next().await {
             Ok(Some(Kind::End(End { error: Some(error) }))) => {
                 self.hear();
-                Err(self.tells(wire::error::decoded(error)))
+                Err(self.tells(net::error::decoded(error)))
             }
             Ok(Some(kind)) => {
                 self.hear();

@@ -22,12 +22,12 @@ use crate::error::ClusterError;
 use crate::limits::Limits;
 use crate::master::{Master, wait};
 use crate::messages::master_service_server::MasterServiceServer;
+use crate::net::frames::Frames;
+use crate::net::messages::Finish;
+use crate::net::messages::header::Kind;
 use crate::peers::{FRAME, Patience, Peers, Reach, SPARE, WINDOW, causes};
 use crate::platform::system;
 use crate::protection::{Protection, guard};
-use crate::wire::frames::Frames;
-use crate::wire::messages::Finish;
-use crate::wire::messages::header::Kind;
 use crate::worker::{Worker, WorkerService};
 
 /// The most threads of the network: half of the processor's, and no more than these.

@@ -8,7 +8,7 @@ use thiserror::Error;
 use tonic::Code;
 
 use crate::error::{Cause, ClusterError};
-use crate::wire::error::shortened;
+use crate::net::error::shortened;
 
 /// What went wrong, for a client.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -1,4 +1,4 @@
-//! `src/messages.rs` and `src/wire/messages.rs` are what prost and tonic make of `proto/*.proto`.
+//! `src/messages.rs` and `src/net/messages.rs` are what prost and tonic make of `proto/*.proto`.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn messages_are_what_the_proto_files_say() {
     builder.compile_fds(descriptors).unwrap();
     for (package, file) in [
         ("tensorflow.rs", "src/messages.rs"),
-        ("thalweg.rs", "src/wire/messages.rs"),
+        ("thalweg.rs", "src/net/messages.rs"),
     ] {
         let made = std::fs::read_to_string(out.join(package)).unwrap();
         let at = here.join(file);

@@ -7,12 +7,12 @@ use tokio::runtime::Runtime;
 use tonic::body::Body;
 
 use super::tasks::{Pieces, bytes_of};
-use crate::colocated::{Colocated, LEAST, Lender, Lending, Loans};
+use crate::net::colocated::{Colocated, LEAST, Lender, Lending, Loans};
+use crate::net::frames::{Frames, Reader};
+use crate::net::messages as wire;
+use crate::net::messages::header::Kind;
 use crate::peers::{Patience, Peer, Peers, Reach};
 use crate::platform::system;
-use crate::wire::frames::{Frames, Reader};
-use crate::wire::messages as wire;
-use crate::wire::messages::header::Kind;
 
 /// The most bytes of a value that is taken.
 const LIMIT: u64 = 1 << 20;

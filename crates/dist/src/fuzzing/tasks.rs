@@ -18,12 +18,12 @@ use tonic::codegen::{Body as _, Service, http};
 
 use crate::cluster::ClusterSpec;
 use crate::limits::Limits;
+use crate::net::frames::Frames;
+use crate::net::messages as wire;
+use crate::net::messages::header::Kind;
+use crate::net::part;
 use crate::peers::{PATH, Patience, Peers, Reach};
 use crate::platform::system;
-use crate::wire::frames::Frames;
-use crate::wire::messages as wire;
-use crate::wire::messages::header::Kind;
-use crate::wire::part;
 use crate::worker::{Worker, WorkerService, WorkerSession};
 
 /// The calls that a task answers.

@@ -13,11 +13,11 @@ use tokio::time::Instant;
 
 use crate::cluster::{ClusterSpec, Task};
 use crate::error::{Cause, ClusterError};
+use crate::net::frames::Frames;
+use crate::net::messages as wire;
+use crate::net::messages::header::Kind;
 use crate::peers::Peers;
 use crate::peers::{Answer, Peer};
-use crate::wire::frames::Frames;
-use crate::wire::messages as wire;
-use crate::wire::messages::header::Kind;
 use crate::worker::{Worker, WorkerSession};
 
 /// How long to wait before a task that does not answer yet is asked again.

@@ -15,8 +15,8 @@ use thalweg_tensor::Tensor;
 use super::link::{Link, Opened, Way};
 use super::wait;
 use crate::error::{Cause, ClusterError};
+use crate::net::messages as wire;
 use crate::platform::Platform;
-use crate::wire::messages as wire;
 use plans::{Key, Plan};
 use run::Given;
 

@@ -15,10 +15,10 @@ use tokio::time::sleep;
 use super::faults::{Faults, Numbers};
 use super::world::{PATIENCE, World};
 use crate::error::Cause;
+use crate::net::frames::Frames;
+use crate::net::messages::Finish;
+use crate::net::messages::header::Kind;
 use crate::sync::{Coordinator, give_async};
-use crate::wire::frames::Frames;
-use crate::wire::messages::Finish;
-use crate::wire::messages::header::Kind;
 
 /// The most gradients of all workers.
 const MOST: usize = 2048;

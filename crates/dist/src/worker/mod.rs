@@ -15,13 +15,13 @@ use thalweg_session::{Engine, Runner, SessionOptions};
 use tokio::sync::watch;
 
 use crate::cluster::{ClusterSpec, Task};
-use crate::colocated::{Lender, Loans};
 use crate::error::{Cause, ClusterError};
 use crate::limits::Limits;
+use crate::net::colocated::{Lender, Loans};
+use crate::net::messages as wire;
+use crate::net::part::{self, Ops};
 use crate::peers::Peers;
 use crate::platform::Platform;
-use crate::wire::messages as wire;
-use crate::wire::part::{self, Ops};
 
 pub(crate) use parts::Part;
 pub(crate) use run::Asked;

@@ -15,9 +15,9 @@ use super::step::Routes;
 use super::{Worker, WorkerSession, locked};
 use crate::cluster::Task;
 use crate::error::{Cause, ClusterError};
+use crate::net::messages as wire;
+use crate::net::part::{self, PartLimits};
 use crate::peers::Peer;
-use crate::wire::messages as wire;
-use crate::wire::part::{self, PartLimits};
 
 /// A part that is ready to run.
 pub(crate) struct Part {

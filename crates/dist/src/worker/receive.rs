@@ -6,12 +6,12 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::step::{Routes, Step};
-use crate::colocated::Lending;
 use crate::error::{Cause, ClusterError};
+use crate::net::colocated::Lending;
+use crate::net::frames::Frames;
+use crate::net::messages as wire;
+use crate::net::messages::header::Kind;
 use crate::peers::Peer;
-use crate::wire::frames::Frames;
-use crate::wire::messages as wire;
-use crate::wire::messages::header::Kind;
 
 /// How many values of one task are copied from its segments at a time.
 const COPIES: usize = 2;

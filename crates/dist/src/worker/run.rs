@@ -13,7 +13,7 @@ use super::receive::receive;
 use super::step::{Channels, Step};
 use super::{Worker, WorkerSession};
 use crate::error::{Cause, ClusterError};
-use crate::wire::messages as wire;
+use crate::net::messages as wire;
 
 /// What a part is run for.
 pub(crate) struct Asked {

@@ -16,12 +16,12 @@ use tonic::server::NamedService;
 use super::step::{Outgoing, Step};
 use super::{Asked, Worker, WorkerSession};
 use crate::error::{Cause, ClusterError};
+use crate::net::WireError;
+use crate::net::frames::{Frames, Reader, Source, Stream};
+use crate::net::messages as wire;
+use crate::net::messages::header::Kind;
+use crate::net::trace;
 use crate::peers::PATH;
-use crate::wire::WireError;
-use crate::wire::frames::{Frames, Reader, Source, Stream};
-use crate::wire::messages as wire;
-use crate::wire::messages::header::Kind;
-use crate::wire::trace;
 
 /// Answers the calls of other tasks and of masters.
 #[derive(Clone)]

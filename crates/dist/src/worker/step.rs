@@ -11,7 +11,7 @@ use thalweg_tensor::Tensor;
 use tokio::sync::Notify;
 
 use crate::error::{Cause, ClusterError};
-use crate::wire::frames::{Frames, Source};
+use crate::net::frames::{Frames, Source};
 
 /// Which channels a part has.
 #[derive(Debug, Default)]

@@ -11,11 +11,11 @@ use super::Inner;
 use crate::cluster::Task;
 use crate::error::{Cause, ClusterError};
 use crate::master::link::{Opened, Way};
+use crate::net::frames::Frames;
+use crate::net::messages as wire;
+use crate::net::messages::header::Kind;
+use crate::net::part;
 use crate::platform::Platform;
-use crate::wire::frames::Frames;
-use crate::wire::messages as wire;
-use crate::wire::messages::header::Kind;
-use crate::wire::part;
 use crate::worker::Part;
 
 /// What a plan is for.

@@ -12,13 +12,13 @@ use tokio::task::JoinSet;
 
 use super::Inner;
 use super::plans::{Plan, Registered};
-use crate::colocated::Lending;
 use crate::error::{Cause, ClusterError};
 use crate::master::link::Way;
-use crate::wire::frames::Frames;
-use crate::wire::messages as wire;
-use crate::wire::messages::header::Kind;
-use crate::wire::trace;
+use crate::net::colocated::Lending;
+use crate::net::frames::Frames;
+use crate::net::messages as wire;
+use crate::net::messages::header::Kind;
+use crate::net::trace;
 use crate::worker::Asked;
 
 /// What a step is run with.

@@ -7,7 +7,7 @@ use thalweg_tensor::DType;
 use super::*;
 use crate::allowed::AllowedOps;
 use crate::fuzzing::tasks::{CALLS, Task, bytes_of, little, message, register, run};
-use crate::wire::error as wire_error;
+use crate::net::error as wire_error;
 
 /// The error that an answer ends with, if it does.
 fn end(answer: &[u8]) -> Option<ClusterError> {

@@ -4,9 +4,9 @@ use prost::Message;
 
 use super::*;
 use crate::fuzzing::tasks::bytes_of;
-use crate::wire::error::decoded;
-use crate::wire::messages::Header;
-use crate::wire::messages::header::Kind;
+use crate::net::error::decoded;
+use crate::net::messages::Header;
+use crate::net::messages::header::Kind;
 
 /// What a task is told that asks for values of this step.
 fn told(step: &Arc<Step>, to: u32) -> Option<ClusterError> {

@@ -13,8 +13,8 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::{BACK, DESCRIPTOR, NO, RANDOM, REQUEST, YES};
 use super::{address, answer, is_own, random, within};
-use crate::colocated::Lender;
-use crate::wire::messages as wire;
+use crate::net::colocated::Lender;
+use crate::net::messages as wire;
 
 /// How long no connection is taken when one could not be: the process may have no more files open.
 const RETRY: Duration = Duration::from_millis(100);

@@ -17,8 +17,8 @@ use super::messages::header::Kind;
 use super::messages::{End, Header, Value};
 use super::spare::{Flight, Spare};
 use super::{error, value};
-use crate::colocated::{LEAST, Loans};
 use crate::error::ClusterError;
+use crate::net::colocated::{LEAST, Loans};
 
 /// Bytes of a value that are copied behind their header: one small write is cheaper than two.
 const SMALL: usize = 16 << 10;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::lend::Lender;
-use crate::wire::WireError;
-use crate::wire::messages as wire;
+use crate::net::WireError;
+use crate::net::messages as wire;
 
 /// There is none.
 #[derive(Debug)]

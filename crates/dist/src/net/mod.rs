@@ -1,5 +1,6 @@
 //! What crosses between tasks: frames, and the values and parts in them.
 
+pub(crate) mod colocated;
 pub(crate) mod error;
 pub(crate) mod frames;
 /// The messages of `proto/worker.proto`.

@@ -6,10 +6,10 @@ use thalweg_tensor::{Buffer, Tensor};
 
 use super::{Colocated, Lent};
 use crate::error::ClusterError;
+use crate::net::frames::Frames;
+use crate::net::messages::Value;
+use crate::net::messages::header::Kind;
 use crate::peers::{Answer, Peer};
-use crate::wire::frames::Frames;
-use crate::wire::messages::Value;
-use crate::wire::messages::header::Kind;
 
 /// An answer, and what of it is read in the segments of the task that has sent it, for as long as this is
 /// there.

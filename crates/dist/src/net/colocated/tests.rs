@@ -1,6 +1,6 @@
 //! What is read in the shared memory of another task, and what is not.
 
-#[path = "../../../../tests/support/addresses.rs"]
+#[path = "../../../../../tests/support/addresses.rs"]
 mod addresses;
 
 use std::sync::Arc;

@@ -11,8 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{BACK, DESCRIPTOR, RANDOM, YES};
 use super::{address, answered, is_own, request, within};
-use crate::wire::WireError;
-use crate::wire::messages as wire;
+use crate::net::WireError;
+use crate::net::messages as wire;
 
 /// How many requests are sent before the first answer is read.
 const AHEAD: usize = 64;

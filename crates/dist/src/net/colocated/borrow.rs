@@ -8,10 +8,10 @@ use thalweg_tensor::{Buffer, Tensor};
 use tokio::runtime::Handle;
 
 use super::link::Link;
-use crate::wire::WireError;
-use crate::wire::messages as wire;
-use crate::wire::spare::{Flight, Spare};
-use crate::wire::value::{Described, Room};
+use crate::net::WireError;
+use crate::net::messages as wire;
+use crate::net::spare::{Flight, Spare};
+use crate::net::value::{Described, Room};
 
 /// A task of this machine, whose segments this process maps.
 #[derive(Debug)]

@@ -16,8 +16,8 @@ use tokio::sync::oneshot;
 
 use super::super::{Colocated, Lender, Loans};
 use super::*;
-use crate::wire::WireError;
-use crate::wire::messages as wire;
+use crate::net::WireError;
+use crate::net::messages as wire;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long one is waited for that never answers.

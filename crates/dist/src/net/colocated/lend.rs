@@ -9,7 +9,7 @@ use thalweg_tensor::{Buffer, Tensor};
 use tokio::runtime::Handle;
 
 use super::link::Socket;
-use crate::wire::messages as wire;
+use crate::net::messages as wire;
 
 /// All that a task lends, to whoever it is.
 #[derive(Debug, Default)]
