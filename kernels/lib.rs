@@ -2,7 +2,7 @@
 //! compiles them for the card that it finds.
 //!
 //! ```
-//! assert!(thalweg_kernels::UNARY.contains("Reciprocal"));
+//! assert!(thalweg_kernels::UNARY.contains("UNARY(Exp, exp(x))"));
 //! ```
 
 /// What all files share: `thalweg.cuh`.

@@ -137,7 +137,7 @@ fn backward<I: Element>(p: &Prepare<'_>, to_i64: fn(I) -> i64) -> Result<Prepare
     let image = (g.input_len() / g.batch.max(1)).max(1);
     let windows = (g.output_len() / g.batch.max(1)).max(1);
     widened_ints(p, &[1], &[0], &|p| {
-        dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => Ok(prepared(g, move |cx| {
+        dispatch!(p.dtype(1), [F16 BF16 F32 F64 I64 U64], T => Ok(prepared(g, move |cx| {
         let (grads, places) = (cx.input::<T>(1)?, cx.input::<I>(2)?);
         // Where in its image a window's place is, if it is there.
         let place = |window: usize| {
@@ -162,6 +162,6 @@ fn backward<I: Element>(p: &Prepare<'_>, to_i64: fn(I) -> i64) -> Result<Prepare
             }
         });
         Ok(())
-    })), else Err(KernelError::DType(p.dtype(0))))
+    })), else Err(KernelError::DType(p.dtype(1))))
     })
 }
