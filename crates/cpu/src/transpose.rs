@@ -53,7 +53,7 @@ pub(super) fn transpose<T: Pod>(
     }
 }
 
-/// As [`transpose`], into rows that others may own the gaps of.
+/// As `transpose`, into rows that others may own the gaps of.
 ///
 /// # Safety
 /// `to` is valid for writes of `cols` rows of `rows` elements, `to_stride` apart.

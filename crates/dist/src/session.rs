@@ -175,7 +175,7 @@ impl<'g> Session<'g> {
         ways.extend(others(&cluster, &task, &peers, &options.device_filters)?);
         let mut own = SessionOptions::with_threads(1);
         own.job = "client".to_owned();
-        let engine = Engine::new(&own).map_err(|e| ClusterError::from(e))?;
+        let engine = Engine::new(&own).map_err(ClusterError::from)?;
         let session = named(options.session, &task);
         Ok(Session {
             graph,

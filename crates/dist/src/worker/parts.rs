@@ -179,7 +179,7 @@ impl Worker {
         let feeds = feeds.collect();
         let task = part.task;
         let plan = session.runner.prepare(&part, devices);
-        let plan = plan.map_err(|e| ClusterError::from(e))?;
+        let plan = plan.map_err(ClusterError::from)?;
         let mut parts = locked(&session.parts);
         if parts.kept.len() >= self.limits.parts {
             let text = format!(

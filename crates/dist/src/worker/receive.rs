@@ -53,7 +53,7 @@ async fn deliver(
                     drop(room);
                     match copied {
                         Ok(value) => step.deliver(&routes, from, header.number, value),
-                        Err(status) => step.fail(status.into()),
+                        Err(error) => step.fail(error),
                     }
                 });
             }

@@ -119,7 +119,7 @@ impl Inner {
         // It takes as long as the graph is large.
         let cut = move || cut(&cutter, &data).map(|cut| (cut, cutter));
         let cut = self.platform.given(cut).await?;
-        let (cut, cutter) = cut.map_err(|e| ClusterError::from(e))?;
+        let (cut, cutter) = cut.map_err(ClusterError::from)?;
         let parts = cut.parts.into_iter().map(|part| Placed {
             part,
             registered: tokio::sync::Mutex::default(),
