@@ -5,6 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use thalweg::prelude::*;
+use thalweg::session::Parallel;
 use thalweg_examples::model;
 
 /// The system's allocator, counting.

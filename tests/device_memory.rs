@@ -6,6 +6,7 @@ mod cpus;
 use cpus::cpus;
 use thalweg::prelude::*;
 use thalweg::session::CpuOptions;
+use thalweg::session::Parallel;
 
 /// So many devices, the last of which has so many bytes.
 fn limited(count: usize, bytes: usize) -> SessionOptions {

@@ -2,6 +2,7 @@
 
 use thalweg::ops::{DataFormat, LinalgOps, NnOps, Padding};
 use thalweg::prelude::*;
+use thalweg::session::Parallel;
 
 const FORMATS: [DataFormat; 2] = [DataFormat::Nhwc, DataFormat::Nchw];
 

@@ -11,6 +11,7 @@ use support::random_graph::{Gene, Model};
 use thalweg::graph::OutputId;
 use thalweg::prelude::*;
 use thalweg::session::Feed;
+use thalweg::session::Parallel;
 use thalweg::tensor::Tensor;
 
 /// Devices that a graph is scattered over: this many CPUs and GPUs, none of which is none.

@@ -9,6 +9,7 @@ use support::random_graph::{Gene, Model, numbers};
 use thalweg::graph::OutputId;
 use thalweg::prelude::*;
 use thalweg::session::Feed;
+use thalweg::session::Parallel;
 use thalweg::tensor::Tensor;
 
 /// The same bits, where one NaN is as good as another.

@@ -13,9 +13,9 @@ use support::tasks::{JOB, compare};
 use thalweg::device::{KernelError, Ticket};
 use thalweg::graph::OutputId;
 use thalweg::prelude::*;
-use thalweg::session::{Engine, Exchange, Fetch, Runner};
 use thalweg::tensor::Tensor;
 use thalweg_plan::{Cutter, TaskPart};
+use thalweg_session::{Engine, Exchange, Fetch, Runner};
 
 /// Values on their way, and who waits for them.
 #[derive(Default)]

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use thalweg::prelude::*;
+use thalweg::session::Parallel;
 use thalweg_examples::model;
 
 fn session(g: &Graph, threads: usize) -> Session<'_> {

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use thalweg::graph::device::{Balanced, ChoiceError, LoadTable, byte_size_load};
+use thalweg::ops::Split;
 use thalweg::prelude::*;
 use thalweg_examples::plot::{Boxes, boxes, check_name};
 use thalweg_examples::report::table;
