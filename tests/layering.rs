@@ -89,6 +89,15 @@ fn files_are_read_into_graphs_and_nothing_else() {
 }
 
 #[test]
+fn graphs_and_numeric_kernels_know_values_and_not_each_other() {
+    for name in ["thalweg-graph", "thalweg-cpu"] {
+        let used = &dependencies()[name];
+        let own: Vec<&String> = used.iter().filter(|d| d.starts_with("thalweg")).collect();
+        assert_eq!(own, ["thalweg-tensor"], "{name}");
+    }
+}
+
+#[test]
 fn only_files_and_the_wire_know_protobuf() {
     for (name, used) in dependencies() {
         let knows = used.iter().any(|d| d.starts_with("prost"));
