@@ -39,8 +39,7 @@ const COLUMNS: usize = 64;
 
 impl Channels {
     /// The number of elements.
-    #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
-    pub fn len(&self) -> usize {
+    pub fn elements(&self) -> usize {
         self.before * self.channels * self.after
     }
 
@@ -111,7 +110,7 @@ where
     let tasks = g.tasks();
     let all = scratch.take::<[f64; N]>(tasks * g.channels);
     all.fill([0.0; N]);
-    if g.len() == 0 {
+    if g.elements() == 0 {
         return &all[..g.channels.min(all.len())];
     }
     if g.after == 1 {

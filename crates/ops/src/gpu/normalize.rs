@@ -18,7 +18,7 @@ fn lay_out(g: &Channels) -> [usize; 2] {
 
 /// Bytes of what each channel has of this size, which nothing is written of where there are no elements.
 fn of_channels(g: &Channels, size: usize) -> usize {
-    if g.len() == 0 {
+    if g.elements() == 0 {
         size
     } else {
         g.channels * size
@@ -28,7 +28,7 @@ fn of_channels(g: &Channels, size: usize) -> usize {
 /// Batch normalization of images that lie so.
 pub(crate) fn batch_norm(p: &Prepare<'_>, g: &Channels) -> Result<Launches, KernelError> {
     let attrs = &p.node.attrs;
-    let (n, types) = (g.len(), [p.dtype(0)]);
+    let (n, types) = (g.elements(), [p.dtype(0)]);
     let epsilon = attrs.float("epsilon");
     let training = attrs.bool("is_training");
     let segments = Segments::new(g.channels, g.count(), g.after > 1);
@@ -79,7 +79,7 @@ pub(crate) fn batch_norm(p: &Prepare<'_>, g: &Channels) -> Result<Launches, Kern
 /// The gradients of batch normalization of images that lie so.
 pub(crate) fn batch_norm_grad(p: &Prepare<'_>, g: &Channels) -> Launches {
     let attrs = &p.node.attrs;
-    let (n, types) = (g.len(), [p.dtype(0)]);
+    let (n, types) = (g.elements(), [p.dtype(0)]);
     let segments = Segments::new(g.channels, g.count(), g.after > 1);
     let (partial, factors) = (Arg::Scratch(0), Arg::Scratch(segments.bytes(NUMBERS)));
     let launch = |name| Launch::over(n.max(g.channels), &BATCH_NORM, name, &types);

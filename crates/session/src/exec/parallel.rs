@@ -68,7 +68,10 @@ impl Step<'_> {
                 break;
             };
             rendezvous.part();
-            self.wait_outside(outside)?;
+            // The threads are asked for again when there is something to run, not each time that the clock is looked at.
+            while !rendezvous.has_any_ready() && !rendezvous.is_over() {
+                self.wait_outside(outside)?;
+            }
         }
         let error = crew.first_error.into_inner();
         let error = error.unwrap_or_else(PoisonError::into_inner);

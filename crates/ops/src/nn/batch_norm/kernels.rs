@@ -51,12 +51,12 @@ fn normalized(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (epsilon, factor) = (attrs.float("epsilon"), attrs.float(FACTOR.name));
     let (training, reserves) = (attrs.bool("is_training"), p.outputs.len() > 5);
     let columns = g.columns();
-    let scratch = match g.len() {
+    let scratch = match g.elements() {
         // Nothing is computed, of however many channels.
         0 => 0,
         _ => g.scratch::<3>() + 3 * Scratch::bytes::<f32>(columns),
     };
-    Ok(Prepared::new(2 * g.len(), move |cx| {
+    Ok(Prepared::new(2 * g.elements(), move |cx| {
         let (scale, offset) = (cx.input::<f32>(1)?, cx.input::<f32>(2)?);
         let old = [cx.input::<f32>(3)?, cx.input::<f32>(4)?];
         let [batch_mean, batch_variance] = [cx.output::<f32>(1)?, cx.output::<f32>(2)?];
@@ -66,7 +66,7 @@ fn normalized(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         }
         own_mean.fill(0.0);
         own_variance.fill(0.0);
-        if g.len() == 0 {
+        if g.elements() == 0 {
             batch_mean.fill(f32::NAN);
             batch_variance.fill(f32::NAN);
             return Ok(());
@@ -123,17 +123,17 @@ fn differentiated(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         p.node.attrs.bool("is_training"),
     );
     let columns = g.columns();
-    let scratch = match g.len() {
+    let scratch = match g.elements() {
         0 => 0,
         _ => g.scratch::<2>() + 4 * Scratch::bytes::<f32>(columns),
     };
-    Ok(Prepared::new(3 * g.len(), move |cx| {
+    Ok(Prepared::new(3 * g.elements(), move |cx| {
         let (scale, used) = (
             cx.input::<f32>(2)?,
             [cx.input::<f32>(3)?, cx.input::<f32>(4)?],
         );
         let [to_scale, to_offset] = [cx.output::<f32>(1)?, cx.output::<f32>(2)?];
-        if g.len() == 0 {
+        if g.elements() == 0 {
             to_scale.fill(0.0);
             to_offset.fill(0.0);
             return Ok(());
