@@ -417,9 +417,10 @@ impl<'a> KernelCx<'a> {
         if !alone.all(|value| value.is_some_and(Tensor::is_alone)) {
             return self.replace(guards, inputs, renew);
         }
-        let values = guards.iter_mut().filter_map(|guard| guard.as_mut());
-        let mut renewals: SmallVec<[Renewal<'_>; 4]> =
-            values.map(|new| Renewal { old: None, new }).collect();
+        let mut renewals: SmallVec<[Renewal<'_>; 4]> = SmallVec::new();
+        for new in guards.iter_mut().filter_map(|guard| guard.as_mut()) {
+            renewals.push(Renewal { old: None, new });
+        }
         renew(&mut renewals)
     }
 
@@ -466,7 +467,9 @@ impl<'a> KernelCx<'a> {
     /// The values of the variables behind these resource inputs, in this order, held against all others.
     fn locked(&self, inputs: &[usize]) -> Result<Guards<'a>, KernelError> {
         if let &[i] = inputs {
-            return Ok(std::iter::once(self.variable(i)?.lock()).collect());
+            let mut guards = Guards::new();
+            guards.push(self.variable(i)?.lock());
+            return Ok(guards);
         }
         let mut variables: SmallVec<[(usize, &Variable); 4]> = SmallVec::new();
         for (position, &i) in inputs.iter().enumerate() {

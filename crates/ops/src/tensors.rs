@@ -1,7 +1,7 @@
 //! What several kernels on tensors do with whole tensors.
 
 use thalweg_device::KernelError;
-use thalweg_tensor::{Tensor, dispatch};
+use thalweg_tensor::{DType, Tensor, TensorError, dispatch};
 
 use thalweg_cpu::number::Number;
 
@@ -26,8 +26,18 @@ pub(crate) fn sum(mut to: Tensor, more: &Tensor) -> Result<Tensor, KernelError> 
 }
 
 /// The bytes of a tensor of numbers.
-pub(crate) fn bytes_mut(tensor: &mut Tensor) -> Result<&mut [u8], KernelError> {
-    let dtype = tensor.dtype();
+///
+/// # Errors
+/// [`TensorError::DType`] where they are not numbers of this dtype.
+pub(crate) fn bytes_mut(tensor: &mut Tensor, dtype: DType) -> Result<&mut [u8], KernelError> {
+    let found = tensor.dtype();
+    if found != dtype {
+        return Err(TensorError::DType {
+            asked: dtype,
+            found,
+        }
+        .into());
+    }
     dispatch!(dtype, NUMBERS, T => Ok(bytemuck::cast_slice_mut(tensor.as_mut_slice::<T>()?)), else
         Err(KernelError::DType(dtype)))
 }

@@ -75,7 +75,7 @@ fn overwrite(tensor: &mut Tensor, bytes: &[u8]) -> Result<(), KernelError> {
             let bools = bools.map_err(|_| KernelError::Argument("bools"))?;
             tensor.as_mut_slice::<bool>()?.copy_from_slice(bools);
         }
-        _ => bytes_mut(tensor)?.copy_from_slice(bytes),
+        dtype => bytes_mut(tensor, dtype)?.copy_from_slice(bytes),
     }
     Ok(())
 }

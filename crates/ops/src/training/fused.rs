@@ -25,6 +25,7 @@ pub(super) fn step<W: Wide + Compute + Pod, const N: usize, const R: usize, F>(
 where
     F: Fn([W; N], W) -> [W; N] + Copy + Send + Sync,
 {
+    const { assert!(R <= MOST_RATES) };
     let rule = move |rates: &[W], then: &mut Then<'_, W, N>| {
         let mut of = [W::ZERO; R];
         of.copy_from_slice(rates);
@@ -32,6 +33,9 @@ where
     };
     prepare::<W, N>(p, &rates, Box::new(rule))
 }
+
+/// The most rates that a rule has.
+const MOST_RATES: usize = 8;
 
 /// What is done with the loop that a rule makes of its rates.
 type Then<'a, W, const N: usize> = dyn FnMut(&dyn Pass<W, N>) -> Result<(), KernelError> + 'a;
@@ -69,9 +73,11 @@ fn prepare<W: Wide + Compute + Pod, const N: usize>(
     let inputs = p.node.op.inputs;
     let at = |name: &str| inputs.iter().position(|arg| arg.name == name);
     let missing = KernelError::Argument("a rate or a gradient");
-    let mut rate_at: SmallVec<[usize; 8]> = SmallVec::new();
+    // The number of a step is an integer, whatever the dtype of the variables.
+    let mut rate_at: SmallVec<[(usize, bool); MOST_RATES]> = SmallVec::new();
     for name in rates {
-        rate_at.push(at(name).ok_or(missing.clone())?);
+        let i = at(name).ok_or(missing.clone())?;
+        rate_at.push((i, p.dtype(i) == DType::I64));
     }
     let grad = at("grad").or(at("delta")).ok_or(missing)?;
     let indices = at("indices");
@@ -79,11 +85,11 @@ fn prepare<W: Wide + Compute + Pod, const N: usize>(
     let cost = elements.saturating_mul(N + 1);
     let stored = Stored::<W>(p.dtype(grad), W::conversion(p.dtype(grad)));
     Ok(Prepared::new(cost, move |cx| {
-        let mut rates: SmallVec<[W; 8]> = SmallVec::new();
-        for &i in &rate_at {
-            rates.push(stored.rate(cx, i)?);
+        let mut rates = [W::ZERO; MOST_RATES];
+        for (rate, &at) in rates.iter_mut().zip(&rate_at) {
+            *rate = stored.rate(cx, at)?;
         }
-        rule(&rates, &mut |pass| match indices {
+        rule(&rates[..rate_at.len()], &mut |pass| match indices {
             None => stored.update(cx, grad, pass),
             Some(i) => stored.update_rows(cx, grad, i, pass),
         })
@@ -98,11 +104,11 @@ struct Stored<W>(DType, Option<Conversion<W>>);
 
 impl<W: Wide + Compute + Pod> Stored<W> {
     /// The value of scalar input `i`: a rate, or the number of a step.
-    fn rate(&self, cx: &KernelCx<'_>, i: usize) -> Result<W, KernelError> {
-        let value = match (cx.input::<i64>(i), self.1) {
-            (Ok(step), _) => step.first().map(|&step| W::from_f64(step as f64)),
-            (Err(_), None) => cx.input::<W>(i)?.first().copied(),
-            (Err(_), Some(c)) => c.blocks(cx.input_bytes(i)?).next().map(|rate| rate[0]),
+    fn rate(&self, cx: &KernelCx<'_>, (i, is_number): (usize, bool)) -> Result<W, KernelError> {
+        let value = match (is_number, self.1) {
+            (true, _) => cx.input::<i64>(i)?.first().map(|&n| W::from_f64(n as f64)),
+            (false, None) => cx.input::<W>(i)?.first().copied(),
+            (false, Some(c)) => c.blocks(cx.input_bytes(i)?).next().map(|rate| rate[0]),
         };
         value.ok_or(KernelError::Argument("a scalar"))
     }
@@ -122,10 +128,11 @@ impl<W: Wide + Compute + Pod> Stored<W> {
         let (pool, isa) = (cx.pool(), cx.cpu().isa());
         let inputs: [usize; N] = std::array::from_fn(|i| i);
         cx.renew(&inputs, &mut |renewals| {
-            let mut values: SmallVec<[Overwritten<'_>; 4]> = SmallVec::new();
-            for renewal in renewals {
+            let mut values: [Overwritten<'_>; N] =
+                std::array::from_fn(|_| (None, Disjoint::new(&mut [])));
+            for (value, renewal) in values.iter_mut().zip(renewals) {
                 let old = renewal.old.map(Tensor::bytes);
-                let new = bytes_mut(renewal.new)?;
+                let new = bytes_mut(renewal.new, self.0)?;
                 if new.len() != grad.len() {
                     return Err(KernelError::Invalid(format!(
                         "the gradient has {} elements, a variable {}: they must have one shape",
@@ -133,7 +140,7 @@ impl<W: Wide + Compute + Pod> Stored<W> {
                         new.len() / self.0.size()
                     )));
                 }
-                values.push((old, Disjoint::new(new)));
+                *value = (old, Disjoint::new(new));
             }
             let chunk = CHUNK * self.0.size();
             pool.parallel_for(grad.len().div_ceil(chunk), &|i| {
@@ -184,7 +191,7 @@ impl<W: Wide + Compute + Pod> Stored<W> {
             }
             let mut values: [&mut [u8]; N] = std::array::from_fn(|_| Default::default());
             for (value, tensor) in values.iter_mut().zip(tensors) {
-                *value = bytes_mut(tensor)?;
+                *value = bytes_mut(tensor, self.0)?;
             }
             let len = values.first().map_or(0, |v| v.len());
             if let Some(value) = values
