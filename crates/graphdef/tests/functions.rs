@@ -1,4 +1,4 @@
-//! Loops and functions out of files, and back into them.
+//! Functions out of files, and back into them.
 
 #[path = "support/registry.rs"]
 mod registry;
@@ -11,107 +11,12 @@ use thalweg_graphdef::messages::DataType::{DtBool, DtFloat, DtInt32};
 use thalweg_graphdef::messages::attr_value::Value;
 use thalweg_graphdef::messages::op_def::{ArgDef, AttrDef};
 use thalweg_graphdef::messages::{
-    AttrValue, DataType, FunctionDef, FunctionDefLibrary, GradientDef, NodeDef, OpDef,
+    DataType, FunctionDef, FunctionDefLibrary, GradientDef, NodeDef, OpDef,
 };
 use thalweg_graphdef::{
     ExportOptions, GraphDef, ImportError, ImportOptions, Problem, export, import,
 };
 use thalweg_tensor::DType;
-
-fn t(dtype: DataType) -> (&'static str, AttrValue) {
-    ("T", support::dtype(dtype))
-}
-
-/// `i = 0; loop: i = i + i`, its nodes in an order in which consumers come first.
-fn counting_loop() -> GraphDef {
-    graph_def(vec![
-        node("next", "NextIteration", &["sum"], &[t(DtFloat)]),
-        node(
-            "sum",
-            "AddV2",
-            &["merge", "merge:0", "^merge"],
-            &[t(DtFloat)],
-        ),
-        node(
-            "merge",
-            "Merge",
-            &["enter", "next"],
-            &[t(DtFloat), ("N", value(Value::I(2)))],
-        ),
-        node(
-            "enter",
-            "Enter",
-            &["x"],
-            &[t(DtFloat), ("frame_name", text("loop"))],
-        ),
-        node(
-            "x",
-            "Placeholder",
-            &[],
-            &[("dtype", support::dtype(DtFloat))],
-        ),
-        node("turn", "Identity", &["merge:1"], &[t(DtInt32)]),
-    ])
-}
-
-#[test]
-fn loops_are_closed() {
-    for swapped in [false, true] {
-        let mut def = counting_loop();
-        if swapped {
-            def.node[2].input.reverse();
-        }
-        let g = graph();
-        import(&g, &def, &ImportOptions::default()).unwrap();
-        let data = g.snapshot();
-        let merge = data.node(g.find("merge").unwrap().id());
-        let next = g.find("next").unwrap().output(0).id();
-        assert_eq!(merge.inputs[usize::from(!swapped)], next);
-        let names: Vec<&str> = data.nodes().map(|(_, n)| &*n.name).collect();
-        assert_eq!(names, ["x", "enter", "merge", "sum", "next", "turn"]);
-    }
-}
-
-#[test]
-fn a_loop_is_closed_by_what_its_merge_takes() {
-    let fails = |change: &dyn Fn(&mut Vec<NodeDef>)| {
-        let mut def = counting_loop();
-        change(&mut def.node);
-        let g = graph();
-        let error = import(&g, &def, &ImportOptions::default()).unwrap_err();
-        assert!(g.snapshot().is_empty());
-        error
-    };
-    // Another dtype than the loop starts with.
-    let error = fails(&|nodes| {
-        nodes[0] = node("next", "NextIteration", &["turn"], &[t(DtInt32)]);
-    });
-    assert!(matches!(error, ImportError::Graph(_)), "{error}");
-    // An output that a NextIteration does not have.
-    let error = fails(&|nodes| nodes[2].input[1] = "next:1".into());
-    assert!(
-        matches!(
-            error,
-            ImportError::Node {
-                problem: Problem::NoOutput { .. },
-                ..
-            }
-        ),
-        "{error}"
-    );
-    // A circle that no Merge is on.
-    let error = fails(&|nodes| nodes[2].op = "AddV2".into());
-    assert!(
-        matches!(
-            error,
-            ImportError::Cycle { .. } | ImportError::Attributes { .. }
-        ),
-        "{error}"
-    );
-    // A control input goes back nowhere.
-    let error = fails(&|nodes| nodes[2].input.push("^next".into()));
-    assert!(matches!(error, ImportError::Cycle { .. }), "{error}");
-}
 
 fn arg(name: &str, dtype: DataType) -> ArgDef {
     ArgDef {

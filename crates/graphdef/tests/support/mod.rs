@@ -17,6 +17,11 @@ pub fn dtype(dtype: DataType) -> AttrValue {
     value(Value::Type(dtype as i32))
 }
 
+/// The attribute `T`.
+pub fn t(of: DataType) -> (&'static str, AttrValue) {
+    ("T", dtype(of))
+}
+
 pub fn text(text: &str) -> AttrValue {
     value(Value::S(text.as_bytes().to_vec()))
 }
@@ -93,4 +98,36 @@ pub fn graph_def(nodes: Vec<NodeDef>) -> GraphDef {
         }),
         ..GraphDef::default()
     }
+}
+
+/// `i = 0; loop: i = i + i`, its nodes in an order in which consumers come first.
+pub fn counting_loop() -> GraphDef {
+    graph_def(vec![
+        node("next", "NextIteration", &["sum"], &[t(DataType::DtFloat)]),
+        node(
+            "sum",
+            "AddV2",
+            &["merge", "merge:0", "^merge"],
+            &[t(DataType::DtFloat)],
+        ),
+        node(
+            "merge",
+            "Merge",
+            &["enter", "next"],
+            &[t(DataType::DtFloat), ("N", value(Value::I(2)))],
+        ),
+        node(
+            "enter",
+            "Enter",
+            &["x"],
+            &[t(DataType::DtFloat), ("frame_name", text("loop"))],
+        ),
+        node(
+            "x",
+            "Placeholder",
+            &[],
+            &[("dtype", dtype(DataType::DtFloat))],
+        ),
+        node("turn", "Identity", &["merge:1"], &[t(DataType::DtInt32)]),
+    ])
 }

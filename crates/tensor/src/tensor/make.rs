@@ -1,0 +1,231 @@
+//! How tensors are made.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::{Data, Handle, Tensor, TensorError};
+use crate::buffer::{Buffer, Memory};
+use crate::dtype::{DType, Element};
+use crate::shape::{Dims, checked_elements};
+
+impl Tensor {
+    /// A tensor of zeros (of empty strings, of `false`).
+    ///
+    /// # Errors
+    /// [`TensorError::TooLarge`], or [`TensorError::Bytes`] for resources, which hold no value.
+    pub fn zeros(dtype: DType, dims: &[usize]) -> Result<Tensor, TensorError> {
+        Self::zeros_by(dtype, dims, Buffer::try_zeroed)
+    }
+
+    /// As [`Tensor::zeros`], of this memory.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`], also where the memory's limit does not allow it.
+    pub fn zeros_in(
+        dtype: DType,
+        dims: &[usize],
+        memory: &Arc<Memory>,
+    ) -> Result<Tensor, TensorError> {
+        Self::zeros_by(dtype, dims, |bytes| Buffer::try_zeroed_in(bytes, memory))
+    }
+
+    /// As [`Tensor::zeros_in`], of elements that are whatever they are (of `false`), where others can map
+    /// them if they may ([`Buffer::try_any_in`]).
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros_in`].
+    pub fn any_in(
+        dtype: DType,
+        dims: &[usize],
+        memory: &Arc<Memory>,
+    ) -> Result<Tensor, TensorError> {
+        Self::any_by(dtype, dims, |bytes| Buffer::try_any_in(bytes, memory))
+    }
+
+    pub(super) fn any_by(
+        dtype: DType,
+        dims: &[usize],
+        buffer: impl FnOnce(usize) -> Option<Buffer>,
+    ) -> Result<Tensor, TensorError> {
+        Self::zeros_by(dtype, dims, |bytes| {
+            let mut buffer = buffer(bytes)?;
+            if dtype == DType::Bool {
+                // Whatever is there need not be bools.
+                buffer.bytes_mut().fill(0);
+            }
+            Some(buffer)
+        })
+    }
+
+    fn zeros_by(
+        dtype: DType,
+        dims: &[usize],
+        buffer: impl FnOnce(usize) -> Option<Buffer>,
+    ) -> Result<Tensor, TensorError> {
+        let too_large = || TensorError::TooLarge {
+            dtype,
+            dims: dims.into(),
+        };
+        let n = checked_elements(dims).ok_or_else(too_large)?;
+        let data = match dtype {
+            DType::Resource | DType::Variant => return Err(TensorError::Bytes { dtype }),
+            DType::String => Data::Strings(vec![Box::from([]); n].into()),
+            _ => {
+                let bytes = n.checked_mul(dtype.size()).ok_or_else(too_large)?;
+                Data::Bytes(Arc::new(buffer(bytes).ok_or_else(too_large)?))
+            }
+        };
+        Ok(Tensor {
+            dtype,
+            dims: dims.into(),
+            data,
+        })
+    }
+
+    /// A tensor with these elements, in row-major order.
+    ///
+    /// # Errors
+    /// [`TensorError::Length`] where their number is not what `dims` needs.
+    pub fn new<T: Element>(dims: &[usize], elements: &[T]) -> Result<Tensor, TensorError> {
+        let expected = checked_elements(dims).ok_or_else(|| TensorError::TooLarge {
+            dtype: T::DTYPE,
+            dims: dims.into(),
+        })?;
+        if expected != elements.len() {
+            return Err(TensorError::Length {
+                dims: dims.into(),
+                expected,
+                found: elements.len(),
+            });
+        }
+        Ok(Self::filled(dims.into(), elements))
+    }
+
+    pub(super) fn filled<T: Element>(dims: Dims, elements: &[T]) -> Tensor {
+        let mut buffer = Buffer::zeroed(size_of_val(elements));
+        // SAFETY: an `Element` has no padding, so its bytes may be read.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements))
+        };
+        buffer.bytes_mut().copy_from_slice(bytes);
+        Tensor {
+            dtype: T::DTYPE,
+            dims,
+            data: Data::Bytes(Arc::new(buffer)),
+        }
+    }
+
+    /// A tensor of no dimensions.
+    pub fn scalar<T: Element>(value: T) -> Tensor {
+        Self::filled(Dims::new(), &[value])
+    }
+
+    /// A tensor of one dimension.
+    pub fn vector<T: Element>(elements: &[T]) -> Tensor {
+        Self::filled(Dims::from_slice(&[elements.len()]), elements)
+    }
+
+    /// A tensor of byte strings.
+    ///
+    /// # Errors
+    /// [`TensorError::Length`] where their number is not what `dims` needs.
+    pub fn strings<S: AsRef<[u8]>>(dims: &[usize], elements: &[S]) -> Result<Tensor, TensorError> {
+        let expected = checked_elements(dims).unwrap_or(usize::MAX);
+        if expected != elements.len() {
+            return Err(TensorError::Length {
+                dims: dims.into(),
+                expected,
+                found: elements.len(),
+            });
+        }
+        Ok(Tensor {
+            dtype: DType::String,
+            dims: dims.into(),
+            data: Data::Strings(elements.iter().map(|s| s.as_ref().into()).collect()),
+        })
+    }
+
+    /// A tensor of no dimensions that holds a thing of the runtime's.
+    ///
+    /// # Errors
+    /// [`TensorError::Bytes`] where `dtype` is neither [`DType::Resource`] nor [`DType::Variant`].
+    pub fn handle(dtype: DType, thing: Arc<dyn Any + Send + Sync>) -> Result<Tensor, TensorError> {
+        match dtype {
+            DType::Resource | DType::Variant => Ok(Tensor {
+                dtype,
+                dims: Dims::new(),
+                data: Data::Handle(Handle(thing)),
+            }),
+            _ => Err(TensorError::Bytes { dtype }),
+        }
+    }
+
+    /// A tensor from elements as bytes in this machine's order.
+    ///
+    /// # Errors
+    /// [`TensorError::Length`] (counted in elements), or [`TensorError::Bytes`] where they are no
+    /// elements of `dtype`.
+    pub fn from_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<Tensor, TensorError> {
+        Self::from_bytes_in(dtype, dims, bytes, None)
+    }
+
+    /// As [`Tensor::from_bytes`], of `memory` if there is one.
+    ///
+    /// # Errors
+    /// As there, and [`TensorError::TooLarge`] where the memory's limit or the system do not allow it.
+    pub fn from_bytes_in(
+        dtype: DType,
+        dims: &[usize],
+        bytes: &[u8],
+        memory: Option<&Arc<Memory>>,
+    ) -> Result<Tensor, TensorError> {
+        check_bytes(dtype, dims, bytes)?;
+        let copy = Buffer::try_copied(bytes, memory);
+        let buffer = copy.ok_or_else(|| TensorError::TooLarge {
+            dtype,
+            dims: dims.into(),
+        })?;
+        Ok(Tensor {
+            dtype,
+            dims: dims.into(),
+            data: Data::Bytes(Arc::new(buffer)),
+        })
+    }
+
+    /// A tensor over a buffer that is shared, without a copy.
+    ///
+    /// # Errors
+    /// As [`Tensor::from_bytes`]; the buffer must have exactly the bytes that are needed.
+    pub fn from_buffer(
+        dtype: DType,
+        dims: &[usize],
+        buffer: Arc<Buffer>,
+    ) -> Result<Tensor, TensorError> {
+        check_bytes(dtype, dims, buffer.bytes())?;
+        Ok(Tensor {
+            dtype,
+            dims: dims.into(),
+            data: Data::Bytes(buffer),
+        })
+    }
+}
+
+/// Whether `bytes` are the elements of a `dtype` tensor with these dimensions.
+///
+/// # Errors
+/// [`TensorError::Length`] or [`TensorError::Bytes`].
+fn check_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<(), TensorError> {
+    let size = dtype.size();
+    if size == 0 || (dtype == DType::Bool && bytes.iter().any(|&b| b > 1)) {
+        return Err(TensorError::Bytes { dtype });
+    }
+    let expected = checked_elements(dims).unwrap_or(usize::MAX);
+    if expected.checked_mul(size) != Some(bytes.len()) {
+        return Err(TensorError::Length {
+            dims: dims.into(),
+            expected,
+            found: bytes.len() / size,
+        });
+    }
+    Ok(())
+}
