@@ -10,13 +10,13 @@
 #   BENCH_STEPS=N   measured steps of a benchmark: 200
 #   BATCHES="..."   images in a step of a benchmark: 50 1024
 #   COPY_MB=N       MiB of each copy that is measured: 1024
-#   TESTS="..."     test programs
+#   TESTS="..."     PROGRAM/MODULE of tests
 #   SECONDS_EACH=N  the most seconds that a program may take: 1200
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 parts=${PARTS:-tests sanitizer training figures}
-tests=${TESTS:-gpu gpu_steps gpu_training random_gpus gradients}
+tests=${TESTS:-gpu/sessions gpu/steps gpu/training gpu/random_graphs engine/gradients}
 steps=${STEPS:-20000}
 bench_steps=${BENCH_STEPS:-200}
 batches=${BATCHES:-50 1024}
@@ -145,13 +145,15 @@ about() {
 
 run_tests() {
     header "Tests" "| what | result | seconds | note |"
+    local test file
     for test in $tests; do
-        if attempt "$test" "$logs/$test.txt" "$bin/$test" --nocapture; then
+        file=$logs/${test/\//_}.txt
+        if attempt "$test" "$file" "$bin/${test%/*}" "${test#*/}::" --nocapture; then
             # A test that is skipped passes: here none may be.
-            if grep -q SKIPPED "$logs/$test.txt"; then
-                note "$test" FAILED "$taken" "a test was skipped, see $test.txt"
+            if grep -q SKIPPED "$file"; then
+                note "$test" FAILED "$taken" "a test was skipped, see $(basename "$file")"
             else
-                note "$test" passed "$taken" "$(grep -o '[0-9]* passed' "$logs/$test.txt" | tail -n 1)"
+                note "$test" passed "$taken" "$(grep -o '[0-9]* passed' "$file" | tail -n 1)"
             fi
         fi
     done
@@ -164,7 +166,7 @@ run_sanitizer() {
         return
     fi
     if attempt "op table, memcheck" "$logs/memcheck.txt" \
-        compute-sanitizer --tool memcheck --error-exitcode 99 "$bin/gpu" --test-threads 1; then
+        compute-sanitizer --tool memcheck --error-exitcode 99 "$bin/gpu" sessions:: --test-threads 1; then
         note "op table, memcheck" passed "$taken" "$(grep 'ERROR SUMMARY' "$logs/memcheck.txt" | tail -n 1)"
     fi
 }

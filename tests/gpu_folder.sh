@@ -8,7 +8,7 @@
 # than this machine's.
 set -euo pipefail
 
-tests="gpu gpu_steps gpu_training random_gpus gradients"
+tests="gpu engine"
 examples="gpu_floors deep_mnist linear_regression"
 most_bytes=64000000
 

@@ -1,16 +1,14 @@
 //! Every case of the table, spoiled: other shapes, extreme integers, attributes beyond their range.
 //! A spoiled case may be an error or still make sense; it never panics.
 
-mod support;
-
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
-use support::golden::{Case, Input, cases};
-use support::runtime::{Runtime, attributes};
-use support::session::{Entry, SessionRuntime};
 use thalweg::graph::{Attr, Graph};
 use thalweg::ops::{NewGraph, SourceOps};
 use thalweg::tensor::{DType, Tensor};
+use thalweg_tests::golden::{Case, Input, cases};
+use thalweg_tests::runtime::{Runtime, attributes};
+use thalweg_tests::session::{Entry, SessionRuntime};
 
 /// Numbers that look random and are the same in every run.
 struct Chance(u64);

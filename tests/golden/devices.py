@@ -3,7 +3,7 @@
     python tests/golden/devices.py
 
 in a virtual environment with tensorflow-cpu writes devices.jsonl.gz beside this file. Each line is a
-case; tests/placement.rs reads them.
+case; tests/engine/placement.rs reads them.
 """
 
 import gzip

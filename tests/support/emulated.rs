@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -130,7 +130,9 @@ impl Emulated {
             read(file).hash(&mut hash);
         }
         (macros, self.sanitize).hash(&mut hash);
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulator");
+        // Beside the test programs, so that the next run finds it.
+        let program = std::env::current_exe().unwrap();
+        let folder = program.with_file_name("emulator");
         std::fs::create_dir_all(&folder).unwrap();
         let name = format!("{}-{:016x}", function.source.name, hash.finish());
         let path = folder.join(format!("{name}.so"));

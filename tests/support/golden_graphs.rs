@@ -12,7 +12,7 @@ use thalweg_graphdef::{GraphDef, ImportOptions, Imported, import};
 use thalweg_ops::NewGraph;
 use thalweg_session::{Feeding, Fetched, Session, SessionError, SessionOptions};
 
-use crate::support::golden::{Tolerance, difference};
+use crate::golden::{Tolerance, difference};
 
 /// A golden graph.
 pub struct GoldenGraph {
@@ -24,7 +24,7 @@ pub struct GoldenGraph {
 
 /// Where the files are.
 pub fn folder() -> PathBuf {
-    crate::support::root().join("tests/golden/graphs")
+    crate::root().join("tests/golden/graphs")
 }
 
 /// The names of the golden graphs that are GraphDefs and begin so.

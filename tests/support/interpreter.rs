@@ -28,6 +28,7 @@ pub enum Stuck {
 }
 
 impl Interpreter {
+    #[allow(clippy::new_without_default, reason = "a test names what it makes")]
     pub fn new() -> Interpreter {
         Interpreter {
             cpu: Cpu::new(1),

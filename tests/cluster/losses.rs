@@ -1,0 +1,159 @@
+//! Tasks of a cluster that are missing, end, or come back, and steps that would wait for ever.
+
+use std::time::{Duration, Instant};
+
+use thalweg::dist::{Cause, ClusterOptions, ClusterSpec, Patience, Session};
+use thalweg::prelude::*;
+use thalweg::session::Cancel;
+use thalweg_tests::servers::{apart, cluster, free_addresses, server, servers, train};
+use thalweg_tests::tasks::JOB;
+
+#[test]
+fn a_task_that_is_missing_is_named_after_a_while() {
+    let cluster = cluster(&[("ps", 2), ("worker", 1)]);
+    let patience = {
+        let mut patience = Patience::default();
+        patience.start = Duration::from_millis(300);
+        patience
+    };
+    let worker = server(&cluster, "worker", 0, 1, patience);
+    let _ps = server(&cluster, "ps", 1, 1, patience);
+    let g = Graph::new();
+    let missing = g.device("/job:ps/task:0", || g.variable("missing", 1.0f32));
+    let there = g.device("/job:ps/task:1", || g.variable("there", 2.0f32));
+    let mut options = ClusterOptions::default();
+    options.patience = patience;
+    let session = Session::on(&worker, &g, options).unwrap();
+    let error = session.run(missing.initializer(), []).unwrap_err();
+    assert_eq!(error.cause, Cause::Unreachable, "{error}");
+    let address = cluster.address("ps", 0).unwrap();
+    let named = format!("/job:ps/task:0 at {address}");
+    assert!(error.message.contains(&named), "{error}");
+    // What does not need it goes on.
+    session.run(there.initializer(), []).unwrap();
+    assert_eq!(
+        session.run(there, []).unwrap().scalar::<f32>(0).unwrap(),
+        2.0
+    );
+}
+
+#[test]
+fn a_task_that_restarts_is_joined_again_and_what_it_lost_is_said() {
+    let cluster = cluster(&[("ps", 1), ("worker", 1)]);
+    let patience = Patience::default();
+    let ps = server(&cluster, "ps", 0, 1, patience);
+    let worker = server(&cluster, "worker", 0, 1, patience);
+    let g = Graph::new();
+    let line = apart(&g);
+    let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    train(&session, &line, 2);
+    drop(ps);
+    let x = || [line.x.feed([1.0f32, 2.0, 3.0])];
+    let error = session.run(line.train, x()).unwrap_err();
+    assert_eq!(error.cause, Cause::Unreachable, "{error}");
+    let ps_task = Some(("ps".to_owned(), 0));
+    assert_eq!(error.task, ps_task, "{error}");
+    assert!(error.message.contains("/job:ps/task:0 at"), "{error}");
+    let _ps = server(&cluster, "ps", 0, 1, patience);
+    let error = session.run(line.train, x()).unwrap_err();
+    assert_eq!(error.cause, Cause::Restarted, "{error}");
+    assert_eq!(error.task, ps_task, "{error}");
+    assert!(
+        error.message.contains("/job:ps/task:0 has restarted"),
+        "{error}"
+    );
+    let error = session.run(line.train, x()).unwrap_err();
+    assert_eq!(error.cause, Cause::Uninitialized, "{error}");
+    assert_eq!(error.task, ps_task, "{error}");
+    assert!(error.message.contains("'w' is not initialized"), "{error}");
+    session.run(g.initializers(), []).unwrap();
+    let losses = train(&session, &line, 20);
+    assert!(losses[19] < losses[0] * 1e-3, "{losses:?}");
+}
+
+#[test]
+fn what_a_session_is_asked_for_after_its_server_has_ended_is_an_error() {
+    let cluster = cluster(&[("ps", 1), ("worker", 1)]);
+    let mut all = servers(&cluster);
+    let g = Graph::new();
+    let line = apart(&g);
+    let worker = all.pop().unwrap();
+    let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    worker.shutdown();
+    for limit in [Duration::from_millis(10), Duration::from_secs(100)] {
+        let options = RunOptions::timeout(limit);
+        let error = session.run_with(line.w, [], &options).unwrap_err();
+        assert_eq!(error.cause, Cause::ShutDown, "{error}");
+    }
+    drop(worker);
+    let error = session.run(line.w, []).unwrap_err();
+    assert_eq!(error.cause, Cause::ShutDown, "{error}");
+    assert!(error.message.contains("shut down"), "{error}");
+}
+
+#[test]
+fn the_time_limit_of_a_step_holds_for_a_task_that_is_not_there_yet() {
+    let cluster = cluster(&[("ps", 1), ("worker", 1)]);
+    let worker = server(&cluster, "worker", 0, 1, Patience::default());
+    let g = Graph::new();
+    let line = apart(&g);
+    let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
+    let options = RunOptions::timeout(Duration::from_millis(50));
+    let error = session.run_with(line.w, [], &options).unwrap_err();
+    assert_eq!(error.cause, Cause::Deadline, "{error}");
+}
+
+#[test]
+fn what_is_no_task_is_told() {
+    let g = Graph::new();
+    let error = Session::connect("127.0.0.1:1", &g, ClusterOptions::default()).unwrap_err();
+    assert!(error.message.contains("grpc://host:port"), "{error}");
+    let mut options = ClusterOptions::default();
+    options.patience.start = Duration::from_millis(200);
+    let address = free_addresses(1).remove(0);
+    let began = Instant::now();
+    let target = format!("grpc://{address}");
+    let error = Session::connect(&target, &g, options).unwrap_err();
+    assert_eq!(error.cause, Cause::Unreachable, "{error}");
+    assert!(error.message.contains(&address), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(20));
+    let twice = ClusterSpec::new([("ps", vec!["127.0.0.1:1", "127.0.0.1:1"])]);
+    assert!(twice.is_err());
+}
+
+#[test]
+fn a_step_that_waits_for_ever_ends_at_its_deadline_or_when_it_is_cancelled() {
+    let cluster = cluster(&[(JOB, 2)]);
+    let all = servers(&cluster);
+    let g = Graph::new();
+    let value = g.device("/job:worker/task:1", || {
+        let queue = g
+            .op("FIFOQueueV2")
+            .attr("component_types", vec![DType::F32])
+            .output();
+        g.op("QueueDequeueV2")
+            .input(queue)
+            .attr("component_types", vec![DType::F32])
+            .output()
+    });
+    let sum = g.device("/job:worker/task:0", || value + 1.0);
+    assert!(g.errors().is_empty(), "{:?}", g.errors());
+    let session = Session::on(&all[0], &g, ClusterOptions::default()).unwrap();
+    let limit = Duration::from_millis(50);
+    let error = session
+        .run_with(sum, [], &RunOptions::timeout(limit))
+        .unwrap_err();
+    assert_eq!(error.cause, Cause::Deadline, "{error}");
+    let cancel = Cancel::new();
+    let error = std::thread::scope(|scope| {
+        let options = RunOptions::cancelled_by(&cancel);
+        let session = &session;
+        let waits = scope.spawn(move || session.run_with(sum, [], &options).unwrap_err());
+        std::thread::sleep(Duration::from_millis(50));
+        cancel.cancel();
+        waits.join().unwrap()
+    });
+    assert_eq!(error.cause, Cause::Cancelled, "{error}");
+}

@@ -1,0 +1,280 @@
+//! Training in step over servers of a cluster, on ports of loopback in this process.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use thalweg::dist::{ClusterOptions, ClusterSpec, Patience, Server, Session, sync};
+use thalweg::prelude::{Session as Local, *};
+use thalweg::tensor::Tensor;
+use thalweg::train::{SyncReplicas, Synchronized};
+use thalweg_tests::servers::{cluster, server, servers};
+
+const STEPS: i64 = 12;
+const BATCH: usize = 6;
+
+/// A small network: what is fed, its loss, and its variables.
+struct Net<'g> {
+    x: Output<'g>,
+    y: Output<'g>,
+    loss: Output<'g>,
+    variables: Vec<Variable<'g>>,
+}
+
+fn net(g: &Graph) -> Net<'_> {
+    let x = g.placeholder("x", DType::F32, [-1, 3]);
+    let y = g.placeholder("y", DType::F32, [-1, 1]);
+    let initial = |n: usize| (0..n).map(|i| (i as f32 * 0.7).sin()).collect::<Vec<_>>();
+    let first = Tensor::new(&[3, 4], &initial(12)).unwrap();
+    let second = Tensor::new(&[4, 1], &initial(4)).unwrap();
+    let (w, b) = (g.variable("w", first), g.variable("b", vec![0.1f32; 4]));
+    let v = g.variable("v", second);
+    let hidden = (x.matmul(w) + b).tanh();
+    Net {
+        x,
+        y,
+        loss: (hidden.matmul(v) - y).square().mean(),
+        variables: vec![w, b, v],
+    }
+}
+
+/// The batch of a worker in a step.
+fn batch(worker: u32, step: i64, size: usize) -> [Tensor; 2] {
+    let at = |i: usize| ((i as f32) + 10.0 * worker as f32 + 100.0 * step as f32).sin();
+    let x: Vec<f32> = (0..size * 3).map(at).collect();
+    let y: Vec<f32> = x
+        .chunks(3)
+        .map(|r| r[0] - 2.0 * r[1] + 0.5 * r[2])
+        .collect();
+    [
+        Tensor::new(&[size, 3], &x).unwrap(),
+        Tensor::new(&[size, 1], &y).unwrap(),
+    ]
+}
+
+/// What one process gets with the batches of all workers at once.
+fn alone<'g>(g: &'g Graph, optimizer: impl Optimizer<'g>, workers: u32) -> Vec<Vec<f32>> {
+    let net = net(g);
+    let train = optimizer.minimize(net.loss);
+    let session = Local::new(g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    for step in 0..STEPS {
+        let all: Vec<[Tensor; 2]> = (0..workers).map(|w| batch(w, step, BATCH)).collect();
+        let joined = |i: usize, width: usize| {
+            let values: Vec<f32> = all
+                .iter()
+                .flat_map(|b| b[i].to_vec::<f32>().unwrap())
+                .collect();
+            Tensor::new(&[values.len() / width, width], &values).unwrap()
+        };
+        let feeds = [net.x.feed(joined(0, 3)), net.y.feed(joined(1, 1))];
+        session.run(train, feeds).unwrap();
+    }
+    let values = session.run(&net.variables, []).unwrap();
+    (0..net.variables.len())
+        .map(|i| values.slice::<f32>(i).unwrap().to_vec())
+        .collect()
+}
+
+fn build<'g>(
+    g: &'g Graph,
+    own: &str,
+    workers: u32,
+    aggregate: u32,
+    adam: bool,
+) -> (Net<'g>, Synchronized<'g>) {
+    let setter = ReplicaDeviceSetter::new(1).worker_device(own.parse().unwrap());
+    g.device(setter, || {
+        let step = create_global_step(g);
+        let net = net(g);
+        let sync = match adam {
+            true => SyncReplicas::new(Adam::new(0.05), workers)
+                .aggregate(aggregate)
+                .minimize(net.loss, step),
+            false => SyncReplicas::new(GradientDescent::new(0.1), workers)
+                .aggregate(aggregate)
+                .minimize(net.loss, step),
+        };
+        assert!(g.errors().is_empty(), "{:?}", g.errors());
+        (net, sync)
+    })
+}
+
+fn options() -> ClusterOptions {
+    let mut options = ClusterOptions::default();
+    options.device_filters = vec!["/job:ps".to_owned()];
+    options.patience.start = Duration::from_secs(5);
+    options
+}
+
+/// Works as a worker until the training is over, or for so many turns; gives how many it had.
+fn work(server: &Server, workers: u32, aggregate: u32, adam: bool, most: usize) -> usize {
+    let g = Graph::new();
+    let task = server.task().1;
+    let (net, all) = build(
+        &g,
+        &format!("/job:worker/task:{task}"),
+        workers,
+        aggregate,
+        adam,
+    );
+    let session = Session::on(server, &g, options()).unwrap();
+    if task == 0 {
+        session.run(g.initializers(), []).unwrap();
+    }
+    let mut step = 0;
+    for turn in 0..most {
+        let [x, y] = batch(task, step, BATCH);
+        let feeds = [net.x.feed(x), net.y.feed(y)];
+        match sync::give(&session, &all, task, net.loss, feeds).unwrap() {
+            Some((_, at)) => step = at + 1,
+            None => return turn,
+        }
+    }
+    most
+}
+
+fn coordinate(server: &Server, workers: u32, aggregate: u32, adam: bool) -> Vec<Vec<f32>> {
+    let g = Graph::new();
+    let (net, all) = build(&g, "/job:ps/task:0", workers, aggregate, adam);
+    let session = Session::on(server, &g, options()).unwrap();
+    sync::coordinate(server, &session, &all, "worker", STEPS).unwrap();
+    let step = session.run(all.global_step, []).unwrap();
+    assert_eq!(step.scalar::<i64>(0).unwrap(), STEPS);
+    let values = session.run(&net.variables, []).unwrap();
+    (0..net.variables.len())
+        .map(|i| values.slice::<f32>(i).unwrap().to_vec())
+        .collect()
+}
+
+#[test]
+fn workers_in_step_give_what_one_process_gives_with_all_their_batches() {
+    for (workers, adam) in [(1, true), (2, true), (3, false), (3, true)] {
+        let tasks = servers(&cluster(&[("ps", 1), ("worker", workers as usize)]));
+        let found = std::thread::scope(|scope| {
+            for server in &tasks[1..] {
+                scope.spawn(move || work(server, workers, workers, adam, usize::MAX));
+            }
+            coordinate(&tasks[0], workers, workers, adam)
+        });
+        let g = Graph::new();
+        let expected = match adam {
+            true => alone(&g, Adam::new(0.05), workers),
+            false => alone(&g, GradientDescent::new(0.1), workers),
+        };
+        for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
+            let near = (found - expected).abs() <= 1e-5 * (1.0 + expected.abs());
+            assert!(
+                near,
+                "{workers} workers, Adam {adam}: {found}, not {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_goes_takes_no_turn_with_it() {
+    let spec: ClusterSpec = cluster(&[("ps", 1), ("worker", 3)]);
+    let start = |job: &str, task: u32| server(&spec, job, task, 1, Patience::default());
+    let (ps, stays) = (start("ps", 0), [start("worker", 0), start("worker", 1)]);
+    let goes = Mutex::new(Some(start("worker", 2)));
+    std::thread::scope(|scope| {
+        let turns: Vec<_> = stays
+            .iter()
+            .map(|s| scope.spawn(move || work(s, 3, 3, true, usize::MAX)))
+            .collect();
+        scope.spawn(|| {
+            let server = goes.lock().unwrap().take().unwrap();
+            assert_eq!(work(&server, 3, 3, true, 4), 4);
+            // It takes one more turn, and goes with it.
+            let g = Graph::new();
+            let (_, all) = build(&g, "/job:worker/task:2", 3, 3, true);
+            let session = Session::on(&server, &g, options()).unwrap();
+            session.run(all.turn[2], []).unwrap();
+        });
+        coordinate(&ps, 3, 3, true);
+        let turns: usize = turns.into_iter().map(|t| t.join().unwrap()).sum();
+        // 3 gradients for each update; what is more was late and dropped.
+        assert!(turns >= 3 * STEPS as usize - 5, "{turns}");
+    });
+}
+
+#[test]
+fn fewer_gradients_than_workers_leave_the_slowest_behind() {
+    let tasks = servers(&cluster(&[("ps", 1), ("worker", 3)]));
+    std::thread::scope(|scope| {
+        // One has a session, and never takes its turns.
+        let idle = scope.spawn(|| {
+            let g = Graph::new();
+            let (_, all) = build(&g, "/job:worker/task:2", 3, 2, false);
+            let session = Session::on(&tasks[3], &g, options()).unwrap();
+            while session
+                .run(all.global_step, [])
+                .map_or(0, |s| s.scalar(0).unwrap())
+                < STEPS
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        for server in &tasks[1..3] {
+            scope.spawn(move || work(server, 3, 2, false, usize::MAX));
+        }
+        coordinate(&tasks[0], 3, 2, false);
+        idle.join().unwrap();
+    });
+}
+
+#[test]
+fn a_turn_that_was_taken_in_vain_is_given_again() {
+    let tasks = servers(&cluster(&[("ps", 1), ("worker", 2)]));
+    std::thread::scope(|scope| {
+        scope.spawn(|| work(&tasks[1], 2, 2, true, usize::MAX));
+        scope.spawn(|| {
+            // This session stays, so that nobody sees it go.
+            let g = Graph::new();
+            let (net, all) = build(&g, "/job:worker/task:1", 2, 2, true);
+            let session = Session::on(&tasks[2], &g, options()).unwrap();
+            session.run(&all.turns, []).unwrap();
+            assert_eq!(work(&tasks[2], 2, 2, true, 3), 3);
+            session.run(all.turn[1], []).unwrap();
+            let [x, y] = batch(1, 3, BATCH);
+            let feeds = || [net.x.feed(&x), net.y.feed(&y)];
+            while sync::give(&session, &all, 1, net.loss, feeds())
+                .unwrap()
+                .is_some()
+            {}
+        });
+        coordinate(&tasks[0], 2, 2, true);
+    });
+}
+
+#[test]
+fn a_server_that_ends_when_all_workers_are_done_is_no_failure() {
+    let spec = cluster(&[("ps", 2), ("worker", 1)]);
+    let start = |job: &str, task: u32| server(&spec, job, task, 1, Patience::default());
+    let (first, worker) = (start("ps", 0), start("worker", 0));
+    let second = Mutex::new(Some(start("ps", 1)));
+    fn on_two<'g>(g: &'g Graph, own: &str) -> Synchronized<'g> {
+        let setter = ReplicaDeviceSetter::new(2).worker_device(own.parse().unwrap());
+        g.device(setter, || {
+            let step = create_global_step(g);
+            SyncReplicas::new(GradientDescent::new(0.1), 1).minimize(net(g).loss, step)
+        })
+    }
+    std::thread::scope(|scope| {
+        let coordinated = scope.spawn(|| {
+            let g = Graph::new();
+            let all = on_two(&g, "/job:ps/task:0");
+            let session = Session::on(&first, &g, options()).unwrap();
+            sync::coordinate(&first, &session, &all, "worker", i64::MAX)
+        });
+        let g = Graph::new();
+        let all = on_two(&g, "/job:worker/task:0");
+        let session = Session::on(&worker, &g, options()).unwrap();
+        session.run(g.initializers(), []).unwrap();
+        // Its turn: the coordinator is at work.
+        session.run(all.turn[0], []).unwrap();
+        worker.finish("ps");
+        drop(second.lock().unwrap().take());
+        coordinated.join().unwrap().unwrap();
+    });
+}

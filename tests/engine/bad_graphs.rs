@@ -1,0 +1,286 @@
+//! What a user can do wrong in building: the mistake is kept with the line that made it, what is
+//! built on it adds no more, and it comes out when a session is made.
+
+use thalweg::graph::{GraphError, Origin, Reason};
+use thalweg::prelude::*;
+
+/// The only mistake of a graph; also that a session says it.
+#[track_caller]
+fn mistake(g: &Graph) -> GraphError {
+    let errors = g.errors();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    let error = errors[0].clone();
+    match Session::new(g).map(drop) {
+        Err(SessionError::Graph { first, count: 1 }) => assert_eq!(*first, error),
+        other => panic!("{other:?}"),
+    }
+    let text = error.to_string();
+    assert!(text.contains("tests/engine/bad_graphs.rs:"), "{text}");
+    error
+}
+
+#[test]
+fn a_mistake_names_the_line_that_made_it() {
+    let g = Graph::new();
+    let (a, b) = (g.constant([1.0f32, 2.0]), g.constant([1.0f32, 2.0, 3.0]));
+    let line = line!() + 1;
+    let sum = a + b;
+    assert!(sum.is_invalid());
+    let error = mistake(&g);
+    let Origin::Line(origin) = error.origin else {
+        panic!("{:?}", error.origin);
+    };
+    assert_eq!(origin.line(), line);
+    assert_eq!((error.node.as_str(), error.op.as_str()), ("AddV2", "AddV2"));
+    assert!(matches!(error.reason, Reason::Infer(_)));
+}
+
+#[test]
+fn what_is_built_on_a_mistake_adds_no_more() {
+    let g = Graph::new();
+    let wrong = g.constant([1.0f32, 2.0]) + g.constant([1.0f32, 2.0, 3.0]);
+    let more = (-wrong * 2.0).square().named("more");
+    let w = g.variable("w", 1.0f32);
+    let update = w.assign_add(more);
+    assert!(more.is_invalid() && update.is_invalid());
+    assert!(gradients(&[more], &[w.handle()])[0].unwrap().is_invalid());
+    assert!(g.variable("v", more).handle().is_invalid());
+    assert_eq!(more.name(), "<invalid>:0");
+    mistake(&g);
+}
+
+#[test]
+fn a_session_says_how_many_mistakes_there_are() {
+    let g = Graph::new();
+    let x = g.constant([1.0f32, 2.0]);
+    for _ in 0..3 {
+        let _ = x + g.constant([1.0f32, 2.0, 3.0]);
+    }
+    let error = Session::new(&g).map(drop).unwrap_err();
+    assert!(matches!(error, SessionError::Graph { count: 3, .. }));
+    assert!(error.to_string().contains("and 2 more mistakes"), "{error}");
+}
+
+#[test]
+fn a_mistake_made_after_the_session_comes_out_with_the_next_plan() {
+    let g = Graph::new();
+    let x = g.constant(1.0f32);
+    let session = Session::new(&g).unwrap();
+    session.run(x, []).unwrap();
+    let wrong = g.constant([1.0f32, 2.0]) + g.constant([1.0f32, 2.0, 3.0]);
+    assert!(matches!(
+        session.run(wrong, []).unwrap_err(),
+        SessionError::Graph { .. }
+    ));
+    session.run(x, []).unwrap();
+}
+
+#[test]
+fn dtypes_are_not_mixed() {
+    let g = Graph::new();
+    let _ = g.constant(1.0f32) + g.constant(1i32);
+    let error = mistake(&g);
+    assert!(matches!(
+        error.reason,
+        Reason::InputType {
+            input: 1,
+            expected: DType::F32,
+            found: DType::I32,
+            ..
+        }
+    ));
+    assert!(error.to_string().contains("Cast"), "{error}");
+}
+
+#[test]
+fn a_number_that_the_dtype_does_not_have_is_no_constant() {
+    let g = Graph::new();
+    let _ = g.constant(1i32) * 1.5;
+    assert!(mistake(&g).to_string().contains("1.5"));
+    let g = Graph::new();
+    let _ = g.constant(1u8) + 256.0;
+    assert!(mistake(&g).to_string().contains("u8"));
+    let g = Graph::new();
+    let _ = g.constant(1i64) + f64::NAN;
+    mistake(&g);
+}
+
+#[test]
+fn unknown_ops_and_attributes_are_named() {
+    let g = Graph::new();
+    g.op("MatMull").input(g.constant(1.0f32)).build();
+    let error = mistake(&g);
+    assert_eq!(
+        error.reason,
+        Reason::UnknownOp {
+            nearest: Some("MatMul")
+        }
+    );
+    assert!(
+        error.to_string().contains("did you mean MatMul?"),
+        "{error}"
+    );
+
+    let g = Graph::new();
+    g.op("Neg")
+        .input(g.constant(1.0f32))
+        .attr("speed", 3i64)
+        .build();
+    assert!(matches!(mistake(&g).reason, Reason::UnknownAttr { attr } if attr == "speed"));
+
+    let g = Graph::new();
+    g.op("Placeholder").build();
+    assert!(matches!(
+        mistake(&g).reason,
+        Reason::MissingAttr { attr: "dtype" }
+    ));
+
+    let g = Graph::new();
+    g.op("Placeholder").attr("dtype", 3i64).build();
+    assert!(matches!(
+        mistake(&g).reason,
+        Reason::AttrKind { attr: "dtype", .. }
+    ));
+
+    let g = Graph::new();
+    let t = g.op("MatMul").attr("transpose_a", 1i64);
+    t.input(g.constant([[1.0f32]]))
+        .input(g.constant([[1.0f32]]))
+        .build();
+    assert!(matches!(
+        mistake(&g).reason,
+        Reason::AttrKind {
+            attr: "transpose_a",
+            ..
+        }
+    ));
+}
+
+#[test]
+fn inputs_are_counted() {
+    for count in [0usize, 1, 3] {
+        let g = Graph::new();
+        let x = g.constant(1.0f32);
+        g.op("AddV2").inputs(std::iter::repeat_n(x, count)).build();
+        assert_eq!(
+            mistake(&g).reason,
+            Reason::InputCount {
+                expected: 2,
+                found: count
+            }
+        );
+    }
+}
+
+#[test]
+fn an_output_that_the_node_does_not_have_is_no_input() {
+    let g = Graph::new();
+    let x = g.constant(1.0f32).operation();
+    let _ = -x.output(1);
+    assert!(mistake(&g).to_string().contains("Const:1"));
+}
+
+#[test]
+fn graphs_are_not_mixed() {
+    let (g, other) = (Graph::new(), Graph::new());
+    let strangers: Vec<_> = (0..9).map(|_| other.constant(1.0f32)).collect();
+    let stranger = strangers[8];
+    let _ = g.constant(1.0f32) + stranger;
+    assert_eq!(mistake(&g).reason, Reason::OtherGraph { input: 1 });
+
+    let g = Graph::new();
+    g.op("NoOp").control(stranger).build();
+    assert!(matches!(mistake(&g).reason, Reason::OtherGraph { .. }));
+
+    let g = Graph::new();
+    g.control_dependencies([stranger], || g.constant(1.0f32));
+    assert!(matches!(mistake(&g).reason, Reason::OtherGraph { .. }));
+
+    for part in 0..4 {
+        let g = Graph::new();
+        let x = g.constant(1.0f32);
+        let y = x.square();
+        let at = |i: usize, own| if i == part { stranger } else { own };
+        let _ = gradients_with(
+            &[y, at(0, y)],
+            &[at(1, x)],
+            &[None, Some(at(2, x))],
+            &[at(3, x)],
+        );
+        assert!(
+            matches!(mistake(&g).reason, Reason::OtherGraph { .. }),
+            "part {part}"
+        );
+    }
+}
+
+#[test]
+fn names_have_the_characters_that_names_have() {
+    for bad in ["a b", "é", "_x", "a:0", ""] {
+        let g = Graph::new();
+        let x = g.constant(1.0f32);
+        assert!(x.named(bad).is_invalid(), "{bad:?}");
+        assert_eq!(mistake(&g).reason, Reason::Name, "{bad:?}");
+    }
+    let g = Graph::new();
+    g.name_scope("bad scope", || g.constant(1.0f32));
+    assert_eq!(mistake(&g).reason, Reason::Name);
+}
+
+#[test]
+fn a_frozen_graph_is_extended_on_purpose_only() {
+    let g = Graph::new();
+    let x = g.constant(1.0f32);
+    g.freeze();
+    let y = g.extend(|| x + 1.0);
+    assert!(!y.is_invalid() && g.is_frozen() && g.errors().is_empty());
+    assert_eq!(
+        Session::new(&g)
+            .unwrap()
+            .run(y, [])
+            .unwrap()
+            .scalar::<f32>(0)
+            .unwrap(),
+        2.0
+    );
+    assert!((-x).is_invalid());
+    let error = mistake(&g);
+    assert_eq!(error.reason, Reason::Frozen);
+    assert!(error.to_string().contains("extend"), "{error}");
+}
+
+#[test]
+fn gradients_are_asked_of_floats() {
+    let g = Graph::new();
+    let x = g.constant(2i32);
+    let _ = gradients(&[x.square()], &[x]);
+    let error = mistake(&g);
+    assert_eq!(
+        error.reason,
+        Reason::NotDifferentiable { found: DType::I32 }
+    );
+
+    let g = Graph::new();
+    let x = g.constant([1.0f32, 2.0]);
+    let wrong = g.constant([1.0f32, 2.0, 3.0]);
+    let _ = gradients_with(&[x.square()], &[x], &[Some(wrong)], &[]);
+    assert!(matches!(mistake(&g).reason, Reason::GradientShape { .. }));
+}
+
+#[test]
+fn a_variable_needs_a_whole_shape_and_values_that_fit() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [-1]);
+    assert!(g.variable("v", x).handle().is_invalid());
+    assert!(mistake(&g).to_string().contains("known"));
+
+    let g = Graph::new();
+    let v = g.variable("v", [1.0f32, 2.0]);
+    v.assign([1.0f32, 2.0, 3.0]);
+    assert!(matches!(mistake(&g).reason, Reason::Infer(_)));
+
+    let g = Graph::new();
+    let v = g.variable("v", [1.0f32, 2.0]);
+    v.assign_add([1.0f64, 2.0]);
+    mistake(&g);
+}

@@ -1,0 +1,251 @@
+//! What a user can do wrong in a step: each is a typed error that names the node and says what to
+//! do, none is a panic, and the session goes on. Mistakes in building are in `bad_graphs.rs`.
+
+use thalweg::device::KernelError;
+use thalweg::prelude::*;
+use thalweg::session::Feed;
+
+/// The error of a step, and a check that the session still works after it.
+fn error<'g>(
+    session: &Session<'g>,
+    fetch: impl thalweg::session::Fetches<'g>,
+    feeds: &[Feed<'g>],
+) -> SessionError {
+    let error = session.run(fetch, feeds).unwrap_err();
+    let g = session.graph();
+    let sound = g.constant(2.0f32) + 3.0;
+    assert_eq!(
+        session.run(sound, []).unwrap().scalar::<f32>(0).unwrap(),
+        5.0
+    );
+    error
+}
+
+/// That a message names all of these.
+fn says(error: &SessionError, parts: &[&str]) {
+    let text = error.to_string();
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in {text:?}");
+    }
+}
+
+#[test]
+fn a_missing_feed_names_the_placeholder_and_its_line() {
+    let g = Graph::new();
+    let x = g.placeholder("pixels", DType::F32, [-1, 784]);
+    let session = Session::new(&g).unwrap();
+    let e = error(&session, x * 2.0, &[]);
+    assert!(matches!(e, SessionError::MissingFeed { .. }), "{e:?}");
+    says(
+        &e,
+        &[
+            "'pixels'",
+            "f32[?,784]",
+            "tests/engine/bad_input.rs:",
+            "must be fed",
+        ],
+    );
+}
+
+#[test]
+fn a_feed_of_the_wrong_dtype_or_shape_says_what_is_taken() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [-1, 2]);
+    let session = Session::new(&g).unwrap();
+    for wrong in [
+        Tensor::from([[1.0f64, 2.0]]),
+        Tensor::from([[1i32, 2]]),
+        Tensor::from("one"),
+        Tensor::from([1.0f32, 2.0]),
+        Tensor::from([[1.0f32, 2.0, 3.0]]),
+        Tensor::from(1.0f32),
+    ] {
+        let e = error(&session, x + 1.0, &[x.feed(wrong)]);
+        assert!(matches!(e, SessionError::Feed { .. }), "{e:?}");
+        says(&e, &["'x:0'", "f32[?,2]", "bad_input.rs:"]);
+    }
+    let got = session.run(x + 1.0, [x.feed([[1.0f32, 2.0]])]).unwrap();
+    assert_eq!(got.slice::<f32>(0).unwrap(), [2.0, 3.0]);
+}
+
+#[test]
+fn a_feed_that_contradicts_another_is_an_error_of_the_node_between_them() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [-1]);
+    let y = g.placeholder("y", DType::F32, [-1]);
+    let z = (x + y).named("z");
+    let session = Session::new(&g).unwrap();
+    let feeds = [x.feed([1.0f32, 2.0]), y.feed([1.0f32, 2.0, 3.0])];
+    let e = error(&session, z, &feeds);
+    assert!(matches!(e, SessionError::Graph { .. }), "{e:?}");
+    says(&e, &["AddV2", "[2]", "[3]", "broadcast", "bad_input.rs:"]);
+}
+
+#[test]
+fn an_output_is_fed_once() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let session = Session::new(&g).unwrap();
+    let e = error(&session, x + 1.0, &[x.feed(1.0f32), x.feed(2.0f32)]);
+    assert!(matches!(e, SessionError::FedTwice { .. }), "{e:?}");
+    says(&e, &["'x:0'", "twice"]);
+}
+
+#[test]
+fn handles_are_neither_fed_nor_fetched() {
+    let g = Graph::new();
+    let w = g.variable("weight", 1.0f32);
+    let session = Session::new(&g).unwrap();
+    let e = error(&session, w.handle(), &[]);
+    assert!(matches!(e, SessionError::Handle { .. }), "{e:?}");
+    says(&e, &["'weight:0'", "value"]);
+    let e = error(&session, w, &[w.handle().feed(1.0f32)]);
+    assert!(matches!(e, SessionError::Handle { .. }), "{e:?}");
+    says(&e, &["'weight:0'", "value"]);
+}
+
+#[test]
+fn outputs_that_do_not_exist_are_errors() {
+    let g = Graph::new();
+    let x = g.constant(1.0f32);
+    let session = Session::new(&g).unwrap();
+    let beyond = x.operation().output(7);
+    for e in [
+        error(&session, beyond, &[]),
+        error(&session, g.invalid(), &[]),
+        error(&session, x, &[beyond.feed(1.0f32)]),
+        error(&session, g.invalid().operation(), &[]),
+    ] {
+        assert!(matches!(e, SessionError::NoSuchOutput { .. }), "{e:?}");
+    }
+    assert!(
+        session
+            .callable(beyond, &[])
+            .and_then(|mut c| c.call(&[]).map(drop))
+            .is_err()
+    );
+    assert!(session.callable(x, &[beyond]).is_err());
+}
+
+#[test]
+fn things_of_another_graph_are_refused() {
+    let (g, other) = (Graph::new(), Graph::new());
+    let (x, stranger) = (g.constant(1.0f32), other.constant(1.0f32));
+    let session = Session::new(&g).unwrap();
+    let e = error(&session, (x, stranger), &[]);
+    assert!(
+        matches!(
+            e,
+            SessionError::OtherGraph {
+                what: "fetch",
+                index: 1
+            }
+        ),
+        "{e:?}"
+    );
+    let e = error(&session, x, &[stranger.feed(1.0f32)]);
+    assert!(
+        matches!(
+            e,
+            SessionError::OtherGraph {
+                what: "feed",
+                index: 0
+            }
+        ),
+        "{e:?}"
+    );
+    assert!(session.callable(stranger, &[]).is_err());
+    assert!(session.callable(x, &[stranger]).is_err());
+}
+
+#[test]
+fn an_uninitialized_variable_names_itself_and_the_initializers() {
+    let g = Graph::new();
+    let w = g.variable("weight", 1.0f32);
+    let add = w.assign_add(g.constant(1.0f32));
+    let session = Session::new(&g).unwrap();
+    for e in [
+        session.run(w, []).unwrap_err(),
+        session.run(w * 2.0, []).unwrap_err(),
+        session.run(add, []).unwrap_err(),
+    ] {
+        says(&e, &["'weight'", "not initialized", "initializers"]);
+        let SessionError::Kernel { source, .. } = e else {
+            panic!("{e:?}");
+        };
+        assert!(matches!(source, KernelError::Uninitialized { .. }));
+    }
+    session.run(g.initializers(), []).unwrap();
+    assert_eq!(session.run(w, []).unwrap().scalar::<f32>(0).unwrap(), 1.0);
+}
+
+#[test]
+fn two_handles_of_one_variable_must_agree() {
+    let g = Graph::new();
+    let handle = |dtype: DType, dims: [i64; 1]| {
+        let node = g.op("VarHandleOp").attr("shared_name", "shared");
+        node.attr("dtype", dtype)
+            .attr("shape", Shape::from(dims))
+            .output()
+    };
+    let read = |h: Output<'_>, d: DType| {
+        let id = g
+            .op("ReadVariableOp")
+            .input(g.output(h.id()))
+            .attr("dtype", d)
+            .output()
+            .id();
+        g.output(id)
+    };
+    let (a, b, c) = (
+        handle(DType::F32, [2]),
+        handle(DType::F64, [2]),
+        handle(DType::F32, [3]),
+    );
+    let x = g.constant([1.0f32, 2.0]);
+    let assign = g.op("AssignVariableOp").input(a).input(x).build();
+    let session = Session::new(&g).unwrap();
+    session.run(assign, []).unwrap();
+    for wrong in [read(b, DType::F64), read(c, DType::F32)] {
+        let e = error(&session, wrong, &[]);
+        says(&e, &["shared", "f32[2]"]);
+    }
+    let got = session.run(read(a, DType::F32), []).unwrap();
+    assert_eq!(got.slice::<f32>(0).unwrap(), [1.0, 2.0]);
+}
+
+#[test]
+fn results_are_read_as_what_they_are() {
+    let g = Graph::new();
+    let x = g.constant([1.0f32, 2.0]);
+    let w = g.variable("w", 1.0f32);
+    let session = Session::new(&g).unwrap();
+    let got = session.run((x, w.initializer()), []).unwrap();
+    assert!(got.scalar::<f32>(0).is_err(), "two elements are no scalar");
+    assert!(got.slice::<f64>(0).is_err(), "f32 is not f64");
+    assert!(got.tensor(1).is_err(), "an operation has no value");
+    assert!(got.tensor(2).is_err(), "only two things were fetched");
+    says(&got.slice::<f64>(0).unwrap_err(), &["0", "f32"]);
+}
+
+#[test]
+fn a_callable_takes_as_many_feeds_as_it_was_made_for() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [-1]);
+    let session = Session::new(&g).unwrap();
+    let mut step = session.callable(x + 1.0, &[x]).unwrap();
+    assert!(matches!(
+        step.call(&[]).unwrap_err(),
+        SessionError::FeedCount {
+            expected: 1,
+            found: 0
+        }
+    ));
+    assert!(step.call(&[Tensor::from(1.0f32)]).is_err());
+    assert!(step.call(&[Tensor::from([1.0f32])]).is_ok());
+    // A value of the same shape and another dtype does not slip through a warm plan.
+    let e = step.call(&[Tensor::from([1i32])]).unwrap_err();
+    assert!(matches!(e, SessionError::Feed { .. }), "{e:?}");
+    let got = step.call(&[Tensor::from([1.0f32, 2.0])]).unwrap();
+    assert_eq!(got.tensor(0).unwrap().to_vec::<f32>().unwrap(), [2.0, 3.0]);
+}

@@ -1,0 +1,112 @@
+//! What a device's memory limit counts, and whom its error names.
+
+use thalweg::prelude::*;
+use thalweg::session::CpuOptions;
+use thalweg::session::Parallel;
+use thalweg_tests::cpus::cpus;
+
+/// So many devices, the last of which has so many bytes.
+fn limited(count: usize, bytes: usize) -> SessionOptions {
+    let mut options = cpus(count);
+    options.cpus[count - 1] = CpuOptions::with_memory_limit(bytes);
+    options
+}
+
+fn zeros(n: usize) -> Tensor {
+    Tensor::zeros(DType::F32, &[n]).unwrap()
+}
+
+#[test]
+fn what_an_idle_plan_holds_is_given_up_for_another() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [-1]);
+    let y = x.tanh().square().sum();
+    let session = Session::with_options(&g, limited(1, 3 << 20)).unwrap();
+    for n in [500_000, 500_001] {
+        (0..3).for_each(|_| drop(session.run(y, [x.feed(zeros(n))]).unwrap()));
+    }
+}
+
+#[test]
+fn what_is_sent_counts_where_it_is_received() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [-1]);
+    let n = g.placeholder("n", DType::I32, [-1]);
+    // A shape that is fed is known late.
+    let y = g.device("/cpu:0", || x.reshape(n).tanh());
+    let z = g.device("/cpu:1", || y.sum());
+    let session = Session::with_options(&g, limited(2, 1 << 16)).unwrap();
+    let feeds = [x.feed(zeros(1 << 18)), n.feed(Tensor::from([-1i32]))];
+    match session.run(z, feeds) {
+        Err(SessionError::Memory { device, limit, .. }) => {
+            assert_eq!((device.index, limit), (Some(1), Some(1 << 16)));
+        }
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+}
+
+#[test]
+fn the_inputs_of_a_node_that_is_known_late_count() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [-1]);
+    let n = g.placeholder("n", DType::I32, [-1]);
+    let y = x.tanh().reshape(n).sum();
+    let session = Session::with_options(&g, limited(1, 2_100_000)).unwrap();
+    let feeds = [x.feed(zeros(500_000)), n.feed(Tensor::from([-1i32]))];
+    let in_use_after = || {
+        let result = session.run(y, &feeds);
+        assert!(matches!(result, Err(SessionError::Memory { .. })));
+        session.devices()[0].memory().used()
+    };
+    // The plan's constants stay; what steps take does not.
+    let first = in_use_after();
+    assert!(first < 64, "{first} bytes");
+    assert_eq!(in_use_after(), first);
+}
+
+#[test]
+fn an_empty_value_of_a_shape_that_is_partly_known_crosses() {
+    let g = Graph::new();
+    let handle = g.device("/cpu:0", || {
+        let node = g.op("VarHandleOp").attr("dtype", DType::F32);
+        node.attr("shape", Shape::from([0i64, -1])).output()
+    });
+    let x = g.placeholder("x", DType::F32, [0i64, -1]);
+    let set = g.op("AssignVariableOp").input(handle).input(x).build();
+    let read = g
+        .op("ReadVariableOp")
+        .input(handle)
+        .attr("dtype", DType::F32)
+        .output();
+    let y = g.device("/cpu:1", || read.square());
+    for parallel in [Parallel::Always, Parallel::Never] {
+        let mut options = SessionOptions::with_cpus(2);
+        options.parallel = parallel;
+        let session = Session::with_options(&g, options).unwrap();
+        let empty = Tensor::zeros(DType::F32, &[0, 5]).unwrap();
+        session.run(set, [x.feed(empty)]).unwrap();
+        assert_eq!(
+            session.run(y, []).unwrap().tensor(0).unwrap().dims(),
+            [0, 5]
+        );
+    }
+}
+
+#[test]
+fn a_variable_larger_than_memory_is_an_error_on_any_device() {
+    for device in ["/cpu:0", "/cpu:1"] {
+        let g = Graph::new();
+        let handle = g.device("/cpu:0", || {
+            let node = g.op("VarHandleOp").attr("dtype", DType::F64);
+            node.attr("shape", Shape::from([1i64 << 62])).output()
+        });
+        let read = g
+            .op("ReadVariableOp")
+            .input(handle)
+            .attr("dtype", DType::F64)
+            .output();
+        let y = g.device(device, || read.square());
+        let session = Session::with_options(&g, SessionOptions::with_cpus(2)).unwrap();
+        assert!(session.run(y, []).is_err());
+    }
+}

@@ -1,0 +1,284 @@
+//! Several devices in one process: what is asked for, what goes wrong in the middle of a step, and
+//! what is left behind.
+
+use thalweg::graph::place::{Part, PlaceReason};
+use thalweg::graph::{PlaceError, Reason};
+use thalweg::prelude::*;
+use thalweg_tests::cpus::cpus;
+
+/// Why a graph has no session.
+fn refused(g: &Graph, options: SessionOptions) -> PlaceError {
+    match Session::with_options(g, options) {
+        Err(SessionError::Place(e) | SessionError::Gpu { place: e, .. }) => *e,
+        Err(e) => panic!("{e}"),
+        Ok(_) => panic!("a session was made"),
+    }
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_an_error_that_says_what_is_missing() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    g.device("/gpu:0", || x.square());
+    let text = Session::new(&g).err().expect("no GPU").to_string();
+    assert!(text.contains("tests/engine/devices.rs:"), "{text}");
+    // Whatever this machine has: a driver is missing, a card is, or sessions do not use it.
+    let said = ["libcuda.so", "no GPU", "driver", "do not run on GPUs yet"];
+    assert!(said.iter().any(|s| text.contains(s)), "{text}");
+}
+
+#[test]
+fn a_device_that_does_not_exist_is_an_error_with_the_nearest_that_does() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    g.device("/cpu:3", || g.op("Square").input(x).name("y").output());
+    let e = refused(&g, cpus(2));
+    let text = e.to_string();
+    let PlaceReason::NoSuchDevice { part, nearest, .. } = e.reason else {
+        panic!("{text}");
+    };
+    assert_eq!((e.node.as_str(), part), ("y", Part::Index));
+    assert!(nearest.is_some());
+    assert!(text.contains("tests/engine/devices.rs:"), "{text}");
+    assert!(text.contains("/device:CPU:1"), "{text}");
+
+    for (asked, missing) in [
+        ("/job:ps", Part::Job),
+        ("/job:localhost/task:7", Part::Task),
+        ("/job:localhost/replica:2", Part::Replica),
+        ("/gpu:0", Part::Type),
+    ] {
+        let g = Graph::new();
+        let x = g.placeholder("x", DType::F32, []);
+        g.device(asked, || x.square());
+        match refused(&g, cpus(1)).reason {
+            PlaceReason::NoSuchDevice { part, .. } => assert_eq!(part, missing, "{asked}"),
+            e => panic!("{e}"),
+        }
+    }
+}
+
+#[test]
+fn a_mistake_in_a_device_string_is_never_a_silent_run_on_the_cpu() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    g.device("/gpuu:0", || x.square());
+    match Session::new(&g) {
+        Err(SessionError::Graph { first, count: 1 }) => {
+            assert!(matches!(first.reason, Reason::Device(_)), "{first}");
+            let text = first.to_string();
+            assert!(
+                text.contains("character 1") && text.contains("/gpu:"),
+                "{text}"
+            );
+            assert!(text.contains("tests/engine/devices.rs:"), "{text}");
+        }
+        Err(e) => panic!("{e}"),
+        Ok(_) => panic!("a session was made"),
+    }
+}
+
+#[test]
+fn a_device_function_that_fails_or_panics_is_an_error_of_its_node() {
+    let failing = DeviceScope::function(|_| Ok(Some(DeviceSpec::parse("/cpu:x")?)));
+    let panicking = DeviceScope::function(|node| panic!("no idea where {} goes", node.name));
+    let nowhere = DeviceScope::function(|_| Ok(Some(DeviceSpec::parse("/job:moon")?)));
+    for (scope, said) in [
+        (failing, "character 5"),
+        (panicking, "no idea where y goes"),
+        (nowhere, "there is no job moon"),
+    ] {
+        let g = Graph::new();
+        let x = g.placeholder("x", DType::F32, []);
+        g.device(scope, || g.op("Square").input(x).name("y").output());
+        let Err(e) = Session::new(&g) else {
+            panic!("a session was made");
+        };
+        let text = e.to_string();
+        assert!(text.contains("'y' (Square)"), "{text}");
+        assert!(text.contains(said), "{text}");
+    }
+}
+
+#[test]
+fn nodes_that_must_be_together_and_cannot_are_listed_with_what_each_asks_for() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let a = g.device("/cpu:0", || x.tanh().operation());
+    let b = g.device("/cpu:1", || x.tanh().operation());
+    g.colocate_with(a, || g.colocate_with(b, || x.square()));
+    let e = refused(&g, cpus(2));
+    let text = e.to_string();
+    let PlaceReason::Conflict { members, part, .. } = e.reason else {
+        panic!("{text}");
+    };
+    assert_eq!(part, Part::Index);
+    assert!(members.len() >= 2);
+    assert!(
+        text.contains("/device:CPU:0") && text.contains("/device:CPU:1"),
+        "{text}"
+    );
+    // Where types and numbers may give way, one device is found for all.
+    let mut soft = cpus(2);
+    soft.soft_placement = true;
+    assert!(Session::with_options(&g, soft).is_ok());
+}
+
+#[test]
+fn an_update_goes_where_its_variable_is_whatever_it_asks_for() {
+    let g = Graph::new();
+    let v = g.device("/cpu:1", || g.variable("v", 1.0f32));
+    let add = g.device("/cpu:0", || v.assign_add(1.0f32));
+    let session = Session::with_options(&g, cpus(2)).unwrap();
+    let rows = session.placement().unwrap().rows;
+    let row = rows.iter().find(|r| r.op == "AssignAddVariableOp").unwrap();
+    assert_eq!(row.assigned.index, Some(1));
+    assert!(row.why.contains("with v, although"), "{}", row.why);
+    session.run(g.initializers(), []).unwrap();
+    session.run(add, []).unwrap();
+    let got = session.run(v, []).unwrap();
+    assert_eq!(got.scalar::<f32>(0).unwrap(), 2.0);
+}
+
+#[test]
+fn soft_placement_falls_back_and_says_so_unless_it_is_denied() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let y = g.device("/gpu:0", || g.op("Square").input(x).name("y").output());
+    let mut options = cpus(1);
+    options.soft_placement = true;
+    let session = Session::with_options(&g, options.clone()).unwrap();
+    let rows = session.placement().unwrap().rows;
+    let row = rows.iter().find(|r| r.node == "y").unwrap();
+    assert!(
+        row.why.contains("/device:GPU:0 cannot be had"),
+        "{}",
+        row.why
+    );
+    let table = session.placement().unwrap().to_text();
+    assert!(table.contains("/device:GPU:0 cannot be had"), "{table}");
+    let got = session.run(y, [x.feed(3.0f32)]).unwrap();
+    assert_eq!(got.scalar::<f32>(0).unwrap(), 9.0);
+    options.deny_fallback = true;
+    let denied = refused(&g, options).reason;
+    assert!(matches!(denied, PlaceReason::Fallback { .. }), "{denied}");
+}
+
+#[test]
+fn what_is_built_after_the_session_is_placed_with_the_next_plan() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let y = g.device("/cpu:1", || x.square());
+    let session = Session::with_options(&g, cpus(2)).unwrap();
+    let before = session.placement().unwrap().rows;
+    let z = g.device("/cpu:0", || y + 1.0);
+    let got = session.run(z, [x.feed(2.0f32)]).unwrap();
+    assert_eq!(got.scalar::<f32>(0).unwrap(), 5.0);
+    let after = session.placement().unwrap().rows;
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(
+            (&before.node, &before.assigned),
+            (&after.node, &after.assigned)
+        );
+    }
+    g.device("/cpu:9", || z.square());
+    let e = session.run(z, [x.feed(2.0f32)]);
+    assert!(e.is_ok(), "a kept plan goes on");
+    let e = session.run((z, y), [x.feed(2.0f32)]);
+    assert!(matches!(e, Err(SessionError::Place(_))));
+}
+
+#[test]
+fn a_trace_says_which_device_ran_what() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [4]);
+    let y = g.device("/cpu:0", || x.tanh());
+    let z = g.device("/cpu:1", || y.tanh());
+    let session = Session::with_options(&g, cpus(2)).unwrap();
+    let input = Tensor::from([1.0f32, 2.0, 3.0, 4.0]);
+    let (_, trace) = session
+        .run_with(z, [x.feed(&input)], &RunOptions::traced())
+        .unwrap();
+    let ran: Vec<(&str, &str)> = trace
+        .events
+        .iter()
+        .map(|e| (e.op.as_str(), e.device.rsplit('/').next().unwrap()))
+        .collect();
+    assert_eq!(
+        ran,
+        [
+            ("Tanh", "device:CPU:0"),
+            ("_Send", "device:CPU:0"),
+            ("_Recv", "device:CPU:1"),
+            ("Tanh", "device:CPU:1"),
+        ]
+    );
+}
+
+#[test]
+fn chains_that_take_from_each_other_end_however_their_threads_meet() {
+    const LINKS: usize = 600;
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [2]);
+    let mut chains = [x, x, x];
+    for _ in 0..LINKS {
+        let before = chains;
+        for (i, chain) in chains.iter_mut().enumerate() {
+            let device = format!("/cpu:{i}");
+            *chain = g.device(device, || (before[i] - before[(i + 1) % 3]) * 0.5);
+        }
+    }
+    let session = Session::with_options(&g, cpus(3)).unwrap();
+    let input = Tensor::from([1.0f32, 2.0]);
+    let run = || {
+        let got = session.run(chains, [x.feed(&input)]).unwrap();
+        let bits = |i| got.slice::<f32>(i).unwrap().iter().map(|v| v.to_bits());
+        (0..3).flat_map(bits).collect::<Vec<_>>()
+    };
+    let expected = run();
+    // One after the other, and many at a time: then some find all leaders busy.
+    (0..200).for_each(|_| assert_eq!(run(), expected));
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| (0..50).for_each(|_| assert_eq!(run(), expected)));
+        }
+    });
+}
+
+#[test]
+fn a_device_whose_threads_come_late_loses_nothing_to_those_that_help_it() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [2]);
+    let a = g.device("/cpu:0", || x.tanh());
+    let chains = g.device("/cpu:1", || {
+        let mut chains = [x, x + 1.0, x + 2.0, x + 3.0];
+        for _ in 0..1500 {
+            chains = chains.map(|c| c * 0.5);
+        }
+        chains
+    });
+    let session = Session::with_options(&g, cpus(2)).unwrap();
+    let input = Tensor::from([1.0f32, 2.0]);
+    for _ in 0..2000 {
+        session.run((a, &chains), [x.feed(&input)]).unwrap();
+    }
+}
+
+#[test]
+fn a_cut_graph_is_drawn_with_a_box_for_each_device() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [4]);
+    let y = g.device("/cpu:0", || x.tanh());
+    let z = g.device("/cpu:1", || y.tanh() + y);
+    let session = Session::with_options(&g, cpus(2)).unwrap();
+    let feed = [x.feed(Tensor::from([1.0f32, 2.0, 3.0, 4.0]))];
+    let dot = session.explain_dot(z, &feed).unwrap();
+    assert_eq!(dot.matches("subgraph cluster_").count(), 2, "{dot}");
+    assert_eq!(dot.matches("penwidth").count(), 1, "{dot}");
+    assert_eq!(dot.matches('{').count(), dot.matches('}').count());
+    let text = session.explain(z, &feed).unwrap();
+    assert!(
+        text.contains("/device:CPU:1") && text.contains("_Recv"),
+        "{text}"
+    );
+}

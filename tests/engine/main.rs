@@ -1,0 +1,30 @@
+//! Tests of graphs, ops and training in one process, on the CPU.
+
+mod bad_graphs;
+mod bad_input;
+mod bad_values;
+mod device_faults;
+mod device_memory;
+mod devices;
+mod dropout;
+mod example_support;
+mod flow;
+mod fused;
+mod gradients;
+mod layers;
+mod lists;
+mod more_ops;
+mod ops;
+mod placement;
+mod placer;
+mod random_graphs;
+mod random_imports;
+mod registry;
+mod shared_engine;
+mod steps;
+mod strategies;
+mod tensorflow_graphs;
+mod threads;
+mod towers;
+mod training;
+mod waiting;

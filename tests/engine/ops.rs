@@ -1,0 +1,82 @@
+//! Every op gives what TensorFlow's does, on every runtime.
+//!
+//! `GOLDEN=Conv2D cargo test -p thalweg-tests --test engine ops::` runs the cases of the ops whose names begin so.
+
+use thalweg_tests::golden::cases;
+use thalweg_tests::runtime::{Direct, Runtime, report};
+use thalweg_tests::servers::ClusterRuntime;
+use thalweg_tests::session::{Entry, SessionRuntime};
+
+fn check(runtime: &dyn Runtime) {
+    let prefix = std::env::var("GOLDEN").unwrap_or_default();
+    let cases = cases(&prefix);
+    assert!(!cases.is_empty(), "no case begins with {prefix}");
+    report(runtime, &cases);
+}
+
+#[test]
+fn every_op_gives_what_tensorflow_gives_one_node_at_a_time() {
+    check(&Direct::new(2));
+}
+
+#[test]
+fn every_op_gives_the_same_in_a_session_that_is_fed_everything() {
+    check(&SessionRuntime {
+        threads: 2,
+        optimise: true,
+        entry: Entry::Fed,
+        gpu: None,
+    });
+}
+
+#[test]
+fn every_op_gives_the_same_in_a_session_where_shapes_are_known_only_in_the_step() {
+    check(&SessionRuntime {
+        threads: 1,
+        optimise: true,
+        entry: Entry::FedUnknown,
+        gpu: None,
+    });
+}
+
+#[test]
+fn every_op_gives_the_same_in_a_session_that_knows_its_host_inputs() {
+    for threads in [1, 2] {
+        check(&SessionRuntime {
+            threads,
+            optimise: true,
+            entry: Entry::HostConstant,
+            gpu: None,
+        });
+    }
+}
+
+#[test]
+fn every_op_gives_the_same_when_it_is_folded() {
+    check(&SessionRuntime {
+        threads: 1,
+        optimise: true,
+        entry: Entry::Constant,
+        gpu: None,
+    });
+}
+
+#[test]
+fn every_op_gives_the_same_when_nothing_is_optimised() {
+    check(&SessionRuntime {
+        threads: 1,
+        optimise: false,
+        entry: Entry::Constant,
+        gpu: None,
+    });
+}
+
+#[test]
+fn every_op_gives_the_same_over_two_tasks_of_a_cluster() {
+    check(&ClusterRuntime::new(1));
+}
+
+#[test]
+fn every_op_gives_the_same_over_four_tasks_of_a_cluster() {
+    check(&ClusterRuntime::new(3));
+}

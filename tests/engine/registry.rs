@@ -1,0 +1,239 @@
+//! What every registered op must have: a case in the table, and a word on its gradient.
+
+use std::collections::BTreeSet;
+
+use thalweg_graph::op::Gradient;
+use thalweg_tests::golden::cases;
+
+/// Why an op has no case that no kernel computes.
+const NO_KERNEL: &str = "it is there so that graphs can be read, and has no kernel yet";
+
+const LISTED: &str = "the table has no lists, arrays or stacks: tests/engine/lists.rs runs it";
+
+/// The ops that the golden graphs have, which `tests/engine/tensorflow_graphs.rs` runs.
+fn in_graphs() -> BTreeSet<String> {
+    let folder = thalweg_tests::root().join("tests/golden/graphs");
+    let mut ops = BTreeSet::new();
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|e| e == "json") {
+            let json: serde_json::Value =
+                serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+            let listed = json["ops"].as_array().into_iter().flatten();
+            ops.extend(listed.filter_map(|op| op.as_str().map(str::to_owned)));
+        }
+    }
+    ops
+}
+
+/// Ops that stand in no case of the table, and why.
+const WITHOUT_CASE: &[(&str, &str)] = &[
+    (
+        "BatchMatMul",
+        "BatchMatMulV2 without broadcasting: tests/engine/gradients.rs runs it",
+    ),
+    ("Const", "every constant of every case is one"),
+    ("Placeholder", "every fed input of every case is one"),
+    (
+        "PlaceholderWithDefault",
+        "a feed decides what it gives: tests/engine/steps.rs feeds it and leaves it",
+    ),
+    ("NoOp", "it computes nothing"),
+    ("FakeParam", LISTED),
+    ("TensorListGather", LISTED),
+    ("TensorListScatterV2", LISTED),
+    ("TensorListScatterIntoExistingList", LISTED),
+    ("TensorListConcatV2", LISTED),
+    ("TensorListSplit", LISTED),
+    ("StackCloseV2", LISTED),
+    ("TensorArrayCloseV3", LISTED),
+    ("TensorArraySplitV3", LISTED),
+    ("TensorArrayConcatV3", LISTED),
+    ("OptionalHasValue", LISTED),
+    (
+        "TensorSummary",
+        "it gives its own name, which the table does not have: tests/engine/more_ops.rs runs it",
+    ),
+    ("AudioSummary", NO_KERNEL),
+    ("AudioSummaryV2", NO_KERNEL),
+    ("SaveV2", NO_KERNEL),
+    ("RestoreV2", NO_KERNEL),
+    ("MergeV2Checkpoints", NO_KERNEL),
+    ("Save", NO_KERNEL),
+    ("SaveSlices", NO_KERNEL),
+    ("Restore", NO_KERNEL),
+    ("RestoreSlice", NO_KERNEL),
+    (
+        "DestroyResourceOp",
+        "it leaves no value to compare: tests/engine/more_ops.rs runs it",
+    ),
+    (
+        "TopK",
+        "TensorFlow has taken it back; it is TopKV2 with an attribute for an input",
+    ),
+    ("VarHandleOp", "every variable of every case is one"),
+];
+
+const FIRST_VERSIONS: &str = "of TensorFlow's first versions; the op that took its place has one";
+const FILES: &str = "it comes from files, which bring their gradients along; what is built here is \
+                     If and While, which have one";
+const LISTS: &str = "not written yet: files bring their gradients along, and the gradient of a While \
+                     that is built here keeps lists of its own";
+
+/// Ops whose gradient nobody has written, and why that is right.
+const WITHOUT_GRADIENT: &[(&str, &str)] = &[
+    (
+        "MaxPoolGrad",
+        "a second derivative through a maximum is asked for by no one yet",
+    ),
+    ("Bincount", "TensorFlow has none"),
+    ("DenseBincount", "TensorFlow has none"),
+    ("SparseSegmentSumGrad", "TensorFlow has none"),
+    ("SparseSegmentMeanGrad", "TensorFlow has none"),
+    ("SparseSegmentSqrtNGrad", "TensorFlow has none"),
+    (
+        "PreventGradient",
+        "that it is an error to ask for one is what it is for",
+    ),
+    ("LRNGrad", "TensorFlow has none"),
+    ("Reverse", FIRST_VERSIONS),
+    ("SparseToDense", FIRST_VERSIONS),
+    ("Switch", FILES),
+    ("RefSwitch", FILES),
+    ("Merge", FILES),
+    ("RefMerge", FILES),
+    ("Enter", FILES),
+    ("RefEnter", FILES),
+    ("Exit", FILES),
+    ("RefExit", FILES),
+    ("NextIteration", FILES),
+    ("RefNextIteration", FILES),
+    ("LoopCond", FILES),
+    ("Case", FILES),
+    ("StatelessCase", FILES),
+    ("EmptyTensorList", LISTS),
+    ("TensorListReserve", LISTS),
+    ("TensorListPushBack", LISTS),
+    ("TensorListPopBack", LISTS),
+    ("TensorListGetItem", LISTS),
+    ("TensorListSetItem", LISTS),
+    ("TensorListLength", LISTS),
+    ("TensorListElementShape", LISTS),
+    ("TensorListResize", LISTS),
+    ("TensorListStack", LISTS),
+    ("TensorListFromTensor", LISTS),
+    ("TensorListGather", LISTS),
+    ("TensorListScatterV2", LISTS),
+    ("TensorListScatterIntoExistingList", LISTS),
+    ("IgammaGradA", "TensorFlow has none either"),
+    ("TensorListConcatV2", LISTS),
+    ("TensorListSplit", LISTS),
+    ("TensorArrayV3", LISTS),
+    ("TensorArrayGradV3", LISTS),
+    ("TensorArrayWriteV3", LISTS),
+    ("TensorArrayReadV3", LISTS),
+    ("TensorArraySizeV3", LISTS),
+    ("TensorArrayCloseV3", LISTS),
+    ("TensorArrayGatherV3", LISTS),
+    ("TensorArrayScatterV3", LISTS),
+    ("TensorArraySplitV3", LISTS),
+    ("TensorArrayConcatV3", LISTS),
+    ("OptionalFromValue", LISTS),
+    ("OptionalGetValue", LISTS),
+    ("OptionalHasValue", LISTS),
+    ("OptionalNone", LISTS),
+    ("MaxPoolGradWithArgmax", "TensorFlow has none"),
+];
+
+#[test]
+fn every_op_has_a_case_in_the_table_or_a_reason() {
+    let mut covered: BTreeSet<String> = cases("").into_iter().map(|c| c.op).collect();
+    let excused = |name: &str| WITHOUT_CASE.iter().any(|(op, _)| *op == name);
+    let graphs = in_graphs();
+    // An op on references is run as the op on handles that stands for it.
+    let stands_for = thalweg_ops::ops().filter(|op| graphs.contains(op.def.name));
+    covered.extend(stands_for.filter_map(|op| op.def.on_handles.map(str::to_owned)));
+    covered.extend(graphs.iter().cloned());
+    let missing: Vec<&str> = thalweg_ops::ops()
+        .filter(|op| op.def.on_handles.is_none())
+        .map(|op| op.def.name)
+        .filter(|name| !covered.contains(*name) && !excused(name))
+        .collect();
+    assert!(missing.is_empty(), "ops without a case: {missing:?}");
+}
+
+#[test]
+fn every_op_of_the_table_is_registered() {
+    let known: BTreeSet<&str> = thalweg_ops::ops().map(|op| op.def.name).collect();
+    let unknown: BTreeSet<String> = cases("")
+        .into_iter()
+        .map(|c| c.op)
+        .filter(|op| !known.contains(op.as_str()))
+        .collect();
+    assert!(
+        unknown.is_empty(),
+        "cases of ops that do not exist: {unknown:?}"
+    );
+}
+
+#[test]
+fn every_op_has_a_gradient_or_says_that_it_has_none() {
+    let missing: Vec<&str> = thalweg_ops::ops()
+        .filter(|op| matches!(op.def.gradient, Gradient::Missing))
+        .map(|op| op.def.name)
+        .filter(|name| WITHOUT_GRADIENT.iter().all(|(op, _)| op != name))
+        .collect();
+    assert!(missing.is_empty(), "ops without a gradient: {missing:?}");
+}
+
+#[test]
+fn names_are_unique_and_summaries_are_sentences() {
+    let mut seen = BTreeSet::new();
+    for op in thalweg_ops::ops() {
+        let def = &op.def;
+        assert!(seen.insert(def.name), "{} is registered twice", def.name);
+        assert!(
+            def.summary.ends_with('.'),
+            "{}: {:?}",
+            def.name,
+            def.summary
+        );
+    }
+}
+
+#[test]
+fn attributes_and_arguments_fit_together() {
+    for op in thalweg_ops::ops() {
+        let def = &op.def;
+        for arg in def.inputs.iter().chain(def.outputs) {
+            for attr in arg.count.iter().chain(match &arg.ty {
+                thalweg_graph::op::ArgType::Attr(a) | thalweg_graph::op::ArgType::List(a) => {
+                    Some(a)
+                }
+                thalweg_graph::op::ArgType::Is(_) => None,
+            }) {
+                assert!(
+                    def.attr(attr).is_some(),
+                    "{}: no attribute {attr}",
+                    def.name
+                );
+            }
+        }
+        for kernel in op.kernels {
+            for &(input, output) in kernel.in_place {
+                assert!(
+                    input < def.inputs.len() && output < def.outputs.len(),
+                    "{}: in place of what it does not have",
+                    def.name
+                );
+            }
+            for (attr, _) in kernel.dtypes {
+                assert!(
+                    def.attr(attr).is_some(),
+                    "{}: no attribute {attr}",
+                    def.name
+                );
+            }
+        }
+    }
+}

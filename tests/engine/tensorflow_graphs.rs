@@ -1,0 +1,41 @@
+//! TensorFlow's programs, imported from their files, give what they give in TensorFlow.
+//!
+//! `GRAPH=cond cargo test -p thalweg-tests --test engine tensorflow_graphs::` runs those whose names begin so.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use thalweg_session::SessionOptions;
+use thalweg_tests::golden_graphs::{GoldenGraph, names};
+
+/// Runs every golden graph, and fails with what is wrong with them.
+fn check(options: impl Fn() -> SessionOptions + Sync) {
+    let names = names(&std::env::var("GRAPH").unwrap_or_default());
+    assert!(!names.is_empty());
+    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(e) = GoldenGraph::read(name).check(options()) {
+                        wrong.lock().unwrap().push(format!("{name}: {e}"));
+                    }
+                }
+            });
+        }
+    });
+    let mut wrong = wrong.into_inner().unwrap();
+    wrong.sort();
+    assert!(
+        wrong.is_empty(),
+        "{} of {} graphs:\n{}",
+        wrong.len(),
+        names.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn every_golden_graph_gives_what_tensorflow_gives() {
+    check(SessionOptions::default);
+}

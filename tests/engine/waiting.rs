@@ -1,0 +1,217 @@
+//! What a control dependency holds back, through nodes that only give their input on, and steps that
+//! end early beside steps that do not.
+
+use std::time::Duration;
+
+use thalweg::prelude::*;
+use thalweg::session::Cancel;
+use thalweg_tests::cpus::cpus;
+
+/// So many devices that share so many threads.
+fn sharing(count: usize, threads: usize) -> SessionOptions {
+    let mut options = cpus(count);
+    options.threads = threads;
+    options
+}
+
+const LONG: usize = 1 << 16;
+
+/// An update that fails, as its variable has no value, after a while.
+fn failing<'g>(g: &'g Graph, x: Output<'g>) -> Operation<'g> {
+    let unset = g.variable("unset", 0.0f32);
+    unset.assign_add((0..4).fold(x, |y, _| y.tanh()).sum())
+}
+
+/// Runs an update that must wait for one that fails: it may never be seen.
+fn is_held_back(
+    options: impl Fn() -> SessionOptions,
+    build: for<'g> fn(&'g Graph, Output<'g>, Output<'g>, Variable<'g>) -> Operation<'g>,
+) {
+    for _ in 0..20 {
+        let g = Graph::new();
+        let x = g.placeholder("x", DType::F32, [LONG as i64]);
+        let y = g.placeholder("y", DType::F32, []);
+        let w = g.device("/cpu:0", || g.variable("w", 1.0f32));
+        let update = build(&g, x, y, w);
+        assert_eq!(g.errors(), []);
+        let session = Session::with_options(&g, options()).unwrap();
+        session.run(w.initializer(), []).unwrap();
+        let feeds = [
+            x.feed(Tensor::zeros(DType::F32, &[LONG]).unwrap()),
+            y.feed(5.0f32),
+        ];
+        assert!(session.run(update, feeds).is_err());
+        assert_eq!(session.run(w, []).unwrap().scalar::<f32>(0).unwrap(), 1.0);
+    }
+}
+
+fn identity<'g>(g: &'g Graph, x: Output<'g>) -> Output<'g> {
+    g.op("Identity").input(x).output()
+}
+
+#[test]
+fn who_uses_a_passed_on_value_waits_for_what_that_waits_for() {
+    is_held_back(
+        || sharing(1, 2),
+        |g, x, y, w| {
+            let fails = failing(g, x);
+            let guarded = g.control_dependencies([fails], || identity(g, y));
+            w.assign(guarded.reshape([-1; 0]))
+        },
+    );
+}
+
+#[test]
+fn who_uses_a_passed_on_handle_waits_for_what_that_waits_for() {
+    is_held_back(
+        || sharing(1, 2),
+        |g, x, y, w| {
+            let fails = failing(g, x);
+            let handle = g.control_dependencies([fails], || identity(g, w.handle()));
+            g.op("AssignVariableOp").input(handle).input(y).build()
+        },
+    );
+}
+
+#[test]
+fn another_device_waits_for_what_a_passed_on_value_waits_for() {
+    is_held_back(
+        || sharing(2, 4),
+        |g, x, y, w| {
+            let guarded = g.device("/cpu:1", || {
+                let (fails, z) = (failing(g, x), y.tanh());
+                g.control_dependencies([fails], || identity(g, z))
+            });
+            w.assign(guarded)
+        },
+    );
+}
+
+#[test]
+fn nodes_that_run_nothing_hand_on_each_wait_once() {
+    // Handed on twice at each of these layers, it would be 2^48 numbers.
+    const LAYERS: usize = 48;
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let w = g.variable("w", 1.0f32);
+    let update = w.assign(x.tanh());
+    let mut groups = [update, update];
+    for _ in 0..LAYERS {
+        groups = [g.group("a", groups), g.group("b", groups)];
+    }
+    let mut passed = x;
+    for _ in 0..LAYERS {
+        passed = g.control_dependencies([passed.operation(), groups[0]], || identity(&g, passed));
+    }
+    let session = Session::with_options(&g, sharing(1, 2)).unwrap();
+    let got = session.run((passed, groups[1]), [x.feed(0.5f32)]).unwrap();
+    assert_eq!(got.scalar::<f32>(0).unwrap(), 0.5);
+    let updated = session.run(w, []).unwrap().scalar::<f32>(0).unwrap();
+    assert!((updated - 0.5f32.tanh()).abs() < 1e-6, "{updated}");
+}
+
+#[test]
+fn steps_that_end_early_leave_the_others_as_they_are() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [1 << 14]);
+    let a = g.device("/cpu:0", || x.square());
+    let b = g.device("/cpu:1", || a.sqrt() + x);
+    let c = g.device("/cpu:2", || (b * a).sum());
+    let session = Session::with_options(&g, sharing(3, 6)).unwrap();
+    let input = |v: f32| Tensor::new(&[1 << 14], &vec![v; 1 << 14]).unwrap();
+    let run = |v: f32| {
+        let got = session.run(c, [x.feed(input(v))]).unwrap();
+        got.scalar::<f32>(0).unwrap()
+    };
+    let expected: Vec<f32> = (0..4).map(|i| run(i as f32)).collect();
+    std::thread::scope(|scope| {
+        for (i, expected) in expected.iter().enumerate() {
+            let run = &run;
+            scope.spawn(move || (0..100).for_each(|_| assert_eq!(run(i as f32), *expected)));
+        }
+        let (session, input) = (&session, &input);
+        scope.spawn(move || {
+            for i in 0..100 {
+                let limit = RunOptions::timeout(Duration::from_micros(i * 3));
+                let ended = session.run_with(c, [x.feed(input(9.0))], &limit);
+                assert!(matches!(ended, Ok(_) | Err(SessionError::Timeout { .. })));
+            }
+        });
+        scope.spawn(move || {
+            for i in 0..100 {
+                let cancel = Cancel::new();
+                std::thread::scope(|inner| {
+                    let cancel = &cancel;
+                    inner.spawn(move || {
+                        (0..i * 50).for_each(|_| std::hint::spin_loop());
+                        cancel.cancel();
+                    });
+                    let options = RunOptions::cancelled_by(cancel);
+                    let ended = session.run_with(c, [x.feed(input(9.0))], &options);
+                    assert!(matches!(ended, Ok(_) | Err(SessionError::Cancelled { .. })));
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn a_graph_may_grow_while_steps_run() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [64]);
+    let base = g.device("/cpu:0", || x.tanh());
+    let session = Session::with_options(&g, sharing(2, 2)).unwrap();
+    let zeros = Tensor::zeros(DType::F32, &[64]).unwrap();
+    std::thread::scope(|scope| {
+        for k in 0..3 {
+            let (session, g, zeros) = (&session, &g, &zeros);
+            scope.spawn(move || {
+                for i in 0..60 {
+                    // Scopes belong to the graph, so that another thread's may stand around this.
+                    let y = g.device(format!("/cpu:{}", (k + i) % 2), || {
+                        base.square() + f64::from(i)
+                    });
+                    let got = session.run((y, base), [x.feed(zeros)]).unwrap();
+                    assert_eq!(got.slice::<f32>(0).unwrap()[0], i as f32);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn one_name_is_a_variable_of_its_own_on_each_device() {
+    let g = Graph::new();
+    let handle = |device: &str| {
+        g.device(device, || {
+            let node = g.op("VarHandleOp").attr("dtype", DType::F32);
+            let node = node
+                .attr("shape", Shape::known(&[]))
+                .attr("shared_name", "v");
+            node.output()
+        })
+    };
+    let (a, b) = (handle("/cpu:0"), handle("/cpu:1"));
+    let assign = |h, value: f32| {
+        g.op("AssignVariableOp")
+            .input(h)
+            .input(g.constant(value))
+            .build()
+    };
+    let read = |h| {
+        g.op("ReadVariableOp")
+            .input(h)
+            .attr("dtype", DType::F32)
+            .output()
+    };
+    let (set_a, set_b, both) = (assign(a, 1.0), assign(b, 2.0), (read(a), read(b)));
+    let session = Session::with_options(&g, sharing(2, 2)).unwrap();
+    session.run(set_a, []).unwrap();
+    assert!(session.run(both.1, []).is_err());
+    session.run(set_b, []).unwrap();
+    let got = session.run(both, []).unwrap();
+    assert_eq!(
+        (got.scalar::<f32>(0).unwrap(), got.scalar::<f32>(1).unwrap()),
+        (1.0, 2.0)
+    );
+}

@@ -1,0 +1,162 @@
+//! The GPU's kernels, run on the CPU in three orders of threads, in place and not, give what
+//! TensorFlow's kernels give.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use thalweg_graph::{Attr, Graph};
+use thalweg_ops::NewGraph;
+use thalweg_tensor::Tensor;
+use thalweg_tests::emulated::{Emulated, is_there};
+use thalweg_tests::golden::{Case, cases};
+use thalweg_tests::large_cases::{in_parts, large, numbers, refused};
+use thalweg_tests::runtime::{Direct, Runtime, build, report};
+
+/// The cases of ops that have a kernel for a GPU, for the case's dtypes.
+fn on_a_gpu() -> Vec<Case> {
+    let prefix = std::env::var("GOLDEN").unwrap_or_default();
+    let has_kernel = |case: &Case| {
+        let g = Graph::new();
+        let id = build(&g, case).id();
+        let data = g.snapshot();
+        data.get(id)
+            .is_some_and(|node| Emulated::kernel(node).is_some())
+    };
+    cases(&prefix).into_iter().filter(has_kernel).collect()
+}
+
+fn check(emulated: &Emulated) {
+    let cases = on_a_gpu();
+    let mut by_op: BTreeMap<String, usize> = BTreeMap::new();
+    cases
+        .iter()
+        .for_each(|c| *by_op.entry(c.op.clone()).or_default() += 1);
+    println!("{} cases of {} ops", cases.len(), by_op.len());
+    emulated.compile_all(&cases);
+    report(emulated, &cases);
+}
+
+#[test]
+fn kernels_give_what_tensorflow_gives() {
+    if is_there() {
+        check(&Emulated::new(false));
+    }
+}
+
+/// Where AddressSanitizer's library is, by the compiler that links it.
+fn sanitizer() -> Option<String> {
+    let output = Command::new("g++")
+        .arg("-print-file-name=libasan.so")
+        .output()
+        .ok()?;
+    let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    // The name alone comes back where there is none.
+    path.contains('/').then_some(path)
+}
+
+#[test]
+#[ignore = "takes minutes: cargo test -p thalweg-tests --test gpu emulated:: -- --ignored"]
+fn kernels_touch_no_memory_that_is_not_theirs() {
+    // The library has to be there before any memory is: the test runs itself once more with it.
+    const INSIDE: &str = "THALWEG_SANITIZED";
+    if std::env::var(INSIDE).is_ok() {
+        let emulated = Emulated::new(true);
+        check(&emulated);
+        report(&emulated, &in_parts());
+        return;
+    }
+    if !is_there() {
+        return;
+    }
+    let Some(library) = sanitizer() else {
+        let required = std::env::var("REQUIRE_EMU").is_ok_and(|v| v == "1");
+        assert!(!required, "REQUIRE_EMU=1, and there is no libasan");
+        println!("SKIPPED: no libasan, so the GPU's kernels are not watched");
+        return;
+    };
+    let name = "emulated::kernels_touch_no_memory_that_is_not_theirs";
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--ignored"])
+        .env(INSIDE, "1")
+        .env("LD_PRELOAD", library)
+        // What the tests themselves leave behind when they end is not at stake.
+        .env("ASAN_OPTIONS", "detect_leaks=0")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{}\n{text}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}
+
+#[test]
+fn kernels_give_what_the_cpu_gives_where_their_work_is_split() {
+    if !is_there() {
+        return;
+    }
+    let mut cases = Vec::new();
+    // One block and less, whole packs and tails, more elements than a grid has threads.
+    for n in [1, 3, 4, 255, 1023, 1024, 1025, 70_001] {
+        cases.push(large("Tanh", vec![numbers(&[n])], vec![]));
+        cases.push(large("AddV2", vec![numbers(&[n]), numbers(&[1])], vec![]));
+        cases.push(large(
+            "Transpose",
+            vec![numbers(&[n, 3]), Tensor::from([1i32, 0])],
+            vec![],
+        ));
+    }
+    // Segments of blocks, segments of threads, and both kinds of axes in turn.
+    let reductions: [(&[usize], &[i32]); 8] = [
+        (&[20_000], &[0]),
+        (&[3, 9001], &[1]),
+        (&[9001, 3], &[0]),
+        (&[5, 700, 6], &[1]),
+        (&[7, 5, 300, 40], &[0, 2]),
+        (&[40, 300, 5, 7], &[1, 3]),
+        (&[2, 3, 2, 3, 2, 3], &[0, 2, 4]),
+        (&[600, 257], &[0]),
+    ];
+    for (dims, axes) in reductions {
+        for op in ["Sum", "Max", "Mean"] {
+            let axes = Tensor::new(&[axes.len()], axes).unwrap();
+            cases.push(large(op, vec![numbers(dims), axes], vec![]));
+        }
+    }
+    for dims in [[3, 1000], [70, 33], [1, 5000]] {
+        cases.push(large("Softmax", vec![numbers(&dims)], vec![]));
+        cases.push(large("LogSoftmax", vec![numbers(&dims)], vec![]));
+    }
+    for (format, channels) in [("NHWC", 6), ("NCHW", 50)] {
+        let attrs = || vec![("data_format", Attr::Str(format.to_owned()))];
+        let x = || numbers(&[70, 50, 20, 6]);
+        cases.push(large("BiasAdd", vec![x(), numbers(&[channels])], attrs()));
+        cases.push(large("BiasAddGrad", vec![x()], attrs()));
+    }
+    cases.extend(in_parts());
+    let bounds = [3i64, -20_000, -7].map(Tensor::scalar);
+    cases.push(large("Range", bounds.to_vec(), vec![]));
+    cases.push(large("L2Loss", vec![numbers(&[100_003])], vec![]));
+    report(&Emulated::new(false), &cases);
+}
+
+#[test]
+fn an_element_that_a_kernel_cannot_take_is_told_as_the_cpu_tells_it() {
+    if !is_there() {
+        return;
+    }
+    let (cpu, emulated) = (Direct::new(1), Emulated::new(false));
+    // Input and element; the words behind them may say more on a CPU.
+    let place = |runtime: &dyn Runtime, case: &Case| {
+        let error = runtime.run(case).err().expect(&case.name);
+        let (place, reason) = error.split_once(": ").expect(&error);
+        assert!(!reason.is_empty());
+        place.to_owned()
+    };
+    for case in refused() {
+        let found = place(&emulated, &case);
+        assert!(found.contains("element "), "{}: {found}", case.name);
+        assert_eq!(found, place(&cpu, &case), "{}", case.name);
+    }
+}

@@ -1,0 +1,301 @@
+//! The way to a card through CUDA's own libraries, where both are fakes that this test compiles: a
+//! driver whose card is the processor, and a compiler for it. What a session does with them, and
+//! what it says where they fail.
+
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+
+use thalweg::prelude::*;
+use thalweg::session::GpuOptions;
+use thalweg_tests::emulated::is_there;
+use thalweg_tests::root;
+
+/// Set in the process that has the fakes.
+const INSIDE: &str = "THALWEG_FAKE_CUDA";
+
+/// A folder with the fakes of these libraries.
+fn fakes(test: &str, libraries: &[&str]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("fake_cuda")
+        .join(test);
+    // What an earlier run has left there is of an earlier source, perhaps.
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    for library in libraries {
+        let (library, define) = match library.strip_suffix(" without functions") {
+            Some(name) => (name, "-DWITHOUT_FUNCTIONS"),
+            None => (*library, "-DWHOLE"),
+        };
+        let source = root().join(format!("tests/fake_cuda/{library}.cpp"));
+        let mut compiler = Command::new("g++");
+        compiler.args(["-std=c++17", "-O1", "-shared", "-fPIC", define]);
+        compiler.arg(source);
+        compiler
+            .arg("-o")
+            .arg(folder.join(format!("lib{library}.so")));
+        let compiled = compiler.output().unwrap();
+        assert!(
+            compiled.status.success(),
+            "{}",
+            String::from_utf8_lossy(&compiled.stderr)
+        );
+    }
+    folder
+}
+
+/// Runs test `inside` of this program with the fakes that are in a folder.
+fn run_with(folder: &Path, variables: &[(&str, &str)]) -> process::Output {
+    run_test("inside", folder, variables)
+}
+
+/// Runs a test of this program with the fakes that are in a folder.
+fn run_test(test: &str, folder: &Path, variables: &[(&str, &str)]) -> process::Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", &format!("fake_cuda::{test}"), "--nocapture"]);
+    command.env(INSIDE, "1").env("LD_LIBRARY_PATH", folder);
+    command.env("FAKE_CUDA_FOLDER", folder);
+    command.env("FAKE_CUDA_EMULATOR", root().join("tests/emulator"));
+    command.env("THALWEG_CACHE", folder.join("cache"));
+    command.envs(variables.iter().copied());
+    command.output().unwrap()
+}
+
+/// The line that `inside` prints of what came of it.
+fn said(output: &process::Output) -> String {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().find_map(|l| l.split_once("inside: "));
+    let (_, said) = line.unwrap_or_else(|| {
+        panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    });
+    said.to_owned()
+}
+
+/// What is run with the fakes: a line is fitted on two parts of card 0.
+#[test]
+fn inside() {
+    if std::env::var(INSIDE).is_err() {
+        return;
+    }
+    let fit = || -> Result<String, SessionError> {
+        let g = Graph::new();
+        let x = g.placeholder("x", DType::F32, [-1]);
+        let y = g.placeholder("y", DType::F32, [-1]);
+        let (w, loss) = g.device("/gpu:0", || {
+            let w = g.variable("w", 0.5f32);
+            (w, (x * w.value() - y).square().mean())
+        });
+        let train = GradientDescent::new(0.05).minimize(loss);
+        let twice = g.device("/gpu:1", || loss + loss);
+        let mut options = SessionOptions::with_gpus(2);
+        let card = std::env::var("CARD").map_or(0, |c| c.parse().unwrap());
+        options.gpus = vec![GpuOptions::card(card); 2];
+        options.gpus[1].memory_fraction = Some(0.5);
+        let session = Session::with_options(&g, options)?;
+        session.run(g.initializers(), [])?;
+        let mut step = session.callable((twice, train), &[x, y])?;
+        let feeds: [Tensor; 2] = [[1.0f32, 2.0, 3.0].into(), [2.0f32, 4.0, 6.0].into()];
+        for _ in 0..40 {
+            step.call(&feeds)?;
+        }
+        let w = session.run(w, [])?.scalar::<f32>(0)?;
+        Ok(format!("w is {w:.3}"))
+    };
+    // The harness begins a line of its own.
+    match fit() {
+        Ok(text) => println!("\ninside: {text}"),
+        Err(e) => println!("\ninside: {e}"),
+    }
+}
+
+#[test]
+fn a_session_trains_through_the_driver_and_the_compiler() {
+    if !is_there() {
+        return;
+    }
+    let folder = fakes("trains", &["cuda", "nvrtc"]);
+    assert_eq!(said(&run_with(&folder, &[])), "w is 2.000");
+    let programs = || {
+        let names = std::fs::read_dir(&folder).unwrap();
+        let names = names.map(|e| e.unwrap().file_name().into_string().unwrap());
+        names.filter(|n| n.starts_with("program-")).count()
+    };
+    let compiled = programs();
+    assert!(compiled > 0);
+    // What was compiled is found again, by another process.
+    assert_eq!(said(&run_with(&folder, &[])), "w is 2.000");
+    assert_eq!(programs(), compiled);
+}
+
+#[test]
+fn what_is_missing_or_too_old_or_fails_is_said() {
+    if !is_there() {
+        return;
+    }
+    let folder = fakes("fails", &["cuda", "nvrtc"]);
+    let cases: [(&[(&str, &str)], &str); 9] = [
+        (
+            &[("FAKE_CUDA_CARDS", "0")],
+            "the driver finds no GPU: see what `nvidia-smi`",
+        ),
+        (
+            &[("CARD", "3")],
+            "there is no GPU number 3: the driver finds 1, counted from 0",
+        ),
+        (
+            &[("FAKE_CUDA_VERSION", "11040")],
+            "the driver is one for CUDA 11.4, and CUDA 12.0 is the least for",
+        ),
+        (
+            &[("FAKE_CUDA_VERSION", "12080")],
+            "the driver is one for CUDA 12.8, and CUDA 13.0 is the least for this compiler",
+        ),
+        (&[("FAKE_CUDA_BYTES", "64")], "GPU:0 has no memory"),
+        (
+            &[("FAKE_CUDA_FAILS", "cuDevicePrimaryCtxRetain")],
+            "the driver could not make a context: CUDA_ERROR_OUT_OF_MEMORY",
+        ),
+        (
+            &[("FAKE_CUDA_FAILS", "cuModuleLoadData")],
+            "the driver could not load kernels: CUDA_ERROR_LAUNCH_FAILED",
+        ),
+        (
+            &[("FAKE_CUDA_FAILS", "cuLaunchKernel")],
+            "the driver could not launch a kernel: CUDA_ERROR_LAUNCH_FAILED",
+        ),
+        (
+            &[("FAKE_CUDA_FAILS", "cuStreamSynchronize")],
+            "the driver could not run what it was handed: CUDA_ERROR_LAUNCH_FAILED",
+        ),
+    ];
+    for (variables, expected) in cases {
+        let said = said(&run_with(&folder, variables));
+        assert!(said.contains(expected), "{variables:?}: {said}");
+    }
+}
+
+#[test]
+fn each_library_is_missing_by_itself() {
+    if !is_there() {
+        return;
+    }
+    let without_driver = fakes("without_driver", &["nvrtc"]);
+    let text = said(&run_with(&without_driver, &[]));
+    assert!(
+        text.contains("the NVIDIA driver is missing: looked for libcuda.so"),
+        "{text}"
+    );
+    let without_compiler = fakes("without_compiler", &["cuda"]);
+    let text = said(&run_with(&without_compiler, &[]));
+    assert!(
+        text.contains("NVRTC, the compiler of CUDA kernels, is missing"),
+        "{text}"
+    );
+    assert!(text.contains("pip install nvidia-cuda-nvrtc"), "{text}");
+}
+
+#[test]
+fn libraries_that_are_none_of_cudas_are_an_error() {
+    if !is_there() {
+        return;
+    }
+    for name in ["cuda", "nvrtc"] {
+        let whole = if name == "cuda" { "nvrtc" } else { "cuda" };
+        let hollow = format!("{name} without functions");
+        let folder = fakes(&format!("hollow_{name}"), &[whole, &hollow]);
+        let text = said(&run_with(&folder, &[]));
+        assert!(text.contains("has no function"), "{text}");
+    }
+}
+
+/// What is run with fakes of the libraries that compute: products and convolutions with their
+/// gradients, on card 0 and on the CPU.
+#[test]
+fn inside_libraries() {
+    if std::env::var(INSIDE).is_err() {
+        return;
+    }
+    let values = |device: &str| -> Vec<Tensor> {
+        let g = Graph::new();
+        let all = g.device(device, || computed(&g));
+        let options = SessionOptions::with_threads(1).with_device(&device.parse().unwrap());
+        let session = Session::with_options(&g, options).unwrap();
+        let got = session.run(&all, []).unwrap();
+        (0..all.len())
+            .map(|i| got.tensor(i).unwrap().clone())
+            .collect()
+    };
+    let (on_gpu, on_cpu) = (values("/gpu:0"), values("/cpu:0"));
+    for (i, (a, b)) in on_gpu.iter().zip(&on_cpu).enumerate() {
+        let (a, b) = (a.as_slice::<f32>().unwrap(), b.as_slice::<f32>().unwrap());
+        let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-3 * (1.0 + b.abs());
+        let all = a.len() == b.len() && a.iter().zip(b).all(near);
+        assert!(all, "value {i}: {a:?} and {b:?}");
+    }
+    println!("\ninside: {} values are alike", on_gpu.len());
+}
+
+/// Products with and without transposes and batches, and convolutions with their gradients.
+fn computed(g: &Graph) -> Vec<Output<'_>> {
+    let numbers = |dims: &[i32], seed: i64| {
+        let dims = g.constant(Tensor::new(&[dims.len()], dims).unwrap());
+        g.op("RandomUniform")
+            .input(dims)
+            .attr("dtype", DType::F32)
+            .attr("seed", seed)
+            .attr("seed2", 3)
+            .output()
+    };
+    let mut all = Vec::new();
+    for (i, (transpose_a, transpose_b)) in
+        [(false, false), (false, true), (true, false), (true, true)]
+            .into_iter()
+            .enumerate()
+    {
+        let a = numbers(if transpose_a { &[5, 7] } else { &[7, 5] }, 1 + i as i64);
+        let b = numbers(if transpose_b { &[6, 5] } else { &[5, 6] }, 11 + i as i64);
+        let product = g.op("MatMul").input(a).input(b);
+        let product = product.attr("transpose_a", transpose_a);
+        all.push(product.attr("transpose_b", transpose_b).output());
+    }
+    for (a, b) in [
+        ([3, 2, 4], [3, 4, 5]),
+        ([3, 2, 4], [1, 4, 5]),
+        ([1, 2, 4], [3, 4, 5]),
+    ] {
+        let product = g.op("BatchMatMulV2").input(numbers(&a, 21));
+        all.push(product.input(numbers(&b, 22)).output());
+    }
+    for format in [DataFormat::Nhwc, DataFormat::Nchw] {
+        for (stride, padding) in [(1, Padding::Same), (2, Padding::Valid), (1, Padding::Valid)] {
+            let dims = match format {
+                DataFormat::Nhwc => [2, 9, 8, 3],
+                DataFormat::Nchw => [2, 3, 9, 8],
+            };
+            let (x, w) = (numbers(&dims, 31), numbers(&[3, 3, 3, 4], 32));
+            let y = x.conv2d(w, [stride, stride], padding, format);
+            all.push(y);
+            all.extend(gradients(&[(y * y).sum()], &[x, w]).into_iter().flatten());
+        }
+    }
+    all
+}
+
+#[test]
+fn libraries_compute_products_and_convolutions_with_their_gradients() {
+    if !is_there() {
+        return;
+    }
+    let folder = fakes("libraries", &["cuda", "nvrtc", "cublasLt", "cudnn"]);
+    let output = run_test("inside_libraries", &folder, &[]);
+    assert_eq!(said(&output), "25 values are alike");
+    let sources = std::fs::read_dir(&folder)
+        .unwrap()
+        .filter_map(|e| std::fs::read_to_string(e.unwrap().path().join("source.cpp")).ok());
+    // The kernels that stand in for the libraries were not even compiled.
+    let all: Vec<String> = sources.collect();
+    assert!(!all.is_empty());
+    assert!(
+        !all.iter()
+            .any(|s| s.contains("KERNEL(MatMul") || s.contains("KERNEL(Conv2D"))
+    );
+}

@@ -1,0 +1,489 @@
+//! What must not happen on a GPU, where the CPU says what should: memory that is not theirs, values
+//! from failures, state that says what is not so.
+
+use std::sync::Arc;
+
+use thalweg::prelude::*;
+use thalweg::session::GpuOptions;
+use thalweg_tests::emulated::{Emulated, is_there};
+use thalweg_tests::emulated_gpu::EmulatedGpu;
+
+fn gpu() -> Arc<EmulatedGpu> {
+    EmulatedGpu::new(&Arc::new(Emulated::new(false)))
+}
+
+fn options(gpu: &Arc<EmulatedGpu>) -> SessionOptions {
+    let mut options = SessionOptions::with_threads(1);
+    options.gpus = vec![GpuOptions::driven_by(gpu.clone())];
+    options
+}
+
+fn handle<'g>(g: &'g Graph, shape: Shape) -> Output<'g> {
+    g.op("VarHandleOp")
+        .attr("dtype", DType::F32)
+        .attr("shape", shape)
+        .attr("shared_name", "v")
+        .output()
+}
+
+fn assign_through_another_handle(
+    device: &str,
+    op: &str,
+    options: SessionOptions,
+) -> Result<(), String> {
+    let g = Graph::new();
+    let (set, grow) = g.device(device, || {
+        let known = handle(&g, Shape::known(&[2]));
+        let loose = handle(&g, Shape::unknown());
+        let set = g
+            .op("AssignVariableOp")
+            .input(known)
+            .input(g.constant([1.0f32, 2.0]))
+            .build();
+        let grow = g.op(op).input(loose).input(g.constant([3.0f32; 3])).build();
+        (set, grow)
+    });
+    let session = Session::with_options(&g, options).map_err(|e| e.to_string())?;
+    session.run(set, []).unwrap();
+    session.run(grow, []).map(drop).map_err(|e| e.to_string())
+}
+
+#[test]
+fn a_value_that_is_larger_than_its_variable_is_refused() {
+    if !is_there() {
+        return;
+    }
+    for op in ["AssignVariableOp", "AssignAddVariableOp"] {
+        let cpu = assign_through_another_handle("/cpu:0", op, SessionOptions::with_threads(1));
+        assert!(cpu.is_err(), "{op} on the CPU");
+        let on_gpu = assign_through_another_handle("/gpu:0", op, options(&gpu()));
+        assert!(on_gpu.is_err(), "{op} wrote 12 bytes into 8");
+    }
+}
+
+#[test]
+fn a_cross_entropy_of_no_classes_writes_nothing_it_does_not_have() {
+    if !is_there() {
+        return;
+    }
+    let run = |device: &str, options: SessionOptions| {
+        let g = Graph::new();
+        let x = g.placeholder("x", DType::F32, [4, 0]);
+        let y = g.placeholder("y", DType::F32, [4, 0]);
+        let z = g.placeholder("z", DType::F32, [16]);
+        let (loss, kept) = g.device(device, || {
+            // The first buffer of the arena.
+            let kept = z.square();
+            let node = g
+                .op("SoftmaxCrossEntropyWithLogits")
+                .input(x)
+                .input(y)
+                .build();
+            let after = g.control_dependencies([node], || kept + g.constant([0.0f32; 16]));
+            (node.output(0), after)
+        });
+        let session = Session::with_options(&g, options).unwrap();
+        let feeds = [
+            x.feed(Tensor::new::<f32>(&[4, 0], &[]).unwrap()),
+            y.feed(Tensor::new::<f32>(&[4, 0], &[]).unwrap()),
+            z.feed(vec![2.0f32; 16]),
+        ];
+        let got = session
+            .run((loss, kept), feeds)
+            .map_err(|e| e.to_string())?;
+        Ok::<_, String>((
+            got.slice::<f32>(0).unwrap().to_vec(),
+            got.slice::<f32>(1).unwrap().to_vec(),
+        ))
+    };
+    let cpu = run("/cpu:0", SessionOptions::with_threads(1));
+    let on_gpu = run("/gpu:0", options(&gpu()));
+    assert_eq!(format!("{cpu:?}"), format!("{on_gpu:?}"));
+}
+
+#[test]
+fn a_step_that_fails_leaves_variables_as_on_the_cpu() {
+    if !is_there() {
+        return;
+    }
+    let run = |device: &str, options: SessionOptions| {
+        let g = Graph::new();
+        let index = g.placeholder("index", DType::I32, [1]);
+        let (init, bad_init, update, fresh, v) = g.device(device, || {
+            let table = g.constant([1.0f32, 2.0]);
+            let found = g
+                .op("GatherV2")
+                .input(table)
+                .input(index)
+                .input(g.constant(0i32))
+                .output();
+            let v = g.variable("v", [5.0f32]);
+            let fresh = g.variable("fresh", [7.0f32]);
+            (
+                v.initializer(),
+                fresh.assign(found),
+                v.assign(found),
+                fresh,
+                v,
+            )
+        });
+        let session = Session::with_options(&g, options).unwrap();
+        session.run(init, []).unwrap();
+        let bad = [index.feed([9i32])];
+        let one = session.run(update, &bad).is_err();
+        let two = session.run(bad_init, &bad).is_err();
+        let v = session
+            .run(v, [])
+            .unwrap()
+            .slice::<f32>(0)
+            .unwrap()
+            .to_vec();
+        let fresh = session
+            .run(fresh, [])
+            .map(|f| f.slice::<f32>(0).unwrap().to_vec());
+        format!(
+            "{one} {two} v={v:?} fresh={:?}",
+            fresh.map_err(|e| e.to_string())
+        )
+    };
+    let cpu = run("/cpu:0", SessionOptions::with_threads(1));
+    let on_gpu = run("/gpu:0", options(&gpu()));
+    assert_eq!(cpu, on_gpu);
+}
+
+#[test]
+fn what_waits_for_a_node_that_fails_does_not_run() {
+    if !is_there() {
+        return;
+    }
+    let run = |device: &str, options: SessionOptions| {
+        let g = Graph::new();
+        let d = g.placeholder("d", DType::I32, [1]);
+        let quotient = g.device(device, || {
+            g.op("FloorDiv").input(g.constant([4i32])).input(d).output()
+        });
+        let v = g.device("/cpu:0", || g.variable("v", [5.0f32]));
+        let update = g.control_dependencies([quotient.operation()], || {
+            g.device("/cpu:0", || v.assign([6.0f32]))
+        });
+        let after = g.control_dependencies([update], || g.device("/cpu:0", || v.read()));
+        let last = g.device(device, || after + g.constant([1.0f32]));
+        let session = Session::with_options(&g, options).unwrap();
+        session.run(v.initializer(), []).unwrap();
+        let failed = session.run(last, [d.feed([0i32])]).is_err();
+        let v = session
+            .run(v, [])
+            .unwrap()
+            .slice::<f32>(0)
+            .unwrap()
+            .to_vec();
+        format!("{failed} {v:?}")
+    };
+    let cpu = run("/cpu:0", SessionOptions::with_threads(1));
+    let on_gpu = run("/gpu:0", options(&gpu()));
+    assert_eq!(cpu, on_gpu);
+}
+
+#[test]
+fn idle_plans_give_their_memory_up_for_a_new_variable() {
+    if !is_there() {
+        return;
+    }
+    let driver = EmulatedGpu::of(&Arc::new(Emulated::new(false)), 1 << 16);
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [-1]);
+    let y = x.square().sum();
+    let v = g.variable("v", vec![0.0f32; 1 << 13]);
+    let session = Session::with_options(&g, options(&driver)).unwrap();
+    // Keeps about 48 KiB of 64 in a frame.
+    for _ in 0..3 {
+        session.run(y, [x.feed(vec![1.0f32; 6000])]).unwrap();
+    }
+    session.run(v.initializer(), []).unwrap();
+}
+
+#[test]
+fn a_counter_whose_start_failed_is_started_again() {
+    if !is_there() {
+        return;
+    }
+    let draw = |fails: Option<usize>| {
+        let driver = gpu();
+        let g = Graph::new();
+        g.set_seed(3);
+        let r = g.device("/gpu:0", || {
+            g.op("RandomUniform")
+                .input(g.constant([4i32]))
+                .attr("dtype", DType::F32)
+                .attr("seed", 1)
+                .attr("seed2", 2)
+                .output()
+        });
+        let session = Session::with_options(&g, options(&driver)).unwrap();
+        if let Some(n) = fails {
+            driver.fail_after(n);
+            driver.fail_after(usize::MAX);
+        }
+        session
+            .run(r, [])
+            .unwrap()
+            .slice::<f32>(0)
+            .unwrap()
+            .to_vec()
+    };
+    assert_eq!(draw(None), draw(Some(0)));
+}
+
+#[test]
+fn one_variable_behind_two_inputs_is_refused() {
+    if !is_there() {
+        return;
+    }
+    let run = |device: &str, options: SessionOptions| {
+        let g = Graph::new();
+        let (v, apply) = g.device(device, || {
+            let v = g.variable("v", [1.0f32, 2.0]);
+            let apply = g
+                .op("ResourceApplyMomentum")
+                .input(v.handle())
+                .input(v.handle())
+                .input(g.constant(0.5f32))
+                .input(g.constant([1.0f32, 1.0]))
+                .input(g.constant(0.9f32))
+                .build();
+            (v, apply)
+        });
+        let session = Session::with_options(&g, options).unwrap();
+        session.run(v.initializer(), []).unwrap();
+        session.run(apply, []).map(drop).map_err(|e| e.to_string())
+    };
+    let cpu = run("/cpu:0", SessionOptions::with_threads(1));
+    let on_gpu = run("/gpu:0", options(&gpu()));
+    assert_eq!(cpu.is_err(), on_gpu.is_err());
+}
+
+#[test]
+fn a_plan_whose_nodes_have_all_moved_says_so() {
+    if !is_there() {
+        return;
+    }
+    let driver = gpu();
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [2, 2]);
+    let axes = g.placeholder("axes", DType::I32, [-1]);
+    let sum = g.device("/gpu:0", || g.op("Sum").input(x).input(axes).output());
+    let session = Session::with_options(&g, options(&driver)).unwrap();
+    let feeds = [
+        x.feed(Tensor::new(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap()),
+        axes.feed([1i32]),
+    ];
+    session.run(sum, &feeds).unwrap();
+    let plan = session.explain(sum, &feeds).unwrap();
+    assert!(plan.contains("runs on the host of"), "{plan}");
+}
+
+#[test]
+fn a_value_that_is_not_finite_is_found_where_it_is_read() {
+    if !is_there() {
+        return;
+    }
+    let run = |device: &str, options: SessionOptions| {
+        let g = Graph::new();
+        let x = g.placeholder("x", DType::F32, [1]);
+        let (v, set) = g.device(device, || {
+            let v = g.variable("v", [1.0f32]);
+            (v, v.assign(x))
+        });
+        let session = Session::with_options(&g, options).unwrap();
+        session.run(set, [x.feed([f32::NAN])]).unwrap();
+        session.run_with(v, [], &RunOptions::checked()).is_err()
+    };
+    assert_eq!(
+        run("/cpu:0", SessionOptions::with_threads(1)),
+        run("/gpu:0", options(&gpu()))
+    );
+}
+
+#[test]
+fn values_beyond_all_memory_are_an_error_and_no_panic() {
+    if !is_there() {
+        return;
+    }
+    let g = Graph::new();
+    let all = g.device("/gpu:0", || {
+        let x = g
+            .op("Fill")
+            .input(g.constant([1i64 << 30, 1i64 << 29]))
+            .input(g.constant(0.0f32))
+            .output();
+        (0..10i64)
+            .map(|i| {
+                g.op("Reshape")
+                    .input(x)
+                    .input(g.constant([1i64 << (10 + i), 1i64 << (49 - i)]))
+                    .output()
+            })
+            .collect::<Vec<_>>()
+    });
+    let session = Session::with_options(&g, options(&gpu())).unwrap();
+    let got = session
+        .run(&all[..], [])
+        .map(drop)
+        .map_err(|e| e.to_string());
+    assert!(got.is_err());
+}
+
+#[test]
+fn a_slot_that_is_smaller_than_its_variable_is_refused() {
+    if !is_there() {
+        return;
+    }
+    let run = |device: &str, options: SessionOptions| {
+        let g = Graph::new();
+        let (sets, apply) = g.device(device, || {
+            let var = g.variable("var", vec![1.0f32; 64]);
+            let known = handle(&g, Shape::known(&[2]));
+            let loose = handle(&g, Shape::unknown());
+            let set = g
+                .op("AssignVariableOp")
+                .input(known)
+                .input(g.constant([1.0f32, 2.0]))
+                .build();
+            let apply = g
+                .op("ResourceApplyMomentum")
+                .input(var.handle())
+                .input(loose)
+                .input(g.constant(0.5f32))
+                .input(g.constant(vec![1.0f32; 64]))
+                .input(g.constant(0.9f32))
+                .build();
+            ((set, var.initializer()), apply)
+        });
+        let session = Session::with_options(&g, options).map_err(|e| e.to_string())?;
+        session.run(sets, []).unwrap();
+        session.run(apply, []).map(drop).map_err(|e| e.to_string())
+    };
+    let cpu = run("/cpu:0", SessionOptions::with_threads(1));
+    let on_gpu = run("/gpu:0", options(&gpu()));
+    assert_eq!(cpu.is_err(), on_gpu.is_err());
+}
+
+#[test]
+fn an_initializer_that_says_it_has_run_has_run() {
+    if !is_there() {
+        return;
+    }
+    for second in 0..6 {
+        let driver = gpu();
+        let g = Graph::new();
+        let (a, b) = g.device("/gpu:0", || {
+            (g.variable("a", [1.0f32]), g.variable("b", [2.0f32]))
+        });
+        let session = Session::with_options(&g, options(&driver)).unwrap();
+        // After the constants, in the segment.
+        driver.fail_after(3);
+        let _ = session
+            .run(g.initializers(), [])
+            .map(drop)
+            .map_err(|e| e.to_string());
+        driver.fail_after(second);
+        let _ = session
+            .run(g.initializers(), [])
+            .map(drop)
+            .map_err(|e| e.to_string());
+        driver.fail_after(usize::MAX);
+        session.run(g.initializers(), []).unwrap();
+        session
+            .run((a, b), [])
+            .map_err(|e| format!("{second}: {e}"))
+            .unwrap();
+    }
+}
+
+#[test]
+fn a_graph_without_devices_that_runs_on_a_cpu_runs_beside_a_gpu() {
+    if !is_there() {
+        return;
+    }
+    let run = |options: SessionOptions| {
+        let g = Graph::new();
+        let h = handle(&g, Shape::unknown());
+        let set = g
+            .op("AssignVariableOp")
+            .input(h)
+            .input(g.constant([1.0f32, 2.0]))
+            .build();
+        let read = g
+            .op("ReadVariableOp")
+            .input(h)
+            .attr("dtype", DType::F32)
+            .output();
+        let session = Session::with_options(&g, options).unwrap();
+        session.run(set, []).map_err(|e| e.to_string())?;
+        session.run(read, []).map(drop).map_err(|e| e.to_string())
+    };
+    let cpu = run(SessionOptions::with_threads(1));
+    let mut soft = options(&gpu());
+    soft.soft_placement = true;
+    let on_gpu = run(soft);
+    assert_eq!(cpu, on_gpu);
+}
+
+#[test]
+fn a_sparse_cross_entropy_of_no_classes_writes_nothing_it_does_not_have() {
+    if !is_there() {
+        return;
+    }
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [4, 0]);
+    let y = g.placeholder("y", DType::I32, [4]);
+    let z = g.placeholder("z", DType::F32, [16]);
+    let kept = g.device("/gpu:0", || {
+        let kept = z.square();
+        let node = g
+            .op("SparseSoftmaxCrossEntropyWithLogits")
+            .input(x)
+            .input(y)
+            .build();
+        g.control_dependencies([node], || kept + g.constant([0.0f32; 16]))
+    });
+    let session = Session::with_options(&g, options(&gpu())).unwrap();
+    let feeds = [
+        x.feed(Tensor::new::<f32>(&[4, 0], &[]).unwrap()),
+        y.feed([0i32; 4]),
+        z.feed(vec![2.0f32; 16]),
+    ];
+    let got = session.run(kept, feeds).unwrap();
+    assert_eq!(got.slice::<f32>(0).unwrap(), [4.0f32; 16]);
+}
+
+#[test]
+fn a_device_of_a_large_number_is_an_error() {
+    let spec: DeviceSpec = "/gpu:2147483647".parse().unwrap();
+    let g = Graph::new();
+    let _ = g.constant(1.0f32);
+    assert!(Session::with_options(&g, SessionOptions::default().with_device(&spec)).is_err());
+}
+
+#[test]
+fn whether_a_variable_on_a_gpu_has_a_value_can_be_asked() {
+    if !is_there() {
+        return;
+    }
+    let g = Graph::new();
+    let v = g.variable("v", [1.0f32]);
+    let asked = || g.op("VarIsInitializedOp").input(v.handle()).output();
+    let has = asked();
+    let after = g.control_dependencies([v.initializer()], asked);
+    let session = Session::with_options(&g, options(&gpu())).unwrap();
+    let plan = session.explain(v.initializer(), []).unwrap();
+    assert!(
+        plan.contains("GPU:0"),
+        "it does not move the variable: {plan}"
+    );
+    assert!(!session.run(has, []).unwrap().scalar::<bool>(0).unwrap());
+    for _ in 0..4 {
+        assert!(session.run(after, []).unwrap().scalar::<bool>(0).unwrap());
+        assert!(session.run(has, []).unwrap().scalar::<bool>(0).unwrap());
+    }
+}

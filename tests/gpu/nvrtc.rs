@@ -1,0 +1,176 @@
+//! Every kernel compiles to machine code for every architecture, on a machine without any GPU; what
+//! is compiled is kept, and what is missing is said.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thalweg::device::cuda::{Compiler, Cubins, Library, cards};
+use thalweg::device::gpu::{Function, GpuError, Source};
+use thalweg_tensor::DType;
+use thalweg_tests::emulated::Emulated;
+use thalweg_tests::golden::cases;
+use thalweg_tests::large_cases::in_parts;
+
+/// The architectures that there are kernels for.
+const ARCHITECTURES: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"];
+
+/// NVRTC, if it is there; fails where it is required.
+fn compiler() -> Option<Compiler> {
+    let opened = Compiler::open(thalweg::ops::gpu::HEADER);
+    let required = std::env::var("REQUIRE_NVRTC").is_ok_and(|v| v == "1");
+    match opened {
+        Ok(compiler) => Some(compiler),
+        Err(e) if required => panic!("REQUIRE_NVRTC=1: {e}"),
+        Err(e) => {
+            println!("SKIPPED: {e}");
+            None
+        }
+    }
+}
+
+/// What the table of op cases and larger ones launch: by source, dtypes and width of an index, the
+/// names.
+fn functions() -> BTreeMap<String, (Function, BTreeSet<&'static str>)> {
+    let emulated = Emulated::new(false);
+    let mut all: BTreeMap<String, (Function, BTreeSet<&'static str>)> = BTreeMap::new();
+    for case in cases("").into_iter().chain(in_parts()) {
+        for function in emulated.functions(&case).unwrap() {
+            let key = format!("{} {:?}", function.source.name, function.macros());
+            let entry = all
+                .entry(key)
+                .or_insert_with(|| (function.clone(), BTreeSet::new()));
+            entry.1.insert(function.name);
+        }
+    }
+    all
+}
+
+/// Whether machine code has a function of this name.
+fn has(cubin: &[u8], name: &str) -> bool {
+    let text = format!("\0.text.{name}\0");
+    cubin.windows(text.len()).any(|w| w == text.as_bytes())
+}
+
+#[test]
+fn every_kernel_compiles_for_the_oldest_and_the_newest_architecture() {
+    compile_for(&[ARCHITECTURES[0], ARCHITECTURES[5]]);
+}
+
+#[test]
+#[ignore = "takes minutes: cargo test -p thalweg-tests --test gpu nvrtc:: -- --ignored"]
+fn every_kernel_compiles_for_the_architectures_between() {
+    compile_for(&ARCHITECTURES[1..5]);
+}
+
+fn compile_for(architectures: &[&str]) {
+    let Some(compiler) = compiler() else { return };
+    let functions = functions();
+    assert!(!functions.is_empty());
+    let compile = |architecture: &str| {
+        for (key, (function, names)) in &functions {
+            let cubin = compiler.cubin(function, architecture);
+            let cubin = cubin.unwrap_or_else(|e| panic!("{key}: {e}"));
+            for name in names {
+                assert!(has(&cubin, name), "{key}, {architecture}: no {name}");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for half in architectures.chunks(architectures.len() / 2) {
+            scope.spawn(|| half.iter().for_each(|a| compile(a)));
+        }
+    });
+    println!(
+        "{} sources with dtypes, {} architectures",
+        functions.len(),
+        architectures.len()
+    );
+}
+
+#[test]
+fn a_kernel_counts_large_tensors_in_64_bits() {
+    let Some(compiler) = compiler() else { return };
+    for (_, (mut function, names)) in functions() {
+        if !function.types.contains(&DType::F32) {
+            continue;
+        }
+        function.large = true;
+        let cubin = compiler.cubin(&function, "sm_90").unwrap();
+        assert!(names.iter().all(|name| has(&cubin, name)));
+    }
+}
+
+static WRONG: Source = Source {
+    name: "wrong",
+    text: "#include \"thalweg.cuh\"\nKERNEL(Wrong, T* out) { out[0] = nothing; }",
+};
+
+fn of(source: &'static Source) -> Function {
+    Function {
+        source,
+        name: "Wrong",
+        types: [DType::F32].into_iter().collect(),
+        large: false,
+    }
+}
+
+#[test]
+fn a_kernel_that_does_not_compile_is_an_error_with_the_compilers_words() {
+    let Some(compiler) = compiler() else { return };
+    match compiler.cubin(&of(&WRONG), "sm_90") {
+        Err(GpuError::Compile { file, log, .. }) => {
+            assert_eq!(file, "wrong");
+            assert!(log.contains("\"nothing\" is undefined"), "{log}");
+            assert!(log.contains("wrong.cu(2)"), "{log}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(compiler.cubin(&of(&WRONG), "sm_1").is_err());
+}
+
+#[test]
+fn machine_code_is_kept_and_made_again_where_its_file_is_torn() {
+    let Some(compiler) = compiler() else { return };
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("cubins");
+    let _ = std::fs::remove_dir_all(&folder);
+    let function = functions().into_values().next().unwrap().0;
+    let get = |folder: Option<&std::path::Path>| {
+        let cubins = Cubins::new(compiler.clone(), folder.map(Into::into));
+        cubins.get(&function, "sm_90").unwrap()
+    };
+    let files = || -> Vec<_> {
+        let all = std::fs::read_dir(&folder).unwrap();
+        all.map(|f| f.unwrap().path()).collect()
+    };
+    let fresh = get(None);
+    // Several at once, as processes might.
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert_eq!(get(Some(&folder)), fresh));
+        }
+    });
+    let [file] = &files()[..] else {
+        panic!("{:?}", files())
+    };
+    let whole = std::fs::read(file).unwrap();
+    // Read, not compiled: a file that says something else is believed if it is whole.
+    assert_eq!(get(Some(&folder)), fresh);
+    std::fs::write(file, &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(get(Some(&folder)), fresh);
+    assert_eq!(std::fs::read(file).unwrap(), whole);
+    // Where nothing can be kept, it is compiled all the same.
+    assert_eq!(get(Some(std::path::Path::new("/dev/null/x"))), fresh);
+}
+
+#[test]
+fn what_is_missing_is_said_with_where_it_was_looked_for_and_how_to_get_it() {
+    for library in Library::ALL {
+        let Err(e) = library.open() else { continue };
+        let text = e.to_string();
+        assert!(text.starts_with(library.name()), "{text}");
+        assert!(text.contains(".so") && text.contains("install"), "{text}");
+    }
+    match cards() {
+        Ok(cards) => assert!(!cards.is_empty()),
+        Err(e) => assert!(!e.to_string().is_empty()),
+    }
+}

@@ -1,0 +1,55 @@
+//! The op table by sessions with a GPU, a card or the emulated one: the same graphs give the same
+//! results.
+
+use std::collections::BTreeMap;
+use thalweg_tests::card;
+use thalweg_tests::emulated_gpu::Call;
+use thalweg_tests::golden::cases;
+use thalweg_tests::runtime::report;
+use thalweg_tests::session::{Entry, SessionRuntime};
+
+/// The op table by sessions with a GPU, where what it has no kernel for runs on the CPU.
+fn check(entry: Entry, libraries: bool) {
+    let Some(gpu) = card::gpu_with(libraries) else {
+        return;
+    };
+    let prefix = std::env::var("GOLDEN").unwrap_or_default();
+    let runtime = SessionRuntime {
+        threads: 1,
+        optimise: false,
+        entry,
+        gpu: Some(gpu.driver.clone()),
+    };
+    report(&runtime, &cases(&prefix));
+    let Some(calls) = gpu.calls() else { return };
+    let mut by_function: BTreeMap<&str, usize> = BTreeMap::new();
+    for call in calls {
+        if let Call::Submit(what, launched) = call {
+            *by_function.entry(launched.unwrap_or(what)).or_default() += 1;
+        }
+    }
+    let launches: usize = by_function.values().sum();
+    println!("{launches} commands of {} kinds", by_function.len());
+    assert!(launches > 0, "nothing ran on the GPU");
+    assert_eq!(by_function.contains_key("call a library"), libraries);
+}
+
+#[test]
+fn every_op_gives_the_same_in_a_session_with_a_gpu() {
+    check(Entry::HostConstant, false);
+}
+
+#[test]
+fn every_op_gives_the_same_where_what_shapes_it_is_known_late_and_so_on_the_host() {
+    check(Entry::Fed, false);
+}
+
+#[test]
+fn every_op_gives_the_same_of_constants_on_a_gpu() {
+    check(Entry::Constant, false);
+}
+
+#[test]
+fn every_op_gives_the_same_where_libraries_compute_products_and_convolutions() {
+    check(Entry::HostConstant, true);
+}

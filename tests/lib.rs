@@ -1,4 +1,0 @@
-//! What tests and benches share without the engine.
-
-#[path = "support/addresses.rs"]
-pub mod addresses;

@@ -1,0 +1,293 @@
+//! A cluster of processes whose tasks are killed, stopped and started again while a small model trains:
+//! nobody hangs, everybody is told, and the training goes on.
+//!
+//! `FAULTS=300 SEED=1 cargo test -p thalweg-tests --test outages faults::hundreds -- --ignored --nocapture` is the long form; it prints what
+//! was done and how long the others took to notice.
+#![cfg(unix)]
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use thalweg::dist::Patience;
+use thalweg_tests::processes::{self, Said};
+use thalweg_tests::servers::free_addresses;
+use thalweg_tests::trainer;
+
+/// How long a task may be silent before the others take it for lost.
+const SILENCE: Duration = Duration::from_secs(1);
+/// Within which every task that lives must have said something, whatever happens to the others.
+const HANGS: Duration = Duration::from_secs(5);
+/// Within which the training must go on once all tasks are there.
+const RESUMES: Duration = Duration::from_secs(20);
+
+#[test]
+#[ignore = "the body of a task's process, which the other tests start"]
+fn a_task() {
+    let mut patience = Patience::default();
+    patience.silence = SILENCE;
+    patience.start = HANGS / 2;
+    let server = processes::server(patience);
+    if server.task().0 == "ps" {
+        server.join().unwrap();
+    }
+    trainer::train(&server, patience);
+}
+
+struct Task {
+    job: &'static str,
+    index: usize,
+    child: Child,
+    generation: usize,
+    heard: Instant,
+    stepped: Option<Instant>,
+    stopped: bool,
+}
+
+struct Cluster {
+    tasks: Vec<Task>,
+    hosts: [String; 2],
+    lines: Receiver<Said>,
+    sender: Sender<Said>,
+    /// How often each kind of error was told.
+    errors: BTreeMap<String, usize>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for task in &mut self.tasks {
+            // One that has ended is no error.
+            let _ = task.child.kill();
+            let _ = task.child.wait();
+        }
+    }
+}
+
+fn start(
+    hosts: &[String; 2],
+    job: &str,
+    index: usize,
+    number: usize,
+    generation: usize,
+    to: &Sender<Said>,
+) -> Child {
+    let mut child = processes::task("faults::a_task", job, index, hosts)
+        .spawn()
+        .unwrap();
+    processes::hear(&mut child, number, generation, to);
+    child
+}
+
+impl Cluster {
+    fn new(ps: usize, workers: usize) -> Cluster {
+        let all = free_addresses(ps + workers);
+        let hosts = [all[..ps].join(","), all[ps..].join(",")];
+        let (sender, lines) = channel();
+        let mut cluster = Cluster {
+            tasks: Vec::new(),
+            hosts,
+            lines,
+            sender,
+            errors: BTreeMap::new(),
+        };
+        for (job, count) in [("ps", ps), ("worker", workers)] {
+            for index in 0..count {
+                let number = cluster.tasks.len();
+                let child = start(&cluster.hosts, job, index, number, 0, &cluster.sender);
+                cluster.tasks.push(Task {
+                    job,
+                    index,
+                    child,
+                    generation: 0,
+                    heard: Instant::now(),
+                    stepped: None,
+                    stopped: false,
+                });
+            }
+        }
+        cluster
+    }
+
+    fn signal(&self, task: usize, name: &str) {
+        let id = self.tasks[task].child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(sent.unwrap().success(), "kill -s {name} {id}");
+    }
+
+    /// Hears what the tasks say for a while; nobody who lives may be silent for long.
+    fn listen(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        loop {
+            while let Ok(said) = self.lines.recv_timeout(Duration::from_millis(10)) {
+                let task = &mut self.tasks[said.from];
+                if task.generation != said.generation {
+                    continue;
+                }
+                task.heard = Instant::now();
+                if said.line.starts_with("step") {
+                    task.stepped = Some(task.heard);
+                } else if let Some(code) = said.line.split(' ').nth(1) {
+                    *self.errors.entry(code.to_owned()).or_default() += 1;
+                }
+                if Instant::now() >= end {
+                    break;
+                }
+            }
+            for task in &mut self.tasks {
+                if task.job == "ps" || task.stopped {
+                    continue;
+                }
+                let silent = task.heard.elapsed();
+                assert!(
+                    silent < HANGS,
+                    "worker {} hangs: silent for {silent:?}",
+                    task.index
+                );
+                let ended = task.child.try_wait().unwrap();
+                assert!(
+                    ended.is_none(),
+                    "worker {} has ended: {ended:?}",
+                    task.index
+                );
+            }
+            if Instant::now() >= end {
+                return;
+            }
+        }
+    }
+
+    /// Waits until every worker has done a step that began now or later; gives how long that took.
+    fn resume(&mut self) -> Duration {
+        let began = Instant::now();
+        loop {
+            self.listen(Duration::from_millis(20));
+            let workers = self.tasks.iter().filter(|t| t.job == "worker");
+            if workers
+                .clone()
+                .all(|t| t.stepped.is_some_and(|s| s > began))
+            {
+                return began.elapsed();
+            }
+            assert!(began.elapsed() < RESUMES, "the training does not go on");
+        }
+    }
+
+    fn kill(&mut self, task: usize) {
+        let task = &mut self.tasks[task];
+        task.child.kill().unwrap();
+        task.child.wait().unwrap();
+        task.stopped = true;
+    }
+
+    fn restart(&mut self, number: usize) {
+        let generation = self.tasks[number].generation + 1;
+        let (job, index) = (self.tasks[number].job, self.tasks[number].index);
+        let child = start(&self.hosts, job, index, number, generation, &self.sender);
+        let task = &mut self.tasks[number];
+        task.child = child;
+        task.generation = generation;
+        task.heard = Instant::now();
+        task.stopped = false;
+    }
+}
+
+/// What a process holds: open files, and memory in KiB.
+fn held(child: &Child) -> Option<(usize, usize)> {
+    let files = std::fs::read_dir(format!("/proc/{}/fd", child.id())).ok()?;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    let memory = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
+    let memory = memory.split_whitespace().next()?.parse().ok()?;
+    Some((files.count(), memory))
+}
+
+fn faults(count: usize, seed: u64, loud: bool) {
+    // SplitMix64.
+    let mut state = seed;
+    let mut below = |n: u64| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    };
+    let mut cluster = Cluster::new(2, 2);
+    cluster.resume();
+    let mut resumed = Vec::new();
+    for number in 0..count {
+        let task = below(cluster.tasks.len() as u64) as usize;
+        let pause = Duration::from_millis(below(1500));
+        let name = format!("{} {}", cluster.tasks[task].job, cluster.tasks[task].index);
+        let what = match below(3) {
+            0 => {
+                cluster.kill(task);
+                cluster.listen(pause);
+                cluster.restart(task);
+                "killed, and started again"
+            }
+            1 => {
+                // Two at once.
+                let other = (task + 1) % cluster.tasks.len();
+                cluster.kill(task);
+                cluster.kill(other);
+                cluster.listen(pause);
+                cluster.restart(other);
+                cluster.restart(task);
+                "killed with another one, and started again"
+            }
+            _ => {
+                cluster.tasks[task].stopped = true;
+                cluster.signal(task, "STOP");
+                cluster.listen(SILENCE + pause);
+                cluster.signal(task, "CONT");
+                cluster.tasks[task].stopped = false;
+                cluster.tasks[task].heard = Instant::now();
+                "stopped, and let go on"
+            }
+        };
+        let after = cluster.resume();
+        resumed.push(after);
+        if loud {
+            println!(
+                "{number:4} {name} was {what}, after {pause:?}; all train again after {after:?}"
+            );
+        }
+    }
+    for task in &cluster.tasks {
+        if let Some((files, memory)) = held(&task.child) {
+            assert!(
+                files < 100,
+                "{} {} has {files} open files",
+                task.job,
+                task.index
+            );
+            assert!(
+                memory < 400 << 10,
+                "{} {} has {memory} KiB",
+                task.job,
+                task.index
+            );
+        }
+    }
+    resumed.sort();
+    println!(
+        "{count} faults, seed {seed}: training went on after {:?} (median), {:?} (longest); errors told: {:?}",
+        resumed[resumed.len() / 2],
+        resumed[resumed.len() - 1],
+        cluster.errors
+    );
+}
+
+#[test]
+fn tasks_that_are_killed_and_stopped_hang_nobody_and_the_training_goes_on() {
+    faults(6, 7, false);
+}
+
+#[test]
+#[ignore = "takes a quarter of an hour: see the top of this file"]
+fn hundreds_of_faults() {
+    let number = |name: &str, other: u64| {
+        let given = std::env::var(name).ok();
+        given.map_or(other, |v| v.parse().unwrap())
+    };
+    faults(number("FAULTS", 300) as usize, number("SEED", 1), true);
+}

@@ -1,0 +1,324 @@
+//! A cluster on several hosts, whose cables are slow, bad or pulled: the training goes on, with the
+//! right values, or says what is wrong, and nobody hangs.
+//!
+//! The hosts are network namespaces of this machine (`support/network.rs`); where there are none the
+//! tests are skipped, aloud. `REQUIRE_NETNS=1` fails instead.
+#![cfg(target_os = "linux")]
+
+use std::process::Child;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use thalweg::dist::{ClusterOptions, Patience, Session};
+use thalweg::prelude::*;
+use thalweg_tests::network::Network;
+use thalweg_tests::processes::{self, Said, say, say_error};
+use thalweg_tests::trainer;
+
+/// How long a task may be silent before the others take it for lost.
+const SILENCE: Duration = Duration::from_secs(2);
+/// Within which whatever is awaited must have come.
+const LATE: Duration = Duration::from_secs(20);
+/// What a task may need beyond [`SILENCE`] to be told of a loss.
+const TELLS: Duration = Duration::from_secs(5);
+/// The elements of a parameter of 4 MiB.
+const LARGE: usize = 1 << 20;
+
+fn patience() -> Patience {
+    let mut patience = Patience::default();
+    patience.silence = SILENCE;
+    patience.start = LATE;
+    patience
+}
+
+#[test]
+#[ignore = "the body of a task's process, which the other tests start"]
+fn a_parameter_server() {
+    let server = processes::server(patience());
+    let mut before = None;
+    loop {
+        let present = server.present("worker");
+        if before.as_ref() != Some(&present) {
+            say(&format!("present {present:?}"));
+            before = Some(present);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+#[ignore = "the body of a task's process, which the other tests start"]
+fn a_trainer() {
+    trainer::train(&processes::server(patience()), patience());
+}
+
+#[test]
+#[ignore = "the body of a task's process, which the other tests start"]
+fn a_reader_of_a_large_parameter() {
+    let server = processes::server(patience());
+    let g = Graph::new();
+    let values: Vec<f32> = (0..LARGE).map(|i| i as f32).collect();
+    let w = g.device("/job:ps/task:0", || g.variable("w", values.clone()));
+    let mut options = ClusterOptions::default();
+    options.patience = patience();
+    let session = Session::on(&server, &g, options).unwrap();
+    let began = Instant::now();
+    if let Err(e) = session.run(w.initializer(), []) {
+        return say_error(&e);
+    }
+    say(&format!("written {}", began.elapsed().as_micros()));
+    loop {
+        let began = Instant::now();
+        match session.run(w, []) {
+            Ok(found) if found.slice::<f32>(0).unwrap() == values => {
+                say(&format!("read {}", began.elapsed().as_micros()));
+            }
+            Ok(_) => say("wrong"),
+            Err(e) => return say_error(&e),
+        }
+    }
+}
+
+/// A parameter server and workers, each on a host of its own.
+struct Cluster {
+    network: Network,
+    tasks: Vec<Child>,
+    lines: Receiver<Said>,
+    /// Who has said what so far.
+    said: Vec<(usize, String)>,
+    /// The tests would wait for each other's processors.
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// Their task is the host's number; the parameter server's is 0.
+const PS: usize = 0;
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for task in &mut self.tasks {
+            // One that has ended is no error.
+            let _ = task.kill();
+            let _ = task.wait();
+        }
+    }
+}
+
+impl Cluster {
+    /// None where this machine has no namespaces.
+    fn new(workers: usize, body: &str, prepare: impl FnOnce(&Network)) -> Option<Cluster> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let network = Network::new(1 + workers)?;
+        prepare(&network);
+        let (sender, lines) = channel();
+        let address = |host| format!("{}:2222", network.address(host));
+        let others: Vec<String> = (1..=workers).map(address).collect();
+        let hosts = [address(PS), others.join(",")];
+        let mut tasks = Vec::new();
+        for host in 0..=workers {
+            let mut command = match host {
+                PS => processes::task("hosts::a_parameter_server", "ps", 0, &hosts),
+                _ => processes::task(&format!("hosts::{body}"), "worker", host - 1, &hosts),
+            };
+            let mut child = network.start(host, &mut command).unwrap();
+            processes::hear(&mut child, host, 0, &sender);
+            tasks.push(child);
+        }
+        Some(Cluster {
+            network,
+            tasks,
+            lines,
+            said: Vec::new(),
+            _alone: alone,
+        })
+    }
+
+    /// Waits until `host` says a line that begins so; gives it, and how long it took.
+    fn wait(&mut self, host: usize, begins: &str, limit: Duration) -> (String, Duration) {
+        let began = Instant::now();
+        while let Some(rest) = limit.checked_sub(began.elapsed()) {
+            let Ok(said) = self.lines.recv_timeout(rest) else {
+                break;
+            };
+            let found = said.from == host && said.line.starts_with(begins);
+            self.said.push((said.from, said.line.clone()));
+            if found {
+                return (said.line, began.elapsed());
+            }
+        }
+        let last = &self.said[self.said.len().saturating_sub(20)..];
+        panic!("'{begins}' is not heard from {host} within {limit:?}: {last:#?}");
+    }
+
+    /// Hears what is said for a while.
+    fn listen(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        let rest = || end.saturating_duration_since(Instant::now());
+        while let Ok(said) = self.lines.recv_timeout(rest()) {
+            self.said.push((said.from, said.line));
+        }
+    }
+
+    /// The steps that a host has told of: updates before it, loss, time.
+    fn steps(&self, host: usize) -> Vec<(i64, f32, Duration)> {
+        let of_host = self.said.iter().filter(|(from, _)| *from == host);
+        let steps = of_host.filter_map(|(_, line)| line.strip_prefix("step "));
+        let step = |line: &str| {
+            let [count, loss, time] = line.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("'{line}' is no step");
+            };
+            let time = Duration::from_micros(time.parse().unwrap());
+            (count.parse().unwrap(), loss.parse().unwrap(), time)
+        };
+        steps.map(step).collect()
+    }
+
+    /// What has failed so far, but for steps before the variables were there.
+    fn errors(&self) -> Vec<&(usize, String)> {
+        let failed = |said: &&(usize, String)| {
+            said.1.starts_with("error") && !said.1.starts_with("error Uninitialized")
+        };
+        self.said.iter().filter(failed).collect()
+    }
+
+    /// Kills a task, and hears what it had said.
+    fn kill(&mut self, task: usize) {
+        self.tasks[task].kill().unwrap();
+        self.tasks[task].wait().unwrap();
+        self.listen(Duration::from_millis(200));
+    }
+}
+
+/// Looks that one worker's steps are those of a training that nothing disturbs.
+fn assert_undisturbed(steps: &[(i64, f32, Duration)]) {
+    let g = Graph::new();
+    let model = trainer::model(&g);
+    let session = thalweg::session::Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    for (number, (before, found, _)) in steps.iter().enumerate() {
+        let feed = model.x.feed(trainer::batch());
+        let done = session.run((model.train, model.loss), [feed]).unwrap();
+        let expected = done.scalar::<f32>(1).unwrap();
+        assert_eq!(*before, number as i64, "an update was lost, or made twice");
+        assert!(
+            (found - expected).abs() <= 1e-6 * expected,
+            "step {number} has the loss {found}, not {expected}"
+        );
+    }
+}
+
+#[test]
+fn a_cable_that_loses_packets_changes_no_value() {
+    let bad = |n: &Network| n.change_all(|c| (c.loss, c.delay) = (0.01, Duration::from_millis(5)));
+    let Some(mut cluster) = Cluster::new(1, "a_trainer", bad) else {
+        return;
+    };
+    cluster.wait(1, "step", LATE);
+    cluster.listen(Duration::from_secs(5));
+    cluster.wait(1, "step", LATE);
+    let steps = cluster.steps(1);
+    let lost = cluster.network.lost();
+    println!("{} steps with 1% loss, {lost} packets", steps.len());
+    assert!(lost > 0);
+    assert!(cluster.errors().is_empty(), "{:?}", cluster.errors());
+    assert_undisturbed(&steps);
+}
+
+#[test]
+fn a_long_cable_makes_steps_as_long_as_it_is_and_fails_none() {
+    const DELAY: Duration = Duration::from_millis(50);
+    let long = |n: &Network| n.change_all(|c| c.delay = DELAY);
+    let Some(mut cluster) = Cluster::new(1, "a_trainer", long) else {
+        return;
+    };
+    cluster.wait(1, "step", LATE);
+    cluster.listen(Duration::from_secs(3));
+    cluster.wait(1, "step", LATE);
+    let steps = cluster.steps(1);
+    let least = steps.iter().map(|s| s.2).min().unwrap();
+    println!(
+        "{} steps with a round trip of 0.1 s, the shortest {least:?}",
+        steps.len()
+    );
+    assert!(cluster.errors().is_empty(), "{:?}", cluster.errors());
+    assert!(least >= 2 * DELAY, "{least:?}");
+    assert_undisturbed(&steps);
+}
+
+#[test]
+fn a_slow_cable_that_is_busy_for_longer_than_a_task_may_be_silent_is_not_taken_for_a_dead_one() {
+    let slow = |n: &Network| n.change_all(|c| c.rate = 10_000_000);
+    let Some(mut cluster) = Cluster::new(1, "a_reader_of_a_large_parameter", slow) else {
+        return;
+    };
+    let long = |line: &str| {
+        let micros = line.split(' ').nth(1).unwrap().parse().unwrap();
+        let time = Duration::from_micros(micros);
+        println!("{line} us");
+        assert!(time > SILENCE, "{time:?}: the cable is not slow");
+    };
+    long(&cluster.wait(1, "written", LATE).0);
+    long(&cluster.wait(1, "read", LATE).0);
+    long(&cluster.wait(1, "read", LATE).0);
+    assert!(cluster.errors().is_empty(), "{:?}", cluster.errors());
+}
+
+#[test]
+fn a_cable_that_is_pulled_and_put_back_does_not_end_the_training() {
+    let Some(mut cluster) = Cluster::new(2, "a_trainer", |_| {}) else {
+        return;
+    };
+    for worker in [1, 2] {
+        cluster.wait(worker, "step", LATE);
+    }
+    cluster.listen(Duration::from_secs(1));
+    let present = |cluster: &Cluster| {
+        let mut said = cluster.said.iter().rev();
+        said.find(|(from, _)| *from == PS).unwrap().1.clone()
+    };
+    assert_eq!(present(&cluster), "present {0, 1}");
+
+    // For a moment: nobody is told, and nothing is lost.
+    cluster.network.change(1, |c| c.pulled = true);
+    cluster.listen(Duration::from_millis(300));
+    cluster.network.change(1, |c| c.pulled = false);
+    cluster.listen(Duration::from_millis(50));
+    cluster.wait(1, "step", LATE);
+    assert!(cluster.errors().is_empty(), "{:?}", cluster.errors());
+
+    // For longer than a task may be silent.
+    cluster.network.change(1, |c| c.pulled = true);
+    let (error, after) = cluster.wait(1, "error", SILENCE + TELLS);
+    println!("after {after:?}: {error}");
+    let lost = ["error Unreachable", "error Silent"];
+    assert!(lost.iter().any(|l| error.starts_with(l)), "{error}");
+    let named = "/job:ps/task:0 at 10.77.0.1:2222 is not reached (last heard of";
+    assert!(error.contains(named), "{error}");
+    if present(&cluster) != "present {1}" {
+        let (_, after) = cluster.wait(PS, "present {1}", SILENCE + TELLS);
+        println!("the parameter server forgets the worker {after:?} later");
+    }
+    // The other one trains on, and whose cable is pulled says so again and again.
+    let (error, _) = cluster.wait(1, "error", SILENCE + TELLS);
+    assert!(lost.iter().any(|l| error.starts_with(l)), "{error}");
+    cluster.wait(2, "step", LATE);
+    cluster.network.change(1, |c| c.pulled = false);
+    let (_, after) = cluster.wait(1, "step", LATE);
+    println!("the training goes on {after:?} after the cable was put back");
+    cluster.wait(1, "step", LATE);
+    assert_eq!(present(&cluster), "present {0, 1}");
+
+    // What was said to be done was done, and nothing twice.
+    cluster.kill(2);
+    let failed = cluster.errors().len() + 1;
+    let others = cluster.steps(2).len();
+    cluster.wait(1, "step", LATE);
+    cluster.wait(1, "step", LATE);
+    let steps = cluster.steps(1);
+    assert!(steps.is_sorted_by(|a, b| a.0 < b.0), "{steps:?}");
+    let updates = steps.last().unwrap().0 as usize + 1;
+    let done = others + steps.len();
+    println!("{updates} updates, {done} steps, {failed} that failed");
+    assert!((done..=done + failed).contains(&updates));
+}

@@ -1,0 +1,4 @@
+//! Tests of clusters whose tasks are processes, which are killed, stopped and cut off.
+
+mod faults;
+mod hosts;

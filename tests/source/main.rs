@@ -1,0 +1,4 @@
+//! Tests of the source: what may use what.
+
+mod layering;
+mod modules;

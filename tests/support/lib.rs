@@ -1,0 +1,43 @@
+//! What the tests share: the table of op cases and the runtimes that it is run on.
+
+pub mod addresses;
+pub mod card;
+pub mod cpus;
+pub mod emulated;
+pub mod emulated_gpu;
+pub mod golden;
+pub mod golden_graphs;
+pub mod gradient_cases;
+pub mod gradient_cases_array;
+pub mod gradient_cases_collect;
+pub mod gradient_cases_images;
+pub mod gradient_cases_math;
+pub mod gradient_cases_moves;
+pub mod gradient_cases_nn;
+pub mod gradient_cases_rearrange;
+pub mod interpreter;
+pub mod large_cases;
+pub mod large_cases_nn;
+pub mod line;
+pub mod naive_calls;
+#[cfg(target_os = "linux")]
+pub mod network;
+pub mod processes;
+pub mod random_graph;
+pub mod runtime;
+pub mod servers;
+pub mod session;
+pub mod tasks;
+pub mod trainer;
+
+use std::path::PathBuf;
+
+/// The folder under which the tests' data lie, as in the repository. `THALWEG_ROOT` names it where
+/// the programs run without the repository that they were compiled in.
+pub fn root() -> PathBuf {
+    let named = std::env::var_os("THALWEG_ROOT");
+    named.map_or_else(
+        || concat!(env!("CARGO_MANIFEST_DIR"), "/..").into(),
+        PathBuf::from,
+    )
+}
