@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 
 use libfuzzer_sys::fuzz_target;
-use thalweg_dist::fuzzing::tasks::{CALLS, Task, message};
+use thalweg_dist::fuzzing::tasks::{CALLS, FuzzedTask, message};
 use thalweg_fuzz::inputs::calls;
 
 /// Made once: that takes far longer than a call.
-static TASK: LazyLock<Mutex<Task>> = LazyLock::new(Mutex::default);
+static TASK: LazyLock<Mutex<FuzzedTask>> = LazyLock::new(Mutex::default);
 static MESSAGES: LazyLock<HashMap<&str, Vec<u8>>> =
     LazyLock::new(|| CALLS.map(|name| (name, message(name))).into());
 

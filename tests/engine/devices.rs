@@ -1,7 +1,7 @@
 //! Several devices in one process: what is asked for, what goes wrong in the middle of a step, and
 //! what is left behind.
 
-use thalweg::graph::place::{Part, PlaceReason};
+use thalweg::graph::place::{NamePart, PlaceReason};
 use thalweg::graph::{PlaceError, Reason};
 use thalweg::prelude::*;
 use thalweg_tests::cpus::cpus;
@@ -37,16 +37,16 @@ fn a_device_that_does_not_exist_is_an_error_with_the_nearest_that_does() {
     let PlaceReason::NoSuchDevice { part, nearest, .. } = e.reason else {
         panic!("{text}");
     };
-    assert_eq!((e.node.as_str(), part), ("y", Part::Index));
+    assert_eq!((e.node.as_str(), part), ("y", NamePart::Index));
     assert!(nearest.is_some());
     assert!(text.contains("tests/engine/devices.rs:"), "{text}");
     assert!(text.contains("/device:CPU:1"), "{text}");
 
     for (asked, missing) in [
-        ("/job:ps", Part::Job),
-        ("/job:localhost/task:7", Part::Task),
-        ("/job:localhost/replica:2", Part::Replica),
-        ("/gpu:0", Part::Type),
+        ("/job:ps", NamePart::Job),
+        ("/job:localhost/task:7", NamePart::Task),
+        ("/job:localhost/replica:2", NamePart::Replica),
+        ("/gpu:0", NamePart::Type),
     ] {
         let g = Graph::new();
         let x = g.placeholder("x", DType::F32, []);
@@ -112,7 +112,7 @@ fn nodes_that_must_be_together_and_cannot_are_listed_with_what_each_asks_for() {
     let PlaceReason::Conflict { members, part, .. } = e.reason else {
         panic!("{text}");
     };
-    assert_eq!(part, Part::Index);
+    assert_eq!(part, NamePart::Index);
     assert!(members.len() >= 2);
     assert!(
         text.contains("/device:CPU:0") && text.contains("/device:CPU:1"),

@@ -35,7 +35,7 @@ pub enum Call {
 }
 
 #[derive(Default)]
-struct State {
+struct GpuState {
     memory: HashMap<Address, Layout>,
     functions: Vec<(Arc<Library>, Function)>,
     /// The calls of libraries that were made ready.
@@ -59,7 +59,7 @@ pub struct EmulatedGpu {
     libraries: bool,
     /// The number of the command that fails, counted from 0, once.
     fails: Mutex<Option<usize>>,
-    state: Mutex<State>,
+    state: Mutex<GpuState>,
 }
 
 impl std::fmt::Debug for EmulatedGpu {
@@ -95,7 +95,7 @@ impl EmulatedGpu {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GpuState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -114,7 +114,7 @@ impl EmulatedGpu {
         self.state().memory.values().map(Layout::size).sum()
     }
 
-    fn run(&self, state: &State, command: &Command) -> Result<(), String> {
+    fn run(&self, state: &GpuState, command: &Command) -> Result<(), String> {
         // SAFETY: the session has promised that addresses are valid, and they are of this process;
         // a mistake in that is what these tests look for.
         unsafe {

@@ -14,7 +14,7 @@ use clap::{Args, Subcommand};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::Failure;
-use task::{Event, Task};
+use task::{Event, LaunchedTask};
 
 /// The ports of the report's scripts: servers from the first, workers from the second.
 const PORTS: [u16; 2] = [2230, 2220];
@@ -29,11 +29,11 @@ const TICK: Duration = Duration::from_millis(100);
 #[derive(Args)]
 pub struct Launch {
     #[command(subcommand)]
-    place: Place,
+    place: LaunchPlace,
 }
 
 #[derive(Subcommand)]
-enum Place {
+enum LaunchPlace {
     Local(Local),
 }
 
@@ -61,7 +61,7 @@ struct Local {
 impl Launch {
     /// Runs until all tasks have ended.
     pub fn run(&self) -> ExitCode {
-        let Place::Local(local) = &self.place;
+        let LaunchPlace::Local(local) = &self.place;
         local.run().unwrap_or_else(|failure| {
             eprintln!("error: {failure}");
             ExitCode::FAILURE
@@ -100,7 +100,7 @@ impl Local {
                 }
                 let number = tasks.all.len();
                 let name = format!("{job} {index}");
-                let task = Task::start(&self.command[0], &arguments, name, number, &sender)
+                let task = LaunchedTask::start(&self.command[0], &arguments, name, number, &sender)
                     .map_err(|e| format!("'{}' cannot be started: {e}", self.command[0]))?;
                 tasks.add(task, job == "worker");
             }
@@ -142,7 +142,7 @@ impl Local {
 
 /// The tasks that were started; what still runs is ended with this.
 struct Tasks {
-    all: Vec<Task>,
+    all: Vec<LaunchedTask>,
     workers: Vec<bool>,
     bars: Vec<ProgressBar>,
     screen: MultiProgress,
@@ -162,7 +162,7 @@ impl Tasks {
         }
     }
 
-    fn add(&mut self, task: Task, worker: bool) {
+    fn add(&mut self, task: LaunchedTask, worker: bool) {
         let bar = self.screen.add(ProgressBar::no_length());
         if let Ok(style) = ProgressStyle::with_template("{prefix:10.cyan} {wide_msg}") {
             bar.set_style(style);
@@ -178,7 +178,7 @@ impl Tasks {
     fn watch(&mut self, events: &Receiver<Event>, stopped: &AtomicBool) -> ExitCode {
         let mut first: Option<(String, i32)> = None;
         let mut ending: Option<Instant> = None;
-        while self.all.iter().any(Task::runs) {
+        while self.all.iter().any(LaunchedTask::runs) {
             match events.recv_timeout(TICK) {
                 Ok(event) => self.show(event),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -199,14 +199,14 @@ impl Tasks {
                 ending = Some(Instant::now());
                 // Who ends by itself is let: a server that hears that the workers are done.
                 if told || first.is_some() {
-                    self.all.iter_mut().for_each(Task::terminate);
+                    self.all.iter_mut().for_each(LaunchedTask::terminate);
                 }
             }
             if let Some(since) = ending {
                 if since.elapsed() > 2 * GRACE {
-                    self.all.iter_mut().for_each(Task::kill);
+                    self.all.iter_mut().for_each(LaunchedTask::kill);
                 } else if since.elapsed() > GRACE {
-                    self.all.iter_mut().for_each(Task::terminate);
+                    self.all.iter_mut().for_each(LaunchedTask::terminate);
                 }
             }
         }

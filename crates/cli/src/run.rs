@@ -72,12 +72,12 @@ fn feed(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 /// What a step fetches: values, and nodes that only run.
-struct Step<'g> {
+struct StepFetches<'g> {
     values: Vec<Output<'g>>,
     targets: Vec<Operation<'g>>,
 }
 
-impl<'g> Fetches<'g> for Step<'g> {
+impl<'g> Fetches<'g> for StepFetches<'g> {
     fn add_to(&self, list: &mut FetchList<'g>) {
         self.values.add_to(list);
         self.targets.add_to(list);
@@ -111,7 +111,7 @@ impl Run {
         let feeds: Vec<_> = feeds.into_iter().map(|(o, value)| o.feed(value)).collect();
         let outputs = self.fetches.iter().map(|n| find.output("--fetch", n));
         let targets = self.targets.iter().map(|n| find.node("--target", n));
-        let step = Step {
+        let step = StepFetches {
             values: outputs.collect::<Result<_, _>>()?,
             targets: targets.collect::<Result<_, _>>()?,
         };

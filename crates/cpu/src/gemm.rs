@@ -9,7 +9,7 @@ use super::micro_kernel::Tiled;
 use super::scratch::{Disjoint, for_chunks, for_lanes, lanes_scratch};
 use super::{Cpu, Epilogue};
 use crate::Isa;
-use task::{Plan, Task};
+use task::{GemmPlan, GemmTask};
 use thalweg_tensor::Notes;
 
 mod block;
@@ -127,7 +127,7 @@ impl Many {
 
 /// The scratch that [`gemm`] needs on this many threads, in bytes.
 pub fn gemm_scratch<T: Element>(isa: Isa, threads: usize, product: &Product) -> usize {
-    if let Some(plan) = few_rows::Plan::new::<T>(isa, product) {
+    if let Some(plan) = few_rows::FewRowsPlan::new::<T>(isa, product) {
         return plan.scratch::<T>(product);
     }
     gemm_many_scratch::<T>(isa, threads, product, Many::ONE)
@@ -147,7 +147,7 @@ pub fn gemm<T: Element>(
     c: &mut [T],
     scratch: &mut [u8],
 ) {
-    if let Some(plan) = few_rows::Plan::new::<T>(cpu.isa, p)
+    if let Some(plan) = few_rows::FewRowsPlan::new::<T>(cpu.isa, p)
         && let (Some(a), Some(b)) = (T::as_sums(a), T::as_sums(b))
         && let Some(c) = T::as_sums_mut(c)
     {
@@ -163,7 +163,7 @@ pub fn gemm<T: Element>(
 
 /// The scratch that [`gemm_many`] needs on this many threads, in bytes.
 pub fn gemm_many_scratch<T: Element>(isa: Isa, threads: usize, p: &Product, many: Many) -> usize {
-    let plan = Plan::of::<T>(isa, threads, p, many);
+    let plan = GemmPlan::of::<T>(isa, threads, p, many);
     lanes_scratch(plan.tasks(), threads, plan.lane(p.transpose_a))
 }
 
@@ -200,13 +200,13 @@ pub fn gemm_many<T: Element>(
             }
         });
     }
-    let plan = Plan::of::<T>(cpu.isa, cpu.pool.threads(), p, many);
+    let plan = GemmPlan::of::<T>(cpu.isa, cpu.pool.threads(), p, many);
     let c = Disjoint::new(c);
     for_lanes(
         cpu.pool,
         plan.tasks(),
         scratch,
         plan.lane(p.transpose_a),
-        &|task, scratch| Task::new(cpu.isa, p, &plan, task).run([a, b], epilogue, &c, scratch),
+        &|task, scratch| GemmTask::new(cpu.isa, p, &plan, task).run([a, b], epilogue, &c, scratch),
     );
 }

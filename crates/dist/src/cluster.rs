@@ -75,7 +75,7 @@ pub enum SpecError {
 }
 
 /// A task: its job and its number there.
-pub type Task = (String, u32);
+pub type TaskName = (String, u32);
 
 impl ClusterSpec {
     /// A cluster of these jobs: for each its name and the addresses of its tasks, in order.
@@ -155,7 +155,7 @@ impl ClusterSpec {
     ///
     /// # Errors
     /// See [`SpecError`].
-    pub fn from_tf_config(text: &str) -> Result<(ClusterSpec, Option<Task>), SpecError> {
+    pub fn from_tf_config(text: &str) -> Result<(ClusterSpec, Option<TaskName>), SpecError> {
         let wrong = |reason: &str| SpecError::TfConfig(reason.to_owned());
         let config: Value =
             serde_json::from_str(text).map_err(|e| SpecError::TfConfig(e.to_string()))?;
@@ -240,7 +240,7 @@ impl ClusterSpec {
     }
 
     /// The same task elsewhere.
-    pub(crate) fn set_address(&mut self, (job, task): &Task, address: &str) {
+    pub(crate) fn set_address(&mut self, (job, task): &TaskName, address: &str) {
         let tasks = self.jobs.entry(job.clone()).or_default();
         tasks.insert(*task, address.to_owned());
     }

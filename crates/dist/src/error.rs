@@ -7,7 +7,7 @@ use thalweg_device::KernelError;
 use thalweg_graph::Origin;
 use thalweg_session::SessionError;
 
-use crate::cluster::Task;
+use crate::cluster::TaskName;
 
 /// An error of a session over a cluster, or of one of its tasks. It crosses the network field by field:
 /// what is known of it at the task where it happened is known to whoever asked for the step.
@@ -17,7 +17,7 @@ use crate::cluster::Task;
 #[non_exhaustive]
 pub struct ClusterError {
     /// The task that it happened at, or that is not reached.
-    pub task: Option<Task>,
+    pub task: Option<TaskName>,
     /// The node that it happened in.
     pub node: Option<String>,
     /// The node's op.
@@ -118,7 +118,7 @@ impl ClusterError {
     }
 
     /// The same, at this task unless it is known to be another's.
-    pub(crate) fn at(mut self, task: &Task) -> ClusterError {
+    pub(crate) fn at(mut self, task: &TaskName) -> ClusterError {
         self.task.get_or_insert_with(|| task.clone());
         self
     }

@@ -13,7 +13,7 @@ use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::cluster::Task;
+use crate::cluster::TaskName;
 use crate::error::{Cause, ClusterError};
 use crate::net::colocated::{Colocated, Lent};
 use crate::net::frames::{Frames, Reader};
@@ -55,7 +55,7 @@ impl Default for Patience {
 
 /// A task that is reached over the network.
 pub(crate) struct Peer {
-    pub(crate) task: Task,
+    pub(crate) task: TaskName,
     pub(crate) address: String,
     pub(crate) platform: Arc<dyn Platform>,
     endpoint: Endpoint,
@@ -100,7 +100,7 @@ impl Peer {
     ///
     /// # Errors
     /// The address is none.
-    pub(crate) fn new(task: Task, address: &str, peers: &Peers) -> Result<Peer, ClusterError> {
+    pub(crate) fn new(task: TaskName, address: &str, peers: &Peers) -> Result<Peer, ClusterError> {
         let patience = peers.reach.patience;
         let none = |e| {
             let text = format!("'{address}' is no address of a task: {e}");
@@ -440,7 +440,7 @@ pub(crate) struct Peers {
     platform: Arc<dyn Platform>,
     pub(crate) reach: Reach,
     pub(crate) spare: Arc<Spare>,
-    known: Mutex<HashMap<(Task, String), Arc<Peer>>>,
+    known: Mutex<HashMap<(TaskName, String), Arc<Peer>>>,
 }
 
 impl Peers {
@@ -467,7 +467,7 @@ impl Peers {
     ///
     /// # Errors
     /// As [`Peer::new`].
-    pub(crate) fn get(&self, task: &Task, address: &str) -> Result<Arc<Peer>, ClusterError> {
+    pub(crate) fn get(&self, task: &TaskName, address: &str) -> Result<Arc<Peer>, ClusterError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (task.clone(), address.to_owned());
         if let Some(peer) = known.get(&key) {

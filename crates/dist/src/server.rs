@@ -16,7 +16,7 @@ use tonic::codec::CompressionEncoding;
 use tonic::service::InterceptorLayer;
 use tonic::transport::server::TcpIncoming;
 
-use crate::cluster::{ClusterSpec, SpecError, Task};
+use crate::cluster::{ClusterSpec, SpecError, TaskName};
 use crate::deadline::Deadline;
 use crate::error::ClusterError;
 use crate::limits::Limits;
@@ -240,7 +240,7 @@ impl Server {
     }
 
     /// Its job, and its number there.
-    pub fn task(&self) -> &Task {
+    pub fn task(&self) -> &TaskName {
         &self.worker.task
     }
 
@@ -285,7 +285,7 @@ impl Server {
     /// # Errors
     /// As [`Server::join`].
     pub fn join_workers(&self, job: &str) -> Result<(), ServerError> {
-        let expected: Vec<Task> = (self.cluster().tasks(job))
+        let expected: Vec<TaskName> = (self.cluster().tasks(job))
             .map(|(index, _)| (job.to_owned(), index))
             .collect();
         let mut finished = self.worker.finished.subscribe();

@@ -10,7 +10,7 @@ use thalweg_session::{
 use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;
 
-use crate::cluster::Task;
+use crate::cluster::TaskName;
 use crate::error::{Cause, ClusterError};
 use crate::limits::Limits;
 use crate::master::link::{Way, others};
@@ -297,7 +297,7 @@ impl std::fmt::Debug for Session<'_> {
     }
 }
 
-fn named(mut options: SessionOptions, task: &Task) -> SessionOptions {
+fn named(mut options: SessionOptions, task: &TaskName) -> SessionOptions {
     (options.job, options.task) = task.clone();
     options
 }

@@ -10,7 +10,7 @@ use crate::attr::Attr;
 use crate::check::check_node;
 use crate::device::{DeviceSpec, scope};
 use crate::error::{GraphError, Reason};
-use crate::graph::{Graph, State, nearest};
+use crate::graph::{Graph, GraphState, nearest};
 use crate::names::is_valid;
 use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
 use crate::output::{Operation, Output};
@@ -204,7 +204,7 @@ impl<'g> NodeBuilder<'g> {
         Operation::new(graph, id)
     }
 
-    fn check(self, state: &State, name: &str) -> Result<Node, Reason> {
+    fn check(self, state: &GraphState, name: &str) -> Result<Node, Reason> {
         let op = self.graph.registry().get(&self.op).ok_or_else(|| {
             let names = self.graph.registry().iter().map(|op| op.name);
             Reason::UnknownOp {
@@ -353,7 +353,7 @@ impl Graph {
 
 /// Puts a node where those are that it is to stand with: into their groups, and on the device of
 /// the innermost that has one.
-fn colocate(state: &State, node: &mut Node) {
+fn colocate(state: &GraphState, node: &mut Node) {
     let mut device = None;
     for &with in state.colocated.iter().rev() {
         let with = state.data.node(with);

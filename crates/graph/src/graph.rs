@@ -30,7 +30,7 @@ const DEFAULT_GRAPH_SEED: i64 = 87_654_321;
 pub struct Graph {
     registry: Arc<Registry>,
     pub(crate) version: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<GraphState>,
     /// The bodies of functions that were begun in it.
     pub(crate) bodies: Bodies,
     /// Of a body: its name, and the graphs around it.
@@ -38,7 +38,7 @@ pub struct Graph {
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct GraphState {
     pub(crate) data: Arc<GraphData>,
     pub(crate) names: Names,
     pub(crate) scopes: Vec<String>,
@@ -66,9 +66,9 @@ impl Graph {
         Graph {
             registry,
             version: AtomicU64::new(0),
-            state: Mutex::new(State {
+            state: Mutex::new(GraphState {
                 data: Arc::new(GraphData::indexed()),
-                ..State::default()
+                ..GraphState::default()
             }),
             bodies: Bodies::default(),
             around: StepEnvironment::default(),
@@ -80,7 +80,7 @@ impl Graph {
         self.state().seed
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, GraphState> {
         // No code of a user runs while the lock is held, and every change is one push: what a
         // panicking thread leaves behind is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -246,7 +246,7 @@ impl Graph {
         loop {
             let (copy, from) = {
                 let state = self.state();
-                let copy = State {
+                let copy = GraphState {
                     data: state.data.clone(),
                     names: state.names.clone(),
                     devices: state.devices.clone(),
@@ -255,7 +255,7 @@ impl Graph {
                     seed: state.seed,
                     frozen: state.frozen,
                     line: state.line,
-                    ..State::default()
+                    ..GraphState::default()
                 };
                 let copy = Graph {
                     registry: self.registry.clone(),

@@ -78,7 +78,7 @@ pub type Narrow<'a> = &'a dyn Fn(Crossing<'_>) -> Option<(DType, &'static OpDef)
 
 /// The nodes of one device.
 #[derive(Debug)]
-pub struct Part {
+pub struct DeviceGraph {
     /// The number of the device.
     pub device: u32,
     /// Its nodes, numbered in the order in which one thread runs them.
@@ -102,7 +102,7 @@ pub struct Channel {
 #[derive(Debug, Default)]
 pub struct Partitioned {
     /// The parts, by the number of their device.
-    pub parts: Vec<Part>,
+    pub parts: Vec<DeviceGraph>,
     /// The edges that were cut; attribute `channel` of a send and a receive is a number in here.
     pub channels: Vec<Channel>,
     /// The order of the whole: nodes of which part come next, and up to which number.
@@ -145,7 +145,7 @@ pub fn partition(
         .iter()
         .map(|d| used.binary_search(d).unwrap_or(0) as u32)
         .collect();
-    let part = |&device: &u32| Part {
+    let part = |&device: &u32| DeviceGraph {
         device,
         graph: graph.empty(),
     };

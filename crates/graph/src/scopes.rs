@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::device::DeviceScope;
 use crate::error::Reason;
-use crate::graph::{Graph, State};
+use crate::graph::{Graph, GraphState};
 use crate::node::NodeId;
 use crate::output::Operation;
 
@@ -126,7 +126,7 @@ impl Graph {
 }
 
 /// Undoes an entry into a scope when the scope is left, by a panic too.
-pub(crate) struct Pop<'g>(pub(crate) &'g Graph, pub(crate) fn(&mut State));
+pub(crate) struct Pop<'g>(pub(crate) &'g Graph, pub(crate) fn(&mut GraphState));
 
 impl Drop for Pop<'_> {
     fn drop(&mut self) {
@@ -134,7 +134,7 @@ impl Drop for Pop<'_> {
     }
 }
 
-impl State {
+impl GraphState {
     pub(crate) fn scoped(&self, name: &str) -> String {
         match self.scopes.last() {
             Some(scope) if !scope.is_empty() => format!("{scope}/{name}"),

@@ -6,7 +6,7 @@ mod sketch;
 
 use sketch::{ADD, CONST, DECODE, FUSED, HANDLE, READ, SHAPE, Sketch, spec, specs, strict};
 use thalweg_graph::DeviceSpec;
-use thalweg_graph::place::{Part, Place, PlaceError, PlaceReason, Why, place};
+use thalweg_graph::place::{NamePart, Place, PlaceError, PlaceReason, Why, place};
 
 const MACHINE: [&str; 4] = ["a:0:CPU:0", "a:0:CPU:1", "a:0:GPU:0", "a:0:GPU:1"];
 
@@ -82,7 +82,7 @@ fn an_unknown_job_is_an_error_with_the_nearest_device() {
         let error = refused(&s, &options);
         let expected = PlaceReason::NoSuchDevice {
             asked: spec("wroker:1"),
-            part: Part::Job,
+            part: NamePart::Job,
             value: "wroker".to_owned(),
             exists: vec!["ps".to_owned(), "worker".to_owned()],
             nearest: Some(spec("worker:1:CPU:0")),
@@ -113,7 +113,7 @@ fn a_task_out_of_range_is_an_error_with_the_tasks_of_that_job() {
     };
     assert_eq!(
         (part, exists),
-        (Part::Task, vec!["0".to_owned(), "1".to_owned()])
+        (NamePart::Task, vec!["0".to_owned(), "1".to_owned()])
     );
     assert_eq!(nearest, Some(spec("worker:1:CPU:0")));
 }

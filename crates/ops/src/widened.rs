@@ -110,17 +110,17 @@ pub(crate) fn moved(
 }
 
 /// An operand that is widened: its number, and where its elements are in the scratch memory.
-struct Part {
+struct WidenedOperand {
     operand: usize,
     start: usize,
     elements: usize,
 }
 
 /// The wide operands of a kernel, behind one another in its scratch memory.
-struct Parts<W> {
+struct WidenedOperands<W> {
     conversion: Conversion<W>,
-    inputs: SmallVec<[Part; 2]>,
-    outputs: SmallVec<[Part; 2]>,
+    inputs: SmallVec<[WidenedOperand; 2]>,
+    outputs: SmallVec<[WidenedOperand; 2]>,
     /// Bytes of all of them.
     bytes: usize,
     /// Bytes that the kernel itself needs.
@@ -144,7 +144,7 @@ fn by<W: Compute + Pod>(
         let own = elements.saturating_mul(size_of::<W>());
         let padded = own.checked_next_multiple_of(ALIGNMENT);
         bytes = bytes.saturating_add(padded.unwrap_or(usize::MAX));
-        Part {
+        WidenedOperand {
             operand,
             start,
             elements,
@@ -158,7 +158,7 @@ fn by<W: Compute + Pod>(
         outputs: &out,
         ..*p
     })?;
-    let parts = Parts {
+    let parts = WidenedOperands {
         conversion,
         inputs,
         outputs,
@@ -171,7 +171,7 @@ fn by<W: Compute + Pod>(
     Ok(prepared.with_scratch(scratch).with_cost(2 * cost))
 }
 
-impl<W: Compute + Pod> Parts<W> {
+impl<W: Compute + Pod> WidenedOperands<W> {
     fn run(&self, cx: &KernelCx<'_>, count: usize, run: &RunFn) -> Result<(), KernelError> {
         let c = &self.conversion;
         let scratch = cx.scratch::<u8>(self.bytes + self.scratch)?;
@@ -199,7 +199,7 @@ impl<W: Compute + Pod> Parts<W> {
             slots.push(cx.output_slot(o)?);
         }
         let (mut outputs, base) = (slots.clone(), wide.as_mut_ptr());
-        let put = |parts: &[Part], into: &mut [Slot]| {
+        let put = |parts: &[WidenedOperand], into: &mut [Slot]| {
             for part in parts {
                 into[part.operand] = Slot {
                     ptr: base.wrapping_add(part.start),

@@ -12,7 +12,7 @@ use thalweg_tensor::{DType, Tensor};
 
 /// Where something is in a GPU's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum GpuPlace {
     /// At this offset of the step's arena, which others may use before and after.
     Arena(usize),
     /// At this offset behind it, for the whole step.
@@ -29,14 +29,14 @@ pub enum Place {
 #[derive(Clone, Debug)]
 pub enum Argument {
     /// An address.
-    Address(Place),
+    Address(GpuPlace),
     /// The bytes of a value.
     Value(SmallVec<[u8; 16]>),
 }
 
 /// What is handed to the queue.
 #[derive(Clone, Debug)]
-pub enum Task {
+pub enum GpuCommand {
     /// Launches a kernel.
     Launch {
         /// The compiled function.
@@ -53,23 +53,23 @@ pub enum Task {
         /// The prepared call.
         call: Handle,
         /// Its operands.
-        places: [Place; 3],
+        places: [GpuPlace; 3],
         /// Its workspace.
-        workspace: Place,
+        workspace: GpuPlace,
     },
     /// From an offset of the host's staging memory.
     CopyIn {
         /// The offset.
         from: usize,
         /// Where to.
-        to: Place,
+        to: GpuPlace,
         /// How many bytes.
         bytes: usize,
     },
     /// To an offset of the host's staging memory.
     CopyOut {
         /// Where from.
-        from: Place,
+        from: GpuPlace,
         /// The offset.
         to: usize,
         /// How many bytes.
@@ -78,16 +78,16 @@ pub enum Task {
     /// Copies within the GPU.
     Copy {
         /// Where from.
-        from: Place,
+        from: GpuPlace,
         /// Where to.
-        to: Place,
+        to: GpuPlace,
         /// How many bytes.
         bytes: usize,
     },
     /// Sets all bits.
     Ones {
         /// Where.
-        to: Place,
+        to: GpuPlace,
         /// How many bytes.
         bytes: usize,
     },
@@ -95,11 +95,11 @@ pub enum Task {
 
 /// A task, and the node that it is part of.
 #[derive(Clone, Debug)]
-pub struct Work {
+pub struct NodeCommand {
     /// The node.
     pub node: NodeId,
     /// What is handed over for it.
-    pub task: Task,
+    pub task: GpuCommand,
 }
 
 /// What is handed to the queue without the host having a part in it: captured once, and launched as
@@ -107,7 +107,7 @@ pub struct Work {
 #[derive(Default)]
 pub struct Segment {
     /// The commands, in order.
-    pub works: Vec<Work>,
+    pub works: Vec<NodeCommand>,
     /// What has to be true of variables, in order, beside the works.
     pub variables: Vec<Access>,
     /// The outputs that it makes.
@@ -140,7 +140,7 @@ pub struct Made {
     /// The output.
     pub output: OutputId,
     /// Where it is.
-    pub place: Place,
+    pub place: GpuPlace,
     /// Its dtype.
     pub dtype: DType,
     /// How many elements it has.

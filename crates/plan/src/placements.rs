@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use thalweg_device::cuda::cards;
 use thalweg_device::{DeviceType, Op};
 use thalweg_graph::op::Effect;
-use thalweg_graph::place::{Part, Place, PlaceReason, Placement, place};
+use thalweg_graph::place::{NamePart, Place, PlaceReason, Placement, place};
 use thalweg_graph::simplify::known;
 use thalweg_graph::{DeviceSpec, Fact, GraphData, Node, PlaceError};
 
@@ -92,7 +92,7 @@ fn error(place: PlaceError) -> SessionError {
     let gpu = DeviceType::Gpu.name();
     let asks_for_gpu = matches!(
         &place.reason,
-        PlaceReason::NoSuchDevice { part: Part::Type, value, .. } if value == gpu
+        PlaceReason::NoSuchDevice { part: NamePart::Type, value, .. } if value == gpu
     );
     let place = Box::new(place);
     if !asks_for_gpu {

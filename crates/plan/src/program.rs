@@ -10,7 +10,7 @@ use thalweg_graph::{Fact, GraphData, Node, NodeId};
 use thalweg_ops::fused::ops;
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use crate::gpu_program::{Commands, Place};
+use crate::gpu_program::{Commands, GpuPlace};
 use crate::region::Region;
 
 /// A flat list of instructions, kernels resolved to functions, arguments to slots, slots to offsets
@@ -154,7 +154,7 @@ pub enum Home {
     /// At this offset of the memory of the host that a GPU copies from and to.
     Staged(usize),
     /// In a GPU's memory, to be sent to another GPU, or received from one.
-    OnGpu(Place),
+    OnGpu(GpuPlace),
     /// In a tensor of the plan.
     Constant(Tensor),
     /// In a tensor of its own, which goes to another task as it is.

@@ -29,7 +29,7 @@ use thalweg_plan::SessionError;
 use thalweg_plan::panicked;
 use thalweg_plan::{Plan, PlanContext};
 
-pub(crate) use instruction::Run;
+pub(crate) use instruction::ProgramRun;
 pub(crate) use values::copy;
 pub(crate) use waiting::Tickets;
 
@@ -104,10 +104,10 @@ impl Step<'_> {
     }
 
     /// One program of the step.
-    pub(crate) fn run_of(&self, number: usize) -> Run<'_> {
+    pub(crate) fn run_of(&self, number: usize) -> ProgramRun<'_> {
         let program = &self.plan.programs[number];
         let device = &self.devices[program.device];
-        Run {
+        ProgramRun {
             step: self,
             program,
             part: &self.frame.parts[number],

@@ -16,7 +16,7 @@ use thalweg_plan::{Home, Plan, Program, SlotPlan, memory};
 
 /// The state of one step. It is made once, and used again by later steps of the same plan.
 pub(crate) struct Frame {
-    pub(crate) parts: SmallVec<[Part; 1]>,
+    pub(crate) parts: SmallVec<[ProgramFrame; 1]>,
     pub(crate) rendezvous: Rendezvous,
 }
 
@@ -29,7 +29,7 @@ impl Frame {
         let parts = plan
             .programs
             .iter()
-            .map(|p| Part::new(p, &devices[p.device]));
+            .map(|p| ProgramFrame::new(p, &devices[p.device]));
         Ok(Frame {
             parts: parts.collect::<Result<_, _>>()?,
             rendezvous: Rendezvous::new(plan.programs.iter().map(Program::len)),
@@ -45,7 +45,7 @@ impl Frame {
 }
 
 /// What one program has in a step.
-pub(crate) struct Part {
+pub(crate) struct ProgramFrame {
     arena: Buffer,
     cells: Box<[UnsafeCell<Cell>]>,
     /// What it has on its GPU, if its device is one.
@@ -60,13 +60,13 @@ struct Cell {
 // SAFETY: a cell is written by the one instruction that fills it, or that gives it back after all
 // who use it, and read by instructions that wait for that one; between steps by the thread that
 // owns the frame. The plan's `waits` order all of these; the executor keeps to them.
-unsafe impl Sync for Part {}
+unsafe impl Sync for ProgramFrame {}
 // SAFETY: the pointers in the slots are into the frame's own arena, its staging memory, its held
 // tensors, or the plan's constants, none of which belong to a thread.
-unsafe impl Send for Part {}
+unsafe impl Send for ProgramFrame {}
 
-impl Part {
-    fn new(program: &Program, device: &Device) -> Result<Part, SessionError> {
+impl ProgramFrame {
+    fn new(program: &Program, device: &Device) -> Result<ProgramFrame, SessionError> {
         let too_large = || {
             let (node, fact) = program
                 .largest()
@@ -99,7 +99,7 @@ impl Part {
             };
             UnsafeCell::new(Cell { slot, held: None })
         });
-        Ok(Part {
+        Ok(ProgramFrame {
             cells: cells.collect(),
             arena,
             queued,
@@ -119,7 +119,7 @@ impl Part {
     /// The tensor that a slot holds.
     ///
     /// # Safety
-    /// As [`Part::slot`].
+    /// As [`ProgramFrame::slot`].
     pub(crate) unsafe fn held(&self, slot: u32) -> Option<&Tensor> {
         // SAFETY: nobody writes the cell meanwhile, by the caller's promise.
         unsafe { (*self.cells[slot as usize].get()).held.as_ref() }

@@ -7,7 +7,7 @@ use thalweg_device::gpu::{Arguments, Block, Command, Gpu, GpuError, Graph, HostB
 
 use thalweg_plan::Program;
 use thalweg_plan::SessionError;
-use thalweg_plan::gpu_program::{Argument, Commands, Place, STATUS_BYTES, Task};
+use thalweg_plan::gpu_program::{Argument, Commands, GpuCommand, GpuPlace, STATUS_BYTES};
 
 /// What a step in flight has on a GPU: memory, and commands that name their addresses.
 pub(crate) struct Queued {
@@ -113,25 +113,25 @@ impl Queued {
         unsafe { self.staging.as_ptr().add(offset.min(self.staging.len())) }
     }
 
-    pub(crate) fn address(&self, place: Place, commands: &Commands) -> u64 {
+    pub(crate) fn address(&self, place: GpuPlace, commands: &Commands) -> u64 {
         let arena = self.arena.address();
         match place {
-            Place::Arena(offset) => arena + offset as u64,
-            Place::Fixed(offset) => arena + (self.fixed + offset) as u64,
-            Place::Status(number) => arena + (self.statuses + number * STATUS_BYTES) as u64,
-            Place::Counter(number) => commands.counters[number].block.address(),
-            Place::Variable(number) => {
+            GpuPlace::Arena(offset) => arena + offset as u64,
+            GpuPlace::Fixed(offset) => arena + (self.fixed + offset) as u64,
+            GpuPlace::Status(number) => arena + (self.statuses + number * STATUS_BYTES) as u64,
+            GpuPlace::Counter(number) => commands.counters[number].block.address(),
+            GpuPlace::Variable(number) => {
                 let resident = commands.variables[number].resident();
                 resident.map_or(0, |r| r.address())
             }
         }
     }
 
-    fn command(&self, task: &Task, commands: &Commands) -> Command {
-        let address = |place: Place| self.address(place, commands);
+    fn command(&self, task: &GpuCommand, commands: &Commands) -> Command {
+        let address = |place: GpuPlace| self.address(place, commands);
         let staged = |offset: usize| self.staged(offset) as usize;
         match *task {
-            Task::Launch {
+            GpuCommand::Launch {
                 function,
                 blocks,
                 threads,
@@ -153,7 +153,7 @@ impl Queued {
                     arguments,
                 }
             }
-            Task::Call {
+            GpuCommand::Call {
                 call,
                 places,
                 workspace,
@@ -162,22 +162,22 @@ impl Queued {
                 addresses: places.map(address),
                 workspace: address(workspace),
             },
-            Task::CopyIn { from, to, bytes } => Command::CopyIn {
+            GpuCommand::CopyIn { from, to, bytes } => Command::CopyIn {
                 from: staged(from),
                 to: address(to),
                 bytes,
             },
-            Task::CopyOut { from, to, bytes } => Command::CopyOut {
+            GpuCommand::CopyOut { from, to, bytes } => Command::CopyOut {
                 from: address(from),
                 to: staged(to),
                 bytes,
             },
-            Task::Copy { from, to, bytes } => Command::Copy {
+            GpuCommand::Copy { from, to, bytes } => Command::Copy {
                 from: address(from),
                 to: address(to),
                 bytes,
             },
-            Task::Ones { to, bytes } => Command::Fill {
+            GpuCommand::Ones { to, bytes } => Command::Fill {
                 to: address(to),
                 byte: 0xff,
                 bytes,

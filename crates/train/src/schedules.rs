@@ -134,12 +134,12 @@ pub fn piecewise_constant<'g>(
 
 /// A schedule at work: the step that it is at, as `f32`.
 #[derive(Clone, Copy)]
-struct Step<'g> {
+struct ScheduleStep<'g> {
     graph: &'g Graph,
     at: Output<'g>,
 }
 
-impl<'g> Step<'g> {
+impl<'g> ScheduleStep<'g> {
     #[track_caller]
     fn number(self, value: f32) -> Output<'g> {
         Value::from(value).on(self.graph)
@@ -161,19 +161,19 @@ impl<'g> Step<'g> {
 fn schedule<'g>(
     scope: &str,
     global_step: Output<'g>,
-    build: impl FnOnce(Step<'g>) -> Output<'g>,
+    build: impl FnOnce(ScheduleStep<'g>) -> Output<'g>,
 ) -> Output<'g> {
     let graph = global_step.graph();
     let build = || {
         let at = global_step.cast(DType::F32);
-        build(Step { graph, at })
+        build(ScheduleStep { graph, at })
     };
     graph.at_caller(|| graph.name_scope(scope, build))
 }
 
 /// How many times `decay_steps` have passed.
 #[track_caller]
-fn passed<'g>(step: Step<'g>, decay_steps: u32, staircase: bool) -> Output<'g> {
+fn passed<'g>(step: ScheduleStep<'g>, decay_steps: u32, staircase: bool) -> Output<'g> {
     let steps = step.count(decay_steps);
     if staircase {
         step.at.floor_div(steps)

@@ -18,7 +18,7 @@ pub struct Event {
 }
 
 /// A task that was started.
-pub struct Task {
+pub struct LaunchedTask {
     pub name: String,
     child: Child,
     ended: Option<i32>,
@@ -27,7 +27,7 @@ pub struct Task {
     told: bool,
 }
 
-impl Task {
+impl LaunchedTask {
     /// Starts a task, whose lines go to `events`.
     pub fn start(
         program: &str,
@@ -35,7 +35,7 @@ impl Task {
         name: String,
         number: usize,
         events: &Sender<Event>,
-    ) -> std::io::Result<Task> {
+    ) -> std::io::Result<LaunchedTask> {
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::null())
@@ -51,7 +51,7 @@ impl Task {
             let (events, error) = (events.clone(), error == 1);
             std::thread::spawn(move || lines(output, number, error, &events));
         }
-        Ok(Task {
+        Ok(LaunchedTask {
             name,
             child,
             ended: None,
@@ -127,7 +127,7 @@ impl Task {
     }
 }
 
-impl Drop for Task {
+impl Drop for LaunchedTask {
     fn drop(&mut self) {
         if self.runs() {
             self.kill();

@@ -64,7 +64,7 @@ impl Axis {
     }
 }
 
-struct Plan<T: 'static> {
+struct InputGradPlan<T: 'static> {
     tiles: Tiles<T>,
     bands: Bands,
     axes: [Axis; 2],
@@ -74,13 +74,13 @@ struct Plan<T: 'static> {
     swept: bool,
 }
 
-impl<T: Real> Plan<T> {
+impl<T: Real> InputGradPlan<T> {
     fn new(isa: Isa, g: &ConvGeometry) -> Self {
         let tiles = T::tiles(isa);
         let axes = [Axis::new(g, 0), Axis::new(g, 1)];
         let cols = (axes[1].first(g.in_w - 1) - axes[1].first(0)) as usize + axes[1].reach + 1;
         let line_bytes = (cols * g.out_c).div_ceil(g.stride[0]) * size_of::<T>();
-        Plan {
+        InputGradPlan {
             tiles,
             bands: Bands::new(g.batch, g.in_h, line_bytes),
             axes,
@@ -159,7 +159,7 @@ pub fn conv2d_input_grad_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeom
     if let Some(other) = Other::of::<T>(isa, g, Pass::ToInput) {
         return other.scratch::<T>(isa, threads);
     }
-    let plan = Plan::<T>::new(isa, g);
+    let plan = InputGradPlan::<T>::new(isa, g);
     let own = match plan.swept {
         true => plan.swept_lens(g).map(Scratch::bytes::<T>).iter().sum(),
         false => lanes_scratch(g.batch * plan.bands.per_image, threads, plan.lane(g)),
@@ -198,7 +198,7 @@ pub fn conv2d_input_grad<T: Real>(
             scratch,
         );
     }
-    let plan = Plan::<T>::new(cpu.isa, g);
+    let plan = InputGradPlan::<T>::new(cpu.isa, g);
     let width = plan.tiles.cols();
     let mut scratch = Scratch::new(scratch);
     let packed = scratch.take::<T>(g.k_h * g.k_w * g.out_c * plan.panels * width);
@@ -232,7 +232,7 @@ pub fn conv2d_input_grad<T: Real>(
         }
         return;
     }
-    let run = Run {
+    let run = InputGradCall {
         isa: cpu.isa,
         g,
         plan: &plan,
@@ -255,7 +255,7 @@ pub fn conv2d_input_grad<T: Real>(
 fn sweep<T: Real>(
     cpu: Cpu<'_>,
     g: &ConvGeometry,
-    plan: &Plan<T>,
+    plan: &InputGradPlan<T>,
     [seen, packed]: [&[T]; 2],
     offsets: &[usize],
     to: &mut [T],
@@ -303,7 +303,13 @@ fn sweep<T: Real>(
 }
 
 /// Lays the taps out phase by phase, each as panels of a matrix of `taps out_c` rows and `in_c` columns.
-fn pack<T: Real>(cpu: Cpu<'_>, g: &ConvGeometry, plan: &Plan<T>, filter: &[T], packed: &mut [T]) {
+fn pack<T: Real>(
+    cpu: Cpu<'_>,
+    g: &ConvGeometry,
+    plan: &InputGradPlan<T>,
+    filter: &[T],
+    packed: &mut [T],
+) {
     let width = plan.tiles.cols();
     let packed = Disjoint::new(packed);
     cpu.pool.parallel_for(plan.panels, &|panel| {
@@ -345,7 +351,10 @@ struct Phase {
 
 impl Phase {
     /// For each tap, its place in the filter and in the reach, by axis.
-    fn each_tap<T>(self, plan: &Plan<T>) -> impl Iterator<Item = ((usize, usize), (usize, usize))> {
+    fn each_tap<T>(
+        self,
+        plan: &InputGradPlan<T>,
+    ) -> impl Iterator<Item = ((usize, usize), (usize, usize))> {
         let [rows, cols] = plan.axes;
         rows.taps(self.at[0])
             .flat_map(move |y| cols.taps(self.at[1]).map(move |x| (y, x)))
@@ -353,17 +362,17 @@ impl Phase {
 }
 
 /// What the tasks of one call share.
-struct Run<'a, T: 'static> {
+struct InputGradCall<'a, T: 'static> {
     isa: Isa,
     g: &'a ConvGeometry,
-    plan: &'a Plan<T>,
+    plan: &'a InputGradPlan<T>,
     output_grad: Images<'a, T>,
     packed: &'a [T],
     offsets: &'a [usize],
     input_grad: Disjoint<'a, T>,
 }
 
-impl<T: Real> Run<'_, T> {
+impl<T: Real> InputGradCall<'_, T> {
     /// Computes one band of one image.
     fn task(&self, task: usize, scratch: &mut [u8]) {
         let (g, plan) = (self.g, self.plan);

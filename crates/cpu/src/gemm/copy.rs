@@ -11,7 +11,7 @@ use bytemuck::Pod;
 
 use super::Element;
 use super::block::{Block, Side, in_line};
-use super::task::Task;
+use super::task::GemmTask;
 use crate::Vectorize;
 use crate::micro_kernel::{Ahead, Tiled};
 use crate::scratch::part;
@@ -30,7 +30,7 @@ struct Units {
     step: usize,
 }
 
-impl<S: Tiled + Pod + Send + Sync> Task<'_, S> {
+impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
     /// How a block of an operand lies.
     fn units<T: Element>(&self, side: Side, block: Block<'_, T>) -> Units {
         let (p, in_line, Block { at, inner, .. }) = (self.p, in_line::<S>(), block);

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use bytemuck::Pod;
 
-use self::part::{Dots, Part, add_up};
+use self::part::{Dots, FewRowsPart, add_up};
 use super::{Element, Product};
 use crate::Cpu;
 use crate::isa::Isa;
@@ -69,13 +69,13 @@ impl Fused for f64 {
 
 /// How a thin product is cut up, by the shape alone: along the inner dimension, into parts that are summed apart, or,
 /// where `B` lies transposed, along its rows.
-pub(super) struct Plan {
+pub(super) struct FewRowsPlan {
     parts: usize,
 }
 
-impl Plan {
+impl FewRowsPlan {
     /// None where the product is not thin.
-    pub(super) fn new<E: Element>(isa: Isa, p: &Product) -> Option<Plan> {
+    pub(super) fn new<E: Element>(isa: Isa, p: &Product) -> Option<FewRowsPlan> {
         let own = E::as_sums(&[]).is_some();
         // Without instructions for it a fused product is a call of a function.
         let fused = isa != Isa::portable();
@@ -86,7 +86,7 @@ impl Plan {
         }
         let parts = (p.k * p.n * size_of::<E>()).div_ceil(PART).min(PARTS);
         let along = if p.transpose_b { p.n } else { p.k };
-        Some(Plan {
+        Some(FewRowsPlan {
             parts: parts.min(along),
         })
     }
@@ -141,7 +141,7 @@ impl Plan {
             let done: [AtomicUsize; PARTS.div_ceil(GROUP)] = Default::default();
             self.each_part(cpu, from_end, &|which| {
                 let (at, count) = part(p.k, self.parts, which);
-                cpu.isa.run(Part {
+                cpu.isa.run(FewRowsPart {
                     p,
                     a,
                     b,

@@ -7,7 +7,7 @@ use bytemuck::Pod;
 
 use super::Element;
 use super::block::{Block, Side};
-use super::task::Task;
+use super::task::GemmTask;
 use crate::micro_kernel::Tiled;
 
 /// The copies of a task, by operand.
@@ -28,7 +28,7 @@ impl<S: Tiled + Pod + Send + Sync> Packed<'_, S> {
     /// Goes on to the next block, and copies what is not copied of it, but no `A` that is read directly.
     pub(super) fn turn<T: Element<Sum = S>>(
         &mut self,
-        task: &Task<'_, S>,
+        task: &GemmTask<'_, S>,
         block: Block<'_, T>,
         direct: bool,
     ) {
@@ -50,7 +50,7 @@ impl<S: Tiled + Pod + Send + Sync> Next<'_, S> {
     /// Copies these units of the block, if that is done meanwhile; calls come in their order.
     pub(super) fn add<T: Element<Sum = S>>(
         &mut self,
-        task: &Task<'_, S>,
+        task: &GemmTask<'_, S>,
         block: Block<'_, T>,
         (side, units): (Side, Range<usize>),
     ) {

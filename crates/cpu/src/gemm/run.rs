@@ -5,7 +5,7 @@ use bytemuck::Pod;
 use super::Element;
 use super::block::{Side, in_line};
 use super::packed::{Next, Packed};
-use super::task::{Plan, Task};
+use super::task::{GemmPlan, GemmTask};
 use crate::Epilogue;
 use crate::micro_kernel::{Ahead, Tile, Tiled};
 use crate::scratch::{Disjoint, Scratch, part};
@@ -32,7 +32,7 @@ fn rows_ahead<S>(
     )
 }
 
-impl<S: Tiled + Pod + Send + Sync> Task<'_, S> {
+impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
     pub(super) fn run<T: Element<Sum = S>>(
         &self,
         operands: [&[T]; 2],
@@ -40,7 +40,7 @@ impl<S: Tiled + Pod + Send + Sync> Task<'_, S> {
         c: &Disjoint<'_, T>,
         scratch: &mut [u8],
     ) {
-        let Plan { tiles, .. } = *self.plan;
+        let GemmPlan { tiles, .. } = *self.plan;
         let mut scratch = Scratch::new(scratch);
         let [a_len, b_len, c_len, bias_len] = self.plan.packed(self.p.transpose_a);
         let lens = [a_len, b_len];

@@ -20,7 +20,7 @@ const PAGE: usize = 4096;
 /// How products are cut up. What is summed, and in which order, depends on the shape and the tiles alone; into how
 /// many tasks, on the threads too.
 #[derive(Clone, Copy)]
-pub(super) struct Plan<T: 'static> {
+pub(super) struct GemmPlan<T: 'static> {
     pub tiles: Tiles<T>,
     pub many: Many,
     row_tasks: usize,
@@ -41,7 +41,7 @@ pub(super) struct Plan<T: 'static> {
     pub turned: usize,
 }
 
-impl<S: Tiled> Plan<S> {
+impl<S: Tiled> GemmPlan<S> {
     pub(super) fn of<T: Element<Sum = S>>(
         isa: Isa,
         threads: usize,
@@ -62,7 +62,7 @@ impl<S: Tiled> Plan<S> {
             if p.transpose_b { p.k } else { p.n },
         ];
         let several = blocks * many.results().1 > 1;
-        Plan {
+        GemmPlan {
             tiles,
             many,
             row_tasks,
@@ -122,10 +122,10 @@ impl<S: Tiled> Plan<S> {
 }
 
 /// One task: its rows and columns of `C`.
-pub(super) struct Task<'a, T: 'static> {
+pub(super) struct GemmTask<'a, T: 'static> {
     pub isa: Isa,
     pub p: &'a Product,
-    pub plan: &'a Plan<T>,
+    pub plan: &'a GemmPlan<T>,
     /// Which of the matrices `C`.
     pub result: usize,
     pub row: usize,
@@ -134,8 +134,8 @@ pub(super) struct Task<'a, T: 'static> {
     pub cols: usize,
 }
 
-impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
-    pub(super) fn new(isa: Isa, p: &'a Product, plan: &'a Plan<S>, task: usize) -> Self {
+impl<'a, S: Tiled + Pod + Send + Sync> GemmTask<'a, S> {
+    pub(super) fn new(isa: Isa, p: &'a Product, plan: &'a GemmPlan<S>, task: usize) -> Self {
         let each = plan.row_tasks * plan.col_tasks;
         let (result, task) = (task / each, task % each);
         // Neighbours in time share their columns of `B`, the operand that is read from farther away.
@@ -143,7 +143,7 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
         let (panel, panels) = part(plan.panels, plan.col_tasks, task / plan.row_tasks);
         let col = panel * plan.tiles.cols();
         let cols = (panels * plan.tiles.cols()).min(p.n - col);
-        Task {
+        GemmTask {
             isa,
             p,
             plan,
@@ -157,7 +157,7 @@ impl<'a, S: Tiled + Pod + Send + Sync> Task<'a, S> {
 
     /// Where block `i` lies: its operands, and its part of the inner dimension.
     pub(super) fn block<'m, T>(&self, [a, b]: [&'m [T]; 2], i: usize) -> Option<Block<'m, T>> {
-        let Plan { many, blocks, .. } = *self.plan;
+        let GemmPlan { many, blocks, .. } = *self.plan;
         let (summed, block) = (i / blocks, i % blocks);
         if summed >= many.results().1 {
             return None;

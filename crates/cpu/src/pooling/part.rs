@@ -24,7 +24,7 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
     }
     let to = &Disjoint::new(to);
     over_parts(cpu, g, O::BACKWARD, &|part| {
-        cpu.isa.run_over::<T, _>(Part { g, op, to, part });
+        cpu.isa.run_over::<T, _>(PoolPart { g, op, to, part });
     });
 }
 
@@ -88,7 +88,7 @@ struct Channels {
 }
 
 /// The pooling of some channels.
-struct Part<'a, T, O> {
+struct PoolPart<'a, T, O> {
     g: &'a PoolGeometry,
     op: O,
     /// The result, of which no other task writes what this part does.
@@ -96,11 +96,11 @@ struct Part<'a, T, O> {
     part: Channels,
 }
 
-impl<T: Number, O: Op<T>> Vectorize for Part<'_, T, O> {
+impl<T: Number, O: Op<T>> Vectorize for PoolPart<'_, T, O> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
-        let Part { g, op, to, part } = self;
+        let PoolPart { g, op, to, part } = self;
         let Channels {
             input,
             output,
@@ -168,7 +168,7 @@ impl PoolGeometry {
     }
 }
 
-impl<T, O> Part<'_, T, O> {
+impl<T, O> PoolPart<'_, T, O> {
     /// Whether the windows are squares of two that tile the image from its corner.
     fn halves(&self) -> bool {
         let g = self.g;

@@ -37,7 +37,7 @@ impl Drop for Products {
 
 /// A product that is ready: descriptors, and the algorithm that the library has chosen.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct MatmulPlan {
     operation: Operation,
     left: Layout,
     right: Layout,
@@ -49,9 +49,9 @@ pub(super) struct Plan {
 }
 
 // SAFETY: descriptors belong to no thread, and are only read once they are made.
-unsafe impl Send for Plan {}
+unsafe impl Send for MatmulPlan {}
 // SAFETY: as above.
-unsafe impl Sync for Plan {}
+unsafe impl Sync for MatmulPlan {}
 
 #[derive(Debug)]
 struct Operation(cublasLtMatmulDesc_t);
@@ -201,7 +201,7 @@ impl Products {
     }
 
     /// Makes a product ready; `None` where the library does not take it.
-    pub(super) fn plan(&self, p: &Product, tf32: bool) -> Result<Option<Plan>, GpuError> {
+    pub(super) fn plan(&self, p: &Product, tf32: bool) -> Result<Option<MatmulPlan>, GpuError> {
         match self.planned(p, tf32) {
             Ok(plan) => Ok(plan),
             Err(CublasError(sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED)) => Ok(None),
@@ -209,7 +209,7 @@ impl Products {
         }
     }
 
-    fn planned(&self, p: &Product, tf32: bool) -> Result<Option<Plan>, CublasError> {
+    fn planned(&self, p: &Product, tf32: bool) -> Result<Option<MatmulPlan>, CublasError> {
         let Some((dtype, mut compute, scale)) = types(p.dtype) else {
             return Ok(None);
         };
@@ -241,7 +241,7 @@ impl Products {
                 preference.0,
             )?
         };
-        Ok(Some(Plan {
+        Ok(Some(MatmulPlan {
             operation,
             left,
             right,
@@ -259,7 +259,7 @@ impl Products {
     /// many bytes as it works with; nothing else uses what is written until the stream has run it.
     pub(super) unsafe fn submit(
         &self,
-        plan: &Plan,
+        plan: &MatmulPlan,
         [left, right, output]: [Address; 3],
         workspace: Address,
         stream: CUstream,

@@ -39,7 +39,7 @@ impl Drop for CuDnn {
 
 /// A convolution that is ready: descriptors, and an algorithm.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct ConvolutionPlan {
     images: TensorOf,
     filter: FilterOf,
     output: TensorOf,
@@ -51,9 +51,9 @@ pub(super) struct Plan {
 }
 
 // SAFETY: descriptors belong to no thread, and are only read once they are made.
-unsafe impl Send for Plan {}
+unsafe impl Send for ConvolutionPlan {}
 // SAFETY: as above.
-unsafe impl Sync for Plan {}
+unsafe impl Sync for ConvolutionPlan {}
 
 #[derive(Clone, Copy, Debug)]
 enum Algorithm {
@@ -144,7 +144,11 @@ impl Convolutions {
     }
 
     /// Makes a convolution ready; `None` where the library does not take it.
-    pub(super) fn plan(&self, c: &Convolution, tf32: bool) -> Result<Option<Plan>, GpuError> {
+    pub(super) fn plan(
+        &self,
+        c: &Convolution,
+        tf32: bool,
+    ) -> Result<Option<ConvolutionPlan>, GpuError> {
         match self.planned(c, tf32) {
             Ok(plan) => Ok(plan),
             Err(CudnnError(
@@ -154,7 +158,7 @@ impl Convolutions {
         }
     }
 
-    fn planned(&self, c: &Convolution, tf32: bool) -> Result<Option<Plan>, CudnnError> {
+    fn planned(&self, c: &Convolution, tf32: bool) -> Result<Option<ConvolutionPlan>, CudnnError> {
         let all = (dims(c.images), dims(c.filter), dims(c.output));
         let (Some(images), Some(filter), Some(output)) = all else {
             return Ok(None);
@@ -206,7 +210,7 @@ impl Convolutions {
         let Some((algorithm, workspace)) = self.algorithm(c.direction, of)? else {
             return Ok(None);
         };
-        Ok(Some(Plan {
+        Ok(Some(ConvolutionPlan {
             images,
             filter: filter_of,
             output,
@@ -285,7 +289,7 @@ impl Convolutions {
     /// it.
     pub(super) unsafe fn submit(
         &self,
-        plan: &Plan,
+        plan: &ConvolutionPlan,
         addresses: [Address; 3],
         workspace: Address,
         stream: CUstream,

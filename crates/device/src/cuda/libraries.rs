@@ -13,23 +13,23 @@ use crate::gpu::{Address, Call, GpuError, Handle, ReadyCall};
 /// Products and convolutions, where there are libraries for them.
 #[derive(Debug, Default)]
 pub(super) struct Libraries {
-    state: Mutex<State>,
+    state: Mutex<LibraryState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LibraryState {
     /// `None` where it has not been looked for.
     products: Option<Option<Arc<Products>>>,
     convolutions: Option<Option<Arc<Convolutions>>>,
-    plans: Vec<Plan>,
+    plans: Vec<LibraryPlan>,
     /// By call, and whether TF32 may be used: its plan, or none where the library does not take it.
     known: HashMap<(Call, bool), Option<ReadyCall>>,
 }
 
 #[derive(Clone, Debug)]
-enum Plan {
-    Product(Arc<Products>, Arc<cublaslt::Plan>),
-    Convolution(Arc<Convolutions>, Arc<cudnn::Plan>),
+enum LibraryPlan {
+    Product(Arc<Products>, Arc<cublaslt::MatmulPlan>),
+    Convolution(Arc<Convolutions>, Arc<cudnn::ConvolutionPlan>),
 }
 
 /// Opens a library that is there; one that is not is no error, as kernels compute as well.
@@ -64,7 +64,7 @@ impl Libraries {
                     .transpose()?;
                 planned.and_then(|(plan, l)| {
                     let plan = plan?;
-                    Some((plan.workspace, Plan::Product(l, Arc::new(plan))))
+                    Some((plan.workspace, LibraryPlan::Product(l, Arc::new(plan))))
                 })
             }
             Call::Convolution(convolution) => {
@@ -75,7 +75,7 @@ impl Libraries {
                     .transpose()?;
                 planned.and_then(|(plan, l)| {
                     let plan = plan?;
-                    Some((plan.workspace, Plan::Convolution(l, Arc::new(plan))))
+                    Some((plan.workspace, LibraryPlan::Convolution(l, Arc::new(plan))))
                 })
             }
         };
@@ -109,8 +109,12 @@ impl Libraries {
         // SAFETY: by the caller's promise.
         unsafe {
             match plan {
-                Some(Plan::Product(l, plan)) => l.submit(&plan, addresses, workspace, stream),
-                Some(Plan::Convolution(l, plan)) => l.submit(&plan, addresses, workspace, stream),
+                Some(LibraryPlan::Product(l, plan)) => {
+                    l.submit(&plan, addresses, workspace, stream)
+                }
+                Some(LibraryPlan::Convolution(l, plan)) => {
+                    l.submit(&plan, addresses, workspace, stream)
+                }
                 None => Err(GpuError::Driver {
                     what: "call a library",
                     reason: "it was not made ready by this driver".to_owned(),

@@ -86,7 +86,7 @@ pub struct ReadyCall {
 
 /// One of the steps in which libraries take part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum LibraryStep {
     /// A launch.
     Launch(Launch),
     /// A call, with its two inputs and its output.
@@ -97,7 +97,7 @@ pub enum Step {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WithLibraries {
     /// In order; each may read what those before it wrote.
-    pub steps: SmallVec<[Step; 1]>,
+    pub steps: SmallVec<[LibraryStep; 1]>,
     /// Bytes of scratch memory, beside what calls work with.
     pub scratch: usize,
 }

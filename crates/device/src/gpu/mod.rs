@@ -10,7 +10,7 @@ mod error;
 mod launch;
 mod turns;
 
-pub use call::{Call, Convolution, Direction, Product, ReadyCall, Step, WithLibraries};
+pub use call::{Call, Convolution, Direction, LibraryStep, Product, ReadyCall, WithLibraries};
 pub use device::{Block, Gpu, Graph, HostBlock};
 pub use driver::{Address, Arguments, Command, Driver, Handle};
 pub use error::GpuError;

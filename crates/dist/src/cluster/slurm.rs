@@ -1,6 +1,6 @@
 //! The cluster of a Slurm allocation.
 
-use super::{ClusterSpec, SpecError, Task};
+use super::{ClusterSpec, SpecError, TaskName};
 
 /// The most hosts that a list may name: a bracket can ask for any number.
 const MOST_HOSTS: usize = 1 << 16;
@@ -95,7 +95,7 @@ impl ClusterSpec {
         servers: usize,
         port: u16,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<(ClusterSpec, Task), SpecError> {
+    ) -> Result<(ClusterSpec, TaskName), SpecError> {
         let wrong = |variable: &str, reason: &str| SpecError::Slurm {
             variable: variable.to_owned(),
             reason: reason.to_owned(),

@@ -39,28 +39,28 @@ const GOES_ON: Duration = Duration::from_millis(5);
 const SESSION: &str = "s";
 
 /// A task with a session, and little room.
-pub struct Task {
+pub struct FuzzedTask {
     pub(crate) worker: Arc<Worker>,
     session: Arc<WorkerSession>,
     runtime: Runtime,
 }
 
-impl Default for Task {
-    fn default() -> Task {
-        Task::new(little())
+impl Default for FuzzedTask {
+    fn default() -> FuzzedTask {
+        FuzzedTask::new(little())
     }
 }
 
-impl Task {
+impl FuzzedTask {
     /// A task that takes so much.
-    pub(crate) fn new(limits: Limits) -> Task {
+    pub(crate) fn new(limits: Limits) -> FuzzedTask {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .expect("a runtime without threads is made");
         let worker = worker(runtime.handle().clone(), limits);
         let session = worker.open(SESSION, false, None);
-        Task {
+        FuzzedTask {
             session: session.expect("the first session is taken"),
             worker,
             runtime,
@@ -68,13 +68,13 @@ impl Task {
     }
 }
 
-impl Drop for Task {
+impl Drop for FuzzedTask {
     fn drop(&mut self) {
         self.worker.close(SESSION, &self.session);
     }
 }
 
-impl Task {
+impl FuzzedTask {
     /// Ends the session with all that it made, and opens it anew.
     pub fn anew(&mut self) {
         let session = self.worker.open(SESSION, false, None);

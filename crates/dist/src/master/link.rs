@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::cluster::{ClusterSpec, Task};
+use crate::cluster::{ClusterSpec, TaskName};
 use crate::error::{Cause, ClusterError};
 use crate::net::frames::Frames;
 use crate::net::messages as wire;
@@ -33,7 +33,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    pub(crate) fn task(&self) -> &Task {
+    pub(crate) fn task(&self) -> &TaskName {
         match self {
             Way::Here(worker) => &worker.task,
             Way::There(peer) => &peer.task,
@@ -269,7 +269,7 @@ pub(crate) async fn look(peer: &Arc<Peer>, first: bool) -> Result<wire::Opened, 
 ///
 /// # Errors
 /// It is not reached.
-pub(crate) async fn cluster(peer: &Arc<Peer>) -> Result<(ClusterSpec, Task), ClusterError> {
+pub(crate) async fn cluster(peer: &Arc<Peer>) -> Result<(ClusterSpec, TaskName), ClusterError> {
     let opened = look(peer, true).await?;
     let mut jobs: BTreeMap<String, BTreeMap<u32, String>> = BTreeMap::new();
     for task in opened.tasks {
@@ -287,7 +287,7 @@ pub(crate) async fn cluster(peer: &Arc<Peer>) -> Result<(ClusterSpec, Task), Clu
 /// How the other tasks of a cluster are reached, those that the filters leave.
 pub(crate) fn others(
     cluster: &ClusterSpec,
-    task: &Task,
+    task: &TaskName,
     peers: &Peers,
     filters: &[String],
 ) -> Result<Vec<Way>, ClusterError> {

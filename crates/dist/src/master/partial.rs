@@ -39,12 +39,12 @@ struct Pieces {
 /// The client's end of the channels.
 #[derive(Default)]
 pub(super) struct Client {
-    state: Mutex<State>,
+    state: Mutex<PartialRunState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct PartialRunState {
     given: HashMap<i64, Tensor>,
     waiting: HashMap<i64, Ticket>,
     results: HashMap<i64, Tensor>,

@@ -17,7 +17,7 @@ use super::wait;
 use crate::error::{Cause, ClusterError};
 use crate::net::messages as wire;
 use crate::platform::Platform;
-use plans::{Key, Plan};
+use plans::{ClusterPlan, Key};
 use run::Given;
 
 /// How often a step that waits looks whether it was cancelled.
@@ -38,12 +38,12 @@ struct Inner {
     links: Vec<Link>,
     /// Made anew when more is known of the devices.
     cutter: Mutex<Option<Arc<Cutter>>>,
-    plans: PlanCache<Key, Plan>,
+    plans: PlanCache<Key, ClusterPlan>,
     next: AtomicU64,
 }
 
 /// A step in pieces that is ready to run.
-pub(crate) struct Pieces(Arc<Plan>);
+pub(crate) struct Pieces(Arc<ClusterPlan>);
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

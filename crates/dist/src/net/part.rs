@@ -23,7 +23,7 @@ use thalweg_tensor::{DType, Shape, Tensor};
 use super::WireError;
 use super::messages as wire;
 use crate::allowed::{AllowedOps, refused};
-use crate::cluster::Task;
+use crate::cluster::TaskName;
 
 /// The ops that a part can have, by name.
 pub(crate) type Ops = HashMap<&'static str, &'static OpDef>;
@@ -49,7 +49,7 @@ pub(crate) fn encoded(
     part: &TaskPart,
     channels: &[TaskChannel],
     devices: &[DeviceSpec],
-    tasks: &[Task],
+    tasks: &[TaskName],
 ) -> Result<(wire::Part, Vec<Tensor>), WireError> {
     let mut values = Vec::new();
     let mut nodes = Vec::with_capacity(part.graph.len());
@@ -85,7 +85,7 @@ pub(crate) fn encoded(
             origin: node.origin.to_string(),
         });
     }
-    let peer = |(number, (job, index)): (usize, &Task)| wire::Task {
+    let peer = |(number, (job, index)): (usize, &TaskName)| wire::Task {
         job: job.clone(),
         index: *index,
         number: number as u32,

@@ -12,7 +12,7 @@ use turmoil::{Builder, Sim};
 use super::faults::Numbers;
 use super::network::{Connections, Dated, PORT, incoming};
 use super::platform::{STRIDE, Simulated, next};
-use crate::cluster::{ClusterSpec, Task};
+use crate::cluster::{ClusterSpec, TaskName};
 use crate::error::ClusterError;
 use crate::limits::Limits;
 use crate::master::link::Way;
@@ -44,7 +44,7 @@ pub(super) fn simulation<'a>(seed: u64, numbers: &mut Numbers) -> Sim<'a> {
 pub(super) struct World {
     pub(super) cluster: ClusterSpec,
     numbers: AtomicU64,
-    alive: Mutex<BTreeMap<Task, Weak<Worker>>>,
+    alive: Mutex<BTreeMap<TaskName, Weak<Worker>>>,
     /// By host.
     connections: Mutex<BTreeMap<String, Arc<Connections>>>,
     log: Mutex<Vec<String>>,

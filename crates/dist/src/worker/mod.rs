@@ -14,7 +14,7 @@ use thalweg_graph::DeviceSpec;
 use thalweg_session::{Engine, Runner, SessionOptions};
 use tokio::sync::watch;
 
-use crate::cluster::{ClusterSpec, Task};
+use crate::cluster::{ClusterSpec, TaskName};
 use crate::error::{Cause, ClusterError};
 use crate::limits::Limits;
 use crate::net::colocated::{Lender, Loans};
@@ -23,10 +23,10 @@ use crate::net::part::{self, Ops};
 use crate::peers::Peers;
 use crate::platform::Platform;
 
-pub(crate) use parts::Part;
+pub(crate) use parts::RegisteredPart;
 pub(crate) use run::Asked;
 pub(crate) use service::WorkerService;
-use step::Step;
+use step::WorkerStep;
 
 /// A task as its masters see it.
 pub(crate) struct Worker {
@@ -34,7 +34,7 @@ pub(crate) struct Worker {
     pub(crate) options: SessionOptions,
     pub(crate) limits: Limits,
     pub(crate) cluster: ClusterSpec,
-    pub(crate) task: Task,
+    pub(crate) task: TaskName,
     pub(crate) peers: Arc<Peers>,
     /// Tells this process from one that was there before it at the same address.
     pub(crate) incarnation: u64,
@@ -47,16 +47,16 @@ pub(crate) struct Worker {
     ends: AtomicBool,
     steps: Arc<()>,
     /// The tasks that have said that their work is done.
-    pub(crate) finished: watch::Sender<Vec<Task>>,
+    pub(crate) finished: watch::Sender<Vec<TaskName>>,
 }
 
 /// What one master has here.
 pub(crate) struct WorkerSession {
     runner: Arc<Runner>,
     parts: Mutex<Parts>,
-    steps: Mutex<BTreeMap<u64, Arc<Step>>>,
+    steps: Mutex<BTreeMap<u64, Arc<WorkerStep>>>,
     /// The task that its master is of.
-    master: Option<Task>,
+    master: Option<TaskName>,
     /// Set to true when it is closed.
     closed: watch::Sender<bool>,
 }
@@ -64,7 +64,7 @@ pub(crate) struct WorkerSession {
 #[derive(Default)]
 struct Parts {
     made: u64,
-    kept: HashMap<u64, Arc<Part>>,
+    kept: HashMap<u64, Arc<RegisteredPart>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -76,7 +76,7 @@ impl Worker {
         engine: Engine,
         options: SessionOptions,
         limits: Limits,
-        (cluster, task): (ClusterSpec, Task),
+        (cluster, task): (ClusterSpec, TaskName),
         peers: Arc<Peers>,
         platform: Arc<dyn Platform>,
     ) -> Worker {
@@ -107,7 +107,7 @@ impl Worker {
         &self,
         handle: &str,
         isolated: bool,
-        master: Option<Task>,
+        master: Option<TaskName>,
     ) -> Result<Arc<WorkerSession>, ClusterError> {
         let engine = match isolated {
             true => self.engine.isolated(),
@@ -245,7 +245,7 @@ impl Worker {
     }
 
     /// Notes that a task has done its work.
-    pub(crate) fn finish(&self, task: Task) {
+    pub(crate) fn finish(&self, task: TaskName) {
         self.finished.send_if_modified(|all| {
             let new = !all.contains(&task) && self.cluster.address(&task.0, task.1).is_ok();
             if new {
@@ -261,7 +261,7 @@ impl WorkerSession {
     ///
     /// # Errors
     /// The session is closed.
-    pub(crate) fn step(&self, number: u64) -> Result<Arc<Step>, ClusterError> {
+    pub(crate) fn step(&self, number: u64) -> Result<Arc<WorkerStep>, ClusterError> {
         let mut steps = locked(&self.steps);
         if *self.closed.borrow() {
             return Err(ClusterError::new(
@@ -272,7 +272,7 @@ impl WorkerSession {
         Ok(steps.entry(number).or_default().clone())
     }
 
-    fn forget(&self, number: u64, step: &Arc<Step>) {
+    fn forget(&self, number: u64, step: &Arc<WorkerStep>) {
         let mut steps = locked(&self.steps);
         if steps.get(&number).is_some_and(|s| Arc::ptr_eq(s, step)) {
             steps.remove(&number);
@@ -283,7 +283,7 @@ impl WorkerSession {
     ///
     /// # Errors
     /// There is none.
-    pub(crate) fn part(&self, number: u64) -> Result<Arc<Part>, ClusterError> {
+    pub(crate) fn part(&self, number: u64) -> Result<Arc<RegisteredPart>, ClusterError> {
         let found = locked(&self.parts).kept.get(&number).cloned();
         found.ok_or_else(|| ClusterError::invalid(format!("the session has no part {number}")))
     }

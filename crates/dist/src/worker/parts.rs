@@ -13,14 +13,14 @@ use thalweg_tensor::Tensor;
 
 use super::step::Routes;
 use super::{Worker, WorkerSession, locked};
-use crate::cluster::Task;
+use crate::cluster::TaskName;
 use crate::error::{Cause, ClusterError};
 use crate::net::messages as wire;
 use crate::net::part::{self, PartLimits};
 use crate::peers::Peer;
 
 /// A part that is ready to run.
-pub(crate) struct Part {
+pub(crate) struct RegisteredPart {
     pub(super) plan: Arc<PartPlan>,
     /// What is known of its feeds, in their order.
     pub(crate) feeds: Vec<Fact>,
@@ -38,7 +38,7 @@ pub(crate) struct Part {
 /// What is shorter runs where it came in: to hand it to another thread would take as long.
 const SHORT: Duration = Duration::from_micros(50);
 
-impl Part {
+impl RegisteredPart {
     /// Whether it may run on a thread of the network: its steps all take the same time, and the last was
     /// short.
     pub(super) fn is_short(&self) -> bool {
@@ -124,7 +124,7 @@ impl Worker {
         part: TaskPart,
         channels: &[TaskChannel],
         devices: &[DeviceSpec],
-        tasks: &[Task],
+        tasks: &[TaskName],
     ) -> Result<u64, ClusterError> {
         let own = |&d: &u32| self.device(&devices[d as usize].to_string());
         let own = part.devices.iter().map(own).collect::<Result<_, _>>()?;
@@ -144,7 +144,7 @@ impl Worker {
         part: TaskPart,
         devices: Vec<u32>,
         channels: &[wire::Channel],
-        peers: &HashMap<u32, Task>,
+        peers: &HashMap<u32, TaskName>,
     ) -> Result<u64, ClusterError> {
         let mut routes = Routes::default();
         let mut facts: HashMap<i64, Fact> = HashMap::new();
@@ -191,7 +191,7 @@ impl Worker {
         }
         parts.made += 1;
         let number = parts.made;
-        let part = Part {
+        let part = RegisteredPart {
             long: plan.may_take_long(),
             plan: Arc::new(plan),
             feeds,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::step::{Routes, Step};
+use super::step::{Routes, WorkerStep};
 use crate::error::{Cause, ClusterError};
 use crate::net::colocated::Lending;
 use crate::net::frames::Frames;
@@ -29,7 +29,7 @@ async fn ask(peer: &Arc<Peer>, mut request: wire::Receive) -> Result<Lending, Cl
 async fn deliver(
     incoming: &mut Lending,
     from: u32,
-    step: &Arc<Step>,
+    step: &Arc<WorkerStep>,
     routes: &Arc<Routes>,
 ) -> Result<(), ClusterError> {
     // What is lent and not read in place is copied while more comes, a few values at a time.
@@ -85,7 +85,7 @@ pub(super) async fn receive(
     peer: Arc<Peer>,
     from: u32,
     request: wire::Receive,
-    step: Arc<Step>,
+    step: Arc<WorkerStep>,
     routes: Arc<Routes>,
 ) {
     let received = async {

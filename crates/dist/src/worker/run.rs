@@ -8,9 +8,9 @@ use thalweg_session::{Cancel, Exchange, RunOptions, Trace};
 use thalweg_tensor::Tensor;
 use tokio::task::JoinSet;
 
-use super::parts::Part;
+use super::parts::RegisteredPart;
 use super::receive::receive;
-use super::step::{Channels, Step};
+use super::step::{Channels, WorkerStep};
 use super::{Worker, WorkerSession};
 use crate::error::{Cause, ClusterError};
 use crate::net::messages as wire;
@@ -43,7 +43,7 @@ impl Worker {
         self: &Arc<Self>,
         session: &Arc<WorkerSession>,
         handle: &str,
-        part: Arc<Part>,
+        part: Arc<RegisteredPart>,
         asked: Asked,
     ) -> Result<Done, ClusterError> {
         let done = self.run_here(session, handle, part, asked).await;
@@ -54,7 +54,7 @@ impl Worker {
         self: &Arc<Self>,
         session: &Arc<WorkerSession>,
         handle: &str,
-        part: Arc<Part>,
+        part: Arc<RegisteredPart>,
         asked: Asked,
     ) -> Result<Done, ClusterError> {
         let came = Instant::now();
@@ -137,7 +137,7 @@ impl Worker {
 /// A part that runs; what is left of it ends when this is dropped.
 struct Running {
     session: Arc<WorkerSession>,
-    step: Arc<Step>,
+    step: Arc<WorkerStep>,
     number: u64,
     cancel: Cancel,
 }

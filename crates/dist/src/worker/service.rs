@@ -13,7 +13,7 @@ use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
 
-use super::step::{Outgoing, Step};
+use super::step::{Outgoing, WorkerStep};
 use super::{Asked, Worker, WorkerSession};
 use crate::error::{Cause, ClusterError};
 use crate::net::WireError;
@@ -214,7 +214,7 @@ impl Drop for End {
 /// What goes to a task that may have asked before the step has begun here.
 struct Early {
     outgoing: Outgoing,
-    of: Option<(Arc<WorkerSession>, u64, Arc<Step>)>,
+    of: Option<(Arc<WorkerSession>, u64, Arc<WorkerStep>)>,
 }
 
 impl Source for Early {

@@ -24,14 +24,14 @@ pub(crate) struct Routes {
 
 /// A step of a session on one task.
 #[derive(Default)]
-pub(crate) struct Step {
-    state: Mutex<State>,
+pub(crate) struct WorkerStep {
+    state: Mutex<StepState>,
     /// That values were taken, or that the step is over.
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct StepState {
     over: Option<ClusterError>,
     /// Whether its part has begun here.
     begun: bool,
@@ -59,8 +59,8 @@ struct Outbox {
     waker: Option<Waker>,
 }
 
-impl Step {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl WorkerStep {
+    fn state(&self) -> MutexGuard<'_, StepState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -196,7 +196,7 @@ impl Outbox {
 
 /// The values that go to one task, as they come.
 pub(crate) struct Outgoing {
-    step: Arc<Step>,
+    step: Arc<WorkerStep>,
     to: u32,
     done: bool,
 }
@@ -250,7 +250,7 @@ impl Drop for Outgoing {
 
 /// What a part gives and takes through.
 pub(crate) struct Channels {
-    step: Arc<Step>,
+    step: Arc<WorkerStep>,
     routes: Arc<Routes>,
     /// Who gives the feeds and takes the fetches while the step runs: through channels below zero.
     client: Option<Arc<dyn Exchange>>,
@@ -260,7 +260,7 @@ pub(crate) struct Channels {
 impl Channels {
     /// Of a part that waits as `rest` says.
     pub(crate) fn new(
-        step: Arc<Step>,
+        step: Arc<WorkerStep>,
         routes: Arc<Routes>,
         client: Option<Arc<dyn Exchange>>,
         rest: Option<Arc<dyn Rest>>,

@@ -1,7 +1,7 @@
 //! Errors of the placer: what was asked, what there is, and the nearest that would fit.
 
 use super::assign::Placer;
-use super::error::{Member, Part, PlaceError, PlaceReason};
+use super::error::{Member, NamePart, PlaceError, PlaceReason};
 use super::groups::Apart;
 use crate::device::DeviceSpec;
 use crate::graph::nearest;
@@ -102,8 +102,8 @@ impl Placer<'_> {
     /// Says which part of `asked` no device has.
     pub(super) fn no_such_device(&self, node: &Node, asked: DeviceSpec) -> PlaceError {
         let mut left: Vec<&DeviceSpec> = self.options.devices.iter().collect();
-        let mut missing = Part::Index;
-        for part in Part::ALL {
+        let mut missing = NamePart::Index;
+        for part in NamePart::ALL {
             let Some(wanted) = text(&asked, part) else {
                 continue;
             };
@@ -125,8 +125,8 @@ impl Placer<'_> {
             let fits = |d: &&&DeviceSpec| text(d, missing).as_deref() == Some(best);
             // Of those the one that agrees in most of what else was asked for.
             let agreeing = |d: &DeviceSpec| {
-                let same = |p: &Part| text(&asked, *p).is_some_and(|v| text(d, *p) == Some(v));
-                Part::ALL.iter().filter(|p| same(p)).count()
+                let same = |p: &NamePart| text(&asked, *p).is_some_and(|v| text(d, *p) == Some(v));
+                NamePart::ALL.iter().filter(|p| same(p)).count()
             };
             let fitting = left.iter().filter(fits);
             fitting.min_by_key(|d| std::cmp::Reverse(agreeing(d)))
@@ -143,13 +143,13 @@ impl Placer<'_> {
 }
 
 /// A part of a device's name as text.
-fn text(spec: &DeviceSpec, part: Part) -> Option<String> {
+fn text(spec: &DeviceSpec, part: NamePart) -> Option<String> {
     match part {
-        Part::Job => spec.job.as_deref().map(str::to_owned),
-        Part::Replica => spec.replica.map(|n| n.to_string()),
-        Part::Task => spec.task.map(|n| n.to_string()),
-        Part::Type => spec.device_type.as_deref().map(str::to_owned),
-        Part::Index => spec.index.map(|n| n.to_string()),
+        NamePart::Job => spec.job.as_deref().map(str::to_owned),
+        NamePart::Replica => spec.replica.map(|n| n.to_string()),
+        NamePart::Task => spec.task.map(|n| n.to_string()),
+        NamePart::Type => spec.device_type.as_deref().map(str::to_owned),
+        NamePart::Index => spec.index.map(|n| n.to_string()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::error::Part;
+use super::error::NamePart;
 use crate::device::DeviceSpec;
 
 /// The wishes of a group. `requested` always says at least what `resource` and `assigned` say.
@@ -19,7 +19,7 @@ pub(super) struct Constraint {
 /// Two wishes that no device fulfils.
 #[derive(Debug)]
 pub(super) struct Clash {
-    pub part: Part,
+    pub part: NamePart,
     pub left: DeviceSpec,
     pub right: DeviceSpec,
 }
@@ -122,17 +122,17 @@ fn merge(into: &DeviceSpec, other: &DeviceSpec, soft: bool) -> Result<DeviceSpec
         })
     };
     if !join(&mut out.job, &other.job) {
-        return clash(Part::Job);
+        return clash(NamePart::Job);
     }
     if !join(&mut out.replica, &other.replica) {
-        return clash(Part::Replica);
+        return clash(NamePart::Replica);
     }
     if !join(&mut out.task, &other.task) {
-        return clash(Part::Task);
+        return clash(NamePart::Task);
     }
     if !join(&mut out.device_type, &other.device_type) {
         if !soft {
-            return clash(Part::Type);
+            return clash(NamePart::Type);
         }
         out.device_type = None;
         out.index = None;
@@ -140,7 +140,7 @@ fn merge(into: &DeviceSpec, other: &DeviceSpec, soft: bool) -> Result<DeviceSpec
     }
     if !join(&mut out.index, &other.index) {
         if !soft {
-            return clash(Part::Index);
+            return clash(NamePart::Index);
         }
         out.index = None;
     }

@@ -34,7 +34,7 @@ impl PlaceError {
 
 /// A part of a device's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum NamePart {
     /// The job.
     Job,
     /// The replica.
@@ -47,24 +47,24 @@ pub enum Part {
     Index,
 }
 
-impl Part {
-    pub(super) const ALL: [Part; 5] = [
-        Part::Job,
-        Part::Replica,
-        Part::Task,
-        Part::Type,
-        Part::Index,
+impl NamePart {
+    pub(super) const ALL: [NamePart; 5] = [
+        NamePart::Job,
+        NamePart::Replica,
+        NamePart::Task,
+        NamePart::Type,
+        NamePart::Index,
     ];
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for NamePart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Part::Job => "job",
-            Part::Replica => "replica",
-            Part::Task => "task",
-            Part::Type => "device type",
-            Part::Index => "device number",
+            NamePart::Job => "job",
+            NamePart::Replica => "replica",
+            NamePart::Task => "task",
+            NamePart::Type => "device type",
+            NamePart::Index => "device number",
         })
     }
 }
@@ -101,7 +101,7 @@ pub enum PlaceReason {
         /// What the node and those it stands with ask for.
         asked: DeviceSpec,
         /// The first part of it that no device has, together with the parts before it.
-        part: Part,
+        part: NamePart,
         /// That part of what was asked for.
         value: String,
         /// What that part may be.
@@ -138,7 +138,7 @@ pub enum PlaceReason {
         /// Whether a variable's handle ties them, not colocation.
         resource: bool,
         /// In what they differ.
-        part: Part,
+        part: NamePart,
         /// What one asks for, with all that it stands with.
         left: DeviceSpec,
         /// What the other asks for, with all that it stands with.

@@ -24,7 +24,7 @@ mod explain;
 mod groups;
 mod placement;
 
-pub use error::{Member, Part, PlaceError, PlaceReason};
+pub use error::{Member, NamePart, PlaceError, PlaceReason};
 pub use placement::{Placement, Report, Row, Why};
 
 use smallvec::SmallVec;

@@ -9,7 +9,7 @@ use thalweg_graph::{Attr, Exact, Func, Function, Graph, NodeId, Origin, OutputId
 use crate::attr;
 use crate::error::{ImportError, Problem};
 use crate::import::functions::{Functions, Use, port_type};
-use crate::import::nodes::{Made, Nodes, Place, Refs, result};
+use crate::import::nodes::{Made, NodeSource, Nodes, Refs, result};
 use crate::import::{checked, of_function};
 use crate::messages::op_def::ArgDef;
 use crate::messages::{FunctionDef, OpDef};
@@ -69,7 +69,7 @@ pub(super) fn function<'d>(
     }
     let mut nodes = Nodes {
         graph: &graph,
-        place: Place {
+        place: NodeSource {
             file: &file,
             function: Some(&wanted.name),
             origin: origin.clone(),

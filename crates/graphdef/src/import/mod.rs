@@ -14,7 +14,7 @@ use thalweg_graph::{Graph, GraphError, NodeId, Operation, Origin, Output, Output
 
 use crate::error::{ImportError, Problem};
 use crate::import::functions::Functions;
-use crate::import::nodes::{Nodes, Place, Refs};
+use crate::import::nodes::{NodeSource, Nodes, Refs};
 use crate::messages::{GraphDef, VersionDef};
 use crate::names;
 use crate::survey::{library, survey};
@@ -190,7 +190,7 @@ fn add(graph: &Graph, def: &GraphDef, options: &ImportOptions<'_>) -> Result<Add
     }
     let mut nodes = Nodes {
         graph,
-        place: Place {
+        place: NodeSource {
             file: &options.origin,
             function: None,
             origin: Origin::Other(origin.clone()),

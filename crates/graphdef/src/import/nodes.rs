@@ -20,7 +20,7 @@ use crate::tensor::Budget;
 const LOCATION: &str = "loc:@";
 
 /// Where nodes come from, and where they go.
-pub(super) struct Place<'a> {
+pub(super) struct NodeSource<'a> {
     pub file: &'a str,
     /// The function whose body they are.
     pub function: Option<&'a str>,
@@ -28,7 +28,7 @@ pub(super) struct Place<'a> {
     pub prefix: &'a str,
 }
 
-impl Place<'_> {
+impl NodeSource<'_> {
     fn name(&self, node: &str) -> String {
         prefixed(self.function.unwrap_or_default(), node)
     }
@@ -109,7 +109,7 @@ struct Back<'d> {
 /// Nodes that are being added.
 pub(super) struct Nodes<'a, 'd> {
     pub graph: &'a Graph,
-    pub place: Place<'a>,
+    pub place: NodeSource<'a>,
     pub refs: Refs<'a>,
     pub functions: &'a mut Functions<'d>,
     pub budget: &'a mut Budget,

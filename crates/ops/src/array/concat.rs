@@ -11,7 +11,7 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::moves::{Axis, Move};
-use super::parts::{Moves, Part, Source};
+use super::parts::{MovedBox, Moves, Source};
 use super::rules::{
     countable, int_vector, ints_or, invalid, known, per_dim, shape_of, single, wrong,
 };
@@ -107,7 +107,7 @@ pub(super) fn join(
                 to: 1,
             },
         ];
-        parts.push(Part::of(
+        parts.push(MovedBox::of(
             Source::Input(first + i),
             Move::new(0, start, &axes)?,
         ));

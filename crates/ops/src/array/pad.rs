@@ -7,7 +7,7 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use super::moves::{Axis, Move, steps};
-use super::parts::{Moves, Part, Source};
+use super::parts::{MovedBox, Moves, Source};
 use super::rules::{countable, int_vector, reshape, shape_of, wrong};
 use super::strings::moved_strings;
 use crate::shapes;
@@ -23,7 +23,7 @@ pub(super) fn around(
     dims: &[usize],
     inside: &[(usize, usize)],
     from: Source,
-) -> Result<Vec<Part>, KernelError> {
+) -> Result<Vec<MovedBox>, KernelError> {
     let steps = steps(dims);
     let mut parts = Vec::with_capacity(2 * dims.len());
     for (k, &(begin, len)) in inside.iter().enumerate() {
@@ -49,7 +49,7 @@ pub(super) fn around(
             let to = (0..dims.len())
                 .map(|i| range(i).0 * steps[i] as usize)
                 .sum();
-            parts.push(Part::of(from, Move::new(0, to, &axes)?));
+            parts.push(MovedBox::of(from, Move::new(0, to, &axes)?));
         }
     }
     Ok(parts)
@@ -165,7 +165,7 @@ fn padded(p: &Prepare<'_>, from: Source) -> Result<Moves, KernelError> {
     let to = (0..out.len())
         .map(|i| inside[i].0 * write[i] as usize)
         .sum();
-    parts.push(Part::of(Source::Input(0), Move::new(0, to, &axes)?));
+    parts.push(MovedBox::of(Source::Input(0), Move::new(0, to, &axes)?));
     Ok(Moves {
         dtype: p.dtype(0),
         elements: p.outputs[0].elements(),

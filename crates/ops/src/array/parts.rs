@@ -19,16 +19,16 @@ pub(super) enum Source {
 
 /// A box that is moved from a source to an output.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct MovedBox {
     pub(super) from: Source,
     pub(super) output: usize,
     pub(super) moved: Move,
 }
 
-impl Part {
+impl MovedBox {
     /// Into output 0.
-    pub(super) fn of(from: Source, moved: Move) -> Part {
-        Part {
+    pub(super) fn of(from: Source, moved: Move) -> MovedBox {
+        MovedBox {
             from,
             output: 0,
             moved,
@@ -42,7 +42,7 @@ impl Part {
 pub(super) struct Moves {
     pub(super) dtype: DType,
     pub(super) elements: usize,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<MovedBox>,
 }
 
 impl Moves {
@@ -51,7 +51,7 @@ impl Moves {
         Moves {
             dtype: p.dtype(0),
             elements: p.outputs[0].elements(),
-            parts: vec![Part::of(Source::Input(0), moved)],
+            parts: vec![MovedBox::of(Source::Input(0), moved)],
         }
     }
 
@@ -87,7 +87,11 @@ impl Moves {
     }
 }
 
-fn moving_as<T: Pod + Send + Sync>(dtype: DType, elements: usize, parts: Vec<Part>) -> Prepared {
+fn moving_as<T: Pod + Send + Sync>(
+    dtype: DType,
+    elements: usize,
+    parts: Vec<MovedBox>,
+) -> Prepared {
     Prepared::new(elements, move |cx| {
         for group in parts.chunk_by(|a, b| a.output == b.output) {
             // SAFETY: it gets zeros and elements of inputs of the same dtype only.

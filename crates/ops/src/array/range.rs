@@ -12,7 +12,7 @@ use crate::shapes;
 use thalweg_cpu::number::{Float, Number};
 
 /// A number that can be counted up.
-trait Step: Number {
+trait RangeNumber: Number {
     /// How many numbers lie from `start` to before `limit`, `delta` apart; `None` where there is no
     /// telling.
     fn count(start: Self, limit: Self, delta: Self) -> Option<usize>;
@@ -22,7 +22,7 @@ trait Step: Number {
 
 macro_rules! steps {
     ($($int:ty)*; $($float:ty)*) => {
-        $(impl Step for $int {
+        $(impl RangeNumber for $int {
             fn count(start: $int, limit: $int, delta: $int) -> Option<usize> {
                 // Wide enough for the difference of any two.
                 let (way, step) = (limit as i128 - start as i128, delta as i128);
@@ -33,7 +33,7 @@ macro_rules! steps {
                 start.wrapping_add(delta.wrapping_mul(i as $int))
             }
         })*
-        $(impl Step for $float {
+        $(impl RangeNumber for $float {
             fn count(start: $float, limit: $float, delta: $float) -> Option<usize> {
                 let n = ((limit - start) / delta).abs().ceil();
                 // What an f64 counts exactly.
@@ -50,7 +50,7 @@ macro_rules! steps {
 steps! { i32 i64; f32 f64 }
 
 /// The first number, their distance and how many there are.
-fn resolve<T: Step + Element>(
+fn resolve<T: RangeNumber + Element>(
     start: &Tensor,
     limit: &Tensor,
     delta: &Tensor,
@@ -73,11 +73,11 @@ fn resolve<T: Step + Element>(
 }
 
 /// As [`resolve`], of a node.
-fn of_node<T: Step>(p: &Prepare<'_>) -> Result<(T, T, usize), KernelError> {
+fn of_node<T: RangeNumber>(p: &Prepare<'_>) -> Result<(T, T, usize), KernelError> {
     resolve::<T>(p.value(0)?, p.value(1)?, p.value(2)?).map_err(super::rules::invalid)
 }
 
-fn prepare<T: Step>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+fn prepare<T: RangeNumber>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (start, delta, n) = of_node::<T>(p)?;
     Ok(Prepared::new(n, move |cx| {
         for_chunks(cx.pool(), cx.output::<T>(0)?, CHUNK, &|task, out| {

@@ -8,7 +8,7 @@ use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use super::moves::{Axis, Move};
-use super::parts::{Moves, Part, Source};
+use super::parts::{MovedBox, Moves, Source};
 use super::rules::{one_element, or_zeros, wrong};
 use super::strings::moved_strings;
 
@@ -34,7 +34,7 @@ pub(super) fn cut(
                 to: 1,
             },
         ];
-        parts.push(Part {
+        parts.push(MovedBox {
             from: Source::Input(input),
             output,
             moved: Move::new(output * len, 0, &axes)?,
@@ -218,7 +218,7 @@ fn split_v_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
                 to: 1,
             },
         ];
-        parts.push(Part {
+        parts.push(MovedBox {
             from: Source::Input(0),
             output,
             moved: Move::new(start, 0, &axes)?,

@@ -9,7 +9,7 @@ use thalweg_tensor::DType;
 use super::fill::asked_shape;
 use super::moves::{Axis, Move, steps};
 use super::pad::around;
-use super::parts::{Moves, Part, Source};
+use super::parts::{MovedBox, Moves, Source};
 use super::rules::{invalid, shape_of};
 use super::stride::{Masks, Placements, Spec, resolve, spec};
 use super::strings::moved_strings;
@@ -182,7 +182,7 @@ fn strided_slice_grad_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
         .into_iter()
         .map(|(len, to, from)| Axis { len, from, to })
         .collect();
-    let moved = Part::of(Source::Input(4), Move::new(0, start, &axes)?);
+    let moved = MovedBox::of(Source::Input(4), Move::new(0, start, &axes)?);
     // Without gaps the elements taken are a box, with zeros around it.
     let mut dense = true;
     let hull: Vec<(usize, usize)> = spec
@@ -205,7 +205,7 @@ fn strided_slice_grad_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
             from: 0,
             to: 1,
         };
-        vec![Part::of(Source::Zero, Move::new(0, 0, &[all])?)]
+        vec![MovedBox::of(Source::Zero, Move::new(0, 0, &[all])?)]
     };
     parts.push(moved);
     Ok(Moves {

@@ -21,11 +21,11 @@ pub(super) struct Array {
     clears: bool,
     /// Whether what is written twice is added up: a gradient.
     adds: bool,
-    state: Mutex<State>,
+    state: Mutex<ArrayState>,
     gradients: Mutex<BTreeMap<String, Arc<Array>>>,
 }
 
-struct State {
+struct ArrayState {
     shape: Shape,
     elements: Vec<Element>,
     closed: bool,
@@ -41,7 +41,7 @@ struct Element {
 }
 
 impl Array {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ArrayState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -162,7 +162,7 @@ impl Array {
             grows: false,
             clears: true,
             adds: true,
-            state: Mutex::new(State {
+            state: Mutex::new(ArrayState {
                 shape: state.shape.clone(),
                 elements: elements.collect(),
                 closed: false,
@@ -247,7 +247,7 @@ pub(crate) static ARRAY: Op = Op {
             grows: attrs.bool("dynamic_size"),
             clears: attrs.bool("clear_after_read"),
             adds: false,
-            state: Mutex::new(State {
+            state: Mutex::new(ArrayState {
                 shape: attrs.shape("element_shape"),
                 elements: vec![Element::default(); count(cx.int(0)?)?],
                 closed: false,

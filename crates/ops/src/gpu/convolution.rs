@@ -1,7 +1,9 @@
 //! Convolutions as products in tiles.
 
 use thalweg_device::Prepare;
-use thalweg_device::gpu::{self, Arg, Call, Direction, Launch, Launches, Step, WithLibraries};
+use thalweg_device::gpu::{
+    self, Arg, Call, Direction, Launch, Launches, LibraryStep, WithLibraries,
+};
 use thalweg_tensor::DType;
 
 use super::gemm::Tiles;
@@ -89,16 +91,16 @@ fn by_library(p: &Prepare<'_>, g: &ConvGeometry, direction: Direction) -> Option
     let (image, output) = (Arg::Input(0), Arg::Output(0));
     let steps = match direction {
         Direction::Forward => [
-            Step::Launch(move_filter(true, Arg::Input(1), turned.clone())?),
-            Step::Call(call, [image, turned, output]),
+            LibraryStep::Launch(move_filter(true, Arg::Input(1), turned.clone())?),
+            LibraryStep::Call(call, [image, turned, output]),
         ],
         Direction::Images => [
-            Step::Launch(move_filter(true, Arg::Input(1), turned.clone())?),
-            Step::Call(call, [turned, Arg::Input(2), output]),
+            LibraryStep::Launch(move_filter(true, Arg::Input(1), turned.clone())?),
+            LibraryStep::Call(call, [turned, Arg::Input(2), output]),
         ],
         Direction::Filter => [
-            Step::Call(call, [image, Arg::Input(2), turned.clone()]),
-            Step::Launch(move_filter(false, turned, output)?),
+            LibraryStep::Call(call, [image, Arg::Input(2), turned.clone()]),
+            LibraryStep::Launch(move_filter(false, turned, output)?),
         ],
     };
     Some(WithLibraries {

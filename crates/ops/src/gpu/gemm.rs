@@ -1,6 +1,6 @@
 //! Products in tiles.
 
-use thalweg_device::gpu::{self, Arg, Call, Launch, Launches, Source, Step, WithLibraries};
+use thalweg_device::gpu::{self, Arg, Call, Launch, Launches, LibraryStep, Source, WithLibraries};
 use thalweg_device::{KernelError, Prepare};
 use thalweg_tensor::DType;
 use thalweg_tensor::shape::elements;
@@ -177,7 +177,7 @@ fn by_library(
     });
     let args = [Arg::Input(0), Arg::Input(1), Arg::Output(0)];
     Some(Box::new(WithLibraries {
-        steps: [Step::Call(call, args)].into_iter().collect(),
+        steps: [LibraryStep::Call(call, args)].into_iter().collect(),
         scratch: 0,
     }))
 }

@@ -15,11 +15,11 @@ pub(super) struct Accumulator {
     pub(super) shape: Shape,
     /// Whether it gives the mean, and not the sum.
     pub(super) mean: bool,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<AccumulatorState>,
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct AccumulatorState {
     step: i64,
     count: i64,
     sum: Option<Tensor>,
@@ -27,7 +27,7 @@ pub(super) struct State {
 }
 
 impl Accumulator {
-    fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut AccumulatorState) -> R) -> R {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

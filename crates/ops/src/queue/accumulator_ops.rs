@@ -7,7 +7,7 @@ use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of, attr, str_attr, type
 use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::{DType, Tensor};
 
-use super::accumulator::{Accumulator, State};
+use super::accumulator::{Accumulator, AccumulatorState};
 use super::queues::handle;
 
 const HANDLE: Arg = arg_of("handle", DType::Resource);
@@ -45,7 +45,7 @@ pub(crate) static ACCUMULATOR: Op = Op {
                 dtype: cx.attrs().dtype("dtype").unwrap_or(DType::F32),
                 shape: cx.attrs().shape("shape"),
                 mean: cx.attrs().str("reduction_type") == "MEAN",
-                state: Mutex::new(State::default()),
+                state: Mutex::new(AccumulatorState::default()),
             }))
         })
     })],

@@ -31,11 +31,11 @@ pub(super) struct Stage {
     /// The most entries, and the most bytes; 0 for any number.
     pub(super) capacity: usize,
     pub(super) bytes: usize,
-    state: Mutex<State>,
+    state: Mutex<StageState>,
 }
 
 #[derive(Default)]
-struct State {
+struct StageState {
     entries: VecDeque<Vec<Tensor>>,
     waiting: Waiting,
 }
@@ -53,7 +53,7 @@ impl Stage {
         }
     }
 
-    fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut StageState) -> R) -> R {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -37,11 +37,11 @@ pub(super) struct Shuffle {
 
 pub(super) struct Queue {
     pub(super) settings: Settings,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     elements: VecDeque<Element>,
     closed: bool,
     drawn: u64,
@@ -75,7 +75,7 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -211,7 +211,7 @@ impl Queue {
     }
 }
 
-impl State {
+impl QueueState {
     /// Lets those who wait go on, each side in its order, until nobody can.
     fn go_on(&mut self, settings: &Settings) {
         while self.step(settings, true) | self.step(settings, false) {}
@@ -219,7 +219,7 @@ impl State {
 
     /// Goes on with the first of those who put in, or take out; whether anything changed.
     fn step(&mut self, settings: &Settings, enqueues: bool) -> bool {
-        let State {
+        let QueueState {
             elements,
             closed,
             drawn,

@@ -94,7 +94,7 @@ enum To<'a, F: Fold> {
 
 fn run<F: Fold>(cpu: &Cpu, layout: &Layout, fold: F, x: &[F::In], to: &To<'_, F>) {
     cpu.pool().parallel_for(layout.tasks(), &|task| {
-        cpu.isa().run_over::<F::In, _>(Task {
+        cpu.isa().run_over::<F::In, _>(FoldTask {
             layout,
             fold,
             x,
@@ -104,7 +104,7 @@ fn run<F: Fold>(cpu: &Cpu, layout: &Layout, fold: F, x: &[F::In], to: &To<'_, F>
     });
 }
 
-struct Task<'a, F: Fold> {
+struct FoldTask<'a, F: Fold> {
     layout: &'a Layout,
     fold: F,
     x: &'a [F::In],
@@ -112,7 +112,7 @@ struct Task<'a, F: Fold> {
     task: usize,
 }
 
-impl<F: Fold> Vectorize for Task<'_, F> {
+impl<F: Fold> Vectorize for FoldTask<'_, F> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
@@ -154,7 +154,7 @@ impl<F: Fold> Vectorize for Task<'_, F> {
 /// Accumulators of columns; they never leave the stack.
 type Sums<F> = SmallVec<[<F as Fold>::Acc; TILE]>;
 
-impl<F: Fold> Task<'_, F> {
+impl<F: Fold> FoldTask<'_, F> {
     /// The pieces of a segment: where each begins from its output's first element, and its rows.
     #[inline(always)]
     fn pieces(&self, segment: usize) -> impl Iterator<Item = (usize, usize)> {

@@ -57,7 +57,7 @@ where
     F: Fn([W; N], W) -> [W; N] + Copy + Sync,
 {
     fn run(&self, isa: Isa, values: [&mut [W]; N], grad: &[W]) {
-        isa.run_over::<W, _>(Step {
+        isa.run_over::<W, _>(FusedStep {
             values,
             grad,
             step: self.0,
@@ -249,7 +249,7 @@ impl<W: Wide + Compute + Pod> Stored<W> {
 
 /// A gradient's numbers, and what the rule makes of slots, which decay where gradients are zero, are never subnormal
 /// ([`Wide::normal`]); the variable, which comes first, is what the rule says.
-struct Step<'a, T, F, const N: usize> {
+struct FusedStep<'a, T, F, const N: usize> {
     values: [&'a mut [T]; N],
     grad: &'a [T],
     step: F,
@@ -259,14 +259,14 @@ struct Step<'a, T, F, const N: usize> {
 /// then plain to the compiler, whatever their number.
 const LANES: usize = 16;
 
-impl<T: Wide, F, const N: usize> Vectorize for Step<'_, T, F, N>
+impl<T: Wide, F, const N: usize> Vectorize for FusedStep<'_, T, F, N>
 where
     F: Fn([T; N], T) -> [T; N],
 {
     type Out = ();
     #[inline(always)]
     fn run(self) {
-        let Step {
+        let FusedStep {
             mut values,
             grad,
             step,

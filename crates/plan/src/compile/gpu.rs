@@ -19,7 +19,7 @@ use super::Uses;
 use super::builder::{Built, no_kernel};
 use crate::bindings::Bindings;
 use crate::error::SessionError;
-use crate::gpu_program::{Commands, Place};
+use crate::gpu_program::{Commands, GpuPlace};
 use crate::kernels::find;
 use crate::memory::{Arena, Block};
 use crate::order::Accesses;
@@ -45,7 +45,7 @@ pub(super) struct GpuBuilder<'a> {
     /// Buffers of the arena.
     buffers: Vec<Buffer>,
     /// By constant: where it is, once something needs it there.
-    constants: FxHashMap<OutputId, Place>,
+    constants: FxHashMap<OutputId, GpuPlace>,
     slots: Vec<SlotPlan>,
     slot_of: FxHashMap<OutputId, u32>,
     instructions: Vec<Instruction>,
@@ -63,7 +63,7 @@ pub(super) struct GpuBuilder<'a> {
 
 #[derive(Clone, Copy)]
 struct Value {
-    place: Place,
+    place: GpuPlace,
     buffer: Option<usize>,
 }
 

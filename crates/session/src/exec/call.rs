@@ -8,13 +8,13 @@ use thalweg_graph::function::DEEPEST;
 use thalweg_graph::{Fact, Func, Function, Node, OutputId};
 use thalweg_tensor::{DType, Tensor};
 
-use super::{Run, Step};
+use super::{ProgramRun, Step};
 use crate::ready::{ArgumentKey, CallKey, Ready, Same};
 use thalweg_plan::Fetch;
 use thalweg_plan::SessionError;
 use thalweg_plan::{PlanContext, Request, compile};
 
-impl Run<'_> {
+impl ProgramRun<'_> {
     /// Calls a function of the graph's library, for this node.
     pub(super) fn call(
         &self,

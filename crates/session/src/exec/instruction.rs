@@ -15,7 +15,7 @@ use super::Step;
 use super::step_environment::StepEnvironment;
 use super::values::{bytes, copy_slot, first_not_finite};
 use super::waiting::{Waiter, Waiting};
-use crate::frame::Part;
+use crate::frame::ProgramFrame;
 use crate::run_options::Cancel;
 use thalweg_plan::SessionError;
 use thalweg_plan::{Action, Home, Instruction, NO_SLOT, Program, failed, memory};
@@ -25,10 +25,10 @@ const INLINE: usize = 10;
 
 /// One program of a step.
 #[derive(Clone, Copy)]
-pub(crate) struct Run<'a> {
+pub(crate) struct ProgramRun<'a> {
     pub(crate) step: &'a Step<'a>,
     pub(crate) program: &'a Program,
-    pub(crate) part: &'a Part,
+    pub(crate) part: &'a ProgramFrame,
     pub(crate) device: &'a Device,
     /// The device's own threads, or those of its host.
     pub(crate) cpu: &'a Cpu,
@@ -36,17 +36,17 @@ pub(crate) struct Run<'a> {
     pub(super) waiting: Option<(&'a Waiting, Waiter)>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ProgramRun<'a> {
     /// The same, for a node that may have to wait.
-    pub(super) fn waiting(self, on: &'a Waiting, waiter: Waiter) -> Run<'a> {
-        Run {
+    pub(super) fn waiting(self, on: &'a Waiting, waiter: Waiter) -> ProgramRun<'a> {
+        ProgramRun {
             waiting: Some((on, waiter)),
             ..self
         }
     }
 }
 
-impl Run<'_> {
+impl ProgramRun<'_> {
     /// Runs an instruction and looks after what the step was asked to watch.
     pub(super) fn watched(&self, at: u32) -> Result<(), SessionError> {
         self.look(self.program.node(at))?;
@@ -219,7 +219,7 @@ impl Run<'_> {
     /// Where some slots are.
     ///
     /// # Safety
-    /// As [`Part::slot`], for each.
+    /// As [`ProgramFrame::slot`], for each.
     unsafe fn slots<A: smallvec::Array<Item = Slot>>(
         &self,
         slots: &[u32],

@@ -7,7 +7,7 @@ use thalweg_device::gpu::{Command, Gpu, GpuError, Graph};
 use thalweg_device::{KernelError, Slot};
 use thalweg_graph::NodeId;
 
-use super::Run;
+use super::ProgramRun;
 use super::values::first_not_finite;
 use thalweg_plan::SessionError;
 use thalweg_plan::gpu_program::{Commands, Made, STATUS_BYTES, Segment};
@@ -15,7 +15,7 @@ use thalweg_plan::{Home, failed};
 
 use crate::gpu_queue::{Queued, submit};
 
-impl<'a> Run<'a> {
+impl<'a> ProgramRun<'a> {
     /// What this program has on its GPU.
     fn queue(&self) -> Option<(&'a Gpu, &'a Queued, &'a Commands)> {
         let commands = self.program.gpu.as_ref()?;
@@ -54,10 +54,10 @@ impl<'a> Run<'a> {
         &self,
         node: NodeId,
         from: u32,
-        there: &Run<'_>,
+        there: &ProgramRun<'_>,
         to: u32,
     ) -> Result<bool, GpuError> {
-        let home = |run: &Run<'_>, slot: u32| match run.program.slots[slot as usize].home {
+        let home = |run: &ProgramRun<'_>, slot: u32| match run.program.slots[slot as usize].home {
             Home::OnGpu(place) => Some(place),
             _ => None,
         };

@@ -15,10 +15,10 @@ use thalweg_device::{Argument, KernelError, Thing, evaluate_in};
 use thalweg_graph::op::Effect;
 use thalweg_tensor::{DType, Tensor};
 
-use super::Run;
+use super::ProgramRun;
 use super::step_environment::StepEnvironment;
 use super::waiting::{Waiter, Waiting};
-use frames::{Frames, Place};
+use frames::{Frames, LoopPlace};
 use thalweg_plan::SessionError;
 use thalweg_plan::failed;
 use thalweg_plan::region::{Kind, Region, RegionNode};
@@ -34,11 +34,11 @@ const NODES_A_LOOK: usize = 64;
 
 /// A node that can run.
 #[derive(Clone)]
-struct Task {
+struct ReadyNode {
     /// What tells it from others.
     number: Waiter,
     node: u32,
-    at: Place,
+    at: LoopPlace,
     /// Whether it is dead.
     dead: bool,
     /// By input: its value. Of a Merge: the one that came, and which it is.
@@ -47,20 +47,20 @@ struct Task {
 }
 
 struct Interpreter<'a> {
-    run: &'a Run<'a>,
+    run: &'a ProgramRun<'a>,
     waiting: &'a Waiting,
     /// How many tasks there were.
     tasks: Waiter,
     /// Tasks that wait for other steps.
-    blocked: FxHashMap<Waiter, Task>,
+    blocked: FxHashMap<Waiter, ReadyNode>,
     region: &'a Region,
     frames: Frames,
-    ready: VecDeque<Task>,
+    ready: VecDeque<ReadyNode>,
     /// By result: its value; none where nothing came yet.
     results: Vec<Value>,
 }
 
-impl Run<'_> {
+impl ProgramRun<'_> {
     /// Runs a region on these arguments.
     pub(super) fn region(
         &self,
@@ -118,7 +118,7 @@ impl Run<'_> {
 impl Interpreter<'_> {
     /// Hands out the arguments, and lets run what waits for nothing.
     fn start(&mut self, arguments: &[Tensor]) {
-        let root = Place::ROOT;
+        let root = LoopPlace::ROOT;
         // Until all have been handed out nothing is over.
         self.frames.hold(root);
         for (at, node) in self.region.nodes.iter().enumerate() {
@@ -128,7 +128,7 @@ impl Interpreter<'_> {
                     self.give(at as u32, root, &[value], false);
                 }
                 _ if node.node.inputs.is_empty() && node.controls == 0 => {
-                    self.push(Task {
+                    self.push(ReadyNode {
                         number: 0,
                         node: at as u32,
                         at: root,
@@ -142,15 +142,15 @@ impl Interpreter<'_> {
         }
     }
 
-    fn push(&mut self, task: Task) {
+    fn push(&mut self, task: ReadyNode) {
         self.frames.hold(task.at);
         self.tasks += 1;
         let number = self.tasks;
-        self.ready.push_back(Task { number, ..task });
+        self.ready.push_back(ReadyNode { number, ..task });
     }
 
     /// Runs a node and hands on what it gives.
-    fn task(&mut self, task: Task) -> Result<(), SessionError> {
+    fn task(&mut self, task: ReadyNode) -> Result<(), SessionError> {
         let node = &self.region.nodes[task.node as usize];
         let at = task.at;
         let mut outputs: SmallVec<[Value; 4]> = SmallVec::new();
@@ -213,7 +213,7 @@ impl Interpreter<'_> {
 
     /// Gives back what is over, from an iteration on: exits of a frame that is over and had no value
     /// are dead outside of it.
-    fn settle(&mut self, at: Place) {
+    fn settle(&mut self, at: LoopPlace) {
         let mut over = self.frames.finish(at);
         while let Some(frame) = over {
             for exit in frame.dead {
@@ -227,7 +227,7 @@ impl Interpreter<'_> {
     }
 
     /// Hands the outputs of a node to those who use them and to those who wait for it.
-    fn give(&mut self, node: u32, at: Place, outputs: &[Value], dead: bool) {
+    fn give(&mut self, node: u32, at: LoopPlace, outputs: &[Value], dead: bool) {
         if at.is_root() {
             for (i, (of, index, _)) in self.region.results.iter().enumerate() {
                 if *of == node {
@@ -248,7 +248,7 @@ impl Interpreter<'_> {
 
     /// Notes that an input, or what a node waits for, has come; lets the node run where it was the
     /// last.
-    fn arrive(&mut self, node: u32, at: Place, input: Option<(u32, Value)>, dead: bool) {
+    fn arrive(&mut self, node: u32, at: LoopPlace, input: Option<(u32, Value)>, dead: bool) {
         let to = &self.region.nodes[node as usize];
         let Some(state) = self.frames.state(at, node, to) else {
             return;
@@ -284,7 +284,7 @@ impl Interpreter<'_> {
             return;
         }
         state.ran = true;
-        let task = Task {
+        let task = ReadyNode {
             number: 0,
             node,
             at,
@@ -301,7 +301,7 @@ impl Interpreter<'_> {
     fn compute(
         &self,
         node: &RegionNode,
-        task: &Task,
+        task: &ReadyNode,
         outputs: &mut SmallVec<[Value; 4]>,
     ) -> Result<(), KernelError> {
         let input = |i: usize| task.inputs.get(i).cloned().flatten();

@@ -4,11 +4,11 @@ use thalweg_device::{Environment, KernelError, Thing, Ticket};
 use thalweg_graph::{Func, Node};
 use thalweg_tensor::Tensor;
 
-use super::Run;
+use super::ProgramRun;
 
 /// The step around an instruction.
 pub(super) struct StepEnvironment<'a> {
-    pub(super) run: &'a Run<'a>,
+    pub(super) run: &'a ProgramRun<'a>,
     pub(super) node: &'a Node,
 }
 

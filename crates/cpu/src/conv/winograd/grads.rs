@@ -149,7 +149,7 @@ impl<'a> Grads<'a> {
             c: g.out_c,
             layout: g.layout,
         };
-        let run = Run {
+        let run = GradsCall {
             isa: cpu.isa,
             grads: self,
             operands: [images, grads],
@@ -172,7 +172,7 @@ impl<'a> Grads<'a> {
 }
 
 /// What the tasks of one call share.
-struct Run<'a> {
+struct GradsCall<'a> {
     isa: Isa,
     grads: &'a Grads<'a>,
     /// Images, and the gradient to the output.
@@ -180,7 +180,7 @@ struct Run<'a> {
     to: Disjoint<'a, f32>,
 }
 
-impl Run<'_> {
+impl GradsCall<'_> {
     fn task(&self, task: usize, scratch: &mut [u8]) {
         let (grads, tiling) = (self.grads, &self.grads.tiling);
         let [rows, cols] = grads.blocks;

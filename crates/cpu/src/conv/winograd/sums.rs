@@ -2,7 +2,7 @@
 
 mod task;
 
-use self::task::Run;
+use self::task::SumsCall;
 use super::super::band::Images;
 use super::super::{ConvGeometry, Packing, Pass};
 use super::transform::{Job, Side};
@@ -235,7 +235,7 @@ impl<'a> SumsOf<'a> {
         } else {
             (g.in_h, g.in_w)
         };
-        let run = Run {
+        let run = SumsCall {
             isa: cpu.isa,
             sums: self,
             images: Images {

@@ -12,7 +12,7 @@ const COLS: usize = 512;
 const FEW: usize = 16;
 
 /// `count` steps of the inner dimension from `at` on, summed to `c`.
-pub(super) struct Part<'a, T> {
+pub(super) struct FewRowsPart<'a, T> {
     pub p: &'a Product,
     pub a: &'a [T],
     pub b: &'a [T],
@@ -23,7 +23,7 @@ pub(super) struct Part<'a, T> {
     pub count: usize,
 }
 
-impl<T: Fused> Vectorize for Part<'_, T> {
+impl<T: Fused> Vectorize for FewRowsPart<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -62,7 +62,7 @@ fn factor<T: Fused>(p: &Product, a: &[T], i: usize, q: usize) -> T {
     }
 }
 
-impl<T: Fused> Part<'_, T> {
+impl<T: Fused> FewRowsPart<'_, T> {
     /// Row `i` of `C`, of few columns. Rows of `B` are read as if they had [`FEW`], as long as there is something behind
     /// them; what comes of that is left out.
     #[inline(always)]

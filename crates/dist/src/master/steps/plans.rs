@@ -8,7 +8,7 @@ use thalweg_session::{Fetch, SessionError};
 use thalweg_tensor::{DType, Dims, Tensor};
 
 use super::Inner;
-use crate::cluster::Task;
+use crate::cluster::TaskName;
 use crate::error::{Cause, ClusterError};
 use crate::master::link::{Opened, Way};
 use crate::net::frames::Frames;
@@ -16,13 +16,13 @@ use crate::net::messages as wire;
 use crate::net::messages::header::Kind;
 use crate::net::part;
 use crate::platform::Platform;
-use crate::worker::Part;
+use crate::worker::RegisteredPart;
 
 /// What a plan is for.
 pub(super) type Key = (Vec<Fetch>, Vec<(OutputId, DType, Dims)>);
 
 /// A step in parts. Tasks forget the parts when it goes.
-pub(super) struct Plan {
+pub(super) struct ClusterPlan {
     session: String,
     ways: Vec<Way>,
     platform: Arc<dyn Platform>,
@@ -33,7 +33,7 @@ pub(super) struct Plan {
     pub(super) fetches: usize,
 }
 
-impl Drop for Plan {
+impl Drop for ClusterPlan {
     fn drop(&mut self) {
         for placed in &mut self.parts {
             let Some(registered) = placed.registered.get_mut().take() else {
@@ -71,7 +71,7 @@ pub(super) struct Registered {
     pub(super) open: Arc<Opened>,
     pub(super) number: u64,
     /// The part itself, where its task is of this process.
-    pub(super) here: Option<Arc<Part>>,
+    pub(super) here: Option<Arc<RegisteredPart>>,
 }
 
 impl Inner {
@@ -80,7 +80,7 @@ impl Inner {
         data: &Arc<GraphData>,
         fetches: &[Fetch],
         feeds: &[(OutputId, Tensor)],
-    ) -> Result<Arc<Plan>, ClusterError> {
+    ) -> Result<Arc<ClusterPlan>, ClusterError> {
         let given = feeds
             .iter()
             .map(|(o, t)| (*o, t.dtype(), Dims::from_slice(t.dims())));
@@ -100,7 +100,7 @@ impl Inner {
         data: &Arc<GraphData>,
         fetches: &[Fetch],
         feeds: &[OutputId],
-    ) -> Result<Arc<Plan>, ClusterError> {
+    ) -> Result<Arc<ClusterPlan>, ClusterError> {
         let (wanted, fed) = (fetches.to_vec(), feeds.to_vec());
         let cut =
             move |cutter: &Cutter, data: &GraphData| cutter.cut_in_pieces(data, &wanted, &fed);
@@ -113,7 +113,7 @@ impl Inner {
         data: &Arc<GraphData>,
         fetches: usize,
         cut: impl FnOnce(&Cutter, &GraphData) -> Result<TaskCut, SessionError> + Send + 'static,
-    ) -> Result<Arc<Plan>, ClusterError> {
+    ) -> Result<Arc<ClusterPlan>, ClusterError> {
         let cutter = self.cutter(data).await?;
         let data = data.clone();
         // It takes as long as the graph is large.
@@ -125,7 +125,7 @@ impl Inner {
             registered: tokio::sync::Mutex::default(),
         });
         let ways: Vec<Way> = self.links.iter().map(|l| l.way.clone()).collect();
-        Ok(Arc::new(Plan {
+        Ok(Arc::new(ClusterPlan {
             session: self.asked.session.clone(),
             ways,
             platform: self.platform.clone(),
@@ -140,7 +140,7 @@ impl Inner {
     /// that asks for it ends before.
     pub(super) async fn registered(
         self: &Arc<Self>,
-        plan: &Arc<Plan>,
+        plan: &Arc<ClusterPlan>,
         index: usize,
     ) -> Result<Registered, ClusterError> {
         if let Ok(registered) = plan.parts[index].registered.try_lock()
@@ -155,7 +155,11 @@ impl Inner {
         registered.map_err(|e| ClusterError::defect(&e))?
     }
 
-    async fn register(&self, plan: &Arc<Plan>, index: usize) -> Result<Registered, ClusterError> {
+    async fn register(
+        &self,
+        plan: &Arc<ClusterPlan>,
+        index: usize,
+    ) -> Result<Registered, ClusterError> {
         let placed = &plan.parts[index];
         let link = &self.links[placed.part.task as usize];
         let open = self.open(link).await?;
@@ -165,7 +169,7 @@ impl Inner {
         {
             return Ok(known.clone());
         }
-        let tasks: Vec<Task> = self.links.iter().map(|l| l.way.task().clone()).collect();
+        let tasks: Vec<TaskName> = self.links.iter().map(|l| l.way.task().clone()).collect();
         let plan = plan.clone();
         let made = match (&link.way, open.here.clone()) {
             (_, Some((worker, session))) => {

@@ -11,7 +11,7 @@ use thalweg_tensor::Tensor;
 use tokio::task::JoinSet;
 
 use super::Inner;
-use super::plans::{Plan, Registered};
+use super::plans::{ClusterPlan, Registered};
 use crate::error::{Cause, ClusterError};
 use crate::master::link::Way;
 use crate::net::colocated::Lending;
@@ -39,7 +39,7 @@ impl Inner {
     /// Runs all parts. Dropping this ends them.
     pub(super) async fn parts(
         self: &Arc<Self>,
-        plan: &Arc<Plan>,
+        plan: &Arc<ClusterPlan>,
         given: Given<'_>,
     ) -> Result<(Vec<Option<Tensor>>, Trace), ClusterError> {
         let began = Instant::now();

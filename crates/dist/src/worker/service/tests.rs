@@ -6,7 +6,7 @@ use thalweg_tensor::DType;
 
 use super::*;
 use crate::allowed::AllowedOps;
-use crate::fuzzing::tasks::{CALLS, Task, bytes_of, little, message, register, run};
+use crate::fuzzing::tasks::{CALLS, FuzzedTask, bytes_of, little, message, register, run};
 use crate::net::error as wire_error;
 
 /// The error that an answer ends with, if it does.
@@ -26,7 +26,7 @@ fn end(answer: &[u8]) -> Option<ClusterError> {
 
 #[test]
 fn a_part_that_is_as_it_should_be_runs() {
-    let task = Task::default();
+    let task = FuzzedTask::default();
     let (message, values) = register();
     assert!(values > 0);
     for (name, body) in [("Register", message), ("Run", run(1, 7))] {
@@ -39,7 +39,7 @@ fn a_part_that_is_as_it_should_be_runs() {
 fn a_part_with_an_op_that_is_not_allowed_is_refused() {
     let mut limits = little();
     limits.ops = AllowedOps::only(["MatMul"]).unwrap();
-    let task = Task::new(limits);
+    let task = FuzzedTask::new(limits);
     let answer = end(&task.call("Register", register().0));
     let refused = answer.unwrap();
     assert_eq!(refused.cause, Cause::Refused, "{refused:?}");
@@ -52,7 +52,7 @@ fn a_part_with_an_op_that_is_not_allowed_is_refused() {
 
 #[test]
 fn a_part_of_too_many_nodes_or_values_is_refused_before_they_come() {
-    let task = Task::default();
+    let task = FuzzedTask::default();
     let most = little().graph_nodes;
     let of = |nodes: usize, known: u32| {
         let node = wire::Node {
@@ -76,7 +76,7 @@ fn a_part_of_too_many_nodes_or_values_is_refused_before_they_come() {
 
 #[test]
 fn what_comes_in_on_calls_that_go_on_is_bounded_and_what_is_announced_does_not_count() {
-    let task = Task::default();
+    let task = FuzzedTask::default();
     let asked = wire::Register {
         session: "s".to_owned(),
         part: Some(wire::Part {
@@ -113,7 +113,7 @@ fn what_comes_in_on_calls_that_go_on_is_bounded_and_what_is_announced_does_not_c
 
 #[test]
 fn what_does_not_belong_together_is_an_error() {
-    let task = Task::default();
+    let task = FuzzedTask::default();
     for (name, body) in [
         ("Run", run(99, 1)),
         ("Register", run(1, 1)),
@@ -144,7 +144,7 @@ proptest! {
         if let Some(cut) = cut {
             message.truncate(cut.index(message.len()));
         }
-        let task = Task::default();
+        let task = FuzzedTask::default();
         task.call("Register", message.clone());
         // Whatever was taken for a part is run.
         task.call("Run", run(1, 7));

@@ -9,7 +9,7 @@ use crate::net::messages::Header;
 use crate::net::messages::header::Kind;
 
 /// What a task is told that asks for values of this step.
-fn told(step: &Arc<Step>, to: u32) -> Option<ClusterError> {
+fn told(step: &Arc<WorkerStep>, to: u32) -> Option<ClusterError> {
     let mut outgoing = step.outgoing(to).unwrap();
     let mut frames = Frames::default();
     let mut cx = Context::from_waker(Waker::noop());
@@ -25,13 +25,13 @@ fn told(step: &Arc<Step>, to: u32) -> Option<ClusterError> {
 fn a_part_that_fails_because_of_another_tells_what_the_first_one_told() {
     let first = ClusterError::new(Cause::Kernel, "division by zero").in_node("n", "FloorDiv");
     let first = first.at(&("ps".to_owned(), 1));
-    let mut step = Arc::new(Step::default());
+    let mut step = Arc::new(WorkerStep::default());
     step.fail(first.clone());
     // From one task to the next, however many are between.
     for _ in 0..3 {
         let error = told(&step, 1).unwrap();
         assert_eq!(error, first.clone().derived());
-        step = Arc::new(Step::default());
+        step = Arc::new(WorkerStep::default());
         step.fail(error);
         // What is only noticed later changes nothing.
         step.fail(ClusterError::new(Cause::SessionLost, "it has gone").derived());

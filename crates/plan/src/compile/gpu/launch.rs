@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use smallvec::SmallVec;
-use thalweg_device::gpu::{Arg, GpuError, Launch, Launches, ReadyCall, Step};
+use thalweg_device::gpu::{Arg, GpuError, Launch, Launches, LibraryStep, ReadyCall};
 use thalweg_device::{Kernel, KernelError, Operand, Prepare};
 use thalweg_graph::op::Effect;
 use thalweg_graph::{Fact, Node, NodeId, OutputId};
@@ -14,17 +14,19 @@ use super::{Buffer, GpuBuilder, Value};
 use crate::error::SessionError;
 use crate::error::failed;
 use crate::error::panicked;
-use crate::gpu_program::{Argument, Check, Place, STATUS_BYTES, Task, Watched, Work};
+use crate::gpu_program::{
+    Argument, Check, GpuCommand, GpuPlace, NodeCommand, STATUS_BYTES, Watched,
+};
 use crate::program::Action;
 
 /// Where the arguments of a node's launches are.
 struct Placements<'n> {
-    outputs: &'n [Place],
-    variables: &'n [Option<Place>],
+    outputs: &'n [GpuPlace],
+    variables: &'n [Option<GpuPlace>],
     /// An offset of the arena.
     scratch: usize,
-    counter: Option<Place>,
-    status: Option<Place>,
+    counter: Option<GpuPlace>,
+    status: Option<GpuPlace>,
 }
 
 impl GpuBuilder<'_> {
@@ -57,7 +59,7 @@ impl GpuBuilder<'_> {
         let launches = catch_unwind(AssertUnwindSafe(|| launches(&wanted)))
             .map_err(|panic| panicked(node, &*panic))?
             .map_err(|source| failed(node, source))?;
-        let mut to: SmallVec<[Place; 2]> = SmallVec::new();
+        let mut to: SmallVec<[GpuPlace; 2]> = SmallVec::new();
         let mut replaced: SmallVec<[usize; 2]> = SmallVec::new();
         for (index, fact) in node.outputs.iter().enumerate() {
             let output = OutputId {
@@ -112,7 +114,7 @@ impl GpuBuilder<'_> {
     }
 
     /// The buffer of an input that is used here for the last time, and nowhere else in this node.
-    fn ends_here(&self, node: &Node, input: usize) -> Option<(usize, Place)> {
+    fn ends_here(&self, node: &Node, input: usize) -> Option<(usize, GpuPlace)> {
         let value = self.values.get(&node.inputs[input])?;
         let buffer = value.buffer?;
         let here = node
@@ -129,7 +131,7 @@ impl GpuBuilder<'_> {
         id: NodeId,
         node: &Node,
         launches: &Launches,
-        outputs: &[Place],
+        outputs: &[GpuPlace],
     ) -> Result<(), SessionError> {
         let ready = self
             .ready_calls(launches)
@@ -155,14 +157,14 @@ impl GpuBuilder<'_> {
         };
         let status = launches.fault.clone().map(|fault| {
             self.commands.watched.push(Watched { node: id, fault });
-            Place::Status(self.commands.watched.len() - 1)
+            GpuPlace::Status(self.commands.watched.len() - 1)
         });
         let counter = match node.op.effect {
             Effect::Random => Some(self.counter(node)?),
             _ => None,
         };
         self.check_handles(node).map_err(|e| failed(node, e))?;
-        let mut variables: SmallVec<[Option<Place>; 4]> = SmallVec::new();
+        let mut variables: SmallVec<[Option<GpuPlace>; 4]> = SmallVec::new();
         for input in &node.inputs {
             let variable = self.bindings.variable_of.get(input).copied();
             variables.push(variable.map(|v| self.variable(id, v, launches.assigns)));
@@ -181,16 +183,16 @@ impl GpuBuilder<'_> {
         let mut calls = calls.into_iter();
         for step in &with.steps {
             match step {
-                Step::Launch(launch) => self.one_launch(id, node, launch, &places)?,
-                Step::Call(_, args) => {
+                LibraryStep::Launch(launch) => self.one_launch(id, node, launch, &places)?,
+                LibraryStep::Call(_, args) => {
                     let missing = || failed(node, KernelError::Argument("an address"));
                     let call = calls.next().ok_or_else(missing)?.handle;
-                    let mut at = [Place::Arena(0); 3];
+                    let mut at = [GpuPlace::Arena(0); 3];
                     for (at, arg) in at.iter_mut().zip(args) {
                         *at = self.argument(node, arg, &places).ok_or_else(missing)?;
                     }
-                    let workspace = Place::Arena(scratch + own);
-                    let task = Task::Call {
+                    let workspace = GpuPlace::Arena(scratch + own);
+                    let task = GpuCommand::Call {
                         call,
                         places: at,
                         workspace,
@@ -209,7 +211,7 @@ impl GpuBuilder<'_> {
         };
         let mut ready = Vec::new();
         for step in &with.steps {
-            if let Step::Call(call, _) = step {
+            if let LibraryStep::Call(call, _) = step {
                 match self.gpu.prepare(call)? {
                     Some(call) => ready.push(call),
                     None => return Ok(None),
@@ -220,12 +222,12 @@ impl GpuBuilder<'_> {
     }
 
     /// Where an argument is that is an address.
-    fn argument(&mut self, node: &Node, arg: &Arg, places: &Placements<'_>) -> Option<Place> {
+    fn argument(&mut self, node: &Node, arg: &Arg, places: &Placements<'_>) -> Option<GpuPlace> {
         match arg {
             Arg::Input(i) => node.inputs.get(*i).and_then(|&o| self.place(o)),
             Arg::Output(i) => places.outputs.get(*i).copied(),
             Arg::Variable(i) => places.variables.get(*i).copied().flatten(),
-            Arg::Scratch(at) => Some(Place::Arena(places.scratch + at)),
+            Arg::Scratch(at) => Some(GpuPlace::Arena(places.scratch + at)),
             Arg::Counter => places.counter,
             Arg::Status => places.status,
             Arg::Value(_) => None,
@@ -254,7 +256,7 @@ impl GpuBuilder<'_> {
             .gpu
             .load(&launch.function)
             .map_err(|e| failed(node, e.into()))?;
-        let task = Task::Launch {
+        let task = GpuCommand::Launch {
             function,
             blocks: launch.blocks,
             threads: launch.threads,
@@ -273,8 +275,8 @@ impl GpuBuilder<'_> {
         }
         let bytes = (last - first) * STATUS_BYTES;
         let staged = self.staged(bytes);
-        let (from, to) = (Place::Status(first), staged);
-        self.work(node, Task::CopyOut { from, to, bytes });
+        let (from, to) = (GpuPlace::Status(first), staged);
+        self.work(node, GpuCommand::CopyOut { from, to, bytes });
         let number = self.commands.checks.len();
         self.commands.checks.push(Check {
             first,
@@ -288,9 +290,9 @@ impl GpuBuilder<'_> {
     pub(super) fn clear_statuses(&mut self, first: NodeId) {
         let bytes = self.commands.watched.len() * STATUS_BYTES;
         if bytes > 0 {
-            let to = Place::Status(0);
-            let task = Task::Ones { to, bytes };
-            let ones = Work { node: first, task };
+            let to = GpuPlace::Status(0);
+            let task = GpuCommand::Ones { to, bytes };
+            let ones = NodeCommand { node: first, task };
             let segment = &mut self.commands.segments[0];
             segment.works.insert(0, ones);
             segment.made.iter_mut().for_each(|m| m.after += 1);

@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Tensor};
 
 use super::{Buffer, GpuBuilder};
 use crate::error::SessionError;
-use crate::gpu_program::{Made, Place, Segment, Task, Work};
+use crate::gpu_program::{GpuCommand, GpuPlace, Made, NodeCommand, Segment};
 use crate::program::{Action, Home, Instruction, SlotPlan};
 
 impl GpuBuilder<'_> {
@@ -51,14 +51,14 @@ impl GpuBuilder<'_> {
         &mut self.commands.segments[last]
     }
 
-    pub(super) fn work(&mut self, node: NodeId, task: Task) {
-        self.segment(node).works.push(Work { node, task });
+    pub(super) fn work(&mut self, node: NodeId, task: GpuCommand) {
+        self.segment(node).works.push(NodeCommand { node, task });
     }
 
-    pub(super) fn fixed(&mut self, bytes: usize) -> Place {
+    pub(super) fn fixed(&mut self, bytes: usize) -> GpuPlace {
         let offset = self.commands.fixed;
         self.commands.fixed += bytes.next_multiple_of(ALIGNMENT);
-        Place::Fixed(offset)
+        GpuPlace::Fixed(offset)
     }
 
     pub(super) fn staged(&mut self, bytes: usize) -> usize {
@@ -68,7 +68,7 @@ impl GpuBuilder<'_> {
     }
 
     /// Where a constant is.
-    pub(super) fn constant(&mut self, output: OutputId, value: &Tensor) -> Place {
+    pub(super) fn constant(&mut self, output: OutputId, value: &Tensor) -> GpuPlace {
         if let Some(&place) = self.constants.get(&output) {
             return place;
         }
@@ -96,7 +96,7 @@ impl GpuBuilder<'_> {
     }
 
     /// Where an output is; a constant is brought to the GPU for it.
-    pub(super) fn place(&mut self, output: OutputId) -> Option<Place> {
+    pub(super) fn place(&mut self, output: OutputId) -> Option<GpuPlace> {
         if let Some(value) = self.values.get(&output) {
             return Some(value.place);
         }
@@ -106,7 +106,7 @@ impl GpuBuilder<'_> {
     }
 
     /// Notes that an output is there, for who looks at every value.
-    pub(super) fn made(&mut self, output: OutputId, place: Place, fact: &Fact) {
+    pub(super) fn made(&mut self, output: OutputId, place: GpuPlace, fact: &Fact) {
         let segment = self.segment(output.node);
         segment.made.push(Made {
             after: segment.works.len(),
@@ -118,11 +118,11 @@ impl GpuBuilder<'_> {
     }
 
     /// A buffer of the arena that is still used so often.
-    pub(super) fn buffer(&mut self, bytes: usize, left: u32) -> (Place, usize) {
+    pub(super) fn buffer(&mut self, bytes: usize, left: u32) -> (GpuPlace, usize) {
         let block = (bytes > 0).then(|| self.arena.take(bytes, &mut Vec::new()));
         let offset = block.map_or(0, |b| b.offset);
         self.buffers.push(Buffer { block, left });
-        (Place::Arena(offset), self.buffers.len() - 1)
+        (GpuPlace::Arena(offset), self.buffers.len() - 1)
     }
 
     /// Notes a use of a value, and gives its memory back after the last.

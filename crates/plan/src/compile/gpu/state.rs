@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Shape};
 use super::{GpuBuilder, Value};
 use crate::error::SessionError;
 use crate::error::failed;
-use crate::gpu_program::{Access, Place, Task};
+use crate::gpu_program::{Access, GpuCommand, GpuPlace};
 use crate::program::Action;
 
 impl GpuBuilder<'_> {
@@ -32,7 +32,7 @@ impl GpuBuilder<'_> {
             let (to, buffer) = self.buffer(bytes, self.uses.of(output));
             if bytes > 0 {
                 let from = place;
-                self.work(id, Task::Copy { from, to, bytes });
+                self.work(id, GpuCommand::Copy { from, to, bytes });
             }
             Value {
                 place: to,
@@ -57,7 +57,7 @@ impl GpuBuilder<'_> {
         let staged = from;
         let action = Action::IsInitialized { variable, staged };
         self.instruction(id, action, &[], &[]);
-        self.work(id, Task::CopyIn { from, to, bytes: 1 });
+        self.work(id, GpuCommand::CopyIn { from, to, bytes: 1 });
         let value = Value {
             place: to,
             buffer: None,
@@ -77,7 +77,7 @@ impl GpuBuilder<'_> {
     }
 
     /// A variable's place, and what the node does with it.
-    pub(super) fn variable(&mut self, node: NodeId, variable: usize, assigns: bool) -> Place {
+    pub(super) fn variable(&mut self, node: NodeId, variable: usize, assigns: bool) -> GpuPlace {
         let number = self.number(variable);
         let access = Access {
             node,
@@ -85,7 +85,7 @@ impl GpuBuilder<'_> {
             assigns,
         };
         self.segment(node).variables.push(access);
-        Place::Variable(number)
+        GpuPlace::Variable(number)
     }
 
     /// That the handles of a node say what is true of the variables behind them, so that what its
@@ -118,12 +118,12 @@ impl GpuBuilder<'_> {
         Ok(())
     }
 
-    pub(super) fn counter(&mut self, node: &Node) -> Result<Place, SessionError> {
+    pub(super) fn counter(&mut self, node: &Node) -> Result<GpuPlace, SessionError> {
         let counters = self.context.counters;
         let counter = counters
             .on_gpu(self.device as u32, self.gpu, &node.name)
             .map_err(|e| failed(node, e.into()))?;
         self.commands.counters.push(counter);
-        Ok(Place::Counter(self.commands.counters.len() - 1))
+        Ok(GpuPlace::Counter(self.commands.counters.len() - 1))
     }
 }

@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Shape};
 use super::{GpuBuilder, Value};
 use crate::error::SessionError;
 use crate::error::failed;
-use crate::gpu_program::{Task, Work};
+use crate::gpu_program::{GpuCommand, NodeCommand};
 use crate::program::{Action, Home, SlotPlan};
 
 impl GpuBuilder<'_> {
@@ -30,7 +30,7 @@ impl GpuBuilder<'_> {
         };
         self.values.insert(output, value);
         self.commands.feeds.push((slot, staged));
-        let task = Task::CopyIn {
+        let task = GpuCommand::CopyIn {
             from: staged,
             to: place,
             bytes,
@@ -38,7 +38,7 @@ impl GpuBuilder<'_> {
         // Among what comes first, and so apart from the outputs that works make.
         if bytes > 0 {
             let first = &mut self.commands.segments[0];
-            first.works.insert(0, Work { node: id, task });
+            first.works.insert(0, NodeCommand { node: id, task });
             first.made.iter_mut().for_each(|m| m.after += 1);
         }
         Ok(())
@@ -85,7 +85,7 @@ impl GpuBuilder<'_> {
         let missing = || failed(node, KernelError::Argument("a value"));
         let from = self.place(output).ok_or_else(missing)?;
         if bytes > 0 {
-            self.work(id, Task::CopyOut { from, to, bytes });
+            self.work(id, GpuCommand::CopyOut { from, to, bytes });
         }
         let slot = self.slots.len() as u32;
         self.slots.push(SlotPlan {
@@ -120,7 +120,7 @@ impl GpuBuilder<'_> {
             let slot = self.slot(output, fact.dtype, len, Home::Staged(from));
             self.received(id, slot);
             if bytes > 0 {
-                self.work(id, Task::CopyIn { from, to, bytes });
+                self.work(id, GpuCommand::CopyIn { from, to, bytes });
             }
         }
         let value = Value {

@@ -8,25 +8,25 @@ use thalweg_plan::region::{Kind, RegionNode};
 
 /// A frame and an iteration of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct LoopPlace {
     frame: u32,
     iteration: u64,
 }
 
-impl Place {
+impl LoopPlace {
     /// What is in no loop.
-    pub(super) const ROOT: Place = Place {
+    pub(super) const ROOT: LoopPlace = LoopPlace {
         frame: 0,
         iteration: 0,
     };
 
     pub(super) fn is_root(self) -> bool {
-        self == Place::ROOT
+        self == LoopPlace::ROOT
     }
 }
 
 /// What has come of what a node needs, in one iteration.
-pub(super) struct State {
+pub(super) struct NodeState {
     /// How many values have not come.
     pub(super) values: u32,
     /// How many of those that it waits for have not run.
@@ -40,13 +40,13 @@ pub(super) struct State {
 
 #[derive(Default)]
 struct Iteration {
-    states: FxHashMap<u32, State>,
+    states: FxHashMap<u32, NodeState>,
     /// Nodes that are ready, frames that began in it, and the one who starts it.
     holders: usize,
 }
 
 struct Frame {
-    outside: Place,
+    outside: LoopPlace,
     name: String,
     /// How many values have not come in.
     awaited: usize,
@@ -65,7 +65,7 @@ struct Frame {
 /// A frame that is over.
 pub(super) struct Over {
     /// Where it began.
-    pub(super) outside: Place,
+    pub(super) outside: LoopPlace,
     /// The exits through which no value left it.
     pub(super) dead: Vec<u32>,
 }
@@ -73,7 +73,7 @@ pub(super) struct Over {
 /// All frames that are not over.
 pub(super) struct Frames {
     frames: FxHashMap<u32, Frame>,
-    names: FxHashMap<(Place, String), u32>,
+    names: FxHashMap<(LoopPlace, String), u32>,
     count: u32,
 }
 
@@ -81,7 +81,7 @@ impl Frames {
     /// With the outermost.
     pub(super) fn new() -> Frames {
         let root = Frame {
-            outside: Place::ROOT,
+            outside: LoopPlace::ROOT,
             name: String::new(),
             awaited: 0,
             dead: false,
@@ -99,27 +99,32 @@ impl Frames {
         }
     }
 
-    fn iteration(&mut self, at: Place) -> Option<&mut Iteration> {
+    fn iteration(&mut self, at: LoopPlace) -> Option<&mut Iteration> {
         let frame = self.frames.get_mut(&at.frame)?;
         frame.iterations.get_mut(&at.iteration)
     }
 
     /// Keeps an iteration from being over.
-    pub(super) fn hold(&mut self, at: Place) {
+    pub(super) fn hold(&mut self, at: LoopPlace) {
         if let Some(iteration) = self.iteration(at) {
             iteration.holders += 1;
         }
     }
 
     /// Ends a hold.
-    pub(super) fn release(&mut self, at: Place) {
+    pub(super) fn release(&mut self, at: LoopPlace) {
         if let Some(iteration) = self.iteration(at) {
             iteration.holders = iteration.holders.saturating_sub(1);
         }
     }
 
     /// What has come for a node; none where the iteration is over.
-    pub(super) fn state(&mut self, at: Place, node: u32, of: &RegionNode) -> Option<&mut State> {
+    pub(super) fn state(
+        &mut self,
+        at: LoopPlace,
+        node: u32,
+        of: &RegionNode,
+    ) -> Option<&mut NodeState> {
         let states = &mut self.iteration(at)?.states;
         Some(states.entry(node).or_insert_with(|| {
             let inputs = of.node.inputs.len();
@@ -127,7 +132,7 @@ impl Frames {
                 Kind::Merge { .. } => 0,
                 _ => inputs,
             };
-            State {
+            NodeState {
                 values: inputs as u32,
                 controls: of.controls,
                 dead: false,
@@ -141,10 +146,10 @@ impl Frames {
     /// The first iteration of the frame of this name that begins here.
     pub(super) fn enter(
         &mut self,
-        at: Place,
+        at: LoopPlace,
         name: &str,
         enters: &FxHashMap<String, usize>,
-    ) -> Place {
+    ) -> LoopPlace {
         let key = (at, name.to_owned());
         let frame = match self.names.get(&key) {
             Some(&frame) => frame,
@@ -169,51 +174,51 @@ impl Frames {
                 number
             }
         };
-        Place {
+        LoopPlace {
             frame,
             iteration: 0,
         }
     }
 
     /// Notes that one more value has come in.
-    pub(super) fn entered(&mut self, at: Place) {
+    pub(super) fn entered(&mut self, at: LoopPlace) {
         if let Some(frame) = self.frames.get_mut(&at.frame) {
             frame.awaited = frame.awaited.saturating_sub(1);
         }
     }
 
     /// Notes that what comes in is dead.
-    pub(super) fn die(&mut self, at: Place) {
+    pub(super) fn die(&mut self, at: LoopPlace) {
         if let Some(frame) = self.frames.get_mut(&at.frame) {
             frame.dead = true;
         }
     }
 
     /// Keeps a value for every iteration.
-    pub(super) fn keep(&mut self, at: Place, node: u32, value: Value) {
+    pub(super) fn keep(&mut self, at: LoopPlace, node: u32, value: Value) {
         if let Some(frame) = self.frames.get_mut(&at.frame) {
             frame.constants.push((node, value));
         }
     }
 
     /// The iterations after the first that have begun and are not over.
-    pub(super) fn later(&self, at: Place) -> Vec<Place> {
+    pub(super) fn later(&self, at: LoopPlace) -> Vec<LoopPlace> {
         let Some(frame) = self.frames.get(&at.frame) else {
             return Vec::new();
         };
         (frame.first.max(1)..frame.next)
-            .map(|iteration| Place { iteration, ..at })
+            .map(|iteration| LoopPlace { iteration, ..at })
             .collect()
     }
 
     /// The values that are the same in every iteration.
-    pub(super) fn constants(&self, at: Place) -> Vec<(u32, Value)> {
+    pub(super) fn constants(&self, at: LoopPlace) -> Vec<(u32, Value)> {
         let frame = self.frames.get(&at.frame);
         frame.map_or(Vec::new(), |f| f.constants.clone())
     }
 
     /// The next iteration, and whether it begins now.
-    pub(super) fn next(&mut self, at: Place) -> (Place, bool) {
+    pub(super) fn next(&mut self, at: LoopPlace) -> (LoopPlace, bool) {
         let iteration = at.iteration + 1;
         let mut begins = false;
         if let Some(frame) = self.frames.get_mut(&at.frame)
@@ -223,12 +228,12 @@ impl Frames {
             frame.iterations.insert(iteration, Iteration::default());
             begins = true;
         }
-        (Place { iteration, ..at }, begins)
+        (LoopPlace { iteration, ..at }, begins)
     }
 
     /// Where what leaves through an exit goes; none for a dead value that a later iteration, or the
     /// end of the frame, will tell of.
-    pub(super) fn exit(&mut self, at: Place, exit: u32, dead: bool) -> Option<Place> {
+    pub(super) fn exit(&mut self, at: LoopPlace, exit: u32, dead: bool) -> Option<LoopPlace> {
         let frame = self.frames.get_mut(&at.frame)?;
         match dead {
             true => {
@@ -243,7 +248,7 @@ impl Frames {
     }
 
     /// Drops the iterations of a frame that are over; gives the frame where it is over too.
-    pub(super) fn finish(&mut self, at: Place) -> Option<Over> {
+    pub(super) fn finish(&mut self, at: LoopPlace) -> Option<Over> {
         let frame = self.frames.get_mut(&at.frame)?;
         while frame.first < frame.next && frame.awaited == 0 {
             let iteration = frame.iterations.get(&frame.first);

@@ -22,7 +22,7 @@ struct Panel<'a> {
 }
 
 /// What the tasks of one call share.
-pub(super) struct Run<'a> {
+pub(super) struct SumsCall<'a> {
     pub isa: Isa,
     pub sums: &'a SumsOf<'a>,
     pub images: Images<'a, f32>,
@@ -33,7 +33,7 @@ pub(super) struct Run<'a> {
     pub to: Disjoint<'a, f32>,
 }
 
-impl Run<'_> {
+impl SumsCall<'_> {
     pub(super) fn run(&self, task: usize, scratch: &mut [u8]) {
         let (sums, tiling) = (self.sums, &self.sums.tiling);
         let which = task / sums.by_panels;
