@@ -1,4 +1,4 @@
-// Convolutions as products whose sides are read from the images: the elements that a window sees are
+// Convolutions as GEMMs whose sides are read from the images: the elements that a window sees are
 // a row, the filter's places (its lines, columns and channels, or what they are of) the inner
 // dimension. Images lie in either layout, filters as lines, columns, input channels, output channels.
 #include "thalweg.cuh"
@@ -162,7 +162,7 @@ struct Channels {
     }
 };
 
-KERNEL(Conv2D, const T* input, const T* filter, T* output, Product p, Convolution c) {
+KERNEL(Conv2D, const T* input, const T* filter, T* output, Gemm p, Convolution c) {
     each_unit(p, [&](const Unit& unit) {
         const Seen left{input, c, c.in.channel == 1};
         const Matrix right{filter, p.columns, 1, p.columns, false};
@@ -172,7 +172,7 @@ KERNEL(Conv2D, const T* input, const T* filter, T* output, Product p, Convolutio
     });
 }
 
-KERNEL(Conv2DBackpropInput, const T* filter, const T* gradient, T* output, Product p,
+KERNEL(Conv2DBackpropInput, const T* filter, const T* gradient, T* output, Gemm p,
        Convolution c) {
     each_unit(p, [&](const Unit& unit) {
         const Seeing left{gradient, c, c.out.channel == 1};
@@ -184,7 +184,7 @@ KERNEL(Conv2DBackpropInput, const T* filter, const T* gradient, T* output, Produ
 }
 
 KERNEL(Conv2DBackpropFilter, const T* input, const T* gradient, T* output, Wrap* partial,
-       Product p, Convolution c) {
+       Gemm p, Convolution c) {
     each_unit(p, [&](const Unit& unit) {
         const SeenBy left{{input, c, false}, p.rows, c.in.channel != 1};
         const Channels right{gradient, c, c.out.channel != 1};
@@ -194,4 +194,4 @@ KERNEL(Conv2DBackpropFilter, const T* input, const T* gradient, T* output, Wrap*
     });
 }
 
-KERNEL(Join, const Wrap* partial, T* output, Product p) { join(p, partial, output); }
+KERNEL(Join, const Wrap* partial, T* output, Gemm p) { join(p, partial, output); }

@@ -45,7 +45,7 @@ pub const POOL: &str = include_str!("pool.cu");
 pub const POSITION: &str = include_str!("position.cu");
 
 /// GEMM, where no library computes it.
-pub const PRODUCT: &str = include_str!("product.cu");
+pub const GEMM: &str = include_str!("gemm.cu");
 
 /// Random numbers.
 pub const RANDOM: &str = include_str!("random.cu");

@@ -1,4 +1,4 @@
-// What all kernels share: element types, what they are computed in, loops over elements, and products
+// What all kernels share: element types, what they are computed in, loops over elements, and GEMMs
 // in tiles.
 //
 // A source is compiled once for each set of types that it is asked for, which come as macros:
@@ -251,7 +251,7 @@ __device__ inline void together(const Segments& s, const Sum* partial, Sum nothi
     }
 }
 
-// Products in tiles. A side of a product says what it has to know of a line (a row of the left side,
+// GEMMs in tiles. A side of a GEMM says what it has to know of a line (a row of the left side,
 // a column of the right one) by `line(i)`, and of a place along the inner dimension by `depth(k)`;
 // `get` has the element at both, widened. Lines beyond the last are asked for and not used, places
 // beyond it are told and never got. `across` says that neighbours in memory are neighbours along the
@@ -264,9 +264,9 @@ const int TILE = 64, DEPTH = 16, EACH = 4;
 // the inner dimension meet few of the same banks.
 const int TILE_ROW = TILE + EACH;
 
-// A product of `rows` x `columns` sums over `depth` places, cut in segments of `each` of them. With
+// A GEMM of `rows` x `columns` sums over `depth` places, cut in segments of `each` of them. With
 // more than one, what they give stands in scratch memory and is added up by `join`.
-struct Product {
+struct Gemm {
     Index batches;
     Index rows;
     Index columns;
@@ -285,7 +285,7 @@ struct Unit {
 
 // Stores a sum in the output, or among those of all segments.
 template <class S>
-__device__ inline void store(const Product& p, const Unit& unit, Index row, Index column, S sum,
+__device__ inline void store(const Gemm& p, const Unit& unit, Index row, Index column, S sum,
                              T* output, S* partial) {
     const Index segment = unit.batch * p.segments + unit.segment;
     const Index at = (segment * p.rows + row) * p.columns + column;
@@ -334,7 +334,7 @@ struct Loader {
 
 // The sums of a unit: f(row, column, sum) for each.
 template <class S, class Left, class Right, class F>
-__device__ inline void multiply(const Product& p, const Unit& unit, const Left& left,
+__device__ inline void multiply(const Gemm& p, const Unit& unit, const Left& left,
                                 const Right& right, F f) {
     alignas(64) __shared__ S a[DEPTH][TILE_ROW];
     alignas(64) __shared__ S b[DEPTH][TILE_ROW];
@@ -380,7 +380,7 @@ __device__ inline void multiply(const Product& p, const Unit& unit, const Left& 
 
 // Calls f(unit) for each unit of this block.
 template <class F>
-__device__ inline void each_unit(const Product& p, F f) {
+__device__ inline void each_unit(const Gemm& p, F f) {
     const Index across = (p.columns + TILE - 1) / TILE, down = (p.rows + TILE - 1) / TILE;
     const Index units = p.batches * p.segments * down * across;
     for (Index i = blockIdx.x; i < units; i += gridDim.x) {
@@ -392,7 +392,7 @@ __device__ inline void each_unit(const Product& p, F f) {
 
 // What the segments of each sum give together, from the first to the last.
 template <class S>
-__device__ inline void join(const Product& p, const S* partial, T* output) {
+__device__ inline void join(const Gemm& p, const S* partial, T* output) {
     const Index matrix = p.rows * p.columns;
     for (Index i = first(); i < p.batches * matrix; i += stride()) {
         S sum = S(0);
@@ -403,7 +403,7 @@ __device__ inline void join(const Product& p, const S* partial, T* output) {
     }
 }
 
-// A matrix as a side of a product: its lines, and the steps from one to the next and along each.
+// A matrix as a side of a GEMM: its lines, and the steps from one to the next and along each.
 struct Matrix {
     typedef Index Line;
     typedef Index Depth;

@@ -80,7 +80,7 @@ impl EmulatedGpu {
         EmulatedGpu::made(kernels, bytes, false)
     }
 
-    /// One that has libraries of products and convolutions.
+    /// One that has libraries of GEMMs and convolutions.
     pub fn with_libraries(kernels: &Arc<Emulated>) -> Arc<EmulatedGpu> {
         EmulatedGpu::made(kernels, HUGE, true)
     }

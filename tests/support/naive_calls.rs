@@ -1,12 +1,12 @@
 //! What libraries compute, one element after the other, on the emulated GPU's memory.
 
-use thalweg::device::gpu::{Address, Call, Convolution, Direction, Product};
+use thalweg::device::gpu::{Address, Call, Convolution, Direction, Gemm};
 use thalweg_tensor::DType;
 
 /// Whether [`compute`] takes this.
 pub fn takes(call: &Call) -> bool {
     let dtype = match call {
-        Call::Product(p) => p.dtype,
+        Call::Gemm(p) => p.dtype,
         Call::Convolution(c) => c.dtype,
     };
     dtype == DType::F32
@@ -26,13 +26,13 @@ pub unsafe fn compute(call: &Call, addresses: [Address; 3]) {
     // SAFETY: by the caller's promise.
     unsafe {
         match call {
-            Call::Product(p) => product(p, addresses),
+            Call::Gemm(p) => gemm(p, addresses),
             Call::Convolution(c) => convolution(c, addresses),
         }
     }
 }
 
-unsafe fn product(p: &Product, [left, right, out]: [Address; 3]) {
+unsafe fn gemm(p: &Gemm, [left, right, out]: [Address; 3]) {
     for batch in 0..p.batches {
         for row in 0..p.rows {
             for column in 0..p.columns {

@@ -1,11 +1,11 @@
-//! Times the convolutions, pools and products of a training step of deep MNIST (batch 50), by layout.
+//! Times the convolutions, pools and GEMMs of a training step of deep MNIST (batch 50), by layout.
 //!
 //! usage: kernels_bench [threads] [rounds]
 
 use std::time::Instant;
 
 use thalweg_cpu::conv::*;
-use thalweg_cpu::gemm::{Product, gemm, gemm_scratch};
+use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};
 use thalweg_cpu::pooling::{PoolGeometry, max_pool, max_pool_grad};
 use thalweg_cpu::thread_pool::ThreadPool;
 use thalweg_cpu::{Activation, Cpu, Epilogue, Isa, Layout};
@@ -112,30 +112,27 @@ fn main() {
     };
     let mut scratch = vec![0u8; 16 << 20];
     let mut pooled = vec![0.0; BATCH * 14 * 14 * 32];
-    let product = |m, n, k, transpose_a, transpose_b| Product {
+    let shape = |m, n, k, transpose_a, transpose_b| Gemm {
         m,
         n,
         k,
         transpose_a,
         transpose_b,
     };
-    let products = [
-        ("fc1", product(BATCH, 1024, 3136, false, false)),
-        ("fc1 input grad", product(BATCH, 3136, 1024, false, true)),
-        ("fc1 weight grad", product(3136, 1024, BATCH, true, false)),
-        ("fc2", product(BATCH, 10, 1024, false, false)),
-        ("fc2 input grad", product(BATCH, 1024, 10, false, true)),
-        ("fc2 weight grad", product(1024, 10, BATCH, true, false)),
-        ("fc1 of one image", product(1, 1024, 3136, false, false)),
-        ("fc1 of 4 images", product(4, 1024, 3136, false, false)),
-        ("AlexNet's fc6 of one", product(1, 4096, 9216, false, false)),
-        (
-            "AlexNet's fc7 of 128",
-            product(128, 4096, 4096, false, false),
-        ),
+    let gemms = [
+        ("fc1", shape(BATCH, 1024, 3136, false, false)),
+        ("fc1 input grad", shape(BATCH, 3136, 1024, false, true)),
+        ("fc1 weight grad", shape(3136, 1024, BATCH, true, false)),
+        ("fc2", shape(BATCH, 10, 1024, false, false)),
+        ("fc2 input grad", shape(BATCH, 1024, 10, false, true)),
+        ("fc2 weight grad", shape(1024, 10, BATCH, true, false)),
+        ("fc1 of one image", shape(1, 1024, 3136, false, false)),
+        ("fc1 of 4 images", shape(4, 1024, 3136, false, false)),
+        ("AlexNet's fc6 of one", shape(1, 4096, 9216, false, false)),
+        ("AlexNet's fc7 of 128", shape(128, 4096, 4096, false, false)),
     ];
     let mut operands =
-        products.map(|(_, p)| [numbers(p.m * p.k), numbers(p.k * p.n), numbers(p.m * p.n)]);
+        gemms.map(|(_, p)| [numbers(p.m * p.k), numbers(p.k * p.n), numbers(p.m * p.n)]);
     for layout in [Layout::Nhwc, Layout::Nchw] {
         let mut times = Times(Vec::new());
         let mut convs = [
@@ -173,7 +170,7 @@ fn main() {
                     max_pool_grad(cpu, &g, &c.y, pooled, &mut c.dy);
                 });
             }
-            for ((name, p), [a, b, c]) in products.iter().zip(&mut operands) {
+            for ((name, p), [a, b, c]) in gemms.iter().zip(&mut operands) {
                 let s = &mut scratch[..gemm_scratch::<f32>(cpu.isa, threads, p)];
                 times.time(name, || {
                     gemm(cpu, p, [a, b], None, Epilogue::default(), c, s)

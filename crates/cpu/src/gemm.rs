@@ -1,4 +1,4 @@
-//! Products of matrices: one (`gemm`), or many of one shape (`gemm_many`). Those of a few rows are read as they lie
+//! GEMMs: one (`gemm`), or many of one shape (`gemm_many`). Those of a few rows are read as they lie
 //! (`thin`), others are cut (`cuts`) into tasks (`task`) that copy most of what they read (`copy`, `packed`).
 
 use bytemuck::{Pod, Zeroable};
@@ -22,9 +22,9 @@ mod task_grid;
 #[cfg(test)]
 mod tests;
 
-/// The shape of a product `C = A B`, with `C` of `m x n`; all matrices are dense and row-major.
+/// The shape of a GEMM `C = A B`, with `C` of `m x n`; all matrices are dense and row-major.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Product {
+pub struct Gemm {
     /// Rows of `C`.
     pub m: usize,
     /// Columns of `C`.
@@ -37,7 +37,7 @@ pub struct Product {
     pub transpose_b: bool,
 }
 
-/// A floating-point type of matrices, with the type that its products are summed in.
+/// A floating-point type of matrices, with the type that its GEMMs are summed in.
 pub trait Element: Pod + Send + Sync {
     /// The type of the sums.
     type Sum: Tiled + few_rows::Fused;
@@ -89,35 +89,35 @@ macro_rules! element {
 }
 element!(f32, f64; f16, bf16);
 
-/// Products of one shape, whose matrices lie the same steps apart.
+/// GEMMs of one shape, whose matrices lie the same steps apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Many {
     /// How many; at least one.
-    pub products: usize,
+    pub gemms: usize,
     /// From each `A`, `B` and `C` to the next, in elements: none for a matrix that all share. Where all share `C`, it is
-    /// the sum of the products, in their order.
+    /// the sum of the GEMMs, in their order.
     pub steps: [usize; 3],
 }
 
 impl Many {
-    /// A single product.
+    /// A single GEMM.
     pub const ONE: Many = Many {
-        products: 1,
+        gemms: 1,
         steps: [0; 3],
     };
 
-    /// How many matrices `C` there are, and how many products are summed in each.
+    /// How many matrices `C` there are, and how many GEMMs are summed in each.
     fn results(self) -> (usize, usize) {
         match self.steps[2] {
-            0 => (1, self.products),
-            _ => (self.products, 1),
+            0 => (1, self.gemms),
+            _ => (self.gemms, 1),
         }
     }
 
     /// Whether slices of these lengths hold the matrices, and no two results overlap.
-    fn fits(self, p: &Product, lens: [usize; 3]) -> bool {
+    fn fits(self, p: &Gemm, lens: [usize; 3]) -> bool {
         let each = [p.m * p.k, p.k * p.n, p.m * p.n];
-        let Some(last) = self.products.checked_sub(1) else {
+        let Some(last) = self.gemms.checked_sub(1) else {
             return false;
         };
         let apart = last == 0 || self.steps[2] == 0 || self.steps[2] >= each[2];
@@ -126,11 +126,11 @@ impl Many {
 }
 
 /// The scratch that [`gemm`] needs on this many threads, in bytes.
-pub fn gemm_scratch<T: Element>(isa: Isa, threads: usize, product: &Product) -> usize {
-    if let Some(plan) = few_rows::FewRowsPlan::new::<T>(isa, product) {
-        return plan.scratch::<T>(product);
+pub fn gemm_scratch<T: Element>(isa: Isa, threads: usize, gemm: &Gemm) -> usize {
+    if let Some(plan) = few_rows::FewRowsPlan::new::<T>(isa, gemm) {
+        return plan.scratch::<T>(gemm);
     }
-    gemm_many_scratch::<T>(isa, threads, product, Many::ONE)
+    gemm_many_scratch::<T>(isa, threads, gemm, Many::ONE)
 }
 
 /// `c = a b`, and the epilogue. Sums are taken in [`Element::Sum`], in the order of the inner dimension, fused where the
@@ -140,7 +140,7 @@ pub fn gemm_scratch<T: Element>(isa: Isa, threads: usize, product: &Product) -> 
 /// If a slice is not as long as the shape says, or the scratch is too small.
 pub fn gemm<T: Element>(
     cpu: Cpu<'_>,
-    p: &Product,
+    p: &Gemm,
     [a, b]: [&[T]; 2],
     notes: Option<&Notes>,
     epilogue: Epilogue<'_, T::Sum>,
@@ -162,7 +162,7 @@ pub fn gemm<T: Element>(
 }
 
 /// The scratch that [`gemm_many`] needs on this many threads, in bytes.
-pub fn gemm_many_scratch<T: Element>(isa: Isa, threads: usize, p: &Product, many: Many) -> usize {
+pub fn gemm_many_scratch<T: Element>(isa: Isa, threads: usize, p: &Gemm, many: Many) -> usize {
     let plan = GemmPlan::of::<T>(isa, threads, p, many);
     lanes_scratch(plan.tasks(), threads, plan.lane(p.transpose_a))
 }
@@ -173,7 +173,7 @@ pub fn gemm_many_scratch<T: Element>(isa: Isa, threads: usize, p: &Product, many
 /// If a slice is not as long as the shapes say, results overlap, or the scratch is too small.
 pub fn gemm_many<T: Element>(
     cpu: Cpu<'_>,
-    p: &Product,
+    p: &Gemm,
     many: Many,
     [a, b]: [&[T]; 2],
     epilogue: Epilogue<'_, T::Sum>,

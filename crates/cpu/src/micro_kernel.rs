@@ -1,6 +1,6 @@
-//! The register tile that products and convolutions are made of.
+//! The register tile that GEMMs and convolutions are made of.
 //!
-//! A tile is a few rows and two vectors of columns of a product `C = A B`, held in registers while it runs along the
+//! A tile is a few rows and two vectors of columns of a GEMM `C = A B`, held in registers while it runs along the
 //! inner dimension. A row of `B` is read as vectors, so `B` is packed into panels as wide as the tile; an element of `A`
 //! is read as a scalar and spread over a vector, so `A` may lie anywhere, with any strides. That is what lets a
 //! convolution read its image where it lies: its `A` is the image seen through one offset per filter tap, and needs no
@@ -16,7 +16,7 @@ use crate::isa::{Isa, Level};
 /// Vectors in a row of a tile.
 const WIDTH: usize = 2;
 
-/// A product of `rows x cols` elements: `C[i][j] (+)= sum over s, p of A[offsets[s] + i a_row + p a_col] B[s len + p][j]`.
+/// A GEMM of `rows x cols` elements: `C[i][j] (+)= sum over s, p of A[offsets[s] + i a_row + p a_col] B[s len + p][j]`.
 pub(super) struct Tile<'a, T> {
     /// Where `A` begins.
     pub a: *const T,
@@ -139,7 +139,7 @@ unsafe fn body<V: Vector, const ROWS: usize, const VECTORS: usize>(t: &Tile<'_, 
     // SAFETY: every pointer stays within what the tile describes, which the caller vouches for.
     unsafe {
         let mut sum = [[V::zero(); VECTORS]; ROWS];
-        // Its rows may be far apart, and are fetched to be written too: they come while the products are computed.
+        // Its rows may be far apart, and are fetched to be written too: they come while the GEMMs are computed.
         for i in 0..ROWS {
             for v in 0..VECTORS {
                 V::prefetch(t.c.wrapping_add(i * t.c_row + v * V::LANES));

@@ -1,19 +1,19 @@
-//! Convolutions with filters of one pixel: products of matrices, of images and filter as they lie.
+//! Convolutions with filters of one pixel: GEMMs, of images and filter as they lie.
 //!
 //! With channels last, the pixels of all images are the rows of one matrix. With channels first, each image is a matrix
 //! of its own, with a channel a row; where its pixels would fill the vectors of a row badly, it is turned first. Where a
 //! stride leaves pixels out, those that are seen are gathered first.
 
 use super::{ConvGeometry, Pass, Real};
-use crate::gemm::{Many, Product, gemm_many, gemm_many_scratch};
+use crate::gemm::{Gemm, Many, gemm_many, gemm_many_scratch};
 use crate::scratch::{Scratch, for_chunks};
 use crate::transpose::transpose_each;
 use crate::{Cpu, Epilogue, Isa, Layout};
 
-/// Numbers of a filter from which on its gradient is computed as a product, by layout. What a smaller one is multiplied of
+/// Numbers of a filter from which on its gradient is computed as a GEMM, by layout. What a smaller one is multiplied of
 /// is much longer than it is wide: tasks that share the pixels, and not the filter, read it once. With channels first,
-/// that takes a transpose, which a product does without.
-fn product_from(layout: Layout) -> usize {
+/// that takes a transpose, which a GEMM does without.
+fn gemm_from(layout: Layout) -> usize {
     match layout {
         Layout::Nhwc => 3 << 15,
         Layout::Nchw => 1 << 15,
@@ -37,7 +37,7 @@ impl<'a> Pointwise<'a> {
         let pixels = g.out_h * g.out_w;
         let is_one = [g.k_h, g.k_w, g.pad_top, g.pad_left] == [1, 1, 0, 0];
         let inside = (g.out_h - 1) * g.stride[0] < g.in_h && (g.out_w - 1) * g.stride[1] < g.in_w;
-        let small = pass == Pass::ToFilter && g.filter_len() < product_from(g.layout);
+        let small = pass == Pass::ToFilter && g.filter_len() < gemm_from(g.layout);
         // A row of pixels takes whole vectors.
         let wide = pixels.next_multiple_of(T::tiles(isa).cols() / 2);
         let turned = g.layout == Layout::Nchw && pass != Pass::ToFilter && wide * 20 > pixels * 23;
@@ -54,12 +54,12 @@ impl<'a> Pointwise<'a> {
         self.pixels != self.g.in_h * self.g.in_w
     }
 
-    fn product(&self) -> (Product, Many) {
+    fn gemm(&self) -> (Gemm, Many) {
         let &ConvGeometry {
             batch, in_c, out_c, ..
         } = self.g;
         let (rows, pixels) = (batch * self.pixels, self.pixels);
-        let product = |m, n, k, transpose_a, transpose_b| Product {
+        let gemm = |m, n, k, transpose_a, transpose_b| Gemm {
             m,
             n,
             k,
@@ -68,28 +68,28 @@ impl<'a> Pointwise<'a> {
         };
         if self.g.layout == Layout::Nhwc || self.turned {
             let one = match self.pass {
-                Pass::Forward => product(rows, out_c, in_c, false, false),
-                Pass::ToInput => product(rows, in_c, out_c, false, true),
-                Pass::ToFilter => product(in_c, out_c, rows, true, false),
+                Pass::Forward => gemm(rows, out_c, in_c, false, false),
+                Pass::ToInput => gemm(rows, in_c, out_c, false, true),
+                Pass::ToFilter => gemm(in_c, out_c, rows, true, false),
             };
             return (one, Many::ONE);
         }
         let (each, steps) = match self.pass {
             Pass::Forward => (
-                product(out_c, pixels, in_c, true, false),
+                gemm(out_c, pixels, in_c, true, false),
                 [0, in_c * pixels, out_c * pixels],
             ),
             Pass::ToInput => (
-                product(in_c, pixels, out_c, false, false),
+                gemm(in_c, pixels, out_c, false, false),
                 [0, out_c * pixels, in_c * pixels],
             ),
             Pass::ToFilter => (
-                product(in_c, out_c, pixels, false, true),
+                gemm(in_c, out_c, pixels, false, true),
                 [in_c * pixels, out_c * pixels, 0],
             ),
         };
         let many = Many {
-            products: batch,
+            gemms: batch,
             steps,
         };
         (each, many)
@@ -108,9 +108,9 @@ impl<'a> Pointwise<'a> {
     }
 
     pub(super) fn scratch<T: Real>(&self, isa: Isa, threads: usize) -> usize {
-        let (product, many) = self.product();
+        let (gemm, many) = self.gemm();
         let own: usize = self.lens().map(Scratch::bytes::<T>).iter().sum();
-        own + gemm_many_scratch::<T>(isa, threads, &product, many)
+        own + gemm_many_scratch::<T>(isa, threads, &gemm, many)
     }
 
     /// Computes it, and what follows a forward pass; operands as the pass's function takes them.
@@ -122,7 +122,7 @@ impl<'a> Pointwise<'a> {
         to: &mut [T],
         scratch: &mut [u8],
     ) {
-        let (product, many) = self.product();
+        let (gemm, many) = self.gemm();
         let (in_c, out_c, pixels) = (self.g.in_c, self.g.out_c, self.pixels);
         let mut scratch = Scratch::new(scratch);
         let [seen, turned_in, turned_out] = self.lens().map(|len| scratch.take::<T>(len));
@@ -138,7 +138,7 @@ impl<'a> Pointwise<'a> {
                 transpose_each(cpu, [out_c, pixels], grad, turned_out);
                 gemm_many(
                     cpu,
-                    &product,
+                    &gemm,
                     many,
                     [turned_out, filter],
                     nothing,
@@ -147,9 +147,9 @@ impl<'a> Pointwise<'a> {
                 );
                 transpose_each(cpu, [pixels, in_c], turned_in, to_seen);
             } else if self.g.layout == Layout::Nhwc {
-                gemm_many(cpu, &product, many, [grad, filter], nothing, to_seen, rest);
+                gemm_many(cpu, &gemm, many, [grad, filter], nothing, to_seen, rest);
             } else {
-                gemm_many(cpu, &product, many, [filter, grad], nothing, to_seen, rest);
+                gemm_many(cpu, &gemm, many, [filter, grad], nothing, to_seen, rest);
             }
             if self.leaves_out() {
                 self.scatter(cpu, seen, to);
@@ -164,21 +164,13 @@ impl<'a> Pointwise<'a> {
         };
         if self.turned {
             transpose_each(cpu, [in_c, pixels], images, turned_in);
-            gemm_many(
-                cpu,
-                &product,
-                many,
-                [turned_in, b],
-                epilogue,
-                turned_out,
-                rest,
-            );
+            gemm_many(cpu, &gemm, many, [turned_in, b], epilogue, turned_out, rest);
             transpose_each(cpu, [pixels, out_c], turned_out, to);
         } else if self.g.layout == Layout::Nhwc || self.pass == Pass::ToFilter {
-            gemm_many(cpu, &product, many, [images, b], epilogue, to, rest);
+            gemm_many(cpu, &gemm, many, [images, b], epilogue, to, rest);
         } else {
             // Channels are rows here.
-            gemm_many(cpu, &product, many, [b, images], nothing, to, rest);
+            gemm_many(cpu, &gemm, many, [b, images], nothing, to, rest);
             epilogue.apply(cpu, out_c, pixels, to);
         }
     }

@@ -3,7 +3,7 @@
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// A block of the inner dimension of one product.
+/// A block of the inner dimension of one GEMM.
 #[derive(Clone, Copy)]
 pub(super) struct Block<'a, T> {
     pub a: &'a [T],
@@ -13,7 +13,7 @@ pub(super) struct Block<'a, T> {
     pub inner: usize,
 }
 
-/// An operand of a product.
+/// An operand of a GEMM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     A,

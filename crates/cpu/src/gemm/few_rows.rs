@@ -1,12 +1,12 @@
-//! Products with a few rows, of a batch that is small: nearly all of their time goes into reading `B` once. It is
-//! read as it lies, so that memory is walked in order; to copy it into panels would cost more than the product. Rows of
+//! GEMMs with a few rows, of a batch that is small: nearly all of their time goes into reading `B` once. It is
+//! read as it lies, so that memory is walked in order; to copy it into panels would cost more than the GEMM. Rows of
 //! `B` are added up, some at a time, each times a number of `A`; where `B` lies transposed, they are multiplied with rows
 //! of `A`.
 //!
 //! A row of `B` that would be added times zero is not read, where all of `B` is known to be finite: of what a rectifier
-//! gives, that is a large part. It becomes known by the first product with finite results: an infinity or NaN in `B`
-//! would have made some result one too, also times zero. What is read goes from end to end and back, product after
-//! product, each thread over the same rows where there are two, so that those that its cache still holds come first. Bits are the
+//! gives, that is a large part. It becomes known by the first GEMM with finite results: an infinity or NaN in `B`
+//! would have made some result one too, also times zero. What is read goes from end to end and back, GEMM after
+//! GEMM, each thread over the same rows where there are two, so that those that its cache still holds come first. Bits are the
 //! same whatever is left out, but for the sign of a zero.
 
 mod part;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use bytemuck::Pod;
 
 use self::part::{Dots, FewRowsPart, add_up};
-use super::{Element, Product};
+use super::{Element, Gemm};
 use crate::Cpu;
 use crate::isa::Isa;
 use crate::number::Number;
@@ -35,7 +35,7 @@ const PART: usize = 1 << 16;
 /// Numbers of a task that adds parts up.
 const CHUNK: usize = 1 << 9;
 
-/// What thin products are summed in.
+/// What thin GEMMs are summed in.
 pub trait Fused: Pod + Number + std::ops::AddAssign {
     /// `self * x + sum`, rounded once where the machine does that.
     fn fused(self, x: Self, sum: Self) -> Self;
@@ -67,17 +67,17 @@ impl Fused for f64 {
     }
 }
 
-/// How a thin product is cut up, by the shape alone: along the inner dimension, into parts that are summed apart, or,
+/// How a thin GEMM is cut up, by the shape alone: along the inner dimension, into parts that are summed apart, or,
 /// where `B` lies transposed, along its rows.
 pub(super) struct FewRowsPlan {
     parts: usize,
 }
 
 impl FewRowsPlan {
-    /// None where the product is not thin.
-    pub(super) fn new<E: Element>(isa: Isa, p: &Product) -> Option<FewRowsPlan> {
+    /// None where the GEMM is not thin.
+    pub(super) fn new<E: Element>(isa: Isa, p: &Gemm) -> Option<FewRowsPlan> {
         let own = E::as_sums(&[]).is_some();
-        // Without instructions for it a fused product is a call of a function.
+        // Without instructions for it a fused GEMM is a call of a function.
         let fused = isa != Isa::portable();
         // Rows of `A` are read as such where they are multiplied with those of `B`.
         let lies = !(p.transpose_a && p.transpose_b);
@@ -92,7 +92,7 @@ impl FewRowsPlan {
     }
 
     /// The sums of the parts behind the first one.
-    fn sums(&self, p: &Product) -> usize {
+    fn sums(&self, p: &Gemm) -> usize {
         match p.transpose_b {
             true => 0,
             false => (self.parts - 1) * p.m * p.n,
@@ -100,15 +100,15 @@ impl FewRowsPlan {
     }
 
     /// The scratch that it needs, in bytes.
-    pub(super) fn scratch<T>(&self, p: &Product) -> usize {
+    pub(super) fn scratch<T>(&self, p: &Gemm) -> usize {
         Scratch::bytes::<T>(self.sums(p))
     }
 
-    /// Computes the product. The notes are those on all of `b`.
+    /// Computes the GEMM. The notes are those on all of `b`.
     pub(super) fn run<T: Fused>(
         &self,
         cpu: Cpu<'_>,
-        p: &Product,
+        p: &Gemm,
         (a, b, notes): (&[T], &[T], Option<&Notes>),
         c: &mut [T],
         scratch: &mut [u8],

@@ -1,4 +1,4 @@
-//! Tasks of products. A task runs along the inner dimension in blocks that fit the first-level cache, copies its part of
+//! Tasks of GEMMs. A task runs along the inner dimension in blocks that fit the first-level cache, copies its part of
 //! each operand into scratch (`copy`), unless it reads `A` where it lies, and adds block after block to its part of `C`,
 //! always in the same order.
 
@@ -6,7 +6,7 @@ use bytemuck::Pod;
 
 use super::block::{Block, in_line};
 use super::task_grid::Results;
-use super::{Element, Many, Product};
+use super::{Element, Gemm, Many};
 use crate::Isa;
 use crate::micro_kernel::{Tiled, Tiles};
 use crate::scratch::{Scratch, part};
@@ -17,7 +17,7 @@ const INNER: usize = 256;
 /// Bytes of a page of memory, at whose end the processor's own fetching ends.
 const PAGE: usize = 4096;
 
-/// How products are cut up. What is summed, and in which order, depends on the shape and the tiles alone; into how
+/// How GEMMs are cut up. What is summed, and in which order, depends on the shape and the tiles alone; into how
 /// many tasks, on the threads too.
 #[derive(Clone, Copy)]
 pub(super) struct GemmPlan<T: 'static> {
@@ -29,7 +29,7 @@ pub(super) struct GemmPlan<T: 'static> {
     /// In panels.
     task_panels: usize,
     panels: usize,
-    /// Of each product that is summed.
+    /// Of each GEMM that is summed.
     blocks: usize,
     inner: usize,
     /// By operand: whether a block is copied while the one before it is multiplied. It is where rows are so far apart that
@@ -42,12 +42,7 @@ pub(super) struct GemmPlan<T: 'static> {
 }
 
 impl<S: Tiled> GemmPlan<S> {
-    pub(super) fn of<T: Element<Sum = S>>(
-        isa: Isa,
-        threads: usize,
-        p: &Product,
-        many: Many,
-    ) -> Self {
+    pub(super) fn of<T: Element<Sum = S>>(isa: Isa, threads: usize, p: &Gemm, many: Many) -> Self {
         let (tiles, widened) = (S::tiles(isa), T::as_sums(&[]).is_none());
         let panels = p.n.div_ceil(tiles.cols());
         let results = Results {
@@ -124,7 +119,7 @@ impl<S: Tiled> GemmPlan<S> {
 /// One task: its rows and columns of `C`.
 pub(super) struct GemmTask<'a, T: 'static> {
     pub isa: Isa,
-    pub p: &'a Product,
+    pub p: &'a Gemm,
     pub plan: &'a GemmPlan<T>,
     /// Which of the matrices `C`.
     pub result: usize,
@@ -135,7 +130,7 @@ pub(super) struct GemmTask<'a, T: 'static> {
 }
 
 impl<'a, S: Tiled + Pod + Send + Sync> GemmTask<'a, S> {
-    pub(super) fn new(isa: Isa, p: &'a Product, plan: &'a GemmPlan<S>, task: usize) -> Self {
+    pub(super) fn new(isa: Isa, p: &'a Gemm, plan: &'a GemmPlan<S>, task: usize) -> Self {
         let each = plan.row_tasks * plan.col_tasks;
         let (result, task) = (task / each, task % each);
         // Neighbours in time share their columns of `B`, the operand that is read from farther away.
@@ -163,10 +158,10 @@ impl<'a, S: Tiled + Pod + Send + Sync> GemmTask<'a, S> {
             return None;
         }
         let (at, inner) = part(self.p.k, blocks, block);
-        let product = self.result + summed;
+        let gemm = self.result + summed;
         Some(Block {
-            a: &a[product * many.steps[0]..],
-            b: &b[product * many.steps[1]..],
+            a: &a[gemm * many.steps[0]..],
+            b: &b[gemm * many.steps[1]..],
             at,
             inner,
         })

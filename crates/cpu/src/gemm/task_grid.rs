@@ -1,4 +1,4 @@
-//! Into how many tasks a product is cut: what a task copies of one operand it multiplies with all its rows, or columns,
+//! Into how many tasks a GEMM is cut: what a task copies of one operand it multiplies with all its rows, or columns,
 //! of the other, so few tasks copy little; and the threads should end together.
 
 use crate::micro_kernel::Tiles;
@@ -7,7 +7,7 @@ use crate::micro_kernel::Tiles;
 /// where the next block is copied meanwhile.
 const TASK_ROWS: usize = 256;
 const TASK_COLS: usize = 256;
-/// Multiplications that take as long as the copy of a number, of `A` and of `B`: measured, of products of a hundred to a
+/// Multiplications that take as long as the copy of a number, of `A` and of `B`: measured, of GEMMs of a hundred to a
 /// thousand rows and columns that were cut in several ways.
 const COPY_A: f64 = 28.0;
 const COPY_B: f64 = 14.0;

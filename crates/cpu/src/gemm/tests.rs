@@ -3,14 +3,14 @@ use crate::Activation;
 use crate::thread_pool::ThreadPool;
 use thalweg_tensor::DType;
 
-/// Small whole numbers: products and sums of them are exact in every type here.
+/// Small whole numbers: GEMMs and sums of them are exact in every type here.
 fn numbers(len: usize, salt: usize) -> Vec<f64> {
     (0..len)
         .map(|i| ((i * 7 + salt * 13 + i / 5) % 9) as f64 - 4.0)
         .collect()
 }
 
-fn naive(p: &Product, a: &[f64], b: &[f64]) -> Vec<f64> {
+fn naive(p: &Gemm, a: &[f64], b: &[f64]) -> Vec<f64> {
     let at = |i: usize, q: usize| {
         if p.transpose_a {
             a[q * p.m + i]
@@ -34,7 +34,7 @@ fn naive(p: &Product, a: &[f64], b: &[f64]) -> Vec<f64> {
     c
 }
 
-fn run<T: Element>(isa: Isa, threads: usize, p: &Product, a: &[T], b: &[T]) -> Vec<T> {
+fn run<T: Element>(isa: Isa, threads: usize, p: &Gemm, a: &[T], b: &[T]) -> Vec<T> {
     let pool = ThreadPool::new(threads);
     let mut c = a
         .iter()
@@ -58,7 +58,7 @@ fn run<T: Element>(isa: Isa, threads: usize, p: &Product, a: &[T], b: &[T]) -> V
     c
 }
 
-fn shapes() -> impl Iterator<Item = Product> {
+fn shapes() -> impl Iterator<Item = Gemm> {
     let sizes = [
         (1, 1, 1),
         (3, 5, 7),
@@ -84,7 +84,7 @@ fn shapes() -> impl Iterator<Item = Product> {
     ];
     let flags = [(false, false), (true, false), (false, true), (true, true)];
     sizes.into_iter().flat_map(move |(m, n, k)| {
-        flags.map(|(transpose_a, transpose_b)| Product {
+        flags.map(|(transpose_a, transpose_b)| Gemm {
             m,
             n,
             k,
@@ -178,13 +178,13 @@ fn activations_of_infinite_numbers_and_nan_are_as_defined() {
     let values = [f64::NEG_INFINITY, -2.5, 0.0, 3.0, f64::INFINITY, f64::NAN];
     let b: Vec<f64> = values.into_iter().cycle().take(33).collect();
     let pool = ThreadPool::new(2);
-    // Thin products and packed ones.
+    // Thin GEMMs and packed ones.
     for (m, isa) in [1, 64]
         .into_iter()
         .flat_map(|m| Isa::available().map(move |isa| (m, isa)))
     {
         for &activation in Activation::ALL {
-            let p = Product {
+            let p = Gemm {
                 m,
                 n: 33,
                 k: 1,
@@ -210,7 +210,7 @@ fn activations_of_infinite_numbers_and_nan_are_as_defined() {
 
 #[test]
 fn an_empty_inner_dimension_gives_zeros() {
-    let p = Product {
+    let p = Gemm {
         m: 3,
         n: 4,
         k: 0,
@@ -237,7 +237,7 @@ fn an_empty_inner_dimension_gives_zeros() {
 #[test]
 fn an_empty_result_is_left_alone() {
     for (m, n) in [(0, 4), (4, 0)] {
-        let p = Product {
+        let p = Gemm {
             m,
             n,
             k: 2,
@@ -266,7 +266,7 @@ fn many_products_lie_apart_or_are_summed() {
     for (((m, n, k), (transpose_a, transpose_b)), isa) in
         cases.flat_map(|c| Isa::available().map(move |isa| (c, isa)))
     {
-        let p = Product {
+        let p = Gemm {
             m,
             n,
             k,
@@ -286,7 +286,7 @@ fn many_products_lie_apart_or_are_summed() {
             ([0, b_len, c_len], with_first.collect()),
         ];
         for (steps, wanted) in cases {
-            let many = Many { products: 3, steps };
+            let many = Many { gemms: 3, steps };
             for threads in [1, 2, 5] {
                 let pool = ThreadPool::new(threads);
                 let cpu = Cpu { pool: &pool, isa };
@@ -308,8 +308,8 @@ fn many_products_lie_apart_or_are_summed() {
     }
 }
 
-/// A product with notes on `b`.
-fn noted(threads: usize, isa: Isa, p: &Product, (a, b): (&[f32], &[f32]), n: &Notes) -> Vec<f32> {
+/// A GEMM with notes on `b`.
+fn noted(threads: usize, isa: Isa, p: &Gemm, (a, b): (&[f32], &[f32]), n: &Notes) -> Vec<f32> {
     let pool = ThreadPool::new(threads);
     let mut c = vec![7.0; p.m * p.n];
     let mut scratch = vec![0xff; gemm_scratch::<f32>(isa, threads, p)];
@@ -319,12 +319,12 @@ fn noted(threads: usize, isa: Isa, p: &Product, (a, b): (&[f32], &[f32]), n: &No
     c
 }
 
-/// Thin products of some parts, half of whose factors are zero in all rows.
-fn rectified() -> impl Iterator<Item = (Product, Vec<f32>, Vec<f32>)> {
+/// Thin GEMMs of some parts, half of whose factors are zero in all rows.
+fn rectified() -> impl Iterator<Item = (Gemm, Vec<f32>, Vec<f32>)> {
     let sizes = [(1, 521, 203), (1, 1024, 97), (4, 300, 330), (8, 33, 2000)];
     let cases = sizes.into_iter().flat_map(|s| [(s, false), (s, true)]);
     cases.map(|((m, n, k), transpose_a)| {
-        let p = Product {
+        let p = Gemm {
             m,
             n,
             k,

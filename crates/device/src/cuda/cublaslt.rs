@@ -1,5 +1,5 @@
-//! Products by cuBLASLt. It takes matrices that lie column by column; one that lies row by row is,
-//! to it, its own transpose, so that the product's transpose is asked for: the right input first.
+//! GEMMs by cuBLASLt. It takes matrices that lie column by column; one that lies row by row is,
+//! to it, its own transpose, so that the GEMM's transpose is asked for: the right input first.
 
 use std::ffi::c_void;
 
@@ -14,28 +14,28 @@ use cudarc::driver::sys::CUstream;
 use thalweg_tensor::ALIGNMENT;
 use thalweg_tensor::DType;
 
-use crate::gpu::{Address, GpuError, Product};
+use crate::gpu::{Address, Gemm, GpuError};
 
-/// The most bytes that a product may work with.
+/// The most bytes that a GEMM may work with.
 const MOST_WORKSPACE: usize = 32 << 20;
 
 /// cuBLASLt, opened.
 #[derive(Debug)]
-pub(super) struct Products(cublasLtHandle_t);
+pub(super) struct Gemms(cublasLtHandle_t);
 
 // SAFETY: a handle of cuBLASLt may be used by several threads at once.
-unsafe impl Send for Products {}
+unsafe impl Send for Gemms {}
 // SAFETY: as above.
-unsafe impl Sync for Products {}
+unsafe impl Sync for Gemms {}
 
-impl Drop for Products {
+impl Drop for Gemms {
     fn drop(&mut self) {
         // SAFETY: made by `open`, and not used any more.
         let _ = unsafe { result::destroy_handle(self.0) };
     }
 }
 
-/// A product that is ready: descriptors, and the algorithm that the library has chosen.
+/// A GEMM that is ready: descriptors, and the algorithm that the library has chosen.
 #[derive(Debug)]
 pub(super) struct MatmulPlan {
     operation: Operation,
@@ -194,14 +194,14 @@ impl Preference {
     }
 }
 
-impl Products {
+impl Gemms {
     /// Opens the library for the context that the thread is in.
-    pub(super) fn open() -> Result<Products, GpuError> {
-        result::create_handle().map(Products).map_err(error)
+    pub(super) fn open() -> Result<Gemms, GpuError> {
+        result::create_handle().map(Gemms).map_err(error)
     }
 
-    /// Makes a product ready; `None` where the library does not take it.
-    pub(super) fn plan(&self, p: &Product, tf32: bool) -> Result<Option<MatmulPlan>, GpuError> {
+    /// Makes a GEMM ready; `None` where the library does not take it.
+    pub(super) fn plan(&self, p: &Gemm, tf32: bool) -> Result<Option<MatmulPlan>, GpuError> {
         match self.planned(p, tf32) {
             Ok(plan) => Ok(plan),
             Err(CublasError(sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED)) => Ok(None),
@@ -209,7 +209,7 @@ impl Products {
         }
     }
 
-    fn planned(&self, p: &Product, tf32: bool) -> Result<Option<MatmulPlan>, CublasError> {
+    fn planned(&self, p: &Gemm, tf32: bool) -> Result<Option<MatmulPlan>, CublasError> {
         let Some((dtype, mut compute, scale)) = types(p.dtype) else {
             return Ok(None);
         };
@@ -252,10 +252,10 @@ impl Products {
         }))
     }
 
-    /// Hands a product to a stream.
+    /// Hands a GEMM to a stream.
     ///
     /// # Safety
-    /// The addresses are those of two inputs and an output as large as the product says, and of as
+    /// The addresses are those of two inputs and an output as large as the GEMM says, and of as
     /// many bytes as it works with; nothing else uses what is written until the stream has run it.
     pub(super) unsafe fn submit(
         &self,

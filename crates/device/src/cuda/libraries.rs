@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cudarc::driver::sys::CUstream;
 
 use super::Library;
-use super::cublaslt::{self, Products};
+use super::cublaslt::{self, Gemms};
 use super::cudnn::{self, Convolutions};
 use crate::gpu::{Address, Call, GpuError, Handle, ReadyCall};
 
-/// Products and convolutions, where there are libraries for them.
+/// GEMMs and convolutions, where there are libraries for them.
 #[derive(Debug, Default)]
 pub(super) struct Libraries {
     state: Mutex<LibraryState>,
@@ -19,7 +19,7 @@ pub(super) struct Libraries {
 #[derive(Debug, Default)]
 struct LibraryState {
     /// `None` where it has not been looked for.
-    products: Option<Option<Arc<Products>>>,
+    gemms: Option<Option<Arc<Gemms>>>,
     convolutions: Option<Option<Arc<Convolutions>>>,
     plans: Vec<LibraryPlan>,
     /// By call, and whether TF32 may be used: its plan, or none where the library does not take it.
@@ -28,7 +28,7 @@ struct LibraryState {
 
 #[derive(Clone, Debug)]
 enum LibraryPlan {
-    Product(Arc<Products>, Arc<cublaslt::MatmulPlan>),
+    Gemm(Arc<Gemms>, Arc<cublaslt::MatmulPlan>),
     Convolution(Arc<Convolutions>, Arc<cudnn::ConvolutionPlan>),
 }
 
@@ -57,14 +57,12 @@ impl Libraries {
             return Ok(*known);
         }
         let plan = match call {
-            Call::Product(product) => {
-                let library = opened(&mut state.products, Library::CublasLt, Products::open)?;
-                let planned = library
-                    .map(|l| Ok((l.plan(product, tf32)?, l)))
-                    .transpose()?;
+            Call::Gemm(gemm) => {
+                let library = opened(&mut state.gemms, Library::CublasLt, Gemms::open)?;
+                let planned = library.map(|l| Ok((l.plan(gemm, tf32)?, l))).transpose()?;
                 planned.and_then(|(plan, l)| {
                     let plan = plan?;
-                    Some((plan.workspace, LibraryPlan::Product(l, Arc::new(plan))))
+                    Some((plan.workspace, LibraryPlan::Gemm(l, Arc::new(plan))))
                 })
             }
             Call::Convolution(convolution) => {
@@ -109,9 +107,7 @@ impl Libraries {
         // SAFETY: by the caller's promise.
         unsafe {
             match plan {
-                Some(LibraryPlan::Product(l, plan)) => {
-                    l.submit(&plan, addresses, workspace, stream)
-                }
+                Some(LibraryPlan::Gemm(l, plan)) => l.submit(&plan, addresses, workspace, stream),
                 Some(LibraryPlan::Convolution(l, plan)) => {
                     l.submit(&plan, addresses, workspace, stream)
                 }

@@ -105,7 +105,7 @@ pub enum Library {
     Driver,
     /// The compiler of kernels.
     Nvrtc,
-    /// Products of matrices.
+    /// GEMMs.
     CublasLt,
     /// Convolutions.
     Cudnn,

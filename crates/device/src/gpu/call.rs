@@ -8,28 +8,28 @@ use super::{Arg, Handle, Launch};
 /// What a library computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
-    /// Products of matrices.
-    Product(Product),
+    /// GEMMs.
+    Gemm(Gemm),
     /// A convolution, or one of its gradients.
     Convolution(Convolution),
 }
 
-/// Products of matrices that lie row by row: of `[rows, depth]` and `[depth, columns]`, or of what
+/// GEMMs that lie row by row: of `[rows, depth]` and `[depth, columns]`, or of what
 /// these are transposed, one for each batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Product {
+pub struct Gemm {
     /// Of all three tensors.
     pub dtype: DType,
-    /// The number of products.
+    /// The number of GEMMs.
     pub batches: usize,
     /// Elements from the first matrix of the left input to that of the next batch; 0 where all
     /// batches share one.
     pub left_step: usize,
     /// The same of the right input.
     pub right_step: usize,
-    /// Rows of a product.
+    /// Rows of a GEMM.
     pub rows: usize,
-    /// Columns of a product.
+    /// Columns of a GEMM.
     pub columns: usize,
     /// The inner dimension.
     pub depth: usize,

@@ -10,7 +10,7 @@ mod error;
 mod launch;
 mod turns;
 
-pub use call::{Call, Convolution, Direction, LibraryStep, Product, ReadyCall, WithLibraries};
+pub use call::{Call, Convolution, Direction, Gemm, LibraryStep, ReadyCall, WithLibraries};
 pub use device::{Block, Gpu, Graph, HostBlock};
 pub use driver::{Address, Arguments, Command, Driver, Handle};
 pub use error::GpuError;

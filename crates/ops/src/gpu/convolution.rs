@@ -1,4 +1,4 @@
-//! Convolutions as products in tiles.
+//! Convolutions as GEMMs in tiles.
 
 use thalweg_device::Prepare;
 use thalweg_device::gpu::{

@@ -1,14 +1,14 @@
-//! Products in tiles.
+//! GEMMs in tiles.
 
 use thalweg_device::gpu::{self, Arg, Call, Launch, Launches, LibraryStep, Source, WithLibraries};
 use thalweg_device::{KernelError, Prepare};
 use thalweg_tensor::DType;
 use thalweg_tensor::shape::elements;
 
-use super::PRODUCT;
+use super::GEMM;
 use super::elementwise::lay_out;
 use crate::elementwise::Walk;
-use thalweg_cpu::gemm::Product;
+use thalweg_cpu::gemm::Gemm;
 
 /// Lines of a tile, and places of the inner dimension that are loaded at once, in
 /// `kernels/thalweg.cuh`.
@@ -21,7 +21,7 @@ const ENOUGH_BLOCKS: usize = 256;
 /// Placements of the inner dimension in a segment at least.
 const SEGMENT: usize = 256;
 
-/// How products are cut up, by their shape alone.
+/// How GEMMs are cut up, by their shape alone.
 #[derive(Clone, Copy)]
 pub(super) struct Tiles {
     batches: usize,
@@ -33,7 +33,7 @@ pub(super) struct Tiles {
 }
 
 impl Tiles {
-    /// Of one product for each batch, whole along their inner dimension.
+    /// Of one GEMM for each batch, whole along their inner dimension.
     pub(super) fn new(batches: usize, [rows, columns, depth]: [usize; 3]) -> Tiles {
         Tiles {
             batches,
@@ -70,7 +70,7 @@ impl Tiles {
         self.batches * self.rows * self.columns * self.segments
     }
 
-    /// As `struct Product` of `kernels/thalweg.cuh`.
+    /// As `struct GEMM` of `kernels/thalweg.cuh`.
     pub(super) fn lay_out(&self) -> [usize; 6] {
         [
             self.batches,
@@ -118,23 +118,23 @@ impl Tiles {
     }
 }
 
-/// The products of the matrices of inputs 0 and 1; `batch` has the dimensions before these of both
+/// The GEMMs of the matrices of inputs 0 and 1; `batch` has the dimensions before these of both
 /// inputs and of the output.
 pub(crate) fn gemm(
     p: &Prepare<'_>,
-    product: Product,
+    gemm: Gemm,
     [a, b, out]: [&[usize]; 3],
 ) -> Result<Launches, KernelError> {
-    let Product { m, n, k, .. } = product;
+    let Gemm { m, n, k, .. } = gemm;
     let outputs = p.outputs[0].elements();
     if outputs == 0 {
         return Ok(Launches::default());
     }
     let tiles = Tiles::new(outputs / (m * n), [m, n, k]).segmented();
     let most = p.inputs[0].elements().max(p.inputs[1].elements());
-    let transposed = u32::from(product.transpose_a) | u32::from(product.transpose_b) << 1;
+    let transposed = u32::from(gemm.transpose_a) | u32::from(gemm.transpose_b) << 1;
     let launch = tiles
-        .launch(p, &PRODUCT, "MatMul", most)
+        .launch(p, &GEMM, "MatMul", most)
         .input(0)
         .input(1)
         .output(0)
@@ -143,18 +143,14 @@ pub(crate) fn gemm(
         .indices(&lay_out(&Walk::new(a, b, out))?)
         .value(transposed);
     Ok(Launches {
-        with_libraries: by_library(p, product, [a, b]),
+        with_libraries: by_library(p, gemm, [a, b]),
         ..tiles.joined(launch)
     })
 }
 
-/// The products by a library, of floats whose batches are those of the output or one for all.
-fn by_library(
-    p: &Prepare<'_>,
-    product: Product,
-    batches: [&[usize]; 2],
-) -> Option<Box<WithLibraries>> {
-    let Product { m, n, k, .. } = product;
+/// The GEMMs by a library, of floats whose batches are those of the output or one for all.
+fn by_library(p: &Prepare<'_>, gemm: Gemm, batches: [&[usize]; 2]) -> Option<Box<WithLibraries>> {
+    let Gemm { m, n, k, .. } = gemm;
     let whole = p.outputs[0].elements() / (m * n);
     if !DType::FLOATS.contains(&p.dtype(0)) || k == 0 {
         return None;
@@ -164,7 +160,7 @@ fn by_library(
         all if all == whole => Some(matrix),
         _ => None,
     };
-    let call = Call::Product(gpu::Product {
+    let call = Call::Gemm(gpu::Gemm {
         dtype: p.dtype(0),
         batches: whole,
         left_step: step(batches[0], m * k)?,
@@ -172,8 +168,8 @@ fn by_library(
         rows: m,
         columns: n,
         depth: k,
-        transpose_left: product.transpose_a,
-        transpose_right: product.transpose_b,
+        transpose_left: gemm.transpose_a,
+        transpose_right: gemm.transpose_b,
     });
     let args = [Arg::Input(0), Arg::Input(1), Arg::Output(0)];
     Some(Box::new(WithLibraries {

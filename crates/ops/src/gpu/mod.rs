@@ -70,9 +70,9 @@ static POOL: Source = Source {
     name: "pool",
     text: thalweg_kernels::POOL,
 };
-static PRODUCT: Source = Source {
-    name: "product",
-    text: thalweg_kernels::PRODUCT,
+static GEMM: Source = Source {
+    name: "gemm",
+    text: thalweg_kernels::GEMM,
 };
 static CONVOLUTION: Source = Source {
     name: "convolution",
@@ -114,7 +114,7 @@ pub static SOURCES: &[&Source] = &[
     &SOFTMAX,
     &OPTIMIZER,
     &POOL,
-    &PRODUCT,
+    &GEMM,
     &CONVOLUTION,
     &RANDOM,
     &POSITION,

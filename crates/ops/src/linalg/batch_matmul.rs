@@ -1,4 +1,4 @@
-//! Products of many matrices at once.
+//! GEMMs of many matrices at once.
 
 use smallvec::smallvec;
 use thalweg_device::gpu::Launches;
@@ -11,7 +11,7 @@ use thalweg_tensor::{DType, Dims, Shape};
 use super::LinalgOps;
 use super::gemm::{self, Batches};
 use crate::constants::{ints, shape_of};
-use thalweg_cpu::gemm::Product;
+use thalweg_cpu::gemm::Gemm;
 
 /// The dimensions before the last two, where the rank is known.
 fn batch_of(shape: &Shape) -> Shape {
@@ -134,24 +134,24 @@ fn repeated(own: &[usize], beside: &[usize]) -> Vec<i32> {
 
 /// The product of each pair of matrices, and the dimensions before these of both inputs and of the
 /// output.
-type Products<'a> = (Product, [&'a [usize]; 2], Dims);
+type Gemms<'a> = (Gemm, [&'a [usize]; 2], Dims);
 
-fn products<'a>(p: &Prepare<'a>) -> Result<Products<'a>, KernelError> {
+fn gemms<'a>(p: &Prepare<'a>) -> Result<Gemms<'a>, KernelError> {
     let (x, y) = (p.dims(0), p.dims(1));
     let (tx, ty) = (p.node.attrs.bool("adj_x"), p.node.attrs.bool("adj_y"));
-    let mut product = gemm::product_of(x, y, tx, ty)?;
+    let mut gemm = gemm::gemm_of(x, y, tx, ty)?;
     let (x, y) = (&x[..x.len() - 2], &y[..y.len() - 2]);
     let batch = broadcast_dims(x, y).ok_or(KernelError::Argument("batches that broadcast"))?;
     if p.outputs[0].elements() > 0 && !tx && elements(y) == 1 {
         // One matrix on the right: those on the left are the rows of a single tall one.
-        product.m *= elements(&batch);
-        return Ok((product, [&[], &[]], Dims::new()));
+        gemm.m *= elements(&batch);
+        return Ok((gemm, [&[], &[]], Dims::new()));
     }
-    Ok((product, [x, y], batch))
+    Ok((gemm, [x, y], batch))
 }
 
 fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let (product, [x, y], batch) = products(p)?;
+    let (gemm, [x, y], batch) = gemms(p)?;
     let count = match p.outputs[0].elements() {
         0 => 0,
         _ => elements(&batch),
@@ -159,12 +159,12 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let pairs = (0..count)
         .map(|i| [matrix_at(i, &batch, x), matrix_at(i, &batch, y)])
         .collect();
-    gemm::prepare(p, Batches { product, pairs })
+    gemm::prepare(p, Batches { gemm, pairs })
 }
 
 fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
-    let (product, [x, y], batch) = products(p)?;
-    crate::gpu::gemm(p, product, [x, y, &batch])
+    let (gemm, [x, y], batch) = gemms(p)?;
+    crate::gpu::gemm(p, gemm, [x, y, &batch])
 }
 
 /// Which matrix of an input with the batch dimensions `own` stands at number `i` of `batch`.
@@ -198,7 +198,7 @@ const KERNELS: &[Kernel] = &[
     gpu(launches).only(gemm::DTYPES),
 ];
 
-/// The products of matrices in two tensors with the same batch dimensions.
+/// The GEMMs in two tensors with the same batch dimensions.
 pub(crate) static BATCH_MAT_MUL: Op = Op {
     def: OpDef {
         name: "BatchMatMul",
@@ -228,7 +228,7 @@ const BATCH_MAT_MUL_V2_DEF: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// The products of matrices in two tensors whose batch dimensions broadcast.
+/// The GEMMs in two tensors whose batch dimensions broadcast.
 pub(crate) static BATCH_MAT_MUL_V2: Op = Op {
     def: BATCH_MAT_MUL_V2_DEF,
     kernels: KERNELS,
@@ -247,7 +247,7 @@ const FACTORS: &[DType] = &[
     DType::I64,
 ];
 
-/// The dtypes that are multiplied without another one for the products.
+/// The dtypes that are multiplied without another one for the GEMMs.
 const ALIKE: &[DType] = &[
     DType::F16,
     DType::BF16,

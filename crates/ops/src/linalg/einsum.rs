@@ -13,13 +13,13 @@ use thalweg_graph::{AttrKind, GradCx, OpDef, Output};
 use thalweg_tensor::{DType, dispatch};
 
 use super::equation::{self, Equation, Label, Sizes, Term};
-use super::gemm::int_product;
+use super::gemm::int_gemm;
 use crate::array::moves::{Axis, Move, steps};
 use crate::constants::ints;
 use crate::kernel::on;
 use crate::math::broadcast::sum_to;
 use thalweg_cpu::Epilogue;
-use thalweg_cpu::gemm::{Product, gemm, gemm_scratch};
+use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};
 use thalweg_cpu::number::Number;
 
 /// A sum of products by an equation.
@@ -44,7 +44,7 @@ pub(crate) static EINSUM: Op = Op {
             run: |cx, product, a, b, c, scratch| gemm(on(cx.cpu()), product, [a, b], None, Epilogue::default(), c, scratch),
         }), else dispatch!(p.dtype(0), [I32 I64], T => prepare::<T>(p, Multiply {
             scratch: |_, _| 0,
-            run: |cx, product, a, b, c, _| int_product(cx.pool(), product, a, b, c),
+            run: |cx, product, a, b, c, _| int_gemm(cx.pool(), product, a, b, c),
         }), else Err(KernelError::DType(p.dtype(0)))))
     })
     .only(&[(
@@ -64,12 +64,12 @@ pub(crate) static EINSUM: Op = Op {
 #[derive(Clone, Copy)]
 struct Multiply<T> {
     /// Bytes of scratch memory.
-    scratch: fn(&Prepare<'_>, &Product) -> usize,
+    scratch: fn(&Prepare<'_>, &Gemm) -> usize,
     run: Run<T>,
 }
 
 /// From two matrices to a third, with scratch memory.
-type Run<T> = fn(&KernelCx<'_>, &Product, &[T], &[T], &mut [T], &mut [u8]);
+type Run<T> = fn(&KernelCx<'_>, &Gemm, &[T], &[T], &mut [T], &mut [u8]);
 
 /// A tensor in another order; `None` where it is in that order already.
 struct Ordered {
@@ -193,7 +193,7 @@ fn prepare<T: Number + Pod>(
     })?;
     let columns = Group::new(&sizes, |l| kept(l) && !left.contains(&l))?;
     let summed = Group::new(&sizes, |l| !kept(l))?;
-    let product = Product {
+    let product = Gemm {
         m: rows.len,
         n: columns.len,
         k: summed.len,
@@ -285,13 +285,13 @@ fn ordered<'a, T: Number + Pod>(
 /// The product of each pair of matrices, of which `c` is made.
 fn multiplied<T>(
     cx: &KernelCx<'_>,
-    product: &Product,
+    product: &Gemm,
     multiply: Multiply<T>,
     [a, b]: [&[T]; 2],
     c: &mut [T],
     scratch: &mut [u8],
 ) {
-    let Product { m, n, k, .. } = *product;
+    let Gemm { m, n, k, .. } = *product;
     // The output has elements, and so m and n.
     for (i, c) in c.chunks_exact_mut(m * n).enumerate() {
         let (a, b) = (&a[i * m * k..][..m * k], &b[i * k * n..][..k * n]);

@@ -1,4 +1,4 @@
-//! The kernel of all products of matrices: one product for each matrix of the output.
+//! The kernel of all GEMMs: one GEMM for each matrix of the output.
 
 use half::{bf16, f16};
 use thalweg_cpu::parallel::for_chunks;
@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, Shape};
 use crate::epilogue::FusedOps;
 use crate::kernel::on;
 use thalweg_cpu::gemm;
-use thalweg_cpu::gemm::{Product, gemm, gemm_scratch};
+use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};
 use thalweg_cpu::number::Number;
 
 /// The dtypes with a kernel.
@@ -35,26 +35,26 @@ pub(super) fn expect_inner(
     }
 }
 
-/// The products to be computed, and where the matrices of each begin.
+/// The GEMMs to be computed, and where the matrices of each begin.
 pub(super) struct Batches {
-    pub(super) product: Product,
+    pub(super) gemm: Gemm,
     /// For each matrix of the output, the number of the matrix of each input.
     pub(super) pairs: Vec<[usize; 2]>,
 }
 
-/// The product of the matrices in the last two dimensions of inputs of these dimensions.
-pub(super) fn product_of(
+/// The GEMM of the matrices in the last two dimensions of inputs of these dimensions.
+pub(super) fn gemm_of(
     a: &[usize],
     b: &[usize],
     transpose_a: bool,
     transpose_b: bool,
-) -> Result<Product, KernelError> {
+) -> Result<Gemm, KernelError> {
     let (&[.., a0, a1], &[.., b0, b1]) = (a, b) else {
         return Err(KernelError::Argument("two matrices"));
     };
     let (m, k) = if transpose_a { (a1, a0) } else { (a0, a1) };
     let n = if transpose_b { b0 } else { b1 };
-    Ok(Product {
+    Ok(Gemm {
         m,
         n,
         k,
@@ -82,21 +82,21 @@ pub(super) fn prepare(p: &Prepare<'_>, batches: Batches) -> Result<Prepared, Ker
     }
 }
 
-/// A multiplication and an addition take about a sixtieth of a nanosecond in a large product.
+/// A multiplication and an addition take about a sixtieth of a nanosecond in a large GEMM.
 fn cost(batches: &Batches) -> u64 {
-    let Product { m, n, k, .. } = batches.product;
+    let Gemm { m, n, k, .. } = batches.gemm;
     let steps = m as f64 * n as f64 * k as f64 * batches.pairs.len() as f64;
     100 + (steps / 30.0) as u64
 }
 
-/// Prepares the kernel of a single product, and of what follows it.
+/// Prepares the kernel of a single GEMM, and of what follows it.
 pub(super) fn followed(
     p: &Prepare<'_>,
-    product: Product,
+    gemm: Gemm,
     ops: FusedOps,
 ) -> Result<Prepared, KernelError> {
     let batches = Batches {
-        product,
+        gemm,
         pairs: vec![[0, 0]],
     };
     match p.dtype(0) {
@@ -111,11 +111,11 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
     batches: Batches,
     ops: FusedOps,
 ) -> Prepared {
-    let (cost, product) = (cost(&batches), batches.product);
+    let (cost, shape) = (cost(&batches), batches.gemm);
     let empty = p.outputs[0].elements() == 0;
     let scratch = match empty {
         true => 0,
-        false => gemm_scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), &product),
+        false => gemm_scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), &shape),
     };
     Prepared::new(0, move |cx| {
         let scratch = cx.scratch::<u8>(scratch)?;
@@ -123,7 +123,7 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
         // They are on the whole of an input.
         let notes = cx.notes(1).filter(|_| batches.pairs.len() == 1);
         each::<T>(cx, &batches, |a, b, c| {
-            gemm(on(cx.cpu()), &product, [a, b], notes, epilogue, c, scratch);
+            gemm(on(cx.cpu()), &shape, [a, b], notes, epilogue, c, scratch);
         })
     })
     .with_scratch(scratch)
@@ -132,21 +132,15 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
 
 /// Integers wrap, as all arithmetic on them does.
 fn ints<T: Number>(_: &Prepare<'_>, batches: Batches) -> Prepared {
-    let (cost, p) = (cost(&batches), batches.product);
+    let (cost, p) = (cost(&batches), batches.gemm);
     Prepared::new(0, move |cx| {
-        each::<T>(cx, &batches, |a, b, c| int_product(cx.pool(), &p, a, b, c))
+        each::<T>(cx, &batches, |a, b, c| int_gemm(cx.pool(), &p, a, b, c))
     })
     .with_cost(cost.saturating_mul(10))
 }
 
 /// `c = a b` of integers.
-pub(super) fn int_product<T: Number>(
-    pool: &ThreadPool,
-    p: &Product,
-    a: &[T],
-    b: &[T],
-    c: &mut [T],
-) {
+pub(super) fn int_gemm<T: Number>(pool: &ThreadPool, p: &Gemm, a: &[T], b: &[T], c: &mut [T]) {
     for_chunks(pool, c, p.n, &|row, c| {
         c.fill(T::ZERO);
         for i in 0..p.k {
@@ -170,14 +164,14 @@ pub(super) fn int_product<T: Number>(
     });
 }
 
-/// Calls `body` with the matrices of each product.
+/// Calls `body` with the matrices of each GEMM.
 fn each<T: thalweg_tensor::Element>(
     cx: &KernelCx<'_>,
     batches: &Batches,
     mut body: impl FnMut(&[T], &[T], &mut [T]),
 ) -> Result<(), KernelError> {
     let (a, b, c) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<T>(0)?);
-    let Product { m, n, k, .. } = batches.product;
+    let Gemm { m, n, k, .. } = batches.gemm;
     if c.is_empty() {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use super::LinalgOps;
 use super::gemm::{self, Batches};
 use crate::epilogue::{FUSED_OPS, FusedOps};
 use crate::fused::DTYPES;
-use thalweg_cpu::gemm::Product;
+use thalweg_cpu::gemm::Gemm;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let (a, b) = (cx.ranked(0, 2)?, cx.ranked(1, 2)?);
@@ -51,11 +51,11 @@ pub(crate) static MAT_MUL: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            let (product, pairs) = (product_of(p)?, vec![[0, 0]]);
-            gemm::prepare(p, Batches { product, pairs })
+            let (gemm, pairs) = (gemm_of(p)?, vec![[0, 0]]);
+            gemm::prepare(p, Batches { gemm, pairs })
         })
         .only(gemm::DTYPES),
-        gpu(|p| crate::gpu::gemm(p, product_of(p)?, [&[]; 3])).only(gemm::DTYPES),
+        gpu(|p| crate::gpu::gemm(p, gemm_of(p)?, [&[]; 3])).only(gemm::DTYPES),
     ],
 };
 
@@ -77,13 +77,13 @@ pub static FUSED_MAT_MUL: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        gemm::followed(p, product_of(p)?, FusedOps::parse(&p.node.attrs)?)
+        gemm::followed(p, gemm_of(p)?, FusedOps::parse(&p.node.attrs)?)
     })],
 };
 
-/// The product of a node.
-fn product_of(p: &Prepare<'_>) -> Result<Product, KernelError> {
+/// The GEMM of a node.
+fn gemm_of(p: &Prepare<'_>) -> Result<Gemm, KernelError> {
     let attrs = &p.node.attrs;
     let (ta, tb) = (attrs.bool("transpose_a"), attrs.bool("transpose_b"));
-    gemm::product_of(p.dims(0), p.dims(1), ta, tb)
+    gemm::gemm_of(p.dims(0), p.dims(1), ta, tb)
 }

@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! GEMMs.
 
 mod batch_matmul;
 mod cross;

@@ -39,8 +39,8 @@ fn biased(graph: &Rewriter<'_>, sum: NodeId) -> Option<(NodeId, OutputId)> {
         true => &[[0, 1]],
         false => &[[0, 1], [1, 0]],
     };
-    sides.iter().find_map(|&[product, bias]| {
-        let producer = graph.only_for(sum, product, PRODUCERS)?;
+    sides.iter().find_map(|&[gemm, bias]| {
+        let producer = graph.only_for(sum, gemm, PRODUCERS)?;
         let (made, bias) = (graph.node(producer)?, node.inputs[bias]);
         let fact = &made.outputs[0];
         let dims = fact.shape.to_dims()?;

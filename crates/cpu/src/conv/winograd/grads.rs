@@ -9,10 +9,10 @@ use crate::micro_kernel::{Ahead, Tile, Tiled, Tiles};
 use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::{Cpu, Epilogue, Isa};
 
-/// What a task holds of transformed tiles, and of their products, in numbers: parts of the second-level cache.
+/// What a task holds of transformed tiles, and of their GEMMs, in numbers: parts of the second-level cache.
 const HELD: usize = 140 << 10;
-const PRODUCTS: usize = 200 << 10;
-/// Tiles of a part, about, below which its products would take too long to become a gradient.
+const GEMMS: usize = 200 << 10;
+/// Tiles of a part, about, below which its GEMMs would take too long to become a gradient.
 const FEW: usize = 16;
 /// What the gradients of the parts may take together, in numbers.
 const PARTS: usize = 1 << 20;
@@ -33,14 +33,14 @@ pub(in super::super) struct Grads<'a> {
 impl<'a> Grads<'a> {
     pub(super) fn new(isa: Isa, g: &'a ConvGeometry, tiling: Tiling) -> Self {
         let tiles = f32::tiles(isa);
-        let points = tiling.transforms.products();
+        let points = tiling.transforms.gemms();
         let mut blocks = [1, 1];
         let block = |i: usize, blocks: &[usize; 2]| tiling.channels[i].div_ceil(blocks[i]);
         let parts = tiling.all().div_ceil(FEW);
         loop {
             let lens = [0, 1].map(|i| block(i, &blocks));
             let too_few = parts * blocks[0] * blocks[1] < FEWEST && lens != [1, 1];
-            if points * lens[0] * lens[1] <= PRODUCTS && !too_few {
+            if points * lens[0] * lens[1] <= GEMMS && !too_few {
                 break;
             }
             blocks[usize::from(lens[1] > lens[0])] += 1;
@@ -79,7 +79,7 @@ impl<'a> Grads<'a> {
     }
 
     fn points(&self) -> usize {
-        self.tiling.transforms.products()
+        self.tiling.transforms.gemms()
     }
 
     pub(super) fn tasks(&self) -> usize {
@@ -100,7 +100,7 @@ impl<'a> Grads<'a> {
         [from, to.next_multiple_of(self.tiles.cols() / 2)]
     }
 
-    /// Numbers that a task copies, those it holds transformed of images and of the gradient, and their products.
+    /// Numbers that a task copies, those it holds transformed of images and of the gradient, and their GEMMs.
     fn lens(&self) -> [usize; 4] {
         let [from, to] = self.most();
         let tiles = self.cut.most() * self.tiling.tiles[1];
@@ -191,7 +191,7 @@ impl GradsCall<'_> {
         ];
         let (first, cuts) = part(grads.cut.len(), grads.parts, which);
         let mut scratch = Scratch::new(scratch);
-        let [seen, held, held_grads, products] = grads.lens().map(|len| scratch.take::<f32>(len));
+        let [seen, held, held_grads, gemms] = grads.lens().map(|len| scratch.take::<f32>(len));
         for i in first..first + cuts {
             let tiles = grads.cut.lines(i) * tiling.tiles[1];
             for piece in grads.cut.pieces(i) {
@@ -202,9 +202,9 @@ impl GradsCall<'_> {
                     tiling.transform(self.isa, what, &piece, seen, held);
                 }
             }
-            self.multiply(channels, tiles, held, held_grads, products, i > first);
+            self.multiply(channels, tiles, held, held_grads, gemms, i > first);
         }
-        self.gradient(which, channels, products);
+        self.gradient(which, channels, gemms);
     }
 
     /// From a pixel of an operand to the next, as it is held.
@@ -237,7 +237,7 @@ impl GradsCall<'_> {
         tiles: usize,
         held: &[f32],
         held_grads: &[f32],
-        products: &mut [f32],
+        gemms: &mut [f32],
         add: bool,
     ) {
         let grads = self.grads;
@@ -258,26 +258,26 @@ impl GradsCall<'_> {
                         a_col: from,
                         b: held_grads[b + col..].as_ptr(),
                         b_row: pixel,
-                        c: products[c + row * to + col..].as_mut_ptr(),
+                        c: gemms[c + row * to + col..].as_mut_ptr(),
                         c_row: to,
                         cols: width.min(to - col),
                         add,
                         epilogue: Epilogue::NONE,
                         ahead: Ahead::NONE,
                     };
-                    // SAFETY: channels of tiles that are held, the gradient's in whole vectors, and products of this task.
+                    // SAFETY: channels of tiles that are held, the gradient's in whole vectors, and GEMMs of this task.
                     unsafe { grads.tiles.run(rows, &tile) };
                 }
             }
         }
     }
 
-    /// Makes the gradient of a block of the products.
+    /// Makes the gradient of a block of the GEMMs.
     fn gradient(
         &self,
         which: usize,
         [(row, rows), (col, cols)]: [(usize, usize); 2],
-        products: &[f32],
+        gemms: &[f32],
     ) {
         let (g, t) = (self.grads.g, self.grads.tiling.transforms);
         let step = rows * cols + APART;
@@ -292,8 +292,8 @@ impl GradsCall<'_> {
             pixel: g.in_c * g.out_c,
             tile: g.out_c,
         };
-        let job = Job::new((products.as_ptr(), read), (to, written), rows, cols);
-        // SAFETY: all products of the block, and its numbers in the gradient of this part, which no other task writes.
+        let job = Job::new((gemms.as_ptr(), read), (to, written), rows, cols);
+        // SAFETY: all GEMMs of the block, and its numbers in the gradient of this part, which no other task writes.
         unsafe { (t.to_tap_grads)(self.isa, &job) };
     }
 }

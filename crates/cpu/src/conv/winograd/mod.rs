@@ -1,7 +1,7 @@
 //! Winograd's way to convolve: fewer multiplications, between what tiles of images and the filter become at a few points.
 //!
 //! A tile of the input, some taps wider than the outputs it is for, becomes a number for each point; the filter does so
-//! too; what they give at each point is a product of matrices over channels; and the products become the tile's outputs.
+//! too; what they give at each point is a GEMM over channels; and the GEMMs become the tile's outputs.
 //! The gradient to the input is a convolution with the filter turned over, and that to the filter one of tiles of the
 //! input with tiles of the gradient.
 //!
@@ -134,7 +134,7 @@ impl<'a> Winograd<'a> {
     }
 }
 
-/// The tiles of a batch of images, and the channels of a product.
+/// The tiles of a batch of images, and the channels of a GEMM.
 #[derive(Clone, Copy)]
 struct Tiling {
     transforms: &'static Transforms,
@@ -187,12 +187,12 @@ impl Tiling {
         self.lines() * self.tiles[1]
     }
 
-    /// What all this takes, in multiplications: the products, transforms of tiles of both sides, each so many times, and
+    /// What all this takes, in multiplications: the GEMMs, transforms of tiles of both sides, each so many times, and
     /// those of the filter. What a transform costs is measured (two Xeon cores, AVX-512): a number of a tile takes as long
     /// as eleven multiplications where there are six points in both dimensions, others by the additions they take; one of
-    /// the filter as `of_filter` says; and the products take a quarter longer than those of taps.
+    /// the filter as `of_filter` says; and the GEMMs take a quarter longer than those of taps.
     fn work(&self, times: [usize; 2], of_filter: f64) -> f64 {
-        let points = self.transforms.products() as f64;
+        let points = self.transforms.gemms() as f64;
         let [from, to] = self.channels.map(|c| c as f64);
         let tiles = self.all() as f64;
         let [seen, other] = times.map(|t| t as f64);

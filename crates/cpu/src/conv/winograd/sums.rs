@@ -52,7 +52,7 @@ impl<'a> SumsOf<'a> {
         let panels = to.div_ceil(tiles.cols());
         let mut by_panels = to.div_ceil(BLOCK).min(panels);
         let block = from.div_ceil(inner) + panels.div_ceil(by_panels) * tiles.cols();
-        let most = HELD / (tiling.transforms.products() * block);
+        let most = HELD / (tiling.transforms.gemms() * block);
         let all = tiling.all();
         let by_tasks = TASKS.div_ceil(by_panels).min(all.div_ceil(FEW));
         let by_tasks = by_tasks.max(FEWEST.div_ceil(panels)).min(tiling.lines());
@@ -89,7 +89,7 @@ impl<'a> SumsOf<'a> {
     }
 
     fn points(&self) -> usize {
-        self.tiling.transforms.products()
+        self.tiling.transforms.gemms()
     }
 
     /// Lines of tiles, tiles, channels of a block and columns of a task, at most.

@@ -112,7 +112,7 @@ pub(super) struct Transforms {
     pub outputs: [usize; 2],
     /// Taps of the filter.
     pub taps: [usize; 2],
-    /// Points, of which there are so many products.
+    /// Points, of which there are so many GEMMs.
     pub points: [usize; 2],
     pub of_data: Transform,
     pub of_taps: Transform,
@@ -136,7 +136,7 @@ impl Transforms {
     }
 
     /// Elements of a transformed tile.
-    pub(super) const fn products(&self) -> usize {
+    pub(super) const fn gemms(&self) -> usize {
         self.points[0] * self.points[1]
     }
 }

@@ -1,7 +1,7 @@
-//! Parts of a thin product: rows of `B` that are added up, or multiplied with rows of `A`.
+//! Parts of a thin GEMM: rows of `B` that are added up, or multiplied with rows of `A`.
 
 use super::Fused;
-use crate::gemm::Product;
+use crate::gemm::Gemm;
 use crate::isa::Vectorize;
 
 /// Rows of `B` that are read side by side.
@@ -13,7 +13,7 @@ const FEW: usize = 16;
 
 /// `count` steps of the inner dimension from `at` on, summed to `c`.
 pub(super) struct FewRowsPart<'a, T> {
-    pub p: &'a Product,
+    pub p: &'a Gemm,
     pub a: &'a [T],
     pub b: &'a [T],
     /// Whether all of `b` is finite.
@@ -55,7 +55,7 @@ impl<T: Fused> Vectorize for FewRowsPart<'_, T> {
 
 /// What row `q` of `B` is multiplied with for row `i` of `C`.
 #[inline(always)]
-fn factor<T: Fused>(p: &Product, a: &[T], i: usize, q: usize) -> T {
+fn factor<T: Fused>(p: &Gemm, a: &[T], i: usize, q: usize) -> T {
     match p.transpose_a {
         true => a[q * p.m + i],
         false => a[i * p.k + q],
@@ -123,7 +123,7 @@ pub(super) fn add_up<T: Fused>(c: &mut [T], from: &[T]) {
 /// Numbers that are summed side by side.
 const LANES: usize = 32;
 
-/// The products of a row of `A` with rows of `B`.
+/// Dot products of a row of `A` with rows of `B`.
 pub(super) struct Dots<'a, T> {
     pub a: &'a [T],
     pub b: &'a [T],

@@ -39,7 +39,7 @@ impl SumsCall<'_> {
         let which = task / sums.by_panels;
         let panels = part(sums.panels, sums.by_panels, task % sums.by_panels);
         let mut scratch = Scratch::new(scratch);
-        let [seen, held, products, turned] = sums.lens().map(|len| scratch.take::<f32>(len));
+        let [seen, held, gemms, turned] = sums.lens().map(|len| scratch.take::<f32>(len));
         let most = if self.packed.is_some() {
             0
         } else {
@@ -84,12 +84,12 @@ impl SumsCall<'_> {
                     channels: channels.1,
                     columns: width.min(tiling.channels[1] - number * width),
                 };
-                let to = &mut products[at * width..];
+                let to = &mut gemms[at * width..];
                 self.multiply(&panel, held, tiles, (to, panels.1 * width), block > 0);
             }
         }
         for piece in sums.cut.pieces(which) {
-            self.outputs(&piece, panels, tiles, products, turned);
+            self.outputs(&piece, panels, tiles, gemms, turned);
         }
     }
 
@@ -134,20 +134,20 @@ impl SumsCall<'_> {
                     epilogue: Epilogue::NONE,
                     ahead: Ahead::lines(next.wrapping_add(tile * ahead * LINE), LINE, every),
                 };
-                // SAFETY: rows of tiles that are held, of a panel in whole vectors, and of the products, which are this
+                // SAFETY: rows of tiles that are held, of a panel in whole vectors, and of the GEMMs, which are this
                 // task's.
                 unsafe { sums.tiles.run(rows, &tile) };
             }
         }
     }
 
-    /// Makes outputs of the products of a piece.
+    /// Makes outputs of the GEMMs of a piece.
     fn outputs(
         &self,
         piece: &Piece,
         (panel, panels): (usize, usize),
         tiles: usize,
-        products: &[f32],
+        gemms: &[f32],
         turned: &mut [f32],
     ) {
         let (sums, tiling) = (self.sums, &self.sums.tiling);
@@ -166,7 +166,7 @@ impl SumsCall<'_> {
         };
         for line in 0..piece.lines {
             let tile = (piece.before + line) * tiling.tiles[1];
-            let from = products[tile * columns..].as_ptr();
+            let from = gemms[tile * columns..].as_ptr();
             let read = Side {
                 line: t.points[1] * step,
                 pixel: step,
@@ -183,7 +183,7 @@ impl SumsCall<'_> {
                 epilogue: self.epilogue.channels(channel..),
                 ..Job::new((from, read), (to, written), tiling.tiles[1], channels)
             };
-            // SAFETY: the products of these tiles, and the lines of this piece in the output or in memory of its own.
+            // SAFETY: the GEMMs of these tiles, and the lines of this piece in the output or in memory of its own.
             unsafe { (t.to_outputs)(self.isa, &job) };
         }
         if tiling.layout == Layout::Nchw {

@@ -1,11 +1,11 @@
-// Products of matrices. Integers wrap; halves are added up as f32.
+// GEMMs. Integers wrap; halves are added up as f32.
 #include "thalweg.cuh"
 
 typedef Element<T>::Wrap Wrap;
 
 // Of `transposed` the first bit is the left side's, the second the right one's. `batches` has which
 // matrices of the inputs stand at each of the output.
-KERNEL(MatMul, const T* a, const T* b, T* output, Wrap* partial, Product p, Walk batches,
+KERNEL(MatMul, const T* a, const T* b, T* output, Wrap* partial, Gemm p, Walk batches,
        u32 transposed) {
     const bool by_column = transposed & 1, by_row = transposed & 2;
     each_unit(p, [&](const Unit& unit) {
@@ -21,4 +21,4 @@ KERNEL(MatMul, const T* a, const T* b, T* output, Wrap* partial, Product p, Walk
     });
 }
 
-KERNEL(Join, const Wrap* partial, T* output, Product p) { join(p, partial, output); }
+KERNEL(Join, const Wrap* partial, T* output, Gemm p) { join(p, partial, output); }
