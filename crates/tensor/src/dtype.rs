@@ -1,10 +1,30 @@
 //! Element types of tensors, and the Rust types that stand for them.
+//!
+//! ```
+//! use thalweg_tensor::{DType, Element};
+//!
+//! assert_eq!(f32::DTYPE, DType::F32);
+//! assert_eq!(DType::BF16.size(), 2);
+//! assert_eq!(DType::from_name("i64"), Some(DType::I64));
+//! ```
 
 use std::fmt;
 
 use half::{bf16, f16};
 
 /// The type of a tensor's elements. Names and meaning are TensorFlow's.
+///
+/// A dtype says what a tensor holds. An op says which dtypes it takes, mostly by one of the lists here.
+///
+/// ```
+/// use thalweg_tensor::DType;
+///
+/// assert!(DType::F32.is_float());
+/// assert!(DType::NUMBERS.contains(&DType::U8));
+/// assert_eq!(DType::F64.to_string(), "f64");
+/// // Four numbers of this dtype take this many bytes.
+/// assert_eq!(4 * DType::F64.size(), 32);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DType {
@@ -197,6 +217,16 @@ impl fmt::Display for DType {
 /// # Safety
 /// `DTYPE.size()` must be the type's size, the type must have no padding, and every bit pattern
 /// that a tensor of that dtype may hold must be a value of it (a `Bool` tensor holds only 0 and 1).
+///
+/// ```
+/// use thalweg_tensor::{DType, Element};
+///
+/// fn bytes_of<T: Element>(elements: &[T]) -> usize {
+///     elements.len() * T::DTYPE.size()
+/// }
+/// assert_eq!(bytes_of(&[1i16, 2, 3]), 6);
+/// assert_eq!(u8::DTYPE, DType::U8);
+/// ```
 pub unsafe trait Element:
     Copy + Default + PartialEq + Send + Sync + fmt::Debug + 'static
 {

@@ -1,4 +1,13 @@
 //! Shapes: what is known of a tensor's dimensions while a graph is built.
+//!
+//! ```
+//! use thalweg_tensor::shape::{broadcast_dims, elements};
+//!
+//! // A bias of three numbers is added to each of two rows.
+//! let sum = broadcast_dims(&[2, 3], &[3]).unwrap();
+//! assert_eq!(sum.as_slice(), [2, 3]);
+//! assert_eq!(elements(&sum), 6);
+//! ```
 
 use std::fmt;
 
@@ -26,6 +35,21 @@ pub fn elements(dims: &[usize]) -> usize {
 ///
 /// Made from arrays of `i64`, where a negative number stands for an unknown dimension:
 /// `[-1, 784]`; `[]` is a scalar; [`Shape::unknown`] has no known rank.
+///
+/// ```
+/// use thalweg_tensor::Shape;
+///
+/// // A batch of any size, with 784 numbers in each row.
+/// let batch = Shape::from([-1, 784]);
+/// assert_eq!(batch.to_string(), "[?,784]");
+/// assert_eq!((batch.rank(), batch.dim(0)), (Some(2), None));
+/// assert!(batch.admits(&[50, 784]));
+/// assert!(!batch.admits(&[784]));
+///
+/// // Two things that are known of one tensor.
+/// let both = batch.merge(&Shape::from([50, -1]));
+/// assert_eq!(both, Some(Shape::known(&[50, 784])));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Shape {
     dims: Option<SmallVec<[Option<usize>; 4]>>,

@@ -37,6 +37,26 @@ impl PartialEq for Handle {
 /// A value: dtype, dimensions and elements in row-major order.
 ///
 /// Cloning shares the elements; nothing that is shared is ever written.
+///
+/// Most functions that take a tensor also take a number, an array or a `Vec`.
+///
+/// ```
+/// use thalweg_tensor::{DType, Tensor};
+///
+/// let matrix = Tensor::new(&[2, 3], &[1, 2, 3, 4, 5, 6])?;
+/// assert_eq!((matrix.dtype(), matrix.dims()), (DType::I32, &[2, 3][..]));
+/// assert_eq!(matrix.as_slice::<i32>()?[4], 5);
+///
+/// let mut flat = matrix.reshaped(&[6])?;
+/// // The elements are shared until one of the two is written.
+/// flat.as_mut_slice::<i32>()?[0] = 9;
+/// assert_eq!(matrix.to_vec::<i32>()?[0], 1);
+///
+/// let number: Tensor = 0.5f32.into();
+/// assert_eq!(number.to_scalar::<f32>()?, 0.5);
+/// assert!(number.to_scalar::<f64>().is_err());
+/// # Ok::<(), thalweg_tensor::TensorError>(())
+/// ```
 #[derive(Clone)]
 pub struct Tensor {
     dtype: DType,
