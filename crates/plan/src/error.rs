@@ -9,6 +9,26 @@ use thalweg_tensor::{DType, Shape};
 use thiserror::Error;
 
 /// An error of a session. The session is usable after any of them.
+///
+/// The text of an error is for people and says what to do. Programs look at the variant.
+///
+/// ```
+/// use std::time::Duration;
+/// use thalweg_plan::SessionError;
+///
+/// /// Whether a step may succeed when it is run again as it is.
+/// fn again(error: &SessionError) -> bool {
+///     matches!(error, SessionError::Timeout { .. } | SessionError::Cancelled { .. })
+/// }
+///
+/// let error = SessionError::Timeout {
+///     limit: Duration::from_secs(1),
+///     next: "loss".to_owned(),
+/// };
+/// assert!(again(&error));
+/// assert!(error.to_string().contains("was stopped before node 'loss'"));
+/// assert!(!again(&SessionError::FeedCount { expected: 2, found: 1 }));
+/// ```
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SessionError {

@@ -1,5 +1,17 @@
 //! From a graph to a plan: what is fetched and fed is simplified, fused, ordered, cut over devices and tasks, and
 //! becomes a program for each device. This crate makes plans and runs none.
+//!
+//! Sessions use it. A program that does not run steps itself can ask what they would be made with.
+//!
+//! ```
+//! use thalweg_plan::{Machine, SessionOptions};
+//!
+//! # fn main() -> Result<(), thalweg_plan::SessionError> {
+//! let machine = Machine::new(&SessionOptions::with_cpus(2))?;
+//! assert_eq!(machine.devices.len(), 2);
+//! # Ok(())
+//! # }
+//! ```
 
 mod bindings;
 mod cache;

@@ -17,6 +17,25 @@ const LOCAL: &str = "localhost";
 const MOST_GPUS: usize = 1024;
 
 /// How a session works.
+///
+/// The fields of the defaults are changed one by one.
+///
+/// ```
+/// use thalweg_plan::{Parallel, SessionOptions};
+///
+/// # fn main() -> Result<(), thalweg_plan::SessionError> {
+/// // Two CPU devices with two threads each. Equal options give equal results.
+/// let mut options = SessionOptions::with_cpus(2);
+/// options.threads = 4;
+/// options.soft_placement = true;
+/// options.parallel = Parallel::Never;
+///
+/// let devices = options.devices()?;
+/// let names: Vec<String> = devices.iter().map(|d| d.name().to_string()).collect();
+/// assert_eq!(names[1], "/job:localhost/replica:0/task:0/device:CPU:1");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionOptions {

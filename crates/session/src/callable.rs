@@ -15,6 +15,28 @@ use thalweg_plan::SessionError;
 
 /// A step with its plan. Once warmed up, a call allocates nothing as long as the feeds keep their
 /// shapes and the results are not held elsewhere.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{NewGraph, SourceOps};
+/// use thalweg_session::Session;
+/// use thalweg_tensor::{DType, Tensor};
+///
+/// # fn main() -> Result<(), thalweg_session::SessionError> {
+/// let g = Graph::new();
+/// let x = g.placeholder("x", DType::F32, []);
+/// let y = g.placeholder("y", DType::F32, []);
+/// let session = Session::new(&g)?;
+///
+/// // The feeds of a call stand in this order.
+/// let mut product = session.callable(x * y, &[x, y])?;
+/// for (a, b) in [(2.0f32, 3.0f32), (4.0, 5.0)] {
+///     let called = product.call(&[Tensor::scalar(a), Tensor::scalar(b)])?;
+///     assert_eq!(called.scalar::<f32>(0)?, a * b);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Callable<'s, 'g> {
     session: &'s Session<'g>,
     fetches: SmallVec<[Fetch; 4]>,

@@ -13,6 +13,26 @@ use thalweg_plan::PlanCache;
 /// The devices of a process, and what lives on them between steps: variables, queues, staging areas.
 /// Sessions that are made with clones of one engine share all of it; each has a graph, plans and
 /// random numbers of its own.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{NewGraph, StateOps};
+/// use thalweg_session::{Engine, Session, SessionOptions};
+///
+/// # fn main() -> Result<(), thalweg_session::SessionError> {
+/// let g = Graph::new();
+/// let w = g.variable("w", 1.0f32);
+///
+/// let options = SessionOptions::default();
+/// let engine = Engine::new(&options)?;
+/// let first = Session::on(engine.clone(), &g, options.clone())?;
+/// let second = Session::on(engine, &g, options)?;
+/// first.run(g.initializers(), [])?;
+/// // The two sessions share their variables.
+/// assert_eq!(second.run(w, [])?.scalar::<f32>(0)?, 1.0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Engine {
     machine: Machine,

@@ -109,6 +109,28 @@ macro_rules! tuples {
 tuples! { (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
 
 /// A value for an output, for one step. Any output can be fed: the graph is cut there.
+///
+/// [`Feeding::feed`] makes one. A value in the middle of a graph can be fed as well as a placeholder, which helps tests.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{MathOps, NewGraph, SourceOps};
+/// use thalweg_session::{Feed, Feeding, Session};
+/// use thalweg_tensor::DType;
+///
+/// # fn main() -> Result<(), thalweg_session::SessionError> {
+/// let g = Graph::new();
+/// let x = g.placeholder("x", DType::F32, []);
+/// let hidden = x.exp();
+/// let y = hidden + 1.0;
+///
+/// let session = Session::new(&g)?;
+/// // What lies before `hidden` does not run, so `x` is not needed.
+/// let feeds: [Feed<'_>; 1] = [hidden.feed(5.0f32)];
+/// assert_eq!(session.run(y, feeds)?.scalar::<f32>(0)?, 6.0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Feed<'g> {
     pub(crate) output: Output<'g>,
@@ -151,6 +173,29 @@ impl<'g> Feeding<'g> for Output<'g> {
 }
 
 /// What a step gave: a value for each fetched output, in order; nothing for an operation.
+///
+/// Values have the numbers of the fetches, counted through nested ones.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{NewGraph, SourceOps, StateOps};
+/// use thalweg_session::Session;
+///
+/// # fn main() -> Result<(), thalweg_session::SessionError> {
+/// let g = Graph::new();
+/// let count = g.variable("count", 7i64);
+/// let pair = g.constant([1.0f32, 2.0]);
+/// let session = Session::new(&g)?;
+///
+/// let step = session.run((g.initializers(), pair), [])?;
+/// assert_eq!(step.len(), 2);
+/// // Number 0 is an operation, which has no value.
+/// assert!(step.tensor(0).is_err());
+/// assert_eq!(step.slice::<f32>(1)?, [1.0, 2.0]);
+/// assert_eq!(session.run(count, [])?.scalar::<i64>(0)?, 7);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Fetched {
     pub(crate) values: SmallVec<[Option<Tensor>; 4]>,

@@ -1,4 +1,22 @@
 //! Sessions run plans: what is fetched and fed becomes a plan once ([`thalweg_plan`]), and the plan runs many times.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_ops::{MathOps, NewGraph, SourceOps};
+//! use thalweg_session::{Feeding, Session};
+//! use thalweg_tensor::DType;
+//!
+//! # fn main() -> Result<(), thalweg_session::SessionError> {
+//! let g = Graph::new();
+//! let x = g.placeholder("x", DType::F32, [-1]);
+//! let y = x.square();
+//!
+//! let session = Session::new(&g)?;
+//! let step = session.run(y, [x.feed([1.0f32, 2.0, 3.0])])?;
+//! assert_eq!(step.slice::<f32>(0)?, [1.0, 4.0, 9.0]);
+//! # Ok(())
+//! # }
+//! ```
 
 mod callable;
 mod engine;

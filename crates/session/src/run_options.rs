@@ -5,6 +5,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A way to end steps from another thread. Clones cancel the same steps.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{NewGraph, SourceOps};
+/// use thalweg_session::{Cancel, RunOptions, Session, SessionError};
+///
+/// # fn main() -> Result<(), SessionError> {
+/// let g = Graph::new();
+/// let n = g.constant(0i64);
+/// // A loop that never ends.
+/// let endless = g.while_loop(&[n], |b, _| b.constant(true), |b, v| vec![v[0] + b.constant(1i64)]);
+/// let session = Session::new(&g)?;
+///
+/// let cancel = Cancel::new();
+/// let options = RunOptions::cancelled_by(&cancel);
+/// let ended = std::thread::scope(|threads| {
+///     threads.spawn(|| cancel.cancel());
+///     session.run_with(endless[0], [], &options)
+/// });
+/// assert!(matches!(ended, Err(SessionError::Cancelled { .. })));
+/// # Ok(())
+/// # }
+/// # use thalweg_ops::FlowOps;
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
@@ -27,6 +51,30 @@ impl Cancel {
 }
 
 /// What one step is asked for beside its fetches.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{MathOps, NewGraph, SourceOps};
+/// use thalweg_session::{Feeding, RunOptions, Session, SessionError};
+/// use thalweg_tensor::DType;
+///
+/// # fn main() -> Result<(), SessionError> {
+/// let g = Graph::new();
+/// let x = g.placeholder("x", DType::F32, []);
+/// let y = x.log().named("y");
+/// let session = Session::new(&g)?;
+///
+/// let mut options = RunOptions::timeout(Duration::from_secs(60));
+/// options.check_finite = true;
+/// assert!(session.run_with(y, [x.feed(1.0f32)], &options).is_ok());
+/// // The logarithm of zero is minus infinity.
+/// let error = session.run_with(y, [x.feed(0.0f32)], &options).unwrap_err();
+/// assert!(matches!(error, SessionError::NotFinite { op, .. } if op == "Log"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunOptions {

@@ -20,6 +20,34 @@ use thalweg_plan::SessionOptions;
 
 /// Runs steps of a graph. It holds the variables, unless it shares them, and may be used by several
 /// threads at once.
+///
+/// A session holds the values of variables, so initializers run once in each session.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{NewGraph, SourceOps, StateOps};
+/// use thalweg_session::{Feeding, Session, SessionError};
+/// use thalweg_tensor::DType;
+///
+/// # fn main() -> Result<(), SessionError> {
+/// let g = Graph::new();
+/// let x = g.placeholder("x", DType::F32, []);
+/// let total = g.variable("total", 0.0f32);
+/// let add = total.assign_add(x);
+///
+/// let session = Session::new(&g)?;
+/// session.run(g.initializers(), [])?;
+/// session.run(add, [x.feed(2.0f32)])?;
+/// session.run(add, [x.feed(3.0f32)])?;
+/// assert_eq!(session.run(total, [])?.scalar::<f32>(0)?, 5.0);
+///
+/// // An error ends a step, not the session.
+/// let error = session.run(add, []).unwrap_err();
+/// assert!(matches!(&error, SessionError::MissingFeed { node, .. } if node == "x"));
+/// assert_eq!(session.run(total, [])?.scalar::<f32>(0)?, 5.0);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Session<'g> {
     graph: &'g Graph,
     runner: Runner,

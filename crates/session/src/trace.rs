@@ -53,6 +53,27 @@ const BETWEEN: &str = "copy to another GPU";
 
 /// What ran in a step. While it is recorded, a GPU's commands run one by one, each waited for, so
 /// that each has its time.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{LinalgOps, NewGraph, SourceOps};
+/// use thalweg_session::{Feeding, RunOptions, Session};
+/// use thalweg_tensor::{DType, Tensor};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let g = Graph::new();
+/// let x = g.placeholder("x", DType::F32, [-1, 64]);
+/// let y = x.matmul(g.constant(Tensor::zeros(DType::F32, &[64, 8])?));
+///
+/// let session = Session::new(&g)?;
+/// let feeds = [x.feed(Tensor::zeros(DType::F32, &[32, 64])?)];
+/// let (_, trace) = session.run_with(y, feeds, &RunOptions::traced())?;
+/// let product = trace.events.iter().find(|e| e.op == "MatMul").unwrap();
+/// assert_eq!(product.bytes, 32 * 8 * 4);
+/// assert!(trace.to_chrome_json().contains("MatMul"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// The runs, in the order of their starts.

@@ -1,4 +1,31 @@
 //! Limits on gradients.
+//!
+//! Too large a step makes a model worse. So gradients are bounded between [`compute_gradients`](crate::Optimizer::compute_gradients) and
+//! [`apply_gradients`](crate::Optimizer::apply_gradients), here to a norm of 1 over all variables.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_ops::{MathOps, NewGraph, StateOps};
+//! use thalweg_session::Session;
+//! use thalweg_train::{GradientDescent, Optimizer, clip_by_global_norm};
+//!
+//! # fn main() -> Result<(), thalweg_session::SessionError> {
+//! let g = Graph::new();
+//! let w = g.variable("w", 4.0f32);
+//! let optimizer = GradientDescent::new(0.5);
+//! let (gradients, variables): (Vec<_>, Vec<_>) =
+//!     optimizer.compute_gradients(w.value().square(), &[w]).into_iter().unzip();
+//! let (clipped, norm) = clip_by_global_norm(&g, &gradients, 1.0);
+//! let pairs: Vec<_> = clipped.into_iter().zip(variables).collect();
+//! let train = optimizer.apply_gradients(&g, &pairs, None);
+//!
+//! let session = Session::new(&g)?;
+//! session.run(g.initializers(), [])?;
+//! assert_eq!(session.run((norm, train), [])?.scalar::<f32>(0)?, 8.0);
+//! assert_eq!(session.run(w, [])?.scalar::<f32>(0)?, 3.5);
+//! # Ok(())
+//! # }
+//! ```
 
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::{MathOps, ReduceOps, SumOps};

@@ -1,4 +1,27 @@
 //! What a training program needs: optimizers, clipping, schedules, datasets.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_ops::{MathOps, NewGraph, StateOps};
+//! use thalweg_session::Session;
+//! use thalweg_train::{GradientDescent, Optimizer};
+//!
+//! # fn main() -> Result<(), thalweg_session::SessionError> {
+//! let g = Graph::new();
+//! let w = g.variable("w", 0.0f32);
+//! let loss = (w.value() - 3.0).square();
+//! let train = GradientDescent::new(0.25).minimize(loss);
+//!
+//! let session = Session::new(&g)?;
+//! session.run(g.initializers(), [])?;
+//! for _ in 0..20 {
+//!     session.run(train, [])?;
+//! }
+//! let trained = session.run(w, [])?.scalar::<f32>(0)?;
+//! assert!((trained - 3.0).abs() < 1e-3);
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod clip;
 pub mod data;

@@ -1,5 +1,30 @@
 //! Learning rates that follow the global step: `f32` scalars, computed in each step that reads
 //! them. The functions and their arguments are those of `tf.compat.v1.train`.
+//!
+//! A schedule is an output, and an optimizer takes it in place of a number.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_ops::{MathOps, NewGraph, StateOps};
+//! use thalweg_session::Session;
+//! use thalweg_train::schedules::piecewise_constant;
+//! use thalweg_train::{GradientDescent, Optimizer, create_global_step};
+//!
+//! # fn main() -> Result<(), thalweg_session::SessionError> {
+//! let g = Graph::new();
+//! let w = g.variable("w", 1.0f32);
+//! let step = create_global_step(&g);
+//! // 0.1 in the first two steps, then 0.01.
+//! let rate = piecewise_constant(step, &[1], &[0.1, 0.01]);
+//! let train = GradientDescent::new(rate).minimize_counting(w.value().square(), step);
+//!
+//! let session = Session::new(&g)?;
+//! session.run(g.initializers(), [])?;
+//! let rates = (0..3).map(|_| session.run((rate, train), [])?.scalar::<f32>(0));
+//! assert_eq!(rates.collect::<Result<Vec<_>, _>>()?, [0.1, 0.1, 0.01]);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::f64::consts::PI;
 

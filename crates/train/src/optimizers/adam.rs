@@ -10,6 +10,27 @@ use crate::rate::Rate;
 
 /// Adam. The slots are `var/Adam`, the mean of the gradient, and `var/Adam_1`, that of its square;
 /// `beta1_power` and `beta2_power` are untrained `f32` variables that all variables share.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{MathOps, NewGraph, StateOps};
+/// use thalweg_session::Session;
+/// use thalweg_train::{Adam, Optimizer};
+///
+/// # fn main() -> Result<(), thalweg_session::SessionError> {
+/// let g = Graph::new();
+/// let w = g.variable("w", 1.0f32);
+/// let train = Adam::new(0.1).betas(0.9, 0.99).minimize(w.value().square());
+///
+/// let session = Session::new(&g)?;
+/// session.run(g.initializers(), [])?;
+/// session.run(train, [])?;
+/// // The first step is as long as the rate, however steep the loss is.
+/// let now = session.run(w, [])?.scalar::<f32>(0)?;
+/// assert!((now - 0.9).abs() < 1e-5);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Adam<'g> {
     learning_rate: Rate<'g>,

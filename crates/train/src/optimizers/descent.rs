@@ -7,6 +7,26 @@ use super::{Optimizer, Updates};
 use crate::rate::Rate;
 
 /// Gradient descent: `var -= rate * gradient`.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{MathOps, NewGraph, StateOps};
+/// use thalweg_session::Session;
+/// use thalweg_train::{GradientDescent, Optimizer};
+///
+/// # fn main() -> Result<(), thalweg_session::SessionError> {
+/// let g = Graph::new();
+/// let w = g.variable("w", 4.0f32);
+/// let train = GradientDescent::new(0.25).minimize(w.value().square());
+///
+/// let session = Session::new(&g)?;
+/// session.run(g.initializers(), [])?;
+/// session.run(train, [])?;
+/// // 4 - 0.25 * (2 * 4)
+/// assert_eq!(session.run(w, [])?.scalar::<f32>(0)?, 2.0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct GradientDescent<'g> {
     learning_rate: Rate<'g>,

@@ -1,5 +1,22 @@
 //! Optimizers: what turns gradients into updates of variables. Names, defaults and slots are those
 //! of `tf.compat.v1.train`.
+//!
+//! What an optimizer keeps between steps are variables of the graph, which have names as all others do.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_ops::{MathOps, NewGraph, StateOps};
+//! use thalweg_train::optimizers::{Momentum, Optimizer};
+//!
+//! let g = Graph::new();
+//! let w = g.variable("w", [1.0f32, 2.0]);
+//! let _train = Momentum::new(0.01, 0.9).nesterov().minimize(w.value().square());
+//!
+//! let names: Vec<String> = g.variables().iter().map(|v| v.name.clone()).collect();
+//! assert_eq!(names, ["w", "w/Momentum"]);
+//! // Slots are not trained themselves.
+//! assert_eq!(g.trainable_variables().len(), 1);
+//! ```
 
 mod adagrad;
 mod adam;
@@ -20,6 +37,31 @@ pub use updates::Updates;
 ///
 /// An optimizer is a description without state: what it keeps between steps lies in variables of
 /// the graph, its slots, and each call that builds updates makes slots of its own.
+///
+/// [`Optimizer::minimize`] is all that most programs call.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{MathOps, NewGraph, ReduceOps, StateOps};
+/// use thalweg_session::Session;
+/// use thalweg_train::{Optimizer, RmsProp, create_global_step};
+///
+/// # fn main() -> Result<(), thalweg_session::SessionError> {
+/// let g = Graph::new();
+/// let w = g.variable("w", [3.0f32, 4.0]);
+/// let loss = w.value().square().sum();
+/// let step = create_global_step(&g);
+/// let train = RmsProp::new(0.1).minimize_counting(loss, step);
+///
+/// let session = Session::new(&g)?;
+/// session.run(g.initializers(), [])?;
+/// let before = session.run((loss, train), [])?.scalar::<f32>(0)?;
+/// let after = session.run(loss, [])?.scalar::<f32>(0)?;
+/// assert!(before == 25.0 && after < before);
+/// assert_eq!(session.run(step, [])?.scalar::<i64>(0)?, 1);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Optimizer<'g> {
     /// The name of its scope, and of its slots: `Adam`.
     fn name(&self) -> &'static str;
