@@ -1,5 +1,24 @@
 //! Checks a node against its op's definition and infers its outputs: the one gate through which
 //! every node comes, from a builder, a file or a pass.
+//!
+//! ```
+//! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+//! use thalweg_graph::check::check_node;
+//! use thalweg_graph::{Attrs, Fact, Reason};
+//! use thalweg_tensor::{DType, Shape};
+//!
+//! let of = |dtype, dims| Fact::new(dtype, Shape::known(dims));
+//! let inputs = [of(DType::F32, &[50, 1]), of(DType::F32, &[4])];
+//! let (attrs, outputs) = check_node(&ops::ADD, &inputs, Attrs::default())?;
+//! // The dtype follows from the inputs, and the shape from the op's rule.
+//! assert_eq!(attrs.dtype("T"), Some(DType::F32));
+//! assert_eq!(outputs[0].shape, Shape::known(&[50, 4]));
+//!
+//! let mixed = [of(DType::F32, &[]), of(DType::I32, &[])];
+//! let refused = check_node(&ops::ADD, &mixed, Attrs::default());
+//! assert!(matches!(refused, Err(Reason::InputType { input: 1, .. })));
+//! # Ok::<(), Reason>(())
+//! ```
 
 use smallvec::SmallVec;
 

@@ -1,5 +1,19 @@
 //! The graph as plain data: nodes and edges, with no handle, lock or scope. Passes read one and
 //! make another.
+//!
+//! ```
+//! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+//! let g = ops::graph();
+//! let x = ops::placeholder(&g, "x", [4]);
+//! let y = (x + x).named("y");
+//!
+//! let data = g.snapshot();
+//! let names: Vec<&str> = data.nodes().map(|(_, node)| node.name.as_str()).collect();
+//! assert_eq!(names, ["x", "AddV2", "y"]);
+//! // The node `AddV2` uses `x` twice.
+//! assert_eq!(data.consumers(x.id().node).count(), 2);
+//! assert_eq!(data.fact(y.id()).unwrap().shape, x.shape());
+//! ```
 
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;

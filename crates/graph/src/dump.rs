@@ -1,4 +1,16 @@
 //! A graph as text for people and tests, and as Graphviz DOT.
+//!
+//! ```
+//! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+//! let g = ops::graph();
+//! let x = ops::placeholder(&g, "x", [-1]);
+//! let _y = (x + x).named("y");
+//!
+//! let text = g.snapshot().to_text();
+//! assert_eq!(text.lines().last(), Some("y = Identity(AddV2:0) {T=f32} -> f32[?]"));
+//! // For Graphviz: `dot -Tsvg graph.dot`.
+//! assert!(g.snapshot().to_dot().starts_with("digraph"));
+//! ```
 
 use std::fmt::Write;
 

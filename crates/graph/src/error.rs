@@ -1,4 +1,20 @@
 //! What can be wrong with a graph.
+//!
+//! ```
+//! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+//! use thalweg_graph::Reason;
+//!
+//! let g = ops::graph();
+//! let x = ops::placeholder(&g, "x", [4]);
+//! let y = g.op("Identty").input(x).output();
+//! // What is built on a mistake adds none.
+//! let _z = y + y;
+//!
+//! let errors = g.errors();
+//! assert_eq!(errors.len(), 1);
+//! assert_eq!(errors[0].reason, Reason::UnknownOp { nearest: Some("Identity") });
+//! assert!(errors[0].to_string().ends_with("there is no such op: did you mean Identity?"));
+//! ```
 
 use thiserror::Error;
 

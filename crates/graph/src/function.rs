@@ -1,4 +1,27 @@
 //! Functions: graphs with arguments and results, which nodes of another graph call by name.
+//!
+//! Branches, loops and calls run functions. A body may use outputs of the graph around it.
+//!
+//! ```
+//! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+//! use thalweg_graph::Fact;
+//! use thalweg_tensor::{DType, Shape};
+//!
+//! let g = ops::graph();
+//! let rate = ops::placeholder(&g, "rate", []);
+//! let body = g.body("scaled");
+//! let x = body.argument("x", &Fact::new(DType::F32, Shape::unknown()));
+//! let closed = g.close_bodies(&[(body, &[x], &[x * rate])]);
+//!
+//! // The function takes its own argument, and then what it captured.
+//! let function = &closed.functions[0];
+//! assert_eq!((function.arguments.len(), function.results.len()), (2, 1));
+//! assert_eq!(closed.captured[0].name(), "rate:0");
+//!
+//! let name = function.name.clone();
+//! closed.functions.into_iter().for_each(|f| g.define(f));
+//! assert!(g.function(&name).is_some());
+//! ```
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,23 @@
 //! Gradients as a graph transformation: nodes are added, and nothing is special about them
 //! afterwards.
+//!
+//! ```
+//! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+//! use thalweg_graph::gradients::{gradients, gradients_with};
+//!
+//! let g = ops::graph();
+//! let x = ops::placeholder(&g, "x", []);
+//! let square = x * x;
+//! let y = square + x;
+//!
+//! let whole = gradients(&[y], &[x])[0].expect("y depends on x");
+//! // Where the square is taken as a constant, the gradient is one.
+//! let part = gradients_with(&[y], &[x], &[], &[square])[0].expect("y depends on x");
+//!
+//! let data = g.snapshot();
+//! assert_eq!(data.node(whole.id().node).op.name, "AddN");
+//! assert_eq!(data.node(part.id().node).op.name, "OnesLike");
+//! ```
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -77,6 +95,24 @@ impl<'g> GradCx<'_, 'g> {
 ///
 /// `x` may be any output, or the handle of a variable: its gradient is then the sum over all of
 /// its reads. Mistakes (an op without a gradient on the way) are kept by the graph.
+///
+/// ```
+/// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+/// use thalweg_graph::gradients;
+///
+/// let g = ops::graph();
+/// let x = ops::placeholder(&g, "x", [-1]);
+/// let other = ops::placeholder(&g, "other", []);
+/// let y = x * x;
+///
+/// let found = gradients(&[y], &[x, other]);
+/// // The gradient is an output like any other, of the shape of `x`.
+/// let dx = found[0].expect("y depends on x");
+/// assert_eq!(dx.shape(), x.shape());
+/// let _second = gradients(&[dx], &[x]);
+/// assert!(found[1].is_none());
+/// assert!(g.errors().is_empty());
+/// ```
 #[track_caller]
 pub fn gradients<'g>(ys: &[Output<'g>], xs: &[Output<'g>]) -> Vec<Option<Output<'g>>> {
     gradients_with(ys, xs, &[], &[])

@@ -1,4 +1,23 @@
 //! The graph that a user builds: a handle that any number of outputs point back to.
+//!
+//! ```
+//! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+//! let g = ops::graph();
+//! let x = ops::placeholder(&g, "x", []);
+//! let slow = (x + 1.0).named("slow");
+//!
+//! // Names nest, and a node may wait for another one without using its value.
+//! let y = g.name_scope("model", || {
+//!     g.control_dependencies([slow.operation()], || (x * x).named("y"))
+//! });
+//! assert_eq!(y.name(), "model/y:0");
+//! let data = g.snapshot();
+//! assert!(data.node(y.id().node).controls.contains(&slow.id().node));
+//!
+//! // A frozen graph takes no more nodes.
+//! g.freeze();
+//! assert!((x + x).is_invalid());
+//! ```
 
 use std::collections::BTreeMap;
 use std::panic::Location;
@@ -27,6 +46,26 @@ const DEFAULT_GRAPH_SEED: i64 = 87_654_321;
 /// Mistakes in building (a shape that cannot fit, an unknown attribute) are kept, with the line
 /// that made them, and come out when a session is made; what is built on a mistake adds no more.
 /// A graph may be shared by threads; they then build one after the other.
+///
+/// ```
+/// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+/// use thalweg_tensor::Shape;
+///
+/// // `Graph::new()`, in a program that uses the crate `thalweg`.
+/// let g = ops::graph();
+/// let x = ops::placeholder(&g, "x", [-1, 4]);
+/// let y = (x * 2.0).named("y");
+/// // An op without a method of its own is built by its name.
+/// let sum = g.op("AddV2").input(x).input(y).name("sum").output();
+///
+/// assert_eq!(sum.shape(), Shape::from([-1, 4]));
+/// assert_eq!(g.find("y").map(|node| node.id()), Some(y.id().node));
+///
+/// // A mistake does not stop the program here: the graph keeps it.
+/// let wrong = x + ops::constant(&g, [1.0f32, 2.0, 3.0]);
+/// assert!(wrong.is_invalid());
+/// assert_eq!(g.errors().len(), 1);
+/// ```
 pub struct Graph {
     registry: Arc<Registry>,
     pub(crate) version: AtomicU64,

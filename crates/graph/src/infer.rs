@@ -1,4 +1,31 @@
 //! What a shape rule sees of a node, and what it can say.
+//!
+//! The op `Pair` puts two tensors of one shape behind each other in a new first dimension.
+//!
+//! ```
+//! use thalweg_graph::check::infer;
+//! use thalweg_graph::op::arg;
+//! use thalweg_graph::{Attrs, Fact, OpDef};
+//! use thalweg_tensor::{DType, Shape};
+//!
+//! static PAIR: OpDef = OpDef {
+//!     name: "Pair",
+//!     inputs: &[arg("x", "T"), arg("y", "T")],
+//!     outputs: &[arg("pair", "T")],
+//!     shape: |cx| {
+//!         let one = cx.same(0, 1)?;
+//!         let dims = one.dims().map(|d| [&[Some(2)], d].concat());
+//!         cx.set(0, dims.map_or(Shape::unknown(), Shape::partial));
+//!         Ok(())
+//!     },
+//!     ..OpDef::EMPTY
+//! };
+//!
+//! let of = |dims: [i64; 2]| Fact::new(DType::F32, Shape::from(dims));
+//! let outputs = infer(&PAIR, &[of([-1, 4]), of([3, -1])], &Attrs::default()).unwrap();
+//! assert_eq!(outputs[0].shape, Shape::from([2, 3, 4]));
+//! assert!(infer(&PAIR, &[of([3, 4]), of([5, 4])], &Attrs::default()).is_err());
+//! ```
 
 use smallvec::SmallVec;
 use thiserror::Error;

@@ -1,6 +1,30 @@
 //! The static graph and all that needs no execution: dtypes, shapes, tensors, names and scopes, op
 //! definitions (what an op is, not the ops), gradients as a graph transformation, pruning, folding
 //! and sharing, and dumps that people read.
+//!
+//! This crate knows what an op is, and no op by name. A program takes the ops from `thalweg-ops`, by the crate `thalweg`.
+//! The examples on these pages have a module `ops` with the few that they need:
+//!
+//! | in an example | in a program |
+//! | --- | --- |
+//! | `ops::graph()` | `Graph::new()` |
+//! | `ops::placeholder(&g, "x", [-1])` | `g.placeholder("x", DType::F32, [-1])` |
+//! | `ops::constant(&g, 1.0f32)` | `g.constant(1.0f32)` |
+//! | `ops::handle(&g, "w", [4])` | a part of `g.variable("w", [0.0f32; 4])` |
+//!
+//! ```
+//! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+//! use thalweg_graph::gradients;
+//!
+//! let g = ops::graph();
+//! let x = ops::placeholder(&g, "x", [-1, 4]);
+//! let y = g.name_scope("layer", || (x * x + 1.0).named("y"));
+//! let dx = gradients(&[y], &[x])[0].expect("y depends on x");
+//!
+//! assert_eq!(y.name(), "layer/y:0");
+//! assert_eq!(dx.shape(), x.shape());
+//! assert!(g.errors().is_empty());
+//! ```
 
 pub mod attr;
 mod body;

@@ -1,4 +1,21 @@
 //! Nodes, and the small numbers that name them and their outputs.
+//!
+//! ```
+//! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+//! use thalweg_graph::Origin;
+//!
+//! let g = ops::graph();
+//! let x = ops::placeholder(&g, "x", [-1, 4]);
+//! let y = x + x;
+//!
+//! let data = g.snapshot();
+//! let node = data.node(y.id().node);
+//! assert_eq!((node.name.as_str(), node.op.name), ("AddV2", "AddV2"));
+//! assert_eq!(node.inputs[..], [x.id(), x.id()]);
+//! assert_eq!(node.outputs[0].to_string(), "f32[?,4]");
+//! // The line of this program that made it.
+//! assert!(matches!(node.origin, Origin::Line(_)));
+//! ```
 
 use std::borrow::Cow;
 use std::fmt;

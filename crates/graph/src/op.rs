@@ -1,4 +1,31 @@
 //! Op definitions: what a node of a kind may look like, told as data.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use thalweg_graph::op::{Gradient, arg, float_attr, type_attr};
+//! use thalweg_graph::{Graph, OpDef, Registry};
+//! use thalweg_tensor::DType;
+//!
+//! static LEAKY_RELU: OpDef = OpDef {
+//!     name: "LeakyRelu",
+//!     summary: "The element, or a part of it where it is negative.",
+//!     inputs: &[arg("features", "T")],
+//!     outputs: &[arg("activations", "T")],
+//!     attrs: &[type_attr("T", DType::FLOATS), float_attr("alpha", 0.2)],
+//!     shape: |cx| {
+//!         cx.set(0, cx.shape(0).clone());
+//!         Ok(())
+//!     },
+//!     gradient: Gradient::Missing,
+//!     ..OpDef::EMPTY
+//! };
+//!
+//! let registry = Registry::new([&LEAKY_RELU]);
+//! assert!(registry.get("LeakyRelu").is_some());
+//! let g = Graph::with_registry(Arc::new(registry));
+//! assert!(g.op("Relu").output().is_invalid());
+//! ```
 
 use std::collections::BTreeMap;
 use std::fmt;

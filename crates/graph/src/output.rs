@@ -1,5 +1,20 @@
 //! Handles to outputs and nodes: small, `Copy`, and with operators, so that a model reads like the
 //! mathematics.
+//!
+//! ```
+//! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+//! use thalweg_graph::Output;
+//!
+//! /// The energy of a spring: a model is a function from outputs to outputs.
+//! fn energy<'g>(x: Output<'g>, stiffness: f64) -> Output<'g> {
+//!     0.5 * (x * x) * stiffness
+//! }
+//!
+//! let g = ops::graph();
+//! let x = ops::placeholder(&g, "x", [-1]);
+//! assert_eq!(energy(x, 3.0).shape(), x.shape());
+//! assert!(g.errors().is_empty());
+//! ```
 
 use std::fmt;
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -12,6 +27,24 @@ use thalweg_tensor::dtype::{DType, Element};
 use thalweg_tensor::shape::Shape;
 
 /// A node's numbered result.
+///
+/// It knows its dtype and what there is to know of its shape; its value comes from a session.
+///
+/// ```
+/// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+/// use thalweg_tensor::{DType, Shape};
+///
+/// let g = ops::graph();
+/// let x = ops::placeholder(&g, "x", [-1, 4]);
+/// // Operators build nodes, and a name can be given to any value.
+/// let y = (x * x + 1.0).named("y");
+///
+/// assert_eq!((y.dtype(), y.shape()), (DType::F32, Shape::from([-1, 4])));
+/// assert_eq!(y.name(), "y:0");
+/// assert_eq!(y.operation().name(), "y");
+/// // It is small and `Copy`: `x` is used three times here.
+/// assert_eq!((x + x).graph().snapshot().len(), 6);
+/// ```
 #[derive(Clone, Copy)]
 pub struct Output<'g> {
     graph: &'g Graph,
@@ -19,6 +52,21 @@ pub struct Output<'g> {
 }
 
 /// A node, for those who want it to run rather than its results.
+///
+/// Updates of variables and training steps are operations.
+///
+/// ```
+/// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+/// let g = ops::graph();
+/// let x = ops::placeholder(&g, "x", [4]);
+/// let twice = g.op("Twice").input(x).build();
+/// assert_eq!(twice.outputs().len(), 2);
+/// assert_eq!(twice.output(1).name(), "Twice:1");
+///
+/// // A node without results, for what it waits for.
+/// let both = g.op("NoOp").control(twice).control(x).name("both").build();
+/// assert!(both.outputs().is_empty() && !both.is_update());
+/// ```
 #[derive(Clone, Copy)]
 pub struct Operation<'g> {
     graph: &'g Graph,

@@ -5,6 +5,27 @@
 //! cut follows an order of the whole graph that is given: each part's nodes are numbered along it,
 //! and every send comes before its receive in it, so that parts that run in that order never wait
 //! for each other in a circle.
+//!
+//! ```
+//! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+//! use thalweg_graph::partition;
+//!
+//! let g = ops::graph();
+//! let x = ops::placeholder(&g, "x", []);
+//! let sum = x + x;
+//! let product = sum * sum;
+//!
+//! let data = g.snapshot();
+//! let order: Vec<_> = data.ids().collect();
+//! // The last node is on device 1, the others are on device 0.
+//! let devices: Vec<u32> = order.iter().map(|&id| u32::from(id == product.id().node)).collect();
+//! let cut = partition((*data).clone(), &order, &devices, false, &|_| None);
+//!
+//! assert_eq!(cut.parts.len(), 2);
+//! // The sum is used twice there, and crosses once.
+//! assert_eq!(cut.channels.len(), 1);
+//! assert_eq!(cut.node(product.id().node).map(|(part, _)| part), Some(1));
+//! ```
 
 use std::sync::Arc;
 

@@ -1,6 +1,27 @@
 //! What is run instead of what was built: pruned to what is fetched, cut where it is fed, shapes
 //! inferred anew from the feeds', constants folded, equal nodes shared. One walk does it, and
 //! makes another graph.
+//!
+//! ```
+//! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+//! use thalweg_graph::Fact;
+//! use thalweg_graph::simplify::{Simplify, simplify};
+//! use thalweg_tensor::{DType, Shape};
+//!
+//! let g = ops::graph();
+//! let x = ops::placeholder(&g, "x", [-1]);
+//! let y = (x + 1.0).named("y");
+//! let _unused = y + y;
+//!
+//! let options = Simplify { evaluate: None, share: true, devices: None, ops: None };
+//! // `x` is fed with three elements, and `y` is fetched.
+//! let fed = (x.id(), Fact::new(DType::F32, Shape::known(&[3])));
+//! let simple = simplify(&g.snapshot(), &[fed], &[y.id()], &[], &options).unwrap();
+//!
+//! // The feed, the constant and the sum are left.
+//! assert_eq!(simple.graph.len(), 3);
+//! assert_eq!(simple.graph.fact(simple.fetches[0]).unwrap().shape, Shape::known(&[3]));
+//! ```
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;

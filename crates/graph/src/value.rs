@@ -5,6 +5,25 @@ use crate::output::Output;
 use thalweg_tensor::Tensor;
 
 /// An output, or a tensor that becomes a constant.
+///
+/// What builder functions take as `impl Into<Value>` may be an output, a number, an array or a tensor.
+///
+/// ```
+/// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+/// use thalweg_graph::{Output, Value};
+///
+/// fn offset<'g>(x: Output<'g>, by: impl Into<Value<'g>>) -> Output<'g> {
+///     x + by.into().on(x.graph())
+/// }
+///
+/// let g = ops::graph();
+/// let x = ops::placeholder(&g, "x", [2]);
+/// let y = offset(x, [1.0f32, 2.0]);
+/// let z = offset(y, y);
+/// assert_eq!(z.shape(), x.shape());
+/// // The array became a constant of the graph.
+/// assert!(g.find("Const").is_some());
+/// ```
 #[derive(Clone, Debug)]
 pub enum Value<'g> {
     /// An output of the graph.

@@ -15,6 +15,32 @@ use crate::node::Node;
 pub type DeviceFn = dyn Fn(&Node) -> Result<Option<DeviceSpec>, ChoiceError> + Send + Sync;
 
 /// One scope: see [`crate::Graph::device`].
+///
+/// Strings and specs become scopes by themselves; a function needs [`DeviceScope::function`].
+///
+/// ```
+/// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+/// use thalweg_graph::{DeviceScope, DeviceSpec, Output};
+///
+/// let g = ops::graph();
+/// let device = |x: Output<'_>| g.snapshot().node(x.id().node).device.to_string();
+/// let x = g.device("/job:worker/cpu:0", || {
+///     g.device("/cpu:1", || ops::constant(&g, 1.0f32))
+/// });
+/// assert_eq!(device(x), "/job:worker/device:CPU:1");
+///
+/// // Products go to a GPU, whatever stands around them.
+/// let products = DeviceScope::function(|node| {
+///     let gpu = DeviceSpec::parse("/gpu:0").expect("a device");
+///     Ok(Some(if node.op.name == "Mul" { gpu } else { node.device.clone() }))
+/// });
+/// let y = g.device(products, || x * x);
+/// assert_eq!(device(y), "/device:GPU:0");
+///
+/// // No scope around it has a say.
+/// let z = g.device("/cpu:0", || g.device(DeviceScope::None, || x + x));
+/// assert_eq!(device(z), "");
+/// ```
 #[derive(Clone)]
 pub enum DeviceScope {
     /// Fills what inner scopes leave open.

@@ -24,6 +24,30 @@ pub const PS_OPS: [&str; 9] = [
 /// one task each by a [`PsStrategy`], and everything else on the worker.
 ///
 /// What a node asks for itself, or an inner scope for it, wins over both.
+///
+/// ```
+/// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+/// use thalweg_graph::DeviceSpec;
+/// use thalweg_graph::device::ReplicaDeviceSetter;
+///
+/// let g = ops::graph();
+/// let worker = DeviceSpec::parse("/job:worker/task:3")?;
+/// let setter = ReplicaDeviceSetter::new(2).worker_device(worker);
+/// g.device(setter, || {
+///     for name in ["a", "b", "c"] {
+///         ops::handle(&g, name, [10]);
+///     }
+///     ops::placeholder(&g, "x", [10]);
+/// });
+///
+/// let device = |name: &str| {
+///     let node = g.find(name).expect("a node").id();
+///     g.snapshot().node(node).device.to_string()
+/// };
+/// assert_eq!(["a", "b", "c"].map(device), ["/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:0"]);
+/// assert_eq!(device("x"), "/job:worker/task:3");
+/// # Ok::<(), thalweg_graph::SpecError>(())
+/// ```
 pub struct ReplicaDeviceSetter {
     ps_tasks: u32,
     ps_device: DeviceSpec,

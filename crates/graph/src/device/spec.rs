@@ -24,6 +24,25 @@ pub struct SpecError {
 ///
 /// Prints as `/job:NAME/replica:N/task:N/device:TYPE:N`, TensorFlow's canonical form; the empty
 /// spec prints as nothing.
+///
+/// ```
+/// use thalweg_graph::DeviceSpec;
+///
+/// let asked = DeviceSpec::parse("/job:worker/gpu:0")?;
+/// assert_eq!(asked.device_type.as_deref(), Some("GPU"));
+/// assert_eq!(asked.to_string(), "/job:worker/device:GPU:0");
+///
+/// // What is left open may be anything, or comes from elsewhere.
+/// let full = DeviceSpec::parse("/job:worker/replica:0/task:3/device:GPU:0")?;
+/// assert!(asked.admits(&full) && full.is_full());
+/// let task = DeviceSpec::parse("/task:3")?;
+/// assert_eq!(asked.or(&task).to_string(), "/job:worker/task:3/device:GPU:0");
+///
+/// // An error says where the string is wrong.
+/// let error = DeviceSpec::parse("/cpu:0/tusk:1").unwrap_err();
+/// assert_eq!(error.at, 7);
+/// # Ok::<(), thalweg_graph::SpecError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceSpec {
     /// The job.

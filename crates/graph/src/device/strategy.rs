@@ -77,6 +77,25 @@ pub fn byte_size_load(node: &Node) -> Result<f64, ChoiceError> {
 
 /// The server with the least load so far, the first of equal ones: TensorFlow's
 /// `GreedyLoadBalancingStrategy`, an online form of Graham's list scheduling (1966).
+///
+/// Variables of a model differ in size. This strategy balances what each server holds.
+///
+/// ```
+/// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+/// use thalweg_graph::device::{Greedy, ReplicaDeviceSetter};
+///
+/// let g = ops::graph();
+/// let setter = ReplicaDeviceSetter::new(2).strategy(Greedy::by_bytes(2));
+/// g.device(setter, || {
+///     ops::handle(&g, "large", [1000]);
+///     ops::handle(&g, "small", [10]);
+///     ops::handle(&g, "medium", [100]);
+/// });
+/// let data = g.snapshot();
+/// let tasks: Vec<_> = data.nodes().map(|(_, node)| node.device.task).collect();
+/// // The large one has a server of its own.
+/// assert_eq!(tasks, [Some(0), Some(1), Some(1)]);
+/// ```
 pub struct Greedy {
     loads: Vec<f64>,
     load: LoadFn,

@@ -1,4 +1,24 @@
 //! TensorFlow 1's control flow: what in a graph runs never or often, and what is made of it.
+//!
+//! TensorFlow's files may hold these nodes; [`Graph`](crate::Graph) itself builds branches and loops as functions.
+//!
+//! ```
+//! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+//! use thalweg_graph::flow::{Contexts, SWITCH};
+//!
+//! let g = ops::graph();
+//! let x = ops::constant(&g, 1.0f32);
+//! let choice = g.op(SWITCH).input(x).input(ops::constant(&g, true)).build();
+//! let in_branch = choice.output(1) + x;
+//!
+//! let data = g.snapshot();
+//! let order: Vec<_> = data.ids().collect();
+//! let contexts = Contexts::new(&data, &order);
+//! let flows = |id| contexts.flows(data.node(id), id);
+//! assert!(flows(in_branch.id().node));
+//! // What stands before the branch runs exactly once.
+//! assert!(!flows(x.id().node));
+//! ```
 
 mod contexts;
 mod regions;

@@ -14,6 +14,35 @@
 //!    asks for nothing and has no more than one consumer, if that asks for what the input asks
 //!    for. A node without inputs and with one output follows its consumers, if they are all on one
 //!    device.
+//!
+//! Two devices, and kernels for both of their types:
+//!
+//! ```
+//! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+//! use thalweg_graph::DeviceSpec;
+//! use thalweg_graph::place::{Place, place};
+//!
+//! let g = ops::graph();
+//! let x = ops::placeholder(&g, "x", []);
+//! let y = g.device("/cpu:0", || x + x);
+//! let z = y * y;
+//!
+//! let name = |device| format!("/job:localhost/replica:0/task:0/device:{device}");
+//! let devices: Vec<DeviceSpec> =
+//!     ["CPU:0", "GPU:0"].iter().map(|d| DeviceSpec::parse(&name(d)).expect("a device")).collect();
+//! let options = Place {
+//!     devices: &devices,
+//!     kernels: &|_| ["GPU", "CPU"].into_iter().collect(),
+//!     soft: false,
+//!     deny_fallback: false,
+//!     fixed: None,
+//! };
+//! let placement = place(&g.snapshot(), &options).unwrap();
+//! assert_eq!(placement.name(y.id().node), &devices[0]);
+//! assert_eq!(placement.name(z.id().node), &devices[1]);
+//! // A node without inputs follows its consumers.
+//! assert_eq!(placement.name(x.id().node), &devices[0]);
+//! ```
 
 mod assign;
 mod blame;
