@@ -1,5 +1,21 @@
 //! GEMMs: one (`gemm`), or many of one shape (`gemm_many`). Those of a few rows are read as they lie
 //! (`thin`), others are cut (`cuts`) into tasks (`task`) that copy most of what they read (`copy`, `packed`).
+//!
+//! ```
+//! use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};
+//! use thalweg_cpu::{Cpu, Epilogue, Isa, ThreadPool};
+//!
+//! let pool = ThreadPool::new(1);
+//! let cpu = Cpu { pool: &pool, isa: Isa::detect() };
+//! // C, of 2 x 2, is A, of 2 x 3, times B, of 3 x 2.
+//! let shape = Gemm { m: 2, n: 2, k: 3, transpose_a: false, transpose_b: false };
+//! let a = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+//! let b = [1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0];
+//! let mut c = [0.0; 4];
+//! let mut scratch = vec![0; gemm_scratch::<f32>(cpu.isa, pool.threads(), &shape)];
+//! gemm(cpu, &shape, [&a, &b], None, Epilogue::NONE, &mut c, &mut scratch);
+//! assert_eq!(c, [4.0, 5.0, 10.0, 11.0]);
+//! ```
 
 use bytemuck::{Pod, Zeroable};
 use half::slice::HalfFloatSliceExt;

@@ -1,4 +1,26 @@
 //! Instruction sets: found once when the process starts a device, then passed along.
+//!
+//! A loop is written once, as a [`Vectorize`], and compiled for each of them:
+//!
+//! ```
+//! use thalweg_cpu::{Isa, Vectorize};
+//!
+//! struct Double<'a>(&'a mut [f32]);
+//!
+//! impl Vectorize for Double<'_> {
+//!     type Out = ();
+//!     #[inline(always)]
+//!     fn run(self) {
+//!         self.0.iter_mut().for_each(|x| *x *= 2.0);
+//!     }
+//! }
+//!
+//! for isa in Isa::available() {
+//!     let mut x = [1.0, 2.0, 3.0];
+//!     isa.run(Double(&mut x));
+//!     assert_eq!(x, [2.0, 4.0, 6.0]);
+//! }
+//! ```
 
 use thalweg_tensor::{DType, Element};
 

@@ -6,6 +6,23 @@
 //! threads. They may differ in the last bits between instruction sets, which fuse and group differently.
 //!
 //! Slices whose lengths do not fit the shapes given with them are a mistake of the caller, not of a user: they panic.
+//!
+//! A ReLU after a GEMM, on two threads:
+//!
+//! ```
+//! use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};
+//! use thalweg_cpu::{Activation, Cpu, Epilogue, Isa, ThreadPool};
+//!
+//! let pool = ThreadPool::new(2);
+//! let cpu = Cpu { pool: &pool, isa: Isa::detect() };
+//! let shape = Gemm { m: 1, n: 2, k: 2, transpose_a: false, transpose_b: false };
+//! let epilogue = Epilogue { bias: Some(&[0.5f32, 0.5]), activation: Activation::Relu };
+//!
+//! let (a, b, mut c) = ([1.0f32, 2.0], [1.0, -3.0, 1.0, -3.0], [0.0; 2]);
+//! let mut scratch = vec![0; gemm_scratch::<f32>(cpu.isa, pool.threads(), &shape)];
+//! gemm(cpu, &shape, [&a, &b], None, epilogue, &mut c, &mut scratch);
+//! assert_eq!(c, [3.5, 0.0]);
+//! ```
 
 pub mod batch_norm;
 pub mod conv;

@@ -1,5 +1,21 @@
 //! Local response normalization: each element over a power of the squares of its neighbours among the channels, which
 //! come last.
+//!
+//! ```
+//! use thalweg_cpu::lrn::{Response, lrn};
+//! use thalweg_cpu::{Cpu, Isa, ThreadPool};
+//!
+//! let pool = ThreadPool::new(1);
+//! let cpu = Cpu { pool: &pool, isa: Isa::detect() };
+//! // One pixel of three channels: each is divided by 1 + the squares of itself and its neighbours.
+//! let g = Response { pixels: 1, channels: 3, radius: 1, bias: 1.0, alpha: 1.0, beta: 1.0 };
+//! let (x, mut y) = ([1.0f32, 2.0, 1.0], [0.0; 3]);
+//! let mut scratch = vec![0; g.scratch(pool.threads())];
+//! lrn(cpu, &g, &x, &mut y, &mut scratch);
+//! for (found, wanted) in y.iter().zip([1.0 / 6.0, 2.0 / 7.0, 1.0 / 6.0]) {
+//!     assert!((found - wanted).abs() < 1e-6);
+//! }
+//! ```
 
 use crate::Vectorize;
 use bytemuck::cast_slice_mut;

@@ -1,5 +1,20 @@
 //! Arithmetic on elements of any numeric dtype, where the rules differ: integers wrap, halves
 //! compute as `f32`.
+//!
+//! ```
+//! use thalweg_cpu::number::{Float, Number};
+//! use thalweg_tensor::half::f16;
+//!
+//! assert_eq!(Number::add(250u8, 10), 4);
+//!
+//! // A function for all floats: it computes in `f32` for halves.
+//! fn root<T: Float>(x: T) -> T {
+//!     use thalweg_cpu::number::Wide;
+//!     T::narrow(x.widen().sqrt())
+//! }
+//! assert_eq!(root(f16::from_f32(9.0)).to_f32(), 3.0);
+//! assert_eq!(root(9.0f64), 3.0);
+//! ```
 
 use half::{bf16, f16};
 use thalweg_tensor::Element;

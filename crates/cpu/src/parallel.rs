@@ -1,4 +1,15 @@
 //! Outputs that several threads write in disjoint parts.
+//!
+//! ```
+//! use thalweg_cpu::ThreadPool;
+//! use thalweg_cpu::parallel::for_chunks;
+//!
+//! let pool = ThreadPool::new(2);
+//! let mut rows = [0; 6];
+//! // Rows of two, each written by one thread.
+//! for_chunks(&pool, &mut rows, 2, &|row, elements| elements.fill(row));
+//! assert_eq!(rows, [0, 0, 1, 1, 2, 2]);
+//! ```
 
 use std::marker::PhantomData;
 

@@ -1,4 +1,17 @@
 //! Splitting work and memory over threads: scratch, lanes, and outputs written in disjoint parts.
+//!
+//! ```
+//! use thalweg_cpu::Scratch;
+//!
+//! // What a kernel needs is told before it runs, and it then takes it part by part.
+//! let mut bytes = vec![0; Scratch::bytes::<f32>(3) + Scratch::bytes::<u64>(2)];
+//! let mut scratch = Scratch::new(&mut bytes);
+//! let sums = scratch.take::<f32>(3);
+//! let counts = scratch.take::<u64>(2);
+//! sums.fill(0.5);
+//! counts.fill(1);
+//! assert_eq!((sums.len(), counts.len()), (3, 2));
+//! ```
 
 pub(super) use crate::parallel::{Disjoint, for_chunks};
 use crate::shares::Shares;

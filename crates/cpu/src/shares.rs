@@ -1,4 +1,15 @@
 //! Indices that several threads draw, each from a share of its own while that lasts.
+//!
+//! ```
+//! use thalweg_cpu::shares::Shares;
+//!
+//! let shares = Shares::default();
+//! shares.reset(6, 2);
+//! let mut drawn = Vec::new();
+//! // A thread begins with its own share, and goes on with the others'.
+//! shares.draw(6, 2, 1, |index| drawn.push(index));
+//! assert_eq!(drawn, [3, 4, 5, 0, 1, 2]);
+//! ```
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

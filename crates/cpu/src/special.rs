@@ -1,5 +1,15 @@
 //! Special functions in `f64`, by the approximations of the Cephes library (S. L. Moshier, Methods
 //! and Programs for Mathematical Functions, 1989), which TensorFlow uses as well.
+//!
+//! ```
+//! use std::f64::consts::PI;
+//! use thalweg_cpu::special::{digamma, ndtri, polygamma};
+//!
+//! assert!((digamma(2.0) - digamma(1.0) - 1.0).abs() < 1e-12);
+//! assert!((polygamma(1.0, 1.0) - PI * PI / 6.0).abs() < 1e-12);
+//! // Half of all normal numbers are below zero.
+//! assert!(ndtri(0.5).abs() < 1e-12);
+//! ```
 
 mod bessel;
 mod gamma;

@@ -4,6 +4,19 @@
 //! leave. The caller draws too, and returns only when every participant has left, which is what lets a body borrow from
 //! the caller's stack. Which thread runs which index is not fixed, so a body whose result depends
 //! only on its index gives the same result on any number of threads.
+//!
+//! ```
+//! use std::sync::atomic::{AtomicUsize, Ordering};
+//! use thalweg_cpu::ThreadPool;
+//!
+//! // Two threads: a worker, and whoever calls.
+//! let pool = ThreadPool::new(2);
+//! let sum = AtomicUsize::new(0);
+//! pool.parallel_for(101, &|i| {
+//!     sum.fetch_add(i, Ordering::Relaxed);
+//! });
+//! assert_eq!(sum.into_inner(), 5050);
+//! ```
 
 use std::any::Any;
 use std::cell::UnsafeCell;

@@ -1,4 +1,17 @@
 //! Transposes of blocks: between the two layouts of an image, and into panels of a packed matrix.
+//!
+//! ```
+//! use thalweg_cpu::Isa;
+//! use thalweg_cpu::transpose::{Rows, transpose_to};
+//!
+//! // The two rows of a 2 x 3 matrix become the columns of a 3 x 2 matrix.
+//! let from = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+//! let mut to = [0.0f32; 6];
+//! let rows = Rows { start: 0, stride: 3 };
+//! // SAFETY: `to` has room for three rows of two elements, two apart.
+//! unsafe { transpose_to(Isa::detect(), (2, 3), (&from, rows), to.as_mut_ptr(), 2) };
+//! assert_eq!(to, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+//! ```
 
 use bytemuck::Pod;
 

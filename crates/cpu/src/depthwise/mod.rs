@@ -2,6 +2,26 @@
 //!
 //! Neighbours are computed side by side: channels where they come last and have one filter each, columns where the
 //! channels come first. What is left over, or sees other taps than its neighbours, is computed one by one.
+//!
+//! ```
+//! use thalweg_cpu::conv::ConvGeometry;
+//! use thalweg_cpu::depthwise::depthwise;
+//! use thalweg_cpu::{Cpu, Isa, Layout, ThreadPool};
+//!
+//! let pool = ThreadPool::new(1);
+//! let cpu = Cpu { pool: &pool, isa: Isa::detect() };
+//! // An image of 2 x 2 pixels with two channels, which one filter of 2 x 2 for each channel covers.
+//! let g = ConvGeometry {
+//!     batch: 1, in_h: 2, in_w: 2, in_c: 2,
+//!     out_h: 1, out_w: 1, out_c: 2,
+//!     k_h: 2, k_w: 2, stride: [1, 1], dilation: [1, 1],
+//!     pad_top: 0, pad_left: 0, layout: Layout::Nhwc,
+//! };
+//! let image = [1.0f32, 10.0, 2.0, 20.0, 3.0, 30.0, 4.0, 40.0];
+//! let (filters, mut y) = ([1.0f32; 8], [0.0; 2]);
+//! depthwise(cpu, &g, &image, &filters, &mut y);
+//! assert_eq!(y, [10.0, 100.0]);
+//! ```
 
 mod filter;
 mod gather;

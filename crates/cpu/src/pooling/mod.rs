@@ -3,6 +3,23 @@
 //! A task is some channels of one image, or, where each window has a result of its own, some lines of them: windows of a
 //! task may overlap, and what tasks write does not.
 //! With the channels last, they are the vector; with the channels first, where windows tile the image, the columns are.
+//!
+//! ```
+//! use thalweg_cpu::pooling::{PoolGeometry, max_pool};
+//! use thalweg_cpu::{Cpu, Isa, Layout, ThreadPool};
+//!
+//! let pool = ThreadPool::new(1);
+//! let cpu = Cpu { pool: &pool, isa: Isa::detect() };
+//! // Two windows of 2 x 2 pixels, side by side.
+//! let g = PoolGeometry {
+//!     batch: 1, in_h: 2, in_w: 4, channels: 1, out_h: 1, out_w: 2,
+//!     k_h: 2, k_w: 2, stride: [2, 2], pad_top: 0, pad_left: 0, layout: Layout::Nhwc,
+//! };
+//! let image = [1.0f32, 2.0, 5.0, 6.0, 3.0, 4.0, 8.0, 7.0];
+//! let mut y = [0.0; 2];
+//! max_pool(cpu, &g, &image, &mut y);
+//! assert_eq!(y, [4.0, 8.0]);
+//! ```
 
 mod part;
 #[cfg(target_arch = "x86_64")]
