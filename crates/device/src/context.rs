@@ -1,4 +1,40 @@
 //! What a running kernel sees: its arguments, its variables, its device.
+//!
+//! A kernel gets its inputs and outputs as slices. Where both may be one buffer, it takes them together:
+//!
+//! ```
+//! use thalweg_device::{InOut, KernelCx, KernelError};
+//!
+//! fn double(cx: &KernelCx<'_>) -> Result<(), KernelError> {
+//!     match cx.in_out::<f32>(0, 0)? {
+//!         InOut::Same(x) => x.iter_mut().for_each(|x| *x *= 2.0),
+//!         InOut::Apart(x, y) => y.iter_mut().zip(x).for_each(|(y, x)| *y = 2.0 * x),
+//!     }
+//!     Ok(())
+//! }
+//! # use thalweg_device::{Argument, Cpu, Op, Prepared, cpu, evaluate};
+//! # use thalweg_graph::op::{Registry, arg_of};
+//! # use thalweg_graph::{Graph, OpDef};
+//! # use thalweg_tensor::{DType, Tensor};
+//! # static SOURCE: OpDef = OpDef { name: "Source", outputs: &[arg_of("y", DType::F32)], ..OpDef::EMPTY };
+//! # static DOUBLE: Op = Op {
+//! #     def: OpDef {
+//! #         name: "Double",
+//! #         inputs: &[arg_of("x", DType::F32)],
+//! #         outputs: &[arg_of("y", DType::F32)],
+//! #         shape: |cx| Ok(cx.set(0, cx.shape(0).clone())),
+//! #         ..OpDef::EMPTY
+//! #     },
+//! #     kernels: &[cpu(|p| Ok(Prepared::new(p.outputs[0].elements(), double))).in_place(&[(0, 0)])],
+//! # };
+//! # let g = Graph::with_registry(Registry::new([&SOURCE, &DOUBLE.def]).into());
+//! # let node = g.op("Double").input(g.op("Source").output()).build();
+//! # let node = g.snapshot().node(node.id()).clone();
+//! # let given = Tensor::vector(&[1.0f32, 2.0]);
+//! # let found = evaluate(&Cpu::new(1), &DOUBLE, &node, &[Argument::Value(&given)], None)?;
+//! assert_eq!(found[0], Tensor::vector(&[2.0f32, 4.0]));
+//! # Ok::<(), KernelError>(())
+//! ```
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::AtomicU64;

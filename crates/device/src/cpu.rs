@@ -1,4 +1,13 @@
 //! The CPU as a device: its threads, its instructions, its memory.
+//!
+//! ```
+//! use thalweg_device::Cpu;
+//!
+//! // Two parts of one processor, each with threads of its own.
+//! let parts = [0, 1].map(|i| Cpu::new(2).named(Cpu::local(i), None));
+//! assert_eq!(parts[1].name().index, Some(1));
+//! assert_eq!(parts[1].pool().threads(), 2);
+//! ```
 
 use std::num::NonZero;
 use std::sync::Arc;

@@ -1,4 +1,12 @@
 //! Devices of all types.
+//!
+//! ```
+//! use thalweg_device::{Cpu, Device};
+//!
+//! let device = Device::Cpu(Cpu::new(1));
+//! assert_eq!(device.name().device_type.as_deref(), Some("CPU"));
+//! assert!(device.gpu().is_none());
+//! ```
 
 use std::sync::Arc;
 

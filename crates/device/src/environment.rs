@@ -1,4 +1,22 @@
 //! What a kernel sees that takes tensors and makes tensors, and what the step around it offers.
+//!
+//! A kernel that cannot go on keeps a ticket. Whoever makes it possible wakes it:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicBool, Ordering};
+//! use thalweg_device::{Environment, NoStep, Ticket};
+//!
+//! let woken = Arc::new(AtomicBool::new(false));
+//! let flag = woken.clone();
+//! let ticket = Ticket::new(7, move || flag.store(true, Ordering::Relaxed));
+//! ticket.wake();
+//! assert!(woken.load(Ordering::Relaxed));
+//!
+//! // Outside of a step there is nothing to call.
+//! let call = NoStep.call(&thalweg_graph::Func::named("f"), Vec::new());
+//! assert!(call.unwrap_err().to_string().contains("'f'"));
+//! ```
 
 use std::any::Any;
 use std::fmt;

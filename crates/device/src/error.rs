@@ -1,4 +1,14 @@
 //! What can go wrong while a kernel is prepared or runs.
+//!
+//! ```
+//! use thalweg_device::{KernelError, Variable};
+//! use thalweg_tensor::{DType, Shape};
+//!
+//! let w = Variable::new("w", DType::F32, Shape::from([2]));
+//! let error = w.read().unwrap_err();
+//! assert!(matches!(&error, KernelError::Uninitialized { variable } if variable == "w"));
+//! assert!(error.to_string().contains("run the graph's initializers first"));
+//! ```
 
 use thalweg_tensor::{DType, Shape, TensorError};
 use thiserror::Error;

@@ -1,5 +1,33 @@
 //! One node at a time, on tensors: what folding, nodes whose shapes are known late, and the naive
 //! interpreter of the tests share.
+//!
+//! ```
+//! use thalweg_device::{Argument, Cpu, Op, cpu_tensors, evaluate};
+//! use thalweg_graph::op::{Registry, arg_of};
+//! use thalweg_graph::{Graph, OpDef};
+//! use thalweg_tensor::{DType, Tensor};
+//!
+//! static SOURCE: OpDef = OpDef { name: "Source", outputs: &[arg_of("x", DType::I64)], ..OpDef::EMPTY };
+//! static COUNT: Op = Op {
+//!     def: OpDef {
+//!         name: "Count",
+//!         inputs: &[arg_of("x", DType::I64)],
+//!         outputs: &[arg_of("count", DType::I64)],
+//!         ..OpDef::EMPTY
+//!     },
+//!     kernels: &[cpu_tensors(|cx| Ok(vec![(cx.tensor(0)?.len() as i64).into()]))],
+//! };
+//!
+//! # fn main() -> Result<(), thalweg_device::KernelError> {
+//! let g = Graph::with_registry(Registry::new([&SOURCE, &COUNT.def]).into());
+//! let count = g.op("Count").input(g.op("Source").output()).build();
+//! let node = g.snapshot().node(count.id()).clone();
+//! let given = Tensor::vector(&[5i64, 6, 7]);
+//! let found = evaluate(&Cpu::new(1), &COUNT, &node, &[Argument::Value(&given)], None)?;
+//! assert_eq!(found, [Tensor::scalar(3i64)]);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -1,4 +1,33 @@
 //! The kernel interface: how an op's computation is prepared once and run many times.
+//!
+//! An op with a kernel for CPUs. What is looked up once stands outside of the inner closure:
+//!
+//! ```
+//! use thalweg_device::{Op, Prepared, cpu};
+//! use thalweg_graph::OpDef;
+//! use thalweg_graph::op::{arg, type_attr};
+//! use thalweg_tensor::DType;
+//!
+//! static DOUBLE: Op = Op {
+//!     def: OpDef {
+//!         name: "Double",
+//!         inputs: &[arg("x", "T")],
+//!         outputs: &[arg("y", "T")],
+//!         attrs: &[type_attr("T", &[DType::F32])],
+//!         shape: |cx| Ok(cx.set(0, cx.shape(0).clone())),
+//!         ..OpDef::EMPTY
+//!     },
+//!     kernels: &[cpu(|p| {
+//!         let elements = p.outputs[0].elements();
+//!         Ok(Prepared::new(elements, |cx| {
+//!             let (x, y) = (cx.input::<f32>(0)?, cx.output::<f32>(0)?);
+//!             y.iter_mut().zip(x).for_each(|(y, x)| *y = 2.0 * x);
+//!             Ok(())
+//!         }))
+//!     })],
+//! };
+//! assert_eq!(DOUBLE.kernels[0].device.map(|d| d.name()), Some("CPU"));
+//! ```
 
 use std::fmt;
 

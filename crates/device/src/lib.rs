@@ -1,5 +1,14 @@
 //! Where kernels run: the CPU and its threads, variables, and the kernel interface. It knows no op
 //! by name.
+//!
+//! ```
+//! use thalweg_device::{Cpu, Device, DeviceType};
+//!
+//! let device = Device::Cpu(Cpu::new(2));
+//! assert_eq!(device.device_type(), DeviceType::Cpu);
+//! assert_eq!(device.name().to_string(), "/job:localhost/replica:0/task:0/device:CPU:0");
+//! assert_eq!(device.host().pool().threads(), 2);
+//! ```
 
 pub mod context;
 pub mod cpu;

@@ -7,6 +7,22 @@
 //! waits where its device's threads wait.
 //!
 //! What was written before an arrival is seen by who takes the instruction that it made ready.
+//!
+//! ```
+//! use thalweg_device::Rendezvous;
+//!
+//! // Two programs of one instruction each. That of program 1 waits for one other.
+//! let step = Rendezvous::new([1, 1].into_iter());
+//! step.reset([&[0][..], &[1]].into_iter());
+//! assert_eq!((step.take(0), step.take(1)), (Some(0), None));
+//!
+//! // Program 0 has run its instruction, which was the last that the other one waited for.
+//! assert!(step.arrive(1, 0));
+//! step.push(1, 0);
+//! assert!(step.ran(0));
+//! assert_eq!(step.take(1), Some(0));
+//! assert!(step.ran(1) && step.is_over());
+//! ```
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

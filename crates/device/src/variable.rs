@@ -1,4 +1,19 @@
 //! Variables: values that outlive steps.
+//!
+//! ```
+//! use thalweg_device::Variable;
+//! use thalweg_tensor::{DType, Shape, Tensor};
+//!
+//! # fn main() -> Result<(), thalweg_device::KernelError> {
+//! let w = Variable::new("w", DType::F32, Shape::from([2]));
+//! assert!(w.value().is_none());
+//! w.assign(Tensor::vector(&[1.0f32, 2.0]))?;
+//! assert_eq!(w.read()?, Tensor::vector(&[1.0f32, 2.0]));
+//! // Its dtype and shape stay.
+//! assert!(w.assign(Tensor::scalar(1i32)).is_err());
+//! # Ok(())
+//! # }
+//! ```
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

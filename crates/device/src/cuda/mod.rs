@@ -1,5 +1,19 @@
 //! CUDA: what of it is on this machine, and its compiler. Nothing here is linked: each library is
 //! opened when it is asked for, and a machine without any is told what is missing.
+//!
+//! ```no_run
+//! use thalweg_device::cuda::cards;
+//!
+//! match cards() {
+//!     Ok(cards) => {
+//!         for card in cards {
+//!             println!("{}: {}, {} bytes", card.number, card.name, card.memory);
+//!         }
+//!     }
+//!     // It says what is missing, and how to get it.
+//!     Err(error) => println!("{error}"),
+//! }
+//! ```
 
 mod cards;
 mod cubins;

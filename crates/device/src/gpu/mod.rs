@@ -2,6 +2,18 @@
 //! says which functions to launch, on how many threads and with which arguments, and everything
 //! else (memory, order, capture) follows from that. So the same kernel can be run by a driver, by
 //! an emulation on the CPU, or written down by a test.
+//!
+//! ```
+//! use thalweg_device::gpu::{Launch, Source};
+//! use thalweg_tensor::DType;
+//!
+//! static SOURCE: Source = Source { name: "unary", text: "KERNEL(Double, ...) { ... }" };
+//!
+//! // What a kernel says of a loop over 5000 elements: a thread takes four of them.
+//! let launch = Launch::over(5000, &SOURCE, "Double", &[DType::F32]).input(0).output(0);
+//! assert_eq!((launch.blocks, launch.threads), (5, 256));
+//! assert_eq!(launch.function.macros(), ["T_TYPE=f32", "T_FLOAT=1"]);
+//! ```
 
 mod call;
 mod device;
