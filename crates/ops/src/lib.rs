@@ -1,5 +1,22 @@
 //! Every op, each in one place: what a node of it may look like, its shape rule, its gradient and
 //! its kernels. Builder methods are traits on `Graph` and `Output`.
+//!
+//! A layer, by builder methods and by the name of an op:
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_ops::{LinalgOps, NewGraph, NnOps, RandomOps, SourceOps, StateOps};
+//! use thalweg_tensor::{DType, Shape};
+//!
+//! let g = Graph::new();
+//! let images = g.placeholder("images", DType::F32, [-1, 784]);
+//! let weights = g.variable("weights", g.truncated_normal([784, 10], 0.0, 0.1, DType::F32, Some(1)));
+//! let scores = images.matmul(weights).relu();
+//! let again = g.op("Relu").input(images.matmul(weights)).output();
+//! assert_eq!(scores.shape(), Shape::from([-1, 10]));
+//! assert_eq!(again.shape(), scores.shape());
+//! assert!(g.errors().is_empty());
+//! ```
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -60,6 +77,25 @@ pub fn ops() -> impl Iterator<Item = &'static Op> {
 }
 
 /// The kernels of every op, by its name, and of those that fusion makes.
+///
+/// ```
+/// use thalweg_device::{Argument, Cpu, evaluate};
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{MathOps, NewGraph, SourceOps};
+/// use thalweg_tensor::Tensor;
+///
+/// # fn main() -> Result<(), thalweg_device::KernelError> {
+/// let g = Graph::new();
+/// let square = g.constant([0.0f32, 0.0]).square();
+/// // One node, without a session.
+/// let node = g.snapshot().node(square.id().node).clone();
+/// let given = Tensor::vector(&[3.0f32, 4.0]);
+/// let op = thalweg_ops::kernels()[node.op.name];
+/// let found = evaluate(&Cpu::new(1), op, &node, &[Argument::Value(&given)], None)?;
+/// assert_eq!(found[0], Tensor::vector(&[9.0f32, 16.0]));
+/// # Ok(())
+/// # }
+/// ```
 pub fn kernels() -> HashMap<&'static str, &'static Op> {
     let fused = fused::OPS.iter().copied();
     ops().chain(fused).map(|op| (op.def.name, op)).collect()

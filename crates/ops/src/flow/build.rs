@@ -8,6 +8,20 @@ use thalweg_tensor::{DType, Shape};
 use super::frames::common;
 
 /// Builders of branches and loops.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{FlowOps, MathOps, NewGraph, SourceOps};
+/// use thalweg_tensor::{DType, Shape};
+///
+/// let g = Graph::new();
+/// let x = g.placeholder("x", DType::F32, []);
+/// let positive = x.greater(0.0f32);
+/// // The root of a positive number, and zero for others.
+/// let root = g.cond(positive, |_| vec![x.sqrt()], |b| vec![b.constant(0.0f32)]);
+/// assert_eq!(root[0].shape(), Shape::scalar());
+/// assert!(g.errors().is_empty());
+/// ```
 pub trait FlowOps {
     /// What `then` builds where `pred` is true, and what `otherwise` builds where it is not: only one
     /// of them runs. What they build goes into a graph of its own, which they get, and may use outputs

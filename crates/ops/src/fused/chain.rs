@@ -1,5 +1,15 @@
 //! Chains of elementwise ops, in one pass: piece by piece, each small enough for a cache, by the kernels of the ops
 //! themselves, so that a chain gives the same bits as its ops one by one.
+//!
+//! ```
+//! use thalweg_ops::fused::chain::{Kind, of_member};
+//!
+//! // A bias of four beside a matrix of two rows, and a single number.
+//! assert_eq!(Kind::of(&[4], &[2, 4]), Some(Kind::Row { len: 4, rank: 1 }));
+//! assert_eq!(Kind::of(&[], &[2, 4]), Some(Kind::One));
+//! // The chain's own name for the attribute `T` of its second op.
+//! assert_eq!(of_member(1, "T"), "1.T");
+//! ```
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

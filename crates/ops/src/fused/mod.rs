@@ -1,5 +1,22 @@
 //! The ops that fusion makes of others, and what their attributes say. No graph of a user names them. The rules that make
 //! them are the planner's.
+//!
+//! A trace or a dump shows fused nodes. [`members`] says which of the graph's nodes one stands for.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_ops::fused::{FUSED_MAT_MUL, members};
+//! use thalweg_ops::{MathOps, NewGraph, SourceOps};
+//!
+//! // Sessions have their kernels, and graphs cannot name them.
+//! let name = FUSED_MAT_MUL.def.name;
+//! assert!(thalweg_ops::kernels().contains_key(name));
+//! let g = Graph::new();
+//! assert!(g.registry().get(name).is_none());
+//!
+//! let y = g.constant(4.0f32).sqrt();
+//! assert!(members(g.snapshot().node(y.id().node)).is_empty());
+//! ```
 
 pub mod chain;
 mod links;

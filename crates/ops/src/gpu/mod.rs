@@ -1,5 +1,13 @@
 //! What the GPU's kernels of a family share: which functions of `kernels/*.cu` are launched, and
 //! with which arguments. It knows no GPU.
+//!
+//! ```
+//! use thalweg_ops::gpu::SOURCES;
+//!
+//! // The sources that NVRTC compiles for a card when a kernel of theirs is first used.
+//! let unary = SOURCES.iter().find(|s| s.name == "unary").expect("it is one of them");
+//! assert!(unary.text.contains("UNARY(Relu,"));
+//! ```
 
 mod convolution;
 mod depthwise;

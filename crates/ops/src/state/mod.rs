@@ -68,6 +68,24 @@ pub(crate) static OPS: &[&Op] = &[
 /// A tensor that outlives steps, and is updated by them.
 ///
 /// Used as an operand it stands for its value as it is before any update of the same step.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{NewGraph, StateOps};
+/// use thalweg_tensor::{DType, Shape};
+///
+/// let g = Graph::new();
+/// let w = g.variable("w", [1.0f32, 2.0]);
+/// let doubled = w * 2.0;
+/// let add = w.assign_add([0.5f32, 0.5]);
+/// // The value before the update is `w` itself; this is the value after it.
+/// let after = g.control_dependencies([add], || w.read());
+///
+/// assert_eq!(doubled.shape(), Shape::from([2]));
+/// assert_eq!(after.dtype(), DType::F32);
+/// // What gives it its first value is to be run before anything else.
+/// assert_eq!(g.initializers()[0].id(), w.initializer().id());
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Variable<'g> {
     handle: Output<'g>,

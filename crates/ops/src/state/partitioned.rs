@@ -11,6 +11,18 @@ use crate::array::{ArrayOps, SourceOps};
 ///
 /// Used as an operand it stands for the whole value. A device function sees each part by itself,
 /// and puts it where it likes; an optimizer trains each part where it is.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{NewGraph, StateOps};
+/// use thalweg_tensor::Shape;
+///
+/// let g = Graph::new();
+/// let w = g.partitioned_variable("w", vec![0.0f32; 10], 2);
+/// let sizes: Vec<_> = w.parts().iter().map(|part| part.value().shape()).collect();
+/// assert_eq!(sizes, [Shape::from([5]), Shape::from([5])]);
+/// assert_eq!(w.value().shape(), Shape::from([10]));
+/// ```
 #[derive(Clone, Debug)]
 pub struct PartitionedVariable<'g> {
     parts: Vec<Variable<'g>>,
