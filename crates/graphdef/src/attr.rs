@@ -1,4 +1,19 @@
 //! Attributes as messages.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use thalweg_graph::{Attr, AttrKind};
+//! use thalweg_graphdef::attr::{Cx, from_proto, to_proto};
+//! use thalweg_graphdef::tensor::Budget;
+//!
+//! # fn main() -> Result<(), thalweg_graphdef::ValueError> {
+//! let strides = Attr::Ints(vec![1, 2, 2, 1]);
+//! let message = to_proto(&strides)?;
+//! let mut cx = Cx { budget: &mut Budget::new(0), given: &BTreeMap::new() };
+//! assert_eq!(from_proto(&message, Some(AttrKind::Ints), &mut cx)?, strides);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::BTreeMap;
 

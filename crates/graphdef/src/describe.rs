@@ -1,5 +1,25 @@
 //! What is in a graph, told of the message alone: so that it can be told of graphs too that cannot be
 //! imported.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_graphdef::{ExportOptions, describe, export};
+//! use thalweg_ops::{MathOps, NewGraph, SourceOps};
+//! use thalweg_tensor::DType;
+//!
+//! # fn main() -> Result<(), thalweg_graphdef::ExportError> {
+//! let g = Graph::new();
+//! let _y = g.placeholder("x", DType::F32, [-1, 4]).exp();
+//! let def = export(&g, &ExportOptions::default())?;
+//!
+//! let found = describe(&def, g.registry());
+//! assert_eq!((found.nodes, found.inputs[0].name.as_str()), (2, "x"));
+//! assert_eq!(found.outputs, [("Exp".to_owned(), "Exp".to_owned())]);
+//! // Nothing in it that cannot run here.
+//! assert!(found.missing.is_empty());
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,14 @@
 //! Dtypes by TensorFlow's numbers.
+//!
+//! ```
+//! use thalweg_graphdef::dtype::{from_number, name, to_number};
+//! use thalweg_tensor::DType;
+//!
+//! assert_eq!(to_number(DType::F32), 1);
+//! assert_eq!(from_number(9), Ok(DType::I64));
+//! assert_eq!(name(8), "DT_COMPLEX64");
+//! assert!(from_number(8).is_err());
+//! ```
 
 use thalweg_tensor::DType;
 

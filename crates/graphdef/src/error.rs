@@ -1,4 +1,20 @@
 //! What can be wrong with a file's graph.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_graphdef::messages::{GraphDef, NodeDef};
+//! use thalweg_graphdef::{ImportError, ImportOptions, import};
+//! use thalweg_ops::NewGraph;
+//!
+//! let node = NodeDef { name: "a".into(), op: "NoSuchOp".into(), ..NodeDef::default() };
+//! let def = GraphDef { node: vec![node], ..GraphDef::default() };
+//! let g = Graph::new();
+//! let error = import(&g, &def, &ImportOptions::default()).unwrap_err();
+//! let ImportError::Unsupported { nodes, .. } = error else { panic!("{error}") };
+//! assert_eq!(nodes, [("a".to_owned(), "NoSuchOp".to_owned())]);
+//! // The graph is as it was.
+//! assert!(g.snapshot().is_empty());
+//! ```
 
 use std::collections::BTreeMap;
 

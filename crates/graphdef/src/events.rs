@@ -1,4 +1,24 @@
 //! Event files, which TensorBoard reads: records with checksums, each an [`Event`].
+//!
+//! ```
+//! use thalweg_graphdef::events::EventWriter;
+//! use thalweg_graphdef::messages::{Event, Summary, event::What, summary};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! // In a program: a file such as "logs/events.out.tfevents.1".
+//! let mut writer = EventWriter::new(Vec::new(), 0.0)?;
+//! let loss = summary::Value {
+//!     tag: "loss".into(),
+//!     value: Some(summary::value::Value::SimpleValue(0.5)),
+//!     ..summary::Value::default()
+//! };
+//! let what = What::Summary(Summary { value: vec![loss] });
+//! writer.write(&Event { wall_time: 0.1, step: 1, what: Some(what) })?;
+//! let bytes = writer.finish()?;
+//! assert!(bytes.windows(4).any(|w| w == b"loss"));
+//! # Ok(())
+//! # }
+//! ```
 
 use std::io::{self, Write};
 

@@ -1,4 +1,20 @@
 //! From a graph to a file's graph.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_graphdef::{ExportOptions, export};
+//! use thalweg_ops::{MathOps, NewGraph, SourceOps};
+//!
+//! # fn main() -> Result<(), thalweg_graphdef::ExportError> {
+//! let g = Graph::new();
+//! let _root = g.constant(9.0f32).sqrt();
+//! let def = export(&g, &ExportOptions::default())?;
+//! let nodes: Vec<_> = def.node.iter().map(|n| (n.name.as_str(), n.op.as_str())).collect();
+//! assert_eq!(nodes, [("Const", "Const"), ("Sqrt", "Sqrt")]);
+//! assert_eq!(def.node[1].input, ["Const"]);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,21 @@
 //! Files: which message is in them, and that it is one.
+//!
+//! ```
+//! use thalweg_graphdef::file::{decode, encode, read};
+//! use thalweg_graphdef::{File, FileError, GraphDef};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let path = std::env::temp_dir().join(format!("thalweg-{}.pb", std::process::id()));
+//! std::fs::write(&path, encode(&GraphDef::default()))?;
+//! assert_eq!(read(&path)?, File::Graph(GraphDef::default()));
+//! std::fs::remove_file(&path)?;
+//! assert!(matches!(read(&path), Err(FileError::Io { .. })));
+//!
+//! // Bytes that are in no file.
+//! assert!(decode::<GraphDef>(b"no graph", "these bytes", "GraphDef").is_err());
+//! # Ok(())
+//! # }
+//! ```
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,28 @@
 //! MetaGraphs: a graph with what a program says of it.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_graphdef::messages::collection_def::{Kind, NodeList};
+//! use thalweg_graphdef::messages::{CollectionDef, MetaGraphDef};
+//! use thalweg_graphdef::{ExportOptions, ImportOptions, export, import_meta_graph};
+//! use thalweg_ops::{NewGraph, SourceOps};
+//! use thalweg_tensor::DType;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let g = Graph::new();
+//! let _x = g.placeholder("x", DType::F32, []);
+//! let inputs = NodeList { value: vec!["x:0".into()] };
+//! let inputs = CollectionDef { kind: Some(Kind::NodeList(inputs)) };
+//! let mut meta = MetaGraphDef::default();
+//! meta.graph_def = Some(export(&g, &ExportOptions::default())?);
+//! meta.collection_def.insert("inputs".into(), inputs);
+//!
+//! let g = Graph::new();
+//! import_meta_graph(&g, &meta, &ImportOptions::default())?;
+//! assert_eq!(g.collection("inputs")[0].name(), "x:0");
+//! # Ok(())
+//! # }
+//! ```
 
 use thalweg_graph::{Graph, OutputId, VariableInfo};
 

@@ -1,4 +1,18 @@
 //! What names in files look like: nodes, their outputs, inputs of nodes.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_graphdef::names::{find_output, is_valid, output};
+//! use thalweg_ops::{NewGraph, SourceOps};
+//!
+//! assert_eq!(output("layer/split:1"), Some(("layer/split", 1)));
+//! assert!(is_valid("layer/split") && !is_valid("/layer"));
+//!
+//! let g = Graph::new();
+//! let x = g.constant(1.0f32).named("x");
+//! assert_eq!(find_output(&g, "x").map(|o| o.id()), Some(x.id()));
+//! assert!(find_output(&g, "x:1").is_none());
+//! ```
 
 use thalweg_graph::{Graph, Operation, Output};
 

@@ -1,4 +1,17 @@
 //! Shapes as messages.
+//!
+//! ```
+//! use thalweg_graphdef::shape::{from_proto, to_proto};
+//! use thalweg_tensor::Shape;
+//!
+//! # fn main() -> Result<(), thalweg_graphdef::ValueError> {
+//! let batch = Shape::from([-1, 784]);
+//! let message = to_proto(&batch);
+//! assert_eq!((message.dim[0].size, message.dim[1].size), (-1, 784));
+//! assert_eq!(from_proto(&message)?, batch);
+//! # Ok(())
+//! # }
+//! ```
 
 use thalweg_tensor::{Dims, Shape};
 

@@ -1,5 +1,21 @@
 //! What of a file's graph Thalweg does not have, found before anything is made of it: all at once,
 //! so that nobody has to find it out one by one.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_graphdef::messages::{GraphDef, NodeDef};
+//! use thalweg_graphdef::survey::survey;
+//! use thalweg_ops::NewGraph;
+//!
+//! let node = |name: &str, op: &str| NodeDef { name: name.into(), op: op.into(), ..NodeDef::default() };
+//! let def = GraphDef {
+//!     node: vec![node("a", "NoOp"), node("b", "NoSuchOp"), node("c", "NorThisOne")],
+//!     ..GraphDef::default()
+//! };
+//! let missing = survey(&def, Graph::new().registry());
+//! let ops: Vec<&str> = missing.ops.iter().map(|(_, op)| op.as_str()).collect();
+//! assert_eq!(ops, ["NoSuchOp", "NorThisOne"]);
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,27 @@
 //! Tensors as messages.
+//!
+//! ```
+//! use thalweg_graphdef::messages::TensorProto;
+//! use thalweg_graphdef::shape;
+//! use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
+//! use thalweg_tensor::{Shape, Tensor};
+//!
+//! # fn main() -> Result<(), thalweg_graphdef::ValueError> {
+//! let values = Tensor::vector(&[1.0f32, 2.0]);
+//! assert_eq!(from_proto(&to_proto(&values)?, &mut Budget::new(0))?, values);
+//!
+//! // One element stands for all that are missing: that takes memory, which the budget bounds.
+//! let ones = TensorProto {
+//!     dtype: 1,
+//!     tensor_shape: Some(shape::to_proto(&Shape::known(&[1000]))),
+//!     float_val: vec![1.0],
+//!     ..TensorProto::default()
+//! };
+//! assert_eq!(from_proto(&ones, &mut Budget::new(4000))?.len(), 1000);
+//! assert!(from_proto(&ones, &mut Budget::new(100)).is_err());
+//! # Ok(())
+//! # }
+//! ```
 
 use thalweg_tensor::half::{bf16, f16};
 use thalweg_tensor::shape::checked_elements;

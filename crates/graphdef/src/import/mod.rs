@@ -1,4 +1,29 @@
 //! From a file's graph to a graph.
+//!
+//! An import can put names behind a prefix, and outputs of the graph in place of some of the file's:
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_graphdef::{ExportOptions, ImportOptions, export, import};
+//! use thalweg_ops::{MathOps, NewGraph, SourceOps};
+//! use thalweg_tensor::DType;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let g = Graph::new();
+//! let _y = g.placeholder("x", DType::F32, [-1]).exp().named("y");
+//! let def = export(&g, &ExportOptions::default())?;
+//!
+//! let g = Graph::new();
+//! let data = g.constant([0.0f32, 1.0]);
+//! let mut options = ImportOptions::default();
+//! options.prefix = "model".to_owned();
+//! options.input_map.insert("x".to_owned(), data);
+//! let model = import(&g, &def, &options)?;
+//! let y = model.output("y").ok_or("no y")?;
+//! assert_eq!(y.name(), "model/y:0");
+//! # Ok(())
+//! # }
+//! ```
 
 mod body;
 mod define;
@@ -111,6 +136,26 @@ pub(crate) fn prefixed(prefix: &str, name: &str) -> String {
 /// # Errors
 /// See [`ImportError`]; nothing is added then. Ops, dtypes and attributes that Thalweg does not have
 /// are said all at once.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_graphdef::{GraphDef, ImportOptions, import};
+/// use thalweg_graphdef::messages::NodeDef;
+/// use thalweg_ops::NewGraph;
+///
+/// # fn main() -> Result<(), thalweg_graphdef::ImportError> {
+/// // As `file::read` finds it in a file.
+/// let node = NodeDef { name: "step".into(), op: "NoOp".into(), ..NodeDef::default() };
+/// let def = GraphDef { node: vec![node], ..GraphDef::default() };
+///
+/// let g = Graph::new();
+/// let imported = import(&g, &def, &ImportOptions::default())?;
+/// assert_eq!(imported.nodes, 1);
+/// let step = imported.operation("step").expect("the file has it");
+/// assert_eq!(step.name(), "step");
+/// # Ok(())
+/// # }
+/// ```
 pub fn import<'g>(
     graph: &'g Graph,
     def: &GraphDef,
