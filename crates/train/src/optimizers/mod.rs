@@ -10,7 +10,7 @@
 //!
 //! let g = Graph::new();
 //! let w = g.variable("w", [1.0f32, 2.0]);
-//! let _train = Momentum::new(0.01, 0.9).nesterov().minimize(w.value().square());
+//! let _train = Momentum::new(0.01, 0.9).nesterov(true).minimize(w.value().square());
 //!
 //! let names: Vec<String> = g.variables().iter().map(|v| v.name.clone()).collect();
 //! assert_eq!(names, ["w", "w/Momentum"]);
