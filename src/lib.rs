@@ -2,6 +2,40 @@
 //! asked of it many times.
 //!
 //! This crate is a face: it re-exports what the crates under `crates/` hold.
+//!
+//! A line through three points, by gradient descent:
+//!
+//! ```
+//! use thalweg::prelude::*;
+//!
+//! # fn main() -> Result<(), SessionError> {
+//! let g = Graph::new();
+//! let x = g.placeholder("x", DType::F32, [-1]);
+//! let y = g.placeholder("y", DType::F32, [-1]);
+//! let w = g.variable("w", 0.0f32);
+//! let loss = (x * w - y).square().mean();
+//! let train = GradientDescent::new(0.05).minimize(loss);
+//!
+//! let session = Session::new(&g)?;
+//! session.run(g.initializers(), [])?;
+//! for _ in 0..100 {
+//!     session.run(train, [x.feed([1.0f32, 2.0, 3.0]), y.feed([2.0f32, 4.0, 6.0])])?;
+//! }
+//! let slope = session.run(w, [])?.scalar::<f32>(0)?;
+//! assert!((slope - 2.0).abs() < 1e-3);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module | what for |
+//! | --- | --- |
+//! | [`prelude`] | all that most programs need |
+//! | [`session`] | running a graph: options, traces, errors |
+//! | [`graph`], [`ops`], [`tensor`] | building a graph |
+//! | [`train`] | optimizers, schedules, data |
+//! | `dist` (feature `cluster`) | clusters |
+//! | [`graphdef`] | TensorFlow's files |
+//! | [`device`], [`cpu`] | devices, and kernels of your own |
 
 #[cfg(doctest)]
 mod book;
@@ -17,6 +51,30 @@ pub use thalweg_tensor as tensor;
 pub use thalweg_train as train;
 
 /// Sessions: what is fetched and fed becomes a plan once, and the plan runs many times.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::session::{Cancel, Parallel};
+///
+/// # fn main() -> Result<(), SessionError> {
+/// let g = Graph::new();
+/// let x = g.placeholder("x", DType::F32, [-1]);
+/// let total = x.sum();
+///
+/// let mut options = SessionOptions::with_threads(2);
+/// options.parallel = Parallel::Never;
+/// let session = Session::with_options(&g, options)?;
+/// let step = session.run(total, [x.feed([1.0f32, 2.0])])?;
+/// assert_eq!(step.scalar::<f32>(0)?, 3.0);
+///
+/// // Another thread can end a step; this one has no chance to begin.
+/// let cancel = Cancel::new();
+/// cancel.cancel();
+/// let ended = session.run_with(total, [x.feed([1.0f32])], &RunOptions::cancelled_by(&cancel));
+/// assert!(matches!(ended, Err(SessionError::Cancelled { .. })));
+/// # Ok(())
+/// # }
+/// ```
 pub mod session {
     pub use thalweg_plan::Edge;
     pub use thalweg_session::{
@@ -27,6 +85,22 @@ pub mod session {
 }
 
 /// What a program that builds and runs a graph needs in scope.
+///
+/// ```
+/// use thalweg::prelude::*;
+///
+/// # fn main() -> Result<(), SessionError> {
+/// let g = Graph::new();
+/// let image = g.placeholder("image", DType::F32, [-1, 2]);
+/// let weights = g.constant([[1.0f32, 0.0], [0.0, -1.0]]);
+/// let scores = image.matmul(weights).relu();
+///
+/// let session = Session::new(&g)?;
+/// let step = session.run(scores, [image.feed([[3.0f32, 4.0]])])?;
+/// assert_eq!(step.slice::<f32>(0)?, [3.0, 0.0]);
+/// # Ok(())
+/// # }
+/// ```
 pub mod prelude {
     pub use thalweg_graph::device::{Greedy, ReplicaDeviceSetter, RoundRobin};
     pub use thalweg_graph::{
