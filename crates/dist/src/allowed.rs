@@ -22,6 +22,13 @@ const ALWAYS: [&str; 8] = [
 
 /// The ops that a server runs for its clients: all that there are, or those of a list. No op reads or
 /// writes files, or speaks to the network, but for the sends and receives of a step.
+///
+/// ```
+/// use thalweg_dist::AllowedOps;
+///
+/// assert!(AllowedOps::only(["MatMul", "Relu"]).is_ok());
+/// assert!(AllowedOps::only(["NoSuchOp"]).is_err());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct AllowedOps(Option<Arc<BTreeSet<String>>>);
 

@@ -1,4 +1,21 @@
 //! Which tasks there are, and where they listen.
+//!
+//! A description comes from code, flags, the variable `TF_CONFIG`, or a Slurm allocation.
+//!
+//! ```
+//! use thalweg_dist::ClusterSpec;
+//!
+//! # fn main() -> Result<(), thalweg_dist::SpecError> {
+//! let config = r#"{
+//!     "cluster": {"ps": ["10.0.0.1:2222"], "worker": ["10.0.0.2:2222", "10.0.0.3:2222"]},
+//!     "task": {"type": "worker", "index": 1}
+//! }"#;
+//! let (cluster, task) = ClusterSpec::from_tf_config(config)?;
+//! assert_eq!(task, Some(("worker".to_owned(), 1)));
+//! assert_eq!(cluster.address("worker", 1)?, "10.0.0.3:2222");
+//! # Ok(())
+//! # }
+//! ```
 
 mod slurm;
 
@@ -11,6 +28,24 @@ pub use slurm::expand_hosts;
 
 /// The tasks of a cluster: jobs, each with numbered tasks, each of those with an address
 /// (`host:port`). Numbers may have gaps, where only some tasks are known.
+///
+/// ```
+/// use thalweg_dist::ClusterSpec;
+///
+/// # fn main() -> Result<(), thalweg_dist::SpecError> {
+/// let cluster = ClusterSpec::new([
+///     ("ps", vec!["10.0.0.1:2222"]),
+///     ("worker", vec!["10.0.0.2:2222", "10.0.0.3:2222"]),
+/// ])?;
+/// assert_eq!(cluster.len("worker"), 2);
+/// assert_eq!(cluster.address("ps", 0)?, "10.0.0.1:2222");
+///
+/// // The same, as a program gets it by flags.
+/// let flags = [("ps", "10.0.0.1:2222"), ("worker", "10.0.0.2:2222,10.0.0.3:2222")];
+/// assert_eq!(ClusterSpec::from_flags(&flags)?, cluster);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterSpec {
     jobs: BTreeMap<String, BTreeMap<u32, String>>,

@@ -13,6 +13,24 @@ use crate::cluster::TaskName;
 /// what is known of it at the task where it happened is known to whoever asked for the step.
 ///
 /// Its `Display` is one line or two for people; nothing has to be read out of it.
+///
+/// ```
+/// use thalweg_dist::{Cause, ClusterOptions, Server, ServerOptions, Session};
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{NewGraph, StateOps};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::start(ServerOptions::listening("127.0.0.1:0"))?;
+/// let g = Graph::new();
+/// let w = g.variable("w", 0.0f32);
+/// let session = Session::on(&server, &g, ClusterOptions::default())?;
+/// // The initializers did not run.
+/// let error = session.run(w, []).unwrap_err();
+/// assert_eq!(error.cause, Cause::Uninitialized);
+/// assert!(error.message.contains("'w'"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ClusterError {

@@ -1,4 +1,24 @@
 //! How much a server does for its clients before it says no.
+//!
+//! ```
+//! use thalweg_dist::{AllowedOps, ClusterOptions, Server, ServerOptions, Session};
+//! use thalweg_graph::Graph;
+//! use thalweg_ops::{MathOps, NewGraph, SourceOps};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut options = ServerOptions::listening("127.0.0.1:0");
+//! options.limits.graph_nodes = 10_000;
+//! options.limits.ops = AllowedOps::only(["AddV2", "Mul"])?;
+//! let server = Server::start(options)?;
+//!
+//! let g = Graph::new();
+//! let x = g.constant(2.0f32);
+//! let session = Session::connect(&server.target(), &g, ClusterOptions::default())?;
+//! let refused = session.run(x.exp(), []).unwrap_err();
+//! assert!(refused.message.contains("does not run op 'Exp'"));
+//! # Ok(())
+//! # }
+//! ```
 
 use crate::allowed::AllowedOps;
 

@@ -2,6 +2,29 @@
 //!
 //! A task shows a certificate to whoever calls it and asks for one in turn; both have to be signed by
 //! the cluster's authority. Whoever has come so far has to know the token too.
+//!
+//! `thalweg protect DIR host1 host2` makes the certificates and the token. All tasks and clients get them:
+//!
+//! ```no_run
+//! use thalweg_dist::{Protection, Server, ServerOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut options = ServerOptions::listening("0.0.0.0:2222");
+//! options.protection = Some(Protection::from_dir("keys")?);
+//! let server = Server::start(options)?;
+//! server.join()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A token that can be guessed is refused:
+//!
+//! ```
+//! use thalweg_dist::Protection;
+//!
+//! let refused = Protection::new(b"", b"", b"", "secret").unwrap_err();
+//! assert!(refused.to_string().contains("at least 16"));
+//! ```
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,6 +41,13 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const LEAST: usize = 16;
 
 /// The files of [`Protection::from_dir`].
+///
+/// ```
+/// use thalweg_dist::protection::files::{AUTHORITY, CERTIFICATE, KEY, TOKEN};
+///
+/// let all = [AUTHORITY, CERTIFICATE, KEY, TOKEN];
+/// assert_eq!(all, ["authority.pem", "certificate.pem", "key.pem", "token"]);
+/// ```
 pub mod files {
     /// The certificate of the authority that has signed those of all tasks, as PEM.
     pub const AUTHORITY: &str = "authority.pem";

@@ -1,4 +1,18 @@
 //! A task of a cluster, or one alone: what listens, and what ends it.
+//!
+//! ```
+//! use thalweg_dist::{Server, ServerOptions};
+//!
+//! # fn main() -> Result<(), thalweg_dist::ServerError> {
+//! let server = Server::start(ServerOptions::listening("127.0.0.1:0"))?;
+//! assert!(server.address().ip().is_loopback());
+//! assert_eq!(server.task(), &("localhost".to_owned(), 0));
+//! // `join` waits until the server ends: a program that only serves ends with it.
+//! server.shutdown();
+//! server.join()?;
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -109,6 +123,32 @@ pub enum ServerError {
 }
 
 /// A task that clients connect to. It runs until it is shut down or dropped.
+///
+/// [`Server::start`] makes one that is alone, [`Server::new`] a task of a cluster. This is the main function of
+/// a parameter server:
+///
+/// ```no_run
+/// use thalweg_dist::{ClusterSpec, Server, ServerOptions};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let cluster = ClusterSpec::from_flags(&[("ps", "127.0.0.1:2220"), ("worker", "127.0.0.1:2230")])?;
+/// let server = Server::new(cluster, "ps", 0, ServerOptions::listening(""))?;
+/// server.join_workers("worker")?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// One that is alone has the target that TensorFlow's client takes too:
+///
+/// ```
+/// use thalweg_dist::{Server, ServerOptions};
+///
+/// # fn main() -> Result<(), thalweg_dist::ServerError> {
+/// let server = Server::start(ServerOptions::listening("127.0.0.1:0"))?;
+/// assert_eq!(server.target(), format!("grpc://{}", server.address()));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Server {
     address: SocketAddr,
     master: Arc<Master>,

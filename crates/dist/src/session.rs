@@ -63,6 +63,32 @@ type Asked = (Vec<Fetch>, Vec<(OutputId, Tensor)>);
 ///
 /// The session is its own master: it hands each task its part of a step. Variables live in the tasks
 /// and stay there when it ends.
+///
+/// ```
+/// use thalweg_dist::{ClusterOptions, Server, ServerOptions, Session};
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{NewGraph, SourceOps, StateOps};
+/// use thalweg_session::Feeding;
+/// use thalweg_tensor::DType;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::start(ServerOptions::listening("127.0.0.1:0"))?;
+/// let g = Graph::new();
+/// let x = g.placeholder("x", DType::F32, []);
+/// let total = g.variable("total", 0.0f32);
+/// let add = total.assign_add(x);
+/// {
+///     let session = Session::on(&server, &g, ClusterOptions::default())?;
+///     session.run(g.initializers(), [])?;
+///     session.run(add, [x.feed(2.0f32)])?;
+/// }
+/// // The variable is the server's: another session finds it.
+/// let session = Session::on(&server, &g, ClusterOptions::default())?;
+/// session.run(add, [x.feed(3.0f32)])?;
+/// assert_eq!(session.run(total, [])?.scalar::<f32>(0)?, 5.0);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Session<'g> {
     graph: &'g Graph,
     steps: Steps,

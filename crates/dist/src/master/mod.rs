@@ -1,4 +1,27 @@
 //! The sessions of a server, as a client of TensorFlow asks for them.
+//!
+//! A [`Server`](crate::Server) has one, and answers TensorFlow's client with it. This is what the client does:
+//!
+//! ```
+//! use thalweg_dist::messages::CreateSessionRequest;
+//! use thalweg_dist::messages::master_service_client::MasterServiceClient;
+//! use thalweg_dist::{Server, ServerOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::start(ServerOptions::listening("127.0.0.1:0"))?;
+//! let address = format!("http://{}", server.address());
+//!
+//! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! let created = runtime.block_on(async {
+//!     let channel = tonic::transport::Endpoint::from_shared(address)?.connect().await?;
+//!     let mut client = MasterServiceClient::new(channel);
+//!     let created = client.create_session(CreateSessionRequest::default()).await?;
+//!     Ok::<_, Box<dyn std::error::Error>>(created.into_inner())
+//! })?;
+//! assert!(!created.session_handle.is_empty());
+//! # Ok(())
+//! # }
+//! ```
 
 pub(crate) mod link;
 mod names;
