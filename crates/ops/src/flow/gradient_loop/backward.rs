@@ -11,7 +11,11 @@ use crate::flow::build::{define, types};
 use crate::flow::gradient::{Again, again, gradient_fact, is_smooth, plain, zeros};
 
 /// Builds the loop that goes back, and gives what it makes of the gradients.
-pub(super) fn backward<'g>(g: &GradCx<'_, 'g>, looped: &Loop<'g>, lists: &[Output<'g>]) -> InputGradients<'g> {
+pub(super) fn backward<'g>(
+    g: &GradCx<'_, 'g>,
+    looped: &Loop<'g>,
+    lists: &[Output<'g>],
+) -> InputGradients<'g> {
     let graph = g.graph();
     let none = || InputGradients::from_elem(None, looped.inputs.len());
     let Some(&first) = lists.first() else {
@@ -158,12 +162,7 @@ impl<'l, 'g> Backward<'l, 'g> {
 
     /// The gradients after a turn back: of what changes, those before the turn forward; of what does
     /// not, the sums so far.
-    fn totals(
-        &self,
-        turn: &'g Graph,
-        forward: &Again<'g>,
-        dys: &[Output<'g>],
-    ) -> Vec<Output<'g>> {
+    fn totals(&self, turn: &'g Graph, forward: &Again<'g>, dys: &[Output<'g>]) -> Vec<Output<'g>> {
         let Loop { changes, .. } = self.looped;
         let changing = || (self.smooth.iter().zip(dys)).filter(|(i, _)| changes[**i]);
         let ys: Vec<Output<'g>> = changing().map(|(&i, _)| forward.results[i]).collect();
