@@ -36,15 +36,15 @@ use smallvec::SmallVec;
 use thalweg_graph::check::infer;
 use thalweg_graph::op::Effect;
 use thalweg_graph::{Fact, Node};
-use thalweg_tensor::Buffer;
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::shape::Dims;
+use thalweg_tensor::{Buffer, DType, Shape, Tensor};
 
 use crate::context::{KernelCx, Slot};
 use crate::cpu::Cpu;
 use crate::device_type::DeviceType;
 use crate::environment::{Argument, Environment, NoStep, TensorCx, Thing};
 use crate::error::KernelError;
-use crate::kernel::{Body, Op, Operand, Prepare};
+use crate::kernel::{Body, Op, Operand, Prepare, PrepareFn};
 use crate::variable::Variable;
 
 /// Runs a node of `op` on these arguments, into new tensors, outside of any step.
@@ -103,10 +103,12 @@ pub fn evaluate_in(
             .or(outputs.first())
             .map_or(DType::F32, |f| f.dtype),
     ))?;
-    let dims = |o: &Fact| {
-        o.shape.to_dims().ok_or_else(|| {
-            KernelError::Invalid(format!("the shape {} of an output stays unknown", o.shape))
-        })
+    let cx = TensorCx {
+        cpu,
+        node,
+        arguments,
+        counter,
+        environment,
     };
     match kernel.body {
         Body::Nothing => Ok(Vec::new()),
@@ -115,81 +117,91 @@ pub fn evaluate_in(
             Some(Argument::Variable(v)) => Ok(vec![v.read()?]),
             _ => Err(KernelError::Argument("a variable")),
         },
-        Body::View => match (arguments.first(), outputs.first()) {
-            (Some(Argument::Variable(v)), Some(_)) => Ok(vec![Tensor::handle(
-                DType::Resource,
-                (*v).clone() as Thing,
-            )?]),
-            // What stays open is as the input has it: only its bytes are seen in another way.
-            (Some(Argument::Value(t)), Some(o)) if o.shape.admits(t.dims()) => {
-                Ok(vec![(*t).clone()])
-            }
-            (Some(Argument::Value(t)), Some(o)) => Ok(vec![t.reshaped(&dims(o)?)?]),
-            _ => Err(KernelError::Argument("an input")),
-        },
+        Body::View => Ok(vec![view(arguments.first(), outputs.first())?]),
         Body::Launch(_) | Body::Host => Err(KernelError::Argument("a kernel of the CPU")),
         Body::Tensors(run) => {
-            let tensors = run(&TensorCx {
-                cpu,
-                node,
-                arguments,
-                counter,
-                environment,
-            })?;
+            let tensors = run(&cx)?;
             check(&outputs, &tensors)?;
             Ok(tensors)
         }
-        Body::Compute(prepare) => {
-            let inputs: SmallVec<[Operand; 4]> = arguments.iter().map(operand).collect();
-            let mut operands: SmallVec<[Operand; 2]> = SmallVec::new();
-            let mut tensors = Vec::with_capacity(outputs.len());
-            for o in &outputs {
-                let dims = dims(o)?;
-                tensors.push(Tensor::zeros_in(o.dtype, &dims, cpu.memory())?);
-                operands.push(Operand {
-                    dtype: o.dtype,
-                    dims,
-                    value: None,
-                });
-            }
-            let prepared = prepare(&Prepare {
-                cpu,
-                node,
-                inputs: &inputs,
-                outputs: &operands,
-            })?;
-            let memory = cpu.memory();
-            let scratch = Buffer::try_zeroed_in(prepared.scratch, memory).ok_or_else(|| {
-                KernelError::Invalid(format!(
-                    "there is no memory for {} bytes of scratch: feed a smaller batch",
-                    prepared.scratch
-                ))
-            })?;
-            let variables: SmallVec<[Option<Arc<Variable>>; 4]> = arguments
-                .iter()
-                .map(|a| match a {
-                    Argument::Variable(v) => Some((*v).clone()),
-                    Argument::Value(_) => None,
-                })
-                .collect();
-            let from: SmallVec<[Slot; 4]> = arguments.iter().map(slot).collect();
-            let to: SmallVec<[Slot; 2]> = tensors.iter().map(tensor_slot).collect();
-            // SAFETY: inputs are borrowed for the run and only read; outputs were made above, are
-            // apart from everything, and nobody else has them; so is the scratch memory.
-            let cx = unsafe {
-                KernelCx::new(
-                    cpu,
-                    &from,
-                    &to,
-                    &variables,
-                    counter,
-                    (scratch.as_ptr(), scratch.len()),
-                )
-            };
-            (prepared.run)(&cx)?;
-            Ok(tensors)
-        }
+        Body::Compute(prepare) => compute(&cx, prepare, &outputs),
     }
+}
+
+/// The dimensions of an output, which must be known by now.
+fn dims(output: &Fact) -> Result<Dims, KernelError> {
+    output.shape.to_dims().ok_or_else(|| {
+        let shape = &output.shape;
+        KernelError::Invalid(format!("the shape {shape} of an output stays unknown"))
+    })
+}
+
+/// The input as the output has it: only its bytes are seen in another way.
+fn view(input: Option<&Argument<'_>>, output: Option<&Fact>) -> Result<Tensor, KernelError> {
+    match (input, output) {
+        (Some(Argument::Variable(v)), Some(_)) => {
+            Ok(Tensor::handle(DType::Resource, (*v).clone() as Thing)?)
+        }
+        // What stays open is as the input has it.
+        (Some(Argument::Value(t)), Some(o)) if o.shape.admits(t.dims()) => Ok((*t).clone()),
+        (Some(Argument::Value(t)), Some(o)) => Ok(t.reshaped(&dims(o)?)?),
+        _ => Err(KernelError::Argument("an input")),
+    }
+}
+
+/// Prepares a kernel for these arguments, and runs it into new tensors.
+fn compute(
+    cx: &TensorCx<'_>,
+    prepare: PrepareFn,
+    outputs: &[Fact],
+) -> Result<Vec<Tensor>, KernelError> {
+    let memory = cx.cpu.memory();
+    let inputs: SmallVec<[Operand; 4]> = cx.arguments.iter().map(operand).collect();
+    let mut operands: SmallVec<[Operand; 2]> = SmallVec::new();
+    let mut tensors = Vec::with_capacity(outputs.len());
+    for o in outputs {
+        let dims = dims(o)?;
+        tensors.push(Tensor::zeros_in(o.dtype, &dims, memory)?);
+        operands.push(Operand {
+            dtype: o.dtype,
+            dims,
+            value: None,
+        });
+    }
+    let prepared = prepare(&Prepare {
+        cpu: cx.cpu,
+        node: cx.node,
+        inputs: &inputs,
+        outputs: &operands,
+    })?;
+    let scratch = Buffer::try_zeroed_in(prepared.scratch, memory).ok_or_else(|| {
+        KernelError::Invalid(format!(
+            "there is no memory for {} bytes of scratch: feed a smaller batch",
+            prepared.scratch
+        ))
+    })?;
+    let variable = |a: &Argument<'_>| match a {
+        Argument::Variable(v) => Some((*v).clone()),
+        Argument::Value(_) => None,
+    };
+    let variables: SmallVec<[Option<Arc<Variable>>; 4]> =
+        cx.arguments.iter().map(variable).collect();
+    let from: SmallVec<[Slot; 4]> = cx.arguments.iter().map(slot).collect();
+    let to: SmallVec<[Slot; 2]> = tensors.iter().map(tensor_slot).collect();
+    // SAFETY: inputs are borrowed for the run and only read; outputs were made above, are
+    // apart from everything, and nobody else has them; so is the scratch memory.
+    let cx = unsafe {
+        KernelCx::new(
+            cx.cpu,
+            &from,
+            &to,
+            &variables,
+            cx.counter,
+            (scratch.as_ptr(), scratch.len()),
+        )
+    };
+    (prepared.run)(&cx)?;
+    Ok(tensors)
 }
 
 /// Whether a kernel made what its op's definition says.

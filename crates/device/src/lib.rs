@@ -31,7 +31,7 @@ pub use environment::{Argument, Environment, NoStep, TensorCx, Thing, Ticket};
 pub use error::KernelError;
 pub use evaluate::{evaluate, evaluate_in};
 pub use kernel::{
-    Body, Kernel, Op, Operand, Prepare, Prepared, RunFn, cpu, cpu_tensors, gpu, on_host,
+    Body, Kernel, Op, Operand, Prepare, PrepareFn, Prepared, RunFn, cpu, cpu_tensors, gpu, on_host,
 };
 pub use rendezvous::Rendezvous;
 pub use variable::Variable;

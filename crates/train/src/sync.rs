@@ -83,6 +83,7 @@ impl<O> SyncReplicas<O> {
         g.at_caller(|| g.name_scope("SyncReplicas", || self.build(g, &found, global_step)))
     }
 
+    /// Builds it in the scope of the caller.
     fn build<'g>(
         &self,
         g: &'g Graph,
@@ -93,102 +94,154 @@ impl<O> SyncReplicas<O> {
         O: Optimizer<'g>,
     {
         let local_step = g.placeholder("local_step", DType::I64, Shape::scalar());
-        let beside_step = global_step.handle().operation();
-        let mut applied = Vec::new();
-        let mut counts = Vec::new();
-        let mut means = Vec::new();
-        let mut begins = Vec::new();
-        for &(gradient, variable) in gradients {
-            let dtype = gradient.dtype();
-            let name = variable.handle().operation().name();
-            g.colocate_with(variable.handle().operation(), || {
-                let accumulator = g
-                    .op("ResourceConditionalAccumulator")
-                    .attr("dtype", dtype)
-                    .attr("shape", variable.value().shape())
-                    .attr("shared_name", format!("sync/{name}"))
-                    .output();
-                applied.push(
-                    g.op("ResourceAccumulatorApplyGradient")
-                        .input(accumulator)
-                        .input(local_step)
-                        .input(gradient)
-                        .build(),
-                );
-                begins.push(
-                    g.op("ResourceAccumulatorSetGlobalStep")
-                        .input(accumulator)
-                        .input(global_step.value())
-                        .build(),
-                );
-                let count = g.op("ResourceAccumulatorNumAccumulated").input(accumulator);
-                counts.push(count.output());
-                let mean = g
-                    .op("ResourceAccumulatorTakeGradient")
-                    .input(accumulator)
-                    .input(g.constant(self.aggregate as i32))
-                    .attr("dtype", dtype)
-                    .output();
-                // What an update relies on is the variable's shape.
-                let mean = g
-                    .op("EnsureShape")
-                    .input(mean)
-                    .attr("shape", variable.value().shape());
-                means.push((mean.output(), variable));
-            });
-        }
+        let sums: Vec<Accumulator<'g>> = gradients
+            .iter()
+            .map(|&(gradient, variable)| {
+                g.colocate_with(variable.handle().operation(), || {
+                    self.accumulator(gradient, variable, local_step, global_step)
+                })
+            })
+            .collect();
+        let means: Vec<(Output<'g>, Variable<'g>)> =
+            sums.iter().map(|s| (s.mean, s.variable)).collect();
         let update = self.optimizer.apply_gradients(g, &means, Some(global_step));
-        let all = g.group("given", applied);
-        let begin = g.group("begin", begins);
+        let applied = g.group("given", sums.iter().map(|s| s.apply));
+        let begin = g.group("begin", sums.iter().map(|s| s.begin));
         let ready = g.all_initialized();
-        g.colocate_with(beside_step, || {
-            let queue = |name: String| {
-                g.op("FIFOQueueV2")
-                    .attr("component_types", vec![DType::I64])
-                    .attr("shapes", vec![Shape::scalar()])
-                    .attr("shared_name", name)
-                    .output()
-            };
-            let take = |queue: Output<'g>| {
-                g.op("QueueDequeueV2")
-                    .input(queue)
-                    .attr("component_types", vec![DType::I64])
-                    .output()
-            };
-            let put = |queue: Output<'g>, value: i64| {
-                let value = g.constant(value);
-                g.op("QueueEnqueueV2").input(queue).input(value).build()
-            };
-            let done = queue("sync/given".to_owned());
-            let mut built = Synchronized {
+        g.colocate_with(global_step.handle().operation(), || {
+            let done = queue(g, "sync/given".to_owned());
+            let given = take(done);
+            let workers: Vec<Worker<'g>> = (0..self.workers)
+                .map(|number| worker(number, done, applied, global_step))
+                .collect();
+            Synchronized {
                 aggregate: self.aggregate,
                 local_step,
                 ready,
                 begin,
-                give: Vec::new(),
-                turn: Vec::new(),
-                turns: Vec::new(),
-                grant: Vec::new(),
-                close: all,
-                given: take(done),
-                counts,
+                give: workers.iter().map(|w| w.give).collect(),
+                turn: workers.iter().map(|w| w.turn).collect(),
+                turns: workers.iter().map(|w| w.turns).collect(),
+                grant: workers.iter().map(|w| w.grant).collect(),
+                close: g.group("close", workers.iter().map(|w| w.close)),
+                given,
+                counts: sums.iter().map(|s| s.count).collect(),
                 update,
                 global_step,
-            };
-            let mut closes = Vec::new();
-            for worker in 0..self.workers {
-                let turns = queue(format!("sync/turns_{worker}"));
-                let token = take(turns).operation();
-                let step = g.control_dependencies([token], || global_step.read());
-                built.turn.push(step);
-                built.turns.push(g.op("QueueSizeV2").input(turns).output());
-                built.grant.push(put(turns, 0));
-                let told = g.control_dependencies([all], || put(done, i64::from(worker)));
-                built.give.push(told);
-                closes.push(g.op("QueueCloseV2").input(turns).build());
             }
-            built.close = g.group("close", closes);
-            built
         })
     }
+
+    /// What adds up the gradients of a variable.
+    fn accumulator<'g>(
+        &self,
+        gradient: Output<'g>,
+        variable: Variable<'g>,
+        local_step: Output<'g>,
+        global_step: Variable<'g>,
+    ) -> Accumulator<'g> {
+        let g = gradient.graph();
+        let (dtype, shape) = (gradient.dtype(), variable.value().shape());
+        let name = variable.handle().operation().name();
+        let accumulator = g
+            .op("ResourceConditionalAccumulator")
+            .attr("dtype", dtype)
+            .attr("shape", shape.clone())
+            .attr("shared_name", format!("sync/{name}"))
+            .output();
+        let apply = g
+            .op("ResourceAccumulatorApplyGradient")
+            .input(accumulator)
+            .input(local_step)
+            .input(gradient)
+            .build();
+        let begin = g
+            .op("ResourceAccumulatorSetGlobalStep")
+            .input(accumulator)
+            .input(global_step.value())
+            .build();
+        let count = g
+            .op("ResourceAccumulatorNumAccumulated")
+            .input(accumulator)
+            .output();
+        let mean = g
+            .op("ResourceAccumulatorTakeGradient")
+            .input(accumulator)
+            .input(g.constant(self.aggregate as i32))
+            .attr("dtype", dtype)
+            .output();
+        // What an update relies on is the variable's shape.
+        let mean = g.op("EnsureShape").input(mean).attr("shape", shape);
+        Accumulator {
+            variable,
+            apply,
+            begin,
+            count,
+            mean: mean.output(),
+        }
+    }
+}
+
+/// What adds up the gradients of a variable until there are enough.
+struct Accumulator<'g> {
+    variable: Variable<'g>,
+    /// Gives it a gradient.
+    apply: Operation<'g>,
+    /// Tells it the global step.
+    begin: Operation<'g>,
+    /// How many gradients it has.
+    count: Output<'g>,
+    /// Takes the mean of them.
+    mean: Output<'g>,
+}
+
+/// What one worker's part is made of; as [`Synchronized`] has it.
+struct Worker<'g> {
+    turn: Output<'g>,
+    turns: Output<'g>,
+    grant: Operation<'g>,
+    give: Operation<'g>,
+    /// Closes the queue of its turns.
+    close: Operation<'g>,
+}
+
+/// A worker's turns, and what tells `done` that its gradients were applied.
+fn worker<'g>(
+    number: u32,
+    done: Output<'g>,
+    applied: Operation<'g>,
+    global_step: Variable<'g>,
+) -> Worker<'g> {
+    let g = done.graph();
+    let turns = queue(g, format!("sync/turns_{number}"));
+    let token = take(turns).operation();
+    Worker {
+        turn: g.control_dependencies([token], || global_step.read()),
+        turns: g.op("QueueSizeV2").input(turns).output(),
+        grant: put(turns, 0),
+        give: g.control_dependencies([applied], || put(done, i64::from(number))),
+        close: g.op("QueueCloseV2").input(turns).build(),
+    }
+}
+
+/// A queue of numbers.
+fn queue(g: &Graph, name: String) -> Output<'_> {
+    g.op("FIFOQueueV2")
+        .attr("component_types", vec![DType::I64])
+        .attr("shapes", vec![Shape::scalar()])
+        .attr("shared_name", name)
+        .output()
+}
+
+/// The next number of a queue.
+fn take(queue: Output<'_>) -> Output<'_> {
+    let node = queue.graph().op("QueueDequeueV2").input(queue);
+    node.attr("component_types", vec![DType::I64]).output()
+}
+
+/// Puts a number on a queue.
+fn put(queue: Output<'_>, value: i64) -> Operation<'_> {
+    let g = queue.graph();
+    let value = g.constant(value);
+    g.op("QueueEnqueueV2").input(queue).input(value).build()
 }

@@ -2,6 +2,7 @@
 
 use bytemuck::Pod;
 
+use super::ConvGeometry;
 use crate::scratch::for_chunks;
 use crate::transpose::{Rows, transpose, transpose_to};
 use crate::{Cpu, Isa, Layout};
@@ -40,6 +41,30 @@ pub(super) struct Images<'a, T> {
     pub w: usize,
     pub c: usize,
     pub layout: Layout,
+}
+
+impl<'a, T> Images<'a, T> {
+    /// The input of a convolution.
+    pub(super) fn input(g: &ConvGeometry, data: &'a [T]) -> Self {
+        Images {
+            data,
+            h: g.in_h,
+            w: g.in_w,
+            c: g.in_c,
+            layout: g.layout,
+        }
+    }
+
+    /// The output of a convolution, or its gradient.
+    pub(super) fn output(g: &ConvGeometry, data: &'a [T]) -> Self {
+        Images {
+            data,
+            h: g.out_h,
+            w: g.out_w,
+            c: g.out_c,
+            layout: g.layout,
+        }
+    }
 }
 
 /// The pixels of a band: lines and columns of an image, which may lie outside it, and some of its channels.

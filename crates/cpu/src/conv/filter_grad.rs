@@ -20,7 +20,8 @@ const PARTS: usize = 4 << 20;
 /// Elements of the gradient that a task adds up.
 const CHUNK: usize = 4096;
 
-struct Plan<T: 'static> {
+/// How the gradient to a filter is cut up.
+struct FilterGradPlan<T: 'static> {
     tiles: Tiles<T>,
     bands: Bands,
     /// Parts that the bands of the batch are split into.
@@ -40,7 +41,7 @@ struct Plan<T: 'static> {
     cols: usize,
 }
 
-impl<T: Real> Plan<T> {
+impl<T: Real> FilterGradPlan<T> {
     fn new(isa: Isa, g: &ConvGeometry) -> Self {
         let tiles = T::tiles(isa);
         let lanes = tiles.cols() / 2;
@@ -61,7 +62,7 @@ impl<T: Real> Plan<T> {
                 .clamp(1, TASKS)
                 .min(units),
         };
-        Plan {
+        FilterGradPlan {
             tiles,
             bands,
             parts,
@@ -122,7 +123,7 @@ pub fn conv2d_filter_grad_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeo
     if let Some(other) = Other::of::<T>(isa, g, Pass::ToFilter) {
         return other.scratch::<T>(isa, threads);
     }
-    let plan = Plan::<T>::new(isa, g);
+    let plan = FilterGradPlan::<T>::new(isa, g);
     if let Some(padded) = plan.swept {
         return Scratch::bytes::<T>(padded.len(g))
             + Scratch::bytes::<T>(plan.grad_len(g))
@@ -162,78 +163,85 @@ pub fn conv2d_filter_grad<T: Real>(
             scratch,
         );
     }
-    let plan = Plan::<T>::new(cpu.isa, g);
-    let mut scratch = Scratch::new(scratch);
-    let input = Images {
-        data: input,
-        h: g.in_h,
-        w: g.in_w,
-        c: g.in_c,
-        layout: g.layout,
+    let plan = FilterGradPlan::<T>::new(cpu.isa, g);
+    let call = FilterGradCall {
+        cpu,
+        g,
+        plan: &plan,
+        input: Images::input(g, input),
+        output_grad: Images::output(g, output_grad),
     };
-    let output_grad = Images {
-        data: output_grad,
-        h: g.out_h,
-        w: g.out_w,
-        c: g.out_c,
-        layout: g.layout,
-    };
-    if let Some(padded) = plan.swept {
+    match plan.swept {
+        Some(padded) => call.sweep(padded, filter_grad, Scratch::new(scratch)),
+        None => call.run_bands(filter_grad, Scratch::new(scratch)),
+    }
+}
+
+/// What one call computes the gradient from.
+struct FilterGradCall<'a, T: 'static> {
+    cpu: Cpu<'a>,
+    g: &'a ConvGeometry,
+    plan: &'a FilterGradPlan<T>,
+    input: Images<'a, T>,
+    output_grad: Images<'a, T>,
+}
+
+impl<T: Real> FilterGradCall<'_, T> {
+    /// Computes a gradient that does not fit the cache, from pixels that are padded once.
+    fn sweep(&self, padded: Padded, filter_grad: &mut [T], mut scratch: Scratch<'_>) {
+        let (g, plan) = (self.g, self.plan);
         let copy = scratch.take::<T>(padded.len(g));
-        let seen = padded.read(cpu, g, input, copy);
+        let seen = padded.read(self.cpu, g, self.input, copy);
         let copy = scratch.take::<T>(plan.grad_len(g));
         let grad = if plan.copied {
-            output_grad.copy_all(cpu, [0, 0], [g.out_h, g.out_w], plan.pixel, copy);
+            self.output_grad
+                .copy_all(self.cpu, [0, 0], [g.out_h, g.out_w], plan.pixel, copy);
             &*copy
         } else {
-            output_grad.data
+            self.output_grad.data
         };
         let offsets = scratch.take::<usize>(g.batch * g.out_h);
         let lines = padded.seen(g);
         for (line, offset) in offsets.iter_mut().enumerate() {
             *offset = lines.at(line / g.out_h, line % g.out_h, 0);
         }
-        let run = Run {
-            isa: cpu.isa,
-            g,
-            plan: &plan,
-            input,
-            output_grad,
+        let tasks = FilterGradTasks {
+            call: self,
             offsets,
             grads: Disjoint::new(filter_grad),
         };
-        cpu.pool
-            .parallel_for(plan.sharers, &|sharer| run.swept(sharer, seen, grad));
-        return;
+        self.cpu
+            .pool
+            .parallel_for(plan.sharers, &|sharer| tasks.sweep_rows(sharer, seen, grad));
     }
-    let partials = scratch.take::<T>(plan.partial_len(g));
-    let offsets = scratch.take::<usize>(plan.bands.lines);
-    for (line, offset) in offsets.iter_mut().enumerate() {
-        *offset = line * g.stride[0] * g.cols_seen() * g.in_c;
-    }
-    let run = Run {
-        isa: cpu.isa,
-        g,
-        plan: &plan,
-        input,
-        output_grad,
-        offsets,
-        grads: Disjoint::new(if plan.parts > 1 {
-            &mut *partials
-        } else {
-            &mut *filter_grad
-        }),
-    };
-    let tasks = plan.parts * plan.sharers;
-    for_lanes(
-        cpu.pool,
-        tasks,
-        scratch.rest(),
-        plan.lane(g),
-        &|task, scratch| run.task(task, scratch),
-    );
-    if plan.parts > 1 {
-        add_parts(cpu, partials, filter_grad);
+
+    /// Computes the gradients of the parts, band by band, and adds them up.
+    fn run_bands(&self, filter_grad: &mut [T], mut scratch: Scratch<'_>) {
+        let (g, plan) = (self.g, self.plan);
+        let partials = scratch.take::<T>(plan.partial_len(g));
+        let offsets = scratch.take::<usize>(plan.bands.lines);
+        for (line, offset) in offsets.iter_mut().enumerate() {
+            *offset = line * g.stride[0] * g.cols_seen() * g.in_c;
+        }
+        let tasks = FilterGradTasks {
+            call: self,
+            offsets,
+            grads: Disjoint::new(if plan.parts > 1 {
+                &mut *partials
+            } else {
+                &mut *filter_grad
+            }),
+        };
+        for_lanes(
+            self.cpu.pool,
+            plan.parts * plan.sharers,
+            scratch.rest(),
+            plan.lane(g),
+            &|task, scratch| tasks.run(task, scratch),
+        );
+        if plan.parts > 1 {
+            add_parts(self.cpu, partials, filter_grad);
+        }
     }
 }
 
@@ -257,21 +265,18 @@ pub(super) fn add_parts<T: Real>(cpu: Cpu<'_>, partials: &[T], filter_grad: &mut
 }
 
 /// What the tasks of one call share.
-struct Run<'a, T: 'static> {
-    isa: Isa,
-    g: &'a ConvGeometry,
-    plan: &'a Plan<T>,
-    input: Images<'a, T>,
-    output_grad: Images<'a, T>,
+struct FilterGradTasks<'a, T: 'static> {
+    call: &'a FilterGradCall<'a, T>,
+    /// Where what the lines of the output's gradient see begins.
     offsets: &'a [usize],
     /// The gradients of the parts, one after the other.
     grads: Disjoint<'a, T>,
 }
 
-impl<T: Real> Run<'_, T> {
+impl<T: Real> FilterGradTasks<'_, T> {
     /// Computes some rows of the gradient of one part.
-    fn task(&self, task: usize, scratch: &mut [u8]) {
-        let (g, plan) = (self.g, self.plan);
+    fn run(&self, task: usize, scratch: &mut [u8]) {
+        let (call, g, plan) = (self.call, self.call.g, self.call.plan);
         let (which, sharer) = (task / plan.sharers, task % plan.sharers);
         let (first, units) = part(g.batch * plan.bands.per_image, plan.parts, which);
         let mut scratch = Scratch::new(scratch);
@@ -289,7 +294,7 @@ impl<T: Real> Run<'_, T> {
                 channel: 0,
                 channels: g.in_c,
             };
-            self.input.copy(self.isa, window, seen, g.in_c);
+            call.input.copy(call.cpu.isa, window, seen, g.in_c);
             let grad = if plan.copied {
                 let window = Window {
                     image,
@@ -300,11 +305,12 @@ impl<T: Real> Run<'_, T> {
                     channel: 0,
                     channels: g.out_c,
                 };
-                self.output_grad.copy(self.isa, window, copy, plan.pixel);
+                call.output_grad
+                    .copy(call.cpu.isa, window, copy, plan.pixel);
                 &*copy
             } else {
                 let start = (image * g.out_h + line) * g.out_w * g.out_c;
-                &self.output_grad.data[start..][..lines * g.out_w * g.out_c]
+                &call.output_grad.data[start..][..lines * g.out_w * g.out_c]
             };
             self.unit(
                 sharer,
@@ -318,12 +324,12 @@ impl<T: Real> Run<'_, T> {
     }
 
     /// Computes the rows of one sharer, from the pixels of all images.
-    fn swept(&self, sharer: usize, seen: &[T], grad: &[T]) {
-        let (g, all) = (self.g, self.offsets.len());
+    fn sweep_rows(&self, sharer: usize, seen: &[T], grad: &[T]) {
+        let (g, all) = (self.call.g, self.offsets.len());
         let units = (all * g.out_w).div_ceil(PIXELS).clamp(1, all.max(1));
         for unit in 0..units {
             let (line, lines) = part(all, units, unit);
-            let grad = &grad[line * g.out_w * self.plan.pixel..];
+            let grad = &grad[line * g.out_w * self.call.plan.pixel..];
             let offsets = &self.offsets[line..line + lines];
             self.unit(sharer, 0, seen, grad, offsets, unit > 0);
         }
@@ -339,7 +345,8 @@ impl<T: Real> Run<'_, T> {
         offsets: &[usize],
         add: bool,
     ) {
-        let (g, plan, width) = (self.g, self.plan, self.plan.tiles.cols());
+        let (g, plan) = (self.call.g, self.call.plan);
+        let width = plan.tiles.cols();
         let per_line = plan.groups / g.k_h;
         let (first, count) = part(plan.groups * plan.group_tiles, plan.sharers, sharer);
         for tile in first..first + count {

@@ -17,7 +17,7 @@ fn after(g: &ConvGeometry) -> usize {
 }
 
 /// How a forward convolution is cut up.
-struct Plan<T: 'static> {
+struct ForwardPlan<T: 'static> {
     tiles: Tiles<T>,
     bands: Bands,
     /// Taps that lie side by side in the image and in the filter are one.
@@ -30,12 +30,12 @@ struct Plan<T: 'static> {
     cols: usize,
 }
 
-impl<T: Real> Plan<T> {
+impl<T: Real> ForwardPlan<T> {
     fn new(isa: Isa, g: &ConvGeometry) -> Self {
         let tiles = T::tiles(isa);
         let swept = is_cache_blocked::<T>(g.filter_len()).then(|| Padded::new(g));
         let cols = swept.map_or(g.cols_seen(), |padded| padded.cols);
-        Plan {
+        ForwardPlan {
             tiles,
             swept,
             cols,
@@ -67,6 +67,31 @@ impl<T: Real> Plan<T> {
         });
     }
 
+    /// The filter in panels: as it was kept, or written to `to`.
+    fn packed<'a>(
+        &self,
+        cpu: Cpu<'_>,
+        g: &ConvGeometry,
+        filter: Filter<'a, T>,
+        to: &'a mut [T],
+    ) -> &'a [T] {
+        let packed = filter.packed.unwrap_or_else(|| {
+            self.pack(cpu, g, filter.taps, to);
+            to
+        });
+        assert_eq!(packed.len(), self.filter_len(), "another filter's");
+        packed
+    }
+
+    /// Writes where each stretch of taps begins, from the first tap of a pixel.
+    fn write_offsets(&self, g: &ConvGeometry, offsets: &mut [usize]) {
+        let per_line = g.k_w / self.merged;
+        for (tap, offset) in offsets.iter_mut().enumerate() {
+            let (i, j) = (tap / per_line, tap % per_line);
+            *offset = (i * g.dilation[0] * self.cols + j * g.dilation[1]) * g.in_c;
+        }
+    }
+
     fn shared(&self, g: &ConvGeometry) -> usize {
         let width = self.panels * self.tiles.cols();
         Scratch::bytes::<T>(self.filter_len())
@@ -95,7 +120,7 @@ pub fn conv2d_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeometry) -> us
     if let Some(other) = Other::of::<T>(isa, g, Pass::Forward) {
         return other.scratch::<T>(isa, threads);
     }
-    let plan = Plan::<T>::new(isa, g);
+    let plan = ForwardPlan::<T>::new(isa, g);
     let own = match plan.swept {
         Some(padded) => Scratch::bytes::<T>(padded.len(g)) + Scratch::bytes::<T>(turned_len(g)),
         None => lanes_scratch(g.batch * plan.bands.per_image, threads, plan.lane(g)),
@@ -115,7 +140,7 @@ pub fn conv2d_packing<T: Real>(isa: Isa, g: &ConvGeometry) -> Option<Packing> {
         // It would take as much memory again, and copying it is a small part of reading it for all images.
         return None;
     }
-    let plan = Plan::<T>::new(isa, g);
+    let plan = ForwardPlan::<T>::new(isa, g);
     Some(Packing::new(
         g,
         [0, 0],
@@ -142,7 +167,7 @@ pub fn conv2d_pack<T: Real>(
     );
     match Other::of::<T>(cpu.isa, g, Pass::Forward) {
         Some(other) => other.pack(cpu, filter, to, scratch),
-        None => Plan::<T>::new(cpu.isa, g).pack(cpu, g, filter, to),
+        None => ForwardPlan::<T>::new(cpu.isa, g).pack(cpu, g, filter, to),
     }
 }
 
@@ -195,33 +220,47 @@ pub fn conv2d<T: Real>(
             scratch,
         );
     }
-    let plan = Plan::<T>::new(cpu.isa, g);
-    let width = plan.tiles.cols();
+    let plan = ForwardPlan::<T>::new(cpu.isa, g);
     let mut scratch = Scratch::new(scratch);
     let own = scratch.take::<T>(plan.filter_len());
-    let packed = filter.packed.unwrap_or_else(|| {
-        plan.pack(cpu, g, filter.taps, own);
-        own
-    });
-    assert_eq!(packed.len(), plan.filter_len(), "another filter's");
-    let epilogue = epilogue.padded(scratch.take::<T>(plan.panels * width));
+    let packed = plan.packed(cpu, g, filter, own);
+    let epilogue = epilogue.padded(scratch.take::<T>(plan.panels * plan.tiles.cols()));
     let offsets = scratch.take::<usize>(g.k_h * g.k_w / plan.merged);
-    let per_line = g.k_w / plan.merged;
-    for (tap, offset) in offsets.iter_mut().enumerate() {
-        let (i, j) = (tap / per_line, tap % per_line);
-        *offset = (i * g.dilation[0] * plan.cols + j * g.dilation[1]) * g.in_c;
-    }
-    let images = Images {
-        data: input,
-        h: g.in_h,
-        w: g.in_w,
-        c: g.in_c,
-        layout: g.layout,
+    plan.write_offsets(g, offsets);
+    let call = ForwardCall {
+        cpu,
+        g,
+        plan: &plan,
+        input: Images::input(g, input),
+        packed,
+        offsets,
+        epilogue,
     };
-    if let Some(padded) = plan.swept {
+    match plan.swept {
+        Some(padded) => call.sweep(padded, output, scratch),
+        None => call.run_bands(output, scratch),
+    }
+}
+
+/// What the tasks of one call share.
+struct ForwardCall<'a, T: 'static> {
+    cpu: Cpu<'a>,
+    g: &'a ConvGeometry,
+    plan: &'a ForwardPlan<T>,
+    input: Images<'a, T>,
+    packed: &'a [T],
+    offsets: &'a [usize],
+    /// Its bias has whole panels.
+    epilogue: Epilogue<'a, T>,
+}
+
+impl<T: Real> ForwardCall<'_, T> {
+    /// Computes all images along a filter that does not fit the cache, from images that are padded once.
+    fn sweep(&self, padded: Padded, output: &mut [T], mut scratch: Scratch<'_>) {
+        let (g, plan) = (self.g, self.plan);
         let copy = scratch.take::<T>(padded.len(g));
         let turned = scratch.take::<T>(turned_len(g));
-        let seen = padded.read(cpu, g, images, copy);
+        let seen = padded.read(self.cpu, g, self.input, copy);
         let to = match g.layout {
             Layout::Nhwc => &mut *output,
             Layout::Nchw => &mut *turned,
@@ -232,9 +271,9 @@ pub fn conv2d<T: Real>(
             lines: g.out_h,
             pixels: g.out_w,
             seen: (seen, padded.seen(g)),
-            offsets,
+            offsets: self.offsets,
             len: plan.merged * g.in_c,
-            packed,
+            packed: self.packed,
             panels: plan.panels,
             channels: g.out_c,
             to: (
@@ -246,51 +285,29 @@ pub fn conv2d<T: Real>(
                     pixel: g.out_c,
                 },
             ),
-            epilogue,
+            epilogue: self.epilogue,
         }
-        .run(cpu);
+        .run(self.cpu);
         if g.layout == Layout::Nchw {
-            transpose_each(cpu, [g.out_h * g.out_w, g.out_c], turned, output);
+            transpose_each(self.cpu, [g.out_h * g.out_w, g.out_c], turned, output);
         }
-        return;
     }
 
-    let run = Run {
-        isa: cpu.isa,
-        g,
-        plan: &plan,
-        input: images,
-        packed,
-        offsets,
-        epilogue,
-        output: Disjoint::new(output),
-    };
-    let tasks = g.batch * plan.bands.per_image;
-    for_lanes(
-        cpu.pool,
-        tasks,
-        scratch.rest(),
-        plan.lane(g),
-        &|task, scratch| run.task(task, scratch),
-    );
-}
+    /// Computes all images band by band, where the filter stays in the cache.
+    fn run_bands(&self, output: &mut [T], scratch: Scratch<'_>) {
+        let tasks = self.g.batch * self.plan.bands.per_image;
+        let output = Disjoint::new(output);
+        for_lanes(
+            self.cpu.pool,
+            tasks,
+            scratch.rest(),
+            self.plan.lane(self.g),
+            &|task, scratch| self.task(task, &output, scratch),
+        );
+    }
 
-/// What the tasks of one call share.
-struct Run<'a, T: 'static> {
-    isa: Isa,
-    g: &'a ConvGeometry,
-    plan: &'a Plan<T>,
-    input: Images<'a, T>,
-    packed: &'a [T],
-    offsets: &'a [usize],
-    /// Its bias has whole panels.
-    epilogue: Epilogue<'a, T>,
-    output: Disjoint<'a, T>,
-}
-
-impl<T: Real> Run<'_, T> {
     /// Computes one band of one image.
-    fn task(&self, task: usize, scratch: &mut [u8]) {
+    fn task(&self, task: usize, output: &Disjoint<'_, T>, scratch: &mut [u8]) {
         let (g, plan) = (self.g, self.plan);
         let (image, band) = (task / plan.bands.per_image, task % plan.bands.per_image);
         let (line, lines) = part(g.out_h, plan.bands.per_image, band);
@@ -305,24 +322,24 @@ impl<T: Real> Run<'_, T> {
             channel: 0,
             channels: g.in_c,
         };
-        self.input.copy(self.isa, window, seen, g.in_c);
+        self.input.copy(self.cpu.isa, window, seen, g.in_c);
         let pixels = lines * g.out_w;
         let place = image * g.out_h * g.out_w * g.out_c;
         match g.layout {
             Layout::Nhwc => {
                 // SAFETY: the lines of this task, which no other writes.
-                let to = unsafe {
-                    self.output
-                        .slice(place + line * g.out_w * g.out_c, pixels * g.out_c)
-                };
+                let to =
+                    unsafe { output.slice(place + line * g.out_w * g.out_c, pixels * g.out_c) };
                 self.lines(seen, lines, to);
             }
             Layout::Nchw => {
                 let turned = scratch.take::<T>(pixels * g.out_c);
                 self.lines(seen, lines, turned);
-                let to = self.output.pointer(place + line * g.out_w);
+                let to = output.pointer(place + line * g.out_w);
                 // SAFETY: the lines of this task in each plane of its image, which no other writes.
-                unsafe { copy_to_planes(self.isa, turned, pixels, g.out_c, to, g.out_h * g.out_w) };
+                unsafe {
+                    copy_to_planes(self.cpu.isa, turned, pixels, g.out_c, to, g.out_h * g.out_w)
+                };
             }
         }
     }

@@ -210,13 +210,7 @@ pub fn conv2d_input_grad<T: Real>(
             *offset = (y * plan.cols + x) * g.out_c;
         }
     }
-    let images = Images {
-        data: output_grad,
-        h: g.out_h,
-        w: g.out_w,
-        c: g.out_c,
-        layout: g.layout,
-    };
+    let images = Images::output(g, output_grad);
     if plan.swept {
         let [seen_len, turned_len] = plan.swept_lens(g);
         let (seen, turned) = (scratch.take::<T>(seen_len), scratch.take::<T>(turned_len));

@@ -1,29 +1,29 @@
 //! Parts of steps as messages.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod making;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-use thalweg_graph::check::check_node;
 use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{RECV, SEND, is_remote};
 use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{
-    Attr, Attrs, DeviceSpec, Fact, Function, Graph, GraphData, Node, NodeId, OpDef, Origin,
-    OutputId,
+    Attr, DeviceSpec, Fact, Function, Graph, GraphData, Node, NodeId, OpDef, OutputId,
 };
 use thalweg_graphdef::messages::{FunctionDefLibrary, GraphDef};
 use thalweg_graphdef::tensor::Budget;
 use thalweg_graphdef::{ImportOptions, attr, dtype, export::function_to_proto, import, shape};
 use thalweg_ops::NewGraph;
 use thalweg_plan::{TaskChannel, TaskPart};
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::Tensor;
 
 use super::WireError;
 use super::messages as wire;
 use crate::allowed::{AllowedOps, refused};
 use crate::cluster::TaskName;
+use making::Making;
 
 /// The ops that a part can have, by name.
 pub(crate) type Ops = HashMap<&'static str, &'static OpDef>;
@@ -258,147 +258,4 @@ fn received_library(message: &wire::Part, limits: PartLimits<'_>) -> Result<Grap
     let library = GraphData::clone(&graph.snapshot());
     limits.ops.check(&library).map_err(WireError::Forbidden)?;
     Ok(library)
-}
-
-/// A graph that is made of messages, node by node.
-struct Making<'a> {
-    graph: GraphData,
-    /// How many nodes there will be.
-    count: usize,
-    ops: &'a Ops,
-    budget: Budget,
-    /// Inputs that come from later nodes: the node, which of its inputs, and where it comes from.
-    open: Vec<(NodeId, usize, OutputId)>,
-}
-
-impl Making<'_> {
-    fn add(
-        &mut self,
-        node: &wire::Node,
-        values: &mut impl Iterator<Item = Tensor>,
-    ) -> Result<(), WireError> {
-        let wrong = |reason: String| WireError::Node {
-            node: node.name.clone(),
-            op: node.op.clone(),
-            reason,
-        };
-        let op = self.ops.get(node.op.as_str()).copied();
-        let op = op.ok_or_else(|| wrong("there is no such op here".to_owned()))?;
-        let mut attrs = Attrs::default();
-        let given = BTreeMap::new();
-        for (name, value) in &node.attrs {
-            let kind = op.attr(name).map(|a| a.kind);
-            let mut cx = attr::Cx {
-                budget: &mut self.budget,
-                given: &given,
-            };
-            let value = attr::from_proto(value, kind, &mut cx).map_err(|e| wrong(e.to_string()))?;
-            attrs.set(name.clone(), value);
-        }
-        let at = self.graph.id(self.graph.len());
-        let mut inputs: SmallVec<[OutputId; 4]> = SmallVec::new();
-        let mut facts: Vec<Fact> = Vec::with_capacity(node.inputs.len());
-        let later = |i: &wire::Output| i.node as usize >= at.index();
-        for (position, input) in node.inputs.iter().enumerate() {
-            let mut from = OutputId {
-                node: self.graph.id(input.node as usize),
-                index: input.index,
-            };
-            if later(input) {
-                // A loop: as where one is built, only the dtype is taken for known.
-                if !op.name.ends_with("Merge") || input.node as usize >= self.count {
-                    return Err(wrong(format!("its input {position} comes after it")));
-                }
-                let outer = node.inputs.iter().find(|i| !later(i)).and_then(|i| {
-                    self.graph.fact(OutputId {
-                        node: self.graph.id(i.node as usize),
-                        index: i.index,
-                    })
-                });
-                facts.push(Fact {
-                    reference: outer.is_some_and(|f| f.reference),
-                    ..Fact::new(outer.map_or(DType::F32, |f| f.dtype), Shape::unknown())
-                });
-                self.open.push((at, position, from));
-                from.node = NodeId::INVALID;
-            } else {
-                let fact = self.graph.fact(from).cloned();
-                let missing = || wrong(format!("its input {position} does not exist"));
-                facts.push(fact.ok_or_else(missing)?);
-            }
-            inputs.push(from);
-        }
-        let controls = node.controls.iter().map(|&c| {
-            let earlier = (c as usize) < at.index();
-            let late = || wrong("it waits for what comes after it".to_owned());
-            earlier.then(|| self.graph.id(c as usize)).ok_or_else(late)
-        });
-        let controls = controls.collect::<Result<_, WireError>>()?;
-        let (attrs, outputs) = match node.known {
-            0 if is_end(op) => {
-                let [fact] = &node.facts[..] else {
-                    return Err(wrong("what is known of it is missing".to_owned()));
-                };
-                let known = shape::from_proto(&fact.shape.clone().unwrap_or_default());
-                let fact = Fact::new(
-                    dtype::from_number(fact.dtype).map_err(|e| wrong(e.to_string()))?,
-                    known.map_err(|e| wrong(e.to_string()))?,
-                );
-                if !inputs.is_empty() || attrs.get("T") != Some(&Attr::Type(fact.dtype)) {
-                    return Err(wrong("its dtype is not what it says".to_owned()));
-                }
-                (attrs, SmallVec::from_elem(fact, 1))
-            }
-            0 => check_node(op, &facts, attrs).map_err(|e| wrong(e.to_string()))?,
-            count => {
-                if op.effect != Effect::Pure || !inputs.is_empty() {
-                    return Err(wrong("its value cannot be known before it runs".to_owned()));
-                }
-                let mut outputs = SmallVec::new();
-                for _ in 0..count {
-                    let missing = || wrong("its values are missing".to_owned());
-                    let value = values.next().ok_or_else(missing)?;
-                    outputs.push(Fact {
-                        value: Some(value.clone()),
-                        ..Fact::new(value.dtype(), value.shape())
-                    });
-                }
-                (attrs, outputs)
-            }
-        };
-        self.graph.push(Node {
-            name: node.name.clone(),
-            op,
-            inputs,
-            controls,
-            attrs,
-            device: Default::default(),
-            colocation: SmallVec::new(),
-            outputs,
-            origin: Origin::Other(node.origin.as_str().into()),
-        });
-        Ok(())
-    }
-
-    /// The graph with its loops closed.
-    fn closed(mut self) -> Result<GraphData, WireError> {
-        let mut seen = HashSet::new();
-        for (node, input, from) in self.open {
-            let merged = OutputId { node, index: 0 };
-            let dtype = |o: OutputId| self.graph.fact(o).map(|f| f.dtype);
-            let back = self.graph.get(from.node);
-            let back = back.is_some_and(|n| n.op.name.ends_with("NextIteration"));
-            // As where a loop is built, one input comes back.
-            if !back || dtype(merged) != dtype(from) || !seen.insert(node) {
-                let node = self.graph.node(node);
-                return Err(WireError::Node {
-                    node: node.name.clone(),
-                    op: node.op.name.to_owned(),
-                    reason: format!("what comes back into its input {input} does not fit"),
-                });
-            }
-            self.graph.close(node, input, from);
-        }
-        Ok(self.graph)
-    }
 }

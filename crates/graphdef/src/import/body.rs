@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use thalweg_graph::function::{ARGUMENT, Port};
 use thalweg_graph::op::Effect;
-use thalweg_graph::{Attr, Exact, Func, Function, Graph, NodeId, Origin, OutputId, Registry};
+use thalweg_graph::{
+    Attr, Exact, Func, Function, Graph, GraphData, NodeId, Origin, OutputId, Registry,
+};
 
 use crate::attr;
 use crate::error::{ImportError, Problem};
 use crate::import::functions::{Functions, Use, port_type};
-use crate::import::nodes::{Made, NodeSource, Nodes, Refs, result};
+use crate::import::nodes::{Made, NodeSource, Nodes, result};
+use crate::import::refs::Refs;
 use crate::import::{checked, of_function};
 use crate::messages::op_def::ArgDef;
 use crate::messages::{FunctionDef, OpDef};
@@ -34,39 +37,8 @@ pub(super) fn function<'d>(
     let origin = Origin::Other(format!("{file}, function {}", wanted.name).into());
     let arguments = ports(&signature.input_arg, &wanted.given).map_err(wrong)?;
     let results = ports(&signature.output_arg, &wanted.given).map_err(wrong)?;
-    let mut made = BTreeMap::new();
-    let mut inputs = Vec::with_capacity(arguments.len());
-    for (index, (arg, port)) in signature.input_arg.iter().zip(&arguments).enumerate() {
-        if !names::is_valid(&arg.name) {
-            return Err(wrong(Problem::Name(names::MOST_NAME)));
-        }
-        let argument = graph
-            .op(ARGUMENT.name)
-            .name(&arg.name)
-            .exactly(Exact {
-                origin: origin.clone(),
-                device: Default::default(),
-                colocation: Default::default(),
-            })
-            .attr("T", port.dtype)
-            .attr("index", index as i64)
-            .build();
-        let id = argument.id();
-        inputs.push(id);
-        if made
-            .insert(
-                &*arg.name,
-                Made {
-                    id,
-                    outputs: 1,
-                    function: None,
-                },
-            )
-            .is_some()
-        {
-            return Err(wrong(Problem::Duplicate));
-        }
-    }
+    let (inputs, made) =
+        add_arguments(&graph, &arguments, &signature.input_arg, &origin).map_err(wrong)?;
     let mut nodes = Nodes {
         graph: &graph,
         place: NodeSource {
@@ -88,14 +60,9 @@ pub(super) fn function<'d>(
     checked(&graph)?;
     let attrs = attrs(functions, wanted, budget).map_err(wrong)?;
     let body = graph.snapshot();
-    // A body that does not say what runs beside its results means all that has an effect.
     let controls = match controls.is_empty() {
         false => controls,
-        true => body
-            .nodes()
-            .filter(|(_, n)| matches!(n.op.effect, Effect::Write | Effect::Stateful))
-            .map(|(id, n)| (n.name.clone(), id))
-            .collect(),
+        true => effects(&body),
     };
     Ok(Function {
         name: wanted.name.clone(),
@@ -110,6 +77,7 @@ pub(super) fn function<'d>(
     })
 }
 
+/// Arguments or results, with the dtypes that they have in this use.
 fn ports(args: &[ArgDef], given: &BTreeMap<String, Attr>) -> Result<Vec<Port>, Problem> {
     let port = |arg: &ArgDef| {
         Ok(Port {
@@ -120,6 +88,45 @@ fn ports(args: &[ArgDef], given: &BTreeMap<String, Attr>) -> Result<Vec<Port>, P
     args.iter().map(port).collect()
 }
 
+/// Adds the nodes of the arguments: gives them in order, and by the names that the body has for them.
+fn add_arguments<'d>(
+    graph: &Graph,
+    ports: &[Port],
+    args: &'d [ArgDef],
+    origin: &Origin,
+) -> Result<(Vec<NodeId>, BTreeMap<&'d str, Made<'d>>), Problem> {
+    let mut made = BTreeMap::new();
+    let mut inputs = Vec::with_capacity(ports.len());
+    for (index, (arg, port)) in args.iter().zip(ports).enumerate() {
+        if !names::is_valid(&arg.name) {
+            return Err(Problem::Name(names::MOST_NAME));
+        }
+        let argument = graph
+            .op(ARGUMENT.name)
+            .name(&arg.name)
+            .exactly(Exact {
+                origin: origin.clone(),
+                device: Default::default(),
+                colocation: Default::default(),
+            })
+            .attr("T", port.dtype)
+            .attr("index", index as i64)
+            .build();
+        let id = argument.id();
+        inputs.push(id);
+        let argument = Made {
+            id,
+            outputs: 1,
+            function: None,
+        };
+        if made.insert(&*arg.name, argument).is_some() {
+            return Err(Problem::Duplicate);
+        }
+    }
+    Ok((inputs, made))
+}
+
+/// The outputs of the body that are the results.
 fn outputs(
     nodes: &Nodes<'_, '_>,
     def: &FunctionDef,
@@ -141,6 +148,15 @@ fn outputs(
     Ok(outputs)
 }
 
+/// What runs beside the results of a body that does not say: all that has an effect.
+fn effects(body: &GraphData) -> Vec<(String, NodeId)> {
+    body.nodes()
+        .filter(|(_, n)| matches!(n.op.effect, Effect::Write | Effect::Stateful))
+        .map(|(id, n)| (n.name.clone(), id))
+        .collect()
+}
+
+/// What runs beside the results, as the body says.
 fn controls(
     nodes: &Nodes<'_, '_>,
     def: &FunctionDef,

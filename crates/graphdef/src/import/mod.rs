@@ -31,6 +31,7 @@ mod functions;
 pub(crate) mod gradient;
 mod nodes;
 mod order;
+mod refs;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +40,8 @@ use thalweg_graph::{Graph, GraphError, NodeId, Operation, Origin, Output, Output
 
 use crate::error::{ImportError, Problem};
 use crate::import::functions::Functions;
-use crate::import::nodes::{NodeSource, Nodes, Refs};
+use crate::import::nodes::{NodeSource, Nodes};
+use crate::import::refs::Refs;
 use crate::messages::{GraphDef, VersionDef};
 use crate::names;
 use crate::survey::{library, survey};

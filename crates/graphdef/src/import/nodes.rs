@@ -1,15 +1,16 @@
 //! The nodes of a file's graph, or of a function's body, added to a graph one by one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_graph::{Attr, DeviceSpec, Exact, Graph, NodeId, Origin, OutputId};
+use thalweg_graph::{Attr, DeviceSpec, Exact, Graph, NodeBuilder, NodeId, Origin, OutputId};
 
 use crate::attr;
 use crate::error::{ImportError, Problem, ValueError};
 use crate::import::functions::Functions;
 use crate::import::order::Waits;
+use crate::import::refs::{Input, Refs};
 use crate::import::{gradient, prefixed};
 use crate::messages::{NodeDef, OpDef};
 use crate::names;
@@ -39,51 +40,6 @@ impl NodeSource<'_> {
             node: self.name(&node.name),
             op: node.op.clone(),
             problem,
-        }
-    }
-}
-
-/// What names of inputs mean.
-pub(super) enum Refs<'d> {
-    /// `node:index`; some stand for outputs and nodes that are there already.
-    Graph {
-        map: BTreeMap<(&'d str, u32), OutputId>,
-        waits: BTreeMap<&'d str, NodeId>,
-        used: BTreeSet<String>,
-    },
-    /// `argument` or `node:output_name:index`.
-    Body,
-}
-
-impl Refs<'_> {
-    /// One of the outputs and nodes that were to stand for others and that nothing uses.
-    pub(super) fn unused(&self) -> Option<String> {
-        let Refs::Graph { map, waits, used } = self else {
-            return None;
-        };
-        let outputs = map.keys().map(|(node, index)| format!("{node}:{index}"));
-        let nodes = waits.keys().map(|node| format!("^{node}"));
-        outputs.chain(nodes).find(|name| !used.contains(name))
-    }
-}
-
-/// An input of a node, as the file names it.
-#[derive(Clone, Copy)]
-enum Input<'d> {
-    Output(&'d str, u32),
-    Named(&'d str, &'d str, u32),
-    Control(&'d str),
-    /// What is there already.
-    Given(OutputId),
-    GivenControl(NodeId),
-}
-
-impl<'d> Input<'d> {
-    /// The node of the file that it is of.
-    fn node(self) -> Option<&'d str> {
-        match self {
-            Input::Output(node, _) | Input::Named(node, ..) | Input::Control(node) => Some(node),
-            Input::Given(_) | Input::GivenControl(_) => None,
         }
     }
 }
@@ -118,7 +74,7 @@ pub(super) struct Nodes<'a, 'd> {
     pub made: BTreeMap<&'d str, Made<'d>>,
 }
 
-impl<'d> Nodes<'_, 'd> {
+impl<'a, 'd> Nodes<'a, 'd> {
     /// Adds nodes, each after those that it uses. Mistakes that the graph finds are kept by it.
     pub(super) fn add(&mut self, defs: &'d [NodeDef]) -> Result<(), ImportError> {
         let mut at: BTreeMap<&str, usize> = BTreeMap::new();
@@ -194,7 +150,7 @@ impl<'d> Nodes<'_, 'd> {
                 .refs
                 .read(text)
                 .ok_or_else(|| Problem::Input(text.clone()))?;
-            let control = matches!(input, Input::Control(_) | Input::GivenControl(_));
+            let control = input.is_control();
             if controls && !control {
                 return Err(Problem::Input(text.clone()));
             }
@@ -214,70 +170,28 @@ impl<'d> Nodes<'_, 'd> {
         let registry = self.graph.registry().clone();
         let op = registry.get(&node.op);
         let mut colocation = SmallVec::new();
-        let mut attrs: Vec<(String, Attr)> = Vec::with_capacity(node.attr.len());
-        for (name, value) in &node.attr {
-            let mut cx = attr::Cx {
-                budget: self.budget,
-                given: self.given,
-            };
-            let def = op.and_then(|op| op.attr(name));
-            let unknown = op.is_some() && def.is_none() && !name.starts_with('_');
-            if unknown && is_harmless(name, value) {
-                continue;
-            }
-            let wrong = |value| Problem::Attr {
-                attr: name.clone(),
-                value,
-            };
-            let mut value = attr::from_proto(value, def.map(|d| d.kind), &mut cx).map_err(wrong)?;
-            if name == "_class" {
-                self.take_locations(&mut value, &mut colocation);
-                if matches!(&value, Attr::Strs(rest) if rest.is_empty()) {
-                    continue;
-                }
-            }
-            self.functions.resolve(&mut value, self.budget)?;
-            attrs.push((name.clone(), value));
-        }
+        let mut attrs = self.attrs(node, op, &mut colocation)?;
         let exact = Exact {
             origin: self.place.origin.clone(),
             device: DeviceSpec::parse(&node.device)?,
             colocation,
         };
-        let call = match (op, &*node.op) {
-            (Some(_), _) => None,
-            (None, gradient::SYMBOLIC) => {
-                let call = self.functions.call_gradient(&mut attrs)?;
-                Some((call, None))
-            }
-            (None, op) => {
-                let call = self.functions.call(op, &mut attrs, self.budget)?;
-                call.map(|(op, function)| (op, Some(function)))
-            }
+        let call = match op {
+            Some(_) => None,
+            None => self.call(&node.op, &mut attrs)?,
         };
-        let graph = self.graph;
-        let name = prefixed(self.place.prefix, &node.name);
-        let mut builder = graph
+        let mut builder = self
+            .graph
             .op(call.map_or(&*node.op, |(op, _)| op))
-            .name(&name)
+            .name(&prefixed(self.place.prefix, &node.name))
             .exactly(exact);
         let mut open = Vec::new();
         for (position, (&input, text)) in inputs.iter().zip(&node.input).enumerate() {
-            if let Input::Control(from) = input {
-                let from = self.made.get(from).map_or(NodeId::INVALID, |m| m.id);
-                builder = builder.control(graph.operation(from));
-            } else if let Input::GivenControl(from) = input {
-                builder = builder.control(graph.operation(from));
-            } else if input
-                .node()
-                .is_some_and(|from| !self.made.contains_key(from))
-            {
-                // All that a node waits for is there by now, but for what goes back.
+            if self.is_open(input) {
                 builder = builder.open_input();
                 open.push(position);
             } else {
-                let from = self.output(input, text)?;
-                builder = builder.input(from.map_or(graph.invalid(), |o| graph.output(o)));
+                builder = self.connected(builder, input, text)?;
             }
         }
         for (attr, value) in attrs {
@@ -294,6 +208,84 @@ impl<'d> Nodes<'_, 'd> {
             id: made.id(),
             outputs: made.outputs().len(),
             function: call.and_then(|(_, function)| function),
+        })
+    }
+
+    /// The attributes of a node, the functions in them taken for used; the names of nodes that it stands
+    /// with are put in `colocation`.
+    fn attrs(
+        &mut self,
+        node: &NodeDef,
+        op: Option<&thalweg_graph::OpDef>,
+        colocation: &mut SmallVec<[Arc<str>; 1]>,
+    ) -> Result<Vec<(String, Attr)>, Problem> {
+        let mut attrs = Vec::with_capacity(node.attr.len());
+        for (name, value) in &node.attr {
+            let mut cx = attr::Cx {
+                budget: self.budget,
+                given: self.given,
+            };
+            let def = op.and_then(|op| op.attr(name));
+            let unknown = op.is_some() && def.is_none() && !name.starts_with('_');
+            if unknown && is_harmless(name, value) {
+                continue;
+            }
+            let wrong = |value| Problem::Attr {
+                attr: name.clone(),
+                value,
+            };
+            let mut value = attr::from_proto(value, def.map(|d| d.kind), &mut cx).map_err(wrong)?;
+            if name == "_class" {
+                self.take_locations(&mut value, colocation);
+                if matches!(&value, Attr::Strs(rest) if rest.is_empty()) {
+                    continue;
+                }
+            }
+            self.functions.resolve(&mut value, self.budget)?;
+            attrs.push((name.clone(), value));
+        }
+        Ok(attrs)
+    }
+
+    /// What calls the function that a node has as its op, or whose gradient it asks for: an op, and
+    /// what a function of the file says of itself. `None` where there is no such function.
+    fn call(
+        &mut self,
+        op: &str,
+        attrs: &mut Vec<(String, Attr)>,
+    ) -> Result<Option<(&'static str, Option<&'d OpDef>)>, Problem> {
+        if op == gradient::SYMBOLIC {
+            return Ok(Some((self.functions.call_gradient(attrs)?, None)));
+        }
+        let call = self.functions.call(op, attrs, self.budget)?;
+        Ok(call.map(|(op, function)| (op, Some(function))))
+    }
+
+    /// Whether an input comes from a node that is not there yet: all that a node waits for is, but for
+    /// what goes back.
+    fn is_open(&self, input: Input<'_>) -> bool {
+        let missing = |from| !self.made.contains_key(from);
+        !input.is_control() && input.node().is_some_and(missing)
+    }
+
+    /// The node with one more input, or with one more that it waits for.
+    fn connected(
+        &self,
+        builder: NodeBuilder<'a>,
+        input: Input<'_>,
+        text: &str,
+    ) -> Result<NodeBuilder<'a>, Problem> {
+        let graph = self.graph;
+        Ok(match input {
+            Input::Control(from) => {
+                let from = self.made.get(from).map_or(NodeId::INVALID, |m| m.id);
+                builder.control(graph.operation(from))
+            }
+            Input::GivenControl(from) => builder.control(graph.operation(from)),
+            _ => {
+                let from = self.output(input, text)?;
+                builder.input(from.map_or(graph.invalid(), |o| graph.output(o)))
+            }
         })
     }
 
@@ -363,42 +355,6 @@ impl<'d> Nodes<'_, 'd> {
         });
         colocation.sort();
         colocation.dedup();
-    }
-}
-
-impl Refs<'_> {
-    fn read<'t>(&mut self, text: &'t str) -> Option<Input<'t>> {
-        if let Some(node) = text.strip_prefix('^') {
-            if let Refs::Graph { waits, used, .. } = self
-                && let Some(&given) = waits.get(node)
-            {
-                used.insert(text.to_owned());
-                return Some(Input::GivenControl(given));
-            }
-            return Some(Input::Control(node));
-        }
-        match self {
-            Refs::Graph { map, used, .. } => {
-                let (node, index) = names::output(text)?;
-                if let Some(&given) = map.get(&(node, index)) {
-                    used.insert(format!("{node}:{index}"));
-                    return Some(Input::Given(given));
-                }
-                Some(Input::Output(node, index))
-            }
-            Refs::Body => {
-                let mut parts = text.split(':');
-                let node = parts.next()?;
-                match (parts.next(), parts.next(), parts.next()) {
-                    (None, ..) => Some(Input::Output(node, 0)),
-                    (Some(port), None, _) => Some(Input::Named(node, port, 0)),
-                    (Some(port), Some(index), None) => {
-                        Some(Input::Named(node, port, names::number(index)?))
-                    }
-                    _ => None,
-                }
-            }
-        }
     }
 }
 

@@ -32,6 +32,7 @@ mod rules;
 mod scatter;
 mod search;
 mod segment;
+mod segment_gradient;
 mod segments;
 mod slice;
 mod sources;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use thalweg_graph::error::Reason;
 use thalweg_graph::op::InputGradients;
-use thalweg_graph::{Attr, Fact, Func, Function, GradCx, Graph, Output, OutputId, gradients_with};
+use thalweg_graph::{
+    Attr, Closed, Fact, Func, Function, GradCx, Graph, Operation, Output, OutputId, gradients_with,
+};
 use thalweg_tensor::{DType, Shape};
 
 use super::build::{define, types};
@@ -110,20 +112,9 @@ fn choice<'g>(g: &GradCx<'_, 'g>, first: usize, attrs: &[&'static str]) -> Input
     let dys: Vec<(usize, Output<'g>)> = (0..g.outputs())
         .filter_map(|i| Some((i, g.dy(i)?)))
         .collect();
-    let mut kept: Vec<Vec<OutputId>> = Vec::new();
-    for function in &functions {
-        let wanted: Vec<OutputId> = dys
-            .iter()
-            .filter_map(|(i, _)| function.outputs.get(*i).copied())
-            .collect();
-        match function.unrepeatable(&wanted) {
-            Ok(values) => kept.push(values),
-            Err(node) => {
-                refuse(graph, function, &node);
-                return none();
-            }
-        }
-    }
+    let Some(kept) = unrepeatable(graph, &functions, &dys) else {
+        return none();
+    };
     let given_out = give_out(g, &functions, attrs, &kept);
     let inputs: Vec<Output<'g>> = (first..g.inputs()).map(|i| g.input(i)).collect();
     let given: Vec<Output<'g>> = inputs
@@ -135,89 +126,173 @@ fn choice<'g>(g: &GradCx<'_, 'g>, first: usize, attrs: &[&'static str]) -> Input
     let wanted: Vec<usize> = (0..inputs.len())
         .filter(|&i| is_smooth(&inputs[i].fact()))
         .collect();
+    let choice = Choice {
+        dys,
+        arguments: inputs.len(),
+        wanted,
+        given,
+    };
     let mut bodies = Vec::new();
-    let mut place = inputs.len() + dys.len();
+    let mut place = choice.arguments + choice.dys.len();
     for (function, kept) in functions.iter().zip(&kept) {
+        bodies.push(choice.back(graph, function, kept, place));
+        place += kept.len();
+    }
+    // What no function has a gradient for has none.
+    let has = |k: &usize| bodies.iter().any(|b| b.gradient(*k).is_some());
+    let live: Vec<usize> = (0..choice.wanted.len()).filter(has).collect();
+    let node = choice.node(g, first, attrs, close(graph, &bodies, &live), &live);
+    let mut gradients = none();
+    for (place, &k) in live.iter().enumerate() {
+        gradients[first + choice.wanted[k]] = Some(node.output(place as u32));
+    }
+    gradients
+}
+
+/// By function: the values behind the outputs with gradients that would not come out the same a
+/// second time; `None` if no gradient goes through one of the functions, which is reported.
+fn unrepeatable<'g>(
+    graph: &Graph,
+    functions: &[Arc<Function>],
+    dys: &[(usize, Output<'g>)],
+) -> Option<Vec<Vec<OutputId>>> {
+    let of = |function: &Arc<Function>| {
+        let wanted: Vec<OutputId> = dys
+            .iter()
+            .filter_map(|(i, _)| function.outputs.get(*i).copied())
+            .collect();
+        let found = function.unrepeatable(&wanted);
+        found.map_err(|node| refuse(graph, function, &node)).ok()
+    };
+    functions.iter().map(of).collect()
+}
+
+/// What the gradients of all functions of a choice share.
+struct Choice<'g> {
+    /// The outputs that have gradients, with these.
+    dys: Vec<(usize, Output<'g>)>,
+    /// How many arguments a function has.
+    arguments: usize,
+    /// The arguments that may have a gradient.
+    wanted: Vec<usize>,
+    /// What each gradient is given: the arguments, the gradients of outputs, and the kept values of all
+    /// functions.
+    given: Vec<Output<'g>>,
+}
+
+impl<'g> Choice<'g> {
+    /// The gradient of one function, whose kept values are given from `place` on.
+    fn back(
+        &self,
+        graph: &'g Graph,
+        function: &Function,
+        kept: &[OutputId],
+        place: usize,
+    ) -> Back<'g> {
         let body = graph.body(&format!("{}_grad", function.name));
-        let arguments: Vec<Output<'g>> = given
+        let given: Vec<Output<'g>> = self
+            .given
             .iter()
             .map(|o| body.argument("value", &plain(o.fact())))
             .collect();
         let stand_in: Vec<(OutputId, Output<'g>)> = kept
             .iter()
             .copied()
-            .zip(arguments[place..].iter().copied())
+            .zip(given[place..].iter().copied())
             .collect();
-        place += kept.len();
-        let forward = again(
-            body,
-            function,
-            arguments[..inputs.len()].to_vec(),
-            &stand_in,
-        );
-        let ys: Vec<Output<'g>> = dys
+        let (arguments, seeds) = given.split_at(self.arguments);
+        let forward = again(body, function, arguments.to_vec(), &stand_in);
+        let ys: Vec<Output<'g>> = self
+            .dys
             .iter()
             .filter_map(|(i, _)| forward.results.get(*i).copied())
             .collect();
-        let seeds: Vec<Option<Output<'g>>> = arguments[inputs.len()..inputs.len() + dys.len()]
-            .iter()
-            .map(|&o| Some(o))
-            .collect();
-        let xs: Vec<Output<'g>> = wanted.iter().map(|&i| forward.arguments[i]).collect();
+        let seeds: Vec<Option<Output<'g>>> =
+            seeds[..self.dys.len()].iter().copied().map(Some).collect();
+        let xs: Vec<Output<'g>> = self.wanted.iter().map(|&i| forward.arguments[i]).collect();
         let found = gradients_with(&ys, &xs, &seeds, &[]);
-        bodies.push((body, arguments, xs, found));
+        Back {
+            body,
+            given,
+            xs,
+            found,
+        }
     }
-    // What no function has a gradient for has none.
-    let has = |k: usize| {
-        bodies
+
+    /// The node that runs the gradient of the function that was run, for these of the wanted arguments.
+    fn node(
+        &self,
+        g: &GradCx<'_, 'g>,
+        first: usize,
+        attrs: &[&'static str],
+        closed: Closed<'g>,
+        live: &[usize],
+    ) -> Operation<'g> {
+        let graph = g.graph();
+        let all = self.given.iter().chain(&closed.captured);
+        let all: Vec<Output<'g>> = all.copied().collect();
+        let out = live
             .iter()
-            .any(|(.., found)| found.get(k).copied().flatten().is_some())
-    };
-    let live: Vec<usize> = (0..wanted.len()).filter(|&k| has(k)).collect();
-    let results: Vec<Vec<Output<'g>>> = bodies
-        .iter()
-        .map(|(body, _, xs, found)| {
-            let one = |&k: &usize| found[k].unwrap_or_else(|| zeros(body, xs[k]));
-            live.iter().map(one).collect()
-        })
-        .collect();
+            .map(|&k| gradient_fact(&self.given[self.wanted[k]].fact()));
+        let out: Vec<Fact> = out.collect();
+        // It reads variables again: it has its place in the order of the step.
+        let mut node = graph.op(match first {
+            0 => "StatefulPartitionedCall",
+            _ => "If",
+        });
+        for i in 0..first {
+            node = node.input(g.input(i));
+        }
+        for (attr, function) in attrs.iter().zip(closed.functions) {
+            node = node.attr(attr, define(graph, function));
+        }
+        node = node
+            .inputs(all.iter().copied())
+            .attr("Tin", types(&all))
+            .attr("Tout", Attr::Types(out.iter().map(|f| f.dtype).collect()));
+        if first > 0 {
+            let shapes: Vec<Shape> = out.iter().map(|f| f.shape.clone()).collect();
+            node = node.attr("output_shapes", shapes);
+        }
+        node.build()
+    }
+}
+
+/// The gradient of one function, in a graph of its own.
+struct Back<'g> {
+    body: &'g Graph,
+    /// What stands for what it is given.
+    given: Vec<Output<'g>>,
+    /// The wanted arguments, and their gradients.
+    xs: Vec<Output<'g>>,
+    found: Vec<Option<Output<'g>>>,
+}
+
+impl<'g> Back<'g> {
+    /// The gradient of a wanted argument.
+    fn gradient(&self, k: usize) -> Option<Output<'g>> {
+        self.found.get(k).copied().flatten()
+    }
+
+    /// The gradients of these of the wanted arguments, zeros where there is none.
+    fn results(&self, live: &[usize]) -> Vec<Output<'g>> {
+        let one = |&k: &usize| {
+            let zeros = || zeros(self.body, self.xs[k]);
+            self.gradient(k).unwrap_or_else(zeros)
+        };
+        live.iter().map(one).collect()
+    }
+}
+
+/// Finishes the gradients of all functions, which give those of the same arguments.
+fn close<'g>(graph: &'g Graph, bodies: &[Back<'g>], live: &[usize]) -> Closed<'g> {
+    let results: Vec<Vec<Output<'g>>> = bodies.iter().map(|b| b.results(live)).collect();
     let finished: Vec<(&'g Graph, &[Output<'g>], &[Output<'g>])> = bodies
         .iter()
         .zip(&results)
-        .map(|((body, arguments, ..), results)| (*body, &arguments[..], &results[..]))
+        .map(|(b, results)| (b.body, &b.given[..], &results[..]))
         .collect();
-    let closed = graph.close_bodies(&finished);
-    let all: Vec<Output<'g>> = given.iter().chain(&closed.captured).copied().collect();
-    let out = live
-        .iter()
-        .map(|&k| gradient_fact(&inputs[wanted[k]].fact()));
-    let out: Vec<Fact> = out.collect();
-    // It reads variables again: it has its place in the order of the step.
-    let op = match (first, g.op().effect) {
-        (0, _) => "StatefulPartitionedCall",
-        _ => "If",
-    };
-    let mut node = graph.op(op);
-    for i in 0..first {
-        node = node.input(g.input(i));
-    }
-    for (attr, function) in attrs.iter().zip(closed.functions) {
-        node = node.attr(attr, define(graph, function));
-    }
-    node = node
-        .inputs(all.iter().copied())
-        .attr("Tin", types(&all))
-        .attr("Tout", Attr::Types(out.iter().map(|f| f.dtype).collect()));
-    if first > 0 {
-        let shapes: Vec<Shape> = out.iter().map(|f| f.shape.clone()).collect();
-        node = node.attr("output_shapes", shapes);
-    }
-    let node = node.build();
-    let mut gradients = none();
-    for (place, &k) in live.iter().enumerate() {
-        gradients[first + wanted[k]] = Some(node.output(place as u32));
-    }
-    gradients
+    graph.close_bodies(&finished)
 }
 
 /// What is known of an argument: not its value.

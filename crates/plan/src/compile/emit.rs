@@ -4,7 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_device::{Body, Kernel, KernelError, Op, Operand, Prepare, Variable};
+use thalweg_device::{
+    Body, Kernel, KernelError, Op, Operand, Prepare, PrepareFn, Prepared, Variable,
+};
 use thalweg_graph::op::Effect;
 use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::shape::checked_elements;
@@ -51,6 +53,8 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// A node with a kernel: one that is prepared now, if all that this takes is known, and one that
+    /// is prepared in the step otherwise.
     pub(super) fn compute(
         &mut self,
         graph: &GraphData,
@@ -63,94 +67,24 @@ impl Builder<'_> {
         let node = graph.node(id);
         let mut waits = self.waits(node);
         let inputs = self.inputs(node);
-        let at = self.instructions.len() as u32;
-        let Body::Compute(prepare) = kernel.body else {
-            let node = node.clone();
-            let action = Action::Late { op, node };
-            return self.held(graph, id, action, outputs, left);
-        };
-        if !self.dims_known(graph, node) {
-            let node = node.clone();
-            let action = Action::Late { op, node };
-            return self.held(graph, id, action, outputs, left);
-        }
-        // In place of a handle stands the variable behind it.
-        let operand = |f: &Fact| {
-            let (dtype, shape) = match &f.variable {
-                Some((dtype, shape)) => (*dtype, shape),
-                None => (f.dtype, &f.shape),
-            };
-            Operand {
-                dtype,
-                dims: shape.to_dims().unwrap_or_default(),
-                value: f.value.clone(),
+        let prepare = match kernel.body {
+            Body::Compute(prepare) if self.dims_known(graph, node) => prepare,
+            _ => {
+                let node = node.clone();
+                let action = Action::Late { op, node };
+                return self.held(graph, id, action, outputs, left);
             }
         };
-        let input_operands: SmallVec<[Operand; 4]> = node
-            .inputs
-            .iter()
-            .filter_map(|&o| graph.fact(o))
-            .map(operand)
-            .collect();
-        let output_operands: SmallVec<[Operand; 2]> = node.outputs.iter().map(operand).collect();
-        for (operand, fact) in output_operands.iter().zip(&node.outputs) {
-            if !self.has_room(checked_elements(&operand.dims), operand.dtype.size()) {
-                return Err(memory(self.on(), node, fact.dtype, fact.shape.clone()));
-            }
-        }
-        let wanted = Prepare {
-            cpu: self.cpu,
-            node,
-            inputs: &input_operands,
-            outputs: &output_operands,
-        };
-        let prepared = catch_unwind(AssertUnwindSafe(|| prepare(&wanted)))
-            .map_err(|panic| panicked(node, &*panic))?
-            .map_err(|source| failed(node, source))?;
-        if !self.has_room(Some(prepared.scratch), 1) {
-            let bytes = Shape::known(&[prepared.scratch]);
-            return Err(memory(self.on(), node, DType::U8, bytes));
-        }
-        // Outputs take the place of an input that ends here, or memory of their own.
+        let operands: SmallVec<[Operand; 2]> = node.outputs.iter().map(operand).collect();
+        let prepared = self.prepared(graph, node, prepare, &operands)?;
         let mut output_slots: SmallVec<[u32; 2]> = SmallVec::new();
-        let mut replaced: SmallVec<[u32; 2]> = SmallVec::new();
-        for (i, (o, fact)) in outputs.iter().zip(&output_operands).enumerate() {
-            let len = fact.elements();
-            let place = kernel
-                .in_place
-                .iter()
-                .filter(|(_, out)| *out == i)
-                .map(|(input, _)| inputs[*input])
-                .find(|&s| {
-                    self.ends_here(s, &inputs) && !replaced.contains(&s) && self.fits(s, fact)
-                });
-            let block = match place {
-                Some(s) => {
-                    replaced.push(s);
-                    waits.extend(&self.life[s as usize].users);
-                    self.life[s as usize].block.take()
-                }
-                None if len == 0 => None,
-                None => Some(self.arena.take(len * fact.dtype.size(), &mut waits)),
-            };
-            let offset = block.map_or(0, |b| b.offset);
-            let slot = self.slot(*o, fact.dtype, len, Home::Arena(offset), left[i]);
-            let life = &mut self.life[slot as usize];
-            life.block = block;
-            life.writer = Some(at);
-            output_slots.push(slot);
+        for (i, (o, operand)) in outputs.iter().zip(&operands).enumerate() {
+            let replaced = self.replaced(kernel, i, &inputs, operand);
+            output_slots.push(self.place(*o, left[i], operand, replaced, &mut waits));
         }
-        let scratch = match prepared.scratch {
-            0 => (0, 0),
-            bytes => {
-                let block = self.arena.take(bytes, &mut waits);
-                self.arena.give(block, &[at]);
-                (block.offset, bytes)
-            }
-        };
         let action = Action::Run {
+            scratch: self.scratch(prepared.scratch, &mut waits),
             run: prepared.run,
-            scratch,
             sent: false,
         };
         self.emit(
@@ -163,6 +97,88 @@ impl Builder<'_> {
             prepared.cost,
         );
         Ok(())
+    }
+
+    /// Prepares a node's kernel, if there is room for these outputs and for its scratch memory.
+    fn prepared(
+        &self,
+        graph: &GraphData,
+        node: &Node,
+        prepare: PrepareFn,
+        outputs: &[Operand],
+    ) -> Result<Prepared, SessionError> {
+        let inputs: SmallVec<[Operand; 4]> = node
+            .inputs
+            .iter()
+            .filter_map(|&o| graph.fact(o))
+            .map(operand)
+            .collect();
+        for (operand, fact) in outputs.iter().zip(&node.outputs) {
+            if !self.has_room(checked_elements(&operand.dims), operand.dtype.size()) {
+                return Err(memory(self.on(), node, fact.dtype, fact.shape.clone()));
+            }
+        }
+        let wanted = Prepare {
+            cpu: self.cpu,
+            node,
+            inputs: &inputs,
+            outputs,
+        };
+        let prepared = catch_unwind(AssertUnwindSafe(|| prepare(&wanted)))
+            .map_err(|panic| panicked(node, &*panic))?
+            .map_err(|source| failed(node, source))?;
+        if !self.has_room(Some(prepared.scratch), 1) {
+            let bytes = Shape::known(&[prepared.scratch]);
+            return Err(memory(self.on(), node, DType::U8, bytes));
+        }
+        Ok(prepared)
+    }
+
+    /// The slot of an input that ends here and whose memory output `i` of a kernel can take.
+    fn replaced(&self, kernel: &Kernel, i: usize, inputs: &[u32], output: &Operand) -> Option<u32> {
+        let places = kernel.in_place.iter().filter(|(_, out)| *out == i);
+        // One whose memory was taken has none any more.
+        places
+            .map(|(input, _)| inputs[*input])
+            .find(|&s| self.ends_here(s, inputs) && self.fits(s, output))
+    }
+
+    /// Gives an output of the next instruction a slot, in the place of an input's or with memory of
+    /// its own.
+    fn place(
+        &mut self,
+        output: OutputId,
+        left: u32,
+        operand: &Operand,
+        replaced: Option<u32>,
+        waits: &mut Vec<u32>,
+    ) -> u32 {
+        let len = operand.elements();
+        let block = match replaced {
+            Some(s) => {
+                let life = &mut self.life[s as usize];
+                waits.extend(&life.users);
+                life.block.take()
+            }
+            None if len == 0 => None,
+            None => Some(self.arena.take(len * operand.dtype.size(), waits)),
+        };
+        let home = Home::Arena(block.map_or(0, |b| b.offset));
+        let slot = self.slot(output, operand.dtype, len, home, left);
+        let life = &mut self.life[slot as usize];
+        life.block = block;
+        life.writer = Some(self.instructions.len() as u32);
+        slot
+    }
+
+    /// Where the scratch memory of the next instruction lies, and how many bytes it has.
+    fn scratch(&mut self, bytes: usize, waits: &mut Vec<u32>) -> (usize, usize) {
+        if bytes == 0 {
+            return (0, 0);
+        }
+        let block = self.arena.take(bytes, waits);
+        self.arena.give(block, &[self.instructions.len() as u32]);
+        (block.offset, bytes)
     }
 
     /// Whether the arena stays within an address space when so many elements are added.
@@ -318,5 +334,18 @@ impl Builder<'_> {
             touched.extend(life.writer);
             self.arena.give(block, &touched);
         }
+    }
+}
+
+/// What a kernel is told of a value. In place of a handle stands the variable behind it.
+fn operand(fact: &Fact) -> Operand {
+    let (dtype, shape) = match &fact.variable {
+        Some((dtype, shape)) => (*dtype, shape),
+        None => (fact.dtype, &fact.shape),
+    };
+    Operand {
+        dtype,
+        dims: shape.to_dims().unwrap_or_default(),
+        value: fact.value.clone(),
     }
 }

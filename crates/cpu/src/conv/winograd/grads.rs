@@ -135,20 +135,8 @@ impl<'a> Grads<'a> {
         let g = self.g;
         let mut scratch = Scratch::new(scratch);
         let partials = scratch.take::<f32>(self.partial_len());
-        let images = Images {
-            data: images,
-            h: g.in_h,
-            w: g.in_w,
-            c: g.in_c,
-            layout: g.layout,
-        };
-        let grads = Images {
-            data: grads,
-            h: g.out_h,
-            w: g.out_w,
-            c: g.out_c,
-            layout: g.layout,
-        };
+        let images = Images::input(g, images);
+        let grads = Images::output(g, grads);
         let run = GradsCall {
             isa: cpu.isa,
             grads: self,

@@ -1,0 +1,262 @@
+//! Takes regions out of a graph: each becomes a function, and a node that calls it.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use super::REGION;
+use crate::attr::{Attr, Func};
+use crate::data::GraphData;
+use crate::function::{ARGUMENT, Function, Port};
+use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
+use crate::simplify::Simplified;
+
+/// A graph from which regions are being taken out.
+pub(super) struct Cut<'a> {
+    pub simplified: &'a Simplified,
+    pub group: &'a [usize],
+    pub fetched: FxHashSet<OutputId>,
+    pub out: GraphData,
+    pub devices: Vec<u32>,
+    /// By node of the old graph: the node of the new one that has run when it has.
+    pub nodes: Vec<NodeId>,
+    /// Where outputs of regions are.
+    pub values: FxHashMap<OutputId, OutputId>,
+    pub regions: usize,
+}
+
+impl Cut<'_> {
+    /// Where an output of the old graph is.
+    pub(super) fn value(&self, old: OutputId) -> OutputId {
+        let same = OutputId {
+            node: self.nodes[old.node.index()],
+            ..old
+        };
+        self.values.get(&old).copied().unwrap_or(same)
+    }
+
+    /// Adds a node, on the device that an old one is on.
+    fn push(&mut self, old: NodeId, node: Node) -> NodeId {
+        self.devices.push(self.simplified.devices[old.index()]);
+        self.out.push(node)
+    }
+
+    /// What runs once.
+    pub(super) fn node(&mut self, id: NodeId) {
+        let mut node = Node::clone(self.simplified.graph.node(id));
+        for input in &mut node.inputs {
+            *input = self.value(*input);
+        }
+        node.controls = distinct(node.controls.iter().map(|c| self.nodes[c.index()]));
+        self.nodes[id.index()] = self.push(id, node);
+    }
+
+    /// A region, and the node that stands for it.
+    pub(super) fn region(&mut self, group: usize, members: &[NodeId]) {
+        let graph = &self.simplified.graph;
+        let inside = |n: NodeId| self.group.get(n.index()) == Some(&group);
+        let mut region = Region::new(graph);
+        // What comes in first, so that numbers ascend.
+        region.take_inputs(members, inside);
+        region.take_nodes(members, inside);
+        let leaving = self.leaving(group, members);
+        // No function of a file has such a name.
+        let name = format!("_region:{}", self.regions);
+        self.regions += 1;
+        let mut node = region.node(members[0], &leaving, &name);
+        node.inputs = region.from.iter().map(|&o| self.value(o)).collect();
+        node.controls = distinct(region.waits.iter().map(|c| self.nodes[c.index()]));
+        let function = region.function(&node, &leaving, &name);
+        Arc::make_mut(&mut self.out.functions).insert(name, Arc::new(function));
+        let id = self.push(members[0], node);
+        for &member in members {
+            self.nodes[member.index()] = id;
+        }
+        for (index, output) in leaving.into_iter().enumerate() {
+            let index = index as u32;
+            self.values.insert(output, OutputId { node: id, index });
+        }
+    }
+
+    /// The outputs of a group that others use or that are fetched.
+    fn leaving(&self, group: usize, members: &[NodeId]) -> Vec<OutputId> {
+        let graph = &self.simplified.graph;
+        let mut leaving = Vec::new();
+        for &member in members {
+            let mut used: FxHashSet<u32> = FxHashSet::default();
+            for user in graph.consumers(member) {
+                if self.group[user.index()] != group {
+                    let inputs = graph.node(user).inputs.iter();
+                    used.extend(inputs.filter(|i| i.node == member).map(|i| i.index));
+                }
+            }
+            for index in 0..graph.node(member).outputs.len() as u32 {
+                let node = member;
+                let output = OutputId { node, index };
+                if used.contains(&index) || self.fetched.contains(&output) {
+                    leaving.push(output);
+                }
+            }
+        }
+        leaving
+    }
+}
+
+/// A region that is being taken out of a graph.
+struct Region<'a> {
+    graph: &'a GraphData,
+    body: GraphData,
+    /// What comes in: the arguments, their nodes, and the outputs of the graph that they stand for.
+    arguments: Vec<Port>,
+    inputs: Vec<NodeId>,
+    from: Vec<OutputId>,
+    /// By output that comes in: its argument.
+    here: FxHashMap<OutputId, OutputId>,
+    /// By node of the graph: the one in the region.
+    moved: FxHashMap<NodeId, NodeId>,
+    /// Nodes of the graph that the region waits for.
+    waits: Vec<NodeId>,
+}
+
+impl<'a> Region<'a> {
+    /// One that holds nothing yet.
+    fn new(graph: &'a GraphData) -> Region<'a> {
+        Region {
+            graph,
+            body: GraphData::new(),
+            arguments: Vec::new(),
+            inputs: Vec::new(),
+            from: Vec::new(),
+            here: FxHashMap::default(),
+            moved: FxHashMap::default(),
+            waits: Vec::new(),
+        }
+    }
+
+    /// Makes an argument of each output from outside that the nodes use.
+    fn take_inputs(&mut self, members: &[NodeId], inside: impl Fn(NodeId) -> bool) {
+        let graph = self.graph;
+        let inputs = members.iter().flat_map(|&m| &graph.node(m).inputs);
+        for &input in inputs {
+            if inside(input.node) || self.here.contains_key(&input) {
+                continue;
+            }
+            let Some(fact) = graph.fact(input) else {
+                continue;
+            };
+            let mut attrs = Attrs::default();
+            attrs.set("T", Attr::Type(fact.dtype));
+            attrs.set("index", Attr::Int(self.inputs.len() as i64));
+            let source = graph.node(input.node);
+            let node = self.body.push(Node {
+                name: source.name.clone(),
+                op: &ARGUMENT,
+                inputs: SmallVec::new(),
+                controls: SmallVec::new(),
+                attrs,
+                device: Default::default(),
+                colocation: SmallVec::new(),
+                outputs: SmallVec::from_elem(fact.clone(), 1),
+                origin: source.origin.clone(),
+            });
+            self.here.insert(input, OutputId { node, index: 0 });
+            self.arguments.push(Port {
+                name: source.name.clone(),
+                dtype: fact.dtype,
+            });
+            self.inputs.push(node);
+            self.from.push(input);
+        }
+    }
+
+    /// Moves the nodes into the region; inputs that come from later ones are closed when all are there.
+    fn take_nodes(&mut self, members: &[NodeId], inside: impl Fn(NodeId) -> bool) {
+        let mut open = Vec::new();
+        for &member in members {
+            let mut node = Node::clone(self.graph.node(member));
+            for (i, input) in node.inputs.iter_mut().enumerate() {
+                if let Some(&argument) = self.here.get(input) {
+                    *input = argument;
+                } else if let Some(&node) = self.moved.get(&input.node) {
+                    input.node = node;
+                } else {
+                    open.push((member, i, *input));
+                    input.node = NodeId::INVALID;
+                }
+            }
+            let (own, outside): (Vec<NodeId>, Vec<NodeId>) =
+                node.controls.iter().partition(|c| inside(**c));
+            node.controls = distinct(own.iter().filter_map(|c| self.moved.get(c).copied()));
+            self.waits.extend(outside);
+            self.moved.insert(member, self.body.push(node));
+        }
+        for (node, input, from) in open {
+            let moved = |node: NodeId| self.moved.get(&node).copied();
+            if let (Some(to), Some(node)) = (moved(node), moved(from.node)) {
+                self.body.close(to, input, OutputId { node, ..from });
+            }
+        }
+    }
+
+    /// The node that stands for the region, in the place of its first one: what it uses and waits for
+    /// is left open.
+    fn node(&self, first: NodeId, leaving: &[OutputId], function: &str) -> Node {
+        let facts = leaving.iter().filter_map(|o| self.graph.fact(*o));
+        let facts: SmallVec<[Fact; 1]> = facts
+            .map(|f| Fact {
+                value: None,
+                ..f.clone()
+            })
+            .collect();
+        let mut attrs = Attrs::default();
+        let tin = self.arguments.iter().map(|a| a.dtype);
+        attrs.set("Tin", Attr::Types(tin.collect()));
+        let tout = facts.iter().map(|f| f.dtype);
+        attrs.set("Tout", Attr::Types(tout.collect()));
+        attrs.set("f", Attr::Func(Func::named(function)));
+        let first = self.graph.node(first);
+        Node {
+            name: first.name.clone(),
+            op: &REGION,
+            inputs: SmallVec::new(),
+            controls: SmallVec::new(),
+            attrs,
+            device: first.device.clone(),
+            colocation: SmallVec::new(),
+            outputs: facts,
+            origin: first.origin.clone(),
+        }
+    }
+
+    /// The region as a function, which `node` calls.
+    fn function(self, node: &Node, leaving: &[OutputId], name: &str) -> Function {
+        let results = leaving.iter().zip(&node.outputs).map(|(o, f)| Port {
+            name: self.graph.output_name(*o),
+            dtype: f.dtype,
+        });
+        let outputs = leaving.iter().map(|o| OutputId {
+            node: self.moved[&o.node],
+            ..*o
+        });
+        Function {
+            name: name.to_owned(),
+            results: results.collect(),
+            outputs: outputs.collect(),
+            arguments: self.arguments,
+            body: self.body,
+            inputs: self.inputs,
+            controls: Vec::new(),
+            attrs: Vec::new(),
+            origin: node.origin.clone(),
+        }
+    }
+}
+
+/// These nodes, each once, by number.
+fn distinct(nodes: impl Iterator<Item = NodeId>) -> SmallVec<[NodeId; 2]> {
+    let mut nodes: SmallVec<[NodeId; 2]> = nodes.collect();
+    nodes.sort();
+    nodes.dedup();
+    nodes
+}

@@ -1,0 +1,230 @@
+//! The loop that goes back through the turns of another.
+
+use thalweg_graph::op::InputGradients;
+use thalweg_graph::{
+    Closed, Fact, GradCx, Graph, NodeId, Operation, Output, OutputId, gradients_with,
+};
+use thalweg_tensor::{DType, Shape};
+
+use super::{Loop, int};
+use crate::flow::build::{define, types};
+use crate::flow::gradient::{Again, again, gradient_fact, is_smooth, plain, zeros};
+
+/// Builds the loop that goes back, and gives what it makes of the gradients.
+pub(super) fn backward<'g>(
+    g: &GradCx<'_, 'g>,
+    looped: &Loop<'g>,
+    lists: &[Output<'g>],
+) -> InputGradients<'g> {
+    let graph = g.graph();
+    let none = || InputGradients::from_elem(None, looped.inputs.len());
+    let Some(&first) = lists.first() else {
+        return none();
+    };
+    let back = Backward::new(looped, lists.len());
+    let turns = graph.op("TensorListLength").input(first).output();
+    let mut initial = vec![turns];
+    initial.extend(lists);
+    initial.extend(back.starts(g));
+    initial.extend(back.fixed.iter().map(|&i| looped.inputs[i]));
+    let facts = back.facts(g, &initial);
+    let name = &looped.body.name;
+    let (test, turn) = (
+        graph.body(&format!("{name}_back_cond")),
+        graph.body(&format!("{name}_back")),
+    );
+    let arguments = |of: &'g Graph| -> Vec<Output<'g>> {
+        facts.iter().map(|f| of.argument("value", f)).collect()
+    };
+    let (asked, given) = (arguments(test), arguments(turn));
+    let goes_on = test
+        .op("Greater")
+        .input(asked[0])
+        .input(int(test, 0))
+        .output();
+    let results = back.turn(turn, &given);
+    let closed = graph.close_bodies(&[(test, &asked, &[goes_on]), (turn, &given, &results)]);
+    match while_node(graph, &initial, facts, closed) {
+        Some(node) => back.gradients(g, node),
+        None => none(),
+    }
+}
+
+/// What the loop that goes back carries. Its values: the turns that are left, the lists, the
+/// gradients of what changes, the sums of gradients of what does not, and then what does not change.
+struct Backward<'l, 'g> {
+    looped: &'l Loop<'g>,
+    /// The values of the loop that have gradients, and those that no turn changes.
+    smooth: Vec<usize>,
+    fixed: Vec<usize>,
+    /// Where the gradients are among its values: after the turns and the lists.
+    at: usize,
+}
+
+impl<'l, 'g> Backward<'l, 'g> {
+    /// Of a loop that puts what it saves on so many lists.
+    fn new(looped: &'l Loop<'g>, lists: usize) -> Self {
+        let Loop {
+            inputs, changes, ..
+        } = looped;
+        Backward {
+            looped,
+            smooth: (0..inputs.len())
+                .filter(|&i| is_smooth(&inputs[i].fact()))
+                .collect(),
+            fixed: (0..inputs.len()).filter(|&i| !changes[i]).collect(),
+            at: 1 + lists,
+        }
+    }
+
+    /// What the gradients are before the first turn back.
+    fn starts(&self, g: &GradCx<'_, 'g>) -> Vec<Output<'g>> {
+        let graph = g.graph();
+        let start = |&i: &usize| match (self.looped.changes[i], g.dy(i)) {
+            (true, Some(dy)) => dy,
+            (true, None) => zeros(graph, g.output(i as u32)),
+            (false, _) => zeros(graph, self.looped.inputs[i]),
+        };
+        self.smooth.iter().map(start).collect()
+    }
+
+    /// What is known of the values that begin so.
+    fn facts(&self, g: &GradCx<'_, 'g>, initial: &[Output<'g>]) -> Vec<Fact> {
+        let mut facts: Vec<Fact> = initial.iter().map(|o| plain(o.fact())).collect();
+        // A gradient has the shape of what it is of, whatever the first one is known to have.
+        for (&i, fact) in self.smooth.iter().zip(&mut facts[self.at..]) {
+            let said = g.attrs().shapes("output_shapes").get(i).cloned();
+            fact.shape = match self.looped.changes[i] {
+                true => said.unwrap_or_default(),
+                false => gradient_fact(&self.looped.inputs[i].fact()).shape,
+            };
+        }
+        facts
+    }
+
+    /// One turn back: from the values that it is given to those of the next.
+    fn turn(&self, turn: &'g Graph, given: &[Output<'g>]) -> Vec<Output<'g>> {
+        let (carried, fixed) = given.split_at(self.at + self.smooth.len());
+        let (lists, dys) = (&carried[1..self.at], &carried[self.at..]);
+        let mut results = vec![turn.op("Sub").input(given[0]).input(int(turn, 1)).output()];
+        let (shorter, saved) = self.pop(turn, lists);
+        results.extend(shorter);
+        let started = self.started(turn, &saved, fixed);
+        let forward = again(turn, &self.looped.body, started, &saved);
+        results.extend(self.totals(turn, &forward, dys));
+        results.extend(fixed);
+        results
+    }
+
+    /// Takes off the lists what the turn forward put on them: gives what is left of the lists, and what
+    /// stands for each output that was saved.
+    fn pop(&self, turn: &'g Graph, lists: &[Output<'g>]) -> (Vec<Output<'g>>, Saved<'g>) {
+        let Loop { body, saved, .. } = self.looped;
+        let pop = |(&of, &list): (&OutputId, &Output<'g>)| {
+            let fact = body
+                .body
+                .fact(of)
+                .cloned()
+                .unwrap_or(Fact::new(DType::F32, Shape::unknown()));
+            let popped = turn
+                .op("TensorListPopBack")
+                .input(list)
+                .input(int(turn, -1))
+                .attr("element_dtype", fact.dtype)
+                .build();
+            let value = turn
+                .op("EnsureShape")
+                .input(popped.output(1))
+                .attr("shape", fact.shape)
+                .output();
+            (popped.output(0), (of, value))
+        };
+        saved.iter().zip(lists).map(pop).unzip()
+    }
+
+    /// What the turn forward started from.
+    fn started(
+        &self,
+        turn: &'g Graph,
+        saved: &[(OutputId, Output<'g>)],
+        fixed: &[Output<'g>],
+    ) -> Vec<Output<'g>> {
+        let Loop { body, changes, .. } = self.looped;
+        let mut fixed = fixed.iter().copied();
+        let start = |(&node, &changes): (&NodeId, &bool)| {
+            let of = OutputId { node, index: 0 };
+            let popped = || saved.iter().find(|(o, _)| *o == of).map(|s| s.1);
+            let value = if changes { popped() } else { fixed.next() };
+            value.unwrap_or_else(|| turn.invalid())
+        };
+        body.inputs.iter().zip(changes).map(start).collect()
+    }
+
+    /// The gradients after a turn back: of what changes, those before the turn forward; of what does
+    /// not, the sums so far.
+    fn totals(&self, turn: &'g Graph, forward: &Again<'g>, dys: &[Output<'g>]) -> Vec<Output<'g>> {
+        let Loop { changes, .. } = self.looped;
+        let changing = || (self.smooth.iter().zip(dys)).filter(|(i, _)| changes[**i]);
+        let ys: Vec<Output<'g>> = changing().map(|(&i, _)| forward.results[i]).collect();
+        let seeds: Vec<Option<Output<'g>>> = changing().map(|(_, &dy)| Some(dy)).collect();
+        let xs: Vec<Output<'g>> = self.smooth.iter().map(|&i| forward.arguments[i]).collect();
+        let found = gradients_with(&ys, &xs, &seeds, &[]);
+        let total = |(k, &i): (usize, &usize)| {
+            let own = found.get(k).copied().flatten();
+            match (changes[i], own) {
+                (true, Some(d)) => d,
+                (true, None) => zeros(turn, xs[k]),
+                (false, Some(d)) => dys[k] + d,
+                (false, None) => dys[k],
+            }
+        };
+        self.smooth.iter().enumerate().map(total).collect()
+    }
+
+    /// The gradients of what the loop was given, from the loop back.
+    fn gradients(&self, g: &GradCx<'_, 'g>, node: Operation<'g>) -> InputGradients<'g> {
+        let mut gradients = InputGradients::from_elem(None, self.looped.inputs.len());
+        for (k, &i) in self.smooth.iter().enumerate() {
+            let total = node.output((self.at + k) as u32);
+            gradients[i] = Some(match (self.looped.changes[i], g.dy(i)) {
+                // What comes out of the loop as it went in hands its gradient on.
+                (false, Some(dy)) => total + dy,
+                _ => total,
+            });
+        }
+        gradients
+    }
+}
+
+/// By output that was saved: what stands for it in a turn back.
+type Saved<'g> = Vec<(OutputId, Output<'g>)>;
+
+/// The node of a loop that begins with these values, from its closed test and turn. What they capture
+/// stays as it is from turn to turn.
+fn while_node<'g>(
+    graph: &'g Graph,
+    initial: &[Output<'g>],
+    facts: Vec<Fact>,
+    closed: Closed<'g>,
+) -> Option<Operation<'g>> {
+    let mut functions = closed.functions.into_iter();
+    let (test, mut turn) = (functions.next()?, functions.next()?);
+    for &node in turn.inputs.iter().skip(initial.len()) {
+        turn.outputs.push(OutputId { node, index: 0 });
+    }
+    let captured = turn.arguments.iter().skip(initial.len());
+    turn.results.extend(captured.cloned());
+    let all: Vec<Output<'g>> = initial.iter().chain(&closed.captured).copied().collect();
+    let mut shapes: Vec<Shape> = facts.into_iter().map(|f| f.shape).collect();
+    shapes.extend(closed.captured.iter().map(|o| o.shape()));
+    // It reads variables again: it has its place in the order of the step.
+    let node = graph
+        .op("While")
+        .inputs(all.iter().copied())
+        .attr("T", types(&all))
+        .attr("cond", define(graph, test))
+        .attr("body", define(graph, turn))
+        .attr("output_shapes", shapes)
+        .build();
+    Some(node)
+}
