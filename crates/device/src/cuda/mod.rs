@@ -1,6 +1,7 @@
 //! CUDA: what of it is on this machine, and its compiler. Nothing here is linked: each library is
 //! opened when it is asked for, and a machine without any is told what is missing.
 
+mod absent;
 mod cards;
 mod cubins;
 mod cublaslt;
@@ -10,6 +11,7 @@ mod libraries;
 mod library;
 mod nvrtc;
 
+pub use absent::{AbsentCard, EngineChoice};
 pub use cards::{Card, Cards, cards};
 pub use cubins::Cubins;
 pub use driver::Cuda;
