@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use thalweg::ops::DataFormat;
 
-use crate::convs::{Conv, INCEPTION_V3, RESNET_50};
+use thalweg_examples::convs::{Conv, INCEPTION_V3, RESNET_50};
 
 /// Images in the convolutions that are compared.
 const CONV_BATCH: usize = 8;

@@ -4,7 +4,6 @@
 //! `cargo run --release --example bench -- --peer "PYTHON benches/peers/pytorch.py" --only conv/`
 
 mod case;
-mod convs;
 mod machine;
 mod ours;
 mod peer;

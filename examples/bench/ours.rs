@@ -5,7 +5,7 @@ use std::error::Error;
 use thalweg::prelude::*;
 
 use crate::case::{Case, Model, Pass, Work};
-use crate::convs::Conv;
+use thalweg_examples::convs::Conv;
 use thalweg_examples::model::{deep_mnist, synthetic_feeds};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;

@@ -4,6 +4,7 @@
 // Each example compiles this module for itself and uses its own part of it.
 #![allow(dead_code, unused_imports)]
 
+pub mod convs;
 pub mod model;
 pub mod plot;
 pub mod progress;

@@ -1,10 +1,11 @@
-// So much of cuBLASLt as Thalweg calls, for f32 and f64: matrices lie column by column, as it says of
+// So much of cuBLASLt as Thalweg calls, for all float dtypes: matrices lie column by column, as it says of
 // them, and a product is computed as its documentation says.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <map>
 
+#include "elements.h"
 #include "stream.h"
 
 enum Status { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
@@ -13,7 +14,7 @@ enum Status { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
 enum { TRANSPOSE_A = 3, TRANSPOSE_B = 4 };
 enum { BATCHES = 5, STEP = 6 };
 enum { MOST_WORKSPACE = 1, FIRST_ALIGNMENT = 5, LAST_ALIGNMENT = 8 };
-enum { R_32F = 0, R_64F = 1 };
+enum { R_32F = 0, R_64F = 1, R_16F = 2, R_16BF = 14 };
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70 };
 
 struct Layout {
@@ -59,14 +60,15 @@ static int multiply(const Operation& o, const void* a, const Layout& la, const v
     for (int batch = 0; batch < ld.batches; ++batch) {
         for (uint64_t row = 0; row < ld.rows; ++row) {
             for (uint64_t column = 0; column < ld.columns; ++column) {
-                T sum = 0;
+                // As it is computed in, halves in f32.
+                double sum = 0;
                 for (uint64_t i = 0; i < depth; ++i) {
-                    sum += (o.transpose_a ? element<T>(a, la, batch, i, row)
-                                          : element<T>(a, la, batch, row, i)) *
-                           (o.transpose_b ? element<T>(b, lb, batch, column, i)
-                                          : element<T>(b, lb, batch, i, column));
+                    sum += (double)(o.transpose_a ? element<T>(a, la, batch, i, row)
+                                                  : element<T>(a, la, batch, row, i)) *
+                           (double)(o.transpose_b ? element<T>(b, lb, batch, column, i)
+                                                  : element<T>(b, lb, batch, i, column));
                 }
-                ((T*)d)[batch * ld.step + row + column * ld.ld] = sum;
+                ((T*)d)[batch * ld.step + row + column * ld.ld] = (T)sum;
             }
         }
     }
@@ -154,7 +156,7 @@ int cublasLtMatmulPreferenceDestroy(Preference* preference) {
 
 int cublasLtMatmulAlgoGetHeuristic(void*, Operation* o, Layout* a, Layout* b, Layout* c, Layout* d,
                                    Preference* preference, int, Found* found, int* count) {
-    const bool singles = d->dtype == R_32F && o->compute == COMPUTE_32F && o->scale == R_32F;
+    const bool singles = d->dtype != R_64F && o->compute == COMPUTE_32F && o->scale == R_32F;
     const bool doubles = d->dtype == R_64F && o->compute == COMPUTE_64F && o->scale == R_64F;
     *count = 0;
     if (!singles && !doubles) return NOT_SUPPORTED;
@@ -178,15 +180,22 @@ int cublasLtMatmul(void*, Operation* operation, const void* alpha, const void* a
     const bool doubles = ld->dtype == R_64F;
     const double one = doubles ? *(double*)alpha : *(float*)alpha;
     const double zero = doubles ? *(double*)beta : *(float*)beta;
+    // As its algorithms for Hopper: all is asked for that they were told of, and 256 bytes of the
+    // workspace.
     const uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)d;
     if (one != 1 || zero != 0 || all % algorithm->data[0]) return INVALID_VALUE;
+    if (algorithm->data[0] < 256 || (bytes && (uintptr_t)workspace % 256)) return INVALID_VALUE;
     const Operation o = *operation;
     const Layout x = *la, y = *lb, z = *ld;
     return hand_to(stream, [=] {
         // It works in its workspace as it likes.
         if (bytes) memset(workspace, 0xee, bytes);
-        return doubles ? multiply<double>(o, a, x, b, y, d, z)
-                       : multiply<float>(o, a, x, b, y, d, z);
+        switch (z.dtype) {
+            case R_64F: return multiply<double>(o, a, x, b, y, d, z);
+            case R_16F: return multiply<_Float16>(o, a, x, b, y, d, z);
+            case R_16BF: return multiply<Bf16>(o, a, x, b, y, d, z);
+            default: return multiply<float>(o, a, x, b, y, d, z);
+        }
     });
 }
 }

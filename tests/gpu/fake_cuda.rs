@@ -2,6 +2,7 @@
 //! driver whose card is the processor, and a compiler for it. What a session does with them, and
 //! what it says where they fail.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 
@@ -214,28 +215,41 @@ fn inside_libraries() {
     if std::env::var(INSIDE).is_err() {
         return;
     }
-    let values = |device: &str| -> Vec<Tensor> {
-        let g = Graph::new();
-        let all = g.device(device, || computed(&g));
-        let options = SessionOptions::with_threads(1).with_device(&device.parse().unwrap());
-        let session = Session::with_options(&g, options).unwrap();
-        let got = session.run(&all, []).unwrap();
-        (0..all.len())
-            .map(|i| got.tensor(i).unwrap().clone())
-            .collect()
-    };
-    let (on_gpu, on_cpu) = (values("/gpu:0"), values("/cpu:0"));
-    for (i, (a, b)) in on_gpu.iter().zip(&on_cpu).enumerate() {
-        let (a, b) = (a.as_slice::<f32>().unwrap(), b.as_slice::<f32>().unwrap());
-        let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-3 * (1.0 + b.abs());
-        let all = a.len() == b.len() && a.iter().zip(b).all(near);
-        assert!(all, "value {i}: {a:?} and {b:?}");
+    let (mut alike, mut who) = (0, BTreeMap::new());
+    for (dtype, precision) in [
+        (DType::F32, 1e-3),
+        (DType::F64, 1e-3),
+        (DType::F16, 2e-2),
+        (DType::BF16, 1e-1),
+    ] {
+        let values = |device: &str| -> (Vec<Tensor>, String) {
+            let g = Graph::new();
+            let all = g.device(device, || computed(&g, dtype));
+            let options = SessionOptions::with_threads(1).with_device(&device.parse().unwrap());
+            let session = Session::with_options(&g, options).unwrap();
+            let got = session.run(&all, []).unwrap();
+            let values = (0..all.len()).map(|i| got.tensor(i).unwrap().clone());
+            (values.collect(), session.explain(&all, []).unwrap())
+        };
+        let ((on_gpu, plan), (on_cpu, _)) = (values("/gpu:0"), values("/cpu:0"));
+        for (i, (a, b)) in on_gpu.iter().zip(&on_cpu).enumerate() {
+            let (a, b) = (a.as_slice::<f32>().unwrap(), b.as_slice::<f32>().unwrap());
+            let near = |(a, b): (&f32, &f32)| (a - b).abs() < precision * (1.0 + b.abs());
+            let all = a.len() == b.len() && a.iter().zip(b).all(near);
+            assert!(all, "{dtype}, value {i}: {a:?} and {b:?}");
+        }
+        alike += on_gpu.len();
+        for line in plan.lines() {
+            if let Some((_, by)) = line.split_once(" is computed by ") {
+                *who.entry(format!("{dtype} by {by}")).or_insert(0) += 1;
+            }
+        }
     }
-    println!("\ninside: {} values are alike", on_gpu.len());
+    println!("\ninside: {alike} values are alike; {who:?}");
 }
 
 /// Products with and without transposes and batches, and convolutions with their gradients.
-fn computed(g: &Graph) -> Vec<Output<'_>> {
+fn computed(g: &Graph, dtype: DType) -> Vec<Output<'_>> {
     let numbers = |dims: &[i32], seed: i64| {
         let dims = g.constant(Tensor::new(&[dims.len()], dims).unwrap());
         g.op("RandomUniform")
@@ -244,6 +258,7 @@ fn computed(g: &Graph) -> Vec<Output<'_>> {
             .attr("seed", seed)
             .attr("seed2", 3)
             .output()
+            .cast(dtype)
     };
     let mut all = Vec::new();
     for (i, (transpose_a, transpose_b)) in
@@ -266,7 +281,13 @@ fn computed(g: &Graph) -> Vec<Output<'_>> {
         all.push(product.input(numbers(&b, 22)).output());
     }
     for format in [DataFormat::Nhwc, DataFormat::Nchw] {
-        for (stride, padding) in [(1, Padding::Same), (2, Padding::Valid), (1, Padding::Valid)] {
+        for (stride, padding) in [
+            (1, Padding::Same),
+            // Uneven: no zeros before the columns, and one behind them.
+            (2, Padding::Same),
+            (2, Padding::Valid),
+            (1, Padding::Valid),
+        ] {
             let dims = match format {
                 DataFormat::Nhwc => [2, 9, 8, 3],
                 DataFormat::Nchw => [2, 3, 9, 8],
@@ -277,7 +298,9 @@ fn computed(g: &Graph) -> Vec<Output<'_>> {
             all.extend(gradients(&[(y * y).sum()], &[x, w]).into_iter().flatten());
         }
     }
-    all
+    all.into_iter()
+        .map(|value| value.cast(DType::F32))
+        .collect()
 }
 
 #[test]
@@ -287,7 +310,12 @@ fn libraries_compute_products_and_convolutions_with_their_gradients() {
     }
     let folder = fakes("libraries", &["cuda", "nvrtc", "cublasLt", "cudnn"]);
     let output = run_test("inside_libraries", &folder, &[]);
-    assert_eq!(said(&output), "25 values are alike");
+    // The engine that may use tensor cores is taken for halves alone.
+    let expected = "124 values are alike; {\"bf16 by a library\": 7, \"bf16 by a library, engine 1\": 24, \
+                    \"f16 by a library\": 7, \"f16 by a library, engine 1\": 24, \
+                    \"f32 by a library\": 7, \"f32 by a library, engine 6\": 24, \
+                    \"f64 by a library\": 7, \"f64 by a library, engine 1\": 24}";
+    assert_eq!(said(&output), expected);
     let sources = std::fs::read_dir(&folder)
         .unwrap()
         .filter_map(|e| std::fs::read_to_string(e.unwrap().path().join("source.cpp")).ok());
@@ -297,5 +325,23 @@ fn libraries_compute_products_and_convolutions_with_their_gradients() {
     assert!(
         !all.iter()
             .any(|s| s.contains("KERNEL(MatMul") || s.contains("KERNEL(Conv2D"))
+    );
+}
+
+#[test]
+fn where_a_library_fails_kernels_compute_and_the_plan_says_why() {
+    if !is_there() {
+        return;
+    }
+    let folder = fakes("failing", &["cuda", "nvrtc", "cublasLt", "cudnn"]);
+    let output = run_test("inside_libraries", &folder, &[("FAKE_CUDNN_FAILS", "1")]);
+    let text = said(&output);
+    assert!(text.starts_with("124 values are alike"), "{text}");
+    assert!(!text.contains("engine"), "{text}");
+    let why = "f32 by a kernel of our own: ";
+    assert!(text.contains(why), "{text}");
+    assert!(
+        text.contains("status 1001, the library is not ready: the fake was told to fail"),
+        "{text}"
     );
 }

@@ -1,5 +1,6 @@
 //! Tests of the GPU backend: emulated, against fakes of CUDA, and on a card where there is one.
 
+mod absent_card;
 mod commands;
 mod emulated;
 mod fake_cuda;

@@ -230,16 +230,20 @@ unsafe impl Driver for EmulatedGpu {
         Ok(state.functions.len() as Handle - 1)
     }
 
-    fn prepare(&self, call: &LibraryCall, _tf32: bool) -> Result<Option<ReadyCall>, GpuError> {
-        if !self.libraries || !naive_calls::takes(call) {
-            return Ok(None);
+    fn prepare(&self, call: &LibraryCall, _tf32: bool) -> Result<ReadyCall, String> {
+        if !self.libraries {
+            return Err("this GPU has no libraries".to_owned());
+        }
+        if !naive_calls::takes(call) {
+            return Err("it is not computed one element after the other".to_owned());
         }
         let mut state = self.state();
         state.made.push(*call);
-        Ok(Some(ReadyCall {
+        Ok(ReadyCall {
             handle: state.made.len() as Handle - 1,
             workspace: 64,
-        }))
+            engine: None,
+        })
     }
 
     unsafe fn submit(&self, queue: Handle, command: &Command) -> Result<(), GpuError> {

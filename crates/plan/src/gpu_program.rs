@@ -1,6 +1,8 @@
 //! What a GPU runs in a step: commands in the order of its queue, with places for addresses, which
 //! a step in flight has of its own.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -156,11 +158,32 @@ pub struct Counter {
     pub started: AtomicBool,
 }
 
+/// Who computes a GEMM or a convolution on a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ComputedBy {
+    /// A library; the number of its engine, where it has numbers.
+    Library(Option<i64>),
+    /// A kernel of our own, as no library does: why.
+    OwnKernel(String),
+}
+
+impl fmt::Display for ComputedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ComputedBy::Library(None) => f.write_str("by a library"),
+            ComputedBy::Library(Some(engine)) => write!(f, "by a library, engine {engine}"),
+            ComputedBy::OwnKernel(why) => write!(f, "by a kernel of our own: {why}"),
+        }
+    }
+}
+
 /// What a GPU's program has beside its instructions.
 #[derive(Default)]
 pub struct Commands {
     /// What is captured and launched as one, in order.
     pub segments: Vec<Segment>,
+    /// By GEMM and convolution: who computes it.
+    pub computed_by: BTreeMap<NodeId, ComputedBy>,
     /// Bytes behind the arena.
     pub fixed: usize,
     /// What is put there before the first step.

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
-use thalweg_tensor::ALIGNMENT;
 
 /// A part of the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +16,9 @@ pub(super) struct Block {
 ///
 /// Memory that is given back remembers the steps that touched it last: a step that takes it again
 /// waits for them, whatever order threads run them in. Taking and giving take logarithmic time.
-#[derive(Default)]
 pub(super) struct Arena {
+    /// What offsets are multiples of.
+    alignment: usize,
     /// Free memory that hangs together: offset to length.
     holes: BTreeMap<usize, usize>,
     /// The same by length, to find the smallest that is large enough.
@@ -29,6 +29,17 @@ pub(super) struct Arena {
 }
 
 impl Arena {
+    /// An arena whose blocks begin at multiples of `alignment`.
+    pub(super) fn new(alignment: usize) -> Arena {
+        Arena {
+            alignment,
+            holes: BTreeMap::new(),
+            by_len: BTreeSet::new(),
+            pieces: BTreeMap::new(),
+            len: 0,
+        }
+    }
+
     /// The bytes that the arena needs.
     pub(super) fn len(&self) -> usize {
         self.len
@@ -36,7 +47,7 @@ impl Arena {
 
     /// A block of at least `bytes`; whoever has touched its memory is added to `waits_for`.
     pub(super) fn take(&mut self, bytes: usize, waits_for: &mut Vec<u32>) -> Block {
-        let len = bytes.max(1).next_multiple_of(ALIGNMENT);
+        let len = bytes.max(1).next_multiple_of(self.alignment);
         // The smallest hole that is large enough; of equal ones the first.
         if let Some(&(hole, offset)) = self.by_len.range((len, 0)..).next() {
             self.remove_hole(offset, hole);
@@ -110,7 +121,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_taken_again_waits_for_who_touched_it() {
-        let mut arena = Arena::default();
+        let mut arena = Arena::new(64);
         let mut waits = Vec::new();
         let a = arena.take(100, &mut waits);
         let b = arena.take(100, &mut waits);
@@ -125,7 +136,7 @@ mod tests {
     proptest! {
         #[test]
         fn live_blocks_never_overlap(sizes in proptest::collection::vec((1usize..500, 0usize..6), 1..60)) {
-            let mut arena = Arena::default();
+            let mut arena = Arena::new(64);
             let mut live: Vec<Block> = Vec::new();
             for (i, (size, drop)) in sizes.into_iter().enumerate() {
                 let block = arena.take(size, &mut Vec::new());

@@ -69,7 +69,8 @@ impl Program {
         largest.map(|(_, node, fact)| (node, fact))
     }
 
-    /// One line an instruction: number, node, where its outputs lie, what it waits for.
+    /// One line an instruction: number, node, where its outputs lie, what it waits for. On a GPU, also
+    /// who computes each GEMM and convolution.
     pub fn to_text(&self) -> String {
         use std::fmt::Write;
         let bytes = self.arena_bytes();
@@ -106,6 +107,10 @@ impl Program {
                 list(&instruction.inputs),
                 waits_for[i]
             );
+        }
+        for (&id, by) in self.gpu.iter().flat_map(|gpu| &gpu.computed_by) {
+            let node = self.graph.node(id);
+            let _ = writeln!(text, "{} ({}) is computed {by}", node.name, node.op.name);
         }
         text
     }

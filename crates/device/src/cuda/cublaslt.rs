@@ -11,10 +11,9 @@ use cudarc::cublaslt::sys::{
     cublasLtMatrixLayoutAttribute_t as LayoutAttribute, cudaDataType,
 };
 use cudarc::driver::sys::CUstream;
-use thalweg_tensor::ALIGNMENT;
 use thalweg_tensor::DType;
 
-use crate::gpu::{Address, Gemm, GpuError};
+use crate::gpu::{ALIGNMENT, Address, Gemm, GpuError};
 
 /// The most bytes that a GEMM may work with.
 const MOST_WORKSPACE: usize = 32 << 20;
@@ -200,12 +199,16 @@ impl Gemms {
         result::create_handle().map(Gemms).map_err(error)
     }
 
-    /// Makes a GEMM ready; `None` where the library does not take it.
-    pub(super) fn plan(&self, p: &Gemm, tf32: bool) -> Result<Option<MatmulPlan>, GpuError> {
+    /// Makes a GEMM ready.
+    ///
+    /// # Errors
+    /// Why the library does not compute it. It is no error of the program: kernels of our own
+    /// compute then.
+    pub(super) fn plan(&self, p: &Gemm, tf32: bool) -> Result<MatmulPlan, String> {
         match self.planned(p, tf32) {
-            Ok(plan) => Ok(plan),
-            Err(CublasError(sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED)) => Ok(None),
-            Err(e) => Err(error(e)),
+            Ok(Some(plan)) => Ok(plan),
+            Ok(None) => Err(format!("cuBLASLt does not multiply {}", p.dtype)),
+            Err(e) => Err(format!("cuBLASLt: {:?}", e.0)),
         }
     }
 

@@ -184,11 +184,12 @@ unsafe impl Driver for Cuda {
         Ok(function as usize as Handle)
     }
 
-    fn prepare(&self, call: &Call, tf32: bool) -> Result<Option<ReadyCall>, GpuError> {
-        self.enter()?;
-        self.libraries
-            .as_ref()
-            .map_or(Ok(None), |l| l.prepare(call, tf32))
+    fn prepare(&self, call: &Call, tf32: bool) -> Result<ReadyCall, String> {
+        self.enter().map_err(|e| e.to_string())?;
+        match &self.libraries {
+            Some(libraries) => libraries.prepare(call, tf32),
+            None => Err("the card is being given up".to_owned()),
+        }
     }
 
     unsafe fn submit(&self, queue: Handle, command: &Command) -> Result<(), GpuError> {

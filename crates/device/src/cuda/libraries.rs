@@ -16,14 +16,17 @@ pub(super) struct Libraries {
     state: Mutex<LibraryState>,
 }
 
+/// A library that was looked for: opened, or why it is not there.
+type Opened<L> = Result<Arc<L>, String>;
+
 #[derive(Debug, Default)]
 struct LibraryState {
     /// `None` where it has not been looked for.
-    gemms: Option<Option<Arc<Gemms>>>,
-    convolutions: Option<Option<Arc<Convolutions>>>,
+    gemms: Option<Opened<Gemms>>,
+    convolutions: Option<Opened<Convolutions>>,
     plans: Vec<LibraryPlan>,
-    /// By call, and whether TF32 may be used: its plan, or none where the library does not take it.
-    known: HashMap<(Call, bool), Option<ReadyCall>>,
+    /// By call, and whether TF32 may be used.
+    known: HashMap<(Call, bool), Result<ReadyCall, String>>,
 }
 
 #[derive(Clone, Debug)]
@@ -32,60 +35,67 @@ enum LibraryPlan {
     Convolution(Arc<Convolutions>, Arc<cudnn::ConvolutionPlan>),
 }
 
-/// Opens a library that is there; one that is not is no error, as kernels compute as well.
+/// Opens a library, once. One that is not there or that fails is no error of the program, as kernels
+/// compute as well.
 fn opened<L>(
-    kept: &mut Option<Option<Arc<L>>>,
+    kept: &mut Option<Opened<L>>,
     library: Library,
     open: fn() -> Result<L, GpuError>,
-) -> Result<Option<Arc<L>>, GpuError> {
-    if let Some(known) = kept {
-        return Ok(known.clone());
-    }
-    let found = match library.open() {
-        Ok(()) => Some(Arc::new(open()?)),
-        Err(_) => None,
+) -> Opened<L> {
+    let open = || {
+        library
+            .open()
+            .and_then(|()| open())
+            .map(Arc::new)
+            .map_err(|e| e.to_string())
     };
-    *kept = Some(found.clone());
-    Ok(found)
+    kept.get_or_insert_with(open).clone()
+}
+
+impl LibraryState {
+    fn planned(&mut self, call: &Call, tf32: bool) -> Result<ReadyCall, String> {
+        let (plan, workspace, engine) = match call {
+            Call::Gemm(gemm) => {
+                let library = opened(&mut self.gemms, Library::CublasLt, Gemms::open)?;
+                let plan = library.plan(gemm, tf32)?;
+                let workspace = plan.workspace;
+                (LibraryPlan::Gemm(library, Arc::new(plan)), workspace, None)
+            }
+            Call::Convolution(convolution) => {
+                let kept = &mut self.convolutions;
+                let library = opened(kept, Library::Cudnn, Convolutions::open)?;
+                let plan = library.plan(convolution, tf32)?;
+                let (workspace, engine) = (plan.workspace, Some(plan.engine));
+                (
+                    LibraryPlan::Convolution(library, Arc::new(plan)),
+                    workspace,
+                    engine,
+                )
+            }
+        };
+        self.plans.push(plan);
+        Ok(ReadyCall {
+            handle: self.plans.len() as Handle - 1,
+            workspace,
+            engine,
+        })
+    }
 }
 
 impl Libraries {
     /// Makes a call ready, once. The thread is in the card's context.
-    pub(super) fn prepare(&self, call: &Call, tf32: bool) -> Result<Option<ReadyCall>, GpuError> {
+    ///
+    /// # Errors
+    /// As [`crate::gpu::Driver::prepare`].
+    pub(super) fn prepare(&self, call: &Call, tf32: bool) -> Result<ReadyCall, String> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = state.known.get(&(*call, tf32)) {
-            return Ok(*known);
+        let key = (*call, tf32);
+        if let Some(known) = state.known.get(&key) {
+            return known.clone();
         }
-        let plan = match call {
-            Call::Gemm(gemm) => {
-                let library = opened(&mut state.gemms, Library::CublasLt, Gemms::open)?;
-                let planned = library.map(|l| Ok((l.plan(gemm, tf32)?, l))).transpose()?;
-                planned.and_then(|(plan, l)| {
-                    let plan = plan?;
-                    Some((plan.workspace, LibraryPlan::Gemm(l, Arc::new(plan))))
-                })
-            }
-            Call::Convolution(convolution) => {
-                let kept = &mut state.convolutions;
-                let library = opened(kept, Library::Cudnn, Convolutions::open)?;
-                let planned = library
-                    .map(|l| Ok((l.plan(convolution, tf32)?, l)))
-                    .transpose()?;
-                planned.and_then(|(plan, l)| {
-                    let plan = plan?;
-                    Some((plan.workspace, LibraryPlan::Convolution(l, Arc::new(plan))))
-                })
-            }
-        };
-        let ready = plan.map(|(workspace, plan)| {
-            state.plans.push(plan);
-            ReadyCall {
-                handle: state.plans.len() as Handle - 1,
-                workspace,
-            }
-        });
-        state.known.insert((*call, tf32), ready);
-        Ok(ready)
+        let ready = state.planned(call, tf32);
+        state.known.insert(key, ready.clone());
+        ready
     }
 
     /// Hands a call to a stream.

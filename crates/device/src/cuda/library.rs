@@ -72,32 +72,6 @@ const CUBLASLT_FUNCTIONS: &[&str] = &[
     "cublasLtMatmul",
 ];
 
-/// What is called of cuDNN.
-const CUDNN_FUNCTIONS: &[&str] = &[
-    "cudnnCreate",
-    "cudnnDestroy",
-    "cudnnSetStream",
-    "cudnnCreateTensorDescriptor",
-    "cudnnSetTensor4dDescriptor",
-    "cudnnDestroyTensorDescriptor",
-    "cudnnCreateFilterDescriptor",
-    "cudnnSetFilter4dDescriptor",
-    "cudnnDestroyFilterDescriptor",
-    "cudnnCreateConvolutionDescriptor",
-    "cudnnSetConvolution2dDescriptor",
-    "cudnnSetConvolutionMathType",
-    "cudnnDestroyConvolutionDescriptor",
-    "cudnnGetConvolutionForwardAlgorithm_v7",
-    "cudnnGetConvolutionForwardWorkspaceSize",
-    "cudnnConvolutionForward",
-    "cudnnGetConvolutionBackwardDataAlgorithm_v7",
-    "cudnnGetConvolutionBackwardDataWorkspaceSize",
-    "cudnnConvolutionBackwardData",
-    "cudnnGetConvolutionBackwardFilterAlgorithm_v7",
-    "cudnnGetConvolutionBackwardFilterWorkspaceSize",
-    "cudnnConvolutionBackwardFilter",
-];
-
 /// A library of CUDA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
@@ -207,7 +181,7 @@ impl Library {
             Library::Driver => DRIVER_FUNCTIONS,
             Library::Nvrtc => NVRTC_FUNCTIONS,
             Library::CublasLt => CUBLASLT_FUNCTIONS,
-            Library::Cudnn => CUDNN_FUNCTIONS,
+            Library::Cudnn => super::cudnn::FUNCTIONS,
             Library::Nccl => &[],
         };
         // SAFETY: as above.

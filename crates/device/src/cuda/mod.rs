@@ -15,6 +15,7 @@
 //! }
 //! ```
 
+mod absent;
 mod cards;
 mod cubins;
 mod cublaslt;
@@ -24,6 +25,7 @@ mod libraries;
 mod library;
 mod nvrtc;
 
+pub use absent::{AbsentCard, EngineChoice};
 pub use cards::{Card, Cards, cards};
 pub use cubins::Cubins;
 pub use driver::Cuda;

@@ -67,8 +67,10 @@ pub struct Convolution {
     pub filter: [usize; 4],
     /// Images, channels, lines and columns of the output.
     pub output: [usize; 4],
-    /// Lines and columns of zeros, on either side.
-    pub padding: [usize; 2],
+    /// Lines of zeros above the image, and columns before it.
+    pub before: [usize; 2],
+    /// Lines of zeros below the image, and columns behind it.
+    pub after: [usize; 2],
     /// Lines and columns from one window to the next.
     pub stride: [usize; 2],
     /// Lines and columns from one place of a window to the next.
@@ -82,6 +84,8 @@ pub struct ReadyCall {
     pub handle: Handle,
     /// Bytes of memory that it works with.
     pub workspace: usize,
+    /// Which of the library's engines computes it, where the library numbers them.
+    pub engine: Option<i64>,
 }
 
 /// One of the steps in which libraries take part.

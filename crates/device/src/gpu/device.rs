@@ -106,7 +106,7 @@ impl Gpu {
     ///
     /// # Errors
     /// As [`Driver::prepare`].
-    pub fn prepare(&self, call: &Call) -> Result<Option<ReadyCall>, GpuError> {
+    pub fn prepare(&self, call: &Call) -> Result<ReadyCall, String> {
         self.driver.prepare(call, self.tf32)
     }
 

@@ -149,7 +149,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync {
     /// Gives a queue up; what was submitted to it has run.
     fn drop_queue(&self, queue: Handle);
 
-    /// Takes memory, which begins at a multiple of 256 bytes.
+    /// Takes memory, which begins at a multiple of [`ALIGNMENT`](super::ALIGNMENT).
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`], [`GpuError::Driver`].
@@ -177,12 +177,12 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync {
     /// [`GpuError::Compile`], [`GpuError::Missing`], [`GpuError::Driver`].
     fn load(&self, function: &Function) -> Result<Handle, GpuError>;
 
-    /// Makes what a library computes ready; `None` where there is no library for it, or it does not
-    /// take this.
+    /// Makes what a library computes ready.
     ///
     /// # Errors
-    /// [`GpuError::Driver`].
-    fn prepare(&self, call: &Call, tf32: bool) -> Result<Option<ReadyCall>, GpuError>;
+    /// Why no library does: there is none, it fails, or it does not take this. It is no error of the
+    /// program, as kernels compute it too.
+    fn prepare(&self, call: &Call, tf32: bool) -> Result<ReadyCall, String>;
 
     /// Hands a command to a queue: the one function through which all work goes.
     ///

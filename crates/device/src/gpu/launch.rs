@@ -169,8 +169,9 @@ pub struct Launches {
     pub fault: Option<Fault>,
     /// Whether the variables behind its inputs get a value, and need not have one before.
     pub assigns: bool,
-    /// What is done instead where libraries for it are there.
-    pub with_libraries: Option<Box<WithLibraries>>,
+    /// What is done instead where libraries for it are there: the first of these whose calls all are
+    /// taken.
+    pub with_libraries: Vec<WithLibraries>,
 }
 
 /// What is wrong with an element that a kernel cannot take.

@@ -22,6 +22,10 @@ mod error;
 mod launch;
 mod turns;
 
+/// What the addresses of a GPU's values are multiples of, in bytes: as [`Driver::allocate`] gives
+/// memory, and as cuBLASLt's algorithms for Hopper want it.
+pub const ALIGNMENT: usize = 256;
+
 pub use call::{Call, Convolution, Direction, Gemm, LibraryStep, ReadyCall, WithLibraries};
 pub use device::{Block, Gpu, Graph, HostBlock};
 pub use driver::{Address, Arguments, Command, Driver, Handle};

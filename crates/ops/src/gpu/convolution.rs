@@ -1,8 +1,9 @@
 //! Convolutions as GEMMs in tiles.
 
+use smallvec::SmallVec;
 use thalweg_device::Prepare;
 use thalweg_device::gpu::{
-    self, Arg, Call, Direction, Launch, Launches, LibraryStep, WithLibraries,
+    self, ALIGNMENT, Arg, Call, Direction, Launch, Launches, LibraryStep, WithLibraries,
 };
 use thalweg_tensor::DType;
 
@@ -50,62 +51,117 @@ fn with_library(
     launches: Launches,
 ) -> Launches {
     Launches {
-        with_libraries: by_library(p, g, direction).map(Box::new),
+        with_libraries: by_library(p, g, direction),
         ..launches
     }
 }
 
-/// A convolution by a library: it takes filters with the output channels first, so the filter is
-/// moved to scratch memory and there taken, or made and moved from there.
-fn by_library(p: &Prepare<'_>, g: &ConvGeometry, direction: Direction) -> Option<WithLibraries> {
+/// The ways to convolve by a library, the best first. It takes filters with the output channels first,
+/// so the filter is moved to scratch memory and there taken, or made and moved from there.
+fn by_library(p: &Prepare<'_>, g: &ConvGeometry, direction: Direction) -> Vec<WithLibraries> {
     let dtype = p.outputs[0].dtype;
     let sizes = [g.input_len(), g.filter_len(), g.output_len()];
     if !DType::FLOATS.contains(&dtype) || sizes.contains(&0) {
-        return None;
+        return Vec::new();
     }
-    // It has as many zeros behind the image as before it; where that makes no other output, what
-    // is behind does not matter.
-    let even = |len: usize, pad: usize, k: usize, out: usize, axis: usize| {
-        let window = (k - 1) * g.dilation[axis] + 1;
-        let places = (len + 2 * pad).checked_sub(window)?;
-        (places / g.stride[axis] + 1 == out).then_some(())
-    };
-    even(g.in_h, g.pad_top, g.k_h, g.out_h, 0)?;
-    even(g.in_w, g.pad_left, g.k_w, g.out_w, 1)?;
-    let call = Call::Convolution(gpu::Convolution {
+    let call = gpu::Convolution {
         direction,
         dtype,
         channels_last: g.layout == Layout::Nhwc,
         images: [g.batch, g.in_c, g.in_h, g.in_w],
         filter: [g.out_c, g.in_c, g.k_h, g.k_w],
         output: [g.batch, g.out_c, g.out_h, g.out_w],
-        padding: [g.pad_top, g.pad_left],
+        before: [g.pad_top, g.pad_left],
+        after: [
+            zeros_after(g, 0, [g.in_h, g.pad_top, g.k_h, g.out_h]),
+            zeros_after(g, 1, [g.in_w, g.pad_left, g.k_w, g.out_w]),
+        ],
         stride: g.stride,
         dilation: g.dilation,
-    });
+    };
+    let ways = [
+        called(g, call, None),
+        evened(call).and_then(|even| called(g, even, Some(call.images))),
+    ];
+    ways.into_iter().flatten().collect()
+}
+
+/// As many zeros behind the image as its last window reaches beyond it.
+fn zeros_after(g: &ConvGeometry, axis: usize, [len, before, k, out]: [usize; 4]) -> usize {
+    let window = (k - 1) * g.dilation[axis] + 1;
+    ((out - 1) * g.stride[axis] + window).saturating_sub(len + before)
+}
+
+/// The gradient of images that have what there is more of zeros behind them than before them, as the
+/// library has exact engines for as many on either side alone: where there are more behind.
+fn evened(mut call: gpu::Convolution) -> Option<gpu::Convolution> {
+    let even = call.after == call.before;
+    if even || call.direction != Direction::Images {
+        return None;
+    }
+    for axis in 0..2 {
+        let more = call.after[axis].checked_sub(call.before[axis])?;
+        call.images[2 + axis] += more;
+        call.after[axis] -= more;
+    }
+    Some(call)
+}
+
+/// A call with what is moved for it; of a gradient of images that has more lines and columns than
+/// `images` (images, channels, lines, columns), the rest is left away.
+fn called(
+    g: &ConvGeometry,
+    call: gpu::Convolution,
+    images: Option<[usize; 4]>,
+) -> Option<WithLibraries> {
+    let dtype = call.dtype;
     let turned = Arg::Scratch(0);
-    let move_filter = |to_library: bool, from: Arg, to: Arg| {
-        let axes = filter_axes(g, to_library);
-        strided_copy(dtype, &Move::new(0, 0, &axes).ok()?, Some(from), to).ok()
+    let filter_bytes = (g.filter_len() * dtype.size()).next_multiple_of(ALIGNMENT);
+    let copy = |axes: &[Axis], from: Arg, to: Arg| {
+        let moved = Move::new(0, 0, axes).ok()?;
+        Some(LibraryStep::Launch(
+            strided_copy(dtype, &moved, Some(from), to).ok()?,
+        ))
     };
     let (image, output) = (Arg::Input(0), Arg::Output(0));
-    let steps = match direction {
-        Direction::Forward => [
-            LibraryStep::Launch(move_filter(true, Arg::Input(1), turned.clone())?),
-            LibraryStep::Call(call, [image, turned, output]),
-        ],
-        Direction::Images => [
-            LibraryStep::Launch(move_filter(true, Arg::Input(1), turned.clone())?),
-            LibraryStep::Call(call, [turned, Arg::Input(2), output]),
-        ],
-        Direction::Filter => [
-            LibraryStep::Call(call, [image, Arg::Input(2), turned.clone()]),
-            LibraryStep::Launch(move_filter(false, turned, output)?),
-        ],
+    let mut scratch = filter_bytes;
+    let mut steps = SmallVec::new();
+    let library = |args| LibraryStep::Call(Call::Convolution(call), args);
+    match (call.direction, images) {
+        (Direction::Forward, _) => {
+            steps.push(copy(&filter_axes(g, true), Arg::Input(1), turned.clone())?);
+            steps.push(library([image, turned, output]));
+        }
+        (Direction::Images, None) => {
+            steps.push(copy(&filter_axes(g, true), Arg::Input(1), turned.clone())?);
+            steps.push(library([turned, Arg::Input(2), output]));
+        }
+        (Direction::Images, Some(images)) => {
+            let whole = Arg::Scratch(scratch);
+            scratch += call.images.iter().product::<usize>() * dtype.size();
+            steps.push(copy(&filter_axes(g, true), Arg::Input(1), turned.clone())?);
+            steps.push(library([turned, Arg::Input(2), whole.clone()]));
+            steps.push(copy(&image_axes(g, images, call.images), whole, output)?);
+        }
+        (Direction::Filter, _) => {
+            steps.push(library([image, Arg::Input(2), turned.clone()]));
+            steps.push(copy(&filter_axes(g, false), turned, output)?);
+        }
+    }
+    Some(WithLibraries { steps, scratch })
+}
+
+/// The axes of images, which move out of larger ones.
+fn image_axes(g: &ConvGeometry, images: [usize; 4], larger: [usize; 4]) -> [Axis; 4] {
+    let steps = |[_, channels, lines, columns]: [usize; 4]| match g.layout {
+        Layout::Nhwc => [lines * columns * channels, 1, columns * channels, channels],
+        Layout::Nchw => [channels * lines * columns, lines * columns, columns, 1],
     };
-    Some(WithLibraries {
-        steps: steps.into_iter().collect(),
-        scratch: g.filter_len() * dtype.size(),
+    let (from, to) = (steps(larger), steps(images));
+    std::array::from_fn(|i| Axis {
+        len: images[i],
+        from: from[i] as isize,
+        to: to[i] as isize,
     })
 }
 

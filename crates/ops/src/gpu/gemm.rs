@@ -143,13 +143,13 @@ pub(crate) fn gemm(
         .indices(&lay_out(&Walk::new(a, b, out))?)
         .value(transposed);
     Ok(Launches {
-        with_libraries: by_library(p, gemm, [a, b]),
+        with_libraries: by_library(p, gemm, [a, b]).into_iter().collect(),
         ..tiles.joined(launch)
     })
 }
 
 /// The GEMMs by a library, of floats whose batches are those of the output or one for all.
-fn by_library(p: &Prepare<'_>, gemm: Gemm, batches: [&[usize]; 2]) -> Option<Box<WithLibraries>> {
+fn by_library(p: &Prepare<'_>, gemm: Gemm, batches: [&[usize]; 2]) -> Option<WithLibraries> {
     let Gemm { m, n, k, .. } = gemm;
     let whole = p.outputs[0].elements() / (m * n);
     if !DType::FLOATS.contains(&p.dtype(0)) || k == 0 {
@@ -172,8 +172,8 @@ fn by_library(p: &Prepare<'_>, gemm: Gemm, batches: [&[usize]; 2]) -> Option<Box
         transpose_right: gemm.transpose_b,
     });
     let args = [Arg::Input(0), Arg::Input(1), Arg::Output(0)];
-    Some(Box::new(WithLibraries {
+    Some(WithLibraries {
         steps: [LibraryStep::Call(call, args)].into_iter().collect(),
         scratch: 0,
-    }))
+    })
 }

@@ -10,7 +10,7 @@ use thalweg_graph::flow::REGION;
 use thalweg_graph::partition::{RECV, SEND, is_remote};
 use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId};
-use thalweg_tensor::DType;
+use thalweg_tensor::{ALIGNMENT, DType};
 
 use super::Uses;
 use crate::bindings::Bindings;
@@ -112,7 +112,7 @@ impl<'a> Builder<'a> {
             slot_of: FxHashMap::default(),
             slots: Vec::new(),
             life: Vec::new(),
-            arena: Arena::default(),
+            arena: Arena::new(ALIGNMENT),
             landings: FxHashMap::default(),
             instructions: Vec::new(),
             waits_for: Vec::new(),

@@ -8,7 +8,7 @@ mod transfer;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
-use thalweg_device::gpu::Gpu;
+use thalweg_device::gpu::{ALIGNMENT, Gpu};
 use thalweg_device::{Body, DeviceType, Kernel};
 use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{RECV, SEND};
@@ -91,7 +91,7 @@ impl<'a> GpuBuilder<'a> {
             bindings,
             accesses,
             uses,
-            arena: Arena::default(),
+            arena: Arena::new(ALIGNMENT),
             commands: Commands::default(),
             values: FxHashMap::default(),
             buffers: Vec::new(),

@@ -3,11 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use smallvec::SmallVec;
-use thalweg_device::gpu::{Arg, GpuError, Launch, Launches, LibraryStep, ReadyCall};
+use thalweg_device::gpu::{
+    ALIGNMENT, Arg, Launch, Launches, LibraryStep, ReadyCall, WithLibraries,
+};
 use thalweg_device::{Kernel, KernelError, Operand, Prepare};
 use thalweg_graph::op::Effect;
 use thalweg_graph::{Fact, Node, NodeId, OutputId};
-use thalweg_tensor::ALIGNMENT;
 use thalweg_tensor::{DType, Shape};
 
 use super::{Buffer, GpuBuilder, Value};
@@ -15,7 +16,7 @@ use crate::error::SessionError;
 use crate::error::failed;
 use crate::error::panicked;
 use crate::gpu_program::{
-    Argument, Check, GpuCommand, GpuPlace, NodeCommand, STATUS_BYTES, Watched,
+    Argument, Check, ComputedBy, GpuCommand, GpuPlace, NodeCommand, STATUS_BYTES, Watched,
 };
 use crate::program::Action;
 
@@ -133,11 +134,9 @@ impl GpuBuilder<'_> {
         launches: &Launches,
         outputs: &[GpuPlace],
     ) -> Result<(), SessionError> {
-        let ready = self
-            .ready_calls(launches)
-            .map_err(|e| failed(node, e.into()))?;
-        let (own, workspace) = match (&ready, &launches.with_libraries) {
-            (Some(calls), Some(with)) => {
+        let ready = self.ready_calls(id, launches);
+        let (own, workspace) = match &ready {
+            Some((with, calls)) => {
                 let most = calls.iter().map(|c| c.workspace).max();
                 (with.scratch, most.unwrap_or(0))
             }
@@ -176,7 +175,7 @@ impl GpuBuilder<'_> {
             counter,
             status,
         };
-        let (Some(calls), Some(with)) = (ready, &launches.with_libraries) else {
+        let Some((with, calls)) = ready else {
             let mut list = launches.list.iter();
             return list.try_for_each(|l| self.one_launch(id, node, l, &places));
         };
@@ -204,21 +203,37 @@ impl GpuBuilder<'_> {
         Ok(())
     }
 
-    /// The calls of a kernel's steps with libraries, where all of them can be made.
-    fn ready_calls(&self, launches: &Launches) -> Result<Option<Vec<ReadyCall>>, GpuError> {
-        let Some(with) = &launches.with_libraries else {
-            return Ok(None);
-        };
-        let mut ready = Vec::new();
-        for step in &with.steps {
-            if let LibraryStep::Call(call, _) = step {
-                match self.gpu.prepare(call)? {
-                    Some(call) => ready.push(call),
-                    None => return Ok(None),
+    /// The first of a kernel's ways with libraries whose calls can all be made. Who computes, and why
+    /// not a library, is noted for those who ask what a plan runs.
+    fn ready_calls<'l>(
+        &mut self,
+        id: NodeId,
+        launches: &'l Launches,
+    ) -> Option<(&'l WithLibraries, Vec<ReadyCall>)> {
+        let mut refused = None;
+        for with in &launches.with_libraries {
+            let calls = with.steps.iter().filter_map(|step| match step {
+                LibraryStep::Call(call, _) => Some(call),
+                LibraryStep::Launch(_) => None,
+            });
+            let ready: Result<Vec<ReadyCall>, String> =
+                calls.map(|call| self.gpu.prepare(call)).collect();
+            match ready {
+                Ok(ready) => {
+                    let engine = ready.iter().find_map(|call| call.engine);
+                    let by = ComputedBy::Library(engine);
+                    self.commands.computed_by.insert(id, by);
+                    return Some((with, ready));
                 }
+                Err(why) => refused = Some(why),
             }
         }
-        Ok(Some(ready))
+        if let Some(why) = refused {
+            self.commands
+                .computed_by
+                .insert(id, ComputedBy::OwnKernel(why));
+        }
+        None
     }
 
     /// Where an argument is that is an address.

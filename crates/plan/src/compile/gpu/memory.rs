@@ -2,8 +2,8 @@
 //! segments.
 
 use smallvec::SmallVec;
+use thalweg_device::gpu::ALIGNMENT;
 use thalweg_graph::{Fact, Node, NodeId, OutputId};
-use thalweg_tensor::ALIGNMENT;
 use thalweg_tensor::{DType, Tensor};
 
 use super::{Buffer, GpuBuilder};

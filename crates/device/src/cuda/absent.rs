@@ -1,0 +1,53 @@
+//! Plans for a card that is not there.
+
+use super::Library;
+use super::cudnn::Convolutions;
+use crate::gpu::{Convolution, GpuError};
+
+/// A card that this machine does not have, known by its properties: cuDNN 9.8 and later tells which of
+/// its engines would compute a convolution there. So a machine without a GPU can check that each
+/// convolution of a network has an engine.
+///
+/// ```no_run
+/// # use thalweg_device::cuda::AbsentCard;
+/// let properties = std::fs::read_to_string("tests/cards/h200.json").unwrap();
+/// let card = AbsentCard::new(&properties).unwrap();
+/// # let convolution: thalweg_device::gpu::Convolution = todo!();
+/// println!("{:?}", card.engine(&convolution, false));
+/// ```
+#[derive(Debug)]
+pub struct AbsentCard(Convolutions);
+
+/// What computes a convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineChoice {
+    /// The engine's number in its library.
+    pub engine: i64,
+    /// Bytes of memory that it works with.
+    pub workspace: usize,
+}
+
+impl AbsentCard {
+    /// A card with these properties, as cuDNN writes them
+    /// (`CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION`).
+    ///
+    /// # Errors
+    /// [`GpuError::Missing`] where there is no cuDNN; [`GpuError::Driver`] where it is older than 9.8,
+    /// or the properties are incomplete.
+    pub fn new(properties: &str) -> Result<AbsentCard, GpuError> {
+        Library::Cudnn.open()?;
+        Convolutions::for_absent_card(properties).map(AbsentCard)
+    }
+
+    /// The engine that would compute a convolution.
+    ///
+    /// # Errors
+    /// Why none would.
+    pub fn engine(&self, c: &Convolution, tf32: bool) -> Result<EngineChoice, String> {
+        let plan = self.0.plan(c, tf32)?;
+        Ok(EngineChoice {
+            engine: plan.engine,
+            workspace: plan.workspace,
+        })
+    }
+}

@@ -1,0 +1,279 @@
+//! Convolutions by cuDNN's graph API: it takes other zeros before an image than behind it, and all
+//! float dtypes, and says of each engine how it computes.
+
+mod api;
+mod operation;
+mod status;
+
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::cudnn::sys::{
+    cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
+    cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Heuristic,
+    cudnnBackendNumericalNote_t as Note,
+};
+use cudarc::driver::sys::CUstream;
+use thalweg_tensor::DType;
+
+pub(super) use api::FUNCTIONS;
+use api::{Api, Context, Descriptor};
+use status::Status;
+
+use crate::gpu::{Address, Convolution, GpuError};
+
+/// The most bytes that a convolution may work with.
+const MOST_WORKSPACE: i64 = 256 << 20;
+
+/// The most engines that are tried for a convolution.
+const MOST_ENGINES: usize = 64;
+
+/// cuDNN, opened.
+#[derive(Debug)]
+pub(super) struct Convolutions {
+    api: Arc<Api>,
+    /// The handle, which has one stream at a time.
+    context: Mutex<Option<Context>>,
+    /// The properties of the card that plans are for, where that card is not there.
+    absent: Option<Descriptor>,
+}
+
+/// A convolution that is ready.
+#[derive(Debug)]
+pub(super) struct ConvolutionPlan {
+    plan: Descriptor,
+    pub(super) workspace: usize,
+    /// Which of the library's engines computes it.
+    pub(super) engine: i64,
+}
+
+/// Why the library does not compute a convolution.
+pub(super) type Refusal = String;
+
+fn error(status: Status, detail: &str) -> GpuError {
+    GpuError::Driver {
+        what: "convolve by cuDNN",
+        reason: format!("{status}: {detail}"),
+    }
+}
+
+impl Convolutions {
+    /// Opens the library for the context that the thread is in.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`].
+    pub(super) fn open() -> Result<Convolutions, GpuError> {
+        let api = Arc::new(Api::load()?);
+        let context = Context::new(&api).map_err(|s| error(s, &api.last_error()))?;
+        Ok(Convolutions {
+            api,
+            context: Mutex::new(Some(context)),
+            absent: None,
+        })
+    }
+
+    /// Opens the library to make plans for a card that is not there, with these properties as JSON.
+    /// Such plans do not run.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`], where the library is older than 9.8 or the properties are incomplete.
+    pub(super) fn for_absent_card(properties: &str) -> Result<Convolutions, GpuError> {
+        let api = Arc::new(Api::load()?);
+        let made = Descriptor::new(&api, Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)
+            .and_then(|d| d.text(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, properties))
+            .and_then(Descriptor::finalize);
+        let absent = made.map_err(|s| error(s, &api.last_error()))?;
+        Ok(Convolutions {
+            api,
+            context: Mutex::new(None),
+            absent: Some(absent),
+        })
+    }
+
+    /// Makes a convolution ready: by the first engine of the library's heuristics that gives the same
+    /// every time, computes in what the dtype asks for, and fits into the memory.
+    ///
+    /// # Errors
+    /// Why the library has none. It is no error of the program: kernels of our own compute then.
+    pub(super) fn plan(&self, c: &Convolution, tf32: bool) -> Result<ConvolutionPlan, Refusal> {
+        let said = |status: Status| format!("cuDNN: {status}: {}", self.api.last_error());
+        let context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        let handle = context.as_ref().map(Context::handle);
+        let graph = operation::graph(&self.api, c, handle)?.map_err(said)?;
+        let mut last = "cuDNN knows no engine for it".to_owned();
+        // Without a card, engines of the second list may crash.
+        let heuristics = [
+            Heuristic::CUDNN_HEUR_MODE_A,
+            Heuristic::CUDNN_HEUR_MODE_FALLBACK,
+        ];
+        let heuristics = &heuristics[..if self.absent.is_some() { 1 } else { 2 }];
+        for &heuristic in heuristics {
+            let engines = match self.engines(&graph, heuristic) {
+                Ok(engines) => engines,
+                Err(status) => {
+                    last = said(status);
+                    continue;
+                }
+            };
+            for config in engines {
+                match self.planned(&config, handle, allowed(c.dtype, tf32)) {
+                    Ok(Ok(plan)) => return Ok(plan),
+                    Ok(Err(reason)) => last = format!("cuDNN: {reason}"),
+                    // Whatever an engine cannot do, the next one may.
+                    Err(status) => last = said(status),
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// The engines for a graph, best first.
+    fn engines(&self, graph: &Descriptor, mode: Heuristic) -> Result<Vec<Descriptor>, Status> {
+        let mut heuristic = Descriptor::new(&self.api, Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?
+            .refer(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)?
+            .number(
+                Name::CUDNN_ATTR_ENGINEHEUR_MODE,
+                Type::CUDNN_TYPE_HEUR_MODE,
+                mode as i32,
+            )?;
+        if let Some(card) = &self.absent {
+            heuristic = heuristic.refer(Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, card)?;
+        }
+        heuristic.finalize()?.descriptors(
+            Name::CUDNN_ATTR_ENGINEHEUR_RESULTS,
+            Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+            MOST_ENGINES,
+        )
+    }
+
+    /// A plan by one engine, or why that engine is not taken.
+    fn planned(
+        &self,
+        config: &Descriptor,
+        handle: Option<*mut c_void>,
+        allowed: impl Fn(i32) -> Result<(), &'static str>,
+    ) -> Result<Result<ConvolutionPlan, String>, Status> {
+        // The library tells what an absent card's engine is only once it has made a plan with it.
+        let early = match self.absent {
+            Some(_) => Some(self.finalized(config, handle)?),
+            None => None,
+        };
+        let engine = config
+            .descriptors(
+                Name::CUDNN_ATTR_ENGINECFG_ENGINE,
+                Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR,
+                1,
+            )?
+            .pop();
+        let Some(engine) = engine else {
+            return Ok(Err("an engine that has no name".to_owned()));
+        };
+        let number = engine.integer(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX)?;
+        let notes = engine.numbers(
+            Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+            Type::CUDNN_TYPE_NUMERICAL_NOTE,
+        )?;
+        if let Some(why) = notes.into_iter().find_map(|n| allowed(n).err()) {
+            return Ok(Err(format!("engine {number} {why}")));
+        }
+        let plan = match early {
+            Some(plan) => plan,
+            None => self.finalized(config, handle)?,
+        };
+        let workspace = plan.integer(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?;
+        if !(0..=MOST_WORKSPACE).contains(&workspace) {
+            let bytes = format!("engine {number} works with {workspace} bytes, which is too much");
+            return Ok(Err(bytes));
+        }
+        Ok(Ok(ConvolutionPlan {
+            plan,
+            workspace: workspace as usize,
+            engine: number,
+        }))
+    }
+
+    fn finalized(
+        &self,
+        config: &Descriptor,
+        handle: Option<*mut c_void>,
+    ) -> Result<Descriptor, Status> {
+        let mut plan = Descriptor::new(&self.api, Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?
+            .refer(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)?;
+        if let Some(handle) = handle {
+            let name = Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE;
+            plan = plan.pointers(name, Type::CUDNN_TYPE_HANDLE, &[handle])?;
+        }
+        if let Some(card) = &self.absent {
+            plan = plan.refer(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, card)?;
+        }
+        plan.finalize()
+    }
+
+    /// Hands a convolution to a stream.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`].
+    ///
+    /// # Safety
+    /// The addresses are those of two inputs and an output as large as the convolution says, and of
+    /// as many bytes as it works with; nothing else uses what is written until the stream has run
+    /// it.
+    pub(super) unsafe fn submit(
+        &self,
+        plan: &ConvolutionPlan,
+        addresses: [Address; 3],
+        workspace: Address,
+        stream: CUstream,
+    ) -> Result<(), GpuError> {
+        let context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(context) = &*context else {
+            return Err(GpuError::Driver {
+                what: "convolve by cuDNN",
+                reason: "the plan is for a card that is not there".to_owned(),
+            });
+        };
+        let pointer = |address: Address| address as usize as *mut c_void;
+        let pack = Descriptor::new(&self.api, Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+            .and_then(|d| {
+                d.integers(
+                    Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
+                    &operation::NUMBERS,
+                )
+            })
+            .and_then(|d| {
+                let name = Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS;
+                d.pointers(name, Type::CUDNN_TYPE_VOID_PTR, &addresses.map(pointer))
+            })
+            .and_then(|d| {
+                let name = Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE;
+                d.pointers(name, Type::CUDNN_TYPE_VOID_PTR, &[pointer(workspace)])
+            })
+            .and_then(Descriptor::finalize);
+        // SAFETY: by the caller's promise.
+        let run = |pack| unsafe { context.execute(&plan.plan, &pack, stream.cast()) };
+        pack.and_then(run)
+            .map_err(|s| error(s, &self.api.last_error()))
+    }
+}
+
+/// Whether an engine with a numerical note may compute elements of `dtype`.
+fn allowed(dtype: DType, tf32: bool) -> impl Fn(i32) -> Result<(), &'static str> {
+    let exact = match dtype {
+        DType::F64 => true,
+        DType::F32 => !tf32,
+        _ => false,
+    };
+    move |note| {
+        const NONDETERMINISTIC: i32 = Note::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC as i32;
+        const TENSOR_CORE: i32 = Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE as i32;
+        const DOWN: i32 = Note::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS as i32;
+        const REDUCED: i32 = Note::CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION as i32;
+        match note {
+            NONDETERMINISTIC => Err("does not give the same every time"),
+            TENSOR_CORE if exact && dtype == DType::F32 => Err("computes in TF32"),
+            DOWN if exact => Err("computes in a smaller dtype"),
+            REDUCED => Err("adds up in a smaller dtype"),
+            _ => Ok(()),
+        }
+    }
+}

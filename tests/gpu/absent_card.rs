@@ -1,0 +1,113 @@
+//! Which of cuDNN's engines would compute the convolutions of ResNet-50 and InceptionV3 on an H200,
+//! asked on a machine without one.
+//!
+//! It needs cuDNN 9.8 or later and NVRTC; where they are missing it is skipped, aloud, and
+//! `REQUIRE_CUDNN=1` fails instead. `UPDATE_DOCS=1` writes the table to `docs/results/engines.md`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use thalweg::device::cuda::AbsentCard;
+use thalweg::device::gpu::{Convolution, Direction};
+use thalweg::tensor::DType;
+use thalweg_examples::convs::{Conv, INCEPTION_V3, RESNET_50};
+use thalweg_tests::root;
+
+/// Images of a step.
+const BATCH: usize = 32;
+
+const DIRECTIONS: [(Direction, &str); 3] = [
+    (Direction::Forward, "forward"),
+    (Direction::Images, "to the images"),
+    (Direction::Filter, "to the filter"),
+];
+
+fn convolution(c: &Conv, direction: Direction, dtype: DType, channels_last: bool) -> Convolution {
+    let out = c.out();
+    // As TensorFlow pads: what is odd comes after.
+    let all: [usize; 2] = std::array::from_fn(|axis| {
+        let reach = (out[axis] - 1) * c.stride + c.filter[axis];
+        reach.saturating_sub(c.side)
+    });
+    let before = all.map(|all| all / 2);
+    Convolution {
+        direction,
+        dtype,
+        channels_last,
+        images: [BATCH, c.from, c.side, c.side],
+        filter: [c.to, c.from, c.filter[0], c.filter[1]],
+        output: [BATCH, c.to, out[0], out[1]],
+        before,
+        after: [all[0] - before[0], all[1] - before[1]],
+        stride: [c.stride; 2],
+        dilation: [1; 2],
+    }
+}
+
+/// The gradient of images with lines and columns in place of the zeros that are behind them alone.
+fn evened(mut c: Convolution) -> Option<Convolution> {
+    for axis in 0..2 {
+        c.images[2 + axis] += c.after[axis] - c.before[axis];
+    }
+    c.after = c.before;
+    (c.direction == Direction::Images).then_some(c)
+}
+
+fn card() -> Option<AbsentCard> {
+    let properties = std::fs::read_to_string(root().join("tests/cards/h200.json")).unwrap();
+    match AbsentCard::new(&properties) {
+        Ok(card) => Some(card),
+        Err(error) => {
+            let required = std::env::var("REQUIRE_CUDNN").is_ok_and(|v| v == "1");
+            assert!(!required, "REQUIRE_CUDNN=1: {error}");
+            println!("SKIPPED: no plans for an absent card: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn an_engine_of_cudnn_computes_every_convolution_of_resnet_and_inception_on_an_h200() {
+    let Some(card) = card() else { return };
+    let mut convs = RESNET_50.to_vec();
+    convs.extend(INCEPTION_V3.iter().filter(|c| !RESNET_50.contains(c)));
+    let mut engines: BTreeMap<String, BTreeMap<i64, usize>> = BTreeMap::new();
+    let mut without = Vec::new();
+    for conv in &convs {
+        for (direction, name) in DIRECTIONS {
+            for dtype in [DType::F32, DType::F16, DType::BF16] {
+                for channels_last in [true, false] {
+                    let format = if channels_last { "NHWC" } else { "NCHW" };
+                    let asked = format!("{dtype} {format} {name}");
+                    let c = convolution(conv, direction, dtype, channels_last);
+                    // As the kernel does where no engine takes uneven zeros.
+                    let even = || evened(c).map_or(Err(String::new()), |c| card.engine(&c, false));
+                    match card
+                        .engine(&c, false)
+                        .or_else(|why| even().map_err(|_| why))
+                    {
+                        Ok(choice) => {
+                            let counts = engines.entry(asked).or_default();
+                            *counts.entry(choice.engine).or_default() += 1;
+                        }
+                        Err(why) => without.push(format!("{} {asked}: {why}", conv.name())),
+                    }
+                }
+            }
+        }
+    }
+    let mut table = String::from(
+        "| dtype, layout, direction | engines: how many of the convolutions |\n| --- | --- |\n",
+    );
+    for (asked, counts) in &engines {
+        let counts: Vec<String> = counts.iter().map(|(e, n)| format!("{e}: {n}")).collect();
+        writeln!(table, "| {asked} | {} |", counts.join(", ")).unwrap();
+    }
+    println!("{} convolutions\n{table}", convs.len());
+    assert!(
+        without.is_empty(),
+        "{} without an engine:\n{}",
+        without.len(),
+        without.join("\n")
+    );
+}
