@@ -2,7 +2,7 @@
 //! asked on a machine without one.
 //!
 //! It needs cuDNN 9.8 or later and NVRTC; where they are missing it is skipped, aloud, and
-//! `REQUIRE_CUDNN=1` fails instead. `UPDATE_DOCS=1` writes the table to `docs/results/engines.md`.
+//! `REQUIRE_CUDNN=1` fails instead. With `--nocapture` it prints the table of `docs/results/gpu.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
