@@ -51,16 +51,19 @@ trap pack EXIT
 # A limit on the whole leaves what has been found until then.
 trap '[ -z "$child" ] || { kill "$child"; wait "$child"; } || true; exit 143' TERM INT
 
-# NVRTC and others are where the toolkit or pip puts them.
-for folder in /usr/local/cuda/lib64 /usr/lib/python3*/site-packages/nvidia/*/lib \
-    $(python3 -c 'import glob, site
+# NVRTC and others are where pip or the toolkit puts them. Those of pip come first: they are of one
+# release, while a toolkit may be older than its neighbours. Only our programs see these folders:
+# PyTorch brings its own.
+libraries=
+for folder in $(python3 -c 'import glob, site
 for s in site.getsitepackages() + [site.getusersitepackages()]:
-    print(*glob.glob(s + "/nvidia/*/lib"))' 2> "$logs/python.log" || true); do
-    [ ! -d "$folder" ] || LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+    print(*glob.glob(s + "/nvidia/*/lib"))' 2> "$logs/python.log" || true) \
+    /usr/lib/python3*/site-packages/nvidia/*/lib /usr/local/cuda/lib64; do
+    [ ! -d "$folder" ] || libraries=$libraries$folder:
 done
-export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
+libraries=$libraries${LD_LIBRARY_PATH:-}
 
-"$bin/gpu_floors" --describe > "$logs/card.txt" || stop "it needs a GPU that works, and there is none: see above"
+LD_LIBRARY_PATH=$libraries "$bin/gpu_floors" --describe > "$logs/card.txt" || stop "it needs a GPU that works, and there is none: see above"
 
 jsonl=$out/results.jsonl
 md=$out/results.md
@@ -90,7 +93,7 @@ attempt() {
     local name=$1 file=$2 start=$SECONDS status=0
     shift 2
     # Waited for and not called: a signal to this script is then heeded at once.
-    timeout "$seconds_each" "$@" > "$file" 2> "$file.err" &
+    LD_LIBRARY_PATH=$libraries timeout "$seconds_each" "$@" > "$file" 2> "$file.err" &
     child=$!
     wait "$child" || status=$?
     child=

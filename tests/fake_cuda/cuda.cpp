@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,10 @@ struct Function {
 static std::mutex lock;
 static std::map<Address, size_t> memory;
 static size_t used = 0;
+// By block of memory: the context that it was taken in.
+static std::map<Address, void*> owner;
+// The contexts that reach another one's memory, and which.
+static std::set<std::pair<void*, void*>> reached;
 static thread_local void* current = nullptr;
 static int contexts[16];
 
@@ -63,6 +68,11 @@ static bool fails(const char* function) {
     if (fails(function)) return LAUNCH_FAILED;      \
     if (!current) return INVALID_CONTEXT;           \
     std::lock_guard<std::mutex> guard(lock)
+
+static void* owner_of(Address address) {
+    auto after = owner.upper_bound(address);
+    return after == owner.begin() ? nullptr : std::prev(after)->second;
+}
 
 static int hand(Stream* stream, std::function<int()> command) {
     if (!stream) return INVALID_VALUE;
@@ -138,6 +148,17 @@ int cuCtxGetCurrent(void** context) {
     return SUCCESS;
 }
 
+int cuDeviceCanAccessPeer(int* can, int device, int peer) {
+    *can = device != peer;
+    return SUCCESS;
+}
+
+int cuCtxEnablePeerAccess(void* peer, unsigned flags) {
+    ENTER("cuCtxEnablePeerAccess");
+    if (flags || !reached.insert({current, peer}).second) return INVALID_VALUE;
+    return SUCCESS;
+}
+
 int cuMemGetInfo_v2(size_t* free, size_t* total) {
     ENTER("cuMemGetInfo_v2");
     *total = number("FAKE_CUDA_BYTES", 1l << 40);
@@ -171,6 +192,7 @@ int cuMemAlloc_v2(Address* address, size_t bytes) {
     memset(block, 0xa5, bytes);
     used += bytes;
     memory[(Address)block] = bytes;
+    owner[(Address)block] = current;
     *address = (Address)block;
     return SUCCESS;
 }
@@ -181,6 +203,7 @@ int cuMemFree_v2(Address address) {
     if (found == memory.end()) return INVALID_VALUE;
     used -= found->second;
     memory.erase(found);
+    owner.erase(address);
     free((void*)address);
     return SUCCESS;
 }
@@ -255,6 +278,11 @@ int cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream* stream) {
 
 int cuMemcpyAsync(Address to, Address from, size_t bytes, Stream* stream) {
     ENTER("cuMemcpyAsync");
+    // Real cards would copy through the host: slower, and not seen in a test.
+    void *source = owner_of(from), *target = owner_of(to);
+    if (source != target && !reached.count({current, source == current ? target : source})) {
+        return INVALID_CONTEXT;
+    }
     return copy((void*)to, (void*)from, bytes, stream);
 }
 

@@ -71,7 +71,7 @@ fn an_engine_of_cudnn_computes_every_convolution_of_resnet_and_inception_on_an_h
     let Some(card) = card() else { return };
     let mut convs = RESNET_50.to_vec();
     convs.extend(INCEPTION_V3.iter().filter(|c| !RESNET_50.contains(c)));
-    let mut engines: BTreeMap<String, BTreeMap<i64, usize>> = BTreeMap::new();
+    let mut engines: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
     let mut without = Vec::new();
     for conv in &convs {
         for (direction, name) in DIRECTIONS {
@@ -88,7 +88,7 @@ fn an_engine_of_cudnn_computes_every_convolution_of_resnet_and_inception_on_an_h
                     {
                         Ok(choice) => {
                             let counts = engines.entry(asked).or_default();
-                            *counts.entry(choice.engine).or_default() += 1;
+                            *counts.entry(choice.engine.to_string()).or_default() += 1;
                         }
                         Err(why) => without.push(format!("{} {asked}: {why}", conv.name())),
                     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 
+use thalweg::device::cuda::Library;
 use thalweg::prelude::*;
 use thalweg::session::GpuOptions;
 use thalweg_tests::emulated::is_there;
@@ -90,6 +91,9 @@ fn inside() {
         let mut options = SessionOptions::with_gpus(2);
         let card = std::env::var("CARD").map_or(0, |c| c.parse().unwrap());
         options.gpus = vec![GpuOptions::card(card); 2];
+        if let Ok(second) = std::env::var("SECOND_CARD") {
+            options.gpus[1] = GpuOptions::card(second.parse().unwrap());
+        }
         options.gpus[1].memory_fraction = Some(0.5);
         let session = Session::with_options(&g, options)?;
         session.run(g.initializers(), [])?;
@@ -125,6 +129,43 @@ fn a_session_trains_through_the_driver_and_the_compiler() {
     // What was compiled is found again, by another process.
     assert_eq!(said(&run_with(&folder, &[])), "w is 2.000");
     assert_eq!(programs(), compiled);
+}
+
+#[test]
+fn a_value_goes_from_one_card_to_another_directly() {
+    if !is_there() {
+        return;
+    }
+    let folder = fakes("two_cards", &["cuda", "nvrtc"]);
+    let two = [("FAKE_CUDA_CARDS", "2"), ("SECOND_CARD", "1")];
+    // The fake copies between cards only where one has been told that it reaches the other.
+    assert_eq!(said(&run_with(&folder, &two)), "w is 2.000");
+}
+
+#[test]
+fn nccl_is_found_by_the_name_that_its_wheel_has() {
+    if !is_there() {
+        return;
+    }
+    let folder = fakes("nccl", &[]);
+    let library = folder.join("libnccl.so.2");
+    let mut compiler = Command::new("g++");
+    compiler.args(["-shared", "-fPIC", "-x", "c++", "/dev/null", "-o"]);
+    assert!(compiler.arg(&library).status().unwrap().success());
+    assert_eq!(said(&run_test("inside_nccl", &folder, &[])), "Ok(())");
+    std::fs::remove_file(library).unwrap();
+    let text = said(&run_test("inside_nccl", &folder, &[]));
+    assert!(text.contains("libnccl.so.2") || text == "Ok(())", "{text}");
+}
+
+#[test]
+fn inside_nccl() {
+    if std::env::var(INSIDE).is_ok() {
+        println!(
+            "\ninside: {:?}",
+            Library::Nccl.open().map_err(|e| e.to_string())
+        );
+    }
 }
 
 #[test]
@@ -313,7 +354,7 @@ fn libraries_compute_products_and_convolutions_with_their_gradients() {
     // The engine that may use tensor cores is taken for halves alone.
     let expected = "124 values are alike; {\"bf16 by a library\": 7, \"bf16 by a library, engine 1\": 24, \
                     \"f16 by a library\": 7, \"f16 by a library, engine 1\": 24, \
-                    \"f32 by a library\": 7, \"f32 by a library, engine 6\": 24, \
+                    \"f32 by a library\": 7, \"f32 by a library, engine 6 (Winograd)\": 24, \
                     \"f64 by a library\": 7, \"f64 by a library, engine 1\": 24}";
     assert_eq!(said(&output), expected);
     let sources = std::fs::read_dir(&folder)

@@ -10,6 +10,7 @@ use thalweg::session::GpuOptions;
 
 use super::emulated::{Emulated, is_there};
 use super::emulated_gpu::{Call, EmulatedGpu};
+use super::without_libraries::WithoutLibraries;
 
 /// A card, or what stands for one.
 pub struct Gpu {
@@ -25,16 +26,20 @@ pub fn is_required() -> bool {
 }
 
 /// The GPU to test on. Without one that is required a test fails; where none is required and there
-/// is no compiler for the emulation, this says so.
+/// is no compiler for the emulation, this says so. A card computes with the libraries that it has.
 pub fn gpu() -> Option<Gpu> {
-    gpu_with(false)
+    gpu_with(is_required())
 }
 
-/// As [`gpu`]; an emulated one has libraries of products and convolutions, or has none.
+/// As [`gpu`], where libraries compute GEMMs and convolutions, or are left out.
 pub fn gpu_with(libraries: bool) -> Option<Gpu> {
     if is_required() {
         let opened = Cards::new(thalweg::ops::gpu::HEADER).open(0);
         let driver = opened.unwrap_or_else(|e| panic!("REQUIRE_GPU=1: {e}"));
+        let driver = match libraries {
+            true => driver,
+            false => Arc::new(WithoutLibraries(driver)),
+        };
         return Some(Gpu {
             driver,
             emulated: None,

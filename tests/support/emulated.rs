@@ -413,6 +413,7 @@ impl Runtime for Emulated {
                 |(i, _): &(usize, Tensor)| matches!(case.inputs[*i], Input::Variable(..));
             let after = inputs.iter().cloned().enumerate().filter(is_variable);
             Ok::<_, String>(Results {
+                loss: 0.0,
                 outputs,
                 second_run,
                 variables_after: after.map(|(_, t)| t).collect(),

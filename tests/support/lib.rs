@@ -29,6 +29,7 @@ pub mod servers;
 pub mod session;
 pub mod tasks;
 pub mod trainer;
+pub mod without_libraries;
 
 use std::path::PathBuf;
 

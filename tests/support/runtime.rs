@@ -10,7 +10,7 @@ use thalweg_graph::{Graph, Node};
 use thalweg_ops::{NewGraph, SourceOps};
 use thalweg_tensor::{Shape, Tensor};
 
-use super::golden::{Case, Input, difference};
+use super::golden::{Case, Input, difference, numbers};
 
 /// What a case gave.
 #[derive(Default)]
@@ -18,6 +18,9 @@ pub struct Results {
     pub outputs: Vec<Tensor>,
     pub second_run: Vec<Tensor>,
     pub variables_after: Vec<Tensor>,
+    /// How far from the expected a result may be beyond the case's tolerance, as a share of the
+    /// largest expected number: what the algorithm that a library has chosen loses.
+    pub loss: f64,
 }
 
 /// Something that can run a case.
@@ -145,6 +148,7 @@ fn wrong(runtime: &dyn Runtime, case: &Case) -> Option<String> {
         Err(e) => return Some(e),
         Ok(found) => found,
     };
+    let case = &loosened(case, found.loss);
     let outputs = compare("output", &found.outputs, &case.outputs, case);
     let second = || {
         compare(
@@ -159,6 +163,17 @@ fn wrong(runtime: &dyn Runtime, case: &Case) -> Option<String> {
         expected => compare("variable", &found.variables_after, expected, case),
     };
     outputs.or_else(second).or_else(variables)
+}
+
+/// The case with a tolerance for results that are off by a share of the largest number.
+fn loosened(case: &Case, loss: f64) -> Case {
+    let mut case = case.clone();
+    if loss > 0.0 {
+        let largest = |t: &Tensor| numbers(t).into_iter().fold(0.0, |a: f64, b| a.max(b.abs()));
+        let largest = case.outputs.iter().map(largest).fold(0.0, f64::max);
+        case.tolerance.abs += loss * largest;
+    }
+    case
 }
 
 fn compare(what: &str, found: &[Tensor], expected: &[Tensor], case: &Case) -> Option<String> {

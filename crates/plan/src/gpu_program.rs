@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use smallvec::SmallVec;
 use thalweg_device::Variable;
-use thalweg_device::gpu::{Block, Fault, Handle};
+use thalweg_device::gpu::{Block, Engine, Fault, Handle};
 use thalweg_graph::{NodeId, OutputId};
 use thalweg_tensor::{DType, Tensor};
 
@@ -161,8 +161,8 @@ pub struct Counter {
 /// Who computes a GEMM or a convolution on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComputedBy {
-    /// A library; the number of its engine, where it has numbers.
-    Library(Option<i64>),
+    /// A library; its engine, where it tells.
+    Library(Option<Engine>),
     /// A kernel of our own, as no library does: why.
     OwnKernel(String),
 }
@@ -171,7 +171,7 @@ impl fmt::Display for ComputedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ComputedBy::Library(None) => f.write_str("by a library"),
-            ComputedBy::Library(Some(engine)) => write!(f, "by a library, engine {engine}"),
+            ComputedBy::Library(Some(engine)) => write!(f, "by a library, {engine}"),
             ComputedBy::OwnKernel(why) => write!(f, "by a kernel of our own: {why}"),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Library;
 use super::cudnn::Convolutions;
-use crate::gpu::{Convolution, GpuError};
+use crate::gpu::{Convolution, Engine, GpuError};
 
 /// A card that this machine does not have, known by its properties: cuDNN 9.8 and later tells which of
 /// its engines would compute a convolution there. So a machine without a GPU can check that each
@@ -21,8 +21,8 @@ pub struct AbsentCard(Convolutions);
 /// What computes a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineChoice {
-    /// The engine's number in its library.
-    pub engine: i64,
+    /// The engine.
+    pub engine: Engine,
     /// Bytes of memory that it works with.
     pub workspace: usize,
 }

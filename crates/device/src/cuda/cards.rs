@@ -38,7 +38,7 @@ pub struct Cards {
     /// The text of `thalweg.cuh`.
     header: &'static str,
     found: Option<(Vec<Card>, Arc<Cubins>)>,
-    opened: HashMap<usize, Arc<dyn Driver>>,
+    opened: HashMap<usize, Arc<Cuda>>,
 }
 
 impl Cards {
@@ -77,7 +77,11 @@ impl Cards {
             number,
             count: cards.len(),
         })?;
-        let driver: Arc<dyn Driver> = Arc::new(Cuda::open(card.clone(), cubins.clone())?);
+        let driver = Arc::new(Cuda::open(card.clone(), cubins.clone())?);
+        for other in self.opened.values() {
+            driver.reach(other);
+            other.reach(&driver);
+        }
         self.opened.insert(number, driver.clone());
         Ok(driver)
     }

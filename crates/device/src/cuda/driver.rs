@@ -73,6 +73,18 @@ impl Cuda {
         unsafe { result::ctx::set_current(own) }.map_err(|e| error("enter a context", e))
     }
 
+    /// Lets this card read and write another one's memory directly, where the machine can: a copy
+    /// between the two then does not go through the host. Where it cannot, the driver still copies.
+    pub(super) fn reach(&self, other: &Cuda) {
+        let mut can = 0;
+        // SAFETY: both devices were given by the driver, and `can` lives through the call.
+        let told = unsafe { sys::cuDeviceCanAccessPeer(&mut can, self.device, other.device) };
+        if told == CUresult::CUDA_SUCCESS && can != 0 && self.enter().is_ok() {
+            // SAFETY: the other context lives; to be told that it is enabled already is no mistake.
+            let _ = unsafe { sys::cuCtxEnablePeerAccess(other.context.0.cast(), 0) };
+        }
+    }
+
     fn module(&self, function: &Function) -> Result<CUmodule, GpuError> {
         let key = (function.source.name, function.macros());
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);

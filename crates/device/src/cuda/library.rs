@@ -19,6 +19,8 @@ const DRIVER_FUNCTIONS: &[&str] = &[
     "cuDevicePrimaryCtxRelease_v2",
     "cuCtxSetCurrent",
     "cuCtxGetCurrent",
+    "cuCtxEnablePeerAccess",
+    "cuDeviceCanAccessPeer",
     "cuMemGetInfo_v2",
     "cuMemAlloc_v2",
     "cuMemFree_v2",
@@ -71,6 +73,9 @@ const CUBLASLT_FUNCTIONS: &[&str] = &[
     "cublasLtMatmulAlgoGetHeuristic",
     "cublasLtMatmul",
 ];
+
+/// The name of NCCL in NVIDIA's wheels and packages, which cudarc does not look for.
+const NCCL_SONAME: &str = "libnccl.so.2";
 
 /// A library of CUDA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +161,10 @@ impl Library {
                 Library::Nvrtc => cudarc::nvrtc::sys::is_culib_present(),
                 Library::CublasLt => cudarc::cublaslt::sys::is_culib_present(),
                 Library::Cudnn => cudarc::cudnn::sys::is_culib_present(),
-                Library::Nccl => cudarc::nccl::sys::is_culib_present(),
+                Library::Nccl => {
+                    libloading::Library::new(NCCL_SONAME).is_ok()
+                        || cudarc::nccl::sys::is_culib_present()
+                }
             }
         };
         match present {
@@ -200,7 +208,8 @@ impl Library {
         let paths = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         // The names with a version are what systems have; the others are variations.
         let plain = format!("lib{}.so", self.stem());
-        let names = get_lib_name_candidates(self.stem()).into_iter();
+        let own = (self == Library::Nccl).then(|| NCCL_SONAME.to_owned());
+        let names = own.into_iter().chain(get_lib_name_candidates(self.stem()));
         GpuError::Missing {
             name: self.name(),
             files: names.filter(|n| n.starts_with(&plain)).collect(),

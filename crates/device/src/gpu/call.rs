@@ -1,5 +1,7 @@
 //! What libraries of CUDA's compute in place of kernels.
 
+use std::fmt;
+
 use smallvec::SmallVec;
 use thalweg_tensor::DType;
 
@@ -85,7 +87,38 @@ pub struct ReadyCall {
     /// Bytes of memory that it works with.
     pub workspace: usize,
     /// Which of the library's engines computes it, where the library numbers them.
-    pub engine: Option<i64>,
+    pub engine: Option<Engine>,
+}
+
+/// An engine of a library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Engine {
+    /// The library's number for it.
+    pub number: i64,
+    /// What it computes by, which says how exact it is.
+    pub algorithm: Algorithm,
+}
+
+/// What a convolution is computed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Sums of products.
+    Direct,
+    /// Winograd's transforms: some digits fewer than direct sums.
+    Winograd,
+    /// Fourier transforms: a digit or two fewer than direct sums.
+    Fft,
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let algorithm = match self.algorithm {
+            Algorithm::Direct => "",
+            Algorithm::Winograd => " (Winograd)",
+            Algorithm::Fft => " (FFT)",
+        };
+        write!(f, "engine {}{algorithm}", self.number)
+    }
 }
 
 /// One of the steps in which libraries take part.

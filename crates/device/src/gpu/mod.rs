@@ -26,7 +26,9 @@ mod turns;
 /// memory, and as cuBLASLt's algorithms for Hopper want it.
 pub const ALIGNMENT: usize = 256;
 
-pub use call::{Call, Convolution, Direction, Gemm, LibraryStep, ReadyCall, WithLibraries};
+pub use call::{
+    Algorithm, Call, Convolution, Direction, Engine, Gemm, LibraryStep, ReadyCall, WithLibraries,
+};
 pub use device::{Block, Gpu, Graph, HostBlock};
 pub use driver::{Address, Arguments, Command, Driver, Handle};
 pub use error::GpuError;

@@ -20,7 +20,7 @@ pub(super) use api::FUNCTIONS;
 use api::{Api, Context, Descriptor};
 use status::Status;
 
-use crate::gpu::{Address, Convolution, GpuError};
+use crate::gpu::{Address, Algorithm, Convolution, Engine, GpuError};
 
 /// The most bytes that a convolution may work with.
 const MOST_WORKSPACE: i64 = 256 << 20;
@@ -43,8 +43,7 @@ pub(super) struct Convolutions {
 pub(super) struct ConvolutionPlan {
     plan: Descriptor,
     pub(super) workspace: usize,
-    /// Which of the library's engines computes it.
-    pub(super) engine: i64,
+    pub(super) engine: Engine,
 }
 
 /// Why the library does not compute a convolution.
@@ -173,7 +172,7 @@ impl Convolutions {
             Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
             Type::CUDNN_TYPE_NUMERICAL_NOTE,
         )?;
-        if let Some(why) = notes.into_iter().find_map(|n| allowed(n).err()) {
+        if let Some(why) = notes.iter().find_map(|&n| allowed(n).err()) {
             return Ok(Err(format!("engine {number} {why}")));
         }
         let plan = match early {
@@ -188,7 +187,10 @@ impl Convolutions {
         Ok(Ok(ConvolutionPlan {
             plan,
             workspace: workspace as usize,
-            engine: number,
+            engine: Engine {
+                number,
+                algorithm: algorithm(&notes),
+            },
         }))
     }
 
@@ -253,6 +255,23 @@ impl Convolutions {
         let run = |pack| unsafe { context.execute(&plan.plan, &pack, stream.cast()) };
         pack.and_then(run)
             .map_err(|s| error(s, &self.api.last_error()))
+    }
+}
+
+/// What an engine with these numerical notes computes by.
+fn algorithm(notes: &[i32]) -> Algorithm {
+    let has = |all: &[Note]| all.iter().any(|&n| notes.contains(&(n as i32)));
+    if has(&[Note::CUDNN_NUMERICAL_NOTE_FFT]) {
+        Algorithm::Fft
+    } else if has(&[
+        Note::CUDNN_NUMERICAL_NOTE_WINOGRAD,
+        Note::CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4,
+        Note::CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+        Note::CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13,
+    ]) {
+        Algorithm::Winograd
+    } else {
+        Algorithm::Direct
     }
 }
 
