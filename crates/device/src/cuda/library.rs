@@ -153,6 +153,10 @@ impl Library {
     /// [`GpuError::Missing`], with where it was looked for and how to get it;
     /// [`GpuError::Lacking`] where it is another than it should be.
     pub fn open(self) -> Result<(), GpuError> {
+        if self == Library::Cudnn {
+            // Engines of cuDNN call cuBLASLt; where that is missing, they end the process.
+            Library::CublasLt.open()?;
+        }
         // SAFETY: opening one of NVIDIA's libraries runs what it does when it is loaded, and
         // nothing else.
         let present = unsafe {
