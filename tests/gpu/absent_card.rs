@@ -88,7 +88,9 @@ fn an_engine_of_cudnn_computes_every_convolution_of_resnet_and_inception_on_an_h
                     {
                         Ok(choice) => {
                             let counts = engines.entry(asked).or_default();
-                            *counts.entry(choice.engine.to_string()).or_default() += 1;
+                            *counts
+                                .entry(choice.engine.to_string().replace("engine ", ""))
+                                .or_default() += 1;
                         }
                         Err(why) => without.push(format!("{} {asked}: {why}", conv.name())),
                     }

@@ -36,11 +36,12 @@
 //! # Ok::<(), KernelError>(())
 //! ```
 
-use std::cell::{Cell, RefCell};
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, MutexGuard};
+mod variables;
 
-use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
 use thalweg_tensor::Notes;
 use thalweg_tensor::{DType, Element, Tensor};
 
@@ -105,9 +106,6 @@ pub struct Renewal<'a> {
     /// Where the new ones go. Without `old` the variable's elements are here; with it, whatever was.
     pub new: &'a mut Tensor,
 }
-
-/// The values of some variables, held against all others.
-type Guards<'a> = SmallVec<[MutexGuard<'a, Option<Tensor>>; 4]>;
 
 impl<'a> KernelCx<'a> {
     /// The context of one run of a kernel.
@@ -383,145 +381,6 @@ impl<'a> KernelCx<'a> {
         // arenas are zeroed when made, so the bytes are initialised, and every byte pattern is an
         // element.
         Ok(unsafe { std::slice::from_raw_parts_mut(ptr.cast::<T>(), len) })
-    }
-
-    /// The variable behind resource input `i`.
-    ///
-    /// # Errors
-    /// [`KernelError::Argument`] where the input is no resource.
-    pub fn variable(&self, i: usize) -> Result<&'a Variable, KernelError> {
-        match self.variables.get(i) {
-            Some(Some(variable)) => Ok(variable),
-            _ => Err(KernelError::Argument("a variable")),
-        }
-    }
-
-    /// Locks the variables behind these resource inputs, all of them initialised, and hands their
-    /// elements to `update`, in this order.
-    ///
-    /// # Errors
-    /// [`KernelError::Uninitialized`], [`KernelError::Invalid`] where one variable stands behind
-    /// two inputs, or what `update` returns.
-    pub fn update<T: Element, const N: usize>(
-        &self,
-        inputs: [usize; N],
-        update: impl FnOnce([&mut [T]; N]) -> Result<(), KernelError>,
-    ) -> Result<(), KernelError> {
-        let mut update = Some(update);
-        self.update_tensors(&inputs, &mut |tensors| {
-            let mut slices: [&mut [T]; N] = std::array::from_fn(|_| Default::default());
-            for (slice, tensor) in slices.iter_mut().zip(tensors) {
-                *slice = tensor.as_mut_slice()?;
-            }
-            update.take().map_or(Ok(()), |update| update(slices))
-        })
-    }
-
-    /// As [`KernelCx::update`], of tensors, one for each of the inputs; calls `update` once.
-    ///
-    /// # Errors
-    /// As [`KernelCx::update`].
-    pub fn update_tensors(
-        &self,
-        inputs: &[usize],
-        update: &mut dyn FnMut(&mut [&mut Tensor]) -> Result<(), KernelError>,
-    ) -> Result<(), KernelError> {
-        let mut guards = self.locked(inputs)?;
-        let mut tensors: SmallVec<[&mut Tensor; 4]> = SmallVec::new();
-        for (guard, &i) in guards.iter_mut().zip(inputs) {
-            match guard.as_mut() {
-                Some(value) => tensors.push(value),
-                None => return Err(self.variable(i)?.uninitialized()),
-            }
-        }
-        update(&mut tensors)
-    }
-
-    /// As [`KernelCx::update_tensors`], for an update that writes all elements: those that somebody else holds are
-    /// not copied first, but read where they are.
-    ///
-    /// # Errors
-    /// As [`KernelCx::update`]; the variables then have the values that they had, but for those that were
-    /// written in place.
-    pub fn renew(
-        &self,
-        inputs: &[usize],
-        renew: &mut dyn FnMut(&mut [Renewal<'_>]) -> Result<(), KernelError>,
-    ) -> Result<(), KernelError> {
-        let mut guards = self.locked(inputs)?;
-        let mut alone = guards.iter_mut().map(|g| g.as_mut());
-        if !alone.all(|value| value.is_some_and(Tensor::is_alone)) {
-            return self.replace(guards, inputs, renew);
-        }
-        let mut renewals: SmallVec<[Renewal<'_>; 4]> = SmallVec::new();
-        for new in guards.iter_mut().filter_map(|guard| guard.as_mut()) {
-            renewals.push(Renewal { old: None, new });
-        }
-        renew(&mut renewals)
-    }
-
-    /// As [`KernelCx::renew`], of variables of which somebody else holds one, or that have no value.
-    #[cold]
-    fn replace(
-        &self,
-        mut guards: Guards<'a>,
-        inputs: &[usize],
-        renew: &mut dyn FnMut(&mut [Renewal<'_>]) -> Result<(), KernelError>,
-    ) -> Result<(), KernelError> {
-        // What is replaced goes once nobody waits for the variables any more.
-        let mut replaced: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
-        let mut next: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
-        for (guard, &i) in guards.iter_mut().zip(inputs) {
-            match guard.as_mut() {
-                Some(value) => next.push(value.successor()?),
-                None => return Err(self.variable(i)?.uninitialized()),
-            }
-        }
-        let mut renewals: SmallVec<[Renewal<'_>; 4]> = SmallVec::new();
-        for (guard, next) in guards.iter_mut().zip(&mut next) {
-            match (guard.as_mut(), next) {
-                (Some(value), Some(new)) => renewals.push(Renewal {
-                    old: Some(value),
-                    new,
-                }),
-                (Some(new), None) => renewals.push(Renewal { old: None, new }),
-                (None, _) => {}
-            }
-        }
-        renew(&mut renewals)?;
-        drop(renewals);
-        for (guard, next) in guards.iter_mut().zip(next) {
-            if next.is_some() {
-                replaced.push(std::mem::replace(&mut **guard, next));
-            }
-        }
-        drop(guards);
-        drop(replaced);
-        Ok(())
-    }
-
-    /// The values of the variables behind these resource inputs, in this order, held against all others.
-    fn locked(&self, inputs: &[usize]) -> Result<Guards<'a>, KernelError> {
-        if let &[i] = inputs {
-            let mut guards = Guards::new();
-            guards.push(self.variable(i)?.lock());
-            return Ok(guards);
-        }
-        let mut variables: SmallVec<[(usize, &Variable); 4]> = SmallVec::new();
-        for (position, &i) in inputs.iter().enumerate() {
-            variables.push((position, self.variable(i)?));
-        }
-        // Every step locks in the order of addresses, so that no two wait for each other.
-        variables.sort_by_key(|(_, v)| std::ptr::from_ref(*v) as usize);
-        if variables.windows(2).any(|w| std::ptr::eq(w[0].1, w[1].1)) {
-            return Err(KernelError::Invalid(
-                "one variable stands behind two of the inputs: give each its own".to_owned(),
-            ));
-        }
-        let mut guards: SmallVec<[(usize, MutexGuard<'_, Option<Tensor>>); 4]> =
-            variables.iter().map(|(p, v)| (*p, v.lock())).collect();
-        guards.sort_by_key(|(position, _)| *position);
-        Ok(guards.into_iter().map(|(_, guard)| guard).collect())
     }
 
     /// The counter that a random op draws from: it outlives steps.

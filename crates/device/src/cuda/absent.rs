@@ -9,11 +9,27 @@ use crate::gpu::{Convolution, Engine, GpuError};
 /// convolution of a network has an engine.
 ///
 /// ```no_run
-/// # use thalweg_device::cuda::AbsentCard;
-/// let properties = std::fs::read_to_string("tests/cards/h200.json").unwrap();
-/// let card = AbsentCard::new(&properties).unwrap();
-/// # let convolution: thalweg_device::gpu::Convolution = todo!();
-/// println!("{:?}", card.engine(&convolution, false));
+/// use thalweg_device::cuda::AbsentCard;
+/// use thalweg_device::gpu::{Convolution, Direction};
+/// use thalweg_tensor::DType;
+///
+/// let properties = std::fs::read_to_string("tests/cards/h200.json")?;
+/// let card = AbsentCard::new(&properties)?;
+/// // 3x3 with stride 2 and TensorFlow's SAME padding: a line and a column of zeros behind the image.
+/// let convolution = Convolution {
+///     direction: Direction::Forward,
+///     dtype: DType::F32,
+///     channels_last: true,
+///     images: [32, 64, 56, 56],
+///     filter: [64, 64, 3, 3],
+///     output: [32, 64, 28, 28],
+///     before: [0, 0],
+///     after: [1, 1],
+///     stride: [2, 2],
+///     dilation: [1, 1],
+/// };
+/// println!("{}", card.engine(&convolution, false)?.engine);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct AbsentCard(Convolutions);

@@ -185,26 +185,30 @@ impl Library {
                 Library::Driver => cudarc::driver::sys::culib(),
                 Library::Nvrtc => cudarc::nvrtc::sys::culib(),
                 Library::CublasLt => cudarc::cublaslt::sys::culib(),
-                Library::Cudnn => cudarc::cudnn::sys::culib(),
-                Library::Nccl => return Ok(()),
+                // These tell what they lack when they are used.
+                Library::Cudnn | Library::Nccl => return Ok(()),
             }
         };
         let names = match self {
             Library::Driver => DRIVER_FUNCTIONS,
             Library::Nvrtc => NVRTC_FUNCTIONS,
             Library::CublasLt => CUBLASLT_FUNCTIONS,
-            Library::Cudnn => super::cudnn::FUNCTIONS,
-            Library::Nccl => &[],
+            Library::Cudnn | Library::Nccl => &[],
         };
         // SAFETY: as above.
         let has = |name: &str| unsafe { library.get::<*const ()>(name.as_bytes()).is_ok() };
         match names.iter().find(|name| !has(name)) {
             None => Ok(()),
-            Some(function) => Err(GpuError::Lacking {
-                name: self.name(),
-                function,
-                advice: self.advice(),
-            }),
+            Some(function) => Err(self.lacking(function)),
+        }
+    }
+
+    /// The error of a library that does not have a function.
+    pub(super) fn lacking(self, function: &'static str) -> GpuError {
+        GpuError::Lacking {
+            name: self.name(),
+            function,
+            advice: self.advice(),
         }
     }
 

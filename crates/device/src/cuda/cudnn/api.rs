@@ -10,6 +10,7 @@ use cudarc::cudnn::sys::{
 };
 
 use super::status::Status;
+use crate::cuda::Library;
 use crate::gpu::GpuError;
 
 type Create = unsafe extern "C" fn(*mut *mut c_void) -> u32;
@@ -22,31 +23,14 @@ type GetAttribute =
     unsafe extern "C" fn(*mut c_void, c_int, c_int, i64, *mut i64, *mut c_void) -> u32;
 type LastError = unsafe extern "C" fn(*mut c_char, usize);
 
-/// What is called of cuDNN.
-pub(in crate::cuda) const FUNCTIONS: &[&str] = &[
-    "cudnnCreate",
-    "cudnnDestroy",
-    "cudnnSetStream",
-    "cudnnGetLastErrorString",
-    "cudnnBackendCreateDescriptor",
-    "cudnnBackendDestroyDescriptor",
-    "cudnnBackendSetAttribute",
-    "cudnnBackendGetAttribute",
-    "cudnnBackendFinalize",
-    "cudnnBackendExecute",
-];
-
 /// A function of the library, which is there.
 ///
 /// # Safety
 /// `T` is the function's type.
-unsafe fn function<T: Copy>(name: &str) -> Result<T, GpuError> {
+unsafe fn function<T: Copy>(name: &'static str) -> Result<T, GpuError> {
     // SAFETY: the caller has opened the library, and it stays open; the type by its promise.
     let found = unsafe { sys::culib().get::<T>(name.as_bytes()) };
-    found.map(|f| *f).map_err(|_| GpuError::Driver {
-        what: "use cuDNN",
-        reason: format!("it has no function {name}"),
-    })
+    found.map(|f| *f).map_err(|_| Library::Cudnn.lacking(name))
 }
 
 /// The library's functions.
@@ -68,7 +52,7 @@ impl Api {
     /// The functions of the library, which is there.
     ///
     /// # Errors
-    /// [`GpuError::Driver`] where one is missing.
+    /// [`GpuError::Lacking`] where it does not have one.
     pub(super) fn load() -> Result<Api, GpuError> {
         // SAFETY: the types are those of the functions in `cudnn_graph.h`, enums as numbers.
         unsafe {
@@ -150,6 +134,8 @@ impl Drop for Context {
 pub(super) struct Descriptor {
     api: Arc<Api>,
     at: *mut c_void,
+    /// Those that it refers to, or that it came from: the library does not say that it copies them.
+    kept: Vec<Arc<Descriptor>>,
 }
 
 // SAFETY: descriptors belong to no thread.
@@ -169,8 +155,11 @@ impl Descriptor {
         let mut at = std::ptr::null_mut();
         // SAFETY: the library writes a descriptor there.
         Status::of(unsafe { (api.create_descriptor)(kind as c_int, &mut at) })?;
-        let api = api.clone();
-        Ok(Descriptor { api, at })
+        Ok(Descriptor {
+            api: api.clone(),
+            at,
+            kept: Vec::new(),
+        })
     }
 
     /// Sets an attribute to `values`, whose type is the one that `of` names.
@@ -213,8 +202,9 @@ impl Descriptor {
         }
     }
 
-    /// Lets an attribute refer to another descriptor, which the library then keeps what it needs of.
-    pub(super) fn refer(self, name: Name, to: &Descriptor) -> Result<Descriptor, Status> {
+    /// Lets an attribute refer to another descriptor, which lives as long as this one.
+    pub(super) fn refer(mut self, name: Name, to: &Arc<Descriptor>) -> Result<Descriptor, Status> {
+        self.kept.push(to.clone());
         self.set(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[to.at])
     }
 
@@ -250,7 +240,7 @@ impl Descriptor {
 
     /// The descriptors of an attribute, at most `most`.
     pub(super) fn descriptors(
-        &self,
+        self: &Arc<Descriptor>,
         name: Name,
         kind: Kind,
         most: usize,
@@ -264,6 +254,7 @@ impl Descriptor {
         let mut at: Vec<*mut c_void> = made.iter().map(|d| d.at).collect();
         let count = self.get(name, of, &mut at)?;
         made.truncate(count);
+        made.iter_mut().for_each(|d| d.kept.push(self.clone()));
         Ok(made)
     }
 }

@@ -16,7 +16,6 @@ use cudarc::cudnn::sys::{
 use cudarc::driver::sys::CUstream;
 use thalweg_tensor::DType;
 
-pub(super) use api::FUNCTIONS;
 use api::{Api, Context, Descriptor};
 use status::Status;
 
@@ -35,7 +34,7 @@ pub(super) struct Convolutions {
     /// The handle, which has one stream at a time.
     context: Mutex<Option<Context>>,
     /// The properties of the card that plans are for, where that card is not there.
-    absent: Option<Descriptor>,
+    absent: Option<Arc<Descriptor>>,
 }
 
 /// A convolution that is ready.
@@ -85,7 +84,7 @@ impl Convolutions {
         Ok(Convolutions {
             api,
             context: Mutex::new(None),
-            absent: Some(absent),
+            absent: Some(Arc::new(absent)),
         })
     }
 
@@ -98,7 +97,7 @@ impl Convolutions {
         let said = |status: Status| format!("cuDNN: {status}: {}", self.api.last_error());
         let context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
         let handle = context.as_ref().map(Context::handle);
-        let graph = operation::graph(&self.api, c, handle)?.map_err(said)?;
+        let graph = Arc::new(operation::graph(&self.api, c, handle)?.map_err(said)?);
         let mut last = "cuDNN knows no engine for it".to_owned();
         // Without a card, engines of the second list may crash.
         let heuristics = [
@@ -115,7 +114,7 @@ impl Convolutions {
                 }
             };
             for config in engines {
-                match self.planned(&config, handle, allowed(c.dtype, tf32)) {
+                match self.planned(&Arc::new(config), handle, allowed(c.dtype, tf32)) {
                     Ok(Ok(plan)) => return Ok(plan),
                     Ok(Err(reason)) => last = format!("cuDNN: {reason}"),
                     // Whatever an engine cannot do, the next one may.
@@ -127,7 +126,7 @@ impl Convolutions {
     }
 
     /// The engines for a graph, best first.
-    fn engines(&self, graph: &Descriptor, mode: Heuristic) -> Result<Vec<Descriptor>, Status> {
+    fn engines(&self, graph: &Arc<Descriptor>, mode: Heuristic) -> Result<Vec<Descriptor>, Status> {
         let mut heuristic = Descriptor::new(&self.api, Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?
             .refer(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)?
             .number(
@@ -138,7 +137,7 @@ impl Convolutions {
         if let Some(card) = &self.absent {
             heuristic = heuristic.refer(Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, card)?;
         }
-        heuristic.finalize()?.descriptors(
+        Arc::new(heuristic.finalize()?).descriptors(
             Name::CUDNN_ATTR_ENGINEHEUR_RESULTS,
             Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
             MOST_ENGINES,
@@ -148,7 +147,7 @@ impl Convolutions {
     /// A plan by one engine, or why that engine is not taken.
     fn planned(
         &self,
-        config: &Descriptor,
+        config: &Arc<Descriptor>,
         handle: Option<*mut c_void>,
         allowed: impl Fn(i32) -> Result<(), &'static str>,
     ) -> Result<Result<ConvolutionPlan, String>, Status> {
@@ -196,7 +195,7 @@ impl Convolutions {
 
     fn finalized(
         &self,
-        config: &Descriptor,
+        config: &Arc<Descriptor>,
         handle: Option<*mut c_void>,
     ) -> Result<Descriptor, Status> {
         let mut plan = Descriptor::new(&self.api, Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?

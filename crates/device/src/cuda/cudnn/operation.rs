@@ -126,10 +126,10 @@ pub(super) fn graph(
         channels_last: c.channels_last,
     };
     let build = || {
-        let convolution = parts.convolution([before, after, stride, dilation])?;
+        let convolution = Arc::new(parts.convolution([before, after, stride, dilation])?);
         let operation = parts.operation(c.direction, [images, filter, output], &convolution)?;
         let mut graph = Descriptor::new(api, Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?
-            .refer(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &operation)?;
+            .refer(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &Arc::new(operation))?;
         if let Some(handle) = handle {
             let name = Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE;
             graph = graph.pointers(name, Type::CUDNN_TYPE_HANDLE, &[handle])?;
@@ -197,14 +197,14 @@ impl Parts<'_> {
         &self,
         direction: Direction,
         dims: [[i64; 4]; 3],
-        convolution: &Descriptor,
+        convolution: &Arc<Descriptor>,
     ) -> Result<Descriptor, Status> {
         let names = attributes(direction);
         let double = self.compute == Data::CUDNN_DATA_DOUBLE as c_int;
         let mut operation = Descriptor::new(self.api, names.kind)?;
         for ((name, which), number) in names.tensors.into_iter().zip(NUMBERS) {
             let tensor = self.tensor(number, dims[which])?;
-            operation = operation.refer(name, &tensor)?;
+            operation = operation.refer(name, &Arc::new(tensor))?;
         }
         operation
             .refer(names.convolution, convolution)?
