@@ -234,3 +234,56 @@ fn the_same_seed_gives_the_same_training_on_any_number_of_threads() {
         "another seed gives other numbers"
     );
 }
+
+/// How many instructions the longest chain of waits has, how many there are in all, and the largest
+/// offset in the arena: from the text of a plan.
+fn waits(plan: &str) -> (usize, usize, usize) {
+    let mut longest: Vec<usize> = Vec::new();
+    let mut end = 0;
+    for line in plan.lines() {
+        let Some((start, waits)) = line.rsplit_once(" after [") else {
+            continue;
+        };
+        let waits = waits.trim_end_matches(']').split(", ");
+        let waits = waits.filter_map(|w| w.parse::<usize>().ok());
+        longest.push(1 + waits.map(|w| longest[w]).max().unwrap_or(0));
+        let offsets = start.split('@').skip(1).filter_map(|o| {
+            let digits = o.find(|c: char| !c.is_ascii_digit()).unwrap_or(o.len());
+            o[..digits].parse::<usize>().ok()
+        });
+        end = offsets.fold(end, usize::max);
+    }
+    let chain = longest.iter().copied().max().unwrap_or(0);
+    (chain, longest.len(), end)
+}
+
+#[test]
+fn independent_branches_do_not_wait_for_each_others_memory() {
+    let g = Graph::new();
+    let branch = |i: usize| {
+        let w = g.variable("w", matrix(32, i)).value();
+        (0..20).fold(w, |x, _| x.matmul(w).tanh())
+    };
+    let ends: Vec<_> = (0..8).map(branch).collect();
+    let plan = |threads| session(&g, threads).explain(&ends, []).unwrap();
+    let (chain, count, alone) = waits(&plan(1));
+    assert!(
+        count > 300 && alone > 0,
+        "{count} instructions, {alone} bytes"
+    );
+    assert!(
+        chain > count * 9 / 10,
+        "one thread uses memory again at once"
+    );
+    for threads in [2, 4, 8] {
+        let (chain, count, bytes) = waits(&plan(threads));
+        assert!(
+            chain < count / threads + 40,
+            "a chain of {chain} of {count} instructions keeps {threads} threads from work"
+        );
+        assert!(
+            bytes < (threads + 1) * (alone + 8192),
+            "{bytes} bytes on {threads} threads, {alone} on one"
+        );
+    }
+}

@@ -32,6 +32,7 @@ pub mod region;
 mod request;
 mod store;
 mod task_parts;
+mod thread_schedule;
 mod wire_dtype;
 
 pub use cache::PlanCache;

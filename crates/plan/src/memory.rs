@@ -2,6 +2,8 @@
 //! when memory is used again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
@@ -12,27 +14,46 @@ pub(super) struct Block {
     pub(super) len: usize,
 }
 
+/// Who touched memory last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LastUse {
+    /// The instructions that whoever takes the memory again waits for.
+    pub(super) instructions: SmallVec<[u32; 4]>,
+    /// When they are estimated to be done, in nanoseconds; see
+    /// [`ThreadSchedule`](crate::thread_schedule::ThreadSchedule).
+    pub(super) done: u64,
+}
+
 /// Lays blocks out while a sequence is walked.
 ///
-/// Memory that is given back remembers the steps that touched it last: a step that takes it again
-/// waits for them, whatever order threads run them in. Taking and giving take logarithmic time.
+/// Memory that is given back remembers its last use: an instruction that takes it again waits for
+/// that, whatever order threads run them in. So that independent instructions do not wait for each
+/// other, memory whose last use is done in time comes first, and the arena grows by up to `spare`
+/// bytes before it gives out any other. Taking and giving take logarithmic time.
 pub(super) struct Arena {
     /// What offsets are multiples of.
     alignment: usize,
+    /// By how many bytes more the arena may grow only to keep instructions from waiting.
+    spare: usize,
     /// Free memory that hangs together: offset to length.
     holes: BTreeMap<usize, usize>,
     /// The same by length, to find the smallest that is large enough.
     by_len: BTreeSet<(usize, usize)>,
-    /// Free memory as it was given back: offset to length and the steps that touched it last.
-    pieces: BTreeMap<usize, (usize, SmallVec<[u32; 4]>)>,
+    /// Free memory as it was given back: offset to length and last use.
+    pieces: BTreeMap<usize, (usize, LastUse)>,
     len: usize,
 }
 
+/// How many pieces of free memory are looked at for some whose last use is done.
+const PIECES: usize = 64;
+
 impl Arena {
-    /// An arena whose blocks begin at multiples of `alignment`.
-    pub(super) fn new(alignment: usize) -> Arena {
+    /// An arena whose blocks begin at multiples of `alignment`. It grows by up to `spare` bytes
+    /// only so that instructions need not wait.
+    pub(super) fn new(alignment: usize, spare: usize) -> Arena {
         Arena {
             alignment,
+            spare,
             holes: BTreeMap::new(),
             by_len: BTreeSet::new(),
             pieces: BTreeMap::new(),
@@ -45,37 +66,90 @@ impl Arena {
         self.len
     }
 
-    /// A block of at least `bytes`; whoever has touched its memory is added to `waits_for`.
-    pub(super) fn take(&mut self, bytes: usize, waits_for: &mut Vec<u32>) -> Block {
+    /// A block of at least `bytes` for an instruction that begins at `start`; whoever has touched
+    /// its memory is added to `waits_for`.
+    pub(super) fn take(&mut self, bytes: usize, start: u64, waits_for: &mut Vec<u32>) -> Block {
         let len = bytes.max(1).next_multiple_of(self.alignment);
         // The smallest hole that is large enough; of equal ones the first.
-        if let Some(&(hole, offset)) = self.by_len.range((len, 0)..).next() {
-            self.remove_hole(offset, hole);
-            if hole > len {
-                self.add_hole(offset + len, hole - len);
-            }
-            self.take_pieces(offset, offset + len, waits_for);
-            return Block { offset, len };
-        }
-        // No hole is large enough: grow, over a hole at the end where there is one.
-        let end = self.holes.last_key_value().map(|(&o, &l)| (o, l));
-        let offset = match end {
-            Some((o, l)) if o + l == self.len => {
-                self.remove_hole(o, l);
-                self.take_pieces(o, o + l, waits_for);
-                o
-            }
-            _ => self.len,
+        let fitting = || {
+            let holes = self.by_len.range((len, 0)..);
+            holes.map(|&(hole, at)| at..at + hole)
         };
-        self.len = offset + len;
+        let offset = match self.in_time(fitting(), len, start) {
+            Some(offset) => offset,
+            None => {
+                let end = self.end();
+                let patient = fitting().next().map_or(end, |hole| hole.start);
+                let at_once = self.in_time(iter::once(end..self.len), self.len - end, start);
+                let at_once = at_once.unwrap_or(self.len);
+                let more = (at_once + len).saturating_sub(self.len.max(patient + len));
+                match more <= self.spare {
+                    true => {
+                        self.spare -= more;
+                        at_once
+                    }
+                    false => patient,
+                }
+            }
+        };
+        self.take_out(offset, len);
+        self.take_pieces(offset, offset + len, waits_for);
+        self.len = self.len.max(offset + len);
         Block { offset, len }
     }
 
-    /// Gives a block back, last touched by the steps `touched`.
-    pub(super) fn give(&mut self, block: Block, touched: &[u32]) {
+    /// Takes a block out of the hole that it begins in, if it begins in one.
+    fn take_out(&mut self, offset: usize, len: usize) {
+        let hole = self.holes.range(..=offset).next_back();
+        let hole = hole.map(|(&o, &l)| (o, l)).filter(|(o, l)| offset < o + l);
+        if let Some((before, l)) = hole {
+            self.remove_hole(before, l);
+            if before < offset {
+                self.add_hole(before, offset - before);
+            }
+            if offset + len < before + l {
+                self.add_hole(offset + len, before + l - offset - len);
+            }
+        }
+    }
+
+    /// Where the arena can grow from: its last hole, if that reaches its end.
+    fn end(&self) -> usize {
+        match self.holes.last_key_value() {
+            Some((&o, &l)) if o + l == self.len => o,
+            _ => self.len,
+        }
+    }
+
+    /// Where in these holes so many bytes hang together whose last use is done by `start`.
+    fn in_time(
+        &self,
+        holes: impl Iterator<Item = Range<usize>>,
+        len: usize,
+        start: u64,
+    ) -> Option<usize> {
+        let pieces = holes.flat_map(|hole| {
+            let first = hole.start;
+            self.pieces.range(hole).map(move |piece| (first, piece))
+        });
+        let mut from = 0;
+        for (first, (&offset, (piece, last))) in pieces.take(PIECES) {
+            if offset == first {
+                from = first;
+            }
+            if last.done > start {
+                from = offset + piece;
+            } else if offset + piece - from >= len {
+                return Some(from);
+            }
+        }
+        None
+    }
+
+    /// Gives a block back.
+    pub(super) fn give(&mut self, block: Block, last: LastUse) {
         let (mut offset, mut len) = (block.offset, block.len);
-        self.pieces
-            .insert(offset, (len, SmallVec::from_slice(touched)));
+        self.pieces.insert(offset, (len, last));
         if let Some((&o, &l)) = self.holes.range(..offset).next_back()
             && o + l == offset
         {
@@ -102,12 +176,12 @@ impl Arena {
     /// Takes the pieces between two offsets, the first of which begins one.
     fn take_pieces(&mut self, mut at: usize, end: usize, waits_for: &mut Vec<u32>) {
         while at < end {
-            let Some((len, touched)) = self.pieces.remove(&at) else {
+            let Some((len, last)) = self.pieces.remove(&at) else {
                 return;
             };
-            waits_for.extend(&touched);
+            waits_for.extend(&last.instructions);
             if at + len > end {
-                self.pieces.insert(end, (at + len - end, touched));
+                self.pieces.insert(end, (at + len - end, last));
             }
             at += len;
         }
@@ -119,34 +193,73 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn last_use(instructions: &[u32], done: u64) -> LastUse {
+        LastUse {
+            instructions: SmallVec::from_slice(instructions),
+            done,
+        }
+    }
+
     #[test]
     fn memory_that_is_taken_again_waits_for_who_touched_it() {
-        let mut arena = Arena::new(64);
+        let mut arena = Arena::new(64, 0);
         let mut waits = Vec::new();
-        let a = arena.take(100, &mut waits);
-        let b = arena.take(100, &mut waits);
+        let a = arena.take(100, 0, &mut waits);
+        let b = arena.take(100, 0, &mut waits);
         assert!(waits.is_empty());
-        arena.give(a, &[1, 2]);
-        arena.give(b, &[3]);
-        arena.take(200, &mut waits);
+        arena.give(a, last_use(&[1, 2], 10));
+        arena.give(b, last_use(&[3], 20));
+        arena.take(200, 0, &mut waits);
         assert_eq!(waits, [1, 2, 3]);
         assert_eq!(arena.len(), 256);
     }
 
+    #[test]
+    fn memory_that_is_done_in_time_is_taken_before_a_smaller_hole_that_is_not() {
+        let mut arena = Arena::new(64, 0);
+        let mut waits = Vec::new();
+        let large = arena.take(256, 0, &mut waits);
+        arena.take(64, 0, &mut waits);
+        let small = arena.take(64, 0, &mut waits);
+        arena.take(64, 0, &mut waits);
+        arena.give(large, last_use(&[1], 10));
+        arena.give(small, last_use(&[2], 30));
+        let taken = arena.take(64, 20, &mut waits);
+        assert_eq!((taken.offset, &waits[..]), (large.offset, &[1][..]));
+    }
+
+    #[test]
+    fn the_arena_grows_by_what_it_may_spare_and_then_lets_instructions_wait() {
+        let mut arena = Arena::new(64, 128);
+        let mut waits = Vec::new();
+        for (instruction, len) in [(1, 64), (2, 128), (3, 192)] {
+            let block = arena.take(64, 0, &mut waits);
+            assert_eq!(waits, []);
+            assert_eq!(arena.len(), len);
+            arena.give(block, last_use(&[instruction], 10));
+        }
+        arena.take(64, 0, &mut waits);
+        assert_eq!(arena.len(), 192);
+        assert_eq!(waits, [1]);
+    }
+
     proptest! {
         #[test]
-        fn live_blocks_never_overlap(sizes in proptest::collection::vec((1usize..500, 0usize..6), 1..60)) {
-            let mut arena = Arena::new(64);
+        fn live_blocks_never_overlap(
+            sizes in proptest::collection::vec((1usize..500, 0usize..6), 1..60),
+            spare in 0usize..2000,
+        ) {
+            let mut arena = Arena::new(64, spare);
             let mut live: Vec<Block> = Vec::new();
             for (i, (size, drop)) in sizes.into_iter().enumerate() {
-                let block = arena.take(size, &mut Vec::new());
+                let block = arena.take(size, i as u64 / 2, &mut Vec::new());
                 prop_assert!(block.offset + block.len <= arena.len());
                 for other in &live {
                     prop_assert!(block.offset + block.len <= other.offset || other.offset + other.len <= block.offset);
                 }
                 live.push(block);
                 if drop < live.len() {
-                    arena.give(live.swap_remove(drop), &[i as u32]);
+                    arena.give(live.swap_remove(drop), last_use(&[i as u32], i as u64));
                 }
             }
         }

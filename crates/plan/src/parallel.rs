@@ -11,7 +11,7 @@ const IN_TURN: u64 = 50;
 
 /// The same on several threads: counting down what waits, taking from a queue, and reading what
 /// another core has written.
-const SHARED: u64 = 350;
+pub(super) const SHARED: u64 = 350;
 
 /// Nanoseconds from a send until another thread has seen what arrived.
 const CROSSING: u64 = 1_000;

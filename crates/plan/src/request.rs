@@ -61,6 +61,16 @@ pub struct PlanContext<'a> {
 }
 
 impl PlanContext<'_> {
+    /// How many instructions of a device may run at the same time.
+    pub(crate) fn threads(&self, device: usize) -> usize {
+        let threads = self.devices[device].host().pool().threads();
+        match self.parallel {
+            Parallel::Never => 1,
+            Parallel::WhereWorth => threads.min(self.cores).max(1),
+            Parallel::Always => threads.max(1),
+        }
+    }
+
     /// The counter of a random op's node.
     pub fn counter(&self, node: &str) -> Arc<AtomicU64> {
         match self.path {

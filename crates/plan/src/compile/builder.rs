@@ -21,6 +21,11 @@ use crate::memory::{Arena, Block};
 use crate::order::{Accesses, Hazards, VariableId};
 use crate::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
 use crate::request::PlanContext;
+use crate::thread_schedule::ThreadSchedule;
+
+/// By how many bytes an arena may grow for each further thread, so that independent instructions do
+/// not wait for each other's memory: about what the second-level cache of a core holds.
+const SPARE: usize = 1 << 20;
 
 pub(super) struct Builder<'a> {
     pub(super) context: PlanContext<'a>,
@@ -35,6 +40,7 @@ pub(super) struct Builder<'a> {
     /// By slot: what is known of its life.
     pub(super) life: Vec<Life>,
     pub(super) arena: Arena,
+    pub(super) schedule: ThreadSchedule,
     /// By node that receives: memory that is set aside from the start of the step.
     landings: FxHashMap<NodeId, Block>,
     pub(super) hazards: Hazards,
@@ -100,6 +106,7 @@ impl<'a> Builder<'a> {
         bindings: Bindings,
         accesses: Accesses,
     ) -> Builder<'a> {
+        let threads = context.threads(device);
         Builder {
             context,
             cpu: context.devices[device].host(),
@@ -112,7 +119,8 @@ impl<'a> Builder<'a> {
             slot_of: FxHashMap::default(),
             slots: Vec::new(),
             life: Vec::new(),
-            arena: Arena::new(ALIGNMENT),
+            arena: Arena::new(ALIGNMENT, SPARE * (threads - 1)),
+            schedule: ThreadSchedule::new(threads),
             landings: FxHashMap::default(),
             instructions: Vec::new(),
             waits_for: Vec::new(),
@@ -168,7 +176,7 @@ impl<'a> Builder<'a> {
             match landing_len(fact) {
                 None | Some(0) => {}
                 Some(n) if self.has_room(Some(n), fact.dtype.size()) => {
-                    let block = self.arena.take(n * fact.dtype.size(), &mut Vec::new());
+                    let block = self.arena.take(n * fact.dtype.size(), 0, &mut Vec::new());
                     self.landings.insert(id, block);
                 }
                 Some(_) => return Err(memory(self.on(), node, fact.dtype, fact.shape.clone())),

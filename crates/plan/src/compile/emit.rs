@@ -18,6 +18,8 @@ use crate::error::SessionError;
 use crate::error::failed;
 use crate::error::memory;
 use crate::error::panicked;
+use crate::memory::{Block, LastUse};
+use crate::parallel::SHARED;
 use crate::program::{Action, Home, Instruction};
 use crate::region::Region;
 
@@ -82,8 +84,9 @@ impl Builder<'_> {
             let replaced = self.replaced(kernel, i, &inputs, operand);
             output_slots.push(self.place(*o, left[i], operand, replaced, &mut waits));
         }
+        let scratch = self.scratch(prepared.scratch, &mut waits);
         let action = Action::Run {
-            scratch: self.scratch(prepared.scratch, &mut waits),
+            scratch: scratch.map_or((0, 0), |b| (b.offset, prepared.scratch)),
             run: prepared.run,
             sent: false,
         };
@@ -96,6 +99,10 @@ impl Builder<'_> {
             &mut waits,
             prepared.cost,
         );
+        if let Some(block) = scratch {
+            let at = self.instructions.len() as u32 - 1;
+            self.give(block, SmallVec::from_elem(at, 1));
+        }
         Ok(())
     }
 
@@ -161,7 +168,11 @@ impl Builder<'_> {
                 life.block.take()
             }
             None if len == 0 => None,
-            None => Some(self.arena.take(len * operand.dtype.size(), waits)),
+            None => {
+                let start = self.schedule.start(waits);
+                let bytes = len * operand.dtype.size();
+                Some(self.arena.take(bytes, start, waits))
+            }
         };
         let home = Home::Arena(block.map_or(0, |b| b.offset));
         let slot = self.slot(output, operand.dtype, len, home, left);
@@ -171,14 +182,16 @@ impl Builder<'_> {
         slot
     }
 
-    /// Where the scratch memory of the next instruction lies, and how many bytes it has.
-    fn scratch(&mut self, bytes: usize, waits: &mut Vec<u32>) -> (usize, usize) {
-        if bytes == 0 {
-            return (0, 0);
-        }
-        let block = self.arena.take(bytes, waits);
-        self.arena.give(block, &[self.instructions.len() as u32]);
-        (block.offset, bytes)
+    /// The scratch memory of the next instruction, if it needs any.
+    fn scratch(&mut self, bytes: usize, waits: &mut Vec<u32>) -> Option<Block> {
+        let start = self.schedule.start(waits);
+        (bytes > 0).then(|| self.arena.take(bytes, start, waits))
+    }
+
+    /// Gives a block back that these instructions touched.
+    fn give(&mut self, block: Block, instructions: SmallVec<[u32; 4]>) {
+        let done = self.schedule.latest(&instructions);
+        self.arena.give(block, LastUse { instructions, done });
     }
 
     /// Whether the arena stays within an address space when so many elements are added.
@@ -280,6 +293,7 @@ impl Builder<'_> {
             &self.accesses.updates[id.index()],
         );
         self.hazards.visit(at, uses, updates, waits);
+        self.schedule.add(waits, cost.saturating_add(SHARED));
         // What was read of a variable is given back before an update, so that it is in place.
         let mut release = SmallVec::new();
         for &v in updates {
@@ -332,7 +346,7 @@ impl Builder<'_> {
         {
             let mut touched = life.users.clone();
             touched.extend(life.writer);
-            self.arena.give(block, &touched);
+            self.give(block, touched);
         }
     }
 }

@@ -91,7 +91,7 @@ impl<'a> GpuBuilder<'a> {
             bindings,
             accesses,
             uses,
-            arena: Arena::new(ALIGNMENT),
+            arena: Arena::new(ALIGNMENT, 0),
             commands: Commands::default(),
             values: FxHashMap::default(),
             buffers: Vec::new(),

@@ -18,6 +18,7 @@ use crate::error::panicked;
 use crate::gpu_program::{
     Argument, Check, ComputedBy, GpuCommand, GpuPlace, NodeCommand, STATUS_BYTES, Watched,
 };
+use crate::memory::LastUse;
 use crate::program::Action;
 
 /// Where the arguments of a node's launches are.
@@ -148,9 +149,9 @@ impl GpuBuilder<'_> {
             bytes => {
                 let whole = Fact::new(DType::U8, Shape::known(&[bytes]));
                 self.bytes(node, &whole)?;
-                let block = self.arena.take(bytes, &mut Vec::new());
+                let block = self.arena.take(bytes, 0, &mut Vec::new());
                 // It lives for these launches, which take nothing else.
-                self.arena.give(block, &[]);
+                self.arena.give(block, LastUse::default());
                 block.offset
             }
         };

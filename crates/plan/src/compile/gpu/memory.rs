@@ -9,6 +9,7 @@ use thalweg_tensor::{DType, Tensor};
 use super::{Buffer, GpuBuilder};
 use crate::error::SessionError;
 use crate::gpu_program::{GpuCommand, GpuPlace, Made, NodeCommand, Segment};
+use crate::memory::LastUse;
 use crate::program::{Action, Home, Instruction, SlotPlan};
 
 impl GpuBuilder<'_> {
@@ -119,7 +120,7 @@ impl GpuBuilder<'_> {
 
     /// A buffer of the arena that is still used so often.
     pub(super) fn buffer(&mut self, bytes: usize, left: u32) -> (GpuPlace, usize) {
-        let block = (bytes > 0).then(|| self.arena.take(bytes, &mut Vec::new()));
+        let block = (bytes > 0).then(|| self.arena.take(bytes, 0, &mut Vec::new()));
         let offset = block.map_or(0, |b| b.offset);
         self.buffers.push(Buffer { block, left });
         (GpuPlace::Arena(offset), self.buffers.len() - 1)
@@ -140,7 +141,7 @@ impl GpuBuilder<'_> {
         if buffer.left == 0
             && let Some(block) = buffer.block.take()
         {
-            self.arena.give(block, &[]);
+            self.arena.give(block, LastUse::default());
         }
     }
 }
