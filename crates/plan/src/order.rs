@@ -256,7 +256,8 @@ impl Hazards {
             self.uses[v].push(at);
         }
         for &v in updates {
-            waits_for.extend(self.last_update[v]);
+            // One variable behind two inputs: an instruction does not wait for itself.
+            waits_for.extend(self.last_update[v].filter(|&u| u != at));
             waits_for.extend(self.uses[v].drain(..).filter(|&u| u != at));
             self.last_update[v] = Some(at);
         }
