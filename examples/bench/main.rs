@@ -6,7 +6,6 @@
 mod case;
 mod machine;
 mod ours;
-mod peer;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -20,7 +19,7 @@ use thalweg::cpu::Isa;
 use case::Case;
 use machine::Machine;
 use ours::{Result, Step};
-use peer::Peer;
+use thalweg_examples::peer::Peer;
 use thalweg_examples::report::{median, table};
 
 /// Measures Thalweg on the processor.

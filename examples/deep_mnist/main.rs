@@ -1,7 +1,6 @@
 //! TensorFlow's deep MNIST tutorial: a convolutional network that learns to read digits.
 
 mod flags;
-mod test;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -10,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use flags::Flags;
-use test::Test;
 use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
+use thalweg_examples::accuracy::Test;
 use thalweg_examples::model::{
     DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds,
 };

@@ -4,8 +4,10 @@
 // Each example compiles this module for itself and uses its own part of it.
 #![allow(dead_code, unused_imports)]
 
+pub mod accuracy;
 pub mod convs;
 pub mod model;
+pub mod peer;
 pub mod plot;
 pub mod progress;
 pub mod report;

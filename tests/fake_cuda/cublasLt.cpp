@@ -15,7 +15,7 @@ enum { TRANSPOSE_A = 3, TRANSPOSE_B = 4 };
 enum { BATCHES = 5, STEP = 6 };
 enum { MOST_WORKSPACE = 1, FIRST_ALIGNMENT = 5, LAST_ALIGNMENT = 8 };
 enum { R_32F = 0, R_64F = 1, R_16F = 2, R_16BF = 14 };
-enum { COMPUTE_32F = 68, COMPUTE_64F = 70 };
+enum { COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_32F_FAST_TF32 = 77 };
 
 struct Layout {
     int dtype;
@@ -76,6 +76,8 @@ static int multiply(const Operation& o, const void* a, const Layout& la, const v
 }
 
 extern "C" {
+size_t cublasLtGetVersion() { return 130400; }
+
 int cublasLtCreate(void** handle) {
     *handle = new int(0);
     return SUCCESS;
@@ -156,7 +158,10 @@ int cublasLtMatmulPreferenceDestroy(Preference* preference) {
 
 int cublasLtMatmulAlgoGetHeuristic(void*, Operation* o, Layout* a, Layout* b, Layout* c, Layout* d,
                                    Preference* preference, int, Found* found, int* count) {
-    const bool singles = d->dtype != R_64F && o->compute == COMPUTE_32F && o->scale == R_32F;
+    // TF32 is for f32 alone. Here it is computed exactly, which it may be.
+    const bool as_f32 = o->compute == COMPUTE_32F ||
+                        (o->compute == COMPUTE_32F_FAST_TF32 && d->dtype == R_32F);
+    const bool singles = d->dtype != R_64F && as_f32 && o->scale == R_32F;
     const bool doubles = d->dtype == R_64F && o->compute == COMPUTE_64F && o->scale == R_64F;
     *count = 0;
     if (!singles && !doubles) return NOT_SUPPORTED;

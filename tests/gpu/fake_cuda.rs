@@ -16,7 +16,7 @@ use thalweg_tests::root;
 const INSIDE: &str = "THALWEG_FAKE_CUDA";
 
 /// A folder with the fakes of these libraries.
-fn fakes(test: &str, libraries: &[&str]) -> PathBuf {
+pub fn fakes(test: &str, libraries: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("fake_cuda")
         .join(test);

@@ -10,4 +10,5 @@ mod nvrtc;
 mod random_graphs;
 mod sessions;
 mod steps;
+mod ten_minutes;
 mod training;

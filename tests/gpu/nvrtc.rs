@@ -1,21 +1,18 @@
 //! Every kernel compiles to machine code for every architecture, on a machine without any GPU; what
 //! is compiled is kept, and what is missing is said.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use thalweg::device::cuda::{Compiler, Cubins, Library, cards};
 use thalweg::device::gpu::{Function, GpuError, Source};
+use thalweg::ops::gpu::HEADER;
 use thalweg_tensor::DType;
-use thalweg_tests::emulated::Emulated;
-use thalweg_tests::golden::cases;
-use thalweg_tests::large_cases::in_parts;
+use thalweg_tests::launched::functions;
 
 /// The architectures that there are kernels for.
 const ARCHITECTURES: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"];
 
 /// NVRTC, if it is there; fails where it is required.
 fn compiler() -> Option<Compiler> {
-    let opened = Compiler::open(thalweg::ops::gpu::HEADER);
+    let opened = Compiler::open(HEADER);
     let required = std::env::var("REQUIRE_NVRTC").is_ok_and(|v| v == "1");
     match opened {
         Ok(compiler) => Some(compiler),
@@ -25,23 +22,6 @@ fn compiler() -> Option<Compiler> {
             None
         }
     }
-}
-
-/// What the table of op cases and larger ones launch: by source, dtypes and width of an index, the
-/// names.
-fn functions() -> BTreeMap<String, (Function, BTreeSet<&'static str>)> {
-    let emulated = Emulated::new(false);
-    let mut all: BTreeMap<String, (Function, BTreeSet<&'static str>)> = BTreeMap::new();
-    for case in cases("").into_iter().chain(in_parts()) {
-        for function in emulated.functions(&case).unwrap() {
-            let key = format!("{} {:?}", function.source.name, function.macros());
-            let entry = all
-                .entry(key)
-                .or_insert_with(|| (function.clone(), BTreeSet::new()));
-            entry.1.insert(function.name);
-        }
-    }
-    all
 }
 
 /// Whether machine code has a function of this name.
@@ -134,7 +114,7 @@ fn machine_code_is_kept_and_made_again_where_its_file_is_torn() {
     let _ = std::fs::remove_dir_all(&folder);
     let function = functions().into_values().next().unwrap().0;
     let get = |folder: Option<&std::path::Path>| {
-        let cubins = Cubins::new(compiler.clone(), folder.map(Into::into));
+        let cubins = Cubins::new(HEADER, Ok(compiler.clone()), folder.map(Into::into));
         cubins.get(&function, "sm_90").unwrap()
     };
     let files = || -> Vec<_> {
@@ -159,6 +139,23 @@ fn machine_code_is_kept_and_made_again_where_its_file_is_torn() {
     assert_eq!(std::fs::read(file).unwrap(), whole);
     // Where nothing can be kept, it is compiled all the same.
     assert_eq!(get(Some(std::path::Path::new("/dev/null/x"))), fresh);
+}
+
+#[test]
+fn machine_code_that_was_made_ahead_needs_no_compiler() {
+    let Some(compiler) = compiler() else { return };
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("made_ahead");
+    let _ = std::fs::remove_dir_all(&folder);
+    let function = functions().into_values().next().unwrap().0;
+    let here = Cubins::new(HEADER, Ok(compiler), None);
+    here.make(&function, "sm_90", &folder).unwrap();
+    let elsewhere = || Cubins::new(HEADER, Err(GpuError::NoCard), None);
+    let there = elsewhere().with_made(Some(folder.clone()));
+    let fresh = here.get(&function, "sm_90").unwrap();
+    assert_eq!(there.get(&function, "sm_90").unwrap(), fresh);
+    // For another card, and where nothing was made, the compiler is wanted.
+    assert_eq!(there.get(&function, "sm_80"), Err(GpuError::NoCard));
+    assert_eq!(elsewhere().get(&function, "sm_90"), Err(GpuError::NoCard));
 }
 
 #[test]

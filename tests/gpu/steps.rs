@@ -1,183 +1,51 @@
 //! What steps on a GPU give, on a card or the emulated one: replayed and not, in turn, ended early,
 //! without memory.
 
-use std::time::Duration;
-
-use thalweg::prelude::*;
-use thalweg::session::Cancel;
 use thalweg_tests::card;
-use thalweg_tests::line::{feeds, line};
+use thalweg_tests::gpu_steps::{self, Check};
+
+fn check(check: Check) {
+    if let Some(gpu) = card::gpu() {
+        check(&gpu);
+    }
+}
 
 #[test]
 fn replayed_steps_give_what_uncaptured_ones_give() {
-    let Some(gpu) = card::gpu() else { return };
-    let steps = if card::is_required() { 1000 } else { 50 };
-    let train = |replayed: bool| {
-        let g = Graph::new();
-        let line = line(&g);
-        let session = Session::with_options(&g, gpu.options()).unwrap();
-        session.run(g.initializers(), []).unwrap();
-        let watched = match replayed {
-            true => RunOptions::default(),
-            // Whoever looks at every value wants them one after the other.
-            false => RunOptions::checked(),
-        };
-        let step = || {
-            let got = session.run_with((line.loss, line.train), feeds(&line), &watched);
-            got.unwrap().0.scalar::<f32>(0).unwrap()
-        };
-        let losses: Vec<f32> = (0..steps).map(|_| step()).collect();
-        let w = session.run(line.w, []).unwrap().scalar::<f32>(0).unwrap();
-        (losses, w)
-    };
-    let (losses, w) = train(true);
-    assert_eq!((&losses, w), (&train(false).0, train(false).1));
-    assert!(losses[49] < losses[0] / 100.0, "{losses:?}");
+    check(gpu_steps::replayed_steps_give_what_uncaptured_ones_give);
 }
 
 #[test]
 fn what_is_read_before_an_update_stays_as_it_was_read() {
-    let Some(gpu) = card::gpu() else { return };
-    let g = Graph::new();
-    let v = g.variable("v", [1.0f32, 2.0]);
-    let before = v.value();
-    let update = v.assign_add([10.0f32, 10.0]);
-    let after = g.control_dependencies([update], || v.read());
-    let late = g.control_dependencies([update], || before + g.constant([0.0f32, 0.0]));
-    let session = Session::with_options(&g, gpu.options()).unwrap();
-    session.run(g.initializers(), []).unwrap();
-    for round in 0..4 {
-        let got = session.run((before, after, late), []).unwrap();
-        let base = 10.0 * round as f32;
-        assert_eq!(got.slice::<f32>(0).unwrap(), [1.0 + base, 2.0 + base]);
-        assert_eq!(got.slice::<f32>(1).unwrap(), [11.0 + base, 12.0 + base]);
-        assert_eq!(got.slice::<f32>(2).unwrap(), [1.0 + base, 2.0 + base]);
-    }
+    check(gpu_steps::what_is_read_before_an_update_stays_as_it_was_read);
 }
 
 #[test]
 fn a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device_and_the_session_goes_on() {
-    let Some(gpu) = card::gpu() else { return };
-    let g = Graph::new();
-    // Two tebibytes: more than any card has, and the emulated one.
-    let x = g.placeholder("x", DType::F64, []);
-    let many = g.constant([1i32 << 19, 1 << 19]);
-    let huge = g.op("Fill").input(many).input(x).output().square().sum();
-    let small = x.square();
-    let session = Session::with_options(&g, gpu.options()).unwrap();
-    for _ in 0..3 {
-        match session.run(huge, [x.feed(3.0f64)]) {
-            Err(SessionError::Memory { device, .. }) => {
-                assert_eq!(
-                    device.to_string(),
-                    "/job:localhost/replica:0/task:0/device:GPU:0"
-                );
-            }
-            other => panic!("{other:?}"),
-        }
-        let got = session.run(small, [x.feed(3.0f64)]).unwrap();
-        assert_eq!(got.scalar::<f64>(0).unwrap(), 9.0);
-    }
+    check(gpu_steps::a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device_and_the_session_goes_on);
 }
 
 #[test]
 fn a_limit_holds_and_logical_devices_have_memory_of_their_own() {
-    let Some(gpu) = card::gpu() else { return };
-    let g = Graph::new();
-    let x = g.placeholder("x", DType::F32, [-1]);
-    let on = |device: &str| g.device(device, || x.square().sum());
-    let (first, second) = (on("/gpu:0"), on("/gpu:1"));
-    let mut options = SessionOptions::with_threads(1);
-    let part = gpu.device();
-    options.gpus = vec![part.clone().limited_to(1 << 12), part.limited_to(1 << 20)];
-    let session = Session::with_options(&g, options).unwrap();
-    let feed = [x.feed(vec![1.0f32; 5000])];
-    let refused = session.run(first, &feed);
-    assert!(
-        matches!(refused, Err(SessionError::Memory { .. })),
-        "{refused:?}"
-    );
-    assert_eq!(
-        session
-            .run(second, &feed)
-            .unwrap()
-            .scalar::<f32>(0)
-            .unwrap(),
-        5000.0
-    );
+    check(gpu_steps::a_limit_holds_and_logical_devices_have_memory_of_their_own);
 }
 
 #[test]
 fn a_variable_without_a_value_is_an_error_that_names_it() {
-    let Some(gpu) = card::gpu() else { return };
-    let g = Graph::new();
-    let line = line(&g);
-    let session = Session::with_options(&g, gpu.options()).unwrap();
-    let error = session
-        .run(line.train, feeds(&line))
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("variable 'w' is not initialized"), "{error}");
-    session.run(g.initializers(), []).unwrap();
-    session.run(line.train, feeds(&line)).unwrap();
+    check(gpu_steps::a_variable_without_a_value_is_an_error_that_names_it);
 }
 
 #[test]
 fn steps_of_several_threads_take_turns() {
-    let Some(gpu) = card::gpu() else { return };
-    let g = Graph::new();
-    let v = g.variable("v", 0.0f32);
-    let add = v.assign_add(1.0f32);
-    let session = Session::with_options(&g, gpu.options()).unwrap();
-    session.run(g.initializers(), []).unwrap();
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| (0..50).for_each(|_| drop(session.run(add, []).unwrap())));
-        }
-    });
-    assert_eq!(session.run(v, []).unwrap().scalar::<f32>(0).unwrap(), 200.0);
+    check(gpu_steps::steps_of_several_threads_take_turns);
 }
 
 #[test]
 fn a_cancelled_step_and_one_without_time_end_and_the_session_goes_on() {
-    let Some(gpu) = card::gpu() else { return };
-    let g = Graph::new();
-    let line = line(&g);
-    let session = Session::with_options(&g, gpu.options()).unwrap();
-    session.run(g.initializers(), []).unwrap();
-    for _ in 0..3 {
-        let cancel = Cancel::new();
-        cancel.cancel();
-        let cancelled = RunOptions::cancelled_by(&cancel);
-        let got = session.run_with(line.train, feeds(&line), &cancelled);
-        assert!(
-            matches!(got, Err(SessionError::Cancelled { .. })),
-            "{got:?}"
-        );
-        let late = RunOptions::timeout(Duration::ZERO);
-        let got = session.run_with(line.train, feeds(&line), &late);
-        assert!(matches!(got, Err(SessionError::Timeout { .. })), "{got:?}");
-        session.run(line.train, feeds(&line)).unwrap();
-    }
+    check(gpu_steps::a_cancelled_step_and_one_without_time_end_and_the_session_goes_on);
 }
 
 #[test]
 fn a_trace_names_kernels_and_copies_with_their_bytes() {
-    let Some(gpu) = card::gpu() else { return };
-    let g = Graph::new();
-    let line = line(&g);
-    let session = Session::with_options(&g, gpu.options()).unwrap();
-    session.run(g.initializers(), []).unwrap();
-    let (_, trace) = session
-        .run_with(line.loss, feeds(&line), &RunOptions::traced())
-        .unwrap();
-    let traffic = trace.traffic();
-    assert_eq!(
-        (traffic.to_gpus, traffic.from_gpus),
-        (24, 4),
-        "{:?}",
-        trace.events
-    );
-    assert!(trace.events.iter().any(|e| e.op == "Mean"));
-    assert!(trace.events.iter().all(|e| e.device.ends_with("GPU:0")));
+    check(gpu_steps::a_trace_names_kernels_and_copies_with_their_bytes);
 }

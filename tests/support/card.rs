@@ -36,14 +36,7 @@ pub fn gpu_with(libraries: bool) -> Option<Gpu> {
     if is_required() {
         let opened = Cards::new(thalweg::ops::gpu::HEADER).open(0);
         let driver = opened.unwrap_or_else(|e| panic!("REQUIRE_GPU=1: {e}"));
-        let driver = match libraries {
-            true => driver,
-            false => Arc::new(WithoutLibraries(driver)),
-        };
-        return Some(Gpu {
-            driver,
-            emulated: None,
-        });
+        return Some(Gpu::of(driver, libraries));
     }
     is_there().then(|| {
         let kernels = Arc::new(Emulated::new(false));
@@ -59,6 +52,18 @@ pub fn gpu_with(libraries: bool) -> Option<Gpu> {
 }
 
 impl Gpu {
+    /// A card that is open, with its libraries or without.
+    pub fn of(driver: Arc<dyn Driver>, libraries: bool) -> Gpu {
+        let driver = match libraries {
+            true => driver,
+            false => Arc::new(WithoutLibraries(driver)),
+        };
+        Gpu {
+            driver,
+            emulated: None,
+        }
+    }
+
     /// One device that is this GPU, whole.
     pub fn device(&self) -> GpuOptions {
         GpuOptions::driven_by(self.driver.clone())

@@ -143,7 +143,7 @@ pub fn report(runtime: &dyn Runtime, cases: &[Case]) {
 }
 
 /// What is wrong with what a case gives.
-fn wrong(runtime: &dyn Runtime, case: &Case) -> Option<String> {
+pub fn wrong(runtime: &dyn Runtime, case: &Case) -> Option<String> {
     let found = match runtime.run(case) {
         Err(e) => return Some(e),
         Ok(found) => found,

@@ -54,21 +54,21 @@ impl Cards {
     /// The card of this number.
     ///
     /// # Errors
-    /// As [`cards`]; [`GpuError::Missing`] without NVRTC; [`GpuError::NoSuchCard`].
+    /// As [`cards`]; [`GpuError::Missing`] without NVRTC, unless machine code was made ahead;
+    /// [`GpuError::NoSuchCard`].
     pub fn open(&mut self, number: usize) -> Result<Arc<dyn Driver>, GpuError> {
         if let Some(driver) = self.opened.get(&number) {
             return Ok(driver.clone());
         }
         if self.found.is_none() {
             let cards = cards()?;
-            let compiler = Compiler::open(self.header)?;
-            // A driver loads the machine code of its own major version, and of earlier ones.
-            let (found, needed) = (driver_version()?, compiler.version().0);
-            if found / 1000 < needed {
-                return Err(GpuError::OldDriver { found, needed });
-            }
-            let cubins = Cubins::new(compiler, Cubins::usual_folder());
-            self.found = Some((cards, Arc::new(cubins)));
+            let (compiler, made) = (compiler(self.header), Cubins::made_folder());
+            let compiler = match made {
+                Some(_) => compiler,
+                None => Ok(compiler?),
+            };
+            let cubins = Cubins::new(self.header, compiler, Cubins::usual_folder());
+            self.found = Some((cards, Arc::new(cubins.with_made(made))));
         }
         let Some((cards, cubins)) = &self.found else {
             return Err(GpuError::NoCard);
@@ -84,6 +84,17 @@ impl Cards {
         }
         self.opened.insert(number, driver.clone());
         Ok(driver)
+    }
+}
+
+/// The compiler, if this machine's driver loads what it makes.
+fn compiler(header: &'static str) -> Result<Compiler, GpuError> {
+    let compiler = Compiler::open(header)?;
+    // A driver loads the machine code of its own major version, and of earlier ones.
+    let (found, needed) = (driver_version()?, compiler.version().0);
+    match found / 1000 < needed {
+        true => Err(GpuError::OldDriver { found, needed }),
+        false => Ok(compiler),
     }
 }
 

@@ -6,16 +6,22 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Compiler;
 use crate::gpu::{Function, GpuError};
 
-/// The compiler, with what it has compiled before.
+/// Machine code of kernels: made ahead, kept from before, or compiled now.
 #[derive(Debug)]
 pub struct Cubins {
-    compiler: Compiler,
+    /// The text of `thalweg.cuh`.
+    header: &'static str,
+    /// The compiler, or why there is none: what was made ahead needs none.
+    compiler: Result<Compiler, GpuError>,
+    /// What was made ahead, by whatever version of the compiler. Nothing is written there.
+    made: Option<PathBuf>,
+    /// What this machine's compiler has made.
     folder: Option<PathBuf>,
     /// Tells the files of this process apart.
     written: AtomicU64,
@@ -23,13 +29,24 @@ pub struct Cubins {
 
 impl Cubins {
     /// With files in `folder`, which is made when there is something to keep; without one, nothing
-    /// is kept.
-    pub fn new(compiler: Compiler, folder: Option<PathBuf>) -> Cubins {
+    /// is kept. `header` is the text of `thalweg.cuh`.
+    pub fn new(
+        header: &'static str,
+        compiler: Result<Compiler, GpuError>,
+        folder: Option<PathBuf>,
+    ) -> Cubins {
         Cubins {
+            header,
             compiler,
+            made: None,
             folder,
             written: AtomicU64::new(0),
         }
+    }
+
+    /// Looks first into a folder that [`make`](Self::make) has filled.
+    pub fn with_made(self, made: Option<PathBuf>) -> Cubins {
+        Cubins { made, ..self }
     }
 
     /// Where files are kept if nothing else is said: `THALWEG_CACHE`, or `thalweg` in the user's
@@ -42,50 +59,88 @@ impl Cubins {
         own.or_else(|| Some(caches()?.join("thalweg")))
     }
 
-    /// The machine code of a function's source: from disk, or compiled and kept there. What cannot
-    /// be kept (a full disk, a folder that may not be written) is compiled all the same.
+    /// The folder of machine code that was made ahead, if the user names one: `THALWEG_CUBINS`.
+    pub fn made_folder() -> Option<PathBuf> {
+        std::env::var_os("THALWEG_CUBINS").map(PathBuf::from)
+    }
+
+    /// The machine code of a function's source: made ahead, from disk, or compiled and kept there.
+    /// What cannot be kept (a full disk, a folder that may not be written) is compiled all the same.
     ///
     /// # Errors
-    /// [`GpuError::Compile`].
+    /// [`GpuError::Compile`]; without a compiler, why there is none.
     pub fn get(&self, function: &Function, architecture: &str) -> Result<Vec<u8>, GpuError> {
-        let key = self.key(function, architecture);
-        let path = self
-            .folder
-            .as_ref()
-            .map(|f| f.join(file_name(function, &key)));
-        if let Some(path) = &path
-            && let Ok(file) = fs::read(path)
-            && let Some(cubin) = unpacked(&file, &key)
-        {
-            return Ok(cubin.to_vec());
-        }
-        let cubin = self.compiler.cubin(function, architecture)?;
-        if let (Some(folder), Some(path)) = (&self.folder, path) {
-            let number = self.written.fetch_add(1, Ordering::Relaxed);
-            let own = folder.join(format!("{}-{number}.part", std::process::id()));
-            let kept = fs::create_dir_all(folder)
-                .and_then(|()| fs::write(&own, packed(&key, &cubin)))
-                .and_then(|()| fs::rename(&own, path));
-            if kept.is_err() {
-                // Nothing is lost but time.
-                let _ = fs::remove_file(&own);
+        if let Some(made) = &self.made {
+            let key = self.key(function, architecture, None);
+            if let Some(cubin) = kept(&made.join(file_name(function, &key)), &key) {
+                return Ok(cubin);
             }
+        }
+        let compiler = self.compiler.as_ref().map_err(Clone::clone)?;
+        let key = self.key(function, architecture, Some(compiler.version()));
+        let name = file_name(function, &key);
+        let path = self.folder.as_ref().map(|f| f.join(&name));
+        if let Some(cubin) = path.as_ref().and_then(|path| kept(path, &key)) {
+            return Ok(cubin);
+        }
+        let cubin = compiler.cubin(function, architecture)?;
+        if let Some(folder) = &self.folder {
+            // Where it cannot be kept, nothing is lost but time.
+            let _ = self.write(folder, &name, &packed(&key, &cubin));
         }
         Ok(cubin)
     }
 
-    /// All that the machine code depends on.
-    fn key(&self, function: &Function, architecture: &str) -> Vec<u8> {
-        let (major, minor) = self.compiler.version();
-        let mut key = format!("{major}.{minor}\n").into_bytes();
-        for option in self.compiler.options(function, architecture) {
+    /// Compiles a function's source for a machine that may have no compiler, or another version of
+    /// it: that machine's `THALWEG_CUBINS` names the folder.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), and where the file cannot be written.
+    pub fn make(
+        &self,
+        function: &Function,
+        architecture: &str,
+        folder: &Path,
+    ) -> Result<(), GpuError> {
+        let compiler = self.compiler.as_ref().map_err(Clone::clone)?;
+        let cubin = compiler.cubin(function, architecture)?;
+        let key = self.key(function, architecture, None);
+        let written = self.write(folder, &file_name(function, &key), &packed(&key, &cubin));
+        written.map_err(|e| GpuError::Driver {
+            what: "write machine code",
+            reason: format!("{}: {e}", folder.display()),
+        })
+    }
+
+    /// Writes a file, which is there whole or not at all.
+    fn write(&self, folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+        let number = self.written.fetch_add(1, Ordering::Relaxed);
+        let own = folder.join(format!("{}-{number}.part", std::process::id()));
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&own, bytes))
+            .and_then(|()| fs::rename(&own, folder.join(name)))
+            .inspect_err(|_| drop(fs::remove_file(&own)))
+    }
+
+    /// All that the machine code depends on; the compiler's version is left out of what was made
+    /// ahead.
+    fn key(&self, function: &Function, architecture: &str, version: Option<(i32, i32)>) -> Vec<u8> {
+        let version = version.map(|(major, minor)| format!("{major}.{minor}"));
+        let mut key = format!("{}\n", version.unwrap_or_default()).into_bytes();
+        for option in Compiler::options(function, architecture) {
             key.extend(option.into_bytes());
             key.push(b'\n');
         }
-        key.extend(self.compiler.header().as_bytes());
+        key.extend(self.header.as_bytes());
         key.extend(function.source.text.as_bytes());
         key
     }
+}
+
+/// The machine code in a file, if it is there, whole and of this key.
+fn kept(path: &Path, key: &[u8]) -> Option<Vec<u8>> {
+    let file = fs::read(path).ok()?;
+    unpacked(&file, key).map(<[u8]>::to_vec)
 }
 
 fn hash(bytes: &[u8]) -> u64 {

@@ -61,6 +61,19 @@ impl Cuda {
         })
     }
 
+    /// The card's properties as JSON, as cuDNN 9.8 and later writes them: what
+    /// [`AbsentCard`](super::AbsentCard) takes on a machine without the card.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`], without a cuDNN that tells them.
+    pub fn cudnn_properties(&self) -> Result<String, GpuError> {
+        self.enter()?;
+        match &self.libraries {
+            Some(libraries) => libraries.cudnn_properties(),
+            None => Err(GpuError::NoCard),
+        }
+    }
+
     /// Makes the card's context that of the calling thread.
     fn enter(&self) -> Result<(), GpuError> {
         let own: CUcontext = self.context.0.cast();

@@ -98,6 +98,21 @@ impl Libraries {
         ready
     }
 
+    /// The card's properties, as cuDNN writes them. The thread is in the card's context.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`], without a cuDNN that tells them.
+    pub(super) fn cudnn_properties(&self) -> Result<String, GpuError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let library = opened(&mut state.convolutions, Library::Cudnn, Convolutions::open);
+        drop(state);
+        let library = library.map_err(|reason| GpuError::Driver {
+            what: "open cuDNN",
+            reason,
+        })?;
+        library.card_properties()
+    }
+
     /// Hands a call to a stream.
     ///
     /// # Safety

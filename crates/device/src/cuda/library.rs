@@ -177,6 +177,30 @@ impl Library {
         }
     }
 
+    /// Its version as it tells it: `cuDNN 9.26.0` is 92600. None for one that is not there or does not
+    /// tell.
+    pub fn version(self) -> Option<u64> {
+        self.open().ok()?;
+        // SAFETY: the library is there, and each function is of the type that its header gives it.
+        unsafe {
+            match self {
+                Library::Driver => {
+                    let mut version = 0;
+                    cudarc::driver::sys::cuDriverGetVersion(&mut version);
+                    u64::try_from(version).ok()
+                }
+                Library::Nvrtc => {
+                    let (mut major, mut minor) = (0, 0);
+                    cudarc::nvrtc::sys::nvrtcVersion(&mut major, &mut minor);
+                    u64::try_from(major * 1000 + minor * 10).ok()
+                }
+                Library::CublasLt => told(cudarc::cublaslt::sys::culib(), "cublasLtGetVersion"),
+                Library::Cudnn => told(cudarc::cudnn::sys::culib(), "cudnnGetVersion"),
+                Library::Nccl => None,
+            }
+        }
+    }
+
     /// That the library, which is there, has what is called of it.
     fn has_functions(self) -> Result<(), GpuError> {
         // SAFETY: the library is there; what is looked up is not called.
@@ -226,5 +250,17 @@ impl Library {
                 .collect::<Vec<PathBuf>>(),
             advice: self.advice(),
         }
+    }
+}
+
+/// What a library's function says of its version.
+///
+/// # Safety
+/// A function of this name takes nothing and gives a `size_t`.
+unsafe fn told(library: &libloading::Library, name: &str) -> Option<u64> {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let version = library.get::<unsafe extern "C" fn() -> usize>(name.as_bytes());
+        version.ok().map(|version| version() as u64)
     }
 }

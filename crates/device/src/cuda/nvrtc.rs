@@ -52,8 +52,8 @@ impl Compiler {
         self.version
     }
 
-    /// What its cubins depend on beside the function: the options, and the header.
-    pub(super) fn options(&self, function: &Function, architecture: &str) -> Vec<String> {
+    /// What cubins depend on beside the function and the header.
+    pub(super) fn options(function: &Function, architecture: &str) -> Vec<String> {
         let mut options = vec![
             // A real architecture, so that the assembler runs too.
             format!("--gpu-architecture={architecture}"),
@@ -68,16 +68,12 @@ impl Compiler {
         options
     }
 
-    pub(super) fn header(&self) -> &'static str {
-        self.header
-    }
-
     /// The machine code of a function's source, for its dtypes and an architecture (`sm_90`).
     ///
     /// # Errors
     /// [`GpuError::Compile`], with the compiler's log.
     pub fn cubin(&self, function: &Function, architecture: &str) -> Result<Vec<u8>, GpuError> {
-        let options = self.options(function, architecture);
+        let options = Self::options(function, architecture);
         let failed = |log: String| GpuError::Compile {
             file: function.source.name,
             architecture: architecture.to_owned(),

@@ -231,6 +231,15 @@ impl Descriptor {
         Ok(value[0])
     }
 
+    /// An attribute that is text, of at most 64 KiB.
+    pub(super) fn read_text(&self, name: Name) -> Result<String, Status> {
+        let mut bytes = vec![0u8; 64 << 10];
+        let count = self.get(name, Type::CUDNN_TYPE_CHAR, &mut bytes)?;
+        bytes.truncate(count);
+        let text = String::from_utf8_lossy(&bytes);
+        Ok(text.trim_end_matches('\0').to_owned())
+    }
+
     /// The values of an attribute that are of a list of numbers.
     pub(super) fn numbers(&self, name: Name, of: Type) -> Result<Vec<c_int>, Status> {
         let mut values = [0 as c_int; 16];

@@ -88,6 +88,25 @@ impl Convolutions {
         })
     }
 
+    /// The properties of the card that the library was opened for, as JSON.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`], where the library is older than 9.8.
+    pub(super) fn card_properties(&self) -> Result<String, GpuError> {
+        let context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        let handle = context
+            .as_ref()
+            .map_or(std::ptr::null_mut(), Context::handle);
+        let properties = Descriptor::new(&self.api, Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)
+            .and_then(|d| {
+                let name = Name::CUDNN_ATTR_DEVICEPROP_HANDLE;
+                d.pointers(name, Type::CUDNN_TYPE_HANDLE, &[handle])
+            })
+            .and_then(Descriptor::finalize)
+            .and_then(|d| d.read_text(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION));
+        properties.map_err(|s| error(s, &self.api.last_error()))
+    }
+
     /// Makes a convolution ready: by the first engine of the library's heuristics that gives the same
     /// every time, computes in what the dtype asks for, and fits into the memory.
     ///

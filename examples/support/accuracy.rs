@@ -3,11 +3,13 @@
 use thalweg::prelude::*;
 use thalweg::train::data::Split;
 
-use crate::Result;
-use thalweg_examples::model::{DeepMnist, feeds};
+use crate::model::{DeepMnist, feeds};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Images of a test that are looked at in one step: few, as all their features lie in memory.
 const TEST_BATCH: usize = 200;
+
 /// Tells how many images of a split the network reads.
 pub struct Test<'s, 'g> {
     step: Callable<'s, 'g>,

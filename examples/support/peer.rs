@@ -1,12 +1,13 @@
 //! Another program that does the same work: a process that is told of a case by a line of JSON, and says
 //! by one how long a step took.
 
+use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::ours::Result;
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// A peer at work.
 pub struct Peer {
@@ -20,12 +21,14 @@ impl Peer {
     pub fn start(command: &str) -> Result<Peer> {
         let mut words = command.split_whitespace();
         let program = words.next().ok_or("--peer needs a command")?;
-        let mut process = Command::new(program)
-            .args(words)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|e| format!("--peer '{command}': {e}"))?;
+        let mut program = Command::new(program);
+        Peer::run(program.args(words)).map_err(|e| format!("--peer '{command}': {e}").into())
+    }
+
+    /// Starts a program.
+    pub fn run(program: &mut Command) -> Result<Peer> {
+        let program = program.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = program.spawn()?;
         let (input, output) = (process.stdin.take(), process.stdout.take());
         let pipes = input.zip(output).ok_or("a peer has pipes")?;
         Ok(Peer {

@@ -1,0 +1,151 @@
+//! The ten-minute run on the emulated card: every part answers, and a run that was killed goes on
+//! where it was.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use thalweg_tests::emulated::is_there;
+use thalweg_tests::root;
+
+use super::fake_cuda::fakes;
+
+/// The most that a run of the tests takes, and far more than it needs.
+const PATIENCE: Duration = Duration::from_secs(500);
+
+struct Run {
+    fakes: PathBuf,
+    out: PathBuf,
+}
+
+impl Run {
+    fn new(test: &str) -> Run {
+        let fakes = fakes(test, &["cuda", "nvrtc", "cublasLt", "cudnn"]);
+        let out = fakes.join("results");
+        Run { fakes, out }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpu_run"));
+        command.args(["--small", "--out"]).arg(&self.out);
+        command.args(arguments);
+        command.env("LD_LIBRARY_PATH", &self.fakes);
+        command.env("FAKE_CUDA_FOLDER", &self.fakes);
+        command.env("FAKE_CUDA_EMULATOR", root().join("tests/emulator"));
+        command.env("THALWEG_CACHE", self.fakes.join("cache"));
+        command
+    }
+
+    /// The lines that are whole.
+    fn lines(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.out.join("results.jsonl")).unwrap_or_default();
+        text.lines()
+            .filter_map(|l| serde_json::from_str(l).ok())
+            .collect()
+    }
+
+    fn units(&self) -> Vec<String> {
+        let unit = |l: &Value| l["unit"].as_str().unwrap().to_owned();
+        self.lines().iter().map(unit).collect()
+    }
+}
+
+fn log(out: &Path) -> String {
+    std::fs::read_to_string(out.join("workers.log")).unwrap_or_default()
+}
+
+#[test]
+fn every_part_of_the_ten_minute_run_passes_on_the_emulated_card() {
+    if !is_there() {
+        return;
+    }
+    let run = Run::new("ten_minutes");
+    let output = run.command(&["--each", "2"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", log(&run.out));
+    let parts: BTreeSet<String> = run
+        .units()
+        .iter()
+        .map(|unit| unit.split('/').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(parts.len(), 7, "{said}");
+    assert!(
+        run.lines().iter().all(|l| l["result"] == "passed"),
+        "{said}"
+    );
+    assert!(run.out.join("results.md").exists());
+    // Nothing is left to do.
+    let before = run.units();
+    assert!(run.command(&["--each", "2"]).status().unwrap().success());
+    assert_eq!(run.units(), before);
+}
+
+#[test]
+fn a_ten_minute_run_that_was_killed_goes_on_where_it_was() {
+    if !is_there() {
+        return;
+    }
+    let run = Run::new("ten_minutes_killed");
+    let arguments = ["--only", "networks/", "--each", "6"];
+    let mut child = run.command(&arguments).spawn().unwrap();
+    let began = Instant::now();
+    while run.lines().len() < 2 && began.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = run.units();
+    assert!(!before.is_empty());
+    // As if it had been killed while it wrote.
+    let file = run.out.join("results.jsonl");
+    let torn = std::fs::read_to_string(&file).unwrap() + "{\"unit\":\"networks/Co";
+    std::fs::write(&file, torn).unwrap();
+    let output = run.command(&arguments).output().unwrap();
+    assert!(output.status.success(), "{}", log(&run.out));
+    let after = run.units();
+    assert_eq!(after[..before.len()], before);
+    assert_eq!(after.len(), 6);
+    assert_eq!(after.iter().collect::<BTreeSet<_>>().len(), 6, "{after:?}");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(text.lines().count(), 6, "the torn line is gone: {text}");
+}
+
+#[test]
+fn a_unit_that_hangs_or_dies_is_a_failure_and_the_run_goes_on() {
+    if !is_there() {
+        return;
+    }
+    let run = Run::new("ten_minutes_dies");
+    // A driver that ends the process at the first launch.
+    let mut command = run.command(&["--only", "smoke/", "--each", "3"]);
+    let output = command.env("FAKE_CUDA_DIES", "1").output().unwrap();
+    assert!(!output.status.success());
+    let lines = run.lines();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    for line in &lines {
+        assert_eq!(line["result"], "failed");
+        let why = line["found"]["why"].as_str().unwrap();
+        assert!(why.contains("the process ended with"), "{why}");
+    }
+}
+
+#[test]
+fn a_convolution_that_no_library_computes_is_a_failure() {
+    if !is_there() {
+        return;
+    }
+    let run = Run::new("ten_minutes_falls_back");
+    for only in ["convolutions/", "training/deep_mnist NHWC"] {
+        let mut command = run.command(&["--only", only, "--each", "1"]);
+        let status = command.env("FAKE_CUDNN_FAILS", "1").status().unwrap();
+        assert!(!status.success());
+    }
+    let lines = run.lines();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    for line in &lines {
+        let why = line["found"]["why"].as_str().unwrap();
+        assert!(why.starts_with("it falls back: "), "{why}");
+    }
+}

@@ -1,0 +1,182 @@
+//! A worker: the process that holds the card, and runs units one after the other.
+
+use std::any::Any;
+use std::error::Error;
+use std::io::{BufRead, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use thalweg::device::cuda::Cards;
+use thalweg::device::gpu::Driver;
+use thalweg::ops::gpu::HEADER;
+use thalweg::prelude::*;
+use thalweg::session::GpuOptions;
+use thalweg_examples::peer::Peer;
+use thalweg_examples::report::median;
+use thalweg_tests::card::Gpu;
+use thalweg_tests::root;
+
+use crate::units::{self, Found};
+
+/// Where the peer finds its libraries: what `LD_LIBRARY_PATH` was before the workers had theirs.
+pub const PEER_LIBRARIES: &str = "THALWEG_PEER_LIBRARIES";
+
+/// How large the work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// For a card.
+    Full,
+    /// For an emulated card.
+    Small,
+}
+
+/// What units share.
+pub struct Bench {
+    pub scale: Scale,
+    driver: Option<Arc<dyn Driver>>,
+    /// `None` where it has not been looked for.
+    peer: Option<Option<Peer>>,
+}
+
+impl Bench {
+    pub fn new(scale: Scale) -> Bench {
+        Bench {
+            scale,
+            driver: None,
+            peer: None,
+        }
+    }
+
+    /// The card, opened once.
+    pub fn driver(&mut self) -> Result<Arc<dyn Driver>, Box<dyn Error>> {
+        if let Some(driver) = &self.driver {
+            return Ok(driver.clone());
+        }
+        let driver = Cards::new(HEADER).open(0)?;
+        self.driver = Some(driver.clone());
+        Ok(driver)
+    }
+
+    /// The card with its libraries, or without.
+    pub fn gpu(&mut self, libraries: bool) -> Result<Gpu, Box<dyn Error>> {
+        Ok(Gpu::of(self.driver()?, libraries))
+    }
+
+    /// Options of a session with the card.
+    pub fn options(&mut self) -> Result<SessionOptions, Box<dyn Error>> {
+        let mut options = SessionOptions::with_threads(2);
+        options.gpus = vec![GpuOptions::driven_by(self.driver()?)];
+        Ok(options)
+    }
+
+    /// PyTorch, if it is there and sees the card.
+    pub fn peer(&mut self) -> Option<&mut Peer> {
+        self.peer.get_or_insert_with(start_peer).as_mut()
+    }
+
+    /// Seconds of a step: the median of at least five, and of as many as fit into `limit` seconds. An
+    /// emulated card is measured once.
+    pub fn seconds(
+        &self,
+        limit: f64,
+        mut step: impl FnMut() -> Result<(), Box<dyn Error>>,
+    ) -> Result<f64, Box<dyn Error>> {
+        // The first step submits commands one by one, the second captures them.
+        for _ in 0..3 {
+            step()?;
+        }
+        let (least, limit) = self.sized((5, limit), (1, 0.0));
+        let (began, mut times) = (Instant::now(), Vec::new());
+        while times.len() < least || began.elapsed().as_secs_f64() < limit {
+            let at = Instant::now();
+            step()?;
+            times.push(at.elapsed().as_secs_f64());
+        }
+        Ok(median(times).unwrap_or_default())
+    }
+
+    /// Either number.
+    pub fn sized<T>(&self, full: T, small: T) -> T {
+        match self.scale {
+            Scale::Full => full,
+            Scale::Small => small,
+        }
+    }
+}
+
+fn start_peer() -> Option<Peer> {
+    let python = || {
+        let mut python = Command::new("python3");
+        match std::env::var_os(PEER_LIBRARIES) {
+            Some(own) => python.env("LD_LIBRARY_PATH", own),
+            None => &mut python,
+        };
+        python
+    };
+    let seen = python()
+        .args(["-c", "import torch; assert torch.cuda.is_available()"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    seen.ok().filter(|status| status.success())?;
+    let script = root().join("benches/peers/pytorch_gpu.py");
+    Peer::run(python().arg(script)).ok()
+}
+
+/// The nodes that a plan computes by kernels of our own where a library might, as the plan says it.
+pub fn fallbacks(plan: &str) -> Vec<&str> {
+    let own = plan.lines();
+    own.filter(|line| line.contains("is computed by a kernel of our own"))
+        .collect()
+}
+
+/// A unit's line, beside what the results file adds.
+fn line(bench: &mut Bench, unit: &str) -> Value {
+    let began = Instant::now();
+    let found = catch_unwind(AssertUnwindSafe(|| units::run(bench, unit)));
+    let found: Result<Value, String> = match found {
+        Ok(found) => found.map_err(|e| e.to_string()),
+        Err(panic) => Err(said(&*panic)),
+    };
+    let (result, rest) = match found {
+        Ok(rest) if rest.get("skipped").is_some() => ("skipped", rest),
+        Ok(rest) => ("passed", rest),
+        Err(why) => ("failed", json!({"why": why})),
+    };
+    json!({
+        "unit": unit, "result": result, "seconds": began.elapsed().as_secs_f64(), "found": rest,
+    })
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("it panicked").to_owned()
+}
+
+/// Runs one unit, and prints its line.
+pub fn one(unit: &str, scale: Scale) -> Result<bool, Box<dyn Error>> {
+    let line = line(&mut Bench::new(scale), unit);
+    writeln!(std::io::stdout(), "{line}")?;
+    Ok(line["result"] != "failed")
+}
+
+/// Runs what is asked for by lines, until nobody asks.
+pub fn serve(scale: Scale) -> Result<(), Box<dyn Error>> {
+    let mut bench = Bench::new(scale);
+    for unit in std::io::stdin().lock().lines() {
+        let line = line(&mut bench, &unit?);
+        let mut out = std::io::stdout();
+        writeln!(out, "{line}")?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// For [`Found`] of work that is not done here.
+pub fn skipped(why: &str) -> Found {
+    Ok(json!({"skipped": why}))
+}

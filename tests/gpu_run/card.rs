@@ -1,0 +1,62 @@
+//! The card, its driver, and the libraries that are there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use thalweg::device::cuda::{Compiler, Cubins, Cuda, Library, cards};
+use thalweg::ops::gpu::HEADER;
+use thalweg_tests::root;
+
+use crate::bench::{Bench, skipped};
+use crate::units::Found;
+
+pub fn names() -> Vec<String> {
+    ["versions", "properties"].map(str::to_owned).into()
+}
+
+pub fn run(bench: &mut Bench, name: &str) -> Found {
+    match name {
+        "versions" => versions(bench),
+        "properties" => properties(),
+        _ => Err("there is no such unit".into()),
+    }
+}
+
+fn versions(bench: &mut Bench) -> Found {
+    let card = cards()?.into_iter().next().ok_or("there is no card")?;
+    bench.driver()?;
+    let version = |l: Library| (l.name().trim_end_matches(','), l.open().err(), l.version());
+    let libraries: BTreeMap<&str, Value> = Library::ALL
+        .map(version)
+        .into_iter()
+        .map(|(name, missing, version)| match missing {
+            Some(why) => (name, json!({"missing": why.to_string()})),
+            None => (name, json!({"version": version})),
+        })
+        .collect();
+    Ok(json!({
+        "card": card.name, "architecture": card.architecture(), "bytes": card.memory,
+        "libraries": libraries,
+    }))
+}
+
+/// The properties by which cuDNN knows the card, and where they differ from those of the absent card
+/// that the tests plan for.
+fn properties() -> Found {
+    let card = cards()?.into_iter().next().ok_or("there is no card")?;
+    if Library::Cudnn.open().is_err() {
+        return skipped("there is no cuDNN");
+    }
+    let cubins = Cubins::new(HEADER, Compiler::open(HEADER), None);
+    let text = Cuda::open(card, Arc::new(cubins))?.cudnn_properties()?;
+    let found: Value = serde_json::from_str(&text)?;
+    let ours = std::fs::read_to_string(root().join("tests/cards/h200.json"))?;
+    let ours: Value = serde_json::from_str(&ours)?;
+    let members = ours.as_object().into_iter().flatten();
+    let differ: BTreeMap<&String, Value> = members
+        .filter(|(name, value)| found.get(name) != Some(value))
+        .map(|(name, value)| (name, json!([value, found.get(name)])))
+        .collect();
+    Ok(json!({"properties": found, "differ_from_ours": differ}))
+}

@@ -1,0 +1,215 @@
+//! What no program can do faster on this card: copies, launches, GEMMs.
+
+use std::error::Error;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::json;
+use thalweg::device::gpu::{Address, Arguments, Command, Driver, Function, Handle, Source};
+use thalweg::prelude::*;
+use thalweg_examples::report::median;
+
+use crate::bench::{Bench, fallbacks};
+use crate::units::Found;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Copies or replays that are waited for at once: waiting counts for little then.
+const TOGETHER: u32 = 20;
+/// Launches of the captured graph.
+const LAUNCHES: usize = 100;
+/// How often each figure is measured, after two that are not counted.
+const REPEATS: usize = 15;
+/// GEMMs of a step.
+const GEMMS: usize = 4;
+
+/// A launch that does next to nothing.
+static TINY: Source = Source {
+    name: "tiny",
+    text: "#include \"thalweg.cuh\"\nKERNEL(Tiny, T* at) { if (first() == 0) at[0] += T(1); }\n",
+};
+
+/// The function of that launch.
+pub fn tiny() -> Function {
+    Function {
+        source: &TINY,
+        name: "Tiny",
+        types: [DType::F32].into_iter().collect(),
+        large: false,
+    }
+}
+
+pub fn names() -> Vec<String> {
+    let all = [
+        "copies",
+        "launches",
+        "gemm f32",
+        "gemm tf32",
+        "gemm bf16",
+        "gemm f16",
+    ];
+    all.map(str::to_owned).into()
+}
+
+pub fn run(bench: &mut Bench, name: &str) -> Found {
+    match name {
+        "copies" => copies(bench),
+        "launches" => launches(bench),
+        "gemm f32" => gemm(bench, DType::F32, false),
+        "gemm tf32" => gemm(bench, DType::F32, true),
+        "gemm bf16" => gemm(bench, DType::BF16, false),
+        "gemm f16" => gemm(bench, DType::F16, false),
+        _ => Err("there is no such unit".into()),
+    }
+}
+
+/// Bytes a second, in units of 10^9.
+fn copies(bench: &mut Bench) -> Found {
+    let bytes = bench.sized(1 << 30, 1 << 20);
+    let gpu = Gpu::open(bench, bytes)?;
+    let copy = |command: Command| -> Result<f64> {
+        let seconds = gpu.seconds(TOGETHER, &command)?;
+        Ok(bytes as f64 / seconds / 1e9)
+    };
+    let [from, to] = gpu.blocks;
+    let host = gpu.host.as_ptr() as usize;
+    let within = copy(Command::Copy { from, to, bytes })?;
+    let from_host = copy(Command::CopyIn {
+        from: host,
+        to,
+        bytes,
+    })?;
+    let to_host = copy(Command::CopyOut {
+        from,
+        to: host,
+        bytes,
+    })?;
+    // Within the card's memory each byte is read and written.
+    Ok(json!({
+        "unit": "GB/s", "within_the_card": 2.0 * within, "from_the_host": from_host,
+        "to_the_host": to_host,
+    }))
+}
+
+fn launches(bench: &mut Bench) -> Found {
+    let gpu = Gpu::open(bench, 1 << 20)?;
+    let (empty, many) = (gpu.captured(0)?, gpu.captured(LAUNCHES)?);
+    let micros = |together, graph| -> Result<f64> {
+        Ok(gpu.seconds(together, &Command::Replay { graph })? * 1e6)
+    };
+    let found = json!({
+        "unit": "us", "replay_of_nothing": micros(1, empty)?,
+        "replay_of_nothing_unwaited": micros(TOGETHER, empty)?,
+        "replay_of_100_launches": micros(1, many)?,
+    });
+    gpu.driver.drop_graph(empty);
+    gpu.driver.drop_graph(many);
+    Ok(found)
+}
+
+/// GEMMs of large squares.
+fn gemm(bench: &mut Bench, dtype: DType, tf32: bool) -> Found {
+    let side = bench.sized(8192, 64);
+    let g = Graph::new();
+    let nodes: Vec<Operation<'_>> = g.device("/gpu:0", || {
+        let variable = |name| {
+            let initial = g.truncated_normal([side, side], 0.0, 0.1, DType::F32, None);
+            g.variable(name, initial.cast(dtype))
+        };
+        let (a, b) = (variable("a"), variable("b"));
+        let product = |_| a.value().matmul(b.value()).operation();
+        (0..GEMMS).map(product).collect()
+    });
+    let mut options = bench.options()?;
+    options.optimise = false;
+    options.gpus[0].tf32 = tf32;
+    let session = Session::with_options(&g, options)?;
+    session.run(g.initializers(), [])?;
+    let plan = session.explain(&nodes, [])?;
+    let mut step = session.callable(&nodes, &[])?;
+    let taken = bench.seconds(1.0, || Ok(step.call(&[]).map(|_| ())?))?;
+    let operations = 2.0 * f64::from(side).powi(3) * GEMMS as f64;
+    Ok(json!({
+        "unit": "TFLOP/s", "side": side, "rate": operations / taken / 1e12,
+        "fallbacks": fallbacks(&plan),
+    }))
+}
+
+/// A card with memory to copy between.
+struct Gpu {
+    driver: Arc<dyn Driver>,
+    queue: Handle,
+    bytes: usize,
+    blocks: [Address; 2],
+    host: NonNull<u8>,
+}
+
+impl Gpu {
+    fn open(bench: &mut Bench, bytes: usize) -> Result<Gpu> {
+        let driver = bench.driver()?;
+        let gpu = Gpu {
+            queue: driver.queue()?,
+            bytes,
+            blocks: [driver.allocate(bytes)?, driver.allocate(bytes)?],
+            host: driver.allocate_host(bytes)?,
+            driver,
+        };
+        for to in gpu.blocks {
+            gpu.submit(&Command::Fill { to, byte: 0, bytes })?;
+        }
+        gpu.driver.wait(gpu.queue)?;
+        Ok(gpu)
+    }
+
+    fn submit(&self, command: &Command) -> Result<()> {
+        // SAFETY: every address is of memory that `self` holds until the queue has run all, and
+        // has as many bytes as commands say; a launch's argument is as its function declares it.
+        Ok(unsafe { self.driver.submit(self.queue, command) }?)
+    }
+
+    /// A graph of so many launches.
+    fn captured(&self, launches: usize) -> Result<Handle> {
+        let function = self.driver.load(&tiny())?;
+        let mut arguments = Arguments::default();
+        arguments.push(&self.blocks[0].to_ne_bytes());
+        let launch = Command::Launch {
+            function,
+            blocks: 1,
+            threads: 32,
+            arguments,
+        };
+        self.driver.begin(self.queue)?;
+        let submitted = (0..launches).try_for_each(|_| self.submit(&launch));
+        let graph = self.driver.end(self.queue)?;
+        submitted?;
+        Ok(graph)
+    }
+
+    /// The seconds that a command takes, where so many are waited for at once.
+    fn seconds(&self, together: u32, command: &Command) -> Result<f64> {
+        let mut times = Vec::new();
+        for _ in 0..REPEATS + 2 {
+            let start = Instant::now();
+            for _ in 0..together {
+                self.submit(command)?;
+            }
+            self.driver.wait(self.queue)?;
+            times.push(start.elapsed().as_secs_f64() / f64::from(together));
+        }
+        Ok(median(times.split_off(2)).unwrap_or_default())
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // An error has come out where the commands were waited for.
+        let _ = self.driver.wait(self.queue);
+        self.driver.drop_queue(self.queue);
+        for block in self.blocks {
+            self.driver.free(block);
+        }
+        // SAFETY: taken in `open` with this length, and the queue has run all that used it.
+        unsafe { self.driver.free_host(self.host, self.bytes) };
+    }
+}

@@ -1,0 +1,94 @@
+//! The op table through sessions with the card: what TensorFlow's kernels gave.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use thalweg_tests::emulated::Emulated;
+use thalweg_tests::golden::cases;
+use thalweg_tests::runtime::wrong;
+use thalweg_tests::session::{Entry, SessionRuntime};
+
+use crate::bench::{Bench, Scale};
+use crate::units::Found;
+
+/// What convolutional networks and their training are made of: the beginnings of names.
+const NETWORKS: &[&str] = &[
+    "Conv2D",
+    "DepthwiseConv2d",
+    "MatMul",
+    "BiasAdd",
+    "FusedBatchNorm",
+    "MaxPool",
+    "AvgPool",
+    "Relu",
+    "Softmax",
+    "SparseSoftmax",
+    "LRN",
+    "Concat",
+    "ResourceApply",
+    "AddV2",
+    "AddN",
+    "Mean",
+    "Pad",
+];
+
+/// How inputs come to an op, and whether libraries compute.
+type Way = (Entry, bool);
+
+/// The ways of the brief table.
+pub const BRIEF: [Way; 2] = [(Entry::HostConstant, true), (Entry::HostConstant, false)];
+
+/// The ways of the full table.
+pub const FULL: [Way; 4] = [
+    (Entry::HostConstant, true),
+    (Entry::HostConstant, false),
+    (Entry::Fed, false),
+    (Entry::Constant, false),
+];
+
+/// The ops that have a kernel for a GPU in some case.
+pub fn all() -> Vec<String> {
+    let emulated = Emulated::new(false);
+    let cases = cases("");
+    let launches = |c: &&_| emulated.functions(c).is_ok_and(|f| !f.is_empty());
+    let ops: BTreeSet<&str> = cases.iter().filter(launches).map(|c| &c.op[..]).collect();
+    ops.into_iter().map(str::to_owned).collect()
+}
+
+/// Those that convolutional networks have.
+pub fn of_networks() -> Vec<String> {
+    let is = |op: &String| NETWORKS.iter().any(|start| op.starts_with(start));
+    all().into_iter().filter(is).collect()
+}
+
+/// Runs all cases of an op in these ways.
+pub fn run(bench: &mut Bench, op: &str, ways: &[Way]) -> Found {
+    let mut all = cases(op);
+    all.retain(|case| case.op == op);
+    if bench.scale == Scale::Small {
+        all.truncate(4);
+    }
+    let mut failures = Vec::new();
+    for &(entry, libraries) in ways {
+        let runtime = SessionRuntime {
+            threads: 1,
+            optimise: false,
+            entry,
+            gpu: Some(bench.gpu(libraries)?.driver),
+        };
+        for case in &all {
+            // Whoever reads the log of a process that has died learns of the case.
+            eprintln!("{}, {entry:?}, libraries: {libraries}", case.name);
+            if let Some(wrong) = wrong(&runtime, case) {
+                failures.push(format!(
+                    "{}, {entry:?}, libraries: {libraries}: {wrong}",
+                    case.name
+                ));
+            }
+        }
+    }
+    match failures.is_empty() {
+        true => Ok(json!({"cases": all.len() * ways.len()})),
+        false => Err(format!("{} fail\n{}", failures.len(), failures.join("\n")).into()),
+    }
+}

@@ -1,0 +1,127 @@
+//! Every library call in every dtype at odd sizes, and what steps promise.
+
+use serde_json::json;
+use thalweg::prelude::*;
+use thalweg_tests::golden::numbers;
+use thalweg_tests::gpu_steps::CHECKS;
+use thalweg_tests::gpu_training::deep_mnist_trains_alike;
+
+use crate::bench::{Bench, fallbacks};
+use crate::units::Found;
+
+/// Dtypes, and how far from the CPU's a result may be, as a share of the largest number.
+const DTYPES: [(DType, f64); 4] = [
+    (DType::F32, 2e-3),
+    (DType::F64, 1e-9),
+    (DType::F16, 2e-2),
+    (DType::BF16, 1e-1),
+];
+
+/// Images: lines, columns, channels; filter, channels of the result, stride. Nothing of them is a
+/// multiple of what a library likes.
+const SHAPES: [[i64; 6]; 4] = [
+    [7, 9, 3, 3, 5, 1],
+    [8, 8, 4, 3, 8, 2],
+    [11, 6, 1, 5, 7, 2],
+    [13, 13, 16, 1, 9, 1],
+];
+
+pub fn names() -> Vec<String> {
+    let libraries = DTYPES.map(|(dtype, _)| format!("libraries {dtype}"));
+    let steps = CHECKS.iter().map(|(name, _)| (*name).to_owned());
+    let training = ["NHWC", "NCHW"].map(|format| format!("deep_mnist {format}"));
+    libraries.into_iter().chain(steps).chain(training).collect()
+}
+
+pub fn run(bench: &mut Bench, name: &str) -> Found {
+    if let Some((_, check)) = CHECKS.iter().find(|(check, _)| *check == name) {
+        check(&bench.gpu(true)?);
+        return Ok(json!({}));
+    }
+    match name.split_once(' ') {
+        Some(("libraries", dtype)) => {
+            let known = DTYPES.iter().find(|(d, _)| d.to_string() == dtype);
+            libraries(bench, *known.ok_or("there is no such dtype")?)
+        }
+        Some(("deep_mnist", format)) => {
+            let format = match format {
+                "NHWC" => DataFormat::Nhwc,
+                _ => DataFormat::Nchw,
+            };
+            deep_mnist_trains_alike(&bench.gpu(true)?, format);
+            Ok(json!({}))
+        }
+        _ => Err("there is no such unit".into()),
+    }
+}
+
+/// Numbers of this shape that mean nothing, in a dtype.
+fn some<'g>(g: &'g Graph, dims: &[i64], dtype: DType, seed: usize) -> Output<'g> {
+    let count: i64 = dims.iter().product();
+    let value = |i: i64| ((i as usize * 7919 + seed * 31) % 1013) as f32 / 1013.0 - 0.5;
+    let values: Vec<f32> = (0..count).map(value).collect();
+    let dims: Vec<i32> = dims.iter().map(|&d| d as i32).collect();
+    g.constant(values).reshape(&dims[..]).cast(dtype)
+}
+
+/// Convolutions with their gradients in both layouts, and GEMMs with either side transposed.
+fn calls(g: &Graph, dtype: DType) -> Vec<Output<'_>> {
+    let mut all = Vec::new();
+    for (seed, [h, w, from, k, to, stride]) in SHAPES.into_iter().enumerate() {
+        for format in [DataFormat::Nhwc, DataFormat::Nchw] {
+            let dims = match format {
+                DataFormat::Nhwc => [3, h, w, from],
+                DataFormat::Nchw => [3, from, h, w],
+            };
+            let x = some(g, &dims, dtype, seed);
+            let filter = some(g, &[k, k, from, to], dtype, seed + 50);
+            let y = x.conv2d(filter, [stride as usize; 2], Padding::Same, format);
+            all.push(y);
+            all.extend(gradients(&[y * y], &[x, filter]).into_iter().flatten());
+        }
+        for (ta, tb) in [(false, false), (true, false), (false, true), (true, true)] {
+            let turned = |t: bool, [rows, columns]: [i64; 2]| match t {
+                true => [columns, rows],
+                false => [rows, columns],
+            };
+            let a = some(g, &turned(ta, [h * w, from]), dtype, seed);
+            let b = some(g, &turned(tb, [from, to]), dtype, seed + 9);
+            all.push(a.matmul_t(b, ta, tb));
+        }
+    }
+    all
+}
+
+/// Computes on the card and on the CPU, and compares; the card's step is looked at three times: one
+/// by one, captured, and replayed.
+fn libraries(bench: &mut Bench, (dtype, share): (DType, f64)) -> Found {
+    let run = |device: &str, options: SessionOptions| {
+        let g = Graph::new();
+        let all = g.device(device, || calls(&g, dtype));
+        let mut options = options;
+        // Constants would be folded, and nothing be left to compute.
+        options.optimise = false;
+        options.soft_placement = true;
+        let session = Session::with_options(&g, options)?;
+        let steps: Result<Vec<_>, _> = (0..3).map(|_| session.run(&all, [])).collect();
+        Ok::<_, SessionError>((steps?, session.explain(&all, [])?))
+    };
+    let (expected, _) = run("/cpu:0", SessionOptions::with_threads(2))?;
+    let (found, plan) = run("/gpu:0", bench.options()?)?;
+    let mut worst: f64 = 0.0;
+    for (at, step) in found.iter().enumerate() {
+        for i in 0..step.len() {
+            let (f, e) = (numbers(step.tensor(i)?), numbers(expected[0].tensor(i)?));
+            let largest = e.iter().fold(1e-3f64, |a, b| a.max(b.abs()));
+            let off = f.iter().zip(&e).map(|(f, e)| (f - e).abs() / largest);
+            let off = off.fold(0.0, f64::max);
+            if off.is_nan() || off > share || f.len() != e.len() {
+                return Err(
+                    format!("step {at}, result {i}: off by {off:.2e} of the largest").into(),
+                );
+            }
+            worst = worst.max(off);
+        }
+    }
+    Ok(json!({"worst": worst, "fallbacks": fallbacks(&plan)}))
+}

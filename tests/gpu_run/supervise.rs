@@ -1,0 +1,278 @@
+//! The run: which unit is next, how long it may take, and what becomes of workers that die or hang.
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use thalweg_examples::report::table;
+use thalweg_tests::root;
+
+use crate::RunFlags;
+use crate::bench::{PEER_LIBRARIES, Scale};
+use crate::results::Results;
+use crate::units::{Part, asked};
+
+type Done<T> = Result<T, Box<dyn Error>>;
+
+/// The seconds of a run that the parts' own seconds add up to.
+const WHOLE: f64 = 560.0;
+
+/// A process that runs units.
+struct Worker {
+    process: Child,
+    input: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Worker {
+    fn start(flags: &RunFlags, libraries: &str) -> Done<Worker> {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(flags.out.join("workers.log"))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        if flags.scale() == Scale::Small {
+            command.arg("--small");
+        }
+        let before = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+        let cubins = root().join("cubins");
+        if cubins.is_dir() && std::env::var_os("THALWEG_CUBINS").is_none() {
+            command.env("THALWEG_CUBINS", cubins);
+        }
+        let mut process = command
+            .arg("serve")
+            .env("REQUIRE_GPU", "1")
+            .env("LD_LIBRARY_PATH", format!("{libraries}{before}"))
+            .env(PEER_LIBRARIES, before)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()?;
+        let pipes = process.stdin.take().zip(process.stdout.take());
+        let (input, output) = pipes.ok_or("a worker has pipes")?;
+        let (send, lines) = channel();
+        // It ends with the worker.
+        std::thread::spawn(move || {
+            let lines = BufReader::new(output).lines();
+            lines
+                .map_while(Result::ok)
+                .try_for_each(|line| send.send(line))
+        });
+        Ok(Worker {
+            process,
+            input,
+            lines,
+        })
+    }
+
+    /// The line of a unit; an error is why there is none.
+    fn run(&mut self, unit: &str, limit: Duration) -> Result<Value, String> {
+        writeln!(self.input, "{unit}").map_err(|e| e.to_string())?;
+        let deadline = Instant::now() + limit;
+        loop {
+            match self
+                .lines
+                .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            {
+                // Whatever else is printed on the way is no line of this unit.
+                Ok(line) => match serde_json::from_str::<Value>(&line) {
+                    Ok(line) if line["unit"] == unit => return Ok(line),
+                    _ => {}
+                },
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(format!("it was stopped after {:.0} s", limit.as_secs_f64()));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    let status = self.process.wait().map_err(|e| e.to_string())?;
+                    return Err(format!("the process ended with {status}; see workers.log"));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // One that has ended is no error.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The folders of NVIDIA's wheels, each with a colon behind it. They come before the toolkit's: they
+/// are of one release, while a toolkit may be older than its neighbours.
+fn wheels() -> String {
+    let folders = "import glob, site
+for s in site.getsitepackages() + [site.getusersitepackages()]:
+    print(*glob.glob(s + '/nvidia/*/lib'), sep='\\n')";
+    let printed = Command::new("python3").args(["-c", folders]).output();
+    let printed = printed.map(|o| o.stdout).unwrap_or_default();
+    let printed = String::from_utf8_lossy(&printed);
+    let mut all: Vec<&str> = printed.lines().filter(|l| !l.is_empty()).collect();
+    if Path::new("/usr/local/cuda/lib64").is_dir() {
+        all.push("/usr/local/cuda/lib64");
+    }
+    all.iter().map(|folder| format!("{folder}:")).collect()
+}
+
+/// The commit that results are of: what `gpu_folder.sh` noted, or the checkout's.
+fn commit() -> Done<String> {
+    let noted: PathBuf = root().join("commit");
+    if let Ok(noted) = fs::read_to_string(noted) {
+        return Ok(noted.trim().to_owned());
+    }
+    let git = [
+        "describe",
+        "--always",
+        "--abbrev=40",
+        "--dirty",
+        "--exclude",
+        "*",
+    ];
+    let told = Command::new("git").args(git).current_dir(root()).output()?;
+    match told.status.success() {
+        true => Ok(String::from_utf8(told.stdout)?.trim().to_owned()),
+        false => Err("there is no file `commit`, and no git checkout".into()),
+    }
+}
+
+/// A run in progress.
+struct Run<'f> {
+    flags: &'f RunFlags,
+    began: Instant,
+    results: Results,
+    /// The folders of the wheels.
+    libraries: String,
+    worker: Option<Worker>,
+}
+
+impl Run<'_> {
+    fn remaining(&self) -> Duration {
+        Duration::from_secs(self.flags.seconds).saturating_sub(self.began.elapsed())
+    }
+
+    /// Runs the units of a part that have no line, for so long or until the run ends.
+    fn part(&mut self, part: Part, most: Duration, bar: &ProgressBar) -> Done<()> {
+        let (began, finished) = (Instant::now(), self.results.finished());
+        let left = asked(part, self.flags).into_iter();
+        for unit in left.filter(|unit| !finished.contains(unit)) {
+            if self.remaining() < Duration::from_secs(1) || began.elapsed() >= most {
+                break;
+            }
+            bar.set_position(self.results.finished().len() as u64);
+            bar.set_message(unit.clone());
+            self.unit(&unit, Duration::from_secs(part.limit()))?;
+        }
+        Ok(())
+    }
+
+    /// Runs a unit, and keeps its line.
+    fn unit(&mut self, unit: &str, most: Duration) -> Done<()> {
+        let mut worker = match self.worker.take() {
+            Some(worker) => worker,
+            None => Worker::start(self.flags, &self.libraries)?,
+        };
+        let (began, limit) = (Instant::now(), most.min(self.remaining()));
+        match worker.run(unit, limit) {
+            Ok(line) => {
+                // A card may be in any state after a failure: the next worker opens it anew.
+                self.worker = Some(worker).filter(|_| line["result"] != "failed");
+                self.results.add(line)
+            }
+            // The run has ended, and not the unit.
+            Err(_) if limit < most && began.elapsed() >= limit => Ok(()),
+            Err(why) => self.results.add(json!({
+                "unit": unit, "result": "failed", "seconds": began.elapsed().as_secs_f64(),
+                "found": {"why": why},
+            })),
+        }
+    }
+}
+
+/// Runs the units that have no line yet. Whether none has failed.
+pub fn run(flags: &RunFlags) -> Done<bool> {
+    let began = Instant::now();
+    fs::create_dir_all(&flags.out)?;
+    let commit = commit()?;
+    let results = Results::open(&flags.out.join("results.jsonl"), &commit)?;
+    let libraries = wheels();
+    let mut run = Run {
+        flags,
+        began,
+        results,
+        libraries,
+        worker: None,
+    };
+    let all: usize = Part::ALL.iter().map(|&p| asked(p, flags).len()).sum();
+    let bar = ProgressBar::new(all as u64);
+    let style = "{bar:24.cyan/dim} {pos}/{len} {elapsed}  {msg}";
+    bar.set_style(ProgressStyle::with_template(style)?);
+    for part in Part::ALL {
+        let share = part.seconds() as f64 / WHOLE * flags.seconds as f64;
+        run.part(part, Duration::from_secs_f64(share), &bar)?;
+    }
+    // What is left of the parts whose time was up.
+    for part in Part::ALL {
+        run.part(part, Duration::MAX, &bar)?;
+    }
+    bar.finish_and_clear();
+    report(flags, &run.results, &commit)
+}
+
+/// Writes what there is as Markdown and prints it. Whether nothing has failed.
+fn report(flags: &RunFlags, results: &Results, commit: &str) -> Done<bool> {
+    let count = |part: Part, result: &str| {
+        let prefix = format!("{}/", part.name());
+        let of = |l: &&Value| {
+            l["unit"].as_str().is_some_and(|u| u.starts_with(&prefix)) && l["result"] == result
+        };
+        results.lines.iter().filter(of).count()
+    };
+    let finished = results.finished();
+    let row = |part: Part| {
+        let left = asked(part, flags)
+            .iter()
+            .filter(|u| !finished.contains(*u))
+            .count();
+        let counts = ["passed", "failed", "skipped"].map(|r| count(part, r));
+        let [passed, failed, skipped] = counts.map(|n| n.to_string());
+        [
+            part.name().to_owned(),
+            passed,
+            failed,
+            skipped,
+            left.to_string(),
+        ]
+    };
+    let head = ["part", "passed", "failed", "skipped", "not run"];
+    let rows: Vec<[String; 5]> = Part::ALL.into_iter().map(row).collect();
+    let mut text = format!("# On a GPU, commit {commit}\n\n| {} |\n", head.join(" | "));
+    text += "| --- | ---: | ---: | ---: | ---: |\n";
+    rows.iter()
+        .for_each(|row| text += &format!("| {} |\n", row.join(" | ")));
+    let failed: Vec<&Value> = results
+        .lines
+        .iter()
+        .filter(|l| l["result"] == "failed")
+        .collect();
+    for line in &failed {
+        let why = line["found"]["why"].as_str().unwrap_or_default();
+        text += &format!(
+            "\n`{}` failed: {why}\n",
+            line["unit"].as_str().unwrap_or_default()
+        );
+    }
+    fs::write(flags.out.join("results.md"), &text)?;
+    let mut out = std::io::stdout();
+    writeln!(out, "{}", table(head, rows))?;
+    for line in &failed {
+        writeln!(out, "{}: {}", line["unit"], line["found"]["why"])?;
+    }
+    Ok(failed.is_empty())
+}

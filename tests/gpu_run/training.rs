@@ -1,0 +1,159 @@
+//! Whole training steps beside PyTorch, in turn.
+
+use std::error::Error;
+
+use serde_json::{Value, json};
+use thalweg::device::cuda::Library;
+use thalweg::prelude::*;
+use thalweg_examples::model::{Weights, tower};
+use thalweg_examples::report::median;
+
+use crate::bench::{Bench, Scale, fallbacks};
+use crate::resnet::{CLASSES, ResNet};
+use crate::units::Found;
+
+/// How often both sides are measured in turn.
+const ROUNDS: usize = 3;
+
+/// Seconds that a side is measured in a round.
+const SECONDS: f64 = 1.0;
+
+/// Network, layout, batch, dtype of products, and how PyTorch runs it.
+#[derive(Clone, Copy)]
+struct Case {
+    model: &'static str,
+    format: DataFormat,
+    batch: usize,
+    tf32: bool,
+    /// `graph`: captured as a CUDA graph. `compiled`: by `torch.compile`, which captures as well.
+    peer: &'static str,
+}
+
+/// What is trained, most valuable first; an emulated card does with batches of 2.
+fn cases(scale: Scale) -> Vec<Case> {
+    let case = |model, format, batch, tf32, peer| Case {
+        model,
+        format,
+        batch: if scale == Scale::Small { 2 } else { batch },
+        tf32,
+        peer,
+    };
+    let (last, first) = (DataFormat::Nhwc, DataFormat::Nchw);
+    vec![
+        case("deep_mnist", last, 50, false, "graph"),
+        case("resnet50", last, 32, false, "graph"),
+        case("deep_mnist", first, 50, false, "graph"),
+        case("deep_mnist", last, 1024, false, "graph"),
+        case("resnet50", last, 32, true, "graph"),
+        case("resnet50", first, 32, false, "graph"),
+        case("deep_mnist", last, 50, false, "compiled"),
+        case("resnet50", last, 32, false, "compiled"),
+    ]
+}
+
+impl Case {
+    fn name(&self) -> String {
+        let precision = if self.tf32 { "tf32" } else { "f32" };
+        let Case {
+            model, batch, peer, ..
+        } = self;
+        format!("{model} {} {batch} {precision} {peer}", self.format.name())
+    }
+}
+
+pub fn names(scale: Scale) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for case in cases(scale) {
+        // Small ones differ in less.
+        if !names.contains(&case.name()) {
+            names.push(case.name());
+        }
+    }
+    names
+}
+
+pub fn run(bench: &mut Bench, name: &str) -> Found {
+    let found = cases(bench.scale).into_iter().find(|c| c.name() == name);
+    let case = found.ok_or("there is no such case")?;
+    let g = Graph::new();
+    g.set_seed(1);
+    let (train, loss) = g.device("/gpu:0", || built(&g, &case, bench.scale));
+    let mut options = bench.options()?;
+    options.gpus[0].tf32 = case.tf32;
+    let session = Session::with_options(&g, options)?;
+    session.run(g.initializers(), [])?;
+    let plan = session.explain((train, loss), [])?;
+    let fallen = fallbacks(&plan);
+    if !fallen.is_empty() && Library::Cudnn.open().is_ok() {
+        return Err(format!("it falls back: {}", fallen.join("; ")).into());
+    }
+    let mut step = session.callable((train, loss), &[])?;
+    let mut last = f32::NAN;
+    let mut ours = || -> Result<(), Box<dyn Error>> {
+        last = step.call(&[])?.scalar::<f32>(1)?;
+        Ok(())
+    };
+    let (mut own, mut peer, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..bench.sized(ROUNDS, 1) {
+        let seconds = bench.seconds(SECONDS, &mut ours)?;
+        own.push(seconds);
+        if let Some(theirs) = theirs(bench, &case)? {
+            peer.push(theirs);
+            ratios.push(theirs / seconds);
+        }
+    }
+    if !last.is_finite() {
+        return Err(format!("the loss is {last}").into());
+    }
+    let own = median(own).unwrap_or(f64::NAN);
+    Ok(json!({
+        "seconds": own, "images_per_second": case.batch as f64 / own, "loss": last,
+        "peer_seconds": median(peer), "ratio": median(ratios),
+    }))
+}
+
+/// A network with images and labels that lie on the card: what trains it, and its loss.
+fn built<'g>(g: &'g Graph, case: &Case, scale: Scale) -> (Operation<'g>, Output<'g>) {
+    let batch = case.batch as i32;
+    let labels = |classes: i32| {
+        let labels = (0..batch).map(|i| i % classes).collect::<Vec<i32>>();
+        g.constant(labels).one_hot(classes, DType::F32)
+    };
+    let data = |name: &str, value: Output<'g>| g.untrained_variable(name, value).value();
+    if case.model == "deep_mnist" {
+        let images = data(
+            "images",
+            g.truncated_normal([batch, 784], 0.5, 0.2, DType::F32, None),
+        );
+        let labels = data("labels", labels(10));
+        let keep = g.constant(0.5f32);
+        let weights = Weights::new(|make| make());
+        let (loss, _) = tower(g, [images, labels, keep], case.format, &weights);
+        return (Adam::new(1e-4).minimize(loss), loss);
+    }
+    let side = if scale == Scale::Small { 32 } else { 224 };
+    let dims = match case.format {
+        DataFormat::Nhwc => [batch, side, side, 3],
+        DataFormat::Nchw => [batch, 3, side, side],
+    };
+    let images = data(
+        "images",
+        g.truncated_normal(dims, 0.0, 1.0, DType::F32, None),
+    );
+    let logits = ResNet::logits(g, images, case.format, scale);
+    let loss = logits
+        .softmax_cross_entropy(data("labels", labels(CLASSES)))
+        .mean();
+    (Momentum::new(1e-3, 0.9).minimize(loss), loss)
+}
+
+fn theirs(bench: &mut Bench, case: &Case) -> Result<Option<f64>, Box<dyn Error>> {
+    let case: Value = json!({
+        "kind": "train", "model": case.model, "format": case.format.name(), "batch": case.batch,
+        "tf32": case.tf32, "compiled": case.peer == "compiled",
+    });
+    match bench.peer() {
+        Some(peer) => peer.measure(&case, SECONDS),
+        None => Ok(None),
+    }
+}

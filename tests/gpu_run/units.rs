@@ -1,0 +1,128 @@
+//! The units of a run: each is one answer.
+
+use std::error::Error;
+use std::io::Write;
+
+use serde_json::Value;
+
+use crate::bench::{Bench, Scale};
+use crate::{RunFlags, card, convolutions, floors, op_table, rest, smoke, training};
+
+/// What a unit found, as the members of its line.
+pub type Found = Result<Value, Box<dyn Error>>;
+
+/// Units that answer one question, in the order of their value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The card and the libraries.
+    Card,
+    /// What no program can do faster.
+    Floors,
+    /// Every library call and dtype, and steps.
+    Smoke,
+    /// The op table of convolutional networks.
+    Networks,
+    /// Each convolution of ResNet-50 and InceptionV3 beside PyTorch.
+    Convolutions,
+    /// Training steps beside PyTorch.
+    Training,
+    /// All else.
+    Rest,
+}
+
+impl Part {
+    pub const ALL: [Part; 7] = [
+        Part::Card,
+        Part::Floors,
+        Part::Smoke,
+        Part::Networks,
+        Part::Convolutions,
+        Part::Training,
+        Part::Rest,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Card => "card",
+            Part::Floors => "floors",
+            Part::Smoke => "smoke",
+            Part::Networks => "networks",
+            Part::Convolutions => "convolutions",
+            Part::Training => "training",
+            Part::Rest => "rest",
+        }
+    }
+
+    /// Seconds of a run of 560 that the part may take before the parts after it have had theirs.
+    pub fn seconds(self) -> u64 {
+        match self {
+            Part::Card => 10,
+            Part::Floors => 20,
+            Part::Smoke => 40,
+            Part::Networks => 60,
+            Part::Convolutions | Part::Training => 120,
+            Part::Rest => 560,
+        }
+    }
+
+    /// Seconds that one of its units may take.
+    pub fn limit(self) -> u64 {
+        match self {
+            Part::Card | Part::Floors | Part::Smoke | Part::Networks => 30,
+            Part::Convolutions => 20,
+            Part::Training => 100,
+            Part::Rest => 240,
+        }
+    }
+
+    /// The names of its units, without its own.
+    fn units(self, scale: Scale) -> Vec<String> {
+        match self {
+            Part::Card => card::names(),
+            Part::Floors => floors::names(),
+            Part::Smoke => smoke::names(),
+            Part::Networks => op_table::of_networks(),
+            Part::Convolutions => convolutions::names(),
+            Part::Training => training::names(scale),
+            Part::Rest => rest::names(),
+        }
+    }
+}
+
+/// The names of a part's units that a run is asked for: `floors/copies`.
+pub fn asked(part: Part, flags: &RunFlags) -> Vec<String> {
+    let all = part.units(flags.scale()).into_iter();
+    let all = all.map(|name| format!("{}/{name}", part.name()));
+    let all: Vec<String> = all.filter(|name| name.starts_with(&flags.only)).collect();
+    match flags.each {
+        Some(most) if most < all.len() => {
+            let spread = (0..most).map(|i| all[i * all.len() / most].clone());
+            spread.collect()
+        }
+        _ => all,
+    }
+}
+
+/// Prints the names of the units that a run would run.
+pub fn print(flags: &RunFlags) -> Result<bool, Box<dyn Error>> {
+    let mut out = std::io::stdout();
+    for name in Part::ALL.iter().flat_map(|&part| asked(part, flags)) {
+        writeln!(out, "{name}")?;
+    }
+    Ok(true)
+}
+
+/// Runs a unit.
+pub fn run(bench: &mut Bench, unit: &str) -> Found {
+    let (part, name) = unit.split_once('/').unwrap_or((unit, ""));
+    let part = Part::ALL.into_iter().find(|p| p.name() == part);
+    match part.ok_or("there is no such part")? {
+        Part::Card => card::run(bench, name),
+        Part::Floors => floors::run(bench, name),
+        Part::Smoke => smoke::run(bench, name),
+        Part::Networks => op_table::run(bench, name, &op_table::BRIEF),
+        Part::Convolutions => convolutions::run(bench, name),
+        Part::Training => training::run(bench, name),
+        Part::Rest => rest::run(bench, name),
+    }
+}
