@@ -3,8 +3,10 @@
 //! what it says where they fail.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg::device::cuda::Library;
 use thalweg::prelude::*;
@@ -12,14 +14,15 @@ use thalweg::session::GpuOptions;
 use thalweg_tests::emulated::is_there;
 use thalweg_tests::root;
 
+/// Tells the files of tests that compile at the same time apart.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
 /// Set in the process that has the fakes.
 const INSIDE: &str = "THALWEG_FAKE_CUDA";
 
 /// A folder with the fakes of these libraries.
 pub fn fakes(test: &str, libraries: &[&str]) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("fake_cuda")
-        .join(test);
+    let folder = common().join(test);
     // What an earlier run has left there is of an earlier source, perhaps.
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
@@ -28,21 +31,54 @@ pub fn fakes(test: &str, libraries: &[&str]) -> PathBuf {
             Some(name) => (name, "-DWITHOUT_FUNCTIONS"),
             None => (*library, "-DWHOLE"),
         };
-        let source = root().join(format!("tests/fake_cuda/{library}.cpp"));
-        let mut compiler = Command::new("g++");
-        compiler.args(["-std=c++17", "-O1", "-shared", "-fPIC", define]);
-        compiler.arg(source);
-        compiler
-            .arg("-o")
-            .arg(folder.join(format!("lib{library}.so")));
-        let compiled = compiler.output().unwrap();
-        assert!(
-            compiled.status.success(),
-            "{}",
-            String::from_utf8_lossy(&compiled.stderr)
-        );
+        let to = folder.join(format!("lib{library}.so"));
+        std::fs::copy(compiled(library, define), to).unwrap();
     }
     folder
+}
+
+/// Where the tests have their folders.
+fn common() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake_cuda")
+}
+
+/// A number of all sources of fakes and of the emulator that they run kernels in.
+pub fn sources() -> u64 {
+    let mut hash = DefaultHasher::new();
+    for folder in ["tests/fake_cuda", "tests/emulator"] {
+        let mut files: Vec<PathBuf> = std::fs::read_dir(root().join(folder))
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .collect();
+        files.sort();
+        files
+            .iter()
+            .for_each(|f| std::fs::read(f).unwrap().hash(&mut hash));
+    }
+    hash.finish()
+}
+
+/// A fake, compiled once for all tests.
+fn compiled(library: &str, define: &str) -> PathBuf {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("{library}{define}-{:016x}.so", sources());
+    let (path, own) = (
+        common().join(&name),
+        common().join(format!("{name}.{}-{number}", process::id())),
+    );
+    if path.exists() {
+        return path;
+    }
+    std::fs::create_dir_all(common()).unwrap();
+    let mut compiler = Command::new("g++");
+    compiler.args(["-std=c++17", "-O1", "-shared", "-fPIC", define]);
+    compiler.arg(root().join(format!("tests/fake_cuda/{library}.cpp")));
+    let output = compiler.arg("-o").arg(&own).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    // Tests that compile it at the same time each make a whole file.
+    std::fs::rename(&own, &path).unwrap();
+    path
 }
 
 /// Runs test `inside` of this program with the fakes that are in a folder.
