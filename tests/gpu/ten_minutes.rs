@@ -10,7 +10,7 @@ use serde_json::Value;
 use thalweg_tests::emulated::is_there;
 use thalweg_tests::root;
 
-use super::fake_cuda::{fakes, sources};
+use super::fake_cuda::fakes;
 
 /// The most that a run of the tests takes, and far more than it needs.
 const PATIENCE: Duration = Duration::from_secs(500);
@@ -34,9 +34,7 @@ impl Run {
         command.env("LD_LIBRARY_PATH", &self.fakes);
         command.env("FAKE_CUDA_FOLDER", &self.fakes);
         command.env("FAKE_CUDA_EMULATOR", root().join("tests/emulator"));
-        // Kernels are compiled once for all of these tests.
-        let cache = format!("../ten_minutes_cache-{:016x}", sources());
-        command.env("THALWEG_CACHE", self.fakes.join(cache));
+        command.env("THALWEG_CACHE", self.fakes.join("cache"));
         command
     }
 

@@ -17,6 +17,7 @@ use thalweg::session::GpuOptions;
 use thalweg_examples::peer::Peer;
 use thalweg_examples::report::median;
 use thalweg_tests::card::Gpu;
+use thalweg_tests::golden::{Case, cases};
 use thalweg_tests::root;
 
 use crate::units::{self, Found};
@@ -37,6 +38,8 @@ pub enum Scale {
 pub struct Bench {
     pub scale: Scale,
     driver: Option<Arc<dyn Driver>>,
+    /// The op table, read once.
+    cases: Option<Arc<Vec<Case>>>,
     /// `None` where it has not been looked for.
     peer: Option<Option<Peer>>,
 }
@@ -46,6 +49,7 @@ impl Bench {
         Bench {
             scale,
             driver: None,
+            cases: None,
             peer: None,
         }
     }
@@ -58,6 +62,12 @@ impl Bench {
         let driver = Cards::new(HEADER).open(0)?;
         self.driver = Some(driver.clone());
         Ok(driver)
+    }
+
+    /// The op table.
+    pub fn cases(&mut self) -> Arc<Vec<Case>> {
+        let read = || Arc::new(cases(""));
+        self.cases.get_or_insert_with(read).clone()
     }
 
     /// The card with its libraries, or without.

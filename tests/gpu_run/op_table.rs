@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use thalweg_tests::emulated::Emulated;
-use thalweg_tests::golden::cases;
+use thalweg_tests::golden::{Case, cases};
 use thalweg_tests::runtime::wrong;
 use thalweg_tests::session::{Entry, SessionRuntime};
 
-use crate::bench::{Bench, Scale};
+use crate::bench::Bench;
 use crate::units::Found;
 
 /// What convolutional networks and their training are made of: the beginnings of names.
@@ -63,11 +63,13 @@ pub fn of_networks() -> Vec<String> {
 
 /// Runs all cases of an op in these ways.
 pub fn run(bench: &mut Bench, op: &str, ways: &[Way]) -> Found {
-    let mut all = cases(op);
-    all.retain(|case| case.op == op);
-    if bench.scale == Scale::Small {
-        all.truncate(4);
-    }
+    let table = bench.cases();
+    let most = bench.sized(usize::MAX, 4);
+    let all: Vec<&Case> = table
+        .iter()
+        .filter(|case| case.op == op)
+        .take(most)
+        .collect();
     let mut failures = Vec::new();
     for &(entry, libraries) in ways {
         let runtime = SessionRuntime {
@@ -76,7 +78,7 @@ pub fn run(bench: &mut Bench, op: &str, ways: &[Way]) -> Found {
             entry,
             gpu: Some(bench.gpu(libraries)?.driver),
         };
-        for case in &all {
+        for &case in &all {
             // Whoever reads the log of a process that has died learns of the case.
             eprintln!("{}, {entry:?}, libraries: {libraries}", case.name);
             if let Some(wrong) = wrong(&runtime, case) {

@@ -158,16 +158,20 @@ impl Run<'_> {
     }
 
     /// Runs the units of a part that have no line, for so long or until the run ends.
-    fn part(&mut self, part: Part, most: Duration, bar: &ProgressBar) -> Done<()> {
+    fn part(
+        &mut self,
+        (part, units): &(Part, Vec<String>),
+        most: Duration,
+        bar: &ProgressBar,
+    ) -> Done<()> {
         let (began, finished) = (Instant::now(), self.results.finished());
-        let left = asked(part, self.flags).into_iter();
-        for unit in left.filter(|unit| !finished.contains(unit)) {
+        for unit in units.iter().filter(|unit| !finished.contains(*unit)) {
             if self.remaining() < Duration::from_secs(1) || began.elapsed() >= most {
                 break;
             }
             bar.set_position(self.results.finished().len() as u64);
             bar.set_message(unit.clone());
-            self.unit(&unit, Duration::from_secs(part.limit()))?;
+            self.unit(unit, Duration::from_secs(part.limit()))?;
         }
         Ok(())
     }
@@ -209,24 +213,30 @@ pub fn run(flags: &RunFlags) -> Done<bool> {
         libraries,
         worker: None,
     };
-    let all: usize = Part::ALL.iter().map(|&p| asked(p, flags).len()).sum();
-    let bar = ProgressBar::new(all as u64);
+    let units = asked(flags);
+    let count: usize = units.iter().map(|(_, names)| names.len()).sum();
+    let bar = ProgressBar::new(count as u64);
     let style = "{bar:24.cyan/dim} {pos}/{len} {elapsed}  {msg}";
     bar.set_style(ProgressStyle::with_template(style)?);
-    for part in Part::ALL {
-        let share = part.seconds() as f64 / WHOLE * flags.seconds as f64;
-        run.part(part, Duration::from_secs_f64(share), &bar)?;
+    for of_part in &units {
+        let share = of_part.0.seconds() as f64 / WHOLE * flags.seconds as f64;
+        run.part(of_part, Duration::from_secs_f64(share), &bar)?;
     }
     // What is left of the parts whose time was up.
-    for part in Part::ALL {
-        run.part(part, Duration::MAX, &bar)?;
+    for of_part in &units {
+        run.part(of_part, Duration::MAX, &bar)?;
     }
     bar.finish_and_clear();
-    report(flags, &run.results, &commit)
+    report(flags, &run.results, &commit, &units)
 }
 
 /// Writes what there is as Markdown and prints it. Whether nothing has failed.
-fn report(flags: &RunFlags, results: &Results, commit: &str) -> Done<bool> {
+fn report(
+    flags: &RunFlags,
+    results: &Results,
+    commit: &str,
+    units: &[(Part, Vec<String>)],
+) -> Done<bool> {
     let count = |part: Part, result: &str| {
         let prefix = format!("{}/", part.name());
         let of = |l: &&Value| {
@@ -235,12 +245,9 @@ fn report(flags: &RunFlags, results: &Results, commit: &str) -> Done<bool> {
         results.lines.iter().filter(of).count()
     };
     let finished = results.finished();
-    let row = |part: Part| {
-        let left = asked(part, flags)
-            .iter()
-            .filter(|u| !finished.contains(*u))
-            .count();
-        let counts = ["passed", "failed", "skipped"].map(|r| count(part, r));
+    let row = |(part, names): &(Part, Vec<String>)| {
+        let left = names.iter().filter(|u| !finished.contains(*u)).count();
+        let counts = ["passed", "failed", "skipped"].map(|r| count(*part, r));
         let [passed, failed, skipped] = counts.map(|n| n.to_string());
         [
             part.name().to_owned(),
@@ -251,7 +258,7 @@ fn report(flags: &RunFlags, results: &Results, commit: &str) -> Done<bool> {
         ]
     };
     let head = ["part", "passed", "failed", "skipped", "not run"];
-    let rows: Vec<[String; 5]> = Part::ALL.into_iter().map(row).collect();
+    let rows: Vec<[String; 5]> = units.iter().map(row).collect();
     let mut text = format!("# On a GPU, commit {commit}\n\n| {} |\n", head.join(" | "));
     text += "| --- | ---: | ---: | ---: | ---: |\n";
     rows.iter()

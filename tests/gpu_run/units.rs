@@ -89,24 +89,27 @@ impl Part {
     }
 }
 
-/// The names of a part's units that a run is asked for: `floors/copies`.
-pub fn asked(part: Part, flags: &RunFlags) -> Vec<String> {
-    let all = part.units(flags.scale()).into_iter();
-    let all = all.map(|name| format!("{}/{name}", part.name()));
-    let all: Vec<String> = all.filter(|name| name.starts_with(&flags.only)).collect();
-    match flags.each {
-        Some(most) if most < all.len() => {
-            let spread = (0..most).map(|i| all[i * all.len() / most].clone());
-            spread.collect()
+/// The names of the units that a run is asked for, by part: `floors/copies`.
+pub fn asked(flags: &RunFlags) -> Vec<(Part, Vec<String>)> {
+    let of = |part: Part| {
+        let all = part.units(flags.scale()).into_iter();
+        let all = all.map(|name| format!("{}/{name}", part.name()));
+        let all: Vec<String> = all.filter(|name| name.starts_with(&flags.only)).collect();
+        match flags.each {
+            Some(most) if most < all.len() => {
+                let spread = (0..most).map(|i| all[i * all.len() / most].clone());
+                (part, spread.collect())
+            }
+            _ => (part, all),
         }
-        _ => all,
-    }
+    };
+    Part::ALL.map(of).into()
 }
 
 /// Prints the names of the units that a run would run.
 pub fn print(flags: &RunFlags) -> Result<bool, Box<dyn Error>> {
     let mut out = std::io::stdout();
-    for name in Part::ALL.iter().flat_map(|&part| asked(part, flags)) {
+    for name in asked(flags).iter().flat_map(|(_, names)| names) {
         writeln!(out, "{name}")?;
     }
     Ok(true)
