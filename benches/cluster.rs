@@ -48,7 +48,7 @@ fn local() -> Result<()> {
     let session = Session::new(&g)?;
     session.run(g.initializers(), [])?;
     let batch = synthetic_feeds(BATCH)?;
-    let mut step = || session.run(net.train, net.feed(&batch)).map(|_| ());
+    let mut step = || session.step(net.train, net.feed(&batch)).map(|_| ());
     let speed = images(&mut step)?;
     report("deep_mnist_local", speed, "images/s");
     Ok(())
@@ -135,16 +135,16 @@ fn run_task(task: &str) -> Result<()> {
     });
     let session = session(&server, &g)?;
     match index {
-        0 => drop(session.run(g.initializers(), [])?),
+        0 => drop(session.step(g.initializers(), [])?),
         _ => {
             let made = g.all_initialized();
-            while !session.run(made, [])?.scalar::<bool>(0)? {
+            while !session.run::<bool>(made, [])? {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
     }
     let batch = synthetic_feeds(BATCH)?;
-    let mut step = || session.run(net.train, net.feed(&batch)).map(|_| ());
+    let mut step = || session.step(net.train, net.feed(&batch)).map(|_| ());
     let speed = images(&mut step)?;
     let name = format!("deep_mnist_async_1ps_{count}workers/worker{index}");
     report(&name, speed, "images/s");
@@ -163,10 +163,10 @@ fn null_step(server: &Server) -> Result<()> {
     let g = Graph::new();
     let null = g.device("/job:ps/task:0", || g.op("NoOp").build());
     let session = session(server, &g)?;
-    (0..50).try_for_each(|_| session.run(null, []).map(|_| ()))?;
+    (0..50).try_for_each(|_| session.step(null, []).map(|_| ()))?;
     let steps = 500;
     let began = Instant::now();
-    (0..steps).try_for_each(|_| session.run(null, []).map(|_| ()))?;
+    (0..steps).try_for_each(|_| session.step(null, []).map(|_| ()))?;
     let micros = began.elapsed().as_secs_f64() * 1e6 / f64::from(steps);
     report("null_step_one_remote_task", micros, "us/step");
     Ok(())
@@ -193,9 +193,9 @@ fn wide_graph(server: &Server, threads: usize) -> Result<()> {
     });
     let session = session(server, &g)?;
     session.run(g.initializers(), [])?;
-    (0..5).try_for_each(|_| session.run(&ends, []).map(|_| ()))?;
+    (0..5).try_for_each(|_| session.step(&ends, []).map(|_| ()))?;
     let began = Instant::now();
-    (0..STEPS).try_for_each(|_| session.run(&ends, []).map(|_| ()))?;
+    (0..STEPS).try_for_each(|_| session.step(&ends, []).map(|_| ()))?;
     let micros = began.elapsed().as_secs_f64() * 1e6 / STEPS as f64;
     let workload = format!("wide_graph_behind_8_parameters/{threads}_threads");
     report(&workload, micros, "us/step");
@@ -223,10 +223,10 @@ fn fetch(server: &Server) -> Result<()> {
         ("sum_100MB_parameter", sum),
         ("fetch_100MB_parameter_whole", w.value()),
     ] {
-        (0..3).try_for_each(|_| session.run(fetched, []).map(|_| ()))?;
+        (0..3).try_for_each(|_| session.step(fetched, []).map(|_| ()))?;
         let times = 10;
         let began = Instant::now();
-        (0..times).try_for_each(|_| session.run(fetched, []).map(|_| ()))?;
+        (0..times).try_for_each(|_| session.step(fetched, []).map(|_| ()))?;
         let seconds = began.elapsed().as_secs_f64() / f64::from(times);
         report(workload, FLOATS as f64 * 4.0 / seconds / 1e9, "GB/s");
     }

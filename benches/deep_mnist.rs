@@ -18,12 +18,12 @@ fn deep_mnist(c: &mut Criterion) {
         let g = Graph::new();
         g.set_seed(1);
         let net = model::deep_mnist(&g, format, 1e-4);
-        let options = SessionOptions::with_threads(2);
+        let options = SessionOptions::new().threads(2);
         let session = Session::with_options(&g, options).expect("the graph has no mistakes");
-        session.run(g.initializers(), []).expect("variables");
+        session.step(g.initializers(), []).expect("variables");
         let feeds = model::synthetic_feeds(BATCH).expect("room for a batch");
         let mut step = session
-            .callable((net.train, net.loss), &net.inputs())
+            .callable((net.train, net.loss), net.inputs())
             .expect("fetches");
         group.bench_function(format.name(), |b| {
             b.iter(|| {

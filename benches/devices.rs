@@ -26,9 +26,9 @@ fn hops(c: &mut Criterion) {
         for (name, cut) in [("one device", false), ("alternating", true)] {
             let g = Graph::new();
             let (x, y) = chain(&g, HOPS, elements, cut);
-            let options = SessionOptions::with_cpus(2);
+            let options = SessionOptions::new().cpus(2);
             let session = Session::with_options(&g, options).expect("two devices");
-            let mut step = session.callable(y, &[x]).expect("a fetch");
+            let mut step = session.callable(y, [x]).expect("a fetch");
             let input = Tensor::new(&[elements as usize], &vec![1.0f32; elements as usize]);
             let feeds = [input.expect("a vector")];
             step.call(&feeds).expect("a step");
@@ -65,7 +65,7 @@ fn compiling(c: &mut Criterion) {
     for nodes in [1000, 10_000, 100_000] {
         let g = Graph::new();
         let (x, y) = wide(&g, nodes);
-        let mut options = SessionOptions::with_cpus(8);
+        let mut options = SessionOptions::new().cpus(8);
         options.threads = 1;
         let feed = [x.feed(Tensor::new(&[8], &[0.1f32; 8]).expect("a vector"))];
         group.bench_function(BenchmarkId::from_parameter(nodes), |b| {
@@ -74,7 +74,7 @@ fn compiling(c: &mut Criterion) {
                 for _ in 0..times {
                     let begin = Instant::now();
                     let session = Session::with_options(&g, options.clone()).expect("devices");
-                    session.run(y, &feed).expect("a step");
+                    session.step(y, &feed).expect("a step");
                     spent += begin.elapsed();
                 }
                 spent

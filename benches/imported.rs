@@ -26,9 +26,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let built = Graph::new();
     built.set_seed(1);
     let net = model::deep_mnist(&built, DataFormat::Nhwc, 1e-4);
-    let session = Session::with_options(&built, SessionOptions::with_threads(2))?;
+    let session = Session::with_options(&built, SessionOptions::new().threads(2))?;
     session.run(built.initializers(), [])?;
-    let mut own = session.callable((net.train, net.loss), &net.inputs())?;
+    let mut own = session.callable((net.train, net.loss), net.inputs())?;
     for kind in ["resource", "ref"] {
         let path = format!("tests/golden/graphs/deep_mnist_{kind}.pb.gz");
         let mut bytes = Vec::new();
@@ -45,13 +45,13 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .operation(name)
                 .ok_or(format!("{path} has no {name}"))
         };
-        let session = Session::with_options(&graph, SessionOptions::with_threads(2))?;
+        let session = Session::with_options(&graph, SessionOptions::new().threads(2))?;
         session.run(operation("init")?, [])?;
         let inputs = [output("x:0")?, output("labels:0")?, output("keep_prob:0")?];
-        let mut read = session.callable((operation("Adam")?, output("loss:0")?), &inputs)?;
+        let mut read = session.callable((operation("Adam")?, output("loss:0")?), inputs)?;
         let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..=rounds {
-            let time = |step: &mut Callable<'_, '_>| -> Result<f64, Box<dyn Error>> {
+            let time = |step: &mut Callable<'_>| -> Result<f64, Box<dyn Error>> {
                 let start = Instant::now();
                 for _ in 0..STEPS {
                     let loss = step.call(&feeds)?.scalar::<f32>(1)?;

@@ -11,19 +11,19 @@ fn linear_regression(c: &mut Criterion) {
     let b = g.variable("bias", 0.0f32);
     let loss = (y - (x * w + b)).square();
     let train = GradientDescent::new(0.001).minimize(loss);
-    let options = SessionOptions::with_threads(1);
+    let options = SessionOptions::new().threads(1);
     let session = Session::with_options(&g, options).expect("the graph has no mistakes");
-    session.run(g.initializers(), []).expect("variables");
+    session.step(g.initializers(), []).expect("variables");
 
     let mut group = c.benchmark_group("linear_regression");
     group.bench_function("run", |b| {
         b.iter(|| {
             let feeds = [x.feed(1.0f32), y.feed(3.0f32)];
-            let step = session.run((train, loss), feeds).expect("a step");
+            let step = session.step((train, loss), feeds).expect("a step");
             step.scalar::<f32>(1).expect("a loss")
         });
     });
-    let mut callable = session.callable((train, loss), &[x, y]).expect("fetches");
+    let mut callable = session.callable((train, loss), [x, y]).expect("fetches");
     let feeds: [Tensor; 2] = [1.0f32.into(), 3.0f32.into()];
     group.bench_function("callable", |b| {
         b.iter(|| {

@@ -80,7 +80,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     // The steps are far too small to share out.
     let session = Session::with_options(
         &g,
-        SessionOptions::with_threads(1).with_device(&flags.device),
+        SessionOptions::new().threads(1).for_device(&flags.device),
     )?;
     session.run(g.initializers(), [])?;
     if flags.benchmark {
@@ -90,16 +90,16 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     for epoch in 0..flags.epochs {
         let mut total = 0.0;
         for &(xi, yi) in &data {
-            let step = session.run((train, loss), [x.feed(xi), y.feed(yi)])?;
-            total += step.scalar::<f32>(1)?;
+            let (_, loss): (_, f32) = session.run((train, loss), [x.feed(xi), y.feed(yi)])?;
+            total += loss;
         }
         println!("Epoch {epoch}: {:.4}", total / data.len() as f32);
     }
 
-    let line = session.run((w, b), [])?;
+    let (weight, bias): (f32, f32) = session.run((w, b), [])?;
     let fitted = Line {
-        weight: line.scalar::<f32>(0)?.into(),
-        bias: line.scalar::<f32>(1)?.into(),
+        weight: weight.into(),
+        bias: bias.into(),
     };
     println!("y = {:.4} x + {:.4}", fitted.weight, fitted.bias);
     if let Some(path) = &flags.plot {
@@ -119,9 +119,10 @@ fn benchmark<'g>(
 ) -> Result<(), Box<dyn Error>> {
     let run = measure(|| {
         let feeds = [x.feed(1.0f32), y.feed(3.0f32)];
-        Ok(session.run(step, feeds)?.scalar(1)?)
+        let ((), loss) = session.run(step, feeds)?;
+        Ok(loss)
     })?;
-    let mut callable = session.callable(step, &[x, y])?;
+    let mut callable = session.callable(step, [x, y])?;
     let feeds: [Tensor; 2] = [1.0f32.into(), 3.0f32.into()];
     let call = measure(|| Ok(callable.call(&feeds)?.scalar(1)?))?;
 

@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let train = optimizer.apply_gradients(&g, &averaged, None);
     let loss = g.device("/cpu:0", || g.add_n(&losses) * (1.0 / towers as f64));
 
-    let session = Session::with_options(&g, SessionOptions::with_cpus(towers))?;
+    let session = Session::with_options(&g, SessionOptions::new().cpus(towers))?;
     if flags.placement {
         let table = session.placement()?.to_text();
         return Ok(std::io::stdout().write_all(table.as_bytes())?);
@@ -83,7 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mnist = Mnist::load(flags.data_dir.clone().unwrap_or_else(bundled))?;
     let mut batches = mnist.train.batches(batch, 1)?;
     let mut values = feeds(batch, 0.5)?;
-    let mut step = session.callable((train, loss), &[images, labels, keep_prob])?;
+    let mut step = session.callable((train, loss), [images, labels, keep_prob])?;
     let mut progress = Progress::new(flags.train_steps, batch, !flags.json);
     let (begin, mut done, mut last) = (Instant::now(), 0, f32::NAN);
     while done < flags.train_steps && !stop.requested() {

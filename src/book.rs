@@ -9,6 +9,9 @@ struct Introduction;
 #[doc = include_str!("../docs/book/graphs.md")]
 struct Graphs;
 
+#[doc = include_str!("../docs/book/layers.md")]
+struct Layers;
+
 #[doc = include_str!("../docs/book/sessions.md")]
 struct Sessions;
 

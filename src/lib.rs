@@ -21,7 +21,7 @@
 //! for _ in 0..100 {
 //!     session.run(train, [x.feed([1.0f32, 2.0, 3.0]), y.feed([2.0f32, 4.0, 6.0])])?;
 //! }
-//! let slope = session.run(w, [])?.scalar::<f32>(0)?;
+//! let slope = session.run::<f32>(w, [])?;
 //! assert!((slope - 2.0).abs() < 1e-3);
 //! # Ok(())
 //! # }
@@ -32,6 +32,7 @@
 //! | [`prelude`] | all that most programs need |
 //! | [`session`] | running a graph: options, traces, errors |
 //! | [`graph`], [`ops`], [`tensor`] | building a graph |
+//! | [`layers`] | variable scopes, initialisers, layers, losses, metrics |
 //! | [`train`] | optimizers, schedules, data |
 //! | `dist` (feature `cluster`) | clusters |
 //! | [`graphdef`] | TensorFlow's files |
@@ -46,6 +47,7 @@ pub use thalweg_device as device;
 pub use thalweg_dist as dist;
 pub use thalweg_graph as graph;
 pub use thalweg_graphdef as graphdef;
+pub use thalweg_layers as layers;
 pub use thalweg_ops as ops;
 pub use thalweg_tensor as tensor;
 pub use thalweg_train as train;
@@ -61,16 +63,15 @@ pub use thalweg_train as train;
 /// let x = g.placeholder("x", DType::F32, [-1]);
 /// let total = x.sum();
 ///
-/// let mut options = SessionOptions::with_threads(2);
-/// options.parallel = Parallel::Never;
+/// let options = SessionOptions::new().threads(2).parallel(Parallel::Never);
 /// let session = Session::with_options(&g, options)?;
-/// let step = session.run(total, [x.feed([1.0f32, 2.0])])?;
-/// assert_eq!(step.scalar::<f32>(0)?, 3.0);
+/// let sum: f32 = session.run(total, [x.feed([1.0f32, 2.0])])?;
+/// assert_eq!(sum, 3.0);
 ///
 /// // Another thread can end a step; this one has no chance to begin.
 /// let cancel = Cancel::new();
 /// cancel.cancel();
-/// let ended = session.run_with(total, [x.feed([1.0f32])], &RunOptions::cancelled_by(&cancel));
+/// let ended = session.step_with(total, [x.feed([1.0f32])], &RunOptions::new().cancelled_by(&cancel));
 /// assert!(matches!(ended, Err(SessionError::Cancelled { .. })));
 /// # Ok(())
 /// # }
@@ -78,9 +79,9 @@ pub use thalweg_train as train;
 pub mod session {
     pub use thalweg_plan::Edge;
     pub use thalweg_session::{
-        Callable, Called, Cancel, CpuOptions, Engine, Event, Feed, Feeding, Fetch, FetchList,
-        Fetched, Fetches, GpuOptions, Parallel, RunOptions, Session, SessionError, SessionOptions,
-        Store, Trace, Traffic, Wire, WireType,
+        Callable, Called, Cancel, Channel, CpuOptions, Engine, Event, Feed, Feeding, Fetch,
+        FetchList, Fetched, Fetches, FetchesAs, GpuOptions, GraphRef, Parallel, Run, RunOptions,
+        Session, SessionError, SessionOptions, Store, Trace, Traffic, Values, Wire, WireType,
     };
 }
 
@@ -96,8 +97,8 @@ pub mod session {
 /// let scores = image.matmul(weights).relu();
 ///
 /// let session = Session::new(&g)?;
-/// let step = session.run(scores, [image.feed([[3.0f32, 4.0]])])?;
-/// assert_eq!(step.slice::<f32>(0)?, [3.0, 0.0]);
+/// let found: Vec<f32> = session.run(scores, [image.feed([[3.0f32, 4.0]])])?;
+/// assert_eq!(found, [3.0, 0.0]);
 /// # Ok(())
 /// # }
 /// ```
@@ -115,11 +116,12 @@ pub mod prelude {
     };
     pub use thalweg_tensor::{DType, Shape, Tensor};
     pub use thalweg_train::schedules::{
-        cosine_decay, exponential_decay, inverse_time_decay, natural_exp_decay, piecewise_constant,
-        polynomial_decay,
+        cosine_decay, exponential_decay, inverse_time_decay, linear_warmup, natural_exp_decay,
+        piecewise_constant, polynomial_decay,
     };
     pub use thalweg_train::{
-        Adagrad, Adam, GradientDescent, Momentum, Optimizer, RmsProp, clip_by_global_norm,
-        clip_by_norm, clip_by_value, create_global_step, global_norm,
+        Accumulate, Adadelta, Adagrad, Adam, AdamW, Adamax, Ftrl, GradientDescent, Lamb, Lars,
+        Momentum, MovingAverage, Nadam, Optimizer, RmsProp, clip_by_global_norm, clip_by_norm,
+        clip_by_value, create_global_step, global_norm,
     };
 }

@@ -1,9 +1,12 @@
-//! A warmed-up step through a callable allocates nothing, on any thread. The allocator of this test
-//! program counts; it holds one test, so that nobody else allocates meanwhile.
+//! A warmed-up step through a callable allocates nothing, on any thread; a loop over lists takes
+//! memory for each turn, and no more for a later one. The allocator of this test program counts; its
+//! tests run one at a time, so that nobody else allocates meanwhile.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use thalweg::layers::{lstm_cell, rnn};
 use thalweg::prelude::*;
 use thalweg::session::Parallel;
 use thalweg_examples::model;
@@ -12,23 +15,32 @@ use thalweg_examples::model;
 struct Counting;
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// Held by the test that runs.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn count(bytes: usize) {
+    ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    BYTES.fetch_add(bytes, Ordering::Relaxed);
+}
 
 // SAFETY: every call goes to the system's allocator unchanged; counting touches no memory of it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        count(layout.size());
         // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        count(layout.size());
         // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        count(size);
         // SAFETY: the caller's promise is passed on.
         unsafe { System.realloc(ptr, layout, size) }
     }
@@ -45,7 +57,7 @@ static COUNTING: Counting = Counting;
 /// The fewest allocations of three rounds of calls in a row. Threads that the system starts late,
 /// and the one that runs this test, allocate for themselves now and then, so that some rounds see
 /// that; a step that allocates shows in every round.
-fn allocations(step: &mut Callable<'_, '_>, feeds: &[Tensor], calls: usize) -> usize {
+fn allocations(step: &mut Callable<'_>, feeds: &[Tensor], calls: usize) -> usize {
     let mut round = || {
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         for _ in 0..calls {
@@ -65,7 +77,7 @@ fn allocations(step: &mut Callable<'_, '_>, feeds: &[Tensor], calls: usize) -> u
 
 /// So many threads, all of them at work.
 fn options(threads: usize) -> SessionOptions {
-    let mut options = SessionOptions::with_threads(threads);
+    let mut options = SessionOptions::new().threads(threads);
     options.parallel = Parallel::Always;
     options
 }
@@ -79,7 +91,7 @@ fn linear_regression(threads: usize) -> usize {
     let train = GradientDescent::new(0.001).minimize(loss);
     let session = Session::with_options(&g, options(threads)).unwrap();
     session.run(g.initializers(), []).unwrap();
-    let mut step = session.callable((train, loss), &[x, y]).unwrap();
+    let mut step = session.callable((train, loss), [x, y]).unwrap();
     allocations(
         &mut step,
         &[Tensor::from(1.0f32), Tensor::from(3.0f32)],
@@ -103,7 +115,7 @@ fn deep_mnist(threads: usize, format: DataFormat) -> usize {
         Tensor::from(0.5f32),
     ];
     let inputs = [net.images, net.labels, net.keep_prob];
-    let mut step = session.callable((net.train, net.loss), &inputs).unwrap();
+    let mut step = session.callable((net.train, net.loss), inputs).unwrap();
     allocations(&mut step, &feeds, 3)
 }
 
@@ -125,7 +137,7 @@ fn two_devices(threads: usize) -> usize {
     options.cpus = vec![Default::default(); 2];
     let session = Session::with_options(&g, options).unwrap();
     session.run(g.initializers(), []).unwrap();
-    let mut step = session.callable((train, loss), &[x]).unwrap();
+    let mut step = session.callable((train, loss), [x]).unwrap();
     allocations(
         &mut step,
         &[Tensor::new(&[8, 8], &[0.5f32; 64]).unwrap()],
@@ -133,8 +145,41 @@ fn two_devices(threads: usize) -> usize {
     )
 }
 
+/// How many bytes a step takes that goes over so many steps of a sequence and back.
+fn bytes_of_sequence(time: usize) -> usize {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [2, -1, 3]);
+    let made = rnn(lstm_cell(4)).over(x);
+    let loss = made.outputs.square().sum() + made.state[0].sum();
+    let kernel = g.output(g.variables()[0].handle);
+    let grads = gradients(&[loss], &[x, kernel]);
+    let grads: Vec<Output<'_>> = grads.into_iter().flatten().collect();
+    let session = Session::with_options(&g, SessionOptions::new().threads(1)).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let given = Tensor::zeros(DType::F32, &[2, time, 3]).unwrap();
+    let round = || {
+        let before = BYTES.load(Ordering::Relaxed);
+        session.step(&grads, [x.feed(&given)]).unwrap();
+        BYTES.load(Ordering::Relaxed) - before
+    };
+    (0..4).map(|_| round()).min().unwrap()
+}
+
+#[test]
+fn what_a_recurrent_layer_and_its_gradient_take_grows_as_the_number_of_steps() {
+    let _alone = ALONE.lock().unwrap();
+    // From 257 to 4096 elements, the tree of a list has the same height.
+    let [short, longer, longest] = [500, 1000, 2000].map(bytes_of_sequence);
+    let ratio = (longest - longer) as f64 / (longer - short) as f64;
+    assert!(
+        (1.8..2.2).contains(&ratio),
+        "{short}, {longer}, {longest} bytes"
+    );
+}
+
 #[test]
 fn a_warm_step_of_a_callable_allocates_nothing() {
+    let _alone = ALONE.lock().unwrap();
     // The counter counts at all.
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     drop(std::hint::black_box(vec![0u8; 100]));

@@ -162,7 +162,7 @@ fn run(flags: &Flags) -> Result<()> {
     }
     let bar = ProgressBar::new(cases.len() as u64);
     bar.set_style(ProgressStyle::with_template(
-        "{bar:24.cyan/dim} {pos}/{len} {eta} left  {msg}",
+        "{bar:8.cyan/dim} {pos}/{len}  {eta} left  {wide_msg}",
     )?);
     let mut all = Vec::new();
     for case in &cases {

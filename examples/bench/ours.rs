@@ -29,7 +29,7 @@ fn fed<'g>(g: &'g Graph, tensor: &Tensor) -> Output<'g> {
 }
 
 fn session<'g>(g: &'g Graph, case: &Case) -> Result<Session<'g>> {
-    let session = Session::with_options(g, SessionOptions::with_threads(case.threads))?;
+    let session = Session::with_options(g, SessionOptions::new().threads(case.threads))?;
     session.run(g.initializers(), [])?;
     Ok(session)
 }
@@ -134,7 +134,7 @@ pub fn with<R>(case: &Case, measure: impl FnOnce(&mut Step<'_>) -> Result<R>) ->
 fn run<'g, R>(
     g: &'g Graph,
     case: &Case,
-    fetches: impl thalweg::session::Fetches<'g>,
+    fetches: impl thalweg::session::Fetches,
     inputs: &[Output<'g>],
     feeds: &[Tensor],
     measure: impl FnOnce(&mut Step<'_>) -> Result<R>,
@@ -161,7 +161,7 @@ fn line<R>(
     }
     let session = session(g, case)?;
     measure(&mut || {
-        session.run((train, loss), [x.feed(&points), y.feed(&points)])?;
+        session.step((train, loss), [x.feed(&points), y.feed(&points)])?;
         Ok(())
     })
 }

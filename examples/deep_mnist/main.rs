@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use flags::Flags;
 use thalweg::prelude::*;
+use thalweg::tensor::text::counted;
 use thalweg::train::data::Mnist;
-use thalweg_examples::accuracy::Test;
+use thalweg_examples::accuracy::{Test, looked_at};
 use thalweg_examples::model::{
     DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds,
 };
@@ -19,6 +20,7 @@ use thalweg_examples::plot::{Curve, check_name, curves};
 use thalweg_examples::progress::Progress;
 use thalweg_examples::report::{Spread, print};
 use thalweg_examples::stop::Stop;
+use thalweg_examples::traces::warmed_up;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -46,7 +48,9 @@ fn run(flags: &Flags, start: Instant) -> Result<()> {
     let net = g.device(&flags.device, || {
         deep_mnist_trained_by(&g, flags.data_format, |loss| minimize(flags, loss))
     });
-    let options = SessionOptions::with_threads(flags.threads).with_device(&flags.device);
+    let options = SessionOptions::new()
+        .threads(flags.threads)
+        .for_device(&flags.device);
     let session = Session::with_options(&g, options)?;
     session.run(g.initializers(), [])?;
     if flags.benchmark {
@@ -73,7 +77,7 @@ fn train<'g>(flags: &Flags, session: &Session<'g>, net: &DeepMnist<'g>) -> Resul
     let mnist = Mnist::load(flags.data_dir.clone().unwrap_or_else(bundled))?;
     let mut batches = mnist.train.batches(flags.batch_size, flags.seed.into())?;
     let mut batch = feeds(flags.batch_size, 0.5)?;
-    let mut step = session.callable((net.train, net.loss), &net.inputs())?;
+    let mut step = session.callable((net.train, net.loss), net.inputs())?;
     let mut test = Test::new(session, net)?;
 
     let mut progress = Progress::new(flags.train_steps, flags.batch_size, !flags.json);
@@ -84,6 +88,7 @@ fn train<'g>(flags: &Flags, session: &Session<'g>, net: &DeepMnist<'g>) -> Resul
             "{images} images to train on, {tests} to test; {format}"
         ));
     }
+    let [glance, whole] = [TEST_GLANCE, usize::MAX].map(|n| looked_at(n, mnist.test.len()));
     let (mut losses, mut accuracies) = (Vec::new(), Vec::new());
     let mut spent = Duration::ZERO;
     let (mut done, mut sum, mut summed) = (0, 0.0, 0.0);
@@ -108,7 +113,7 @@ fn train<'g>(flags: &Flags, session: &Session<'g>, net: &DeepMnist<'g>) -> Resul
             if !flags.json {
                 let loss = sum / summed;
                 progress.line(&format!(
-                    "step {done:5}: loss {loss:.4}, {:.1}% of {TEST_GLANCE} test images",
+                    "step {done:5}: loss {loss:.4}, {:.1}% of {glance}",
                     100.0 * accuracy
                 ));
             }
@@ -120,30 +125,36 @@ fn train<'g>(flags: &Flags, session: &Session<'g>, net: &DeepMnist<'g>) -> Resul
     let accuracy = test.accuracy(&mnist.test, usize::MAX)?;
     let speed = done as f64 * flags.batch_size as f64 / spent.as_secs_f64().max(1e-9);
     let workload = format!("deep_mnist_train_{}", flags.data_format.name());
+    // People compare it with the lines of progress, which are of fewer images.
+    let part = match flags.json {
+        true => "fraction".to_owned(),
+        false => format!("of {whole}"),
+    };
     print(
         flags.json,
         flags.batch_size,
         &[
             (&workload, speed, "images/s"),
-            ("deep_mnist_test_accuracy", accuracy, "fraction"),
+            ("deep_mnist_test_accuracy", accuracy, &part),
         ],
     );
     if !flags.json {
-        let planned = flags.train_steps;
-        println!("{done} of {planned} steps in {:.1} s", spent.as_secs_f64());
+        let planned = counted(flags.train_steps, "step");
+        println!("{done} of {planned} in {:.1} s", spent.as_secs_f64());
     }
     if let Some(path) = &flags.plot {
-        let curve = |label, points| [Curve { label, points }];
+        let curve = |label, points| Curve { label, points };
+        let last = [(done as f64, accuracy)];
         curves(
             path,
-            &curve("training", &losses),
-            &curve("test", &accuracies),
+            &[curve("training", &losses)],
+            &[curve(&glance, &accuracies), curve(&whole, &last)],
         )?;
     }
     trace(flags, session, net, &batch)
 }
 
-/// Runs one more step, and writes what ran when in it.
+/// Runs a few more steps, and writes what ran when in the last of them.
 fn trace<'g>(
     flags: &Flags,
     session: &Session<'g>,
@@ -153,9 +164,9 @@ fn trace<'g>(
     let Some(path) = &flags.trace else {
         return Ok(());
     };
-    let step = (net.train, net.loss);
-    let (_, trace) = session.run_with(step, net.feed(batch), &RunOptions::traced())?;
-    trace
+    let (step, options) = ((net.train, net.loss), RunOptions::new().traced());
+    let traced = || session.step_with(step, net.feed(batch), &options);
+    warmed_up(|| traced().map(|(_, trace)| trace))?
         .save(path)
         .map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(())
@@ -168,7 +179,7 @@ fn diverged<'g>(
     batch: &[Tensor; 3],
     step: u64,
 ) -> Box<dyn Error> {
-    let why = match session.run_with(net.loss, net.feed(batch), &RunOptions::checked()) {
+    let why = match session.step_with(net.loss, net.feed(batch), &RunOptions::new().checked()) {
         Err(error) => error.to_string(),
         Ok(_) => "it is finite for the same images now".to_owned(),
     };
@@ -182,7 +193,7 @@ fn benchmark<'g>(
     start: Instant,
 ) -> Result<()> {
     let batch = synthetic_feeds(flags.batch_size)?;
-    let mut step = session.callable((net.train, net.loss), &net.inputs())?;
+    let mut step = session.callable((net.train, net.loss), net.inputs())?;
     step.call(&batch)?;
     let first = start.elapsed().as_secs_f64();
     for _ in 1..flags.warmup {

@@ -20,6 +20,7 @@ use thalweg_examples::model::{
     DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds,
 };
 use thalweg_examples::report::print;
+use thalweg_examples::traces::warmed_up;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -141,7 +142,7 @@ fn work(flags: &Flags, server: &Server) -> Result<()> {
     // The other workers have nothing that this one needs.
     options.device_filters = vec!["/job:ps".to_owned()];
     let session = Session::on(server, &g, options)?;
-    let made = || Ok::<_, Box<dyn Error>>(session.run(made, [])?.scalar::<bool>(0)?);
+    let made = || Ok::<_, Box<dyn Error>>(session.run::<bool>(made, [])?);
     // Worker 0 makes the variables, unless it comes back to them.
     if flags.task == 0 && !made()? {
         session.run(g.initializers(), [])?;
@@ -192,7 +193,7 @@ impl Worker<'_, '_> {
         let feeds = net.feed(batch);
         let (loss, done) = match &self.training {
             Training::Alone(update) => {
-                let found = session.run((*update, net.loss, self.step), feeds)?;
+                let found = session.step((*update, net.loss, self.step), feeds)?;
                 (found.scalar::<f32>(1)?, found.scalar::<i64>(2)?)
             }
             Training::InStep(all) => {
@@ -214,11 +215,10 @@ impl Worker<'_, '_> {
         let Training::Alone(update) = &self.training else {
             return Err("--trace records steps without --sync_replicas alone".into());
         };
-        let options = RunOptions::traced();
-        let traced = || (self.session).run_with(*update, self.net.feed(batch), &options);
-        // The update alone is another plan than the update and the loss: its first steps are slow.
-        (0..WARMUP).try_for_each(|_| traced().map(|_| ()))?;
-        Ok(traced()?.1.save(path)?)
+        let options = RunOptions::new().traced();
+        let traced = || (self.session).step_with(*update, self.net.feed(batch), &options);
+        // The update alone is another plan than the update and the loss.
+        Ok(warmed_up(|| traced().map(|(_, trace)| trace))?.save(path)?)
     }
 
     fn train(&self) -> Result<()> {
@@ -272,8 +272,8 @@ impl Worker<'_, '_> {
             let [images, labels, _] = &mut batch;
             chunk.images_into(images.as_mut_slice()?)?;
             chunk.one_hot_into(labels.as_mut_slice()?)?;
-            let part = self.session.run(self.net.accuracy, self.net.feed(&batch))?;
-            found += f64::from(part.scalar::<f32>(0)?) * chunk.len() as f64;
+            let part: f32 = self.session.run(self.net.accuracy, self.net.feed(&batch))?;
+            found += f64::from(part) * chunk.len() as f64;
             seen += chunk.len();
         }
         Ok(found / seen.max(1) as f64)

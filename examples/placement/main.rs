@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Parser;
-use thalweg::graph::device::{Balanced, ChoiceError, LoadTable, byte_size_load};
+use thalweg::graph::device::{Balanced, ChoiceError, Load, LoadTable, byte_size_load};
 use thalweg::ops::Split;
 use thalweg::prelude::*;
 use thalweg_examples::plot::{Boxes, boxes, check_name};
 use thalweg_examples::report::table;
 
-/// Placements variables on parameter servers, and shows what each of them gets.
+/// Places variables on parameter servers, and shows what each of them gets.
 #[derive(Parser)]
 struct Flags {
     /// Draws both placements of Figure 4 into this SVG file.
@@ -62,13 +62,18 @@ fn figure_4(plot: Option<&std::path::Path>) -> Result<()> {
     for (title, setter) in placements {
         let loads = placed(&variables, setter.into(), 3)?;
         println!("{title}\n{}", loads.to_text());
-        let columns = loads
-            .loads
-            .iter()
-            .map(|l| (l.device.to_string(), l.variables.clone()));
+        let sized = |name: &String| {
+            let dims = variables.iter().find(|(n, _)| n == name);
+            let elements: i64 = dims.map_or(0, |(_, dims)| dims.iter().product());
+            (name.clone(), elements.unsigned_abs() * 4)
+        };
+        let column = |l: &Load| {
+            let things = l.variables.iter().map(sized);
+            (l.device.to_string(), things.collect())
+        };
         drawn.push(Boxes {
             title,
-            columns: columns.collect(),
+            columns: loads.loads.iter().map(column).collect(),
         });
     }
     if let Some(path) = plot {
@@ -192,10 +197,10 @@ impl UpdateCost {
             let v = g.variable("v", Tensor::zeros(DType::F32, &[elements as usize])?);
             let gradient = g.placeholder("gradient", DType::F32, [elements]);
             let update = Momentum::new(0.1, 0.9).apply_gradients(&g, &[(gradient, v)], None);
-            let session = Session::with_options(&g, SessionOptions::with_threads(1))?;
+            let session = Session::with_options(&g, SessionOptions::new().threads(1))?;
             session.run(g.initializers(), [])?;
             let feeds = [Tensor::zeros(DType::F32, &[elements as usize])?];
-            let mut step = session.callable(update, &[gradient])?;
+            let mut step = session.callable(update, [gradient])?;
             let mut best = f64::INFINITY;
             for _ in 0..30 {
                 let begin = Instant::now();

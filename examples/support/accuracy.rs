@@ -10,17 +10,25 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// Images of a test that are looked at in one step: few, as all their features lie in memory.
 const TEST_BATCH: usize = 200;
 
+/// Which images of `all` an accuracy is of that looks at the first `most`: `the first 1000 of 10000 test images`.
+pub fn looked_at(most: usize, all: usize) -> String {
+    match most < all {
+        true => format!("the first {most} of {all} test images"),
+        false => format!("all {all} test images"),
+    }
+}
+
 /// Tells how many images of a split the network reads.
-pub struct Test<'s, 'g> {
-    step: Callable<'s, 'g>,
+pub struct Test<'g> {
+    step: Callable<'g>,
     feeds: [Tensor; 3],
 }
 
-impl<'s, 'g> Test<'s, 'g> {
+impl<'g> Test<'g> {
     /// A test of this network.
-    pub fn new(session: &'s Session<'g>, net: &DeepMnist<'g>) -> Result<Test<'s, 'g>> {
+    pub fn new(session: &Session<'g>, net: &DeepMnist<'_>) -> Result<Test<'g>> {
         Ok(Test {
-            step: session.callable(net.accuracy, &net.inputs())?,
+            step: session.callable(net.accuracy, net.inputs())?,
             feeds: feeds(TEST_BATCH, 1.0)?,
         })
     }

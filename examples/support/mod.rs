@@ -12,3 +12,4 @@ pub mod plot;
 pub mod progress;
 pub mod report;
 pub mod stop;
+pub mod traces;

@@ -1,22 +1,22 @@
 //! A progress bar for a training loop.
 
-use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-const TEMPLATE: &str =
-    "{bar:24.cyan/dim} step {pos}/{len}  {rate} images/s  loss {msg}  {eta} left";
+/// What does not fit into the terminal's line is cut off: a line that wraps is drawn anew below itself.
+const TEMPLATE: &str = "{bar:8.cyan/dim} {wide_msg}";
 
-/// How often the loss on the bar changes: often enough to look live, seldom enough
+/// How often the text beside the bar changes: often enough to look live, seldom enough
 /// that a step of microseconds does not pay for it.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Steps done, images a second, loss and time left, on standard error.
+/// Steps done, loss, time left and images a second, on standard error.
 ///
-/// Shows nothing when standard error is not a terminal.
+/// Shows nothing when standard error is not a terminal. 40 columns are enough for all but the speed.
 pub struct Progress {
     bar: ProgressBar,
+    batch: usize,
     shown: Option<Instant>,
 }
 
@@ -29,26 +29,35 @@ impl Progress {
         } else {
             ProgressDrawTarget::hidden()
         };
-        let rate = move |state: &ProgressState, out: &mut dyn Write| {
-            // A bar has nowhere to report that its text could not be built.
-            let _ = write!(out, "{:.0}", state.per_sec() * batch as f64);
-        };
+        Progress::on(target, steps, batch)
+    }
+
+    /// A bar on this terminal.
+    pub fn on(target: ProgressDrawTarget, steps: u64, batch: usize) -> Self {
         let style = ProgressStyle::with_template(TEMPLATE)
             .expect("the template is a constant that parses")
-            .with_key("rate", rate)
             .progress_chars("━━─");
         let bar = ProgressBar::with_draw_target(Some(steps), target).with_style(style);
-        bar.set_message("-");
-        Progress { bar, shown: None }
+        bar.set_message(format!("0/{steps}"));
+        Progress {
+            bar,
+            batch,
+            shown: None,
+        }
     }
 
     /// Counts one more step, which ended with `loss`.
     pub fn step(&mut self, loss: f32) {
+        self.bar.inc(1);
         if self.shown.is_none_or(|at| at.elapsed() >= PERIOD) {
             self.shown = Some(Instant::now());
-            self.bar.set_message(format!("{loss:.4}"));
+            let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
+            let left = HumanDuration(self.bar.eta());
+            let speed = self.bar.per_sec() * self.batch as f64;
+            self.bar.set_message(format!(
+                "{done}/{all}  loss {loss:.4}  {left:#} left  {speed:.0} images/s"
+            ));
         }
-        self.bar.inc(1);
     }
 
     /// Prints a line to standard output, above the bar where there is one.

@@ -81,7 +81,7 @@ impl Default for Client {
 fn little() -> ServerOptions {
     let mut options = ServerOptions::listening("127.0.0.1:0");
     options.session.threads = 1;
-    options.session.cpus = vec![CpuOptions::with_memory_limit(1 << 20)];
+    options.session.cpus = vec![CpuOptions::new().memory_limit(1 << 20)];
     let limits = &mut options.limits;
     limits.value_bytes = 1 << 20;
     limits.flight_bytes = 4 << 20;

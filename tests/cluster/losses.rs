@@ -24,17 +24,14 @@ fn a_task_that_is_missing_is_named_after_a_while() {
     let mut options = ClusterOptions::default();
     options.patience = patience;
     let session = Session::on(&worker, &g, options).unwrap();
-    let error = session.run(missing.initializer(), []).unwrap_err();
+    let error = session.step(missing.initializer(), []).unwrap_err();
     assert_eq!(error.cause, Cause::Unreachable, "{error}");
     let address = cluster.address("ps", 0).unwrap();
     let named = format!("/job:ps/task:0 at {address}");
     assert!(error.message.contains(&named), "{error}");
     // What does not need it goes on.
     session.run(there.initializer(), []).unwrap();
-    assert_eq!(
-        session.run(there, []).unwrap().scalar::<f32>(0).unwrap(),
-        2.0
-    );
+    assert_eq!(session.run::<f32>(there, []).unwrap(), 2.0);
 }
 
 #[test]
@@ -50,20 +47,20 @@ fn a_task_that_restarts_is_joined_again_and_what_it_lost_is_said() {
     train(&session, &line, 2);
     drop(ps);
     let x = || [line.x.feed([1.0f32, 2.0, 3.0])];
-    let error = session.run(line.train, x()).unwrap_err();
+    let error = session.step(line.train, x()).unwrap_err();
     assert_eq!(error.cause, Cause::Unreachable, "{error}");
     let ps_task = Some(("ps".to_owned(), 0));
     assert_eq!(error.task, ps_task, "{error}");
     assert!(error.message.contains("/job:ps/task:0 at"), "{error}");
     let _ps = server(&cluster, "ps", 0, 1, patience);
-    let error = session.run(line.train, x()).unwrap_err();
+    let error = session.step(line.train, x()).unwrap_err();
     assert_eq!(error.cause, Cause::Restarted, "{error}");
     assert_eq!(error.task, ps_task, "{error}");
     assert!(
         error.message.contains("/job:ps/task:0 has restarted"),
         "{error}"
     );
-    let error = session.run(line.train, x()).unwrap_err();
+    let error = session.step(line.train, x()).unwrap_err();
     assert_eq!(error.cause, Cause::Uninitialized, "{error}");
     assert_eq!(error.task, ps_task, "{error}");
     assert!(error.message.contains("'w' is not initialized"), "{error}");
@@ -83,12 +80,12 @@ fn what_a_session_is_asked_for_after_its_server_has_ended_is_an_error() {
     session.run(g.initializers(), []).unwrap();
     worker.shutdown();
     for limit in [Duration::from_millis(10), Duration::from_secs(100)] {
-        let options = RunOptions::timeout(limit);
-        let error = session.run_with(line.w, [], &options).unwrap_err();
+        let options = RunOptions::new().timeout(limit);
+        let error = session.step_with(line.w, [], &options).unwrap_err();
         assert_eq!(error.cause, Cause::ShutDown, "{error}");
     }
     drop(worker);
-    let error = session.run(line.w, []).unwrap_err();
+    let error = session.step(line.w, []).unwrap_err();
     assert_eq!(error.cause, Cause::ShutDown, "{error}");
     assert!(error.message.contains("shut down"), "{error}");
 }
@@ -100,8 +97,8 @@ fn the_time_limit_of_a_step_holds_for_a_task_that_is_not_there_yet() {
     let g = Graph::new();
     let line = apart(&g);
     let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
-    let options = RunOptions::timeout(Duration::from_millis(50));
-    let error = session.run_with(line.w, [], &options).unwrap_err();
+    let options = RunOptions::new().timeout(Duration::from_millis(50));
+    let error = session.step_with(line.w, [], &options).unwrap_err();
     assert_eq!(error.cause, Cause::Deadline, "{error}");
 }
 
@@ -143,14 +140,14 @@ fn a_step_that_waits_for_ever_ends_at_its_deadline_or_when_it_is_cancelled() {
     let session = Session::on(&all[0], &g, ClusterOptions::default()).unwrap();
     let limit = Duration::from_millis(50);
     let error = session
-        .run_with(sum, [], &RunOptions::timeout(limit))
+        .step_with(sum, [], &RunOptions::new().timeout(limit))
         .unwrap_err();
     assert_eq!(error.cause, Cause::Deadline, "{error}");
     let cancel = Cancel::new();
     let error = std::thread::scope(|scope| {
-        let options = RunOptions::cancelled_by(&cancel);
+        let options = RunOptions::new().cancelled_by(&cancel);
         let session = &session;
-        let waits = scope.spawn(move || session.run_with(sum, [], &options).unwrap_err());
+        let waits = scope.spawn(move || session.step_with(sum, [], &options).unwrap_err());
         std::thread::sleep(Duration::from_millis(50));
         cancel.cancel();
         waits.join().unwrap()

@@ -67,13 +67,13 @@ fn a_worker_trains_what_lies_on_a_parameter_server() {
     assert!(losses[19] < losses[0] * 1e-3, "{losses:?}");
     // Another session, from outside of the cluster, finds the variable.
     let other = Session::connect(&all[1].target(), &g, ClusterOptions::default()).unwrap();
-    let w = other.run(line.w, []).unwrap().scalar::<f32>(0).unwrap();
+    let w: f32 = other.run(line.w, []).unwrap();
     assert!((w - 3.0).abs() < 0.1, "{w}");
     // An isolated one does not.
     let mut isolated = ClusterOptions::default();
     isolated.isolated = true;
     let isolated = Session::on(&all[1], &g, isolated).unwrap();
-    let error = isolated.run(line.w, []).unwrap_err();
+    let error = isolated.step(line.w, []).unwrap_err();
     assert_eq!(error.cause, Cause::Uninitialized, "{error}");
 }
 
@@ -111,7 +111,7 @@ fn values_of_all_kinds_and_sizes_cross() {
         .collect();
     let fetches: Vec<_> = outputs.iter().map(|(_, back)| *back).collect();
     for _ in 0..3 {
-        let found = session.run(&fetches, &given).unwrap();
+        let found = session.step(&fetches, &given).unwrap();
         for (i, feed) in feeds.iter().enumerate() {
             let found = found.tensor(i).unwrap();
             assert_eq!(found.dims(), feed.dims());
@@ -149,7 +149,7 @@ fn loops_and_functions_run_on_another_task() {
     // The other task is not one of a local session's.
     assert!(local.is_err());
     for i in [0, 1, 10] {
-        let found = session.run(sum, [n.feed(i)]).unwrap();
+        let found = session.step(sum, [n.feed(i)]).unwrap();
         assert_eq!(found.scalar::<i32>(0).unwrap(), (1 << i) + 1);
     }
 }
@@ -176,7 +176,7 @@ fn an_error_of_a_kernel_tells_task_node_op_and_line_whichever_task_it_is_on() {
     assert!(origin.contains("cluster/sessions.rs:"), "{origin}");
     for run in 0..20 {
         let session = if run < 10 { &session } else { &outside };
-        let error = session.run(sum, &feed).unwrap_err();
+        let error = session.step(sum, &feed).unwrap_err();
         assert_eq!(error.cause, Cause::Kernel, "{error}");
         assert_eq!(error.task, Some((JOB.to_owned(), 1)), "{error}");
         assert_eq!(error.node.as_deref(), Some("quotient"), "{error}");
@@ -209,7 +209,7 @@ fn a_device_that_no_task_has_is_told_when_it_is_asked_for() {
         let g = Graph::new();
         let w = g.device(device, || g.variable("w", 1.0f32));
         let session = Session::on(&all[1], &g, ClusterOptions::default()).unwrap();
-        let error = session.run(w.initializer(), []).unwrap_err();
+        let error = session.step(w.initializer(), []).unwrap_err();
         assert_eq!(error.cause, Cause::Invalid, "{error}");
         assert!(error.message.contains("node 'w"), "{error}");
     }
@@ -260,21 +260,21 @@ fn what_is_fed_or_constant_can_be_fetched_too() {
     let nothing = g.device("/job:ps/task:0", || g.op("NoOp").build());
     let session = Session::on(&all[1], &g, ClusterOptions::default()).unwrap();
     let fed = [x.feed([1.0f32, 2.0])];
-    let found = session.run((x, there, folded, nothing, x), &fed).unwrap();
+    let found = session.step((x, there, folded, nothing, x), &fed).unwrap();
     assert_eq!(found.slice::<f32>(0).unwrap(), [1.0, 2.0]);
     assert_eq!(found.scalar::<i32>(1).unwrap(), 7);
     assert_eq!(found.scalar::<f32>(2).unwrap(), 7.0);
     assert_eq!(found.slice::<f32>(4).unwrap(), [1.0, 2.0]);
-    assert!(session.run((), []).unwrap().is_empty());
+    assert!(session.step((), []).unwrap().is_empty());
     // The same from outside of the cluster.
     let outside = Session::connect(&all[0].target(), &g, ClusterOptions::default()).unwrap();
-    let found = outside.run((x, folded), &fed).unwrap();
+    let found = outside.step((x, folded), &fed).unwrap();
     assert_eq!(found.slice::<f32>(0).unwrap(), [1.0, 2.0]);
     assert_eq!(found.scalar::<f32>(1).unwrap(), 7.0);
-    let error = outside.run(x, []).unwrap_err();
+    let error = outside.step(x, []).unwrap_err();
     assert_eq!(error.cause, Cause::Invalid, "{error}");
     assert!(error.message.contains("'x'"), "{error}");
-    let error = outside.run(x, [x.feed(1i32)]).unwrap_err();
+    let error = outside.step(x, [x.feed(1i32)]).unwrap_err();
     assert_eq!(error.cause, Cause::Invalid, "{error}");
 }
 
@@ -291,10 +291,10 @@ fn many_threads_may_run_steps_of_one_session() {
     session.run(g.initializers(), []).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| (0..50).for_each(|_| drop(session.run(&add, []).unwrap())));
+            scope.spawn(|| (0..50).for_each(|_| drop(session.step(&add, []).unwrap())));
         }
     });
-    let found = session.run(&counts, []).unwrap();
+    let found = session.step(&counts, []).unwrap();
     assert_eq!(found.scalar::<i64>(0).unwrap(), 400);
     assert_eq!(found.scalar::<i64>(1).unwrap(), 400);
 }
@@ -308,7 +308,7 @@ fn a_client_may_connect_and_go_inside_of_an_asynchronous_program() {
         let w = g.variable("w", 2.0f32);
         let session = Session::connect(&all[0].target(), &g, ClusterOptions::default()).unwrap();
         session.run(w.initializer(), []).unwrap();
-        assert_eq!(session.run(w, []).unwrap().scalar::<f32>(0).unwrap(), 2.0);
+        assert_eq!(session.run::<f32>(w, []).unwrap(), 2.0);
         drop(session);
         all[0].finish("ps");
         all[0].join_workers("ps").unwrap();
@@ -330,7 +330,7 @@ fn more_plans_than_are_kept_leave_no_parts_behind() {
     let session = Session::on(&worker, &g, options).unwrap();
     for n in 1..60 {
         // Parts are forgotten a little after their plans.
-        let run = || session.run(sum, [x.feed(vec![1.0f32; n])]);
+        let run = || session.step(sum, [x.feed(vec![1.0f32; n])]);
         let mut done = run();
         for _ in 0..100 {
             if done.is_ok() {

@@ -7,6 +7,7 @@ use thalweg::prelude::*;
 use thalweg::session::{Event, Wire, WireType};
 use thalweg::tensor::Tensor;
 use thalweg_plan::Edge;
+use thalweg_tests::chrome::arrows;
 use thalweg_tests::servers::{apart, cluster, servers, train};
 
 fn asking(wire: Wire) -> ClusterOptions {
@@ -51,7 +52,7 @@ fn values_of_f32_cross_in_half_of_the_bytes_where_that_is_asked_for() {
         let session = Session::on(&all[0], &g, asking(Wire::all(wire))).unwrap();
         let feed = [x.feed(Tensor::vector(&given))];
         let (found, trace) = session
-            .run_with((near, counted, far), &feed, &RunOptions::traced())
+            .step_with((near, counted, far), &feed, &RunOptions::new().traced())
             .unwrap();
         let rounded = |v: f32| {
             let unit = 2f32.powi(-digits);
@@ -103,7 +104,7 @@ fn what_is_sent_stays_as_it_is_while_later_steps_compute() {
             for step in 0..20 {
                 let value = (by * 100 + step) as f32;
                 let fetches = (near.0, near.1, near.2, far.0);
-                kept.push((value, session.run(fetches, [x.feed(value)]).unwrap()));
+                kept.push((value, session.step(fetches, [x.feed(value)]).unwrap()));
                 for (value, found) in &kept {
                     let is = |i: usize, expected: f32| {
                         let found = found.slice::<f32>(i).unwrap();
@@ -143,7 +144,7 @@ fn each_edge_can_have_a_dtype_of_its_own_and_training_works_with_them() {
     assert!(losses[39] < losses[0] * 1e-3, "{losses:?}");
     let feed = [line.x.feed(Tensor::vector(&[1.0f32, 2.0, 3.0]))];
     let (_, trace) = session
-        .run_with(line.train, &feed, &RunOptions::traced())
+        .step_with(line.train, &feed, &RunOptions::new().traced())
         .unwrap();
     let narrow = cast_to(&trace.events, "_bf16");
     assert_eq!(narrow.len(), 1, "{narrow:?}");
@@ -163,12 +164,12 @@ fn a_trace_tells_what_ran_on_which_task_on_one_clock() {
         session.run(g.initializers(), []).unwrap();
         let feed = [line.x.feed(Tensor::vector(&[1.0f32, 2.0, 3.0]))];
         let (_, trace) = session
-            .run_with(line.train, &feed, &RunOptions::default())
+            .step_with(line.train, &feed, &RunOptions::default())
             .unwrap();
         assert!(trace.events.is_empty());
         let began = Instant::now();
         let (_, trace) = session
-            .run_with(line.train, &feed, &RunOptions::traced())
+            .step_with(line.train, &feed, &RunOptions::new().traced())
             .unwrap();
         let step = began.elapsed().as_secs_f64() * 1e6;
         let of = |job: &str| {
@@ -185,5 +186,11 @@ fn a_trace_tells_what_ran_on_which_task_on_one_clock() {
         let end = trace.events.iter().map(|e| e.start_us + e.duration_us);
         let took = end.fold(0.0, f64::max);
         assert!(took <= step, "{took} us of {step}");
+        let arrows = arrows(&trace);
+        for [from, to] in [["ps", "worker"], ["worker", "ps"]] {
+            let is = |name: &str, job: &str| name.contains(&format!("/job:{job}/"));
+            let mut between = arrows.iter().filter(|[f, t]| is(f, from) && is(t, to));
+            assert!(between.next().is_some(), "{from} to {to}: {arrows:?}");
+        }
     }
 }

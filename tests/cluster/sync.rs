@@ -69,7 +69,7 @@ fn alone<'g>(g: &'g Graph, optimizer: impl Optimizer<'g>, workers: u32) -> Vec<V
         let feeds = [net.x.feed(joined(0, 3)), net.y.feed(joined(1, 1))];
         session.run(train, feeds).unwrap();
     }
-    let values = session.run(&net.variables, []).unwrap();
+    let values = session.step(&net.variables, []).unwrap();
     (0..net.variables.len())
         .map(|i| values.slice::<f32>(i).unwrap().to_vec())
         .collect()
@@ -138,9 +138,9 @@ fn coordinate(server: &Server, workers: u32, aggregate: u32, adam: bool) -> Vec<
     let (net, all) = build(&g, "/job:ps/task:0", workers, aggregate, adam);
     let session = Session::on(server, &g, options()).unwrap();
     sync::coordinate(server, &session, &all, "worker", STEPS).unwrap();
-    let step = session.run(all.global_step, []).unwrap();
+    let step = session.step(all.global_step, []).unwrap();
     assert_eq!(step.scalar::<i64>(0).unwrap(), STEPS);
-    let values = session.run(&net.variables, []).unwrap();
+    let values = session.step(&net.variables, []).unwrap();
     (0..net.variables.len())
         .map(|i| values.slice::<f32>(i).unwrap().to_vec())
         .collect()
@@ -189,7 +189,7 @@ fn a_worker_that_goes_takes_no_turn_with_it() {
             let g = Graph::new();
             let (_, all) = build(&g, "/job:worker/task:2", 3, 3, true);
             let session = Session::on(&server, &g, options()).unwrap();
-            session.run(all.turn[2], []).unwrap();
+            session.step(all.turn[2], []).unwrap();
         });
         coordinate(&ps, 3, 3, true);
         let turns: usize = turns.into_iter().map(|t| t.join().unwrap()).sum();
@@ -208,7 +208,7 @@ fn fewer_gradients_than_workers_leave_the_slowest_behind() {
             let (_, all) = build(&g, "/job:worker/task:2", 3, 2, false);
             let session = Session::on(&tasks[3], &g, options()).unwrap();
             while session
-                .run(all.global_step, [])
+                .step(all.global_step, [])
                 .map_or(0, |s| s.scalar(0).unwrap())
                 < STEPS
             {
@@ -233,9 +233,9 @@ fn a_turn_that_was_taken_in_vain_is_given_again() {
             let g = Graph::new();
             let (net, all) = build(&g, "/job:worker/task:1", 2, 2, true);
             let session = Session::on(&tasks[2], &g, options()).unwrap();
-            session.run(&all.turns, []).unwrap();
+            session.step(&all.turns, []).unwrap();
             assert_eq!(work(&tasks[2], 2, 2, true, 3), 3);
-            session.run(all.turn[1], []).unwrap();
+            session.step(all.turn[1], []).unwrap();
             let [x, y] = batch(1, 3, BATCH);
             let feeds = || [net.x.feed(&x), net.y.feed(&y)];
             while sync::give(&session, &all, 1, net.loss, feeds())
@@ -272,7 +272,7 @@ fn a_server_that_ends_when_all_workers_are_done_is_no_failure() {
         let session = Session::on(&worker, &g, options()).unwrap();
         session.run(g.initializers(), []).unwrap();
         // Its turn: the coordinator is at work.
-        session.run(all.turn[0], []).unwrap();
+        session.step(all.turn[0], []).unwrap();
         worker.finish("ps");
         drop(second.lock().unwrap().take());
         coordinated.join().unwrap().unwrap();

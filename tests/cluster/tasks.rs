@@ -72,7 +72,7 @@ impl Tasks {
         let (mut specs, mut devices) = (Vec::new(), Vec::new());
         let mut master = None;
         for task in 0..count {
-            let mut options = SessionOptions::with_cpus(cpus);
+            let mut options = SessionOptions::new().cpus(cpus);
             options.threads = cpus;
             options.soft_placement = true;
             (options.job, options.task) = (JOB.to_owned(), task);
@@ -116,7 +116,7 @@ impl Tasks {
             let plan = runner.prepare(part, devices).map_err(|e| e.to_string())?;
             let own = part.feeds.iter().map(|&(i, _)| feeds[i].1.clone());
             let own: Vec<Tensor> = own.collect();
-            let options = RunOptions::timeout(Duration::from_secs(30));
+            let options = RunOptions::new().timeout(Duration::from_secs(30));
             let done = runner.run_part(&plan, &own, &mail, &options);
             let (fetched, _) = done.map_err(|e| {
                 mail.abort();

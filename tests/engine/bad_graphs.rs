@@ -62,17 +62,52 @@ fn a_session_says_how_many_mistakes_there_are() {
 }
 
 #[test]
+fn one_thing_is_said_to_be_one_and_a_dtype_needs_no_article() {
+    let g = Graph::new();
+    let x = g.constant([1.0f32, 2.0]);
+    g.op("Tanh").input(x).input(x).build();
+    g.constant(1i32).constant_like(0.5);
+    g.op("Cast").input(x).attr("DstT", 1i64).build();
+    let said: Vec<String> = g.errors().iter().map(|e| e.reason.to_string()).collect();
+    assert_eq!(
+        said,
+        [
+            "it takes 1 input, not 2",
+            "0.5 is a float and the tensor is i32: write a whole number, or Cast the tensor",
+            "attribute DstT is of kind int, but must be of kind type",
+        ]
+    );
+
+    let g = Graph::new();
+    for _ in 0..2 {
+        let _ = g.constant([1.0f32, 2.0]) + g.constant([1.0f32, 2.0, 3.0]);
+    }
+    let error = Session::new(&g).map(drop).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.ends_with("(and 1 more mistake in this graph)"),
+        "{text}"
+    );
+
+    let error = Tensor::new(&[1], &[1.0f32, 2.0]).unwrap_err();
+    assert!(
+        error.to_string().contains("needs 1 element, not 2"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_mistake_made_after_the_session_comes_out_with_the_next_plan() {
     let g = Graph::new();
     let x = g.constant(1.0f32);
     let session = Session::new(&g).unwrap();
-    session.run(x, []).unwrap();
+    session.step(x, []).unwrap();
     let wrong = g.constant([1.0f32, 2.0]) + g.constant([1.0f32, 2.0, 3.0]);
     assert!(matches!(
-        session.run(wrong, []).unwrap_err(),
+        session.step(wrong, []).unwrap_err(),
         SessionError::Graph { .. }
     ));
-    session.run(x, []).unwrap();
+    session.step(x, []).unwrap();
 }
 
 #[test]
@@ -228,24 +263,17 @@ fn names_have_the_characters_that_names_have() {
 }
 
 #[test]
-fn a_frozen_graph_is_extended_on_purpose_only() {
+fn a_finalized_graph_is_extended_on_purpose_only() {
     let g = Graph::new();
     let x = g.constant(1.0f32);
-    g.freeze();
+    g.finalize();
     let y = g.extend(|| x + 1.0);
-    assert!(!y.is_invalid() && g.is_frozen() && g.errors().is_empty());
-    assert_eq!(
-        Session::new(&g)
-            .unwrap()
-            .run(y, [])
-            .unwrap()
-            .scalar::<f32>(0)
-            .unwrap(),
-        2.0
-    );
+    assert!(!y.is_invalid() && g.is_finalized() && g.errors().is_empty());
+    let sum: f32 = Session::new(&g).unwrap().run(y, []).unwrap();
+    assert_eq!(sum, 2.0);
     assert!((-x).is_invalid());
     let error = mistake(&g);
-    assert_eq!(error.reason, Reason::Frozen);
+    assert_eq!(error.reason, Reason::Finalized);
     assert!(error.to_string().contains("extend"), "{error}");
 }
 

@@ -8,9 +8,9 @@ use thalweg::session::Feed;
 
 /// The error of a step, and a check that the session still works after it.
 fn error<'g>(session: &Session<'g>, fetch: Output<'g>, feeds: &[Feed<'g>]) -> SessionError {
-    let error = session.run(fetch, feeds).unwrap_err();
+    let error = session.step(fetch, feeds).unwrap_err();
     let sound = session.graph().constant(2.0f32) + 3.0;
-    let got = session.run(sound, []).unwrap();
+    let got = session.step(sound, []).unwrap();
     assert_eq!(got.scalar::<f32>(0).unwrap(), 5.0);
     error
 }
@@ -35,7 +35,7 @@ fn a_label_out_of_range_names_the_element() {
         assert!(matches!(e, SessionError::Kernel { .. }), "{e:?}");
         says(&e, &[&wrong.to_string(), "element 1", "bad_values.rs:"]);
     }
-    let good = session.run(loss, [labels.feed([0i64, 2])]).unwrap();
+    let good = session.step(loss, [labels.feed([0i64, 2])]).unwrap();
     assert!(good.slice::<f32>(0).unwrap().iter().all(|l| l.is_finite()));
 }
 
@@ -48,7 +48,7 @@ fn a_zero_batch_gives_empty_results() {
     let session = Session::new(&g).unwrap();
     session.run(g.initializers(), []).unwrap();
     let none = Tensor::zeros(DType::F32, &[0, 3]).unwrap();
-    let got = session.run(y, [x.feed(none)]).unwrap();
+    let got = session.step(y, [x.feed(none)]).unwrap();
     assert_eq!(got.tensor(0).unwrap().dims(), [0, 2]);
 }
 
@@ -60,8 +60,8 @@ fn a_value_that_is_not_finite_is_traced_to_the_first_node_that_gave_one() {
     let sum = (x + 1.0) * big;
     let loss = (sum - sum).named("loss");
     let session = Session::new(&g).unwrap();
-    let options = RunOptions::checked();
-    let run = |v: [f32; 2]| session.run_with(loss, [x.feed(v)], &options).map(drop);
+    let options = RunOptions::new().checked();
+    let run = |v: [f32; 2]| session.step_with(loss, [x.feed(v)], &options).map(drop);
     run([0.0, 0.5]).unwrap();
     let e = run([0.0, 3.0]).unwrap_err();
     let SessionError::NotFinite {
@@ -75,9 +75,7 @@ fn a_value_that_is_not_finite_is_traced_to_the_first_node_that_gave_one() {
     // Without being asked to look, the step goes on.
     assert!(
         session
-            .run(loss, [x.feed([0.0f32, 3.0])])
-            .unwrap()
-            .slice::<f32>(0)
+            .run::<Vec<f32>>(loss, [x.feed([0.0f32, 3.0])])
             .unwrap()[1]
             .is_nan()
     );
@@ -89,7 +87,7 @@ fn limits_of_time_may_be_none_or_endless() {
     let y = g.placeholder("x", DType::F32, []) + 1.0;
     let session = Session::new(&g).unwrap();
     let x = g.find("x").unwrap().output(0);
-    let run = |limit| session.run_with(y, [x.feed(1.0f32)], &RunOptions::timeout(limit));
+    let run = |limit| session.step_with(y, [x.feed(1.0f32)], &RunOptions::new().timeout(limit));
     let e = run(Duration::ZERO).unwrap_err();
     assert!(matches!(e, SessionError::Timeout { .. }), "{e:?}");
     says(&e, &["AddV2"]);
@@ -149,7 +147,7 @@ fn a_weight_that_becomes_infinite_is_seen_whatever_writes_it() {
     let session = Session::new(&g).unwrap();
     session.run(g.initializers(), []).unwrap();
     let is_nan = |product, feed: &Tensor| {
-        let got = session.run(product, [fed.feed(feed)]).unwrap();
+        let got = session.step(product, [fed.feed(feed)]).unwrap();
         let got = got.slice::<f32>(0).unwrap();
         assert!(got[4..].iter().all(|&y| y == 0.0));
         got[3].is_nan()
@@ -202,11 +200,11 @@ fn a_filter_that_is_kept_is_made_anew_when_it_is_written() {
         let session = Session::new(&g).unwrap();
         session.run(g.initializers(), []).unwrap();
         let check = || {
-            let f = session.run(w, []).unwrap();
+            let f = session.step(w, []).unwrap();
             // A copy is nobody's, so that nothing is kept of it.
             let f = Tensor::new(&dims, f.slice::<f32>(0).unwrap()).unwrap();
             let [kept, plain] = [kept, plain].map(|y| {
-                let y = session.run(y, [fed.feed(&f)]).unwrap();
+                let y = session.step(y, [fed.feed(&f)]).unwrap();
                 y.slice::<f32>(0).unwrap().to_vec()
             });
             assert_eq!(kept, plain, "{dims:?}");

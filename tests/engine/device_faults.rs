@@ -48,7 +48,7 @@ fn a_kernel_that_fails_ends_the_step_everywhere_and_leaves_nothing_behind() {
     let Failing { x, class, values } = failing(&g);
     let session = Session::with_options(&g, cpus(3)).unwrap();
     let input = Tensor::new(&[LARGE as usize], &vec![0.5f32; LARGE as usize]).unwrap();
-    let run = |label: i32| session.run(&values, [x.feed(&input), class.feed([label])]);
+    let run = |label: i32| session.step(&values, [x.feed(&input), class.feed([label])]);
     let expected = run(1).unwrap();
     run(1).unwrap();
     let rest = in_use(&session);
@@ -75,18 +75,18 @@ fn a_cancelled_step_ends_with_an_error_and_the_next_one_runs() {
     let session = Session::with_options(&g, cpus(3)).unwrap();
     let input = Tensor::new(&[LARGE as usize], &vec![0.5f32; LARGE as usize]).unwrap();
     let feeds = [x.feed(&input), class.feed([1i32])];
-    session.run(&values, &feeds).unwrap();
-    session.run(&values, &feeds).unwrap();
+    session.step(&values, &feeds).unwrap();
+    session.step(&values, &feeds).unwrap();
     let rest = in_use(&session);
 
     let cancel = Cancel::new();
-    let options = RunOptions::cancelled_by(&cancel);
-    session.run_with(&values, &feeds, &options).unwrap();
+    let options = RunOptions::new().cancelled_by(&cancel);
+    session.step_with(&values, &feeds, &options).unwrap();
     // While steps run, whatever they are doing just then.
     std::thread::scope(|scope| {
         let steps = scope.spawn(|| {
             loop {
-                if let Err(e) = session.run_with(&values, &feeds, &options) {
+                if let Err(e) = session.step_with(&values, &feeds, &options) {
                     return e;
                 }
             }
@@ -97,7 +97,7 @@ fn a_cancelled_step_ends_with_an_error_and_the_next_one_runs() {
         assert!(matches!(e, SessionError::Cancelled { .. }), "{e}");
     });
     assert_eq!(in_use(&session), rest);
-    session.run(&values, &feeds).unwrap();
+    session.step(&values, &feeds).unwrap();
 }
 
 #[test]
@@ -107,11 +107,11 @@ fn a_device_over_its_memory_limit_says_which_and_the_session_goes_on() {
     let y = g.device("/cpu:0", || x.tanh());
     let z = g.device("/cpu:1", || y.square().tanh().sum());
     let mut options = cpus(2);
-    options.cpus[1] = CpuOptions::with_memory_limit(1 << 20);
+    options.cpus[1] = CpuOptions::new().memory_limit(1 << 20);
     let session = Session::with_options(&g, options).unwrap();
     let input = |n: usize| Tensor::new(&[n], &vec![0.5f32; n]).unwrap();
     let rest = in_use(&session);
-    let e = session.run(z, [x.feed(input(1 << 20))]).unwrap_err();
+    let e = session.step(z, [x.feed(input(1 << 20))]).unwrap_err();
     let text = e.to_string();
     let SessionError::Memory { device, limit, .. } = e else {
         panic!("{text}");
@@ -122,7 +122,7 @@ fn a_device_over_its_memory_limit_says_which_and_the_session_goes_on() {
     );
     assert_eq!(limit, Some(1 << 20));
     assert_eq!(in_use(&session), rest);
-    let got = session.run(z, [x.feed(input(100))]).unwrap();
+    let got = session.step(z, [x.feed(input(100))]).unwrap();
     assert!(got.scalar::<f32>(0).unwrap() > 0.0);
 }
 
@@ -132,7 +132,7 @@ fn a_variable_is_counted_on_the_device_that_has_it() {
     let large = Tensor::new(&[1000], &[1.0f32; 1000]).unwrap();
     g.device("/cpu:1", || g.variable("v", large));
     let mut options = cpus(2);
-    options.cpus[1] = CpuOptions::with_memory_limit(1 << 16);
+    options.cpus[1] = CpuOptions::new().memory_limit(1 << 16);
     let session = Session::with_options(&g, options).unwrap();
     session.run(g.initializers(), []).unwrap();
     let used = in_use(&session);
@@ -150,11 +150,7 @@ fn steps_at_the_same_time_do_not_mix_their_values() {
     let session = Session::with_options(&g, cpus(2)).unwrap();
     let run = |value: f32| {
         let input = Tensor::new(&[1 << 16], &vec![value; 1 << 16]).unwrap();
-        session
-            .run(c, [x.feed(input)])
-            .unwrap()
-            .scalar::<f32>(0)
-            .unwrap()
+        session.run::<f32>(c, [x.feed(input)]).unwrap()
     };
     let expected: Vec<f32> = (0..4).map(|i| run(i as f32)).collect();
     std::thread::scope(|scope| {
@@ -172,7 +168,7 @@ fn a_step_over_devices_obeys_its_time_limit() {
     let session = Session::with_options(&g, cpus(3)).unwrap();
     let input = Tensor::new(&[LARGE as usize], &vec![0.5f32; LARGE as usize]).unwrap();
     let feeds = [x.feed(&input), class.feed([1i32])];
-    let e = session.run_with(&values, &feeds, &RunOptions::timeout(Duration::ZERO));
+    let e = session.step_with(&values, &feeds, &RunOptions::new().timeout(Duration::ZERO));
     assert!(matches!(e, Err(SessionError::Timeout { .. })));
-    session.run(&values, &feeds).unwrap();
+    session.step(&values, &feeds).unwrap();
 }

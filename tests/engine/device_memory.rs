@@ -8,7 +8,7 @@ use thalweg_tests::cpus::cpus;
 /// So many devices, the last of which has so many bytes.
 fn limited(count: usize, bytes: usize) -> SessionOptions {
     let mut options = cpus(count);
-    options.cpus[count - 1] = CpuOptions::with_memory_limit(bytes);
+    options.cpus[count - 1] = CpuOptions::new().memory_limit(bytes);
     options
 }
 
@@ -23,7 +23,7 @@ fn what_an_idle_plan_holds_is_given_up_for_another() {
     let y = x.tanh().square().sum();
     let session = Session::with_options(&g, limited(1, 3 << 20)).unwrap();
     for n in [500_000, 500_001] {
-        (0..3).for_each(|_| drop(session.run(y, [x.feed(zeros(n))]).unwrap()));
+        (0..3).for_each(|_| drop(session.step(y, [x.feed(zeros(n))]).unwrap()));
     }
 }
 
@@ -37,7 +37,7 @@ fn what_is_sent_counts_where_it_is_received() {
     let z = g.device("/cpu:1", || y.sum());
     let session = Session::with_options(&g, limited(2, 1 << 16)).unwrap();
     let feeds = [x.feed(zeros(1 << 18)), n.feed(Tensor::from([-1i32]))];
-    match session.run(z, feeds) {
+    match session.step(z, feeds) {
         Err(SessionError::Memory { device, limit, .. }) => {
             assert_eq!((device.index, limit), (Some(1), Some(1 << 16)));
         }
@@ -54,7 +54,7 @@ fn the_inputs_of_a_node_that_is_known_late_count() {
     let session = Session::with_options(&g, limited(1, 2_100_000)).unwrap();
     let feeds = [x.feed(zeros(500_000)), n.feed(Tensor::from([-1i32]))];
     let in_use_after = || {
-        let result = session.run(y, &feeds);
+        let result = session.step(y, &feeds);
         assert!(matches!(result, Err(SessionError::Memory { .. })));
         session.devices()[0].memory().used()
     };
@@ -80,13 +80,13 @@ fn an_empty_value_of_a_shape_that_is_partly_known_crosses() {
         .output();
     let y = g.device("/cpu:1", || read.square());
     for parallel in [Parallel::Always, Parallel::Never] {
-        let mut options = SessionOptions::with_cpus(2);
+        let mut options = SessionOptions::new().cpus(2);
         options.parallel = parallel;
         let session = Session::with_options(&g, options).unwrap();
         let empty = Tensor::zeros(DType::F32, &[0, 5]).unwrap();
         session.run(set, [x.feed(empty)]).unwrap();
         assert_eq!(
-            session.run(y, []).unwrap().tensor(0).unwrap().dims(),
+            session.step(y, []).unwrap().tensor(0).unwrap().dims(),
             [0, 5]
         );
     }
@@ -106,7 +106,7 @@ fn a_variable_larger_than_memory_is_an_error_on_any_device() {
             .attr("dtype", DType::F64)
             .output();
         let y = g.device(device, || read.square());
-        let session = Session::with_options(&g, SessionOptions::with_cpus(2)).unwrap();
-        assert!(session.run(y, []).is_err());
+        let session = Session::with_options(&g, SessionOptions::new().cpus(2)).unwrap();
+        assert!(session.step(y, []).is_err());
     }
 }

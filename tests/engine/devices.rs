@@ -4,6 +4,7 @@
 use thalweg::graph::place::{NamePart, PlaceReason};
 use thalweg::graph::{PlaceError, Reason};
 use thalweg::prelude::*;
+use thalweg_tests::chrome::arrows;
 use thalweg_tests::cpus::cpus;
 
 /// Why a graph has no session.
@@ -136,7 +137,7 @@ fn an_update_goes_where_its_variable_is_whatever_it_asks_for() {
     assert!(row.why.contains("with v, although"), "{}", row.why);
     session.run(g.initializers(), []).unwrap();
     session.run(add, []).unwrap();
-    let got = session.run(v, []).unwrap();
+    let got = session.step(v, []).unwrap();
     assert_eq!(got.scalar::<f32>(0).unwrap(), 2.0);
 }
 
@@ -157,7 +158,7 @@ fn soft_placement_falls_back_and_says_so_unless_it_is_denied() {
     );
     let table = session.placement().unwrap().to_text();
     assert!(table.contains("/device:GPU:0 cannot be had"), "{table}");
-    let got = session.run(y, [x.feed(3.0f32)]).unwrap();
+    let got = session.step(y, [x.feed(3.0f32)]).unwrap();
     assert_eq!(got.scalar::<f32>(0).unwrap(), 9.0);
     options.deny_fallback = true;
     let denied = refused(&g, options).reason;
@@ -172,7 +173,7 @@ fn what_is_built_after_the_session_is_placed_with_the_next_plan() {
     let session = Session::with_options(&g, cpus(2)).unwrap();
     let before = session.placement().unwrap().rows;
     let z = g.device("/cpu:0", || y + 1.0);
-    let got = session.run(z, [x.feed(2.0f32)]).unwrap();
+    let got = session.step(z, [x.feed(2.0f32)]).unwrap();
     assert_eq!(got.scalar::<f32>(0).unwrap(), 5.0);
     let after = session.placement().unwrap().rows;
     for (before, after) in before.iter().zip(&after) {
@@ -182,9 +183,9 @@ fn what_is_built_after_the_session_is_placed_with_the_next_plan() {
         );
     }
     g.device("/cpu:9", || z.square());
-    let e = session.run(z, [x.feed(2.0f32)]);
+    let e = session.step(z, [x.feed(2.0f32)]);
     assert!(e.is_ok(), "a kept plan goes on");
-    let e = session.run((z, y), [x.feed(2.0f32)]);
+    let e = session.step((z, y), [x.feed(2.0f32)]);
     assert!(matches!(e, Err(SessionError::Place(_))));
 }
 
@@ -197,7 +198,7 @@ fn a_trace_says_which_device_ran_what() {
     let session = Session::with_options(&g, cpus(2)).unwrap();
     let input = Tensor::from([1.0f32, 2.0, 3.0, 4.0]);
     let (_, trace) = session
-        .run_with(z, [x.feed(&input)], &RunOptions::traced())
+        .step_with(z, [x.feed(&input)], &RunOptions::new().traced())
         .unwrap();
     let ran: Vec<(&str, &str)> = trace
         .events
@@ -213,6 +214,8 @@ fn a_trace_says_which_device_ran_what() {
             ("Tanh", "device:CPU:1"),
         ]
     );
+    let name = |number: u32| format!("/job:localhost/replica:0/task:0/device:CPU:{number}");
+    assert_eq!(arrows(&trace), [[name(0), name(1)]]);
 }
 
 #[test]
@@ -231,7 +234,7 @@ fn chains_that_take_from_each_other_end_however_their_threads_meet() {
     let session = Session::with_options(&g, cpus(3)).unwrap();
     let input = Tensor::from([1.0f32, 2.0]);
     let run = || {
-        let got = session.run(chains, [x.feed(&input)]).unwrap();
+        let got = session.step(chains, [x.feed(&input)]).unwrap();
         let bits = |i| got.slice::<f32>(i).unwrap().iter().map(|v| v.to_bits());
         (0..3).flat_map(bits).collect::<Vec<_>>()
     };
@@ -260,7 +263,7 @@ fn a_device_whose_threads_come_late_loses_nothing_to_those_that_help_it() {
     let session = Session::with_options(&g, cpus(2)).unwrap();
     let input = Tensor::from([1.0f32, 2.0]);
     for _ in 0..2000 {
-        session.run((a, &chains), [x.feed(&input)]).unwrap();
+        session.step((a, &chains), [x.feed(&input)]).unwrap();
     }
 }
 

@@ -26,7 +26,7 @@ fn what_is_kept_is_scaled_and_the_gradient_goes_through_it_alone() {
         let dy = gradients(&[dropped], &[y])[0].unwrap();
         let session = Session::new(&g).unwrap();
         let got = session
-            .run((dropped, dy), [x.feed(zeros()), keep.feed(0.25f32)])
+            .step((dropped, dy), [x.feed(zeros()), keep.feed(0.25f32)])
             .unwrap();
         let (values, slopes) = (got.slice::<f32>(0).unwrap(), got.slice::<f32>(1).unwrap());
         assert!(values.iter().all(|&v| v == 0.0 || v == 4.0));
@@ -36,7 +36,7 @@ fn what_is_kept_is_scaled_and_the_gradient_goes_through_it_alone() {
         assert!((kept / values.len() as f64 - 0.25).abs() < 0.01, "{kept}");
 
         let all = session
-            .run(dropped, [x.feed(zeros()), keep.feed(1.0f32)])
+            .step(dropped, [x.feed(zeros()), keep.feed(1.0f32)])
             .unwrap();
         assert!(all.slice::<f32>(0).unwrap().iter().all(|&v| v == 1.0));
     }
@@ -48,14 +48,7 @@ fn a_seed_gives_the_same_steps_in_every_session() {
     let (x, y) = input(&g, [ROWS as i64, COLUMNS as i64]);
     let dropped = y.dropout(0.5, Some(4));
     let steps = |session: &Session| {
-        [(); 2].map(|()| {
-            session
-                .run(dropped, [x.feed(zeros())])
-                .unwrap()
-                .tensor(0)
-                .unwrap()
-                .clone()
-        })
+        [(); 2].map(|()| session.run::<Tensor>(dropped, [x.feed(zeros())]).unwrap())
     };
     let [a, b] = steps(&Session::new(&g).unwrap());
     let [c, d] = steps(&Session::new(&g).unwrap());

@@ -4,9 +4,17 @@ use thalweg_examples as support;
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use support::plot::{Curve, Line, check_name, curves, scatter_with_lines};
+use indicatif::ProgressDrawTarget;
+
+use support::accuracy::looked_at;
+use support::plot::{Boxes, Curve, Line, boxes, check_name, curves, scatter_with_lines};
+use support::progress::Progress;
 use support::report::{Outcome, Spread, table};
+use support::traces::warmed_up;
+use thalweg::session::{Event, Trace};
+use thalweg_tests::screen::Screen;
 
 const TRUE_LINE: Line = Line {
     weight: 3.0,
@@ -49,6 +57,67 @@ fn a_spread_says_how_far_measurements_lie_apart() {
     // Squares 1 + 16 + 9 + 64 = 90; 90 / 3 / 4 = 7.5. Distances 1, 1, 2, 10.
     assert!((four.error - 7.5f64.sqrt()).abs() < 1e-12);
     assert!((four.jitter - 1.4826 * 1.5).abs() < 1e-12);
+}
+
+#[test]
+fn a_progress_bar_fits_into_the_line_of_any_terminal() {
+    for (columns, seen) in [
+        (20, "00/5000"),
+        (40, "loss 0.1234"),
+        (60, "images/s"),
+        (200, "images/s"),
+    ] {
+        let screen = Screen::new(columns);
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(screen.clone()), 255);
+        let mut progress = Progress::on(target, 5000, 50);
+        for step in 0..2500 {
+            progress.step(0.1234);
+            if step % 500 == 498 {
+                // The text and the screen change again only after a while.
+                std::thread::sleep(Duration::from_millis(110));
+            }
+        }
+        let written = screen.written();
+        assert!(
+            written.iter().any(|text| text.contains(seen)),
+            "{written:?}"
+        );
+        for text in &written {
+            assert!(
+                text.chars().count() <= usize::from(columns),
+                "{columns}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_trace_is_that_of_a_step_after_several_others() {
+    let mut steps = 0;
+    let trace = warmed_up(|| {
+        steps += 1;
+        let event = Event {
+            node: format!("of step {steps}"),
+            op: "Add".to_owned(),
+            device: String::new(),
+            thread: 0,
+            start_us: 0.0,
+            duration_us: 1.0,
+            bytes: 0,
+            members: Vec::new(),
+            channel: None,
+        };
+        let events = vec![event];
+        Ok::<_, String>(Trace { events })
+    });
+    assert_eq!(trace.unwrap().events[0].node, "of step 9");
+
+    let mut steps = 0;
+    let failed = warmed_up(|| {
+        steps += 1;
+        Err("stopped")
+    });
+    assert_eq!((failed.err(), steps), (Some("stopped"), 1));
 }
 
 #[test]
@@ -97,6 +166,55 @@ fn curves_show_both_charts_and_leave_gaps() {
     assert!(svg.contains("test set, last 97.51%"));
     assert_eq!(svg.matches("<circle").count(), 4);
     assert!(!svg.contains("NaN"));
+}
+
+#[test]
+fn an_accuracy_says_which_images_it_is_of() {
+    assert_eq!(
+        looked_at(1000, 10_000),
+        "the first 1000 of 10000 test images"
+    );
+    assert_eq!(looked_at(usize::MAX, 10_000), "all 10000 test images");
+    assert_eq!(looked_at(1000, 1000), "all 1000 test images");
+}
+
+#[test]
+fn a_box_is_as_high_as_its_thing_has_bytes() {
+    let path = file("boxes.svg");
+    let thing = |name: &str, bytes: u64| (name.to_owned(), bytes);
+    let column = |name: &str, things: &[(String, u64)]| (name.to_owned(), things.to_vec());
+    let figure = |title, columns| Boxes { title, columns };
+    let figures = [
+        figure(
+            "uneven",
+            vec![
+                column("first", &[thing("large", 6000), thing("small", 2)]),
+                column("second", &[thing("middle", 3000), thing("other", 1500)]),
+            ],
+        ),
+        figure("alone", vec![column("only", &[thing("large", 6000)])]),
+    ];
+    boxes(&path, &figures).expect("a figure");
+    let svg = fs::read_to_string(&path).expect("the figure");
+    // Outlines alone: each box is filled, too.
+    let outlines = svg
+        .lines()
+        .filter(|l| l.contains("<rect") && l.contains("fill=\"none\""));
+    let height = |line: &str| -> i32 {
+        let (_, rest) = line.split_once(" height=\"").expect("a height");
+        let (height, _) = rest.split_once('"').expect("a number");
+        height.parse().expect("a number")
+    };
+    let heights: Vec<i32> = outlines.map(height).collect();
+    let [large, small, middle, other, again] = heights[..] else {
+        panic!("{heights:?} in {svg}");
+    };
+    assert_eq!((large, again), (2 * middle, large));
+    assert_eq!(middle, 2 * other);
+    assert!((1..5).contains(&small), "{heights:?}");
+    for said in ["6002 bytes, 57.2%", "large, 6000 B", "small, 2 B"] {
+        assert!(svg.contains(said), "{said}: {svg}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ fn scalar(session: &Session<'_>, of: Output<'_>, feeds: &[(Output<'_>, f32)]) ->
         .iter()
         .map(|(o, v)| graph.output(o.id()).feed(*v))
         .collect();
-    let result = session.run(graph.output(of.id()), &feeds).unwrap();
+    let result = session.step(graph.output(of.id()), &feeds).unwrap();
     result.scalar(0).unwrap()
 }
 
@@ -23,11 +23,7 @@ fn slope(session: &Session<'_>, y: Output<'_>, x: Output<'_>, at: f32) -> f32 {
 fn a_branch_runs_by_its_condition_and_its_gradient_goes_through_what_ran() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
-    let pred = g
-        .op("Greater")
-        .input(x)
-        .input(x.constant_like(1.0))
-        .output();
+    let pred = g.op("Greater").input(x).input(x.constant_like(1)).output();
     let y = g.cond(
         pred,
         |_| vec![x * x * x],
@@ -65,19 +61,19 @@ fn only_the_branch_that_is_taken_changes_a_variable() {
     let session = Session::new(&g).unwrap();
     session.run(g.initializers(), []).unwrap();
     for (taken, value) in [(false, 1.0f32), (true, 11.0), (false, 11.0), (true, 21.0)] {
-        let done = session.run(done, [on.feed(taken)]).unwrap();
+        let done = session.step(done, [on.feed(taken)]).unwrap();
         assert_eq!(done.scalar::<f32>(0).unwrap(), f32::from(u8::from(taken)));
-        assert_eq!(session.run(v, []).unwrap().scalar::<f32>(0).unwrap(), value);
+        assert_eq!(session.run::<f32>(v, []).unwrap(), value);
     }
 }
 
 /// `x` to the power of `n`, in a loop.
 fn power<'g>(g: &'g Graph, x: Output<'g>, n: Output<'g>) -> Output<'g> {
-    let start = [g.constant(0i32), x.constant_like(1.0)];
+    let start = [g.constant(0i32), x.constant_like(1)];
     g.while_loop(
         &start,
         |b, v| b.op("Less").input(v[0]).input(n).output(),
-        |_, v| vec![v[0] + 1.0, v[1] * x],
+        |_, v| vec![v[0] + 1, v[1] * x],
     )[1]
 }
 
@@ -91,7 +87,7 @@ fn a_loop_turns_as_often_as_it_says_and_its_gradient_turns_back() {
     let session = Session::new(&g).unwrap();
     for turns in [0i32, 1, 2, 7] {
         let results = session
-            .run([y, dx], [x.feed(1.5f32), n.feed(turns)])
+            .step([y, dx], [x.feed(1.5f32), n.feed(turns)])
             .unwrap();
         let (y, dx) = (
             results.scalar::<f32>(0).unwrap(),
@@ -120,7 +116,7 @@ fn loops_and_branches_nest_and_gradients_go_through_all_of_them() {
                 |c| vec![power(c, v[1], c.constant(2i32))],
                 |c| vec![c.op("Sin").input(v[1]).output() * x],
             );
-            vec![v[0] + 1.0, next[0]]
+            vec![v[0] + 1, next[0]]
         },
     )[1];
     let dx = gradients(&[rows], &[x])[0].unwrap();
@@ -148,13 +144,13 @@ fn the_gradient_of_random_numbers_in_a_loop_is_that_of_those_that_were_drawn() {
         |b, v| b.op("Less").input(v[0]).input(b.constant(4i32)).output(),
         |b, v| {
             let drawn = b.random_uniform([3i32], 0.0, 1.0, DType::F32, None);
-            vec![v[0] + 1.0, v[1] + drawn * x.value()]
+            vec![v[0] + 1, v[1] + drawn * x.value()]
         },
     )[1];
     let dx = gradients(&[sums], &[x.handle()])[0].unwrap();
     let session = Session::new(&g).unwrap();
     session.run(g.initializers(), []).unwrap();
-    let results = session.run([sums, dx], []).unwrap();
+    let results = session.step([sums, dx], []).unwrap();
     let (sums, dx) = (
         results.slice::<f32>(0).unwrap(),
         results.slice::<f32>(1).unwrap(),
@@ -180,7 +176,7 @@ fn the_gradient_of_random_numbers_in_a_branch_is_that_of_those_that_were_drawn()
     let session = Session::new(&g).unwrap();
     for _ in 0..3 {
         let results = session
-            .run([y, dx], [x.feed(2.0f32), on.feed(true)])
+            .step([y, dx], [x.feed(2.0f32), on.feed(true)])
             .unwrap();
         let (y, dx) = (
             results.scalar::<f32>(0).unwrap(),
@@ -189,7 +185,7 @@ fn the_gradient_of_random_numbers_in_a_branch_is_that_of_those_that_were_drawn()
         assert!((y - 2.0 * dx).abs() < 1e-6 && dx > 0.0, "{y} {dx}");
     }
     let results = session
-        .run([y, dx], [x.feed(2.0f32), on.feed(false)])
+        .step([y, dx], [x.feed(2.0f32), on.feed(false)])
         .unwrap();
     assert_eq!(results.scalar::<f32>(1).unwrap(), 4.0);
 }
@@ -208,15 +204,12 @@ fn a_value_that_grows_in_a_loop_has_the_shape_that_all_turns_share() {
                 .input(v[1])
                 .input(b.constant(0i32))
                 .output();
-            vec![v[0] + 1.0, twice]
+            vec![v[0] + 1, twice]
         },
     )[1];
     assert_eq!(grown.shape(), Shape::from([-1]));
     let session = Session::new(&g).unwrap();
-    assert_eq!(
-        session.run(grown, []).unwrap().slice::<f32>(0).unwrap(),
-        [1.0; 8]
-    );
+    assert_eq!(session.run::<Vec<f32>>(grown, []).unwrap(), [1.0; 8]);
 }
 
 #[test]
@@ -252,11 +245,11 @@ fn a_loop_without_end_stops_at_its_deadline() {
     let endless = g.while_loop(
         &[g.constant(0.0f32)],
         |b, _| b.constant(true),
-        |_, v| vec![v[0] + 1.0],
+        |_, v| vec![v[0] + 1],
     )[0];
     let session = Session::new(&g).unwrap();
-    let options = RunOptions::timeout(std::time::Duration::from_millis(50));
-    let error = session.run_with(endless, [], &options).unwrap_err();
+    let options = RunOptions::new().timeout(std::time::Duration::from_millis(50));
+    let error = session.step_with(endless, [], &options).unwrap_err();
     assert!(matches!(error, SessionError::Timeout { .. }), "{error}");
 }
 
@@ -298,7 +291,7 @@ fn a_function_that_calls_itself_is_an_error() {
         .attr("f", thalweg::graph::Func::named("endless"))
         .attr("Tout", vec![DType::F32])
         .output();
-    let error = Session::new(&g).unwrap().run(y, []).unwrap_err();
+    let error = Session::new(&g).unwrap().step(y, []).unwrap_err();
     assert!(error.to_string().contains("use a While"), "{error}");
 }
 
@@ -320,7 +313,7 @@ fn a_gradient_goes_through_a_call() {
             .output();
         let dx = gradients(&[y], &[x])[0].unwrap();
         let session = Session::new(&g).unwrap();
-        let results = session.run([y, dx], [x.feed(3.0f32)]).unwrap();
+        let results = session.step([y, dx], [x.feed(3.0f32)]).unwrap();
         assert_eq!(results.scalar::<f32>(0).unwrap(), 9.0);
         assert_eq!(results.scalar::<f32>(1).unwrap(), 6.0);
     }
@@ -332,8 +325,8 @@ fn a_loop_that_computes_nothing_ends_with_its_time() {
     let start = [g.placeholder("x", DType::F32, [])];
     let end = g.while_loop(&start, |b, _| b.constant(true), |_, v| vec![v[0]])[0];
     let session = Session::new(&g).unwrap();
-    let options = RunOptions::timeout(std::time::Duration::from_millis(30));
-    let error = session.run_with(end, [start[0].feed(1.0f32)], &options);
+    let options = RunOptions::new().timeout(std::time::Duration::from_millis(30));
+    let error = session.step_with(end, [start[0].feed(1.0f32)], &options);
     assert!(
         matches!(error, Err(SessionError::Timeout { .. })),
         "{error:?}"

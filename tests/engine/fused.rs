@@ -34,15 +34,10 @@ fn same(what: &str, fetches: &[Output<'_>], feeds: &[Feed<'_>], ops: &[(&str, us
         let found = program.matches(&format!(" = {op} ")).count();
         assert_eq!(found, *times, "{what}, {op}:\n{text}");
     }
-    let got = fused.run(fetches, feeds).unwrap();
-    let wanted = plain.run(fetches, feeds).unwrap();
+    let got: Vec<Vec<f64>> = fused.run(fetches, feeds).unwrap();
+    let wanted: Vec<Vec<f64>> = plain.run(fetches, feeds).unwrap();
     for i in 0..fetches.len() {
-        let pairs = got
-            .slice::<f64>(i)
-            .unwrap()
-            .iter()
-            .zip(wanted.slice::<f64>(i).unwrap());
-        for (got, wanted) in pairs {
+        for (got, wanted) in got[i].iter().zip(&wanted[i]) {
             assert!((got - wanted).abs() <= 1e-9, "{what}, {i}: {got}, {wanted}");
         }
     }
@@ -217,10 +212,10 @@ fn a_step_whose_values_are_looked_at_names_the_node_that_made_them() {
     let session = Session::new(&g).unwrap();
     let values = || [x.feed(Tensor::new(&[2, 2], &[f32::MIN; 4]).unwrap())];
     // Relu makes a number of it again.
-    let got = session.run(sum, values()).unwrap();
+    let got = session.step(sum, values()).unwrap();
     assert_eq!(got.slice::<f32>(0).unwrap(), [0.0; 4]);
     let e = session
-        .run_with(sum, values(), &RunOptions::checked())
+        .step_with(sum, values(), &RunOptions::new().checked())
         .unwrap_err();
     let SessionError::NotFinite { node, op, .. } = &e else {
         panic!("{e:?}");
@@ -419,7 +414,7 @@ fn a_trace_tells_of_the_nodes_that_ran_together() {
     let y = (x + 1.0).named("sum").tanh().named("end");
     let session = Session::new(&g).unwrap();
     let (_, trace) = session
-        .run_with(y, feeds(&[x]), &RunOptions::traced())
+        .step_with(y, feeds(&[x]), &RunOptions::new().traced())
         .unwrap();
     let chain = trace.events.iter().find(|e| e.op == "_Fused").unwrap();
     assert_eq!(chain.members.len(), 2, "{chain:?}");

@@ -62,12 +62,12 @@ fn check_all(vague: bool, options: &SessionOptions) {
 
 #[test]
 fn gradients_are_finite_differences() {
-    check_all(false, &SessionOptions::with_threads(1));
+    check_all(false, &SessionOptions::new().threads(1));
 }
 
 #[test]
 fn gradients_are_finite_differences_where_shapes_are_known_late() {
-    check_all(true, &SessionOptions::with_threads(1));
+    check_all(true, &SessionOptions::new().threads(1));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn every_op_with_a_gradient_rule_is_in_the_table() {
 fn scalar(g: &Graph, y: Output<'_>, x: Output<'_>, at: f64) -> f64 {
     let session = Session::new(g).unwrap();
     let (y, x) = (g.output(y.id()), g.output(x.id()));
-    session.run(y, [x.feed(at)]).unwrap().scalar(0).unwrap()
+    session.step(y, [x.feed(at)]).unwrap().scalar(0).unwrap()
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn the_gradient_of_slices_of_a_variable_is_added_up_where_they_came_from() {
         let dv = gradients(&[rows * g.constant(dy)], &[v.handle()])[0].unwrap();
         let session = Session::new(&g).unwrap();
         session.run(g.initializers(), []).unwrap();
-        let got = session.run(dv, []).unwrap();
+        let got = session.step(dv, []).unwrap();
         assert_eq!(
             got.tensor(0).unwrap().to_vec::<f64>().unwrap(),
             each,

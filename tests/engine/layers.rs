@@ -75,7 +75,7 @@ fn compare(
             .zip(values)
             .map(|(x, v)| x.feed(v.clone()))
             .collect();
-        let got = session.run(vec![y, weights], feeds).unwrap();
+        let got = session.step(vec![y, weights], feeds).unwrap();
         let (y, w) = (got.slice::<f64>(0).unwrap(), got.slice::<f64>(1).unwrap());
         y.iter().zip(w).map(|(y, w)| y * w).sum()
     };
@@ -87,7 +87,7 @@ fn compare(
                     .zip(values)
                     .map(|(x, v)| x.feed(v.clone()))
                     .collect();
-                let got = session.run(vec![*grad], feeds).unwrap();
+                let got = session.step(vec![*grad], feeds).unwrap();
                 assert_eq!(got.tensor(0).unwrap().dims(), values[i].dims(), "{what}");
                 got.slice::<f64>(0).unwrap().to_vec()
             }
@@ -118,7 +118,7 @@ fn a_probability_that_would_be_subnormal_is_zero() {
     let loss = logits.softmax_cross_entropy(label);
     let grad = gradients(&[loss], &[logits])[0].unwrap();
     let session = Session::new(&g).unwrap();
-    let got = session.run([logits.softmax(), grad], []).unwrap();
+    let got = session.step([logits.softmax(), grad], []).unwrap();
     for i in 0..2 {
         let got = got.slice::<f32>(i).unwrap();
         assert_eq!((got[0], got[2]), (1.0, 0.0), "{got:?}");
@@ -279,7 +279,7 @@ fn a_training_step_gives_the_same_bits_on_any_number_of_threads() {
             .relu();
         let y = y.max_pool([2, 2], [2, 2], Padding::Same, format);
         let grads = gradients(&[y], &[w, b, x]);
-        let mut options = SessionOptions::with_threads(threads);
+        let mut options = SessionOptions::new().threads(threads);
         options.parallel = Parallel::Always;
         let session = Session::with_options(&g, options).unwrap();
         let image: Vec<f32> = numbers(dims.iter().product(), 3)
@@ -288,7 +288,7 @@ fn a_training_step_gives_the_same_bits_on_any_number_of_threads() {
             .collect();
         let fetches: Vec<Output<'_>> = grads.into_iter().flatten().chain([y]).collect();
         let got = session
-            .run(fetches, [x.feed(Tensor::new(&dims, &image).unwrap())])
+            .step(fetches, [x.feed(Tensor::new(&dims, &image).unwrap())])
             .unwrap();
         (0..4)
             .map(|i| got.slice::<f32>(i).unwrap().to_vec())
@@ -421,12 +421,12 @@ fn a_label_out_of_range_is_named_and_the_session_goes_on() {
     let rows = [[0.0f32; 3]; 2];
     for wrong in [3i64, -1, i64::MIN] {
         let feeds = [logits.feed(rows), labels.feed([1i64, wrong])];
-        let error = session.run(loss, feeds).unwrap_err().to_string();
+        let error = session.step(loss, feeds).unwrap_err().to_string();
         let expected = format!("element 1: label {wrong} is not one of the 3 classes");
         assert!(error.contains(&expected), "{error}");
     }
     let got = session
-        .run(loss, [logits.feed(rows), labels.feed([1i64, 2])])
+        .step(loss, [logits.feed(rows), labels.feed([1i64, 2])])
         .unwrap();
     let ln3 = 3.0f32.ln();
     for loss in got.slice::<f32>(0).unwrap() {
@@ -441,7 +441,7 @@ fn shapes_that_are_unknown_while_building_are_checked_when_a_step_runs() {
     let w = g.placeholder("w", DType::F64, Shape::unknown());
     let y = x.conv2d(w, [1, 1], Padding::Valid, DataFormat::Nchw);
     let session = Session::new(&g).unwrap();
-    let got = session.run(
+    let got = session.step(
         y,
         [
             x.feed(tensor(&[1, 2, 4, 4], 1)),
@@ -449,7 +449,7 @@ fn shapes_that_are_unknown_while_building_are_checked_when_a_step_runs() {
         ],
     );
     assert_eq!(got.unwrap().tensor(0).unwrap().dims(), [1, 5, 2, 2]);
-    let got = session.run(
+    let got = session.step(
         y,
         [
             x.feed(tensor(&[1, 2, 2, 4], 1)),

@@ -5,7 +5,7 @@ use thalweg::prelude::*;
 /// Runs what gives one tensor.
 fn run(g: &Graph, of: Output<'_>) -> Tensor {
     let session = Session::new(g).unwrap();
-    let fetched = session.run(g.output(of.id()), []).unwrap();
+    let fetched = session.step(g.output(of.id()), []).unwrap();
     fetched.tensor(0).unwrap().clone()
 }
 
@@ -118,7 +118,7 @@ fn an_array_of_pieces_put_together_is_the_tensor_and_a_closed_one_is_no_more() {
         .attr("dtype", DType::F32)
         .control(closed)
         .output();
-    let error = Session::new(&g).unwrap().run(read, []).unwrap_err();
+    let error = Session::new(&g).unwrap().step(read, []).unwrap_err();
     assert!(
         error.to_string().contains("the array was closed"),
         "{error}"
@@ -145,7 +145,7 @@ fn a_closed_stack_holds_nothing() {
         .attr("elem_type", DType::F32)
         .control(closed)
         .output();
-    let error = Session::new(&g).unwrap().run(popped, []).unwrap_err();
+    let error = Session::new(&g).unwrap().step(popped, []).unwrap_err();
     assert!(error.to_string().contains("the stack is empty"), "{error}");
 }
 

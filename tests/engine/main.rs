@@ -1,5 +1,6 @@
 //! Tests of graphs, ops and training in one process, on the CPU.
 
+mod attention;
 mod bad_graphs;
 mod bad_input;
 mod bad_values;
@@ -11,15 +12,24 @@ mod example_support;
 mod flow;
 mod fused;
 mod gradients;
+mod layer_cases;
+mod layer_options;
+mod layer_scopes;
 mod layers;
 mod lists;
+mod losses;
+mod metrics;
 mod more_ops;
+mod operands;
 mod ops;
+mod optimizers;
+mod owned_models;
 mod placement;
 mod placer;
 mod random_graphs;
 mod random_imports;
 mod registry;
+mod rnn;
 mod shared_engine;
 mod steps;
 mod strategies;
@@ -27,4 +37,5 @@ mod tensorflow_graphs;
 mod threads;
 mod towers;
 mod training;
+mod typed_fetches;
 mod waiting;

@@ -97,7 +97,7 @@ fn compare(
     let mut sessions = Vec::new();
     for &kind in kinds {
         let (threads, cpus, optimise, parallel) = kind;
-        let mut options = SessionOptions::with_cpus(cpus);
+        let mut options = SessionOptions::new().cpus(cpus);
         options.parallel = parallel;
         options.threads = threads;
         options.optimise = optimise;
@@ -140,7 +140,7 @@ fn compare(
         };
         let feeds: Vec<Feed<'_>> = fed.iter().map(|(o, t)| o.feed(t)).collect();
         for (kind, session) in &sessions {
-            let got = session.run((&fetches, &updates), &feeds);
+            let got = session.step((&fetches, &updates), &feeds);
             let got = got.map_err(|e| TestCaseError::fail(format!("{e}\n{}", data.to_text())))?;
             for (i, expected) in expected.iter().enumerate() {
                 let found = got.tensor(i).unwrap();
@@ -197,7 +197,7 @@ fn scattered_graphs_are_cut() {
     let g = Graph::new();
     let placed = DeviceScope::function(|node| Ok(scatter(node)));
     let model = g.device(placed, || Model::new(&g, &genes, false));
-    let session = Session::with_options(&g, SessionOptions::with_cpus(8)).unwrap();
+    let session = Session::with_options(&g, SessionOptions::new().cpus(8)).unwrap();
     let fetches: Vec<Output<'_>> = model.values.iter().map(|v| v.0).collect();
     let feeds: Vec<Feed<'_>> = model.feeds.iter().map(|(o, t)| o.feed(t)).collect();
     let text = session.explain(&fetches, &feeds).unwrap();

@@ -108,7 +108,7 @@ fn check(line: &Value, covered: &Mutex<Coverage>) -> Result<(), String> {
     let operation = |name: &String| imported.operation(name).ok_or(format!("no op {name}"));
     let output = |name: &String| imported.output(name).ok_or(format!("no output {name}"));
     for name in names("init") {
-        let run = session.run(operation(&name)?, []);
+        let run = session.step(operation(&name)?, []);
         run.map_err(|e| format!("init: {e}"))?;
     }
     let mut feeds = Vec::new();
@@ -122,7 +122,7 @@ fn check(line: &Value, covered: &Mutex<Coverage>) -> Result<(), String> {
         .map(operation)
         .collect::<Result<_, _>>()?;
     for (step, results) in line["results"].as_array().unwrap().iter().enumerate() {
-        let fetched = session.run((&outputs, &targets), &feeds);
+        let fetched = session.step((&outputs, &targets), &feeds);
         let fetched = fetched.map_err(|e| format!("step {step}: {e}"))?;
         for (i, expected) in results.as_array().unwrap().iter().enumerate() {
             let tolerance = Tolerance {

@@ -21,12 +21,12 @@ fn sessions_of_one_engine_share_variables_by_name() {
     one.run(first.initializers(), []).unwrap();
     one.run(add, []).unwrap();
     two.run(add_too, []).unwrap();
-    assert_eq!(two.run(count, []).unwrap().scalar::<f32>(0).unwrap(), 2.0);
+    assert_eq!(two.run::<f32>(count, []).unwrap(), 2.0);
     // What is isolated has none of it, and leaves what there is alone.
     let alone = Session::on(engine.isolated(), &second, options).unwrap();
-    assert!(alone.run(count, []).is_err());
+    assert!(alone.step(count, []).is_err());
     alone.run(second.initializers(), []).unwrap();
-    assert_eq!(two.run(count, []).unwrap().scalar::<f32>(0).unwrap(), 2.0);
+    assert_eq!(two.run::<f32>(count, []).unwrap(), 2.0);
 }
 
 #[test]
@@ -38,10 +38,10 @@ fn a_cleared_container_has_no_variables() {
     let session = Session::on(engine.clone(), &g, options.clone()).unwrap();
     session.run(g.initializers(), []).unwrap();
     engine.store().clear("another");
-    session.run(count, []).unwrap();
+    session.step(count, []).unwrap();
     engine.store().clear("");
     let next = Session::on(engine, &g, options).unwrap();
-    let error = next.run(count, []).unwrap_err().to_string();
+    let error = next.step(count, []).unwrap_err().to_string();
     assert!(error.contains("count"), "{error}");
 }
 
@@ -53,7 +53,7 @@ fn each_session_has_random_numbers_of_its_own() {
     let options = SessionOptions::default();
     let engine = Engine::new(&options).unwrap();
     let draw = |session: &Session<'_>| {
-        let fetched = session.run(g.output(x.id()), []).unwrap();
+        let fetched = session.step(g.output(x.id()), []).unwrap();
         fetched.slice::<f32>(0).unwrap().to_vec()
     };
     let one = Session::on(engine.clone(), &g, options.clone()).unwrap();
@@ -67,14 +67,14 @@ fn each_session_has_random_numbers_of_its_own() {
 fn devices_carry_the_name_of_their_task() {
     let g = Graph::new();
     let x = g.device("/job:worker/task:3/cpu:1", || g.constant(2.0f32) * 3.0);
-    let mut options = SessionOptions::with_cpus(2);
+    let mut options = SessionOptions::new().cpus(2);
     (options.job, options.task) = ("worker".to_owned(), 3);
     let session = Session::with_options(&g, options).unwrap();
     let name = session.devices()[1].name().to_string();
     assert_eq!(name, "/job:worker/replica:0/task:3/device:CPU:1");
-    assert_eq!(session.run(x, []).unwrap().scalar::<f32>(0).unwrap(), 6.0);
+    assert_eq!(session.run::<f32>(x, []).unwrap(), 6.0);
     let elsewhere = g.device("/job:ps/task:0", || g.constant(1.0f32).square());
-    assert!(session.run(elsewhere, []).is_err());
+    assert!(session.step(elsewhere, []).is_err());
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn sessions_give_up_idle_memory_for_each_other() {
     let one = Session::on(engine.clone(), &first, options.clone()).unwrap();
     let two = Session::on(engine, &second, options).unwrap();
     for _ in 0..3 {
-        one.run(x, []).unwrap();
-        two.run(y, []).unwrap();
+        one.step(x, []).unwrap();
+        two.step(y, []).unwrap();
     }
 }

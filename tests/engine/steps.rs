@@ -5,7 +5,7 @@ use thalweg::prelude::*;
 fn run<'g>(g: &'g Graph, fetch: Output<'g>) -> f32 {
     let session = Session::new(g).unwrap();
     session.run(g.initializers(), []).unwrap();
-    session.run(fetch, []).unwrap().scalar(0).unwrap()
+    session.step(fetch, []).unwrap().scalar(0).unwrap()
 }
 
 #[test]
@@ -17,7 +17,7 @@ fn a_step_computes_what_is_fetched_from_what_is_fed() {
     let session = Session::new(&g).unwrap();
     session.run(g.initializers(), []).unwrap();
     for i in 0..3 {
-        let got = session.run(y, [x.feed(i as f32)]).unwrap();
+        let got = session.step(y, [x.feed(i as f32)]).unwrap();
         assert_eq!(got.scalar::<f32>(0).unwrap(), 2.0 * i as f32 + 1.0);
     }
 }
@@ -30,10 +30,10 @@ fn a_variable_is_read_before_it_is_updated() {
     let after = g.control_dependencies([update], || w.read());
     let session = Session::new(&g).unwrap();
     session.run(g.initializers(), []).unwrap();
-    let got = session.run((update, w, after), []).unwrap();
+    let got = session.step((update, w, after), []).unwrap();
     assert_eq!(got.scalar::<f32>(1).unwrap(), 1.0);
     assert_eq!(got.scalar::<f32>(2).unwrap(), 11.0);
-    assert_eq!(session.run(w, []).unwrap().scalar::<f32>(0).unwrap(), 11.0);
+    assert_eq!(session.run::<f32>(w, []).unwrap(), 11.0);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn gradients_of_a_line_are_those_of_calculus() {
     let dw = gradients(&[loss], &[w.handle()])[0].unwrap();
     let session = Session::new(&g).unwrap();
     session.run(g.initializers(), []).unwrap();
-    let got = session.run(dw, [x.feed(2.0f32)]).unwrap();
+    let got = session.step(dw, [x.feed(2.0f32)]).unwrap();
     assert_eq!(got.scalar::<f32>(0).unwrap(), 2.0 * (2.0 * 3.0 - 1.0) * 2.0);
 }
 
@@ -56,7 +56,7 @@ fn feeding_any_tensor_cuts_the_graph_there() {
     let inner = x.square();
     let y = inner + 1.0;
     let session = Session::new(&g).unwrap();
-    let got = session.run(y, [inner.feed(5.0f32)]).unwrap();
+    let got = session.step(y, [inner.feed(5.0f32)]).unwrap();
     assert_eq!(got.scalar::<f32>(0).unwrap(), 6.0);
 }
 
@@ -75,11 +75,8 @@ fn a_constant_may_wait_for_an_update() {
     let late = g.control_dependencies([update], || g.constant(5.0f32));
     let session = Session::new(&g).unwrap();
     session.run(g.initializers(), []).unwrap();
-    assert_eq!(
-        session.run(late, []).unwrap().scalar::<f32>(0).unwrap(),
-        5.0
-    );
-    assert_eq!(session.run(w, []).unwrap().scalar::<f32>(0).unwrap(), 2.0);
+    assert_eq!(session.run::<f32>(late, []).unwrap(), 5.0);
+    assert_eq!(session.run::<f32>(w, []).unwrap(), 2.0);
 }
 
 /// An update that was built first does not come before a read that waits for something else.
@@ -93,10 +90,10 @@ fn reads_that_wait_for_other_updates_still_come_before_theirs() {
     let (old_a, new_b) = g.control_dependencies([to_b], || (a.read(), b.read()));
     let session = Session::new(&g).unwrap();
     session.run(g.initializers(), []).unwrap();
-    let got = session.run((old_a, new_b, to_a, to_b), []).unwrap();
+    let got = session.step((old_a, new_b, to_a, to_b), []).unwrap();
     assert_eq!(got.scalar::<f32>(0).unwrap(), 1.0);
     assert_eq!(got.scalar::<f32>(1).unwrap(), 11.0);
-    assert_eq!(session.run(a, []).unwrap().scalar::<f32>(0).unwrap(), 11.0);
+    assert_eq!(session.run::<f32>(a, []).unwrap(), 11.0);
 }
 
 #[test]
@@ -111,11 +108,11 @@ fn a_constant_that_waits_for_an_update_passes_that_on_where_it_is_used() {
     let session = Session::new(&g).unwrap();
     session.run(g.initializers(), []).unwrap();
     for i in 0..3 {
-        let got = session.run(product, []).unwrap();
+        let got = session.step(product, []).unwrap();
         assert_eq!(got.scalar::<f32>(0).unwrap(), 6.0);
-        let got = session.run(ones, [x.feed(3.0f32)]).unwrap();
+        let got = session.step(ones, [x.feed(3.0f32)]).unwrap();
         assert_eq!(got.scalar::<f32>(0).unwrap(), 1.0);
-        let now = session.run(w, []).unwrap().scalar::<f32>(0).unwrap();
+        let now = session.run::<f32>(w, []).unwrap();
         assert_eq!(now, 3.0 + 2.0 * i as f32);
     }
 }
@@ -141,7 +138,7 @@ fn what_is_only_waited_for_and_has_no_effect_does_not_run() {
     let plan = session.explain(done, &feed).unwrap();
     assert!(!plan.contains("beside"), "{plan}");
     session.run(done, &feed).unwrap();
-    let now = session.run(w, []).unwrap();
+    let now = session.step(w, []).unwrap();
     assert_eq!(now.slice::<f32>(0).unwrap(), [-8.0, -14.0]);
     // Asked for, it runs.
     let plan = session.explain((done, beside), &feed).unwrap();
@@ -164,9 +161,6 @@ fn who_waits_for_an_alias_of_a_reference_waits_for_all_that_it_waits_for() {
     session.run(init, []).unwrap();
     session.run(done, []).unwrap();
     session.run(seen.operation(), []).unwrap();
-    assert_eq!(session.run(w, []).unwrap().scalar::<f32>(0).unwrap(), 2.0);
-    assert_eq!(
-        session.run(seen, []).unwrap().scalar::<f32>(0).unwrap(),
-        5.0
-    );
+    assert_eq!(session.run::<f32>(w, []).unwrap(), 2.0);
+    assert_eq!(session.run::<f32>(seen, []).unwrap(), 5.0);
 }

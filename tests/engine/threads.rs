@@ -8,7 +8,7 @@ use thalweg::session::Parallel;
 use thalweg_examples::model;
 
 fn session(g: &Graph, threads: usize) -> Session<'_> {
-    let mut options = SessionOptions::with_threads(threads);
+    let mut options = SessionOptions::new().threads(threads);
     options.parallel = Parallel::Always;
     let session = Session::with_options(g, options).unwrap();
     session.run(g.initializers(), []).unwrap();
@@ -45,7 +45,7 @@ fn the_same_step_from_several_threads_gives_each_its_own_result() {
     let inputs: Vec<Tensor> = (0..4).map(|i| matrix(48, 100 + i)).collect();
     let run = |session: &Session<'_>, input: &Tensor| -> Vec<Tensor> {
         let y: Vec<_> = y.iter().map(|y| g.output(y.id())).collect();
-        let got = session.run(&y, [g.output(x.id()).feed(input)]).unwrap();
+        let got = session.step(&y, [g.output(x.id()).feed(input)]).unwrap();
         (0..y.len())
             .map(|i| got.tensor(i).unwrap().clone())
             .collect()
@@ -73,12 +73,12 @@ fn callables_of_several_threads_do_not_disturb_each_other() {
             let (shared, y) = (&shared, &y);
             s.spawn(move || {
                 let input = [matrix(48, seed)];
-                let expected = shared.run(y, [x.feed(&input[0])]).unwrap();
-                let mut step = shared.callable(y, &[x]).unwrap();
+                let expected: Vec<Tensor> = shared.run(y, [x.feed(&input[0])]).unwrap();
+                let mut step = shared.callable(y, [x]).unwrap();
                 for _ in 0..20 {
                     let got = step.call(&input).unwrap();
-                    for i in 0..y.len() {
-                        assert_eq!(got.tensor(i).unwrap(), expected.tensor(i).unwrap());
+                    for (i, expected) in expected.iter().enumerate() {
+                        assert_eq!(got.tensor(i).unwrap(), expected);
                     }
                 }
             });
@@ -101,10 +101,10 @@ fn updates_from_several_threads_are_all_counted() {
     let session = session(&g, 2);
     std::thread::scope(|s| {
         for _ in 0..4 {
-            s.spawn(|| (0..50).for_each(|_| drop(session.run(both, []).unwrap())));
+            s.spawn(|| (0..50).for_each(|_| drop(session.step(both, []).unwrap())));
         }
     });
-    let got = session.run((count, wide), []).unwrap();
+    let got = session.step((count, wide), []).unwrap();
     assert_eq!(got.scalar::<i64>(0).unwrap(), 200);
     assert!(got.slice::<f32>(1).unwrap().iter().all(|&v| v == 200.0));
 }
@@ -117,10 +117,10 @@ fn a_fetched_variable_stays_as_it_was_fetched() {
     let add = w.assign_add(vec![1.0f32; 1000]);
     let session = session(&g, 2);
     std::thread::scope(|s| {
-        s.spawn(|| (0..200).for_each(|_| drop(session.run(add, []).unwrap())));
+        s.spawn(|| (0..200).for_each(|_| drop(session.step(add, []).unwrap())));
         s.spawn(|| {
             for _ in 0..200 {
-                let got = session.run(w, []).unwrap();
+                let got = session.step(w, []).unwrap();
                 let values = got.slice::<f32>(0).unwrap();
                 let first = values[0];
                 std::thread::yield_now();
@@ -139,12 +139,12 @@ fn a_step_that_times_out_leaves_the_session_usable() {
         let session = session(&g, threads);
         let feed = [x.feed(matrix(48, 7))];
         let start = Instant::now();
-        let expected = session.run(&y, &feed).unwrap();
+        let expected = session.step(&y, &feed).unwrap();
         let whole = start.elapsed();
         let mut stopped = 0;
         for part in [0, 8, 64] {
             let limit = whole.checked_div(part).unwrap_or(Duration::ZERO);
-            match session.run_with(&y, &feed, &RunOptions::timeout(limit)) {
+            match session.step_with(&y, &feed, &RunOptions::new().timeout(limit)) {
                 Err(SessionError::Timeout { limit: l, .. }) => {
                     assert_eq!(l, limit);
                     stopped += 1;
@@ -152,7 +152,7 @@ fn a_step_that_times_out_leaves_the_session_usable() {
                 Err(e) => panic!("{e}"),
                 Ok(_) => {}
             }
-            let got = session.run(&y, &feed).unwrap();
+            let got = session.step(&y, &feed).unwrap();
             for i in 0..y.len() {
                 assert_eq!(got.tensor(i).unwrap(), expected.tensor(i).unwrap());
             }
@@ -180,7 +180,7 @@ fn an_error_in_one_thread_does_not_reach_the_others() {
             s.spawn(move || {
                 for _ in 0..30 {
                     let feeds = [logits.feed(rows), labels.feed(labels_of.clone())];
-                    let got = session.run(loss, feeds);
+                    let got = session.step(loss, feeds);
                     assert_eq!(got.is_ok(), thread % 2 == 0, "{got:?}");
                 }
             });
@@ -205,13 +205,13 @@ fn training(threads: usize, format: DataFormat, seed: i64) -> Vec<u8> {
             net.labels.feed(Tensor::new(&[6, 10], &labels).unwrap()),
             net.keep_prob.feed(0.5f32),
         ];
-        let got = session.run((net.train, net.loss), &feeds).unwrap();
+        let got = session.step((net.train, net.loss), &feeds).unwrap();
         let loss = got.tensor(1).unwrap();
         assert!(loss.to_scalar::<f32>().unwrap().is_finite());
         all.extend_from_slice(loss.bytes());
     }
     for v in g.trainable_variables() {
-        let got = session.run(v, []).unwrap();
+        let got = session.step(v, []).unwrap();
         all.extend_from_slice(got.tensor(0).unwrap().bytes());
     }
     all

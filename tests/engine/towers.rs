@@ -26,7 +26,7 @@ fn batch(step: usize, n: usize) -> [Tensor; 3] {
 
 /// The parameters after some steps.
 fn trained(session: &Session<'_>, weights: &[Variable<'_>]) -> Vec<Vec<f32>> {
-    let values = session.run(weights.to_vec(), []).unwrap();
+    let values = session.step(weights.to_vec(), []).unwrap();
     (0..weights.len())
         .map(|i| values.slice::<f32>(i).unwrap().to_vec())
         .collect()
@@ -75,9 +75,9 @@ fn one_device(format: DataFormat) -> Vec<Vec<Vec<f32>>> {
     let weights = model::Weights::new(|make| make());
     let (loss, _) = model::tower(&g, inputs, format, &weights);
     let train = GradientDescent::new(0.05).minimize(loss);
-    let session = Session::with_options(&g, SessionOptions::with_threads(2)).unwrap();
+    let session = Session::with_options(&g, SessionOptions::new().threads(2)).unwrap();
     initialize(&session, &weights.all());
-    let mut step = session.callable(train, &inputs).unwrap();
+    let mut step = session.callable(train, inputs).unwrap();
     let mut all = vec![trained(&session, &weights.all())];
     for i in 0..STEPS {
         step.call(&batch(i, 2 * BATCH)).unwrap();
@@ -117,7 +117,7 @@ fn two_towers(format: DataFormat, one: &[Vec<Vec<f32>>]) -> Vec<Vec<Vec<f32>>> {
     let train = optimizer.apply_gradients(&g, &averaged, None);
     let session = Session::with_options(&g, cpus(2)).unwrap();
     initialize(&session, &weights.all());
-    let mut step = session.callable(train, &inputs).unwrap();
+    let mut step = session.callable(train, inputs).unwrap();
     let mut all = Vec::new();
     for (i, one) in one[1..].iter().enumerate() {
         step.call(&batch(i, 2 * BATCH)).unwrap();
@@ -156,7 +156,7 @@ fn layers(devices: [&str; 3], options: SessionOptions) -> Vec<Vec<u32>> {
     for step in 0..5 {
         let x = x.feed(Tensor::new(&[16, 12], &values(16 * 12, step)).unwrap());
         let y = y.feed(Tensor::new(&[16, 4], &values(64, step)).unwrap());
-        let got = session.run((train, loss), [x, y]).unwrap();
+        let got = session.step((train, loss), [x, y]).unwrap();
         let mut bits = vec![got.scalar::<f32>(1).unwrap().to_bits()];
         let weights = g.trainable_variables();
         let values = trained(&session, &weights);
@@ -168,7 +168,7 @@ fn layers(devices: [&str; 3], options: SessionOptions) -> Vec<Vec<u32>> {
 
 #[test]
 fn a_model_split_over_devices_trains_bit_for_bit_as_on_one() {
-    let one = layers([""; 3], SessionOptions::with_threads(2));
+    let one = layers([""; 3], SessionOptions::new().threads(2));
     for devices in [
         ["/cpu:0", "/cpu:1", "/cpu:0"],
         ["/cpu:2", "/cpu:1", "/cpu:0"],
@@ -229,7 +229,7 @@ fn table(parts: Option<usize>) -> (Vec<u32>, Vec<u32>) {
     let input = input.unwrap();
     let mut losses = Vec::new();
     for _ in 0..4 {
-        let got = session.run((loss, train), [x.feed(&input)]).unwrap();
+        let got = session.step((loss, train), [x.feed(&input)]).unwrap();
         losses.push(got.scalar::<f32>(0).unwrap().to_bits());
     }
     let values = trained(&session, &all);

@@ -5,7 +5,7 @@ use thalweg::prelude::*;
 use thalweg_tests::golden::{Tolerance, difference, lines, tensor};
 
 /// Runs `check` on each recorded run of this kind, and says all that is wrong.
-fn each(kind: &str, check: impl Fn(&Json) -> Vec<(String, Tensor, Tensor)>) {
+pub(crate) fn each(kind: &str, check: impl Fn(&Json) -> Vec<(String, Tensor, Tensor)>) {
     let lines = lines("training.jsonl.gz");
     let lines: Vec<&Json> = lines.iter().filter(|l| l["kind"] == kind).collect();
     assert!(!lines.is_empty(), "no run is of kind {kind}");
@@ -92,8 +92,8 @@ fn linear_regression_takes_tensorflows_steps() {
         let mut found = [Vec::new(), Vec::new(), Vec::new()];
         for i in 0..losses.len() {
             let feeds = [x.feed(scalar(xs, i)), y.feed(scalar(ys, i))];
-            let step = session.run((train, loss), feeds).unwrap();
-            let after = session.run((w, b), []).unwrap();
+            let step = session.step((train, loss), feeds).unwrap();
+            let after = session.step((w, b), []).unwrap();
             found[0].push(step.tensor(1).unwrap().clone());
             found[1].push(after.tensor(0).unwrap().clone());
             found[2].push(after.tensor(1).unwrap().clone());
@@ -127,7 +127,7 @@ fn every_optimizer_trains_a_small_network_as_tensorflows_does() {
         let train = minimize(&line["optimizer"], loss);
         let session = Session::new(&g).unwrap();
         session.run(g.initializers(), []).unwrap();
-        let mut step = session.callable((train, loss), &[x, y]).unwrap();
+        let mut step = session.callable((train, loss), [x, y]).unwrap();
         let feeds = [images, labels];
         let expected = tensor(&line["losses"]);
         let losses: Vec<Tensor> = (0..expected.len())
@@ -138,7 +138,7 @@ fn every_optimizer_trains_a_small_network_as_tensorflows_does() {
             stack(expected.dtype(), &losses),
             expected,
         )];
-        let after = session.run([conv_w, conv_b, fc_w, fc_b], []).unwrap();
+        let after = session.step([conv_w, conv_b, fc_w, fc_b], []).unwrap();
         for (i, name) in names.into_iter().enumerate() {
             let found = after.tensor(i).unwrap().clone();
             results.push((name.to_owned(), found, tensor(&line["final"][name])));
@@ -159,7 +159,7 @@ fn gradients_are_clipped_to_a_global_norm() {
         let (clipped, norm) = clip_by_global_norm(&g, &places, number(line, "clip_norm"));
         let session = Session::new(&g).unwrap();
         let feeds: Vec<_> = places.iter().zip(&inputs).map(|(p, t)| p.feed(t)).collect();
-        let got = session.run((&clipped, norm), feeds).unwrap();
+        let got = session.step((&clipped, norm), feeds).unwrap();
         let mut results: Vec<_> = tensors(&line["outputs"])
             .into_iter()
             .enumerate()
@@ -179,7 +179,7 @@ fn gradients_are_clipped_to_a_range() {
         let x = g.placeholder("x", input.dtype(), input.shape());
         let clipped = clip_by_value(x, number(line, "low"), number(line, "high"));
         let session = Session::new(&g).unwrap();
-        let got = session.run(clipped, [x.feed(&input)]).unwrap();
+        let got = session.step(clipped, [x.feed(&input)]).unwrap();
         let expected = tensor(&line["outputs"][0]);
         vec![(
             "output".to_owned(),
@@ -215,6 +215,12 @@ fn learning_rates_follow_the_global_step() {
                 polynomial_decay(rate(), step, steps(), end, number("power"), flag("cycle"))
             }
             "cosine_decay" => cosine_decay(rate(), step, steps(), number("alpha")),
+            "linear_warmup" => {
+                let warmup = number("warmup_steps");
+                let after = (step.cast(DType::F32) - f64::from(warmup)).maximum(0.0f32);
+                let decay = cosine_decay(rate(), after, steps(), number("alpha"));
+                linear_warmup(decay, step, warmup as u32, number("start"))
+            }
             "piecewise_constant" => {
                 let list = |key: &str| arguments[key].as_array().unwrap().iter();
                 let boundaries: Vec<i64> =
@@ -230,7 +236,7 @@ fn learning_rates_follow_the_global_step() {
             .unwrap()
             .iter()
             .map(|&s| {
-                let got = session.run(rate, [step.feed(s)]).unwrap();
+                let got = session.step(rate, [step.feed(s)]).unwrap();
                 got.tensor(0).unwrap().clone()
             })
             .collect();
@@ -267,7 +273,7 @@ fn slots_that_decay_become_zero_and_not_subnormal() {
         if expected.is_subnormal() {
             expected = 0.0;
         }
-        let values = session.run([var, accum], []).unwrap();
+        let values = session.step([var, accum], []).unwrap();
         assert_eq!(values.slice::<f32>(0).unwrap(), [1e-37; LENGTH]);
         assert_eq!(values.slice::<f32>(1).unwrap(), [expected; LENGTH]);
     }
@@ -295,18 +301,11 @@ fn an_update_is_the_same_whoever_holds_what_it_replaces() {
             let g = Graph::new();
             let w = g.variable("w", start.clone());
             let train = minimize(w.read().square().reduce_sum(&[0], false));
-            let mut options = SessionOptions::with_threads(2);
+            let mut options = SessionOptions::new().threads(2);
             options.shared = shared;
             let session = Session::with_options(&g, options).unwrap();
             session.run(g.initializers(), []).unwrap();
-            let values = || {
-                session
-                    .run(w.read(), [])
-                    .unwrap()
-                    .tensor(0)
-                    .unwrap()
-                    .clone()
-            };
+            let values = || session.run::<Tensor>(w.read(), []).unwrap();
             let mut held = Vec::new();
             for _ in 0..3 {
                 if hold {
@@ -337,10 +336,10 @@ fn an_update_that_fails_leaves_a_value_that_is_held_as_it_was() {
     let update = update.input(g.constant(1.0f32)).input(gradient).build();
     let session = Session::new(&g).unwrap();
     session.run(g.initializers(), []).unwrap();
-    let held = session.run(w.read(), []).unwrap();
+    let held = session.step(w.read(), []).unwrap();
     let wrong = Tensor::from(vec![1.0f32; 39_999]);
-    assert!(session.run(update, [gradient.feed(&wrong)]).is_err());
-    let now = session.run(w.read(), []).unwrap();
+    assert!(session.step(update, [gradient.feed(&wrong)]).is_err());
+    let now = session.step(w.read(), []).unwrap();
     for found in [held, now] {
         assert!(found.slice::<f32>(0).unwrap().iter().all(|&v| v == 3.0));
     }

@@ -40,8 +40,8 @@ fn is_held_back(
             x.feed(Tensor::zeros(DType::F32, &[LONG]).unwrap()),
             y.feed(5.0f32),
         ];
-        assert!(session.run(update, feeds).is_err());
-        assert_eq!(session.run(w, []).unwrap().scalar::<f32>(0).unwrap(), 1.0);
+        assert!(session.step(update, feeds).is_err());
+        assert_eq!(session.run::<f32>(w, []).unwrap(), 1.0);
     }
 }
 
@@ -104,9 +104,9 @@ fn nodes_that_run_nothing_hand_on_each_wait_once() {
         passed = g.control_dependencies([passed.operation(), groups[0]], || identity(&g, passed));
     }
     let session = Session::with_options(&g, sharing(1, 2)).unwrap();
-    let got = session.run((passed, groups[1]), [x.feed(0.5f32)]).unwrap();
+    let got = session.step((passed, groups[1]), [x.feed(0.5f32)]).unwrap();
     assert_eq!(got.scalar::<f32>(0).unwrap(), 0.5);
-    let updated = session.run(w, []).unwrap().scalar::<f32>(0).unwrap();
+    let updated = session.run::<f32>(w, []).unwrap();
     assert!((updated - 0.5f32.tanh()).abs() < 1e-6, "{updated}");
 }
 
@@ -120,7 +120,7 @@ fn steps_that_end_early_leave_the_others_as_they_are() {
     let session = Session::with_options(&g, sharing(3, 6)).unwrap();
     let input = |v: f32| Tensor::new(&[1 << 14], &vec![v; 1 << 14]).unwrap();
     let run = |v: f32| {
-        let got = session.run(c, [x.feed(input(v))]).unwrap();
+        let got = session.step(c, [x.feed(input(v))]).unwrap();
         got.scalar::<f32>(0).unwrap()
     };
     let expected: Vec<f32> = (0..4).map(|i| run(i as f32)).collect();
@@ -132,8 +132,8 @@ fn steps_that_end_early_leave_the_others_as_they_are() {
         let (session, input) = (&session, &input);
         scope.spawn(move || {
             for i in 0..100 {
-                let limit = RunOptions::timeout(Duration::from_micros(i * 3));
-                let ended = session.run_with(c, [x.feed(input(9.0))], &limit);
+                let limit = RunOptions::new().timeout(Duration::from_micros(i * 3));
+                let ended = session.step_with(c, [x.feed(input(9.0))], &limit);
                 assert!(matches!(ended, Ok(_) | Err(SessionError::Timeout { .. })));
             }
         });
@@ -146,8 +146,8 @@ fn steps_that_end_early_leave_the_others_as_they_are() {
                         (0..i * 50).for_each(|_| std::hint::spin_loop());
                         cancel.cancel();
                     });
-                    let options = RunOptions::cancelled_by(cancel);
-                    let ended = session.run_with(c, [x.feed(input(9.0))], &options);
+                    let options = RunOptions::new().cancelled_by(cancel);
+                    let ended = session.step_with(c, [x.feed(input(9.0))], &options);
                     assert!(matches!(ended, Ok(_) | Err(SessionError::Cancelled { .. })));
                 });
             }
@@ -171,7 +171,7 @@ fn a_graph_may_grow_while_steps_run() {
                     let y = g.device(format!("/cpu:{}", (k + i) % 2), || {
                         base.square() + f64::from(i)
                     });
-                    let got = session.run((y, base), [x.feed(zeros)]).unwrap();
+                    let got = session.step((y, base), [x.feed(zeros)]).unwrap();
                     assert_eq!(got.slice::<f32>(0).unwrap()[0], i as f32);
                 }
             });
@@ -207,9 +207,9 @@ fn one_name_is_a_variable_of_its_own_on_each_device() {
     let (set_a, set_b, both) = (assign(a, 1.0), assign(b, 2.0), (read(a), read(b)));
     let session = Session::with_options(&g, sharing(2, 2)).unwrap();
     session.run(set_a, []).unwrap();
-    assert!(session.run(both.1, []).is_err());
+    assert!(session.step(both.1, []).is_err());
     session.run(set_b, []).unwrap();
-    let got = session.run(both, []).unwrap();
+    let got = session.step(both, []).unwrap();
     assert_eq!(
         (got.scalar::<f32>(0).unwrap(), got.scalar::<f32>(1).unwrap()),
         (1.0, 2.0)

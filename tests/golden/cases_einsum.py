@@ -1,4 +1,6 @@
-"""Einsum, cross products, products of matrices that say all dtypes."""
+"""Einsum, cross products, QR decompositions, products of matrices that say all dtypes."""
+
+import numpy as np
 
 from inputs import rnd
 from kinds import ANY
@@ -58,3 +60,32 @@ def add(s):
     for name in ("f32", "f64", "bf16", "i32"):
         x, y = rnd(ANY[name], [2, 2, 3], -3, 3, 2), rnd(ANY[name], [4, 3], -3, 3, 2)
         s.case("BatchMatMulV3", f"{name}", audit=False, x=x, y=y, Tout=ANY[name], adj_y=True)
+    add_qr(s)
+
+
+# What has nothing below the diagonal is left as it is; a column of zeros too.
+SPECIAL = {
+    "identity": np.eye(3),
+    "negative_diagonal": np.diag([-1.0, 2.0, -3.0]),
+    "upper": np.triu(np.arange(-4.0, 5.0).reshape(3, 3)),
+    "zeros": np.zeros([3, 2]),
+    "zero_column": np.array([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0]]),
+    "zero_first": np.array([[0.0, 1.0], [2.0, 3.0]]),
+    "large": np.array([[1e15, 2e15], [3e15, -1e15]]),
+    "small": np.array([[1e-15, 2e-15], [3e-15, -1e-15]]),
+}
+
+
+def add_qr(s):
+    """Adds QR decompositions: signs are what can differ, and those are of Householder's reflections."""
+    shapes = ([1, 1], [3, 3], [4, 2], [2, 4], [5, 1], [1, 5], [2, 3, 2], [2, 2, 2, 3], [17, 9], [9, 17])
+    empty = ([0, 3], [3, 0], [0, 2, 2], [2, 0, 3])
+    for name in ("f32", "f64"):
+        for full in (False, True):
+            kind = f"{name}_full" if full else name
+            for dims in shapes + empty:
+                label = "x".join(map(str, dims))
+                s.case("Qr", f"{kind}_{label}", input=rnd(ANY[name], dims), full_matrices=full)
+            for label, matrix in SPECIAL.items():
+                s.case("Qr", f"{kind}_{label}", input=matrix.astype(ANY[name]), full_matrices=full)
+    s.case("Qr", "f32_60x50", input=rnd(f32, [60, 50], digits=1))

@@ -30,6 +30,7 @@ import cases_resize
 import cases_state
 import cases_strings
 import cases_updates
+from optimizers import optimizer_lines
 from suite import Suite
 from traces import trace_lines
 
@@ -127,7 +128,7 @@ def main():
     options = parser.parse_args()
     files = {HERE / "ops.jsonl.gz": op_lines(options.dry)}
     if not options.dry:
-        files[HERE / "training.jsonl.gz"] = trace_lines()
+        files[HERE / "training.jsonl.gz"] = trace_lines() + optimizer_lines()
     differing = 0
     for path, lines in files.items():
         if options.check:

@@ -14,7 +14,7 @@ fn emulated() -> Option<Arc<EmulatedGpu>> {
 }
 
 fn options(gpu: &Arc<EmulatedGpu>) -> SessionOptions {
-    let mut options = SessionOptions::with_threads(1);
+    let mut options = SessionOptions::new().threads(1);
     options.gpus = vec![GpuOptions::driven_by(gpu.clone())];
     options
 }
@@ -27,7 +27,7 @@ fn a_warmed_up_step_is_one_launch_and_one_wait() {
     let session = Session::with_options(&g, options(&gpu)).unwrap();
     session.run(g.initializers(), []).unwrap();
     let mut step = session
-        .callable((line.loss, line.train), &[line.x, line.y])
+        .callable((line.loss, line.train), [line.x, line.y])
         .unwrap();
     let values = values();
     gpu.calls();
@@ -64,7 +64,7 @@ fn what_a_gpu_cannot_do_runs_on_the_host_and_the_plan_says_why() {
         axes.feed([1i32]),
     ];
     for _ in 0..4 {
-        let got = session.run(sum, &feeds).unwrap();
+        let got = session.step(sum, &feeds).unwrap();
         assert_eq!(got.slice::<f32>(0).unwrap(), [10.0, 50.0]);
     }
     let plan = session.explain(sum, &feeds).unwrap();
@@ -88,7 +88,7 @@ fn a_gpu_without_memory_is_an_error_that_names_node_and_device_and_the_session_g
     let x = g.placeholder("x", DType::F32, [-1]);
     let y = x.square().sum();
     let session = Session::with_options(&g, options(&gpu)).unwrap();
-    let run = |n: usize| session.run(y, [x.feed(vec![1.0f32; n])]);
+    let run = |n: usize| session.step(y, [x.feed(vec![1.0f32; n])]);
     for _ in 0..3 {
         match run(1 << 20) {
             Err(SessionError::Memory { device, .. }) => {
@@ -114,7 +114,7 @@ fn a_command_that_fails_is_an_error_of_its_node_and_the_session_goes_on() {
         let line = line(&g);
         let session = Session::with_options(&g, options(&gpu)).unwrap();
         session.run(g.initializers(), []).unwrap();
-        let run = || session.run(line.loss, feeds(&line));
+        let run = || session.step(line.loss, feeds(&line));
         // On its way through the first step, or the capture, or a replay.
         gpu.fail_after(after);
         let results: Vec<_> = (0..3).map(|_| run()).collect();
@@ -138,13 +138,13 @@ fn a_value_between_two_gpus_is_copied_once_and_not_through_the_host() {
     let x = g.placeholder("x", DType::F32, [-1]);
     let square = g.device("/gpu:0", || x.square());
     let sum = g.device("/gpu:1", || square + square.tanh());
-    let mut options = SessionOptions::with_threads(1);
+    let mut options = SessionOptions::new().threads(1);
     options.gpus = vec![GpuOptions::driven_by(gpu.clone()); 2];
     let session = Session::with_options(&g, options).unwrap();
     let feed = [x.feed([1.0f32, 2.0])];
     for _ in 0..4 {
         gpu.calls();
-        let got = session.run(sum, &feed).unwrap();
+        let got = session.step(sum, &feed).unwrap();
         let expected = [1.0f32, 4.0].map(|v| v + v.tanh());
         assert_eq!(got.slice::<f32>(0).unwrap(), expected);
     }
@@ -157,7 +157,7 @@ fn a_value_between_two_gpus_is_copied_once_and_not_through_the_host() {
     let submitted: Vec<&str> = submitted.collect();
     assert_eq!(submitted, ["launch a graph", "copy", "launch a graph"]);
     let traced = session
-        .run_with(sum, &feed, &RunOptions::traced())
+        .step_with(sum, &feed, &RunOptions::new().traced())
         .unwrap()
         .1;
     assert_eq!(traced.traffic().between_gpus, 8, "{:?}", traced.events);

@@ -120,7 +120,7 @@ fn inside() {
         });
         let train = GradientDescent::new(0.05).minimize(loss);
         let twice = g.device("/gpu:1", || loss + loss);
-        let mut options = SessionOptions::with_gpus(2);
+        let mut options = SessionOptions::new().gpus(2);
         let card = std::env::var("CARD").map_or(0, |c| c.parse().unwrap());
         options.gpus = vec![GpuOptions::card(card); 2];
         if let Ok(second) = std::env::var("SECOND_CARD") {
@@ -129,12 +129,12 @@ fn inside() {
         options.gpus[1].memory_fraction = Some(0.5);
         let session = Session::with_options(&g, options)?;
         session.run(g.initializers(), [])?;
-        let mut step = session.callable((twice, train), &[x, y])?;
+        let mut step = session.callable((twice, train), [x, y])?;
         let feeds: [Tensor; 2] = [[1.0f32, 2.0, 3.0].into(), [2.0f32, 4.0, 6.0].into()];
         for _ in 0..40 {
             step.call(&feeds)?;
         }
-        let w = session.run(w, [])?.scalar::<f32>(0)?;
+        let w = session.run::<f32>(w, [])?;
         Ok(format!("w is {w:.3}"))
     };
     // The harness begins a line of its own.
@@ -298,9 +298,11 @@ fn inside_libraries() {
         let values = |device: &str| -> (Vec<Tensor>, String) {
             let g = Graph::new();
             let all = g.device(device, || computed(&g, dtype));
-            let options = SessionOptions::with_threads(1).with_device(&device.parse().unwrap());
+            let options = SessionOptions::new()
+                .threads(1)
+                .for_device(&device.parse().unwrap());
             let session = Session::with_options(&g, options).unwrap();
-            let got = session.run(&all, []).unwrap();
+            let got = session.step(&all, []).unwrap();
             let values = (0..all.len()).map(|i| got.tensor(i).unwrap().clone());
             (values.collect(), session.explain(&all, []).unwrap())
         };

@@ -13,7 +13,7 @@ fn gpu() -> Arc<EmulatedGpu> {
 }
 
 fn options(gpu: &Arc<EmulatedGpu>) -> SessionOptions {
-    let mut options = SessionOptions::with_threads(1);
+    let mut options = SessionOptions::new().threads(1);
     options.gpus = vec![GpuOptions::driven_by(gpu.clone())];
     options
 }
@@ -45,7 +45,7 @@ fn assign_through_another_handle(
     });
     let session = Session::with_options(&g, options).map_err(|e| e.to_string())?;
     session.run(set, []).unwrap();
-    session.run(grow, []).map(drop).map_err(|e| e.to_string())
+    session.step(grow, []).map(drop).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_value_that_is_larger_than_its_variable_is_refused() {
         return;
     }
     for op in ["AssignVariableOp", "AssignAddVariableOp"] {
-        let cpu = assign_through_another_handle("/cpu:0", op, SessionOptions::with_threads(1));
+        let cpu = assign_through_another_handle("/cpu:0", op, SessionOptions::new().threads(1));
         assert!(cpu.is_err(), "{op} on the CPU");
         let on_gpu = assign_through_another_handle("/gpu:0", op, options(&gpu()));
         assert!(on_gpu.is_err(), "{op} wrote 12 bytes into 8");
@@ -89,14 +89,14 @@ fn a_cross_entropy_of_no_classes_writes_nothing_it_does_not_have() {
             z.feed(vec![2.0f32; 16]),
         ];
         let got = session
-            .run((loss, kept), feeds)
+            .step((loss, kept), feeds)
             .map_err(|e| e.to_string())?;
         Ok::<_, String>((
             got.slice::<f32>(0).unwrap().to_vec(),
             got.slice::<f32>(1).unwrap().to_vec(),
         ))
     };
-    let cpu = run("/cpu:0", SessionOptions::with_threads(1));
+    let cpu = run("/cpu:0", SessionOptions::new().threads(1));
     let on_gpu = run("/gpu:0", options(&gpu()));
     assert_eq!(format!("{cpu:?}"), format!("{on_gpu:?}"));
 }
@@ -130,23 +130,18 @@ fn a_step_that_fails_leaves_variables_as_on_the_cpu() {
         let session = Session::with_options(&g, options).unwrap();
         session.run(init, []).unwrap();
         let bad = [index.feed([9i32])];
-        let one = session.run(update, &bad).is_err();
-        let two = session.run(bad_init, &bad).is_err();
-        let v = session
-            .run(v, [])
-            .unwrap()
-            .slice::<f32>(0)
-            .unwrap()
-            .to_vec();
+        let one = session.step(update, &bad).is_err();
+        let two = session.step(bad_init, &bad).is_err();
+        let v = session.run::<Vec<f32>>(v, []).unwrap();
         let fresh = session
-            .run(fresh, [])
+            .step(fresh, [])
             .map(|f| f.slice::<f32>(0).unwrap().to_vec());
         format!(
             "{one} {two} v={v:?} fresh={:?}",
             fresh.map_err(|e| e.to_string())
         )
     };
-    let cpu = run("/cpu:0", SessionOptions::with_threads(1));
+    let cpu = run("/cpu:0", SessionOptions::new().threads(1));
     let on_gpu = run("/gpu:0", options(&gpu()));
     assert_eq!(cpu, on_gpu);
 }
@@ -170,16 +165,11 @@ fn what_waits_for_a_node_that_fails_does_not_run() {
         let last = g.device(device, || after + g.constant([1.0f32]));
         let session = Session::with_options(&g, options).unwrap();
         session.run(v.initializer(), []).unwrap();
-        let failed = session.run(last, [d.feed([0i32])]).is_err();
-        let v = session
-            .run(v, [])
-            .unwrap()
-            .slice::<f32>(0)
-            .unwrap()
-            .to_vec();
+        let failed = session.step(last, [d.feed([0i32])]).is_err();
+        let v = session.run::<Vec<f32>>(v, []).unwrap();
         format!("{failed} {v:?}")
     };
-    let cpu = run("/cpu:0", SessionOptions::with_threads(1));
+    let cpu = run("/cpu:0", SessionOptions::new().threads(1));
     let on_gpu = run("/gpu:0", options(&gpu()));
     assert_eq!(cpu, on_gpu);
 }
@@ -197,7 +187,7 @@ fn idle_plans_give_their_memory_up_for_a_new_variable() {
     let session = Session::with_options(&g, options(&driver)).unwrap();
     // Keeps about 48 KiB of 64 in a frame.
     for _ in 0..3 {
-        session.run(y, [x.feed(vec![1.0f32; 6000])]).unwrap();
+        session.step(y, [x.feed(vec![1.0f32; 6000])]).unwrap();
     }
     session.run(v.initializer(), []).unwrap();
 }
@@ -224,12 +214,7 @@ fn a_counter_whose_start_failed_is_started_again() {
             driver.fail_after(n);
             driver.fail_after(usize::MAX);
         }
-        session
-            .run(r, [])
-            .unwrap()
-            .slice::<f32>(0)
-            .unwrap()
-            .to_vec()
+        session.run::<Vec<f32>>(r, []).unwrap()
     };
     assert_eq!(draw(None), draw(Some(0)));
 }
@@ -255,9 +240,9 @@ fn one_variable_behind_two_inputs_is_refused() {
         });
         let session = Session::with_options(&g, options).unwrap();
         session.run(v.initializer(), []).unwrap();
-        session.run(apply, []).map(drop).map_err(|e| e.to_string())
+        session.step(apply, []).map(drop).map_err(|e| e.to_string())
     };
-    let cpu = run("/cpu:0", SessionOptions::with_threads(1));
+    let cpu = run("/cpu:0", SessionOptions::new().threads(1));
     let on_gpu = run("/gpu:0", options(&gpu()));
     assert_eq!(cpu.is_err(), on_gpu.is_err());
 }
@@ -277,7 +262,7 @@ fn a_plan_whose_nodes_have_all_moved_says_so() {
         x.feed(Tensor::new(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap()),
         axes.feed([1i32]),
     ];
-    session.run(sum, &feeds).unwrap();
+    session.step(sum, &feeds).unwrap();
     let plan = session.explain(sum, &feeds).unwrap();
     assert!(plan.contains("runs on the host of"), "{plan}");
 }
@@ -296,10 +281,12 @@ fn a_value_that_is_not_finite_is_found_where_it_is_read() {
         });
         let session = Session::with_options(&g, options).unwrap();
         session.run(set, [x.feed([f32::NAN])]).unwrap();
-        session.run_with(v, [], &RunOptions::checked()).is_err()
+        session
+            .step_with(v, [], &RunOptions::new().checked())
+            .is_err()
     };
     assert_eq!(
-        run("/cpu:0", SessionOptions::with_threads(1)),
+        run("/cpu:0", SessionOptions::new().threads(1)),
         run("/gpu:0", options(&gpu()))
     );
 }
@@ -327,7 +314,7 @@ fn values_beyond_all_memory_are_an_error_and_no_panic() {
     });
     let session = Session::with_options(&g, options(&gpu())).unwrap();
     let got = session
-        .run(&all[..], [])
+        .step(&all[..], [])
         .map(drop)
         .map_err(|e| e.to_string());
     assert!(got.is_err());
@@ -361,9 +348,9 @@ fn a_slot_that_is_smaller_than_its_variable_is_refused() {
         });
         let session = Session::with_options(&g, options).map_err(|e| e.to_string())?;
         session.run(sets, []).unwrap();
-        session.run(apply, []).map(drop).map_err(|e| e.to_string())
+        session.step(apply, []).map(drop).map_err(|e| e.to_string())
     };
-    let cpu = run("/cpu:0", SessionOptions::with_threads(1));
+    let cpu = run("/cpu:0", SessionOptions::new().threads(1));
     let on_gpu = run("/gpu:0", options(&gpu()));
     assert_eq!(cpu.is_err(), on_gpu.is_err());
 }
@@ -383,18 +370,18 @@ fn an_initializer_that_says_it_has_run_has_run() {
         // After the constants, in the segment.
         driver.fail_after(3);
         let _ = session
-            .run(g.initializers(), [])
+            .step(g.initializers(), [])
             .map(drop)
             .map_err(|e| e.to_string());
         driver.fail_after(second);
         let _ = session
-            .run(g.initializers(), [])
+            .step(g.initializers(), [])
             .map(drop)
             .map_err(|e| e.to_string());
         driver.fail_after(usize::MAX);
         session.run(g.initializers(), []).unwrap();
         session
-            .run((a, b), [])
+            .step((a, b), [])
             .map_err(|e| format!("{second}: {e}"))
             .unwrap();
     }
@@ -419,10 +406,10 @@ fn a_graph_without_devices_that_runs_on_a_cpu_runs_beside_a_gpu() {
             .attr("dtype", DType::F32)
             .output();
         let session = Session::with_options(&g, options).unwrap();
-        session.run(set, []).map_err(|e| e.to_string())?;
-        session.run(read, []).map(drop).map_err(|e| e.to_string())
+        session.step(set, []).map_err(|e| e.to_string())?;
+        session.step(read, []).map(drop).map_err(|e| e.to_string())
     };
-    let cpu = run(SessionOptions::with_threads(1));
+    let cpu = run(SessionOptions::new().threads(1));
     let mut soft = options(&gpu());
     soft.soft_placement = true;
     let on_gpu = run(soft);
@@ -453,7 +440,7 @@ fn a_sparse_cross_entropy_of_no_classes_writes_nothing_it_does_not_have() {
         y.feed([0i32; 4]),
         z.feed(vec![2.0f32; 16]),
     ];
-    let got = session.run(kept, feeds).unwrap();
+    let got = session.step(kept, feeds).unwrap();
     assert_eq!(got.slice::<f32>(0).unwrap(), [4.0f32; 16]);
 }
 
@@ -462,7 +449,7 @@ fn a_device_of_a_large_number_is_an_error() {
     let spec: DeviceSpec = "/gpu:2147483647".parse().unwrap();
     let g = Graph::new();
     let _ = g.constant(1.0f32);
-    assert!(Session::with_options(&g, SessionOptions::default().with_device(&spec)).is_err());
+    assert!(Session::with_options(&g, SessionOptions::default().for_device(&spec)).is_err());
 }
 
 #[test]
@@ -481,9 +468,9 @@ fn whether_a_variable_on_a_gpu_has_a_value_can_be_asked() {
         plan.contains("GPU:0"),
         "it does not move the variable: {plan}"
     );
-    assert!(!session.run(has, []).unwrap().scalar::<bool>(0).unwrap());
+    assert!(!session.run::<bool>(has, []).unwrap());
     for _ in 0..4 {
-        assert!(session.run(after, []).unwrap().scalar::<bool>(0).unwrap());
-        assert!(session.run(has, []).unwrap().scalar::<bool>(0).unwrap());
+        assert!(session.run::<bool>(after, []).unwrap());
+        assert!(session.run::<bool>(has, []).unwrap());
     }
 }

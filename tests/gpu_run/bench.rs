@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use thalweg::device::cuda::Cards;
+use thalweg::device::cuda::{Cards, Library};
 use thalweg::device::gpu::Driver;
 use thalweg::ops::gpu::HEADER;
 use thalweg::prelude::*;
@@ -77,7 +77,7 @@ impl Bench {
 
     /// Options of a session with the card.
     pub fn options(&mut self) -> Result<SessionOptions, Box<dyn Error>> {
-        let mut options = SessionOptions::with_threads(2);
+        let mut options = SessionOptions::new().threads(2);
         options.gpus = vec![GpuOptions::driven_by(self.driver()?)];
         Ok(options)
     }
@@ -141,6 +141,16 @@ pub fn fallbacks(plan: &str) -> Vec<&str> {
     let own = plan.lines();
     own.filter(|line| line.contains("is computed by a kernel of our own"))
         .collect()
+}
+
+/// That a library computes all that it can of a plan. Where the library is not there, kernels of our
+/// own are all that can be measured.
+pub fn no_fallback(plan: &str, library: Library) -> Result<(), Box<dyn Error>> {
+    let own = fallbacks(plan);
+    match own.is_empty() || library.open().is_err() {
+        true => Ok(()),
+        false => Err(format!("it falls back: {}", own.join("; ")).into()),
+    }
 }
 
 /// A unit's line, beside what the results file adds.

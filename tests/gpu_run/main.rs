@@ -114,16 +114,17 @@ fn make_cubins(folder: &std::path::Path, architecture: &str) -> Result<(), Box<d
     all.push(floors::tiny());
     let cubins = Cubins::new(HEADER, Compiler::open(HEADER), None);
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let made: Vec<Result<(), _>> = std::thread::scope(|scope| {
+    let made: Vec<Result<(), String>> = std::thread::scope(|scope| {
         let parts = all.chunks(all.len().div_ceil(threads));
         let make = |part: &[Function]| {
             part.iter()
                 .try_for_each(|f| cubins.make(f, architecture, folder))
+                .map_err(|e| e.to_string())
         };
         let running: Vec<_> = parts.map(|part| scope.spawn(move || make(part))).collect();
         running
             .into_iter()
-            .map(|t| t.join().unwrap_or(Ok(())))
+            .map(|t| t.join().map_err(|_| "the compiler panicked".to_owned())?)
             .collect()
     });
     made.into_iter().collect::<Result<(), _>>()?;

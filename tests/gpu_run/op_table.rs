@@ -70,6 +70,9 @@ pub fn run(bench: &mut Bench, op: &str, ways: &[Way]) -> Found {
         .filter(|case| case.op == op)
         .take(most)
         .collect();
+    if all.is_empty() {
+        return Err(format!("the op table has no {op}").into());
+    }
     let mut failures = Vec::new();
     for &(entry, libraries) in ways {
         let runtime = SessionRuntime {

@@ -63,7 +63,7 @@ fn accuracy(bench: &mut Bench) -> Found {
     let net = g.device("/gpu:0", || deep_mnist(&g, DataFormat::Nhwc, 5e-4));
     let session = Session::with_options(&g, bench.options()?)?;
     session.run(g.initializers(), [])?;
-    let mut step = session.callable((net.train, net.loss), &net.inputs())?;
+    let mut step = session.callable((net.train, net.loss), net.inputs())?;
     let mut test = Test::new(&session, &net)?;
     let size = bench.sized(100, 2);
     let mut batches = mnist.train.batches(size, 1)?;

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 /// The file, open for more lines.
 pub struct Results {
     file: File,
+    path: PathBuf,
     commit: String,
     /// What it has of this commit.
     pub lines: Vec<Value>,
@@ -40,6 +41,7 @@ impl Results {
             .filter_map(|l| serde_json::from_str::<Value>(l).ok());
         Ok(Results {
             file,
+            path: path.to_owned(),
             commit: commit.to_owned(),
             lines: lines.filter(|l| l["commit"] == commit).collect(),
         })
@@ -54,8 +56,9 @@ impl Results {
     /// Adds a line, which is on the disk when this returns.
     pub fn add(&mut self, mut line: Value) -> Result<(), Box<dyn Error>> {
         line["commit"] = self.commit.clone().into();
-        writeln!(self.file, "{line}")?;
-        self.file.sync_data()?;
+        writeln!(self.file, "{line}")
+            .and_then(|()| self.file.sync_data())
+            .map_err(|e| format!("{}: {e}", self.path.display()))?;
         self.lines.push(line);
         Ok(())
     }

@@ -103,10 +103,10 @@ fn libraries(bench: &mut Bench, (dtype, share): (DType, f64)) -> Found {
         options.optimise = false;
         options.soft_placement = true;
         let session = Session::with_options(&g, options)?;
-        let steps: Result<Vec<_>, _> = (0..3).map(|_| session.run(&all, [])).collect();
+        let steps: Result<Vec<_>, _> = (0..3).map(|_| session.step(&all, [])).collect();
         Ok::<_, SessionError>((steps?, session.explain(&all, [])?))
     };
-    let (expected, _) = run("/cpu:0", SessionOptions::with_threads(2))?;
+    let (expected, _) = run("/cpu:0", SessionOptions::new().threads(2))?;
     let (found, plan) = run("/gpu:0", bench.options()?)?;
     let mut worst: f64 = 0.0;
     for (at, step) in found.iter().enumerate() {

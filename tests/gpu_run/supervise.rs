@@ -73,7 +73,9 @@ impl Worker {
 
     /// The line of a unit; an error is why there is none.
     fn run(&mut self, unit: &str, limit: Duration) -> Result<Value, String> {
-        writeln!(self.input, "{unit}").map_err(|e| e.to_string())?;
+        if writeln!(self.input, "{unit}").is_err() {
+            return Err(self.ended());
+        }
         let deadline = Instant::now() + limit;
         loop {
             match self
@@ -88,11 +90,16 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(format!("it was stopped after {:.0} s", limit.as_secs_f64()));
                 }
-                Err(RecvTimeoutError::Disconnected) => {
-                    let status = self.process.wait().map_err(|e| e.to_string())?;
-                    return Err(format!("the process ended with {status}; see workers.log"));
-                }
+                Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
             }
+        }
+    }
+
+    /// What is said of a worker that has ended.
+    fn ended(&mut self) -> String {
+        match self.process.wait() {
+            Ok(status) => format!("the process ended with {status}; see workers.log"),
+            Err(error) => error.to_string(),
         }
     }
 }
@@ -216,7 +223,7 @@ pub fn run(flags: &RunFlags) -> Done<bool> {
     let units = asked(flags);
     let count: usize = units.iter().map(|(_, names)| names.len()).sum();
     let bar = ProgressBar::new(count as u64);
-    let style = "{bar:24.cyan/dim} {pos}/{len} {elapsed}  {msg}";
+    let style = "{bar:8.cyan/dim} {pos}/{len}  {elapsed}  {wide_msg}";
     bar.set_style(ProgressStyle::with_template(style)?);
     for of_part in &units {
         let share = of_part.0.seconds() as f64 / WHOLE * flags.seconds as f64;

@@ -8,7 +8,7 @@ use thalweg::prelude::*;
 use thalweg_examples::model::{Weights, tower};
 use thalweg_examples::report::median;
 
-use crate::bench::{Bench, Scale, fallbacks};
+use crate::bench::{Bench, Scale, no_fallback};
 use crate::resnet::{CLASSES, ResNet};
 use crate::units::Found;
 
@@ -83,11 +83,8 @@ pub fn run(bench: &mut Bench, name: &str) -> Found {
     let session = Session::with_options(&g, options)?;
     session.run(g.initializers(), [])?;
     let plan = session.explain((train, loss), [])?;
-    let fallen = fallbacks(&plan);
-    if !fallen.is_empty() && Library::Cudnn.open().is_ok() {
-        return Err(format!("it falls back: {}", fallen.join("; ")).into());
-    }
-    let mut step = session.callable((train, loss), &[])?;
+    no_fallback(&plan, Library::Cudnn)?;
+    let mut step = session.callable((train, loss), ())?;
     let mut last = f32::NAN;
     let mut ours = || -> Result<(), Box<dyn Error>> {
         last = step.call(&[])?.scalar::<f32>(1)?;

@@ -64,13 +64,13 @@ fn a_reader_of_a_large_parameter() {
     options.patience = patience();
     let session = Session::on(&server, &g, options).unwrap();
     let began = Instant::now();
-    if let Err(e) = session.run(w.initializer(), []) {
+    if let Err(e) = session.step(w.initializer(), []) {
         return say_error(&e);
     }
     say(&format!("written {}", began.elapsed().as_micros()));
     loop {
         let began = Instant::now();
-        match session.run(w, []) {
+        match session.step(w, []) {
             Ok(found) if found.slice::<f32>(0).unwrap() == values => {
                 say(&format!("read {}", began.elapsed().as_micros()));
             }
@@ -198,7 +198,7 @@ fn assert_undisturbed(steps: &[(i64, f32, Duration)]) {
     session.run(g.initializers(), []).unwrap();
     for (number, (before, found, _)) in steps.iter().enumerate() {
         let feed = model.x.feed(trainer::batch());
-        let done = session.run((model.train, model.loss), [feed]).unwrap();
+        let done = session.step((model.train, model.loss), [feed]).unwrap();
         let expected = done.scalar::<f32>(1).unwrap();
         assert_eq!(*before, number as i64, "an update was lost, or made twice");
         assert!(

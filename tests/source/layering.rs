@@ -15,6 +15,7 @@ const LAYERS: &[&str] = &[
     "thalweg-device",
     "thalweg-kernels",
     "thalweg-ops",
+    "thalweg-layers",
     "thalweg-plan",
     "thalweg-session",
     "thalweg-train",

@@ -1,4 +1,5 @@
-//! Tests of the source: what may use what.
+//! Tests of the source: what may use what, and what it says to people.
 
 mod layering;
 mod modules;
+mod texts;

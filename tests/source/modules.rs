@@ -19,6 +19,7 @@ const CORE: &[&str] = &[
     "gradients",
     "graph",
     "infer",
+    "kept",
     "node",
     "op",
     "output",

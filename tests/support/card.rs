@@ -71,7 +71,7 @@ impl Gpu {
 
     /// A session's options with this GPU and one thread.
     pub fn options(&self) -> SessionOptions {
-        let mut options = SessionOptions::with_threads(1);
+        let mut options = SessionOptions::new().threads(1);
         options.gpus = vec![self.device()];
         options
     }

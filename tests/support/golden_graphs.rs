@@ -77,7 +77,7 @@ impl GoldenGraph {
         for init in strings(&self.json["inits"]) {
             let op = imported.operation(&init).ok_or(format!("no op {init}"))?;
             session
-                .run(op, [])
+                .step(op, [])
                 .map_err(|e| format!("init {init}: {e}"))?;
         }
         let tolerance = Tolerance {
@@ -112,7 +112,7 @@ impl GoldenGraph {
         for name in strings(&step["targets"]) {
             targets.push(imported.operation(&name).ok_or(format!("no op {name}"))?);
         }
-        let result = session.run((fetches, targets), &feeds);
+        let result = session.step((fetches, targets), &feeds);
         match (result, step["error"].as_object()) {
             (Err(e), None) => Err(e.to_string()),
             (Ok(_), Some(error)) => Err(format!("it runs, TensorFlow says {error:?}")),

@@ -58,14 +58,14 @@ pub fn replayed_steps_give_what_uncaptured_ones_give(gpu: &Gpu) {
         let watched = match replayed {
             true => RunOptions::default(),
             // Whoever looks at every value wants them one after the other.
-            false => RunOptions::checked(),
+            false => RunOptions::new().checked(),
         };
         let step = || {
-            let got = session.run_with((line.loss, line.train), feeds(&line), &watched);
+            let got = session.step_with((line.loss, line.train), feeds(&line), &watched);
             got.unwrap().0.scalar::<f32>(0).unwrap()
         };
         let losses: Vec<f32> = (0..steps).map(|_| step()).collect();
-        let w = session.run(line.w, []).unwrap().scalar::<f32>(0).unwrap();
+        let w = session.run::<f32>(line.w, []).unwrap();
         (losses, w)
     };
     let (losses, w) = train(true);
@@ -83,7 +83,7 @@ pub fn what_is_read_before_an_update_stays_as_it_was_read(gpu: &Gpu) {
     let session = Session::with_options(&g, gpu.options()).unwrap();
     session.run(g.initializers(), []).unwrap();
     for round in 0..4 {
-        let got = session.run((before, after, late), []).unwrap();
+        let got = session.step((before, after, late), []).unwrap();
         let base = 10.0 * round as f32;
         assert_eq!(got.slice::<f32>(0).unwrap(), [1.0 + base, 2.0 + base]);
         assert_eq!(got.slice::<f32>(1).unwrap(), [11.0 + base, 12.0 + base]);
@@ -102,7 +102,7 @@ pub fn a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device_and_the_ses
     let small = x.square();
     let session = Session::with_options(&g, gpu.options()).unwrap();
     for _ in 0..3 {
-        match session.run(huge, [x.feed(3.0f64)]) {
+        match session.step(huge, [x.feed(3.0f64)]) {
             Err(SessionError::Memory { device, .. }) => {
                 assert_eq!(
                     device.to_string(),
@@ -111,7 +111,7 @@ pub fn a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device_and_the_ses
             }
             other => panic!("{other:?}"),
         }
-        let got = session.run(small, [x.feed(3.0f64)]).unwrap();
+        let got = session.step(small, [x.feed(3.0f64)]).unwrap();
         assert_eq!(got.scalar::<f64>(0).unwrap(), 9.0);
     }
 }
@@ -121,24 +121,20 @@ pub fn a_limit_holds_and_logical_devices_have_memory_of_their_own(gpu: &Gpu) {
     let x = g.placeholder("x", DType::F32, [-1]);
     let on = |device: &str| g.device(device, || x.square().sum());
     let (first, second) = (on("/gpu:0"), on("/gpu:1"));
-    let mut options = SessionOptions::with_threads(1);
+    let mut options = SessionOptions::new().threads(1);
     let part = gpu.device();
-    options.gpus = vec![part.clone().limited_to(1 << 12), part.limited_to(1 << 20)];
+    options.gpus = vec![
+        part.clone().memory_limit(1 << 12),
+        part.memory_limit(1 << 20),
+    ];
     let session = Session::with_options(&g, options).unwrap();
     let feed = [x.feed(vec![1.0f32; 5000])];
-    let refused = session.run(first, &feed);
+    let refused = session.step(first, &feed);
     assert!(
         matches!(refused, Err(SessionError::Memory { .. })),
         "{refused:?}"
     );
-    assert_eq!(
-        session
-            .run(second, &feed)
-            .unwrap()
-            .scalar::<f32>(0)
-            .unwrap(),
-        5000.0
-    );
+    assert_eq!(session.run::<f32>(second, &feed).unwrap(), 5000.0);
 }
 
 pub fn a_variable_without_a_value_is_an_error_that_names_it(gpu: &Gpu) {
@@ -146,7 +142,7 @@ pub fn a_variable_without_a_value_is_an_error_that_names_it(gpu: &Gpu) {
     let line = line(&g);
     let session = Session::with_options(&g, gpu.options()).unwrap();
     let error = session
-        .run(line.train, feeds(&line))
+        .step(line.train, feeds(&line))
         .unwrap_err()
         .to_string();
     assert!(error.contains("variable 'w' is not initialized"), "{error}");
@@ -162,10 +158,10 @@ pub fn steps_of_several_threads_take_turns(gpu: &Gpu) {
     session.run(g.initializers(), []).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| (0..50).for_each(|_| drop(session.run(add, []).unwrap())));
+            scope.spawn(|| (0..50).for_each(|_| drop(session.step(add, []).unwrap())));
         }
     });
-    assert_eq!(session.run(v, []).unwrap().scalar::<f32>(0).unwrap(), 200.0);
+    assert_eq!(session.run::<f32>(v, []).unwrap(), 200.0);
 }
 
 pub fn a_cancelled_step_and_one_without_time_end_and_the_session_goes_on(gpu: &Gpu) {
@@ -176,14 +172,14 @@ pub fn a_cancelled_step_and_one_without_time_end_and_the_session_goes_on(gpu: &G
     for _ in 0..3 {
         let cancel = Cancel::new();
         cancel.cancel();
-        let cancelled = RunOptions::cancelled_by(&cancel);
-        let got = session.run_with(line.train, feeds(&line), &cancelled);
+        let cancelled = RunOptions::new().cancelled_by(&cancel);
+        let got = session.step_with(line.train, feeds(&line), &cancelled);
         assert!(
             matches!(got, Err(SessionError::Cancelled { .. })),
             "{got:?}"
         );
-        let late = RunOptions::timeout(Duration::ZERO);
-        let got = session.run_with(line.train, feeds(&line), &late);
+        let late = RunOptions::new().timeout(Duration::ZERO);
+        let got = session.step_with(line.train, feeds(&line), &late);
         assert!(matches!(got, Err(SessionError::Timeout { .. })), "{got:?}");
         session.run(line.train, feeds(&line)).unwrap();
     }
@@ -195,7 +191,7 @@ pub fn a_trace_names_kernels_and_copies_with_their_bytes(gpu: &Gpu) {
     let session = Session::with_options(&g, gpu.options()).unwrap();
     session.run(g.initializers(), []).unwrap();
     let (_, trace) = session
-        .run_with(line.loss, feeds(&line), &RunOptions::traced())
+        .step_with(line.loss, feeds(&line), &RunOptions::new().traced())
         .unwrap();
     let traffic = trace.traffic();
     assert_eq!(

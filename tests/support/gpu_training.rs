@@ -31,10 +31,10 @@ fn trained(format: DataFormat, device: &str, options: SessionOptions) -> Vec<f32
     let session = Session::with_options(&g, options).unwrap();
     session.run(g.initializers(), []).unwrap();
     let inputs = [net.images, net.labels, net.keep_prob];
-    let mut step = session.callable((net.loss, net.train), &inputs).unwrap();
+    let mut step = session.callable((net.loss, net.train), inputs).unwrap();
     let loss = |i: usize| step.call(&batch(i)).unwrap().scalar::<f32>(0).unwrap();
     let mut losses: Vec<f32> = (0..STEPS).map(loss).collect();
-    let mut test = session.callable(net.loss, &inputs).unwrap();
+    let mut test = session.callable(net.loss, inputs).unwrap();
     let [images, labels, _] = batch(0);
     let feeds = [images, labels, Tensor::from(1.0f32)];
     losses.push(test.call(&feeds).unwrap().scalar(0).unwrap());
@@ -44,7 +44,7 @@ fn trained(format: DataFormat, device: &str, options: SessionOptions) -> Vec<f32
 /// Trains on the GPU and on the CPU, and compares the losses; panics where they differ.
 pub fn deep_mnist_trains_alike(gpu: &Gpu, format: DataFormat) {
     let on_gpu = trained(format, "/gpu:0", gpu.options());
-    let on_cpu = trained(format, "/cpu:0", SessionOptions::with_threads(2));
+    let on_cpu = trained(format, "/cpu:0", SessionOptions::new().threads(2));
     println!("{on_gpu:?}\n{on_cpu:?}");
     // A card's libraries may round a product's operands to 10 bits, and Adam takes the sign of what
     // is left of a small gradient.

@@ -7,6 +7,7 @@ use super::gradient_cases::{Case, elementwise, mixed, reductions};
 use super::gradient_cases_array::lookups;
 use super::gradient_cases_collect::collected;
 use super::gradient_cases_images::images;
+use super::gradient_cases_lists::listed;
 use super::gradient_cases_math::functions;
 use super::gradient_cases_moves::moves;
 use super::gradient_cases_nn::layers;
@@ -27,6 +28,7 @@ pub fn all_cases() -> Vec<Case> {
         lookups(),
         layers(),
         images(),
+        listed(),
     ];
     all.into_iter().flatten().collect()
 }
@@ -55,21 +57,23 @@ pub fn check(case: &Case, vague: bool, options: &SessionOptions) -> Result<(), S
     let grads = gradients_with(&ys, &xs, &given, &[]);
     let session = Session::with_options(&g, options.clone()).map_err(|e| e.to_string())?;
     session
-        .run(g.initializers(), [])
+        .step(g.initializers(), [])
         .map_err(|e| e.to_string())?;
 
     let feeds = |inputs: &[Tensor]| -> Vec<Feed<'_>> {
         xs.iter().zip(inputs).map(|(x, t)| x.feed(t)).collect()
     };
     let at = session
-        .run(&ys, feeds(&case.inputs))
+        .step(&ys, feeds(&case.inputs))
         .map_err(|e| e.to_string())?;
     let projection: Vec<Tensor> = (0..ys.len())
         .map(|i| mixed(at.tensor(i).unwrap().dims(), 40 + i as u64))
         .collect();
     // The weighted sum of all outputs.
     let value = |inputs: &[Tensor]| -> Result<f64, String> {
-        let got = session.run(&ys, feeds(inputs)).map_err(|e| e.to_string())?;
+        let got = session
+            .step(&ys, feeds(inputs))
+            .map_err(|e| e.to_string())?;
         let dot = |(i, w): (usize, &Tensor)| -> f64 {
             let y = got.slice::<f64>(i).unwrap();
             y.iter()
@@ -86,7 +90,7 @@ pub fn check(case: &Case, vague: bool, options: &SessionOptions) -> Result<(), S
         let zeros = Tensor::zeros(DType::F64, case.inputs[i].dims()).map_err(|e| e.to_string())?;
         let got = match grad {
             Some(grad) => session
-                .run(*grad, &all)
+                .step(*grad, &all)
                 .map_err(|e| format!("input {i}: {e}"))?
                 .tensor(0)
                 .cloned(),

@@ -2,6 +2,7 @@
 
 pub mod addresses;
 pub mod card;
+pub mod chrome;
 pub mod cpus;
 pub mod emulated;
 pub mod emulated_gpu;
@@ -13,6 +14,7 @@ pub mod gradient_cases;
 pub mod gradient_cases_array;
 pub mod gradient_cases_collect;
 pub mod gradient_cases_images;
+pub mod gradient_cases_lists;
 pub mod gradient_cases_math;
 pub mod gradient_cases_moves;
 pub mod gradient_cases_nn;
@@ -30,6 +32,7 @@ pub mod processes;
 pub mod random_graph;
 pub mod runtime;
 pub mod scattered_graphs;
+pub mod screen;
 pub mod servers;
 pub mod session;
 pub mod tasks;

@@ -64,7 +64,7 @@ fn compare(gpu: &Gpu, genes: &[Gene], vague: bool, picks: &[Vec<u8>]) -> Result<
         let scope = DeviceScope::function(move |node| Ok(scatter(node, cpus, gpus)));
         let model = g.device(scope, || Model::new(&g, genes, vague));
         let data = g.snapshot();
-        let mut options = SessionOptions::with_cpus(cpus);
+        let mut options = SessionOptions::new().cpus(cpus);
         options.gpus = vec![gpu.device(); gpus];
         options.parallel = parallel;
         options.soft_placement = true;
@@ -97,7 +97,7 @@ fn compare(gpu: &Gpu, genes: &[Gene], vague: bool, picks: &[Vec<u8>]) -> Result<
                 Err(Stuck::Failed(e)) => return Err(TestCaseError::fail(e)),
             };
             let feeds: Vec<Feed<'_>> = model.feeds.iter().map(|(o, t)| o.feed(t)).collect();
-            let got = session.run((&fetches, &updates), &feeds);
+            let got = session.step((&fetches, &updates), &feeds);
             let got = match got {
                 Ok(got) => got,
                 // A variable cannot follow a node to the host.

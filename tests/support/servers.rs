@@ -25,7 +25,7 @@ pub fn server(
     patience: Patience,
 ) -> Server {
     let mut options = ServerOptions::listening("");
-    options.session = SessionOptions::with_cpus(cpus);
+    options.session = SessionOptions::new().cpus(cpus);
     options.session.threads = cpus;
     options.patience = patience;
     Server::new(cluster.clone(), job, index, options).unwrap()
@@ -83,8 +83,8 @@ impl Runtime for ClusterRuntime {
         let session = Session::on(worker, &g, options).map_err(|e| e.to_string())?;
         built.results(case, &|nodes, values, feeds| {
             let done = match values {
-                [] => session.run(nodes, feeds),
-                _ => session.run(values, feeds),
+                [] => session.step(nodes, feeds),
+                _ => session.step(values, feeds),
             };
             done.map_err(|e| e.to_string())
         })
@@ -114,7 +114,7 @@ pub fn apart(g: &Graph) -> Apart<'_> {
 pub fn train(session: &Session<'_>, model: &Apart<'_>, steps: usize) -> Vec<f32> {
     let x = Tensor::vector(&[1.0f32, 2.0, 3.0]);
     let step = |_| {
-        let done = session.run((model.train, model.loss), [model.x.feed(x.clone())]);
+        let done = session.step((model.train, model.loss), [model.x.feed(x.clone())]);
         done.unwrap().scalar::<f32>(1).unwrap()
     };
     (0..steps).map(step).collect()

@@ -148,7 +148,7 @@ impl Runtime for SessionRuntime {
     fn run(&self, case: &Case) -> Result<Results, String> {
         let g = Graph::new();
         let built = built(&g, case, self.entry, &|_, x| x)?;
-        let mut options = SessionOptions::with_threads(self.threads);
+        let mut options = SessionOptions::new().threads(self.threads);
         options.optimise = self.optimise;
         options.parallel = Parallel::Always;
         if let Some(gpu) = &self.gpu {
@@ -157,8 +157,8 @@ impl Runtime for SessionRuntime {
         let session = Session::with_options(&g, options).map_err(|e| e.to_string())?;
         let results = built.results(case, &|nodes, values, feeds| {
             let done = match values {
-                [] => session.run(nodes, feeds),
-                _ => session.run(values, feeds),
+                [] => session.step(nodes, feeds),
+                _ => session.step(values, feeds),
             };
             done.map_err(|e| e.to_string())
         });

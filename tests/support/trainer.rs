@@ -53,7 +53,7 @@ pub fn train(server: &Server, patience: Patience) {
     let feed = batch();
     loop {
         let began = Instant::now();
-        let done = session.run((model.train, model.loss, model.step), [model.x.feed(&feed)]);
+        let done = session.step((model.train, model.loss, model.step), [model.x.feed(&feed)]);
         match done {
             Ok(found) => say(&format!(
                 "step {} {} {}",
@@ -65,9 +65,9 @@ pub fn train(server: &Server, patience: Patience) {
                 say_error(&e);
                 // What a server has lost, worker 0 makes anew: all of it, so that it fits together.
                 if index == 0 && e.cause == Cause::Uninitialized {
-                    let all = session.run(made, []);
+                    let all = session.step(made, []);
                     if all.is_ok_and(|a| !a.scalar::<bool>(0).unwrap())
-                        && let Err(e) = session.run(g.initializers(), [])
+                        && let Err(e) = session.step(g.initializers(), [])
                     {
                         say_error(&e);
                     }

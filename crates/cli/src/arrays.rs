@@ -139,7 +139,7 @@ impl Results {
                 dtype,
                 [F16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64 Bool],
                 T => self.plain(name, tensor.dims(), tensor.as_slice::<T>()?),
-                else Err(format!("a {dtype} is a thing of the runtime's, which no file holds").into())
+                else Err(format!("no file holds {dtype}, which is a thing of the runtime's").into())
             ),
         };
         added.map_err(|e| format!("{name} cannot be kept in {}: {e}", self.path).into())

@@ -13,6 +13,7 @@ use thalweg_graphdef::messages::{MetaGraphDef, TensorInfo, tensor_info::Encoding
 use thalweg_graphdef::{Description, describe, dtype, shape};
 use thalweg_ops::NewGraph;
 use thalweg_tensor::Shape;
+use thalweg_tensor::text::counted;
 
 use crate::Failure;
 use crate::model::{Loaded, Model};
@@ -89,8 +90,11 @@ fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
 
 fn tables(told: &Description, loaded: &Loaded) -> String {
     let mut text = format!(
-        "{}: {} nodes, written by version {}, for readers from version {}\n\n",
-        loaded.origin, told.nodes, told.producer, told.min_consumer
+        "{}: {}, written by version {}, for readers from version {}\n\n",
+        loaded.origin,
+        counted(told.nodes, "node"),
+        told.producer,
+        told.min_consumer
     );
     let pairs = |pairs: &[(String, String)]| -> Vec<Vec<String>> {
         pairs

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod graph;
+mod initializers;
 mod launch;
 mod model;
 mod output;

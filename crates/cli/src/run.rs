@@ -13,9 +13,11 @@ use thalweg_graphdef::Imported;
 use thalweg_ops::NewGraph;
 use thalweg_session::{Feeding, FetchList, Fetches, Session, SessionOptions};
 use thalweg_tensor::Tensor;
+use thalweg_tensor::text::counted;
 
 use crate::Failure;
 use crate::arrays::{self, Results};
+use crate::initializers::explained;
 use crate::model::Model;
 
 /// How long steps may take before a bar shows how far they are.
@@ -77,8 +79,8 @@ struct StepFetches<'g> {
     targets: Vec<Operation<'g>>,
 }
 
-impl<'g> Fetches<'g> for StepFetches<'g> {
-    fn add_to(&self, list: &mut FetchList<'g>) {
+impl Fetches for StepFetches<'_> {
+    fn add_to(&self, list: &mut FetchList<'_>) {
         self.values.add_to(list);
         self.targets.add_to(list);
     }
@@ -118,18 +120,19 @@ impl Run {
         let inits = self.inits.iter().map(|n| find.node("--init", n));
         let inits: Vec<Operation<'_>> = inits.collect::<Result<_, _>>()?;
 
-        let session = Session::with_options(&graph, SessionOptions::with_threads(self.threads))?;
+        let session = Session::with_options(&graph, SessionOptions::new().threads(self.threads))?;
         let mut results = self.out.as_deref().map(Results::create).transpose()?;
         for init in inits {
-            session.run(init, &[])?;
+            let ran = session.run(init, &[]);
+            ran.map_err(|e| explained(&graph, &e))?;
         }
         let start = Instant::now();
         let bar = self.bar();
         let mut kept = Vec::new();
         for number in 0..self.steps {
             let fetched = session
-                .run(&step, &feeds)
-                .map_err(|e| format!("step {number}: {e}"))?;
+                .step(&step, &feeds)
+                .map_err(|e| format!("step {number}: {}", explained(&graph, &e)))?;
             kept.clear();
             for (index, name) in self.fetches.iter().enumerate() {
                 let tensor = fetched.tensor(index)?;
@@ -163,7 +166,7 @@ impl Run {
             println!("{told}");
             return Ok(());
         }
-        println!("{} steps in {seconds:.3} s", self.steps);
+        println!("{} in {seconds:.3} s", counted(self.steps, "step"));
         for (name, dtype, dims) in kept {
             println!("{name}: {dtype}{dims:?}");
         }
@@ -177,7 +180,8 @@ impl Run {
         if !std::io::stderr().is_terminal() || self.json {
             return ProgressBar::hidden();
         }
-        let style = ProgressStyle::with_template("{bar:24.cyan/dim} step {pos}/{len}  {eta} left");
+        let style =
+            ProgressStyle::with_template("step {pos}/{len}  {eta} left  {wide_bar:.cyan/dim}");
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
         ProgressBar::new(self.steps).with_style(style.progress_chars("━━─"))
     }
@@ -197,8 +201,8 @@ impl<'g> Find<'_, 'g> {
         }
         Err(match self.imported.operation(node(name)) {
             Some(there) => format!(
-                "{flag} {name}: the node has {} outputs; --target runs a node",
-                there.outputs().len()
+                "{flag} {name}: the node has {}; --target runs a node",
+                counted(there.outputs().len(), "output")
             ),
             None => self.missing(flag, name),
         }

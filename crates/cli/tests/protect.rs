@@ -60,7 +60,7 @@ fn counted(g: &Graph) -> (Variable<'_>, Operation<'_>) {
 fn runs(session: &Session<'_>, w: Variable<'_>, add: Operation<'_>) {
     session.run(w.initializer(), []).unwrap();
     session.run(add, []).unwrap();
-    let found = session.run(w.read(), []).unwrap();
+    let found = session.step(w.read(), []).unwrap();
     assert!(found.slice::<f32>(0).unwrap().iter().all(|&v| v == 3.0));
 }
 

@@ -257,7 +257,7 @@ fn mistakes_are_said_and_leave_no_file() {
     for (rest, said) in [
         (&["--fetch", "z"][..], "--fetch z: "),
         (&["--fetch", "yy"], "did you mean y?"),
-        (&["--fetch", "y:1"], "the node has 1 outputs"),
+        (&["--fetch", "y:1"], "the node has 1 output;"),
         (&["--target", "z"], "no node of this name"),
         (&["--fetch", "y", "--fetch", "y"], "fetched twice"),
         (&["--fetch", "y"], "placeholder 'x'"),
@@ -280,6 +280,66 @@ fn mistakes_are_said_and_leave_no_file() {
     assert_eq!(
         folder.files(),
         ["lying.npy", "model.pb", "no.npy", "wrong.npy"]
+    );
+}
+
+#[test]
+fn a_variable_without_a_value_names_what_gives_it_one() {
+    let folder = Folder::new("initializers");
+    let x = folder.array("x.npy", &[1, 3], Order::C, vec![1.0f32, 2.0, 3.0]);
+    let out = folder.at("out.npz");
+    let feed = format!("x={x}");
+    let step = |file: &str, rest: &[&str]| {
+        let asked = ["run", file, "--fetch", "y", "--feed", &feed, "--out", &out];
+        thalweg(&[&asked[..], rest].concat())
+    };
+    let said = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
+
+    // Without a node for all: each variable's own.
+    let mut def = model();
+    let file = folder.write("model.pb", &def);
+    let error = said(&step(&file, &[]));
+    assert!(
+        error.ends_with("variable 'w' has no value: add --init w/Assign\n"),
+        "{error}"
+    );
+    assert!(step(&file, &["--init", "w/Assign"]).status.success());
+
+    // TensorFlow's `global_variables_initializer`, and a group around it. What trains is no initializer.
+    let group = |name: &str, controls: &[&str]| NodeDef {
+        name: name.into(),
+        op: "NoOp".into(),
+        input: controls.iter().map(|c| format!("^{c}")).collect(),
+        ..NodeDef::default()
+    };
+    def.node
+        .push(group("train", &["up/AssignAddVariableOp", "w/Assign"]));
+    def.node.push(group("start", &["w/Assign"]));
+    def.node.push(group("all", &["start"]));
+    let file = folder.write("grouped.pb", &def);
+    let error = said(&step(&file, &[]));
+    assert!(
+        error.ends_with("variable 'w' has no value: add --init start\n"),
+        "{error}"
+    );
+    let done = step(&file, &["--init", "start"]);
+    assert!(done.status.success(), "{}", said(&done));
+    assert!(
+        String::from_utf8(done.stdout)
+            .unwrap()
+            .starts_with("1 step in ")
+    );
+
+    // A variable of which the file says no more.
+    def.node.retain(|n| !n.name.ends_with("/Assign"));
+    for node in &mut def.node {
+        node.input.retain(|i| i != "^w/Assign");
+    }
+    let file = folder.write("bare.pb", &def);
+    let error = said(&step(&file, &[]));
+    assert!(
+        error.ends_with("no node of the file gives it its first one\n"),
+        "{error}"
     );
 }
 
@@ -327,7 +387,7 @@ fn a_graph_is_told_though_it_cannot_be_run() {
     assert!(
         std::fs::read_to_string(folder.at("g.txt"))
             .unwrap()
-            .contains("y = Identity(")
+            .contains("\ny = MatMul(")
     );
 }
 

@@ -35,6 +35,7 @@ mod micro_kernel;
 pub mod number;
 pub mod parallel;
 pub mod pooling;
+pub mod qr;
 pub mod scratch;
 pub mod shares;
 pub mod special;

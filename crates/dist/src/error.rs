@@ -25,13 +25,13 @@ use crate::cluster::TaskName;
 /// let w = g.variable("w", 0.0f32);
 /// let session = Session::on(&server, &g, ClusterOptions::default())?;
 /// // The initializers did not run.
-/// let error = session.run(w, []).unwrap_err();
+/// let error = session.step(w, []).unwrap_err();
 /// assert_eq!(error.cause, Cause::Uninitialized);
 /// assert!(error.message.contains("'w'"));
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ClusterError {
     /// The task that it happened at, or that is not reached.
@@ -50,6 +50,13 @@ pub struct ClusterError {
     /// What people read.
     pub message: String,
     session: Option<Arc<SessionError>>,
+}
+
+/// The sentence: it is what a program prints that returns the error from `main`, and what `unwrap` says.
+impl fmt::Debug for ClusterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// Why something went wrong.

@@ -15,7 +15,7 @@
 //! let g = Graph::new();
 //! let sum = g.constant(1.0f32) + g.constant(2.0f32);
 //! let session = Session::connect(&server.target(), &g, ClusterOptions::default())?;
-//! assert_eq!(session.run(sum, [])?.scalar::<f32>(0)?, 3.0);
+//! assert_eq!(session.run::<f32>(sum, [])?, 3.0);
 //! # Ok(())
 //! # }
 //! ```

@@ -14,7 +14,7 @@
 //! let g = Graph::new();
 //! let x = g.constant(2.0f32);
 //! let session = Session::connect(&server.target(), &g, ClusterOptions::default())?;
-//! let refused = session.run(x.exp(), []).unwrap_err();
+//! let refused = session.step(x.exp(), []).unwrap_err();
 //! assert!(refused.message.contains("does not run op 'Exp'"));
 //! # Ok(())
 //! # }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use thalweg_graph::{Graph, OutputId};
 use thalweg_session::{
-    Engine, Feed, Fetch, FetchList, Fetched, Fetches, RunOptions, SessionError, SessionOptions,
-    Trace,
+    Engine, Feed, Fetch, FetchList, Fetched, Fetches, FetchesAs, GraphRef, RunOptions,
+    SessionOptions, Trace, Values,
 };
 use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;
@@ -56,9 +56,6 @@ impl Default for ClusterOptions {
     }
 }
 
-/// What a step is asked for, by number: fetches and feeds.
-type Asked = (Vec<Fetch>, Vec<(OutputId, Tensor)>);
-
 /// Runs steps of a graph on the tasks of a cluster. May be used by several threads at once.
 ///
 /// The session is its own master: it hands each task its part of a step. Variables live in the tasks
@@ -90,7 +87,7 @@ type Asked = (Vec<Fetch>, Vec<(OutputId, Tensor)>);
 /// # }
 /// ```
 pub struct Session<'g> {
-    graph: &'g Graph,
+    graph: GraphRef<'g>,
     steps: Steps,
     patience: Patience,
     /// Where a client outside of the cluster has its connections.
@@ -114,10 +111,11 @@ impl<'g> Session<'g> {
     /// The graph's first mistake; a filter that is none.
     pub fn on(
         server: &Server,
-        graph: &'g Graph,
+        graph: impl Into<GraphRef<'g>>,
         options: ClusterOptions,
     ) -> Result<Session<'g>, ClusterError> {
-        check(graph)?;
+        let graph = graph.into();
+        graph.checked()?;
         let worker = server.worker();
         let platform = worker.platform.clone();
         // The server's own connections, where they are as they should be.
@@ -162,10 +160,11 @@ impl<'g> Session<'g> {
     /// The graph's first mistake, or the task is not reached.
     pub fn connect(
         target: &str,
-        graph: &'g Graph,
+        graph: impl Into<GraphRef<'g>>,
         options: ClusterOptions,
     ) -> Result<Session<'g>, ClusterError> {
-        check(graph)?;
+        let graph = graph.into();
+        graph.checked()?;
         let address = target.strip_prefix("grpc://").ok_or_else(|| {
             ClusterError::invalid(format!(
                 "'{target}' is no target: write it as grpc://host:port"
@@ -199,7 +198,7 @@ impl<'g> Session<'g> {
         let peers = Peers::new(platform.clone(), reach);
         let mut ways = vec![Way::There(peers.get(&task, address)?)];
         ways.extend(others(&cluster, &task, &peers, &options.device_filters)?);
-        let mut own = SessionOptions::with_threads(1);
+        let mut own = SessionOptions::new().threads(1);
         own.job = "client".to_owned();
         let engine = Engine::new(&own).map_err(ClusterError::from)?;
         let session = named(options.session, &task);
@@ -213,9 +212,13 @@ impl<'g> Session<'g> {
 
     /// Of steps that are made already.
     #[cfg(test)]
-    pub(crate) fn over(graph: &'g Graph, steps: Steps, patience: Patience) -> Session<'g> {
+    pub(crate) fn over(
+        graph: impl Into<GraphRef<'g>>,
+        steps: Steps,
+        patience: Patience,
+    ) -> Session<'g> {
         Session {
-            graph,
+            graph: graph.into(),
             steps,
             patience,
             runtime: None,
@@ -228,65 +231,90 @@ impl<'g> Session<'g> {
     }
 
     /// The graph.
-    pub fn graph(&self) -> &'g Graph {
-        self.graph
+    pub fn graph(&self) -> &Graph {
+        &self.graph
     }
 
-    /// Runs a step: computes what is fetched, from what is fed.
+    /// Runs a step: computes what is fetched, from what is fed, and gives the values as what they are
+    /// asked for; see [`FetchesAs`].
     ///
     /// # Errors
     /// What is wrong with what is asked, what failed in the step, and which task is not reached. The
     /// session is usable after any of them; an update that had run by then stays.
-    pub fn run(
+    pub fn run<'f, R>(
         &self,
-        fetches: impl Fetches<'g>,
-        feeds: impl AsRef<[Feed<'g>]>,
-    ) -> Result<Fetched, ClusterError> {
-        let done = self.run_with(fetches, feeds, &RunOptions::default());
-        done.map(|(fetched, _)| fetched)
+        fetches: impl FetchesAs<R>,
+        feeds: impl AsRef<[Feed<'f>]>,
+    ) -> Result<R, ClusterError> {
+        let list = FetchList::of(&fetches, &self.graph)?;
+        let (values, _) = self.ran(&list, feeds.as_ref(), &RunOptions::default())?;
+        Ok(fetches.take(&mut Values::new(&list, values.into()))?)
     }
 
-    /// Runs a step with options; gives its trace too, which is empty unless it was asked for: what ran on
-    /// which task, on one clock.
+    /// As [`Session::run`], for who does not know what is fetched before the program runs: gives the
+    /// values as tensors.
     ///
     /// # Errors
     /// As [`Session::run`].
-    pub fn run_with(
+    pub fn step<'f>(
         &self,
-        fetches: impl Fetches<'g>,
-        feeds: impl AsRef<[Feed<'g>]>,
+        fetches: impl Fetches,
+        feeds: impl AsRef<[Feed<'f>]>,
+    ) -> Result<Fetched, ClusterError> {
+        let done = self.step_with(fetches, feeds, &RunOptions::default());
+        done.map(|(fetched, _)| fetched)
+    }
+
+    /// As [`Session::step`], with options; gives its trace too, which is empty unless it was asked for:
+    /// what ran on which task, on one clock.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn step_with<'f>(
+        &self,
+        fetches: impl Fetches,
+        feeds: impl AsRef<[Feed<'f>]>,
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), ClusterError> {
-        let (fetches, feeds) = self.asked(&fetches, feeds.as_ref())?;
-        let data = self.graph.snapshot();
-        let (values, trace) = self.steps.run(&data, &fetches, &feeds, options)?;
+        let list = FetchList::of(&fetches, &self.graph)?;
+        let (values, trace) = self.ran(&list, feeds.as_ref(), options)?;
         Ok((Fetched::of(values), trace))
     }
 
-    /// As [`Session::run_with`], for who runs on the threads of the network; dropping it ends the step.
+    /// As [`Session::step`], for who runs on the threads of the network; dropping it ends the step.
     ///
     /// # Errors
     /// As there.
-    pub(crate) async fn run_async(
+    pub(crate) async fn step_async(
         &self,
-        fetches: &impl Fetches<'g>,
-        feeds: &[Feed<'g>],
+        fetches: &impl Fetches,
+        feeds: &[Feed<'_>],
         options: &RunOptions,
     ) -> Result<Fetched, ClusterError> {
-        let (fetches, feeds) = self.asked(fetches, feeds)?;
-        let data = self.graph.snapshot();
+        let (fetches, feeds) = {
+            let list = FetchList::of(fetches, &self.graph)?;
+            (list.items().to_vec(), self.fed(feeds)?)
+        };
+        let data = self.graph.checked()?;
         let run = self.steps.run_async(&data, &fetches, &feeds, options);
         run.await.map(|(values, _)| Fetched::of(values))
     }
 
-    /// Fetches and feeds by number.
-    fn asked(&self, fetches: &impl Fetches<'g>, feeds: &[Feed<'g>]) -> Result<Asked, ClusterError> {
-        let wrong = |e: SessionError| ClusterError::from(e);
-        let list = FetchList::of(fetches, self.graph).map_err(wrong)?;
-        let feeds = Feed::all_of(feeds, self.graph).map_err(wrong)?;
-        let feeds = feeds.map(|(o, t)| (o, t.clone())).collect();
-        check(self.graph)?;
-        Ok((list.items().to_vec(), feeds))
+    fn ran(
+        &self,
+        list: &FetchList<'_>,
+        feeds: &[Feed<'_>],
+        options: &RunOptions,
+    ) -> Result<(Vec<Option<Tensor>>, Trace), ClusterError> {
+        let feeds = self.fed(feeds)?;
+        let data = self.graph.checked()?;
+        self.steps.run(&data, list.items(), &feeds, options)
+    }
+
+    /// Feeds by number.
+    fn fed(&self, feeds: &[Feed<'_>]) -> Result<Vec<(OutputId, Tensor)>, ClusterError> {
+        let feeds = Feed::all_of(feeds, &self.graph)?;
+        Ok(feeds.map(|(o, t)| (o, t.clone())).collect())
     }
 
     /// Runs `work`, which runs steps of this session, to its end.
@@ -310,8 +338,7 @@ impl<'g> Session<'g> {
         fetches: &[Fetch],
         feeds: &[(OutputId, Tensor)],
     ) -> Result<Vec<Option<Tensor>>, ClusterError> {
-        check(self.graph)?;
-        let data = self.graph.snapshot();
+        let data = self.graph.checked()?;
         let done = (self.steps).run(&data, fetches, feeds, &RunOptions::default());
         done.map(|(values, _)| values)
     }
@@ -326,12 +353,4 @@ impl std::fmt::Debug for Session<'_> {
 fn named(mut options: SessionOptions, task: &TaskName) -> SessionOptions {
     (options.job, options.task) = task.clone();
     options
-}
-
-/// The graph's first mistake.
-fn check(graph: &Graph) -> Result<(), ClusterError> {
-    match graph.errors() {
-        errors if errors.is_empty() => Ok(()),
-        errors => Err(SessionError::from(errors).into()),
-    }
 }

@@ -29,7 +29,7 @@
 //!     Ok::<_, thalweg_dist::ClusterError>(steps)
 //! })?;
 //! assert!(steps >= 2);
-//! assert_eq!(session.run(w, [])?.scalar::<f32>(0)?, 1.0);
+//! assert_eq!(session.run::<f32>(w, [])?, 1.0);
 //! # Ok(())
 //! # }
 //! ```
@@ -62,7 +62,7 @@ pub fn give<'g>(
     session: &Session<'g>,
     sync: &Synchronized<'g>,
     worker: u32,
-    fetches: impl Fetches<'g> + Sync,
+    fetches: impl Fetches + Sync,
     feeds: impl IntoIterator<Item = Feed<'g>>,
 ) -> Result<Option<(Fetched, i64)>, ClusterError> {
     let feeds: Vec<Feed<'g>> = feeds.into_iter().collect();
@@ -74,7 +74,7 @@ pub(crate) async fn give_async<'g>(
     session: &Session<'g>,
     sync: &Synchronized<'g>,
     worker: u32,
-    fetches: &(impl Fetches<'g> + Sync),
+    fetches: &(impl Fetches + Sync),
     mut feeds: Vec<Feed<'g>>,
 ) -> Result<Option<(Fetched, i64)>, ClusterError> {
     let options = RunOptions::default();
@@ -87,7 +87,7 @@ pub(crate) async fn give_async<'g>(
             "there is no worker {worker}"
         )));
     };
-    let step = match session.run_async(turn, &[], &options).await {
+    let step = match session.step_async(turn, &[], &options).await {
         Ok(step) => step.scalar::<i64>(0).map_err(ClusterError::from)?,
         // The turns were closed.
         Err(e) if e.cause == Cause::OutOfRange => return Ok(None),
@@ -96,7 +96,7 @@ pub(crate) async fn give_async<'g>(
     feeds.push(sync.local_step.feed(step));
     // What is only run has no value.
     let all = (fetches, *give);
-    let fetched = session.run_async(&all, &feeds, &options).await?;
+    let fetched = session.step_async(&all, &feeds, &options).await?;
     Ok(Some((fetched, step)))
 }
 
@@ -178,7 +178,7 @@ impl<'g> Coordinator<'_, 'g> {
         self.run(&sync.begin).await?;
         let mut known = BTreeSet::new();
         let mut silent = 0;
-        let look = RunOptions::timeout(LOOK);
+        let look = RunOptions::new().timeout(LOOK);
         while !self.is_done() && self.step().await? < last {
             // Who has come or gone changes who has to give how much.
             let now = present();
@@ -187,7 +187,7 @@ impl<'g> Coordinator<'_, 'g> {
                 let missing = sync.aggregate.saturating_sub(self.least().await?);
                 self.grant(&known, missing).await?;
             }
-            match self.session.run_async(&sync.given, &[], &look).await {
+            match self.session.step_async(&sync.given, &[], &look).await {
                 Err(e) if e.cause != Cause::Deadline => return Err(e),
                 // None has come, or one that was taken too late to be told.
                 Err(_) => silent += 1,
@@ -206,9 +206,9 @@ impl<'g> Coordinator<'_, 'g> {
         self.run(&sync.close).await.map(|_| ())
     }
 
-    async fn run(&self, fetches: &impl Fetches<'g>) -> Result<Fetched, ClusterError> {
+    async fn run(&self, fetches: &impl Fetches) -> Result<Fetched, ClusterError> {
         let options = RunOptions::default();
-        self.session.run_async(fetches, &[], &options).await
+        self.session.step_async(fetches, &[], &options).await
     }
 
     /// The global step.

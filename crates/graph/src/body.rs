@@ -160,6 +160,12 @@ impl Graph {
         }
     }
 
+    /// Whether what this thread builds in this graph goes into the body of a function: of a branch or
+    /// a loop, which runs as often as a step needs it.
+    pub fn is_in_body(&self) -> bool {
+        !self.innermost().around.graphs.is_empty()
+    }
+
     /// The function of this name that there was around this body when it was begun.
     pub(crate) fn function_around(&self, name: &str) -> Option<Arc<Function>> {
         self.around.functions.get(name).cloned()

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::attr::Attr;
 use crate::check::check_node;
-use crate::device::{DeviceSpec, scope};
+use crate::device::{DeviceScope, DeviceSpec, scope};
 use crate::error::{GraphError, Reason};
 use crate::graph::{Graph, GraphState, nearest};
 use crate::names::is_valid;
@@ -148,7 +148,9 @@ impl<'g> NodeBuilder<'g> {
             return invalid;
         }
         let mut state = graph.state();
-        let wanted = self.name.as_deref().unwrap_or(&self.op);
+        state.unnamed = None;
+        let (named, wanted) = (self.name.is_some(), self.name.as_deref());
+        let wanted = wanted.unwrap_or(&self.op);
         let exact = self.exact.is_some();
         let name = match exact {
             true => wanted.to_owned(),
@@ -200,6 +202,11 @@ impl<'g> NodeBuilder<'g> {
         }
         colocate(&state, &mut node);
         let id = Arc::make_mut(&mut state.data).push(node);
+        // A device function that looks at names has seen this one.
+        let chosen = |s: &DeviceScope| matches!(s, DeviceScope::Function(_));
+        if !named && !exact && !state.devices.iter().any(chosen) {
+            state.unnamed = Some((id, name));
+        }
         graph.version.fetch_add(1, Ordering::Release);
         Operation::new(graph, id)
     }
@@ -214,8 +221,8 @@ impl<'g> NodeBuilder<'g> {
         if let Some(input) = self.other_graph {
             return Err(Reason::OtherGraph { input });
         }
-        if state.frozen {
-            return Err(Reason::Frozen);
+        if state.finalized {
+            return Err(Reason::Finalized);
         }
         match &self.exact {
             Some(_) if state.data.find(name).is_some() => return Err(Reason::NameTaken),
@@ -312,6 +319,26 @@ impl Graph {
 }
 
 impl Graph {
+    /// Names the node of an output, if it is the last that was built, under its op's name, and has no
+    /// other output. Whether it was named.
+    pub(crate) fn name_last(&self, output: OutputId, name: &str) -> bool {
+        let mut state = self.state();
+        let Some((last, wanted)) = state.unnamed.take() else {
+            return false;
+        };
+        let name = state.scoped(name);
+        let outputs = state.data.get(last).map_or(0, |n| n.outputs.len());
+        if last != output.node || outputs != 1 || state.finalized || !is_valid(&name) {
+            return false;
+        }
+        let old = state.data.node(last).name.clone();
+        state.names.give_back(&wanted, &old);
+        let name = state.names.unique(&name);
+        Arc::make_mut(&mut state.data).rename(last, name);
+        self.version.fetch_add(1, Ordering::Release);
+        true
+    }
+
     /// Gives a node more inputs and outputs, after those that it has, and other attributes: a call of
     /// functions that are to give more than they did. What uses it already is as it was.
     pub fn widen<'g>(

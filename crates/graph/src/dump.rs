@@ -7,7 +7,7 @@
 //! let _y = (x + x).named("y");
 //!
 //! let text = g.snapshot().to_text();
-//! assert_eq!(text.lines().last(), Some("y = Identity(AddV2:0) {T=f32} -> f32[?]"));
+//! assert_eq!(text.lines().last(), Some("y = AddV2(x:0, x:0) {T=f32, scale=1.0} -> f32[?]"));
 //! // For Graphviz: `dot -Tsvg graph.dot`.
 //! assert!(g.snapshot().to_dot().starts_with("digraph"));
 //! ```

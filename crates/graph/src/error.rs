@@ -24,6 +24,7 @@ use crate::infer::InferError;
 use crate::node::Origin;
 use thalweg_tensor::dtype::DType;
 use thalweg_tensor::shape::Shape;
+use thalweg_tensor::text::counted;
 
 /// A mistake in the building of a graph. It is kept by the graph and comes out when a session is
 /// made of it.
@@ -67,7 +68,7 @@ pub enum Reason {
     #[error("another node has this name: import with a prefix")]
     NameTaken,
     /// Too few or too many inputs.
-    #[error("it takes {expected} inputs, {found} were given")]
+    #[error("it takes {}, not {found}", counted(.expected, "input"))]
     InputCount {
         /// What the op takes.
         expected: usize,
@@ -107,7 +108,7 @@ pub enum Reason {
         attr: &'static str,
     },
     /// An attribute of the wrong kind.
-    #[error("attribute {attr} is a {found}, but must be a {expected}")]
+    #[error("attribute {attr} is of kind {found}, but must be of kind {expected}")]
     AttrKind {
         /// The attribute.
         attr: &'static str,
@@ -135,11 +136,11 @@ pub enum Reason {
         /// Which input.
         input: usize,
     },
-    /// The graph is frozen.
+    /// The graph is finalized.
     #[error(
-        "the graph is frozen: build before freezing it, or add on purpose inside Graph::extend"
+        "the graph is finalized: build before Graph::finalize, or add on purpose inside Graph::extend"
     )]
-    Frozen,
+    Finalized,
     /// A gradient was asked for through an op that has none.
     #[error(
         "no gradient is known for this op: put a stop_gradient before it, or leave it out of the loss"

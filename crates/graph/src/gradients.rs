@@ -144,7 +144,13 @@ pub fn gradients_with<'g>(
         graph.report("gradients", "gradients", Reason::OtherGraph { input: i });
         return vec![Some(graph.invalid()); xs.len()];
     }
-    if let Some(y) = ys.iter().find(|y| !y.dtype().is_float()) {
+    // A list has a gradient, where it is given one: a list.
+    let differentiable = |i: usize, y: &Output<'g>| match y.dtype() {
+        DType::Variant => grad_ys.get(i).is_some_and(Option::is_some),
+        dtype => dtype.is_float(),
+    };
+    let wrong = ys.iter().enumerate().find(|(i, y)| !differentiable(*i, y));
+    if let Some((_, y)) = wrong {
         let found = y.dtype();
         graph.report(&y.name(), "gradients", Reason::NotDifferentiable { found });
         return vec![Some(graph.invalid()); xs.len()];
@@ -277,8 +283,8 @@ impl<'g> Backward<'g> {
         };
         let scope = format!("{}_grad", node.name);
         let input_grads = self.graph.name_scope(&scope, || rule(&cx));
+        let takes = |d: DType| d.is_float() || matches!(d, DType::Resource | DType::Variant);
         for (&input, grad) in node.inputs.iter().zip(input_grads) {
-            let takes = |d: DType| d.is_float() || d == DType::Resource;
             let dtype = self.data.fact(input).map(|f| f.dtype);
             if let Some(grad) = grad
                 && self.leads_to_x[input.node.index()]

@@ -14,12 +14,11 @@
 //! let data = g.snapshot();
 //! assert!(data.node(y.id().node).controls.contains(&slow.id().node));
 //!
-//! // A frozen graph takes no more nodes.
-//! g.freeze();
+//! // A finalized graph takes no more nodes.
+//! g.finalize();
 //! assert!((x + x).is_invalid());
 //! ```
 
-use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +31,7 @@ use crate::builder::NodeBuilder;
 use crate::data::{GraphData, VariableInfo};
 use crate::device::DeviceScope;
 use crate::error::{GraphError, Reason};
+use crate::kept::{Collections, Extensions};
 use crate::names::Names;
 use crate::node::{Fact, NodeId, Origin, OutputId};
 use crate::op::Registry;
@@ -87,10 +87,13 @@ pub(crate) struct GraphState {
     pub(crate) choosing: Vec<ThreadId>,
     /// The nodes that new ones stand with.
     pub(crate) colocated: Vec<NodeId>,
-    collections: BTreeMap<String, Vec<OutputId>>,
+    pub(crate) collections: Collections,
+    pub(crate) extensions: Extensions,
     seed: Option<i64>,
-    pub(crate) frozen: bool,
+    pub(crate) finalized: bool,
     pub(crate) errors: Vec<GraphError>,
+    /// The last node, if it was built under its op's name, and the name that it wanted.
+    pub(crate) unnamed: Option<(NodeId, String)>,
     /// The line that all is said to be made at, while a function of a library builds for it.
     pub(crate) line: Option<&'static Location<'static>>,
     /// Of a body: what it uses of the graphs around it.
@@ -222,22 +225,6 @@ impl Graph {
         self.state().data.fact(id).cloned()
     }
 
-    /// Adds an output to the collection `key`.
-    pub fn add_to_collection(&self, key: &str, item: Output<'_>) {
-        self.state()
-            .collections
-            .entry(key.to_owned())
-            .or_default()
-            .push(item.id());
-    }
-
-    /// The outputs in the collection `key`, in the order of adding.
-    pub fn collection(&self, key: &str) -> Vec<Output<'_>> {
-        let state = self.state();
-        let items = state.collections.get(key).map_or(&[][..], |v| v);
-        items.iter().map(|&id| self.output(id)).collect()
-    }
-
     /// Declares a variable, so that [`Graph::variables`] knows it.
     pub fn declare_variable(&self, info: VariableInfo) {
         Arc::make_mut(&mut self.state().data).variables.push(info);
@@ -292,7 +279,7 @@ impl Graph {
                     choosing: state.choosing.clone(),
                     colocated: state.colocated.clone(),
                     seed: state.seed,
-                    frozen: state.frozen,
+                    finalized: state.finalized,
                     line: state.line,
                     ..GraphState::default()
                 };
@@ -321,34 +308,33 @@ impl Graph {
             }
             state.data = made.data;
             state.errors.append(&mut made.errors);
-            for (key, mut items) in made.collections {
-                state.collections.entry(key).or_default().append(&mut items);
-            }
+            state.collections.append(made.collections);
             self.version.fetch_max(version, Ordering::AcqRel);
             return Ok(built);
         }
     }
 
-    /// Forbids additions from now on: each is a kept error.
-    pub fn freeze(&self) {
-        self.state().frozen = true;
+    /// Forbids additions from now on: each is a kept error. It is TensorFlow's `tf.Graph.finalize`, and leaves
+    /// variables what they are.
+    pub fn finalize(&self) {
+        self.state().finalized = true;
     }
 
-    /// Whether [`Graph::freeze`] was called.
-    pub fn is_frozen(&self) -> bool {
-        self.state().frozen
+    /// Whether [`Graph::finalize`] was called.
+    pub fn is_finalized(&self) -> bool {
+        self.state().finalized
     }
 
-    /// Runs `build` with additions allowed, on purpose, although the graph is frozen.
+    /// Runs `build` with additions allowed, on purpose, although the graph is finalized.
     pub fn extend<R>(&self, build: impl FnOnce() -> R) -> R {
-        let was = std::mem::replace(&mut self.state().frozen, false);
-        struct Refreeze<'g>(&'g Graph, bool);
-        impl Drop for Refreeze<'_> {
+        let was = std::mem::replace(&mut self.state().finalized, false);
+        struct Restore<'g>(&'g Graph, bool);
+        impl Drop for Restore<'_> {
             fn drop(&mut self) {
-                self.0.state().frozen = self.1;
+                self.0.state().finalized = self.1;
             }
         }
-        let _refreeze = Refreeze(self, was);
+        let _restore = Restore(self, was);
         build()
     }
 }

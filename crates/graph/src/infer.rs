@@ -36,13 +36,14 @@ use crate::op::OpDef;
 use thalweg_tensor::Tensor;
 use thalweg_tensor::dtype::DType;
 use thalweg_tensor::shape::Shape;
+use thalweg_tensor::text::counted;
 
 /// Why an op cannot take its inputs or attributes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InferError {
     /// An input of the wrong rank.
-    #[error("input {input} has shape {found}, but must have {expected} dimensions")]
+    #[error("input {input} has shape {found}, but must have {}", counted(.expected, "dimension"))]
     Rank {
         /// Which input.
         input: usize,
@@ -231,7 +232,8 @@ impl<'a> Infer<'a> {
         resolve_axis(axis, rank).ok_or_else(|| InferError::Value {
             input: from,
             reason: format!(
-                "axis {axis} is not one of a tensor with {rank} dimensions: use {}..{rank}",
+                "axis {axis} is not one of a tensor with {}: use {}..{rank}",
+                counted(rank, "dimension"),
                 -(rank as i64)
             ),
         })

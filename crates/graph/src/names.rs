@@ -16,6 +16,18 @@ impl Names {
         self.used.entry(name.to_lowercase()).or_insert(1);
     }
 
+    /// Gives back a name that [`unique`](Names::unique) made of `base`, and nothing has any more.
+    pub(crate) fn give_back(&mut self, base: &str, name: &str) {
+        self.used.remove(&name.to_lowercase());
+        let number = name.strip_prefix(base).and_then(|n| n.strip_prefix('_'));
+        if let Some(number) = number.and_then(|n| n.parse::<u32>().ok())
+            && let Some(next) = self.used.get_mut(&base.to_lowercase())
+            && *next == number + 1
+        {
+            *next = number;
+        }
+    }
+
     /// `name` itself, or `name_1`, `name_2`, ... where it is taken; takes it.
     pub(crate) fn unique(&mut self, name: &str) -> String {
         let key = name.to_lowercase();
@@ -57,6 +69,20 @@ mod tests {
         assert_eq!(names.unique("x"), "x_1");
         assert_eq!(names.unique("x_1"), "x_1_1");
         assert_eq!(names.unique("X"), "X_2");
+    }
+
+    #[test]
+    fn a_name_that_is_given_back_is_given_out_again() {
+        let mut names = Names::default();
+        for _ in 0..2 {
+            assert_eq!(names.unique("x"), "x");
+            names.give_back("x", "x");
+        }
+        assert_eq!(names.unique("x"), "x");
+        for _ in 0..2 {
+            assert_eq!(names.unique("x"), "x_1");
+            names.give_back("x", "x_1");
+        }
     }
 
     #[test]

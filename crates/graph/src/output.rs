@@ -21,9 +21,9 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use crate::error::Reason;
 use crate::graph::Graph;
+use crate::literal::Literal;
 use crate::node::{Fact, NodeId, OutputId};
-use thalweg_tensor::Tensor;
-use thalweg_tensor::dtype::{DType, Element};
+use thalweg_tensor::dtype::DType;
 use thalweg_tensor::shape::Shape;
 
 /// A node's numbered result.
@@ -43,7 +43,7 @@ use thalweg_tensor::shape::Shape;
 /// assert_eq!(y.name(), "y:0");
 /// assert_eq!(y.operation().name(), "y");
 /// // It is small and `Copy`: `x` is used three times here.
-/// assert_eq!((x + x).graph().snapshot().len(), 6);
+/// assert_eq!((x + x).graph().snapshot().len(), 5);
 /// ```
 #[derive(Clone, Copy)]
 pub struct Output<'g> {
@@ -120,21 +120,38 @@ impl<'g> Output<'g> {
         self.id.node.is_invalid()
     }
 
-    /// The same value as a node of this name.
+    /// Names the node, where it has just been built under its op's name and gives nothing else; any other
+    /// value becomes an `Identity` of this name.
+    ///
+    /// ```
+    /// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+    /// let g = ops::graph();
+    /// let x = ops::placeholder(&g, "x", [4]);
+    /// let twice = (x + x).named("twice");
+    /// assert_eq!(twice.name(), "twice:0");
+    /// // There is no other node: `x` and `twice` are all.
+    /// assert_eq!(g.snapshot().len(), 2);
+    /// // `x` has a name already.
+    /// assert_eq!(x.named("input").name(), "input:0");
+    /// assert_eq!(g.snapshot().len(), 3);
+    /// ```
     #[track_caller]
     pub fn named(self, name: &str) -> Output<'g> {
+        if self.graph.name_last(self.id, name) {
+            return self;
+        }
         self.graph.op("Identity").input(self).name(name).output()
     }
 
     /// A constant of this output's dtype and of no dimensions, for arithmetic with it.
     #[track_caller]
-    pub fn constant_like(self, value: f64) -> Output<'g> {
+    pub fn constant_like(self, value: impl Into<Literal>) -> Output<'g> {
         if self.is_invalid() {
             return self;
         }
-        let dtype = self.dtype();
-        let Some(tensor) = scalar_of(dtype, value) else {
-            let text = format!("{value} is no value of a {dtype} tensor");
+        let (dtype, value) = (self.dtype(), value.into());
+        let Some(tensor) = value.of(dtype) else {
+            let text = value.misfit(dtype);
             return self.graph.fail("Const", "Const", Reason::Argument(text));
         };
         self.graph
@@ -142,32 +159,6 @@ impl<'g> Output<'g> {
             .attr("value", tensor)
             .attr("dtype", dtype)
             .output()
-    }
-}
-
-/// `value` as a scalar tensor of `dtype`; `None` where the dtype does not hold it exactly enough
-/// (a fraction for an integer, a number out of range).
-pub fn scalar_of(dtype: DType, value: f64) -> Option<Tensor> {
-    fn int<T: Element + TryFrom<i64>>(value: f64) -> Option<Tensor> {
-        // 2^63 is the first f64 that an i64 does not hold.
-        let whole = value.fract() == 0.0 && value.abs() < 9_223_372_036_854_775_808.0;
-        let value = whole.then_some(value as i64)?;
-        T::try_from(value).ok().map(Tensor::scalar)
-    }
-    match dtype {
-        DType::F16 => Some(Tensor::scalar(half::f16::from_f64(value))),
-        DType::BF16 => Some(Tensor::scalar(half::bf16::from_f64(value))),
-        DType::F32 => Some(Tensor::scalar(value as f32)),
-        DType::F64 => Some(Tensor::scalar(value)),
-        DType::I8 => int::<i8>(value),
-        DType::I16 => int::<i16>(value),
-        DType::I32 => int::<i32>(value),
-        DType::I64 => int::<i64>(value),
-        DType::U8 => int::<u8>(value),
-        DType::U16 => int::<u16>(value),
-        DType::U32 => int::<u32>(value),
-        DType::U64 => int::<u64>(value),
-        _ => None,
     }
 }
 
@@ -244,6 +235,27 @@ fn binary<'g>(op: &str, a: Output<'g>, b: Output<'g>) -> Output<'g> {
     a.graph.op(op).input(a).input(b).output()
 }
 
+// One type of literal on either side. With one float and one integer type the compiler knows what `1`
+// and `0.5` are, also in the middle of an expression.
+macro_rules! literals {
+    ($Trait:ident $method:ident $op:literal $number:ty) => {
+        impl<'g> $Trait<$number> for Output<'g> {
+            type Output = Output<'g>;
+            #[track_caller]
+            fn $method(self, rhs: $number) -> Output<'g> {
+                binary($op, self, self.constant_like(rhs))
+            }
+        }
+        impl<'g> $Trait<Output<'g>> for $number {
+            type Output = Output<'g>;
+            #[track_caller]
+            fn $method(self, rhs: Output<'g>) -> Output<'g> {
+                binary($op, rhs.constant_like(self), rhs)
+            }
+        }
+    };
+}
+
 // The four binary operators, between outputs and with a number on either side. A trait's method
 // cannot be generic over the operator, so a macro writes the impls.
 macro_rules! operators {
@@ -255,20 +267,8 @@ macro_rules! operators {
                 binary($op, self, rhs.into())
             }
         }
-        impl<'g> $Trait<f64> for Output<'g> {
-            type Output = Output<'g>;
-            #[track_caller]
-            fn $method(self, rhs: f64) -> Output<'g> {
-                binary($op, self, self.constant_like(rhs))
-            }
-        }
-        impl<'g> $Trait<Output<'g>> for f64 {
-            type Output = Output<'g>;
-            #[track_caller]
-            fn $method(self, rhs: Output<'g>) -> Output<'g> {
-                binary($op, rhs.constant_like(self), rhs)
-            }
-        }
+        literals! { $Trait $method $op f64 }
+        literals! { $Trait $method $op i32 }
     )*};
 }
 

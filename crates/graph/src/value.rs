@@ -1,6 +1,7 @@
 //! Values given to builder functions: an output, or a tensor that becomes a constant.
 
 use crate::graph::Graph;
+use crate::literal::Literal;
 use crate::output::Output;
 use thalweg_tensor::Tensor;
 
@@ -47,6 +48,21 @@ impl<'g> Value<'g> {
                     .output()
             }
         }
+    }
+}
+
+impl<'g> Value<'g> {
+    /// As an operand beside `other`: a plain number takes the dtype of `other`, as a [`Literal`].
+    #[track_caller]
+    pub fn beside(self, other: Output<'g>) -> Output<'g> {
+        if let Value::Tensor(tensor) = &self
+            && let Some(literal) = Literal::written(tensor)
+            && tensor.dtype() != other.dtype()
+            && !other.is_invalid()
+        {
+            return other.constant_like(literal);
+        }
+        self.on(other.graph())
     }
 }
 

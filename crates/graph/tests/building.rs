@@ -94,6 +94,32 @@ fn collections_keep_their_order() {
     let ids: Vec<_> = g.collection("losses").iter().map(|o| o.id()).collect();
     assert_eq!(ids, [b.id(), a.id(), b.id()]);
     assert!(g.collection("nothing").is_empty());
+    // Operations under the same key are apart from outputs.
+    g.add_operation_to_collection("losses", a.operation());
+    let ids: Vec<_> = g.operations_in("losses").iter().map(|o| o.id()).collect();
+    assert_eq!(ids, [a.id().node]);
+    assert_eq!(g.collection("losses").len(), 3);
+    assert!(g.operations_in("nothing").is_empty());
+}
+
+#[test]
+fn a_graph_keeps_one_value_of_each_type_for_the_crates_above() {
+    let (g, other) = (graph(), graph());
+    g.extension(|names: &mut Vec<String>| names.push("a".to_owned()));
+    // Its user may build in the graph.
+    let name = |names: &mut Vec<String>| constant(&g, 1.0f32).named(&names[0]).name();
+    assert_eq!(g.extension(name), "a:0");
+    assert_eq!(g.extension(|numbers: &mut Vec<u32>| numbers.len()), 0);
+    assert_eq!(other.extension(|names: &mut Vec<String>| names.len()), 0);
+}
+
+#[test]
+fn what_a_body_builds_is_told_from_what_its_graph_does() {
+    let g = graph();
+    let body = g.body("branch");
+    assert!(!g.is_in_body() && body.is_in_body());
+    assert!(g.inside(body, || g.is_in_body()));
+    assert!(!g.is_in_body());
 }
 
 /// TensorFlow's rule, in `random_seed.get_seed`.

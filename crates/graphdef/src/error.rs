@@ -19,6 +19,7 @@
 use std::collections::BTreeMap;
 
 use thalweg_graph::{GraphError, SpecError};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{Shape, TensorError};
 use thiserror::Error;
 
@@ -162,7 +163,7 @@ fn first(errors: &[GraphError]) -> String {
 fn more(count: usize) -> String {
     match count {
         0 | 1 => String::new(),
-        n => format!(" (and {} more mistakes in this graph)", n - 1),
+        n => format!(" (and {} in this graph)", counted(n - 1, "more mistake")),
     }
 }
 
@@ -196,7 +197,7 @@ pub enum Problem {
     #[error("its input '{0}' is of a node that is not there")]
     NoNode(String),
     /// An input that its node does not have.
-    #[error("its input '{input}' is not there: '{node}' has {outputs} outputs")]
+    #[error("its input '{input}' is not there: '{node}' has {}", counted(.outputs, "output"))]
     NoOutput {
         /// The input.
         input: String,
@@ -266,7 +267,7 @@ pub enum ValueError {
     #[error("a tensor of shape {0}: a tensor's dimensions are all known")]
     UnknownShape(Shape),
     /// More elements than the dimensions have.
-    #[error("{found} elements for a tensor of shape {shape}")]
+    #[error("{} for a tensor of shape {shape}", counted(.found, "element"))]
     TooMany {
         /// The tensor's shape.
         shape: Shape,

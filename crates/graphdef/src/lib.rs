@@ -25,7 +25,7 @@
 //! let model = import(&g, &def, &ImportOptions::default())?;
 //! let (x, y) = (model.output("x").ok_or("no x")?, model.output("y").ok_or("no y")?);
 //! let session = Session::new(&g)?;
-//! assert_eq!(session.run(y, [x.feed(3.0f32)])?.scalar::<f32>(0)?, 6.0);
+//! assert_eq!(session.run::<f32>(y, [x.feed(3.0f32)])?, 6.0);
 //! # Ok(())
 //! # }
 //! ```

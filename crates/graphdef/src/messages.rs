@@ -751,6 +751,46 @@ pub struct SavedModel {
     #[prost(message, repeated, tag = "2")]
     pub meta_graphs: ::prost::alloc::vec::Vec<MetaGraphDef>,
 }
+/// How numbers are spread: bucket i counts those from bucket_limit(i - 1) to below bucket_limit(i).
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HistogramProto {
+    #[prost(double, tag = "1")]
+    pub min: f64,
+    #[prost(double, tag = "2")]
+    pub max: f64,
+    #[prost(double, tag = "3")]
+    pub num: f64,
+    #[prost(double, tag = "4")]
+    pub sum: f64,
+    #[prost(double, tag = "5")]
+    pub sum_squares: f64,
+    #[prost(double, repeated, tag = "6")]
+    pub bucket_limit: ::prost::alloc::vec::Vec<f64>,
+    #[prost(double, repeated, tag = "7")]
+    pub bucket: ::prost::alloc::vec::Vec<f64>,
+}
+/// Which plugin of TensorBoard shows a value, and how.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SummaryMetadata {
+    #[prost(message, optional, tag = "1")]
+    pub plugin_data: ::core::option::Option<summary_metadata::PluginData>,
+    #[prost(string, tag = "2")]
+    pub display_name: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub summary_description: ::prost::alloc::string::String,
+    #[prost(enumeration = "DataClass", tag = "4")]
+    pub data_class: i32,
+}
+/// Nested message and enum types in `SummaryMetadata`.
+pub mod summary_metadata {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct PluginData {
+        #[prost(string, tag = "1")]
+        pub plugin_name: ::prost::alloc::string::String,
+        #[prost(bytes = "vec", tag = "2")]
+        pub content: ::prost::alloc::vec::Vec<u8>,
+    }
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Summary {
     #[prost(message, repeated, tag = "1")]
@@ -758,13 +798,42 @@ pub struct Summary {
 }
 /// Nested message and enum types in `Summary`.
 pub mod summary {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Image {
+        #[prost(int32, tag = "1")]
+        pub height: i32,
+        #[prost(int32, tag = "2")]
+        pub width: i32,
+        /// Channels: 1 is grey, 2 grey with alpha, 3 RGB, 4 RGB with alpha.
+        #[prost(int32, tag = "3")]
+        pub colorspace: i32,
+        /// PNG, JPEG or GIF.
+        #[prost(bytes = "vec", tag = "4")]
+        pub encoded_image_string: ::prost::alloc::vec::Vec<u8>,
+    }
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Audio {
+        /// In hertz.
+        #[prost(float, tag = "1")]
+        pub sample_rate: f32,
+        #[prost(int64, tag = "2")]
+        pub num_channels: i64,
+        #[prost(int64, tag = "3")]
+        pub length_frames: i64,
+        #[prost(bytes = "vec", tag = "4")]
+        pub encoded_audio_string: ::prost::alloc::vec::Vec<u8>,
+        #[prost(string, tag = "5")]
+        pub content_type: ::prost::alloc::string::String,
+    }
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct Value {
         #[prost(string, tag = "1")]
         pub tag: ::prost::alloc::string::String,
         #[prost(string, tag = "7")]
         pub node_name: ::prost::alloc::string::String,
-        #[prost(oneof = "value::Value", tags = "2, 8")]
+        #[prost(message, optional, tag = "9")]
+        pub metadata: ::core::option::Option<super::SummaryMetadata>,
+        #[prost(oneof = "value::Value", tags = "2, 3, 4, 5, 6, 8")]
         pub value: ::core::option::Option<value::Value>,
     }
     /// Nested message and enum types in `Value`.
@@ -773,6 +842,14 @@ pub mod summary {
         pub enum Value {
             #[prost(float, tag = "2")]
             SimpleValue(f32),
+            #[prost(bytes, tag = "3")]
+            ObsoleteOldStyleHistogram(::prost::alloc::vec::Vec<u8>),
+            #[prost(message, tag = "4")]
+            Image(super::Image),
+            #[prost(message, tag = "5")]
+            Histo(super::super::HistogramProto),
+            #[prost(message, tag = "6")]
+            Audio(super::Audio),
             #[prost(message, tag = "8")]
             Tensor(super::super::TensorProto),
         }
@@ -803,5 +880,37 @@ pub mod event {
         /// An encoded MetaGraphDef.
         #[prost(bytes, tag = "9")]
         MetaGraphDef(::prost::alloc::vec::Vec<u8>),
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum DataClass {
+    Unknown = 0,
+    Scalar = 1,
+    Tensor = 2,
+    BlobSequence = 3,
+}
+impl DataClass {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unknown => "DATA_CLASS_UNKNOWN",
+            Self::Scalar => "DATA_CLASS_SCALAR",
+            Self::Tensor => "DATA_CLASS_TENSOR",
+            Self::BlobSequence => "DATA_CLASS_BLOB_SEQUENCE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "DATA_CLASS_UNKNOWN" => Some(Self::Unknown),
+            "DATA_CLASS_SCALAR" => Some(Self::Scalar),
+            "DATA_CLASS_TENSOR" => Some(Self::Tensor),
+            "DATA_CLASS_BLOB_SEQUENCE" => Some(Self::BlobSequence),
+            _ => None,
+        }
     }
 }

@@ -58,7 +58,7 @@ fn consumers_may_come_first() {
     );
     let session = Session::new(&g).unwrap();
     assert_eq!(
-        session.run(y, [x.feed(3.0f32)]).unwrap().scalar::<f32>(0),
+        session.step(y, [x.feed(3.0f32)]).unwrap().scalar::<f32>(0),
         Ok(9.0)
     );
     assert_eq!(imported.output("y:1").map(|o| o.id()), None);
@@ -135,7 +135,7 @@ fn outputs_of_the_graph_take_the_places_of_inputs() {
     };
     let imported = import(&g, &backwards(), &options).unwrap();
     let session = Session::new(&g).unwrap();
-    let results = session.run(&imported.outputs, []).unwrap();
+    let results = session.step(&imported.outputs, []).unwrap();
     assert_eq!(
         (results.scalar::<f32>(0), results.scalar::<f32>(1)),
         (Ok(15.0), Ok(10.0))
@@ -406,11 +406,11 @@ fn lists_of_several_kinds_and_attributes_without_values_are_errors() {
 }
 
 #[test]
-fn an_import_into_a_frozen_graph_is_an_error() {
+fn an_import_into_a_finalized_graph_is_an_error() {
     let g = Graph::new();
-    g.freeze();
+    g.finalize();
     let error = import(&g, &backwards(), &ImportOptions::default()).unwrap_err();
-    assert!(matches!(&error, ImportError::Graph(e) if e[0].reason == Reason::Frozen));
+    assert!(matches!(&error, ImportError::Graph(e) if e[0].reason == Reason::Finalized));
     g.extend(|| import(&g, &backwards(), &ImportOptions::default()))
         .unwrap();
 }

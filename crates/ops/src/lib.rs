@@ -46,7 +46,7 @@ mod tensors;
 mod training;
 mod widened;
 
-pub use array::{ArrayOps, SourceOps};
+pub use array::{ArrayOps, Index, NewAxis, Part, Rest, SourceOps};
 pub use flow::FlowOps;
 pub use linalg::LinalgOps;
 pub use math::{MathOps, SumOps};

@@ -1,10 +1,12 @@
 //! What can go wrong between a fetch and its value.
 
 use std::any::Any;
+use std::fmt;
 
 use thalweg_device::gpu::GpuError;
 use thalweg_device::{Device, KernelError};
 use thalweg_graph::{DeviceSpec, GraphError, Node, Origin, PlaceError};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 use thiserror::Error;
 
@@ -29,7 +31,7 @@ use thiserror::Error;
 /// assert!(error.to_string().contains("was stopped before node 'loss'"));
 /// assert!(!again(&SessionError::FeedCount { expected: 2, found: 1 }));
 /// ```
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SessionError {
     /// The graph has a mistake.
@@ -41,20 +43,30 @@ pub enum SessionError {
         count: usize,
     },
     /// A feed or fetch of another graph.
-    #[error("{what} number {index} belongs to another graph than the session's")]
+    #[error("{what} '{name}' belongs to another graph than the session's: build both in one")]
     OtherGraph {
         /// "feed" or "fetch".
         what: &'static str,
-        /// Its position.
-        index: usize,
+        /// Its name.
+        name: String,
     },
     /// A feed or fetch that could not be built, or an output that its node does not have.
-    #[error("{what} number {index} names an output that does not exist")]
+    #[error("{what} '{name}' is an output that does not exist")]
     NoSuchOutput {
         /// "feed" or "fetch".
         what: &'static str,
-        /// Its position.
-        index: usize,
+        /// Its name.
+        name: String,
+    },
+    /// A feed or fetch by a name that the graph does not have.
+    #[error("there is no '{name}' to {what}: {help}")]
+    NoSuchName {
+        /// "feed" or "fetch".
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// What the graph has instead.
+        help: String,
     },
     /// A placeholder that is needed and not fed.
     #[error(
@@ -101,7 +113,7 @@ pub enum SessionError {
         output: String,
     },
     /// A call of a callable with another number of feeds than it was made for.
-    #[error("the callable takes {expected} feeds, {found} were given")]
+    #[error("the callable takes {}, not {found}", counted(.expected, "feed"))]
     FeedCount {
         /// What it was made for.
         expected: usize,
@@ -232,13 +244,20 @@ pub enum SessionError {
         used: usize,
     },
     /// A fetched value that was read as something else.
-    #[error("result number {index}: {reason}")]
+    #[error("{what}: {reason}")]
     Result {
         /// Which result.
-        index: usize,
+        what: String,
         /// What is wrong.
         reason: String,
     },
+}
+
+/// The sentence: it is what a program prints that returns the error from `main`, and what `unwrap` says.
+impl fmt::Debug for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 fn limited(limit: &Option<usize>, used: &usize) -> String {
@@ -251,7 +270,7 @@ fn limited(limit: &Option<usize>, used: &usize) -> String {
 fn more(count: &usize) -> String {
     match count {
         0 | 1 => String::new(),
-        n => format!(" (and {} more mistakes in this graph)", n - 1),
+        n => format!(" (and {} in this graph)", counted(n - 1, "more mistake")),
     }
 }
 
@@ -266,7 +285,7 @@ impl From<Vec<GraphError>> for SessionError {
             },
             None => SessionError::NoSuchOutput {
                 what: "fetch",
-                index: 0,
+                name: String::new(),
             },
         }
     }

@@ -7,7 +7,7 @@
 //! use thalweg_plan::{Machine, SessionOptions};
 //!
 //! # fn main() -> Result<(), thalweg_plan::SessionError> {
-//! let machine = Machine::new(&SessionOptions::with_cpus(2))?;
+//! let machine = Machine::new(&SessionOptions::new().cpus(2))?;
 //! assert_eq!(machine.devices.len(), 2);
 //! # Ok(())
 //! # }

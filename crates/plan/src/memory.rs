@@ -7,6 +7,9 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+/// How many pieces of free memory are looked at for some whose last use is done.
+const PIECES: usize = 64;
+
 /// A part of the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
@@ -29,7 +32,8 @@ pub(super) struct LastUse {
 /// Memory that is given back remembers its last use: an instruction that takes it again waits for
 /// that, whatever order threads run them in. So that independent instructions do not wait for each
 /// other, memory whose last use is done in time comes first, and the arena grows by up to `spare`
-/// bytes before it gives out any other. Taking and giving take logarithmic time.
+/// bytes before it gives out any other. Taking and giving take logarithmic time, and a look at up to
+/// [`PIECES`] pieces.
 pub(super) struct Arena {
     /// What offsets are multiples of.
     alignment: usize,
@@ -43,9 +47,6 @@ pub(super) struct Arena {
     pieces: BTreeMap<usize, (usize, LastUse)>,
     len: usize,
 }
-
-/// How many pieces of free memory are looked at for some whose last use is done.
-const PIECES: usize = 64;
 
 impl Arena {
     /// An arena whose blocks begin at multiples of `alignment`. It grows by up to `spare` bytes
@@ -78,24 +79,29 @@ impl Arena {
         let offset = match self.in_time(fitting(), len, start) {
             Some(offset) => offset,
             None => {
-                let end = self.end();
-                let patient = fitting().next().map_or(end, |hole| hole.start);
-                let at_once = self.in_time(iter::once(end..self.len), self.len - end, start);
-                let at_once = at_once.unwrap_or(self.len);
-                let more = (at_once + len).saturating_sub(self.len.max(patient + len));
-                match more <= self.spare {
-                    true => {
-                        self.spare -= more;
-                        at_once
-                    }
-                    false => patient,
-                }
+                let first = fitting().next().map(|hole| hole.start);
+                self.grown_or_waited_for(first, len, start)
             }
         };
         self.take_out(offset, len);
         self.take_pieces(offset, offset + len, waits_for);
         self.len = self.len.max(offset + len);
         Block { offset, len }
+    }
+
+    /// Where a block goes that fits nowhere in time: behind all that is in use, as long as there are
+    /// bytes to spare, or into the hole that fits, whose last users are then waited for.
+    fn grown_or_waited_for(&mut self, fits: Option<usize>, len: usize, start: u64) -> usize {
+        let end = self.end();
+        let waited_for = fits.unwrap_or(end);
+        let tail = self.in_time(iter::once(end..self.len), self.len - end, start);
+        let grown = tail.unwrap_or(self.len);
+        let more = (grown + len).saturating_sub(self.len.max(waited_for + len));
+        if more > self.spare {
+            return waited_for;
+        }
+        self.spare -= more;
+        grown
     }
 
     /// Takes a block out of the hole that it begins in, if it begins in one.

@@ -18,17 +18,18 @@ const MOST_GPUS: usize = 1024;
 
 /// How a session works.
 ///
-/// The fields of the defaults are changed one by one.
+/// Each method changes one thing and gives the options back; the fields can be read and set as well.
 ///
 /// ```
 /// use thalweg_plan::{Parallel, SessionOptions};
 ///
 /// # fn main() -> Result<(), thalweg_plan::SessionError> {
 /// // Two CPU devices with two threads each. Equal options give equal results.
-/// let mut options = SessionOptions::with_cpus(2);
-/// options.threads = 4;
-/// options.soft_placement = true;
-/// options.parallel = Parallel::Never;
+/// let options = SessionOptions::new()
+///     .cpus(2)
+///     .threads(4)
+///     .soft_placement(true)
+///     .parallel(Parallel::Never);
 ///
 /// let devices = options.devices()?;
 /// let names: Vec<String> = devices.iter().map(|d| d.name().to_string()).collect();
@@ -90,42 +91,70 @@ impl Default for SessionOptions {
 }
 
 impl SessionOptions {
-    /// The defaults with this many threads.
-    pub fn with_threads(threads: usize) -> SessionOptions {
-        SessionOptions {
-            threads,
-            ..SessionOptions::default()
-        }
+    /// The defaults.
+    pub fn new() -> SessionOptions {
+        SessionOptions::default()
     }
 
-    /// The defaults with this many CPU devices, which share the threads evenly.
-    pub fn with_cpus(count: usize) -> SessionOptions {
+    /// With this many threads in all; see the field.
+    pub fn threads(self, threads: usize) -> SessionOptions {
+        SessionOptions { threads, ..self }
+    }
+
+    /// With this many CPU devices, one at least, which share the threads evenly.
+    pub fn cpus(self, count: usize) -> SessionOptions {
         SessionOptions {
             cpus: vec![CpuOptions::default(); count.max(1)],
-            ..SessionOptions::default()
+            ..self
         }
     }
 
-    /// The defaults with this many GPUs: the machine's first.
-    pub fn with_gpus(count: usize) -> SessionOptions {
+    /// With this many GPUs: the machine's first.
+    pub fn gpus(self, count: usize) -> SessionOptions {
         SessionOptions {
             gpus: (0..count).map(GpuOptions::card).collect(),
-            ..SessionOptions::default()
+            ..self
         }
     }
 
-    /// The same with the GPUs that a device of this name needs: for `/gpu:1`, the machine's first two.
-    pub fn with_device(self, device: &DeviceSpec) -> SessionOptions {
+    /// With one more GPU, after those that it has.
+    pub fn gpu(mut self, gpu: GpuOptions) -> SessionOptions {
+        self.gpus.push(gpu);
+        self
+    }
+
+    /// With the GPUs that a device of this name needs: for `/gpu:1`, the machine's first two.
+    pub fn for_device(self, device: &DeviceSpec) -> SessionOptions {
         let gpu = DeviceType::Gpu.name();
         let gpus = match device.device_type.as_deref() {
             // No machine has more: which is missing is said when they are opened.
             Some(name) if name == gpu => (device.index.unwrap_or(0) as usize + 1).min(MOST_GPUS),
             _ => 0,
         };
+        self.gpus(gpus)
+    }
+
+    /// Whether a node may run on another device than it asks for; see the field.
+    pub fn soft_placement(self, soft_placement: bool) -> SessionOptions {
         SessionOptions {
-            gpus: (0..gpus).map(GpuOptions::card).collect(),
+            soft_placement,
             ..self
         }
+    }
+
+    /// When nodes that do not wait for each other run at the same time.
+    pub fn parallel(self, parallel: Parallel) -> SessionOptions {
+        SessionOptions { parallel, ..self }
+    }
+
+    /// Whether constants are folded and equal nodes shared.
+    pub fn optimise(self, optimise: bool) -> SessionOptions {
+        SessionOptions { optimise, ..self }
+    }
+
+    /// With at most so many plans kept.
+    pub fn plans(self, plans: usize) -> SessionOptions {
+        SessionOptions { plans, ..self }
     }
 
     /// The devices that these options ask for: CPUs first.
@@ -197,11 +226,21 @@ pub struct CpuOptions {
 }
 
 impl CpuOptions {
-    /// The defaults with this limit on memory, in bytes.
-    pub fn with_memory_limit(bytes: usize) -> CpuOptions {
+    /// The defaults.
+    pub fn new() -> CpuOptions {
+        CpuOptions::default()
+    }
+
+    /// With this many threads of its own.
+    pub fn threads(self, threads: usize) -> CpuOptions {
+        CpuOptions { threads, ..self }
+    }
+
+    /// With this limit on memory, in bytes.
+    pub fn memory_limit(self, bytes: usize) -> CpuOptions {
         CpuOptions {
             memory_limit: Some(bytes),
-            ..CpuOptions::default()
+            ..self
         }
     }
 }
@@ -240,12 +279,17 @@ impl GpuOptions {
         }
     }
 
-    /// The same with this limit on memory, in bytes.
-    pub fn limited_to(self, bytes: usize) -> GpuOptions {
+    /// With this limit on memory, in bytes.
+    pub fn memory_limit(self, bytes: usize) -> GpuOptions {
         GpuOptions {
             memory_limit: Some(bytes),
             ..self
         }
+    }
+
+    /// Whether libraries may compute `f32` in TF32.
+    pub fn tf32(self, tf32: bool) -> GpuOptions {
+        GpuOptions { tf32, ..self }
     }
 
     fn open(&self, device: &DeviceSpec, cards: &mut Cards) -> Result<Gpu, GpuError> {

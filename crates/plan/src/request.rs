@@ -22,6 +22,19 @@ pub enum Fetch {
     Run(NodeId),
 }
 
+impl Fetch {
+    /// Its name in a graph: of an output (`loss:0`), or of a node (`train`).
+    pub fn name(self, data: &GraphData) -> String {
+        match self {
+            Fetch::Value(output) => data.output_name(output),
+            Fetch::Run(node) => match data.get(node) {
+                Some(node) => node.name.clone(),
+                None => "<invalid>".to_owned(),
+            },
+        }
+    }
+}
+
 /// What a plan is made for.
 pub struct Request<'a> {
     /// What is fed, with the dtype and shape of each.
@@ -90,11 +103,13 @@ pub fn checked<'t>(
     feeds: impl Iterator<Item = (OutputId, DType, &'t [usize])>,
 ) -> Result<Vec<(OutputId, Fact)>, SessionError> {
     let mut facts: Vec<(OutputId, Fact)> = Vec::new();
-    for (index, (output, dtype, dims)) in feeds.enumerate() {
-        let fact = data.fact(output).ok_or(SessionError::NoSuchOutput {
-            what: "feed",
-            index,
-        })?;
+    for (output, dtype, dims) in feeds {
+        let fact = data
+            .fact(output)
+            .ok_or_else(|| SessionError::NoSuchOutput {
+                what: "feed",
+                name: data.output_name(output),
+            })?;
         if fact.dtype == DType::Resource {
             return Err(SessionError::Handle {
                 output: data.output_name(output),
@@ -117,7 +132,7 @@ pub fn checked<'t>(
         }
         facts.push((output, Fact::new(dtype, dims.into())));
     }
-    for (index, fetch) in fetches.iter().enumerate() {
+    for fetch in fetches {
         let output = match *fetch {
             Fetch::Value(output) => output,
             Fetch::Run(node) if data.get(node).is_some() => continue,
@@ -133,7 +148,7 @@ pub fn checked<'t>(
             None => {
                 return Err(SessionError::NoSuchOutput {
                     what: "fetch",
-                    index,
+                    name: data.output_name(output),
                 });
             }
         }
@@ -149,13 +164,13 @@ pub fn piece_facts(
     data: &GraphData,
     feeds: &[OutputId],
 ) -> Result<Vec<(OutputId, Fact)>, SessionError> {
-    let fact = |(index, &output): (usize, &OutputId)| {
-        let missing = SessionError::NoSuchOutput {
+    let fact = |&output: &OutputId| {
+        let missing = || SessionError::NoSuchOutput {
             what: "feed",
-            index,
+            name: data.output_name(output),
         };
-        let fact = data.fact(output).ok_or(missing)?;
+        let fact = data.fact(output).ok_or_else(missing)?;
         Ok((output, Fact::new(fact.dtype, fact.shape.clone())))
     };
-    feeds.iter().enumerate().map(fact).collect()
+    feeds.iter().map(fact).collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_graph::{Output, OutputId};
+use thalweg_graph::OutputId;
 use thalweg_tensor::{Dims, Element, Tensor};
 
 use crate::exec::Watch;
@@ -29,7 +29,7 @@ use thalweg_plan::SessionError;
 /// let session = Session::new(&g)?;
 ///
 /// // The feeds of a call stand in this order.
-/// let mut product = session.callable(x * y, &[x, y])?;
+/// let mut product = session.callable(x * y, [x, y])?;
 /// for (a, b) in [(2.0f32, 3.0f32), (4.0, 5.0)] {
 ///     let called = product.call(&[Tensor::scalar(a), Tensor::scalar(b)])?;
 ///     assert_eq!(called.scalar::<f32>(0)?, a * b);
@@ -37,8 +37,8 @@ use thalweg_plan::SessionError;
 /// # Ok(())
 /// # }
 /// ```
-pub struct Callable<'s, 'g> {
-    session: &'s Session<'g>,
+pub struct Callable<'g> {
+    session: Session<'g>,
     fetches: SmallVec<[Fetch; 4]>,
     feeds: SmallVec<[OutputId; 4]>,
     ready: Option<Arc<Ready>>,
@@ -46,16 +46,16 @@ pub struct Callable<'s, 'g> {
     results: SmallVec<[Option<Tensor>; 4]>,
 }
 
-impl<'s, 'g> Callable<'s, 'g> {
+impl<'g> Callable<'g> {
     pub(crate) fn new(
-        session: &'s Session<'g>,
+        session: Session<'g>,
         fetches: SmallVec<[Fetch; 4]>,
-        feeds: &[Output<'g>],
-    ) -> Callable<'s, 'g> {
+        feeds: SmallVec<[OutputId; 4]>,
+    ) -> Callable<'g> {
         Callable {
             session,
             fetches,
-            feeds: feeds.iter().map(|f| f.id()).collect(),
+            feeds,
             ready: None,
             dims: SmallVec::new(),
             results: SmallVec::new(),
@@ -79,7 +79,7 @@ impl<'s, 'g> Callable<'s, 'g> {
             // A dtype cannot change: the first call has checked it against the output's.
             Some(ready) if same && self.dtypes_fit(ready, feeds) => ready.clone(),
             _ => {
-                let graph = || self.session.snapshot();
+                let graph = || self.session.graph_ref().checked();
                 let given = self.feeds.iter().copied().zip(feeds);
                 let ready = (self.session.runner()).plan(&graph, &self.fetches, given, true)?;
                 self.dims = feeds.iter().map(|t| t.dims().into()).collect();

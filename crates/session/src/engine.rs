@@ -29,7 +29,7 @@ use thalweg_plan::PlanCache;
 /// let second = Session::on(engine, &g, options)?;
 /// first.run(g.initializers(), [])?;
 /// // The two sessions share their variables.
-/// assert_eq!(second.run(w, [])?.scalar::<f32>(0)?, 1.0);
+/// assert_eq!(second.run::<f32>(w, [])?, 1.0);
 /// # Ok(())
 /// # }
 /// ```

@@ -12,8 +12,8 @@
 //! let y = x.square();
 //!
 //! let session = Session::new(&g)?;
-//! let step = session.run(y, [x.feed([1.0f32, 2.0, 3.0])])?;
-//! assert_eq!(step.slice::<f32>(0)?, [1.0, 4.0, 9.0]);
+//! let squares: Vec<f32> = session.run(y, [x.feed([1.0f32, 2.0, 3.0])])?;
+//! assert_eq!(squares, [1.0, 4.0, 9.0]);
 //! # Ok(())
 //! # }
 //! ```
@@ -25,6 +25,7 @@ mod exec;
 mod fetch;
 mod frame;
 mod gpu_queue;
+mod graph_ref;
 mod part;
 mod ready;
 mod run_options;
@@ -35,7 +36,8 @@ mod trace;
 pub use callable::{Callable, Called};
 pub use engine::Engine;
 pub use exchange::{Exchange, Rest};
-pub use fetch::{Feed, Feeding, FetchList, Fetched, Fetches};
+pub use fetch::{Feed, Feeding, FetchList, Fetched, Fetches, FetchesAs, Run, Values};
+pub use graph_ref::GraphRef;
 pub use part::PartPlan;
 pub use run_options::{Cancel, RunOptions};
 pub use runner::Runner;
@@ -43,4 +45,4 @@ pub use session::Session;
 pub use thalweg_plan::{
     CpuOptions, Fetch, GpuOptions, Parallel, SessionError, SessionOptions, Store, Wire, WireType,
 };
-pub use trace::{Event, Trace, Traffic};
+pub use trace::{Channel, Event, Trace, Traffic};

@@ -19,10 +19,10 @@ use std::time::Duration;
 /// let session = Session::new(&g)?;
 ///
 /// let cancel = Cancel::new();
-/// let options = RunOptions::cancelled_by(&cancel);
+/// let options = RunOptions::new().cancelled_by(&cancel);
 /// let ended = std::thread::scope(|threads| {
 ///     threads.spawn(|| cancel.cancel());
-///     session.run_with(endless[0], [], &options)
+///     session.step_with(endless[0], [], &options)
 /// });
 /// assert!(matches!(ended, Err(SessionError::Cancelled { .. })));
 /// # Ok(())
@@ -66,11 +66,10 @@ impl Cancel {
 /// let y = x.log().named("y");
 /// let session = Session::new(&g)?;
 ///
-/// let mut options = RunOptions::timeout(Duration::from_secs(60));
-/// options.check_finite = true;
-/// assert!(session.run_with(y, [x.feed(1.0f32)], &options).is_ok());
+/// let options = RunOptions::new().timeout(Duration::from_secs(60)).checked();
+/// assert!(session.step_with(y, [x.feed(1.0f32)], &options).is_ok());
 /// // The logarithm of zero is minus infinity.
-/// let error = session.run_with(y, [x.feed(0.0f32)], &options).unwrap_err();
+/// let error = session.step_with(y, [x.feed(0.0f32)], &options).unwrap_err();
 /// assert!(matches!(error, SessionError::NotFinite { op, .. } if op == "Log"));
 /// # Ok(())
 /// # }
@@ -91,35 +90,40 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
+    /// The defaults: no limit, no trace.
+    pub fn new() -> RunOptions {
+        RunOptions::default()
+    }
+
     /// With a limit on the step's time.
-    pub fn timeout(limit: Duration) -> RunOptions {
+    pub fn timeout(self, limit: Duration) -> RunOptions {
         RunOptions {
             timeout: Some(limit),
-            ..RunOptions::default()
+            ..self
         }
     }
 
     /// With a way to end the step from another thread.
-    pub fn cancelled_by(cancel: &Cancel) -> RunOptions {
+    pub fn cancelled_by(self, cancel: &Cancel) -> RunOptions {
         RunOptions {
             cancel: Some(cancel.clone()),
-            ..RunOptions::default()
+            ..self
         }
     }
 
     /// With a trace.
-    pub fn traced() -> RunOptions {
+    pub fn traced(self) -> RunOptions {
         RunOptions {
             trace: true,
-            ..RunOptions::default()
+            ..self
         }
     }
 
     /// With a look at every value.
-    pub fn checked() -> RunOptions {
+    pub fn checked(self) -> RunOptions {
         RunOptions {
             check_finite: true,
-            ..RunOptions::default()
+            ..self
         }
     }
 }

@@ -4,24 +4,27 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::Device;
+use thalweg_graph::Graph;
 use thalweg_graph::place::Report;
-use thalweg_graph::{Graph, GraphData, OutputId};
 
 use crate::callable::Callable;
 use crate::engine::Engine;
 use crate::exec::Watch;
-use crate::fetch::{Feed, FetchList, Fetched, Fetches};
+use crate::fetch::{Feed, FetchList, Fetched, Fetches, FetchesAs, Values, fed_outputs};
+use crate::graph_ref::GraphRef;
 use crate::ready::Ready;
 use crate::run_options::RunOptions;
 use crate::runner::Runner;
 use crate::trace::Trace;
 use thalweg_plan::SessionError;
 use thalweg_plan::SessionOptions;
+use thalweg_tensor::Tensor;
 
 /// Runs steps of a graph. It holds the variables, unless it shares them, and may be used by several
 /// threads at once.
 ///
-/// A session holds the values of variables, so initializers run once in each session.
+/// A session holds the values of variables, so initializers run once in each session. Clones are the
+/// same session.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -39,60 +42,99 @@ use thalweg_plan::SessionOptions;
 /// session.run(g.initializers(), [])?;
 /// session.run(add, [x.feed(2.0f32)])?;
 /// session.run(add, [x.feed(3.0f32)])?;
-/// assert_eq!(session.run(total, [])?.scalar::<f32>(0)?, 5.0);
+/// let sum: f32 = session.run(total, [])?;
+/// assert_eq!(sum, 5.0);
 ///
 /// // An error ends a step, not the session.
 /// let error = session.run(add, []).unwrap_err();
 /// assert!(matches!(&error, SessionError::MissingFeed { node, .. } if node == "x"));
-/// assert_eq!(session.run(total, [])?.scalar::<f32>(0)?, 5.0);
+/// assert_eq!(session.run::<f32>(total, [])?, 5.0);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A session that holds its graph has no lifetime, so a program can keep it in a struct, beside the
+/// numbers of what it fetches and feeds:
+///
+/// ```
+/// use std::sync::Arc;
+/// use thalweg_graph::{Graph, OutputId};
+/// use thalweg_ops::{NewGraph, SourceOps, StateOps};
+/// use thalweg_session::{Feeding, Session, SessionError};
+/// use thalweg_tensor::DType;
+///
+/// struct Model {
+///     session: Session<'static>,
+///     x: OutputId,
+///     y: OutputId,
+/// }
+///
+/// impl Model {
+///     fn new(slope: f32) -> Result<Model, SessionError> {
+///         let g = Arc::new(Graph::new());
+///         let x = g.placeholder("x", DType::F32, []);
+///         let y = x * g.variable("slope", slope).value();
+///         let session = Session::new(g.clone())?;
+///         session.run(g.initializers(), [])?;
+///         Ok(Model { session, x: x.id(), y: y.id() })
+///     }
+///
+///     fn at(&self, x: f32) -> Result<f32, SessionError> {
+///         self.session.run(self.y, [self.x.feed(x)])
+///     }
+/// }
+///
+/// # fn main() -> Result<(), SessionError> {
+/// let model = Model::new(2.0)?;
+/// // It moves to another thread.
+/// let y = std::thread::spawn(move || model.at(3.0)).join().unwrap()?;
+/// assert_eq!(y, 6.0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
 pub struct Session<'g> {
-    graph: &'g Graph,
-    runner: Runner,
+    graph: GraphRef<'g>,
+    runner: Arc<Runner>,
 }
 
 impl<'g> Session<'g> {
-    /// A session for `graph` with the default options.
+    /// A session for a graph with the default options: for `&Graph`, or one that holds its graph, for
+    /// `Graph` and `Arc<Graph>`.
     ///
     /// # Errors
     /// The graph's first mistake.
-    pub fn new(graph: &'g Graph) -> Result<Session<'g>, SessionError> {
+    pub fn new(graph: impl Into<GraphRef<'g>>) -> Result<Session<'g>, SessionError> {
         Session::with_options(graph, SessionOptions::default())
     }
 
-    /// A session for `graph`.
+    /// A session for a graph; see [`Session::new`].
     ///
     /// # Errors
     /// The graph's first mistake.
     pub fn with_options(
-        graph: &'g Graph,
+        graph: impl Into<GraphRef<'g>>,
         options: SessionOptions,
     ) -> Result<Session<'g>, SessionError> {
-        let errors = graph.errors();
-        if !errors.is_empty() {
-            return Err(errors.into());
-        }
+        let graph = graph.into();
+        graph.checked()?;
         Session::on(Engine::new(&options)?, graph, options)
     }
 
-    /// A session for `graph` on devices that others may use too, whose variables and queues it shares
+    /// A session for a graph on devices that others may use too, whose variables and queues it shares
     /// with them. What the options say of devices was said to the engine.
     ///
     /// # Errors
     /// The graph's first mistake.
     pub fn on(
         engine: Engine,
-        graph: &'g Graph,
+        graph: impl Into<GraphRef<'g>>,
         options: SessionOptions,
     ) -> Result<Session<'g>, SessionError> {
-        let errors = graph.errors();
-        if !errors.is_empty() {
-            return Err(errors.into());
-        }
-        let runner = Runner::new(engine, options);
-        runner.placed(&graph.snapshot())?;
+        let graph = graph.into();
+        let runner = Arc::new(Runner::new(engine, options));
+        let data = graph.checked()?;
+        runner.placed(&data)?;
         Ok(Session { graph, runner })
     }
 
@@ -102,74 +144,89 @@ impl<'g> Session<'g> {
     }
 
     /// The graph.
-    pub fn graph(&self) -> &'g Graph {
-        self.graph
+    pub fn graph(&self) -> &Graph {
+        &self.graph
     }
 
-    /// Runs a step: computes what is fetched, from what is fed.
+    /// Runs a step: computes what is fetched, from what is fed, and gives the values as what they are
+    /// asked for; see [`FetchesAs`].
     ///
     /// # Errors
     /// See [`SessionError`]. The session is usable after any of them; an update that had run by
-    /// then stays.
-    pub fn run(
+    /// then stays, also where a value is then not what it is read as.
+    pub fn run<'f, R>(
         &self,
-        fetches: impl Fetches<'g>,
-        feeds: impl AsRef<[Feed<'g>]>,
-    ) -> Result<Fetched, SessionError> {
-        let (ready, feeds) = self.ready(&fetches, feeds.as_ref(), true)?;
-        let mut results = SmallVec::new();
-        let values = feeds.iter().map(|f| &f.value);
-        self.runner
-            .step(&ready, values, Watch::default(), &mut results)?;
-        Ok(Fetched { values: results })
+        fetches: impl FetchesAs<R>,
+        feeds: impl AsRef<[Feed<'f>]>,
+    ) -> Result<R, SessionError> {
+        let list = FetchList::of(&fetches, &self.graph)?;
+        let results = self.results(&list, feeds.as_ref())?;
+        fetches.take(&mut Values::new(&list, results))
     }
 
-    /// Runs a step with options; gives its trace too, which is empty unless it was asked for.
+    /// As [`Session::run`], for who does not know what is fetched before the program runs: gives the
+    /// values as tensors.
     ///
     /// # Errors
     /// As [`Session::run`].
-    pub fn run_with(
+    pub fn step<'f>(
         &self,
-        fetches: impl Fetches<'g>,
-        feeds: impl AsRef<[Feed<'g>]>,
+        fetches: impl Fetches,
+        feeds: impl AsRef<[Feed<'f>]>,
+    ) -> Result<Fetched, SessionError> {
+        let list = FetchList::of(&fetches, &self.graph)?;
+        let values = self.results(&list, feeds.as_ref())?;
+        Ok(Fetched { values })
+    }
+
+    /// As [`Session::step`], with options; gives its trace too, which is empty unless it was asked for.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn step_with<'f>(
+        &self,
+        fetches: impl Fetches,
+        feeds: impl AsRef<[Feed<'f>]>,
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), SessionError> {
-        let (ready, feeds) = self.ready(&fetches, feeds.as_ref(), !options.check_finite)?;
-        let mut results = SmallVec::new();
-        let values = feeds.iter().map(|f| &f.value);
+        let (list, feeds) = (FetchList::of(&fetches, &self.graph)?, feeds.as_ref());
+        let ready = self.ready(&list, feeds, !options.check_finite)?;
+        let mut values = SmallVec::new();
+        let fed = feeds.iter().map(|f| &f.value);
         let trace = self
             .runner
-            .watched(&ready, values, options, None, &mut results)?;
-        Ok((Fetched { values: results }, trace))
+            .watched(&ready, fed, options, None, &mut values)?;
+        Ok((Fetched { values }, trace))
     }
 
     /// A step in the hand: its plan is looked up once, and its results are written into the same
-    /// tensors again as long as nobody else holds them.
+    /// tensors again as long as nobody else holds them. `feeds` says which outputs each call gives values
+    /// for, in order: `[x, y]`, or `()` for none. It belongs to this session, and outlives this handle of it.
     ///
     /// # Errors
     /// A fetch or feed that does not exist or belongs to another graph.
-    pub fn callable<'s>(
-        &'s self,
-        fetches: impl Fetches<'g>,
-        feeds: &[thalweg_graph::Output<'g>],
-    ) -> Result<Callable<'s, 'g>, SessionError> {
-        let list = FetchList::of(&fetches, self.graph)?;
-        for (index, feed) in feeds.iter().enumerate() {
-            self.check_output("feed", index, feed.id(), Some(feed.graph()))?;
-        }
-        Ok(Callable::new(self, list.items, feeds))
+    pub fn callable(
+        &self,
+        fetches: impl Fetches,
+        feeds: impl Fetches,
+    ) -> Result<Callable<'g>, SessionError> {
+        self.graph.checked()?;
+        let list = FetchList::of(&fetches, &self.graph)?;
+        let feeds = fed_outputs(&feeds, &self.graph)?;
+        Ok(Callable::new(self.clone(), list.items, feeds))
     }
 
     /// What a step of these fetches and feeds runs, as text: its simplified graph and its plan.
     ///
     /// # Errors
     /// As [`Session::run`].
-    pub fn explain(
+    pub fn explain<'f>(
         &self,
-        fetches: impl Fetches<'g>,
-        feeds: impl AsRef<[Feed<'g>]>,
+        fetches: impl Fetches,
+        feeds: impl AsRef<[Feed<'f>]>,
     ) -> Result<String, SessionError> {
-        let (ready, _) = self.ready(&fetches, feeds.as_ref(), true)?;
+        let list = FetchList::of(&fetches, &self.graph)?;
+        let ready = self.ready(&list, feeds.as_ref(), true)?;
         Ok(ready.plan.to_text(self.devices()))
     }
 
@@ -177,12 +234,13 @@ impl<'g> Session<'g> {
     ///
     /// # Errors
     /// As [`Session::run`].
-    pub fn explain_dot(
+    pub fn explain_dot<'f>(
         &self,
-        fetches: impl Fetches<'g>,
-        feeds: impl AsRef<[Feed<'g>]>,
+        fetches: impl Fetches,
+        feeds: impl AsRef<[Feed<'f>]>,
     ) -> Result<String, SessionError> {
-        let (ready, _) = self.ready(&fetches, feeds.as_ref(), true)?;
+        let list = FetchList::of(&fetches, &self.graph)?;
+        let ready = self.ready(&list, feeds.as_ref(), true)?;
         Ok(ready.plan.to_dot(self.devices()))
     }
 
@@ -195,48 +253,35 @@ impl<'g> Session<'g> {
         Ok(self.runner.placed(&data)?.report(&data))
     }
 
-    fn ready<'f>(
+    fn results(
         &self,
-        fetches: &impl Fetches<'g>,
-        feeds: &'f [Feed<'g>],
+        list: &FetchList<'_>,
+        feeds: &[Feed<'_>],
+    ) -> Result<SmallVec<[Option<Tensor>; 4]>, SessionError> {
+        let ready = self.ready(list, feeds, true)?;
+        let mut results = SmallVec::new();
+        let values = feeds.iter().map(|f| &f.value);
+        self.runner
+            .step(&ready, values, Watch::default(), &mut results)?;
+        Ok(results)
+    }
+
+    fn ready(
+        &self,
+        list: &FetchList<'_>,
+        feeds: &[Feed<'_>],
         fuse: bool,
-    ) -> Result<(Arc<Ready>, &'f [Feed<'g>]), SessionError> {
-        let list = FetchList::of(fetches, self.graph)?;
-        let values = Feed::all_of(feeds, self.graph)?;
-        let ready = (self.runner).plan(&|| self.snapshot(), &list.items, values, fuse)?;
-        Ok((ready, feeds))
+    ) -> Result<Arc<Ready>, SessionError> {
+        let values = Feed::all_of(feeds, &self.graph)?;
+        (self.runner).plan(&|| self.graph.checked(), &list.items, values, fuse)
     }
 
     pub(crate) fn runner(&self) -> &Runner {
         &self.runner
     }
 
-    /// The graph as it is now.
-    ///
-    /// # Errors
-    /// Its first mistake.
-    pub(crate) fn snapshot(&self) -> Result<Arc<GraphData>, SessionError> {
-        let errors = self.graph.errors();
-        match errors.is_empty() {
-            true => Ok(self.graph.snapshot()),
-            false => Err(errors.into()),
-        }
-    }
-
-    fn check_output(
-        &self,
-        what: &'static str,
-        index: usize,
-        output: OutputId,
-        graph: Option<&Graph>,
-    ) -> Result<(), SessionError> {
-        if graph.is_some_and(|g| !std::ptr::eq(g, self.graph)) {
-            return Err(SessionError::OtherGraph { what, index });
-        }
-        match self.graph.snapshot().fact(output) {
-            Some(_) => Ok(()),
-            None => Err(SessionError::NoSuchOutput { what, index }),
-        }
+    pub(crate) fn graph_ref(&self) -> &GraphRef<'g> {
+        &self.graph
     }
 }
 

@@ -1,5 +1,7 @@
 //! A step's trace: what ran where and when, in the form that trace viewers open.
 
+mod chrome;
+
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -7,6 +9,8 @@ use std::thread::ThreadId;
 use std::time::Instant;
 
 use thalweg_device::gpu::Command;
+use thalweg_graph::op::Effect;
+use thalweg_graph::partition::is_remote;
 use thalweg_graph::{DeviceSpec, Node};
 use thalweg_ops::fused::members;
 
@@ -22,7 +26,7 @@ pub struct Event {
     /// The device that ran it.
     pub device: String,
     /// The thread, counted from 0 in the order in which they appear; of a GPU, 0 for kernels, 1 for
-    /// copies to it, 2 for copies from it and 3 for copies to another GPU.
+    /// copies to it, 2 for copies from it, 3 for copies to another GPU, and the host's threads from 4 on.
     pub thread: usize,
     /// Microseconds from the step's start.
     pub start_us: f64,
@@ -33,6 +37,17 @@ pub struct Event {
     /// The nodes that were computed together, by name, of which `node` is the last; none where it was computed by itself,
     /// or in another task of a cluster.
     pub members: Vec<String>,
+    /// Of a send and a receive: what joins the two.
+    pub channel: Option<Channel>,
+}
+
+/// The way of a value from a device to another one, in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Channel {
+    /// Its number, among those of a task or, if it is remote, of the step.
+    pub number: i64,
+    /// Whether it leads out of the task.
+    pub remote: bool,
 }
 
 /// Bytes that a step moved to, from and between GPUs.
@@ -51,6 +66,15 @@ const TO_GPU: &str = "copy from the host";
 const FROM_GPU: &str = "copy to the host";
 const BETWEEN: &str = "copy to another GPU";
 
+/// The threads of a GPU that are no threads of the host.
+const GPU_LANES: [&str; 4] = ["kernels", TO_GPU, FROM_GPU, BETWEEN];
+
+/// Whether a device of this name is a GPU.
+fn is_gpu(device: &str) -> bool {
+    let spec = DeviceSpec::parse(device).ok();
+    spec.is_some_and(|s| s.device_type.as_deref() == Some("GPU"))
+}
+
 /// What ran in a step. While it is recorded, a GPU's commands run one by one, each waited for, so
 /// that each has its time.
 ///
@@ -67,7 +91,7 @@ const BETWEEN: &str = "copy to another GPU";
 ///
 /// let session = Session::new(&g)?;
 /// let feeds = [x.feed(Tensor::zeros(DType::F32, &[32, 64])?)];
-/// let (_, trace) = session.run_with(y, feeds, &RunOptions::traced())?;
+/// let (_, trace) = session.step_with(y, feeds, &RunOptions::new().traced())?;
 /// let product = trace.events.iter().find(|e| e.op == "MatMul").unwrap();
 /// assert_eq!(product.bytes, 32 * 8 * 4);
 /// assert!(trace.to_chrome_json().contains("MatMul"));
@@ -94,21 +118,10 @@ impl Trace {
         }
     }
 
-    /// The trace in Chrome's JSON format, which Perfetto and `chrome://tracing` open.
+    /// The trace in Chrome's JSON format, which Perfetto and `chrome://tracing` open: a process for each
+    /// device, with its threads, and an arrow from each send to its receive.
     pub fn to_chrome_json(&self) -> String {
-        let events: Vec<serde_json::Value> = self
-            .events
-            .iter()
-            .map(|e| {
-                serde_json::json!({
-                    "name": e.node, "cat": e.op, "ph": "X",
-                    "ts": e.start_us, "dur": e.duration_us,
-                    "pid": e.device, "tid": e.thread,
-                    "args": {"op": e.op, "bytes": e.bytes, "nodes": e.members},
-                })
-            })
-            .collect();
-        serde_json::json!({"traceEvents": events, "displayTimeUnit": "ms"}).to_string()
+        chrome::json(&self.events)
     }
 
     /// Writes [`Trace::to_chrome_json`] to a file.
@@ -207,6 +220,10 @@ impl Recorder {
             duration_us: start.elapsed().as_secs_f64() * 1e6,
             bytes,
             members: members(node),
+            channel: matches!(node.op.effect, Effect::Send | Effect::Recv).then(|| Channel {
+                number: node.attrs.int("channel"),
+                remote: is_remote(node),
+            }),
         };
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.push((lane, event));
@@ -222,10 +239,17 @@ impl Recorder {
         let numbered = events.into_iter().map(|(lane, event)| {
             let thread = match lane {
                 Lane::OfGpu(number) => number,
-                Lane::Thread(id) => threads.iter().position(|&t| t == id).unwrap_or_else(|| {
-                    threads.push(id);
-                    threads.len() - 1
-                }),
+                Lane::Thread(id) => {
+                    let known = threads.iter().position(|&t| t == id);
+                    let number = known.unwrap_or_else(|| {
+                        threads.push(id);
+                        threads.len() - 1
+                    });
+                    match is_gpu(&event.device) {
+                        true => GPU_LANES.len() + number,
+                        false => number,
+                    }
+                }
             };
             Event { thread, ..event }
         });

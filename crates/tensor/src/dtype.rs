@@ -227,6 +227,11 @@ impl fmt::Display for DType {
 /// assert_eq!(bytes_of(&[1i16, 2, 3]), 6);
 /// assert_eq!(u8::DTYPE, DType::U8);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no element of a tensor",
+    note = "elements are `f32`, `f64`, `f16`, `bf16`, `bool`, and integers of 8 to 64 bits",
+    note = "what a step gives needs a type: `let loss: f32 = session.run(loss, feeds)?`; it is read as an element, `Vec<T>`, `[T; N]`, `String` or `Tensor`"
+)]
 pub unsafe trait Element:
     Copy + Default + PartialEq + Send + Sync + fmt::Debug + 'static
 {

@@ -17,6 +17,7 @@ mod notes;
 mod segment;
 pub mod shape;
 mod tensor;
+pub mod text;
 
 /// The 16-bit floating-point types `f16` and `bf16`.
 pub use half;
@@ -26,4 +27,4 @@ pub use dtype::{DType, Element};
 pub use notes::Notes;
 pub use segment::SegmentError;
 pub use shape::{Dims, Shape};
-pub use tensor::{Handle, Tensor, TensorError};
+pub use tensor::{FromTensor, Handle, Tensor, TensorError};

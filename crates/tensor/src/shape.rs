@@ -192,6 +192,20 @@ impl<const N: usize> From<[i64; N]> for Shape {
     }
 }
 
+// One for each length: with one for all, the element of `[]` could be of either type.
+macro_rules! partly_known {
+    ($($rank:literal)*) => {$(
+        /// Dimensions of which some are not known: `[None, Some(4)]`.
+        impl From<[Option<usize>; $rank]> for Shape {
+            fn from(dims: [Option<usize>; $rank]) -> Shape {
+                Shape::partial(dims)
+            }
+        }
+    )*};
+}
+
+partly_known! { 1 2 3 4 5 6 7 8 }
+
 impl From<&[i64]> for Shape {
     fn from(dims: &[i64]) -> Shape {
         Shape::partial(dims.iter().map(|&d| usize::try_from(d).ok()))

@@ -3,9 +3,12 @@
 //! They stand in this crate because constants and folded values are part of a graph; a device's
 //! own buffers are the device crate's.
 
+#[cfg(feature = "ndarray")]
+mod arrays;
 mod convert;
 mod error;
 mod make;
+mod read;
 mod show;
 
 use std::any::Any;
@@ -15,6 +18,7 @@ use crate::buffer::{Buffer, Memory};
 use crate::dtype::{DType, Element};
 use crate::shape::{Dims, Shape, checked_elements};
 pub use error::TensorError;
+pub use read::FromTensor;
 
 #[derive(Clone)]
 enum Data {

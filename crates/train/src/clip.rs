@@ -21,8 +21,9 @@
 //!
 //! let session = Session::new(&g)?;
 //! session.run(g.initializers(), [])?;
-//! assert_eq!(session.run((norm, train), [])?.scalar::<f32>(0)?, 8.0);
-//! assert_eq!(session.run(w, [])?.scalar::<f32>(0)?, 3.5);
+//! let (before, ()): (f32, ()) = session.run((norm, train), [])?;
+//! assert_eq!(before, 8.0);
+//! assert_eq!(session.run::<f32>(w, [])?, 3.5);
 //! # Ok(())
 //! # }
 //! ```
@@ -56,8 +57,8 @@ pub fn clip_by_norm<'g>(x: Output<'g>, clip_norm: impl Into<Rate<'g>>) -> Output
         let clip_norm = clip_norm.into().on(graph, "clip_norm", dtype);
         let square = x.l2_loss() * 2.0;
         // The root of a zero has no gradient: such a norm is taken around it.
-        let zero = square.equal(square.constant_like(0.0));
-        let root = zero.select(square.constant_like(1.0), square).sqrt();
+        let zero = square.equal(square.constant_like(0));
+        let root = zero.select(square.constant_like(1), square).sqrt();
         let norm = zero.select(square, root);
         x * clip_norm / norm.maximum(clip_norm)
     })
@@ -92,7 +93,7 @@ pub fn clip_by_global_norm<'g>(
     let norm = global_norm(graph, tensors);
     let clipped = scoped(graph, "clip_by_global_norm", || {
         let clip_norm = clip_norm.into().on(graph, "clip_norm", norm.dtype());
-        let one = norm.constant_like(1.0);
+        let one = norm.constant_like(1);
         let scale = clip_norm * (one / norm).minimum(one / clip_norm);
         // Zero where the norm is finite, and NaN where it is not.
         let zero_or_nan = norm * 0.0;

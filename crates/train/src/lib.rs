@@ -1,4 +1,5 @@
-//! What a training program needs: optimizers, clipping, schedules, datasets.
+//! What a training program needs: optimizers, clipping, schedules, averages of weights, early stopping,
+//! datasets.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -17,7 +18,7 @@
 //! for _ in 0..20 {
 //!     session.run(train, [])?;
 //! }
-//! let trained = session.run(w, [])?.scalar::<f32>(0)?;
+//! let trained = session.run::<f32>(w, [])?;
 //! assert!((trained - 3.0).abs() < 1e-3);
 //! # Ok(())
 //! # }
@@ -25,14 +26,22 @@
 
 pub mod clip;
 pub mod data;
+pub mod early_stopping;
+mod moving_average;
 pub mod optimizers;
 mod rate;
 pub mod schedules;
+mod slots;
 mod step;
 mod sync;
 
 pub use clip::{clip_by_global_norm, clip_by_norm, clip_by_value, global_norm};
-pub use optimizers::{Adagrad, Adam, GradientDescent, Momentum, Optimizer, RmsProp};
+pub use early_stopping::{EarlyStopping, Progress};
+pub use moving_average::MovingAverage;
+pub use optimizers::{
+    Accumulate, Adadelta, Adagrad, Adam, AdamW, Adamax, Ftrl, GradientDescent, Lamb, Lars,
+    Momentum, Nadam, Optimizer, RmsProp,
+};
 pub use rate::Rate;
 pub use step::create_global_step;
 pub use sync::{SyncReplicas, Synchronized};

@@ -1,6 +1,6 @@
 //! The numbers that steer an update.
 
-use thalweg_graph::output::scalar_of;
+use thalweg_graph::scalar_of;
 use thalweg_graph::{Graph, Output, Reason};
 use thalweg_ops::{ArrayOps, Variable};
 use thalweg_tensor::DType;
@@ -32,7 +32,7 @@ impl<'g> Rate<'g> {
                     .name(name)
                     .output(),
                 None => {
-                    let text = format!("{number} is no value of a {dtype} tensor");
+                    let text = format!("{number} is no value of {dtype}");
                     graph.fail(name, "Const", Reason::Argument(text))
                 }
             },

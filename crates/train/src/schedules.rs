@@ -20,8 +20,10 @@
 //!
 //! let session = Session::new(&g)?;
 //! session.run(g.initializers(), [])?;
-//! let rates = (0..3).map(|_| session.run((rate, train), [])?.scalar::<f32>(0));
-//! assert_eq!(rates.collect::<Result<Vec<_>, _>>()?, [0.1, 0.1, 0.01]);
+//! for expected in [0.1, 0.1, 0.01] {
+//!     let (rate, _): (f32, _) = session.run((rate, train), [])?;
+//!     assert_eq!(rate, expected);
+//! }
 //! # Ok(())
 //! # }
 //! ```
@@ -31,6 +33,8 @@ use std::f64::consts::PI;
 use thalweg_graph::{Graph, Output, Reason, Value};
 use thalweg_ops::{ArrayOps, MathOps};
 use thalweg_tensor::DType;
+
+use crate::rate::Rate;
 
 /// `rate * decay_rate ^ (step / decay_steps)`; the exponent is rounded down where `staircase`.
 #[track_caller]
@@ -92,7 +96,7 @@ pub fn polynomial_decay<'g>(
     cycle: bool,
 ) -> Output<'g> {
     schedule("PolynomialDecay", global_step.into(), |step| {
-        let steps = step.count(decay_steps);
+        let steps = step.count("decay_steps", decay_steps);
         let fraction = if cycle {
             // Rounded up: the negative of the negative, rounded down. At least one cycle.
             let cycles = -(-step.at).floor_div(steps);
@@ -117,10 +121,51 @@ pub fn cosine_decay<'g>(
     alpha: f32,
 ) -> Output<'g> {
     schedule("CosineDecay", global_step.into(), |step| {
-        let steps = step.count(decay_steps);
+        let steps = step.count("decay_steps", decay_steps);
         let fraction = step.at.minimum(steps) / steps;
         let (rate, alpha) = (f64::from(rate), f64::from(alpha));
         (cos_pi(fraction) * 0.5 + 0.5) * (rate * (1.0 - alpha)) + rate * alpha
+    })
+}
+
+/// From `start` to `rate` in `warmup_steps` steps, along a line, and `rate` afterwards: what large
+/// rates need, as those of [`Lars`](crate::Lars) and [`Lamb`](crate::Lamb) are. `rate` may be another
+/// schedule: `rate * f + start * (1 - f)` where `f = min(step / warmup_steps, 1)`.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{NewGraph, SourceOps};
+/// use thalweg_session::{Feeding, Session};
+/// use thalweg_tensor::DType;
+/// use thalweg_train::schedules::{linear_warmup, polynomial_decay};
+///
+/// # fn main() -> Result<(), thalweg_session::SessionError> {
+/// let g = Graph::new();
+/// let step = g.placeholder("step", DType::I64, []);
+/// let decay = polynomial_decay(1.0, step, 100, 0.0, 1.0, false);
+/// let rate = linear_warmup(decay, step, 10, 0.0);
+///
+/// let session = Session::new(&g)?;
+/// let at = |n: i64| session.run::<f32>(rate, [step.feed(n)]);
+/// assert_eq!(at(0)?, 0.0);
+/// assert_eq!(at(5)?, 0.475);
+/// assert_eq!(at(50)?, 0.5);
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn linear_warmup<'g>(
+    rate: impl Into<Rate<'g>>,
+    global_step: impl Into<Output<'g>>,
+    warmup_steps: u32,
+    start: f32,
+) -> Output<'g> {
+    let rate = rate.into();
+    schedule("LinearWarmup", global_step.into(), |step| {
+        let rate = rate.on(step.graph, "rate", DType::F32);
+        let steps = step.count("warmup_steps", warmup_steps);
+        let passed = (step.at / steps).minimum(1.0f32);
+        rate * passed + (1.0 - passed) * f64::from(start)
     })
 }
 
@@ -139,7 +184,10 @@ pub fn piecewise_constant<'g>(
         "the boundaries do not ascend".to_owned()
     } else if values.len() != boundaries.len() + 1 {
         let (b, v) = (boundaries.len(), values.len());
-        format!("{v} values for {b} boundaries: give {} values", b + 1)
+        format!(
+            "the number of values is {v}, and must be {}: one more than boundaries",
+            b + 1
+        )
     } else {
         let build = || {
             let at = step.cast(DType::I64);
@@ -172,11 +220,10 @@ impl<'g> ScheduleStep<'g> {
 
     /// A number of steps to divide by.
     #[track_caller]
-    fn count(self, steps: u32) -> Output<'g> {
+    fn count(self, name: &str, steps: u32) -> Output<'g> {
         if steps == 0 {
-            let text = "decay_steps is 0: give the number of steps that the decay takes";
-            let reason = Reason::Argument(text.to_owned());
-            return self.graph.fail("decay_steps", "Const", reason);
+            let text = format!("{name} is 0: give the number of steps that it takes");
+            return self.graph.fail(name, "Const", Reason::Argument(text));
         }
         self.number(steps as f32)
     }
@@ -199,7 +246,7 @@ fn schedule<'g>(
 /// How many times `decay_steps` have passed.
 #[track_caller]
 fn passed<'g>(step: ScheduleStep<'g>, decay_steps: u32, staircase: bool) -> Output<'g> {
-    let steps = step.count(decay_steps);
+    let steps = step.count("decay_steps", decay_steps);
     if staircase {
         step.at.floor_div(steps)
     } else {

@@ -11,60 +11,117 @@ use super::{AXIS, FONT, INKS, TEXT, write_svg};
 pub struct Boxes<'a> {
     /// What the figure shows.
     pub title: &'a str,
-    /// Each column's name, and what is in it from the bottom up.
-    pub columns: Vec<(String, Vec<String>)>,
+    /// Each column's name, and what is in it from the bottom up, with its bytes.
+    pub columns: Vec<(String, Vec<(String, u64)>)>,
 }
 
-const WIDTH: i32 = 190;
-const HEIGHT: i32 = 34;
+const WIDTH: i32 = 210;
+/// Of the boxes; what stands beside them has the rest of a column's width.
+const BOX: i32 = 60;
+/// Of the highest column.
+const HEIGHT: f64 = 200.0;
+/// Of a thing that would be too low to be seen.
+const LEAST: i32 = 2;
+/// Between the texts beside the boxes.
+const LINE: i32 = 18;
 const GAP: i32 = 24;
+const TOP: i32 = 60;
 
-/// Draws figures of boxes in columns, one beside the other, into the SVG file `path`. A thing has
-/// the same ink in all of them.
+/// Draws figures of boxes in columns, one beside the other, into the SVG file `path`. A box is as high as its thing has
+/// bytes, on one scale in all figures, and a thing has the same ink in all of them.
 ///
 /// # Errors
 /// When the name does not end in `.svg` or the file cannot be written.
 pub fn boxes(path: impl AsRef<Path>, figures: &[Boxes<'_>]) -> Result<(), Box<dyn Error>> {
-    let columns = |f: &Boxes<'_>| f.columns.len() as i32;
-    let across: i32 = figures.iter().map(|f| columns(f) * WIDTH + GAP).sum();
+    let width = |f: &Boxes<'_>| f.columns.len() as i32 * WIDTH;
+    let across: i32 = figures.iter().map(|f| width(f) + GAP).sum();
     let all = || figures.iter().flat_map(|f| &f.columns);
-    let most = all().map(|c| c.1.len()).max().unwrap_or(0) as i32;
-    let floor = 60 + most.max(1) * HEIGHT;
-    let mut names: Vec<&String> = Vec::new();
-    for name in all().flat_map(|c| &c.1) {
-        if !names.contains(&name) {
+    let most = all().map(|(_, things)| bytes(things)).max().unwrap_or(0);
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in all().flat_map(|(_, things)| things) {
+        if !names.contains(&&**name) {
             names.push(name);
         }
     }
-    let size = ((across + GAP).max(200) as u32, (floor + 40) as u32);
+    // Texts beside low boxes may reach above the highest one.
+    let texts = all().map(|(_, things)| things.len() as i32 * LINE).max();
+    let floor = TOP + texts.unwrap_or(0).max(HEIGHT as i32 + LINE);
+    let size = ((across + GAP).max(200) as u32, (floor + 60) as u32);
     write_svg(path.as_ref(), size, |root| {
-        let centred = |size: i32, colour: &RGBColor| {
-            let anchor = Pos::new(HPos::Center, VPos::Center);
-            (FONT, size).into_font().color(colour).pos(anchor)
-        };
         let mut left = GAP;
         for figure in figures {
-            let width = columns(figure) * WIDTH;
-            let middle = left + width / 2;
-            root.draw_text(figure.title, &centred(18, &TEXT), (middle, 24))?;
-            let line = vec![(left, floor), (left + width, floor)];
+            let right = left + width(figure);
+            let middle = ((left + right) / 2, 24);
+            root.draw_text(figure.title, &text(18, HPos::Center), middle)?;
+            let line = vec![(left, floor), (right, floor)];
             root.draw(&PathElement::new(line, AXIS.stroke_width(2)))?;
-            for (i, (column, things)) in figure.columns.iter().enumerate() {
-                let x = left + i as i32 * WIDTH;
-                root.draw_text(column, &centred(14, &TEXT), (x + WIDTH / 2, floor + 18))?;
-                for (level, thing) in things.iter().enumerate() {
-                    let bottom = floor - level as i32 * HEIGHT - 2;
-                    let corners = [(x + 6, bottom - HEIGHT + 4), (x + WIDTH - 6, bottom)];
-                    let ink = names.iter().position(|n| *n == thing).unwrap_or(0);
-                    let ink = INKS[ink % INKS.len()];
-                    root.draw(&Rectangle::new(corners, ink.mix(0.25).filled()))?;
-                    root.draw(&Rectangle::new(corners, ink.stroke_width(1)))?;
-                    let centre = (x + WIDTH / 2, bottom - HEIGHT / 2 + 2);
-                    root.draw_text(thing, &centred(14, &TEXT), centre)?;
-                }
+            let whole: u64 = figure.columns.iter().map(|(_, t)| bytes(t)).sum();
+            for ((name, things), at) in figure.columns.iter().zip(0..) {
+                let x = left + at * WIDTH;
+                let own = bytes(things);
+                let share = 100.0 * own as f64 / whole.max(1) as f64;
+                let below = |line: i32| (x + 6, floor + 2 + line * LINE);
+                root.draw_text(name, &text(14, HPos::Left), below(1))?;
+                let told = format!("{own} bytes, {share:.1}%");
+                root.draw_text(&told, &text(14, HPos::Left), below(2))?;
+                let column = Column {
+                    corner: (x + 6, floor - 1),
+                    scale: HEIGHT / most.max(1) as f64,
+                    names: &names,
+                };
+                column.draw(root, things)?;
             }
-            left += width + GAP;
+            left = right + GAP;
         }
         Ok(())
     })
+}
+
+fn bytes(things: &[(String, u64)]) -> u64 {
+    things.iter().map(|(_, bytes)| bytes).sum()
+}
+
+fn text(size: i32, to: HPos) -> TextStyle<'static> {
+    let anchor = Pos::new(to, VPos::Center);
+    (FONT, size).into_font().color(&TEXT).pos(anchor)
+}
+
+/// Where a column of boxes goes.
+struct Column<'a> {
+    /// Its lower left corner.
+    corner: (i32, i32),
+    /// Pixels of a byte.
+    scale: f64,
+    /// All things, in the order of their inks.
+    names: &'a [&'a str],
+}
+
+impl Column<'_> {
+    fn draw(
+        &self,
+        root: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+        things: &[(String, u64)],
+    ) -> Result<(), Box<dyn Error>> {
+        let (left, mut bottom) = self.corner;
+        let right = left + BOX;
+        // The text of the box below.
+        let mut last = bottom + LINE / 2;
+        for (name, bytes) in things {
+            let height = (*bytes as f64 * self.scale).round() as i32;
+            let top = bottom - height.max(LEAST);
+            let ink = self.names.iter().position(|n| n == name).unwrap_or(0);
+            let ink = INKS[ink % INKS.len()];
+            let corners = [(left, top), (right, bottom)];
+            root.draw(&Rectangle::new(corners, ink.mix(0.4).filled()))?;
+            root.draw(&Rectangle::new(corners, ink.stroke_width(1)))?;
+            let middle = (top + bottom) / 2;
+            last = middle.min(last - LINE);
+            let path = vec![(right + 2, middle), (right + 10, last)];
+            root.draw(&PathElement::new(path, ink.stroke_width(1)))?;
+            let told = format!("{name}, {bytes} B");
+            root.draw_text(&told, &text(14, HPos::Left), (right + 13, last))?;
+            bottom = top;
+        }
+        Ok(())
+    }
 }

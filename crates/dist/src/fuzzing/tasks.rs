@@ -122,8 +122,8 @@ pub(crate) fn little() -> Limits {
 
 /// A task of a cluster by itself.
 fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
-    let mut options = SessionOptions::with_threads(1);
-    options.cpus = vec![CpuOptions::with_memory_limit(1 << 20)];
+    let mut options = SessionOptions::new().threads(1);
+    options.cpus = vec![CpuOptions::new().memory_limit(1 << 20)];
     options.shared = 1 << 20;
     let cluster = ClusterSpec::new([("localhost", ["127.0.0.1:1"])]);
     let patience = Patience {
@@ -258,7 +258,7 @@ pub(crate) fn register() -> (Vec<u8>, usize) {
     );
     let sum = product + counted[0].cast(thalweg_tensor::DType::F32);
     assert!(g.errors().is_empty(), "{:?}", g.errors());
-    let options = SessionOptions::with_threads(1);
+    let options = SessionOptions::new().threads(1);
     let engine = Engine::new(&options).expect("a CPU is there");
     let devices: Vec<_> = engine.devices().iter().map(|d| d.name().clone()).collect();
     let numbered = devices.iter().map(|d| (d.clone(), 0)).collect();

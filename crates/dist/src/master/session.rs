@@ -10,6 +10,7 @@ use thalweg_graphdef::{GraphDef, ImportOptions, names as graph_names};
 use thalweg_ops::NewGraph;
 use thalweg_session::{Cancel, Fetch, RunOptions};
 use thalweg_tensor::Tensor;
+use thalweg_tensor::text::counted;
 use tonic::Code;
 
 use super::partial::PartialRun;
@@ -238,7 +239,7 @@ impl MasterSession {
             feeds.push((names::feed(&self.graph, name)?, value.clone()));
         }
         let asked = request.options.unwrap_or_default();
-        let mut options = RunOptions::cancelled_by(cancel);
+        let mut options = RunOptions::new().cancelled_by(cancel);
         options.trace = asked.trace_level == FULL_TRACE;
         let limit = u64::try_from(asked.timeout_in_ms).unwrap_or(0);
         options.timeout = (limit > 0).then(|| Duration::from_millis(limit));
@@ -326,7 +327,7 @@ impl MasterSession {
         let run = Arc::new(PartialRun::new(fed, fetched, cancel.clone(), room));
         let (session, client) = (self.clone(), run.client().clone());
         let work = move || {
-            let options = RunOptions::cancelled_by(&cancel);
+            let options = RunOptions::new().cancelled_by(&cancel);
             let result = session.enter(&cancel).and_then(|running| {
                 let done = session.runs.run_pieces(&pieces, client.clone(), &options);
                 drop(running);
@@ -435,8 +436,8 @@ impl MasterSession {
         };
         if values.len() < options.feed.len() {
             return Err(Status::invalid(format!(
-                "the callable takes {} feeds, {} were given",
-                options.feed.len(),
+                "the callable takes {}, not {}",
+                counted(options.feed.len(), "feed"),
                 values.len()
             )));
         }

@@ -237,6 +237,21 @@ pub struct Event {
     pub duration: f64,
     #[prost(uint64, tag = "7")]
     pub bytes: u64,
+    /// Of a send and a receive.
+    #[prost(message, optional, tag = "8")]
+    pub channel: ::core::option::Option<event::Channel>,
+}
+/// Nested message and enum types in `Event`.
+pub mod event {
+    /// What joins a send and its receive.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Channel {
+        #[prost(int64, tag = "1")]
+        pub number: i64,
+        /// Whether it leads out of the task.
+        #[prost(bool, tag = "2")]
+        pub remote: bool,
+    }
 }
 /// Asks for what a part sends to this task.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

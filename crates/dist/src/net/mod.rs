@@ -49,7 +49,9 @@ pub(crate) enum WireError {
     Expected(&'static str),
     #[error("a value has {found} bytes, its dtype and dimensions say {expected}")]
     Length { expected: u64, found: u64 },
-    #[error("a {0} lives in one task and cannot be sent to another: place what uses it there")]
+    #[error(
+        "a value of {0} lives in one task and cannot be sent to another: place what uses it there"
+    )]
     Handle(DType),
     #[error(transparent)]
     Value(#[from] ValueError),

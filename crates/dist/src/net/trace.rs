@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thalweg_session::{Event, Trace};
+use thalweg_session::{Channel, Event, Trace};
 
 use super::messages as wire;
 
@@ -20,6 +20,10 @@ pub(crate) fn encoded(trace: &Trace, began: Duration, took: Duration) -> wire::T
         start: e.start_us,
         duration: e.duration_us,
         bytes: e.bytes as u64,
+        channel: e.channel.map(|c| wire::event::Channel {
+            number: c.number,
+            remote: c.remote,
+        }),
     };
     wire::Traced {
         events: trace.events.iter().map(event).collect(),
@@ -49,6 +53,10 @@ pub(crate) fn decoded(
         duration_us: e.duration,
         bytes: usize::try_from(e.bytes).unwrap_or(usize::MAX),
         members: Vec::new(),
+        channel: e.channel.map(|c| Channel {
+            number: c.number,
+            remote: c.remote,
+        }),
     })
 }
 
@@ -75,6 +83,10 @@ mod tests {
             duration_us: 7.0,
             bytes: 12,
             members: Vec::new(),
+            channel: Some(Channel {
+                number: 5,
+                remote: true,
+            }),
         };
         let trace = Trace {
             events: vec![event],
@@ -85,6 +97,7 @@ mod tests {
         // 100 us for a call that took 40 there: it came after 30.
         assert!((found[0].start_us - (100.0 + 30.0 + 10.0 + 5.0)).abs() < 1e-6);
         assert_eq!((found[0].thread, found[0].bytes), (3, 12));
+        assert_eq!(found[0].channel, trace.events[0].channel);
         // A clock that runs faster there.
         let found: Vec<Event> =
             decoded(encoded(&trace, us(10), us(400)), us(100), us(200)).collect();

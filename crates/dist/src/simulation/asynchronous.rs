@@ -129,11 +129,11 @@ async fn work(world: &World, ledgers: &Ledgers, index: u32, servers: u32) -> Res
         let mut one = vec![0.0f32; MOST];
         one[id] = 1.0;
         let options = match id % 2 {
-            0 => RunOptions::timeout(LIMIT),
+            0 => RunOptions::new().timeout(LIMIT),
             _ => RunOptions::default(),
         };
         let began = Instant::now();
-        let done = session.run_async(&adds, &[x.feed(one)], &options).await;
+        let done = session.step_async(&adds, &[x.feed(one)], &options).await;
         let limit = if id % 2 == 0 {
             LIMIT + LIMIT / 10
         } else {
@@ -167,7 +167,7 @@ async fn work(world: &World, ledgers: &Ledgers, index: u32, servers: u32) -> Res
     let mut values = Err(ClusterError::new(Cause::Internal, "never read"));
     for _ in 0..5 {
         values = session
-            .run_async(&logs, &[], &RunOptions::timeout(LIMIT))
+            .step_async(&logs, &[], &RunOptions::new().timeout(LIMIT))
             .await;
         if values.is_ok() {
             break;
@@ -203,7 +203,7 @@ async fn failed(
                 before = std::mem::replace(&mut l.doubtful, true);
             });
             let made = session
-                .run_async(&g.initializers(), &[], &RunOptions::timeout(LIMIT))
+                .step_async(&g.initializers(), &[], &RunOptions::new().timeout(LIMIT))
                 .await;
             world.note(format!("variables are made: {:?}", made.is_ok()));
             if made.is_ok() {

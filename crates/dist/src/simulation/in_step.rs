@@ -128,7 +128,7 @@ async fn serve(world: &World, shared: &Mutex<Shared>, size: Size) -> Result<(), 
             sleep(Duration::from_millis(100)).await;
         }
         let found = session
-            .run_async(
+            .step_async(
                 &(model.w, model.sync.global_step),
                 &[],
                 &RunOptions::default(),
@@ -165,8 +165,8 @@ async fn work(world: &World, shared: &Mutex<Shared>, index: u32, size: Size) -> 
         let model = build(&g, size);
         let session = world.session(&task, &g).map_err(|e| e.to_string())?;
         while index == 0 && !shared.lock().unwrap().made {
-            let options = RunOptions::timeout(LIMIT);
-            match session.run_async(&g.initializers(), &[], &options).await {
+            let options = RunOptions::new().timeout(LIMIT);
+            match session.step_async(&g.initializers(), &[], &options).await {
                 Ok(_) => shared.lock().unwrap().made = true,
                 Err(e) => explained(&e)?,
             }

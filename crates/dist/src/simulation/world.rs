@@ -91,7 +91,7 @@ impl World {
         let connections = Arc::new(Connections::default());
         (self.connections.lock().unwrap()).insert(format!("{job}{index}"), connections.clone());
         let platform = Simulated::here(seed, connections.clone());
-        let mut options = SessionOptions::with_threads(1);
+        let mut options = SessionOptions::new().threads(1);
         (options.job, options.task) = (job.to_owned(), index);
         let limits = Limits::default();
         let reach = Reach {

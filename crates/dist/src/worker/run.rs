@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use thalweg_graph::Fact;
 use thalweg_session::{Cancel, Exchange, RunOptions, Trace};
 use thalweg_tensor::Tensor;
+use thalweg_tensor::text::counted;
 use tokio::task::JoinSet;
 
 use super::parts::RegisteredPart;
@@ -94,7 +95,7 @@ impl Worker {
             let receive = receive(peer.clone(), *from, request, step, routes);
             receiving.spawn_on(receive, self.platform.runtime());
         }
-        let mut options = RunOptions::cancelled_by(&running.cancel);
+        let mut options = RunOptions::new().cancelled_by(&running.cancel);
         options.timeout = limit;
         options.trace = trace;
         let work = {
@@ -153,7 +154,11 @@ impl Drop for Running {
 
 fn check_feeds(facts: &[Fact], feeds: &[Tensor]) -> Result<(), ClusterError> {
     if facts.len() != feeds.len() {
-        let text = format!("the part takes {} feeds, {} came", facts.len(), feeds.len());
+        let text = format!(
+            "the part takes {}, not {}",
+            counted(facts.len(), "feed"),
+            feeds.len()
+        );
         return Err(ClusterError::invalid(text));
     }
     for (fact, feed) in facts.iter().zip(feeds) {

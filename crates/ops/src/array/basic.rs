@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use thalweg_device::{Body, Kernel, KernelError, Op, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Default, Effect, Gradient, arg, attr, type_attr};
-use thalweg_graph::output::scalar_of;
+use thalweg_graph::scalar_of;
 use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::{DType, dispatch};
 

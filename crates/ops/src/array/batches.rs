@@ -6,6 +6,7 @@ use thalweg_graph::op::{
     Allowed, AttrDef, Gradient, InputGradients, arg, attr, type_attr, type_attr_or,
 };
 use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
 use super::rules::{countable, invalid, length, wrong};
@@ -29,7 +30,11 @@ impl Blocks {
             )),
         };
         if around.len() != 2 * sides.len() {
-            let reason = format!("{} numbers for {} dimensions", around.len(), sides.len());
+            let reason = format!(
+                "{} for {}",
+                counted(around.len(), "number"),
+                counted(sides.len(), "dimension")
+            );
             return Err(wrong(input, reason));
         }
         Ok(Blocks {

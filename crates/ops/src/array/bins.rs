@@ -3,6 +3,7 @@
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, attr, type_attr, type_attr_or};
 use thalweg_graph::{AttrKind, InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape, Tensor};
 
 use super::rules::{countable, single, wrong};
@@ -118,7 +119,10 @@ pub(crate) static HISTOGRAM: Op = Op {
             if let Some(d) = cx.ranked(1, 1)?.dim(0)
                 && d != 2
             {
-                return Err(wrong(1, format!("a range of {d} numbers: give two")));
+                return Err(wrong(
+                    1,
+                    format!("a range of {}: give two", counted(d, "number")),
+                ));
             }
             let bins = match single(cx, 2)? {
                 None => None,

@@ -3,6 +3,7 @@
 use thalweg_graph::{Output, Value};
 use thalweg_tensor::DType;
 
+use super::index::{self, Index};
 use super::rules::int_scalar;
 use super::sources::SourceOps;
 
@@ -28,6 +29,23 @@ pub trait ArrayOps<'g>: Sized {
     fn transpose(self, perm: impl Into<Value<'g>>) -> Output<'g>;
     /// The box of `size` elements from `begin` along each dimension; a size of -1 takes the rest.
     fn slice(self, begin: impl Into<Value<'g>>, size: impl Into<Value<'g>>) -> Output<'g>;
+    /// A part of the tensor, as NumPy's `x[...]`: a number takes one element of a dimension, a range
+    /// some, [`Rest`](super::Rest) all dimensions that are left, and
+    /// [`NewAxis`](super::NewAxis) adds one.
+    ///
+    /// ```
+    /// use thalweg_graph::Graph;
+    /// use thalweg_ops::{ArrayOps, NewGraph, Part, Rest, SourceOps};
+    /// use thalweg_tensor::{DType, Shape};
+    ///
+    /// let g = Graph::new();
+    /// let x = g.placeholder("x", DType::F32, [None, Some(28), Some(28), Some(3)]);
+    /// assert_eq!(x.at(0).shape(), Shape::from([28, 28, 3]));
+    /// assert_eq!(x.at((.., Part::between(1, -1), 4..)).shape(), Shape::from([-1, 26, 24, 3]));
+    /// assert_eq!(x.at((Rest, 0..1)).shape(), Shape::from([-1, 28, 28, 1]));
+    /// assert!(g.errors().is_empty());
+    /// ```
+    fn at(self, index: impl Index) -> Output<'g>;
     /// The elements from `begin` to before `end` along each dimension, each `strides` apart.
     /// Negative bounds count from the end.
     fn strided_slice(
@@ -135,6 +153,11 @@ impl<'g> ArrayOps<'g> for Output<'g> {
     #[track_caller]
     fn slice(self, begin: impl Into<Value<'g>>, size: impl Into<Value<'g>>) -> Output<'g> {
         three("Slice", self, begin, size)
+    }
+
+    #[track_caller]
+    fn at(self, at: impl Index) -> Output<'g> {
+        index::at(self, at)
     }
 
     #[track_caller]

@@ -8,6 +8,7 @@ use thalweg_graph::op::{
     Allowed, AttrDef, Gradient, InputGradients, arg, arg_of, count_attr, type_attr, type_attr_or,
 };
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::moves::{Axis, Move};
@@ -229,8 +230,12 @@ fn concat_moves(p: &Prepare<'_>, old: bool) -> Result<Moves, KernelError> {
 
 fn offsets(axis: i64, shapes: &[Vec<i64>]) -> Result<Vec<Vec<i64>>, InferError> {
     let rank = shapes.first().map_or(0, Vec::len);
-    let axis = resolve_axis(axis, rank)
-        .ok_or_else(|| wrong(0, format!("{axis} is no axis of {rank} dimensions")))?;
+    let axis = resolve_axis(axis, rank).ok_or_else(|| {
+        wrong(
+            0,
+            format!("{axis} is no axis of {}", counted(rank, "dimension")),
+        )
+    })?;
     let mut start = 0i64;
     let mut offsets = Vec::with_capacity(shapes.len());
     for (i, shape) in shapes.iter().enumerate() {

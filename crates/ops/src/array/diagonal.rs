@@ -4,6 +4,7 @@ use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, InputGradients, arg, arg_of, str_attr, type_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
 use super::band::Band;
@@ -99,7 +100,14 @@ fn diag_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
         && let Some(n) = dims[batch.len()]
         && n as i64 != band.count()
     {
-        return Err(wrong(0, format!("{n} rows for {} diagonals", band.count())));
+        return Err(wrong(
+            0,
+            format!(
+                "{} for {}",
+                counted(n, "row"),
+                counted(band.count(), "diagonal")
+            ),
+        ));
     }
     let mut last = [None, None];
     if let (Some(rows), Some(columns), Some(width)) = (rows, columns, dims[dims.len() - 1]) {

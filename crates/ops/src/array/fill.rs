@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Shape, dispatch};
 use super::rules::length;
 use super::strings::moved_strings;
 use crate::elementwise::copy_broadcast;
-use crate::flow::list;
+use crate::flow::list_sum;
 use crate::shapes;
 use crate::widened::moved;
 
@@ -116,7 +116,7 @@ pub(crate) static ZEROS_LIKE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        cpu_tensors(|cx| Ok(vec![list::zeros_like(cx, cx.tensor(0)?)?]))
+        cpu_tensors(|cx| Ok(vec![list_sum::zeros_like(cx, cx.tensor(0)?)?]))
             .only(&[("T", &[DType::Variant])]),
         cpu(|p| {
             moved(p, &[0], &[0], &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {

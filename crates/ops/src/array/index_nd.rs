@@ -3,6 +3,7 @@
 use thalweg_device::{KernelError, Prepare};
 use thalweg_graph::op::{AttrDef, str_attr};
 use thalweg_graph::{Infer, InferError};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
 use super::rules::countable;
@@ -32,7 +33,11 @@ pub(super) fn slices(whole: &Shape, indices: &Shape, input: usize) -> Result<Sha
         return Ok(Shape::unknown());
     };
     let inner = dims.get(depth..).ok_or_else(|| InferError::Mismatch {
-        what: format!("{depth} indices for a tensor of {} dimensions", dims.len()),
+        what: format!(
+            "places of {} in a tensor of {}",
+            counted(depth, "number"),
+            counted(dims.len(), "dimension")
+        ),
         left: indices.clone(),
         right: whole.clone(),
     })?;

@@ -4,6 +4,7 @@ use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::shape::{checked_elements, elements};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use crate::shapes;
@@ -53,9 +54,9 @@ pub(crate) static REVERSE: Op = Op {
         let (tensor, flip) = (cx.tensor(0)?, cx.slice::<bool>(1)?);
         if flip.len() != tensor.dims().len() {
             return Err(KernelError::Invalid(format!(
-                "{} flags for {} dimensions: give one for each",
-                flip.len(),
-                tensor.dims().len()
+                "{} for {}: give one for each",
+                counted(flip.len(), "flag"),
+                counted(tensor.dims().len(), "dimension")
             )));
         }
         Ok(vec![picked(tensor, &turned(tensor.dims(), flip))?])
@@ -108,8 +109,9 @@ fn places(cx: &TensorCx<'_>, dims: &[usize]) -> Result<Vec<usize>, KernelError> 
     };
     if width != dims.len() {
         return Err(KernelError::Invalid(format!(
-            "places of {width} numbers in a tensor of {} dimensions",
-            dims.len()
+            "places of {} in a tensor of {}",
+            counted(width, "number"),
+            counted(dims.len(), "dimension")
         )));
     }
     let place = |(element, index): (usize, &[i64])| -> Result<usize, KernelError> {
@@ -152,9 +154,9 @@ fn dense(cx: &TensorCx<'_>) -> Result<Tensor, KernelError> {
     let (values, default) = (cx.tensor(2)?, cx.tensor(3)?);
     if values.len() != 1 && values.len() != places.len() {
         return Err(KernelError::Invalid(format!(
-            "{} values for {} places: give one for each, or one for all",
-            values.len(),
-            places.len()
+            "{} for {}: give one for each, or one for all",
+            counted(values.len(), "value"),
+            counted(places.len(), "place")
         )));
     }
     let value = |k: usize| if values.len() == 1 { 0 } else { k };

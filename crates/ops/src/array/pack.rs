@@ -5,6 +5,7 @@ use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg, attr, count_attr, int_attr, type_attr};
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
 use super::concat::join;
@@ -18,7 +19,7 @@ fn axis(cx: &Infer<'_>, rank: usize) -> Result<usize, InferError> {
     let axis = cx.attrs().int("axis");
     resolve_axis(axis, rank).ok_or_else(|| InferError::Attr {
         attr: "axis",
-        reason: format!("{axis} is no axis of {rank} dimensions"),
+        reason: format!("{axis} is no axis of {}", counted(rank, "dimension")),
     })
 }
 

@@ -4,6 +4,7 @@ use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, InputGradients, arg, type_attr, type_attr_or};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
 use super::moves::{Axis, Move, steps};
@@ -67,7 +68,11 @@ pub(super) fn paddings(cx: &Infer<'_>) -> Result<Option<Vec<(i64, i64)>>, InferE
     if let (Some(rank), Some(n)) = (cx.shape(0).rank(), shape.dim(0))
         && rank != n
     {
-        let reason = format!("{n} pairs for a tensor of {rank} dimensions");
+        let reason = format!(
+            "{} for a tensor of {}",
+            counted(n, "pair"),
+            counted(rank, "dimension")
+        );
         return Err(wrong(1, reason));
     }
     let Some(values) = cx.ints(1) else {

@@ -5,6 +5,7 @@ use thalweg_device::Op;
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Gradient, arg, ints_attr, type_attr, type_attr_or};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::text;
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::basic::VIEW;
@@ -198,8 +199,8 @@ pub(crate) static SQUEEZE: Op = Op {
             for &axis in cx.attrs().ints("squeeze_dims") {
                 let at = resolve_axis(axis, dims.len()).ok_or_else(|| {
                     wrong(format!(
-                        "axis {axis} is not one of a tensor with {} dimensions",
-                        dims.len()
+                        "axis {axis} is not one of a tensor with {}",
+                        text::counted(dims.len(), "dimension")
                     ))
                 })?;
                 if dims[at].is_some_and(|d| d != 1) {

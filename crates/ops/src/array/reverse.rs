@@ -6,6 +6,7 @@ use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Gradient, arg, attr, int_attr, type_attr, type_attr_or};
 use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::DType;
+use thalweg_tensor::text::counted;
 
 use super::moves::{Axis, Move, steps};
 use super::parts::Moves;
@@ -160,7 +161,7 @@ fn axes(attrs: &thalweg_graph::Attrs, rank: usize) -> Result<(usize, usize), Inf
         let found = usize::try_from(axis).ok().filter(|&a| a < rank);
         found.ok_or_else(|| InferError::Attr {
             attr,
-            reason: format!("{axis} is no axis of {rank} dimensions"),
+            reason: format!("{axis} is no axis of {}", counted(rank, "dimension")),
         })
     };
     let (batch, seq) = (axis("batch_dim")?, axis("seq_dim")?);
@@ -194,7 +195,10 @@ pub(crate) static REVERSE_SEQUENCE: Op = Op {
                 if let (Some(d), Some(n)) = (shape.dim(batch), lengths.dim(0))
                     && d != n
                 {
-                    return Err(wrong(1, format!("{n} lengths for a batch of {d}")));
+                    return Err(wrong(
+                        1,
+                        format!("{} for a batch of {d}", counted(n, "length")),
+                    ));
                 }
             }
             cx.set(0, shape);

@@ -71,15 +71,12 @@ pub(super) fn product_gradient<'g>(g: &GradCx<'_, 'g>, kin: &Kin) -> InputGradie
     let choose = |when: Output<'g>, a: Output<'g>, b: Output<'g>| {
         graph.op("SelectV2").input(when).input(a).input(b).output()
     };
-    let zero = x.constant_like(0.0);
+    let zero = x.constant_like(0);
     let is_zero = graph.op("Equal").input(x).input(zero).output();
     let zeros = graph.op("Cast").input(is_zero).attr("DstT", x.dtype());
     let zeros = kin.over(g, "Sum", zeros.output());
     // Two zeros leave nothing of the others.
-    let at_most_one = graph
-        .op("LessEqual")
-        .input(zeros)
-        .input(x.constant_like(1.0));
+    let at_most_one = graph.op("LessEqual").input(zeros).input(x.constant_like(1));
     let dy = where_true(at_most_one.output(), dy);
     let others = choose(is_zero, graph.op("OnesLike").input(x).output(), x);
     let product = kin.back(g, kin.over(g, "Prod", others));

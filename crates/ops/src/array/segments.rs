@@ -5,6 +5,7 @@ use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::rules::{countable, wrong};
@@ -63,7 +64,10 @@ fn sorted_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     if let (Some(rows), Some(n)) = (rows, ids.dim(0))
         && rows != n
     {
-        return Err(wrong(1, format!("{n} ids for {rows} slices")));
+        return Err(wrong(
+            1,
+            format!("{} for {}", counted(n, "id"), counted(rows, "slice")),
+        ));
     }
     let count = match cx.ints(1) {
         Some(ids) => Some(count_sorted(1, &ids)?),

@@ -4,6 +4,7 @@ use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
 use super::moves::{Axis, Move, steps};
@@ -22,7 +23,11 @@ fn sliced(cx: &Infer<'_>) -> Result<Shape, InferError> {
         if let Some(n) = length
             && n != rank
         {
-            let what = format!("{n} entries for a tensor of {rank} dimensions");
+            let what = format!(
+                "{} for a tensor of {}",
+                counted(n, "number"),
+                counted(rank, "dimension")
+            );
             return Err(wrong(i + 1, what));
         }
     }

@@ -5,6 +5,7 @@ use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Gradient, arg, arg_of, count_attr, type_attr, type_attr_or};
 use thalweg_graph::{InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
 use super::moves::{Axis, Move};
@@ -154,7 +155,10 @@ pub(crate) static SPLIT_V: Op = Op {
             if let Some(n) = sizes.dim(0)
                 && n != count
             {
-                return Err(wrong(1, format!("{n} lengths for {count} outputs")));
+                return Err(wrong(
+                    1,
+                    format!("{} for {}", counted(n, "length"), counted(count, "output")),
+                ));
             }
             let Some(dims) = cx.shape(0).dims() else {
                 return Ok(());

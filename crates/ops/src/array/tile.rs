@@ -4,6 +4,7 @@ use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr, type_attr_or};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
 use super::moves::{Axis, Move, steps};
@@ -17,7 +18,11 @@ fn tiled(cx: &Infer<'_>) -> Result<Shape, InferError> {
     if let (Some(rank), Some(n)) = (cx.shape(0).rank(), length)
         && rank != n
     {
-        let reason = format!("{n} entries for a tensor of {rank} dimensions");
+        let reason = format!(
+            "{} for a tensor of {}",
+            counted(n, "number"),
+            counted(rank, "dimension")
+        );
         return Err(wrong(1, reason));
     }
     if let Some(bad) = multiples.iter().flatten().find(|&&m| m < 0) {

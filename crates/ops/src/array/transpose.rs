@@ -4,6 +4,7 @@ use smallvec::{SmallVec, smallvec};
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu, on_host};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
 use super::moves::{Axis, Move, steps};
@@ -67,7 +68,8 @@ pub(crate) static TRANSPOSE: Op = Op {
                 return Err(wrong(
                     1,
                     format!(
-                        "{length} axes for a tensor of shape {}: there must be {rank}",
+                        "{} for a tensor of shape {}: there must be {rank}",
+                        counted(length, "number"),
                         cx.shape(0)
                     ),
                 ));

@@ -7,6 +7,7 @@ use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::elements;
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use super::rules::wrong;
@@ -153,7 +154,10 @@ fn axis_of(cx: &Infer<'_>, rank: usize) -> Result<Option<usize>, InferError> {
             1,
             format!("no axis for {rank} dimensions: only a vector needs none"),
         )),
-        _ => Err(wrong(1, format!("{} axes: give one", axis.len()))),
+        _ => Err(wrong(
+            1,
+            format!("it lists {}: give one", counted(axis.len(), "number")),
+        )),
     }
 }
 

@@ -3,6 +3,7 @@
 use thalweg_device::{KernelError, Op, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{arg, arg_of, type_attr};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor};
 
 use super::array::{FLOW_IN, FLOW_OUT, HANDLE, STATE, array, scalars, shape_attr};
@@ -49,9 +50,9 @@ pub(crate) static SCATTER: Op = Op {
         let rows = rows(cx.tensor(2)?)?;
         if rows.len() != indices.len() {
             return Err(KernelError::Invalid(format!(
-                "{} rows for {} elements",
-                rows.len(),
-                indices.len()
+                "{} for {}",
+                counted(rows.len(), "row"),
+                counted(indices.len(), "element")
             )));
         }
         for (i, row) in indices.into_iter().zip(rows) {

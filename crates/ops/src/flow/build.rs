@@ -63,6 +63,13 @@ pub(super) fn define(graph: &Graph, function: Function) -> Attr {
     Attr::Func(Func::named(&name))
 }
 
+/// Keeps the mistake of a loop, made at the line of the caller's caller: a closure would have a line of
+/// its own.
+#[track_caller]
+fn refused(graph: &Graph, count: usize, text: String) -> Vec<Output<'_>> {
+    vec![graph.fail("while", "While", Reason::Argument(text)); count]
+}
+
 impl FlowOps for Graph {
     #[track_caller]
     fn cond<'g>(
@@ -124,8 +131,6 @@ impl FlowOps for Graph {
         if initial.iter().any(|o| o.is_invalid()) {
             return vec![self.invalid(); initial.len()];
         }
-        let fail =
-            |text: String| vec![self.fail("while", "While", Reason::Argument(text)); initial.len()];
         let mut shapes: Vec<Shape> = initial.iter().map(|o| o.shape()).collect();
         loop {
             let (test, turn) = (self.body("while_cond"), self.body("while_body"));
@@ -148,10 +153,11 @@ impl FlowOps for Graph {
                 return vec![self.invalid(); initial.len()];
             }
             if goes_on.dtype() != DType::Bool {
-                return fail(format!(
-                    "its condition is {}, but must be bool",
-                    goes_on.dtype()
-                ));
+                return refused(
+                    self,
+                    initial.len(),
+                    format!("its condition is {}, but must be bool", goes_on.dtype()),
+                );
             }
             let same = |(a, b): (&Output<'g>, &Output<'g>)| a.dtype() == b.dtype();
             if next.len() != initial.len() || !initial.iter().zip(&next).all(same) {
@@ -161,11 +167,15 @@ impl FlowOps for Graph {
                         .collect::<Vec<_>>()
                         .join(", ")
                 };
-                return fail(format!(
-                    "its body makes {} of {}: it must give what it takes",
-                    dtypes(&next),
-                    dtypes(initial)
-                ));
+                return refused(
+                    self,
+                    initial.len(),
+                    format!(
+                        "its body makes {} of {}: it must give what it takes",
+                        dtypes(&next),
+                        dtypes(initial)
+                    ),
+                );
             }
             let held = shapes.iter().zip(&next).map(|(s, o)| common(s, &o.shape()));
             let held: Vec<Shape> = held.collect();

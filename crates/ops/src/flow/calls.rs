@@ -6,6 +6,7 @@ use thalweg_graph::op::{
     type_attr,
 };
 use thalweg_graph::{AttrKind, Func, Infer, InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor, TensorError};
 
 use super::gradient;
@@ -156,8 +157,8 @@ fn repeat(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         let next = cx.environment().call(body, std::mem::take(&mut values))?;
         if next.len() != cx.inputs() {
             return Err(KernelError::Invalid(format!(
-                "the body of a loop over {} values gives {}",
-                cx.inputs(),
+                "the body of a loop over {} gives {}",
+                counted(cx.inputs(), "value"),
                 next.len()
             )));
         }

@@ -19,28 +19,37 @@ use super::build::{define, types};
 pub(super) struct Again<'g> {
     /// What stands for its arguments.
     pub(super) arguments: Vec<Output<'g>>,
-    /// Where its results are.
+    /// Where the results are that were asked for.
     pub(super) results: Vec<Output<'g>>,
 }
 
-/// Builds a function's body into `graph`; `kept` stand for values that must not be computed again.
+/// Builds into `graph` what these results of a function come from; `kept` stand for values that must
+/// not be computed again.
 pub(super) fn again<'g>(
     graph: &'g Graph,
     function: &Function,
     arguments: Vec<Output<'g>>,
     kept: &[(OutputId, Output<'g>)],
+    results: impl Iterator<Item = usize>,
 ) -> Again<'g> {
+    let wanted: Vec<OutputId> = results
+        .filter_map(|i| function.outputs.get(i).copied())
+        .collect();
     let mut given: HashMap<OutputId, Output<'g>> = kept.iter().copied().collect();
     for (&node, &argument) in function.inputs.iter().zip(&arguments) {
         given.insert(OutputId { node, index: 0 }, argument);
     }
-    let results = function.inline(graph, &given, &function.outputs);
+    let results = function.inline(graph, &given, &wanted);
     Again { arguments, results }
 }
 
-/// Whether a gradient can be that of this.
+/// Whether a gradient can be that of this. A variant may be a list of floats, whose gradient is one.
 pub(super) fn is_smooth(fact: &Fact) -> bool {
-    fact.dtype.is_float() || (fact.dtype == DType::Resource && fact.variable.is_some())
+    match fact.dtype {
+        DType::Resource => fact.variable.is_some(),
+        DType::Variant => true,
+        dtype => dtype.is_float(),
+    }
 }
 
 /// What is known of the gradient of this: of a variable's handle, that of the variable.
@@ -201,16 +210,12 @@ impl<'g> Choice<'g> {
             .zip(given[place..].iter().copied())
             .collect();
         let (arguments, seeds) = given.split_at(self.arguments);
-        let forward = again(body, function, arguments.to_vec(), &stand_in);
-        let ys: Vec<Output<'g>> = self
-            .dys
-            .iter()
-            .filter_map(|(i, _)| forward.results.get(*i).copied())
-            .collect();
+        let results = self.dys.iter().map(|d| d.0);
+        let forward = again(body, function, arguments.to_vec(), &stand_in, results);
         let seeds: Vec<Option<Output<'g>>> =
             seeds[..self.dys.len()].iter().copied().map(Some).collect();
         let xs: Vec<Output<'g>> = self.wanted.iter().map(|&i| forward.arguments[i]).collect();
-        let found = gradients_with(&ys, &xs, &seeds, &[]);
+        let found = gradients_with(&forward.results, &xs, &seeds, &[]);
         Back {
             body,
             given,

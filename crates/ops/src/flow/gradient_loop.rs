@@ -19,7 +19,10 @@ struct Loop<'g> {
     inputs: Vec<Output<'g>>,
     /// By value: whether a turn may change it.
     changes: Vec<bool>,
-    /// What a turn puts on lists: its arguments that change, and what it cannot compute again.
+    /// By value: whether it has a gradient that need not be zeros.
+    live: Vec<bool>,
+    /// What a turn puts on lists: those of its arguments that change and that the gradients need, and
+    /// what it cannot compute again.
     saved: Vec<OutputId>,
 }
 
@@ -42,8 +45,9 @@ pub(super) fn repeat<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let changes: Vec<bool> = (0..inputs.len())
         .map(|i| body.outputs.get(i) != Some(&argument(i)))
         .collect();
+    let (live, needed) = live(g, &body, &inputs);
     let wanted: Vec<OutputId> = (0..inputs.len())
-        .filter(|&i| changes[i] && is_smooth(&inputs[i].fact()))
+        .filter(|&i| changes[i] && live[i])
         .map(|i| body.outputs[i])
         .collect();
     let kept = match body.unrepeatable(&wanted) {
@@ -53,24 +57,48 @@ pub(super) fn repeat<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
             return none();
         }
     };
-    let listable = |i: &usize| changes[*i] && inputs[*i].dtype().size() > 0;
+    let listable = |i: &usize| {
+        let dtype = inputs[*i].dtype();
+        changes[*i] && (live[*i] || needed[*i]) && (dtype.size() > 0 || dtype == DType::Variant)
+    };
     let saved: Vec<OutputId> = (0..inputs.len())
         .filter(listable)
         .map(argument)
         .chain(kept)
         .collect();
     if saved.is_empty() {
-        // Nothing changes from turn to turn: nothing depends on how many there were.
+        // Nothing that matters changes from turn to turn: it does not depend on how many there were.
         return (0..inputs.len()).map(|i| g.dy(i)).collect();
     }
     let looped = Loop {
         body,
         inputs,
         changes,
+        live,
         saved,
     };
     let lists = save(g, &looped);
     backward(g, &looped, &lists)
+}
+
+/// By value: whether its gradient need not be zeros; and whether a turn needs it for such gradients. A
+/// value has a gradient that has one behind the loop, or that such a value is made of.
+fn live<'g>(g: &GradCx<'_, 'g>, body: &Function, inputs: &[Output<'g>]) -> (Vec<bool>, Vec<bool>) {
+    let mut live: Vec<bool> = (0..inputs.len()).map(|i| g.dy(i).is_some()).collect();
+    loop {
+        let results = body.outputs.iter().zip(&live);
+        let roots = results.filter(|(_, live)| **live).map(|(o, _)| o.node);
+        let nodes = body.body.needed(roots, |_| false);
+        let needed: Vec<bool> = body.inputs.iter().map(|n| nodes[n.index()]).collect();
+        let mut now = live.clone();
+        for (i, live) in now.iter_mut().enumerate() {
+            *live |= needed[i] && is_smooth(&inputs[i].fact());
+        }
+        if now == live {
+            return (live, needed);
+        }
+        live = now;
+    }
 }
 
 fn int<'g>(graph: &'g Graph, value: i32) -> Output<'g> {

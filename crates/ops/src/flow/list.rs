@@ -8,7 +8,8 @@ use thalweg_graph::op::{Arg, Gradient, arg, arg_of, bool_attr, type_attr, type_a
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use crate::tensors::sum;
+use super::list_gradient;
+use super::list_items::Items;
 
 /// The most elements that one list may have.
 const MOST: usize = 1 << 24;
@@ -21,7 +22,7 @@ pub(super) struct List {
     pub(super) shape: Shape,
     /// The most elements that it takes; any number where it is negative.
     pub(super) most: i64,
-    pub(super) items: Vec<Option<Tensor>>,
+    pub(super) items: Items,
 }
 
 impl List {
@@ -37,8 +38,10 @@ impl List {
         i: usize,
         shape: &Shape,
     ) -> Result<Tensor, KernelError> {
-        let item = self.items.get(i).ok_or_else(|| self.no_such(i as i64))?;
-        if let Some(item) = item {
+        if i >= self.items.len() {
+            return Err(self.no_such(i as i64));
+        }
+        if let Some(item) = self.items.get(i) {
             return match shape.admits(item.dims()) {
                 true => Ok(item.clone()),
                 false => Err(KernelError::Invalid(format!(
@@ -107,10 +110,7 @@ fn index(cx: &TensorCx<'_>, list: &List, i: usize) -> Result<usize, KernelError>
 }
 
 /// A list op; to be completed.
-pub(super) const LIST: OpDef = OpDef {
-    gradient: Gradient::Missing,
-    ..OpDef::EMPTY
-};
+pub(super) const LIST: OpDef = OpDef::EMPTY;
 
 /// An input that is a list.
 pub(super) const INPUT: Arg = arg_of("input_handle", DType::Variant);
@@ -121,6 +121,15 @@ pub(super) const OUTPUT: Arg = arg_of("output_handle", DType::Variant);
 pub(super) fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
     cx.set(0, Shape::scalar());
     Ok(())
+}
+
+/// What input `i` tells of a shape, where that is known already.
+pub(super) fn told(cx: &Infer<'_>, i: usize) -> Shape {
+    let is_vector = cx.shape(i).dims().is_some_and(|dims| dims.len() == 1);
+    match cx.ints(i).filter(|_| is_vector) {
+        Some(dims) => Shape::partial(dims.iter().map(|&d| usize::try_from(d).ok())),
+        None => Shape::unknown(),
+    }
 }
 
 /// How many elements: none below zero, and no more than there can be.
@@ -148,6 +157,7 @@ pub(crate) static EMPTY: Op = Op {
             type_attr("shape_type", DType::INDICES),
         ],
         shape: scalar,
+        gradient: Gradient::None,
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -155,7 +165,7 @@ pub(crate) static EMPTY: Op = Op {
             dtype: cx.attrs().dtype("element_dtype").unwrap_or(DType::F32),
             shape: shape_of(cx, 0)?,
             most: cx.int(1)?,
-            items: Vec::new(),
+            items: Items::default(),
         }
         .give()
     })],
@@ -176,6 +186,7 @@ pub(crate) static RESERVE: Op = Op {
             type_attr("shape_type", DType::INDICES),
         ],
         shape: scalar,
+        gradient: Gradient::None,
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -183,7 +194,7 @@ pub(crate) static RESERVE: Op = Op {
             dtype: cx.attrs().dtype("element_dtype").unwrap_or(DType::F32),
             shape: shape_of(cx, 0)?,
             most: -1,
-            items: vec![None; count(cx.int(1)?)?],
+            items: Items::absent(count(cx.int(1)?)?),
         }
         .give()
     })],
@@ -198,6 +209,7 @@ pub(crate) static PUSH_BACK: Op = Op {
         outputs: &[OUTPUT],
         attrs: &[type_attr("element_dtype", &DType::ALL)],
         shape: scalar,
+        gradient: Gradient::Rule(list_gradient::push_back),
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -210,15 +222,9 @@ pub(crate) static PUSH_BACK: Op = Op {
             )));
         }
         count(list.items.len() as i64 + 1)?;
-        let mut items = Vec::with_capacity(list.items.len() + 1);
-        items.extend_from_slice(&list.items);
-        items.push(Some(item));
-        List {
-            items,
-            shape: list.shape.clone(),
-            ..*list
-        }
-        .give()
+        let mut list = List::clone(&list);
+        list.items.push(item);
+        list.give()
     })],
 };
 
@@ -231,6 +237,7 @@ pub(crate) static POP_BACK: Op = Op {
         outputs: &[OUTPUT, arg("tensor", "element_dtype")],
         attrs: &[type_attr("element_dtype", &DType::ALL)],
         shape: scalar,
+        gradient: Gradient::Rule(list_gradient::pop_back),
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -239,12 +246,9 @@ pub(crate) static POP_BACK: Op = Op {
             return Err(KernelError::Invalid("the list is empty".to_owned()));
         };
         let item = list.item(cx, last, &shape_of(cx, 1)?)?;
-        let mut given = List {
-            items: list.items[..last].to_vec(),
-            shape: list.shape.clone(),
-            ..*list
-        }
-        .give()?;
+        let mut list = List::clone(&list);
+        list.items.resize(last);
+        let mut given = list.give()?;
         given.push(item);
         Ok(given)
     })],
@@ -265,6 +269,11 @@ pub(crate) static GET_ITEM: Op = Op {
             type_attr("element_dtype", &DType::ALL),
             type_attr_or("Tshape", DType::INDICES, DType::I32),
         ],
+        shape: |cx| {
+            cx.set(0, told(cx, 2));
+            Ok(())
+        },
+        gradient: Gradient::Rule(list_gradient::get_item),
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -290,6 +299,7 @@ pub(crate) static SET_ITEM: Op = Op {
             bool_attr("resize_if_index_out_of_bounds", false),
         ],
         shape: scalar,
+        gradient: Gradient::Rule(list_gradient::set_item),
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -299,10 +309,10 @@ pub(crate) static SET_ITEM: Op = Op {
         let mut list = List::clone(&list);
         let at = cx.int(1)?;
         if cx.attrs().bool("resize_if_index_out_of_bounds") && at >= list.items.len() as i64 {
-            list.items.resize(count(at.saturating_add(1))?, None);
+            list.items.resize(count(at.saturating_add(1))?);
         }
         let at = index(cx, &list, 1)?;
-        list.items[at] = Some(item);
+        list.items.set(at, item);
         list.give()
     })],
 };
@@ -315,6 +325,7 @@ pub(crate) static LENGTH: Op = Op {
         inputs: &[INPUT],
         outputs: &[arg_of("length", DType::I32)],
         shape: scalar,
+        gradient: Gradient::None,
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -330,6 +341,7 @@ pub(crate) static ELEMENT_SHAPE: Op = Op {
         inputs: &[INPUT],
         outputs: &[arg("element_shape", "shape_type")],
         attrs: &[type_attr("shape_type", DType::INDICES)],
+        gradient: Gradient::None,
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -356,62 +368,13 @@ pub(crate) static RESIZE: Op = Op {
         inputs: &[INPUT, arg_of("size", DType::I32)],
         outputs: &[OUTPUT],
         shape: scalar,
+        gradient: Gradient::Rule(list_gradient::resize),
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
         let list = list_at(cx, 0)?;
         let mut list = List::clone(&list);
-        list.items.resize(count(cx.int(1)?)?, None);
+        list.items.resize(count(cx.int(1)?)?);
         list.give()
     })],
 };
-
-/// Zeros in the shapes of what a variant holds: a list, or a list of lists.
-pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, KernelError> {
-    if of.dtype() != DType::Variant {
-        return cx.zeros(of.dtype(), of.dims());
-    }
-    let Some(list) = of.thing::<List>() else {
-        // What is no list has nothing that could be zero.
-        return Ok(of.clone());
-    };
-    let zero = |item: &Option<Tensor>| item.as_ref().map(|t| zeros_like(cx, t)).transpose();
-    let items = list.items.iter().map(zero).collect::<Result<_, _>>()?;
-    let zeros = List {
-        items,
-        shape: list.shape.clone(),
-        ..*list
-    };
-    Ok(Tensor::handle(DType::Variant, Arc::new(zeros))?)
-}
-
-/// The sums of what two variants hold: of two lists, element by element.
-pub(crate) fn added(a: &Tensor, b: &Tensor) -> Result<Tensor, KernelError> {
-    if a.dtype() != DType::Variant {
-        return sum(a.clone(), b);
-    }
-    let (Some(one), Some(other)) = (a.thing::<List>(), b.thing::<List>()) else {
-        return Err(KernelError::Invalid(
-            "what is no list cannot be added".to_owned(),
-        ));
-    };
-    if one.items.len() != other.items.len() {
-        return Err(KernelError::Invalid(format!(
-            "lists of {} and of {} elements cannot be added",
-            one.items.len(),
-            other.items.len()
-        )));
-    }
-    let both = |pair: (&Option<Tensor>, &Option<Tensor>)| match pair {
-        (Some(a), Some(b)) => added(a, b).map(Some),
-        (Some(one), None) | (None, Some(one)) => Ok(Some(one.clone())),
-        (None, None) => Ok(None),
-    };
-    let items = one.items.iter().zip(&other.items).map(both);
-    let sums = List {
-        items: items.collect::<Result<_, _>>()?,
-        shape: one.shape.clone(),
-        ..*one
-    };
-    Ok(Tensor::handle(DType::Variant, Arc::new(sums))?)
-}

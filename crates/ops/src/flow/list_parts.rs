@@ -1,11 +1,14 @@
 //! Lists of tensors from tensors, and tensors from lists.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
-use thalweg_graph::OpDef;
-use thalweg_graph::op::{arg, arg_of, int_attr, type_attr};
+use thalweg_graph::op::{Gradient, arg, arg_of, int_attr, type_attr};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::list::{INPUT, LIST, List, OUTPUT, count, list_at, scalar, shape_of};
+use super::list::{INPUT, LIST, List, OUTPUT, count, list_at, scalar, shape_of, told};
+use super::list_gradient;
+use super::list_items::Items;
 use super::rows::{concatenated, rows, split, stacked};
 
 /// All elements of a list, which must be there or have a known shape.
@@ -19,6 +22,14 @@ fn merged(list: &List, asked: Shape) -> Shape {
     list.shape.merge(&asked).unwrap_or(asked)
 }
 
+/// The output has so many rows, of the shape that input `i` tells.
+fn stack_shape(cx: &mut Infer<'_>, i: usize, rows: Option<usize>) -> Result<(), InferError> {
+    if let Some(row) = told(cx, i).dims() {
+        cx.set(0, Shape::partial(std::iter::once(rows).chain(row.to_vec())));
+    }
+    Ok(())
+}
+
 /// A list as one tensor.
 pub(crate) static STACK: Op = Op {
     def: OpDef {
@@ -30,6 +41,11 @@ pub(crate) static STACK: Op = Op {
             type_attr("element_dtype", &DType::ALL),
             int_attr("num_elements", -1),
         ],
+        shape: |cx| {
+            let rows = usize::try_from(cx.attrs().int("num_elements")).ok();
+            stack_shape(cx, 1, rows)
+        },
+        gradient: Gradient::Rule(list_gradient::stack),
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -38,8 +54,8 @@ pub(crate) static STACK: Op = Op {
         let wanted = cx.attrs().int("num_elements");
         if wanted >= 0 && wanted != list.items.len() as i64 {
             return Err(KernelError::Invalid(format!(
-                "the list has {} elements, {wanted} were said",
-                list.items.len()
+                "the list has {}, not {wanted} as was said",
+                counted(list.items.len(), "element")
             )));
         }
         let items = all(cx, &list, &asked)?;
@@ -62,6 +78,7 @@ pub(crate) static FROM_TENSOR: Op = Op {
             type_attr("shape_type", DType::INDICES),
         ],
         shape: scalar,
+        gradient: Gradient::Rule(list_gradient::from_tensor),
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -77,7 +94,7 @@ pub(crate) static FROM_TENSOR: Op = Op {
             dtype: tensor.dtype(),
             shape,
             most: -1,
-            items: rows.into_iter().map(Some).collect(),
+            items: rows.into_iter().collect(),
         }
         .give()
     })],
@@ -95,6 +112,12 @@ pub(crate) static GATHER: Op = Op {
         ],
         outputs: &[arg("values", "element_dtype")],
         attrs: &[type_attr("element_dtype", &DType::ALL)],
+        shape: |cx| {
+            let indices = cx.shape(1).dims().map(<[_]>::to_vec);
+            let rows = indices.and_then(|dims| dims.first().copied().flatten());
+            stack_shape(cx, 2, rows)
+        },
+        gradient: Gradient::Rule(list_gradient::gather),
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -130,6 +153,7 @@ pub(crate) static SCATTER: Op = Op {
             type_attr("shape_type", DType::INDICES),
         ],
         shape: scalar,
+        gradient: Gradient::Rule(list_gradient::scatter),
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -146,7 +170,7 @@ pub(crate) static SCATTER: Op = Op {
             dtype: tensor.dtype(),
             shape: shape_of(cx, 2)?,
             most: -1,
-            items: vec![None; len],
+            items: Items::absent(len),
         };
         put(&mut list, &indices, rows)?;
         list.give()
@@ -157,16 +181,16 @@ pub(crate) static SCATTER: Op = Op {
 fn put(list: &mut List, indices: &[i64], rows: Vec<Tensor>) -> Result<(), KernelError> {
     if rows.len() != indices.len() {
         return Err(KernelError::Invalid(format!(
-            "{} rows for {} places",
-            rows.len(),
-            indices.len()
+            "{} for {}",
+            counted(rows.len(), "row"),
+            counted(indices.len(), "place")
         )));
     }
     for (&i, row) in indices.iter().zip(rows) {
         list.check(&row)?;
         let place = usize::try_from(i).ok().filter(|&i| i < list.items.len());
         let place = place.ok_or_else(|| list.no_such(i))?;
-        list.items[place] = Some(row);
+        list.items.set(place, row);
     }
     Ok(())
 }
@@ -184,6 +208,7 @@ pub(crate) static SCATTER_INTO: Op = Op {
         outputs: &[OUTPUT],
         attrs: &[type_attr("element_dtype", &DType::ALL)],
         shape: scalar,
+        gradient: Gradient::Rule(list_gradient::scatter_into),
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -191,7 +216,7 @@ pub(crate) static SCATTER_INTO: Op = Op {
         let indices = cx.ints(2)?;
         let last = indices.iter().copied().max().unwrap_or(-1);
         let len = count(last.saturating_add(1).max(list.items.len() as i64))?;
-        list.items.resize(len, None);
+        list.items.resize(len);
         put(&mut list, &indices, rows(cx.tensor(1)?)?)?;
         list.give()
     })],
@@ -215,6 +240,7 @@ pub(crate) static CONCAT: Op = Op {
             type_attr("element_dtype", &DType::ALL),
             type_attr("shape_type", DType::INDICES),
         ],
+        gradient: Gradient::Rule(list_gradient::concat),
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -255,6 +281,7 @@ pub(crate) static SPLIT: Op = Op {
             type_attr("shape_type", DType::INDICES),
         ],
         shape: scalar,
+        gradient: Gradient::Rule(list_gradient::split),
         ..LIST
     },
     kernels: &[cpu_tensors(|cx| {
@@ -264,7 +291,7 @@ pub(crate) static SPLIT: Op = Op {
             dtype: tensor.dtype(),
             shape: shape_of(cx, 1)?,
             most: -1,
-            items: items.into_iter().map(Some).collect(),
+            items: items.into_iter().collect(),
         }
         .give()
     })],

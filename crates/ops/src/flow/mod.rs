@@ -8,8 +8,11 @@ mod calls;
 mod frames;
 mod gradient;
 mod gradient_loop;
-pub(crate) mod list;
+mod list;
+mod list_gradient;
+mod list_items;
 mod list_parts;
+pub(crate) mod list_sum;
 pub(crate) mod rows;
 mod stack;
 

@@ -2,6 +2,7 @@
 
 use thalweg_device::KernelError;
 use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 /// `count` elements from number `start` on, under these dimensions.
@@ -70,7 +71,10 @@ pub(crate) fn split(tensor: &Tensor, lengths: &[i64]) -> Result<Vec<Tensor>, Ker
             .and_then(|l| start.checked_add(l))
             .filter(|e| e <= count);
         let end = end.ok_or_else(|| {
-            KernelError::Invalid(format!("lengths {lengths:?} do not fit {count} rows"))
+            KernelError::Invalid(format!(
+                "lengths {lengths:?} do not fit {}",
+                counted(count, "row")
+            ))
         })?;
         let mut dims = vec![end - start];
         dims.extend_from_slice(inner);

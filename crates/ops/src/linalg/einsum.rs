@@ -386,6 +386,6 @@ fn ones<'g>(x: Output<'g>, term: &Term, letters: &[char]) -> Output<'g> {
         .input(shape)
         .input(places.output())
         .input(zero);
-    let one = x.constant_like(1.0);
+    let one = x.constant_like(1);
     graph.op("Fill").input(dims.output()).input(one).output()
 }

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::Shape;
+use thalweg_tensor::text::counted;
 
 /// The label of a dimension: a letter, or the place from the right in an ellipsis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,7 +65,9 @@ impl Term {
             (Some(rest), Some(_)) => Ok(rest),
             (Some(0), None) => Ok(0),
             _ => Err(wrong(format!(
-                "it has {own} labels for a tensor of {rank} dimensions"
+                "it has {} for a tensor of {}",
+                counted(own, "label"),
+                counted(rank, "dimension")
             ))),
         }
     }
@@ -111,7 +114,8 @@ impl Equation {
         let n = equation.inputs.len();
         if n != inputs || n > 2 {
             return Err(wrong(format!(
-                "it has {n} inputs, the node {inputs}: Einsum takes one or two"
+                "it has {}, the node {inputs}: Einsum takes one or two",
+                counted(n, "input")
             )));
         }
         let known = |c: char| equation.inputs.iter().any(|t| t.letters().any(|l| l == c));
@@ -166,7 +170,8 @@ impl Sizes {
             (Some(1), other) | (other, Some(1)) if broadcasts => other,
             (Some(a), Some(b)) => {
                 return Err(wrong(format!(
-                    "a label has {a} elements in one place and {b} in another"
+                    "a label has {} in one place and {b} in another",
+                    counted(a, "element")
                 )));
             }
             (a, b) => a.or(b),

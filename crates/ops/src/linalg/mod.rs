@@ -1,4 +1,4 @@
-//! GEMMs.
+//! Products and decompositions of matrices.
 
 mod batch_matmul;
 mod cross;
@@ -6,6 +6,7 @@ mod einsum;
 mod equation;
 mod gemm;
 mod matmul;
+mod qr;
 
 pub use matmul::FUSED_MAT_MUL;
 
@@ -20,6 +21,7 @@ pub(crate) static OPS: &[&Op] = &[
     &batch_matmul::BATCH_MAT_MUL_V3,
     &cross::CROSS,
     &einsum::EINSUM,
+    &qr::QR,
 ];
 
 /// Builder methods of this family.
@@ -38,6 +40,11 @@ pub trait LinalgOps<'g>: Sized {
 
     /// [`LinalgOps::batch_matmul`] with the matrices of either side transposed first.
     fn batch_matmul_t(self, b: impl Into<Output<'g>>, adj_x: bool, adj_y: bool) -> Output<'g>;
+
+    /// Each matrix of the last two dimensions (`[.., m, n]`, `f32` or `f64`) as the product of one with
+    /// orthonormal columns (`[.., m, p]`) and an upper triangular one (`[.., p, n]`), where `p` is the
+    /// smaller of `m` and `n`.
+    fn qr(self) -> [Output<'g>; 2];
 }
 
 impl<'g> LinalgOps<'g> for Output<'g> {
@@ -76,5 +83,11 @@ impl<'g> LinalgOps<'g> for Output<'g> {
             .attr("adj_x", adj_x)
             .attr("adj_y", adj_y)
             .output()
+    }
+
+    #[track_caller]
+    fn qr(self) -> [Output<'g>; 2] {
+        let node = self.graph().op("Qr").input(self).build();
+        [node.output(0), node.output(1)]
     }
 }

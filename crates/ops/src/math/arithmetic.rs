@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr};
-use thalweg_graph::output::scalar_of;
+use thalweg_graph::scalar_of;
 use thalweg_graph::{Infer, OpDef};
 use thalweg_tensor::DType;
 
@@ -131,7 +131,7 @@ pub(crate) static SQUARE: Op = Op {
         shape: shapes::unchanged,
         gradient: Gradient::Rule(|g| {
             let x = g.input(0);
-            smallvec![Some(g.grad() * (x * x.constant_like(2.0)))]
+            smallvec![Some(g.grad() * (x * x.constant_like(2)))]
         }),
         ..OpDef::EMPTY
     },

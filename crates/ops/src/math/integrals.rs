@@ -38,7 +38,7 @@ pub(crate) static BESSEL_I1E: Op = Op {
             let (graph, x, y) = (g.graph(), g.input(0), g.output(0));
             let of = |op, x| graph.op(op).input(x).output();
             // The quotient y / x is 1/2 at 0, where what stands for x only keeps it finite.
-            let zero = graph.op("Equal").input(x).input(x.constant_like(0.0));
+            let zero = graph.op("Equal").input(x).input(x.constant_like(0));
             let zero = zero.output();
             let select = |a, b| graph.op("SelectV2").input(zero).input(a).input(b).output();
             let safe = select(of("OnesLike", x), x);

@@ -256,7 +256,7 @@ fn one<'g>(op: &str, x: Output<'g>) -> Output<'g> {
 
 #[track_caller]
 fn two<'g>(op: &str, x: Output<'g>, y: impl Into<Value<'g>>) -> Output<'g> {
-    let y = y.into().on(x.graph());
+    let y = y.into().beside(x);
     x.graph().op(op).input(x).input(y).output()
 }
 
@@ -279,7 +279,13 @@ macro_rules! methods {
                 otherwise: impl Into<Value<'g>>,
             ) -> Output<'g> {
                 let graph = self.graph();
-                let (then, otherwise) = (then.into().on(graph), otherwise.into().on(graph));
+                let (then, otherwise) = match (then.into(), otherwise.into()) {
+                    (then @ Value::Tensor(_), Value::Output(o)) => (then.beside(o), o),
+                    (then, otherwise) => {
+                        let then = then.on(graph);
+                        (then, otherwise.beside(then))
+                    }
+                };
                 graph.op("SelectV2").input(self).input(then).input(otherwise).output()
             }
         }

@@ -17,7 +17,7 @@ fn of<'g>(op: &str, x: Output<'g>, y: Output<'g>) -> Output<'g> {
 
 /// 1 where `x` is not 0, else 0.
 fn not_zero(x: Output<'_>) -> Output<'_> {
-    let not = of("NotEqual", x, x.constant_like(0.0));
+    let not = of("NotEqual", x, x.constant_like(0));
     let node = x.graph().op("Cast").input(not);
     node.attr("DstT", x.dtype()).output()
 }

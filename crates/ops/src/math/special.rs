@@ -90,7 +90,7 @@ pub(crate) static DIGAMMA: Op = Op {
         FLOAT,
         Gradient::Rule(|g| {
             let x = g.input(0);
-            let next = g.graph().op("Polygamma").input(x.constant_like(1.0));
+            let next = g.graph().op("Polygamma").input(x.constant_like(1));
             smallvec![Some(g.grad() * next.input(x).output())]
         }),
     ),

@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, dispatch};
 use super::broadcast::sum_to;
 use super::define::{NUMBER, two};
 use crate::elementwise::{CHUNK, binary, computed, rounding};
-use crate::flow::list;
+use crate::flow::list_sum;
 use crate::shapes;
 use thalweg_cpu::number::Number;
 
@@ -48,7 +48,7 @@ pub(crate) static ADD_N: Op = Op {
         cpu_tensors(|cx| {
             let mut sum = cx.value(0)?;
             for i in 1..cx.inputs() {
-                sum = list::added(&sum, cx.tensor(i)?)?;
+                sum = list_sum::added(&sum, cx.tensor(i)?)?;
             }
             Ok(vec![sum])
         })
@@ -135,7 +135,7 @@ pub(crate) static SQUARED_DIFFERENCE: Op = Op {
         NUMBER,
         Gradient::Rule(|g| {
             let (x, y) = (g.input(0), g.input(1));
-            let twice = x.constant_like(2.0);
+            let twice = x.constant_like(2);
             let dx = g.grad() * (x - y) * twice;
             smallvec![Some(sum_to(dx, x, y)), Some(sum_to(-dx, y, x))]
         }),

@@ -166,7 +166,7 @@ pub(crate) static ELU_GRAD: Op = Op {
             let negative = graph
                 .op("Less")
                 .input(y)
-                .input(y.constant_like(0.0))
+                .input(y.constant_like(0))
                 .output();
             let chosen = graph.op("SelectV2").input(negative);
             let by_output = chosen.input(by_output).input(zeros).output();

@@ -3,6 +3,7 @@
 use thalweg_device::{KernelError, Op, Prepared, cpu, on_host};
 use thalweg_graph::op::{AttrDef, Gradient, arg, str_attr, type_attr_or};
 use thalweg_graph::{Attrs, Infer, InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, dispatch};
 
 const ATTRS: &[AttrDef] = &[
@@ -46,7 +47,8 @@ fn sources_of(attrs: &Attrs, n: usize) -> Result<Vec<usize>, InferError> {
         return Err(InferError::Value {
             input: 0,
             reason: format!(
-                "has {n} values, but must have {} or {}",
+                "has {}, but must have {} or {}",
+                counted(n, "value"),
                 all.len(),
                 all.len() - 2
             ),
@@ -85,7 +87,10 @@ fn permuted_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     {
         return Err(InferError::Value {
             input: 0,
-            reason: format!("has {n} values for each dimension, but must have 2"),
+            reason: format!(
+                "has {} for each dimension, but must have 2",
+                counted(n, "value")
+            ),
         });
     }
     if let Some(n) = shape.dim(0) {

@@ -2,6 +2,7 @@
 
 use thalweg_graph::{Attr, Attrs, InferError};
 use thalweg_tensor::Shape;
+use thalweg_tensor::text::counted;
 
 use thalweg_cpu::Layout;
 
@@ -85,8 +86,8 @@ impl DataFormat {
         let error = |reason: String| InferError::Attr { attr, reason };
         let &[a, b, c, d] = values else {
             return Err(error(format!(
-                "has {} values, but must have 4, one for each of {}",
-                values.len(),
+                "has {}, but must have 4, one for each of {}",
+                counted(values.len(), "value"),
                 self.name()
             )));
         };
@@ -177,8 +178,8 @@ impl Padding {
             _ => {
                 let &[a, b, c, d, e, f, g, h] = explicit else {
                     return Err(error(format!(
-                        "has {} values, but must have 8: before and after for each of {}",
-                        explicit.len(),
+                        "has {}, but must have 8: before and after for each of {}",
+                        counted(explicit.len(), "value"),
                         format.name()
                     )));
                 };

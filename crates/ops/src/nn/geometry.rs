@@ -3,6 +3,7 @@
 use thalweg_device::KernelError;
 use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::Shape;
+use thalweg_tensor::text::counted;
 
 use super::format::{Sliding, parts};
 use thalweg_cpu::conv::ConvGeometry;
@@ -28,8 +29,9 @@ pub(crate) fn output_shape(
     {
         return Err(InferError::Mismatch {
             what: format!(
-                "the images ({}) have {found} channels, the filter is for {expected}",
-                sliding.format.name()
+                "the images ({}) have {}, the filter is for {expected}",
+                sliding.format.name(),
+                counted(found, "channel")
             ),
             left: image.clone(),
             right: filter.clone(),
@@ -58,7 +60,10 @@ pub(crate) fn sizes(cx: &Infer<'_>, i: usize) -> Result<Shape, InferError> {
     if let Some(n) = count.dim(0)
         && n != 4
     {
-        return Err(wrong(format!("has {n} sizes, but must have 4")));
+        return Err(wrong(format!(
+            "has {}, but must have 4",
+            counted(n, "size")
+        )));
     }
     let Some(sizes) = cx.ints(i) else {
         return Ok(Shape::of_rank(4));

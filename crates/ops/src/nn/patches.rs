@@ -131,7 +131,7 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let from = shape(x);
     let [batch, lines, columns, depth] = [0, 1, 2, 3].map(|i| dim(from, i));
     let pixels = lines * columns;
-    let all = graph.op("Range").input(int(1)).input(pixels + 1.0);
+    let all = graph.op("Range").input(int(1)).input(pixels + 1);
     let numbers = reshape(
         all.input(int(1)).output(),
         pack(&[int(1), lines, columns, int(1)]),
@@ -141,7 +141,7 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
         numbers = numbers.attr(name, g.attrs().ints(name).to_vec());
     }
     let numbers = numbers.attr("padding", g.attrs().str("padding")).output();
-    let ids = reshape(numbers, ints(&[-1])) - 1.0;
+    let ids = reshape(numbers, ints(&[-1])) - 1;
     // [image, window and its element, channel] to [window and its element, image, channel].
     let each = pack(&[batch, graph.op("Size").input(numbers).output(), depth]);
     let rows = turned(reshape(dy, each), &[1, 0, 2]);

@@ -134,7 +134,7 @@ pub(crate) static SELU_GRAD: Op = Op {
         gradient: Gradient::Rule(|g| {
             let (graph, dy, y, dz) = (g.graph(), g.input(0), g.input(1), g.grad());
             let to_dy = graph.op("SeluGrad").input(dz).input(y).output();
-            let negative = graph.op("Less").input(y).input(y.constant_like(0.0));
+            let negative = graph.op("Less").input(y).input(y.constant_like(0));
             let zeros = graph.op("ZerosLike").input(y).output();
             let to_y = graph.op("SelectV2").input(negative.output());
             let to_y = to_y.input(dz * dy).input(zeros).output();

@@ -1,6 +1,7 @@
 //! Elements of queues: checked, cut from batches and put together as batches.
 
 use thalweg_device::KernelError;
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::state::{Element, Settings};
@@ -11,8 +12,8 @@ pub(super) fn check_element(settings: &Settings, element: &Element) -> Result<()
     let name = &settings.name;
     if element.len() != settings.dtypes.len() {
         return Err(KernelError::Invalid(format!(
-            "elements of {name} have {} components, not {}",
-            settings.dtypes.len(),
+            "elements of {name} have {}, not {}",
+            counted(settings.dtypes.len(), "component"),
             element.len()
         )));
     }
@@ -46,8 +47,8 @@ pub(super) fn elements(batches: &[Tensor]) -> Result<Vec<Element>, KernelError> 
         }
         if rows.len() != all.len() {
             return Err(KernelError::Invalid(format!(
-                "component {i} has {} elements, those before it {}",
-                rows.len(),
+                "component {i} has {}, those before it {}",
+                counted(rows.len(), "element"),
                 all.len()
             )));
         }

@@ -78,7 +78,7 @@ fn masked<'g>(x: Output<'g>, keep: Output<'g>, seed: Option<i64>) -> Output<'g> 
         .op("SelectV2")
         .input(kept)
         .input(1.0 / keep)
-        .input(keep.constant_like(0.0))
+        .input(keep.constant_like(0))
         .output();
     graph
         .op("Mul")

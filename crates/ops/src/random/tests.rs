@@ -167,7 +167,7 @@ fn shapes_that_cannot_be_are_errors() {
     let scalar = wrong(&|g| {
         g.random_uniform(3i64, 0.0, 1.0, DType::F32, None);
     });
-    assert!(scalar.contains("must have 1 dimensions"), "{scalar}");
+    assert!(scalar.contains("must have 1 dimension"), "{scalar}");
     let bound = wrong(&|g| {
         g.random_uniform_int([1], 0, 1 << 40, DType::I32, None);
     });

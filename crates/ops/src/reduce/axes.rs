@@ -6,6 +6,7 @@ use thalweg_device::{KernelError, Prepare};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, bool_attr, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
 const AXES: Arg = arg("reduction_indices", "Tidx").host();
@@ -67,7 +68,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
         // No axis may be listed twice, so each takes one dimension away.
         let left = rank.checked_sub(count).ok_or_else(|| InferError::Value {
             input: 1,
-            reason: format!("{count} axes are listed, but there are {rank} dimensions"),
+            reason: format!("more axes are listed, {count}, than there are dimensions, {rank}"),
         })?;
         cx.set(0, Shape::of_rank(left));
     }
@@ -97,7 +98,8 @@ pub(super) fn reduced(p: &Prepare<'_>) -> Result<Reduced, KernelError> {
     for axis in p.ints(1)? {
         let i = resolve_axis(axis, rank).ok_or_else(|| {
             KernelError::Invalid(format!(
-                "axis {axis} is not one of a tensor with {rank} dimensions"
+                "axis {axis} is not one of a tensor with {}",
+                counted(rank, "dimension")
             ))
         })?;
         reduced[i] = true;

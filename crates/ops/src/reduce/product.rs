@@ -40,7 +40,7 @@ pub(crate) static PROD: Op = Op {
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let (graph, x) = (g.graph(), g.input(0));
     let dy = kept(g, g.grad());
-    let (zero, one) = (x.constant_like(0.0), x.constant_like(1.0));
+    let (zero, one) = (x.constant_like(0), x.constant_like(1));
     let equal = |a: Output<'g>, b: Output<'g>| graph.op("Equal").input(a).input(b).output();
     let select = |c: Output<'g>, a: Output<'g>, b: Output<'g>| {
         graph.op("SelectV2").input(c).input(a).input(b).output()

@@ -175,7 +175,7 @@ fn log_sum_exp_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (graph, x, y, dy) = (g.graph(), g.input(0), g.output(0), g.grad());
     let lowest = dy.constant_like(lowest(dy.dtype()));
     let part = |of: Output<'g>| {
-        let positive = graph.op("Greater").input(of).input(of.constant_like(0.0));
+        let positive = graph.op("Greater").input(of).input(of.constant_like(0));
         let log = graph.op("Log").input(of).output();
         let log = graph.op("SelectV2").input(positive.output()).input(log);
         let sums = again(

@@ -5,6 +5,7 @@ use thalweg_device::{
 };
 use thalweg_graph::op::{Effect, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::handle::expect_dtype;
@@ -157,8 +158,8 @@ fn accumulate<T: Number>(p: &Prepare<'_>, f: fn(T, T) -> T) -> Prepared {
         cx.update::<T, 1>([0], |[variable]| {
             if variable.len() != value.len() {
                 return Err(KernelError::Invalid(format!(
-                    "the value has {} elements, the variable {}: give it the variable's shape",
-                    value.len(),
+                    "the value has {}, the variable {}: give it the variable's shape",
+                    counted(value.len(), "element"),
                     variable.len()
                 )));
             }

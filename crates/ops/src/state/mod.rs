@@ -94,6 +94,15 @@ pub struct Variable<'g> {
 }
 
 impl<'g> Variable<'g> {
+    /// A variable that the graph declares.
+    pub fn of(graph: &'g Graph, info: &VariableInfo) -> Variable<'g> {
+        Variable {
+            handle: graph.output(info.handle),
+            value: graph.output(info.value),
+            initializer: graph.operation(info.initializer),
+        }
+    }
+
     /// Its handle, which ops that read or update it take.
     pub fn handle(self) -> Output<'g> {
         self.handle
@@ -265,13 +274,7 @@ impl StateOps for Graph {
     fn trainable_variables(&self) -> Vec<Variable<'_>> {
         let all = self.variables();
         let trained = all.iter().filter(|v| v.trainable);
-        trained
-            .map(|v| Variable {
-                handle: self.output(v.handle),
-                value: self.output(v.value),
-                initializer: self.operation(v.initializer),
-            })
-            .collect()
+        trained.map(|v| Variable::of(self, v)).collect()
     }
 
     #[track_caller]

@@ -3,6 +3,7 @@
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{AttrDef, Effect, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
 use super::combine::{Combine, How, WithCombine};
@@ -74,8 +75,10 @@ impl WithCombine for Rows<'_, '_> {
                 let width = variable.len() / rows.max(1);
                 if !one_for_all && updates.len() != count.saturating_mul(width) {
                     return Err(KernelError::Invalid(format!(
-                        "there are {} updates for {count} rows of {width} elements",
-                        updates.len()
+                        "there are {} for {} of {}",
+                        counted(updates.len(), "update"),
+                        counted(count, "row"),
+                        counted(width, "element")
                     )));
                 }
                 indices.each(cx, &mut |i, at| {

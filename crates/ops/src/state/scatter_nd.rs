@@ -3,6 +3,7 @@
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{AttrDef, Effect, Gradient, arg, arg_of, bool_attr, str_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
 use super::combine::{Combine, How, WithCombine};
@@ -100,8 +101,10 @@ impl WithCombine for Slices<'_, '_> {
                 let width = variable.len() / all.max(1);
                 if updates.len() != count.saturating_mul(width) || variable.len() != all * width {
                     return Err(KernelError::Invalid(format!(
-                        "there are {} updates for {count} slices of {width} elements",
-                        updates.len()
+                        "there are {} for {} of {}",
+                        counted(updates.len(), "update"),
+                        counted(count, "slice"),
+                        counted(width, "element")
                     )));
                 }
                 let mut apply = |slice: usize, start: usize| {

@@ -3,6 +3,7 @@
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Gradient, arg_of, args_of, int_attr, str_attr, types_attr};
 use thalweg_graph::{InferError, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::summarize::summary_v2;
@@ -46,8 +47,9 @@ pub(crate) static FORMAT: Op = Op {
                 return Err(InferError::Attr {
                     attr: "template",
                     reason: format!(
-                        "it has {places} placeholders for {} tensors: give as many",
-                        cx.inputs()
+                        "it has {} for {}: give as many",
+                        counted(places, "placeholder"),
+                        counted(cx.inputs(), "tensor")
                     ),
                 });
             }

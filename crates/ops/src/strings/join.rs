@@ -5,6 +5,7 @@ use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg_of, bool_attr, count_attr, str_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::elements;
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor};
 
 /// All inputs that are not scalars have one shape, which is the output's.
@@ -76,7 +77,8 @@ fn axes(values: &[i64], rank: usize) -> Result<Vec<usize>, String> {
     let mut axes = Vec::new();
     for &axis in values {
         let axis = resolve_axis(axis, rank).ok_or(format!(
-            "axis {axis} is not one of a tensor with {rank} dimensions"
+            "axis {axis} is not one of a tensor with {}",
+            counted(rank, "dimension")
         ))?;
         if axes.contains(&axis) {
             return Err(format!("axis {axis} is named twice"));

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use thalweg_cpu::parallel::Disjoint;
 use thalweg_cpu::{Isa, Vectorize};
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor};
 
 use crate::elementwise::{BLOCK, CHUNK, Compute, Conversion};
@@ -135,8 +136,8 @@ impl<W: Wide + Compute + Pod> Stored<W> {
                 let new = bytes_mut(renewal.new, self.0)?;
                 if new.len() != grad.len() {
                     return Err(KernelError::Invalid(format!(
-                        "the gradient has {} elements, a variable {}: they must have one shape",
-                        grad.len() / self.0.size(),
+                        "the gradient has {}, a variable {}: they must have one shape",
+                        counted(grad.len() / self.0.size(), "element"),
                         new.len() / self.0.size()
                     )));
                 }

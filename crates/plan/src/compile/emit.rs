@@ -184,8 +184,11 @@ impl Builder<'_> {
 
     /// The scratch memory of the next instruction, if it needs any.
     fn scratch(&mut self, bytes: usize, waits: &mut Vec<u32>) -> Option<Block> {
+        if bytes == 0 {
+            return None;
+        }
         let start = self.schedule.start(waits);
-        (bytes > 0).then(|| self.arena.take(bytes, start, waits))
+        Some(self.arena.take(bytes, start, waits))
     }
 
     /// Gives a block back that these instructions touched.

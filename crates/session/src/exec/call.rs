@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use thalweg_device::{KernelError, Variable};
 use thalweg_graph::function::DEEPEST;
 use thalweg_graph::{Fact, Func, Function, Node, OutputId};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor};
 
 use super::{ProgramRun, Step};
@@ -157,7 +158,8 @@ fn check(function: &Function, arguments: &[Tensor]) -> Result<(), KernelError> {
     let (name, expected) = (&function.name, function.arguments.len());
     if expected != arguments.len() {
         return Err(KernelError::Invalid(format!(
-            "function '{name}' takes {expected} arguments, {} were given",
+            "function '{name}' takes {}, not {}",
+            counted(expected, "argument"),
             arguments.len()
         )));
     }

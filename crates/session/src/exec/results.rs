@@ -23,7 +23,7 @@ impl Step<'_> {
                 continue;
             };
             let error = |e: thalweg_device::KernelError| SessionError::Result {
-                index,
+                what: format!("result number {index}"),
                 reason: e.to_string(),
             };
             let dims = fetch.dims.as_deref();

@@ -33,21 +33,21 @@ fn a_kernel_that_panics_ends_its_step_with_an_error_and_the_session_goes_on() {
             let y = g.device("/cpu:0", || g.op("Square").input(x).output());
             let node = g.op("Tanh").input(y).name(name);
             let bad = g.device("/cpu:1", || node.output());
-            let mut options = SessionOptions::with_cpus(2);
+            let mut options = SessionOptions::new().cpus(2);
             (options.parallel, options.threads) = (parallel, 4);
             let mut session = Session::with_options(&g, options).unwrap();
-            let engine = session.runner.engine_mut();
+            let engine = Arc::get_mut(&mut session.runner).unwrap().engine_mut();
             Arc::make_mut(&mut engine.machine_mut().kernels).insert("Tanh", &PANICS);
             let feed = [x.feed(Tensor::from([1.0f32, 2.0]))];
             for _ in 0..20 {
-                match session.run(bad, &feed).map(|_| ()) {
+                match session.step(bad, &feed).map(|_| ()) {
                     Err(SessionError::Panicked { node, message, .. }) => {
                         assert!(node.starts_with(name));
                         assert_eq!(message, "on purpose");
                     }
                     other => panic!("{other:?}"),
                 }
-                session.run(y, &feed).unwrap();
+                session.step(y, &feed).unwrap();
             }
         }
     }

@@ -36,9 +36,22 @@ impl<T: Element, const M: usize, const N: usize> From<[[T; N]; M]> for Tensor {
     }
 }
 
+impl<T: Element, const L: usize, const M: usize, const N: usize> From<[[[T; N]; M]; L]> for Tensor {
+    fn from(blocks: [[[T; N]; M]; L]) -> Tensor {
+        let elements = blocks.as_flattened().as_flattened();
+        Tensor::filled(Dims::from_slice(&[L, M, N]), elements)
+    }
+}
+
 impl From<&Tensor> for Tensor {
     fn from(tensor: &Tensor) -> Tensor {
         tensor.clone()
+    }
+}
+
+impl From<String> for Tensor {
+    fn from(value: String) -> Tensor {
+        Tensor::from(&value[..])
     }
 }
 

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use crate::dtype::DType;
 use crate::shape::{Dims, Shape};
+use crate::text::counted;
 
 /// What can be wrong with the making or reading of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -18,7 +19,7 @@ pub enum TensorError {
         found: DType,
     },
     /// The number of elements is not what the dimensions say.
-    #[error("shape {shape} needs {expected} elements, {found} were given", shape = Shape::known(.dims))]
+    #[error("shape {shape} needs {}, not {found}", counted(.expected, "element"), shape = Shape::known(.dims))]
     Length {
         /// The dimensions that were asked for.
         dims: Dims,
@@ -33,8 +34,19 @@ pub enum TensorError {
         /// The tensor's dimensions.
         dims: Dims,
     },
+    /// A tensor was read as an array of another length.
+    #[error("a tensor of shape {shape} does not have {}", counted(.asked, "element"), shape = Shape::known(.dims))]
+    Count {
+        /// The length of the array.
+        asked: usize,
+        /// The tensor's dimensions.
+        dims: Dims,
+    },
+    /// A string that was read as text is no UTF-8.
+    #[error("the string is not UTF-8: read it as bytes, with Tensor::as_strings")]
+    Utf8,
     /// More bytes than the system gives.
-    #[error("there is no memory for a {dtype} tensor of shape {shape}", shape = Shape::known(.dims))]
+    #[error("there is no memory for a tensor of {dtype} and shape {shape}", shape = Shape::known(.dims))]
     TooLarge {
         /// The dtype that was asked for.
         dtype: DType,

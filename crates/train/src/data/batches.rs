@@ -1,3 +1,5 @@
+use thalweg_tensor::{DType, Tensor};
+
 use super::shuffle::permute;
 use super::{CLASSES, DataError, Split};
 
@@ -12,7 +14,7 @@ mod tests;
 /// TensorFlow's MNIST tutorial, so that every batch is full. A batch larger than the
 /// data set runs through as many epochs as it needs, and repeats images.
 ///
-/// Only [`Batches::new`] allocates: four bytes an image.
+/// Only [`Batches::new`] allocates, four bytes an image, and [`Batches::tensors`], which gives new tensors.
 #[derive(Clone, Debug)]
 pub struct Batches<'a> {
     split: &'a Split,
@@ -105,6 +107,17 @@ impl<'a> Batches<'a> {
             set_hot(hot, self.split.labels()[at]);
         }
         Ok(())
+    }
+
+    /// The next batch as tensors: images `[size, rows * cols]` of 0..=1, and classes `[size]` as `i64`.
+    ///
+    /// # Errors
+    /// [`DataError::Tensor`], where there is no memory for them.
+    pub fn tensors(&mut self) -> Result<[Tensor; 2], DataError> {
+        let mut images = Tensor::zeros(DType::F32, &[self.size, self.split.pixels()])?;
+        let mut labels = Tensor::zeros(DType::I64, &[self.size])?;
+        self.next_into(images.as_mut_slice()?, labels.as_mut_slice()?)?;
+        Ok([images, labels])
     }
 
     /// The position of the next image in the split.
@@ -204,6 +217,19 @@ impl Chunk<'_> {
         check_length("images", self.images.len(), images.len())?;
         scale(self.images, images);
         Ok(())
+    }
+
+    /// The images and classes as tensors: `[len, rows * cols]` of 0..=1, and `[len]` as `i64`.
+    ///
+    /// # Errors
+    /// [`DataError::Tensor`], where there is no memory for them.
+    pub fn tensors(&self) -> Result<[Tensor; 2], DataError> {
+        let pixels = self.images.len() / self.len().max(1);
+        let mut images = Tensor::zeros(DType::F32, &[self.len(), pixels])?;
+        let mut labels = Tensor::zeros(DType::I64, &[self.len()])?;
+        self.images_into(images.as_mut_slice()?)?;
+        self.labels_into(labels.as_mut_slice()?)?;
+        Ok([images, labels])
     }
 
     /// Writes the classes into `labels` (`[len]`).

@@ -1,5 +1,6 @@
 use std::io;
 use std::path::PathBuf;
+use thalweg_tensor::text::counted;
 
 use super::idx::MAX_BYTES;
 use super::mnist::CLASSES;
@@ -141,7 +142,7 @@ pub enum DataError {
     },
 
     /// The number of labels is not the number of images.
-    #[error("{images} images with {labels} labels: each image needs one label")]
+    #[error("{} with {}: each image needs one label", counted(.images, "image"), counted(.labels, "label"))]
     CountMismatch {
         /// How many images there are.
         images: usize,
@@ -203,7 +204,7 @@ pub enum DataError {
     },
 
     /// A buffer to fill has the wrong length.
-    #[error("the buffer for {what} holds {found} elements, this batch fills {expected}")]
+    #[error("the buffer for {what} holds {}, this batch fills {expected}", counted(.found, "element"))]
     BufferLength {
         /// What the buffer is for: `images`, `labels` or `one-hot labels`.
         what: &'static str,
@@ -212,4 +213,8 @@ pub enum DataError {
         /// How many it holds.
         found: usize,
     },
+
+    /// There is no memory for a batch.
+    #[error(transparent)]
+    Tensor(#[from] thalweg_tensor::TensorError),
 }

@@ -1,5 +1,7 @@
 use std::path::{Path, PathBuf};
 
+use thalweg_tensor::{DType, Tensor};
+
 use super::{Batches, Chunks, DataError, Idx};
 
 #[cfg(test)]
@@ -194,6 +196,20 @@ impl Split {
     /// As [`Batches::new`].
     pub fn batches(&self, size: usize, seed: u64) -> Result<Batches<'_>, DataError> {
         Batches::new(self, size, seed)
+    }
+
+    /// All images and classes as tensors: `[len, rows * cols]` of 0..=1, and `[len]` as `i64`.
+    ///
+    /// # Errors
+    /// [`DataError::Tensor`], where there is no memory for them.
+    pub fn tensors(&self) -> Result<[Tensor; 2], DataError> {
+        match self.chunks(self.len().max(1))?.next() {
+            Some(all) => all.tensors(),
+            None => Ok([
+                Tensor::zeros(DType::F32, &[0, self.pixels()])?,
+                Tensor::zeros(DType::I64, &[0])?,
+            ]),
+        }
     }
 
     /// All images once, in their order, `size` at a time; see [`Chunks`].

@@ -3,6 +3,7 @@
 use thalweg_graph::{Operation, Output};
 use thalweg_ops::Variable;
 
+use super::decay::WeightDecay;
 use super::{Optimizer, Updates};
 use crate::rate::Rate;
 
@@ -23,7 +24,7 @@ use crate::rate::Rate;
 /// session.run(g.initializers(), [])?;
 /// session.run(train, [])?;
 /// // 4 - 0.25 * (2 * 4)
-/// assert_eq!(session.run(w, [])?.scalar::<f32>(0)?, 2.0);
+/// assert_eq!(session.run::<f32>(w, [])?, 2.0);
 /// # Ok(())
 /// # }
 /// ```
@@ -64,11 +65,15 @@ impl<'g> Optimizer<'g> for GradientDescent<'g> {
 
 /// Gradient descent along a decaying sum of gradients: `accum = accum * momentum + gradient`, and
 /// `var -= rate * accum`. The slot is `var/Momentum`.
+///
+/// With a weight decay it is SGDW (<https://arxiv.org/abs/1711.05101>): `var -= rate * weight_decay *
+/// var` too, with `var` as it is before the step.
 #[derive(Clone, Copy, Debug)]
 pub struct Momentum<'g> {
     learning_rate: Rate<'g>,
     momentum: Rate<'g>,
     nesterov: bool,
+    decay: WeightDecay,
 }
 
 impl<'g> Momentum<'g> {
@@ -78,6 +83,7 @@ impl<'g> Momentum<'g> {
             learning_rate: learning_rate.into(),
             momentum: momentum.into(),
             nesterov: false,
+            decay: WeightDecay::new(0.0),
         }
     }
 
@@ -85,6 +91,22 @@ impl<'g> Momentum<'g> {
     /// default.
     pub fn nesterov(self, nesterov: bool) -> Momentum<'g> {
         Momentum { nesterov, ..self }
+    }
+
+    /// How much of a weight decays each step, times the rate; 0 by default.
+    pub fn weight_decay(self, weight_decay: f32) -> Momentum<'g> {
+        Momentum {
+            decay: self.decay.amount(weight_decay),
+            ..self
+        }
+    }
+
+    /// The variables that do not decay, by their names: biases, say.
+    pub fn exclude(self, excluded: fn(&str) -> bool) -> Momentum<'g> {
+        Momentum {
+            decay: self.decay.exclude(excluded),
+            ..self
+        }
     }
 }
 
@@ -111,6 +133,9 @@ impl<'g> Optimizer<'g> for Momentum<'g> {
                 .input(gradient)
                 .input(momentum)
                 .attr("use_nesterov", self.nesterov);
+            let node = self
+                .decay
+                .before(node, updates, self.learning_rate, variable);
             nodes.push(node.build());
         }
         nodes

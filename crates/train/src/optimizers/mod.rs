@@ -1,5 +1,5 @@
 //! Optimizers: what turns gradients into updates of variables. Names, defaults and slots are those
-//! of `tf.compat.v1.train`.
+//! of `tf.compat.v1.train`; what it does not have follows Keras, or a paper.
 //!
 //! What an optimizer keeps between steps are variables of the graph, which have names as all others do.
 //!
@@ -18,18 +18,37 @@
 //! assert_eq!(g.trainable_variables().len(), 1);
 //! ```
 
+mod accumulate;
+mod adadelta;
 mod adagrad;
 mod adam;
+mod adamax;
+mod decay;
 mod descent;
+mod ftrl;
+mod lamb;
+mod lars;
+mod moments;
+mod nadam;
 mod rms_prop;
+mod trust;
 mod updates;
 
 use thalweg_graph::{Graph, Operation, Output, Reason, gradients};
 use thalweg_ops::{StateOps, Variable};
 
+use crate::slots::beside;
+
+pub use accumulate::Accumulate;
+pub use adadelta::Adadelta;
 pub use adagrad::Adagrad;
-pub use adam::Adam;
+pub use adam::{Adam, AdamW};
+pub use adamax::Adamax;
 pub use descent::{GradientDescent, Momentum};
+pub use ftrl::Ftrl;
+pub use lamb::Lamb;
+pub use lars::Lars;
+pub use nadam::Nadam;
 pub use rms_prop::RmsProp;
 pub use updates::Updates;
 
@@ -55,10 +74,10 @@ pub use updates::Updates;
 ///
 /// let session = Session::new(&g)?;
 /// session.run(g.initializers(), [])?;
-/// let before = session.run((loss, train), [])?.scalar::<f32>(0)?;
-/// let after = session.run(loss, [])?.scalar::<f32>(0)?;
+/// let (before, ()): (f32, ()) = session.run((loss, train), [])?;
+/// let after: f32 = session.run(loss, [])?;
 /// assert!(before == 25.0 && after < before);
-/// assert_eq!(session.run(step, [])?.scalar::<i64>(0)?, 1);
+/// assert_eq!(session.run::<i64>(step, [])?, 1);
 /// # Ok(())
 /// # }
 /// ```
@@ -94,8 +113,8 @@ pub trait Optimizer<'g> {
         if found.is_empty() && !loss.is_invalid() {
             let text = match variables.len() {
                 0 => "there are no variables to train: make them with Graph::variable".to_owned(),
-                n => format!(
-                    "{} depends on none of the {n} variables to train: compute it from them, \
+                _ => format!(
+                    "{} depends on none of the variables to train: compute it from them, \
                      through ops that have a gradient",
                     loss.name()
                 ),
@@ -122,9 +141,9 @@ pub trait Optimizer<'g> {
             let nodes = self.update(&mut Updates::new(graph), gradients);
             let update = graph.group("update", nodes);
             match global_step {
-                Some(step) => graph.control_dependencies([update], || {
-                    updates::beside(step, || step.assign_add(1i64))
-                }),
+                Some(step) => {
+                    graph.control_dependencies([update], || beside(step, || step.assign_add(1i64)))
+                }
                 None => update,
             }
         };

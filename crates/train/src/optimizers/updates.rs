@@ -1,11 +1,11 @@
 //! What optimizers build their updates with.
 
-use thalweg_graph::output::scalar_of;
-use thalweg_graph::{Fact, Graph, NodeBuilder, Output, Reason};
-use thalweg_ops::{SourceOps, StateOps, Variable};
+use thalweg_graph::{Graph, NodeBuilder, Operation, Output};
+use thalweg_ops::{StateOps, Variable};
 use thalweg_tensor::DType;
 
 use crate::rate::Rate;
+use crate::slots::{beside, filled, slot};
 
 /// The updates of one [`Optimizer::apply_gradients`](super::Optimizer::apply_gradients).
 pub struct Updates<'g> {
@@ -49,19 +49,7 @@ impl<'g> Updates<'g> {
     /// `variable/name`, that starts with `fill` everywhere and stands where the variable does.
     #[track_caller]
     pub fn slot(&self, variable: Variable<'g>, name: &str, fill: f64) -> Variable<'g> {
-        let graph = self.graph;
-        let value = variable.value();
-        if value.is_invalid() {
-            return variable;
-        }
-        let scope = format!("{}/", variable.handle().operation().name());
-        let make = || {
-            let initial = graph.name_scope(&format!("{name}/Initializer"), || {
-                filled(graph, &value.fact(), fill)
-            });
-            graph.untrained_variable(name, initial)
-        };
-        graph.without_control_dependencies(|| graph.name_scope(&scope, || beside(variable, make)))
+        slot(variable, name, |like| filled(self.graph, like, fill))
     }
 
     /// Starts the node of `op` that updates `variable`, which is its first input.
@@ -70,29 +58,29 @@ impl<'g> Updates<'g> {
         let name = format!("update_{}/{op}", variable.handle().operation().name());
         self.graph.op(op).name(&name).input(variable.handle())
     }
-}
 
-/// Runs `build` so that what it makes stands where `variable` does.
-#[track_caller]
-pub(super) fn beside<'g, R>(variable: Variable<'g>, build: impl FnOnce() -> R) -> R {
-    let handle = variable.handle();
-    match handle.is_invalid() {
-        true => build(),
-        false => handle.graph().colocate_with(handle.operation(), build),
+    /// Runs `build` in a name scope for the update of `variable`, so that what it makes stands where
+    /// the variable does: for updates that are more than one node.
+    #[track_caller]
+    pub fn beside<R>(&self, variable: Variable<'g>, build: impl FnOnce() -> R) -> R {
+        let scope = format!("update_{}", variable.handle().operation().name());
+        self.graph.name_scope(&scope, || beside(variable, build))
     }
 }
 
-/// A tensor like `fact` that is `fill` everywhere. It is filled when it is asked for: a constant of
-/// a variable's size would lie in the graph besides the variable.
+/// A number that changes from step to step and that the updates of all variables share, such as the
+/// power of a beta: an untrained `f32` variable beside `first`. It is at the root, where TensorFlow's
+/// checkpoints have it.
 #[track_caller]
-fn filled<'g>(graph: &'g Graph, fact: &Fact, fill: f64) -> Output<'g> {
-    let dims = fact.shape.to_dims().and_then(|dims| {
-        let dims = dims.iter().map(|&d| i64::try_from(d).ok());
-        dims.collect::<Option<Vec<i64>>>()
-    });
-    let (Some(dims), Some(fill)) = (dims, scalar_of(fact.dtype, fill)) else {
-        let text = format!("no {fact} tensor of {fill} can be made");
-        return graph.fail("Fill", "Fill", Reason::Argument(text));
-    };
-    graph.fill(dims, fill)
+pub(super) fn power<'g>(first: Variable<'g>, name: &str, initial: f32) -> Variable<'g> {
+    let graph = first.handle().graph();
+    let make = || beside(first, || graph.untrained_variable(name, initial));
+    graph.name_scope("/", make)
+}
+
+/// Multiplies a [`power`] by `base`. What else the step computes from it, it computes from its old
+/// value.
+#[track_caller]
+pub(super) fn raise<'g>(power: Variable<'g>, base: f32) -> Operation<'g> {
+    beside(power, || power.assign(power * f64::from(base)))
 }

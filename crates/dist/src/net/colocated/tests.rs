@@ -98,7 +98,7 @@ fn lent(shared_memory: bool) -> [(u64, u64); 2] {
     for _ in 0..3 {
         session.run(add, []).unwrap();
     }
-    let found = session.run(w.read(), []).unwrap();
+    let found = session.step(w.read(), []).unwrap();
     assert!(found.slice::<f32>(0).unwrap().iter().all(|&v| v == 27.0));
     drop(session);
     two.settle(LENGTH);
@@ -166,7 +166,7 @@ fn a_value_that_is_kept_stays_as_it_was_read() {
     session.run(g.initializers(), []).unwrap();
     let mut kept = Vec::new();
     for _ in 0..4 {
-        kept.push(session.run(read, []).unwrap());
+        kept.push(session.step(read, []).unwrap());
         session.run(add, []).unwrap();
     }
     for (found, expected) in kept.iter().zip([1.0, 3.0, 9.0, 27.0]) {
@@ -239,7 +239,7 @@ fn integers_are_copied_before_they_are_looked_at() {
     let session = Session::on(&two.worker, &g, ClusterOptions::default()).unwrap();
     session.run(g.initializers(), []).unwrap();
     for _ in 0..3 {
-        let found = session.run(sum, []).unwrap();
+        let found = session.step(sum, []).unwrap();
         assert_eq!(found.scalar::<i32>(0).unwrap(), 2 * LENGTH as i32);
     }
     drop(session);
@@ -257,13 +257,13 @@ fn a_task_that_sends_no_descriptor_fails_one_step_and_its_values_then_come_over_
     session.run(g.initializers(), []).unwrap();
     let lender = two.ps.worker().lender.clone().unwrap();
     lender.mute.store(true, SeqCst);
-    let error = session.run(add, []).unwrap_err();
+    let error = session.step(add, []).unwrap_err();
     assert_eq!(error.cause, crate::error::Cause::Unreachable, "{error}");
     assert!(error.message.contains("shared memory"), "{error}");
     for _ in 0..2 {
         session.run(add, []).unwrap();
     }
-    let found = session.run(w.read(), []).unwrap();
+    let found = session.step(w.read(), []).unwrap();
     assert!(found.slice::<f32>(0).unwrap().iter().all(|&v| v == 9.0));
     assert_eq!(two.counts()[0], (0, 0));
     drop(session);

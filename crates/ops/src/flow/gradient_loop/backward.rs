@@ -54,7 +54,7 @@ pub(super) fn backward<'g>(
 /// gradients of what changes, the sums of gradients of what does not, and then what does not change.
 struct Backward<'l, 'g> {
     looped: &'l Loop<'g>,
-    /// The values of the loop that have gradients, and those that no turn changes.
+    /// The values of the loop with gradients that need not be zeros, and those that no turn changes.
     smooth: Vec<usize>,
     fixed: Vec<usize>,
     /// Where the gradients are among its values: after the turns and the lists.
@@ -65,12 +65,15 @@ impl<'l, 'g> Backward<'l, 'g> {
     /// Of a loop that puts what it saves on so many lists.
     fn new(looped: &'l Loop<'g>, lists: usize) -> Self {
         let Loop {
-            inputs, changes, ..
+            inputs,
+            changes,
+            live,
+            ..
         } = looped;
         Backward {
             looped,
             smooth: (0..inputs.len())
-                .filter(|&i| is_smooth(&inputs[i].fact()))
+                .filter(|&i| live[i] && is_smooth(&inputs[i].fact()))
                 .collect(),
             fixed: (0..inputs.len()).filter(|&i| !changes[i]).collect(),
             at: 1 + lists,
@@ -110,7 +113,9 @@ impl<'l, 'g> Backward<'l, 'g> {
         let (shorter, saved) = self.pop(turn, lists);
         results.extend(shorter);
         let started = self.started(turn, &saved, fixed);
-        let forward = again(turn, &self.looped.body, started, &saved);
+        let changes = &self.looped.changes;
+        let changing = self.smooth.iter().copied().filter(|&i| changes[i]);
+        let forward = again(turn, &self.looped.body, started, &saved, changing);
         results.extend(self.totals(turn, &forward, dys));
         results.extend(fixed);
         results
@@ -132,11 +137,11 @@ impl<'l, 'g> Backward<'l, 'g> {
                 .input(int(turn, -1))
                 .attr("element_dtype", fact.dtype)
                 .build();
-            let value = turn
-                .op("EnsureShape")
-                .input(popped.output(1))
-                .attr("shape", fact.shape)
-                .output();
+            let mut value = popped.output(1);
+            if fact.dtype != DType::Variant {
+                let ensured = turn.op("EnsureShape").input(value);
+                value = ensured.attr("shape", fact.shape).output();
+            }
             (popped.output(0), (of, value))
         };
         saved.iter().zip(lists).map(pop).unzip()
@@ -165,16 +170,15 @@ impl<'l, 'g> Backward<'l, 'g> {
     fn totals(&self, turn: &'g Graph, forward: &Again<'g>, dys: &[Output<'g>]) -> Vec<Output<'g>> {
         let Loop { changes, .. } = self.looped;
         let changing = || (self.smooth.iter().zip(dys)).filter(|(i, _)| changes[**i]);
-        let ys: Vec<Output<'g>> = changing().map(|(&i, _)| forward.results[i]).collect();
         let seeds: Vec<Option<Output<'g>>> = changing().map(|(_, &dy)| Some(dy)).collect();
         let xs: Vec<Output<'g>> = self.smooth.iter().map(|&i| forward.arguments[i]).collect();
-        let found = gradients_with(&ys, &xs, &seeds, &[]);
+        let found = gradients_with(&forward.results, &xs, &seeds, &[]);
         let total = |(k, &i): (usize, &usize)| {
             let own = found.get(k).copied().flatten();
             match (changes[i], own) {
                 (true, Some(d)) => d,
                 (true, None) => zeros(turn, xs[k]),
-                (false, Some(d)) => dys[k] + d,
+                (false, Some(d)) => sum(dys[k], d),
                 (false, None) => dys[k],
             }
         };
@@ -188,11 +192,19 @@ impl<'l, 'g> Backward<'l, 'g> {
             let total = node.output((self.at + k) as u32);
             gradients[i] = Some(match (self.looped.changes[i], g.dy(i)) {
                 // What comes out of the loop as it went in hands its gradient on.
-                (false, Some(dy)) => total + dy,
+                (false, Some(dy)) => sum(total, dy),
                 _ => total,
             });
         }
         gradients
+    }
+}
+
+/// The sum of two gradients, which may be lists.
+fn sum<'g>(one: Output<'g>, other: Output<'g>) -> Output<'g> {
+    match one.dtype() {
+        DType::Variant => one.graph().op("AddN").inputs([one, other]).output(),
+        _ => one + other,
     }
 }
 

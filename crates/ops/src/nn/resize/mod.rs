@@ -6,6 +6,7 @@ use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, cpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{GradCx, Infer, InferError, NodeBuilder, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use self::kernels::{bilinear, bilinear_grad, nearest, nearest_grad};
@@ -50,7 +51,8 @@ fn size(cx: &Infer<'_>, i: usize) -> Result<[Option<usize>; 2], InferError> {
     let wrong = |reason: String| InferError::Value { input: i, reason };
     if let Some(n) = cx.ranked(i, 1)?.dim(0).filter(|&n| n != 2) {
         return Err(wrong(format!(
-            "has {n} values, but must have 2: lines and columns"
+            "has {}, but must have 2: lines and columns",
+            counted(n, "value")
         )));
     }
     let Some(values) = cx.ints(i) else {

@@ -1,0 +1,116 @@
+//! Numbers in a program, which take the dtype of the tensor that they meet.
+
+use thalweg_tensor::dtype::{DType, Element};
+use thalweg_tensor::{Tensor, half};
+
+/// A number without a dtype of its own: `1` or `0.5`, beside a tensor.
+///
+/// It becomes a constant of the tensor's dtype, by TensorFlow's rule: an integer fits any number's
+/// dtype that holds it, a float fits floating-point dtypes only. What must keep its dtype is a
+/// [`Tensor`] or a constant of the graph.
+///
+/// ```
+/// use thalweg_graph::Literal;
+/// use thalweg_tensor::{DType, Tensor};
+///
+/// assert_eq!(Literal::from(1).of(DType::F32), Some(Tensor::scalar(1.0f32)));
+/// assert_eq!(Literal::from(1).of(DType::I64), Some(Tensor::scalar(1i64)));
+/// assert_eq!(Literal::from(0.5).of(DType::I32), None);
+/// assert_eq!(Literal::from(-1).of(DType::U8), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Literal {
+    /// A whole number.
+    Int(i64),
+    /// A number that is written as a float.
+    Float(f64),
+}
+
+impl From<i32> for Literal {
+    fn from(value: i32) -> Literal {
+        Literal::Int(value.into())
+    }
+}
+
+impl From<i64> for Literal {
+    fn from(value: i64) -> Literal {
+        Literal::Int(value)
+    }
+}
+
+impl From<f64> for Literal {
+    fn from(value: f64) -> Literal {
+        Literal::Float(value)
+    }
+}
+
+impl Literal {
+    /// The number as a scalar of a dtype; `None` where that does not hold it.
+    pub fn of(self, dtype: DType) -> Option<Tensor> {
+        match self {
+            Literal::Int(value) => whole(value, dtype).or_else(|| float(value as f64, dtype)),
+            Literal::Float(value) => float(value, dtype),
+        }
+    }
+
+    /// The number that a scalar tensor stands for, if a program may have written it without a dtype: one
+    /// of `i32` or `f64`, which are the types of literals.
+    pub(crate) fn written(tensor: &Tensor) -> Option<Literal> {
+        match tensor.dims() {
+            [] => match tensor.dtype() {
+                DType::I32 => tensor.to_scalar::<i32>().ok().map(Literal::from),
+                DType::F64 => tensor.to_scalar::<f64>().ok().map(Literal::from),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// What is wrong with this number where a tensor of this dtype stands.
+    pub(crate) fn misfit(self, dtype: DType) -> String {
+        match self {
+            Literal::Int(value) => format!("{value} is no value of {dtype}"),
+            Literal::Float(value) if float(value, dtype).is_none() && whole(0, dtype).is_some() => {
+                format!(
+                    "{value:?} is a float and the tensor is {dtype}: write a whole number, or Cast the tensor"
+                )
+            }
+            Literal::Float(value) => format!("{value:?} is no value of {dtype}"),
+        }
+    }
+}
+
+fn whole(value: i64, dtype: DType) -> Option<Tensor> {
+    fn fits<T: Element + TryFrom<i64>>(value: i64) -> Option<Tensor> {
+        T::try_from(value).ok().map(Tensor::scalar)
+    }
+    match dtype {
+        DType::I8 => fits::<i8>(value),
+        DType::I16 => fits::<i16>(value),
+        DType::I32 => fits::<i32>(value),
+        DType::I64 => fits::<i64>(value),
+        DType::U8 => fits::<u8>(value),
+        DType::U16 => fits::<u16>(value),
+        DType::U32 => fits::<u32>(value),
+        DType::U64 => fits::<u64>(value),
+        _ => None,
+    }
+}
+
+fn float(value: f64, dtype: DType) -> Option<Tensor> {
+    match dtype {
+        DType::F16 => Some(Tensor::scalar(half::f16::from_f64(value))),
+        DType::BF16 => Some(Tensor::scalar(half::bf16::from_f64(value))),
+        DType::F32 => Some(Tensor::scalar(value as f32)),
+        DType::F64 => Some(Tensor::scalar(value)),
+        _ => None,
+    }
+}
+
+/// `value` as a scalar tensor of `dtype`, also a whole one of an integer dtype; `None` where the dtype
+/// does not hold it.
+pub fn scalar_of(dtype: DType, value: f64) -> Option<Tensor> {
+    // 2^63 is the first f64 that an i64 does not hold.
+    let is_whole = value.fract() == 0.0 && value.abs() < 9_223_372_036_854_775_808.0;
+    float(value, dtype).or_else(|| is_whole.then(|| whole(value as i64, dtype)).flatten())
+}

@@ -1,0 +1,184 @@
+//! Convolutions of images.
+
+mod build;
+
+use thalweg_ops::{DataFormat, Padding};
+
+use crate::initializers::Initializer;
+use crate::layer::{Pair, WeightOptions, Weights};
+use crate::regularizers::Regularizer;
+
+/// A convolution: see [`conv2d`], [`depthwise_conv2d`], [`separable_conv2d`] and
+/// [`conv2d_transpose`].
+///
+/// Images are batches as its [`DataFormat`] says: `[n, h, w, c]`, or `[n, c, h, w]`.
+#[derive(Clone, Debug)]
+pub struct Conv {
+    kind: Kind,
+    filters: usize,
+    window: [usize; 2],
+    strides: [usize; 2],
+    dilations: [usize; 2],
+    padding: Padding,
+    format: DataFormat,
+    multiplier: usize,
+    depthwise_initializer: Option<Initializer>,
+    depthwise_regularizer: Option<Regularizer>,
+    options: WeightOptions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Depthwise,
+    Separable,
+    Transposed,
+}
+
+impl Kind {
+    /// The name of a layer without one.
+    fn usual(self) -> &'static str {
+        match self {
+            Kind::Plain => "conv2d",
+            Kind::Depthwise => "depthwise_conv2d",
+            Kind::Separable => "separable_conv2d",
+            Kind::Transposed => "conv2d_transpose",
+        }
+    }
+}
+
+/// A convolution of images with so many filters of this size: a number, or lines and columns
+/// (`tf.compat.v1.layers.conv2d`).
+///
+/// Its variables are `conv2d/kernel`, of shape `[h, w, channels, filters]`, and `conv2d/bias`, of
+/// shape `[filters]`.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_layers::{Layer, Weights, conv2d};
+/// use thalweg_ops::{NewGraph, NnOps, Padding, SourceOps};
+/// use thalweg_tensor::{DType, Shape};
+///
+/// let g = Graph::new();
+/// let images = g.placeholder("images", DType::F32, [-1, 28, 28, 3]);
+/// let h = conv2d(32, 5).named("conv1").on(images).relu();
+/// assert_eq!(h.shape(), Shape::from([-1, 24, 24, 32]));
+/// let h = conv2d(64, [3, 1]).strides(2).padding(Padding::Same).on(h).relu();
+/// assert_eq!(h.shape(), Shape::from([-1, 12, 12, 64]));
+///
+/// let names: Vec<_> = g.variables().into_iter().map(|v| v.name).collect();
+/// assert_eq!(names, ["conv1/kernel", "conv1/bias", "conv2d/kernel", "conv2d/bias"]);
+/// ```
+pub fn conv2d(filters: usize, window: impl Into<Pair>) -> Conv {
+    Conv::new(Kind::Plain, filters, window.into())
+}
+
+/// A convolution of each channel of images with filters of its own, of this size
+/// (`tf.keras.layers.DepthwiseConv2D`).
+///
+/// Its variables are `depthwise_conv2d/depthwise_kernel`, of shape `[h, w, channels, multiplier]`,
+/// and `depthwise_conv2d/bias`, of shape `[channels * multiplier]`, as many as it has results.
+pub fn depthwise_conv2d(window: impl Into<Pair>) -> Conv {
+    Conv::new(Kind::Depthwise, 0, window.into())
+}
+
+/// A depthwise convolution, and then a convolution of its results with so many filters of one pixel
+/// (`tf.compat.v1.layers.separable_conv2d`).
+///
+/// Its variables are `separable_conv2d/depthwise_kernel`, of shape `[h, w, channels, multiplier]`,
+/// `separable_conv2d/pointwise_kernel`, of shape `[1, 1, channels * multiplier, filters]`, and
+/// `separable_conv2d/bias`, of shape `[filters]`.
+pub fn separable_conv2d(filters: usize, window: impl Into<Pair>) -> Conv {
+    Conv::new(Kind::Separable, filters, window.into())
+}
+
+/// The gradient of a convolution to its images, as a layer: it makes images larger by its strides
+/// (`tf.compat.v1.layers.conv2d_transpose`).
+///
+/// Its variables are `conv2d_transpose/kernel`, of shape `[h, w, filters, channels]`, and
+/// `conv2d_transpose/bias`, of shape `[filters]`. `n` lines become `n * stride` where padding is
+/// [`Padding::Same`], and `n * stride + max(window - stride, 0)` where it is [`Padding::Valid`].
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_layers::{Layer, conv2d_transpose};
+/// use thalweg_ops::{NewGraph, Padding, SourceOps};
+/// use thalweg_tensor::{DType, Shape};
+///
+/// let g = Graph::new();
+/// let codes = g.placeholder("codes", DType::F32, [-1, 7, 7, 64]);
+/// let h = conv2d_transpose(32, 5).strides(2).padding(Padding::Same).on(codes);
+/// assert_eq!(h.shape(), Shape::from([-1, 14, 14, 32]));
+/// ```
+pub fn conv2d_transpose(filters: usize, window: impl Into<Pair>) -> Conv {
+    Conv::new(Kind::Transposed, filters, window.into())
+}
+
+impl Weights for Conv {
+    fn options(&mut self) -> &mut WeightOptions {
+        &mut self.options
+    }
+}
+
+impl Conv {
+    fn new(kind: Kind, filters: usize, window: Pair) -> Conv {
+        Conv {
+            kind,
+            filters,
+            window: window.0,
+            strides: [1, 1],
+            dilations: [1, 1],
+            padding: Padding::Valid,
+            format: DataFormat::Nhwc,
+            multiplier: 1,
+            depthwise_initializer: None,
+            depthwise_regularizer: None,
+            options: WeightOptions::default(),
+        }
+    }
+
+    /// How far windows are apart: a number, or lines and columns. 1 without it.
+    pub fn strides(mut self, strides: impl Into<Pair>) -> Conv {
+        self.strides = strides.into().0;
+        self
+    }
+
+    /// How far the elements of a window are apart: a number, or lines and columns. 1 without it; a
+    /// transposed convolution takes no other.
+    pub fn dilation(mut self, dilation: impl Into<Pair>) -> Conv {
+        self.dilations = dilation.into().0;
+        self
+    }
+
+    /// What stands around images; without it nothing, [`Padding::Valid`]. A transposed convolution
+    /// takes no [`Padding::Explicit`].
+    pub fn padding(mut self, padding: Padding) -> Conv {
+        self.padding = padding;
+        self
+    }
+
+    /// The order of the dimensions of images; without it [`DataFormat::Nhwc`].
+    pub fn data_format(mut self, format: DataFormat) -> Conv {
+        self.format = format;
+        self
+    }
+
+    /// How many filters each channel has in a depthwise or separable convolution; 1 without it.
+    pub fn multiplier(mut self, multiplier: usize) -> Conv {
+        self.multiplier = multiplier;
+        self
+    }
+
+    /// The initial value of the depthwise kernel of a depthwise or separable convolution; without
+    /// it, that of [`Weights::kernel_initializer`].
+    pub fn depthwise_initializer(mut self, initializer: Initializer) -> Conv {
+        self.depthwise_initializer = Some(initializer);
+        self
+    }
+
+    /// What a large depthwise kernel costs; without it, as [`Weights::kernel_regularizer`] says.
+    pub fn depthwise_regularizer(mut self, regularizer: Regularizer) -> Conv {
+        self.depthwise_regularizer = Some(regularizer);
+        self
+    }
+}

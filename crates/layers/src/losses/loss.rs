@@ -1,0 +1,208 @@
+//! From losses of elements to one number.
+
+use thalweg_graph::{Graph, Output, Value};
+use thalweg_ops::{ArrayOps, MathOps, ReduceOps};
+use thalweg_tensor::DType;
+
+use super::collections::LOSSES;
+use crate::shaping::{alike, broadcastable, cast};
+
+/// What becomes of losses after they are weighted: TensorFlow's `losses.Reduction`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reduction {
+    /// They stay as they are, in their shape.
+    None,
+    /// Their sum.
+    Sum,
+    /// Their sum, divided by the number of losses. (TensorFlow's name says batch size, but it counts all
+    /// losses.)
+    SumOverBatchSize,
+    /// Their sum, divided by the number of losses whose weight is not 0; TensorFlow calls it
+    /// `SUM_BY_NONZERO_WEIGHTS` too.
+    #[default]
+    SumOverNonzeroWeights,
+    /// Their sum, divided by the sum of the weights, of which each loss has one.
+    Mean,
+}
+
+/// Losses of elements or examples that are to be weighted and reduced.
+///
+/// Nothing but the losses themselves is in the graph before [`Loss::value`].
+#[derive(Debug)]
+#[must_use = "Loss::value gives the loss and adds it to the graph's losses"]
+pub struct Loss<'g> {
+    losses: Output<'g>,
+    /// The name scope that the result is built in.
+    scope: String,
+    weights: Option<Value<'g>>,
+    /// Whether weights may have a last dimension of 1 that the losses do not have.
+    columns: bool,
+    reduction: Reduction,
+}
+
+impl<'g> Loss<'g> {
+    /// What `build` gives, in a name scope of its own.
+    #[track_caller]
+    pub(super) fn scoped(
+        graph: &'g Graph,
+        scope: &str,
+        build: impl FnOnce() -> Output<'g>,
+    ) -> Loss<'g> {
+        let losses = graph.at_caller(|| graph.name_scope(scope, build));
+        let name = losses.operation().name();
+        // The result stands beside the losses.
+        let scope = match name.rsplit_once('/') {
+            Some((scope, _)) => format!("{scope}/"),
+            None => scope.to_owned(),
+        };
+        Loss {
+            losses,
+            scope,
+            weights: None,
+            columns: false,
+            reduction: Reduction::default(),
+        }
+    }
+
+    /// What `unreduced` makes of labels and predictions of one shape, in that order and in the dtype
+    /// that losses are computed in.
+    #[track_caller]
+    pub(super) fn of_pair(
+        scope: &str,
+        labels: Value<'g>,
+        predictions: Output<'g>,
+        unreduced: impl FnOnce(Output<'g>, Output<'g>) -> Output<'g>,
+    ) -> Loss<'g> {
+        let graph = predictions.graph();
+        Loss::scoped(graph, scope, || {
+            let labels = labels.on(graph);
+            if !alike(scope, labels, predictions) {
+                return graph.invalid();
+            }
+            let dtype = computed_in(predictions);
+            unreduced(cast(labels, dtype), cast(predictions, dtype))
+        })
+    }
+
+    /// Takes weights with a last dimension of 1 that the losses do not have.
+    pub(super) fn with_columns(self) -> Loss<'g> {
+        Loss {
+            columns: true,
+            ..self
+        }
+    }
+
+    /// Multiplies each loss by its weight: a number for all, or a tensor of the rank of the losses whose
+    /// dimensions are 1 or theirs. Without weights all are 1.
+    ///
+    /// Gradients reach weights that depend on variables; `stop_gradient` keeps them away.
+    pub fn weights(self, weights: impl Into<Value<'g>>) -> Loss<'g> {
+        let weights = Some(weights.into());
+        Loss { weights, ..self }
+    }
+
+    /// How the weighted losses become one number; [`Reduction::SumOverNonzeroWeights`] if not said.
+    pub fn reduction(self, reduction: Reduction) -> Loss<'g> {
+        Loss { reduction, ..self }
+    }
+
+    /// The weighted and reduced loss: a scalar, or of the shape of the losses for
+    /// [`Reduction::None`]. It is added to the graph's collection [`LOSSES`].
+    ///
+    /// A quotient whose divisor is 0 is 0. Weights that do not fit are a mistake, which the graph keeps.
+    #[track_caller]
+    pub fn value(self) -> Output<'g> {
+        let graph = self.losses.graph();
+        let scope = self.scope.clone();
+        let value = graph.at_caller(|| graph.name_scope(&scope, || self.reduced().named("value")));
+        if !value.is_invalid() {
+            graph.add_to_collection(LOSSES, value);
+        }
+        value
+    }
+
+    fn reduced(self) -> Output<'g> {
+        let (losses, reduction) = (self.losses, self.reduction);
+        let weights = self.weights.map(|weights| {
+            let mut weights = weights.on(losses.graph());
+            let ranks = (weights.shape().rank(), losses.shape().rank());
+            if let (Some(own), Some(rank)) = ranks
+                && self.columns
+                && own == rank + 1
+            {
+                weights = weights.squeeze(&[-1]);
+            }
+            broadcastable(
+                self.scope.trim_end_matches('/'),
+                weights,
+                losses,
+                losses.dtype(),
+            )
+        });
+        let weighted = weights.map_or(losses, |weights| losses * weights);
+        let number = || losses.size_tensor().cast(losses.dtype());
+        match reduction {
+            Reduction::None => weighted,
+            Reduction::Sum => weighted.sum(),
+            Reduction::SumOverBatchSize => weighted.sum().div_no_nan(number()),
+            Reduction::SumOverNonzeroWeights => {
+                let present = weights.map_or_else(number, |w| nonzero(w, losses).sum());
+                weighted.sum().div_no_nan(present)
+            }
+            Reduction::Mean => {
+                let weight = weights.map_or_else(number, |w| (losses.ones_like() * w).sum());
+                weighted.sum().div_no_nan(weight)
+            }
+        }
+    }
+}
+
+/// 1 for each of `losses` whose weight is not 0, and 0 for the others.
+#[track_caller]
+pub(super) fn nonzero<'g>(weights: Output<'g>, losses: Output<'g>) -> Output<'g> {
+    let present = weights.not_equal(weights.constant_like(0));
+    let present = present.cast(losses.dtype());
+    present.broadcast_to(losses.shape_tensor())
+}
+
+/// The dtype that the losses of these predictions are computed in.
+pub(super) fn computed_in(predictions: Output<'_>) -> DType {
+    match predictions.dtype() {
+        DType::F64 => DType::F64,
+        _ => DType::F32,
+    }
+}
+
+/// Losses that the caller has computed, one number for each element or example, of any shape
+/// (`tf.compat.v1.losses.compute_weighted_loss`).
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_layers::losses::{Reduction, compute_weighted_loss};
+/// use thalweg_ops::{MathOps, NewGraph, SourceOps};
+/// use thalweg_session::Session;
+///
+/// # fn main() -> Result<(), thalweg_session::SessionError> {
+/// let g = Graph::new();
+/// let errors = g.constant([[1.0f32, 2.0], [3.0, 4.0]]);
+/// // One weight for each row.
+/// let loss = compute_weighted_loss(errors.square())
+///     .weights([[1.0f32], [0.5]])
+///     .reduction(Reduction::Sum)
+///     .value();
+/// assert_eq!(Session::new(&g)?.run::<f32>(loss, [])?, 17.5);
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn compute_weighted_loss<'g>(losses: impl Into<Output<'g>>) -> Loss<'g> {
+    let losses = losses.into();
+    let dtype = computed_in(losses);
+    Loss {
+        losses: cast(losses, dtype),
+        scope: "weighted_loss".to_owned(),
+        weights: None,
+        columns: false,
+        reduction: Reduction::default(),
+    }
+}

@@ -1,0 +1,42 @@
+//! How good a model is, over all batches of a data set: the functions of `tf.compat.v1.metrics`, under
+//! their names.
+//!
+//! A [`Metric`] has variables that sum up what it has seen. [`Metric::update`] adds a batch,
+//! [`Metric::value`] is the result so far, and [`Metric::reset`] starts again from nothing.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_layers::metrics;
+//! use thalweg_ops::{NewGraph, SourceOps, StateOps};
+//! use thalweg_session::{Feeding, Session};
+//! use thalweg_tensor::DType;
+//!
+//! # fn main() -> Result<(), thalweg_session::SessionError> {
+//! let g = Graph::new();
+//! let labels = g.placeholder("labels", DType::I64, [-1]);
+//! let predictions = g.placeholder("predictions", DType::I64, [-1]);
+//! let accuracy = metrics::accuracy(labels, predictions).build();
+//!
+//! let session = Session::new(&g)?;
+//! session.run(g.initializers(), [])?;
+//! for (label, prediction) in [([1i64, 2], [1i64, 2]), ([3, 4], [3, 5])] {
+//!     session.run(accuracy.update(), [labels.feed(label), predictions.feed(prediction)])?;
+//! }
+//! assert_eq!(session.run::<f32>(accuracy.value(), [])?, 0.75);
+//! session.run(accuracy.reset(), [])?;
+//! assert_eq!(session.run::<f32>(accuracy.value(), [])?, 0.0);
+//! # Ok(())
+//! # }
+//! ```
+
+mod auc;
+mod confusion;
+mod counts;
+mod means;
+mod metric;
+
+pub use auc::{Curve, auc};
+pub use confusion::{confusion_matrix, mean_iou, streaming_confusion_matrix};
+pub use counts::{precision, recall};
+pub use means::{accuracy, mean, mean_squared_error, top_k};
+pub use metric::{METRIC_VARIABLES, Metric, MetricBuilder};

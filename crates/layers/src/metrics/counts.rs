@@ -1,0 +1,81 @@
+//! Metrics of two classes.
+
+use thalweg_graph::{Output, Value};
+use thalweg_ops::{ArrayOps, MathOps, ReduceOps};
+use thalweg_tensor::DType;
+
+use super::metric::MetricBuilder;
+use crate::shaping::{alike, cast, fitted, squeezed};
+
+/// Of the predictions that are true, the share whose label is true; 0 where none is.
+///
+/// Labels and predictions have one shape, but for a last dimension of 1. They are bools, or numbers of
+/// which all but 0 are true. The variables are `true_positives/count` and `false_positives/count`.
+#[track_caller]
+pub fn precision<'g>(
+    labels: impl Into<Value<'g>>,
+    predictions: impl Into<Output<'g>>,
+) -> MetricBuilder<'g> {
+    let wrong = ("false_positives/count", Wrong::Predicted);
+    share("precision", labels.into(), predictions.into(), wrong)
+}
+
+/// Of the labels that are true, the share whose prediction is true; 0 where none is.
+///
+/// Labels and predictions are as for [`precision`]. The variables are `true_positives/count` and
+/// `false_negatives/count`.
+#[track_caller]
+pub fn recall<'g>(
+    labels: impl Into<Value<'g>>,
+    predictions: impl Into<Output<'g>>,
+) -> MetricBuilder<'g> {
+    let wrong = ("false_negatives/count", Wrong::Missed);
+    share("recall", labels.into(), predictions.into(), wrong)
+}
+
+/// Which mistakes are counted.
+#[derive(Clone, Copy)]
+enum Wrong {
+    /// The prediction alone is true.
+    Predicted,
+    /// The label alone is true.
+    Missed,
+}
+
+/// True positives by themselves and these mistakes.
+fn share<'g>(
+    name: &str,
+    labels: Value<'g>,
+    predictions: Output<'g>,
+    (variable, wrong): (&'static str, Wrong),
+) -> MetricBuilder<'g> {
+    let graph = predictions.graph();
+    let sums = move |name: &str, weights: Option<Output<'g>>| {
+        let (labels, predictions) = squeezed(labels.on(graph), predictions, 0);
+        if !alike(name, labels, predictions) {
+            return vec![("true_positives/count", graph.invalid())];
+        }
+        let (labels, predictions) = (cast(labels, DType::Bool), cast(predictions, DType::Bool));
+        let weights = weights.map(|w| fitted(name, w, labels, DType::F32));
+        let count = |of: Output<'g>| {
+            let one = of.cast(DType::F32);
+            weights.map_or(one, |w| one * w).sum()
+        };
+        let wrong = match wrong {
+            Wrong::Predicted => predictions.logical_and(labels.logical_not()),
+            Wrong::Missed => labels.logical_and(predictions.logical_not()),
+        };
+        vec![
+            (
+                "true_positives/count",
+                count(labels.logical_and(predictions)),
+            ),
+            (variable, count(wrong)),
+        ]
+    };
+    MetricBuilder::new(graph, name, sums, |sums| {
+        let all = sums[0] + sums[1];
+        let zero = all.constant_like(0);
+        all.greater(zero).select(sums[0] / all, zero)
+    })
+}

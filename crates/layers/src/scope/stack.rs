@@ -1,0 +1,218 @@
+//! Variable scopes as they are described, and those that a graph is in.
+
+use std::collections::{BTreeMap, HashMap};
+
+use thalweg_graph::VariableInfo;
+
+use crate::initializers::Initializer;
+use crate::regularizers::Regularizer;
+
+/// Whether a variable scope makes variables, or gives those that there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reuse {
+    /// As the scope around it does; outside of all scopes each variable is made once, and asked for
+    /// again is a mistake.
+    #[default]
+    No,
+    /// All variables must be there.
+    Yes,
+    /// What is not there is made: TensorFlow's `AUTO_REUSE`.
+    Auto,
+}
+
+/// A variable scope that is to be entered.
+///
+/// A text stands for [`VariableScope::new`]. A scope inherits what it does not say (reuse,
+/// initializer, regularizer) from the scope around it.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_layers::{Reuse, VariableScope, VariableScopes};
+/// use thalweg_ops::NewGraph;
+///
+/// let g = Graph::new();
+/// let weights = || g.get_variable("w", [3, 4]).build();
+/// let first = g.variable_scope("model", weights);
+/// let again = g.variable_scope(VariableScope::new("model").reuse(Reuse::Yes), weights);
+/// assert_eq!(first.handle().id(), again.handle().id());
+///
+/// // Without `reuse` it is a mistake, which names the line where the variable was first made.
+/// g.variable_scope("model", weights);
+/// let error = g.errors()[0].to_string();
+/// assert!(error.starts_with("node 'model/w' (get_variable), made at"), "{error}");
+/// assert!(error.contains("it was made before"), "{error}");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct VariableScope {
+    pub(super) name: String,
+    kind: Kind,
+    pub(super) reuse: Reuse,
+    pub(super) initializer: Option<Initializer>,
+    pub(super) regularizer: Option<Regularizer>,
+}
+
+/// What the name of a scope means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// The whole name: the scope as it was in another place.
+    #[default]
+    Whole,
+    /// The name inside of the scope around it.
+    Inside,
+    /// The same, with a number where the scope around it has had such a scope.
+    Unique,
+}
+
+impl VariableScope {
+    /// The scope `name` inside of the one around it.
+    pub fn new(name: &str) -> VariableScope {
+        VariableScope {
+            name: name.to_owned(),
+            kind: Kind::Inside,
+            ..VariableScope::default()
+        }
+    }
+
+    /// The scope `name`, or `name_1`, `name_2`, ..., whichever was not entered yet inside of the
+    /// one around it, in this entry into that: TensorFlow's `default_name`. Layers without a name
+    /// do this.
+    pub fn unique(name: &str) -> VariableScope {
+        VariableScope {
+            kind: Kind::Unique,
+            ..VariableScope::new(name)
+        }
+    }
+
+    /// Whether its variables are shared, for it and the scopes inside of it. [`Reuse::No`] leaves it
+    /// to the scope around it.
+    pub fn reuse(mut self, reuse: Reuse) -> VariableScope {
+        if reuse != Reuse::No {
+            self.reuse = reuse;
+        }
+        self
+    }
+
+    /// What variables get that are made without an initializer.
+    pub fn initializer(mut self, initializer: Initializer) -> VariableScope {
+        self.initializer = Some(initializer);
+        self
+    }
+
+    /// What variables get that are made without a regularizer: all of them, biases and moving
+    /// averages too, as in TensorFlow.
+    pub fn regularizer(mut self, regularizer: Regularizer) -> VariableScope {
+        self.regularizer = Some(regularizer);
+        self
+    }
+
+    /// Its name; the empty name is that of the root.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is to be a new scope, but to have variables already.
+    pub(super) fn reuses_new(&self) -> bool {
+        self.kind == Kind::Unique && self.reuse == Reuse::Yes
+    }
+
+    /// The full name of what is called `name` in it.
+    pub(super) fn full_name(&self, name: &str) -> String {
+        match &*self.name {
+            "" => name.to_owned(),
+            scope => format!("{scope}/{name}"),
+        }
+    }
+
+    /// The name scope that is entered with it.
+    pub(super) fn name_scope(&self) -> &str {
+        match self.kind {
+            Kind::Whole => self.name.rsplit('/').next().unwrap_or_default(),
+            Kind::Inside | Kind::Unique => &self.name,
+        }
+    }
+}
+
+impl From<&str> for VariableScope {
+    fn from(name: &str) -> VariableScope {
+        VariableScope::new(name)
+    }
+}
+
+impl From<&VariableScope> for VariableScope {
+    fn from(scope: &VariableScope) -> VariableScope {
+        scope.clone()
+    }
+}
+
+/// The scopes and variables of a graph.
+#[derive(Default)]
+pub(super) struct Scopes {
+    entered: Vec<Entered>,
+    /// How often a scope was entered since the one around it was left. What was not counted was not
+    /// entered.
+    counts: HashMap<String, usize>,
+    pub(super) variables: BTreeMap<String, VariableInfo>,
+}
+
+struct Entered {
+    scope: VariableScope,
+    /// For a scope from another place: the counts that leaving it brings back.
+    counts: Option<HashMap<String, usize>>,
+}
+
+impl Scopes {
+    pub(super) fn current(&self) -> VariableScope {
+        let innermost = self.entered.last().map(|e| e.scope.clone());
+        innermost.unwrap_or_default()
+    }
+
+    pub(super) fn enter(&mut self, scope: VariableScope) {
+        let outer = self.current();
+        let elsewhere = scope.kind == Kind::Whole;
+        let scope = match scope.kind {
+            Kind::Whole => scope,
+            Kind::Inside | Kind::Unique => VariableScope {
+                name: match scope.kind {
+                    Kind::Unique => self.unique(outer.full_name(&scope.name)),
+                    _ => outer.full_name(&scope.name),
+                },
+                kind: Kind::Whole,
+                reuse: outer.reuse,
+                initializer: scope.initializer.or(outer.initializer),
+                regularizer: scope.regularizer.or(outer.regularizer),
+            }
+            .reuse(scope.reuse),
+        };
+        *self.counts.entry(scope.name.clone()).or_default() += 1;
+        let counts = elsewhere.then(|| self.counts.clone());
+        self.entered.push(Entered { scope, counts });
+    }
+
+    pub(super) fn leave(&mut self) {
+        let Some(Entered { scope, counts }) = self.entered.pop() else {
+            return;
+        };
+        match counts {
+            Some(counts) => self.counts = counts,
+            // Entered again, it gives the same unique names again.
+            None => {
+                let inside = format!("{}/", scope.name);
+                self.counts.retain(|name, _| !name.starts_with(&inside));
+            }
+        }
+    }
+
+    fn unique(&self, name: String) -> String {
+        if !self.counts.contains_key(&name) {
+            return name;
+        }
+        let mut n = 1;
+        loop {
+            let numbered = format!("{name}_{n}");
+            if !self.counts.contains_key(&numbered) {
+                return numbered;
+            }
+            n += 1;
+        }
+    }
+}

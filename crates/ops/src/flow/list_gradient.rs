@@ -1,0 +1,169 @@
+//! Gradients through lists. The gradient of a list is a list as long; an element of it that is not
+//! there is zeros. The rules are those of TensorFlow's `list_ops.py`.
+
+use smallvec::smallvec;
+use thalweg_graph::op::InputGradients;
+use thalweg_graph::{GradCx, Graph, Output, Value};
+use thalweg_tensor::{DType, Tensor};
+
+use crate::constants::{ints, shape_of};
+
+/// The scalar shape of which nothing is known.
+fn any_shape<'g>(graph: &'g Graph) -> Output<'g> {
+    Value::Tensor(Tensor::scalar(-1i32)).on(graph)
+}
+
+/// The dtype of the elements.
+fn dtype(g: &GradCx<'_, '_>) -> DType {
+    g.attrs().dtype("element_dtype").unwrap_or(DType::F32)
+}
+
+/// What of `op` on these inputs comes out first; its elements are those of the list.
+fn made<'g>(g: &GradCx<'_, 'g>, op: &str, inputs: &[Output<'g>]) -> Output<'g> {
+    let node = g.graph().op(op).inputs(inputs.iter().copied());
+    node.attr("element_dtype", dtype(g)).output()
+}
+
+fn length<'g>(list: Output<'g>) -> Output<'g> {
+    list.graph().op("TensorListLength").input(list).output()
+}
+
+fn element_shape<'g>(list: Output<'g>) -> Output<'g> {
+    let node = list.graph().op("TensorListElementShape").input(list);
+    node.attr("shape_type", DType::I32).output()
+}
+
+/// A list like this one, of which nothing is there.
+fn nothing_like<'g>(g: &GradCx<'_, 'g>, list: Output<'g>) -> Output<'g> {
+    made(g, "TensorListReserve", &[element_shape(list), length(list)])
+}
+
+fn zeros_like<'g>(x: Output<'g>) -> Output<'g> {
+    x.graph().op("ZerosLike").input(x).output()
+}
+
+/// The shape of a row of `x`.
+fn row_shape<'g>(x: Output<'g>) -> Output<'g> {
+    let graph = x.graph();
+    let known = x.shape().to_dims();
+    let known = known.and_then(|dims| {
+        let row = dims.get(1..)?.iter().map(|&d| i32::try_from(d).ok());
+        row.collect::<Option<Vec<i32>>>()
+    });
+    match known {
+        Some(dims) => ints(graph, &dims),
+        None => {
+            let (begin, size) = (ints(graph, &[1]), ints(graph, &[-1]));
+            let parts = [shape_of(x), begin, size];
+            graph.op("Slice").inputs(parts).output()
+        }
+    }
+}
+
+/// Of a list with one more element.
+pub(super) fn push_back<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let shape = match dtype(g) {
+        DType::Variant => any_shape(g.graph()),
+        _ => shape_of(g.input(1)),
+    };
+    let node = g.graph().op("TensorListPopBack");
+    let node = node.input(g.grad()).input(shape);
+    let popped = node.attr("element_dtype", dtype(g)).build();
+    smallvec![Some(popped.output(0)), Some(popped.output(1))]
+}
+
+/// Of a list without its last element, and that element.
+pub(super) fn pop_back<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let shorter = g.dy(0).unwrap_or_else(|| nothing_like(g, g.output(0)));
+    let last = g.dy(1).unwrap_or_else(|| zeros_like(g.output(1)));
+    smallvec![Some(made(g, "TensorListPushBack", &[shorter, last]))]
+}
+
+/// Of an element.
+pub(super) fn get_item<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let nothing = nothing_like(g, g.input(0));
+    let parts = [nothing, g.input(1), g.grad()];
+    smallvec![Some(made(g, "TensorListSetItem", &parts))]
+}
+
+/// Of a list with another element in a place.
+pub(super) fn set_item<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let (dlist, index, item) = (g.grad(), g.input(1), g.input(2));
+    let mut before = made(g, "TensorListSetItem", &[dlist, index, zeros_like(item)]);
+    if g.attrs().bool("resize_if_index_out_of_bounds") {
+        let parts = [before, length(g.input(0))];
+        before = g.graph().op("TensorListResize").inputs(parts).output();
+    }
+    let own = made(g, "TensorListGetItem", &[dlist, index, shape_of(item)]);
+    smallvec![Some(before), None, Some(own)]
+}
+
+/// Of a list of another length.
+pub(super) fn resize<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let parts = [g.grad(), length(g.input(0))];
+    let resized = g.graph().op("TensorListResize").inputs(parts).output();
+    smallvec![Some(resized)]
+}
+
+/// Of a list as one tensor.
+pub(super) fn stack<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let parts = [g.grad(), any_shape(g.graph())];
+    smallvec![Some(made(g, "TensorListFromTensor", &parts))]
+}
+
+/// Of a tensor as a list.
+pub(super) fn from_tensor<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let parts = [g.grad(), row_shape(g.input(0))];
+    smallvec![Some(made(g, "TensorListStack", &parts))]
+}
+
+/// Of some elements of a list as one tensor.
+pub(super) fn gather<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let graph = g.graph();
+    // What was gathered twice has the sum of both.
+    let parts = [g.grad(), g.input(1), length(g.input(0))];
+    let rows = graph.op("UnsortedSegmentSum").inputs(parts).output();
+    smallvec![Some(made(
+        g,
+        "TensorListFromTensor",
+        &[rows, any_shape(graph)]
+    ))]
+}
+
+/// Of a tensor whose rows have their places in a list.
+pub(super) fn scatter<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let parts = [g.grad(), g.input(1), row_shape(g.input(0))];
+    smallvec![Some(made(g, "TensorListGather", &parts))]
+}
+
+/// Of a list that rows of a tensor were put into.
+pub(super) fn scatter_into<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let (dlist, tensor, indices) = (g.grad(), g.input(1), g.input(2));
+    let parts = [dlist, zeros_like(tensor), indices];
+    let before = made(g, "TensorListScatterIntoExistingList", &parts);
+    let parts = [before, length(g.input(0))];
+    let before = g.graph().op("TensorListResize").inputs(parts).output();
+    let rows = made(g, "TensorListGather", &[dlist, indices, row_shape(tensor)]);
+    smallvec![Some(before), Some(rows)]
+}
+
+/// Of the elements of a list, one after the other.
+pub(super) fn concat<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let Some(dy) = g.dy(0) else {
+        return InputGradients::new();
+    };
+    let parts = [dy, element_shape(g.input(0)), g.output(1)];
+    smallvec![Some(made(g, "TensorListSplit", &parts))]
+}
+
+/// Of a list of pieces of a tensor.
+pub(super) fn split<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let (graph, x) = (g.graph(), g.input(0));
+    let parts = [ints(graph, &[-1]), row_shape(x)];
+    let shape = graph.op("ConcatV2").inputs(parts);
+    let shape = shape
+        .input(Value::Tensor(Tensor::scalar(0i32)).on(graph))
+        .output();
+    let parts = [g.grad(), shape, g.input(2)];
+    smallvec![Some(made(g, "TensorListConcatV2", &parts))]
+}

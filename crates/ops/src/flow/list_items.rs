@@ -1,0 +1,279 @@
+//! The elements of a list, in a tree whose branches are shared between the lists that have them: a
+//! list that differs from another one in an element costs as much as the tree is deep.
+
+use std::sync::Arc;
+
+use thalweg_device::KernelError;
+use thalweg_tensor::Tensor;
+
+/// The number of children of a branch is two to the power of this.
+const BITS: u32 = 4;
+const WIDTH: usize = 1 << BITS;
+
+/// Elements by number, some of which are not there.
+#[derive(Clone, Default)]
+pub(super) struct Items {
+    len: usize,
+    /// The number of branches above an element.
+    height: u32,
+    root: Node,
+}
+
+/// What is in a place of the tree.
+#[derive(Clone, Default)]
+enum Node {
+    /// Nothing, nor below it.
+    #[default]
+    Absent,
+    Item(Tensor),
+    Branch(Arc<[Node; WIDTH]>),
+}
+
+/// How many elements a node has at most that stands so high.
+fn room(height: u32) -> usize {
+    1usize.checked_shl(BITS * height).unwrap_or(usize::MAX)
+}
+
+impl Items {
+    /// So many elements, none of which is there.
+    pub(super) fn absent(len: usize) -> Items {
+        let mut items = Items::default();
+        items.resize(len);
+        items
+    }
+
+    /// How many there are, with those that are not there.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The element of this number, if it is there.
+    pub(super) fn get(&self, i: usize) -> Option<&Tensor> {
+        let (mut node, mut height) = (&self.root, self.height);
+        if i >= self.len {
+            return None;
+        }
+        while let Node::Branch(children) = node {
+            height -= 1;
+            node = &children[(i >> (BITS * height)) % WIDTH];
+        }
+        match node {
+            Node::Item(item) => Some(item),
+            _ => None,
+        }
+    }
+
+    /// All elements, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Option<&Tensor>> {
+        (0..self.len).map(|i| self.get(i))
+    }
+
+    /// Puts something in the place of this number, which there must be.
+    pub(super) fn set(&mut self, i: usize, item: Tensor) {
+        if i < self.len {
+            self.root.set(self.height, i, item);
+        }
+    }
+
+    /// Adds an element behind the others.
+    pub(super) fn push(&mut self, item: Tensor) {
+        self.resize(self.len + 1);
+        self.set(self.len - 1, item);
+    }
+
+    /// Leaves so many elements, or adds some that are not there.
+    pub(super) fn resize(&mut self, len: usize) {
+        if len < self.len {
+            self.root.cut(self.height, len);
+        }
+        while room(self.height) < len {
+            let below = std::mem::take(&mut self.root);
+            if !matches!(below, Node::Absent) {
+                let mut children: [Node; WIDTH] = Default::default();
+                children[0] = below;
+                self.root = Node::Branch(Arc::new(children));
+            }
+            self.height += 1;
+        }
+        self.len = len;
+    }
+
+    /// What `f` makes of each element that is there.
+    pub(super) fn map(
+        &self,
+        f: &mut impl FnMut(&Tensor) -> Result<Tensor, KernelError>,
+    ) -> Result<Items, KernelError> {
+        Ok(Items {
+            root: self.root.map(f)?,
+            ..*self
+        })
+    }
+
+    /// What `f` makes of each two elements of as many; one without the other stays as it is.
+    pub(super) fn merge(
+        &self,
+        other: &Items,
+        f: &mut impl FnMut(&Tensor, &Tensor) -> Result<Tensor, KernelError>,
+    ) -> Result<Items, KernelError> {
+        // The one that was longer before may be higher.
+        let (mut one, mut other) = (self.clone(), other.clone());
+        let len = one.len;
+        let room = room(one.height.max(other.height));
+        one.resize(room);
+        other.resize(room);
+        let mut merged = Items {
+            root: one.root.merge(&other.root, f)?,
+            ..one
+        };
+        merged.len = len;
+        Ok(merged)
+    }
+}
+
+impl Node {
+    fn set(&mut self, height: u32, i: usize, item: Tensor) {
+        let Some(below) = height.checked_sub(1) else {
+            *self = Node::Item(item);
+            return;
+        };
+        if let Node::Absent = self {
+            *self = Node::Branch(Arc::default());
+        }
+        if let Node::Branch(children) = self {
+            let place = (i >> (BITS * below)) % WIDTH;
+            Arc::make_mut(children)[place].set(below, i, item);
+        }
+    }
+
+    /// Leaves the first elements, so many.
+    fn cut(&mut self, height: u32, len: usize) {
+        if len == 0 {
+            *self = Node::Absent;
+        } else if let Node::Branch(children) = self {
+            let each = room(height - 1);
+            let last = (len - 1) / each;
+            for (k, child) in Arc::make_mut(children).iter_mut().enumerate().skip(last) {
+                child.cut(height - 1, len.saturating_sub(k * each));
+            }
+        }
+    }
+
+    fn map(
+        &self,
+        f: &mut impl FnMut(&Tensor) -> Result<Tensor, KernelError>,
+    ) -> Result<Node, KernelError> {
+        Ok(match self {
+            Node::Absent => Node::Absent,
+            Node::Item(item) => Node::Item(f(item)?),
+            Node::Branch(children) => {
+                let mut made: [Node; WIDTH] = Default::default();
+                for (made, child) in made.iter_mut().zip(children.iter()) {
+                    *made = child.map(f)?;
+                }
+                Node::Branch(Arc::new(made))
+            }
+        })
+    }
+
+    fn merge(
+        &self,
+        other: &Node,
+        f: &mut impl FnMut(&Tensor, &Tensor) -> Result<Tensor, KernelError>,
+    ) -> Result<Node, KernelError> {
+        Ok(match (self, other) {
+            (Node::Item(one), Node::Item(other)) => Node::Item(f(one, other)?),
+            (Node::Branch(one), Node::Branch(other)) => {
+                let mut made: [Node; WIDTH] = Default::default();
+                for (k, made) in made.iter_mut().enumerate() {
+                    *made = one[k].merge(&other[k], f)?;
+                }
+                Node::Branch(Arc::new(made))
+            }
+            (Node::Absent, node) | (node, _) => node.clone(),
+        })
+    }
+}
+
+impl FromIterator<Tensor> for Items {
+    fn from_iter<I: IntoIterator<Item = Tensor>>(items: I) -> Items {
+        let mut all = Items::default();
+        items.into_iter().for_each(|item| all.push(item));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn numbers(items: &Items) -> Vec<Option<i32>> {
+        let number = |t: &Tensor| t.to_ints().map(|n| n[0] as i32);
+        items.iter().map(|i| i.and_then(number)).collect()
+    }
+
+    fn resized(items: &Items, len: usize) -> Items {
+        let mut items = items.clone();
+        items.resize(len);
+        items
+    }
+
+    proptest! {
+        /// A vector does the same, with all that it copies.
+        #[test]
+        fn it_does_what_a_vector_does(steps in prop::collection::vec((0usize..4, 0usize..600), 1..60)) {
+            let (mut items, mut vector): (Items, Vec<Option<i32>>) = Default::default();
+            let mut versions = Vec::new();
+            for (n, (step, at)) in steps.into_iter().enumerate() {
+                let n = n as i32;
+                match step {
+                    0 => {
+                        items.push(Tensor::scalar(n));
+                        vector.push(Some(n));
+                    }
+                    1 if at < vector.len() => {
+                        items.set(at, Tensor::scalar(n));
+                        vector[at] = Some(n);
+                    }
+                    2 => {
+                        items.resize(at);
+                        vector.resize(at, None);
+                    }
+                    _ => {}
+                }
+                versions.push((items.clone(), vector.clone()));
+            }
+            for (items, vector) in &versions {
+                prop_assert_eq!(items.len(), vector.len());
+                prop_assert_eq!(&numbers(items), vector);
+            }
+        }
+
+        /// Of two lists, whatever they were before.
+        #[test]
+        fn what_is_in_one_of_two_stays_and_what_is_in_both_is_added(
+            one in prop::collection::vec(0usize..300, 0..40),
+            other in prop::collection::vec(0usize..300, 0..40),
+            before in 1usize..5000,
+            len in 1usize..300,
+        ) {
+            let filled = |places: &[usize], before: usize| {
+                let mut items = resized(&Items::absent(before), len);
+                for &i in places.iter().filter(|&&i| i < len) {
+                    items.set(i, Tensor::scalar(i as i32));
+                }
+                items
+            };
+            let (a, b) = (filled(&one, 0), filled(&other, before));
+            let mut add = |a: &Tensor, b: &Tensor| crate::tensors::sum(a.clone(), b);
+            let expected: Vec<Option<i32>> = (0..len)
+                .map(|i| match one.contains(&i) as i32 + other.contains(&i) as i32 {
+                    0 => None,
+                    times => Some(times * i as i32),
+                })
+                .collect();
+            prop_assert_eq!(numbers(&a.merge(&b, &mut add)?), expected.clone());
+            prop_assert_eq!(numbers(&b.merge(&a, &mut add)?), expected);
+        }
+    }
+}

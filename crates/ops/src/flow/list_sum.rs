@@ -1,0 +1,63 @@
+//! Zeros like a list, and sums of lists: the gradient of a list is a list. An element that is not
+//! there counts as zeros, and nothing is copied for it.
+
+use std::sync::Arc;
+
+use thalweg_device::{KernelError, TensorCx};
+use thalweg_tensor::{DType, Tensor};
+
+use super::list::List;
+use super::list_items::Items;
+use crate::tensors::sum;
+
+/// Zeros in the shapes of what a variant holds: a list, or a list of lists.
+pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, KernelError> {
+    if of.dtype() != DType::Variant {
+        return cx.zeros(of.dtype(), of.dims());
+    }
+    let Some(list) = of.thing::<List>() else {
+        // What is no list has nothing that could be zero.
+        return Ok(of.clone());
+    };
+    let items = match list.dtype != DType::Variant && list.shape.to_dims().is_some() {
+        true => Items::absent(list.items.len()),
+        false => list.items.map(&mut |item| zeros_like(cx, item))?,
+    };
+    let zeros = List {
+        items,
+        shape: list.shape.clone(),
+        ..*list
+    };
+    Ok(Tensor::handle(DType::Variant, Arc::new(zeros))?)
+}
+
+/// The sums of what two variants hold: of two lists, element by element.
+pub(crate) fn added(a: &Tensor, b: &Tensor) -> Result<Tensor, KernelError> {
+    if a.dtype() != DType::Variant {
+        return sum(a.clone(), b);
+    }
+    let (Some(one), Some(other)) = (a.thing::<List>(), b.thing::<List>()) else {
+        return Err(KernelError::Invalid(
+            "what is no list cannot be added".to_owned(),
+        ));
+    };
+    if one.items.len() != other.items.len() {
+        return Err(KernelError::Invalid(format!(
+            "lists of {} and of {} elements cannot be added",
+            one.items.len(),
+            other.items.len()
+        )));
+    }
+    let shape = one.shape.merge(&other.shape).ok_or_else(|| {
+        KernelError::Invalid(format!(
+            "lists of elements of shape {} and {} cannot be added",
+            one.shape, other.shape
+        ))
+    })?;
+    let sums = List {
+        items: one.items.merge(&other.items, &mut added)?,
+        shape,
+        ..*one
+    };
+    Ok(Tensor::handle(DType::Variant, Arc::new(sums))?)
+}

@@ -1,0 +1,14 @@
+use thalweg_graph::Graph;
+use thalweg_ops::{NewGraph, SourceOps, StateOps};
+use thalweg_session::{Session, SessionError};
+
+fn main() -> Result<(), SessionError> {
+    let session = {
+        let g = Graph::new();
+        g.variable("w", 1.0f32);
+        g.constant(2.0f32);
+        Session::new(&g)?
+    };
+    session.run((), [])?;
+    Ok(())
+}

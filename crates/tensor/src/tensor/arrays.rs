@@ -1,0 +1,73 @@
+//! Tensors as arrays of the crate `ndarray`, and the other way round.
+
+use ndarray::{Array, ArrayD, ArrayViewD, Dimension, IxDyn};
+
+use super::{FromTensor, Tensor, TensorError};
+use crate::dtype::Element;
+use crate::shape::Dims;
+
+impl Tensor {
+    /// The elements where they are, as an array of the tensor's dimensions.
+    ///
+    /// ```
+    /// use thalweg_tensor::Tensor;
+    ///
+    /// let t = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// let rows = t.view::<f32>()?;
+    /// assert_eq!(rows.sum_axis(ndarray::Axis(0)).to_vec(), [4.0, 6.0]);
+    /// # Ok::<(), thalweg_tensor::TensorError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TensorError::DType`] where they are not `T`.
+    pub fn view<T: Element>(&self) -> Result<ArrayViewD<'_, T>, TensorError> {
+        let wrong = |_| self.not_so_long();
+        ArrayViewD::from_shape(IxDyn(&self.dims), self.as_slice()?).map_err(wrong)
+    }
+
+    /// For dimensions that do not fit the elements; a tensor's own always do.
+    fn not_so_long(&self) -> TensorError {
+        TensorError::Length {
+            dims: self.dims.clone(),
+            expected: self.dims.iter().product(),
+            found: self.len(),
+        }
+    }
+}
+
+impl<T: Element> FromTensor for ArrayD<T> {
+    fn from_tensor(tensor: Tensor) -> Result<ArrayD<T>, TensorError> {
+        Ok(tensor.view()?.to_owned())
+    }
+}
+
+impl<T: Element, D: Dimension> From<Array<T, D>> for Tensor {
+    fn from(array: Array<T, D>) -> Tensor {
+        let dims = Dims::from_slice(array.shape());
+        match array.as_slice() {
+            Some(elements) => Tensor::filled(dims, elements),
+            // In another order, or with gaps: `iter` goes by rows.
+            None => Tensor::filled(dims, &array.iter().copied().collect::<Vec<T>>()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_keep_their_elements_and_dimensions_in_whatever_order_they_lie() {
+        let t = Tensor::new(&[2, 3], &[1i32, 2, 3, 4, 5, 6]).unwrap();
+        let array = ArrayD::<i32>::from_tensor(t.clone()).unwrap();
+        assert_eq!(array.shape(), [2, 3]);
+        assert_eq!(Tensor::from(array.clone()), t);
+        let turned = array.reversed_axes();
+        assert!(turned.as_slice().is_none());
+        let expected = Tensor::new(&[3, 2], &[1i32, 4, 2, 5, 3, 6]).unwrap();
+        assert_eq!(Tensor::from(turned), expected);
+        assert!(t.view::<f32>().is_err());
+        let empty = Tensor::new::<f32>(&[0, 3], &[]).unwrap();
+        assert_eq!(empty.view::<f32>().unwrap().shape(), [0, 3]);
+    }
+}

@@ -1,0 +1,21 @@
+//! Words of messages.
+
+use std::fmt::Display;
+
+/// A number of things, as a sentence has it; `thing` is one of them, whose plural ends in `s`.
+///
+/// ```
+/// use thalweg_tensor::text::counted;
+///
+/// assert_eq!(counted(1, "input"), "1 input");
+/// assert_eq!(counted(0, "input"), "0 inputs");
+/// assert_eq!(counted("at least 1", "dimension"), "at least 1 dimension");
+/// ```
+pub fn counted(number: impl Display, thing: &str) -> String {
+    let number = number.to_string();
+    let plural = match number.rsplit(' ').next() {
+        Some("1") => "",
+        _ => "s",
+    };
+    format!("{number} {thing}{plural}")
+}

@@ -1,0 +1,31 @@
+//! Rates that follow the norms of a layer: what LAMB and LARS share.
+
+use thalweg_graph::Output;
+use thalweg_ops::{ArrayOps, MathOps, ReduceOps};
+use thalweg_tensor::DType;
+
+/// The L2 norm of all elements, a scalar; of 16-bit floats in `f32`, as their square would soon be
+/// too large.
+#[track_caller]
+pub(super) fn norm(x: Output<'_>) -> Output<'_> {
+    let wide = match x.dtype() {
+        DType::F16 | DType::BF16 => x.cast(DType::F32),
+        _ => x,
+    };
+    (wide.l2_loss() * 2.0).sqrt()
+}
+
+/// `ratio` in the dtype of `like`; 1 where one of the norms is 0 that it is made of.
+#[track_caller]
+pub(super) fn ratio_or_one<'g>(
+    norms: [Output<'g>; 2],
+    ratio: Output<'g>,
+    like: Output<'g>,
+) -> Output<'g> {
+    let [a, b] = norms.map(|norm| norm.greater(norm.constant_like(0)));
+    let ratio = a.logical_and(b).select(ratio, ratio.constant_like(1));
+    match ratio.dtype() == like.dtype() {
+        true => ratio,
+        false => ratio.cast(like.dtype()),
+    }
+}

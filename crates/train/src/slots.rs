@@ -1,0 +1,51 @@
+//! Variables that belong to a variable.
+
+use thalweg_graph::scalar_of;
+use thalweg_graph::{Fact, Graph, Output, Reason};
+use thalweg_ops::{SourceOps, StateOps, Variable};
+
+/// A slot of `variable`: an untrained variable called `variable/name`, which stands where the
+/// variable does. `initial` makes its initial value, a tensor like the variable's.
+#[track_caller]
+pub(crate) fn slot<'g>(
+    variable: Variable<'g>,
+    name: &str,
+    initial: impl FnOnce(&Fact) -> Output<'g>,
+) -> Variable<'g> {
+    let value = variable.value();
+    if value.is_invalid() {
+        return variable;
+    }
+    let graph = value.graph();
+    let scope = format!("{}/", variable.handle().operation().name());
+    let make = || {
+        let initial = graph.name_scope(&format!("{name}/Initializer"), || initial(&value.fact()));
+        graph.untrained_variable(name, initial)
+    };
+    graph.without_control_dependencies(|| graph.name_scope(&scope, || beside(variable, make)))
+}
+
+/// Runs `build` so that what it makes stands where `variable` does.
+#[track_caller]
+pub(crate) fn beside<'g, R>(variable: Variable<'g>, build: impl FnOnce() -> R) -> R {
+    let handle = variable.handle();
+    match handle.is_invalid() {
+        true => build(),
+        false => handle.graph().colocate_with(handle.operation(), build),
+    }
+}
+
+/// A tensor like `fact` that is `fill` everywhere. It is filled when it is asked for: a constant of
+/// a variable's size would lie in the graph besides the variable.
+#[track_caller]
+pub(crate) fn filled<'g>(graph: &'g Graph, fact: &Fact, fill: f64) -> Output<'g> {
+    let dims = fact.shape.to_dims().and_then(|dims| {
+        let dims = dims.iter().map(|&d| i64::try_from(d).ok());
+        dims.collect::<Option<Vec<i64>>>()
+    });
+    let (Some(dims), Some(fill)) = (dims, scalar_of(fact.dtype, fill)) else {
+        let text = format!("no {fact} tensor of {fill} can be made");
+        return graph.fail("Fill", "Fill", Reason::Argument(text));
+    };
+    graph.fill(dims, fill)
+}

@@ -1,0 +1,92 @@
+//! What programs say: the grammar of their sentences, and the width of their progress bars.
+
+use std::path::{Path, PathBuf};
+
+/// The source files in these folders, with their texts.
+fn sources(folders: &[&str]) -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = Vec::new();
+    let mut folders: Vec<PathBuf> = folders.iter().map(|f| root.join(f)).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension() {
+                _ if path.is_dir() => folders.push(path),
+                Some(kind) if kind == "rs" => {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    found.push((path, text));
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// Lines of code, without comments.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|l| !l.trim_start().starts_with("//"))
+}
+
+#[test]
+fn no_article_stands_before_a_dtype_or_a_kind_that_is_filled_in() {
+    // "a f32", "an u8": which article is right depends on what is filled in.
+    let mut wrong = Vec::new();
+    for (path, text) in sources(&["crates", "examples", "src"]) {
+        for line in code(&text) {
+            for name in ["dtype", "found", "expected", "kind"] {
+                for article in [" a {", "\"a {", " an {", "\"an {"] {
+                    let said = format!("{article}{name}}}");
+                    if line.contains(&said) {
+                        wrong.push(format!("{}: {}", path.display(), line.trim()));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The columns that a progress bar's template takes with long values; none where nothing in it adapts to the terminal.
+fn columns(template: &str) -> Option<usize> {
+    let mut rest = template;
+    let (mut columns, mut adapts) = (0, false);
+    while let Some((before, after)) = rest.split_once('{') {
+        let (key, after) = after.split_once('}').unwrap();
+        let (key, format) = key.split_once(':').unwrap_or((key, ""));
+        let width: Option<usize> = format.split('.').next().and_then(|w| w.parse().ok());
+        columns += before.chars().count();
+        match key {
+            "wide_bar" | "wide_msg" => adapts = true,
+            "bar" | "prefix" => columns += width.unwrap(),
+            "pos" | "len" => columns += "99999".len(),
+            "eta" | "elapsed" => columns += "59m".len(),
+            other => panic!("how wide is {other} in {template}?"),
+        }
+        rest = after;
+    }
+    adapts.then_some(columns + rest.chars().count())
+}
+
+#[test]
+fn progress_bars_fit_into_forty_columns() {
+    let mut seen = 0;
+    for (path, text) in sources(&["crates/cli", "examples", "tests/gpu_run"]) {
+        let name = path.display();
+        for line in code(&text) {
+            let found = line.split('"').nth(1).filter(|t| {
+                ["{bar", "{wide_bar", "{prefix", "{spinner"]
+                    .iter()
+                    .any(|k| t.contains(k))
+            });
+            let Some(template) = found else { continue };
+            seen += 1;
+            let columns = columns(template);
+            assert!(
+                columns.is_some_and(|c| c <= 40),
+                "{name}: {template} takes {columns:?}"
+            );
+        }
+    }
+    assert_eq!(seen, 5, "programs with a progress bar");
+}
