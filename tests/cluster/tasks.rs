@@ -203,7 +203,7 @@ fn a_failure_on_one_task_ends_the_others() {
     let divisor = g.constant([0i32, 1]);
     let quotient = || g.op("FloorDiv").input(i).input(divisor).output();
     let there = g.device("/job:worker/task:1", quotient);
-    let sum = g.device("/job:worker/task:0", || (there + 1.0).named("sum"));
+    let sum = g.device("/job:worker/task:0", || (there + 1).named("sum"));
     let tasks = Tasks::new(2, 1);
     let feed = [(i.id(), Tensor::vector(&[1i32, 2]))];
     let error = tasks.run(&g, &[Fetch::Value(sum.id())], &feed).unwrap_err();
