@@ -308,5 +308,5 @@ fn mistakes_name_the_layer_the_line_and_what_to_do() {
         let part = g.constant([[0.0f32; 5]; 3]);
         rnn(gru_cell(4)).initial_state([part]).over(g.output(x(g)));
     });
-    assert!(text.contains("but must be float32[3,4]"), "{text}");
+    assert!(text.contains("but must be f32[3,4]"), "{text}");
 }

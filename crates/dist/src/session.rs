@@ -82,7 +82,8 @@ impl Default for ClusterOptions {
 /// // The variable is the server's: another session finds it.
 /// let session = Session::on(&server, &g, ClusterOptions::default())?;
 /// session.run(add, [x.feed(3.0f32)])?;
-/// assert_eq!(session.run(total, [])?.scalar::<f32>(0)?, 5.0);
+/// let value: f32 = session.run(total, [])?;
+/// assert_eq!(value, 5.0);
 /// # Ok(())
 /// # }
 /// ```

@@ -14,7 +14,7 @@ impl Tensor {
     ///
     /// let t = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
     /// let rows = t.view::<f32>()?;
-    /// assert_eq!(rows.sum_axis(ndarray::Axis(0)).to_vec(), [4.0, 6.0]);
+    /// assert_eq!(rows.sum_axis(ndarray::Axis(0)), ndarray::arr1(&[4.0, 6.0]).into_dyn());
     /// # Ok::<(), thalweg_tensor::TensorError>(())
     /// ```
     ///
