@@ -109,8 +109,7 @@ fn run_task(task: &str) -> Result<()> {
     let index: u32 = index.parse()?;
     let count = cluster.len("worker");
     let threads: usize = threads.parse()?;
-    let mut options = ServerOptions::listening("");
-    options.session.threads = threads;
+    let options = ServerOptions::listening("").session(SessionOptions::new().threads(threads));
     let server = Server::new(cluster, job, index, options)?;
     if job == "ps" {
         return Ok(server.join_workers("worker")?);
@@ -153,8 +152,7 @@ fn run_task(task: &str) -> Result<()> {
 }
 
 fn session<'g>(server: &Server, g: &'g Graph) -> Result<Distributed<'g>> {
-    let mut options = ClusterOptions::default();
-    options.device_filters = vec!["/job:ps".to_owned()];
+    let options = ClusterOptions::new().device_filter("/job:ps");
     Ok(Distributed::on(server, g, options)?)
 }
 

@@ -65,8 +65,7 @@ fn compiling(c: &mut Criterion) {
     for nodes in [1000, 10_000, 100_000] {
         let g = Graph::new();
         let (x, y) = wide(&g, nodes);
-        let mut options = SessionOptions::new().cpus(8);
-        options.threads = 1;
+        let options = SessionOptions::new().cpus(8).threads(1);
         let feed = [x.feed(Tensor::new(&[8], &[0.1f32; 8]).expect("a vector"))];
         group.bench_function(BenchmarkId::from_parameter(nodes), |b| {
             b.iter_custom(|times| {

@@ -43,9 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     // Shapes are what TensorBoard writes on the edges.
-    let options = ExportOptions {
-        output_shapes: true,
-    };
+    let options = ExportOptions::new().output_shapes(true);
     let def = export(&g, &options)?;
     fs::create_dir_all(&flags.out)?;
     fs::write(flags.out.join("graph.pb"), file::encode(&def))?;

@@ -25,6 +25,16 @@ struct Training;
 #[doc = include_str!("../docs/book/clusters.md")]
 struct Clusters;
 
+#[cfg(feature = "cluster")]
+#[doc = include_str!("../docs/book/cluster-internals.md")]
+struct ClusterInternals;
+
+#[doc = include_str!("../docs/book/cpu-kernels.md")]
+struct CpuKernels;
+
+#[doc = include_str!("../docs/book/testing.md")]
+struct Testing;
+
 #[doc = include_str!("../docs/book/tensorflow.md")]
 struct TensorFlow;
 

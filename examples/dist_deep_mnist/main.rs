@@ -44,11 +44,10 @@ fn main() -> ExitCode {
 fn run(flags: &Flags) -> Result<()> {
     let jobs = [("ps", &*flags.ps_hosts), ("worker", &*flags.worker_hosts)];
     let cluster = ClusterSpec::from_flags(&jobs)?;
-    let mut options = ServerOptions::listening("");
-    options.session.threads = flags.threads;
-    options.protection = (flags.protection.as_ref())
-        .map(Protection::from_dir)
-        .transpose()?;
+    let keys = flags.protection.as_ref().map(Protection::from_dir);
+    let options = ServerOptions::listening("")
+        .session(SessionOptions::new().threads(flags.threads))
+        .protection(keys.transpose()?);
     let server = Server::new(cluster, flags.job.name(), flags.task, options)?;
     if flags.job == Job::Ps {
         if flags.sync && flags.task == 0 {
@@ -123,8 +122,7 @@ fn coordinate(flags: &Flags, server: &Server) -> Result<()> {
     let Training::InStep(sync) = &training else {
         return Ok(());
     };
-    let mut options = ClusterOptions::default();
-    options.device_filters = vec!["/job:ps".to_owned()];
+    let options = ClusterOptions::new().device_filter("/job:ps");
     let session = Session::on(server, &g, options)?;
     let last = i64::try_from(flags.steps())?;
     Ok(sync::coordinate(server, &session, sync, "worker", last)?)
@@ -138,9 +136,8 @@ fn work(flags: &Flags, server: &Server) -> Result<()> {
     let workers = server.cluster().len("worker") as u32;
     let (net, training, step) = build(&g, flags, setter(server, &own)?, workers);
     let made = g.all_initialized();
-    let mut options = ClusterOptions::default();
     // The other workers have nothing that this one needs.
-    options.device_filters = vec!["/job:ps".to_owned()];
+    let options = ClusterOptions::new().device_filter("/job:ps");
     let session = Session::on(server, &g, options)?;
     let made = || Ok::<_, Box<dyn Error>>(session.run::<bool>(made, [])?);
     // Worker 0 makes the variables, unless it comes back to them.

@@ -65,10 +65,7 @@ impl Loaded {
         &mut self,
         graph: &'g thalweg_graph::Graph,
     ) -> Result<Imported<'g>, Failure> {
-        let options = ImportOptions {
-            origin: self.origin.clone(),
-            ..ImportOptions::default()
-        };
+        let options = ImportOptions::new().origin(self.origin.clone());
         // The message is not needed any more: its constants would be there twice.
         let def = std::mem::take(&mut self.graph);
         Ok(match &mut self.meta {

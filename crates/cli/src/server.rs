@@ -53,14 +53,11 @@ impl Serve {
         let jobs = [("ps", &*self.ps_hosts), ("worker", &*self.worker_hosts)];
         let cluster = ClusterSpec::from_flags(&jobs)?;
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:0");
-        let mut options = ServerOptions::listening(listen);
-        options.unprotected_network = self.unprotected_network;
-        options.shared_memory = !self.no_shared_memory;
-        options.protection = self
-            .protection
-            .as_ref()
-            .map(Protection::from_dir)
-            .transpose()?;
+        let keys = self.protection.as_ref().map(Protection::from_dir);
+        let mut options = ServerOptions::listening(listen)
+            .unprotected_network(self.unprotected_network)
+            .shared_memory(!self.no_shared_memory)
+            .protection(keys.transpose()?);
         if let Some(file) = &self.ops {
             let text = std::fs::read_to_string(file);
             let text = text.map_err(|e| format!("{}: {e}", file.display()))?;

@@ -1,15 +1,13 @@
 //! How much a server does for its clients before it says no.
 //!
 //! ```
-//! use thalweg_dist::{AllowedOps, ClusterOptions, Server, ServerOptions, Session};
+//! use thalweg_dist::{AllowedOps, ClusterOptions, Limits, Server, ServerOptions, Session};
 //! use thalweg_graph::Graph;
 //! use thalweg_ops::{MathOps, NewGraph, SourceOps};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut options = ServerOptions::listening("127.0.0.1:0");
-//! options.limits.graph_nodes = 10_000;
-//! options.limits.ops = AllowedOps::only(["AddV2", "Mul"])?;
-//! let server = Server::start(options)?;
+//! let limits = Limits::new().graph_nodes(10_000).ops(AllowedOps::only(["AddV2", "Mul"])?);
+//! let server = Server::start(ServerOptions::listening("127.0.0.1:0").limits(limits))?;
 //!
 //! let g = Graph::new();
 //! let x = g.constant(2.0f32);
@@ -64,5 +62,77 @@ impl Default for Limits {
             flight_bytes: 64 << 30,
             ops: AllowedOps::all(),
         }
+    }
+}
+
+impl Limits {
+    /// The defaults.
+    pub fn new() -> Limits {
+        Limits::default()
+    }
+
+    /// With this for the largest message; see the field.
+    pub fn message_bytes(self, message_bytes: usize) -> Limits {
+        Limits {
+            message_bytes,
+            ..self
+        }
+    }
+
+    /// With this for the most nodes of a session's graph; see the field.
+    pub fn graph_nodes(self, graph_nodes: usize) -> Limits {
+        Limits {
+            graph_nodes,
+            ..self
+        }
+    }
+
+    /// With this for the bytes that may be filled in for constants; see the field.
+    pub fn expanded_bytes(self, expanded_bytes: usize) -> Limits {
+        Limits {
+            expanded_bytes,
+            ..self
+        }
+    }
+
+    /// With this for the most sessions at a time; see the field.
+    pub fn sessions(self, sessions: usize) -> Limits {
+        Limits { sessions, ..self }
+    }
+
+    /// With this for the most steps at a time; see the field.
+    pub fn steps(self, steps: usize) -> Limits {
+        Limits { steps, ..self }
+    }
+
+    /// With this for the most callables of a session; see the field.
+    pub fn callables(self, callables: usize) -> Limits {
+        Limits { callables, ..self }
+    }
+
+    /// With this for the most parts of steps that a task keeps; see the field.
+    pub fn parts(self, parts: usize) -> Limits {
+        Limits { parts, ..self }
+    }
+
+    /// With this for the largest tensor that is taken from another task; see the field.
+    pub fn value_bytes(self, value_bytes: u64) -> Limits {
+        Limits {
+            value_bytes,
+            ..self
+        }
+    }
+
+    /// With this for the most bytes of tensors on calls that still go on; see the field.
+    pub fn flight_bytes(self, flight_bytes: u64) -> Limits {
+        Limits {
+            flight_bytes,
+            ..self
+        }
+    }
+
+    /// With this for the ops that run; see the field.
+    pub fn ops(self, ops: AllowedOps) -> Limits {
+        Limits { ops, ..self }
     }
 }

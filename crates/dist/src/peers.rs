@@ -53,6 +53,23 @@ impl Default for Patience {
     }
 }
 
+impl Patience {
+    /// The defaults.
+    pub fn new() -> Patience {
+        Patience::default()
+    }
+
+    /// With this long for a task to start.
+    pub fn start(self, start: Duration) -> Patience {
+        Patience { start, ..self }
+    }
+
+    /// With this long for a task that has work and says nothing.
+    pub fn silence(self, silence: Duration) -> Patience {
+        Patience { silence, ..self }
+    }
+}
+
 /// A task that is reached over the network.
 pub(crate) struct Peer {
     pub(crate) task: TaskName,

@@ -9,8 +9,7 @@
 //! use thalweg_dist::{Protection, Server, ServerOptions};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut options = ServerOptions::listening("0.0.0.0:2222");
-//! options.protection = Some(Protection::from_dir("keys")?);
+//! let options = ServerOptions::listening("0.0.0.0:2222").protection(Protection::from_dir("keys")?);
 //! let server = Server::start(options)?;
 //! server.join()?;
 //! # Ok(())

@@ -50,6 +50,23 @@ const MOST_NET: usize = 4;
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How a server works.
+///
+/// Each method changes one thing and gives the options back; the fields can be read and set as well.
+///
+/// ```
+/// use thalweg_dist::{Patience, Server, ServerOptions};
+/// use thalweg_session::SessionOptions;
+/// use std::time::Duration;
+///
+/// # fn main() -> Result<(), thalweg_dist::ServerError> {
+/// let options = ServerOptions::listening("127.0.0.1:0")
+///     .session(SessionOptions::new().cpus(2).threads(2))
+///     .patience(Patience::new().start(Duration::from_secs(5)));
+/// let server = Server::start(options)?;
+/// server.shutdown();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerOptions {
@@ -84,6 +101,45 @@ impl ServerOptions {
             shared_memory: true,
             protection: None,
             unprotected_network: false,
+        }
+    }
+
+    /// With these devices, and sessions that work like this. A task of a cluster keeps its own name.
+    pub fn session(self, session: SessionOptions) -> ServerOptions {
+        ServerOptions { session, ..self }
+    }
+
+    /// With these limits on what clients ask for.
+    pub fn limits(self, limits: Limits) -> ServerOptions {
+        ServerOptions { limits, ..self }
+    }
+
+    /// With this long for other tasks.
+    pub fn patience(self, patience: Patience) -> ServerOptions {
+        ServerOptions { patience, ..self }
+    }
+
+    /// Whether large values go to co-located tasks through shared memory.
+    pub fn shared_memory(self, shared_memory: bool) -> ServerOptions {
+        ServerOptions {
+            shared_memory,
+            ..self
+        }
+    }
+
+    /// With this asked of callers, and shown to the tasks that it calls.
+    pub fn protection(self, protection: impl Into<Option<Protection>>) -> ServerOptions {
+        ServerOptions {
+            protection: protection.into(),
+            ..self
+        }
+    }
+
+    /// Whether to listen beyond this machine without protection; see the field.
+    pub fn unprotected_network(self, unprotected_network: bool) -> ServerOptions {
+        ServerOptions {
+            unprotected_network,
+            ..self
         }
     }
 }

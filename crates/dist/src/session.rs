@@ -22,6 +22,19 @@ use crate::protection::Protection;
 use crate::server::Server;
 
 /// How a session over a cluster works.
+///
+/// Each method changes one thing and gives the options back; the fields can be read and set as well.
+///
+/// ```
+/// use thalweg_dist::{ClusterOptions, Patience};
+/// use std::time::Duration;
+///
+/// // A worker's session: the tasks of `ps`, beside its own, which may start within a minute.
+/// let options = ClusterOptions::new()
+///     .device_filter("/job:ps")
+///     .patience(Patience::new().start(Duration::from_secs(60)));
+/// assert_eq!(options.device_filters, ["/job:ps"]);
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClusterOptions {
@@ -52,6 +65,50 @@ impl Default for ClusterOptions {
             isolated: false,
             shared_memory: true,
             protection: None,
+        }
+    }
+}
+
+impl ClusterOptions {
+    /// The defaults.
+    pub fn new() -> ClusterOptions {
+        ClusterOptions::default()
+    }
+
+    /// With nodes placed and plans made like this.
+    pub fn session(self, session: SessionOptions) -> ClusterOptions {
+        ClusterOptions { session, ..self }
+    }
+
+    /// With this long for other tasks.
+    pub fn patience(self, patience: Patience) -> ClusterOptions {
+        ClusterOptions { patience, ..self }
+    }
+
+    /// With the tasks that have this part of a name, such as `/job:ps`, after those of earlier filters.
+    pub fn device_filter(mut self, filter: impl Into<String>) -> ClusterOptions {
+        self.device_filters.push(filter.into());
+        self
+    }
+
+    /// Whether its variables and queues are its own.
+    pub fn isolated(self, isolated: bool) -> ClusterOptions {
+        ClusterOptions { isolated, ..self }
+    }
+
+    /// Whether large values of co-located tasks come through shared memory.
+    pub fn shared_memory(self, shared_memory: bool) -> ClusterOptions {
+        ClusterOptions {
+            shared_memory,
+            ..self
+        }
+    }
+
+    /// With this shown to the tasks that are protected.
+    pub fn protection(self, protection: impl Into<Option<Protection>>) -> ClusterOptions {
+        ClusterOptions {
+            protection: protection.into(),
+            ..self
         }
     }
 }

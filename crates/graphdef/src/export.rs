@@ -48,6 +48,18 @@ pub struct ExportOptions {
     pub output_shapes: bool,
 }
 
+impl ExportOptions {
+    /// The defaults.
+    pub fn new() -> ExportOptions {
+        ExportOptions::default()
+    }
+
+    /// Whether nodes say what is known of their outputs' shapes.
+    pub fn output_shapes(self, output_shapes: bool) -> ExportOptions {
+        ExportOptions { output_shapes }
+    }
+}
+
 /// Why a graph could not be exported.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]

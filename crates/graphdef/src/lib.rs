@@ -1,6 +1,6 @@
 //! TensorFlow's graphs: read from its files, and written to them.
 //!
-//! What a file holds becomes an ordinary graph ([`import()`]), and an ordinary graph becomes a file
+//! What a file holds becomes an ordinary graph ([`load`], [`import()`]), and an ordinary graph becomes a file
 //! ([`export()`]). Nothing else in Thalweg knows of protobuf.
 //!
 //! A file may come from anywhere: nothing in it can panic, and what it makes the importer allocate
@@ -38,6 +38,7 @@ pub mod events;
 pub mod export;
 pub mod file;
 pub mod import;
+mod load;
 /// The messages of TensorFlow's files. Names and numbers are TensorFlow's.
 ///
 /// ```
@@ -67,5 +68,6 @@ pub use error::{ImportError, Problem, ValueError};
 pub use export::{ExportError, ExportOptions, export};
 pub use file::{File, FileError};
 pub use import::{ImportOptions, Imported, import, import_and};
+pub use load::{LoadError, load};
 pub use messages::GraphDef;
 pub use meta::import_meta_graph;

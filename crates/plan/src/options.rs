@@ -109,6 +109,12 @@ impl SessionOptions {
         }
     }
 
+    /// With each of the CPU devices working like this: of two, each with this limit on memory.
+    pub fn each_cpu(mut self, cpu: CpuOptions) -> SessionOptions {
+        self.cpus.fill(cpu);
+        self
+    }
+
     /// With this many GPUs: the machine's first.
     pub fn gpus(self, count: usize) -> SessionOptions {
         SessionOptions {
@@ -138,6 +144,22 @@ impl SessionOptions {
     pub fn soft_placement(self, soft_placement: bool) -> SessionOptions {
         SessionOptions {
             soft_placement,
+            ..self
+        }
+    }
+
+    /// Whether soft placement may not give a node a lesser type of device than it asks for.
+    pub fn deny_fallback(self, deny_fallback: bool) -> SessionOptions {
+        SessionOptions {
+            deny_fallback,
+            ..self
+        }
+    }
+
+    /// In which dtype values go between the tasks of a cluster.
+    pub fn wire(self, wire: Wire) -> SessionOptions {
+        SessionOptions {
+            wire: Some(wire),
             ..self
         }
     }
@@ -283,6 +305,14 @@ impl GpuOptions {
     pub fn memory_limit(self, bytes: usize) -> GpuOptions {
         GpuOptions {
             memory_limit: Some(bytes),
+            ..self
+        }
+    }
+
+    /// With at most this part of the card's memory, from 0 to 1.
+    pub fn memory_fraction(self, part: f64) -> GpuOptions {
+        GpuOptions {
+            memory_fraction: Some(part),
             ..self
         }
     }

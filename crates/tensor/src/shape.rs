@@ -192,9 +192,23 @@ impl<const N: usize> From<[i64; N]> for Shape {
     }
 }
 
-// One for each length: with one for all, the element of `[]` could be of either type.
-macro_rules! partly_known {
+// One for each length: with one for all, the element of `[]` could be of any type. That of literals
+// is `i32`, where several types would do.
+macro_rules! of_rank {
     ($($rank:literal)*) => {$(
+        impl From<[i32; $rank]> for Shape {
+            fn from(dims: [i32; $rank]) -> Shape {
+                Shape::from(dims.map(i64::from))
+            }
+        }
+
+        /// Dimensions that are all known: `[batch, tensor.dims()[1]]`.
+        impl From<[usize; $rank]> for Shape {
+            fn from(dims: [usize; $rank]) -> Shape {
+                Shape::known(&dims)
+            }
+        }
+
         /// Dimensions of which some are not known: `[None, Some(4)]`.
         impl From<[Option<usize>; $rank]> for Shape {
             fn from(dims: [Option<usize>; $rank]) -> Shape {
@@ -204,7 +218,7 @@ macro_rules! partly_known {
     )*};
 }
 
-partly_known! { 1 2 3 4 5 6 7 8 }
+of_rank! { 1 2 3 4 5 6 7 8 }
 
 impl From<&[i64]> for Shape {
     fn from(dims: &[i64]) -> Shape {

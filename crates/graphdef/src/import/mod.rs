@@ -15,9 +15,7 @@
 //!
 //! let g = Graph::new();
 //! let data = g.constant([0.0f32, 1.0]);
-//! let mut options = ImportOptions::default();
-//! options.prefix = "model".to_owned();
-//! options.input_map.insert("x".to_owned(), data);
+//! let options = ImportOptions::new().prefix("model").replacing("x", data);
 //! let model = import(&g, &def, &options)?;
 //! let y = model.output("y").ok_or("no y")?;
 //! assert_eq!(y.name(), "model/y:0");
@@ -80,6 +78,42 @@ impl Default for ImportOptions<'_> {
             origin: "an imported graph".to_owned(),
             max_expanded_bytes: 256 << 20,
             max_nodes: 4 << 20,
+        }
+    }
+}
+
+impl<'g> ImportOptions<'g> {
+    /// The defaults.
+    pub fn new() -> ImportOptions<'g> {
+        ImportOptions::default()
+    }
+
+    /// With this prefix before every node's name; see the field.
+    pub fn prefix(self, prefix: impl Into<String>) -> ImportOptions<'g> {
+        ImportOptions {
+            prefix: prefix.into(),
+            ..self
+        }
+    }
+
+    /// With this output of the graph in place of one of the file, by its name there; see the field
+    /// `input_map`.
+    pub fn replacing(mut self, name: impl Into<String>, by: Output<'g>) -> ImportOptions<'g> {
+        self.input_map.insert(name.into(), by);
+        self
+    }
+
+    /// With this output among [`Imported::outputs`], after those that were named before.
+    pub fn returning(mut self, name: impl Into<String>) -> ImportOptions<'g> {
+        self.return_outputs.push(name.into());
+        self
+    }
+
+    /// With this as what nodes and errors say that they come from: a file's name.
+    pub fn origin(self, origin: impl Into<String>) -> ImportOptions<'g> {
+        ImportOptions {
+            origin: origin.into(),
+            ..self
         }
     }
 }
