@@ -285,3 +285,66 @@ fn a_cut_graph_is_drawn_with_a_box_for_each_device() {
         "{text}"
     );
 }
+
+/// What a session or its step says of a branch that updates variables of two devices.
+fn refused_branch(
+    soft: bool,
+    build: impl for<'g> Fn(&'g Graph, [Variable<'g>; 2]) -> Operation<'g>,
+) -> String {
+    let g = Graph::new();
+    let a = g.device("/cpu:0", || g.variable("a", 0.0f32));
+    let b = g.device("/cpu:1", || g.variable("b", 0.0f32));
+    let train = build(&g, [a, b]);
+    match Session::with_options(&g, cpus(2).soft_placement(soft)) {
+        Err(e) => e.to_string(),
+        Ok(session) => {
+            session.step(g.initializers(), []).unwrap();
+            let said = session.step(train, []).unwrap_err().to_string();
+            // The session goes on.
+            assert_eq!(session.run::<f32>(b, []).unwrap(), 0.0);
+            said
+        }
+    }
+}
+
+#[test]
+fn a_branch_that_updates_variables_of_two_devices_is_an_error_that_names_them() {
+    let switched = refused_branch(true, |_, [a, b]| {
+        Accumulate::new(GradientDescent::new(1.0), 1).minimize(a * 2.0 + b * 3.0)
+    });
+    assert!(
+        switched.contains("'a/Accumulate'") && switched.contains("'b/Accumulate'"),
+        "{switched}"
+    );
+    assert!(switched.contains("runs on one device"), "{switched}");
+    let called = refused_branch(false, |g, [a, b]| {
+        let yes = g.constant(true);
+        let done = g.cond(
+            yes,
+            |g| {
+                let set = [a.assign_add(1.0f32), b.assign_add(2.0f32)];
+                vec![g.control_dependencies(set, || g.constant(1.0f32))]
+            },
+            |g| vec![g.constant(0.0f32)],
+        );
+        done[0].operation()
+    });
+    assert!(
+        called.contains("node 'cond' (If)") && called.contains("'b'"),
+        "{called}"
+    );
+}
+
+#[test]
+fn a_branch_runs_where_its_variable_is() {
+    let g = Graph::new();
+    let b = g.device("/cpu:1", || g.variable("b", 1.0f32));
+    let x = g.device("/cpu:0", || g.placeholder("x", DType::F32, []));
+    let train = Accumulate::new(GradientDescent::new(1.0), 2).minimize(b * x);
+    let session = Session::with_options(&g, cpus(2)).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    for expected in [1.0f32, 0.0] {
+        session.step(train, [x.feed(1.0f32)]).unwrap();
+        assert_eq!(session.run::<f32>(b, []).unwrap(), expected);
+    }
+}

@@ -52,6 +52,12 @@ CASES = {
         [2, 4],
         {},
     ),
+    "dense/its regularizer beside the scope's": (
+        "dense",
+        {"units": 3} | SEEDED | L2,
+        [2, 4],
+        {"scope": {"regularizer": {"l1": 0.5, "l2": 0.0}}},
+    ),
     "dense/scope's regularizer": ("dense", {"units": 3} | SEEDED, [2, 4], {"scope": {"regularizer": {"l1": 0.5, "l2": 0.0}}}),
     "dense/scope's initializer": ("dense", {"units": 3}, [2, 4], {"scope": {"initializer": {"class": "random_normal", "seed": 9}}}),
     "conv2d/plain": ("conv2d", {"filters": 3, "kernel_size": [3, 3]} | SEEDED, [2, 6, 5, 2], {}),

@@ -92,7 +92,7 @@ pub struct Simplified {
 /// facts.
 ///
 /// # Errors
-/// What an op's shape rule finds wrong with the shapes that are fed.
+/// What an op's shape rule finds wrong with the shapes that are fed; see [`collapse`] too.
 pub fn simplify(
     data: &GraphData,
     feeds: &[(OutputId, Fact)],
@@ -142,7 +142,7 @@ pub fn simplify(
         .filter_map(|t| pass.nodes.get(t).copied())
         .collect();
     pass.close_loops();
-    Ok(collapse(pass.finish(fetches, targets)))
+    collapse(pass.finish(fetches, targets))
 }
 
 fn used_feeds(

@@ -58,13 +58,13 @@ pub trait Weights: Sized {
         self
     }
 
-    /// What a large kernel costs: see [`Regularizer`].
+    /// What a large kernel costs, beside what its variable scope says: see [`Regularizer`].
     fn kernel_regularizer(mut self, regularizer: Regularizer) -> Self {
         self.options().kernel_regularizer = Some(regularizer);
         self
     }
 
-    /// What a large bias costs: see [`Regularizer`].
+    /// What a large bias costs, beside what its variable scope says: see [`Regularizer`].
     fn bias_regularizer(mut self, regularizer: Regularizer) -> Self {
         self.options().bias_regularizer = Some(regularizer);
         self
@@ -159,9 +159,7 @@ impl WeightOptions {
         if let Some(initializer) = &self.kernel_initializer {
             kernel = kernel.initializer(initializer.clone());
         }
-        if let Some(regularizer) = self.kernel_regularizer {
-            kernel = kernel.regularizer(regularizer);
-        }
+        kernel = kernel.layers_regularizer(self.kernel_regularizer);
         kernel.trainable(!self.frozen).build()
     }
 
@@ -180,9 +178,7 @@ impl WeightOptions {
         let initializer = self.bias_initializer.clone().unwrap_or(Initializer::Zeros);
         let mut bias = graph.get_variable(name, dims).dtype(dtype);
         bias = bias.initializer(initializer);
-        if let Some(regularizer) = self.bias_regularizer {
-            bias = bias.regularizer(regularizer);
-        }
+        bias = bias.layers_regularizer(self.bias_regularizer);
         Some(bias.trainable(!self.frozen).build())
     }
 }

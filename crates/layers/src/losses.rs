@@ -36,7 +36,8 @@ mod differences;
 mod loss;
 mod pairwise;
 
-pub use collections::{LOSSES, REGULARIZATION_LOSSES, regularization, total};
+pub use crate::regularizers::REGULARIZATION_LOSSES;
+pub use collections::{LOSSES, regularization, total};
 pub use cross_entropy::{
     CrossEntropy, sigmoid_cross_entropy, softmax_cross_entropy, sparse_softmax_cross_entropy,
 };

@@ -3,6 +3,9 @@
 use thalweg_graph::Output;
 use thalweg_ops::{MathOps, ReduceOps};
 
+/// The collection of the penalties of regularizers: TensorFlow's `GraphKeys.REGULARIZATION_LOSSES`.
+pub const REGULARIZATION_LOSSES: &str = "regularization_losses";
+
 /// A function of a variable's value that is added to the loss, so that weights stay small.
 ///
 /// The formulas are those of `tf.keras.regularizers`. `tf.contrib.layers.l2_regularizer(s)` of

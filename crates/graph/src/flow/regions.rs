@@ -13,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Contexts;
 use crate::attr::AttrKind;
 use crate::data::GraphData;
+use crate::error::GraphError;
 use crate::function::{ARGUMENTS, RESULTS};
 use crate::node::{Node, NodeId};
 use crate::op::{Effect, Gradient, OpDef, attr, list_attr};
@@ -38,13 +39,16 @@ pub static REGION: OpDef = OpDef {
 /// Puts one node in the place of each region: of the nodes that hang together and run never or
 /// often, with whatever lies on a way out of the region and back into it. The region itself is a
 /// function of the library.
-pub fn collapse(simplified: Simplified) -> Simplified {
+///
+/// # Errors
+/// A region that uses resources of several devices: it runs on one.
+pub fn collapse(simplified: Simplified) -> Result<Simplified, GraphError> {
     let graph = &simplified.graph;
     let all: Vec<NodeId> = graph.ids().collect();
     let contexts = Contexts::new(graph, &all);
     let flows: Vec<bool> = graph.nodes().map(|(id, n)| contexts.flows(n, id)).collect();
     if !flows.contains(&true) {
-        return simplified;
+        return Ok(simplified);
     }
     let group = groups(graph, &flows);
     let mut members: FxHashMap<usize, Vec<NodeId>> = FxHashMap::default();
@@ -64,12 +68,12 @@ pub fn collapse(simplified: Simplified) -> Simplified {
     };
     for g in order(graph, &group, &members) {
         match is_region(g) {
-            true => cut.region(g, &members[&g]),
+            true => cut.region(g, &members[&g])?,
             false => cut.node(members[&g][0]),
         }
     }
     let node = |n: &NodeId| cut.nodes[n.index()];
-    Simplified {
+    Ok(Simplified {
         feeds: simplified
             .feeds
             .iter()
@@ -79,7 +83,7 @@ pub fn collapse(simplified: Simplified) -> Simplified {
         targets: simplified.targets.iter().map(node).collect(),
         graph: cut.out,
         devices: cut.devices,
-    }
+    })
 }
 
 /// What a node uses and waits for, by number.

@@ -3,11 +3,10 @@
 use thalweg_graph::{Graph, Output, Reason};
 use thalweg_ops::SourceOps;
 
+use crate::regularizers::REGULARIZATION_LOSSES;
+
 /// The collection of losses: TensorFlow's `GraphKeys.LOSSES`.
 pub const LOSSES: &str = "losses";
-
-/// The collection of the penalties of regularizers: TensorFlow's `GraphKeys.REGULARIZATION_LOSSES`.
-pub const REGULARIZATION_LOSSES: &str = "regularization_losses";
 
 /// The sum of all losses of the graph and of the penalties of its regularizers: a scalar
 /// (`tf.compat.v1.losses.get_total_loss`).

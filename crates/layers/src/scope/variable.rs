@@ -6,7 +6,7 @@ use thalweg_tensor::{DType, Shape};
 
 use super::stack::{Reuse, Scopes, VariableScope};
 use crate::initializers::Initializer;
-use crate::regularizers::Regularizer;
+use crate::regularizers::{REGULARIZATION_LOSSES, Regularizer};
 
 /// A variable that is being described; [`NewVariable::build`] makes or finds it.
 ///
@@ -33,6 +33,8 @@ pub struct NewVariable<'g> {
     dtype: Option<DType>,
     initializer: Option<Initializer>,
     regularizer: Option<Regularizer>,
+    /// What it costs beside that.
+    layers_regularizer: Option<Regularizer>,
     trainable: bool,
 }
 
@@ -45,6 +47,7 @@ impl<'g> NewVariable<'g> {
             dtype: None,
             initializer: None,
             regularizer: None,
+            layers_regularizer: None,
             trainable: true,
         }
     }
@@ -66,6 +69,12 @@ impl<'g> NewVariable<'g> {
     /// scope says.
     pub fn regularizer(mut self, regularizer: Regularizer) -> Self {
         self.regularizer = Some(regularizer);
+        self
+    }
+
+    /// What a layer adds beside what the scope says, as TensorFlow's layers do.
+    pub(crate) fn layers_regularizer(mut self, regularizer: Option<Regularizer>) -> Self {
+        self.layers_regularizer = regularizer;
         self
     }
 
@@ -177,14 +186,18 @@ impl<'g> NewVariable<'g> {
             trainable: self.trainable,
         };
         graph.extension(|s: &mut Scopes| s.variables.insert(name.to_owned(), info));
-        if let Some(regularizer) = self.regularizer.or(scope.regularizer) {
+        let regularizers = [
+            self.regularizer.or(scope.regularizer),
+            self.layers_regularizer,
+        ];
+        for regularizer in regularizers.into_iter().flatten() {
             let loss = graph.without_control_dependencies(|| {
                 graph.colocate_with(variable.handle(), || {
                     let loss = || regularizer.loss(variable);
                     graph.name_scope(&format!("{name}/Regularizer/"), loss)
                 })
             });
-            graph.add_to_collection("regularization_losses", loss);
+            graph.add_to_collection(REGULARIZATION_LOSSES, loss);
         }
         Ok(variable)
     }

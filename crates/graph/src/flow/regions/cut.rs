@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use thalweg_tensor::DType;
 
 use super::REGION;
 use crate::attr::{Attr, Func};
 use crate::data::GraphData;
+use crate::error::{GraphError, Reason};
 use crate::function::{ARGUMENT, Function, Port};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::simplify::Simplified;
@@ -42,6 +44,39 @@ impl Cut<'_> {
         self.out.push(node)
     }
 
+    /// The node on whose device a region runs: one that makes a resource that it uses, or else its
+    /// first one. A handle does not leave its device, so all resources must be on one.
+    fn stands_with(&self, region: &Region<'_>, first: NodeId) -> Result<NodeId, GraphError> {
+        let is_handle = |o: &&OutputId| {
+            let fact = self.simplified.graph.fact(**o);
+            fact.is_some_and(|f| f.dtype == DType::Resource)
+        };
+        let mut handles = region.from.iter().filter(is_handle).map(|o| o.node);
+        let Some(one) = handles.next() else {
+            return Ok(first);
+        };
+        let device = |n: NodeId| self.simplified.devices[n.index()];
+        match handles.find(|&other| device(other) != device(one)) {
+            None => Ok(one),
+            Some(other) => Err(self.apart(first, one, other)),
+        }
+    }
+
+    fn apart(&self, first: NodeId, one: NodeId, other: NodeId) -> GraphError {
+        let [node, one, other] = [first, one, other].map(|n| self.simplified.graph.node(n));
+        GraphError {
+            node: node.name.clone(),
+            op: node.op.name.to_owned(),
+            origin: node.origin.clone(),
+            reason: Reason::Argument(format!(
+                "a branch or a loop of Switch and Merge runs on one device, but this one uses '{}' \
+                 and '{}', which are on different devices: put them on one device, or make a branch \
+                 for each device",
+                one.name, other.name
+            )),
+        }
+    }
+
     /// What runs once.
     pub(super) fn node(&mut self, id: NodeId) {
         let mut node = Node::clone(self.simplified.graph.node(id));
@@ -53,12 +88,13 @@ impl Cut<'_> {
     }
 
     /// A region, and the node that stands for it.
-    pub(super) fn region(&mut self, group: usize, members: &[NodeId]) {
+    pub(super) fn region(&mut self, group: usize, members: &[NodeId]) -> Result<(), GraphError> {
         let graph = &self.simplified.graph;
         let inside = |n: NodeId| self.group.get(n.index()) == Some(&group);
         let mut region = Region::new(graph);
         // What comes in first, so that numbers ascend.
         region.take_inputs(members, inside);
+        let beside = self.stands_with(&region, members[0])?;
         region.take_nodes(members, inside);
         let leaving = self.leaving(group, members);
         // No function of a file has such a name.
@@ -69,7 +105,7 @@ impl Cut<'_> {
         node.controls = distinct(region.waits.iter().map(|c| self.nodes[c.index()]));
         let function = region.function(&node, &leaving, &name);
         Arc::make_mut(&mut self.out.functions).insert(name, Arc::new(function));
-        let id = self.push(members[0], node);
+        let id = self.push(beside, node);
         for &member in members {
             self.nodes[member.index()] = id;
         }
@@ -77,6 +113,7 @@ impl Cut<'_> {
             let index = index as u32;
             self.values.insert(output, OutputId { node: id, index });
         }
+        Ok(())
     }
 
     /// The outputs of a group that others use or that are fetched.
