@@ -190,12 +190,13 @@ impl Worker<'_, '_> {
         let feeds = net.feed(batch);
         let (loss, done) = match &self.training {
             Training::Alone(update) => {
-                let found = session.step((*update, net.loss, self.step), feeds)?;
-                (found.scalar::<f32>(1)?, found.scalar::<i64>(2)?)
+                let (_, loss, step): (_, f32, i64) =
+                    session.run((*update, net.loss, self.step), feeds)?;
+                (loss, step)
             }
             Training::InStep(all) => {
                 match sync::give(session, all, self.flags.task, net.loss, feeds)? {
-                    Some((found, step)) => (found.scalar::<f32>(0)?, step),
+                    Some(given) => given,
                     None => return Ok(None),
                 }
             }

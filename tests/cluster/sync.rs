@@ -125,7 +125,7 @@ fn work(server: &Server, workers: u32, aggregate: u32, adam: bool, most: usize) 
     for turn in 0..most {
         let [x, y] = batch(task, step, BATCH);
         let feeds = [net.x.feed(x), net.y.feed(y)];
-        match sync::give(&session, &all, task, net.loss, feeds).unwrap() {
+        match sync::give::<f32>(&session, &all, task, net.loss, feeds).unwrap() {
             Some((_, at)) => step = at + 1,
             None => return turn,
         }
@@ -238,7 +238,7 @@ fn a_turn_that_was_taken_in_vain_is_given_again() {
             session.step(all.turn[1], []).unwrap();
             let [x, y] = batch(1, 3, BATCH);
             let feeds = || [net.x.feed(&x), net.y.feed(&y)];
-            while sync::give(&session, &all, 1, net.loss, feeds())
+            while sync::give::<f32>(&session, &all, 1, net.loss, feeds())
                 .unwrap()
                 .is_some()
             {}

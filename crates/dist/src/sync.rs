@@ -22,7 +22,7 @@
 //! let steps = std::thread::scope(|scope| {
 //!     let coordinator = scope.spawn(|| sync::coordinate(&server, &session, &training, "localhost", 2));
 //!     let mut steps = 0;
-//!     while sync::give(&session, &training, 0, loss, [])?.is_some() {
+//!     while sync::give::<f32>(&session, &training, 0, loss, [])?.is_some() {
 //!         steps += 1;
 //!     }
 //!     coordinator.join().expect("no panic")?;
@@ -37,7 +37,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use thalweg_session::{Feed, Feeding, Fetched, Fetches, RunOptions};
+use thalweg_session::{Feed, Feeding, FetchList, Fetched, Fetches, FetchesAs, RunOptions, Values};
 use thalweg_train::Synchronized;
 use tokio::time::{Instant, sleep};
 
@@ -54,28 +54,35 @@ const LOOK: Duration = Duration::from_millis(200);
 const SILENT: u32 = 10;
 
 /// Waits for this worker's turn; then computes its gradients and gives them, and gives what else is
-/// fetched, and the global step that they began from. None where the training is over.
+/// fetched, as what it is asked for (see [`FetchesAs`]), and the global step that they began from.
+/// None where the training is over.
 ///
 /// # Errors
 /// As [`Session::run`].
-pub fn give<'g>(
-    session: &Session<'g>,
-    sync: &Synchronized<'g>,
+pub fn give<'f, R>(
+    session: &Session<'_>,
+    sync: &Synchronized<'_>,
     worker: u32,
-    fetches: impl Fetches + Sync,
-    feeds: impl IntoIterator<Item = Feed<'g>>,
-) -> Result<Option<(Fetched, i64)>, ClusterError> {
-    let feeds: Vec<Feed<'g>> = feeds.into_iter().collect();
-    session.waited(give_async(session, sync, worker, &fetches, feeds))
+    fetches: impl FetchesAs<R> + Sync,
+    feeds: impl AsRef<[Feed<'f>]>,
+) -> Result<Option<(R, i64)>, ClusterError> {
+    let feeds = feeds.as_ref().to_vec();
+    let given = session.waited(give_async(session, sync, worker, &fetches, feeds))?;
+    let Some((fetched, step)) = given else {
+        return Ok(None);
+    };
+    let list = FetchList::of(&fetches, session.graph())?;
+    let mut values = Values::new(&list, fetched.into_values().collect());
+    Ok(Some((fetches.take(&mut values)?, step)))
 }
 
 /// As [`give`], for who runs on the threads of the network.
-pub(crate) async fn give_async<'g>(
-    session: &Session<'g>,
-    sync: &Synchronized<'g>,
+pub(crate) async fn give_async<'f>(
+    session: &Session<'_>,
+    sync: &Synchronized<'f>,
     worker: u32,
     fetches: &(impl Fetches + Sync),
-    mut feeds: Vec<Feed<'g>>,
+    mut feeds: Vec<Feed<'f>>,
 ) -> Result<Option<(Fetched, i64)>, ClusterError> {
     let options = RunOptions::default();
     let (turn, give) = (
