@@ -1,26 +1,19 @@
 //! A network that TensorFlow trained and froze reads digits: 9060 of 10,000 test images, as there.
 //! `frozen/softmax.py` wrote it.
-//!
-//! ```text
-//! cargo run --release --example frozen_graph [GRAPH.pb]
-//! ```
 
-use thalweg::graphdef;
-use thalweg::prelude::*;
-use thalweg::train::data::Mnist;
+use thalweg::{graphdef, prelude::*, train::data::Mnist};
 
-const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/frozen/softmax.pb");
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args().nth(1).unwrap_or(BUNDLED.to_owned());
     let g = Graph::new();
-    graphdef::load(&g, path)?;
+    graphdef::load(&g, format!("{HERE}/frozen/softmax.pb"))?;
     let session = Session::new(&g)?;
-    let mnist = Mnist::load(concat!(env!("CARGO_MANIFEST_DIR"), "/../data/mnist"))?;
+    let mnist = Mnist::load(format!("{HERE}/../data/mnist"))?;
     let [images, labels] = mnist.test.tensors()?;
     let digits: Vec<i64> = session.run("digit", ["images".feed(images)])?;
-    let labels = labels.as_slice::<i64>()?;
-    let right = digits.iter().zip(labels).filter(|(d, l)| d == l).count();
+    let same = |(d, l): &(&i64, &i64)| d == l;
+    let right = digits.iter().zip(labels.as_slice()?).filter(same).count();
     println!("{right} of {} test images", digits.len());
     Ok(())
 }

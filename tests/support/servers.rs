@@ -53,8 +53,11 @@ pub struct ClusterRuntime {
 impl ClusterRuntime {
     /// With so many parameter servers, and a worker.
     pub fn new(parameter_servers: usize) -> ClusterRuntime {
+        let session = SessionOptions::new().threads(1);
+        let options = ServerOptions::listening("").session(session);
+        let jobs = [("ps", parameter_servers as u32), ("worker", 1)];
         ClusterRuntime {
-            tasks: servers(&cluster(&[("ps", parameter_servers), ("worker", 1)])),
+            tasks: Server::local_cluster(&jobs, options).unwrap(),
             servers: parameter_servers,
         }
     }

@@ -21,6 +21,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use thalweg_device::Cpu;
+use thalweg_graph::DeviceSpec;
 use thalweg_session::{Engine, SessionError, SessionOptions};
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -144,6 +145,49 @@ impl ServerOptions {
     }
 }
 
+impl ServerOptions {
+    /// For this task of a cluster.
+    fn of_task(mut self, job: &str, index: u32) -> ServerOptions {
+        self.session.job = job.to_owned();
+        self.session.task = index;
+        if self.shared_memory {
+            self.session.shared = SPARE;
+        }
+        self
+    }
+
+    fn cannot_listen(&self, source: std::io::Error) -> ServerError {
+        ServerError::Listen {
+            address: self.listen.clone(),
+            source,
+        }
+    }
+}
+
+/// A socket that listens where the options say.
+fn bind(options: &ServerOptions) -> Result<std::net::TcpListener, ServerError> {
+    let listen = |e| options.cannot_listen(e);
+    let mut addresses = options.listen.to_socket_addrs().map_err(listen)?;
+    let none = || std::io::Error::other("it names no address");
+    let address = addresses.next().ok_or_else(|| listen(none()))?;
+    let open = options.protection.is_none() && !options.unprotected_network;
+    if open && !address.ip().is_loopback() {
+        return Err(ServerError::Unprotected(address));
+    }
+    let socket = std::net::TcpListener::bind(address).map_err(listen)?;
+    socket.set_nonblocking(true).map_err(listen)?;
+    Ok(socket)
+}
+
+/// Where a socket listens, as others connect to it.
+fn address_of(
+    socket: &std::net::TcpListener,
+    options: &ServerOptions,
+) -> Result<String, ServerError> {
+    let address = socket.local_addr().map_err(|e| options.cannot_listen(e))?;
+    Ok(address.to_string())
+}
+
 /// Why a server cannot be, or why it ended.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -227,7 +271,53 @@ impl Server {
     /// # Errors
     /// See [`ServerError`].
     pub fn start(options: ServerOptions) -> Result<Server, ServerError> {
-        Server::serve(None, options)
+        let socket = bind(&options)?;
+        let task = (options.session.task, address_of(&socket, &options)?);
+        let cluster = ClusterSpec::sparse([(options.session.job.clone(), [task].into())])?;
+        Server::serve(cluster, socket, options)
+    }
+
+    /// All tasks of a cluster in this process, on ports of this machine that nobody uses: for tests, and to
+    /// try things. They come in the order of the jobs, and each works as the options say.
+    ///
+    /// # Errors
+    /// See [`ServerError`].
+    ///
+    /// ```
+    /// use thalweg_dist::{Server, ServerOptions};
+    ///
+    /// # fn main() -> Result<(), thalweg_dist::ServerError> {
+    /// let jobs = [("ps", 1), ("worker", 2)];
+    /// let tasks = Server::local_cluster(&jobs, ServerOptions::listening("127.0.0.1:0"))?;
+    /// assert_eq!(tasks[2].device().to_string(), "/job:worker/task:1");
+    /// assert_eq!(tasks[2].cluster().len("worker"), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn local_cluster(
+        jobs: &[(&str, u32)],
+        options: ServerOptions,
+    ) -> Result<Vec<Server>, ServerError> {
+        let options = ServerOptions {
+            listen: "127.0.0.1:0".to_owned(),
+            ..options
+        };
+        let (mut addresses, mut tasks) = (Vec::new(), Vec::new());
+        for &(job, count) in jobs {
+            let mut of_job = Vec::new();
+            for index in 0..count {
+                let socket = bind(&options)?;
+                of_job.push(address_of(&socket, &options)?);
+                tasks.push((job, index, socket));
+            }
+            addresses.push((job, of_job));
+        }
+        let cluster = ClusterSpec::new(addresses)?;
+        let start = |(job, index, socket)| {
+            let options = options.clone().of_task(job, index);
+            Server::serve(cluster.clone(), socket, options)
+        };
+        tasks.into_iter().map(start).collect()
     }
 
     /// A task of a cluster: begins to listen at the address that the cluster has for it. A parameter
@@ -241,39 +331,20 @@ impl Server {
         index: u32,
         options: ServerOptions,
     ) -> Result<Server, ServerError> {
-        let mut options = options;
+        let mut options = options.of_task(job, index);
         options.listen = cluster.address(job, index)?.to_owned();
-        options.session.job = job.to_owned();
-        options.session.task = index;
-        if options.shared_memory {
-            options.session.shared = SPARE;
-        }
-        Server::serve(Some(cluster), options)
+        let socket = bind(&options)?;
+        Server::serve(cluster, socket, options)
     }
 
-    fn serve(cluster: Option<ClusterSpec>, options: ServerOptions) -> Result<Server, ServerError> {
-        let listen = |source| ServerError::Listen {
-            address: options.listen.clone(),
-            source,
-        };
-        let mut addresses = options.listen.to_socket_addrs().map_err(listen)?;
-        let none = || std::io::Error::other("it names no address");
-        let address = addresses.next().ok_or_else(|| listen(none()))?;
-        let open = options.protection.is_none() && !options.unprotected_network;
-        if open && !address.ip().is_loopback() {
-            return Err(ServerError::Unprotected(address));
-        }
-        let socket = std::net::TcpListener::bind(address).map_err(listen)?;
-        socket.set_nonblocking(true).map_err(listen)?;
-        let address = socket.local_addr().map_err(listen)?;
+    /// Serves on a socket that is bound already.
+    fn serve(
+        cluster: ClusterSpec,
+        socket: std::net::TcpListener,
+        options: ServerOptions,
+    ) -> Result<Server, ServerError> {
+        let address = socket.local_addr().map_err(|e| options.cannot_listen(e))?;
         let task = (options.session.job.clone(), options.session.task);
-        let cluster = match cluster {
-            Some(cluster) => cluster,
-            None => {
-                let tasks = [(task.1, address.to_string())].into();
-                ClusterSpec::sparse([(task.0.clone(), tasks)])?
-            }
-        };
         let engine = Engine::new(&options.session)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads((Cpu::available_threads() / 2).clamp(1, MOST_NET))
@@ -338,6 +409,16 @@ impl Server {
     /// Its job, and its number there.
     pub fn task(&self) -> &TaskName {
         &self.worker.task
+    }
+
+    /// What its devices' names begin with: `/job:worker/task:1`.
+    pub fn device(&self) -> DeviceSpec {
+        let (job, index) = self.task();
+        DeviceSpec {
+            job: Some(job.as_str().into()),
+            task: Some(*index),
+            ..DeviceSpec::default()
+        }
     }
 
     /// The numbers of the tasks of `job` that have sessions here now: one that has died, or is not

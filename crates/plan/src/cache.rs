@@ -1,8 +1,9 @@
 //! A bounded cache of plans.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
 
 /// A bounded number of plans; the one that was not used for longest goes first.
 pub struct PlanCache<K, P> {
@@ -11,7 +12,8 @@ pub struct PlanCache<K, P> {
 }
 
 struct Kept<K, P> {
-    entries: HashMap<K, Entry<P>>,
+    // A fast hash, though peers choose dimensions: there are few entries, whatever their keys.
+    entries: FxHashMap<K, Entry<P>>,
     clock: u64,
 }
 
@@ -26,7 +28,7 @@ impl<K: Clone + Eq + Hash, P> PlanCache<K, P> {
         PlanCache {
             most: most.max(1),
             kept: Mutex::new(Kept {
-                entries: HashMap::new(),
+                entries: FxHashMap::default(),
                 clock: 0,
             }),
         }

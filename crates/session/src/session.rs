@@ -160,8 +160,9 @@ impl<'g> Session<'g> {
         feeds: impl AsRef<[Feed<'f>]>,
     ) -> Result<R, SessionError> {
         let list = FetchList::of(&fetches, &self.graph)?;
-        let results = self.results(&list, feeds.as_ref())?;
-        fetches.take(&mut Values::new(&list, results))
+        let mut values = Values::new(&list, SmallVec::new());
+        self.fetch(&list, feeds.as_ref(), values.all())?;
+        fetches.take(&mut values)
     }
 
     /// As [`Session::run`], for who does not know what is fetched before the program runs: gives the
@@ -175,7 +176,8 @@ impl<'g> Session<'g> {
         feeds: impl AsRef<[Feed<'f>]>,
     ) -> Result<Fetched, SessionError> {
         let list = FetchList::of(&fetches, &self.graph)?;
-        let values = self.results(&list, feeds.as_ref())?;
+        let mut values = SmallVec::new();
+        self.fetch(&list, feeds.as_ref(), &mut values)?;
         Ok(Fetched { values })
     }
 
@@ -253,17 +255,16 @@ impl<'g> Session<'g> {
         Ok(self.runner.placed(&data)?.report(&data))
     }
 
-    fn results(
+    /// Runs a step, and adds a value, or none, for each item of the list.
+    fn fetch(
         &self,
         list: &FetchList<'_>,
         feeds: &[Feed<'_>],
-    ) -> Result<SmallVec<[Option<Tensor>; 4]>, SessionError> {
+        values: &mut SmallVec<[Option<Tensor>; 4]>,
+    ) -> Result<(), SessionError> {
         let ready = self.ready(list, feeds, true)?;
-        let mut results = SmallVec::new();
-        let values = feeds.iter().map(|f| &f.value);
-        self.runner
-            .step(&ready, values, Watch::default(), &mut results)?;
-        Ok(results)
+        let fed = feeds.iter().map(|f| &f.value);
+        self.runner.step(&ready, fed, Watch::default(), values)
     }
 
     fn ready(

@@ -22,7 +22,8 @@ pub struct FetchList<'a> {
     what: &'static str,
     graph: &'a Graph,
     pub(crate) items: SmallVec<[Fetch; 4]>,
-    wrong: Option<SessionError>,
+    // Boxed: a list is moved in every step, and nearly none has one.
+    wrong: Option<Box<SessionError>>,
 }
 
 impl<'a> FetchList<'a> {
@@ -47,7 +48,7 @@ impl<'a> FetchList<'a> {
         };
         items.add_to(&mut list);
         match list.wrong.take() {
-            Some(wrong) => Err(wrong),
+            Some(wrong) => Err(*wrong),
             None => Ok(list),
         }
     }
@@ -67,7 +68,7 @@ impl<'a> FetchList<'a> {
     }
 
     fn fail(&mut self, wrong: SessionError) {
-        self.wrong.get_or_insert(wrong);
+        self.wrong.get_or_insert_with(|| Box::new(wrong));
     }
 
     /// Adds something of a graph, which must be this one.

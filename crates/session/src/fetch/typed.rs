@@ -61,12 +61,19 @@ pub struct Values<'a> {
 
 impl<'a> Values<'a> {
     /// Those of a list, one for each of its items: nothing for a node that was run.
+    #[inline]
     pub fn new(list: &'a FetchList<'a>, values: SmallVec<[Option<Tensor>; 4]>) -> Values<'a> {
         Values {
             list,
             values,
             next: 0,
         }
+    }
+
+    /// All of them, to be filled in.
+    #[inline]
+    pub(crate) fn all(&mut self) -> &mut SmallVec<[Option<Tensor>; 4]> {
+        &mut self.values
     }
 
     fn skip(&mut self) {
