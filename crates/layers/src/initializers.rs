@@ -29,6 +29,7 @@ use thalweg_tensor::{DType, Tensor};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Initializer {
     /// 0, or false.
     Zeros,

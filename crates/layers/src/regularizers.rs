@@ -33,6 +33,7 @@ pub const REGULARIZATION_LOSSES: &str = "regularization_losses";
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Regularizer {
     /// `s * sum(|w|)`, for a number `s`.
     L1(f64),

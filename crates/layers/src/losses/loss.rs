@@ -9,6 +9,7 @@ use crate::shaping::{alike, broadcastable, cast};
 
 /// What becomes of losses after they are weighted: TensorFlow's `losses.Reduction`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reduction {
     /// They stay as they are, in their shape.
     None,

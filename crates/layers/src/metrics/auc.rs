@@ -9,6 +9,7 @@ use crate::shaping::{alike, cast, fitted, squeezed};
 
 /// Which curve [`auc`] takes the area of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Curve {
     /// The receiver operating characteristic: the rate of true positives over that of false positives.
     #[default]
