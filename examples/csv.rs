@@ -18,14 +18,20 @@ fn table(path: &str) -> Result<[Tensor; 2], Box<dyn Error>> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
     let (mut inputs, mut labels) = (Vec::<f32>::new(), Vec::<f32>::new());
     for (i, line) in text.lines().enumerate().skip(1) {
+        if line.trim().is_empty() {
+            continue;
+        }
         let numbers: Result<Vec<f32>, _> = line.split(',').map(|n| n.trim().parse()).collect();
         let numbers = numbers.map_err(|e| format!("{path}:{}: {e}", i + 1))?;
-        let (label, rest) = numbers.split_last().ok_or("an empty line")?;
+        let (label, rest) = numbers.split_last().ok_or("no numbers")?;
         labels.push(*label);
         inputs.extend(rest);
     }
+    if inputs.is_empty() {
+        return Err(format!("{path}: there are no rows, or no columns but the last").into());
+    }
     let rows = labels.len();
-    let columns = inputs.len() / rows.max(1);
+    let columns = inputs.len() / rows;
     Ok([
         Tensor::new(&[rows, columns], &inputs)?,
         Tensor::new(&[rows, 1], &labels)?,

@@ -162,3 +162,18 @@ fn a_loop_whose_body_is_wrong_names_the_line_of_the_loop() {
         "{error}"
     );
 }
+
+#[test]
+fn an_index_may_end_with_an_element_and_has_a_limit() {
+    let g = Graph::new();
+    let x = g.constant([1i32, 2, 3, 4]);
+    let session = Session::new(&g).unwrap();
+    assert_eq!(session.run::<Vec<i32>>(x.at(..=1), []).unwrap(), [1, 2]);
+    assert_eq!(
+        session.run::<Vec<i32>>(x.at(1i64..=i64::MAX), []).unwrap(),
+        [2, 3, 4]
+    );
+    x.at(&[Part::New; 64][..]);
+    let said = g.errors()[0].to_string();
+    assert!(said.contains("64 parts"), "{said}");
+}

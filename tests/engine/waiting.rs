@@ -215,3 +215,16 @@ fn one_name_is_a_variable_of_its_own_on_each_device() {
         (1.0, 2.0)
     );
 }
+
+#[test]
+fn a_name_that_is_given_under_control_dependencies_waits_for_them() {
+    let g = Graph::new();
+    let seen = g.variable("seen", 0i64);
+    let y = g.constant(2.0f32) * 2.0;
+    let after = g.control_dependencies([seen.assign_add(1)], || y.named("after"));
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    assert_eq!(session.run::<f32>(after, []).unwrap(), 4.0);
+    assert_eq!(session.run::<i64>(seen, []).unwrap(), 1);
+    assert_eq!(after.name(), "after:0");
+}

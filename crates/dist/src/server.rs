@@ -189,7 +189,7 @@ fn address_of(
 }
 
 /// Why a server cannot be, or why it ended.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ServerError {
     /// What to listen on is no address of this machine.
@@ -220,6 +220,13 @@ pub enum ServerError {
     /// The network failed.
     #[error("the server has ended: {0}")]
     Ended(String),
+}
+
+/// The sentence: it is what a program prints that returns the error from `main`.
+impl std::fmt::Debug for ServerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// A task that clients connect to. It runs until it is shut down or dropped.

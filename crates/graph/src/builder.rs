@@ -139,6 +139,11 @@ impl<'g> NodeBuilder<'g> {
         op.output(0)
     }
 
+    /// Adds the node and gives all of its outputs; none where it cannot be built.
+    pub fn outputs(self) -> Vec<Output<'g>> {
+        self.build().outputs()
+    }
+
     /// Adds the node.
     pub fn build(self) -> Operation<'g> {
         let graph = self.graph;
@@ -329,6 +334,12 @@ impl Graph {
         let name = state.scoped(name);
         let outputs = state.data.get(last).map_or(0, |n| n.outputs.len());
         if last != output.node || outputs != 1 || state.finalized || !is_valid(&name) {
+            return false;
+        }
+        // What stands around the call is asked of the node that has the name.
+        let node = state.data.node(last);
+        let mut controls = state.controls.iter().flatten().filter(|c| !c.is_invalid());
+        if !controls.all(|c| node.controls.contains(c)) {
             return false;
         }
         let old = state.data.node(last).name.clone();

@@ -6,8 +6,8 @@ use thalweg_tensor::{Tensor, half};
 /// A number without a dtype of its own: `1` or `0.5`, beside a tensor.
 ///
 /// It becomes a constant of the tensor's dtype, by TensorFlow's rule: an integer fits any number's
-/// dtype that holds it, a float fits floating-point dtypes only. What must keep its dtype is a
-/// [`Tensor`] or a constant of the graph.
+/// dtype that holds it, a float fits floating-point dtypes only. A scalar [`Tensor`] of `i32` or `f64`
+/// is such a number too. What must keep its dtype is a constant of the graph.
 ///
 /// ```
 /// use thalweg_graph::Literal;

@@ -135,6 +135,9 @@ impl<'g> Output<'g> {
     /// assert_eq!(x.named("input").name(), "input:0");
     /// assert_eq!(g.snapshot().len(), 3);
     /// ```
+    ///
+    /// Under [control dependencies](Graph::control_dependencies) that the node does not have, it is an
+    /// Identity that waits for them. Scopes of devices and of colocation hold for an Identity alone.
     #[track_caller]
     pub fn named(self, name: &str) -> Output<'g> {
         if self.graph.name_last(self.id, name) {

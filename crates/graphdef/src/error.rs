@@ -27,7 +27,7 @@ use thiserror::Error;
 const SHOWN: usize = 3;
 
 /// Why a graph could not be imported. The graph that it was to be imported into is as it was.
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ImportError {
     /// Bytes that are no such message.
@@ -154,6 +154,13 @@ pub enum ImportError {
         /// What does not fit.
         what: String,
     },
+}
+
+/// The sentence: it is what a program prints that returns the error from `main`.
+impl std::fmt::Debug for ImportError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 fn first(errors: &[GraphError]) -> String {

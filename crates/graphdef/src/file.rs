@@ -42,7 +42,7 @@ pub enum File {
 }
 
 /// Why a file could not be read.
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum FileError {
     /// The system does not give it.
@@ -70,6 +70,13 @@ pub enum FileError {
     /// Bytes that are no such message.
     #[error(transparent)]
     Decode(#[from] ImportError),
+}
+
+/// The sentence: it is what a program prints that returns the error from `main`.
+impl std::fmt::Debug for FileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Reads a file of TensorFlow's: a folder is a SavedModel, `.meta` a MetaGraphDef, anything else a

@@ -11,7 +11,7 @@ use crate::import::{ImportOptions, Imported, import};
 use crate::meta::import_meta_graph;
 
 /// Why a file's graph could not be loaded.
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// The file cannot be read.
@@ -20,6 +20,13 @@ pub enum LoadError {
     /// It holds no graph that can be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
+}
+
+/// The sentence: it is what a program prints that returns the error from `main`.
+impl std::fmt::Debug for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Adds the graph of a file to `graph`: of a GraphDef, of a MetaGraphDef (`.meta`), or of the folder

@@ -81,6 +81,7 @@ fn weights<'g>(
 
 /// A layer of attention with several heads: see [`multi_head_attention`].
 #[derive(Clone, Debug)]
+#[must_use = "a layer is put on a tensor by `on`"]
 pub struct MultiHeadAttention<'g> {
     heads: usize,
     width: usize,

@@ -10,8 +10,12 @@ use crate::norm::{as_dtype, moments, normalized, statistics};
 use crate::scope::VariableScopes;
 use crate::training::Training;
 
+/// The least epsilon of the fused op: TensorFlow's `fused_batch_norm` raises it to cuDNN's.
+const LEAST_EPSILON: f64 = 1.001e-5;
+
 /// Batch normalization: see [`batch_norm`].
 #[derive(Clone, Debug)]
+#[must_use = "a layer is put on a tensor by `on`"]
 pub struct BatchNorm<'g> {
     training: Training<'g>,
     momentum: f64,
@@ -167,7 +171,7 @@ impl<'g> BatchNorm<'g> {
         };
         let (gamma, beta) = (or_all(weights.gamma, 1.0), or_all(weights.beta, 0.0));
         let moments = [weights.mean.value(), weights.variance.value()];
-        let (epsilon, format) = (self.epsilon as f32, self.format);
+        let (epsilon, format) = (self.epsilon.max(LEAST_EPSILON) as f32, self.format);
         self.training.choose(
             graph,
             || x.batch_norm(gamma, beta, epsilon, format).to_vec(),

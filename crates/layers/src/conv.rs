@@ -13,6 +13,7 @@ use crate::regularizers::Regularizer;
 ///
 /// Images are batches as its [`DataFormat`] says: `[n, h, w, c]`, or `[n, c, h, w]`.
 #[derive(Clone, Debug)]
+#[must_use = "a layer is put on a tensor by `on`"]
 pub struct Conv {
     kind: Kind,
     filters: usize,

@@ -8,6 +8,7 @@ use crate::layer::{Layer, WeightOptions, Weights, channels, mistake, of_shape, s
 
 /// A fully connected layer: see [`dense`].
 #[derive(Clone, Debug)]
+#[must_use = "a layer is put on a tensor by `on`"]
 pub struct Dense {
     units: usize,
     options: WeightOptions,
@@ -62,6 +63,12 @@ impl<'g> Layer<'g> for Dense {
 impl Dense {
     fn apply<'g>(&self, x: Output<'g>) -> Output<'g> {
         let (graph, dtype) = (x.graph(), x.dtype());
+        if !dtype.is_float() {
+            let text = format!(
+                "its input is of {dtype}, and weights are of floats: cast it, or use an embedding"
+            );
+            return mistake(graph, "dense", text);
+        }
         let (mut dims, inputs) = match channels(x, 2..=usize::MAX, |rank| rank - 1) {
             Ok(found) => found,
             Err(text) => return mistake(graph, "dense", text),

@@ -8,6 +8,7 @@ use crate::training::Training;
 
 /// A dropout layer: see [`dropout`].
 #[derive(Clone, Debug)]
+#[must_use = "a layer is put on a tensor by `on`"]
 pub struct Dropout<'g> {
     rate: f64,
     training: Training<'g>,

@@ -8,6 +8,7 @@ use crate::regularizers::Regularizer;
 
 /// An embedding layer: see [`embedding`].
 #[derive(Clone, Debug)]
+#[must_use = "a layer is put on a tensor by `on`"]
 pub struct Embedding {
     rows: usize,
     width: usize,

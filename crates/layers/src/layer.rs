@@ -227,10 +227,12 @@ pub(crate) const UPDATE_OPS: &str = "update_ops";
 pub(crate) fn mistake<'g>(graph: &'g Graph, layer: &str, text: String) -> Output<'g> {
     let scope = graph.current_variable_scope();
     let name = match scope.name() {
-        "" => layer,
-        name => name,
+        "" => layer.to_owned(),
+        // A layer without variables has no scope of its own.
+        name if ["dropout", "attention"].contains(&layer) => format!("{name}/{layer}"),
+        name => name.to_owned(),
     };
-    graph.fail(name, layer, Reason::Argument(text))
+    graph.fail(&name, layer, Reason::Argument(text))
 }
 
 /// The dimensions of `x` where its rank is known, and the length of its dimension of channels, which

@@ -9,6 +9,7 @@ use crate::norm::{as_dtype, moments, normalized, statistics};
 
 /// Layer normalization: see [`layer_norm`].
 #[derive(Clone, Debug)]
+#[must_use = "a layer is put on a tensor by `on`"]
 pub struct LayerNorm {
     epsilon: f64,
     without_scale: bool,

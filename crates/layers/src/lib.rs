@@ -56,5 +56,7 @@ pub use layer::{Layer, Pair, WeightOptions, Weights, update_ops};
 pub use layer_norm::{LayerNorm, layer_norm};
 pub use pool::{Pool, avg_pool, max_pool};
 pub use regularizers::Regularizer;
-pub use rnn::{Cell, GruCell, LstmCell, Rnn, Sequence, gru_cell, lstm_cell, rnn};
+pub use rnn::{
+    BasicCell, Cell, GruCell, LstmCell, Rnn, Sequence, gru_cell, lstm_cell, rnn, rnn_cell,
+};
 pub use scope::{NewVariable, Reuse, VariableScope, VariableScopes};

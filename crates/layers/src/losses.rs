@@ -5,7 +5,8 @@
 //! collection [`LOSSES`]; [`total`] sums that collection and the penalties of regularizers.
 //!
 //! Losses are computed in `f32`, whatever the predictions are, as in TensorFlow; those of `f64`
-//! predictions stay in `f64`, where TensorFlow goes through `f32`.
+//! predictions stay in `f64`, where TensorFlow goes through `f32`. The value has that dtype, but for cross
+//! entropies and [`compute_weighted_loss`], whose value has the dtype of the logits, or of the losses.
 //!
 //! ```
 //! use thalweg_graph::Graph;

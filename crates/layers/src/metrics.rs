@@ -1,5 +1,5 @@
-//! How good a model is, over all batches of a data set: the functions of `tf.compat.v1.metrics`, under
-//! their names.
+//! How good a model is, over all batches of a data set: functions of `tf.compat.v1.metrics`, under their
+//! names, and [`top_k`] and confusion matrices, which TensorFlow has elsewhere.
 //!
 //! A [`Metric`] has variables that sum up what it has seen. [`Metric::update`] adds a batch,
 //! [`Metric::value`] is the result so far, and [`Metric::reset`] starts again from nothing.

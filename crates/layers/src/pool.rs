@@ -7,6 +7,7 @@ use crate::layer::{Layer, Pair};
 
 /// A pooling layer: see [`max_pool`] and [`avg_pool`].
 #[derive(Clone, Copy, Debug)]
+#[must_use = "a layer is put on a tensor by `on`"]
 pub struct Pool {
     kind: Kind,
     window: [usize; 2],

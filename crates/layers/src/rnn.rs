@@ -1,5 +1,6 @@
 //! Recurrent layers: a cell goes over sequences, step by step.
 
+mod basic;
 mod cell;
 mod gru;
 mod lstm;
@@ -13,6 +14,7 @@ use crate::layer::{Layer, channels, mistake, of_shape, sizes};
 use crate::scope::{VariableScope, VariableScopes};
 use steps::Steps;
 
+pub use basic::{BasicCell, rnn_cell};
 pub use cell::Cell;
 pub use gru::{GruCell, gru_cell};
 pub use lstm::{LstmCell, lstm_cell};
@@ -37,6 +39,13 @@ pub struct Sequence<'g> {
     /// The parts of the state after the last step of each sequence, `[batch, width]` each. The last
     /// part is the last output.
     pub state: Vec<Output<'g>>,
+}
+
+impl<'g> Sequence<'g> {
+    /// The output of the last step of each sequence, `[batch, units]`: the last part of the state.
+    pub fn last(&self) -> Output<'g> {
+        self.state.last().copied().unwrap_or(self.outputs)
+    }
 }
 
 /// A cell that goes over sequences `[batch, time, features]`, step by step

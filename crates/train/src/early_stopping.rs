@@ -68,6 +68,7 @@ impl EarlyStopping {
 
     /// Takes note of a value at a global step. What is not a number is never better, and neither is an
     /// infinity in the wrong direction.
+    #[must_use = "it says when to stop"]
     pub fn observe(&mut self, step: i64, value: impl Into<f64>) -> Progress {
         let value = value.into();
         let cost = |value: f64| if self.higher_is_better { -value } else { value };

@@ -1,6 +1,6 @@
 //! Averages of weights over the steps of a training.
 
-use thalweg_graph::{Graph, Operation, Output, Reason};
+use thalweg_graph::{Graph, Operation, Output, Reason, VariableInfo};
 use thalweg_ops::{ArrayOps, MathOps, StateOps, Variable};
 use thalweg_tensor::DType;
 
@@ -99,13 +99,27 @@ impl<'g> MovingAverage<'g> {
             .map(|(_, average)| *average)
     }
 
-    /// The names of the averages, each with the variable that it is an average of: what a checkpoint
-    /// has under that name, given to the variable, puts the average in the place of the weights.
-    pub fn variables_to_restore(&self) -> Vec<(String, Variable<'g>)> {
-        let averages = self.averages.iter();
-        averages
-            .map(|(variable, average)| (average.handle().operation().name(), *variable))
-            .collect()
+    /// What a checkpoint of a training holds for a graph that only evaluates: names, each with the
+    /// variable that takes the value. A trainable variable, or one with an average here, takes its
+    /// average; all others take what is theirs. No average needs to be in the graph.
+    pub fn variables_to_restore(&self, graph: &'g Graph) -> Vec<(String, Variable<'g>)> {
+        let averaged = |info: &VariableInfo| {
+            let known = |(v, _): &(Variable<'g>, _)| v.handle().id() == info.handle;
+            info.trainable || self.averages.iter().any(known)
+        };
+        let (averaged, others): (Vec<_>, Vec<_>) =
+            graph.variables().into_iter().partition(averaged);
+        let average = |info: &VariableInfo| format!("{}/{NAME}", info.name);
+        let mut all: Vec<(String, &VariableInfo)> =
+            averaged.iter().map(|i| (average(i), i)).collect();
+        for info in &others {
+            // Averages themselves are named already, with the variables that take them.
+            if !all.iter().any(|(name, _)| *name == info.name) {
+                all.push((info.name.clone(), info));
+            }
+        }
+        let of = |(name, info): (String, &VariableInfo)| (name, Variable::of(graph, info));
+        all.into_iter().map(of).collect()
     }
 
     /// The decay of this step, in `f32` as TensorFlow's.

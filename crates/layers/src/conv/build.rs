@@ -99,6 +99,12 @@ impl Conv {
         let kernel = options.kernel(graph, "depthwise_kernel", &dims, dtype);
         let node = graph.op("DepthwiseConv2dNative").input(x).input(kernel);
         let node = self.sliding(node);
+        let node = match self.padding {
+            Padding::Explicit(_) => {
+                node.attr("explicit_paddings", self.padding.explicit(self.format))
+            }
+            _ => node,
+        };
         node.attr("dilations", self.spatial(self.dilations))
             .output()
     }

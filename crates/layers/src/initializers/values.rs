@@ -133,7 +133,11 @@ fn orthogonal<'g>(
     let [window @ .., rows, columns] = dims else {
         return Err(needs("Orthogonal", "two dimensions or more", dims));
     };
-    let (rows, columns) = (window.iter().product::<usize>() * rows, *columns);
+    let times = |product: usize, n: &usize| product.checked_mul(*n);
+    let Some(rows) = window.iter().try_fold(*rows, times) else {
+        return Err(needs("Orthogonal", "fewer elements", dims));
+    };
+    let columns = *columns;
     let flat = sizes(&[rows.max(columns), rows.min(columns)])?;
     let random = graph.random_normal(flat, 0.0, 1.0, dtype, seed);
     let qr = graph.op("Qr").input(random).attr("full_matrices", false);

@@ -34,7 +34,7 @@ impl<'g> CrossEntropy<'g> {
             graph.report(kind.scope(), kind.scope(), Reason::Argument(text));
             return Loss::scoped(graph, kind.scope(), || graph.invalid());
         }
-        Loss::of_pair(kind.scope(), self.labels, self.logits, |labels, logits| {
+        let loss = Loss::of_pair(kind.scope(), self.labels, self.logits, |labels, logits| {
             let labels = match share == 0.0 {
                 true => labels,
                 false => labels * (1.0 - share) + kind.flat(labels, share),
@@ -43,7 +43,8 @@ impl<'g> CrossEntropy<'g> {
                 Kind::Softmax => softmax(labels.stop_gradient(), logits),
                 Kind::Sigmoid => sigmoid(labels, logits),
             }
-        })
+        });
+        loss.like(self.logits)
     }
 
     /// See [`Loss::weights`].
@@ -158,7 +159,8 @@ pub fn sparse_softmax_cross_entropy<'g>(
             }
         }
     };
-    Loss::scoped(graph, "sparse_softmax_cross_entropy_loss", build).with_columns()
+    let loss = Loss::scoped(graph, "sparse_softmax_cross_entropy_loss", build);
+    loss.with_columns().like(logits)
 }
 
 fn sigmoid<'g>(labels: Output<'g>, logits: Output<'g>) -> Output<'g> {

@@ -39,6 +39,8 @@ pub struct Loss<'g> {
     /// Whether weights may have a last dimension of 1 that the losses do not have.
     columns: bool,
     reduction: Reduction,
+    /// The dtype of the value; that of the losses where it is not said.
+    dtype: Option<DType>,
 }
 
 impl<'g> Loss<'g> {
@@ -62,6 +64,7 @@ impl<'g> Loss<'g> {
             weights: None,
             columns: false,
             reduction: Reduction::default(),
+            dtype: None,
         }
     }
 
@@ -83,6 +86,12 @@ impl<'g> Loss<'g> {
             let dtype = computed_in(predictions);
             unreduced(cast(labels, dtype), cast(predictions, dtype))
         })
+    }
+
+    /// Gives its value this dtype, that of the logits, as TensorFlow's cross entropies do.
+    pub(super) fn like(self, logits: Output<'g>) -> Loss<'g> {
+        let dtype = (!logits.is_invalid()).then(|| logits.dtype());
+        Loss { dtype, ..self }
     }
 
     /// Takes weights with a last dimension of 1 that the losses do not have.
@@ -115,7 +124,13 @@ impl<'g> Loss<'g> {
     pub fn value(self) -> Output<'g> {
         let graph = self.losses.graph();
         let scope = self.scope.clone();
-        let value = graph.at_caller(|| graph.name_scope(&scope, || self.reduced().named("value")));
+        let dtype = self.dtype;
+        let reduced = || {
+            let reduced = self.reduced();
+            let value = dtype.filter(|_| !reduced.is_invalid());
+            value.map_or(reduced, |d| cast(reduced, d)).named("value")
+        };
+        let value = graph.at_caller(|| graph.name_scope(&scope, reduced));
         if !value.is_invalid() {
             graph.add_to_collection(LOSSES, value);
         }
@@ -198,12 +213,12 @@ pub(super) fn computed_in(predictions: Output<'_>) -> DType {
 #[track_caller]
 pub fn compute_weighted_loss<'g>(losses: impl Into<Output<'g>>) -> Loss<'g> {
     let losses = losses.into();
-    let dtype = computed_in(losses);
     Loss {
-        losses: cast(losses, dtype),
+        losses: cast(losses, computed_in(losses)),
         scope: "weighted_loss".to_owned(),
         weights: None,
         columns: false,
         reduction: Reduction::default(),
+        dtype: (!losses.is_invalid()).then(|| losses.dtype()),
     }
 }

@@ -14,8 +14,8 @@ pub enum Curve {
     /// The receiver operating characteristic: the rate of true positives over that of false positives.
     #[default]
     Roc,
-    /// Precision over recall. The trapezoidal rule is too optimistic for it (Davis and Goadrich, 2006);
-    /// it is TensorFlow's default.
+    /// Precision over recall. The trapezoidal rule, which is TensorFlow's default for both curves, is too
+    /// optimistic for it (Davis and Goadrich, 2006).
     Pr,
 }
 

@@ -10,6 +10,7 @@ use crate::layer::{WeightOptions, Weights};
 
 /// A cell of gated recurrent units: see [`gru_cell`].
 #[derive(Clone, Debug)]
+#[must_use = "a cell is repeated by `rnn`"]
 pub struct GruCell {
     units: usize,
     options: WeightOptions,
@@ -56,7 +57,7 @@ impl Cell for GruCell {
 
     #[track_caller]
     fn weights<'g>(&self, graph: &'g Graph, features: usize, dtype: DType) -> Vec<Output<'g>> {
-        let of = features + self.units;
+        let of = features.saturating_add(self.units);
         let gates = self.options.clone();
         let gates = gates.bias_initializer(self.gates_bias.clone());
         let pair = |options: &WeightOptions, part: &str, to: usize| {
@@ -66,7 +67,7 @@ impl Cell for GruCell {
         };
         let (gates, candidate) = graph.at_caller(|| {
             self.options.scope(graph, "gru_cell", || {
-                let gates = pair(&gates, "gates", 2 * self.units);
+                let gates = pair(&gates, "gates", self.units.saturating_mul(2));
                 (gates, pair(&self.options, "candidate", self.units))
             })
         });

@@ -9,6 +9,7 @@ use crate::layer::{WeightOptions, Weights};
 
 /// A cell with long short-term memory: see [`lstm_cell`].
 #[derive(Clone, Debug)]
+#[must_use = "a cell is repeated by `rnn`"]
 pub struct LstmCell {
     units: usize,
     forget_bias: f64,
@@ -57,7 +58,8 @@ impl Cell for LstmCell {
 
     #[track_caller]
     fn weights<'g>(&self, graph: &'g Graph, features: usize, dtype: DType) -> Vec<Output<'g>> {
-        let (of, to) = (features + self.units, 4 * self.units);
+        let of = features.saturating_add(self.units);
+        let to = self.units.saturating_mul(4);
         graph.at_caller(|| {
             self.options.scope(graph, "lstm_cell", || {
                 let kernel = self.options.kernel(graph, "kernel", &[of, to], dtype);

@@ -15,6 +15,8 @@ pub trait ArrayOps<'g>: Sized {
     fn cast(self, dtype: DType) -> Output<'g>;
     /// The elements in other dimensions, of which one may be -1: `x.reshape([-1, 784])`.
     fn reshape(self, shape: impl Into<Value<'g>>) -> Output<'g>;
+    /// The first dimension, and all others as one: `[n, 28, 28]` to `[n, 784]`.
+    fn flatten(self) -> Output<'g>;
     /// The dimensions, as a vector of `i32`.
     fn shape_tensor(self) -> Output<'g>;
     /// The number of dimensions, as an `i32`.
@@ -127,6 +129,23 @@ impl<'g> ArrayOps<'g> for Output<'g> {
     #[track_caller]
     fn rank_tensor(self) -> Output<'g> {
         one("Rank", self)
+    }
+
+    #[track_caller]
+    fn flatten(self) -> Output<'g> {
+        let shape = self.shape();
+        let others = shape.dims().and_then(|dims| dims.get(1..));
+        let known: Option<Vec<usize>> = others.and_then(|o| o.iter().copied().collect());
+        let product = known.and_then(|k| k.iter().try_fold(1usize, |p, &n| p.checked_mul(n)));
+        match product.and_then(|p| i64::try_from(p).ok()) {
+            // Of no elements the first dimension could not be told from the others.
+            Some(width) if width > 0 => self.reshape([-1, width]),
+            _ => {
+                let graph = self.graph();
+                let first = self.shape_tensor().strided_slice([0], [1], [1]);
+                self.reshape(graph.concat(&[first, graph.constant([-1])], 0))
+            }
+        }
     }
 
     #[track_caller]

@@ -1,8 +1,8 @@
 //! Parts of a tensor by index and range, as in NumPy.
 
-use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo};
+use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-use thalweg_graph::Output;
+use thalweg_graph::{Output, Reason};
 
 use super::sources::SourceOps;
 
@@ -13,6 +13,9 @@ pub struct Rest;
 /// A dimension of 1 in this place: NumPy's `newaxis`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewAxis;
+
+/// The op has a bit for each part, in its attributes.
+const MOST_PARTS: usize = 63;
 
 /// What is taken of one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,15 +83,23 @@ macro_rules! indices {
         }
         impl From<RangeInclusive<$number>> for Part {
             fn from(r: RangeInclusive<$number>) -> Part {
-                // After the last element, -1, comes the end, and not element 0.
-                let to = Some(*r.end() as i64 + 1).filter(|&to| to != 0);
-                range(Some(*r.start() as i64), to)
+                range(Some(*r.start() as i64), after(*r.end() as i64))
+            }
+        }
+        impl From<RangeToInclusive<$number>> for Part {
+            fn from(r: RangeToInclusive<$number>) -> Part {
+                range(None, after(r.end as i64))
             }
         }
     )*};
 }
 
 indices! { i32 i64 usize }
+
+/// Where a range ends that holds `last`: after the last element, -1, comes the end, and not element 0.
+fn after(last: i64) -> Option<i64> {
+    last.checked_add(1).filter(|&to| to != 0)
+}
 
 impl From<RangeFull> for Part {
     fn from(_: RangeFull) -> Part {
@@ -144,9 +155,9 @@ macro_rules! alone {
 }
 
 alone! {
-    i32 Range<i32> RangeFrom<i32> RangeTo<i32> RangeInclusive<i32>
-    i64 Range<i64> RangeFrom<i64> RangeTo<i64> RangeInclusive<i64>
-    usize Range<usize> RangeFrom<usize> RangeTo<usize> RangeInclusive<usize>
+    i32 Range<i32> RangeFrom<i32> RangeTo<i32> RangeInclusive<i32> RangeToInclusive<i32>
+    i64 Range<i64> RangeFrom<i64> RangeTo<i64> RangeInclusive<i64> RangeToInclusive<i64>
+    usize Range<usize> RangeFrom<usize> RangeTo<usize> RangeInclusive<usize> RangeToInclusive<usize>
     RangeFull Rest NewAxis Part
 }
 
@@ -161,6 +172,10 @@ impl Index for &[Part] {
 pub(super) fn at<'g>(x: Output<'g>, index: impl Index) -> Output<'g> {
     let graph = x.graph();
     let parts = index.parts();
+    if parts.len() > MOST_PARTS {
+        let text = format!("an index of {} parts: {MOST_PARTS} at most", parts.len());
+        return graph.fail("StridedSlice", "StridedSlice", Reason::Argument(text));
+    }
     let mut bounds = [const { Vec::<i64>::new() }; 3];
     // By attribute: a bit for each part.
     let [mut begin, mut end, mut rest, mut new, mut shrink] = [0i64; 5];

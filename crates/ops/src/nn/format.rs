@@ -148,8 +148,8 @@ impl Padding {
         }
     }
 
-    /// The value of attribute `explicit_paddings`.
-    pub(crate) fn explicit(self, format: DataFormat) -> Vec<i64> {
+    /// The value of attribute `explicit_paddings`: none where the padding is another.
+    pub fn explicit(self, format: DataFormat) -> Vec<i64> {
         match self {
             // A count beyond an i64 is refused like one beyond an i32.
             Padding::Explicit(sides) => format

@@ -15,6 +15,7 @@ mod scatter_nd;
 use crate::array::SourceOps;
 use thalweg_device::Op;
 use thalweg_graph::{Graph, Operation, Output, Reason, Value, VariableInfo};
+use thalweg_tensor::{DType, Shape};
 
 pub use partitioned::{PartitionedVariable, Split};
 
@@ -108,6 +109,21 @@ impl<'g> Variable<'g> {
         self.handle
     }
 
+    /// Its name: that of its handle's node.
+    pub fn name(self) -> String {
+        self.handle.operation().name()
+    }
+
+    /// The dtype of its value.
+    pub fn dtype(self) -> DType {
+        self.value.dtype()
+    }
+
+    /// The shape of its value.
+    pub fn shape(self) -> Shape {
+        self.value.shape()
+    }
+
     /// Its value.
     pub fn value(self) -> Output<'g> {
         self.value
@@ -152,7 +168,7 @@ impl<'g> Variable<'g> {
     #[track_caller]
     fn update(self, op: &str, value: Value<'g>) -> Operation<'g> {
         let graph = self.handle.graph();
-        let value = value.on(graph);
+        let value = value.beside(self.value);
         graph.op(op).input(self.handle).input(value).build()
     }
 

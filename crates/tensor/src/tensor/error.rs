@@ -7,7 +7,7 @@ use crate::shape::{Dims, Shape};
 use crate::text::counted;
 
 /// What can be wrong with the making or reading of a tensor.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TensorError {
     /// The tensor holds another dtype than was asked for.
@@ -60,4 +60,11 @@ pub enum TensorError {
         /// The dtype that was asked for.
         dtype: DType,
     },
+}
+
+/// The sentence: it is what a program prints that returns the error from `main`.
+impl std::fmt::Debug for TensorError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }

@@ -6,7 +6,7 @@ use super::idx::MAX_BYTES;
 use super::mnist::CLASSES;
 
 /// Why a data set could not be read or served.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
     /// The system could not open or read a file.
@@ -217,4 +217,11 @@ pub enum DataError {
     /// There is no memory for a batch.
     #[error(transparent)]
     Tensor(#[from] thalweg_tensor::TensorError),
+}
+
+/// The sentence: it is what a program prints that returns the error from `main`.
+impl std::fmt::Debug for DataError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }

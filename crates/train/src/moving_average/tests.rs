@@ -14,10 +14,18 @@ fn averages_are_untrained_and_are_called_after_their_variables() {
     averages.apply(&g, &[w]);
     assert_eq!(g.errors(), []);
     assert_eq!(g.trainable_variables().len(), 2);
-    let restored = averages.variables_to_restore();
-    assert_eq!(restored.len(), 1);
-    assert_eq!(restored[0].0, "layer/w/ExponentialMovingAverage");
+    let steps = g.untrained_variable("steps", 0i64);
+    // As in TensorFlow: of what is trained the averages, and of all else what is its own.
+    let restored = averages.variables_to_restore(&g);
+    let names: Vec<&str> = restored.iter().map(|(name, _)| &**name).collect();
+    let expected = [
+        "layer/w/ExponentialMovingAverage",
+        "other/ExponentialMovingAverage",
+        "steps",
+    ];
+    assert_eq!(names, expected);
     assert_eq!(restored[0].1.handle().id(), w.handle().id());
+    assert_eq!(restored[2].1.handle().id(), steps.handle().id());
     let average = averages.average(w).unwrap();
     assert_eq!(average.handle().operation().name(), restored[0].0);
     assert!(averages.average(other).is_none());

@@ -155,6 +155,15 @@ impl<'g, O: Optimizer<'g>> Optimizer<'g> for Accumulate<O> {
     }
 
     #[track_caller]
+    fn compute_gradients(
+        &self,
+        loss: Output<'g>,
+        variables: &[Variable<'g>],
+    ) -> Vec<(Output<'g>, Variable<'g>)> {
+        self.optimizer.compute_gradients(loss, variables)
+    }
+
+    #[track_caller]
     fn apply_gradients(
         &self,
         graph: &'g Graph,

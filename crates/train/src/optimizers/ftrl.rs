@@ -1,6 +1,6 @@
 //! FTRL-proximal: <https://research.google/pubs/pub41159>.
 
-use thalweg_graph::{Operation, Output};
+use thalweg_graph::{Operation, Output, Reason};
 use thalweg_ops::{MathOps, Variable};
 use thalweg_tensor::DType;
 
@@ -103,6 +103,26 @@ impl<'g> Ftrl<'g> {
         Ftrl { beta, ..self }
     }
 
+    /// What is not in its range.
+    fn out_of_range(&self) -> Option<String> {
+        let below_zero = [
+            ("initial_accumulator", self.initial_accumulator),
+            ("l1", self.l1.into()),
+            ("l2", self.l2.into()),
+            ("l2_shrinkage", self.l2_shrinkage.into()),
+            ("beta", self.beta.into()),
+        ];
+        let below_zero = below_zero.into_iter().find(|&(_, value)| value < 0.0);
+        match below_zero {
+            Some((name, value)) => Some(format!("{name} is {value}, but must be at least 0")),
+            None if self.learning_rate_power > 0.0 => Some(format!(
+                "learning_rate_power is {}, but must be at most 0",
+                self.learning_rate_power
+            )),
+            None => None,
+        }
+    }
+
     /// The square's penalty with beta in it: TensorFlow's kernel adds twice this to what divides.
     #[track_caller]
     fn l2_with_beta(&self, updates: &Updates<'g>) -> Rate<'g> {
@@ -126,6 +146,11 @@ impl<'g> Optimizer<'g> for Ftrl<'g> {
         updates: &mut Updates<'g>,
         gradients: &[(Output<'g>, Variable<'g>)],
     ) -> Vec<Operation<'g>> {
+        if let Some(wrong) = self.out_of_range() {
+            let text = format!("{wrong}: TensorFlow's Ftrl takes none such either");
+            let failed = updates.graph().fail("Ftrl", "Ftrl", Reason::Argument(text));
+            return vec![failed.operation()];
+        }
         let shrinks = self.l2_shrinkage > 0.0;
         let op = match shrinks {
             true => "ResourceApplyFtrlV2",

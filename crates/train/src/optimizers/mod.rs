@@ -159,6 +159,14 @@ pub trait Optimizer<'g> {
         self.apply_gradients(graph, &found, None)
     }
 
+    /// As [`Optimizer::minimize`], for these variables and no others: of two networks that learn from
+    /// each other, each has an optimizer for its own.
+    #[track_caller]
+    fn minimize_over(&self, loss: Output<'g>, variables: &[Variable<'g>]) -> Operation<'g> {
+        let found = self.compute_gradients(loss, variables);
+        self.apply_gradients(loss.graph(), &found, None)
+    }
+
     /// As [`Optimizer::minimize`]; adds one to `global_step` after each update.
     #[track_caller]
     fn minimize_counting(&self, loss: Output<'g>, global_step: Variable<'g>) -> Operation<'g> {

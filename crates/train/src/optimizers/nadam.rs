@@ -9,8 +9,8 @@ use super::{Optimizer, Updates};
 use crate::rate::Rate;
 use crate::slots::beside;
 
-/// What the difference between the momentum and its limit is multiplied by in 0.004 of a step, as in
-/// the report and in Keras; the difference is half of the limit at step 0.
+/// What the difference between the momentum and its limit is multiplied by in each step, as in Keras;
+/// the report has it for 250 steps. The difference is half of the limit at step 0.
 const MOMENTUM_DECAY: f32 = 0.96;
 
 /// Nadam, with the momentum's schedule as Keras's `Nadam` has it. At step `t`, from 1, with
