@@ -1,7 +1,7 @@
 //! Recurrent layers make what TensorFlow's do, in a loop and step by step.
 
 use serde_json::Value as Json;
-use thalweg::layers::{Cell, Rnn, Sequence, gru_cell, lstm_cell, rnn};
+use thalweg::layers::{Cell, Rnn, Sequence, gru_cell, lstm_cell, rnn, rnn_cell};
 use thalweg::ops::Variable;
 use thalweg::prelude::*;
 use thalweg_tests::golden::{Tolerance, difference, lines, tensor};
@@ -39,6 +39,9 @@ impl<'g> Said<'g> {
         let units = cell["units"].as_u64().unwrap() as usize;
         if cell["class"] == "gru" {
             return self.over(gru_cell(units));
+        }
+        if cell["class"] == "basic" {
+            return self.over(rnn_cell(units));
         }
         let lstm = lstm_cell(units);
         self.over(match cell["forget_bias"].as_f64() {

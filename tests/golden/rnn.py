@@ -24,7 +24,7 @@ from reference import tf, v1  # noqa: E402
 FILE = pathlib.Path(__file__).resolve().parent / "rnn.jsonl.gz"
 TOLERANCE = {"f32": {"rel": 1e-4, "abs": 1e-5}, "f64": {"rel": 1e-11, "abs": 1e-11}}
 
-LSTM, GRU = {"class": "lstm", "units": 3}, {"class": "gru", "units": 4}
+LSTM, GRU, BASIC = {"class": "lstm", "units": 3}, {"class": "gru", "units": 4}, {"class": "basic", "units": 3}
 
 # The cell, the dimensions of its input (batch, time, features), and what is special.
 CASES = {
@@ -42,6 +42,8 @@ CASES = {
     "gru/initial state": (GRU, [2, 3, 2], {"initial": True}),
     "gru/time first, lengths": (GRU, [3, 4, 2], {"time_major": True, "lengths": [0, 2, 3]}),
     "gru/all lengths zero": (GRU, [2, 3, 2], {"lengths": [0, 0], "initial": True}),
+    "basic/plain": (BASIC, [2, 4, 3], {}),
+    "basic/lengths and initial state": (BASIC, [3, 4, 2], {"lengths": [2, 0, 4], "initial": True}),
 }
 
 
@@ -49,6 +51,8 @@ def cell_of(what, dtype):
     """The cell of a description."""
     if what["class"] == "lstm":
         return v1.nn.rnn_cell.LSTMCell(what["units"], forget_bias=what.get("forget_bias", 1.0), dtype=dtype)
+    if what["class"] == "basic":
+        return v1.nn.rnn_cell.BasicRNNCell(what["units"], dtype=dtype)
     return v1.nn.rnn_cell.GRUCell(what["units"], dtype=dtype)
 
 

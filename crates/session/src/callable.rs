@@ -127,3 +127,9 @@ impl<'c> Called<'c> {
         scalar(self.values, index)
     }
 }
+
+impl std::fmt::Debug for Callable<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Callable").finish_non_exhaustive()
+    }
+}

@@ -286,5 +286,11 @@ impl<'g> Session<'g> {
     }
 }
 
+impl std::fmt::Debug for Session<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests;
