@@ -149,8 +149,8 @@ impl<'g> NewVariable<'g> {
     fn made(&self, scope: &VariableScope, name: &str) -> Result<Variable<'g>, String> {
         let graph = self.graph;
         if graph.is_in_body() {
-            let text = "it is not there, and would be made inside of a branch or a loop: make it \
-                        before, and use it there";
+            let text = "variables are neither made nor found inside of a branch or a loop: get it \
+                        before, and use its value there";
             return Err(text.to_owned());
         }
         if scope.reuse == Reuse::Yes {
