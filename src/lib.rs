@@ -103,10 +103,12 @@ pub mod session {
 /// # }
 /// ```
 pub mod prelude {
+    // Only for their methods: the names are general ones.
     pub use thalweg_graph::device::{Greedy, ReplicaDeviceSetter, RoundRobin};
     pub use thalweg_graph::{
         DeviceScope, DeviceSpec, Graph, Operation, Output, Value, gradients, gradients_with,
     };
+    pub use thalweg_layers::{Layer as _, VariableScopes as _, Weights as _};
     pub use thalweg_ops::{
         ArrayOps, DataFormat, DropoutOps, FlowOps, LinalgOps, MathOps, NewGraph, NnOps, Padding,
         RandomOps, ReduceOps, SourceOps, StateOps, SumOps, Variable,
@@ -114,7 +116,7 @@ pub mod prelude {
     pub use thalweg_session::{
         Callable, Feeding, Fetched, RunOptions, Session, SessionError, SessionOptions,
     };
-    pub use thalweg_tensor::{DType, Shape, Tensor};
+    pub use thalweg_tensor::{DType, Shape, Tensor, TensorError};
     pub use thalweg_train::schedules::{
         cosine_decay, exponential_decay, inverse_time_decay, linear_warmup, natural_exp_decay,
         piecewise_constant, polynomial_decay,

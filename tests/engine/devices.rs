@@ -21,7 +21,7 @@ fn a_gpu_that_is_not_there_is_an_error_that_says_what_is_missing() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     g.device("/gpu:0", || x.square());
-    let text = Session::new(&g).err().expect("no GPU").to_string();
+    let text = Session::new(&g).expect_err("no GPU").to_string();
     assert!(text.contains("tests/engine/devices.rs:"), "{text}");
     // Whatever this machine has: a driver is missing, a card is, or sessions do not use it.
     let said = ["libcuda.so", "no GPU", "driver", "do not run on GPUs yet"];

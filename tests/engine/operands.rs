@@ -177,3 +177,23 @@ fn an_index_may_end_with_an_element_and_has_a_limit() {
     let said = g.errors()[0].to_string();
     assert!(said.contains("64 parts"), "{said}");
 }
+
+#[test]
+fn outputs_of_a_node_that_cannot_be_built_are_as_many_and_invalid() {
+    let g = Graph::new();
+    let wrong = g.constant([1.0f32, 2.0]) + g.constant([1.0f32, 2.0, 3.0]);
+    let largest = g
+        .op("TopKV2")
+        .input(wrong)
+        .input(g.constant(1i32))
+        .outputs();
+    assert!(largest.len() == 2 && largest[1].is_invalid());
+    assert!(wrong.top_k(1)[0].is_invalid());
+    assert_eq!(g.errors().len(), 1);
+
+    let g = Graph::new();
+    let [values, indices] = g.constant([3.0f32, 9.0, 5.0]).top_k(2);
+    let session = Session::new(&g).unwrap();
+    let found: (Vec<f32>, Vec<i32>) = session.run((values, indices), []).unwrap();
+    assert_eq!(found, (vec![9.0, 5.0], vec![1, 2]));
+}

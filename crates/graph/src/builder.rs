@@ -139,9 +139,20 @@ impl<'g> NodeBuilder<'g> {
         op.output(0)
     }
 
-    /// Adds the node and gives all of its outputs; none where it cannot be built.
+    /// Adds the node and gives all of its outputs: as many as its op has, though invalid ones where it
+    /// cannot be built; none then of an op whose number of outputs an attribute says.
     pub fn outputs(self) -> Vec<Output<'g>> {
-        self.build().outputs()
+        let graph = self.graph;
+        let op = graph.registry().get(&self.op).map(|op| op.outputs);
+        let built = self.build();
+        if !built.is_invalid() {
+            return built.outputs();
+        }
+        let singles = op.unwrap_or_default();
+        match singles.iter().all(|o| o.count.is_none()) {
+            true => vec![graph.invalid(); singles.len()],
+            false => Vec::new(),
+        }
     }
 
     /// Adds the node.

@@ -20,6 +20,15 @@ pub enum Reuse {
     Auto,
 }
 
+impl From<bool> for Reuse {
+    fn from(reuse: bool) -> Reuse {
+        match reuse {
+            true => Reuse::Yes,
+            false => Reuse::No,
+        }
+    }
+}
+
 /// A variable scope that is to be entered.
 ///
 /// A text stands for [`VariableScope::new`]. A scope inherits what it does not say (reuse,
@@ -84,8 +93,9 @@ impl VariableScope {
     }
 
     /// Whether its variables are shared, for it and the scopes inside of it. [`Reuse::No`] leaves it
-    /// to the scope around it.
-    pub fn reuse(mut self, reuse: Reuse) -> VariableScope {
+    /// to the scope around it; so does `false`.
+    pub fn reuse(mut self, reuse: impl Into<Reuse>) -> VariableScope {
+        let reuse = reuse.into();
         if reuse != Reuse::No {
             self.reuse = reuse;
         }

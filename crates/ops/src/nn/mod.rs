@@ -21,7 +21,7 @@ mod selu;
 mod softmax;
 
 use thalweg_device::Op;
-use thalweg_graph::{NodeBuilder, Output};
+use thalweg_graph::{NodeBuilder, Output, Value};
 use thalweg_tensor::{DType, Tensor};
 
 use crate::constants::ints;
@@ -192,6 +192,9 @@ pub trait NnOps<'g>: Sized {
 
     /// The logarithm of [`NnOps::softmax`].
     fn log_softmax(self) -> Output<'g>;
+
+    /// The `k` largest elements of the last dimension, from the largest on, and their indices, as `i32`.
+    fn top_k(self, k: impl Into<Value<'g>>) -> [Output<'g>; 2];
 
     /// The cross entropy of each row of logits (`[rows, classes]`) with a row of labels, which are
     /// distributions: `[rows]`.
@@ -394,6 +397,14 @@ impl<'g> NnOps<'g> for Output<'g> {
     #[track_caller]
     fn log_softmax(self) -> Output<'g> {
         self.graph().op("LogSoftmax").input(self).output()
+    }
+
+    #[track_caller]
+    fn top_k(self, k: impl Into<Value<'g>>) -> [Output<'g>; 2] {
+        let graph = self.graph();
+        let k = k.into().on(graph);
+        let largest = graph.op("TopKV2").input(self).input(k).build();
+        [largest.output(0), largest.output(1)]
     }
 
     #[track_caller]

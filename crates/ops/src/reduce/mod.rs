@@ -62,6 +62,7 @@ pub trait ReduceOps<'g>: Sized {
     fn mean(self) -> Output<'g>;
     /// The index of the first largest element along `axis`, as `i64`; that dimension is missing in
     /// the result.
+    #[doc(alias = "argmax")]
     fn arg_max(self, axis: i32) -> Output<'g>;
     /// The index of the first smallest element along `axis`, as `i64`; that dimension is missing in
     /// the result.
