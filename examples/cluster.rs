@@ -2,7 +2,7 @@
 //! server. `thalweg launch` starts the same tasks as processes, on this machine or on others.
 
 use thalweg::dist::{ClusterError, ClusterOptions, Server, ServerOptions, Session};
-use thalweg::{layers::Layer, layers::dense, prelude::*};
+use thalweg::{layers::dense, prelude::*};
 
 /// A worker: it draws points, and learns that they lie on the plane 2 a - b + 1.
 fn work(server: &Server) -> Result<(), ClusterError> {

@@ -8,7 +8,7 @@
 use std::error::Error;
 
 use thalweg::layers::update_ops;
-use thalweg::layers::{Layer, Regularizer, Weights, batch_norm, conv2d, dense, losses, max_pool};
+use thalweg::layers::{Regularizer, batch_norm, conv2d, dense, losses, max_pool};
 use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
 

@@ -8,7 +8,7 @@
 use std::error::Error;
 
 use thalweg::layers::metrics::{self, Curve};
-use thalweg::layers::{Layer, Weights, dense, losses};
+use thalweg::layers::{dense, losses};
 use thalweg::prelude::*;
 
 const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/csv/leaves.csv");

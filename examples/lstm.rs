@@ -7,7 +7,7 @@
 
 use std::error::Error;
 
-use thalweg::layers::{Layer, dense, losses, lstm_cell, rnn};
+use thalweg::layers::{dense, losses, lstm_cell, rnn};
 use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
 

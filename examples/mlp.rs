@@ -7,7 +7,7 @@
 
 use std::error::Error;
 
-use thalweg::layers::{Layer, Weights, dense, dropout, losses};
+use thalweg::layers::{dense, dropout, losses};
 use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
 

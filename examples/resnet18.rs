@@ -7,8 +7,8 @@
 
 use std::error::Error;
 
-use thalweg::layers::{Initializer, Layer, Weights, batch_norm, conv2d, dense};
-use thalweg::layers::{VariableScopes, losses, update_ops};
+use thalweg::layers::{Initializer, batch_norm, conv2d, dense};
+use thalweg::layers::{losses, update_ops};
 use thalweg::prelude::*;
 
 const BATCH: i64 = 32;

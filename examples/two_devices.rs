@@ -1,7 +1,7 @@
 //! A network over two devices: the first layer and its weights on one, the second on the other. On a
 //! machine with GPUs the same program takes `/gpu:0` and `/gpu:1`.
 
-use thalweg::layers::{Layer, dense};
+use thalweg::layers::dense;
 use thalweg::prelude::*;
 
 fn main() -> Result<(), SessionError> {
