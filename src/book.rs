@@ -12,6 +12,9 @@ struct Graphs;
 #[doc = include_str!("../docs/book/layers.md")]
 struct Layers;
 
+#[doc = include_str!("../docs/book/coming-from.md")]
+struct ComingFrom;
+
 #[doc = include_str!("../docs/book/sessions.md")]
 struct Sessions;
 
