@@ -201,7 +201,10 @@ fn a_variable_is_not_made_inside_of_a_branch_but_used_there() {
     let errors = g.errors();
     assert_eq!(errors[0].node, "m/dense/kernel");
     let text = errors[0].to_string();
-    assert!(text.contains("make it before, and use it there"), "{text}");
+    assert!(
+        text.contains("get it before, and use its value there"),
+        "{text}"
+    );
     assert_eq!(g.variables().len(), 2);
 }
 
