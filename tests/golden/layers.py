@@ -54,6 +54,8 @@ def initializers():
     yield {"class": "identity", "gain": 2.0}, [4, 2], "f64", None
     for dims in ([5, 3], [3, 5], [4, 4], [2, 3, 4, 5]):
         yield {"class": "orthogonal", "gain": 1.5, "seed": 8}, dims, "f32", 2
+    # The bounds are narrowed before they are subtracted.
+    yield {"class": "random_uniform", "minval": 0.1, "maxval": 0.3, "seed": 3}, [4, 5], "f16", 5
 
 
 def initializer_lines():

@@ -135,6 +135,11 @@ type Made<'g> = Result<Vec<Output<'g>>, String>;
 impl<'g> BatchNorm<'g> {
     fn apply(&self, x: Output<'g>) -> Result<Output<'g>, String> {
         let graph = x.graph();
+        if graph.is_in_body() && !matches!(self.training, Training::Never) {
+            let text = "it learns inside of a branch or a loop, where its averages are not updated: \
+                        put it outside, or give it training(false)";
+            return Err(text.to_owned());
+        }
         let (dims, n) = channels(x, 2..=usize::MAX, |rank| self.format.channel(rank))?;
         let dtype = statistics(x.dtype());
         let scaled = !self.without_scale;

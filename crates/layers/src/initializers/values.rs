@@ -3,7 +3,7 @@
 use thalweg_graph::scalar_of;
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::{ArrayOps, MathOps, RandomOps, SourceOps};
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::{DType, Shape, Tensor, half};
 
 use super::{Distribution, Fan, Initializer};
 
@@ -183,6 +183,8 @@ fn scalar(dtype: DType, value: f64) -> Result<Tensor, String> {
 fn narrow(dtype: DType, value: f64) -> f64 {
     match dtype {
         DType::F32 => f64::from(value as f32),
+        DType::F16 => half::f16::from_f64(value).to_f64(),
+        DType::BF16 => half::bf16::from_f64(value).to_f64(),
         _ => value,
     }
 }
