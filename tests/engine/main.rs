@@ -14,6 +14,7 @@ mod fused;
 mod gradients;
 mod layer_cases;
 mod layer_options;
+mod layer_rules;
 mod layer_scopes;
 mod layers;
 mod lists;

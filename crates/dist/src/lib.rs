@@ -58,6 +58,7 @@ mod peers;
 mod platform;
 pub mod protection;
 pub mod server;
+mod server_options;
 mod session;
 #[cfg(test)]
 mod simulation;
@@ -72,7 +73,8 @@ pub use limits::Limits;
 pub use master::Master;
 pub use peers::Patience;
 pub use protection::Protection;
-pub use server::{Server, ServerError, ServerOptions};
+pub use server::Server;
+pub use server_options::{ServerError, ServerOptions};
 pub use session::{ClusterOptions, Session};
 pub use status::Status;
 pub use tonic::Code;

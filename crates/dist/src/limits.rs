@@ -71,7 +71,7 @@ impl Limits {
         Limits::default()
     }
 
-    /// With this for the largest message; see the field.
+    /// Sets the largest message; see the field.
     pub fn message_bytes(self, message_bytes: usize) -> Limits {
         Limits {
             message_bytes,
@@ -79,7 +79,7 @@ impl Limits {
         }
     }
 
-    /// With this for the most nodes of a session's graph; see the field.
+    /// Sets the most nodes of a session's graph; see the field.
     pub fn graph_nodes(self, graph_nodes: usize) -> Limits {
         Limits {
             graph_nodes,
@@ -87,7 +87,7 @@ impl Limits {
         }
     }
 
-    /// With this for the bytes that may be filled in for constants; see the field.
+    /// Sets the bytes that may be filled in for constants; see the field.
     pub fn expanded_bytes(self, expanded_bytes: usize) -> Limits {
         Limits {
             expanded_bytes,
@@ -95,27 +95,27 @@ impl Limits {
         }
     }
 
-    /// With this for the most sessions at a time; see the field.
+    /// Sets the most sessions at a time; see the field.
     pub fn sessions(self, sessions: usize) -> Limits {
         Limits { sessions, ..self }
     }
 
-    /// With this for the most steps at a time; see the field.
+    /// Sets the most steps at a time; see the field.
     pub fn steps(self, steps: usize) -> Limits {
         Limits { steps, ..self }
     }
 
-    /// With this for the most callables of a session; see the field.
+    /// Sets the most callables of a session; see the field.
     pub fn callables(self, callables: usize) -> Limits {
         Limits { callables, ..self }
     }
 
-    /// With this for the most parts of steps that a task keeps; see the field.
+    /// Sets the most parts of steps that a task keeps; see the field.
     pub fn parts(self, parts: usize) -> Limits {
         Limits { parts, ..self }
     }
 
-    /// With this for the largest tensor that is taken from another task; see the field.
+    /// Sets the largest tensor that is taken from another task; see the field.
     pub fn value_bytes(self, value_bytes: u64) -> Limits {
         Limits {
             value_bytes,
@@ -123,7 +123,7 @@ impl Limits {
         }
     }
 
-    /// With this for the most bytes of tensors on calls that still go on; see the field.
+    /// Sets the most bytes of tensors on calls that still go on; see the field.
     pub fn flight_bytes(self, flight_bytes: u64) -> Limits {
         Limits {
             flight_bytes,
@@ -131,7 +131,7 @@ impl Limits {
         }
     }
 
-    /// With this for the ops that run; see the field.
+    /// Sets the ops that run; see the field.
     pub fn ops(self, ops: AllowedOps) -> Limits {
         Limits { ops, ..self }
     }

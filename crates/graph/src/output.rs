@@ -137,7 +137,8 @@ impl<'g> Output<'g> {
     /// ```
     ///
     /// Under [control dependencies](Graph::control_dependencies) that the node does not have, it is an
-    /// Identity that waits for them. Scopes of devices and of colocation hold for an Identity alone.
+    /// Identity that waits for them. A node that gets the name stays on its device, whatever device or
+    /// colocation scope is around the call.
     #[track_caller]
     pub fn named(self, name: &str) -> Output<'g> {
         if self.graph.name_last(self.id, name) {

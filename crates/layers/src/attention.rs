@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, LinalgOps, MathOps, NnOps, SourceOps, Variable};
 use thalweg_tensor::DType;
 
 use crate::dropout::Dropout;
-use crate::layer::{Layer, WeightOptions, Weights, channels, mistake};
+use crate::layer::{Layer, WeightOptions, Weights, channels, mistake, mistake_unscoped};
 
 /// Scaled dot-product attention: `softmax(queries keys^T / sqrt(width)) values` (Vaswani et al.,
 /// 2017).
@@ -48,7 +48,7 @@ pub fn attention<'g>(
     graph.at_caller(|| {
         graph.name_scope("attention", || match weights(queries, keys, mask) {
             Ok(weights) => weights.batch_matmul(values),
-            Err(text) => mistake(graph, "attention", text),
+            Err(text) => mistake_unscoped(graph, "attention", text),
         })
     })
 }

@@ -227,10 +227,19 @@ pub(crate) const UPDATE_OPS: &str = "update_ops";
 pub(crate) fn mistake<'g>(graph: &'g Graph, layer: &str, text: String) -> Output<'g> {
     let scope = graph.current_variable_scope();
     let name = match scope.name() {
+        "" => layer,
+        name => name,
+    };
+    graph.fail(name, layer, Reason::Argument(text))
+}
+
+/// As [`mistake`], of a layer without variables, which has no variable scope of its own.
+#[track_caller]
+pub(crate) fn mistake_unscoped<'g>(graph: &'g Graph, layer: &str, text: String) -> Output<'g> {
+    let scope = graph.current_variable_scope();
+    let name = match scope.name() {
         "" => layer.to_owned(),
-        // A layer without variables has no scope of its own.
-        name if ["dropout", "attention"].contains(&layer) => format!("{name}/{layer}"),
-        name => name.to_owned(),
+        around => format!("{around}/{layer}"),
     };
     graph.fail(&name, layer, Reason::Argument(text))
 }

@@ -4,7 +4,7 @@ use thalweg_graph::{Graph, Output};
 use thalweg_ops::MathOps;
 use thalweg_tensor::DType;
 
-use super::cell::{Cell, sums};
+use super::cell::{Cell, sums, weights};
 use crate::layer::{WeightOptions, Weights};
 
 /// A plain recurrent cell: see [`rnn_cell`].
@@ -53,17 +53,8 @@ impl Cell for BasicCell {
 
     #[track_caller]
     fn weights<'g>(&self, graph: &'g Graph, features: usize, dtype: DType) -> Vec<Output<'g>> {
-        let of = features.saturating_add(self.units);
-        graph.at_caller(|| {
-            self.options.scope(graph, "basic_rnn_cell", || {
-                let kernel = self
-                    .options
-                    .kernel(graph, "kernel", &[of, self.units], dtype);
-                let bias = self.options.bias(graph, "bias", &[self.units], dtype);
-                let all = [kernel].into_iter().chain(bias);
-                all.map(|variable| variable.value()).collect()
-            })
-        })
+        let dims = [features.saturating_add(self.units), self.units];
+        weights(&self.options, graph, "basic_rnn_cell", dims, dtype)
     }
 
     fn step<'g>(

@@ -3,6 +3,8 @@
 use thalweg_graph::{Graph, Output};
 use thalweg_tensor::DType;
 
+use crate::layer::WeightOptions;
+
 /// One step of a recurrent layer, which [`rnn`](crate::rnn) repeats.
 ///
 /// A cell of one's own, whose state is what it has seen so far:
@@ -56,6 +58,25 @@ pub trait Cell {
         x: Output<'g>,
         state: &[Output<'g>],
     ) -> Vec<Output<'g>>;
+}
+
+/// The kernel of these lengths and the bias of a cell, in the variable scope `scope`.
+#[track_caller]
+pub(super) fn weights<'g>(
+    options: &WeightOptions,
+    graph: &'g Graph,
+    scope: &str,
+    [of, to]: [usize; 2],
+    dtype: DType,
+) -> Vec<Output<'g>> {
+    graph.at_caller(|| {
+        options.scope(graph, scope, || {
+            let kernel = options.kernel(graph, "kernel", &[of, to], dtype);
+            let bias = options.bias(graph, "bias", &[to], dtype);
+            let all = [kernel].into_iter().chain(bias);
+            all.map(|variable| variable.value()).collect()
+        })
+    })
 }
 
 /// `[left, right] kernel + bias`, for rows of both; without a bias where there is none.

@@ -4,7 +4,7 @@ use thalweg_graph::{Graph, Output};
 use thalweg_ops::{ArrayOps, MathOps};
 use thalweg_tensor::DType;
 
-use super::cell::{Cell, sums};
+use super::cell::{Cell, sums, weights};
 use crate::layer::{WeightOptions, Weights};
 
 /// A cell with long short-term memory: see [`lstm_cell`].
@@ -59,15 +59,8 @@ impl Cell for LstmCell {
     #[track_caller]
     fn weights<'g>(&self, graph: &'g Graph, features: usize, dtype: DType) -> Vec<Output<'g>> {
         let of = features.saturating_add(self.units);
-        let to = self.units.saturating_mul(4);
-        graph.at_caller(|| {
-            self.options.scope(graph, "lstm_cell", || {
-                let kernel = self.options.kernel(graph, "kernel", &[of, to], dtype);
-                let bias = self.options.bias(graph, "bias", &[to], dtype);
-                let all = [kernel].into_iter().chain(bias);
-                all.map(|variable| variable.value()).collect()
-            })
-        })
+        let dims = [of, self.units.saturating_mul(4)];
+        weights(&self.options, graph, "lstm_cell", dims, dtype)
     }
 
     fn step<'g>(

@@ -154,9 +154,7 @@ pub trait Optimizer<'g> {
     /// variable that it depends on.
     #[track_caller]
     fn minimize(&self, loss: Output<'g>) -> Operation<'g> {
-        let graph = loss.graph();
-        let found = self.compute_gradients(loss, &graph.trainable_variables());
-        self.apply_gradients(graph, &found, None)
+        self.minimize_over(loss, &loss.graph().trainable_variables())
     }
 
     /// As [`Optimizer::minimize`], for these variables and no others: of two networks that learn from

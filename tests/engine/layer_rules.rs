@@ -1,0 +1,57 @@
+//! What layers of the library take and refuse, beside what `layer_cases` compares with TensorFlow.
+
+use thalweg::layers::{Regularizer, batch_norm, dense, depthwise_conv2d, losses};
+use thalweg::prelude::*;
+
+#[test]
+fn depthwise_convolutions_take_explicit_padding() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [-1, 4, 4, 2]);
+    let sides = Padding::Explicit([[1, 2], [0, 1]]);
+    let y = depthwise_conv2d(3).padding(sides).on(x);
+    assert_eq!(g.errors(), []);
+    assert_eq!(y.shape(), Shape::from([-1, 5, 3, 2]));
+}
+
+#[test]
+fn a_dense_layer_takes_floats_and_says_so() {
+    let g = Graph::new();
+    dense(3).on(g.placeholder("ids", DType::I64, [-1, 4]));
+    let said = g.errors()[0].to_string();
+    assert!(said.contains("'dense'") && said.contains("i64"), "{said}");
+}
+
+#[test]
+fn a_constant_channel_is_normalized_to_beta_though_epsilon_is_zero() {
+    let g = Graph::new();
+    let y = batch_norm()
+        .epsilon(0.0)
+        .training(true)
+        .on(g.constant(Tensor::new(&[2, 2, 2, 1], &[3.0f32; 8]).unwrap()));
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    assert_eq!(session.run::<Vec<f32>>(y, []).unwrap(), [0.0; 8]);
+}
+
+#[test]
+fn losses_of_halves_add_up_with_their_penalties() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F16, [2, 3]);
+    let logits = dense(2).kernel_regularizer(Regularizer::L2(0.1)).on(x);
+    let loss = losses::sparse_softmax_cross_entropy(vec![0i32, 1], logits).value();
+    assert_eq!(loss.dtype(), DType::F16);
+    assert_eq!(losses::total(&g).dtype(), DType::F16);
+    assert_eq!(g.errors(), []);
+}
+
+#[test]
+fn flattening_keeps_the_first_dimension_whatever_is_known() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [-1, 2, 3]);
+    assert_eq!(x.flatten().shape(), Shape::from([-1, 6]));
+    let vague = g.placeholder("vague", DType::F32, [-1, -1, 2]);
+    let session = Session::new(&g).unwrap();
+    let rows = Tensor::zeros(DType::F32, &[3, 4, 2]).unwrap();
+    let flat: Tensor = session.run(vague.flatten(), [vague.feed(rows)]).unwrap();
+    assert_eq!(flat.dims(), [3, 8]);
+}
