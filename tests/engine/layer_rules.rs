@@ -1,6 +1,6 @@
 //! What layers of the library take and refuse, beside what `layer_cases` compares with TensorFlow.
 
-use thalweg::layers::{Regularizer, batch_norm, dense, depthwise_conv2d, losses};
+use thalweg::layers::{Regularizer, batch_norm, dense, depthwise_conv2d, dropout, losses};
 use thalweg::prelude::*;
 
 #[test]
@@ -54,4 +54,29 @@ fn flattening_keeps_the_first_dimension_whatever_is_known() {
     let rows = Tensor::zeros(DType::F32, &[3, 4, 2]).unwrap();
     let flat: Tensor = session.run(vague.flatten(), [vague.feed(rows)]).unwrap();
     assert_eq!(flat.dims(), [3, 8]);
+}
+
+#[test]
+fn a_layer_without_variables_names_itself_in_its_scope() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [2, 3]);
+    g.variable_scope("encoder", || dropout(2.0).training(true).on(x));
+    assert_eq!(g.errors()[0].node, "encoder/dropout");
+}
+
+#[test]
+fn ftrl_takes_numbers_of_their_ranges_only() {
+    for (ftrl, what) in [
+        (
+            Ftrl::new(0.1).initial_accumulator(-1.0),
+            "initial_accumulator is -1",
+        ),
+        (Ftrl::new(0.1).learning_rate_power(0.5), "at most 0"),
+        (Ftrl::new(0.1).l2_shrinkage(-0.5), "l2_shrinkage is -0.5"),
+    ] {
+        let g = Graph::new();
+        ftrl.minimize(g.variable("w", 1.0f32).value().square());
+        let said = g.errors()[0].to_string();
+        assert!(said.contains(what), "{said}");
+    }
 }

@@ -147,8 +147,8 @@ impl<'g> Optimizer<'g> for Ftrl<'g> {
         gradients: &[(Output<'g>, Variable<'g>)],
     ) -> Vec<Operation<'g>> {
         if let Some(wrong) = self.out_of_range() {
-            let text = format!("{wrong}: TensorFlow's Ftrl takes none such either");
-            let failed = updates.graph().fail("Ftrl", "Ftrl", Reason::Argument(text));
+            let reason = Reason::Argument(wrong);
+            let failed = updates.graph().fail("Ftrl", "Ftrl", reason);
             return vec![failed.operation()];
         }
         let shrinks = self.l2_shrinkage > 0.0;
