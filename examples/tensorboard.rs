@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use clap::Parser;
-use thalweg::graphdef::events::EventWriter;
 use thalweg::graphdef::{ExportOptions, export, file};
 use thalweg::prelude::*;
+use thalweg::summary::EventWriter;
 use thalweg_examples::model;
 
 /// Write deep MNIST's graph for TensorBoard.

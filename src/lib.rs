@@ -33,7 +33,9 @@
 //! | [`session`] | running a graph: options, traces, errors |
 //! | [`graph`], [`ops`], [`tensor`] | building a graph |
 //! | [`layers`] | variable scopes, initialisers, layers, losses, metrics |
-//! | [`train`] | optimizers, schedules, data |
+//! | [`train`] | optimizers, schedules, data, monitored sessions |
+//! | [`checkpoint`] | files of weights |
+//! | [`summary`] | what TensorBoard shows |
 //! | `dist` (feature `cluster`) | clusters |
 //! | [`graphdef`] | TensorFlow's files |
 //! | [`device`], [`cpu`] | devices, and kernels of your own |
@@ -41,6 +43,7 @@
 #[cfg(doctest)]
 mod book;
 
+pub use thalweg_checkpoint as checkpoint;
 pub use thalweg_cpu as cpu;
 pub use thalweg_device as device;
 #[cfg(feature = "cluster")]
@@ -49,6 +52,7 @@ pub use thalweg_graph as graph;
 pub use thalweg_graphdef as graphdef;
 pub use thalweg_layers as layers;
 pub use thalweg_ops as ops;
+pub use thalweg_summary as summary;
 pub use thalweg_tensor as tensor;
 pub use thalweg_train as train;
 

@@ -34,7 +34,6 @@ pub mod attr;
 pub mod describe;
 pub mod dtype;
 pub mod error;
-pub mod events;
 pub mod export;
 pub mod file;
 pub mod import;

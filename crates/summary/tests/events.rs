@@ -4,11 +4,11 @@ use std::error::Error;
 
 use prost::Message;
 use thalweg_graph::Graph;
-use thalweg_graphdef::events::EventWriter;
 use thalweg_graphdef::messages::summary::value::Value;
 use thalweg_graphdef::messages::{Event, Summary, event::What, summary};
 use thalweg_ops::{NewGraph, SourceOps};
 use thalweg_session::Session;
+use thalweg_summary::EventWriter;
 
 /// Values of each kind, as TensorFlow encodes them (`Summary.Value.SerializeToString`).
 const VALUES: [(&str, &[u8]); 6] = [

@@ -1,7 +1,7 @@
 //! Event files, which TensorBoard reads: records with checksums, each an [`Event`].
 //!
 //! ```
-//! use thalweg_graphdef::events::EventWriter;
+//! use thalweg_summary::EventWriter;
 //! use thalweg_graphdef::messages::{Event, Summary, event::What, summary};
 //!
 //! # fn main() -> std::io::Result<()> {
@@ -24,7 +24,8 @@ use std::io::{self, Write};
 
 use prost::Message;
 
-use crate::messages::{Event, GraphDef, event::What};
+use thalweg_checkpoint::crc;
+use thalweg_graphdef::messages::{Event, GraphDef, event::What};
 
 /// What the first record of an event file says.
 const VERSION: &str = "brain.Event:2";
@@ -87,17 +88,9 @@ impl<W: Write> EventWriter<W> {
 pub fn write_record(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     let length = (bytes.len() as u64).to_le_bytes();
     to.write_all(&length)?;
-    to.write_all(&masked_crc(&length).to_le_bytes())?;
+    to.write_all(&crc::masked(&length).to_le_bytes())?;
     to.write_all(bytes)?;
-    to.write_all(&masked_crc(bytes).to_le_bytes())
-}
-
-/// CRC-32C, turned and shifted so that a checksum of data that has checksums in it is none of its
-/// own; see TensorFlow's `core/lib/hash/crc32c.h`.
-fn masked_crc(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes)
-        .rotate_right(15)
-        .wrapping_add(0xa282_ead8)
+    to.write_all(&crc::masked(bytes).to_le_bytes())
 }
 
 #[cfg(test)]
