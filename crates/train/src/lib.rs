@@ -33,6 +33,7 @@ mod rate;
 pub mod schedules;
 mod slots;
 mod step;
+mod steps;
 mod sync;
 
 pub use clip::{clip_by_global_norm, clip_by_norm, clip_by_value, global_norm};
@@ -44,4 +45,5 @@ pub use optimizers::{
 };
 pub use rate::Rate;
 pub use step::create_global_step;
+pub use steps::{StepFailure, Steps, TrainError};
 pub use sync::{SyncReplicas, Synchronized};
