@@ -1,6 +1,7 @@
 //! What a step tells people and files: prints, assertions, summaries, checkpoints.
 
 mod checkpoint;
+pub mod encode;
 mod histogram;
 mod print;
 mod summary;

@@ -8,32 +8,20 @@ use thalweg_graph::op::{
     type_attr, type_attr_or,
 };
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Shape, Tensor, dispatch};
+use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::histogram::histogram;
+use super::encode::{TAG, VALUE, histogram, numbers, with_scalar};
 use super::wire::{Message, fields};
 use crate::shapes::{expect_scalar, scalar};
-use thalweg_cpu::number::Number;
 
 const SUMMARY: &[Arg] = &[arg_of("summary", DType::String)];
-// The fields of a `Summary`, and of its `Value`.
-const VALUE: u32 = 1;
-const TAG: u32 = 1;
-const SIMPLE_VALUE: u32 = 2;
-const HISTOGRAM: u32 = 5;
+// Fields of a `Value`.
 const NODE_NAME: u32 = 7;
 const TENSOR: u32 = 8;
 const METADATA: u32 = 9;
 
 fn made(summary: Message) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![Tensor::strings(&[], &[summary.0])?])
-}
-
-/// The elements of a tensor of numbers.
-fn numbers(tensor: &Tensor) -> Result<Vec<f64>, KernelError> {
-    dispatch!(tensor.dtype(), NUMBERS, T => {
-        Ok(tensor.as_slice::<T>()?.iter().map(|x| x.to_f64()).collect())
-    }, else Err(KernelError::DType(tensor.dtype())))
 }
 
 fn tag<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
@@ -65,10 +53,7 @@ pub(crate) static SCALAR: Op = Op {
         let (tags, values) = (cx.strings(0)?, numbers(cx.tensor(1)?)?);
         let all = tags.iter().zip(values);
         made(all.fold(Message::default(), |summary, (tag, value)| {
-            let value = Message::default()
-                .bytes(TAG, tag)
-                .float(SIMPLE_VALUE, value as f32);
-            summary.bytes(VALUE, &value.0)
+            with_scalar(summary, tag, value as f32)
         }))
     })],
 };
@@ -89,21 +74,7 @@ pub(crate) static HISTOGRAM_SUMMARY: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu_tensors(|cx| {
-        let (tag, values) = (tag(cx)?, numbers(cx.tensor(1)?)?);
-        if let Some(element) = values.iter().position(|v| !v.is_finite()) {
-            return Err(KernelError::Element {
-                input: 1,
-                element,
-                reason: format!(
-                    "{} in the histogram \"{}\": it takes finite numbers",
-                    values[element],
-                    tag.escape_ascii()
-                ),
-            });
-        }
-        let value = Message::default().bytes(TAG, tag);
-        let value = value.bytes(HISTOGRAM, &histogram(&values).0);
-        made(Message::default().bytes(VALUE, &value.0))
+        made(Message(histogram(tag(cx)?, cx.tensor(1)?)?))
     })],
 };
 
