@@ -27,4 +27,4 @@ pub use error::SummaryError;
 pub use messages::Event;
 pub use reader::EventReader;
 pub use record::write_record;
-pub use writer::{SessionEvent, SummaryWriter, SummaryWriterOptions};
+pub use writer::{HParam, RunStatus, SessionEvent, SummaryWriter, SummaryWriterOptions};

@@ -20,6 +20,7 @@ use thalweg_device::KernelError;
 use thalweg_tensor::{Tensor, dispatch};
 
 use super::histogram::histogram as spread;
+pub use super::image::{BAD_COLOR, image};
 use super::wire::Message;
 
 // The fields of a `Summary`, and of its `Value`.

@@ -10,7 +10,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::encode::{TAG, VALUE, histogram, numbers, with_scalar};
+use super::encode::{TAG, VALUE, histogram, image, numbers, with_scalar};
 use super::wire::{Message, fields};
 use crate::shapes::{expect_scalar, scalar};
 
@@ -75,6 +75,60 @@ pub(crate) static HISTOGRAM_SUMMARY: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         made(Message(histogram(tag(cx)?, cx.tensor(1)?)?))
+    })],
+};
+
+fn image_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    expect_scalar(cx, 0)?;
+    let channels = cx.ranked(1, 4)?.dim(3);
+    if !matches!(channels, None | Some(1 | 3 | 4)) {
+        return Err(InferError::Value {
+            input: 1,
+            reason: format!(
+                "images have 1, 3 or 4 channels in their last dimension: {}",
+                cx.shape(1)
+            ),
+        });
+    }
+    let color = cx.attrs().tensor("bad_color");
+    if color.is_none_or(|t| t.dtype() != DType::U8 || t.dims().len() != 1) {
+        return Err(InferError::Attr {
+            attr: "bad_color",
+            reason: "it is a vector of u8, with a number for each channel".to_owned(),
+        });
+    }
+    scalar(cx)
+}
+
+/// Images.
+pub(crate) static IMAGE: Op = Op {
+    def: OpDef {
+        name: "ImageSummary",
+        summary: "A serialized summary with the first images of a batch as PNG; floats are scaled to shades.",
+        inputs: &[arg_of("tag", DType::String), arg("tensor", "T")],
+        outputs: SUMMARY,
+        attrs: &[
+            AttrDef {
+                allowed: Allowed::AtLeast(1),
+                ..int_attr("max_images", 3)
+            },
+            type_attr_or(
+                "T",
+                &[DType::U8, DType::F32, DType::F16, DType::F64],
+                DType::F32,
+            ),
+            attr("bad_color", AttrKind::Tensor),
+        ],
+        shape: image_shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let most = usize::try_from(cx.attrs().int("max_images")).unwrap_or(usize::MAX);
+        let color = cx.attrs().tensor("bad_color");
+        let color = color.ok_or(KernelError::Argument("bad_color"))?;
+        let color = color.as_slice::<u8>()?;
+        made(Message(image(tag(cx)?, cx.tensor(1)?, most, color)?))
     })],
 };
 

@@ -1,5 +1,6 @@
 //! The writer of event files.
 
+mod hparams;
 mod options;
 mod queue;
 mod values;
@@ -20,6 +21,7 @@ use prost::Message;
 use crate::error::SummaryError;
 use crate::messages::Event;
 use crate::record::{self, MOST_BYTES};
+pub use hparams::{HParam, RunStatus};
 pub use options::SummaryWriterOptions;
 use queue::{Queue, Stopped};
 pub use values::SessionEvent;

@@ -75,6 +75,36 @@ impl SummaryWriter {
         self.summary(&summary.map_err(|e| self.value(tag, &e))?, step)
     }
 
+    /// The first `most` images of a batch `[n, height, width, channels]`, with 1 (grey), 3 (RGB) or 4 channels
+    /// (with alpha), of `u8` or floats. Floats are scaled to shades as TensorFlow's `tf.summary.image` does:
+    /// [`summaries::image`](thalweg_ops::summaries::image) says how. Their tags are `tag/image/0` and so on, and
+    /// `tag/image` where `most` is 1.
+    ///
+    /// # Errors
+    /// [`SummaryError::Value`] for other shapes and dtypes.
+    ///
+    /// ```
+    /// # use thalweg_summary::SummaryWriter;
+    /// # use thalweg_tensor::{DType, Tensor};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let logs = std::env::temp_dir().join(format!("thalweg-image-{}", std::process::id()));
+    /// # let writer = SummaryWriter::create(&logs)?;
+    /// writer.image("digits", &Tensor::zeros(DType::F32, &[8, 28, 28, 1])?, 1, 3)?;
+    /// # std::fs::remove_dir_all(&logs)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn image(
+        &self,
+        tag: &str,
+        images: &Tensor,
+        step: i64,
+        most: usize,
+    ) -> Result<(), SummaryError> {
+        let summary = summaries::image(tag.as_bytes(), images, most, &summaries::BAD_COLOR);
+        self.summary(&summary.map_err(|e| self.value(tag, &e))?, step)
+    }
+
     /// A text, as Markdown.
     ///
     /// # Errors
