@@ -53,6 +53,7 @@ pub use math::{MathOps, SumOps};
 pub use nn::{DataFormat, NnOps, Padding};
 pub use random::{DropoutOps, RandomOps};
 pub use reduce::ReduceOps;
+pub use reports::{SummaryOps, encode as summaries};
 pub use state::{PartitionedVariable, Split, StateOps, Variable};
 
 /// The families of ops. An op is registered by standing in its family's list.

@@ -1,12 +1,17 @@
 //! What a step tells people and files: prints, assertions, summaries, checkpoints.
 
+mod build;
 mod checkpoint;
+pub mod encode;
 mod histogram;
+mod image;
 mod print;
 mod summary;
 mod wire;
 
 use thalweg_device::Op;
+
+pub use build::SummaryOps;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
@@ -15,6 +20,7 @@ pub(crate) static OPS: &[&Op] = &[
     &print::PRINT_V2,
     &summary::SCALAR,
     &summary::HISTOGRAM_SUMMARY,
+    &summary::IMAGE,
     &summary::MERGE,
     &summary::TENSOR_SUMMARY,
     &summary::TENSOR_SUMMARY_V2,
