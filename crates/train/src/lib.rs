@@ -34,6 +34,7 @@ pub mod saver_nodes;
 pub mod schedules;
 mod slots;
 mod step;
+mod steps;
 mod sync;
 
 pub use clip::{clip_by_global_norm, clip_by_norm, clip_by_value, global_norm};
@@ -45,4 +46,5 @@ pub use optimizers::{
 };
 pub use rate::Rate;
 pub use step::create_global_step;
+pub use steps::{StepFailure, Steps, TrainError};
 pub use sync::{SyncReplicas, Synchronized};

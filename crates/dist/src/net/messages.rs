@@ -374,6 +374,7 @@ pub enum Cause {
     Deadline = 16,
     Cancelled = 17,
     Protocol = 18,
+    Storage = 19,
 }
 impl Cause {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -401,6 +402,7 @@ impl Cause {
             Self::Deadline => "DEADLINE",
             Self::Cancelled => "CANCELLED",
             Self::Protocol => "PROTOCOL",
+            Self::Storage => "STORAGE",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -425,6 +427,7 @@ impl Cause {
             "DEADLINE" => Some(Self::Deadline),
             "CANCELLED" => Some(Self::Cancelled),
             "PROTOCOL" => Some(Self::Protocol),
+            "STORAGE" => Some(Self::Storage),
             _ => None,
         }
     }
