@@ -31,47 +31,11 @@ use std::collections::BTreeSet;
 
 use thalweg_graph::{
     DeviceScope, Graph, GraphData, GraphError, Operation, Output, OutputId, VariableInfo,
+    VariableSlice,
 };
 use thalweg_graphdef::messages::{SaverDef, saver_def::CheckpointFormatVersion};
 use thalweg_tensor::{Shape, TensorError};
 use thiserror::Error;
-
-/// Where a variable lies in a larger one of the checkpoint.
-///
-/// Its text is TensorFlow's: the full shape, then for each dimension `start,length`, or `-` for all.
-///
-/// ```
-/// use thalweg_train::saver_nodes::SaveSlice;
-///
-/// let slice = SaveSlice { full: vec![10, 4], start: vec![5, 0], len: vec![5, 4] };
-/// assert_eq!(slice.to_string(), "10 4 5,5:-");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SaveSlice {
-    /// The shape of the whole variable.
-    pub full: Vec<usize>,
-    /// By dimension: the first element that the variable has.
-    pub start: Vec<usize>,
-    /// By dimension: how many it has, which is its shape.
-    pub len: Vec<usize>,
-}
-
-impl std::fmt::Display for SaveSlice {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for size in &self.full {
-            write!(f, "{size} ")?;
-        }
-        let parts = self.full.iter().zip(&self.start).zip(&self.len);
-        for (i, ((full, start), len)) in parts.enumerate() {
-            let colon = if i == 0 { "" } else { ":" };
-            match *start == 0 && len == full {
-                true => write!(f, "{colon}-")?,
-                false => write!(f, "{colon}{start},{len}")?,
-            }
-        }
-        Ok(())
-    }
-}
 
 /// A variable of a graph, and what a checkpoint calls it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,17 +45,45 @@ pub struct SavedVariable {
     /// Its handle: the output of a `VarHandleOp`, or of a `VariableV2`.
     pub handle: OutputId,
     /// The part of the checkpoint's tensor that it is, where it is not the whole.
-    pub slice: Option<SaveSlice>,
+    pub slice: Option<VariableSlice>,
 }
 
 impl SavedVariable {
-    /// A whole variable under its own name.
+    /// A variable under its own name; a part of a partitioned one as a slice of the whole.
     pub fn of(info: &VariableInfo) -> SavedVariable {
+        let whole = info.slice.as_ref().map(|s| &s.of);
         SavedVariable {
-            name: info.name.clone(),
+            name: whole.unwrap_or(&info.name).clone(),
             handle: info.handle,
-            slice: None,
+            slice: info.slice.clone(),
         }
+    }
+
+    /// The slice as TensorFlow writes it: the dimensions of the whole, then for each dimension
+    /// `start,length`, or `-` for all of it. Empty for a whole variable; nothing where the variable's
+    /// shape is not known or no part of the whole.
+    fn slice_text(&self, shape: &Shape) -> Option<String> {
+        let Some(VariableSlice { dims, begin, .. }) = &self.slice else {
+            return Some(String::new());
+        };
+        let own = shape.to_dims()?;
+        if [begin.len(), own.len()] != [dims.len(); 2] {
+            return None;
+        }
+        let parts = dims
+            .iter()
+            .zip(begin)
+            .zip(&own)
+            .map(|((&dim, &start), &len)| {
+                let end = start.checked_add(len).filter(|&end| end <= dim);
+                end.map(|_| match len == dim {
+                    true => "-".to_owned(),
+                    false => format!("{start},{len}"),
+                })
+            });
+        let parts: Vec<String> = parts.collect::<Option<_>>()?;
+        let dims: String = dims.iter().map(|d| format!("{d} ")).collect();
+        Some(dims + &parts.join(":"))
     }
 }
 
@@ -157,15 +149,19 @@ pub enum SaverNodesError {
         /// The output.
         output: String,
     },
-    /// A slice that is no part of a whole, or not of the variable's shape.
-    #[error("variable '{name}' of shape {shape} cannot be saved as the slice '{slice}'")]
+    /// A slice that is no part of a whole.
+    #[error(
+        "'{name}' of dimensions {dims:?} cannot be saved from a variable of shape {shape} that begins at {begin:?}: it is no part of it"
+    )]
     Slice {
         /// The name in the checkpoint.
         name: String,
         /// The variable's shape.
         shape: Shape,
-        /// The slice as it was given.
-        slice: String,
+        /// The dimensions of the whole.
+        dims: Vec<usize>,
+        /// Where the variable is to begin in it.
+        begin: Vec<usize>,
     },
     /// A graph that does not take the nodes: one that is finalized, say.
     #[error(transparent)]
@@ -275,23 +271,19 @@ fn check(data: &GraphData, saved: &[SavedVariable]) -> Result<(), SaverNodesErro
             name: one.name.clone(),
             output: data.output_name(one.handle),
         })?;
-        if !seen.insert((&one.name, &one.slice)) {
+        let slice = one.slice_text(shape);
+        let slice = slice.ok_or_else(|| SaverNodesError::Slice {
+            name: one.name.clone(),
+            shape: shape.clone(),
+            dims: one.slice.as_ref().map_or_else(Vec::new, |s| s.dims.clone()),
+            begin: one
+                .slice
+                .as_ref()
+                .map_or_else(Vec::new, |s| s.begin.clone()),
+        })?;
+        if !seen.insert((&one.name, slice)) {
             return Err(SaverNodesError::SameName {
                 name: one.name.clone(),
-            });
-        }
-        let Some(slice) = &one.slice else { continue };
-        let fits = |i: usize| {
-            let end = slice.start[i].checked_add(slice.len[i]);
-            end.is_some_and(|end| end <= slice.full[i])
-        };
-        let ranks = [slice.start.len(), slice.len.len()];
-        let whole = ranks == [slice.full.len(); 2] && (0..slice.full.len()).all(fits);
-        if !whole || shape.merge(&Shape::known(&slice.len)).is_none() {
-            return Err(SaverNodesError::Slice {
-                name: one.name.clone(),
-                shape: shape.clone(),
-                slice: slice.to_string(),
             });
         }
     }

@@ -164,8 +164,9 @@ impl<'g> Builder<'_, 'g> {
         saved: &[&SavedVariable],
     ) -> Result<[Output<'g>; 2], SaverNodesError> {
         let names: Vec<&str> = saved.iter().map(|s| &*s.name).collect();
-        let slice = |s: &&SavedVariable| s.slice.as_ref().map_or(String::new(), |s| s.to_string());
-        let slices: Vec<String> = saved.iter().map(slice).collect();
+        let slice = |s: &&SavedVariable| s.slice_text(&variable(self.graph.output(s.handle)).1);
+        let slices = saved.iter().map(|s| slice(s).unwrap_or_default());
+        let slices: Vec<String> = slices.collect();
         let names = Tensor::strings(&[names.len()], &names)?;
         let slices = Tensor::strings(&[slices.len()], &slices)?;
         let constant = |name: &str, value: Tensor| {

@@ -1,8 +1,8 @@
-use thalweg_graph::{Graph, GraphData};
+use thalweg_graph::{Attr, Graph, GraphData, VariableSlice};
 use thalweg_ops::{NewGraph, StateOps};
 use thalweg_tensor::Shape;
 
-use super::{SaveSlice, SavedVariable, SaverNodes, SaverNodesError, SaverOptions};
+use super::{SavedVariable, SaverNodes, SaverNodesError, SaverOptions};
 
 fn inputs(data: &GraphData, node: &str) -> Vec<String> {
     let node = data.node(data.find(node).unwrap());
@@ -115,6 +115,33 @@ fn each_device_writes_and_reads_its_own_variables() {
 }
 
 #[test]
+fn parts_of_a_variable_are_slices_of_the_whole() {
+    let g = Graph::new();
+    g.partitioned_variable("w", vec![0.0f32; 5], 2);
+    let saved: Vec<_> = g.variables().iter().map(SavedVariable::of).collect();
+    SaverNodes::add(&g, &saved, &SaverOptions::new()).unwrap();
+    let data = g.snapshot();
+    for (input, wanted) in [
+        ("tensor_names", ["w", "w"]),
+        ("shape_and_slices", ["5 0,3", "5 3,2"]),
+    ] {
+        for op in ["SaveV2", "RestoreV2"] {
+            let node = data.find(&format!("save/{op}/{input}")).unwrap();
+            let Some(Attr::Tensor(value)) = data.node(node).attrs.get("value") else {
+                panic!("{input}");
+            };
+            let found: Vec<_> = value
+                .as_strings()
+                .unwrap()
+                .iter()
+                .map(|s| s.to_vec())
+                .collect();
+            assert_eq!(found, wanted.map(|s| s.as_bytes().to_vec()), "{op}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_saved_is_said_and_nothing_is_added() {
     let (g, mut saved) = two();
     let options = SaverOptions::new();
@@ -129,19 +156,23 @@ fn what_cannot_be_saved_is_said_and_nothing_is_added() {
         "two variables are to be saved as 'a': give one of them another name in the checkpoint"
     );
 
-    let slice = |start, len| {
-        Some(SaveSlice {
-            full: vec![4],
-            start: vec![start],
-            len: vec![len],
+    let slice = |dims: &[usize], begin: &[usize]| {
+        Some(VariableSlice {
+            of: "whole".into(),
+            dims: dims.to_vec(),
+            begin: begin.to_vec(),
         })
     };
-    for bad in [slice(3, 2), slice(0, 3), slice(usize::MAX, 2)] {
+    for bad in [
+        slice(&[4], &[3]),
+        slice(&[4, 4], &[0]),
+        slice(&[4], &[usize::MAX]),
+    ] {
         saved[0].slice = bad;
         let error = SaverNodes::add(&g, &saved, &options).unwrap_err();
         assert!(matches!(error, SaverNodesError::Slice { .. }), "{error}");
     }
-    saved[0].slice = slice(2, 2);
+    saved[0].slice = slice(&[4], &[2]);
     saved[0].name = "whole".into();
     saved[0].handle = g.variables()[0].value;
     let value = SaverNodes::add(&g, &saved, &options).unwrap_err();
