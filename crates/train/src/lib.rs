@@ -30,6 +30,7 @@ pub mod early_stopping;
 mod moving_average;
 pub mod optimizers;
 mod rate;
+pub mod saver_nodes;
 pub mod schedules;
 mod slots;
 mod step;
