@@ -28,6 +28,7 @@ mod array;
 mod constants;
 mod elementwise;
 mod epilogue;
+mod files;
 mod flow;
 pub mod fused;
 pub mod gpu;
@@ -69,6 +70,7 @@ static FAMILIES: &[&[&Op]] = &[
     state::OPS,
     training::OPS,
     strings::OPS,
+    files::OPS,
     reports::OPS,
 ];
 

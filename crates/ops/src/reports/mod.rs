@@ -1,7 +1,6 @@
-//! What a step tells people and files: prints, assertions, summaries, checkpoints.
+//! What a step tells people and files: prints, assertions, summaries.
 
 mod build;
-mod checkpoint;
 pub mod encode;
 mod histogram;
 mod image;
@@ -26,13 +25,4 @@ pub(crate) static OPS: &[&Op] = &[
     &summary::TENSOR_SUMMARY_V2,
     &summary::AUDIO,
     &summary::AUDIO_V2,
-    &checkpoint::FILENAME,
-    &checkpoint::FILESPEC,
-    &checkpoint::SAVE_V2,
-    &checkpoint::RESTORE_V2,
-    &checkpoint::MERGE_V2,
-    &checkpoint::SAVE,
-    &checkpoint::SAVE_SLICES,
-    &checkpoint::RESTORE,
-    &checkpoint::RESTORE_SLICE,
 ];
