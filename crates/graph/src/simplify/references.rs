@@ -158,13 +158,16 @@ impl Pass<'_> {
             inputs: SmallVec::from_elem(handle, 1),
             controls,
             attrs,
-            device: source.device.clone(),
+            device: self.out.node(handle.node).device.clone(),
             colocation: SmallVec::new(),
             outputs,
             origin: source.origin.clone(),
         };
+        // It stands with the variable, whose handle does not leave its device, and not where something
+        // gives the reference on: the value crosses.
+        let device = self.devices[handle.node.index()];
         let read = OutputId {
-            node: self.push(reference.node, node),
+            node: self.push_on(device, reference.node, node),
             index: 0,
         };
         self.reads.insert(key, read);
