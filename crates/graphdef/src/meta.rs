@@ -26,7 +26,7 @@
 
 mod write;
 
-pub use write::{MetaOptions, PREDICT, export_meta_graph, signature};
+pub use write::{MetaOptions, PREDICT, export_meta_graph, export_meta_graph_data, signature};
 
 use thalweg_graph::{Graph, OutputId, VariableInfo, VariableSlice};
 

@@ -6,7 +6,7 @@ use thalweg_graph::{Graph, GraphData, Output, OutputId, VariableInfo};
 
 use super::{TRAINABLE, VARIABLES};
 use crate::dtype;
-use crate::export::{ExportError, ExportOptions, export};
+use crate::export::{ExportError, ExportOptions, clear_devices, export_data};
 use crate::file::encode;
 use crate::messages::collection_def::{BytesList, Kind, NodeList};
 use crate::messages::meta_graph_def::MetaInfoDef;
@@ -49,6 +49,8 @@ pub struct MetaOptions {
     pub saver: Option<SaverDef>,
     /// How its graph is exported.
     pub export: ExportOptions,
+    /// Whether its nodes ask for no devices (no): devices of a cluster are not where others run it.
+    pub clear_devices: bool,
 }
 
 impl MetaOptions {
@@ -67,6 +69,14 @@ impl MetaOptions {
     pub fn signature(mut self, name: impl Into<String>, signature: SignatureDef) -> MetaOptions {
         self.signatures.insert(name.into(), signature);
         self
+    }
+
+    /// Whether its nodes ask for no devices; see the field.
+    pub fn clear_devices(self, clear_devices: bool) -> MetaOptions {
+        MetaOptions {
+            clear_devices,
+            ..self
+        }
     }
 
     /// With the nodes that save and restore its variables.
@@ -144,7 +154,23 @@ pub fn export_meta_graph(
     graph: &Graph,
     options: &MetaOptions,
 ) -> Result<MetaGraphDef, ExportError> {
-    let graph_def = export(graph, &options.export)?;
+    export_meta_graph_data(&graph.snapshot(), graph, options)
+}
+
+/// As [`export_meta_graph`], of a graph's data: that of `graph`, or of a copy to which nodes were added.
+/// The collections are those of `graph`.
+///
+/// # Errors
+/// See [`ExportError`].
+pub fn export_meta_graph_data(
+    data: &GraphData,
+    graph: &Graph,
+    options: &MetaOptions,
+) -> Result<MetaGraphDef, ExportError> {
+    let mut graph_def = export_data(data, &options.export)?;
+    if options.clear_devices {
+        clear_devices(&mut graph_def);
+    }
     Ok(MetaGraphDef {
         meta_info_def: Some(MetaInfoDef {
             tags: options.tags.clone(),
@@ -152,23 +178,23 @@ pub fn export_meta_graph(
         }),
         graph_def: Some(graph_def),
         saver_def: options.saver.clone(),
-        collection_def: collections(graph),
+        collection_def: collections(data, graph),
         signature_def: options.signatures.clone(),
         ..MetaGraphDef::default()
     })
 }
 
-fn collections(graph: &Graph) -> BTreeMap<String, CollectionDef> {
-    let data = graph.snapshot();
+fn collections(data: &GraphData, graph: &Graph) -> BTreeMap<String, CollectionDef> {
     let mut all: BTreeMap<String, CollectionDef> = BTreeMap::new();
-    let kinds: [(&str, &dyn Fn(&VariableInfo) -> bool); 3] = [
-        (VARIABLES, &|_| true),
-        (TRAINABLE, &|v| v.trainable),
-        (GLOBAL_STEP, &|v| v.name == GLOBAL_STEP),
-    ];
-    for (key, has) in kinds {
+    let held = |has: fn(&VariableInfo) -> bool| -> Vec<Vec<u8>> {
         let held = data.variables().iter().filter(|v| has(v));
-        let value: Vec<Vec<u8>> = held.map(|v| encode(&variable(&data, v))).collect();
+        held.map(|v| encode(&variable(data, v))).collect()
+    };
+    for (key, value) in [
+        (VARIABLES, held(|_| true)),
+        (TRAINABLE, held(|v| v.trainable)),
+        (GLOBAL_STEP, held(|v| v.name == GLOBAL_STEP)),
+    ] {
         if !value.is_empty() {
             let kind = Some(Kind::BytesList(BytesList { value }));
             all.insert(key.to_owned(), CollectionDef { kind });
