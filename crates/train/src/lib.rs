@@ -30,12 +30,14 @@ pub mod early_stopping;
 mod moving_average;
 pub mod optimizers;
 mod rate;
+pub mod saved_model;
 pub mod saver_nodes;
 pub mod schedules;
 mod slots;
 mod step;
 mod steps;
 mod sync;
+pub mod values;
 
 pub use clip::{clip_by_global_norm, clip_by_norm, clip_by_value, global_norm};
 pub use early_stopping::{EarlyStopping, Progress};
@@ -45,6 +47,9 @@ pub use optimizers::{
     Momentum, Nadam, Optimizer, RmsProp,
 };
 pub use rate::Rate;
+pub use saved_model::{ModelOptions, SavedModel, SavedModelError, save_model};
+pub use saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
 pub use step::create_global_step;
 pub use steps::{StepFailure, Steps, TrainError};
 pub use sync::{SyncReplicas, Synchronized};
+pub use values::{FreezeSessionError, freeze};
