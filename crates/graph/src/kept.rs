@@ -64,6 +64,14 @@ impl Graph {
         items.map(|&id| self.operation(id)).collect()
     }
 
+    /// The keys of the collections that have something in them, in order.
+    pub fn collection_keys(&self) -> Vec<String> {
+        let state = self.state();
+        let filled = |c: &Collection| !c.outputs.is_empty() || !c.operations.is_empty();
+        let keys = state.collections.0.iter().filter(|(_, c)| filled(c));
+        keys.map(|(key, _)| key.clone()).collect()
+    }
+
     /// Gives `use_it` what a crate above keeps with this graph under the type `T`; the first time,
     /// its default.
     ///

@@ -142,6 +142,34 @@ pub(crate) fn finished(
     }
 }
 
+/// Lets the nodes of a graph and of its functions ask for no devices: those of the cluster that it was made
+/// for are not there where it runs.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_graphdef::export::clear_devices;
+/// use thalweg_graphdef::{ExportOptions, export};
+/// use thalweg_ops::{NewGraph, SourceOps};
+///
+/// # fn main() -> Result<(), thalweg_graphdef::ExportError> {
+/// let g = Graph::new();
+/// g.device("/job:ps/task:3", || g.constant(1.0f32));
+/// let mut def = export(&g, &ExportOptions::new())?;
+/// clear_devices(&mut def);
+/// assert_eq!(def.node[0].device, "");
+/// # Ok(())
+/// # }
+/// ```
+pub fn clear_devices(def: &mut GraphDef) {
+    let library = def.library.iter_mut();
+    let bodies = library
+        .flat_map(|l| &mut l.function)
+        .map(|f| &mut f.node_def);
+    for node in bodies.flatten().chain(&mut def.node) {
+        node.device.clear();
+    }
+}
+
 /// The bytes of constants, which are copied into a message.
 pub(crate) fn constants<'a>(nodes: impl Iterator<Item = &'a Arc<Node>>) -> usize {
     let tensors = nodes.flat_map(|n| n.attrs.iter());

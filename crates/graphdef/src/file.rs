@@ -141,6 +141,19 @@ pub fn encode(message: &impl Message) -> Vec<u8> {
 }
 
 impl SavedModel {
+    /// As [`SavedModel::pick`], and gives it without a copy of its graph.
+    ///
+    /// # Errors
+    /// As [`SavedModel::pick`].
+    pub fn take(mut self, tags: &[String], origin: &str) -> Result<MetaGraphDef, ImportError> {
+        let picked = std::ptr::from_ref(self.pick(tags, origin)?);
+        let at = self
+            .meta_graphs
+            .iter()
+            .position(|m| std::ptr::eq(m, picked));
+        Ok(self.meta_graphs.swap_remove(at.unwrap_or_default()))
+    }
+
     /// The only graph that has all of these tags; with no tags, the only one, or else the one that is
     /// tagged `serve`.
     ///

@@ -71,4 +71,4 @@ pub use freeze::{FreezeError, freeze};
 pub use import::{ImportOptions, Imported, import, import_and};
 pub use load::{LoadError, load};
 pub use messages::GraphDef;
-pub use meta::import_meta_graph;
+pub use meta::{MetaOptions, export_meta_graph, import_meta_graph};

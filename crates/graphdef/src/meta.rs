@@ -1,4 +1,4 @@
-//! MetaGraphs: a graph with what a program says of it.
+//! MetaGraphs: a graph with what a program says of it. [`export_meta_graph`] writes one.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -24,6 +24,10 @@
 //! # }
 //! ```
 
+mod write;
+
+pub use write::{MetaOptions, PREDICT, export_meta_graph, export_meta_graph_data, signature};
+
 use thalweg_graph::{Graph, OutputId, VariableInfo, VariableSlice};
 
 use crate::error::ImportError;
@@ -39,7 +43,7 @@ const VARIABLES: &str = "variables";
 const TRAINABLE: &str = "trainable_variables";
 
 /// Adds a MetaGraph's graph to `graph`, as [`crate::import()`] does, declares its variables and fills
-/// collections with the outputs that it lists in collections of the same names.
+/// collections with the outputs and nodes that it lists in collections of the same names.
 ///
 /// # Errors
 /// See [`ImportError`]; nothing is added then.
@@ -59,10 +63,14 @@ pub fn import_meta_graph<'g>(
             let Some(Kind::NodeList(list)) = &collection.kind else {
                 continue;
             };
-            // Names of nodes stand in such lists too; those that are no output's are passed over.
-            for name in list.value.iter().filter(|n| n.contains(':')) {
-                let name = prefixed(&options.prefix, name);
-                if let Some(output) = names::find_output(copy, &name) {
+            for name in &list.value {
+                let prefixed = prefixed(&options.prefix, name);
+                // A name that there is nothing of is passed over: files keep what was pruned.
+                if !name.contains(':') {
+                    if let Some(node) = names::find_operation(copy, &prefixed) {
+                        copy.add_operation_to_collection(key, node);
+                    }
+                } else if let Some(output) = names::find_output(copy, &prefixed) {
                     copy.add_to_collection(key, output);
                 }
             }

@@ -34,6 +34,7 @@ mod monitored;
 mod moving_average;
 pub mod optimizers;
 mod rate;
+pub mod saved_model;
 mod saver;
 pub mod saver_nodes;
 pub mod schedules;
@@ -41,6 +42,7 @@ mod slots;
 mod step;
 mod steps;
 mod sync;
+pub mod values;
 
 pub use clip::{clip_by_global_norm, clip_by_norm, clip_by_value, global_norm};
 pub use early_stopping::{EarlyStopping, Progress};
@@ -52,7 +54,10 @@ pub use optimizers::{
     Momentum, Nadam, Optimizer, RmsProp,
 };
 pub use rate::Rate;
+pub use saved_model::{ModelOptions, SavedModel, SavedModelError, save_model};
 pub use saver::{Kept, Saver};
+pub use saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
 pub use step::create_global_step;
 pub use steps::Steps;
 pub use sync::{SyncReplicas, Synchronized};
+pub use values::{FreezeSessionError, freeze};

@@ -62,7 +62,7 @@ impl SavedVariable {
     /// The slice as TensorFlow writes it: the dimensions of the whole, then for each dimension
     /// `start,length`, or `-` for all of it. Empty for a whole variable; nothing where the variable's
     /// shape is not known or no part of the whole.
-    fn slice_text(&self, shape: &Shape) -> Option<String> {
+    pub(crate) fn slice_text(&self, shape: &Shape) -> Option<String> {
         let Some(VariableSlice { dims, begin, .. }) = &self.slice else {
             return Some(String::new());
         };

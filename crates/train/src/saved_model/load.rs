@@ -1,0 +1,92 @@
+//! What loading a model does to a session.
+
+use std::path::{Path, PathBuf};
+
+use thalweg_checkpoint::bundle::index_path;
+use thalweg_graphdef::messages::tensor_info::Encoding;
+use thalweg_graphdef::messages::{MetaGraphDef, collection_def::Kind};
+use thalweg_graphdef::names;
+use thalweg_session::{Fetch, RunOptions};
+use thalweg_tensor::Tensor;
+
+use super::{SavedModelError, VARIABLES, restore};
+use crate::steps::Steps;
+
+/// The signature by which TensorFlow 2 names the node that is to run when a model is loaded.
+pub(super) const INIT_SIGNATURE: &str = "__saved_model_init_op";
+
+/// The collections by which TensorFlow 1 names that node: newer files have the first.
+const INIT_COLLECTIONS: [&str; 2] = ["saved_model_main_op", "legacy_init_op"];
+
+/// Does to a session what loading a SavedModel does: restores the variables of its graph, which was
+/// imported under its own names, from the folder's checkpoint, and runs what the model says is to run
+/// first. Gives the number of variables that were restored.
+///
+/// # Errors
+/// See [`SavedModelError`].
+pub fn restore_model(
+    session: &dyn Steps,
+    folder: &Path,
+    meta: &MetaGraphDef,
+) -> Result<usize, SavedModelError> {
+    let checkpoint = folder.join(VARIABLES);
+    // A model without variables has no checkpoint, although it may have nodes that would read one.
+    let restored = match index_path(&checkpoint).exists() {
+        true => restore_meta_graph(session, &checkpoint, meta)?,
+        false => 0,
+    };
+    let model = folder.display().to_string();
+    let graph = session.graph();
+    let Some(node) = init_node(meta) else {
+        return Ok(restored);
+    };
+    let missing = |node: &str| SavedModelError::NoInit {
+        model: model.clone(),
+        node: node.to_owned(),
+    };
+    let found = names::find_operation(graph, &node).ok_or_else(|| missing(&node))?;
+    // Nodes that read files of the model are told where they are.
+    let mut feeds = Vec::new();
+    for asset in &meta.asset_file_def {
+        let Some(Encoding::Name(name)) =
+            asset.tensor_info.as_ref().and_then(|i| i.encoding.as_ref())
+        else {
+            continue;
+        };
+        let output = names::find_output(graph, name).ok_or_else(|| missing(name))?;
+        let path: PathBuf = folder.join("assets").join(&asset.filename);
+        feeds.push((output.id(), Tensor::from(&*path.display().to_string())));
+    }
+    session.run_step(&[Fetch::Run(found.id())], &feeds, &RunOptions::new())?;
+    Ok(restored)
+}
+
+/// Restores the variables of a session's graph, which was imported from a MetaGraph under its own names,
+/// from a checkpoint of this prefix. Gives their number.
+///
+/// # Errors
+/// See [`SavedModelError`].
+pub fn restore_meta_graph(
+    session: &dyn Steps,
+    checkpoint: &Path,
+    meta: &MetaGraphDef,
+) -> Result<usize, SavedModelError> {
+    let node = meta.saver_def.as_ref().map(|s| &*s.restore_op_name);
+    restore::restore(session, checkpoint, node)
+}
+
+/// The node that is to run when a model is loaded.
+fn init_node(meta: &MetaGraphDef) -> Option<String> {
+    let signature = meta.signature_def.get(INIT_SIGNATURE);
+    let output = signature.and_then(|s| s.outputs.get(INIT_SIGNATURE));
+    if let Some(Encoding::Name(name)) = output.and_then(|o| o.encoding.as_ref()) {
+        return Some(name.clone());
+    }
+    INIT_COLLECTIONS.iter().find_map(|key| {
+        let kind = meta.collection_def.get(*key)?.kind.as_ref()?;
+        match kind {
+            Kind::NodeList(list) => list.value.first().cloned(),
+            _ => None,
+        }
+    })
+}

@@ -1,0 +1,94 @@
+//! What can be computed with a model, by name.
+
+use std::collections::BTreeMap;
+
+use thalweg_graph::{Graph, OutputId};
+use thalweg_graphdef::messages::tensor_info::Encoding;
+use thalweg_graphdef::messages::{MetaGraphDef, SignatureDef, TensorInfo};
+
+use super::load::INIT_SIGNATURE;
+use super::{SavedModelError, write};
+
+/// What a caller may compute: inputs and outputs of a graph, by the names that callers use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// What the computation is, for servers: `tensorflow/serving/predict`.
+    pub method: String,
+    /// What it takes.
+    pub inputs: BTreeMap<String, OutputId>,
+    /// What it gives.
+    pub outputs: BTreeMap<String, OutputId>,
+}
+
+impl Signature {
+    /// A file's signature, in the graph that was imported behind `prefix` (empty for none).
+    ///
+    /// A sparse tensor stands for three, with `_component_0` and so on after its name: indices, values and
+    /// dense shape, as TensorFlow 2 has it.
+    ///
+    /// # Errors
+    /// [`SavedModelError::Signature`].
+    pub fn of(
+        graph: &Graph,
+        prefix: &str,
+        model: &str,
+        name: &str,
+        def: &SignatureDef,
+    ) -> Result<Signature, SavedModelError> {
+        let find = |key: &str, tensor: &str| {
+            let found = write::output(graph, prefix, tensor);
+            found.ok_or_else(|| SavedModelError::Signature {
+                model: model.to_owned(),
+                signature: name.to_owned(),
+                name: key.to_owned(),
+                tensor: format!("'{tensor}'"),
+            })
+        };
+        let outputs = |infos: &BTreeMap<String, TensorInfo>| {
+            let mut all = BTreeMap::new();
+            for (key, info) in infos {
+                match &info.encoding {
+                    Some(Encoding::CooSparse(sparse)) => {
+                        let parts = [
+                            &sparse.indices_tensor_name,
+                            &sparse.values_tensor_name,
+                            &sparse.dense_shape_tensor_name,
+                        ];
+                        for (i, part) in parts.into_iter().enumerate() {
+                            all.insert(format!("{key}_component_{i}"), find(key, part)?);
+                        }
+                    }
+                    Some(Encoding::Name(tensor)) => {
+                        all.insert(key.clone(), find(key, tensor)?);
+                    }
+                    None => {
+                        find(key, "")?;
+                    }
+                }
+            }
+            Ok::<_, SavedModelError>(all)
+        };
+        Ok(Signature {
+            method: def.method_name.clone(),
+            inputs: outputs(&def.inputs)?,
+            outputs: outputs(&def.outputs)?,
+        })
+    }
+}
+
+/// The signatures of a MetaGraph whose graph was imported under its own names.
+///
+/// # Errors
+/// [`SavedModelError::Signature`].
+pub fn signatures(
+    graph: &Graph,
+    model: &str,
+    meta: &MetaGraphDef,
+) -> Result<BTreeMap<String, Signature>, SavedModelError> {
+    let all = meta
+        .signature_def
+        .iter()
+        .filter(|(n, _)| *n != INIT_SIGNATURE);
+    all.map(|(name, def)| Ok((name.clone(), Signature::of(graph, "", model, name, def)?)))
+        .collect()
+}

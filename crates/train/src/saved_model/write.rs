@@ -1,0 +1,179 @@
+//! A SavedModel of a session, written.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::path::Path;
+
+use thalweg_checkpoint::{BundleWriter, SliceSpec, disk};
+use thalweg_graph::{Graph, Output, OutputId};
+use thalweg_graphdef::messages::{SavedModel as SavedModelDef, SignatureDef};
+use thalweg_graphdef::meta::{MetaOptions, export_meta_graph_data, signature};
+use thalweg_graphdef::{file, names};
+use thalweg_tensor::Tensor;
+
+use super::{SERVE, SavedModelError, VARIABLES};
+use crate::saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
+use crate::steps::Steps;
+use crate::values;
+
+/// The version of SavedModels: the only one that there is.
+const SCHEMA: i64 = 1;
+
+/// What a SavedModel has beside its graph and the values of its variables.
+///
+/// See [the module](super) for an example.
+#[derive(Clone, Debug)]
+pub struct ModelOptions {
+    /// By which its graph is told apart from others (`serve`).
+    pub tags: Vec<String>,
+    /// What a caller may compute, by name.
+    pub signatures: BTreeMap<String, SignatureDef>,
+    /// Whether its nodes keep the devices that they ask for (no): those of a cluster are not where
+    /// others run the model.
+    pub keep_devices: bool,
+}
+
+impl Default for ModelOptions {
+    fn default() -> ModelOptions {
+        ModelOptions {
+            tags: vec![SERVE.to_owned()],
+            signatures: BTreeMap::new(),
+            keep_devices: false,
+        }
+    }
+}
+
+impl ModelOptions {
+    /// The defaults.
+    pub fn new() -> ModelOptions {
+        ModelOptions::default()
+    }
+
+    /// With a signature: inputs and outputs by the names that callers use. TensorFlow's tools take
+    /// [`DEFAULT_SIGNATURE`](super::DEFAULT_SIGNATURE) where no name is given.
+    pub fn signature<'g, 'n>(
+        mut self,
+        name: impl Into<String>,
+        inputs: impl IntoIterator<Item = (&'n str, Output<'g>)>,
+        outputs: impl IntoIterator<Item = (&'n str, Output<'g>)>,
+    ) -> ModelOptions {
+        self.signatures
+            .insert(name.into(), signature(inputs, outputs));
+        self
+    }
+
+    /// With these tags in place of `serve`.
+    pub fn tags(self, tags: impl IntoIterator<Item = impl Into<String>>) -> ModelOptions {
+        let tags = tags.into_iter().map(Into::into).collect();
+        ModelOptions { tags, ..self }
+    }
+
+    /// Whether its nodes keep the devices that they ask for.
+    pub fn keep_devices(self, keep_devices: bool) -> ModelOptions {
+        ModelOptions {
+            keep_devices,
+            ..self
+        }
+    }
+}
+
+/// Writes a session's graph and the values of all its declared variables as a SavedModel.
+///
+/// `saved_model.pb` is written last: a folder that has it is whole. The session's graph stays as it
+/// is; the nodes that save and restore are in the file only.
+///
+/// # Errors
+/// See [`SavedModelError`]: a folder that is not empty is left alone.
+pub fn save_model(
+    session: &dyn Steps,
+    folder: impl AsRef<Path>,
+    options: &ModelOptions,
+) -> Result<(), SavedModelError> {
+    let (folder, graph) = (folder.as_ref(), session.graph());
+    if folder
+        .read_dir()
+        .is_ok_and(|mut inside| inside.next().is_some())
+        || folder.is_file()
+    {
+        return Err(SavedModelError::Exists {
+            folder: folder.to_owned(),
+        });
+    }
+    let model = folder.display().to_string();
+    for (name, signature) in &options.signatures {
+        super::Signature::of(graph, "", &model, name, signature)?;
+    }
+    let saved: Vec<SavedVariable> = graph.variables().iter().map(SavedVariable::of).collect();
+    let handles: Vec<OutputId> = saved.iter().map(|s| s.handle).collect();
+    let values = values::read(session, &handles)?;
+    let meta = MetaOptions {
+        tags: options.tags.clone(),
+        signatures: options.signatures.clone(),
+        clear_devices: !options.keep_devices,
+        ..MetaOptions::new()
+    };
+    let meta = on_copy(graph, |copy| {
+        let meta = match saved.is_empty() {
+            true => meta.clone(),
+            false => {
+                let nodes = copy.extend(|| SaverNodes::add(copy, &saved, &SaverOptions::new()))?;
+                meta.clone().saver(nodes.to_def())
+            }
+        };
+        Ok(export_meta_graph_data(&copy.snapshot(), graph, &meta)?)
+    })?;
+    let def = SavedModelDef {
+        saved_model_schema_version: SCHEMA,
+        meta_graphs: vec![meta],
+    };
+    write_variables(folder, &saved, &values)?;
+    let disk = disk::system();
+    let bytes = file::encode(&def);
+    disk.create_folder(folder)
+        .map_err(|error| file::FileError::Io {
+            path: folder.to_owned(),
+            reason: error.to_string(),
+        })?;
+    disk::write(&disk, &folder.join(file::SAVED_MODEL), &bytes)?;
+    Ok(())
+}
+
+fn write_variables(
+    folder: &Path,
+    saved: &[SavedVariable],
+    values: &[Tensor],
+) -> Result<(), SavedModelError> {
+    if saved.is_empty() {
+        return Ok(());
+    }
+    let mut writer = BundleWriter::create(&folder.join(VARIABLES))?;
+    for (one, value) in saved.iter().zip(values) {
+        match one.slice_text(&value.shape()).as_deref() {
+            None | Some("") => writer.add(&one.name, value)?,
+            Some(text) => writer.add_slice(&one.name, &SliceSpec::parse(text)?, value)?,
+        }
+    }
+    Ok(writer.finish()?)
+}
+
+/// What `build` makes of a copy of a graph, which stays as it is.
+fn on_copy<T>(
+    graph: &Graph,
+    build: impl Fn(&Graph) -> Result<T, SavedModelError>,
+) -> Result<T, SavedModelError> {
+    // The copy is taken over where its builder succeeds; this one never does.
+    let built: Result<Infallible, _> = graph.atomically(|copy| Err(build(copy)));
+    match built {
+        Err(made) => made,
+        Ok(never) => match never {},
+    }
+}
+
+/// The output of this name, prefix and all.
+pub(super) fn output(graph: &Graph, prefix: &str, name: &str) -> Option<OutputId> {
+    let name = match prefix {
+        "" => name.to_owned(),
+        _ => format!("{prefix}/{name}"),
+    };
+    names::find_output(graph, &name).map(|o| o.id())
+}

@@ -1,0 +1,282 @@
+//! The values of a session's variables: read in one step, and given in one step.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_ops::{NewGraph, StateOps};
+//! use thalweg_session::Session;
+//! use thalweg_tensor::Tensor;
+//! use thalweg_train::values::{assign, read};
+//!
+//! # fn main() -> Result<(), thalweg_train::TrainError> {
+//! let g = Graph::new();
+//! let (a, b) = (g.variable("a", 1.0f32), g.variable("b", 2.0f32));
+//! let session = Session::new(&g)?;
+//! let handles = [a.handle().id(), b.handle().id()];
+//! assign(&session, handles.into_iter().zip([3.0f32, 4.0].map(Tensor::scalar)))?;
+//! assert_eq!(read(&session, &handles)?, [3.0f32, 4.0].map(Tensor::scalar));
+//! # Ok(())
+//! # }
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thalweg_graph::op::Effect;
+use thalweg_graph::{DeviceScope, Graph, GraphData, NodeId, Output, OutputId};
+use thalweg_graphdef::{FreezeError, GraphDef, freeze::variables_of};
+use thalweg_ops::SourceOps;
+use thalweg_session::{Fetch, RunOptions};
+use thalweg_tensor::{DType, Shape, Tensor};
+use thiserror::Error;
+
+use crate::error::{StepFailure, TrainError};
+use crate::steps::Steps;
+
+/// The scope of nodes that are added to read and to assign variables.
+const SCOPE: &str = "values";
+
+/// The values of the variables of these handles, in their order, from one step that only reads.
+///
+/// A variable that nothing in the graph reads gets a node that does.
+///
+/// # Errors
+/// [`TrainError::Step`], where a variable has no value.
+pub fn read(session: &dyn Steps, handles: &[OutputId]) -> Result<Vec<Tensor>, TrainError> {
+    let graph = session.graph();
+    let data = graph.snapshot();
+    let reads = plain_reads(&data);
+    let fetch = |handle: &OutputId| {
+        let found = match data.fact(*handle).is_some_and(|f| f.reference) {
+            true => Some(*handle),
+            false => reads.get(handle).copied(),
+        };
+        Fetch::Value(found.unwrap_or_else(|| added_read(graph, *handle)))
+    };
+    let fetches: Vec<Fetch> = handles.iter().map(fetch).collect();
+    let (values, _) = session.run_step(&fetches, &[], &RunOptions::new())?;
+    Ok(values.into_iter().flatten().collect())
+}
+
+/// Gives the variables of these handles values, in one step.
+///
+/// The nodes that initialize variables are run for it, with the values in place of the initial ones.
+/// A variable without such a node gets one.
+///
+/// # Errors
+/// [`TrainError::Step`]: of a [`ValueError`] where a value does not have the variable's dtype and shape, and
+/// nothing was assigned then.
+pub fn assign(
+    session: &dyn Steps,
+    values: impl IntoIterator<Item = (OutputId, Tensor)>,
+) -> Result<(), TrainError> {
+    let graph = session.graph();
+    let data = graph.snapshot();
+    let declared: BTreeMap<OutputId, NodeId> = data
+        .variables()
+        .iter()
+        .map(|v| (v.handle, v.initializer))
+        .collect();
+    let mut fed = BTreeSet::new();
+    let (mut fetches, mut feeds) = (Vec::new(), Vec::new());
+    let values: Vec<(OutputId, Tensor)> = values.into_iter().collect();
+    for (handle, value) in &values {
+        check(&data, *handle, value).map_err(|e| TrainError::step(StepFailure::Other, e))?;
+    }
+    for (handle, value) in values {
+        let initializer = declared.get(&handle);
+        let initial = initializer.and_then(|&n| initial_value(&data, handle, n));
+        let (assign, input) = match initial {
+            // Two variables may begin with the same value.
+            Some((node, input)) if fed.insert(input) => (node, input),
+            _ => added_assign(graph, handle, &value),
+        };
+        fetches.push(Fetch::Run(assign));
+        feeds.push((input, value));
+    }
+    if !fetches.is_empty() {
+        session.run_step(&fetches, &feeds, &RunOptions::new())?;
+    }
+    Ok(())
+}
+
+/// A value that a variable cannot have.
+#[derive(Clone, PartialEq, Error)]
+#[error("'{variable}' {}, and is given {found_dtype}{found_shape}", told(.held))]
+pub struct ValueError {
+    /// The variable.
+    pub variable: String,
+    /// Its dtype and shape; nothing where it is no variable.
+    pub held: Option<(DType, Shape)>,
+    /// The value's dtype.
+    pub found_dtype: DType,
+    /// The value's shape.
+    pub found_shape: Shape,
+}
+
+fn told(held: &Option<(DType, Shape)>) -> String {
+    match held {
+        Some((dtype, shape)) => format!("is a variable of {dtype}{shape}"),
+        None => "is the handle of no variable".to_owned(),
+    }
+}
+
+/// The sentence: it is what a program prints that returns the error from `main`.
+impl std::fmt::Debug for ValueError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// Whether a variable can have a value.
+fn check(data: &GraphData, handle: OutputId, value: &Tensor) -> Result<(), ValueError> {
+    let held = data.fact(handle).and_then(|f| f.variable.clone());
+    let fits = held.as_ref().is_some_and(|(dtype, shape)| {
+        *dtype == value.dtype() && shape.merge(&value.shape()).is_some()
+    });
+    match fits {
+        true => Ok(()),
+        false => Err(ValueError {
+            variable: data
+                .get(handle.node)
+                .map_or_else(String::new, |n| n.name.clone()),
+            held,
+            found_dtype: value.dtype(),
+            found_shape: value.shape(),
+        }),
+    }
+}
+
+/// By handle: a read of the value that waits for nothing.
+fn plain_reads(data: &GraphData) -> BTreeMap<OutputId, OutputId> {
+    let mut reads = BTreeMap::new();
+    for (id, node) in data.nodes() {
+        if node.op.name == "ReadVariableOp"
+            && node.controls.is_empty()
+            && let Some(&handle) = node.inputs.first()
+        {
+            let read = OutputId { node: id, index: 0 };
+            reads.entry(handle).or_insert(read);
+        }
+    }
+    reads
+}
+
+/// The node that assigns a variable's first value and nothing else, and the input that is the value.
+fn initial_value(
+    data: &GraphData,
+    handle: OutputId,
+    initializer: NodeId,
+) -> Option<(NodeId, OutputId)> {
+    let node = data.get(initializer)?;
+    let assigns = ["Assign", "AssignVariableOp"].contains(&node.op.name);
+    match node.inputs[..] {
+        [to, value] if assigns && to == handle && node.controls.is_empty() => {
+            Some((initializer, value))
+        }
+        _ => None,
+    }
+}
+
+/// Builds beside a variable, whatever stands around the call and although the graph is finalized.
+fn beside<'g, R>(graph: &'g Graph, handle: OutputId, build: impl FnOnce(Output<'g>) -> R) -> R {
+    let handle = graph.output(handle);
+    let build = || graph.name_scope(SCOPE, || graph.colocate_with(handle, || build(handle)));
+    let build = || graph.device(DeviceScope::None, build);
+    graph.extend(|| graph.without_control_dependencies(build))
+}
+
+fn added_read(graph: &Graph, handle: OutputId) -> OutputId {
+    beside(graph, handle, |handle| {
+        let dtype = handle.fact().variable.map(|(dtype, _)| dtype);
+        let read = graph.op("ReadVariableOp").input(handle);
+        let read = match dtype {
+            Some(dtype) => read.attr("dtype", dtype),
+            None => read,
+        };
+        read.output().id()
+    })
+}
+
+fn added_assign(graph: &Graph, handle: OutputId, value: &Tensor) -> (NodeId, OutputId) {
+    beside(graph, handle, |handle| {
+        let shape = handle.fact().variable.map(|(_, shape)| shape);
+        let shape = shape.unwrap_or_else(|| value.shape());
+        let fed = graph.placeholder("value", value.dtype(), shape);
+        let op = match handle.fact().reference {
+            true => "Assign",
+            false => "AssignVariableOp",
+        };
+        (graph.op(op).inputs([handle, fed]).build().id(), fed.id())
+    })
+}
+
+/// Why a session's graph could not be frozen.
+#[derive(Error)]
+#[non_exhaustive]
+pub enum FreezeSessionError {
+    /// The graph cannot be frozen.
+    #[error(transparent)]
+    Freeze(#[from] FreezeError),
+    /// The variables cannot be read.
+    #[error(transparent)]
+    Step(#[from] TrainError),
+}
+
+/// The sentence: it is what a program prints that returns the error from `main`.
+impl std::fmt::Debug for FreezeSessionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// The graph of a session as a message, with the values that variables have now as constants, and with
+/// only what these outputs need; see [`thalweg_graphdef::freeze()`].
+///
+/// # Errors
+/// See [`FreezeSessionError`].
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{MathOps, NewGraph, StateOps};
+/// use thalweg_session::Session;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let g = Graph::new();
+/// let y = g.variable("w", 3.0f32).value().square();
+/// let session = Session::new(&g)?;
+/// session.run(g.initializers(), [])?;
+/// let def = thalweg_train::freeze(&session, &[y])?;
+/// assert!(def.node.iter().any(|n| n.name == "w" && n.op == "Const"));
+/// # Ok(())
+/// # }
+/// ```
+pub fn freeze(session: &dyn Steps, outputs: &[Output<'_>]) -> Result<GraphDef, FreezeSessionError> {
+    let graph = session.graph();
+    let needed = variables_of(graph, outputs)?;
+    let handles: Vec<OutputId> = needed.iter().map(|v| v.handle).collect();
+    let values = read(session, &handles)?;
+    let values: BTreeMap<OutputId, Tensor> = handles.into_iter().zip(values).collect();
+    Ok(thalweg_graphdef::freeze(graph, outputs, |v| {
+        values.get(&v.handle).cloned()
+    })?)
+}
+
+/// The handles of all variables of a graph, declared or not, in the order of building.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{NewGraph, StateOps};
+///
+/// let g = Graph::new();
+/// let w = g.variable("w", 1.0f32);
+/// assert_eq!(thalweg_train::values::handles(&g), [w.handle().id()]);
+/// ```
+pub fn handles(graph: &Graph) -> Vec<OutputId> {
+    let data = graph.snapshot();
+    let variables = data.nodes().filter(|(_, node)| {
+        let variable = |fact: &thalweg_graph::Fact| fact.variable.is_some();
+        node.op.effect == Effect::Handle && node.outputs.first().is_some_and(variable)
+    });
+    variables
+        .map(|(node, _)| OutputId { node, index: 0 })
+        .collect()
+}
