@@ -58,3 +58,25 @@ fn headers_are_read_as_python_writes_them() {
     }
     assert_eq!(Header::parse("{'descr': '<f4', 'shape': (-1,), }"), None);
 }
+
+#[test]
+fn what_numpy_compressed_is_read() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/deflated.npz");
+    let reader = NpzReader::open(path).unwrap();
+    assert_eq!(
+        reader.names().collect::<Vec<_>>(),
+        ["a", "c", "f", "raw", "text"]
+    );
+    let a = Tensor::from([[0.0f32, 1.0, 2.0], [3.0, 4.0, 5.0]]);
+    assert_eq!(reader.tensor("a").unwrap(), a);
+    // The same numbers, stored by columns.
+    let f = Tensor::from([[0i64, 1, 2], [3, 4, 5]]);
+    assert_eq!(reader.tensor("f").unwrap(), f);
+    let text = Tensor::strings(&[2], &["ab", "\u{e9}"]).unwrap();
+    assert_eq!(reader.tensor("text").unwrap(), text);
+    let raw = Tensor::strings(&[2], &["x", "yz"]).unwrap();
+    assert_eq!(reader.tensor("raw").unwrap(), raw);
+    let said = reader.tensor("c").unwrap_err().to_string();
+    assert!(said.contains("is of NumPy's <c16"), "{said}");
+    assert_eq!(reader.info("c").unwrap().dtype, None);
+}
