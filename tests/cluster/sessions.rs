@@ -33,7 +33,8 @@ impl Tasks for Servers {
         let mut options = ClusterOptions::default();
         options.session.soft_placement = true;
         let session = Session::on(&self.0[0], g, options).map_err(|e| e.to_string())?;
-        session.run_ids(fetches, feeds).map_err(|e| e.to_string())
+        let done = session.run_ids(fetches, feeds, &RunOptions::new());
+        done.map(|(values, _)| values).map_err(|e| e.to_string())
     }
 }
 

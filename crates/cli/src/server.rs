@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use thalweg_device::Files;
 use thalweg_dist::{AllowedOps, ClusterSpec, Protection, Server, ServerOptions};
 
 use crate::Failure;
@@ -42,6 +43,10 @@ pub struct Serve {
     /// placeholders, identities and casts need not be named.
     #[arg(long, value_name = "FILE")]
     ops: Option<PathBuf>,
+    /// A folder whose files graphs may read and write, such as checkpoints; may be given several times. Without it,
+    /// graphs use no files.
+    #[arg(long, value_name = "DIR")]
+    files: Vec<PathBuf>,
     /// Send large values to tasks on this machine over the connection too, in place of shared memory.
     #[arg(long)]
     no_shared_memory: bool,
@@ -56,6 +61,7 @@ impl Serve {
         let keys = self.protection.as_ref().map(Protection::from_dir);
         let mut options = ServerOptions::listening(listen)
             .unprotected_network(self.unprotected_network)
+            .files(Files::within(&self.files).map_err(|e| format!("--files {e}"))?)
             .shared_memory(!self.no_shared_memory)
             .protection(keys.transpose()?);
         if let Some(file) = &self.ops {

@@ -28,6 +28,7 @@ use thalweg_tensor::{DType, Element, Tensor};
 
 use crate::cpu::Cpu;
 use crate::error::KernelError;
+use crate::files::Files;
 use crate::variable::Variable;
 
 /// What stands at an input of a node.
@@ -72,6 +73,9 @@ pub trait Environment: Sync {
 
     /// Shows a line to people: what a Print prints.
     fn print(&self, line: &str);
+
+    /// Which files it may use.
+    fn files(&self) -> &Files;
 }
 
 /// A node that could not go on: told from all others, and woken when it may.
@@ -135,6 +139,10 @@ impl Environment for NoStep {
 
     fn print(&self, line: &str) {
         eprintln!("{line}");
+    }
+
+    fn files(&self) -> &Files {
+        const { &Files::none() }
     }
 }
 

@@ -76,6 +76,15 @@ pub enum KernelError {
         /// What went wrong.
         source: Box<KernelError>,
     },
+    /// Something is named that is not there: a tensor in a checkpoint.
+    #[error("{0}")]
+    NotFound(String),
+    /// A file that the session may not use: see [`crate::Files`].
+    #[error("{0}")]
+    Refused(String),
+    /// A file that cannot be read or written, or that is damaged.
+    #[error("{0}")]
+    Storage(String),
     /// Inputs whose shapes or values the kernel cannot take.
     #[error("{0}")]
     Invalid(String),

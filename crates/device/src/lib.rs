@@ -18,6 +18,7 @@ mod device_type;
 pub mod environment;
 pub mod error;
 pub mod evaluate;
+pub mod files;
 pub mod gpu;
 pub mod kernel;
 pub mod rendezvous;
@@ -30,6 +31,7 @@ pub use device_type::DeviceType;
 pub use environment::{Argument, Environment, NoStep, TensorCx, Thing, Ticket};
 pub use error::KernelError;
 pub use evaluate::{evaluate, evaluate_in};
+pub use files::Files;
 pub use kernel::{
     Body, Kernel, Op, Operand, Prepare, PrepareFn, Prepared, RunFn, cpu, cpu_tensors, gpu, on_host,
 };

@@ -99,6 +99,8 @@ pub enum Cause {
     Cancelled,
     /// A task has sent what cannot be read, or what was not asked for.
     Protocol,
+    /// A file of a task cannot be read or written, or is damaged.
+    Storage,
     /// A defect of this program.
     Internal,
 }
@@ -209,6 +211,9 @@ fn of_kernel(error: &KernelError) -> Cause {
         KernelError::Uninitialized { .. } => Cause::Uninitialized,
         KernelError::OutOfRange(_) => Cause::OutOfRange,
         KernelError::Cancelled(_) => Cause::Cancelled,
+        KernelError::NotFound(_) => Cause::NotFound,
+        KernelError::Refused(_) => Cause::Refused,
+        KernelError::Storage(_) => Cause::Storage,
         KernelError::Function { source, .. } => of_kernel(source),
         KernelError::Argument(_) => Cause::Internal,
         _ => Cause::Kernel,

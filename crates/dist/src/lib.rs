@@ -64,6 +64,7 @@ mod session;
 mod simulation;
 mod status;
 pub mod sync;
+mod train_steps;
 mod worker;
 
 pub use allowed::AllowedOps;

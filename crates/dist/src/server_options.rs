@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use thalweg_device::Files;
 use thalweg_session::{SessionError, SessionOptions};
 use thiserror::Error;
 
@@ -103,6 +104,12 @@ impl ServerOptions {
             unprotected_network,
             ..self
         }
+    }
+
+    /// With the files that graphs of clients and of other tasks may read and write: none, where nothing is said.
+    pub fn files(mut self, files: Files) -> ServerOptions {
+        self.session.files = files;
+        self
     }
 
     /// For this task of a cluster.

@@ -387,7 +387,7 @@ impl<'g> Session<'g> {
     }
 
     /// Runs a step whose fetches and feeds are numbers of the graph's: gives a value for each fetched
-    /// output, and nothing for a node that is only run.
+    /// output, nothing for a node that is only run, and the step's trace, which is empty unless it was asked for.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -395,10 +395,10 @@ impl<'g> Session<'g> {
         &self,
         fetches: &[Fetch],
         feeds: &[(OutputId, Tensor)],
-    ) -> Result<Vec<Option<Tensor>>, ClusterError> {
+        options: &RunOptions,
+    ) -> Result<(Vec<Option<Tensor>>, Trace), ClusterError> {
         let data = self.graph.checked()?;
-        let done = (self.steps).run(&data, fetches, feeds, &RunOptions::default());
-        done.map(|(values, _)| values)
+        self.steps.run(&data, fetches, feeds, options)
     }
 }
 

@@ -77,6 +77,7 @@ fn code(cause: Cause) -> Code {
         Cause::Restarted | Cause::SessionLost => Code::Aborted,
         Cause::Deadline => Code::DeadlineExceeded,
         Cause::Cancelled => Code::Cancelled,
+        Cause::Storage => Code::DataLoss,
         Cause::Protocol | Cause::Internal => Code::Internal,
     }
 }

@@ -47,6 +47,19 @@ pub struct VariableInfo {
     pub initializer: NodeId,
     /// Whether an optimizer updates it unless told otherwise.
     pub trainable: bool,
+    /// Of a part of a partitioned variable: which slice of the whole it is.
+    pub slice: Option<VariableSlice>,
+}
+
+/// The place of a variable in a partitioned one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariableSlice {
+    /// The name of the whole, by which checkpoints know it.
+    pub of: String,
+    /// The dimensions of the whole.
+    pub dims: Vec<usize>,
+    /// Where the slice begins in each dimension.
+    pub begin: Vec<usize>,
 }
 
 /// Nodes and edges.

@@ -28,7 +28,7 @@ use smallvec::SmallVec;
 
 use crate::body::{Bodies, Capture, StepEnvironment};
 use crate::builder::NodeBuilder;
-use crate::data::{GraphData, VariableInfo};
+use crate::data::{GraphData, VariableInfo, VariableSlice};
 use crate::device::DeviceScope;
 use crate::error::{GraphError, Reason};
 use crate::kept::{Collections, Extensions};
@@ -228,6 +228,15 @@ impl Graph {
     /// Declares a variable, so that [`Graph::variables`] knows it.
     pub fn declare_variable(&self, info: VariableInfo) {
         Arc::make_mut(&mut self.state().data).variables.push(info);
+    }
+
+    /// Says that the variable of this handle is a slice of a partitioned one.
+    pub fn declare_slice(&self, handle: OutputId, slice: VariableSlice) {
+        let mut state = self.state();
+        let variables = &mut Arc::make_mut(&mut state.data).variables;
+        if let Some(variable) = variables.iter_mut().find(|v| v.handle == handle) {
+            variable.slice = Some(slice);
+        }
     }
 
     /// The variables, in the order of building.

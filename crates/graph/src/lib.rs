@@ -54,7 +54,7 @@ mod value;
 pub use attr::{Attr, AttrKind, Func};
 pub use body::Closed;
 pub use builder::{Exact, NodeBuilder};
-pub use data::{GraphData, VariableInfo};
+pub use data::{GraphData, VariableInfo, VariableSlice};
 pub use device::{DeviceScope, DeviceSpec, SpecError};
 pub use error::{GraphError, Reason};
 pub use function::Function;

@@ -17,6 +17,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use prost::Message;
 use thalweg_graph::function::Port;
@@ -97,24 +98,29 @@ pub fn export(graph: &Graph, options: &ExportOptions) -> Result<GraphDef, Export
 /// # Errors
 /// See [`ExportError`].
 pub fn export_data(data: &GraphData, options: &ExportOptions) -> Result<GraphDef, ExportError> {
-    let functions = data.functions().values();
-    let bodies = functions.clone().map(|f| &f.body);
+    let functions: Vec<&Arc<Function>> = data.functions().values().collect();
+    let bodies = functions.iter().map(|f| &f.body);
     let bytes = bodies
         .chain([data])
-        .map(constants)
+        .map(|g| constants(g.nodes().map(|(_, n)| n)))
         .fold(0, usize::saturating_add);
     if bytes > MOST_BYTES {
         return Err(ExportError::TooLarge { bytes });
     }
-    let names = |output: OutputId| graph_input(data, output);
-    let node = data
-        .nodes()
-        .map(|(_, n)| to_proto(data, n, &names, options));
+    let nodes = data.nodes().map(|(_, n)| to_proto(data, n, options));
+    let nodes = nodes.collect::<Result<_, _>>()?;
+    finished(nodes, &functions)
+}
+
+/// Nodes and functions as a message.
+pub(crate) fn finished(
+    node: Vec<NodeDef>,
+    functions: &[&Arc<Function>],
+) -> Result<GraphDef, ExportError> {
     let mut library = FunctionDefLibrary::default();
     for function in functions {
         library.function.push(function_to_proto(function)?);
-        let gradient = function.attrs.iter().find(|(name, _)| name == GRADIENT);
-        if let Some((_, Attr::Func(gradient))) = gradient {
+        if let Some(Attr::Func(gradient)) = gradient(function) {
             library.gradient.push(GradientDef {
                 function_name: function.name.clone(),
                 gradient_func: gradient.name.clone(),
@@ -122,7 +128,7 @@ pub fn export_data(data: &GraphData, options: &ExportOptions) -> Result<GraphDef
         }
     }
     let def = GraphDef {
-        node: node.collect::<Result<_, _>>()?,
+        node,
         library: (!library.function.is_empty()).then_some(library),
         versions: Some(VersionDef {
             producer: PRODUCER,
@@ -136,9 +142,9 @@ pub fn export_data(data: &GraphData, options: &ExportOptions) -> Result<GraphDef
     }
 }
 
-/// The bytes of a graph's constants, which are copied into a message.
-fn constants(data: &GraphData) -> usize {
-    let tensors = data.nodes().flat_map(|(_, n)| n.attrs.iter());
+/// The bytes of constants, which are copied into a message.
+pub(crate) fn constants<'a>(nodes: impl Iterator<Item = &'a Arc<Node>>) -> usize {
+    let tensors = nodes.flat_map(|n| n.attrs.iter());
     let bytes = tensors.map(|(_, a)| match a {
         Attr::Tensor(t) => t.bytes().len(),
         Attr::Tensors(all) => all.iter().map(|t| t.bytes().len()).sum(),
@@ -156,7 +162,16 @@ fn graph_input(data: &GraphData, output: OutputId) -> String {
     }
 }
 
-fn to_proto(
+/// A node of a graph as a message.
+pub(crate) fn to_proto(
+    data: &GraphData,
+    node: &Node,
+    options: &ExportOptions,
+) -> Result<NodeDef, ExportError> {
+    node_to_proto(data, node, &|output| graph_input(data, output), options)
+}
+
+fn node_to_proto(
     data: &GraphData,
     node: &Node,
     input: &dyn Fn(OutputId) -> String,
@@ -271,7 +286,7 @@ pub fn function_to_proto(function: &Function) -> Result<FunctionDef, ExportError
         }),
         node_def: nodes
             .iter()
-            .map(|n| to_proto(body, n, &name, &options))
+            .map(|n| node_to_proto(body, n, &name, &options))
             .collect::<Result<_, _>>()?,
         ret: function
             .results

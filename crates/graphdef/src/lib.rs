@@ -36,6 +36,7 @@ pub mod dtype;
 pub mod error;
 pub mod export;
 pub mod file;
+pub mod freeze;
 pub mod import;
 mod load;
 /// The messages of TensorFlow's files. Names and numbers are TensorFlow's.
@@ -66,6 +67,7 @@ pub use describe::{Description, describe};
 pub use error::{ImportError, Problem, ValueError};
 pub use export::{ExportError, ExportOptions, export};
 pub use file::{File, FileError};
+pub use freeze::{FreezeError, freeze};
 pub use import::{ImportOptions, Imported, import, import_and};
 pub use load::{LoadError, load};
 pub use messages::GraphDef;

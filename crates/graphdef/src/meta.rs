@@ -24,7 +24,7 @@
 //! # }
 //! ```
 
-use thalweg_graph::{Graph, OutputId, VariableInfo};
+use thalweg_graph::{Graph, OutputId, VariableInfo, VariableSlice};
 
 use crate::error::ImportError;
 use crate::file::decode;
@@ -104,6 +104,20 @@ fn bytes(collection: Option<&CollectionDef>) -> &[Vec<u8>] {
     }
 }
 
+/// Which slice of a partitioned variable a variable is; nothing where the file does not say it in full.
+fn slice(variable: &VariableDef) -> Option<VariableSlice> {
+    let info = variable.save_slice_info_def.as_ref()?;
+    let numbers = |all: &[i64]| -> Option<Vec<usize>> {
+        all.iter().map(|&n| usize::try_from(n).ok()).collect()
+    };
+    let (dims, begin) = (numbers(&info.full_shape)?, numbers(&info.var_offset)?);
+    (!info.full_name.is_empty() && dims.len() == begin.len()).then(|| VariableSlice {
+        of: info.full_name.clone(),
+        dims,
+        begin,
+    })
+}
+
 fn info(
     graph: &Graph,
     variable: &VariableDef,
@@ -136,5 +150,6 @@ fn info(
             .ok_or_else(|| missing("initializer", name))?
             .id(),
         trainable: variable.trainable,
+        slice: slice(variable),
     })
 }

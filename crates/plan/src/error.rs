@@ -253,6 +253,20 @@ pub enum SessionError {
     },
 }
 
+impl SessionError {
+    /// Whether something has come to its end, such as a queue that is closed and empty.
+    pub fn is_out_of_range(&self) -> bool {
+        fn of(error: &KernelError) -> bool {
+            match error {
+                KernelError::OutOfRange(_) => true,
+                KernelError::Function { source, .. } => of(source),
+                _ => false,
+            }
+        }
+        matches!(self, SessionError::Kernel { source, .. } if of(source))
+    }
+}
+
 /// The sentence: it is what a program prints that returns the error from `main`, and what `unwrap` says.
 impl fmt::Debug for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

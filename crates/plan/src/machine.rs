@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_device::{Cpu, Device};
+use thalweg_device::{Cpu, Device, Files};
 
 use crate::error::SessionError;
 use crate::kernels::Kernels;
@@ -21,6 +21,8 @@ pub struct Machine {
     pub kernels: Arc<Kernels>,
     /// What lives between steps.
     pub store: Arc<Store>,
+    /// Which files steps may use.
+    pub files: Files,
 }
 
 impl Machine {
@@ -35,6 +37,7 @@ impl Machine {
             cores: Cpu::available_threads(),
             kernels: Arc::new(kernels),
             store: Arc::default(),
+            files: options.files.clone(),
         })
     }
 
@@ -56,6 +59,7 @@ impl Machine {
             kernels: &self.kernels,
             devices: &self.devices,
             store: &self.store,
+            files: &self.files,
             counters,
             parallel: options.parallel,
             cores: self.cores,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thalweg_device::cuda::Cards;
 use thalweg_device::gpu::{Driver, Gpu, GpuError};
-use thalweg_device::{Cpu, Device, DeviceType};
+use thalweg_device::{Cpu, Device, DeviceType, Files};
 use thalweg_graph::DeviceSpec;
 
 use crate::error::SessionError;
@@ -69,6 +69,8 @@ pub struct SessionOptions {
     /// other processes of the machine can map them; so many bytes of each CPU's are kept for later use,
     /// beside what is in use. A server says so for its own devices.
     pub shared: usize,
+    /// Which files the graph may use: none, unless it is said here.
+    pub files: Files,
 }
 
 impl Default for SessionOptions {
@@ -86,6 +88,7 @@ impl Default for SessionOptions {
             optimise: true,
             wire: None,
             shared: 0,
+            files: Files::none(),
         }
     }
 }
@@ -172,6 +175,11 @@ impl SessionOptions {
     /// Whether constants are folded and equal nodes shared.
     pub fn optimise(self, optimise: bool) -> SessionOptions {
         SessionOptions { optimise, ..self }
+    }
+
+    /// With the files that the graph's ops may read and write: checkpoints, for `SaveV2` and `RestoreV2`.
+    pub fn files(self, files: Files) -> SessionOptions {
+        SessionOptions { files, ..self }
     }
 
     /// With at most so many plans kept.

@@ -1,7 +1,7 @@
 //! What outlives steps: variables, and the counters of random ops.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_device::gpu::{Gpu, GpuError};
@@ -112,6 +112,24 @@ impl Counters {
     pub fn of(&self, node: &str) -> Arc<AtomicU64> {
         let mut counters = self.by_node.lock().unwrap_or_else(PoisonError::into_inner);
         counters.entry(node.to_owned()).or_default().clone()
+    }
+
+    /// How far each random op on a CPU has come, in the order of names.
+    pub fn state(&self) -> Vec<(String, u64)> {
+        let counters = self.by_node.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = counters.iter();
+        let mut state: Vec<_> = state
+            .map(|(node, count)| (node.clone(), count.load(Ordering::Relaxed)))
+            .collect();
+        state.sort();
+        state
+    }
+
+    /// Lets random ops on a CPU go on from there.
+    pub fn set(&self, state: &[(String, u64)]) {
+        for (node, count) in state {
+            self.of(node).store(*count, Ordering::Relaxed);
+        }
     }
 }
 

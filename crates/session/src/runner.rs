@@ -167,6 +167,11 @@ impl Runner {
         compile(data, &request, PlanContext { fuse, ..context })
     }
 
+    /// How far random ops have come.
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
     pub(crate) fn context(&self) -> PlanContext<'_> {
         self.engine.context(&self.counters, &self.options)
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::Device;
-use thalweg_graph::Graph;
 use thalweg_graph::place::Report;
+use thalweg_graph::{Graph, OutputId};
 
 use crate::callable::Callable;
 use crate::engine::Engine;
@@ -16,6 +16,7 @@ use crate::ready::Ready;
 use crate::run_options::RunOptions;
 use crate::runner::Runner;
 use crate::trace::Trace;
+use thalweg_plan::Fetch;
 use thalweg_plan::SessionError;
 use thalweg_plan::SessionOptions;
 use thalweg_tensor::Tensor;
@@ -199,6 +200,53 @@ impl<'g> Session<'g> {
             .runner
             .watched(&ready, fed, options, None, &mut values)?;
         Ok((Fetched { values }, trace))
+    }
+
+    /// As [`Session::step_with`], of fetches and feeds that are numbers of the graph: for who does not know them before
+    /// the program runs.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_ids(
+        &self,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, Tensor)],
+        options: &RunOptions,
+    ) -> Result<(Fetched, Trace), SessionError> {
+        let data = self.graph.checked()?;
+        self.runner.run(&data, fetches, feeds, options)
+    }
+
+    /// How far the random ops have come, by node: how many numbers each has drawn. Those of a GPU are not among them.
+    ///
+    /// ```
+    /// use thalweg_graph::Graph;
+    /// use thalweg_ops::{NewGraph, RandomOps};
+    /// use thalweg_session::Session;
+    /// use thalweg_tensor::DType;
+    ///
+    /// # fn main() -> Result<(), thalweg_session::SessionError> {
+    /// let g = Graph::new();
+    /// let noise = g.random_normal([3], 0.0, 1.0, DType::F32, Some(7));
+    /// let session = Session::new(&g)?;
+    /// session.run::<Vec<f32>>(noise, [])?;
+    /// let state = session.random_state();
+    /// let second: Vec<f32> = session.run(noise, [])?;
+    ///
+    /// // Another session goes on where this one was.
+    /// let other = Session::new(&g)?;
+    /// other.set_random_state(&state);
+    /// assert_eq!(other.run::<Vec<f32>>(noise, [])?, second);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn random_state(&self) -> Vec<(String, u64)> {
+        self.runner.counters().state()
+    }
+
+    /// Lets random ops go on from where [`Session::random_state`] found them. Names of other nodes do no harm.
+    pub fn set_random_state(&self, state: &[(String, u64)]) {
+        self.runner.counters().set(state);
     }
 
     /// A step in the hand: its plan is looked up once, and its results are written into the same

@@ -27,21 +27,32 @@
 pub mod clip;
 pub mod data;
 pub mod early_stopping;
+mod error;
+pub mod hooks;
+mod log;
+mod monitored;
 mod moving_average;
 pub mod optimizers;
 mod rate;
+mod saver;
+pub mod saver_nodes;
 pub mod schedules;
 mod slots;
 mod step;
+mod steps;
 mod sync;
 
 pub use clip::{clip_by_global_norm, clip_by_norm, clip_by_value, global_norm};
 pub use early_stopping::{EarlyStopping, Progress};
+pub use error::{StepFailure, TrainError};
+pub use monitored::{MonitoredSession, MonitoredTrainingSession, Role, Scaffold};
 pub use moving_average::MovingAverage;
 pub use optimizers::{
     Accumulate, Adadelta, Adagrad, Adam, AdamW, Adamax, Ftrl, GradientDescent, Lamb, Lars,
     Momentum, Nadam, Optimizer, RmsProp,
 };
 pub use rate::Rate;
+pub use saver::{Kept, Saver};
 pub use step::create_global_step;
+pub use steps::Steps;
 pub use sync::{SyncReplicas, Synchronized};

@@ -14,7 +14,7 @@ const MOST_NAME: usize = 4 << 10;
 const CUT: &str = " ... [truncated]";
 
 /// Causes and their numbers in messages.
-const CAUSES: [(Cause, wire::Cause); 19] = [
+const CAUSES: [(Cause, wire::Cause); 20] = [
     (Cause::Kernel, wire::Cause::Kernel),
     (Cause::Uninitialized, wire::Cause::Uninitialized),
     (Cause::OutOfRange, wire::Cause::OutOfRange),
@@ -33,6 +33,7 @@ const CAUSES: [(Cause, wire::Cause); 19] = [
     (Cause::Deadline, wire::Cause::Deadline),
     (Cause::Cancelled, wire::Cause::Cancelled),
     (Cause::Protocol, wire::Cause::Protocol),
+    (Cause::Storage, wire::Cause::Storage),
     (Cause::Internal, wire::Cause::Internal),
 ];
 

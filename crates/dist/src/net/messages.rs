@@ -388,6 +388,7 @@ pub enum Cause {
     Deadline = 16,
     Cancelled = 17,
     Protocol = 18,
+    Storage = 19,
 }
 impl Cause {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -415,6 +416,7 @@ impl Cause {
             Self::Deadline => "DEADLINE",
             Self::Cancelled => "CANCELLED",
             Self::Protocol => "PROTOCOL",
+            Self::Storage => "STORAGE",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -439,6 +441,7 @@ impl Cause {
             "DEADLINE" => Some(Self::Deadline),
             "CANCELLED" => Some(Self::Cancelled),
             "PROTOCOL" => Some(Self::Protocol),
+            "STORAGE" => Some(Self::Storage),
             _ => None,
         }
     }

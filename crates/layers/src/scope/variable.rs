@@ -184,6 +184,7 @@ impl<'g> NewVariable<'g> {
             value: variable.value().id(),
             initializer: variable.initializer().id(),
             trainable: self.trainable,
+            slice: None,
         };
         graph.extension(|s: &mut Scopes| s.variables.insert(name.to_owned(), info));
         let regularizers = [

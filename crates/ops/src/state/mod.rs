@@ -366,6 +366,7 @@ fn make<'g>(graph: &'g Graph, name: &str, initial: Value<'g>, trainable: bool) -
         value: value.id(),
         initializer: initializer.id(),
         trainable,
+        slice: None,
     });
     Variable {
         handle,

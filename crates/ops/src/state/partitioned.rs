@@ -1,6 +1,6 @@
 //! A variable in parts, so that it can lie on several devices.
 
-use thalweg_graph::{Graph, Output, Reason, Value};
+use thalweg_graph::{Graph, Output, Reason, Value, VariableSlice};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Tensor};
 
@@ -157,7 +157,20 @@ fn in_parts<'g>(
                 Value::Output(o.slice(ints(&begin), ints(&size)))
             }
         };
-        parts.push(graph.variable(&name, part));
+        let part = graph.variable(&name, part);
+        let mut begin = vec![0; dims.len()];
+        begin[axis] = first;
+        let of = part.name();
+        let of = of.strip_suffix(&format!("/{name}")).unwrap_or(&of);
+        graph.declare_slice(
+            part.handle().id(),
+            VariableSlice {
+                of: of.to_owned(),
+                dims: dims.to_vec(),
+                begin,
+            },
+        );
+        parts.push(part);
         first += len;
     }
     let values: Vec<Output<'g>> = parts.iter().map(|p| p.value()).collect();

@@ -1,6 +1,6 @@
 //! What a step offers to its kernels beside their arguments.
 
-use thalweg_device::{Environment, KernelError, Thing, Ticket};
+use thalweg_device::{Environment, Files, KernelError, Thing, Ticket};
 use thalweg_graph::{Func, Node};
 use thalweg_tensor::Tensor;
 
@@ -43,5 +43,9 @@ impl Environment for StepEnvironment<'_> {
 
     fn print(&self, line: &str) {
         eprintln!("{line}");
+    }
+
+    fn files(&self) -> &Files {
+        self.run.step.context.files
     }
 }

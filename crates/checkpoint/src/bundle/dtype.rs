@@ -1,0 +1,94 @@
+//! Dtypes by their numbers in files.
+
+use std::fmt;
+
+use thalweg_tensor::DType;
+
+/// The numbers of `core/framework/types.proto`.
+const NUMBERS: [(DType, i32); 14] = [
+    (DType::F32, 1),
+    (DType::F64, 2),
+    (DType::I32, 3),
+    (DType::U8, 4),
+    (DType::I16, 5),
+    (DType::I8, 6),
+    (DType::String, 7),
+    (DType::I64, 9),
+    (DType::Bool, 10),
+    (DType::BF16, 14),
+    (DType::U16, 17),
+    (DType::F16, 19),
+    (DType::U32, 22),
+    (DType::U64, 23),
+];
+
+/// What TensorFlow stores and this engine has no dtype for.
+const OTHERS: [(i32, &str); 15] = [
+    (8, "complex64"),
+    (11, "qint8"),
+    (12, "quint8"),
+    (13, "qint32"),
+    (15, "qint16"),
+    (16, "quint16"),
+    (18, "complex128"),
+    (20, "resource"),
+    (21, "variant"),
+    (24, "float8_e5m2"),
+    (25, "float8_e4m3fn"),
+    (26, "float8_e4m3fnuz"),
+    (29, "int4"),
+    (30, "uint4"),
+    (31, "int2"),
+];
+
+/// The dtype of an entry: one of this engine's, or a number that TensorFlow gives another one.
+///
+/// ```
+/// use thalweg_checkpoint::EntryType;
+/// use thalweg_tensor::DType;
+///
+/// assert_eq!(EntryType::from_number(1), EntryType::Known(DType::F32));
+/// assert_eq!(EntryType::from_number(8).to_string(), "complex64");
+/// assert_eq!(EntryType::from_number(8).known(), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EntryType {
+    /// A dtype whose tensors can be read.
+    Known(DType),
+    /// The number of one that is listed only.
+    Other(i32),
+}
+
+impl EntryType {
+    /// The dtype of this number in TensorFlow's files.
+    pub fn from_number(number: i32) -> EntryType {
+        let known = NUMBERS.iter().find(|(_, n)| *n == number);
+        known.map_or(EntryType::Other(number), |(d, _)| EntryType::Known(*d))
+    }
+
+    /// The dtype, where tensors of it can be read.
+    pub fn known(self) -> Option<DType> {
+        match self {
+            EntryType::Known(dtype) => Some(dtype),
+            EntryType::Other(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for EntryType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EntryType::Known(dtype) => dtype.fmt(f),
+            EntryType::Other(number) => match OTHERS.iter().find(|(n, _)| n == number) {
+                Some((_, name)) => f.pad(name),
+                None => write!(f, "dtype {number}"),
+            },
+        }
+    }
+}
+
+/// The number of a dtype in files; none for what no file holds.
+pub(crate) fn number(dtype: DType) -> Option<i32> {
+    let found = NUMBERS.iter().find(|(d, _)| *d == dtype);
+    found.map(|(_, n)| *n)
+}

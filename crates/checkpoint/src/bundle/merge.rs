@@ -1,0 +1,172 @@
+//! One checkpoint from the parts that several tasks or devices wrote.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Place;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::index::{Index, shown};
+use super::write::write_index;
+use super::{data_path, index_path, proto};
+use crate::disk::{self, Disk};
+use crate::error::CheckpointError;
+
+/// How parts are merged.
+///
+/// ```
+/// let options = thalweg_checkpoint::MergeOptions::default();
+/// assert!(options.delete_old && !options.allow_missing);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MergeOptions {
+    /// Whether the parts' folders are removed where they are empty then, unless the merged checkpoint lies
+    /// there.
+    pub delete_old: bool,
+    /// Whether parts may be missing.
+    pub allow_missing: bool,
+}
+
+impl Default for MergeOptions {
+    fn default() -> MergeOptions {
+        MergeOptions {
+            delete_old: true,
+            allow_missing: false,
+        }
+    }
+}
+
+/// Makes one checkpoint `to` of the checkpoints `parts`: their data files get its name, and one index is
+/// written. The parts are gone then. All of them must be on this machine's disk, or one that it shares.
+///
+/// # Errors
+/// [`CheckpointError::Missing`] for a part that is not there, [`CheckpointError::Duplicate`] for a tensor of
+/// two parts, [`CheckpointError::Slice`] for slices of unequal wholes, [`CheckpointError::Corrupt`], and
+/// [`CheckpointError::Io`].
+///
+/// ```
+/// use thalweg_checkpoint::{BundleReader, BundleWriter, MergeOptions, bundle};
+/// use thalweg_tensor::Tensor;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let folder = std::env::temp_dir().join(format!("thalweg-merge-{}", std::process::id()));
+/// let parts = [folder.join("temp/part-0"), folder.join("temp/part-1")];
+/// for (part, name) in parts.iter().zip(["w", "b"]) {
+///     let mut writer = BundleWriter::create(part)?;
+///     writer.add(name, &Tensor::scalar(1.0f32))?;
+///     writer.finish()?;
+/// }
+/// bundle::merge(&parts, &folder.join("model"), MergeOptions::default())?;
+/// assert_eq!(BundleReader::open(&folder.join("model"))?.names().count(), 2);
+/// assert!(!folder.join("temp").exists());
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn merge(parts: &[PathBuf], to: &Path, options: MergeOptions) -> Result<(), CheckpointError> {
+    merge_on(&disk::system(), parts, to, options)
+}
+
+/// As [`merge`], on this disk.
+pub(crate) fn merge_on(
+    disk: &Arc<dyn Disk>,
+    parts: &[PathBuf],
+    to: &Path,
+    options: MergeOptions,
+) -> Result<(), CheckpointError> {
+    let mut merged = Merged::default();
+    let mut found = Vec::new();
+    for part in parts {
+        let path = index_path(part);
+        if !path.exists() {
+            if options.allow_missing {
+                continue;
+            }
+            return Err(CheckpointError::Missing {
+                path: part.clone(),
+                kind: "part of a checkpoint",
+                advice: "the task that merges must see what each task wrote; let all save to a disk that they share"
+                    .to_owned(),
+            });
+        }
+        merged.add(part, Index::read(&path)?, to)?;
+        found.push(part);
+    }
+    let folder = disk::folder_of(to);
+    disk.create_folder(folder)
+        .map_err(|e| CheckpointError::io(folder, "made", &e))?;
+    let all = merged.files.len();
+    for (shard, from) in merged.files.iter().enumerate() {
+        disk.rename(from, &data_path(to, shard, all))
+            .map_err(|e| CheckpointError::io(from, "renamed", &e))?;
+    }
+    write_index(disk, to, all, &merged.entries)?;
+    for part in found {
+        // The checkpoint is whole: what is left of its parts harms nobody.
+        let _ = disk.remove(&index_path(part));
+    }
+    if options.delete_old {
+        let mut old: Vec<_> = parts.iter().map(|p| disk::folder_of(p)).collect();
+        old.dedup();
+        for old in old.into_iter().filter(|old| *old != folder) {
+            let _ = disk.remove_folder(old);
+        }
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Merged {
+    entries: BTreeMap<Vec<u8>, proto::Entry>,
+    /// The data files, in the order of their new numbers.
+    files: Vec<PathBuf>,
+}
+
+impl Merged {
+    fn add(&mut self, part: &Path, index: Index, to: &Path) -> Result<(), CheckpointError> {
+        let first = self.files.len();
+        let shards = index.shards();
+        for shard in 0..shards {
+            let file = data_path(part, shard, shards);
+            // Before anything is renamed; and a number of shards that no disk holds ends here.
+            if !file.is_file() {
+                return Err(CheckpointError::corrupt(
+                    &file,
+                    "is not there, and its index is: the part was not written to its end",
+                ));
+            }
+            self.files.push(file);
+        }
+        for (key, mut entry) in index.entries {
+            let shard = usize::try_from(entry.shard_id).ok();
+            let shard = shard.filter(|&s| s < shards).map(|s| s + first);
+            let shard = shard.and_then(|s| i32::try_from(s).ok()).ok_or_else(|| {
+                let what = "lies in a shard that there is not";
+                CheckpointError::corrupt_entry(&index.path, shown(&key), what)
+            })?;
+            let sliced = !entry.slices.is_empty();
+            entry.shard_id = if sliced { 0 } else { shard };
+            match self.entries.entry(key) {
+                Place::Vacant(place) => {
+                    place.insert(entry);
+                }
+                Place::Occupied(mut there) => {
+                    let name = shown(there.key());
+                    let there = there.get_mut();
+                    if !sliced || there.slices.is_empty() {
+                        let file = to.to_owned();
+                        return Err(CheckpointError::Duplicate { name, file });
+                    }
+                    if there.shape != entry.shape || there.dtype != entry.dtype {
+                        return Err(CheckpointError::Slice {
+                            slice: format!("what {} has of {name}", part.display()),
+                            what: " of what another part has: their full shapes or dtypes differ; save all parts from one graph"
+                                .to_owned(),
+                        });
+                    }
+                    there.slices.extend(entry.slices);
+                }
+            }
+        }
+        Ok(())
+    }
+}

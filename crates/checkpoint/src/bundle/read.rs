@@ -1,0 +1,366 @@
+//! Reading a checkpoint.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{Buffer, DType, Tensor, TensorError};
+
+use super::assemble::{Block, Filled};
+use super::dtype::EntryType;
+use super::entry::{Entry, EntryInfo};
+use super::index::{Index, shown};
+use super::slice::SliceSpec;
+use super::{data_path, index_path, keys, strings};
+use crate::crc;
+use crate::disk;
+use crate::error::CheckpointError;
+
+mod open;
+
+/// A checkpoint that is read. It holds its files open: they may be deleted meanwhile.
+///
+/// A tensor's bytes are read into the tensor's own memory, and every checksum is checked. What a file says is
+/// believed only as far as the file is long.
+///
+/// ```
+/// use thalweg_checkpoint::{BundleReader, BundleWriter, SliceSpec};
+/// use thalweg_tensor::Tensor;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let folder = std::env::temp_dir().join(format!("thalweg-reader-{}", std::process::id()));
+/// let mut writer = BundleWriter::create(&folder.join("m"))?;
+/// writer.add("w", &Tensor::from([[1i32, 2], [3, 4], [5, 6]]))?;
+/// writer.finish()?;
+///
+/// let reader = BundleReader::open(&folder.join("m"))?;
+/// reader.verify()?;
+/// assert!(reader.contains("w"));
+/// let rows = reader.slice("w", &SliceSpec::parse("3 2 1,2:-")?)?;
+/// assert_eq!(rows.to_vec::<i32>()?, [3, 4, 5, 6]);
+/// let said = reader.tensor("v").unwrap_err().to_string();
+/// assert!(said.starts_with("Key v not found in checkpoint"));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct BundleReader {
+    prefix: PathBuf,
+    index: PathBuf,
+    shards: BTreeMap<usize, Shard>,
+    /// Tensors, by name.
+    entries: BTreeMap<String, Entry>,
+    /// Slices of partitioned variables, by key.
+    parts: BTreeMap<Vec<u8>, Entry>,
+}
+
+struct Shard {
+    path: PathBuf,
+    file: File,
+}
+
+impl BundleReader {
+    /// The prefix that was opened.
+    pub fn prefix(&self) -> &Path {
+        &self.prefix
+    }
+
+    /// The tensors, by name. A partitioned variable is one.
+    pub fn entries(&self) -> impl Iterator<Item = EntryInfo> + '_ {
+        let all = self.entries.iter();
+        all.map(|(name, entry)| self.info_of(name, entry))
+    }
+
+    /// The names of the tensors, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    /// What is known of a tensor; none where there is none of this name.
+    pub fn info(&self, name: &str) -> Option<EntryInfo> {
+        let entry = self.entries.get(name)?;
+        Some(self.info_of(name, entry))
+    }
+
+    fn info_of(&self, name: &str, entry: &Entry) -> EntryInfo {
+        let parts = entry.slices.iter();
+        let parts = parts.filter_map(|s| self.parts.get(&keys::slice_key(name, s)));
+        let sizes = parts.fold(0u64, |sum, part| sum.saturating_add(part.size));
+        EntryInfo {
+            name: name.to_owned(),
+            dtype: entry.dtype,
+            dims: entry.dims.clone(),
+            slices: entry.slices.clone(),
+            shard: entry.slices.is_empty().then_some(entry.shard),
+            bytes: entry.size.saturating_add(sizes),
+        }
+    }
+
+    /// Whether there is a tensor of this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.entries.contains_key(name)
+    }
+
+    fn entry(&self, name: &str) -> Result<&Entry, CheckpointError> {
+        self.entries.get(name).ok_or_else(|| {
+            let alike = self
+                .entries
+                .keys()
+                .find(|k| k.ends_with(&format!("/{name}")) || name.ends_with(&format!("/{k}")));
+            CheckpointError::NoEntry {
+                name: name.to_owned(),
+                file: self.prefix.clone(),
+                hint: match alike {
+                    Some(alike) => format!("; it has {alike}"),
+                    None => format!(", which has {} others", self.entries.len()),
+                },
+            }
+        })
+    }
+
+    /// A tensor, assembled from its slices where it is partitioned.
+    ///
+    /// # Errors
+    /// [`CheckpointError::NoEntry`]; [`CheckpointError::Corrupt`] where a checksum does not fit or slices are
+    /// missing; [`CheckpointError::Unsupported`] for a dtype that this engine does not have; and
+    /// [`CheckpointError::Io`].
+    pub fn tensor(&self, name: &str) -> Result<Tensor, CheckpointError> {
+        let entry = self.entry(name)?;
+        let read = match entry.slices.is_empty() {
+            true => self.read(name, entry),
+            false => self.assembled(name, entry, &SliceSpec::whole(&entry.dims)),
+        };
+        read.map_err(|e| open::with_newest(e, &self.prefix))
+    }
+
+    /// A part of a tensor, however the tensor was stored: whole, or in slices that lie otherwise.
+    ///
+    /// # Errors
+    /// As [`BundleReader::tensor`], and [`CheckpointError::Slice`] where the full dimensions are others.
+    pub fn slice(&self, name: &str, slice: &SliceSpec) -> Result<Tensor, CheckpointError> {
+        let entry = self.entry(name)?;
+        if slice.full_dims() != entry.dims {
+            return Err(CheckpointError::Slice {
+                slice: slice.to_string(),
+                what: format!(
+                    " of {name} in {}, whose dimensions are {:?}: give those as the full ones",
+                    self.prefix.display(),
+                    entry.dims
+                ),
+            });
+        }
+        if slice.is_whole() {
+            return self.tensor(name);
+        }
+        let read = match entry.slices.is_empty() {
+            true => self.read(name, entry).and_then(|whole| {
+                let mut cut = Target::new(&self.index, name, entry, slice)?;
+                cut.add(&SliceSpec::whole(&entry.dims), &whole)?;
+                cut.finish()
+            }),
+            false => self.assembled(name, entry, slice),
+        };
+        read.map_err(|e| open::with_newest(e, &self.prefix))
+    }
+
+    /// Reads everything and checks every checksum.
+    ///
+    /// # Errors
+    /// The first tensor that cannot be read. Those of dtypes that this engine does not have are passed over.
+    pub fn verify(&self) -> Result<(), CheckpointError> {
+        for (name, entry) in &self.entries {
+            if entry.dtype.known().is_some() {
+                self.tensor(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what lies together in one file.
+    fn read(&self, name: &str, entry: &Entry) -> Result<Tensor, CheckpointError> {
+        let shard = self.shards.get(&entry.shard).ok_or_else(|| {
+            CheckpointError::corrupt_entry(&self.index, name, "lies in a shard that there is not")
+        })?;
+        let EntryType::Known(dtype) = entry.dtype else {
+            return Err(CheckpointError::unsupported(
+                &self.index,
+                Some(name),
+                format!(
+                    "is of {}, which no tensor of this engine holds",
+                    entry.dtype
+                ),
+            ));
+        };
+        let failed = |e: TensorError| CheckpointError::tensor(&shard.path, name, e);
+        let too_large = || {
+            failed(TensorError::TooLarge {
+                dtype,
+                dims: entry.dims.as_slice().into(),
+            })
+        };
+        let size = usize::try_from(entry.size).map_err(|_| too_large())?;
+        let mut buffer = Buffer::try_zeroed(size).ok_or_else(too_large)?;
+        let sum = disk::read_with_crc(&shard.file, buffer.bytes_mut(), entry.offset, 0)
+            .map_err(|e| CheckpointError::io(&shard.path, "read", &e))?;
+        if dtype == DType::String {
+            return strings::parse(&shard.path, name, &entry.dims, buffer.bytes(), entry.crc);
+        }
+        if crc::mask(sum) != entry.crc {
+            return Err(CheckpointError::corrupt_entry(
+                &shard.path,
+                name,
+                "is damaged: its checksum does not fit",
+            ));
+        }
+        Tensor::from_buffer(dtype, &entry.dims, Arc::new(buffer)).map_err(failed)
+    }
+
+    /// A part of a partitioned variable.
+    fn assembled(
+        &self,
+        name: &str,
+        entry: &Entry,
+        wanted: &SliceSpec,
+    ) -> Result<Tensor, CheckpointError> {
+        let mut parts = Vec::new();
+        let mut elements = 0usize;
+        for slice in entry.slices.iter().filter(|s| meet(s, wanted).is_some()) {
+            let part = self.parts.get(&keys::slice_key(name, slice));
+            let part = part.filter(|p| p.dims == slice.dims() && p.dtype == entry.dtype);
+            let part = part.ok_or_else(|| {
+                let what = format!("lacks its slice {slice}");
+                CheckpointError::corrupt_entry(&self.index, name, what)
+            })?;
+            elements = elements.saturating_add(checked_elements(&part.dims).unwrap_or(usize::MAX));
+            parts.push((slice, part));
+        }
+        // Only what the files have is given room.
+        if checked_elements(&wanted.dims()).is_none_or(|needed| needed > elements) {
+            return Err(lacking(&self.index, name));
+        }
+        let mut target = Target::new(&self.index, name, entry, wanted)?;
+        for (slice, part) in parts {
+            target.add(slice, &self.read(name, part)?)?;
+        }
+        target.finish()
+    }
+}
+
+fn lacking(index: &Path, name: &str) -> CheckpointError {
+    CheckpointError::corrupt_entry(
+        index,
+        name,
+        "lacks slices: not all of its elements were saved",
+    )
+}
+
+/// The starts and lengths of what two slices of one tensor share.
+fn meet(a: &SliceSpec, b: &SliceSpec) -> Option<(Vec<usize>, Vec<usize>)> {
+    let mut starts = Vec::new();
+    let mut lengths = Vec::new();
+    for ((start, length), (other, other_length)) in a.ranges().zip(b.ranges()) {
+        let first = start.max(other);
+        let end = (start + length).min(other + other_length);
+        lengths.push(end.checked_sub(first).filter(|&n| n > 0)?);
+        starts.push(first);
+    }
+    Some((starts, lengths))
+}
+
+/// A tensor that is put together from slices.
+struct Target<'a> {
+    file: &'a Path,
+    name: &'a str,
+    dtype: DType,
+    wanted: &'a SliceSpec,
+    dims: Vec<usize>,
+    bytes: Buffer,
+    strings: Vec<Box<[u8]>>,
+    filled: Filled,
+}
+
+impl<'a> Target<'a> {
+    fn new(
+        file: &'a Path,
+        name: &'a str,
+        entry: &Entry,
+        wanted: &'a SliceSpec,
+    ) -> Result<Target<'a>, CheckpointError> {
+        let dims = wanted.dims();
+        let elements = checked_elements(&dims);
+        let dtype = entry.dtype.known();
+        let room = elements.zip(dtype).and_then(|(n, dtype)| {
+            let buffer = Buffer::try_zeroed(n.checked_mul(dtype.size())?)?;
+            Some((n, dtype, buffer))
+        });
+        let (elements, dtype, bytes) = room.ok_or_else(|| {
+            let what = format!("of {} cannot be put together", entry.dtype);
+            CheckpointError::unsupported(file, Some(name), what)
+        })?;
+        let strings = match dtype {
+            DType::String => vec![Box::default(); elements],
+            _ => Vec::new(),
+        };
+        Ok(Target {
+            file,
+            name,
+            dtype,
+            wanted,
+            dims,
+            bytes,
+            strings,
+            filled: Filled::none_of(elements),
+        })
+    }
+
+    /// Copies what a slice has of what is wanted.
+    fn add(&mut self, slice: &SliceSpec, tensor: &Tensor) -> Result<(), CheckpointError> {
+        let Some((starts, lengths)) = meet(slice, self.wanted) else {
+            return Ok(());
+        };
+        let beside = |of: &SliceSpec| -> Vec<usize> {
+            let ranges = starts.iter().zip(of.ranges());
+            ranges.map(|(start, (first, _))| start - first).collect()
+        };
+        let block = Block {
+            lengths: &lengths,
+            from_dims: tensor.dims(),
+            from: &beside(slice),
+            to_dims: &self.dims,
+            to: &beside(self.wanted),
+        };
+        let size = self.dtype.size();
+        let from = tensor.bytes();
+        let from_strings = tensor.as_strings().unwrap_or_default();
+        let to = self.bytes.bytes_mut();
+        let mut alone = true;
+        block.for_each_run(|a, b, n| {
+            alone &= self.filled.add(b, n);
+            match self.dtype {
+                DType::String => self.strings[b..b + n].clone_from_slice(&from_strings[a..a + n]),
+                _ => to[b * size..][..n * size].copy_from_slice(&from[a * size..][..n * size]),
+            }
+        });
+        match alone {
+            true => Ok(()),
+            false => Err(CheckpointError::corrupt_entry(
+                self.file,
+                self.name,
+                "has slices that overlap: which one holds is not known",
+            )),
+        }
+    }
+
+    fn finish(self) -> Result<Tensor, CheckpointError> {
+        if !self.filled.is_full() {
+            return Err(lacking(self.file, self.name));
+        }
+        let made = match self.dtype {
+            DType::String => Tensor::strings(&self.dims, &self.strings),
+            dtype => Tensor::from_buffer(dtype, &self.dims, Arc::new(self.bytes)),
+        };
+        made.map_err(|e| CheckpointError::tensor(self.file, self.name, e))
+    }
+}

@@ -1,0 +1,127 @@
+//! Opening a checkpoint: the index, and data files that are as long as the index says.
+
+use super::*;
+
+impl BundleReader {
+    /// Opens the checkpoint of this prefix, as `run/model.ckpt-1000`.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Missing`] where there is none; [`CheckpointError::Corrupt`] where its index is
+    /// damaged or a data file is shorter than the index says, with the newest checkpoint of the folder that
+    /// can be used instead; [`CheckpointError::Unsupported`] for one of a big-endian machine, and for
+    /// TensorFlow's first format.
+    pub fn open(prefix: impl AsRef<Path>) -> Result<BundleReader, CheckpointError> {
+        let prefix = prefix.as_ref();
+        Self::open_alone(prefix).map_err(|e| with_newest(e, prefix))
+    }
+
+    /// As [`BundleReader::open`], without a look at other checkpoints where this one is damaged.
+    pub(crate) fn open_alone(prefix: &Path) -> Result<BundleReader, CheckpointError> {
+        let path = index_path(prefix);
+        if !path.exists() {
+            return Err(no_index(prefix, &path));
+        }
+        let index = Index::read(&path)?;
+        let (shards, lengths) = data_files(prefix, &index)?;
+        let mut reader = BundleReader {
+            prefix: prefix.to_owned(),
+            index: path,
+            shards,
+            entries: BTreeMap::new(),
+            parts: BTreeMap::new(),
+        };
+        let all = index.shards();
+        let mut promised = BTreeMap::<usize, u64>::new();
+        for (key, found) in &index.entries {
+            let name = std::str::from_utf8(key).ok();
+            let shown = name.map_or_else(|| shown(key), str::to_owned);
+            let entry = Entry::checked(&index.path, &shown, found, all)?;
+            let length = lengths.get(&entry.shard).copied().unwrap_or(0);
+            let sum = promised.entry(entry.shard).or_default();
+            *sum = sum.saturating_add(entry.size);
+            let end = entry.offset.checked_add(entry.size);
+            // Tensors share no bytes: so, together they are no longer than the file either.
+            if end.is_none_or(|end| end > length) || *sum > length {
+                let what = format!(
+                    "lies behind the end of its data file of {length} bytes: the checkpoint was not written to its end, or cut"
+                );
+                return Err(CheckpointError::corrupt_entry(&index.path, shown, what));
+            }
+            match name {
+                _ if key.starts_with(&[0]) => {
+                    reader.parts.insert(key.clone(), entry);
+                }
+                Some(name) => {
+                    reader.entries.insert(name.to_owned(), entry);
+                }
+                None => {
+                    let what = "has a name that is no UTF-8";
+                    return Err(CheckpointError::corrupt_entry(&index.path, shown, what));
+                }
+            }
+        }
+        Ok(reader)
+    }
+}
+
+type DataFiles = (BTreeMap<usize, Shard>, BTreeMap<usize, u64>);
+
+/// Opens the data files that entries lie in.
+fn data_files(prefix: &Path, index: &Index) -> Result<DataFiles, CheckpointError> {
+    let all = index.shards();
+    let (mut shards, mut lengths) = (BTreeMap::new(), BTreeMap::new());
+    for entry in index.entries.values().filter(|e| e.slices.is_empty()) {
+        let shard = usize::try_from(entry.shard_id).unwrap_or(usize::MAX);
+        if shard >= all || shards.contains_key(&shard) {
+            continue;
+        }
+        let path = data_path(prefix, shard, all);
+        let (file, length) = disk::open(&path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => CheckpointError::corrupt(
+                &path,
+                "is not there, and the index of its checkpoint is: part of the files were deleted, or not copied",
+            ),
+            _ => CheckpointError::io(&path, "read", &e),
+        })?;
+        lengths.insert(shard, length);
+        shards.insert(shard, Shard { path, file });
+    }
+    Ok((shards, lengths))
+}
+
+fn no_index(prefix: &Path, index: &Path) -> CheckpointError {
+    if prefix.is_file() {
+        return CheckpointError::unsupported(
+            prefix,
+            None,
+            "is a file, and a checkpoint is named by the common beginning of its files, as \
+             model.ckpt-1000; one of TensorFlow's first format must be saved again by TensorFlow",
+        );
+    }
+    CheckpointError::Missing {
+        path: prefix.to_owned(),
+        kind: "checkpoint",
+        advice: format!(
+            "{} does not exist; give the common beginning of its files, as model.ckpt-1000",
+            index.display()
+        ),
+    }
+}
+
+/// The error, with what can be read instead where files are damaged.
+pub(super) fn with_newest(error: CheckpointError, prefix: &Path) -> CheckpointError {
+    match error {
+        CheckpointError::Corrupt {
+            file,
+            entry,
+            what,
+            newest: None,
+        } => CheckpointError::Corrupt {
+            file,
+            entry,
+            what,
+            newest: crate::state::newest_beside(prefix),
+        },
+        other => other,
+    }
+}

@@ -1,0 +1,211 @@
+//! Slices of tensors: what a part of a partitioned variable is.
+
+use std::fmt;
+
+use thalweg_tensor::shape::checked_elements;
+
+use super::proto;
+use crate::error::CheckpointError;
+
+/// A part of a tensor: in each dimension a start and a length, or all of it.
+///
+/// The text is that of TensorFlow's `shape_and_slices`: the full dimensions, then for each dimension
+/// `start,length`, or `-` for all of it.
+///
+/// ```
+/// use thalweg_checkpoint::SliceSpec;
+///
+/// # fn main() -> Result<(), thalweg_checkpoint::CheckpointError> {
+/// // The first two of four rows.
+/// let slice = SliceSpec::parse("4 3 0,2:-")?;
+/// assert_eq!(slice.full_dims(), [4, 3]);
+/// assert_eq!(slice.dims(), [2, 3]);
+/// assert_eq!(slice, SliceSpec::new(&[4, 3], &[Some((0, 2)), None])?);
+/// assert_eq!(slice.to_string(), "4 3 0,2:-");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SliceSpec {
+    full: Vec<usize>,
+    extents: Vec<Option<(usize, usize)>>,
+}
+
+impl SliceSpec {
+    /// The part of a tensor of dimensions `full` that has this start and length in each dimension; none is
+    /// all of it.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Slice`] where an extent is empty or leaves its dimension, or there are more or fewer
+    /// extents than dimensions.
+    pub fn new(
+        full: &[usize],
+        extents: &[Option<(usize, usize)>],
+    ) -> Result<SliceSpec, CheckpointError> {
+        let slice = SliceSpec {
+            full: full.to_vec(),
+            extents: extents.to_vec(),
+        };
+        let refused = |what: String| CheckpointError::Slice {
+            slice: slice.to_string(),
+            what,
+        };
+        if full.len() != extents.len() {
+            let what = format!(
+                ": it has {} dimensions and {} extents; give one extent to each dimension",
+                full.len(),
+                extents.len()
+            );
+            return Err(refused(what));
+        }
+        if checked_elements(full).is_none() {
+            return Err(refused(
+                ": no tensor has so many elements; check the full dimensions".to_owned(),
+            ));
+        }
+        for (size, extent) in full.iter().zip(extents) {
+            if let Some((start, length)) = extent
+                && (*length == 0 || start.checked_add(*length).is_none_or(|end| end > *size))
+            {
+                let what = format!(
+                    ": extent {start},{length} must have a length and lie in a dimension of {size}"
+                );
+                return Err(refused(what));
+            }
+        }
+        Ok(slice)
+    }
+
+    /// All of a tensor of these dimensions.
+    pub fn whole(full: &[usize]) -> SliceSpec {
+        SliceSpec {
+            full: full.to_vec(),
+            extents: vec![None; full.len()],
+        }
+    }
+
+    /// Reads TensorFlow's text, as `4 3 0,2:-`. An empty text, which there means no slice at all, is none.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Slice`].
+    pub fn parse(text: &str) -> Result<SliceSpec, CheckpointError> {
+        let refused = |what: &str| CheckpointError::Slice {
+            slice: format!("\"{text}\""),
+            what: format!(": {what}; write it as \"4 3 0,2:-\""),
+        };
+        let (dims, extents) = text
+            .rsplit_once(' ')
+            .ok_or_else(|| refused("it needs dimensions, a space and extents"))?;
+        let full = dims
+            .split(' ')
+            .map(|d| d.parse().ok())
+            .collect::<Option<Vec<usize>>>()
+            .ok_or_else(|| refused("a dimension is no number"))?;
+        let extents = extents
+            .split(':')
+            .map(|extent| match extent {
+                "-" => Some(None),
+                _ => {
+                    let (start, length) = extent.split_once(',')?;
+                    Some(Some((start.parse().ok()?, length.parse().ok()?)))
+                }
+            })
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| refused("an extent is neither - nor start,length"))?;
+        SliceSpec::new(&full, &extents)
+    }
+
+    /// The dimensions of the whole tensor.
+    pub fn full_dims(&self) -> &[usize] {
+        &self.full
+    }
+
+    /// The start and length in each dimension; none is all of it.
+    pub fn extents(&self) -> &[Option<(usize, usize)>] {
+        &self.extents
+    }
+
+    /// The dimensions of the slice.
+    pub fn dims(&self) -> Vec<usize> {
+        self.ranges().map(|(_, length)| length).collect()
+    }
+
+    /// Whether the slice is the whole tensor.
+    pub fn is_whole(&self) -> bool {
+        self.dims() == self.full
+    }
+
+    /// The start and length in each dimension.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let both = self.full.iter().zip(&self.extents);
+        both.map(|(&size, extent)| extent.unwrap_or((0, size)))
+    }
+
+    pub(crate) fn to_proto(&self) -> proto::Slice {
+        let extent = self.extents.iter().map(|extent| match extent {
+            None => proto::Extent::default(),
+            Some((start, length)) => proto::Extent {
+                start: *start as i64,
+                length: Some(*length as i64),
+            },
+        });
+        proto::Slice {
+            extent: extent.collect(),
+        }
+    }
+
+    pub(crate) fn from_proto(full: &[usize], slice: &proto::Slice) -> Option<SliceSpec> {
+        let extents = slice.extent.iter().map(|extent| match extent.length {
+            None => Some(None),
+            Some(length) => Some(Some((
+                usize::try_from(extent.start).ok()?,
+                usize::try_from(length).ok()?,
+            ))),
+        });
+        SliceSpec::new(full, &extents.collect::<Option<Vec<_>>>()?).ok()
+    }
+}
+
+impl fmt::Display for SliceSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for size in &self.full {
+            write!(f, "{size} ")?;
+        }
+        for (i, extent) in self.extents.iter().enumerate() {
+            if i > 0 {
+                f.write_str(":")?;
+            }
+            match extent {
+                None => f.write_str("-")?,
+                Some((start, length)) => write!(f, "{start},{length}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SliceSpec;
+
+    #[test]
+    fn texts_that_are_no_slices_say_why() {
+        for (text, why) in [
+            ("", "it needs dimensions"),
+            ("4", "it needs dimensions"),
+            ("a -", "a dimension is no number"),
+            ("4 3 0,2", "2 dimensions and 1 extents"),
+            (
+                "4 0,5",
+                "extent 0,5 must have a length and lie in a dimension of 4",
+            ),
+            ("4 0,0", "must have a length"),
+            ("4 18446744073709551615,2", "lie in a dimension of 4"),
+            ("4 0;2", "an extent is neither"),
+            ("4294967296 4294967296 4294967296 -:-:-", "so many elements"),
+        ] {
+            let said = SliceSpec::parse(text).unwrap_err().to_string();
+            assert!(said.contains(why), "{text}: {said}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Writing a checkpoint.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use prost::Message;
+use thalweg_tensor::{DType, Tensor};
+
+use super::slice::SliceSpec;
+use super::{data_path, dtype, index_path, keys, proto, strings};
+use crate::crc;
+use crate::disk::{self, Disk, Pending};
+use crate::error::CheckpointError;
+use crate::table::write::TableWriter;
+
+/// Bytes that are summed, and then written while they are still in a core's cache.
+const PIECE: usize = 512 << 10;
+
+/// A checkpoint of one shard that is being written. It appears when it is whole, at [`BundleWriter::finish`].
+///
+/// Tensors go to the disk as they are added, in any order, and are not copied. Save under a name of its own
+/// each time, as `model.ckpt-STEP`: one that is written over another loses that one if it is stopped between
+/// the renames of its two files.
+///
+/// ```
+/// use thalweg_checkpoint::{BundleReader, BundleWriter, SliceSpec};
+/// use thalweg_tensor::Tensor;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let folder = std::env::temp_dir().join(format!("thalweg-writer-{}", std::process::id()));
+/// let mut writer = BundleWriter::create(&folder.join("m"))?;
+/// // Two parts of one variable of four elements.
+/// writer.add_slice("v", &SliceSpec::parse("4 0,2")?, &Tensor::vector(&[1i32, 2]))?;
+/// writer.add_slice("v", &SliceSpec::parse("4 2,2")?, &Tensor::vector(&[3i32, 4]))?;
+/// writer.finish()?;
+/// let v = BundleReader::open(&folder.join("m"))?.tensor("v")?;
+/// assert_eq!(v.to_vec::<i32>()?, [1, 2, 3, 4]);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct BundleWriter {
+    disk: Arc<dyn Disk>,
+    prefix: PathBuf,
+    data: Pending,
+    entries: BTreeMap<Vec<u8>, proto::Entry>,
+    size: u64,
+    failed: bool,
+}
+
+impl BundleWriter {
+    /// Begins to write a checkpoint of this prefix, whose folder is made if it is not there.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Io`].
+    pub fn create(prefix: &Path) -> Result<BundleWriter, CheckpointError> {
+        Self::create_on(&disk::system(), prefix)
+    }
+
+    /// As [`BundleWriter::create`], on this disk.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Io`].
+    pub fn create_on(disk: &Arc<dyn Disk>, prefix: &Path) -> Result<BundleWriter, CheckpointError> {
+        let folder = disk::folder_of(prefix);
+        disk.create_folder(folder)
+            .map_err(|e| CheckpointError::io(folder, "made", &e))?;
+        Ok(BundleWriter {
+            disk: disk.clone(),
+            prefix: prefix.to_owned(),
+            data: Pending::create(disk, &data_path(prefix, 0, 1))?,
+            entries: BTreeMap::new(),
+            size: 0,
+            failed: false,
+        })
+    }
+
+    /// Adds a tensor.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Duplicate`]; [`CheckpointError::Unsupported`] for an empty name and for resources and
+    /// variants, which no file holds; [`CheckpointError::Io`], after which nothing can be added.
+    pub fn add(&mut self, name: &str, tensor: &Tensor) -> Result<(), CheckpointError> {
+        self.check_name(name)?;
+        self.put(name, name.as_bytes().to_vec(), tensor)
+    }
+
+    /// Adds a slice of the variable `name`. The tensor has the slice's dimensions. A slice that is all of the
+    /// variable is added as a tensor.
+    ///
+    /// # Errors
+    /// As [`BundleWriter::add`], and [`CheckpointError::Slice`] where the tensor does not have the slice's
+    /// dimensions, or another slice of the same variable said something else of the whole.
+    pub fn add_slice(
+        &mut self,
+        name: &str,
+        slice: &SliceSpec,
+        tensor: &Tensor,
+    ) -> Result<(), CheckpointError> {
+        self.check_name(name)?;
+        let refused = |what: String| CheckpointError::Slice {
+            slice: format!("{slice} of {name}"),
+            what,
+        };
+        if tensor.dims() != slice.dims() {
+            let dims = tensor.shape();
+            return Err(refused(format!(
+                " of the tensor that was given, whose shape is {dims}"
+            )));
+        }
+        if slice.is_whole() {
+            return self.put(name, name.as_bytes().to_vec(), tensor);
+        }
+        let number = self.number(name, tensor.dtype())?;
+        let shape = Some(proto::Shape::of(slice.full_dims()));
+        if let Some(whole) = self.entries.get(name.as_bytes()) {
+            if whole.slices.is_empty() {
+                return Err(self.duplicate(name));
+            }
+            if whole.shape != shape || whole.dtype != number {
+                return Err(refused(
+                    " of what an earlier slice is of: give both the same full dimensions and dtype"
+                        .to_owned(),
+                ));
+            }
+        }
+        self.put(name, keys::slice_key(name, slice), tensor)?;
+        let whole = self.entries.entry(name.as_bytes().to_vec());
+        let whole = whole.or_insert_with(|| proto::Entry {
+            dtype: number,
+            shape,
+            ..proto::Entry::default()
+        });
+        whole.slices.push(slice.to_proto());
+        Ok(())
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), CheckpointError> {
+        if name.is_empty() || name.starts_with('\0') {
+            return Err(CheckpointError::unsupported(
+                &self.prefix,
+                Some(&format!("{name:?}")),
+                "cannot be written: names begin with a character other than zero",
+            ));
+        }
+        Ok(())
+    }
+
+    fn number(&self, name: &str, dtype: DType) -> Result<i32, CheckpointError> {
+        dtype::number(dtype).ok_or_else(|| {
+            CheckpointError::unsupported(
+                &self.prefix,
+                Some(name),
+                format!(
+                    "cannot be written: it is a {dtype}, a thing of the runtime's; save variables"
+                ),
+            )
+        })
+    }
+
+    fn duplicate(&self, name: &str) -> CheckpointError {
+        CheckpointError::Duplicate {
+            name: name.to_owned(),
+            file: self.prefix.clone(),
+        }
+    }
+
+    /// Writes a tensor's bytes and keeps its entry.
+    fn put(&mut self, name: &str, key: Vec<u8>, tensor: &Tensor) -> Result<(), CheckpointError> {
+        if self.failed {
+            return Err(CheckpointError::Failed {
+                file: self.prefix.clone(),
+            });
+        }
+        if self.entries.contains_key(&key) {
+            return Err(self.duplicate(name));
+        }
+        let dtype = self.number(name, tensor.dtype())?;
+        let wrote = match tensor.as_strings() {
+            Ok(all) => write_strings(&mut self.data, all),
+            Err(_) => {
+                let wrote = write_summed(&mut self.data, 0, tensor.bytes());
+                wrote.map(|sum| (tensor.bytes().len() as u64, sum))
+            }
+        };
+        let (size, sum) = wrote.map_err(|e| {
+            self.failed = true;
+            CheckpointError::io(self.data.path(), "written", &e)
+        })?;
+        let entry = proto::Entry {
+            dtype,
+            shape: Some(proto::Shape::of(tensor.dims())),
+            shard_id: 0,
+            offset: self.size as i64,
+            size: size as i64,
+            crc32c: crc::mask(sum),
+            slices: Vec::new(),
+        };
+        self.size += size;
+        self.entries.insert(key, entry);
+        Ok(())
+    }
+
+    /// Puts the checkpoint in its place: the data, then the index, each synced before it gets its name.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Io`]; [`CheckpointError::Failed`] where an earlier write failed. There is no new
+    /// checkpoint then.
+    pub fn finish(self) -> Result<(), CheckpointError> {
+        if self.failed {
+            return Err(CheckpointError::Failed { file: self.prefix });
+        }
+        self.data.finish()?;
+        write_index(&self.disk, &self.prefix, 1, &self.entries)
+    }
+}
+
+fn write_summed(to: &mut Pending, mut sum: u32, bytes: &[u8]) -> std::io::Result<u32> {
+    for piece in bytes.chunks(PIECE) {
+        sum = crc32c::crc32c_append(sum, piece);
+        to.write_all(piece)?;
+    }
+    Ok(sum)
+}
+
+fn write_strings(to: &mut Pending, all: &[Box<[u8]>]) -> std::io::Result<(u64, u32)> {
+    let (head, mut sum) = strings::head(all);
+    to.write_all(&head)?;
+    let mut size = head.len() as u64;
+    for string in all {
+        sum = write_summed(to, sum, string)?;
+        size += string.len() as u64;
+    }
+    Ok((size, sum))
+}
+
+/// Writes the index of a checkpoint whose data is in its place.
+pub(super) fn write_index(
+    disk: &Arc<dyn Disk>,
+    prefix: &Path,
+    shards: usize,
+    entries: &BTreeMap<Vec<u8>, proto::Entry>,
+) -> Result<(), CheckpointError> {
+    let path = index_path(prefix);
+    let header = proto::Header {
+        num_shards: shards as i32,
+        endianness: 0,
+        version: Some(proto::Version {
+            producer: 1,
+            ..proto::Version::default()
+        }),
+    };
+    // The names of the data files are on the disk before there is an index that needs them.
+    disk::sync_folder_of(disk, prefix)?;
+    let mut table = TableWriter::new(Pending::create(disk, &path)?);
+    let mut wrote = table.add(b"", &header.encode_to_vec());
+    for (key, entry) in entries {
+        wrote = wrote.and_then(|()| table.add(key, &entry.encode_to_vec()));
+    }
+    let file = wrote
+        .and_then(|()| table.finish())
+        .map_err(|e| CheckpointError::io(&path, "written", &e))?;
+    file.finish()?;
+    disk::sync_folder_of(disk, prefix)
+}

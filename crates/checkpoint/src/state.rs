@@ -1,0 +1,180 @@
+//! The file `DIR/checkpoint`, which names a folder's checkpoints, and the rules for how many are kept.
+//!
+//! Source: TensorFlow's `python/training/checkpoint_management.py`.
+//!
+//! ```
+//! use thalweg_checkpoint::{BundleWriter, state};
+//! use thalweg_tensor::Tensor;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = std::env::temp_dir().join(format!("thalweg-state-{}", std::process::id()));
+//! let prefix = folder.join("model.ckpt-7");
+//! let mut writer = BundleWriter::create(&prefix)?;
+//! writer.add("w", &Tensor::scalar(1.0f32))?;
+//! writer.finish()?;
+//! let mut retention = state::Retention::open(&folder, state::RetentionOptions::default())?;
+//! retention.saved(&prefix)?;
+//!
+//! assert_eq!(state::latest_checkpoint(&folder)?, Some(prefix));
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::bundle::BundleReader;
+use crate::disk::{self, Disk};
+use crate::error::CheckpointError;
+
+mod newest;
+mod retention;
+mod text;
+
+pub(crate) use newest::newest_beside;
+pub use newest::{latest_checkpoint, newest_usable};
+pub use retention::{Retention, RetentionOptions, delete_checkpoint};
+
+/// What `DIR/checkpoint` says: the message CheckpointState of TensorFlow's
+/// `python/training/checkpoint_state.proto`, as text.
+///
+/// ```
+/// use thalweg_checkpoint::state::CheckpointState;
+///
+/// let text = "model_checkpoint_path: \"model.ckpt-2\"\n\
+///             all_model_checkpoint_paths: \"model.ckpt-1\"\n\
+///             all_model_checkpoint_paths: \"model.ckpt-2\"\n";
+/// let state = CheckpointState::parse(text.as_bytes()).unwrap();
+/// assert_eq!(state.model_checkpoint_path, "model.ckpt-2");
+/// assert_eq!(state.all_model_checkpoint_paths.len(), 2);
+/// assert_eq!(state.to_text(), text);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct CheckpointState {
+    /// The newest checkpoint's prefix, as it was written: relative ones are relative to the folder.
+    pub model_checkpoint_path: String,
+    /// All prefixes, the oldest first.
+    pub all_model_checkpoint_paths: Vec<String>,
+    /// When each was saved, in seconds since 1970; empty where that was not written.
+    pub all_model_checkpoint_timestamps: Vec<f64>,
+    /// When the last one that is kept for good was saved, in seconds since 1970.
+    pub last_preserved_timestamp: Option<f64>,
+}
+
+impl CheckpointState {
+    /// The state file of a folder.
+    pub fn path(folder: &Path) -> PathBuf {
+        folder.join("checkpoint")
+    }
+
+    /// Reads a folder's state file; none where there is none.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Io`], and [`CheckpointError::Corrupt`] where the file is no such text.
+    pub fn read(folder: &Path) -> Result<Option<CheckpointState>, CheckpointError> {
+        let path = Self::path(folder);
+        match path.try_exists() {
+            Ok(false) => Ok(None),
+            Ok(true) => {
+                let found = Self::parse(&disk::read_whole(&path)?);
+                let found = found.map_err(|what| CheckpointError::corrupt(&path, what))?;
+                Ok(Some(found))
+            }
+            Err(e) => Err(CheckpointError::io(&path, "read", &e)),
+        }
+    }
+
+    /// Reads the text. Fields that are not known are passed over.
+    ///
+    /// # Errors
+    /// What is wrong, as a predicate, with the line.
+    pub fn parse(text: &[u8]) -> Result<CheckpointState, String> {
+        let mut state = CheckpointState::default();
+        for field in text::fields(text)? {
+            let wrong = || format!("has another kind of value for {} than it needs", field.name);
+            match field.name.as_str() {
+                "model_checkpoint_path" => {
+                    state.model_checkpoint_path = field.value.string().ok_or_else(wrong)?;
+                }
+                "all_model_checkpoint_paths" => {
+                    for path in field.values() {
+                        let path = path.string().ok_or_else(wrong)?;
+                        state.all_model_checkpoint_paths.push(path);
+                    }
+                }
+                "all_model_checkpoint_timestamps" => {
+                    for time in field.values() {
+                        let time = time.number().ok_or_else(wrong)?;
+                        state.all_model_checkpoint_timestamps.push(time);
+                    }
+                }
+                "last_preserved_timestamp" => {
+                    state.last_preserved_timestamp = Some(field.value.number().ok_or_else(wrong)?);
+                }
+                _ => {}
+            }
+        }
+        Ok(state)
+    }
+
+    /// The text that is written.
+    pub fn to_text(&self) -> String {
+        let mut out = String::new();
+        let mut line = |name: &str, value: &str| out.push_str(&format!("{name}: {value}\n"));
+        if !self.model_checkpoint_path.is_empty() {
+            let path = text::quoted(&self.model_checkpoint_path);
+            line("model_checkpoint_path", &path);
+        }
+        for path in &self.all_model_checkpoint_paths {
+            line("all_model_checkpoint_paths", &text::quoted(path));
+        }
+        for time in &self.all_model_checkpoint_timestamps {
+            line("all_model_checkpoint_timestamps", &format!("{time}"));
+        }
+        if let Some(time) = self.last_preserved_timestamp {
+            line("last_preserved_timestamp", &format!("{time}"));
+        }
+        out
+    }
+
+    /// Writes a folder's state file, at once.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Io`]; the file that was there is still there then.
+    pub fn write(&self, disk: &Arc<dyn Disk>, folder: &Path) -> Result<(), CheckpointError> {
+        disk::write(disk, &Self::path(folder), self.to_text().as_bytes())
+    }
+
+    /// The newest checkpoint's prefix; none where the file names none.
+    pub fn newest(&self, folder: &Path) -> Option<PathBuf> {
+        let path = &self.model_checkpoint_path;
+        (!path.is_empty()).then(|| folder.join(path))
+    }
+
+    /// All prefixes, the oldest first and the newest last, as TensorFlow reads them: the newest is one of them
+    /// even where the list lacks it.
+    pub fn all(&self, folder: &Path) -> Vec<PathBuf> {
+        let mut all: Vec<_> = self
+            .all_model_checkpoint_paths
+            .iter()
+            .map(|path| folder.join(path))
+            .collect();
+        if let Some(newest) = self.newest(folder)
+            && all.last() != Some(&newest)
+        {
+            all.retain(|path| *path != newest);
+            all.push(newest);
+        }
+        all
+    }
+}
+
+/// Whether a checkpoint opens: its index is whole, and its data files are as long as that says.
+fn opens(prefix: &Path) -> bool {
+    BundleReader::open_alone(prefix).is_ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Which checkpoint of a folder to restore.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::{CheckpointState, opens};
+use crate::disk;
+use crate::error::CheckpointError;
+
+/// The newest checkpoint of a folder: the newest that its state file names and whose index is there and
+/// opens; none where the folder has no state file, or none of those that it names is left.
+///
+/// TensorFlow gives only the one that the state file names as the newest. This also gives an older one where
+/// that one is torn or gone.
+///
+/// # Errors
+/// [`CheckpointError::Io`] and [`CheckpointError::Corrupt`] where the state file cannot be read, and the
+/// error of the newest checkpoint where it names some and all of them are torn.
+///
+/// ```
+/// let found = thalweg_checkpoint::state::latest_checkpoint("/nowhere".as_ref());
+/// assert_eq!(found, Ok(None));
+/// ```
+pub fn latest_checkpoint(folder: &Path) -> Result<Option<PathBuf>, CheckpointError> {
+    let Some(state) = CheckpointState::read(folder)? else {
+        return Ok(None);
+    };
+    let mut refused = None;
+    for prefix in state.all(folder).into_iter().rev() {
+        match crate::BundleReader::open_alone(&prefix) {
+            Ok(_) => return Ok(Some(prefix)),
+            Err(CheckpointError::Missing { .. }) => {}
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    match refused {
+        Some(error) => Err(error),
+        None => Ok(None),
+    }
+}
+
+/// The newest checkpoint of a folder that opens, whether or not its state file, which may be gone or damaged,
+/// names it.
+///
+/// ```
+/// assert_eq!(thalweg_checkpoint::state::newest_usable("/nowhere".as_ref()), None);
+/// ```
+pub fn newest_usable(folder: &Path) -> Option<PathBuf> {
+    newest_but(folder, None)
+}
+
+/// The newest checkpoint that opens in the folder of this one, other than this one.
+pub(crate) fn newest_beside(prefix: &Path) -> Option<PathBuf> {
+    newest_but(disk::folder_of(prefix), Some(prefix))
+}
+
+/// How many checkpoints of a folder are tried: a search in place of a message should not take minutes.
+const TRIED: usize = 20;
+
+fn newest_but(folder: &Path, other: Option<&Path>) -> Option<PathBuf> {
+    let named = CheckpointState::read(folder).ok().flatten();
+    let named = named.map_or(Vec::new(), |state| state.all(folder));
+    let mut all: Vec<PathBuf> = named.into_iter().rev().collect();
+    for found in by_time(folder).into_iter().rev() {
+        if !all.contains(&found) {
+            all.push(found);
+        }
+    }
+    let mut others = all.into_iter().filter(|p| Some(p.as_path()) != other);
+    others.by_ref().take(TRIED).find(|p| opens(p))
+}
+
+/// The prefixes of the indexes in a folder, the oldest first.
+fn by_time(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut found: Vec<(SystemTime, PathBuf)> = entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| {
+            let path = entry.path();
+            let prefix = path.to_str()?.strip_suffix(".index")?.into();
+            Some((entry.metadata().ok()?.modified().ok()?, prefix))
+        })
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, prefix)| prefix).collect()
+}

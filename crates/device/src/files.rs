@@ -1,0 +1,289 @@
+//! Which files a graph may use.
+//!
+//! A graph names files: those of a checkpoint, in `SaveV2` and `RestoreV2`. It may come from a stranger, so a session
+//! allows no file unless it is told which folders are the graph's.
+//!
+//! ```
+//! use thalweg_device::{Files, KernelError};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = std::env::temp_dir();
+//! let files = Files::within([&folder])?;
+//! assert!(files.resolve(folder.join("model.ckpt-1").to_string_lossy().as_bytes()).is_ok());
+//!
+//! let error = files.resolve(b"/etc/passwd").unwrap_err();
+//! assert!(matches!(error, KernelError::Refused(_)));
+//! let error = Files::none().resolve(b"/tmp/model.ckpt-1").unwrap_err();
+//! assert!(error.to_string().contains("allows no files"));
+//! # Ok(())
+//! # }
+//! ```
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::KernelError;
+
+/// The folders whose files a graph may read and write: none, some, or all.
+///
+/// A path must lie in one of the folders. It must not contain `..`, a symlink below the folder, or end at a device, a
+/// pipe or a socket. A relative path starts at the current folder of the process.
+#[derive(Clone, Debug)]
+pub struct Files {
+    allowed: Allowed,
+}
+
+#[derive(Clone, Debug)]
+enum Allowed {
+    None,
+    All,
+    Within(Arc<[Root]>),
+}
+
+/// A folder, as it was named and as it is without symlinks.
+#[derive(Clone, Debug)]
+struct Root {
+    named: PathBuf,
+    real: PathBuf,
+}
+
+impl Default for Files {
+    fn default() -> Files {
+        Files::none()
+    }
+}
+
+impl Files {
+    /// No file.
+    pub const fn none() -> Files {
+        Files {
+            allowed: Allowed::None,
+        }
+    }
+
+    /// Every file that the process may use: for graphs that the program itself has built.
+    pub const fn all() -> Files {
+        Files {
+            allowed: Allowed::All,
+        }
+    }
+
+    /// The files in these folders, which exist.
+    ///
+    /// # Errors
+    /// A folder that does not exist, or is none.
+    pub fn within(folders: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Files, io::Error> {
+        let root = |folder: &Path| -> io::Result<Root> {
+            let named = std::path::absolute(folder)?;
+            let real = folder.canonicalize()?;
+            match real.is_dir() {
+                true => Ok(Root { named, real }),
+                false => Err(io::Error::other("it is no folder")),
+            }
+        };
+        let folders = folders.into_iter().map(|folder| {
+            let folder = folder.as_ref();
+            root(folder).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))
+        });
+        Ok(Files {
+            allowed: Allowed::Within(folders.collect::<io::Result<_>>()?),
+        })
+    }
+
+    /// The path that these bytes of a graph name.
+    ///
+    /// # Errors
+    /// [`KernelError::Refused`], where the graph may not use it.
+    pub fn resolve(&self, name: &[u8]) -> Result<PathBuf, KernelError> {
+        let shown = String::from_utf8_lossy(name);
+        let refused = |why: &str| KernelError::Refused(format!("file '{shown}': {why}"));
+        if name.is_empty() || name.contains(&0) {
+            return Err(refused("this is no name of a file"));
+        }
+        let path = path_of(name).ok_or_else(|| refused("its name is not in UTF-8"))?;
+        let roots = match &self.allowed {
+            Allowed::All => return Ok(path),
+            Allowed::None => {
+                return Err(refused(
+                    "this session allows no files: name the folder for them, with `--files DIR` or SessionOptions::files",
+                ));
+            }
+            Allowed::Within(roots) => roots,
+        };
+        if path.components().any(|c| c == Component::ParentDir) {
+            return Err(refused("a path must not contain '..'"));
+        }
+        let path = std::path::absolute(&path).map_err(|e| refused(&e.to_string()))?;
+        for root in roots.iter() {
+            let below = [&root.named, &root.real]
+                .into_iter()
+                .find_map(|r| path.strip_prefix(r).ok());
+            if let Some(below) = below {
+                return walk(&root.real, below).map_err(|why| refused(&why));
+            }
+        }
+        let folders = roots.iter().map(|r| r.named.display().to_string());
+        let folders = folders.collect::<Vec<_>>().join(", ");
+        Err(refused(&format!(
+            "it lies outside of the folders that this session allows ({folders}): add its folder, with `--files DIR` or SessionOptions::files"
+        )))
+    }
+
+    /// As [`Files::resolve`], of the prefix of a checkpoint: what lies beside it and begins with it must be plain files.
+    ///
+    /// # Errors
+    /// As [`Files::resolve`].
+    pub fn resolve_prefix(&self, name: &[u8]) -> Result<PathBuf, KernelError> {
+        let prefix = self.resolve(name)?;
+        if matches!(self.allowed, Allowed::All) {
+            return Ok(prefix);
+        }
+        let (Some(folder), Some(start)) = (prefix.parent(), prefix.file_name()) else {
+            return Ok(prefix);
+        };
+        let start = [start.as_encoded_bytes(), b"."].concat();
+        // A folder that is not there has no files that could be something else.
+        for entry in folder.read_dir().into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let belongs = name.as_encoded_bytes().starts_with(&start);
+            if belongs && !entry.file_type().is_ok_and(|t| t.is_file()) {
+                let path = entry.path();
+                return Err(KernelError::Refused(format!(
+                    "file '{}': it is a symlink, a folder or a device, and a checkpoint has plain files: remove it",
+                    path.display()
+                )));
+            }
+        }
+        Ok(prefix)
+    }
+}
+
+#[cfg(unix)]
+fn path_of(name: &[u8]) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(name)))
+}
+
+#[cfg(not(unix))]
+fn path_of(name: &[u8]) -> Option<PathBuf> {
+    std::str::from_utf8(name).ok().map(PathBuf::from)
+}
+
+/// The path `below` of a folder, where no part of it leads elsewhere.
+fn walk(root: &Path, below: &Path) -> Result<PathBuf, String> {
+    let mut at = root.to_owned();
+    let mut parts = below.components().peekable();
+    while let Some(part) = parts.next() {
+        at.push(part);
+        let Ok(found) = at.symlink_metadata() else {
+            // It is not there yet, and neither is what comes after it.
+            at.extend(parts);
+            return Ok(at);
+        };
+        let kind = found.file_type();
+        if kind.is_symlink() {
+            return Err(format!(
+                "{} is a symlink: name what it leads to",
+                at.display()
+            ));
+        }
+        if parts.peek().is_some() && !kind.is_dir() {
+            return Err(format!("{} is no folder", at.display()));
+        }
+        if !kind.is_dir() && !kind.is_file() {
+            return Err("it is a device, a pipe or a socket".to_owned());
+        }
+    }
+    Ok(at)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("thalweg-files-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("inside/deep")).unwrap();
+        folder
+    }
+
+    fn bytes(path: &Path) -> &[u8] {
+        path.as_os_str().as_encoded_bytes()
+    }
+
+    #[test]
+    fn a_path_that_leaves_the_folder_is_refused() {
+        let folder = folder("leave");
+        let inside = folder.join("inside");
+        let files = Files::within([&inside]).unwrap();
+        std::os::unix::fs::symlink("/etc", inside.join("link")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", inside.join("model.index")).unwrap();
+        fs::write(inside.join("plain"), "").unwrap();
+
+        for good in ["model", "deep/model", "new/folders/model", "deep", "plain"] {
+            let path = inside.join(good);
+            assert_eq!(
+                files.resolve(bytes(&path)).unwrap(),
+                path.parent()
+                    .unwrap()
+                    .canonicalize()
+                    .unwrap_or(path.parent().unwrap().to_owned())
+                    .join(path.file_name().unwrap())
+            );
+        }
+        let bad = [
+            ("../outside", "'..'"),
+            ("deep/../../outside", "'..'"),
+            ("link/passwd", "symlink"),
+            ("model.index", "symlink"),
+            ("plain/model", "no folder"),
+        ];
+        for (bad, why) in bad {
+            let error = files.resolve(bytes(&inside.join(bad))).unwrap_err();
+            assert!(error.to_string().contains(why), "{bad}: {error}");
+        }
+        // A name that only begins as the folder's does.
+        let beside = folder.join("inside-not/model");
+        assert!(files.resolve(bytes(&beside)).is_err());
+        let prefix = files.resolve_prefix(bytes(&inside.join("model")));
+        assert!(prefix.unwrap_err().to_string().contains("plain files"));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn devices_and_pipes_are_refused() {
+        let files = Files::within(["/dev"]).unwrap();
+        let error = files.resolve(b"/dev/null").unwrap_err();
+        assert!(error.to_string().contains("device"), "{error}");
+        for odd in [&b""[..], b"a\0b"] {
+            assert!(files.resolve(odd).is_err());
+        }
+    }
+
+    #[test]
+    fn a_folder_may_be_named_by_a_symlink() {
+        let folder = folder("named");
+        std::os::unix::fs::symlink(folder.join("inside"), folder.join("alias")).unwrap();
+        let files = Files::within([folder.join("alias")]).unwrap();
+        let real = folder.join("inside").canonicalize().unwrap().join("model");
+        assert_eq!(
+            files.resolve(bytes(&folder.join("alias/model"))).unwrap(),
+            real
+        );
+        assert_eq!(files.resolve(bytes(&real)).unwrap(), real);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_does_not_exist_is_an_error() {
+        let error = Files::within(["/no/such/folder"]).unwrap_err();
+        assert!(
+            error.to_string().starts_with("/no/such/folder: "),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,264 @@
+//! One node of a frozen graph: what a use of a variable becomes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thalweg_graph::op::Effect;
+use thalweg_graph::{Attr, GraphData, Node, NodeId, OutputId};
+use thalweg_tensor::{DType, Shape, Tensor};
+
+use super::FreezeError;
+use crate::attr::to_proto;
+use crate::export::ExportError;
+use crate::messages::attr_value::{ListValue, Value};
+use crate::messages::{AttrValue, NodeDef};
+
+/// Attributes that say where the outputs' shapes are known to be; a handle's are not its value's.
+const SHAPES: &str = "_output_shapes";
+
+/// Ops that pass a handle on as it is.
+const PASS: &[&str] = &[
+    "Identity",
+    "Enter",
+    "Exit",
+    "Switch",
+    "Merge",
+    "NextIteration",
+];
+
+/// What is known of the variable whose node this is; `None` for other nodes.
+pub(super) fn variable(data: &GraphData, id: NodeId) -> Option<(DType, Shape)> {
+    let node = data.node(id);
+    let fact = node.outputs.first()?;
+    match node.op.effect {
+        Effect::Handle => fact.variable.clone(),
+        _ => None,
+    }
+}
+
+/// The variable behind an input of a node.
+fn behind(data: &GraphData, input: OutputId) -> Option<&(DType, Shape)> {
+    data.fact(input).and_then(|f| f.variable.as_ref())
+}
+
+/// What becomes of a node.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// It stays as it is.
+    Same,
+    /// The value itself: of a read.
+    Value,
+    /// Some of its rows.
+    Gather,
+    /// Some of its slices.
+    GatherNd,
+    /// Its shape.
+    Shape,
+    /// Whether there is one: there is.
+    Initialized,
+    /// The value where a handle or reference went through.
+    Pass,
+    /// It updates a variable.
+    Update,
+    /// There is no form for it.
+    None,
+}
+
+fn form(data: &GraphData, node: &Node) -> Form {
+    let handle = |&&i: &&OutputId| behind(data, i).is_some();
+    // A value that a reference gives is what most nodes take of it.
+    let taken = |at: usize, i: OutputId| {
+        let reference = data.fact(i).is_some_and(|f| f.reference);
+        !reference || node.input_arg(at).is_some_and(|a| a.reference)
+    };
+    if !node.inputs.iter().any(|i| handle(&i)) {
+        // A handle that the graph does not know the variable of.
+        return match node.op.effect {
+            Effect::Read => Form::None,
+            Effect::Write => Form::Update,
+            _ => Form::Same,
+        };
+    }
+    let mut inputs = node.inputs.iter().copied().enumerate();
+    if !inputs.any(|(at, i)| behind(data, i).is_some() && taken(at, i)) {
+        return Form::Same;
+    }
+    match node.op.name {
+        "ReadVariableOp" => Form::Value,
+        "ResourceGather" => Form::Gather,
+        "ResourceGatherNd" => Form::GatherNd,
+        "VariableShape" => Form::Shape,
+        "VarIsInitializedOp" | "IsVariableInitialized" => Form::Initialized,
+        _ if node.op.effect == Effect::Write => Form::Update,
+        name if PASS.contains(&node.op.on_handles.unwrap_or(name)) => Form::Pass,
+        _ => Form::None,
+    }
+}
+
+/// Whether a node can be frozen.
+pub(super) fn check(data: &GraphData, id: NodeId) -> Result<(), FreezeError> {
+    let node = data.node(id);
+    let (name, op) = (node.name.clone(), node.op.name);
+    match form(data, node) {
+        Form::Update => Err(FreezeError::Update { node: name, op }),
+        Form::None => Err(FreezeError::Use {
+            node: name,
+            op,
+            function: None,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// What nodes are frozen with.
+pub(super) struct Cx<'a> {
+    pub data: &'a GraphData,
+    /// The values of variables, by their handles.
+    pub frozen: &'a BTreeMap<OutputId, Tensor>,
+    /// The names of all nodes that are kept.
+    pub names: &'a BTreeSet<&'a str>,
+}
+
+impl Cx<'_> {
+    /// Adds the frozen form of a node, of which `proto` is the message.
+    pub(super) fn freeze(
+        &self,
+        id: NodeId,
+        mut proto: NodeDef,
+        to: &mut Vec<NodeDef>,
+    ) -> Result<(), FreezeError> {
+        let node = self.data.node(id);
+        self.keep_neighbours(&mut proto);
+        if let Some(value) = self.frozen.get(&OutputId { node: id, index: 0 }) {
+            self.constant(&mut proto, value)?;
+            to.push(proto);
+            return Ok(());
+        }
+        let first = node.inputs.first().and_then(|&i| behind(self.data, i));
+        let dtype = first.map_or(DType::F32, |(dtype, _)| *dtype);
+        let own = |name: &str| node.attrs.get(name).cloned();
+        match form(self.data, node) {
+            Form::Value => self.turn(&mut proto, "Identity", [("T", Some(dtype.into()))])?,
+            Form::Shape => {
+                let attrs = [("T", Some(dtype.into())), ("out_type", own("out_type"))];
+                self.turn(&mut proto, "Shape", attrs)?;
+            }
+            Form::GatherNd => {
+                let attrs = [
+                    ("Tparams", Some(dtype.into())),
+                    ("Tindices", own("Tindices")),
+                ];
+                self.turn(&mut proto, "GatherNd", attrs)?;
+            }
+            Form::Gather => {
+                let axis = self.gather_axis(node)?;
+                let attrs = [
+                    ("Tparams", Some(dtype.into())),
+                    ("Tindices", own("Tindices")),
+                    ("Taxis", Some(DType::I32.into())),
+                    ("batch_dims", Some(Attr::Int(axis.into()))),
+                ];
+                self.turn(&mut proto, "GatherV2", attrs)?;
+                let mut constant = NodeDef {
+                    name: self.free_name(&format!("{}/axis", node.name)),
+                    device: proto.device.clone(),
+                    ..NodeDef::default()
+                };
+                self.constant(&mut constant, &Tensor::scalar(axis))?;
+                proto.input.insert(2, constant.name.clone());
+                to.push(constant);
+            }
+            Form::Initialized => {
+                proto.input.retain(|i| i.starts_with('^'));
+                self.constant(&mut proto, &Tensor::scalar(true))?;
+            }
+            Form::Pass => {
+                proto.op = node.op.on_handles.unwrap_or(node.op.name).to_owned();
+                self.set(&mut proto, "T", dtype.into())?;
+                proto.attr.remove(SHAPES);
+            }
+            Form::Same | Form::Update | Form::None => {}
+        }
+        to.push(proto);
+        Ok(())
+    }
+
+    /// The dimension that a `ResourceGather` takes slices along.
+    fn gather_axis(&self, node: &Node) -> Result<i32, FreezeError> {
+        let asked = node.attrs.int("batch_dims");
+        let indices = node.inputs.get(1).and_then(|&i| self.data.fact(i));
+        let rank = indices.and_then(|f| f.shape.rank());
+        let axis = match (asked < 0, rank) {
+            (false, _) => Some(asked),
+            (true, rank) => rank.and_then(|r| asked.checked_add(i64::try_from(r).ok()?)),
+        };
+        let axis = axis.and_then(|a| i32::try_from(a).ok());
+        axis.ok_or_else(|| FreezeError::Use {
+            node: node.name.clone(),
+            op: node.op.name,
+            function: None,
+        })
+    }
+
+    fn free_name(&self, wanted: &str) -> String {
+        let names = std::iter::successors(Some(wanted.to_owned()), |n| Some(format!("{n}_")));
+        let mut free = names.filter(|n| !self.names.contains(&**n));
+        free.next().unwrap_or_else(|| wanted.to_owned())
+    }
+
+    /// Makes a node a constant.
+    fn constant(&self, proto: &mut NodeDef, value: &Tensor) -> Result<(), FreezeError> {
+        let attrs = [
+            ("dtype", Some(value.dtype().into())),
+            ("value", Some(Attr::Tensor(value.clone()))),
+        ];
+        self.turn(proto, "Const", attrs)
+    }
+
+    /// Makes a node one of another op with these attributes, and those that no op has.
+    fn turn<const N: usize>(
+        &self,
+        proto: &mut NodeDef,
+        op: &str,
+        attrs: [(&str, Option<Attr>); N],
+    ) -> Result<(), FreezeError> {
+        proto.op = op.to_owned();
+        proto
+            .attr
+            .retain(|name, _| name.starts_with('_') && name != SHAPES);
+        for (name, attr) in attrs {
+            if let Some(attr) = attr {
+                self.set(proto, name, attr)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&self, proto: &mut NodeDef, name: &str, attr: Attr) -> Result<(), FreezeError> {
+        let value = to_proto(&attr).map_err(|value| ExportError::Attr {
+            node: proto.name.clone(),
+            attr: name.to_owned(),
+            value,
+        })?;
+        proto.attr.insert(name.to_owned(), value);
+        Ok(())
+    }
+
+    /// Leaves out that a node stands beside one that is not kept.
+    fn keep_neighbours(&self, proto: &mut NodeDef) {
+        let Some(AttrValue {
+            value: Some(Value::List(ListValue { s, .. })),
+        }) = proto.attr.get_mut("_class")
+        else {
+            return;
+        };
+        s.retain(|name| {
+            let beside = name
+                .strip_prefix(b"loc:@")
+                .and_then(|n| std::str::from_utf8(n).ok());
+            beside.is_none_or(|n| self.names.contains(n))
+        });
+        if s.is_empty() {
+            proto.attr.remove("_class");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The nodes of TensorFlow's `tf.compat.v1.train.Saver`: a graph that can write its variables to a
+//! checkpoint, and read them back.
+//!
+//! They are what a program of TensorFlow finds in a MetaGraph or a SavedModel of ours, and what a
+//! sharded save runs: each device then writes its own variables.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_ops::{NewGraph, StateOps};
+//! use thalweg_train::saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
+//!
+//! # fn main() -> Result<(), thalweg_train::saver_nodes::SaverNodesError> {
+//! let g = Graph::new();
+//! g.variable("w", [1.0f32, 2.0]);
+//! let saved: Vec<_> = g.variables().iter().map(SavedVariable::of).collect();
+//! let saver = SaverNodes::add(&g, &saved, &SaverOptions::new())?;
+//!
+//! assert_eq!(saver.save.name(), "save/SaveV2");
+//! assert_eq!(saver.restore.name(), "save/restore_all");
+//! // Who runs the nodes feeds the prefix of the files here.
+//! assert_eq!(saver.filename.name(), "save/Const:0");
+//! # Ok(())
+//! # }
+//! ```
+
+mod build;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use thalweg_graph::{
+    DeviceScope, Graph, GraphData, GraphError, Operation, Output, OutputId, VariableInfo,
+    VariableSlice,
+};
+use thalweg_graphdef::messages::{SaverDef, saver_def::CheckpointFormatVersion};
+use thalweg_tensor::{Shape, TensorError};
+use thiserror::Error;
+
+/// A variable of a graph, and what a checkpoint calls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedVariable {
+    /// Its name in the checkpoint.
+    pub name: String,
+    /// Its handle: the output of a `VarHandleOp`, or of a `VariableV2`.
+    pub handle: OutputId,
+    /// The part of the checkpoint's tensor that it is, where it is not the whole.
+    pub slice: Option<VariableSlice>,
+}
+
+impl SavedVariable {
+    /// A variable under its own name; a part of a partitioned one as a slice of the whole.
+    pub fn of(info: &VariableInfo) -> SavedVariable {
+        let whole = info.slice.as_ref().map(|s| &s.of);
+        SavedVariable {
+            name: whole.unwrap_or(&info.name).clone(),
+            handle: info.handle,
+            slice: info.slice.clone(),
+        }
+    }
+
+    /// The slice as TensorFlow writes it: the dimensions of the whole, then for each dimension
+    /// `start,length`, or `-` for all of it. Empty for a whole variable; nothing where the variable's
+    /// shape is not known or no part of the whole.
+    fn slice_text(&self, shape: &Shape) -> Option<String> {
+        let Some(VariableSlice { dims, begin, .. }) = &self.slice else {
+            return Some(String::new());
+        };
+        let own = shape.to_dims()?;
+        if [begin.len(), own.len()] != [dims.len(); 2] {
+            return None;
+        }
+        let parts = dims
+            .iter()
+            .zip(begin)
+            .zip(&own)
+            .map(|((&dim, &start), &len)| {
+                let end = start.checked_add(len).filter(|&end| end <= dim);
+                end.map(|_| match len == dim {
+                    true => "-".to_owned(),
+                    false => format!("{start},{len}"),
+                })
+            });
+        let parts: Vec<String> = parts.collect::<Option<_>>()?;
+        let dims: String = dims.iter().map(|d| format!("{d} ")).collect();
+        Some(dims + &parts.join(":"))
+    }
+}
+
+/// How [`SaverNodes::add`] makes its nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaverOptions {
+    /// The name scope that the nodes are in (`save`), which is one of the root; made unique.
+    pub scope: String,
+    /// Whether each device writes its variables to files of its own (no).
+    pub sharded: bool,
+}
+
+impl Default for SaverOptions {
+    fn default() -> SaverOptions {
+        SaverOptions {
+            scope: "save".to_owned(),
+            sharded: false,
+        }
+    }
+}
+
+impl SaverOptions {
+    /// The defaults.
+    pub fn new() -> SaverOptions {
+        SaverOptions::default()
+    }
+
+    /// Whether each device writes its variables to files of its own, which are then put together.
+    /// They must be on a disk that all devices see.
+    pub fn sharded(self, sharded: bool) -> SaverOptions {
+        SaverOptions { sharded, ..self }
+    }
+
+    /// With this name scope.
+    pub fn scope(self, scope: impl Into<String>) -> SaverOptions {
+        SaverOptions {
+            scope: scope.into(),
+            ..self
+        }
+    }
+}
+
+/// Why the nodes could not be added. The graph is as it was.
+#[derive(Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum SaverNodesError {
+    /// There is nothing to save.
+    #[error("there are no variables to save: make the variables before the saver")]
+    NoVariables,
+    /// A name that two variables have.
+    #[error(
+        "two variables are to be saved as '{name}': give one of them another name in the checkpoint"
+    )]
+    SameName {
+        /// The name.
+        name: String,
+    },
+    /// Something that holds no variable.
+    #[error("'{name}' is to be saved, and {output} is not the handle of a variable")]
+    NoVariable {
+        /// The name in the checkpoint.
+        name: String,
+        /// The output.
+        output: String,
+    },
+    /// A slice that is no part of a whole.
+    #[error(
+        "'{name}' of dimensions {dims:?} cannot be saved from a variable of shape {shape} that begins at {begin:?}: it is no part of it"
+    )]
+    Slice {
+        /// The name in the checkpoint.
+        name: String,
+        /// The variable's shape.
+        shape: Shape,
+        /// The dimensions of the whole.
+        dims: Vec<usize>,
+        /// Where the variable is to begin in it.
+        begin: Vec<usize>,
+    },
+    /// A graph that does not take the nodes: one that is finalized, say.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// The names are too many for a tensor.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+}
+
+/// The sentence: it is what a program prints that returns the error from `main`.
+impl std::fmt::Debug for SaverNodesError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// The nodes of a saver.
+#[derive(Clone, Copy, Debug)]
+pub struct SaverNodes<'g> {
+    /// The prefix of the checkpoint's files, a scalar string to feed; `model` where it is not fed.
+    pub filename: Output<'g>,
+    /// The node that writes the checkpoint: `SaveV2`, or `MergeV2Checkpoints` of a sharded saver.
+    pub save: Operation<'g>,
+    /// The prefix again, once the checkpoint is written.
+    pub save_tensor: Output<'g>,
+    /// The node that has run when all variables have the values of the checkpoint.
+    pub restore: Operation<'g>,
+    /// Whether each device writes its own files.
+    pub sharded: bool,
+}
+
+impl<'g> SaverNodes<'g> {
+    /// Adds the nodes that write these variables to a checkpoint, and those that read them.
+    ///
+    /// Names and structure are those of TensorFlow's `BaseSaverBuilder`
+    /// (`python/training/saver.py`). A variable that is colocated with another is where that is.
+    ///
+    /// # Errors
+    /// See [`SaverNodesError`]; nothing is added then.
+    pub fn add(
+        graph: &'g Graph,
+        saved: &[SavedVariable],
+        options: &SaverOptions,
+    ) -> Result<SaverNodes<'g>, SaverNodesError> {
+        check(&graph.snapshot(), saved)?;
+        let made = graph.atomically(|copy| {
+            let known = copy.errors().len();
+            let scope = free_scope(&copy.snapshot(), &options.scope);
+            let build = || copy.name_scope(&scope, || build::build(copy, saved, options));
+            // What stands around the call has no say: variables are saved where they are.
+            let made = copy.device(DeviceScope::None, build)?;
+            match copy.errors().into_iter().nth(known) {
+                Some(error) => Err(SaverNodesError::Graph(error)),
+                None => Ok(made),
+            }
+        })?;
+        Ok(SaverNodes {
+            filename: graph.output(made.filename),
+            save: graph.operation(made.save),
+            save_tensor: graph.output(made.save_tensor),
+            restore: graph.operation(made.restore),
+            sharded: options.sharded,
+        })
+    }
+
+    /// The message by which a program of TensorFlow finds the nodes, with the defaults of
+    /// `tf.compat.v1.train.Saver`: 5 checkpoints are kept, and one each 10,000 hours.
+    pub fn to_def(&self) -> SaverDef {
+        SaverDef {
+            filename_tensor_name: self.filename.name(),
+            save_tensor_name: self.save_tensor.name(),
+            restore_op_name: self.restore.name(),
+            max_to_keep: 5,
+            sharded: self.sharded,
+            keep_checkpoint_every_n_hours: 10_000.0,
+            version: CheckpointFormatVersion::V2.into(),
+        }
+    }
+}
+
+/// A scope of the root with this name, or else one with a number, that no node is in.
+fn free_scope(data: &GraphData, wanted: &str) -> String {
+    let skip = wanted.len();
+    let scope_of = |name: &str| name[skip..].find('/').map(|at| skip + at);
+    let names = data.nodes().map(|(_, n)| n.name.as_str());
+    let used: BTreeSet<&str> = names
+        .filter(|name| name.starts_with(wanted))
+        .flat_map(|name| [name, &name[..scope_of(name).unwrap_or(name.len())]])
+        .collect();
+    let mut free = (0..=used.len()).map(|i| match i {
+        0 => wanted.to_owned(),
+        _ => format!("{wanted}_{i}"),
+    });
+    let free = free.find(|name| !used.contains(&**name));
+    format!("{}/", free.unwrap_or_else(|| wanted.to_owned()))
+}
+
+fn check(data: &GraphData, saved: &[SavedVariable]) -> Result<(), SaverNodesError> {
+    if saved.is_empty() {
+        return Err(SaverNodesError::NoVariables);
+    }
+    let mut seen = BTreeSet::new();
+    for one in saved {
+        let fact = data.fact(one.handle);
+        let variable = fact.and_then(|f| f.variable.as_ref());
+        let (_, shape) = variable.ok_or_else(|| SaverNodesError::NoVariable {
+            name: one.name.clone(),
+            output: data.output_name(one.handle),
+        })?;
+        let slice = one.slice_text(shape);
+        let slice = slice.ok_or_else(|| SaverNodesError::Slice {
+            name: one.name.clone(),
+            shape: shape.clone(),
+            dims: one.slice.as_ref().map_or_else(Vec::new, |s| s.dims.clone()),
+            begin: one
+                .slice
+                .as_ref()
+                .map_or_else(Vec::new, |s| s.begin.clone()),
+        })?;
+        if !seen.insert((&one.name, slice)) {
+            return Err(SaverNodesError::SameName {
+                name: one.name.clone(),
+            });
+        }
+    }
+    Ok(())
+}
