@@ -41,7 +41,7 @@ mod write;
 
 pub use dtype::EntryType;
 pub use entry::EntryInfo;
-pub use merge::{MergeOptions, merge};
+pub use merge::{MergeOptions, merge, merge_on};
 pub use read::BundleReader;
 pub use slice::SliceSpec;
 pub use write::BundleWriter;

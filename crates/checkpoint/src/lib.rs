@@ -1,17 +1,41 @@
 //! Files of weights: TensorFlow's checkpoints, safetensors, npz.
 //!
-//! ```
-//! use thalweg_checkpoint::crc;
+//! - [`bundle`]: checkpoints of TensorFlow 1 and 2, written and read; [`object_graph`]: names in those of
+//!   TensorFlow 2's objects.
+//! - [`state`]: which checkpoints a folder has, and how many are kept.
+//! - [`safetensors`], [`npz`]: other formats; [`Weights`] opens any of them.
+//! - [`disk`]: how a file is written so that it is whole or not there.
 //!
-//! assert_eq!(crc::masked(b"123456789"), 0xc78a_b0e5);
+//! Nothing that a file says is believed before it is checked: a file that is torn or made up is an error, and
+//! takes no more memory than a small multiple of its length.
+//!
+//! ```
+//! use thalweg_checkpoint::{Weights, save_weights};
+//! use thalweg_tensor::Tensor;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = std::env::temp_dir().join(format!("thalweg-crate-{}", std::process::id()));
+//! let prefix = folder.join("model.ckpt-100");
+//! save_weights(&prefix, [("dense/kernel", Tensor::from([[1.0f32, 2.0]]))])?;
+//! let weights = Weights::open(&prefix)?;
+//! assert_eq!(weights.tensor("dense/kernel")?.dims(), [1, 2]);
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok(())
+//! # }
 //! ```
 
 pub mod bundle;
 pub mod crc;
 pub mod disk;
 mod error;
+pub mod npz;
+pub mod object_graph;
+pub mod safetensors;
 pub mod state;
 mod table;
+mod weights;
 
 pub use bundle::{BundleReader, BundleWriter, EntryInfo, EntryType, MergeOptions, SliceSpec};
 pub use error::CheckpointError;
+pub use object_graph::VariableNames;
+pub use weights::{WeightInfo, Weights, save_weights, save_weights_on};

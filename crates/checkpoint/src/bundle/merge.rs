@@ -67,7 +67,10 @@ pub fn merge(parts: &[PathBuf], to: &Path, options: MergeOptions) -> Result<(), 
 }
 
 /// As [`merge`], on this disk.
-pub(crate) fn merge_on(
+///
+/// # Errors
+/// As there.
+pub fn merge_on(
     disk: &Arc<dyn Disk>,
     parts: &[PathBuf],
     to: &Path,

@@ -33,7 +33,7 @@ pub(crate) fn read_whole(path: &Path) -> Result<Vec<u8>, CheckpointError> {
 }
 
 /// Fills `bytes` from this place in the file.
-fn read_exact_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
+pub(crate) fn read_exact_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_exact_at(file, bytes, at);
     #[cfg(not(unix))]

@@ -77,7 +77,7 @@ pub struct Retention {
 }
 
 /// Seconds since 1970.
-fn now() -> f64 {
+pub(super) fn now() -> f64 {
     let passed = SystemTime::now().duration_since(UNIX_EPOCH);
     passed.map_or(0.0, |d| d.as_secs_f64())
 }

@@ -44,3 +44,91 @@ fn texts_that_are_no_states_say_the_line() {
         assert!(said.contains(why), "{text}: {said}");
     }
 }
+
+mod keeping {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use thalweg_tensor::Tensor;
+
+    use crate::BundleWriter;
+    use crate::state::{CheckpointState, Retention, RetentionOptions};
+
+    fn folder(name: &str) -> PathBuf {
+        let name = format!("thalweg-keeping-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn save(folder: &std::path::Path, step: i64) -> PathBuf {
+        let prefix = folder.join(format!("m-{step}"));
+        let mut writer = BundleWriter::create(&prefix).unwrap();
+        writer.add("step", &Tensor::scalar(step)).unwrap();
+        writer.finish().unwrap();
+        // What a Saver writes beside it goes with it.
+        std::fs::write(prefix.with_file_name(format!("m-{step}.meta")), b"graph").unwrap();
+        prefix
+    }
+
+    fn steps(folder: &std::path::Path) -> Vec<String> {
+        let all = std::fs::read_dir(folder).unwrap();
+        let names = all.map(|e| e.unwrap().file_name().into_string().unwrap());
+        let mut steps: Vec<_> = names
+            .filter_map(|n| Some(n.strip_suffix(".index")?.to_owned()))
+            .collect();
+        steps.sort();
+        steps
+    }
+
+    #[test]
+    fn one_is_kept_for_good_after_each_time() {
+        let folder = folder("good");
+        let options = RetentionOptions {
+            max_to_keep: 2,
+            keep_every: Duration::from_secs(3600),
+            ..RetentionOptions::default()
+        };
+        let mut retention = Retention::open(&folder, options.clone()).unwrap();
+        let start = super::super::retention::now();
+        for step in 1..=8 {
+            // Every half hour.
+            let time = start + 1800.0 * step as f64 + 1.0;
+            retention.saved_at(&save(&folder, step), time).unwrap();
+        }
+        // The first past each hour, and the last two.
+        assert_eq!(steps(&folder), ["m-2", "m-4", "m-6", "m-7", "m-8"]);
+        let state = CheckpointState::read(&folder).unwrap().unwrap();
+        assert_eq!(
+            state.last_preserved_timestamp,
+            Some(start + 6.0 * 1800.0 + 1.0)
+        );
+        // A new process goes on from there.
+        let mut retention = Retention::open(&folder, options).unwrap();
+        assert_eq!(retention.kept().count(), 2);
+        let time = start + 1800.0 * 9.0 + 1.0;
+        retention.saved_at(&save(&folder, 9), time).unwrap();
+        assert_eq!(steps(&folder), ["m-2", "m-4", "m-6", "m-8", "m-9"]);
+        assert!(!folder.join("m-7.meta").exists());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn zero_keeps_all_and_names_the_newest_only() {
+        let folder = folder("zero");
+        let options = RetentionOptions {
+            max_to_keep: 0,
+            relative_paths: true,
+            ..RetentionOptions::default()
+        };
+        let mut retention = Retention::open(&folder, options).unwrap();
+        for step in 1..=7 {
+            retention.saved(&save(&folder, step)).unwrap();
+        }
+        assert_eq!(steps(&folder).len(), 7);
+        let state = CheckpointState::read(&folder).unwrap().unwrap();
+        assert_eq!(state.all_model_checkpoint_paths, ["m-7"]);
+        assert_eq!(state.newest(&folder), Some(folder.join("m-7")));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,164 @@
+//! The header of an array, and its elements as bytes.
+
+use std::path::Path;
+
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{DType, Tensor};
+
+use crate::error::CheckpointError;
+
+/// What an array's elements are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Plain(DType),
+    /// Strings of this many bytes.
+    Bytes(usize),
+    /// Strings of this many characters of four bytes.
+    Characters(usize),
+}
+
+impl Kind {
+    /// Bytes of an element.
+    pub(super) fn size(self) -> usize {
+        match self {
+            Kind::Plain(dtype) => dtype.size(),
+            Kind::Bytes(length) => length,
+            Kind::Characters(length) => length.saturating_mul(4),
+        }
+    }
+
+    pub(super) fn dtype(self) -> DType {
+        match self {
+            Kind::Plain(dtype) => dtype,
+            Kind::Bytes(_) | Kind::Characters(_) => DType::String,
+        }
+    }
+
+    fn parse(descr: &str) -> Option<Kind> {
+        let order = descr.chars().next().filter(char::is_ascii)?;
+        let kind = descr.get(1..2)?;
+        let size: usize = descr.get(2..)?.parse().ok()?;
+        // The order of bytes means nothing where an element is one.
+        if order == '>' && !matches!(kind, "S" | "b") && size > 1 {
+            return None;
+        }
+        let plain = match (kind, size) {
+            ("b", 1) => DType::Bool,
+            ("f", 2) => DType::F16,
+            ("f", 4) => DType::F32,
+            ("f", 8) => DType::F64,
+            ("i", 1) => DType::I8,
+            ("i", 2) => DType::I16,
+            ("i", 4) => DType::I32,
+            ("i", 8) => DType::I64,
+            ("u", 1) => DType::U8,
+            ("u", 2) => DType::U16,
+            ("u", 4) => DType::U32,
+            ("u", 8) => DType::U64,
+            ("S", length) => return Some(Kind::Bytes(length)),
+            ("U", length) => return Some(Kind::Characters(length)),
+            _ => return None,
+        };
+        Some(Kind::Plain(plain))
+    }
+}
+
+/// What is told of an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// None for elements that no tensor holds.
+    pub(super) kind: Option<Kind>,
+    /// NumPy's name of the dtype.
+    pub(super) descr: String,
+    pub(super) dims: Vec<usize>,
+    /// Whether the first dimension changes fastest.
+    pub(super) fortran: bool,
+}
+
+impl Header {
+    /// Reads the text of a header: a dictionary as Python writes it.
+    pub(super) fn parse(text: &str) -> Option<Header> {
+        let field = |name: &str| {
+            let after = [format!("'{name}':"), format!("\"{name}\":")];
+            let at = after.iter().find_map(|a| Some(text.find(a)? + a.len()))?;
+            Some(text[at..].trim_start())
+        };
+        let descr = field("descr")?;
+        let quote = descr.chars().next()?;
+        let (kind, descr) = match quote {
+            '\'' | '"' => {
+                let (inside, _) = descr[1..].split_once(quote)?;
+                (Kind::parse(inside), inside.to_owned())
+            }
+            _ => (None, "records".to_owned()),
+        };
+        let fortran = field("fortran_order")?.starts_with("True");
+        let (shape, _) = field("shape")?.strip_prefix('(')?.split_once(')')?;
+        let dims = shape.split(',').map(str::trim).filter(|d| !d.is_empty());
+        let dims = dims.map(|d| d.trim_end_matches('L').parse().ok());
+        Some(Header {
+            kind,
+            descr,
+            dims: dims.collect::<Option<Vec<_>>>()?,
+            fortran,
+        })
+    }
+
+    /// Bytes of all elements; none where they are more than memory has.
+    pub(super) fn bytes(&self) -> Option<usize> {
+        checked_elements(&self.dims)?.checked_mul(self.kind?.size())
+    }
+}
+
+/// Elements in the order that tensors have: the last dimension changes fastest.
+pub(super) fn row_major(bytes: &[u8], dims: &[usize], size: usize, to: &mut [u8]) {
+    let mut at = vec![0usize; dims.len()];
+    for element in to.chunks_exact_mut(size.max(1)) {
+        let pairs = at.iter().zip(dims).rev();
+        let from = pairs.fold(0, |index, (i, d)| index * d + i);
+        element.copy_from_slice(&bytes[from * size..][..size]);
+        for (i, d) in at.iter_mut().zip(dims).rev() {
+            *i += 1;
+            if *i < *d {
+                break;
+            }
+            *i = 0;
+        }
+    }
+}
+
+/// A tensor of strings from elements of one length, behind which zeros fill.
+pub(super) fn strings(
+    file: &Path,
+    name: &str,
+    header: &Header,
+    kind: Kind,
+    bytes: &[u8],
+) -> Result<Tensor, CheckpointError> {
+    let broken = || {
+        let what = "has a character that there is not";
+        CheckpointError::corrupt_entry(file, name, what)
+    };
+    let size = kind.size();
+    let elements = checked_elements(&header.dims).unwrap_or(0);
+    if size == 0 && elements > bytes.len() {
+        // Strings of no bytes cost nothing in the file, and would here.
+        let what = "has strings without any bytes: save it with longer ones";
+        return Err(CheckpointError::unsupported(file, Some(name), what));
+    }
+    let mut all: Vec<Vec<u8>> = Vec::with_capacity(elements);
+    for element in bytes.chunks_exact(size.max(1)) {
+        let string = match kind {
+            Kind::Characters(_) => {
+                let (codes, _) = element.as_chunks::<4>();
+                let codes = codes.iter().map(|c| u32::from_le_bytes(*c));
+                let text: Option<String> = codes.map(char::from_u32).collect();
+                text.ok_or_else(broken)?.into_bytes()
+            }
+            _ => element.to_vec(),
+        };
+        let end = string.iter().rposition(|&b| b != 0).map_or(0, |i| i + 1);
+        all.push(string[..end].to_vec());
+    }
+    Tensor::strings(&header.dims, &all).map_err(|e| CheckpointError::tensor(file, name, e))
+}

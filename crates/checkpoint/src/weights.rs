@@ -1,0 +1,264 @@
+//! Weights of any format: opened by what is there, saved by the file's extension.
+//!
+//! ```
+//! use thalweg_checkpoint::{Weights, save_weights};
+//! use thalweg_tensor::Tensor;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = std::env::temp_dir().join(format!("thalweg-weights-{}", std::process::id()));
+//! std::fs::create_dir_all(&folder)?;
+//! // A checkpoint has no extension of its own: what is behind the dot is part of its prefix.
+//! for name in ["w.npz", "w.safetensors", "model.ckpt-10"] {
+//!     save_weights(&folder.join(name), [("w", Tensor::scalar(2.0f32))])?;
+//!     let weights = Weights::open(&folder.join(name))?;
+//!     assert_eq!(weights.names(), ["w"]);
+//!     assert_eq!(weights.tensor("w")?.to_scalar::<f32>()?, 2.0);
+//! }
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thalweg_tensor::{DType, Tensor};
+
+use crate::bundle::{BundleReader, BundleWriter, index_path};
+use crate::disk::{self, Disk};
+use crate::error::CheckpointError;
+use crate::npz::{NpzReader, NpzWriter};
+use crate::object_graph;
+use crate::safetensors::{self, SafetensorsReader};
+use crate::state;
+
+/// What a file says of a tensor.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = std::env::temp_dir().join(format!("thalweg-info-{}.npz", std::process::id()));
+/// use thalweg_tensor::Tensor;
+///
+/// thalweg_checkpoint::save_weights(&path, [("w", Tensor::vector(&[1i64, 2]))])?;
+/// let weights = thalweg_checkpoint::Weights::open(&path)?;
+/// let info = weights.info("w").ok_or("no w")?;
+/// assert_eq!((info.dims, info.bytes, info.dtype_name.as_str()), (vec![2], 16, "i64"));
+/// # std::fs::remove_file(&path)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WeightInfo {
+    /// The tensor's name.
+    pub name: String,
+    /// Its dtype; none for one that this engine does not have.
+    pub dtype: Option<DType>,
+    /// The dtype's name, in any case.
+    pub dtype_name: String,
+    /// Its dimensions.
+    pub dims: Vec<usize>,
+    /// Its bytes in the file, uncompressed.
+    pub bytes: u64,
+}
+
+/// Weights that are read, of any format that this crate knows.
+pub struct Weights {
+    path: PathBuf,
+    source: Source,
+}
+
+enum Source {
+    Bundle {
+        reader: BundleReader,
+        /// Keys by the variables' names, in a checkpoint of objects.
+        keys: BTreeMap<String, String>,
+    },
+    Safetensors(SafetensorsReader),
+    Npz(NpzReader),
+}
+
+impl Weights {
+    /// Opens the weights at a path: a checkpoint's prefix or its index, a folder with checkpoints (the newest
+    /// one is opened) or with `model.safetensors.index.json`, a `.safetensors`, a `.npz`, or such an index.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Missing`] where nothing of these is there, and the errors of the formats.
+    pub fn open(path: impl AsRef<Path>) -> Result<Weights, CheckpointError> {
+        let path = path.as_ref();
+        if path.is_dir() {
+            return Self::open_folder(path);
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let source = if name.ends_with(".safetensors") || name.ends_with(".index.json") {
+            Source::Safetensors(SafetensorsReader::open(path)?)
+        } else if name.ends_with(".npz") {
+            Source::Npz(NpzReader::open(path)?)
+        } else if let Some(prefix) = name.strip_suffix(".index").filter(|_| path.is_file()) {
+            Self::bundle(&path.with_file_name(prefix))?
+        } else if index_path(path).exists() || path.is_file() {
+            Self::bundle(path)?
+        } else {
+            return Err(missing(path));
+        };
+        Ok(Weights {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    fn open_folder(folder: &Path) -> Result<Weights, CheckpointError> {
+        let index = folder.join(safetensors::INDEX);
+        let source = if let Some(prefix) = state::latest_checkpoint(folder)? {
+            Self::bundle(&prefix)?
+        } else if index.exists() {
+            Source::Safetensors(SafetensorsReader::open(&index)?)
+        } else if let Some(prefix) = state::newest_usable(folder) {
+            Self::bundle(&prefix)?
+        } else {
+            return Err(missing(folder));
+        };
+        Ok(Weights {
+            path: folder.to_owned(),
+            source,
+        })
+    }
+
+    fn bundle(prefix: &Path) -> Result<Source, CheckpointError> {
+        let reader = BundleReader::open(prefix)?;
+        let keys = object_graph::variable_keys(&reader)?;
+        let keys = keys.map_or(BTreeMap::new(), |(keys, _)| keys);
+        Ok(Source::Bundle { reader, keys })
+    }
+
+    /// What was opened: for a folder, the checkpoint that was found there.
+    pub fn path(&self) -> &Path {
+        match &self.source {
+            Source::Bundle { reader, .. } => reader.prefix(),
+            _ => &self.path,
+        }
+    }
+
+    /// The names of the tensors, in order: in a checkpoint of TensorFlow 2's objects, their keys.
+    pub fn names(&self) -> Vec<&str> {
+        match &self.source {
+            Source::Bundle { reader, .. } => {
+                reader.names().filter(|n| *n != object_graph::KEY).collect()
+            }
+            Source::Safetensors(reader) => reader.names().collect(),
+            Source::Npz(reader) => reader.names().collect(),
+        }
+    }
+
+    /// What is known of a tensor; none where there is none of this name. In a checkpoint of TensorFlow 2's
+    /// objects a name is a key or a variable's name.
+    pub fn info(&self, name: &str) -> Option<WeightInfo> {
+        match &self.source {
+            Source::Bundle { reader, keys } => {
+                let info = reader.info(key_of(reader, keys, name))?;
+                Some(WeightInfo {
+                    name: name.to_owned(),
+                    dtype: info.dtype.known(),
+                    dtype_name: info.dtype.to_string(),
+                    dims: info.dims,
+                    bytes: info.bytes,
+                })
+            }
+            Source::Safetensors(reader) => reader.info(name),
+            Source::Npz(reader) => reader.info(name),
+        }
+    }
+
+    /// A tensor.
+    ///
+    /// # Errors
+    /// Those of the format; [`CheckpointError::NoEntry`] where there is none of this name.
+    pub fn tensor(&self, name: &str) -> Result<Tensor, CheckpointError> {
+        match &self.source {
+            Source::Bundle { reader, keys } => reader.tensor(key_of(reader, keys, name)),
+            Source::Safetensors(reader) => reader.tensor(name),
+            Source::Npz(reader) => reader.tensor(name),
+        }
+    }
+}
+
+fn key_of<'a>(reader: &BundleReader, keys: &'a BTreeMap<String, String>, name: &'a str) -> &'a str {
+    match reader.contains(name) {
+        true => name,
+        false => keys.get(name).map_or(name, String::as_str),
+    }
+}
+
+fn missing(path: &Path) -> CheckpointError {
+    let advice = match path.is_dir() {
+        true => {
+            "the folder has no state file named checkpoint, no index of one, and no model.safetensors.index.json; give a file or a prefix"
+        }
+        false => {
+            "give a checkpoint's prefix as model.ckpt-1000, a folder of checkpoints, a .safetensors or an .npz file"
+        }
+    };
+    CheckpointError::Missing {
+        path: path.to_owned(),
+        kind: "file of weights",
+        advice: advice.to_owned(),
+    }
+}
+
+/// Extensions of other formats, which are no part of a checkpoint's prefix.
+const OTHERS: [&str; 14] = [
+    "h5", "hdf5", "keras", "pb", "pbtxt", "npy", "pt", "pth", "bin", "onnx", "tflite", "pkl",
+    "json", "index",
+];
+
+/// Saves tensors in the format of the path's extension: `.safetensors`, `.npz`, or else a checkpoint of this
+/// prefix. What was there is replaced when the new file is whole.
+///
+/// # Errors
+/// Those of the formats; [`CheckpointError::Unsupported`] for the extension of another format.
+pub fn save_weights<N: Into<String>>(
+    path: &Path,
+    weights: impl IntoIterator<Item = (N, Tensor)>,
+) -> Result<(), CheckpointError> {
+    save_weights_on(&disk::system(), path, weights)
+}
+
+/// As [`save_weights`], on this disk.
+///
+/// # Errors
+/// As there.
+pub fn save_weights_on<N: Into<String>>(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    weights: impl IntoIterator<Item = (N, Tensor)>,
+) -> Result<(), CheckpointError> {
+    let weights = weights
+        .into_iter()
+        .map(|(name, tensor)| (name.into(), tensor));
+    let extension = path.extension().unwrap_or_default().to_string_lossy();
+    match &*extension.to_ascii_lowercase() {
+        "safetensors" => safetensors::write(disk, path, &weights.collect::<Vec<_>>()),
+        "npz" => {
+            let mut writer = NpzWriter::create(disk, path)?;
+            for (name, tensor) in weights {
+                writer.add(&name, &tensor)?;
+            }
+            writer.finish()
+        }
+        other if OTHERS.contains(&other) => Err(CheckpointError::unsupported(
+            path,
+            None,
+            format!(
+                "cannot be written: .{other} is none of .safetensors, .npz, or a checkpoint's prefix as model.ckpt-1000"
+            ),
+        )),
+        _ => {
+            let mut writer = BundleWriter::create_on(disk, path)?;
+            for (name, tensor) in weights {
+                writer.add(&name, &tensor)?;
+            }
+            writer.finish()
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The checkpoints that TensorFlow wrote, read here and written again.
+
+mod support;
+
+use serde_json::Value;
+use support::{golden, hex, numpy_name};
+use thalweg_checkpoint::bundle::{data_path, index_path};
+use thalweg_checkpoint::{
+    BundleReader, BundleWriter, CheckpointError, EntryType, SliceSpec, Weights, state,
+};
+
+#[test]
+fn every_tensor_of_tensorflows_checkpoints_reads_as_tensorflow_reads_it() {
+    let folder = golden();
+    let text = std::fs::read_to_string(folder.join("expected.jsonl")).unwrap();
+    let mut read = 0;
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let field = |name: &str| line[name].as_str().unwrap();
+        let name = field("name");
+        let reader = BundleReader::open(folder.join(field("checkpoint"))).unwrap();
+        let info = reader.info(name).unwrap();
+        assert_eq!(Value::from(info.dims.clone()), line["shape"], "{name}");
+        if field("dtype").starts_with("complex") {
+            assert_eq!(info.dtype.to_string(), field("dtype"));
+            let said = reader.tensor(name).unwrap_err();
+            assert!(
+                matches!(said, CheckpointError::Unsupported { .. }),
+                "{said}"
+            );
+            continue;
+        }
+        let tensor = reader.tensor(name).unwrap();
+        assert_eq!(EntryType::Known(tensor.dtype()), info.dtype);
+        assert_eq!(numpy_name(tensor.dtype()), field("dtype"), "{name}");
+        assert_eq!(Value::from(tensor.dims()), line["shape"], "{name}");
+        assert_eq!(hex(&tensor), line["data"], "{name}");
+        read += 1;
+    }
+    assert!(read > 200, "{read}");
+}
+
+/// Writes what a checkpoint of one shard holds, in the order in which it lies there.
+#[test]
+fn what_is_written_again_has_tensorflows_bytes() {
+    let folder = golden();
+    for name in [
+        "many",
+        "overlong",
+        "run/model.ckpt-4",
+        "partitions-12",
+        "text_parts",
+    ] {
+        let from = folder.join(name);
+        let again = folder.join("again");
+        let reader = BundleReader::open(&from).unwrap();
+        let mut writer = BundleWriter::create(&again).unwrap();
+        // TensorFlow's ops save tensors in the order of their names.
+        for entry in reader.entries() {
+            if entry.slices.is_empty() {
+                writer
+                    .add(&entry.name, &reader.tensor(&entry.name).unwrap())
+                    .unwrap();
+            }
+            for slice in &entry.slices {
+                let part = reader.slice(&entry.name, slice).unwrap();
+                writer.add_slice(&entry.name, slice, &part).unwrap();
+            }
+        }
+        writer.finish().unwrap();
+        let data = |prefix| std::fs::read(data_path(prefix, 0, 1)).unwrap();
+        assert!(data(&again) == data(&from), "the data of {name}");
+        let index = |prefix| std::fs::read(index_path(prefix)).unwrap();
+        assert!(index(&again) == index(&from), "the index of {name}");
+    }
+}
+
+#[test]
+fn partitioned_variables_are_read_in_any_parts() {
+    let folder = golden();
+    let reader = BundleReader::open(folder.join("partitions-12")).unwrap();
+    let info = reader.info("rows").unwrap();
+    assert_eq!(
+        (info.dims.as_slice(), info.slices.len()),
+        ([7, 3].as_slice(), 3)
+    );
+    assert_eq!((info.shard, info.bytes), (None, 84));
+    let whole = reader.tensor("rows").unwrap().to_vec::<f32>().unwrap();
+    let part = reader
+        .slice("rows", &SliceSpec::parse("7 3 2,4:1,2").unwrap())
+        .unwrap();
+    let expected: Vec<f32> = (2..6)
+        .flat_map(|r| [whole[3 * r + 1], whole[3 * r + 2]])
+        .collect();
+    assert_eq!(part.dims(), [4, 2]);
+    assert_eq!(part.to_vec::<f32>().unwrap(), expected);
+    let said = reader
+        .slice("rows", &SliceSpec::parse("8 3 2,4:-").unwrap())
+        .unwrap_err();
+    assert!(
+        said.to_string().contains("whose dimensions are [7, 3]"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_folder_opens_at_the_newest_checkpoint_that_its_state_file_names() {
+    let folder = golden();
+    let run = folder.join("run");
+    let newest = state::latest_checkpoint(&run).unwrap();
+    assert_eq!(newest, Some(run.join("model.ckpt-4")));
+    let weights = Weights::open(&run).unwrap();
+    assert_eq!(weights.path(), run.join("model.ckpt-4"));
+    assert!(weights.names().contains(&"dense/kernel/Adam_1"));
+
+    // Torn: the one before.
+    let data = data_path(&run.join("model.ckpt-4"), 0, 1);
+    std::fs::write(&data, b"cut").unwrap();
+    let newest = state::latest_checkpoint(&run).unwrap();
+    assert_eq!(newest, Some(run.join("model.ckpt-3")));
+    let said = BundleReader::open(run.join("model.ckpt-4"))
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(said.contains("model.ckpt-4.index, entry "), "{said}");
+    assert!(
+        said.contains("behind the end of its data file of 3 bytes"),
+        "{said}"
+    );
+    let advice = format!("{}: restore that one", run.join("model.ckpt-3").display());
+    assert!(said.ends_with(&advice), "{said}");
+    assert_eq!(state::newest_usable(&run), Some(run.join("model.ckpt-3")));
+}
+
+#[test]
+fn variables_of_objects_are_found_by_their_names() {
+    let folder = golden();
+    let reader = BundleReader::open(folder.join("objects/ckpt-3")).unwrap();
+    let names = reader.by_variable_name().unwrap().unwrap();
+    let key = "model/layers/0/kernel/.ATTRIBUTES/VARIABLE_VALUE";
+    assert_eq!(names.key("first/kernel"), Some(key));
+    let kernel = names.tensor("first/kernel").unwrap();
+    assert_eq!(kernel, reader.tensor(key).unwrap());
+    assert_eq!(kernel.dims(), [3, 2]);
+    let said = names.tensor("twin").unwrap_err().to_string();
+    assert!(said.contains("several variables have this name"), "{said}");
+    let weights = Weights::open(folder.join("objects")).unwrap();
+    assert_eq!(weights.tensor("first/kernel").unwrap(), kernel);
+    assert_eq!(weights.info("second/bias").unwrap().dims, [1]);
+}
+
+#[test]
+fn names_that_are_not_there_are_told_with_what_is() {
+    let folder = golden();
+    let reader = BundleReader::open(folder.join("run/model.ckpt-4")).unwrap();
+    let said = reader.tensor("kernel").unwrap_err().to_string();
+    assert!(
+        said.starts_with("Key kernel not found in checkpoint "),
+        "{said}"
+    );
+    assert!(said.ends_with("it has dense/kernel"), "{said}");
+    let said = BundleReader::open(folder.join("run/model.ckpt-9"))
+        .err()
+        .unwrap();
+    assert!(matches!(said, CheckpointError::Missing { .. }), "{said}");
+}

@@ -1,0 +1,62 @@
+"""Reads with TensorFlow what the test has written, and says what it found: a JSON object a line.
+
+    reads.py read PREFIX...     all tensors, by tf.train.load_checkpoint
+    reads.py restore PREFIX     the variables of `variables`, by TensorFlow 1's Saver
+    reads.py latest FOLDER      what tf.train.latest_checkpoint gives
+"""
+
+import json
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+def shown(prefix, name, tensor):
+    tensor = np.asarray(tensor)
+    if tensor.dtype.kind in "OS":
+        kind = "string"
+        elements = [e.encode() if isinstance(e, str) else e for e in tensor.reshape(-1)]
+        data = [e.hex() for e in elements]
+    else:
+        kind = str(tensor.dtype)
+        data = np.ascontiguousarray(tensor).tobytes().hex()
+    return {"checkpoint": prefix, "name": name, "dtype": kind, "shape": list(tensor.shape), "data": data}
+
+
+def read(prefixes):
+    for prefix in prefixes:
+        reader = tf.train.load_checkpoint(prefix)
+        for name in sorted(reader.get_variable_to_shape_map()):
+            yield shown(prefix, name, reader.get_tensor(name))
+
+
+def restore(prefix):
+    with tf.Graph().as_default(), v1.Session() as session:
+        rows = v1.get_variable("rows", shape=[5, 3], partitioner=v1.fixed_size_partitioner(2), use_resource=False)
+        whole = v1.get_variable("kernel", shape=[2, 2], use_resource=False)
+        v1.train.Saver().restore(session, prefix)
+        yield shown(prefix, "rows", session.run(tf.convert_to_tensor(rows)))
+        yield shown(prefix, "kernel", session.run(whole))
+
+
+def main():
+    what, arguments = sys.argv[1], sys.argv[2:]
+    if what == "read":
+        lines = read(arguments)
+    elif what == "restore":
+        lines = restore(*arguments)
+    else:
+        lines = [{"latest": tf.train.latest_checkpoint(*arguments)}]
+    for line in lines:
+        print(json.dumps(line))
+
+
+if __name__ == "__main__":
+    main()

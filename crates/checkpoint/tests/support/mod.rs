@@ -1,0 +1,116 @@
+//! Folders that go when a test ends, and the checkpoints that TensorFlow wrote.
+
+#![allow(dead_code, reason = "each of the tests uses a part")]
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use flate2::read::GzDecoder;
+use thalweg_checkpoint::BundleReader;
+use thalweg_tensor::{DType, Tensor};
+
+/// A folder of a test's own.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Folder {
+        Self::under(&std::env::temp_dir(), name)
+    }
+
+    /// One whose syncs cost nothing, where the system has such a place.
+    pub fn in_memory(name: &str) -> Folder {
+        let memory = Path::new("/dev/shm");
+        match memory.is_dir() {
+            true => Self::under(memory, name),
+            false => Self::new(name),
+        }
+    }
+
+    fn under(place: &Path, name: &str) -> Folder {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("thalweg-{name}-{}-{number}", std::process::id());
+        let path = place.join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A copy of TensorFlow's checkpoints, unpacked.
+pub fn golden() -> Folder {
+    let folder = Folder::new("golden");
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/checkpoints");
+    copy(&from, folder.path());
+    folder
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_dir() {
+            copy(&path, &to.join(name));
+        } else if let Some(name) = name.strip_suffix(".gz") {
+            let mut bytes = Vec::new();
+            let file = std::fs::File::open(&path).unwrap();
+            GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+            std::fs::write(to.join(name), bytes).unwrap();
+        } else {
+            std::fs::copy(&path, to.join(name)).unwrap();
+        }
+    }
+}
+
+/// The elements as `expected.jsonl` has them.
+pub fn hex(tensor: &Tensor) -> serde_json::Value {
+    let digits = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    match tensor.as_strings() {
+        Ok(all) => all.iter().map(|s| digits(s)).collect::<Vec<_>>().into(),
+        Err(_) => digits(tensor.bytes()).into(),
+    }
+}
+
+/// NumPy's name of a dtype.
+pub fn numpy_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F16 => "float16",
+        DType::BF16 => "bfloat16",
+        DType::F32 => "float32",
+        DType::F64 => "float64",
+        DType::I8 => "int8",
+        DType::I16 => "int16",
+        DType::I32 => "int32",
+        DType::I64 => "int64",
+        DType::U8 => "uint8",
+        DType::U16 => "uint16",
+        DType::U32 => "uint32",
+        DType::U64 => "uint64",
+        DType::Bool => "bool",
+        DType::String => "string",
+        other => panic!("{other} is in no file"),
+    }
+}
+
+/// All tensors of a checkpoint, by name.
+pub fn all(reader: &BundleReader) -> Vec<(String, Tensor)> {
+    let names = reader.names();
+    names
+        .map(|n| (n.to_owned(), reader.tensor(n).unwrap()))
+        .collect()
+}

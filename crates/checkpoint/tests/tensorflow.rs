@@ -1,0 +1,165 @@
+//! TensorFlow reads what is written here.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use support::{Folder, hex, numpy_name};
+use thalweg_checkpoint::{BundleReader, BundleWriter, MergeOptions, SliceSpec, bundle, state};
+use thalweg_tensor::{DType, Tensor};
+
+/// A Python that has TensorFlow, where there is one.
+fn python() -> Option<String> {
+    let named = std::env::var("TENSORFLOW_PYTHON").ok();
+    let python = named.unwrap_or_else(|| "python3".to_owned());
+    // Looking whether it is there is quick, and importing it is not.
+    let look = "import importlib.util as u, sys; sys.exit(u.find_spec('tensorflow') is None)";
+    let found = Command::new(&python).args(["-c", look]).status();
+    found.is_ok_and(|s| s.success()).then_some(python)
+}
+
+/// What TensorFlow says, a JSON object a line; none where there is no TensorFlow.
+fn asked(arguments: &[&str]) -> Option<Vec<Value>> {
+    let Some(python) = python() else {
+        let required = std::env::var("REQUIRE_TENSORFLOW").is_ok_and(|v| v == "1");
+        assert!(
+            !required,
+            "no Python with TensorFlow: set TENSORFLOW_PYTHON"
+        );
+        eprintln!("SKIPPED: no Python with TensorFlow; set TENSORFLOW_PYTHON to one");
+        return None;
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reads.py");
+    let output = Command::new(python)
+        .arg(script)
+        .args(arguments)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{errors}");
+    Some(
+        said.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect(),
+    )
+}
+
+/// Tensors of every dtype, of no elements, and of no dimensions.
+fn tensors() -> Vec<(String, Tensor)> {
+    let mut all = Vec::new();
+    for &dtype in DType::PLAIN {
+        for (shape, dims) in [("scalar", &[][..]), ("matrix", &[3, 5]), ("empty", &[0, 2])] {
+            let bytes = dims.iter().product::<usize>() * dtype.size();
+            // Patterns that are no NaN, and bools.
+            let bytes: Vec<u8> = (0..bytes).map(|i| (i % 2) as u8).collect();
+            let tensor = Tensor::from_bytes(dtype, dims, &bytes).unwrap();
+            all.push((format!("{shape}/{dtype}"), tensor));
+        }
+    }
+    let text = ["", "a", "h\u{e9}", "\0\u{1}", &"long ".repeat(100), "z"];
+    all.push(("text".to_owned(), Tensor::strings(&[2, 3], &text).unwrap()));
+    all.push((
+        "no text".to_owned(),
+        Tensor::strings::<&str>(&[0], &[]).unwrap(),
+    ));
+    all.push(("one text/\u{436}".to_owned(), Tensor::from("alone")));
+    all
+}
+
+#[test]
+fn tensorflow_reads_every_dtype_and_merged_parts() {
+    let folder = Folder::new("tensorflow");
+    let prefix = folder.join("model.ckpt-7");
+    let mut writer = BundleWriter::create(&prefix).unwrap();
+    for (name, tensor) in tensors().iter().rev() {
+        writer.add(name, tensor).unwrap();
+    }
+    writer.finish().unwrap();
+    let parts = [0, 1, 2].map(|i| folder.join(&format!("temp/part-{i}")));
+    for (i, part) in parts.iter().enumerate() {
+        let mut writer = BundleWriter::create(part).unwrap();
+        for (name, tensor) in tensors().iter().skip(i).step_by(3) {
+            writer.add(name, tensor).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+    let merged = folder.join("merged");
+    bundle::merge(&parts, &merged, MergeOptions::default()).unwrap();
+    BundleReader::open(&merged).unwrap().verify().unwrap();
+    assert!(!folder.join("temp").exists());
+
+    let prefixes = [&prefix, &merged].map(|p| p.to_str().unwrap());
+    let Some(found) = asked(&["read", prefixes[0], prefixes[1]]) else {
+        return;
+    };
+    assert_eq!(found.len(), 2 * tensors().len());
+    for (name, tensor) in tensors() {
+        let same = found.iter().filter(|line| line["name"] == name.as_str());
+        assert_eq!(same.clone().count(), 2);
+        for line in same {
+            assert_eq!(line["dtype"], numpy_name(tensor.dtype()), "{name}");
+            assert_eq!(line["shape"], Value::from(tensor.dims()), "{name}");
+            assert_eq!(line["data"], hex(&tensor), "{name}");
+        }
+    }
+}
+
+#[test]
+fn tensorflow_1_restores_partitioned_variables_from_whole_ones_and_from_other_parts() {
+    let rows: Vec<f32> = (0..15).map(|i| i as f32).collect();
+    let whole = Tensor::new(&[5, 3], &rows).unwrap();
+    let kernel = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    let folder = Folder::new("tensorflow");
+    let mut writer = BundleWriter::create(&folder.join("whole")).unwrap();
+    writer.add("rows", &whole).unwrap();
+    writer.add("kernel", &kernel).unwrap();
+    writer.finish().unwrap();
+    let reader = BundleReader::open(folder.join("whole")).unwrap();
+    let mut writer = BundleWriter::create(&folder.join("parts")).unwrap();
+    // TensorFlow asks for rows 0 to 2 and 3 to 4.
+    for slice in ["5 3 0,3:0,1", "5 3 0,3:1,2", "5 3 3,2:-"] {
+        let slice = SliceSpec::parse(slice).unwrap();
+        let part = reader.slice("rows", &slice).unwrap();
+        writer.add_slice("rows", &slice, &part).unwrap();
+    }
+    for slice in ["2 2 0,1:0,2", "2 2 1,1:-"] {
+        let slice = SliceSpec::parse(slice).unwrap();
+        let part = reader.slice("kernel", &slice).unwrap();
+        writer.add_slice("kernel", &slice, &part).unwrap();
+    }
+    writer.finish().unwrap();
+    for name in ["whole", "parts"] {
+        let Some(found) = asked(&["restore", folder.join(name).to_str().unwrap()]) else {
+            return;
+        };
+        assert_eq!(found[0]["data"], hex(&whole), "{name}");
+        assert_eq!(found[1]["data"], hex(&kernel), "{name}");
+    }
+}
+
+#[test]
+fn tensorflow_finds_the_newest_checkpoint_by_the_state_file() {
+    for relative_paths in [false, true] {
+        let folder = Folder::new("tensorflow");
+        let options = state::RetentionOptions {
+            relative_paths,
+            ..Default::default()
+        };
+        let mut retention = state::Retention::open(folder.path(), options).unwrap();
+        for step in 1..=2 {
+            let prefix = folder.join(&format!("m\u{f6}del \"x\".ckpt-{step}"));
+            let mut writer = BundleWriter::create(&prefix).unwrap();
+            writer.add("step", &Tensor::scalar(step)).unwrap();
+            writer.finish().unwrap();
+            retention.saved(&prefix).unwrap();
+        }
+        let newest = state::latest_checkpoint(folder.path()).unwrap().unwrap();
+        let Some(found) = asked(&["latest", folder.path().to_str().unwrap()]) else {
+            return;
+        };
+        assert_eq!(found[0]["latest"], newest.to_str().unwrap());
+    }
+}
