@@ -7,15 +7,13 @@
 //! ```
 
 use std::error::Error;
-use std::fs::{self, File};
-use std::io::BufWriter;
+use std::fs;
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use clap::Parser;
 use thalweg::graphdef::{ExportOptions, export, file};
 use thalweg::prelude::*;
-use thalweg::summary::EventWriter;
+use thalweg::summary::SummaryWriter;
 use thalweg_examples::model;
 
 /// Write deep MNIST's graph for TensorBoard.
@@ -47,12 +45,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let def = export(&g, &options)?;
     fs::create_dir_all(&flags.out)?;
     fs::write(flags.out.join("graph.pb"), file::encode(&def))?;
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-    let name = format!("events.out.tfevents.{}.thalweg", now.as_secs());
-    let events = flags.out.join(name);
-    let mut writer = EventWriter::new(BufWriter::new(File::create(&events)?), now.as_secs_f64())?;
-    writer.write_graph(&def, now.as_secs_f64())?;
-    writer.finish()?;
-    println!("{} nodes: {}", def.node.len(), events.display());
+    let writer = SummaryWriter::create(&flags.out)?;
+    writer.graph_def(&def)?;
+    writer.close()?;
+    println!("{} nodes: {}", def.node.len(), writer.path().display());
     Ok(())
 }

@@ -41,6 +41,9 @@ struct Testing;
 #[doc = include_str!("../docs/book/tensorflow.md")]
 struct TensorFlow;
 
+#[doc = include_str!("../docs/book/tensorboard.md")]
+struct TensorBoard;
+
 #[doc = include_str!("../docs/book/gpu.md")]
 struct Gpu;
 

@@ -8,11 +8,21 @@ use npyz::DType as NpyType;
 use npyz::npz::NpzArchive;
 use serde_json::Value;
 use thalweg::prelude::*;
+use thalweg_graphdef::messages::NodeDef;
 use thalweg_graphdef::{GraphDef, ImportOptions, Imported, import};
 use thalweg_ops::NewGraph;
-use thalweg_session::{Feeding, Fetched, Session, SessionError, SessionOptions};
+use thalweg_session::{Feed, Feeding, Fetched, Session, SessionError, SessionOptions};
 
 use crate::golden::{Tolerance, difference};
+
+/// Runs a step; of what goes wrong it gives TensorFlow's name and the text.
+pub type Step<'g> = Box<
+    dyn Fn(
+            (Vec<Output<'g>>, Vec<Operation<'g>>),
+            &[Feed<'_>],
+        ) -> Result<Fetched, (&'static str, String)>
+        + 'g,
+>;
 
 /// A golden graph.
 pub struct GoldenGraph {
@@ -65,27 +75,46 @@ impl GoldenGraph {
         }
     }
 
-    /// Imports it, runs all of its steps, and says what differs.
+    /// Imports it, runs all of its steps in a session of this process, and says what differs.
     pub fn check(&self, options: SessionOptions) -> Result<(), String> {
         let graph = Graph::new();
+        let session = |graph| {
+            let session = Session::with_options(graph, options).map_err(|e| e.to_string())?;
+            let step: Step<'_> = Box::new(move |fetches, feeds| {
+                let code_and_text = |e: SessionError| (code(&e), e.to_string());
+                session.step(fetches, feeds).map_err(code_and_text)
+            });
+            Ok(step)
+        };
+        self.check_on(&graph, |_| {}, session)
+    }
+
+    /// Imports it with its nodes changed by `place`, runs all of its steps with what `open` gives, and says
+    /// what differs.
+    pub fn check_on<'g>(
+        &self,
+        graph: &'g Graph,
+        place: impl FnMut(&mut NodeDef),
+        open: impl FnOnce(&'g Graph) -> Result<Step<'g>, String>,
+    ) -> Result<(), String> {
         let import_options = ImportOptions {
             origin: format!("{}.pb", self.name),
             ..ImportOptions::default()
         };
-        let imported = import(&graph, &self.def, &import_options).map_err(|e| e.to_string())?;
-        let session = Session::with_options(&graph, options).map_err(|e| e.to_string())?;
+        let mut def = self.def.clone();
+        def.node.iter_mut().for_each(place);
+        let imported = import(graph, &def, &import_options).map_err(|e| e.to_string())?;
+        let run = open(graph)?;
         for init in strings(&self.json["inits"]) {
             let op = imported.operation(&init).ok_or(format!("no op {init}"))?;
-            session
-                .step(op, [])
-                .map_err(|e| format!("init {init}: {e}"))?;
+            run((vec![], vec![op]), &[]).map_err(|(_, e)| format!("init {init}: {e}"))?;
         }
         let tolerance = Tolerance {
             rel: self.json["tolerance"]["rel"].as_f64().unwrap(),
             abs: self.json["tolerance"]["abs"].as_f64().unwrap(),
         };
         for (i, step) in self.json["steps"].as_array().unwrap().iter().enumerate() {
-            self.step(&imported, &session, step, tolerance)
+            self.step(&imported, &run, step, tolerance)
                 .map_err(|e| format!("step {i}: {e}"))?;
         }
         Ok(())
@@ -94,7 +123,7 @@ impl GoldenGraph {
     fn step<'g>(
         &self,
         imported: &Imported<'g>,
-        session: &Session<'g>,
+        run: &Step<'g>,
         step: &Value,
         tolerance: Tolerance,
     ) -> Result<(), String> {
@@ -112,11 +141,11 @@ impl GoldenGraph {
         for name in strings(&step["targets"]) {
             targets.push(imported.operation(&name).ok_or(format!("no op {name}"))?);
         }
-        let result = session.step((fetches, targets), &feeds);
+        let result = run((fetches, targets), &feeds);
         match (result, step["error"].as_object()) {
-            (Err(e), None) => Err(e.to_string()),
+            (Err((_, e)), None) => Err(e),
             (Ok(_), Some(error)) => Err(format!("it runs, TensorFlow says {error:?}")),
-            (Err(e), Some(error)) => {
+            (Err((code, e)), Some(error)) => {
                 // What is asked for wrongly TensorFlow finds out late, and calls its own mistake.
                 let wanted = match error["code"].as_str().unwrap() {
                     "INTERNAL" => "INVALID_ARGUMENT",
@@ -124,7 +153,6 @@ impl GoldenGraph {
                     "NOT_FOUND" => "FAILED_PRECONDITION",
                     wanted => wanted,
                 };
-                let code = code(&e);
                 (code == wanted)
                     .then_some(())
                     .ok_or(format!("error is {code}, TensorFlow's {error:?}: {e}"))

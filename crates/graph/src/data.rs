@@ -110,6 +110,12 @@ impl GraphData {
         }
     }
 
+    /// Adds a function to the library, in place of one of the same name.
+    pub fn define(&mut self, function: Function) {
+        let library = Arc::make_mut(&mut self.functions);
+        library.insert(function.name.clone(), Arc::new(function));
+    }
+
     /// The number of nodes.
     pub fn len(&self) -> usize {
         self.graph.node_count()

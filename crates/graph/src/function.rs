@@ -187,8 +187,7 @@ impl Graph {
     /// Adds a function to the graph's library, in place of one of the same name.
     pub fn define(&self, function: Function) {
         let mut state = self.state();
-        let data = Arc::make_mut(&mut state.data);
-        Arc::make_mut(&mut data.functions).insert(function.name.clone(), Arc::new(function));
+        Arc::make_mut(&mut state.data).define(function);
     }
 
     /// The function of this name in the graph's library; a body has those of the graph that it was

@@ -353,9 +353,14 @@ impl Pass<'_> {
         devices.map_or(0, |d| d.get(old.index()).copied().unwrap_or(0))
     }
 
-    /// Adds a node that stands for one of the old graph.
+    /// Adds a node that stands for one of the old graph, where that stands.
     fn push(&mut self, old: NodeId, node: Node) -> NodeId {
-        self.devices.push(self.device(old));
+        self.push_on(self.device(old), old, node)
+    }
+
+    /// Adds a node that stands for one of the old graph, on this device.
+    fn push_on(&mut self, device: u32, old: NodeId, node: Node) -> NodeId {
+        self.devices.push(device);
         let mut inputs = node.inputs.iter();
         let ordered = inputs.any(|i| self.is_ordered(i.node));
         self.ordered.push(ordered || !node.controls.is_empty());

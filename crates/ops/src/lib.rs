@@ -28,6 +28,7 @@ mod array;
 mod constants;
 mod elementwise;
 mod epilogue;
+mod files;
 mod flow;
 pub mod fused;
 pub mod gpu;
@@ -53,6 +54,7 @@ pub use math::{MathOps, SumOps};
 pub use nn::{DataFormat, NnOps, Padding};
 pub use random::{DropoutOps, RandomOps};
 pub use reduce::ReduceOps;
+pub use reports::{SummaryOps, encode as summaries};
 pub use state::{PartitionedVariable, Split, StateOps, Variable};
 
 /// The families of ops. An op is registered by standing in its family's list.
@@ -68,6 +70,7 @@ static FAMILIES: &[&[&Op]] = &[
     state::OPS,
     training::OPS,
     strings::OPS,
+    files::OPS,
     reports::OPS,
 ];
 

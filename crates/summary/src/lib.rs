@@ -1,17 +1,30 @@
-//! What TensorBoard shows: event files of scalars, histograms, images, text and graphs.
+//! What TensorBoard shows: event files of scalars, histograms, images, text, hyperparameters and graphs.
+//!
+//! [`SummaryWriter`] writes them, and [`EventReader`] reads them.
 //!
 //! ```
-//! use thalweg_graphdef::GraphDef;
-//! use thalweg_summary::EventWriter;
+//! use thalweg_summary::SummaryWriter;
 //!
-//! # fn main() -> std::io::Result<()> {
-//! let mut writer = EventWriter::new(Vec::new(), 0.0)?;
-//! writer.write_graph(&GraphDef::default(), 0.0)?;
-//! assert!(!writer.finish()?.is_empty());
+//! # fn main() -> Result<(), thalweg_summary::SummaryError> {
+//! # let logs = std::env::temp_dir().join(format!("thalweg-summary-{}", std::process::id()));
+//! let writer = SummaryWriter::create(&logs)?;
+//! writer.scalar("loss", 0.5, 1)?;
+//! writer.text("notes", "The *first* run.", 0)?;
+//! writer.close()?;
+//! // tensorboard --logdir LOGS
+//! # std::fs::remove_dir_all(&logs).unwrap();
 //! # Ok(())
 //! # }
 //! ```
 
-mod events;
+mod error;
+pub mod messages;
+mod reader;
+mod record;
+mod writer;
 
-pub use events::{EventWriter, write_record};
+pub use error::SummaryError;
+pub use messages::Event;
+pub use reader::EventReader;
+pub use record::write_record;
+pub use writer::{HParam, RunStatus, SessionEvent, SummaryWriter, SummaryWriterOptions};

@@ -5,10 +5,10 @@ use std::error::Error;
 use prost::Message;
 use thalweg_graph::Graph;
 use thalweg_graphdef::messages::summary::value::Value;
-use thalweg_graphdef::messages::{Event, Summary, event::What, summary};
 use thalweg_ops::{NewGraph, SourceOps};
 use thalweg_session::Session;
-use thalweg_summary::EventWriter;
+use thalweg_summary::messages::{event::What, summary};
+use thalweg_summary::{Event, EventReader, SummaryWriter};
 
 /// Values of each kind, as TensorFlow encodes them (`Summary.Value.SerializeToString`).
 const VALUES: [(&str, &[u8]); 6] = [
@@ -50,17 +50,6 @@ fn a_value_of_any_kind_is_written_as_tensorflow_wrote_it() {
     }
 }
 
-/// The events of a file, without a look at the checksums.
-fn events(mut file: &[u8]) -> Result<Vec<Event>, Box<dyn Error>> {
-    let mut found = Vec::new();
-    while let Some((length, rest)) = file.split_first_chunk::<8>() {
-        let length = usize::try_from(u64::from_le_bytes(*length))?;
-        found.push(Event::decode(&rest[4..4 + length])?);
-        file = &rest[4 + length + 4..];
-    }
-    Ok(found)
-}
-
 #[test]
 fn the_histogram_of_a_step_is_in_the_event_file() -> Result<(), Box<dyn Error>> {
     let g = Graph::new();
@@ -68,19 +57,18 @@ fn the_histogram_of_a_step_is_in_the_event_file() -> Result<(), Box<dyn Error>> 
     let summary = g.op("HistogramSummary").input(g.constant("weights"));
     let summary = summary.input(weights).build().output(0);
     let fetched = Session::new(&g)?.step(summary, [])?;
-    let summary = Summary::decode(&fetched.tensor(0)?.as_strings()?[0][..])?;
+    let tensor = fetched.tensor(0)?;
 
-    let mut writer = EventWriter::new(Vec::new(), 0.0)?;
-    let what = Some(What::Summary(summary));
-    writer.write(&Event {
-        wall_time: 1.0,
-        step: 3,
-        what,
-    })?;
-    let events = events(&writer.finish()?)?;
+    let dir = std::env::temp_dir().join(format!("thalweg-step-{}", std::process::id()));
+    let writer = SummaryWriter::create(&dir)?;
+    writer.summary(&tensor.as_strings()?[0], 3)?;
+    writer.close()?;
+    let events: Vec<Event> = EventReader::open(writer.path())?.collect::<Result<_, _>>()?;
+    std::fs::remove_dir_all(dir)?;
     let Some(What::Summary(read)) = &events[1].what else {
         panic!("{events:?}");
     };
+    assert_eq!(events[1].step, 3);
     assert_eq!(read.value[0].tag, "weights");
     let Some(Value::Histo(histogram)) = &read.value[0].value else {
         panic!("{read:?}");

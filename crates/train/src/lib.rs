@@ -27,10 +27,15 @@
 pub mod clip;
 pub mod data;
 pub mod early_stopping;
+mod error;
+pub mod hooks;
+mod log;
+mod monitored;
 mod moving_average;
 pub mod optimizers;
 mod rate;
 pub mod saved_model;
+mod saver;
 pub mod saver_nodes;
 pub mod schedules;
 mod slots;
@@ -41,6 +46,8 @@ pub mod values;
 
 pub use clip::{clip_by_global_norm, clip_by_norm, clip_by_value, global_norm};
 pub use early_stopping::{EarlyStopping, Progress};
+pub use error::{StepFailure, TrainError};
+pub use monitored::{MonitoredSession, MonitoredTrainingSession, Role, Scaffold};
 pub use moving_average::MovingAverage;
 pub use optimizers::{
     Accumulate, Adadelta, Adagrad, Adam, AdamW, Adamax, Ftrl, GradientDescent, Lamb, Lars,
@@ -48,8 +55,9 @@ pub use optimizers::{
 };
 pub use rate::Rate;
 pub use saved_model::{ModelOptions, SavedModel, SavedModelError, save_model};
+pub use saver::{Kept, Saver};
 pub use saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
 pub use step::create_global_step;
-pub use steps::{StepFailure, Steps, TrainError};
+pub use steps::Steps;
 pub use sync::{SyncReplicas, Synchronized};
 pub use values::{FreezeSessionError, freeze};

@@ -21,11 +21,11 @@
 //! # }
 //! ```
 
-use std::fmt;
-
 use thalweg_graph::{Graph, OutputId};
-use thalweg_session::{Fetch, RunOptions, Session, SessionError, Trace};
+use thalweg_session::{Fetch, RunOptions, Session, Trace};
 use thalweg_tensor::Tensor;
+
+use crate::error::TrainError;
 
 /// A session: what runs steps of a graph.
 pub trait Steps {
@@ -73,69 +73,5 @@ impl Steps for Session<'_> {
 
     fn set_random_state(&self, state: &[(String, u64)]) {
         Session::set_random_state(self, state);
-    }
-}
-
-/// Why a step failed, as far as a training loop has to know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StepFailure {
-    /// A task was lost, or has lost what it held: a new session may do it.
-    Lost,
-    /// The input has come to its end.
-    OutOfRange,
-    /// Anything else: the step would fail again.
-    Other,
-}
-
-/// What can go wrong in a training that lasts.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum TrainError {
-    /// A step failed.
-    #[error("{source}")]
-    Step {
-        /// What a training loop does about it.
-        failure: StepFailure,
-        /// The session's error.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-}
-
-impl TrainError {
-    /// An error of a session.
-    pub fn step(
-        failure: StepFailure,
-        source: impl std::error::Error + Send + Sync + 'static,
-    ) -> TrainError {
-        TrainError::Step {
-            failure,
-            source: Box::new(source),
-        }
-    }
-
-    /// What a training loop has to know of it.
-    pub fn failure(&self) -> StepFailure {
-        match self {
-            TrainError::Step { failure, .. } => *failure,
-            #[allow(unreachable_patterns)]
-            _ => StepFailure::Other,
-        }
-    }
-}
-
-impl From<SessionError> for TrainError {
-    fn from(error: SessionError) -> TrainError {
-        let failure = match error.is_out_of_range() {
-            true => StepFailure::OutOfRange,
-            false => StepFailure::Other,
-        };
-        TrainError::step(failure, error)
-    }
-}
-
-/// The sentence: it is what a program prints that returns the error from `main`.
-impl fmt::Debug for TrainError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }

@@ -28,7 +28,8 @@ use thalweg_session::{Fetch, RunOptions};
 use thalweg_tensor::{DType, Shape, Tensor};
 use thiserror::Error;
 
-use crate::steps::{StepFailure, Steps, TrainError};
+use crate::error::{StepFailure, TrainError};
+use crate::steps::Steps;
 
 /// The scope of nodes that are added to read and to assign variables.
 const SCOPE: &str = "values";

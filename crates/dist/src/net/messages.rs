@@ -85,8 +85,8 @@ pub struct Task {
     #[prost(uint32, tag = "4")]
     pub number: u32,
 }
-/// Hands over a part. The values of its known nodes follow: one frame for each of their outputs, in
-/// order.
+/// Hands over a part. The values of its known nodes follow, those of regions among them: one frame for each
+/// of their outputs, in order.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Register {
     #[prost(string, tag = "1")]
@@ -180,6 +180,20 @@ pub struct Node {
     /// The line or file that made it.
     #[prost(string, tag = "9")]
     pub origin: ::prost::alloc::string::String,
+    /// What it runs, where it stands for a region.
+    #[prost(message, optional, tag = "10")]
+    pub region: ::core::option::Option<Region>,
+}
+/// A graph with TensorFlow 1's control flow, which one node stands for. It has no regions itself. The
+/// values of its known nodes come where those of the node that stands for it would.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Region {
+    /// Its nodes but for those that stand for its arguments: these have the first numbers, one for each input
+    /// of the node that stands for the region.
+    #[prost(message, repeated, tag = "1")]
+    pub node: ::prost::alloc::vec::Vec<Node>,
+    #[prost(message, repeated, tag = "2")]
+    pub results: ::prost::alloc::vec::Vec<Output>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Fact {

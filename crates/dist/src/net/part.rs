@@ -1,38 +1,39 @@
 //! Parts of steps as messages.
 
+mod encoding;
 mod making;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use thalweg_graph::flow::REGION;
 use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{RECV, SEND, is_remote};
-use thalweg_graph::simplify::{FEED, known};
-use thalweg_graph::{
-    Attr, DeviceSpec, Fact, Function, Graph, GraphData, Node, NodeId, OpDef, OutputId,
-};
+use thalweg_graph::simplify::FEED;
+use thalweg_graph::{DeviceSpec, Function, Graph, GraphData, Node, OpDef, OutputId};
 use thalweg_graphdef::messages::{FunctionDefLibrary, GraphDef};
 use thalweg_graphdef::tensor::Budget;
-use thalweg_graphdef::{ImportOptions, attr, dtype, export::function_to_proto, import, shape};
+use thalweg_graphdef::{ImportOptions, export::function_to_proto, import};
 use thalweg_ops::NewGraph;
 use thalweg_plan::{TaskChannel, TaskPart};
 use thalweg_tensor::Tensor;
 
 use super::WireError;
 use super::messages as wire;
-use crate::allowed::{AllowedOps, refused};
+use crate::allowed::AllowedOps;
 use crate::cluster::TaskName;
+use encoding::{Encoding, number, output, region_of};
 use making::Making;
 
 /// The ops that a part can have, by name.
 pub(crate) type Ops = HashMap<&'static str, &'static OpDef>;
 
-/// Those of all kernels, and those that stand where a step is cut.
+/// Those of all kernels, those that stand where a step is cut, and the one that stands for a region.
 pub(crate) fn ops() -> Ops {
     let ops = thalweg_ops::ops().map(|op| &op.def);
-    let ends = [&FEED, &SEND, &RECV];
-    ops.chain(ends).map(|def| (def.name, def)).collect()
+    let cut = [&FEED, &SEND, &RECV, &REGION];
+    ops.chain(cut).map(|def| (def.name, def)).collect()
 }
 
 /// Whether what is known of a node's outputs is said, as it does not follow.
@@ -52,39 +53,11 @@ pub(crate) fn encoded(
     tasks: &[TaskName],
 ) -> Result<(wire::Part, Vec<Tensor>), WireError> {
     let mut values = Vec::new();
-    let mut nodes = Vec::with_capacity(part.graph.len());
-    for (id, node) in part.graph.nodes() {
-        let known = known(node);
-        let mut attrs = BTreeMap::new();
-        for (name, value) in node.attrs.own().iter() {
-            // The value of a constant goes by itself.
-            if known && matches!(value, Attr::Tensor(_)) {
-                continue;
-            }
-            attrs.insert(name.to_owned(), attr::to_proto(value)?);
-        }
-        if known {
-            values.extend(node.outputs.iter().filter_map(|f| f.value.clone()));
-        }
-        let facts = match is_end(node.op) {
-            true => node.outputs.iter().map(fact_to_proto).collect(),
-            false => Vec::new(),
-        };
-        nodes.push(wire::Node {
-            name: node.name.clone(),
-            op: node.op.name.to_owned(),
-            inputs: match known {
-                true => Vec::new(),
-                false => node.inputs.iter().copied().map(output).collect(),
-            },
-            controls: node.controls.iter().map(|c| number(*c)).collect(),
-            attrs: attrs.into_iter().collect(),
-            device: part.devices.get(id.index()).copied().unwrap_or(0),
-            facts,
-            known: if known { node.outputs.len() as u32 } else { 0 },
-            origin: node.origin.to_string(),
-        });
-    }
+    let encoding = Encoding {
+        graph: &part.graph,
+        devices: &part.devices,
+    };
+    let node = encoding.nodes(0, &mut values)?;
     let peer = |(number, (job, index)): (usize, &TaskName)| wire::Task {
         job: job.clone(),
         index: *index,
@@ -95,7 +68,7 @@ pub(crate) fn encoded(
         task: part.task,
         peers: tasks.iter().enumerate().map(peer).collect(),
         devices: devices.iter().map(ToString::to_string).collect(),
-        node: nodes,
+        node,
         library: library(&part.graph)?,
         feeds: part.feeds.iter().map(|(_, n)| number(*n)).collect(),
         fetches: part.fetches.iter().map(|(_, o)| output(*o)).collect(),
@@ -118,30 +91,17 @@ pub(crate) fn channels(task: u32, all: &[TaskChannel]) -> Vec<wire::Channel> {
     all.iter().enumerate().filter_map(own).collect()
 }
 
-fn number(node: NodeId) -> u32 {
-    u32::try_from(node.index()).unwrap_or(u32::MAX)
-}
-
-fn output(output: OutputId) -> wire::Output {
-    wire::Output {
-        node: number(output.node),
-        index: output.index,
-    }
-}
-
-fn fact_to_proto(fact: &Fact) -> wire::Fact {
-    wire::Fact {
-        dtype: dtype::to_number(fact.dtype),
-        shape: Some(shape::to_proto(&fact.shape)),
-    }
-}
-
-/// The functions that the nodes of a graph call, and those that those call.
+/// The functions that the nodes of a graph call, and those that those call. A region goes with the node
+/// that stands for it.
 fn library(graph: &GraphData) -> Result<Option<FunctionDefLibrary>, WireError> {
     let mut found: BTreeMap<&str, &Arc<Function>> = BTreeMap::new();
     let mut bodies = vec![graph];
     while let Some(body) = bodies.pop() {
         for (_, node) in body.nodes() {
+            if std::ptr::eq(node.op, &REGION) {
+                bodies.extend(region_of(graph, node).map(|f| &f.body));
+                continue;
+            }
             for name in calls(node.attrs.iter().map(|(_, a)| a)) {
                 if let Some(function) = graph.function(name)
                     && found.insert(name, function).is_none()
@@ -182,20 +142,16 @@ pub(crate) fn decoded(
     limits: PartLimits<'_>,
 ) -> Result<TaskPart, WireError> {
     let library = received_library(message, limits)?;
-    let mut making = Making {
+    let making = Making {
         graph: GraphData::new().with_library_of(&library),
         count: message.node.len(),
         ops,
-        budget: Budget::new(limits.expanded_bytes),
+        allowed: limits.ops,
+        budget: &mut Budget::new(limits.expanded_bytes),
+        is_region: false,
         open: Vec::new(),
     };
-    for node in &message.node {
-        if !limits.ops.has(&node.op) {
-            return Err(WireError::Forbidden(refused(&node.name, &node.op)));
-        }
-        making.add(node, &mut values)?;
-    }
-    let graph = making.closed()?;
+    let graph = making.of(&message.node, &mut values)?;
     // What is sent between devices of a task is that task's own affair.
     let local = |n: &Node| matches!(n.op.effect, Effect::Send | Effect::Recv) && !is_remote(n);
     if let Some((_, node)) = graph.nodes().find(|(_, n)| local(n)) {

@@ -59,9 +59,16 @@ impl Worker {
     /// It has more nodes, or values, than are taken.
     pub(crate) fn values_of(&self, message: &wire::Part) -> Result<u64, ClusterError> {
         let most = self.limits.graph_nodes;
-        let values = message.node.iter().map(|n| u64::from(n.known));
+        let of_regions = message.node.iter().filter_map(|n| n.region.as_ref());
+        let nodes = || {
+            message
+                .node
+                .iter()
+                .chain(of_regions.clone().flat_map(|r| &r.node))
+        };
+        let values = nodes().map(|n| u64::from(n.known));
         let values = values.fold(0u64, u64::saturating_add);
-        if message.node.len() > most || values > most as u64 {
+        if nodes().count() > most || values > most as u64 {
             let text = format!(
                 "a part of more than {most} nodes or values is not taken here: fetch less in one step"
             );

@@ -60,18 +60,18 @@ impl Contexts {
                 .filter(|i| seen.get(i.node.index()) == Some(&true));
             let inputs: SmallVec<[Context; 4]> = inputs.map(|&i| all.of_output(data, i)).collect();
             // What waits for an Exit is as far outside of the frame as what uses it.
-            let context = |c: &NodeId| match data.node(*c).op.name {
+            let context = |c: &NodeId| match name(data.node(*c)) {
                 EXIT => all.outside_of_frame(all.of[c.index()]),
                 _ => all.of[c.index()],
             };
             let controls = node.controls.iter().map(context);
             let controls: SmallVec<[Context; 4]> = controls.collect();
-            let around = match node.op.name {
+            let around = match name(node) {
                 MERGE => all.merged(&inputs),
                 _ => inputs.iter().fold(ROOT, |a, &b| all.both(a, b)),
             };
             let mut context = controls.iter().fold(around, |a, &b| all.both(a, b));
-            if node.op.name == ENTER {
+            if name(node) == ENTER {
                 let frame = Token::Frame(node.attrs.str("frame_name").to_owned());
                 context = all.inside(context, frame);
             }
@@ -90,7 +90,7 @@ impl Contexts {
     fn of_output(&mut self, data: &GraphData, output: OutputId) -> Context {
         let node = data.node(output.node);
         let context = self.of[output.node.index()];
-        match (node.op.name, node.inputs.get(1)) {
+        match (name(node), node.inputs.get(1)) {
             (SWITCH, Some(&on)) => self.inside(context, Token::Branch(on, output.index)),
             (EXIT, _) => self.outside_of_frame(context),
             _ => context,
@@ -158,4 +158,9 @@ impl Contexts {
         }
         inputs.iter().fold(ROOT, |a, &b| self.both(a, b))
     }
+}
+
+/// The name of a node's op; of one on references, that of the one on handles: RefSwitch is a Switch.
+fn name(node: &Node) -> &'static str {
+    node.op.on_handles.unwrap_or(node.op.name)
 }

@@ -24,7 +24,7 @@ mod contexts;
 mod regions;
 
 pub use contexts::Contexts;
-pub use regions::{REGION, collapse};
+pub use regions::{REGION, RegionBody, collapse};
 
 /// The op that chooses one of two outputs.
 pub const SWITCH: &str = "Switch";

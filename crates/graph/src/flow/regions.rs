@@ -1,5 +1,6 @@
 //! What runs never or often, taken out of a graph: one node stands for each region of it.
 
+mod body;
 mod cut;
 
 use std::cmp::Reverse;
@@ -18,6 +19,7 @@ use crate::function::{ARGUMENTS, RESULTS};
 use crate::node::{Node, NodeId};
 use crate::op::{Effect, Gradient, OpDef, attr, list_attr};
 use crate::simplify::Simplified;
+pub use body::RegionBody;
 use cut::Cut;
 
 /// The op that stands for a region.

@@ -7,6 +7,7 @@ use super::{Pass, error};
 use crate::attr::{Attr, AttrKind};
 use crate::check::check_node;
 use crate::error::{GraphError, Reason};
+use crate::flow::MERGE;
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{ArgType, Effect, OpDef};
 use thalweg_tensor::dtype::DType;
@@ -24,6 +25,8 @@ impl Pass<'_> {
         controls: &mut SmallVec<[NodeId; 2]>,
     ) -> Result<Inputs, GraphError> {
         let node = self.data.node(old).clone();
+        // It needs one of its inputs, whichever comes: the others may never.
+        let needs_one = node.op.name == MERGE;
         let mut inputs = SmallVec::new();
         let mut facts: SmallVec<[Fact; 4]> = SmallVec::new();
         for (i, &input) in node.inputs.iter().enumerate() {
@@ -37,7 +40,8 @@ impl Pass<'_> {
                 Some(_) => {
                     // It is read when all that the node needs is there: what the other inputs wait
                     // for has run by then.
-                    let others = node.inputs.iter().filter_map(|o| self.values.get(o));
+                    let others = node.inputs.iter().filter(|_| !needs_one);
+                    let others = others.filter_map(|o| self.values.get(o));
                     let ordered = others.map(|o| o.node).filter(|n| self.is_ordered(*n));
                     let waits: SmallVec<[NodeId; 2]> =
                         controls.iter().copied().chain(ordered).collect();
@@ -158,13 +162,16 @@ impl Pass<'_> {
             inputs: SmallVec::from_elem(handle, 1),
             controls,
             attrs,
-            device: source.device.clone(),
+            device: self.out.node(handle.node).device.clone(),
             colocation: SmallVec::new(),
             outputs,
             origin: source.origin.clone(),
         };
+        // It stands with the variable, whose handle does not leave its device, and not where something
+        // gives the reference on: the value crosses.
+        let device = self.devices[handle.node.index()];
         let read = OutputId {
-            node: self.push(reference.node, node),
+            node: self.push_on(device, reference.node, node),
             index: 0,
         };
         self.reads.insert(key, read);

@@ -8,32 +8,20 @@ use thalweg_graph::op::{
     type_attr, type_attr_or,
 };
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Shape, Tensor, dispatch};
+use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::histogram::histogram;
+use super::encode::{TAG, VALUE, histogram, image, numbers, with_scalar};
 use super::wire::{Message, fields};
 use crate::shapes::{expect_scalar, scalar};
-use thalweg_cpu::number::Number;
 
 const SUMMARY: &[Arg] = &[arg_of("summary", DType::String)];
-// The fields of a `Summary`, and of its `Value`.
-const VALUE: u32 = 1;
-const TAG: u32 = 1;
-const SIMPLE_VALUE: u32 = 2;
-const HISTOGRAM: u32 = 5;
+// Fields of a `Value`.
 const NODE_NAME: u32 = 7;
 const TENSOR: u32 = 8;
 const METADATA: u32 = 9;
 
 fn made(summary: Message) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![Tensor::strings(&[], &[summary.0])?])
-}
-
-/// The elements of a tensor of numbers.
-fn numbers(tensor: &Tensor) -> Result<Vec<f64>, KernelError> {
-    dispatch!(tensor.dtype(), NUMBERS, T => {
-        Ok(tensor.as_slice::<T>()?.iter().map(|x| x.to_f64()).collect())
-    }, else Err(KernelError::DType(tensor.dtype())))
 }
 
 fn tag<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
@@ -65,10 +53,7 @@ pub(crate) static SCALAR: Op = Op {
         let (tags, values) = (cx.strings(0)?, numbers(cx.tensor(1)?)?);
         let all = tags.iter().zip(values);
         made(all.fold(Message::default(), |summary, (tag, value)| {
-            let value = Message::default()
-                .bytes(TAG, tag)
-                .float(SIMPLE_VALUE, value as f32);
-            summary.bytes(VALUE, &value.0)
+            with_scalar(summary, tag, value as f32)
         }))
     })],
 };
@@ -89,21 +74,61 @@ pub(crate) static HISTOGRAM_SUMMARY: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu_tensors(|cx| {
-        let (tag, values) = (tag(cx)?, numbers(cx.tensor(1)?)?);
-        if let Some(element) = values.iter().position(|v| !v.is_finite()) {
-            return Err(KernelError::Element {
-                input: 1,
-                element,
-                reason: format!(
-                    "{} in the histogram \"{}\": it takes finite numbers",
-                    values[element],
-                    tag.escape_ascii()
-                ),
-            });
-        }
-        let value = Message::default().bytes(TAG, tag);
-        let value = value.bytes(HISTOGRAM, &histogram(&values).0);
-        made(Message::default().bytes(VALUE, &value.0))
+        made(Message(histogram(tag(cx)?, cx.tensor(1)?)?))
+    })],
+};
+
+fn image_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    expect_scalar(cx, 0)?;
+    let channels = cx.ranked(1, 4)?.dim(3);
+    if !matches!(channels, None | Some(1 | 3 | 4)) {
+        return Err(InferError::Value {
+            input: 1,
+            reason: format!(
+                "images have 1, 3 or 4 channels in their last dimension: {}",
+                cx.shape(1)
+            ),
+        });
+    }
+    let color = cx.attrs().tensor("bad_color");
+    if color.is_none_or(|t| t.dtype() != DType::U8 || t.dims().len() != 1) {
+        return Err(InferError::Attr {
+            attr: "bad_color",
+            reason: "it is a vector of u8, with a number for each channel".to_owned(),
+        });
+    }
+    scalar(cx)
+}
+
+/// Images.
+pub(crate) static IMAGE: Op = Op {
+    def: OpDef {
+        name: "ImageSummary",
+        summary: "A serialized summary with the first images of a batch as PNG; floats are scaled to shades.",
+        inputs: &[arg_of("tag", DType::String), arg("tensor", "T")],
+        outputs: SUMMARY,
+        attrs: &[
+            AttrDef {
+                allowed: Allowed::AtLeast(1),
+                ..int_attr("max_images", 3)
+            },
+            type_attr_or(
+                "T",
+                &[DType::U8, DType::F32, DType::F16, DType::F64],
+                DType::F32,
+            ),
+            attr("bad_color", AttrKind::Tensor),
+        ],
+        shape: image_shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let most = usize::try_from(cx.attrs().int("max_images")).unwrap_or(usize::MAX);
+        let color = cx.attrs().tensor("bad_color");
+        let color = color.ok_or(KernelError::Argument("bad_color"))?;
+        let color = color.as_slice::<u8>()?;
+        made(Message(image(tag(cx)?, cx.tensor(1)?, most, color)?))
     })],
 };
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use thalweg_device::{Body, Cpu, Device, DeviceType, Variable};
+use thalweg_device::{Body, Cpu, Device, DeviceType, KernelError, Variable};
 use thalweg_graph::flow::REGION;
 use thalweg_graph::partition::{RECV, SEND, is_remote};
 use thalweg_graph::simplify::{FEED, known};
@@ -15,7 +15,7 @@ use thalweg_tensor::{ALIGNMENT, DType};
 use super::Uses;
 use crate::bindings::Bindings;
 use crate::error::SessionError;
-use crate::error::memory;
+use crate::error::{failed, memory};
 use crate::kernels::find;
 use crate::memory::{Arena, Block};
 use crate::order::{Accesses, Hazards, VariableId};
@@ -26,6 +26,10 @@ use crate::thread_schedule::ThreadSchedule;
 /// By how many bytes an arena may grow for each further thread, so that independent instructions do
 /// not wait for each other's memory: about what the second-level cache of a core holds.
 const SPARE: usize = 1 << 20;
+
+/// Why a variable's handle cannot be sent: it lies nowhere.
+const HANDLE_SENT: &str = "it sends the handle of a variable, which does not leave its device: send \
+                           the variable's value, or place what uses the handle with the variable";
 
 pub(super) struct Builder<'a> {
     pub(super) context: PlanContext<'a>,
@@ -236,8 +240,7 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         if std::ptr::eq(node.op, &SEND) {
-            self.send(id, node);
-            return Ok(());
+            return self.send(id, node);
         }
         if std::ptr::eq(node.op, &RECV) {
             self.receive(id, node, left(&outputs[0]));
@@ -346,15 +349,20 @@ impl<'a> Builder<'a> {
             })
     }
 
-    fn send(&mut self, id: NodeId, node: &Node) {
+    fn send(&mut self, id: NodeId, node: &Node) -> Result<(), SessionError> {
         let mut waits = self.waits(node);
-        let inputs: SmallVec<[u32; 4]> = node.inputs.iter().map(|i| self.slot_of[i]).collect();
+        let slot = |i: &OutputId| {
+            let slot = self.slot_of.get(i).copied();
+            slot.ok_or_else(|| failed(node, KernelError::Invalid(HANDLE_SENT.to_owned())))
+        };
+        let inputs = node.inputs.iter().map(slot);
+        let inputs: SmallVec<[u32; 4]> = inputs.collect::<Result<_, SessionError>>()?;
         let channel = node.attrs.int("channel");
         if is_remote(node) {
             inputs.iter().for_each(|&s| self.sent(s));
             let action = Action::SendRemote { channel };
             self.emit(id, node, action, inputs, SmallVec::new(), &mut waits, 1000);
-            return;
+            return Ok(());
         }
         let channel = usize::try_from(channel).unwrap_or(0);
         let bytes = inputs.iter().map(|&s| {
@@ -368,6 +376,7 @@ impl<'a> Builder<'a> {
         let cost = 50 + bytes.fold(0usize, usize::saturating_add) as u64 / 10;
         let action = Action::Send { channel };
         self.emit(id, node, action, inputs, SmallVec::new(), &mut waits, cost);
+        Ok(())
     }
 
     fn receive(&mut self, id: NodeId, node: &Node, left: u32) {

@@ -8,8 +8,8 @@ use thalweg_graphdef::{ExportError, FileError, ImportError};
 use thalweg_session::SessionError;
 use thiserror::Error;
 
+use crate::error::TrainError;
 use crate::saver_nodes::SaverNodesError;
-use crate::steps::TrainError;
 
 /// Why a SavedModel could not be written, read or used.
 #[derive(Error)]

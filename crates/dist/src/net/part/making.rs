@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use smallvec::SmallVec;
 use thalweg_graph::check::check_node;
+use thalweg_graph::flow::{REGION, RegionBody};
+use thalweg_graph::function::Port;
 use thalweg_graph::op::Effect;
 use thalweg_graph::{Attr, Attrs, Fact, GraphData, Node, NodeId, OpDef, Origin, OutputId};
 use thalweg_graphdef::tensor::Budget;
@@ -11,6 +13,7 @@ use thalweg_graphdef::{attr, dtype, shape};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::{Ops, is_end};
+use crate::allowed::{AllowedOps, refused};
 use crate::net::WireError;
 use crate::net::messages as wire;
 
@@ -20,24 +23,46 @@ pub(super) struct Making<'a> {
     /// How many nodes there will be.
     pub count: usize,
     pub ops: &'a Ops,
-    pub budget: Budget,
+    pub allowed: &'a AllowedOps,
+    pub budget: &'a mut Budget,
+    /// Whether it is that of a region, whose first nodes stand for arguments.
+    pub is_region: bool,
     /// Inputs that come from later nodes: the node, which of its inputs, and where it comes from.
     pub open: Vec<(NodeId, usize, OutputId)>,
 }
 
 impl Making<'_> {
+    /// The graph with these nodes, and its loops closed.
+    pub(super) fn of(
+        mut self,
+        nodes: &[wire::Node],
+        values: &mut dyn Iterator<Item = Tensor>,
+    ) -> Result<GraphData, WireError> {
+        for node in nodes {
+            self.add(node, values)?;
+        }
+        self.closed()
+    }
+
     /// Adds a node, checked as one that is built or read from a file is.
-    pub(super) fn add(
+    fn add(
         &mut self,
         node: &wire::Node,
-        values: &mut impl Iterator<Item = Tensor>,
+        values: &mut dyn Iterator<Item = Tensor>,
     ) -> Result<(), WireError> {
+        if !self.allowed.has(&node.op) {
+            return Err(WireError::Forbidden(refused(&node.name, &node.op)));
+        }
         let added = self.node(node, values);
-        let added = added.map_err(|reason| WireError::Node {
-            node: node.name.clone(),
-            op: node.op.clone(),
-            reason,
-        })?;
+        let mut added = added.map_err(|reason| wrong(&node.name, &node.op, reason))?;
+        match (&node.region, std::ptr::eq(added.op, &REGION)) {
+            (Some(region), true) => self.region(region, &mut added, values)?,
+            (None, false) => {}
+            _ => {
+                let reason = "it stands for a region if it has one".to_owned();
+                return Err(wrong(&node.name, &node.op, reason));
+            }
+        }
         self.graph.push(added);
         Ok(())
     }
@@ -46,7 +71,7 @@ impl Making<'_> {
     fn node(
         &mut self,
         node: &wire::Node,
-        values: &mut impl Iterator<Item = Tensor>,
+        values: &mut dyn Iterator<Item = Tensor>,
     ) -> Result<Node, String> {
         let op = self.ops.get(node.op.as_str()).copied();
         let op = op.ok_or("there is no such op here")?;
@@ -82,6 +107,73 @@ impl Making<'_> {
         })
     }
 
+    /// Adds the region that a node stands for, as the function that the node names: made as the graph
+    /// around it is. What is known of what it gives follows from its nodes.
+    fn region(
+        &mut self,
+        message: &wire::Region,
+        node: &mut Node,
+        values: &mut dyn Iterator<Item = Tensor>,
+    ) -> Result<(), WireError> {
+        let refused = |reason: &str| wrong(&node.name, node.op.name, reason.to_owned());
+        if self.is_region {
+            return Err(refused("a region has no regions of its own"));
+        }
+        let name = node.attrs.func("f").map(|f| f.name.clone());
+        let name = name.ok_or_else(|| refused("its region has no name"))?;
+        if self.graph.function(&name).is_some() {
+            return Err(refused("its region has the name of something else"));
+        }
+        let mut body = RegionBody::default();
+        for &input in &node.inputs {
+            let fact = self.graph.fact(input);
+            let fact = fact.ok_or_else(|| refused("an input does not exist"))?;
+            // What is known of a value need not come about in a branch.
+            let fact = Fact {
+                value: None,
+                ..fact.clone()
+            };
+            body.push_argument(self.graph.node(input.node), &fact);
+        }
+        let inside = Making {
+            count: body.graph.len() + message.node.len(),
+            graph: std::mem::take(&mut body.graph),
+            ops: self.ops,
+            allowed: self.allowed,
+            budget: &mut *self.budget,
+            is_region: true,
+            open: Vec::new(),
+        };
+        body.graph = inside.of(&message.node, values)?;
+        if message.results.len() != node.outputs.len() {
+            return Err(refused("its region gives another number of values"));
+        }
+        let mut results = Vec::with_capacity(message.results.len());
+        for (result, fact) in message.results.iter().zip(&mut node.outputs) {
+            let output = OutputId {
+                node: body.graph.id(result.node as usize),
+                index: result.index,
+            };
+            let found = body.graph.fact(output).filter(|f| f.dtype == fact.dtype);
+            let found = found.ok_or_else(|| {
+                let reason = "its region does not give what it says";
+                wrong(&node.name, node.op.name, reason.to_owned())
+            })?;
+            *fact = Fact {
+                value: None,
+                ..found.clone()
+            };
+            let port = Port {
+                name: body.graph.output_name(output),
+                dtype: fact.dtype,
+            };
+            results.push((port, output));
+        }
+        self.graph
+            .define(body.function(&name, results, node.origin.clone()));
+        Ok(())
+    }
+
     /// The attributes of a node.
     fn attrs(&mut self, node: &wire::Node, op: &OpDef) -> Result<Attrs, String> {
         let mut attrs = Attrs::default();
@@ -89,7 +181,7 @@ impl Making<'_> {
         for (name, value) in &node.attrs {
             let kind = op.attr(name).map(|a| a.kind);
             let mut cx = attr::Cx {
-                budget: &mut self.budget,
+                budget: &mut *self.budget,
                 given: &given,
             };
             let value = attr::from_proto(value, kind, &mut cx).map_err(|e| e.to_string())?;
@@ -161,7 +253,7 @@ impl Making<'_> {
     }
 
     /// The graph with its loops closed.
-    pub(super) fn closed(mut self) -> Result<GraphData, WireError> {
+    fn closed(mut self) -> Result<GraphData, WireError> {
         let mut seen = HashSet::new();
         for (node, input, from) in self.open {
             let merged = OutputId { node, index: 0 };
@@ -171,15 +263,21 @@ impl Making<'_> {
             // As where a loop is built, one input comes back.
             if !back || dtype(merged) != dtype(from) || !seen.insert(node) {
                 let node = self.graph.node(node);
-                return Err(WireError::Node {
-                    node: node.name.clone(),
-                    op: node.op.name.to_owned(),
-                    reason: format!("what comes back into its input {input} does not fit"),
-                });
+                let reason = format!("what comes back into its input {input} does not fit");
+                return Err(wrong(&node.name, node.op.name, reason));
             }
             self.graph.close(node, input, from);
         }
         Ok(self.graph)
+    }
+}
+
+/// That a node is not as it should be.
+fn wrong(node: &str, op: &str, reason: String) -> WireError {
+    WireError::Node {
+        node: node.to_owned(),
+        op: op.to_owned(),
+        reason,
     }
 }
 
@@ -196,7 +294,7 @@ fn end(node: &wire::Node) -> Result<Fact, String> {
 /// What is known of the outputs of a node whose values came with the message: those are the next.
 fn known(
     count: u32,
-    values: &mut impl Iterator<Item = Tensor>,
+    values: &mut dyn Iterator<Item = Tensor>,
 ) -> Result<SmallVec<[Fact; 1]>, String> {
     let mut outputs = SmallVec::new();
     for _ in 0..count {

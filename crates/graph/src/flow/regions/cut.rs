@@ -1,16 +1,14 @@
 //! Takes regions out of a graph: each becomes a function, and a node that calls it.
 
-use std::sync::Arc;
-
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use thalweg_tensor::DType;
 
-use super::REGION;
+use super::{REGION, RegionBody};
 use crate::attr::{Attr, Func};
 use crate::data::GraphData;
 use crate::error::{GraphError, Reason};
-use crate::function::{ARGUMENT, Function, Port};
+use crate::function::{Function, Port};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::simplify::Simplified;
 
@@ -104,7 +102,7 @@ impl Cut<'_> {
         node.inputs = region.from.iter().map(|&o| self.value(o)).collect();
         node.controls = distinct(region.waits.iter().map(|c| self.nodes[c.index()]));
         let function = region.function(&node, &leaving, &name);
-        Arc::make_mut(&mut self.out.functions).insert(name, Arc::new(function));
+        self.out.define(function);
         let id = self.push(beside, node);
         for &member in members {
             self.nodes[member.index()] = id;
@@ -143,10 +141,8 @@ impl Cut<'_> {
 /// A region that is being taken out of a graph.
 struct Region<'a> {
     graph: &'a GraphData,
-    body: GraphData,
-    /// What comes in: the arguments, their nodes, and the outputs of the graph that they stand for.
-    arguments: Vec<Port>,
-    inputs: Vec<NodeId>,
+    body: RegionBody,
+    /// What comes in: by argument, the output of the graph that it stands for.
     from: Vec<OutputId>,
     /// By output that comes in: its argument.
     here: FxHashMap<OutputId, OutputId>,
@@ -161,9 +157,7 @@ impl<'a> Region<'a> {
     fn new(graph: &'a GraphData) -> Region<'a> {
         Region {
             graph,
-            body: GraphData::new(),
-            arguments: Vec::new(),
-            inputs: Vec::new(),
+            body: RegionBody::default(),
             from: Vec::new(),
             here: FxHashMap::default(),
             moved: FxHashMap::default(),
@@ -182,27 +176,8 @@ impl<'a> Region<'a> {
             let Some(fact) = graph.fact(input) else {
                 continue;
             };
-            let mut attrs = Attrs::default();
-            attrs.set("T", Attr::Type(fact.dtype));
-            attrs.set("index", Attr::Int(self.inputs.len() as i64));
-            let source = graph.node(input.node);
-            let node = self.body.push(Node {
-                name: source.name.clone(),
-                op: &ARGUMENT,
-                inputs: SmallVec::new(),
-                controls: SmallVec::new(),
-                attrs,
-                device: Default::default(),
-                colocation: SmallVec::new(),
-                outputs: SmallVec::from_elem(fact.clone(), 1),
-                origin: source.origin.clone(),
-            });
+            let node = self.body.push_argument(graph.node(input.node), fact);
             self.here.insert(input, OutputId { node, index: 0 });
-            self.arguments.push(Port {
-                name: source.name.clone(),
-                dtype: fact.dtype,
-            });
-            self.inputs.push(node);
             self.from.push(input);
         }
     }
@@ -226,12 +201,12 @@ impl<'a> Region<'a> {
                 node.controls.iter().partition(|c| inside(**c));
             node.controls = distinct(own.iter().filter_map(|c| self.moved.get(c).copied()));
             self.waits.extend(outside);
-            self.moved.insert(member, self.body.push(node));
+            self.moved.insert(member, self.body.graph.push(node));
         }
         for (node, input, from) in open {
             let moved = |node: NodeId| self.moved.get(&node).copied();
             if let (Some(to), Some(node)) = (moved(node), moved(from.node)) {
-                self.body.close(to, input, OutputId { node, ..from });
+                self.body.graph.close(to, input, OutputId { node, ..from });
             }
         }
     }
@@ -247,7 +222,7 @@ impl<'a> Region<'a> {
             })
             .collect();
         let mut attrs = Attrs::default();
-        let tin = self.arguments.iter().map(|a| a.dtype);
+        let tin = self.body.arguments.iter().map(|a| a.dtype);
         attrs.set("Tin", Attr::Types(tin.collect()));
         let tout = facts.iter().map(|f| f.dtype);
         attrs.set("Tout", Attr::Types(tout.collect()));
@@ -268,25 +243,16 @@ impl<'a> Region<'a> {
 
     /// The region as a function, which `node` calls.
     fn function(self, node: &Node, leaving: &[OutputId], name: &str) -> Function {
-        let results = leaving.iter().zip(&node.outputs).map(|(o, f)| Port {
-            name: self.graph.output_name(*o),
-            dtype: f.dtype,
-        });
-        let outputs = leaving.iter().map(|o| OutputId {
-            node: self.moved[&o.node],
-            ..*o
-        });
-        Function {
-            name: name.to_owned(),
-            results: results.collect(),
-            outputs: outputs.collect(),
-            arguments: self.arguments,
-            body: self.body,
-            inputs: self.inputs,
-            controls: Vec::new(),
-            attrs: Vec::new(),
-            origin: node.origin.clone(),
-        }
+        let result = |(o, fact): (&OutputId, &Fact)| {
+            let port = Port {
+                name: self.graph.output_name(*o),
+                dtype: fact.dtype,
+            };
+            let node = self.moved[&o.node];
+            (port, OutputId { node, ..*o })
+        };
+        let results: Vec<_> = leaving.iter().zip(&node.outputs).map(result).collect();
+        self.body.function(name, results, node.origin.clone())
     }
 }
 

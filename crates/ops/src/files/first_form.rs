@@ -1,0 +1,88 @@
+//! TensorFlow's first form of checkpoints: graphs that have its ops are read, and nothing runs them.
+
+use thalweg_device::Op;
+use thalweg_graph::OpDef;
+use thalweg_graph::op::{
+    Arg, AttrDef, Effect, Gradient, arg, arg_of, args_of, int_attr, type_attr, types_attr,
+};
+use thalweg_tensor::DType;
+
+/// An op that reads or writes files, without a kernel.
+const fn on_files(
+    name: &'static str,
+    summary: &'static str,
+    inputs: &'static [Arg],
+    outputs: &'static [Arg],
+    attrs: &'static [AttrDef],
+) -> Op {
+    Op {
+        def: OpDef {
+            name,
+            summary,
+            inputs,
+            outputs,
+            attrs,
+            gradient: Gradient::None,
+            effect: Effect::Stateful,
+            ..OpDef::EMPTY
+        },
+        kernels: &[],
+    }
+}
+
+/// Writes tensors, in the first form.
+pub(crate) static SAVE: Op = on_files(
+    "Save",
+    "Writes tensors to a file.",
+    &[
+        arg_of("filename", DType::String),
+        arg_of("tensor_names", DType::String),
+        args_of("data", "T"),
+    ],
+    &[],
+    &[types_attr("T")],
+);
+
+/// Writes slices, in the first form.
+pub(crate) static SAVE_SLICES: Op = on_files(
+    "SaveSlices",
+    "Writes slices of tensors to a file.",
+    &[
+        arg_of("filename", DType::String),
+        arg_of("tensor_names", DType::String),
+        arg_of("shapes_and_slices", DType::String),
+        args_of("data", "T"),
+    ],
+    &[],
+    &[types_attr("T")],
+);
+
+const RESTORED: &[AttrDef] = &[
+    type_attr("dt", &DType::ALL),
+    int_attr("preferred_shard", -1),
+];
+
+/// Reads a tensor, in the first form.
+pub(crate) static RESTORE: Op = on_files(
+    "Restore",
+    "Reads a tensor from files.",
+    &[
+        arg_of("file_pattern", DType::String),
+        arg_of("tensor_name", DType::String),
+    ],
+    &[arg("tensor", "dt")],
+    RESTORED,
+);
+
+/// Reads a slice, in the first form.
+pub(crate) static RESTORE_SLICE: Op = on_files(
+    "RestoreSlice",
+    "Reads a slice of a tensor from files.",
+    &[
+        arg_of("file_pattern", DType::String),
+        arg_of("tensor_name", DType::String),
+        arg_of("shape_and_slice", DType::String),
+    ],
+    &[arg("tensor", "dt")],
+    RESTORED,
+);

@@ -1,0 +1,41 @@
+//! Makes one checkpoint of those of several devices.
+
+use std::path::PathBuf;
+
+use thalweg_checkpoint::{MergeOptions, bundle};
+use thalweg_device::{KernelError, Op, cpu_tensors};
+use thalweg_graph::OpDef;
+use thalweg_graph::op::{Effect, Gradient, arg_of, bool_attr};
+use thalweg_tensor::DType;
+
+use super::{failed, prefix};
+
+/// Puts files together.
+pub(crate) static MERGE_V2: Op = Op {
+    def: OpDef {
+        name: "MergeV2Checkpoints",
+        summary: "Puts the files of several prefixes together under one.",
+        inputs: &[
+            arg_of("checkpoint_prefixes", DType::String),
+            arg_of("destination_prefix", DType::String),
+        ],
+        attrs: &[
+            bool_attr("delete_old_dirs", true),
+            bool_attr("allow_missing_files", false),
+        ],
+        gradient: Gradient::None,
+        effect: Effect::Stateful,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let files = cx.environment().files();
+        let parts = cx.strings(0)?.iter().map(|name| files.resolve_prefix(name));
+        let parts: Vec<PathBuf> = parts.collect::<Result<_, KernelError>>()?;
+        let options = MergeOptions {
+            delete_old: cx.attrs().bool("delete_old_dirs"),
+            allow_missing: cx.attrs().bool("allow_missing_files"),
+        };
+        bundle::merge(&parts, &prefix(cx, 1)?, options).map_err(failed)?;
+        Ok(Vec::new())
+    })],
+};

@@ -1,0 +1,77 @@
+//! Checkpoints: what names, writes and reads their files. A step uses the files that its session allows
+//! ([`thalweg_device::Files`]).
+
+mod first_form;
+mod merge;
+mod names;
+mod restore;
+mod save;
+
+use std::path::PathBuf;
+
+use thalweg_checkpoint::{CheckpointError, SliceSpec};
+use thalweg_device::{KernelError, Op, TensorCx};
+
+/// The ops of this family.
+pub(crate) static OPS: &[&Op] = &[
+    &names::FILENAME,
+    &names::FILESPEC,
+    &save::SAVE_V2,
+    &restore::RESTORE_V2,
+    &merge::MERGE_V2,
+    &first_form::SAVE,
+    &first_form::SAVE_SLICES,
+    &first_form::RESTORE,
+    &first_form::RESTORE_SLICE,
+];
+
+/// An error of a checkpoint as one of a kernel.
+fn failed(error: CheckpointError) -> KernelError {
+    let text = error.to_string();
+    match error {
+        CheckpointError::NoEntry { .. } | CheckpointError::Missing { .. } => {
+            KernelError::NotFound(text)
+        }
+        CheckpointError::Io { .. } | CheckpointError::Corrupt { .. } => KernelError::Storage(text),
+        _ => KernelError::Invalid(text),
+    }
+}
+
+/// The prefix of a checkpoint that input `i` names.
+fn prefix(cx: &TensorCx<'_>, i: usize) -> Result<PathBuf, KernelError> {
+    match cx.strings(i)? {
+        [name] => cx.environment().files().resolve_prefix(name),
+        names => Err(KernelError::Invalid(format!(
+            "input {i} must be one prefix, and is {} of them",
+            names.len()
+        ))),
+    }
+}
+
+/// The names of tensors in input 1, and the slices in input 2: as many of each as there are tensors.
+fn entries(
+    cx: &TensorCx<'_>,
+    tensors: usize,
+) -> Result<Vec<(String, Option<SliceSpec>)>, KernelError> {
+    let (names, slices) = (cx.strings(1)?, cx.strings(2)?);
+    if names.len() != tensors || slices.len() != tensors {
+        return Err(KernelError::Invalid(format!(
+            "there are {} names and {} slices for {tensors} tensors: give one of each for every tensor",
+            names.len(),
+            slices.len()
+        )));
+    }
+    let entry = |(name, slice): (&Box<[u8]>, &Box<[u8]>)| {
+        let text = |bytes: &[u8]| {
+            let text = std::str::from_utf8(bytes);
+            text.map(str::to_owned)
+                .map_err(|_| KernelError::Invalid("a name is not in UTF-8".to_owned()))
+        };
+        let slice = match text(slice)? {
+            whole if whole.is_empty() => None,
+            slice => Some(SliceSpec::parse(&slice).map_err(failed)?),
+        };
+        Ok((text(name)?, slice))
+    };
+    names.iter().zip(slices).map(entry).collect()
+}

@@ -1,0 +1,63 @@
+//! Names of the files of checkpoints.
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::OpDef;
+use thalweg_graph::op::{Gradient, arg_of};
+use thalweg_tensor::{DType, Tensor};
+
+use crate::shapes::{expect_scalar, scalar};
+
+fn name(cx: &TensorCx<'_>, name: impl Fn(&str) -> String) -> Result<Vec<Tensor>, KernelError> {
+    let [base] = cx.strings(0)? else {
+        return Err(KernelError::Argument("one name"));
+    };
+    let name = name(&String::from_utf8_lossy(base));
+    Ok(vec![Tensor::strings(&[], &[name])?])
+}
+
+/// The name of one file of several.
+pub(crate) static FILENAME: Op = Op {
+    def: OpDef {
+        name: "ShardedFilename",
+        summary: "The name of one file of several: base-00003-of-00010.",
+        inputs: &[
+            arg_of("basename", DType::String),
+            arg_of("shard", DType::I32),
+            arg_of("num_shards", DType::I32),
+        ],
+        outputs: &[arg_of("filename", DType::String)],
+        shape: |cx| {
+            (0..3).try_for_each(|i| expect_scalar(cx, i))?;
+            scalar(cx)
+        },
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (shard, shards) = (cx.int(1)?, cx.int(2)?);
+        name(cx, |base| format!("{base}-{shard:05}-of-{shards:05}"))
+    })],
+};
+
+/// The pattern of the names of several files.
+pub(crate) static FILESPEC: Op = Op {
+    def: OpDef {
+        name: "ShardedFilespec",
+        summary: "The pattern of the names of several files: base-?????-of-00010.",
+        inputs: &[
+            arg_of("basename", DType::String),
+            arg_of("num_shards", DType::I32),
+        ],
+        outputs: &[arg_of("filename", DType::String)],
+        shape: |cx| {
+            (0..2).try_for_each(|i| expect_scalar(cx, i))?;
+            scalar(cx)
+        },
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let shards = cx.int(1)?;
+        name(cx, |base| format!("{base}-?????-of-{shards:05}"))
+    })],
+};

@@ -1,0 +1,66 @@
+//! Reads a checkpoint.
+
+use thalweg_checkpoint::{BundleReader, SliceSpec};
+use thalweg_device::{KernelError, Op, cpu_tensors};
+use thalweg_graph::op::{Effect, Gradient, arg_of, args_of, types_attr};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape};
+
+use super::{entries, failed, prefix};
+
+/// A slice says its shape; a whole tensor has that of the file.
+fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let slices = cx.value(2).and_then(|v| v.as_strings().ok());
+    let dims = |i: usize| {
+        let text = std::str::from_utf8(slices?.get(i)?).ok()?;
+        Some(SliceSpec::parse(text).ok()?.dims())
+    };
+    let shapes: Vec<Shape> = (0..cx.outputs())
+        .map(|i| dims(i).map_or(Shape::unknown(), |dims| Shape::from(&dims[..])))
+        .collect();
+    for (i, shape) in shapes.into_iter().enumerate() {
+        cx.set(i, shape);
+    }
+    Ok(())
+}
+
+/// Reads tensors.
+pub(crate) static RESTORE_V2: Op = Op {
+    def: OpDef {
+        name: "RestoreV2",
+        summary: "Reads tensors, or slices of them, from files that begin with a prefix.",
+        inputs: &[
+            arg_of("prefix", DType::String),
+            arg_of("tensor_names", DType::String),
+            arg_of("shape_and_slices", DType::String),
+        ],
+        outputs: &[args_of("tensors", "dtypes")],
+        attrs: &[types_attr("dtypes")],
+        shape,
+        gradient: Gradient::None,
+        effect: Effect::Stateful,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let dtypes = cx.node().outputs.iter().map(|fact| fact.dtype);
+        let entries = entries(cx, dtypes.len())?;
+        let reader = BundleReader::open(prefix(cx, 0)?).map_err(failed)?;
+        let mut tensors = Vec::with_capacity(entries.len());
+        for ((name, slice), dtype) in entries.iter().zip(dtypes) {
+            if let Some(info) = reader.info(name)
+                && info.dtype.known().is_some_and(|found| found != dtype)
+            {
+                let found = info.dtype.to_string();
+                return Err(KernelError::Invalid(format!(
+                    "'{name}' is of {found} in the checkpoint, and {dtype} is asked for: restore it as what it was saved as"
+                )));
+            }
+            let tensor = match slice {
+                None => reader.tensor(name),
+                Some(slice) => reader.slice(name, slice),
+            };
+            tensors.push(tensor.map_err(failed)?);
+        }
+        Ok(tensors)
+    })],
+};

@@ -1,0 +1,41 @@
+//! Writes a checkpoint.
+
+use thalweg_checkpoint::BundleWriter;
+use thalweg_device::{Op, cpu_tensors};
+use thalweg_graph::OpDef;
+use thalweg_graph::op::{Effect, Gradient, arg_of, args_of, types_attr};
+use thalweg_tensor::DType;
+
+use super::{entries, failed, prefix};
+
+/// Writes tensors.
+pub(crate) static SAVE_V2: Op = Op {
+    def: OpDef {
+        name: "SaveV2",
+        summary: "Writes tensors, or slices of them, to files that begin with a prefix.",
+        inputs: &[
+            arg_of("prefix", DType::String),
+            arg_of("tensor_names", DType::String),
+            arg_of("shape_and_slices", DType::String),
+            args_of("tensors", "dtypes"),
+        ],
+        attrs: &[types_attr("dtypes")],
+        gradient: Gradient::None,
+        effect: Effect::Stateful,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let entries = entries(cx, cx.inputs().saturating_sub(3))?;
+        let mut writer = BundleWriter::create(&prefix(cx, 0)?).map_err(failed)?;
+        for (i, (name, slice)) in entries.iter().enumerate() {
+            let tensor = cx.tensor(3 + i)?;
+            let added = match slice {
+                None => writer.add(name, tensor),
+                Some(slice) => writer.add_slice(name, slice, tensor),
+            };
+            added.map_err(failed)?;
+        }
+        writer.finish().map_err(failed)?;
+        Ok(Vec::new())
+    })],
+};

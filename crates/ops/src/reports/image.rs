@@ -1,0 +1,198 @@
+//! Images in summaries: numbers as shades, and pixels as PNG.
+//!
+//! Shades are those of TensorFlow (`tensorflow/core/kernels/summary_image_op.cc`), computed in the dtype of the
+//! images as there.
+
+use half::f16;
+use thalweg_device::KernelError;
+use thalweg_tensor::{DType, Tensor};
+
+use super::encode::{TAG, VALUE};
+use super::wire::Message;
+
+// The fields of a `Summary.Value`, and of its `Image`.
+const IMAGE: u32 = 4;
+const HEIGHT: u32 = 1;
+const WIDTH: u32 = 2;
+const COLORSPACE: u32 = 3;
+const ENCODED: u32 = 4;
+
+/// Smaller numbers are all black: what they would be divided by is as good as zero.
+const BLACK: f32 = 1e-6;
+
+/// The colour of pixels that are not finite, where none is named: red, opaque.
+pub const BAD_COLOR: [u8; 4] = [255, 0, 0, 255];
+
+/// The summary of the first `most` of a batch of images, each as a PNG.
+///
+/// `images` has the shape `[n, height, width, channels]`; one channel is grey, three are RGB and four RGB with
+/// alpha. `u8` is shown as it is. Floats are scaled, each image by itself: so that its largest number becomes
+/// 255, or, if it has numbers below zero, so that zero becomes 128 and its largest magnitude lies 127 beside it.
+/// A pixel with a number that is not finite is shown in `bad_color`, whose length is at least the number of
+/// channels.
+///
+/// The tag of image `i` is `tag/image/i`, and `tag/image` where `most` is 1.
+///
+/// # Errors
+/// [`KernelError::Invalid`] for another shape, no pixels, or too few numbers in `bad_color`;
+/// [`KernelError::DType`] for other dtypes than `u8`, `f16`, `f32` and `f64`.
+///
+/// ```
+/// use thalweg_ops::summaries::{self, BAD_COLOR};
+/// use thalweg_tensor::{DType, Tensor};
+///
+/// # fn main() -> Result<(), thalweg_device::KernelError> {
+/// let digits = Tensor::zeros(DType::F32, &[2, 28, 28, 1])?;
+/// let summary = summaries::image(b"digits", &digits, 3, &BAD_COLOR)?;
+/// assert!(summary.windows(14).any(|w| w == b"digits/image/1"));
+/// # Ok(())
+/// # }
+/// ```
+pub fn image(
+    tag: &[u8],
+    images: &Tensor,
+    most: usize,
+    bad_color: &[u8],
+) -> Result<Vec<u8>, KernelError> {
+    let &[n, height, width, channels @ (1 | 3 | 4)] = images.dims() else {
+        let found = images.shape();
+        return Err(KernelError::Invalid(format!(
+            "images have the shape [n, height, width, channels] with 1, 3 or 4 channels, and not {found}"
+        )));
+    };
+    let Some(bad) = bad_color.get(..channels) else {
+        return Err(KernelError::Invalid(format!(
+            "bad_color has {} numbers, but the images have {channels} channels: give one for each",
+            bad_color.len()
+        )));
+    };
+    let shades: Vec<Vec<u8>> = match images.dtype() {
+        DType::U8 => parts(images.as_slice::<u8>()?, n, most, <[u8]>::to_vec),
+        DType::F32 => parts(images.as_slice::<f32>()?, n, most, |x| shade(x, bad)),
+        DType::F64 => parts(images.as_slice::<f64>()?, n, most, |x| shade(x, bad)),
+        DType::F16 => parts(images.as_slice::<f16>()?, n, most, |x| shade(x, bad)),
+        other => return Err(KernelError::DType(other)),
+    };
+    let mut summary = Message::default();
+    for (i, shades) in shades.iter().enumerate() {
+        let image = Message::default()
+            .int(HEIGHT, height as u64)
+            .int(WIDTH, width as u64)
+            .int(COLORSPACE, channels as u64)
+            .bytes(ENCODED, &png(shades, height, width, channels)?);
+        // The name depends on how many were asked for, and not on how many there are: it stays the same.
+        let behind = match most {
+            1 => "/image".to_owned(),
+            _ => format!("/image/{i}"),
+        };
+        let value = Message::default().bytes(TAG, &[tag, behind.as_bytes()].concat());
+        summary = summary.bytes(VALUE, &value.bytes(IMAGE, &image.0).0);
+    }
+    Ok(summary.0)
+}
+
+/// The shades of each of the first images.
+fn parts<T>(all: &[T], n: usize, most: usize, shades: impl Fn(&[T]) -> Vec<u8>) -> Vec<Vec<u8>> {
+    // The product of the other dimensions would overflow where there are no images.
+    let size = all.len() / n.max(1);
+    let each = (0..n.min(most)).map(|i| &all[i * size..][..size]);
+    each.map(shades).collect()
+}
+
+/// A number of an image.
+trait Shade: Copy {
+    fn wide(self) -> f32;
+    /// Whether it is finite as it is: as `f32` it may not be.
+    fn finite(self) -> bool;
+    /// `self * scale + offset`, computed in its own dtype, without the fraction.
+    fn scaled(self, scale: f32, offset: f32) -> u8;
+}
+
+impl Shade for f32 {
+    fn wide(self) -> f32 {
+        self
+    }
+    fn finite(self) -> bool {
+        self.is_finite()
+    }
+    fn scaled(self, scale: f32, offset: f32) -> u8 {
+        (self * scale + offset) as u8
+    }
+}
+
+impl Shade for f64 {
+    fn wide(self) -> f32 {
+        self as f32
+    }
+    fn finite(self) -> bool {
+        self.is_finite()
+    }
+    fn scaled(self, scale: f32, offset: f32) -> u8 {
+        (self * f64::from(scale) + f64::from(offset)) as u8
+    }
+}
+
+impl Shade for f16 {
+    fn wide(self) -> f32 {
+        self.to_f32()
+    }
+    fn finite(self) -> bool {
+        self.is_finite()
+    }
+    fn scaled(self, scale: f32, offset: f32) -> u8 {
+        let scaled = self * f16::from_f32(scale) + f16::from_f32(offset);
+        scaled.to_f32() as u8
+    }
+}
+
+/// The shades of an image whose pixels have as many channels as `bad`.
+fn shade<T: Shade>(values: &[T], bad: &[u8]) -> Vec<u8> {
+    let pixels = values.chunks_exact(bad.len());
+    let finite = |pixel: &&[T]| pixel.iter().all(|x| x.finite());
+    let shown = pixels.clone().filter(finite).flatten();
+    let (least, most) = shown.fold((f32::INFINITY, f32::NEG_INFINITY), |(least, most), x| {
+        (least.min(x.wide()), most.max(x.wide()))
+    });
+    let over = |range: f32, most: f32| if most < BLACK { 0.0 } else { range / most };
+    let (scale, offset) = match least < 0.0 {
+        true => (over(127.0, least.abs().max(most.abs())), 128.0),
+        false => (over(255.0, most), 0.0),
+    };
+    let mut shades = Vec::with_capacity(values.len());
+    for pixel in pixels {
+        match finite(&pixel) {
+            true => shades.extend(pixel.iter().map(|x| x.scaled(scale, offset))),
+            false => shades.extend_from_slice(bad),
+        }
+    }
+    shades
+}
+
+/// An image of 8 bits a channel as the bytes of a PNG file.
+fn png(
+    shades: &[u8],
+    height: usize,
+    width: usize,
+    channels: usize,
+) -> Result<Vec<u8>, KernelError> {
+    let no = |why: String| {
+        KernelError::Invalid(format!(
+            "an image of {height} by {width} pixels cannot be a PNG: {why}"
+        ))
+    };
+    let size = |n: usize| u32::try_from(n).map_err(|_| no("a side has too many".to_owned()));
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, size(width)?, size(height)?);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_color(match channels {
+        1 => png::ColorType::Grayscale,
+        3 => png::ColorType::Rgb,
+        _ => png::ColorType::Rgba,
+    });
+    let written = encoder.write_header().and_then(|mut writer| {
+        writer.write_image_data(shades)?;
+        writer.finish()
+    });
+    written.map_err(|e| no(e.to_string()))?;
+    Ok(bytes)
+}

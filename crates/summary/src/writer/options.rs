@@ -1,0 +1,72 @@
+//! Options of a writer.
+
+use std::time::Duration;
+
+/// How a [`SummaryWriter`](crate::SummaryWriter) writes.
+///
+/// ```
+/// use std::time::Duration;
+/// use thalweg_summary::SummaryWriterOptions;
+///
+/// let options = SummaryWriterOptions::new().flush_every(Duration::from_secs(5)).file_suffix(".eval");
+/// # let _ = options;
+/// ```
+#[derive(Clone, Debug)]
+pub struct SummaryWriterOptions {
+    pub(super) suffix: String,
+    pub(super) flush_every: Duration,
+    pub(super) queue_bytes: usize,
+}
+
+impl Default for SummaryWriterOptions {
+    fn default() -> SummaryWriterOptions {
+        SummaryWriterOptions {
+            suffix: String::new(),
+            flush_every: Duration::from_secs(120),
+            queue_bytes: 16 << 20,
+        }
+    }
+}
+
+impl SummaryWriterOptions {
+    /// The defaults.
+    pub fn new() -> SummaryWriterOptions {
+        SummaryWriterOptions::default()
+    }
+
+    /// What the file's name ends with; nothing by default.
+    pub fn file_suffix(mut self, suffix: &str) -> SummaryWriterOptions {
+        suffix.clone_into(&mut self.suffix);
+        self
+    }
+
+    /// An event is in the file after at most this time; 120 seconds by default.
+    pub fn flush_every(mut self, every: Duration) -> SummaryWriterOptions {
+        self.flush_every = every;
+        self
+    }
+
+    /// While more bytes than these wait to be written, a call waits; 16 MiB by default. A single event may be
+    /// larger.
+    pub fn queue_bytes(mut self, bytes: usize) -> SummaryWriterOptions {
+        self.queue_bytes = bytes;
+        self
+    }
+}
+
+/// The host's name, as far as a file's name can have it.
+pub(super) fn host() -> String {
+    let named = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let variable = || {
+        ["HOSTNAME", "COMPUTERNAME"]
+            .iter()
+            .find_map(|v| std::env::var(v).ok())
+    };
+    let named = named.or_else(variable).unwrap_or_default();
+    let fits = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let name: String = named.chars().filter(fits).collect();
+    match name.is_empty() {
+        true => "localhost".to_owned(),
+        false => name,
+    }
+}

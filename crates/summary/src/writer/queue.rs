@@ -1,0 +1,161 @@
+//! What lies between the callers of a writer and its file: bytes that a thread of its own writes. A caller
+//! only appends to a buffer, so that no step waits for a disk.
+
+use std::io::{self, Write};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// So many waiting bytes wake the thread before its time. Fewer would wake it for each event.
+const WORTHWHILE: usize = 64 << 10;
+
+/// Why nothing more can be written.
+#[derive(Clone, Debug)]
+pub(super) enum Stopped {
+    /// The writer was closed.
+    Closed,
+    /// The file took no more, for what the system says.
+    Failed(String),
+}
+
+/// Bytes on their way to a file.
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// Wakes the thread: there is something to write.
+    wake: Condvar,
+    /// Wakes callers: something was written, or never will be.
+    done: Condvar,
+    /// So many bytes may wait.
+    most: usize,
+    /// So many waiting bytes wake the thread: no more than may wait, or it would sleep while callers wait.
+    worthwhile: usize,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<u8>,
+    /// How many flushes callers have asked for, and how many of these are done.
+    asked: u64,
+    flushed: u64,
+    stopped: Option<Stopped>,
+}
+
+impl Queue {
+    pub(super) fn new(most: usize) -> Queue {
+        Queue {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            done: Condvar::new(),
+            most,
+            worthwhile: WORTHWHILE.min(most),
+        }
+    }
+
+    /// The state. A panic elsewhere leaves it whole: each change of it is a single one.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets `add` append bytes. Waits only while more bytes wait already than may.
+    pub(super) fn push(&self, add: impl FnOnce(&mut Vec<u8>)) -> Result<(), Stopped> {
+        let mut state = self.state();
+        while state.stopped.is_none() && state.waiting.len() > self.most {
+            state = wait(&self.done, state);
+        }
+        if let Some(stopped) = &state.stopped {
+            return Err(stopped.clone());
+        }
+        let before = state.waiting.len();
+        add(&mut state.waiting);
+        if before <= self.worthwhile && state.waiting.len() > self.worthwhile {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Waits until all that was pushed before has been handed to the system.
+    pub(super) fn flush(&self) -> Result<(), Stopped> {
+        let mut state = self.state();
+        if let Some(stopped) = &state.stopped {
+            return Err(stopped.clone());
+        }
+        state.asked += 1;
+        let own = state.asked;
+        self.wake.notify_one();
+        while state.flushed < own {
+            if let Some(Stopped::Failed(reason)) = &state.stopped {
+                return Err(Stopped::Failed(reason.clone()));
+            }
+            state = wait(&self.done, state);
+        }
+        Ok(())
+    }
+
+    /// Takes no more. The thread writes what waits, and ends.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        if state.stopped.is_none() {
+            state.stopped = Some(Stopped::Closed);
+        }
+        self.wake.notify_one();
+    }
+
+    /// Why the file took no more, if it did not.
+    pub(super) fn failure(&self) -> Option<Stopped> {
+        let failed = |stopped: &Stopped| matches!(stopped, Stopped::Failed(_));
+        self.state().stopped.clone().filter(failed)
+    }
+
+    /// The thread: writes what waits when it is much, when a flush asks for it, and every `every`.
+    pub(super) fn write_to(&self, mut file: impl Write, every: Duration) {
+        let mut own = Vec::new();
+        loop {
+            let (asked, last) = self.take(&mut own, every);
+            if let Err(error) = write(&mut file, &own) {
+                let mut state = self.state();
+                state.stopped = Some(Stopped::Failed(error.to_string()));
+                // Nobody will write them.
+                state.waiting = Vec::new();
+                self.done.notify_all();
+                return;
+            }
+            // What a large image took goes back to the system.
+            own.clear();
+            own.shrink_to(16 * WORTHWHILE);
+            self.state().flushed = asked;
+            self.done.notify_all();
+            if last {
+                return;
+            }
+        }
+    }
+
+    /// Waits for bytes, and changes them for the empty `own`. Also says how many flushes they answer, and whether
+    /// no more will come.
+    fn take(&self, own: &mut Vec<u8>, every: Duration) -> (u64, bool) {
+        let mut state = self.state();
+        loop {
+            let urgent = state.asked > state.flushed || state.waiting.len() > self.worthwhile;
+            let last = state.stopped.is_some();
+            if urgent || last {
+                break;
+            }
+            let waited = self.wake.wait_timeout(state, every);
+            let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            if timeout.timed_out() && !state.waiting.is_empty() {
+                break;
+            }
+        }
+        std::mem::swap(&mut state.waiting, own);
+        (state.asked, state.stopped.is_some())
+    }
+}
+
+fn write(file: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)?;
+    file.flush()
+}
+
+fn wait<'a>(done: &Condvar, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    done.wait(state).unwrap_or_else(PoisonError::into_inner)
+}

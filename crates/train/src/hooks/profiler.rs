@@ -1,0 +1,61 @@
+//! Keeps traces of steps.
+
+use std::path::PathBuf;
+
+use super::{AfterRun, BeforeRun, Context, Every, SessionRunHook, Timer};
+use crate::error::TrainError;
+
+/// Writes a step's trace, as `timeline-STEP.json` for trace viewers, every so many steps or every so often:
+/// `tf.train.ProfilerHook`.
+#[derive(Clone, Debug)]
+pub struct ProfilerHook {
+    timer: Timer,
+    folder: PathBuf,
+    next: i64,
+    due: bool,
+}
+
+impl ProfilerHook {
+    /// Writes traces to this folder.
+    pub fn new(every: Every, folder: impl Into<PathBuf>) -> ProfilerHook {
+        ProfilerHook {
+            timer: Timer::new(every),
+            folder: folder.into(),
+            next: 0,
+            due: false,
+        }
+    }
+}
+
+impl SessionRunHook for ProfilerHook {
+    fn after_create_session(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
+        self.next = session.global_step()?.unwrap_or(0).saturating_add(1);
+        // The first step makes plans, and tells little of the others.
+        self.timer.done(self.next);
+        std::fs::create_dir_all(&self.folder).map_err(|e| TrainError::io(&self.folder, e))
+    }
+
+    fn before_run(&mut self, run: &mut BeforeRun<'_>) -> Result<(), TrainError> {
+        self.due = self.timer.is_due(self.next);
+        if self.due {
+            run.trace();
+        }
+        Ok(())
+    }
+
+    fn after_run(&mut self, run: &AfterRun<'_>) -> Result<(), TrainError> {
+        let step = match run.step_before() {
+            Some(before) => before.saturating_add(1),
+            None => self.next,
+        };
+        if self.due {
+            let path = self.folder.join(format!("timeline-{step}.json"));
+            run.trace()
+                .save(&path)
+                .map_err(|e| TrainError::io(&path, e))?;
+            self.timer.done(step);
+        }
+        self.next = step.saturating_add(1);
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! Saves checkpoints while a training runs.
+
+use std::path::{Path, PathBuf};
+
+use thalweg_summary::{SessionEvent, SummaryWriter};
+
+use super::{AfterRun, Context, Every, SessionRunHook, Timer};
+use crate::error::TrainError;
+use crate::saver::Saver;
+
+/// What is told of the saves of a [`CheckpointSaverHook`]: `tf.train.CheckpointSaverListener`.
+pub trait CheckpointSaverListener {
+    /// Before a save.
+    ///
+    /// # Errors
+    /// Whatever keeps the training from going on.
+    fn before_save(&mut self, session: &Context<'_>, step: i64) -> Result<(), TrainError> {
+        let (_, _) = (session, step);
+        Ok(())
+    }
+
+    /// After a save was begun: the values are taken, and are being written. It may ask for the end of the loop.
+    ///
+    /// # Errors
+    /// Whatever keeps the training from going on.
+    fn after_save(&mut self, session: &Context<'_>, step: i64) -> Result<(), TrainError> {
+        let (_, _) = (session, step);
+        Ok(())
+    }
+
+    /// After the last save, which is on the disk.
+    ///
+    /// # Errors
+    /// What could not be done.
+    fn end(&mut self, session: &Context<'_>, step: i64) -> Result<(), TrainError> {
+        let (_, _) = (session, step);
+        Ok(())
+    }
+}
+
+/// Saves a checkpoint when the training begins, then every so many steps or so often, and at the end:
+/// `tf.train.CheckpointSaverHook`.
+///
+/// A save stops the loop only while the values are taken; they are written in the background. Where a checkpoint cannot
+/// be written, because the disk is full for example, the training goes on, and says so; at the end it is an error.
+pub struct CheckpointSaverHook {
+    saver: Saver,
+    prefix: PathBuf,
+    timer: Timer,
+    listeners: Vec<Box<dyn CheckpointSaverListener>>,
+    writer: Option<SummaryWriter>,
+}
+
+impl CheckpointSaverHook {
+    /// Saves what `saver` does to a folder, as `model.ckpt-STEP`.
+    pub fn new(folder: impl AsRef<Path>, every: Every, saver: Saver) -> CheckpointSaverHook {
+        CheckpointSaverHook {
+            saver,
+            prefix: folder.as_ref().join("model.ckpt"),
+            timer: Timer::new(every),
+            listeners: Vec::new(),
+            writer: None,
+        }
+    }
+
+    /// With another name in place of `model.ckpt`.
+    pub fn basename(self, name: impl AsRef<Path>) -> CheckpointSaverHook {
+        CheckpointSaverHook {
+            prefix: self.prefix.with_file_name(name.as_ref()),
+            ..self
+        }
+    }
+
+    /// With one more that is told of saves.
+    pub fn listener(mut self, listener: impl CheckpointSaverListener + 'static) -> Self {
+        self.listeners.push(Box::new(listener));
+        self
+    }
+
+    /// Notes saves, and the graph, in the event file of this.
+    pub fn writer(self, writer: SummaryWriter) -> CheckpointSaverHook {
+        CheckpointSaverHook {
+            writer: Some(writer),
+            ..self
+        }
+    }
+
+    fn save(&mut self, context: &Context<'_>, step: i64) -> Result<(), TrainError> {
+        for listener in &mut self.listeners {
+            listener.before_save(context, step)?;
+        }
+        // What went wrong with the save before this one is told now: the run goes on without it.
+        if let Err(error) = self.saver.wait() {
+            context.log(&format!("a checkpoint could not be saved: {error}"));
+        }
+        let begun = self.saver.begin_save(context.session(), &self.prefix, step);
+        self.timer.done(step);
+        match begun {
+            Ok(path) => {
+                if let Some(writer) = &self.writer {
+                    let path = path.to_string_lossy();
+                    writer.session_log(SessionEvent::Checkpoint(&path), step)?;
+                }
+            }
+            Err(TrainError::Checkpoint(error)) => {
+                context.log(&format!("a checkpoint could not be saved: {error}"));
+            }
+            Err(error) => return Err(error),
+        }
+        for listener in &mut self.listeners {
+            listener.after_save(context, step)?;
+        }
+        Ok(())
+    }
+}
+
+impl SessionRunHook for CheckpointSaverHook {
+    fn after_create_session(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
+        let step = session.needed_global_step()?;
+        if self.timer.last_step() == Some(step) {
+            return Ok(());
+        }
+        if let Some(writer) = &self.writer {
+            writer.graph(session.session().graph())?;
+        }
+        self.save(session, step)
+    }
+
+    fn after_run(&mut self, run: &AfterRun<'_>) -> Result<(), TrainError> {
+        let before = run.step_before().ok_or(TrainError::NoGlobalStep)?;
+        if !self.timer.is_due(before.saturating_add(1)) {
+            return Ok(());
+        }
+        let context = run.context();
+        let step = context.needed_global_step()?;
+        match self.timer.is_due(step) {
+            true => self.save(&context, step),
+            false => Ok(()),
+        }
+    }
+
+    fn end(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
+        let step = session.needed_global_step()?;
+        let saved = self.saver.wait();
+        if saved.is_err() || self.timer.last_step() != Some(step) {
+            self.saver.save(session.session(), &self.prefix, step)?;
+            self.timer.done(step);
+        }
+        for listener in &mut self.listeners {
+            listener.end(session, step)?;
+        }
+        Ok(())
+    }
+}

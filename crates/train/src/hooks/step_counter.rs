@@ -1,0 +1,96 @@
+//! Tells how fast steps are.
+
+use std::path::PathBuf;
+
+use thalweg_summary::SummaryWriter;
+
+use super::{AfterRun, Context, Every, SessionRunHook, Timer};
+use crate::error::TrainError;
+
+/// After how many looks at a step that has not moved it is told.
+const PATIENCE: u32 = 20;
+
+/// Tells the global steps of each second, and writes them as the summary `global_step/sec`:
+/// `tf.train.StepCounterHook`.
+#[derive(Debug)]
+pub struct StepCounterHook {
+    every: Every,
+    timer: Timer,
+    folder: Option<PathBuf>,
+    writer: Option<SummaryWriter>,
+    still: u32,
+    last: i64,
+}
+
+impl StepCounterHook {
+    /// Every so many steps, or every so often.
+    pub fn new(every: Every) -> StepCounterHook {
+        StepCounterHook {
+            every,
+            timer: Timer::new(every),
+            folder: None,
+            writer: None,
+            still: 0,
+            last: -1,
+        }
+    }
+
+    /// Writes summaries to this folder.
+    pub fn output_dir(self, folder: impl Into<PathBuf>) -> StepCounterHook {
+        StepCounterHook {
+            folder: Some(folder.into()),
+            ..self
+        }
+    }
+
+    /// Writes summaries with this.
+    pub fn writer(self, writer: SummaryWriter) -> StepCounterHook {
+        StepCounterHook {
+            writer: Some(writer),
+            ..self
+        }
+    }
+}
+
+impl SessionRunHook for StepCounterHook {
+    fn after_create_session(&mut self, _: &Context<'_>) -> Result<(), TrainError> {
+        self.timer = Timer::new(self.every);
+        if let (None, Some(folder)) = (&self.writer, &self.folder) {
+            self.writer = Some(SummaryWriter::create(folder)?);
+        }
+        Ok(())
+    }
+
+    fn after_run(&mut self, run: &AfterRun<'_>) -> Result<(), TrainError> {
+        let before = run.step_before().ok_or(TrainError::NoGlobalStep)?;
+        self.still = match before == self.last {
+            true => self.still + 1,
+            false => 0,
+        };
+        self.last = before;
+        if self.still == PATIENCE {
+            run.context().log(&format!(
+                "the global step is {before} for {PATIENCE} steps: does the training count it up, as with minimize_counting?"
+            ));
+        }
+        if !self.timer.is_due(before.saturating_add(1)) {
+            return Ok(());
+        }
+        let step = run.context().needed_global_step()?;
+        if let Some((steps, time)) = self.timer.done(step) {
+            let rate = steps as f64 / time.as_secs_f64().max(1e-9);
+            run.context().log(&format!("global_step/sec: {rate:.6}"));
+            if let Some(writer) = &self.writer {
+                writer.scalar("global_step/sec", rate as f32, step)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _: &Context<'_>) -> Result<(), TrainError> {
+        match &self.writer {
+            Some(writer) => Ok(writer.flush()?),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Writes summaries of steps.
+
+use std::path::PathBuf;
+
+use thalweg_graph::OutputId;
+use thalweg_session::Fetch;
+use thalweg_summary::{SessionEvent, SummaryWriter};
+use thalweg_tensor::Tensor;
+
+use super::{AfterRun, BeforeRun, Context, Every, SessionRunHook, Timer};
+use crate::error::TrainError;
+
+/// Writes what summary ops give every so many steps, or every so often: `tf.train.SummarySaverHook`.
+///
+/// The output is a string, or several: a merged summary.
+#[derive(Debug)]
+pub struct SummarySaverHook {
+    summary: OutputId,
+    timer: Timer,
+    folder: Option<PathBuf>,
+    writer: Option<SummaryWriter>,
+    due: bool,
+    steps: i64,
+}
+
+impl SummarySaverHook {
+    /// Writes the summaries of this output to a folder.
+    pub fn new(summary: OutputId, every: Every, folder: impl Into<PathBuf>) -> SummarySaverHook {
+        SummarySaverHook {
+            summary,
+            timer: Timer::new(every),
+            folder: Some(folder.into()),
+            writer: None,
+            due: false,
+            steps: 0,
+        }
+    }
+
+    /// Writes them with this.
+    pub fn with_writer(summary: OutputId, every: Every, writer: SummaryWriter) -> SummarySaverHook {
+        SummarySaverHook {
+            summary,
+            timer: Timer::new(every),
+            folder: None,
+            writer: Some(writer),
+            due: false,
+            steps: 0,
+        }
+    }
+}
+
+impl SessionRunHook for SummarySaverHook {
+    fn after_create_session(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
+        self.steps = session.global_step()?.unwrap_or(0);
+        if let (None, Some(folder)) = (&self.writer, &self.folder) {
+            self.writer = Some(SummaryWriter::create(folder)?);
+        }
+        // TensorBoard drops what an earlier run wrote of later steps.
+        if let Some(writer) = &self.writer {
+            writer.session_log(SessionEvent::Start, self.steps)?;
+        }
+        Ok(())
+    }
+
+    fn before_run(&mut self, run: &mut BeforeRun<'_>) -> Result<(), TrainError> {
+        self.due = self.timer.is_due(self.steps);
+        if self.due {
+            run.fetch(Fetch::Value(self.summary));
+        }
+        Ok(())
+    }
+
+    fn after_run(&mut self, run: &AfterRun<'_>) -> Result<(), TrainError> {
+        let step = match run.step_before() {
+            Some(before) => before.saturating_add(1),
+            None => self.steps + 1,
+        };
+        self.steps = step;
+        if !self.due {
+            return Ok(());
+        }
+        self.timer.done(step);
+        let value = run.values().first().and_then(Option::as_ref);
+        let summaries = value.map(Tensor::as_strings).transpose()?;
+        if let Some(writer) = &self.writer {
+            for summary in summaries.unwrap_or_default() {
+                writer.summary(summary, step)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _: &Context<'_>) -> Result<(), TrainError> {
+        match &self.writer {
+            Some(writer) => Ok(writer.flush()?),
+            None => Ok(()),
+        }
+    }
+}

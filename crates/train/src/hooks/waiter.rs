@@ -1,0 +1,48 @@
+//! Waits for the steps of others.
+
+use std::time::Duration;
+
+use super::{Context, SessionRunHook};
+use crate::error::TrainError;
+
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(500);
+/// After how many steps it tells how far they are.
+const TELL: i64 = 1000;
+
+/// Waits until the global step has come to a number before the first step: `tf.train.GlobalStepWaiterHook`.
+///
+/// It lets workers start one after the other.
+#[derive(Clone, Debug)]
+pub struct GlobalStepWaiterHook {
+    until: i64,
+}
+
+impl GlobalStepWaiterHook {
+    /// Waits for this global step.
+    pub fn new(until: i64) -> GlobalStepWaiterHook {
+        GlobalStepWaiterHook { until }
+    }
+}
+
+impl SessionRunHook for GlobalStepWaiterHook {
+    fn after_create_session(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
+        let mut told: Option<i64> = None;
+        loop {
+            let step = session.needed_global_step()?;
+            if step >= self.until {
+                return Ok(());
+            }
+            if told.is_none_or(|t| step - t >= TELL) {
+                let until = self.until;
+                session.log(&format!("waiting for global step {until}, it is {step}"));
+                told = Some(step);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn watches_steps(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,249 @@
+//! How a monitored session is made.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thalweg_graph::Graph;
+use thalweg_summary::SummaryWriter;
+
+use super::recovery::Recovery;
+use super::scaffold::Scaffold;
+use super::{Hooked, MonitoredSession};
+use crate::error::TrainError;
+use crate::hooks::{CheckpointSaverHook, Every, SessionRunHook, StepCounterHook, SummarySaverHook};
+use crate::log::Log;
+use crate::steps::Steps;
+
+/// What a process does for the training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It gives variables their values, saves and restores them. There is one.
+    Chief,
+    /// It waits for the chief.
+    Worker,
+}
+
+/// How long a session is waited for.
+const MOST: Duration = Duration::from_secs(7200);
+/// How often it is looked whether it can be had.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Describes a training that lasts: `tf.train.MonitoredTrainingSession`. Defaults are TensorFlow's.
+///
+/// With a folder for checkpoints the chief restores the newest one there, saves one every 600 seconds and at the end, and
+/// writes summaries (every 100 steps) and the speed there.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{MathOps, NewGraph, StateOps};
+/// use thalweg_session::Session;
+/// use thalweg_train::hooks::{Every, StopAtStepHook};
+/// use thalweg_train::{GradientDescent, MonitoredTrainingSession, Optimizer, TrainError, create_global_step};
+///
+/// fn train(folder: &std::path::Path, until: i64) -> Result<f32, TrainError> {
+///     let g = Graph::new();
+///     let w = g.variable("w", 4.0f32);
+///     let loss = w.value().square();
+///     let train = GradientDescent::new(0.25).minimize_counting(loss, create_global_step(&g));
+///
+///     let mut session = MonitoredTrainingSession::new(&g)
+///         .checkpoint_dir(folder)
+///         .save_checkpoint(Every::Steps(10))
+///         .hook(StopAtStepHook::last_step(until))
+///         .quiet()
+///         .start(|| Session::new(&g))?;
+///     let mut last = f32::NAN;
+///     while let Some((_, loss)) = session.run::<((), f32)>((train, loss), [])? {
+///         last = loss;
+///     }
+///     session.close()?;
+///     Ok(last)
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let folder = std::env::temp_dir().join(format!("thalweg-monitored-{}", std::process::id()));
+/// assert_eq!(train(&folder, 2)?, 4.0);
+/// // Another process goes on from there.
+/// assert_eq!(train(&folder, 3)?, 1.0);
+/// std::fs::remove_dir_all(folder)?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct MonitoredTrainingSession<'a> {
+    graph: &'a Graph,
+    role: Role,
+    folder: Option<PathBuf>,
+    scaffold: Scaffold,
+    hooks: Vec<Box<dyn SessionRunHook>>,
+    chief_hooks: Vec<Box<dyn SessionRunHook>>,
+    save_checkpoint: Option<Every>,
+    save_summaries: Option<Every>,
+    log_step_count: Option<u64>,
+    look: Duration,
+    most: Duration,
+    log: Log,
+}
+
+impl<'a> MonitoredTrainingSession<'a> {
+    /// The training of a graph, by the chief.
+    pub fn new(graph: &'a Graph) -> MonitoredTrainingSession<'a> {
+        MonitoredTrainingSession {
+            graph,
+            role: Role::Chief,
+            folder: None,
+            scaffold: Scaffold::new(),
+            hooks: Vec::new(),
+            chief_hooks: Vec::new(),
+            save_checkpoint: Some(Every::secs(600)),
+            save_summaries: Some(Every::Steps(100)),
+            log_step_count: Some(100),
+            look: LOOK,
+            most: MOST,
+            log: Log::default(),
+        }
+    }
+
+    /// By the chief, or by a worker that waits for it.
+    pub fn role(self, role: Role) -> Self {
+        MonitoredTrainingSession { role, ..self }
+    }
+
+    /// With checkpoints and event files in this folder.
+    pub fn checkpoint_dir(self, folder: impl Into<PathBuf>) -> Self {
+        MonitoredTrainingSession {
+            folder: Some(folder.into()),
+            ..self
+        }
+    }
+
+    /// With this for what a session needs before its first step.
+    pub fn scaffold(self, scaffold: Scaffold) -> Self {
+        MonitoredTrainingSession { scaffold, ..self }
+    }
+
+    /// With one more hook. Those of the chief, and those that come with the folder, are called before.
+    pub fn hook(mut self, hook: impl SessionRunHook + 'static) -> Self {
+        self.hooks.push(Box::new(hook));
+        self
+    }
+
+    /// With one more hook of the chief.
+    pub fn chief_only_hook(mut self, hook: impl SessionRunHook + 'static) -> Self {
+        self.chief_hooks.push(Box::new(hook));
+        self
+    }
+
+    /// How often a checkpoint is saved; never, where nothing is said.
+    pub fn save_checkpoint(self, every: impl Into<Option<Every>>) -> Self {
+        MonitoredTrainingSession {
+            save_checkpoint: every.into(),
+            ..self
+        }
+    }
+
+    /// How often summaries are written; never, where nothing is said.
+    pub fn save_summaries(self, every: impl Into<Option<Every>>) -> Self {
+        MonitoredTrainingSession {
+            save_summaries: every.into(),
+            ..self
+        }
+    }
+
+    /// After how many steps the speed is told; never, where nothing is said.
+    pub fn log_step_count(self, steps: impl Into<Option<u64>>) -> Self {
+        MonitoredTrainingSession {
+            log_step_count: steps.into(),
+            ..self
+        }
+    }
+
+    /// How long a session is tried to be had, the first time and after a loss (7200 s), and how often (0.1 s).
+    pub fn wait(self, most: Duration, look: Duration) -> Self {
+        MonitoredTrainingSession { most, look, ..self }
+    }
+
+    /// Tells what it does to this, in place of standard error.
+    pub fn log(self, line: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        MonitoredTrainingSession {
+            log: Log::new(line),
+            ..self
+        }
+    }
+
+    /// Tells nobody.
+    pub fn quiet(self) -> Self {
+        self.log(|_| {})
+    }
+
+    /// Begins: makes the session, gives the variables values, and lets the hooks begin. `make` makes sessions, also after
+    /// a loss.
+    ///
+    /// # Errors
+    /// What is wrong with the graph, the checkpoint or a hook; [`TrainError::Waited`], where no session is to be had.
+    pub fn start<S, M, E>(mut self, make: M) -> Result<MonitoredSession<S, M>, TrainError>
+    where
+        S: Steps,
+        M: FnMut() -> Result<S, E>,
+        E: Into<TrainError>,
+    {
+        let finalized = self.scaffold.finalize(self.graph);
+        let mut hooks = Vec::new();
+        if self.role == Role::Chief {
+            hooks.append(&mut self.chief_hooks);
+            self.own_hooks(
+                &finalized.saver,
+                finalized.global_step.is_some(),
+                &mut hooks,
+            )?;
+        }
+        hooks.append(&mut self.hooks);
+        let hooks = hooks.into_iter().map(|hook| Hooked {
+            watches: hook.watches_steps(),
+            hook,
+            fetches: 0..0,
+        });
+        let recovery = Recovery {
+            make,
+            role: self.role,
+            scaffold: self.scaffold,
+            finalized,
+            folder: self.folder,
+            look: self.look,
+            most: self.most,
+            log: self.log,
+            again: false,
+        };
+        MonitoredSession::start(recovery, hooks.collect(), self.graph)
+    }
+
+    /// The hooks that come with a folder.
+    fn own_hooks(
+        &self,
+        saver: &crate::saver::Saver,
+        counts: bool,
+        hooks: &mut Vec<Box<dyn SessionRunHook>>,
+    ) -> Result<(), TrainError> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        std::fs::create_dir_all(folder).map_err(|e| TrainError::io(folder, e))?;
+        let writer = SummaryWriter::create(folder)?;
+        if let Some(steps) = self.log_step_count.filter(|_| counts) {
+            hooks.push(Box::new(
+                StepCounterHook::new(Every::Steps(steps)).writer(writer.clone()),
+            ));
+        }
+        if let (Some(every), Some(summary)) = (self.save_summaries, self.scaffold.summary) {
+            hooks.push(Box::new(SummarySaverHook::with_writer(
+                summary,
+                every,
+                writer.clone(),
+            )));
+        }
+        if let Some(every) = self.save_checkpoint {
+            let hook = CheckpointSaverHook::new(folder, every, saver.clone());
+            hooks.push(Box::new(hook.writer(writer)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! How a session comes to be, the first time and after a loss.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use thalweg_graph::OutputId;
+
+use super::builder::Role;
+use super::scaffold::{Finalized, Scaffold};
+use crate::error::{StepFailure, TrainError};
+use crate::hooks::{Context, step_of};
+use crate::log::Log;
+use crate::steps::Steps;
+
+/// Makes sessions whose variables have values.
+pub(super) struct Recovery<M> {
+    pub(super) make: M,
+    pub(super) role: Role,
+    pub(super) scaffold: Scaffold,
+    pub(super) finalized: Finalized,
+    pub(super) folder: Option<PathBuf>,
+    /// How often it is looked whether a session can be had.
+    pub(super) look: Duration,
+    /// For how long it is tried.
+    pub(super) most: Duration,
+    pub(super) log: Log,
+    /// Whether there was a session before.
+    pub(super) again: bool,
+}
+
+impl<M> Recovery<M> {
+    pub(super) fn global_step(&self) -> Option<OutputId> {
+        self.finalized.global_step
+    }
+
+    pub(super) fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Waits for what is still being written.
+    pub(super) fn finish(&self) -> Result<(), TrainError> {
+        self.finalized.saver.wait()
+    }
+
+    /// A session whose variables have values. What is lost on the way there is tried again.
+    pub(super) fn session<S, E>(&mut self) -> Result<S, TrainError>
+    where
+        S: Steps,
+        M: FnMut() -> Result<S, E>,
+        E: Into<TrainError>,
+    {
+        let begin = Instant::now();
+        loop {
+            let why = match self.attempt() {
+                Ok(session) => {
+                    self.again = true;
+                    return Ok(session);
+                }
+                Err(error @ TrainError::NotReady { .. }) => error,
+                Err(error) if error.failure() == StepFailure::Lost => error,
+                Err(error) => return Err(error),
+            };
+            if begin.elapsed() >= self.most {
+                return Err(TrainError::Waited {
+                    waited: begin.elapsed(),
+                    why: why.to_string(),
+                });
+            }
+            std::thread::sleep(self.look);
+        }
+    }
+
+    fn attempt<S, E>(&mut self) -> Result<S, TrainError>
+    where
+        S: Steps,
+        M: FnMut() -> Result<S, E>,
+        E: Into<TrainError>,
+    {
+        let session = (self.make)().map_err(Into::into)?;
+        match self.role {
+            Role::Chief => self.prepare(&session)?,
+            Role::Worker => {
+                if !self.finalized.is_ready(&session)? {
+                    return Err(TrainError::NotReady {
+                        variables: self.finalized.missing(&session),
+                        advice: "the chief gives them: start it, or look at what keeps it",
+                    });
+                }
+                self.finalized.local_init(&session)?;
+            }
+        }
+        Ok(session)
+    }
+
+    /// Gives the variables values: those of the newest checkpoint, or first ones. A chief that comes back to variables that
+    /// are further than its checkpoint leaves them as they are.
+    fn prepare(&mut self, session: &dyn Steps) -> Result<(), TrainError> {
+        let saver = self.finalized.saver.clone();
+        // What is being written may be the newest.
+        if let Err(error) = saver.wait() {
+            self.log
+                .line(&format!("a checkpoint could not be saved: {error}"));
+        }
+        let newest = match &self.folder {
+            Some(folder) => saver.latest(folder)?,
+            None => None,
+        };
+        let ready = self.finalized.is_ready(session)?;
+        match newest {
+            // Nothing was lost, or somebody else has restored it already.
+            _ if ready && self.again => {}
+            Some(newest) => {
+                let saved = match self.finalized.global_step {
+                    Some(output) => saver.saved_value(&newest, output)?,
+                    None => None,
+                };
+                let saved = saved.map(|s| step_of(Some(&s))).transpose()?;
+                let now = match ready {
+                    true => self.context_step(session)?,
+                    false => None,
+                };
+                if now.is_none() || now < saved {
+                    saver.restore(session, &newest)?;
+                    self.log.line(&format!("restored {}", newest.display()));
+                }
+            }
+            None => self.scaffold.initialize(&self.finalized, session)?,
+        }
+        self.finalized.local_init(session)?;
+        if !self.finalized.is_ready(session)? {
+            return Err(TrainError::NotReady {
+                variables: self.finalized.missing(session),
+                advice: "neither the checkpoint nor the initializers gave them one",
+            });
+        }
+        Ok(())
+    }
+
+    fn context_step(&self, session: &dyn Steps) -> Result<Option<i64>, TrainError> {
+        Context {
+            session,
+            global_step: self.finalized.global_step,
+            stop: &std::cell::Cell::new(false),
+            log: &self.log,
+        }
+        .global_step()
+    }
+}
