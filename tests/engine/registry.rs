@@ -40,6 +40,10 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
         "a feed decides what it gives: tests/engine/steps.rs feeds it and leaves it",
     ),
     ("NoOp", "it computes nothing"),
+    (
+        "DisableCopyOnRead",
+        "it computes nothing: crates/train/tests/exported_models.rs loads models that have it",
+    ),
     ("FakeParam", LISTED),
     ("TensorListGather", LISTED),
     ("TensorListScatterV2", LISTED),

@@ -67,7 +67,7 @@ impl Graph {
     }
 }
 
-fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
+pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
     let mut table = Table::new();
     table
         .load_style(UTF8_FULL_CONDENSED)

@@ -95,6 +95,19 @@ pub(crate) static IS_INITIALIZED: Op = Op {
     ],
 };
 
+/// A hint to TensorFlow's reads, which its savers put before them. A read copies nothing here in any case.
+pub(crate) static DISABLE_COPY_ON_READ: Op = Op {
+    def: OpDef {
+        name: "DisableCopyOnRead",
+        summary: "Tells TensorFlow that reads of a variable need no copy; does nothing here, where they never do.",
+        inputs: &[arg_of("resource", DType::Resource)],
+        gradient: Gradient::None,
+        effect: Effect::Read,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|_| Ok(Prepared::new(1, |_| Ok(())))), on_host()],
+};
+
 /// The shape of the variable behind input 0, whose dtype must be what `attr` says.
 pub(super) fn expect_dtype(cx: &Infer<'_>, attr: &'static str) -> Result<Shape, InferError> {
     let Some((dtype, shape)) = cx.variable(0) else {

@@ -24,6 +24,7 @@ pub(crate) static OPS: &[&Op] = &[
     &handle::VAR_HANDLE,
     &handle::READ,
     &handle::IS_INITIALIZED,
+    &handle::DISABLE_COPY_ON_READ,
     &assign::ASSIGN,
     &assign::ASSIGN_ADD,
     &assign::ASSIGN_SUB,

@@ -50,7 +50,8 @@ impl ModelOptions {
     }
 
     /// With a signature: inputs and outputs by the names that callers use. TensorFlow's tools take
-    /// [`DEFAULT_SIGNATURE`](super::DEFAULT_SIGNATURE) where no name is given.
+    /// [`DEFAULT_SIGNATURE`](super::DEFAULT_SIGNATURE) where no name is given. TensorFlow 2 makes a function
+    /// of Python of it: names of inputs must be names of arguments there, which `in` and `class` are not.
     pub fn signature<'g, 'n>(
         mut self,
         name: impl Into<String>,
