@@ -41,7 +41,9 @@ pub(crate) struct Freeze {
 impl Freeze {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         if self.outputs.is_empty() && self.signature.is_none() {
-            return Err("nothing is asked for: name outputs with --outputs, or a --signature".into());
+            return Err(
+                "nothing is asked for: name outputs with --outputs, or a --signature".into(),
+            );
         }
         let graph = Graph::new();
         let mut loaded = self.model.load()?;

@@ -93,7 +93,9 @@ impl Inspect {
                 true => row((*name).to_owned(), &weights.tensor(name)?),
                 false => Row {
                     name: (*name).to_owned(),
-                    dtype: info.as_ref().map_or(String::new(), |i| i.dtype_name.clone()),
+                    dtype: info
+                        .as_ref()
+                        .map_or(String::new(), |i| i.dtype_name.clone()),
                     dims: info.map_or_else(Vec::new, |i| i.dims),
                     statistics: None,
                 },
@@ -141,7 +143,11 @@ fn row(name: String, tensor: &Tensor) -> Row {
 fn text(from: &str, rows: Vec<Row>) -> String {
     let elements = |r: &Row| r.dims.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64));
     let all = rows.iter().map(elements).fold(0, u64::saturating_add);
-    let bad: u64 = rows.iter().filter_map(|r| r.statistics).map(|s| s.not_finite).sum();
+    let bad: u64 = rows
+        .iter()
+        .filter_map(|r| r.statistics)
+        .map(|s| s.not_finite)
+        .sum();
     let mut said = format!(
         "{from}: {}, {}",
         counted(rows.len(), "tensor"),
@@ -155,7 +161,14 @@ fn text(from: &str, rows: Vec<Row>) -> String {
         return said;
     }
     let head = [
-        "tensor", "dtype", "shape", "min", "max", "mean", "std", "not finite",
+        "tensor",
+        "dtype",
+        "shape",
+        "min",
+        "max",
+        "mean",
+        "std",
+        "not finite",
     ];
     let cells = |r: Row| {
         let own = [r.name, r.dtype, format!("{:?}", r.dims)];

@@ -19,7 +19,8 @@ impl Progress {
     pub(crate) fn new(what: &str, items: u64, quiet: bool) -> Progress {
         let bar = match std::io::stderr().is_terminal() && !quiet {
             true => {
-                let template = format!("{what} {{pos}}/{{len}}  {{eta}} left  {{wide_bar:.cyan/dim}}");
+                let template =
+                    format!("{what} {{pos}}/{{len}}  {{eta}} left  {{wide_bar:.cyan/dim}}");
                 let style = ProgressStyle::with_template(&template);
                 let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
                 ProgressBar::new(items).with_style(style.progress_chars("━━─"))

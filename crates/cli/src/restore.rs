@@ -38,11 +38,7 @@ impl Restore {
 
     /// Gives the variables of a session their values, and says on standard error which have none. Gives
     /// how many have one.
-    pub(crate) fn restore(
-        &self,
-        session: &Session<'_>,
-        loaded: &Loaded,
-    ) -> Result<usize, Failure> {
+    pub(crate) fn restore(&self, session: &Session<'_>, loaded: &Loaded) -> Result<usize, Failure> {
         let mut count = 0;
         // What a model runs when it is loaded may set variables that no checkpoint has.
         if let (Some(folder), Some(meta)) = (&loaded.folder, &loaded.meta) {
@@ -67,7 +63,11 @@ impl Restore {
         }
         if !done.missing.is_empty() {
             let shown: Vec<&str> = done.missing.iter().take(SHOWN).map(|n| &**n).collect();
-            let more = if done.missing.len() > SHOWN { ", ..." } else { "" };
+            let more = if done.missing.len() > SHOWN {
+                ", ..."
+            } else {
+                ""
+            };
             eprintln!(
                 "note: {from} has no values for {}: {}{more}",
                 counted(done.missing.len(), "variable"),

@@ -161,7 +161,10 @@ mod tests {
         assert_eq!((s.not_finite, s.finite), (2, 2));
         let none = Statistics::of(&Tensor::vector(&[f64::NAN])).unwrap();
         assert_eq!(Statistics::cells(Some(none))[..4], [""; 4]);
-        assert_eq!(Statistics::of(&Tensor::strings(&[1], &["a"]).unwrap()), None);
+        assert_eq!(
+            Statistics::of(&Tensor::strings(&[1], &["a"]).unwrap()),
+            None
+        );
         let flags = Statistics::of(&Tensor::vector(&[true, false])).unwrap();
         assert_eq!((flags.mean, flags.std), (0.5, 0.5));
     }

@@ -6,7 +6,7 @@ use thalweg_summary::{SessionEvent, SummaryWriter};
 
 use super::{AfterRun, Context, Every, SessionRunHook, Timer};
 use crate::error::TrainError;
-use crate::saver::Saver;
+use crate::saver::{Saver, numbered};
 
 /// What is told of the saves of a [`CheckpointSaverHook`]: `tf.train.CheckpointSaverListener`.
 pub trait CheckpointSaverListener {
@@ -122,6 +122,12 @@ impl SessionRunHook for CheckpointSaverHook {
         }
         if let Some(writer) = &self.writer {
             writer.graph(session.session().graph())?;
+        }
+        // What was just restored need not be written again.
+        let folder = self.prefix.parent().unwrap_or(Path::new("."));
+        if self.saver.latest(folder)? == Some(numbered(&self.prefix, step)) {
+            self.timer.done(step);
+            return Ok(());
         }
         self.save(session, step)
     }
