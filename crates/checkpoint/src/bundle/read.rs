@@ -63,6 +63,15 @@ struct Shard {
     file: File,
 }
 
+impl std::fmt::Debug for BundleReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BundleReader")
+            .field("prefix", &self.prefix)
+            .field("tensors", &self.entries.len())
+            .finish_non_exhaustive()
+    }
+}
+
 impl BundleReader {
     /// The prefix that was opened.
     pub fn prefix(&self) -> &Path {
