@@ -30,6 +30,7 @@
 //! ```
 
 mod error;
+mod keys;
 mod load;
 mod restore;
 mod signature;
@@ -49,6 +50,7 @@ use thalweg_tensor::Tensor;
 
 pub use error::SavedModelError;
 pub use load::{restore_meta_graph, restore_model};
+pub use restore::{RestoredWeights, restore_weights};
 pub use signature::{Signature, signatures};
 pub use write::{ModelOptions, save_model};
 

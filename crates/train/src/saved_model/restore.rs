@@ -1,41 +1,27 @@
-//! Which variable has which value of a checkpoint: what a graph's own nodes that restore it say.
+//! Variables get the values of a checkpoint, or of a file of weights.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use thalweg_checkpoint::{BundleReader, CheckpointError, SliceSpec};
-use thalweg_graph::{Attr, Graph, GraphData, Node, NodeId, OutputId};
-use thalweg_graphdef::names;
+use thalweg_checkpoint::{BundleReader, CheckpointError, SliceSpec, Weights};
+use thalweg_graph::OutputId;
+use thalweg_graphdef::messages::MetaGraphDef;
 use thalweg_tensor::Tensor;
+use thalweg_tensor::shape::elements;
 
 use super::SavedModelError;
-use crate::saver_nodes::SavedVariable;
+use super::keys::{Restored, wanted};
 use crate::steps::Steps;
 use crate::values;
 
-/// How many functions are looked into, one inside of the other, for nodes that restore.
-const DEEPEST: usize = 8;
-
-/// How many nodes may stand between one that reads a checkpoint and the one that assigns what it reads.
-const MOST_BETWEEN: usize = 8;
-
-/// A variable, and where its value is in a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Restored {
-    /// The name in the checkpoint.
-    pub key: String,
-    /// The slice as TensorFlow writes it; empty for the whole.
-    pub slice: String,
-    /// The variable's handle.
-    pub handle: OutputId,
-}
+/// The node by which TensorFlow's savers restore.
+const RESTORE_ALL: &str = "save/restore_all";
 
 /// Gives a session's variables the values of a checkpoint: those that the nodes of `restore` would give
 /// them, or else those of the graph's declared variables, by their names.
 ///
 /// A program of TensorFlow may save a variable under any name; only the nodes know it. The nodes are not
 /// run: the session needs no right to read files.
-pub(crate) fn restore(
+pub(super) fn restore(
     session: &dyn Steps,
     checkpoint: &Path,
     restore: Option<&str>,
@@ -45,138 +31,131 @@ pub(crate) fn restore(
         return Ok(0);
     }
     let reader = BundleReader::open(checkpoint)?;
-    let values = all.iter().map(|one| {
-        let value = match &*one.slice {
-            "" => reader.tensor(&one.key),
-            text => SliceSpec::parse(text).and_then(|slice| reader.slice(&one.key, &slice)),
-        };
-        Ok((one.handle, value?))
-    });
+    let values = all
+        .iter()
+        .map(|one| Ok((one.handle, of_bundle(&reader, one)?)));
     let values: Vec<(OutputId, Tensor)> = values.collect::<Result<_, CheckpointError>>()?;
     let count = values.len();
     values::assign(session, values)?;
     Ok(count)
 }
 
-/// The variables that are restored, each once.
-pub(crate) fn wanted(graph: &Graph, restore: Option<&str>) -> Vec<Restored> {
-    let data = graph.snapshot();
-    let node = restore.and_then(|name| names::find_operation(graph, name));
-    let mut all = Vec::new();
-    if let Some(node) = node {
-        let needed = data.needed([node.id()], |_| false);
-        for (id, node) in data.nodes().filter(|(id, _)| needed[id.index()]) {
-            let own = |handle| Some(handle);
-            of_node(&data, &data, id, node, &own, DEEPEST, &mut all);
-        }
-    }
-    if all.is_empty() {
-        all = declared(graph);
-    }
-    let mut seen = BTreeSet::new();
-    all.retain(|one| seen.insert(one.handle));
-    all
-}
-
-/// The declared variables, by their names.
-fn declared(graph: &Graph) -> Vec<Restored> {
-    let all = graph.variables();
-    let restored = all.iter().map(|info| {
-        let saved = SavedVariable::of(info);
-        let shape = graph.output(info.value).shape();
-        Restored {
-            slice: saved.slice_text(&shape).unwrap_or_default(),
-            key: saved.name,
-            handle: info.handle,
-        }
-    });
-    restored.collect()
-}
-
-/// What a node restores: one that reads a checkpoint, or one that calls a function with such nodes.
-/// `outer` says which handle of the whole graph a handle of `data` is.
-fn of_node(
-    root: &GraphData,
-    data: &GraphData,
-    id: NodeId,
-    node: &Node,
-    outer: &dyn Fn(OutputId) -> Option<OutputId>,
-    depth: usize,
-    to: &mut Vec<Restored>,
-) {
-    if node.op.name == "RestoreV2" {
-        let (Some(keys), Some(slices)) = (strings(data, node, 1), strings(data, node, 2)) else {
-            return;
-        };
-        for (index, (key, slice)) in (0u32..).zip(keys.into_iter().zip(slices)) {
-            let handles = assigned(data, OutputId { node: id, index });
-            let handles = handles.into_iter().filter_map(outer);
-            to.extend(handles.map(|handle| Restored {
-                key: key.clone(),
-                slice: slice.clone(),
-                handle,
-            }));
-        }
-        return;
-    }
-    let called = node.attrs.iter().find_map(|(_, attr)| match attr {
-        Attr::Func(func) => root.function(&func.name),
-        _ => None,
-    });
-    let (Some(function), Some(depth)) = (called, depth.checked_sub(1)) else {
-        return;
-    };
-    let body = &function.body;
-    let inner = |handle: OutputId| -> Option<OutputId> {
-        let argument = body.get(handle.node)?;
-        let is_argument = argument.op.name == thalweg_graph::function::ARGUMENT.name;
-        let index = usize::try_from(argument.attrs.int("index")).ok()?;
-        let given = node.inputs.get(index).filter(|_| is_argument)?;
-        outer(*given)
-    };
-    for (id, node) in body.nodes() {
-        of_node(root, body, id, node, &inner, depth, to);
+fn of_bundle(reader: &BundleReader, one: &Restored) -> Result<Tensor, CheckpointError> {
+    match &*one.slice {
+        "" => reader.tensor(&one.key),
+        text => SliceSpec::parse(text).and_then(|slice| reader.slice(&one.key, &slice)),
     }
 }
 
-/// An input that is a constant of strings.
-fn strings(data: &GraphData, node: &Node, input: usize) -> Option<Vec<String>> {
-    let mut at = *node.inputs.get(input)?;
-    for _ in 0..MOST_BETWEEN {
-        let from = data.get(at.node)?;
-        if let Some(Attr::Tensor(value)) =
-            from.attrs.get("value").filter(|_| from.op.name == "Const")
-        {
-            let all = value.as_strings().ok()?.iter();
-            let text = |s: &[u8]| String::from_utf8(s.to_vec()).ok();
-            return all.map(|s| text(s)).collect();
-        }
-        at = *from.inputs.first().filter(|_| from.op.name == "Identity")?;
-    }
-    None
+/// What [`restore_weights`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RestoredWeights {
+    /// How many variables have values now.
+    pub restored: usize,
+    /// The names of those that the weights do not have, as the weights would call them.
+    pub missing: Vec<String>,
 }
 
-/// The handles of the variables that are given an output's value.
-fn assigned(data: &GraphData, value: OutputId) -> Vec<OutputId> {
-    let mut found = Vec::new();
-    let mut open = vec![(value, 0)];
-    while let Some((value, between)) = open.pop() {
-        for user in data.consumers(value.node) {
-            let node = data.node(user);
-            match (node.op.name, &node.inputs[..]) {
-                ("Assign" | "AssignVariableOp", &[handle, given]) if given == value => {
-                    found.push(handle);
-                }
-                ("Identity", &[given]) if given == value && between < MOST_BETWEEN => {
-                    let passed = OutputId {
-                        node: user,
-                        index: 0,
-                    };
-                    open.push((passed, between + 1));
-                }
-                _ => {}
+/// Gives the variables of a session's graph, which was imported under its own names, the values that
+/// weights have for them: of a checkpoint, a safetensors or an npz file. Others stay as they are: a file of
+/// weights need not have what an optimizer keeps.
+///
+/// Which tensor is which variable's is told by the nodes that `meta` names, or those of `save/restore_all`,
+/// or else by the variables' names. They are not run.
+///
+/// # Errors
+/// [`SavedModelError::Checkpoint`]; [`SavedModelError::Step`] of a value that does not fit its variable.
+///
+/// ```
+/// use thalweg_checkpoint::{Weights, save_weights};
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{NewGraph, StateOps};
+/// use thalweg_session::Session;
+/// use thalweg_tensor::Tensor;
+/// use thalweg_train::saved_model::restore_weights;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let path = std::env::temp_dir().join(format!("thalweg-restored-{}.npz", std::process::id()));
+/// save_weights(&path, [("w", Tensor::scalar(3.0f32))])?;
+///
+/// let g = Graph::new();
+/// let w = g.variable("w", 0.0f32);
+/// g.variable("w/Momentum", 0.0f32);
+/// let session = Session::new(&g)?;
+/// let done = restore_weights(&session, &Weights::open(&path)?, None)?;
+/// assert_eq!((done.restored, done.missing), (1, vec!["w/Momentum".to_owned()]));
+/// assert_eq!(session.run::<f32>(w, [])?, 3.0);
+/// # std::fs::remove_file(&path)?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn restore_weights(
+    session: &dyn Steps,
+    weights: &Weights,
+    meta: Option<&MetaGraphDef>,
+) -> Result<RestoredWeights, SavedModelError> {
+    let node = meta.and_then(|m| m.saver_def.as_ref());
+    let node = node.map_or(RESTORE_ALL, |s| &*s.restore_op_name);
+    let mut done = RestoredWeights::default();
+    let mut values = Vec::new();
+    for one in wanted(session.graph(), Some(node)) {
+        if weights.info(&one.key).is_none() {
+            done.missing.push(one.key);
+            continue;
+        }
+        let whole = weights.tensor(&one.key)?;
+        let value = match &*one.slice {
+            "" => whole,
+            text => {
+                let slice = SliceSpec::parse(text)?;
+                cut(&whole, &slice).ok_or_else(|| CheckpointError::Slice {
+                    slice: text.to_owned(),
+                    what: format!(
+                        " of {} in {}, which is {}{}",
+                        one.key,
+                        weights.path().display(),
+                        whole.dtype(),
+                        whole.shape()
+                    ),
+                })?
             }
-        }
+        };
+        values.push((one.handle, value));
     }
-    found
+    done.restored = values.len();
+    values::assign(session, values)?;
+    Ok(done)
+}
+
+/// A part of a tensor; nothing of another one than the slice is of, or of strings.
+fn cut(whole: &Tensor, slice: &SliceSpec) -> Option<Tensor> {
+    let size = whole.dtype().size();
+    if whole.dims() != slice.full_dims() || size == 0 {
+        return None;
+    }
+    let dims = slice.dims();
+    let starts = slice
+        .extents()
+        .iter()
+        .map(|e| e.map_or(0, |(start, _)| start));
+    let starts: Vec<usize> = starts.collect();
+    let mut bytes = Vec::with_capacity(elements(&dims).checked_mul(size)?);
+    // Rows of the last dimension lie side by side.
+    let width = dims.last().copied().unwrap_or(1).checked_mul(size)?;
+    let rows = elements(&dims[..dims.len().saturating_sub(1)]);
+    for row in 0..rows {
+        let mut rest = row;
+        let (mut at, mut stride) = (0, 1);
+        for axis in (0..dims.len()).rev() {
+            let last = axis + 1 == dims.len();
+            let own = if last { 0 } else { rest % dims[axis] };
+            if !last {
+                rest /= dims[axis];
+            }
+            at += (starts[axis] + own) * stride;
+            stride *= whole.dims()[axis];
+        }
+        bytes.extend_from_slice(whole.bytes().get(at * size..)?.get(..width)?);
+    }
+    Tensor::from_bytes(whole.dtype(), &dims, &bytes).ok()
 }

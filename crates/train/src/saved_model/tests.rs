@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use thalweg_graph::Graph;
+use thalweg_graph::{Graph, OutputId};
 use thalweg_graphdef::messages::collection_def::{Kind, NodeList};
 use thalweg_graphdef::messages::{CollectionDef, SavedModel as SavedModelDef};
 use thalweg_graphdef::{ImportOptions, file, import};
@@ -303,4 +303,52 @@ fn folders_that_are_no_model_give_typed_errors() {
     writer.finish().unwrap();
     let error = SavedModel::load(&folder.0).unwrap_err();
     assert!(matches!(error, SavedModelError::Checkpoint(_)), "{error}");
+}
+
+#[test]
+fn weights_of_any_format_fill_whole_variables_and_parts() {
+    let folder = Folder::new("weights");
+    saved(&folder);
+    let model = SavedModel::load(&folder.0).unwrap();
+    let read = thalweg_checkpoint::Weights::open(folder.0.join(VARIABLES)).unwrap();
+    let w = read.tensor("w").unwrap();
+    let path = folder.0.join("w.npz");
+    for whole in [true, false] {
+        // Other numbers, of the whole or of something else of this name.
+        let dims: &[usize] = if whole { &[4, 3] } else { &[3, 4] };
+        let numbers: Vec<f32> = w
+            .as_slice::<f32>()
+            .unwrap()
+            .iter()
+            .map(|v| v + 1.0)
+            .collect();
+        let tensor = Tensor::new(dims, &numbers).unwrap();
+        thalweg_checkpoint::save_weights(&path, [("w", tensor)]).unwrap();
+        let weights = thalweg_checkpoint::Weights::open(&path).unwrap();
+        let done = super::restore_weights(model.session(), &weights, None);
+        if !whole {
+            let error = done.unwrap_err().to_string();
+            assert!(
+                error.contains("of w in") && error.contains("f32[3,4]"),
+                "{error}"
+            );
+            continue;
+        }
+        let done = done.unwrap();
+        assert_eq!(
+            (done.restored, &done.missing[..]),
+            (2, &["global_step".to_owned()][..])
+        );
+        let parts = model.session().graph().variables();
+        let parts = parts
+            .iter()
+            .filter(|v| v.name.starts_with("w/"))
+            .map(|v| v.value);
+        let parts: Vec<OutputId> = parts.collect();
+        let found: Vec<Tensor> = model.session().run(&parts, []).unwrap();
+        let found = found
+            .iter()
+            .flat_map(|p| p.as_slice::<f32>().unwrap().to_vec());
+        assert_eq!(found.collect::<Vec<_>>(), numbers);
+    }
 }

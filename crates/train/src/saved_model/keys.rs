@@ -1,0 +1,163 @@
+//! Which variable has which value of a checkpoint: what a graph's own nodes that restore it say.
+
+use std::collections::BTreeSet;
+
+use thalweg_graph::{Attr, Graph, GraphData, Node, NodeId, OutputId};
+use thalweg_graphdef::names;
+
+use crate::saver_nodes::SavedVariable;
+use crate::values;
+
+/// How many functions are looked into, one inside of the other, for nodes that restore.
+const DEEPEST: usize = 8;
+
+/// How many nodes may stand between one that reads a checkpoint and the one that assigns what it reads.
+const MOST_BETWEEN: usize = 8;
+
+/// A variable, and where its value is in a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Restored {
+    /// The name in the checkpoint.
+    pub key: String,
+    /// The slice as TensorFlow writes it; empty for the whole.
+    pub slice: String,
+    /// The variable's handle.
+    pub handle: OutputId,
+}
+
+/// The variables that are restored, each once.
+pub(super) fn wanted(graph: &Graph, restore: Option<&str>) -> Vec<Restored> {
+    let data = graph.snapshot();
+    let node = restore.and_then(|name| names::find_operation(graph, name));
+    let mut all = Vec::new();
+    if let Some(node) = node {
+        let needed = data.needed([node.id()], |_| false);
+        for (id, node) in data.nodes().filter(|(id, _)| needed[id.index()]) {
+            let own = |handle| Some(handle);
+            of_node(&data, &data, id, node, &own, DEEPEST, &mut all);
+        }
+    }
+    if all.is_empty() {
+        all = declared(graph);
+    }
+    if all.is_empty() {
+        all = by_node(graph);
+    }
+    let mut seen = BTreeSet::new();
+    all.retain(|one| seen.insert(one.handle));
+    all
+}
+
+/// The declared variables, by their names.
+fn declared(graph: &Graph) -> Vec<Restored> {
+    let all = graph.variables();
+    let restored = all.iter().map(|info| {
+        let saved = SavedVariable::of(info);
+        let shape = graph.output(info.value).shape();
+        Restored {
+            slice: saved.slice_text(&shape).unwrap_or_default(),
+            key: saved.name,
+            handle: info.handle,
+        }
+    });
+    restored.collect()
+}
+
+/// All variables of a graph that declares none, by the names of their nodes.
+fn by_node(graph: &Graph) -> Vec<Restored> {
+    let handles = values::handles(graph).into_iter();
+    let restored = handles.map(|handle| Restored {
+        key: graph.operation(handle.node).name(),
+        slice: String::new(),
+        handle,
+    });
+    restored.collect()
+}
+
+/// What a node restores: one that reads a checkpoint, or one that calls a function with such nodes.
+/// `outer` says which handle of the whole graph a handle of `data` is.
+fn of_node(
+    root: &GraphData,
+    data: &GraphData,
+    id: NodeId,
+    node: &Node,
+    outer: &dyn Fn(OutputId) -> Option<OutputId>,
+    depth: usize,
+    to: &mut Vec<Restored>,
+) {
+    if node.op.name == "RestoreV2" {
+        let (Some(keys), Some(slices)) = (strings(data, node, 1), strings(data, node, 2)) else {
+            return;
+        };
+        for (index, (key, slice)) in (0u32..).zip(keys.into_iter().zip(slices)) {
+            let handles = assigned(data, OutputId { node: id, index });
+            let handles = handles.into_iter().filter_map(outer);
+            to.extend(handles.map(|handle| Restored {
+                key: key.clone(),
+                slice: slice.clone(),
+                handle,
+            }));
+        }
+        return;
+    }
+    let called = node.attrs.iter().find_map(|(_, attr)| match attr {
+        Attr::Func(func) => root.function(&func.name),
+        _ => None,
+    });
+    let (Some(function), Some(depth)) = (called, depth.checked_sub(1)) else {
+        return;
+    };
+    let body = &function.body;
+    let inner = |handle: OutputId| -> Option<OutputId> {
+        let argument = body.get(handle.node)?;
+        let is_argument = argument.op.name == thalweg_graph::function::ARGUMENT.name;
+        let index = usize::try_from(argument.attrs.int("index")).ok()?;
+        let given = node.inputs.get(index).filter(|_| is_argument)?;
+        outer(*given)
+    };
+    for (id, node) in body.nodes() {
+        of_node(root, body, id, node, &inner, depth, to);
+    }
+}
+
+/// An input that is a constant of strings.
+fn strings(data: &GraphData, node: &Node, input: usize) -> Option<Vec<String>> {
+    let mut at = *node.inputs.get(input)?;
+    for _ in 0..MOST_BETWEEN {
+        let from = data.get(at.node)?;
+        if let Some(Attr::Tensor(value)) =
+            from.attrs.get("value").filter(|_| from.op.name == "Const")
+        {
+            let all = value.as_strings().ok()?.iter();
+            let text = |s: &[u8]| String::from_utf8(s.to_vec()).ok();
+            return all.map(|s| text(s)).collect();
+        }
+        at = *from.inputs.first().filter(|_| from.op.name == "Identity")?;
+    }
+    None
+}
+
+/// The handles of the variables that are given an output's value.
+fn assigned(data: &GraphData, value: OutputId) -> Vec<OutputId> {
+    let mut found = Vec::new();
+    let mut open = vec![(value, 0)];
+    while let Some((value, between)) = open.pop() {
+        for user in data.consumers(value.node) {
+            let node = data.node(user);
+            match (node.op.name, &node.inputs[..]) {
+                ("Assign" | "AssignVariableOp", &[handle, given]) if given == value => {
+                    found.push(handle);
+                }
+                ("Identity", &[given]) if given == value && between < MOST_BETWEEN => {
+                    let passed = OutputId {
+                        node: user,
+                        index: 0,
+                    };
+                    open.push((passed, between + 1));
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
