@@ -1,20 +1,25 @@
 //! The `thalweg` program: runs TensorFlow's graphs, and tells what is in them.
 
 mod arrays;
+mod freeze;
 mod graph;
 mod initializers;
+mod inspect;
 mod launch;
 mod model;
-mod output;
+mod progress;
 mod protect;
+mod restore;
 mod run;
 mod server;
+mod statistics;
+mod weights;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Runs TensorFlow's graphs, and tells what is in them.
+/// Runs TensorFlow's graphs, and tells what is in them and in files of weights.
 #[derive(Parser)]
 #[command(name = "thalweg", version, arg_required_else_help = true)]
 struct Arguments {
@@ -26,6 +31,9 @@ struct Arguments {
 enum Command {
     Run(run::Run),
     Graph(graph::Graph),
+    Inspect(inspect::Inspect),
+    Weights(weights::Weights),
+    Freeze(freeze::Freeze),
     Server(server::Serve),
     Launch(launch::Launch),
     Protect(protect::Protect),
@@ -38,6 +46,12 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(run) => run.run(),
         Command::Graph(graph) => graph.run(),
+        Command::Inspect(inspect) => inspect.run(),
+        Command::Weights(weights) => match weights.run() {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
+        Command::Freeze(freeze) => freeze.run(),
         Command::Server(server) => server.run(),
         Command::Protect(protect) => protect.run(),
         Command::Launch(launch) => return launch.run(),

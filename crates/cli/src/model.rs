@@ -1,6 +1,6 @@
 //! The file that a command works on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use thalweg_graphdef::messages::{MetaGraphDef, SavedModel};
@@ -28,15 +28,17 @@ pub(crate) struct Loaded {
     pub tags: Vec<Vec<String>>,
     /// The file's name.
     pub origin: String,
+    /// Of a SavedModel: its folder.
+    pub folder: Option<PathBuf>,
 }
 
 impl Model {
     pub(crate) fn load(&self) -> Result<Loaded, Failure> {
         let origin = self.file.display().to_string();
         let read = file::read(&self.file)?;
-        let tags = match &read {
-            File::SavedModel(model) => tags(model),
-            _ => Vec::new(),
+        let (tags, folder) = match &read {
+            File::SavedModel(model) => (tags(model), Some(folder_of(&self.file))),
+            _ => (Vec::new(), None),
         };
         let mut meta = match read {
             File::Graph(graph) => {
@@ -45,17 +47,27 @@ impl Model {
                     meta: None,
                     tags,
                     origin,
+                    folder,
                 });
             }
             File::MetaGraph(meta) => *meta,
-            File::SavedModel(model) => model.pick(&self.tags, &origin)?.clone(),
+            File::SavedModel(model) => model.take(&self.tags, &origin)?,
         };
         Ok(Loaded {
             graph: meta.graph_def.take().unwrap_or_default(),
             meta: Some(meta),
             tags,
             origin,
+            folder,
         })
+    }
+}
+
+/// The folder of a SavedModel that was named by it, or by the file in it.
+fn folder_of(path: &Path) -> PathBuf {
+    match (path.is_dir(), path.parent()) {
+        (false, Some(parent)) => parent.to_owned(),
+        _ => path.to_owned(),
     }
 }
 

@@ -1,0 +1,90 @@
+//! `thalweg freeze`: a graph with constants in place of its variables.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use thalweg_checkpoint::disk;
+use thalweg_graph::{Graph, OutputId};
+use thalweg_graphdef::file::encode;
+use thalweg_ops::NewGraph;
+use thalweg_session::Session;
+use thalweg_tensor::text::counted;
+use thalweg_train::FreezeSessionError;
+use thalweg_train::saved_model::signatures;
+
+use crate::Failure;
+use crate::model::Model;
+use crate::restore::Restore;
+use crate::run::Find;
+
+/// Write a graph with constants in place of its variables, and with only what some outputs need
+#[derive(Args)]
+pub(crate) struct Freeze {
+    #[command(flatten)]
+    model: Model,
+
+    #[command(flatten)]
+    restore: Restore,
+
+    /// What the graph is to compute: names of outputs, `node:1` or `node`
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    outputs: Vec<String>,
+
+    /// Take the outputs of a signature of the model
+    #[arg(long, value_name = "NAME")]
+    signature: Option<String>,
+
+    /// Where the frozen graph goes, a GraphDef
+    #[arg(long, value_name = "FILE.pb")]
+    out: PathBuf,
+}
+
+impl Freeze {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        if self.outputs.is_empty() && self.signature.is_none() {
+            return Err(
+                "nothing is asked for: name outputs with --outputs, or a --signature".into(),
+            );
+        }
+        let graph = Graph::new();
+        let mut loaded = self.model.load()?;
+        self.restore.prepare(&mut loaded);
+        let imported = loaded.import(&graph)?;
+        let all = match &loaded.meta {
+            Some(meta) => signatures(&graph, &loaded.origin, meta)?,
+            None => Default::default(),
+        };
+        let find = Find {
+            graph: &graph,
+            imported: &imported,
+            file: &loaded.origin,
+            signature: None,
+        };
+        let mut outputs = Vec::new();
+        for name in &self.outputs {
+            outputs.push(find.output("--outputs", name)?);
+        }
+        if let Some(name) = &self.signature {
+            let signature = crate::run::signature_of(&all, name, &loaded.origin)?;
+            let own = signature.outputs.values();
+            outputs.extend(own.map(|&id: &OutputId| graph.output(id)));
+        }
+        let session = Session::new(&graph)?;
+        let restored = self.restore.restore(&session, &loaded)?;
+        let def = thalweg_train::freeze(&session, &outputs).map_err(|e| match e {
+            FreezeSessionError::Step(e) if restored == 0 => {
+                format!("{e}: --checkpoint names a file with the values of variables").into()
+            }
+            e => Failure::from(e),
+        })?;
+        let nodes = def.node.len();
+        disk::write(&disk::system(), &self.out, &encode(&def))?;
+        println!(
+            "{}, {} restored; written: {}",
+            counted(nodes, "node"),
+            counted(restored, "variable"),
+            self.out.display()
+        );
+        Ok(())
+    }
+}

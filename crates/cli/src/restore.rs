@@ -1,0 +1,79 @@
+//! Where the values of a model's variables come from.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use thalweg_checkpoint::Weights;
+use thalweg_graphdef::export::clear_devices;
+use thalweg_session::Session;
+use thalweg_tensor::text::counted;
+use thalweg_train::saved_model::{restore_model, restore_weights};
+
+use crate::Failure;
+use crate::model::Loaded;
+
+/// How many names of variables are shown.
+const SHOWN: usize = 3;
+
+/// Values of variables, and where nodes run.
+#[derive(Args)]
+pub(crate) struct Restore {
+    /// Give variables the values of a checkpoint (its prefix, or a folder for its newest one), a .safetensors or a .npz
+    /// file; the variables of a SavedModel have their own without it
+    #[arg(long, value_name = "PREFIX|FOLDER|FILE")]
+    checkpoint: Option<PathBuf>,
+
+    /// Run nodes here whatever device they ask for: for graphs that were made for a cluster
+    #[arg(long)]
+    clear_devices: bool,
+}
+
+impl Restore {
+    /// Before the graph is imported.
+    pub(crate) fn prepare(&self, loaded: &mut Loaded) {
+        if self.clear_devices {
+            clear_devices(&mut loaded.graph);
+        }
+    }
+
+    /// Gives the variables of a session their values, and says on standard error which have none. Gives
+    /// how many have one.
+    pub(crate) fn restore(&self, session: &Session<'_>, loaded: &Loaded) -> Result<usize, Failure> {
+        let mut count = 0;
+        // What a model runs when it is loaded may set variables that no checkpoint has.
+        if let (Some(folder), Some(meta)) = (&loaded.folder, &loaded.meta) {
+            count = restore_model(session, folder, meta)?;
+        }
+        let Some(path) = &self.checkpoint else {
+            return Ok(count);
+        };
+        let weights = Weights::open(path)?;
+        let done = restore_weights(session, &weights, loaded.meta.as_ref())?;
+        let from = weights.path().display();
+        if done.restored == 0 {
+            let graph = &loaded.origin;
+            return Err(match done.missing.first() {
+                Some(name) => format!(
+                    "--checkpoint {from}: it has none of the {} of {graph}, such as {name}",
+                    counted(done.missing.len(), "variable")
+                ),
+                None => format!("--checkpoint {from}: {graph} has no variables"),
+            }
+            .into());
+        }
+        if !done.missing.is_empty() {
+            let shown: Vec<&str> = done.missing.iter().take(SHOWN).map(|n| &**n).collect();
+            let more = if done.missing.len() > SHOWN {
+                ", ..."
+            } else {
+                ""
+            };
+            eprintln!(
+                "note: {from} has no values for {}: {}{more}",
+                counted(done.missing.len(), "variable"),
+                shown.join(", ")
+            );
+        }
+        Ok(done.restored.max(count))
+    }
+}
