@@ -1,18 +1,14 @@
-//! NumPy's files: arrays that are fed, and results that are kept.
+//! NumPy's files: arrays that are fed.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read};
+use std::io::{BufReader, Read};
 use std::path::Path;
 
-use npyz::npz::NpzWriter;
-use npyz::zip::CompressionMethod;
-use npyz::zip::write::FileOptions;
-use npyz::{AutoSerialize, DType as NpyType, Deserialize, NpyFile, Order, TypeChar, WriterBuilder};
-use thalweg_tensor::half::{bf16, f16};
-use thalweg_tensor::{DType, Element, Tensor, dispatch};
+use npyz::{DType as NpyType, Deserialize, NpyFile, Order, TypeChar};
+use thalweg_tensor::half::f16;
+use thalweg_tensor::{Element, Tensor};
 
 use crate::Failure;
-use crate::output::Pending;
 
 /// Reads a `.npy` file.
 pub(crate) fn read(path: &Path) -> Result<Tensor, Failure> {
@@ -102,95 +98,4 @@ fn row_major<T: Clone>(elements: Vec<T>, dims: &[usize], order: Order) -> Vec<T>
         }
     }
     turned
-}
-
-/// Results as arrays of one `.npz` file, which appears when it is whole.
-pub(crate) struct Results {
-    pending: Pending,
-    npz: NpzWriter<BufWriter<File>>,
-    path: String,
-}
-
-impl Results {
-    pub(crate) fn create(path: &Path) -> Result<Results, Failure> {
-        let shown = path.display().to_string();
-        let (pending, file) =
-            Pending::create(path).map_err(|e| format!("{shown} cannot be written: {e}"))?;
-        Ok(Results {
-            pending,
-            npz: NpzWriter::new(file),
-            path: shown,
-        })
-    }
-
-    /// Adds an array. One of bf16, which NumPy does not have, becomes one of f32.
-    pub(crate) fn add(&mut self, name: &str, tensor: &Tensor) -> Result<(), Failure> {
-        let added = match tensor.dtype() {
-            DType::BF16 => {
-                let wide = tensor
-                    .as_slice::<bf16>()?
-                    .iter()
-                    .map(|v| v.to_f32())
-                    .collect::<Vec<_>>();
-                self.plain(name, tensor.dims(), &wide)
-            }
-            DType::String => self.strings(name, tensor),
-            dtype => dispatch!(
-                dtype,
-                [F16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64 Bool],
-                T => self.plain(name, tensor.dims(), tensor.as_slice::<T>()?),
-                else Err(format!("no file holds {dtype}, which is a thing of the runtime's").into())
-            ),
-        };
-        added.map_err(|e| format!("{name} cannot be kept in {}: {e}", self.path).into())
-    }
-
-    fn plain<T: AutoSerialize + Copy>(
-        &mut self,
-        name: &str,
-        dims: &[usize],
-        elements: &[T],
-    ) -> Result<(), Failure> {
-        let array = self.npz.array::<T>(name, options(size_of_val(elements)))?;
-        let mut array = array.default_dtype().shape(&shape(dims)).begin_nd()?;
-        array.extend(elements.iter().copied())?;
-        Ok(array.finish()?)
-    }
-
-    fn strings(&mut self, name: &str, tensor: &Tensor) -> Result<(), Failure> {
-        let all = tensor.as_strings()?;
-        if all.iter().any(|s| s.ends_with(&[0])) {
-            return Err("NumPy's strings cannot end in a zero byte, and one of these does".into());
-        }
-        let longest = all.iter().map(|s| s.len()).max().unwrap_or(0).max(1);
-        let bytes = longest.saturating_mul(all.len());
-        let array = self.npz.array::<[u8]>(name, options(bytes))?;
-        let kind = NpyType::Plain(format!("|S{longest}").parse()?);
-        let mut array = array.dtype(kind).shape(&shape(tensor.dims())).begin_nd()?;
-        for string in all {
-            array.push(string)?;
-        }
-        Ok(array.finish()?)
-    }
-
-    /// Puts the file in its place.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
-        let failed = |e: String| Failure::from(format!("{} cannot be written: {e}", self.path));
-        let file = self
-            .npz
-            .zip_writer()
-            .finish()
-            .map_err(|e| failed(e.to_string()))?;
-        self.pending.finish(file).map_err(|e| failed(e.to_string()))
-    }
-}
-
-fn shape(dims: &[usize]) -> Vec<u64> {
-    dims.iter().map(|&d| d as u64).collect()
-}
-
-/// Arrays are stored as they are, as NumPy's `savez` does it.
-fn options(bytes: usize) -> FileOptions {
-    let options = FileOptions::default().compression_method(CompressionMethod::Stored);
-    options.large_file(bytes as u64 >= u64::from(u32::MAX) / 2)
 }

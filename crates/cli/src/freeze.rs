@@ -9,6 +9,7 @@ use thalweg_graphdef::file::encode;
 use thalweg_ops::NewGraph;
 use thalweg_session::Session;
 use thalweg_tensor::text::counted;
+use thalweg_train::FreezeSessionError;
 use thalweg_train::saved_model::signatures;
 
 use crate::Failure;
@@ -64,18 +65,18 @@ impl Freeze {
             outputs.push(find.output("--outputs", name)?);
         }
         if let Some(name) = &self.signature {
-            let signature = crate::run::signature(&all, name, &loaded.origin)?;
+            let signature = crate::run::signature_of(&all, name, &loaded.origin)?;
             let own = signature.outputs.values();
             outputs.extend(own.map(|&id: &OutputId| graph.output(id)));
         }
         let session = Session::new(&graph)?;
         let restored = self.restore.restore(&session, &loaded)?;
-        let def = thalweg_train::freeze(&session, &outputs)
-            .map_err(|e| format!("{e}: --checkpoint names a file with values of variables"))
-            .or_else(|said| match restored {
-                0 => Err(said),
-                _ => thalweg_train::freeze(&session, &outputs).map_err(|e| e.to_string()),
-            })?;
+        let def = thalweg_train::freeze(&session, &outputs).map_err(|e| match e {
+            FreezeSessionError::Step(e) if restored == 0 => {
+                format!("{e}: --checkpoint names a file with the values of variables").into()
+            }
+            e => Failure::from(e),
+        })?;
         let nodes = def.node.len();
         disk::write(&disk::system(), &self.out, &encode(&def))?;
         println!(

@@ -7,6 +7,7 @@ use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use serde_json::{Value, json};
+use thalweg_checkpoint::disk;
 use thalweg_graphdef::describe::Port;
 use thalweg_graphdef::messages::collection_def::Kind;
 use thalweg_graphdef::messages::{MetaGraphDef, TensorInfo, tensor_info::Encoding};
@@ -17,7 +18,6 @@ use thalweg_tensor::text::counted;
 
 use crate::Failure;
 use crate::model::{Loaded, Model};
-use crate::output::write_text;
 
 /// How many rows a table has on screen.
 const MOST_ROWS: usize = 40;
@@ -59,8 +59,7 @@ impl Graph {
         let data = graph.snapshot();
         for (path, make) in [(&self.dot, data.to_dot()), (&self.text, data.to_text())] {
             if let Some(path) = path {
-                write_text(path, &make)
-                    .map_err(|e| format!("{} cannot be written: {e}", path.display()))?;
+                disk::write(&disk::system(), path, make.as_bytes())?;
             }
         }
         Ok(())

@@ -7,7 +7,6 @@ mod initializers;
 mod inspect;
 mod launch;
 mod model;
-mod output;
 mod progress;
 mod protect;
 mod restore;

@@ -1,35 +1,43 @@
 //! `thalweg run`: runs steps of a graph.
 
-use std::collections::BTreeSet;
-use std::io::IsTerminal;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
+use thalweg_checkpoint::disk;
+use thalweg_checkpoint::npz::NpzWriter;
 use thalweg_graph::{Graph, Operation, Output};
 use thalweg_graphdef::Imported;
 use thalweg_ops::NewGraph;
 use thalweg_session::{Feeding, FetchList, Fetches, Session, SessionOptions};
 use thalweg_tensor::Tensor;
 use thalweg_tensor::text::counted;
+use thalweg_train::saved_model::{Signature, signatures};
 
 use crate::Failure;
-use crate::arrays::{self, Results};
+use crate::arrays;
 use crate::initializers::explained;
 use crate::model::Model;
-
-/// How long steps may take before a bar shows how far they are.
-const PATIENCE: Duration = Duration::from_secs(1);
+use crate::progress::Progress;
+use crate::restore::Restore;
 
 /// Run steps of a graph, with arrays from .npy files, and keep what they give in a .npz file
 ///
-/// NAME is an output's name: `node:1`, or `node` for the first output of a node.
+/// NAME is an output's name: `node:1`, or `node` for the first output of a node; with --signature also what
+/// the signature calls it. A SavedModel's variables are restored, and so are those of a graph with
+/// --checkpoint.
 #[derive(Args)]
 pub(crate) struct Run {
     #[command(flatten)]
     model: Model,
+
+    #[command(flatten)]
+    restore: Restore,
+
+    /// Take the names of a signature of the model; all of its outputs are kept where no --fetch names some
+    #[arg(long, value_name = "NAME", requires = "out")]
+    signature: Option<String>,
 
     /// Feed an output the array of a .npy file, in every step
     #[arg(long = "feed", value_name = "NAME=FILE.npy", value_parser = feed)]
@@ -88,30 +96,41 @@ impl Fetches for StepFetches<'_> {
 
 impl Run {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        if self.fetches.is_empty() && self.targets.is_empty() && self.inits.is_empty() {
+        let nothing = self.fetches.is_empty() && self.targets.is_empty() && self.inits.is_empty();
+        if nothing && self.signature.is_none() {
             return Err(
-                "nothing is asked for: name outputs with --fetch or nodes with --target".into(),
+                "nothing is asked for: name outputs with --fetch, nodes with --target or a --signature"
+                    .into(),
             );
-        }
-        let names: BTreeSet<&String> = self.fetches.iter().collect();
-        if names.len() != self.fetches.len() {
-            return Err("an output is fetched twice under one name".into());
         }
         let graph = Graph::new();
         let mut loaded = self.model.load()?;
+        self.restore.prepare(&mut loaded);
         let imported = loaded.import(&graph)?;
+        let all = match &loaded.meta {
+            Some(meta) if self.signature.is_some() => signatures(&graph, &loaded.origin, meta)?,
+            _ => BTreeMap::new(),
+        };
+        let signature = self.signature.as_ref();
+        let signature = signature.map(|name| signature_of(&all, name, &loaded.origin));
         let find = Find {
             graph: &graph,
             imported: &imported,
             file: &loaded.origin,
+            signature: signature.transpose()?,
         };
+        let fetches = self.fetched(&find);
+        let names: BTreeSet<&String> = fetches.iter().collect();
+        if names.len() != fetches.len() {
+            return Err("an output is fetched twice under one name".into());
+        }
         let feeds: Vec<(Output<'_>, Tensor)> = self
             .feeds
             .iter()
-            .map(|(name, file)| Ok((find.output("--feed", name)?, arrays::read(file)?)))
+            .map(|(name, file)| Ok((find.input("--feed", name)?, arrays::read(file)?)))
             .collect::<Result<_, Failure>>()?;
         let feeds: Vec<_> = feeds.into_iter().map(|(o, value)| o.feed(value)).collect();
-        let outputs = self.fetches.iter().map(|n| find.output("--fetch", n));
+        let outputs = fetches.iter().map(|n| find.output("--fetch", n));
         let targets = self.targets.iter().map(|n| find.node("--target", n));
         let step = StepFetches {
             values: outputs.collect::<Result<_, _>>()?,
@@ -121,32 +140,32 @@ impl Run {
         let inits: Vec<Operation<'_>> = inits.collect::<Result<_, _>>()?;
 
         let session = Session::with_options(&graph, SessionOptions::new().threads(self.threads))?;
-        let mut results = self.out.as_deref().map(Results::create).transpose()?;
+        let restored = self.restore.restore(&session, &loaded)?;
+        let disk = disk::system();
+        let out = self.out.as_deref();
+        let mut results = out.map(|p| NpzWriter::create(&disk, p)).transpose()?;
         for init in inits {
             let ran = session.run(init, &[]);
             ran.map_err(|e| explained(&graph, &e))?;
         }
-        let start = Instant::now();
-        let bar = self.bar();
+        let progress = Progress::new("step", self.steps, self.json);
         let mut kept = Vec::new();
         for number in 0..self.steps {
             let fetched = session
                 .step(&step, &feeds)
                 .map_err(|e| format!("step {number}: {}", explained(&graph, &e)))?;
             kept.clear();
-            for (index, name) in self.fetches.iter().enumerate() {
+            for (index, name) in fetches.iter().enumerate() {
                 let tensor = fetched.tensor(index)?;
                 if let Some(results) = &mut results {
                     results.add(&format!("{name}/{number}"), tensor)?;
                 }
                 kept.push((name, tensor.dtype(), tensor.dims().to_vec()));
             }
-            if start.elapsed() >= PATIENCE {
-                bar.set_position(number + 1);
-            }
+            progress.at(number + 1);
         }
-        bar.finish_and_clear();
-        let seconds = start.elapsed().as_secs_f64();
+        let seconds = progress.seconds();
+        drop(progress);
         if let Some(results) = results {
             results.finish()?;
         }
@@ -158,6 +177,7 @@ impl Run {
             let told = json!({
                 "file": loaded.origin,
                 "nodes": imported.nodes,
+                "restored": restored,
                 "steps": self.steps,
                 "seconds": seconds,
                 "fetches": fetches,
@@ -176,26 +196,56 @@ impl Run {
         Ok(())
     }
 
-    fn bar(&self) -> ProgressBar {
-        if !std::io::stderr().is_terminal() || self.json {
-            return ProgressBar::hidden();
+    /// The names of what is kept of each step.
+    fn fetched(&self, find: &Find<'_, '_>) -> Vec<String> {
+        match find.signature {
+            Some(signature) if self.fetches.is_empty() => {
+                signature.outputs.keys().cloned().collect()
+            }
+            _ => self.fetches.clone(),
         }
-        let style =
-            ProgressStyle::with_template("step {pos}/{len}  {eta} left  {wide_bar:.cyan/dim}");
-        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-        ProgressBar::new(self.steps).with_style(style.progress_chars("━━─"))
     }
 }
 
+/// The signature of this name.
+pub(crate) fn signature_of<'a>(
+    all: &'a BTreeMap<String, Signature>,
+    name: &str,
+    file: &str,
+) -> Result<&'a Signature, Failure> {
+    all.get(name).ok_or_else(|| {
+        let there: Vec<&str> = all.keys().map(|n| &**n).collect();
+        let there = match there.is_empty() {
+            true => "none".to_owned(),
+            false => there.join(", "),
+        };
+        format!("--signature {name}: {file} has {there}").into()
+    })
+}
+
 /// Finds what the flags name.
-struct Find<'a, 'g> {
-    graph: &'g Graph,
-    imported: &'a Imported<'g>,
-    file: &'a str,
+pub(crate) struct Find<'a, 'g> {
+    pub graph: &'g Graph,
+    pub imported: &'a Imported<'g>,
+    pub file: &'a str,
+    /// Whose names stand for outputs too.
+    pub signature: Option<&'a Signature>,
 }
 
 impl<'g> Find<'_, 'g> {
-    fn output(&self, flag: &str, name: &str) -> Result<Output<'g>, Failure> {
+    /// What a signature takes under this name, or an output.
+    fn input(&self, flag: &str, name: &str) -> Result<Output<'g>, Failure> {
+        match self.signature.and_then(|s| s.inputs.get(name)) {
+            Some(&id) => Ok(self.graph.output(id)),
+            None => self.output(flag, name),
+        }
+    }
+
+    /// What a signature gives under this name, or an output.
+    pub(crate) fn output(&self, flag: &str, name: &str) -> Result<Output<'g>, Failure> {
+        if let Some(&id) = self.signature.and_then(|s| s.outputs.get(name)) {
+            return Ok(self.graph.output(id));
+        }
         if let Some(found) = self.imported.output(name) {
             return Ok(found);
         }

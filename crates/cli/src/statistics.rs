@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use thalweg_tensor::half::{bf16, f16};
-use thalweg_tensor::{DType, Tensor, dispatch};
+use thalweg_tensor::{Tensor, dispatch};
 
 /// The numbers of a tensor at a glance; those that are not finite are counted, and stand in nothing else.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,7 +51,7 @@ numbers! {
 }
 
 /// The elements of a tensor, each as a number to `see`; false where they are none.
-pub(crate) fn each_number(tensor: &Tensor, mut see: impl FnMut(f64)) -> bool {
+fn each_number(tensor: &Tensor, mut see: impl FnMut(f64)) -> bool {
     fn all<T: Number>(elements: &[T], see: &mut dyn FnMut(f64)) {
         elements.iter().for_each(|v| see(v.number()));
     }
@@ -144,9 +144,28 @@ pub(crate) fn shown(value: f64) -> String {
     }
 }
 
-/// Whether two tensors that are alike hold strings.
-pub(crate) fn are_strings(a: &Tensor) -> bool {
-    a.dtype() == DType::String
+/// The elements of two tensors of one dtype and length, each with whether they are the same: two NaN are.
+/// False where they are no numbers.
+pub(crate) fn each_pair(a: &Tensor, b: &Tensor, mut see: impl FnMut(f64, f64, bool)) -> bool {
+    fn all<T: Number + PartialEq>(a: &[T], b: &[T], see: &mut dyn FnMut(f64, f64, bool)) {
+        for (&a, &b) in a.iter().zip(b) {
+            let (x, y) = (a.number(), b.number());
+            // As they are: integers of 64 bits are not all numbers of f64.
+            see(x, y, a == b || (x.is_nan() && y.is_nan()));
+        }
+    }
+    dispatch!(
+        a.dtype(),
+        [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64 Bool],
+        T => match (a.as_slice::<T>(), b.as_slice::<T>()) {
+            (Ok(a), Ok(b)) => {
+                all(a, b, &mut see);
+                true
+            }
+            _ => false,
+        },
+        else false
+    )
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -14,7 +14,7 @@ use thalweg_tensor::text::counted;
 use crate::Failure;
 use crate::graph::table;
 use crate::progress::Progress;
-use crate::statistics::{are_strings, each_number, shown};
+use crate::statistics::{each_pair, shown};
 
 /// Tell, convert and compare weights: checkpoints, .safetensors and .npz files
 #[derive(Args)]
@@ -77,7 +77,7 @@ fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-fn show(file: &PathBuf, as_json: bool) -> Result<ExitCode, Failure> {
+fn show(file: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     let weights = checkpoint::Weights::open(file)?;
     let infos = weights.names().into_iter().filter_map(|n| weights.info(n));
     let infos: Vec<_> = infos.collect();
@@ -108,7 +108,7 @@ fn show(file: &PathBuf, as_json: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn convert(from: &PathBuf, to: &PathBuf) -> Result<ExitCode, Failure> {
+fn convert(from: &Path, to: &Path) -> Result<ExitCode, Failure> {
     let weights = checkpoint::Weights::open(from)?;
     let names = weights.names();
     let progress = Progress::new("tensor", names.len() as u64, false);
@@ -144,23 +144,18 @@ fn compare(a: &Tensor, b: &Tensor, tolerance: f64) -> Option<Difference> {
         let kind = |t: &Tensor| format!("{}{}", t.dtype(), t.shape());
         return Some(Difference::Kind(format!("{} and {}", kind(a), kind(b))));
     }
-    if are_strings(a) {
-        let (a, b) = (a.as_strings().ok()?, b.as_strings().ok()?);
+    if let (Ok(a), Ok(b)) = (a.as_strings(), b.as_strings()) {
         let others = a.iter().zip(b).filter(|(a, b)| a != b).count();
         return (others > 0).then_some(Difference::Values(f64::INFINITY, others as u64));
     }
-    let mut own = Vec::with_capacity(a.len());
-    each_number(a, |v| own.push(v));
     let (mut largest, mut count) = (0.0f64, 0);
-    let mut rest = own.iter();
-    each_number(b, |b| {
-        let a = rest.next().copied().unwrap_or(f64::NAN);
-        if a == b || (a.is_nan() && b.is_nan()) {
+    each_pair(a, b, |a, b, same| {
+        if same {
             return;
         }
         let off = (a - b).abs();
         let off = if off.is_nan() { f64::INFINITY } else { off };
-        if off > tolerance {
+        if off > tolerance || off == 0.0 && tolerance == 0.0 {
             count += 1;
             largest = largest.max(off);
         }
@@ -168,7 +163,7 @@ fn compare(a: &Tensor, b: &Tensor, tolerance: f64) -> Option<Difference> {
     (count > 0).then_some(Difference::Values(largest, count))
 }
 
-fn diff(a: &PathBuf, b: &PathBuf, tolerance: f64, as_json: bool) -> Result<ExitCode, Failure> {
+fn diff(a: &Path, b: &Path, tolerance: f64, as_json: bool) -> Result<ExitCode, Failure> {
     if tolerance.is_nan() || tolerance < 0.0 {
         return Err(format!("--tolerance {tolerance}: give a number from 0 on").into());
     }
