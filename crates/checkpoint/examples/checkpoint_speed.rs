@@ -9,10 +9,11 @@
 //! Python that TENSORFLOW_PYTHON names, and are left out without it. Files are removed after each round.
 //!
 //! Every write ends when the bytes are on the disk (`fsync`; `conv=fdatasync` for `dd`), also TensorFlow's and
-//! PyTorch's, whose files are synced after they are written. A file is read twice: as it lies in the system's
-//! cache, and after the system was asked to forget it (`dd iflag=nocache`, which needs no rights). `dd` reads to
-//! `/dev/null` in blocks of 1 MiB, and once more in a single block: the one reuses a megabyte, the other makes
-//! room for all bytes, as whoever keeps them has to.
+//! PyTorch's, whose files are synced after they are written. A file is read three times: as it lies in the
+//! system's cache; at once again, when the memory for it has just been given back (a virtual machine may get
+//! fresh memory slowly); and after the system was asked to forget it (`dd iflag=nocache`, which needs no rights).
+//! `dd` reads to `/dev/null` in blocks of 1 MiB, and once more in a single block: the one reuses a megabyte, the
+//! other makes room for all bytes, as whoever keeps them has to.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -171,11 +172,12 @@ fn read_all(prefix: &Path) -> Result<f64, Failure> {
 struct All {
     writes: Times,
     cached: Times,
+    again: Times,
     cold: Times,
 }
 
 impl All {
-    /// Times a read twice, of files of this folder.
+    /// Times a read of files of this folder three times.
     fn read(
         &mut self,
         name: &str,
@@ -183,6 +185,7 @@ impl All {
         mut read: impl FnMut() -> Result<f64, Failure>,
     ) -> Result<(), Failure> {
         self.cached.add(name, read()?);
+        self.again.add(name, read()?);
         // Memory has no other place to read from.
         if !folder.starts_with("/dev/shm") {
             for file in std::fs::read_dir(folder)? {
@@ -304,6 +307,7 @@ fn main() -> Result<(), Failure> {
         for (what, times) in [
             ("written", &all.writes),
             ("read, cached", &all.cached),
+            ("read, cached, at once again", &all.again),
             ("read, not cached", &all.cold),
         ] {
             if !times.0.is_empty() {
