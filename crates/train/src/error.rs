@@ -17,6 +17,8 @@ use thalweg_session::SessionError;
 use thalweg_summary::SummaryError;
 use thalweg_tensor::TensorError;
 
+use crate::saver_nodes::SaverNodesError;
+
 /// Why a step failed, as far as a training loop has to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepFailure {
@@ -43,6 +45,9 @@ pub enum TrainError {
     /// A checkpoint cannot be written or read.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+    /// The nodes that save and restore cannot be made.
+    #[error(transparent)]
+    SaverNodes(#[from] SaverNodesError),
     /// A summary cannot be written.
     #[error(transparent)]
     Summary(#[from] SummaryError),

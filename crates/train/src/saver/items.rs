@@ -1,69 +1,79 @@
-//! Which values a checkpoint has, and the nodes that give them back to variables.
+//! Which values a checkpoint has.
 
-use thalweg_checkpoint::SliceSpec;
-use thalweg_graph::{Graph, NodeId, Output, OutputId, VariableInfo};
-use thalweg_ops::{SourceOps, Variable};
-use thalweg_tensor::DType;
+use thalweg_checkpoint::{BundleReader, CheckpointError, SliceSpec, VariableNames};
+use thalweg_graph::{Graph, OutputId, VariableInfo};
+use thalweg_tensor::Tensor;
 
-use crate::slots::beside;
+use crate::saver_nodes::SavedVariable;
 
 /// A variable, as a checkpoint knows it.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    /// Its name in the checkpoint.
-    pub(super) name: String,
+    pub(super) variable: SavedVariable,
     /// Of a part of a partitioned variable: which part.
-    pub(super) slice: Option<SliceSpec>,
+    slice: Option<SliceSpec>,
     /// Its value.
     pub(super) value: OutputId,
-    /// What takes a value, and the node that assigns it.
-    pub(super) feed: OutputId,
-    pub(super) assign: NodeId,
 }
 
-/// The items of variables under names, and nodes for their restoring. Names end up as nodes `restore/NAME`.
-pub(super) fn items(graph: &Graph, variables: &[(String, VariableInfo)]) -> Vec<Item> {
-    let build = || {
-        let all = variables.iter();
-        all.map(|(name, variable)| item(graph, name, variable))
-            .collect()
-    };
-    graph.without_control_dependencies(|| graph.name_scope("restore", build))
-}
-
-fn item(graph: &Graph, name: &str, info: &VariableInfo) -> Item {
-    let variable = Variable::of(graph, info);
-    let value = variable.value();
-    let (dtype, shape) = (value.dtype(), value.shape());
-    let (feed, assign) = beside(variable, || {
-        let feed = graph.placeholder("value", dtype, shape.clone());
-        (feed, assigned(graph, variable.handle(), feed))
-    });
-    let slice = info.slice.as_ref().and_then(|slice| {
-        let lens = shape.to_dims()?;
-        let extents = slice.begin.iter().zip(lens.iter());
-        let extents: Vec<_> = extents.map(|(&begin, &len)| Some((begin, len))).collect();
-        SliceSpec::new(&slice.dims, &extents).ok()
-    });
-    // The whole variable's name, unless the program has given the part one of its own.
-    let name = match (&slice, &info.slice) {
-        (Some(_), Some(of)) if name == info.name => of.of.clone(),
-        _ => name.to_owned(),
-    };
-    Item {
-        name,
-        slice,
-        value: value.id(),
-        feed: feed.id(),
-        assign,
+impl Item {
+    /// A variable under a name. A part of a partitioned one has the name of the whole, unless the program has given it
+    /// another.
+    pub(super) fn new(graph: &Graph, name: String, info: &VariableInfo) -> Item {
+        let variable = match name == info.name {
+            true => SavedVariable::of(info),
+            false => SavedVariable {
+                name,
+                handle: info.handle,
+                slice: None,
+            },
+        };
+        let slice = variable.slice.as_ref().and_then(|slice| {
+            let lens = graph.fact(info.value)?.shape.to_dims()?;
+            let extents = slice.begin.iter().zip(lens.iter());
+            let extents: Vec<_> = extents.map(|(&begin, &len)| Some((begin, len))).collect();
+            SliceSpec::new(&slice.dims, &extents).ok()
+        });
+        Item {
+            variable,
+            slice,
+            value: info.value,
+        }
     }
-}
 
-/// The node that gives a variable of either kind a value.
-fn assigned<'g>(graph: &'g Graph, handle: Output<'g>, value: Output<'g>) -> NodeId {
-    let op = match handle.dtype() {
-        DType::Resource => "AssignVariableOp",
-        _ => "Assign",
-    };
-    graph.op(op).input(handle).input(value).build().id()
+    /// Its name in the checkpoint.
+    pub(super) fn name(&self) -> &str {
+        &self.variable.name
+    }
+
+    /// The entry of a checkpoint with this value.
+    pub(super) fn entry(&self, value: Tensor) -> super::write::Entry {
+        (self.name().to_owned(), self.slice.clone(), value)
+    }
+
+    /// Its value in a checkpoint; `objects` are the names of variables in one of TensorFlow 2's objects.
+    pub(super) fn read(
+        &self,
+        reader: &BundleReader,
+        objects: Option<&VariableNames<'_>>,
+    ) -> Result<Tensor, CheckpointError> {
+        match (&self.slice, objects) {
+            (None, Some(objects)) if !reader.contains(self.name()) => objects.tensor(self.name()),
+            (None, _) => reader.tensor(self.name()),
+            (Some(slice), _) => reader.slice(self.name(), slice),
+        }
+    }
+
+    /// Why a value cannot be that of the variable.
+    pub(super) fn misfit(&self, graph: &Graph, value: &Tensor) -> Option<String> {
+        let fact = graph.fact(self.value)?;
+        let fits = fact.dtype == value.dtype() && fact.shape.admits(value.dims());
+        (!fits).then(|| {
+            format!(
+                "is a {}{}, and the variable takes a {fact}: build the graph as it was when it was saved, or leave the variable out with Saver::of",
+                value.dtype(),
+                value.shape()
+            )
+        })
+    }
 }

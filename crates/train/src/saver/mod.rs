@@ -2,6 +2,7 @@
 
 mod items;
 mod kept;
+mod restore;
 mod write;
 
 use std::collections::BTreeMap;
@@ -10,16 +11,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use thalweg_checkpoint::state::{Retention, RetentionOptions, latest_checkpoint};
-use thalweg_checkpoint::{BundleReader, CheckpointError};
-use thalweg_graph::{Graph, OutputId, VariableInfo};
+use thalweg_checkpoint::CheckpointError;
+use thalweg_checkpoint::state::{Retention, RetentionOptions};
+use thalweg_graph::{Graph, NodeId, OutputId, VariableInfo};
 use thalweg_ops::Variable;
 use thalweg_session::{Fetch, RunOptions};
 use thalweg_tensor::Tensor;
 
 use crate::error::TrainError;
+use crate::saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
 use crate::steps::Steps;
-use items::{Item, items};
+use items::Item;
 pub use kept::Kept;
 use write::Job;
 
@@ -69,6 +71,8 @@ pub struct Saver {
 
 struct Shared {
     items: Vec<Item>,
+    /// Of a sharded saver: the nodes by which each device saves its own variables.
+    sharded: Option<ShardedNodes>,
     kept: Mutex<BTreeMap<String, Kept>>,
     saves: Mutex<Saves>,
 }
@@ -78,6 +82,14 @@ struct Shared {
 struct Saves {
     writing: Option<JoinHandle<Result<(), CheckpointError>>>,
     folders: BTreeMap<PathBuf, Arc<Mutex<Retention>>>,
+}
+
+/// The nodes of a sharded saver, by number.
+#[derive(Clone, Copy)]
+struct ShardedNodes {
+    filename: OutputId,
+    save: NodeId,
+    restore: NodeId,
 }
 
 impl Drop for Shared {
@@ -91,10 +103,32 @@ impl Drop for Shared {
 }
 
 impl Saver {
-    /// One for all variables that the graph has now, by their names. It adds nodes named `restore/...` to the graph.
+    /// One for all variables that the graph has now, by their names.
     pub fn new(graph: &Graph) -> Saver {
         let all = graph.variables().into_iter();
-        Saver::of_infos(graph, all.map(|v| (v.name.clone(), v)).collect())
+        Saver::of_infos(graph, all.map(|v| (v.name.clone(), v)), None)
+    }
+
+    /// As [`Saver::new`], for variables on several servers: each writes and reads its own, in files that all of them and
+    /// this process see, such as those of a shared disk. It adds TensorFlow's nodes to the graph; servers run them in
+    /// folders that they allow (`--files`).
+    ///
+    /// Any saver restores the checkpoint: on another number of servers, or in one process. A save returns when the servers
+    /// have written their values, also [`Saver::begin_save`].
+    ///
+    /// # Errors
+    /// [`TrainError::SaverNodes`]: there are no variables, or two have one name.
+    pub fn sharded(graph: &Graph) -> Result<Saver, TrainError> {
+        let all = graph.variables();
+        let saved: Vec<_> = all.iter().map(SavedVariable::of).collect();
+        let nodes = SaverNodes::add(graph, &saved, &SaverOptions::new().sharded(true))?;
+        let nodes = ShardedNodes {
+            filename: nodes.filename.id(),
+            save: nodes.save.id(),
+            restore: nodes.restore.id(),
+        };
+        let all = all.into_iter().map(|v| (v.name.clone(), v));
+        Ok(Saver::of_infos(graph, all, Some(nodes)))
     }
 
     /// One for these variables, each under a name in the checkpoint: for some of the variables, for those of another
@@ -108,13 +142,19 @@ impl Saver {
             let found = declared.iter().find(|v| v.handle == variable.handle().id());
             found.cloned().map(|info| (Into::into(name), info))
         };
-        Saver::of_infos(graph, variables.into_iter().filter_map(info).collect())
+        Saver::of_infos(graph, variables.into_iter().filter_map(info), None)
     }
 
-    fn of_infos(graph: &Graph, variables: Vec<(String, VariableInfo)>) -> Saver {
+    fn of_infos(
+        graph: &Graph,
+        variables: impl Iterator<Item = (String, VariableInfo)>,
+        sharded: Option<ShardedNodes>,
+    ) -> Saver {
+        let items = variables.map(|(name, info)| Item::new(graph, name, &info));
         Saver {
             shared: Arc::new(Shared {
-                items: items(graph, &variables),
+                items: items.collect(),
+                sharded,
                 kept: Mutex::default(),
                 saves: Mutex::default(),
             }),
@@ -139,12 +179,7 @@ impl Saver {
     /// it is set, or restored from a checkpoint that has it.
     pub fn keep(&self, name: impl Into<String>, value: impl Into<Tensor>) -> Kept {
         let kept = Kept::new(value.into());
-        let mut all = self
-            .shared
-            .kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        all.insert(name.into(), kept.clone());
+        self.kept().insert(name.into(), kept.clone());
         kept
     }
 
@@ -186,11 +221,23 @@ impl Saver {
             Some(step) => numbered(prefix.as_ref(), step),
             None => prefix.as_ref().to_owned(),
         };
-        let entries = self.snapshot(session)?;
         let retention = self.retention(&prefix)?;
+        let (mut entries, mut part) = (Vec::new(), None);
+        match &self.shared.sharded {
+            Some(nodes) => part = Some(self.servers_save(session, nodes, &prefix)?),
+            None => {
+                let items = self.shared.items.iter();
+                let handles: Vec<_> = items.clone().map(|i| i.variable.handle).collect();
+                // They share the buffers of the variables.
+                let values = crate::values::read(session, &handles)?;
+                entries.extend(items.zip(values).map(|(item, value)| item.entry(value)));
+            }
+        }
+        self.add_state(session, &mut entries)?;
         let job = Job {
             prefix: prefix.clone(),
             entries,
+            part,
             retention,
         };
         let thread = std::thread::Builder::new().name("thalweg-save".to_owned());
@@ -220,23 +267,33 @@ impl Saver {
         }
     }
 
-    /// The values of all entries: tensors that share the buffers of variables.
-    fn snapshot(&self, session: &dyn Steps) -> Result<Vec<write::Entry>, TrainError> {
-        let fetches: Vec<Fetch> = (self.shared.items.iter())
-            .map(|item| Fetch::Value(item.value))
-            .collect();
-        let (values, _) = session.run_step(&fetches, &[], &RunOptions::new())?;
-        let mut entries = Vec::with_capacity(values.len() + 2);
-        for (item, value) in self.shared.items.iter().zip(values) {
-            if let Some(value) = value {
-                entries.push((item.name.clone(), item.slice.clone(), value));
-            }
-        }
-        let kept = self
-            .shared
-            .kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+    /// Lets each server write its variables: gives the prefix of the part that they make.
+    fn servers_save(
+        &self,
+        session: &dyn Steps,
+        nodes: &ShardedNodes,
+        prefix: &Path,
+    ) -> Result<PathBuf, TrainError> {
+        let mut folder = prefix.as_os_str().to_owned();
+        folder.push(format!("_temp_{:x}", std::process::id()));
+        let part = PathBuf::from(folder).join("servers");
+        let feed = (nodes.filename, prefix_tensor(&part)?);
+        session.run_step(&[Fetch::Run(nodes.save)], &[feed], &RunOptions::new())?;
+        Ok(part)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+        let kept = self.shared.kept.lock();
+        kept.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what is no variable: what is kept, and how far random ops have come.
+    fn add_state(
+        &self,
+        session: &dyn Steps,
+        entries: &mut Vec<write::Entry>,
+    ) -> Result<(), TrainError> {
+        let kept = self.kept();
         entries.extend(
             kept.iter()
                 .map(|(name, kept)| (name.clone(), None, kept.get())),
@@ -249,7 +306,7 @@ impl Saver {
             entries.push((RANDOM_NODES.to_owned(), None, nodes));
             entries.push((RANDOM_DRAWN.to_owned(), None, Tensor::vector(&drawn)));
         }
-        Ok(entries)
+        Ok(())
     }
 
     /// What is known of the checkpoints beside this one.
@@ -266,78 +323,11 @@ impl Saver {
         saves.folders.insert(folder, opened.clone());
         Ok(opened)
     }
-
-    /// The newest checkpoint of a folder, if there is one.
-    ///
-    /// # Errors
-    /// A state file that cannot be read.
-    pub fn latest(&self, folder: impl AsRef<Path>) -> Result<Option<PathBuf>, TrainError> {
-        Ok(latest_checkpoint(folder.as_ref())?)
-    }
-
-    /// Gives variables, random ops and what is [kept](Saver::keep) the values of a checkpoint. All of it is read before
-    /// anything is changed.
-    ///
-    /// # Errors
-    /// [`TrainError::Checkpoint`], also where an entry is missing; [`TrainError::Mismatch`]; those of a step.
-    pub fn restore(&self, session: &dyn Steps, prefix: impl AsRef<Path>) -> Result<(), TrainError> {
-        let reader = BundleReader::open(prefix.as_ref())?;
-        let graph = session.graph();
-        let (mut feeds, mut runs) = (Vec::new(), Vec::new());
-        for item in &self.shared.items {
-            let value = match &item.slice {
-                None => reader.tensor(&item.name)?,
-                Some(slice) => reader.slice(&item.name, slice)?,
-            };
-            if let Some(wrong) = misfit(graph, item.feed, &value) {
-                return Err(TrainError::Mismatch {
-                    prefix: prefix.as_ref().to_owned(),
-                    name: item.name.clone(),
-                    why: wrong,
-                });
-            }
-            feeds.push((item.feed, value));
-            runs.push(Fetch::Run(item.assign));
-        }
-        let kept = self
-            .shared
-            .kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut restored = Vec::new();
-        for (name, kept) in kept.iter().filter(|(name, _)| reader.contains(name)) {
-            restored.push((kept.clone(), reader.tensor(name)?));
-        }
-        drop(kept);
-        let random = random_state(&reader)?;
-        session.run_step(&runs, &feeds, &RunOptions::new())?;
-        session.set_random_state(&random);
-        restored
-            .into_iter()
-            .for_each(|(kept, value)| kept.set(value));
-        Ok(())
-    }
-
-    /// What a checkpoint has for the variable with this value, if the saver saves that.
-    pub(crate) fn saved_value(
-        &self,
-        prefix: &Path,
-        value: OutputId,
-    ) -> Result<Option<Tensor>, TrainError> {
-        let Some(item) = self.shared.items.iter().find(|i| i.value == value) else {
-            return Ok(None);
-        };
-        let reader = BundleReader::open(prefix)?;
-        match reader.contains(&item.name) {
-            true => Ok(Some(reader.tensor(&item.name)?)),
-            false => Ok(None),
-        }
-    }
 }
 
 impl std::fmt::Debug for Saver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = self.shared.items.iter().map(|item| &item.name);
+        let names = self.shared.items.iter().map(Item::name);
         f.debug_list().entries(names).finish()
     }
 }
@@ -349,27 +339,10 @@ pub(crate) fn numbered(prefix: &Path, step: i64) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// How far random ops had come.
-fn random_state(reader: &BundleReader) -> Result<Vec<(String, u64)>, TrainError> {
-    if !reader.contains(RANDOM_NODES) {
-        return Ok(Vec::new());
-    }
-    let nodes = reader.tensor(RANDOM_NODES)?;
-    let drawn = reader.tensor(RANDOM_DRAWN)?;
-    let nodes = nodes.as_strings()?.iter();
-    let nodes = nodes.map(|n| String::from_utf8_lossy(n).into_owned());
-    Ok(nodes.zip(drawn.to_vec::<u64>()?).collect())
-}
-
-/// Why a value cannot be that of the variable behind `feed`.
-fn misfit(graph: &Graph, feed: OutputId, value: &Tensor) -> Option<String> {
-    let fact = graph.fact(feed)?;
-    let fits = fact.dtype == value.dtype() && fact.shape.admits(value.dims());
-    (!fits).then(|| {
-        format!(
-            "is a {}{}, and the variable takes a {fact}: build the graph as it was when it was saved, or leave the variable out with Saver::of",
-            value.dtype(),
-            value.shape()
-        )
-    })
+/// A prefix as a graph takes it.
+fn prefix_tensor(prefix: &Path) -> Result<Tensor, TrainError> {
+    // Servers may have another current folder.
+    let prefix = std::path::absolute(prefix).map_err(|e| TrainError::io(prefix, e))?;
+    let bytes = prefix.as_os_str().as_encoded_bytes();
+    Ok(Tensor::strings(&[], &[bytes])?)
 }

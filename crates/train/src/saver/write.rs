@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_checkpoint::state::Retention;
-use thalweg_checkpoint::{BundleWriter, CheckpointError, SliceSpec};
+use thalweg_checkpoint::{BundleWriter, CheckpointError, MergeOptions, SliceSpec, bundle};
 use thalweg_tensor::Tensor;
 
 /// A name, the slice that the value is, and the value.
@@ -14,6 +14,8 @@ pub(super) type Entry = (String, Option<SliceSpec>, Tensor);
 pub(super) struct Job {
     pub(super) prefix: PathBuf,
     pub(super) entries: Vec<Entry>,
+    /// What servers have written, which goes into the checkpoint.
+    pub(super) part: Option<PathBuf>,
     pub(super) retention: Arc<Mutex<Retention>>,
 }
 
@@ -22,7 +24,12 @@ pub(super) fn run(job: &Mutex<Option<Job>>) -> Result<(), CheckpointError> {
     let Some(job) = job.lock().unwrap_or_else(PoisonError::into_inner).take() else {
         return Ok(());
     };
-    let mut writer = BundleWriter::create(&job.prefix)?;
+    // What servers have written, and what is written here, become one checkpoint when the index is renamed.
+    let own = match &job.part {
+        Some(part) => part.with_file_name("own"),
+        None => job.prefix.clone(),
+    };
+    let mut writer = BundleWriter::create(&own)?;
     for (name, slice, tensor) in job.entries {
         match slice {
             None => writer.add(&name, &tensor)?,
@@ -30,6 +37,9 @@ pub(super) fn run(job: &Mutex<Option<Job>>) -> Result<(), CheckpointError> {
         }
     }
     writer.finish()?;
+    if let Some(part) = job.part {
+        bundle::merge(&[part, own], &job.prefix, MergeOptions::default())?;
+    }
     let mut retention = job.retention.lock().unwrap_or_else(PoisonError::into_inner);
     retention.saved(&job.prefix)
 }
