@@ -6,7 +6,8 @@ usage: monitored.py grpc://WORKER_0 grpc://WORKER_1 [--checkpoints DIR] [--only 
 
 A case is a program of two workers. Each worker is a thread with a graph and a client session of its own, as
 two processes would have. Cases run one after the other. One that is not done in time ends the program, as its
-threads cannot be ended.
+threads cannot be ended. With a folder for checkpoints, each program runs twice: the servers forget everything
+in between, and the second run goes on where the first one ended.
 
 The programs know nothing of the servers but their addresses. The oracle for synchronous training is
 TensorFlow in this process: both workers take each step together, so the losses are those of one batch.
@@ -58,8 +59,9 @@ def regression(x):
 class Worker:
     """One of the workers of a program: its graph, and what happens to it."""
 
-    def __init__(self, case, task, target, checkpoints, meeting):
+    def __init__(self, case, task, target, checkpoints, last_step, meeting):
         self.case, self.task, self.target = case, task, target
+        self.last_step = last_step
         self.checkpoints, self.meeting = checkpoints, meeting
         self.losses, self.error = [], None
 
@@ -106,7 +108,7 @@ class Worker:
             self.meeting.together.abort()
 
     def MonitoredTrainingSession(self):
-        hooks = [v1.train.StopAtStepHook(last_step=STEPS)]
+        hooks = [v1.train.StopAtStepHook(last_step=self.last_step)]
         if self.synchronous:
             hook = self.synchronous.make_session_run_hook(self.is_chief, num_tokens=WORKERS)
             hooks.append(hook)
@@ -144,6 +146,9 @@ class Worker:
             global_step=self.global_step,
             recovery_wait_secs=1,
             stop_grace_secs=GRACE,
+            # It saves when it is told to, and not from a thread of its own.
+            save_model_secs=0,
+            save_summaries_secs=0,
             **more,
         )
         session = supervisor.prepare_or_wait_for_session(self.target, config=self.config)
@@ -152,8 +157,10 @@ class Worker:
             supervisor.start_queue_runners(session, [runner])
         while not supervisor.should_stop():
             self.step(session)
-            if session.run(self.global_step) >= STEPS:
+            if session.run(self.global_step) >= self.last_step:
                 break
+        if self.checkpoints is not None and self.is_chief:
+            supervisor.saver.save(session, supervisor.save_path, supervisor.global_step)
         supervisor.stop(close_summary_writer=False, ignore_live_threads=True)
         session.close()
 
@@ -179,9 +186,23 @@ class Case:
         (v1.enable_control_flow_v2 if self.flow == "v2" else v1.disable_control_flow_v2)()
 
     def run(self, targets, checkpoints):
+        """Runs the program; with a folder for checkpoints, until it has its steps, and again for as many more."""
         self.choose()
+        runs = 1 if checkpoints is None else 2
+        losses = [[] for _ in targets]
+        for last_step in range(STEPS, (runs + 1) * STEPS, STEPS):
+            for own, more in zip(losses, self.run_to(last_step, targets, checkpoints)):
+                own += more
+            forget(targets)
+        self.check(losses, runs * STEPS)
+
+    def run_to(self, last_step, targets, checkpoints):
+        """By worker: its losses until the global step is this."""
         meeting = Meeting()
-        workers = [Worker(self, i, t, checkpoints, meeting) for i, t in enumerate(targets)]
+        workers = [
+            Worker(self, i, target, checkpoints, last_step, meeting)
+            for i, target in enumerate(targets)
+        ]
         threads = [threading.Thread(target=worker.run, daemon=True) for worker in workers]
         for thread in threads:
             thread.start()
@@ -191,29 +212,40 @@ class Case:
         errors = [w.error for w in workers if w.error is not None]
         # What the other worker says follows from this.
         first = [e for e in errors if not isinstance(e, threading.BrokenBarrierError)]
-        if first or errors:
+        if errors:
             raise (first or errors)[0]
         if any(thread.is_alive() for thread in threads):
             raise TimeoutError(f"it is not done after {LIMIT} s")
-        self.check([w.losses for w in workers])
+        if self.sync:
+            return [distinct(worker.losses) for worker in workers]
+        for worker in workers:
+            assert worker.losses == sorted(worker.losses, reverse=True), worker.losses
+        return [worker.losses for worker in workers]
 
-    def check(self, losses):
+    def check(self, losses, steps):
+        assert all(np.isfinite(own).all() for own in losses), losses
         if not self.sync:
             # A worker that comes late may find the work done.
-            for own in losses:
-                assert np.isfinite(own).all() and own == sorted(own, reverse=True), losses
-            assert sum(map(len, losses)) >= STEPS, losses
+            assert sum(map(len, losses)) >= steps, losses
             return
-        expected = oracle()
-        for own, wanted in zip(losses, expected):
-            # Tokens that were there from the start are of step 0: the gradients that follow from them are
-            # late and dropped, so that step is taken again.
-            taken = [loss for i, loss in enumerate(own) if i == 0 or loss != own[i - 1]]
-            assert len(taken) == STEPS, (losses, expected)
-            assert np.allclose(taken, wanted, rtol=1e-4), (losses, expected)
+        for own, wanted in zip(losses, oracle(steps)):
+            assert len(own) == steps, (own, wanted)
+            assert np.allclose(own, wanted, rtol=1e-4), (own, wanted)
 
 
-def oracle():
+def distinct(losses):
+    """Without those of steps that were taken again: gradients that follow from tokens that were there from the
+    start are late, and are dropped."""
+    return [loss for i, loss in enumerate(losses) if i == 0 or loss != losses[i - 1]]
+
+
+def forget(targets):
+    """Lets the servers forget variables, queues and accumulators."""
+    for target in targets:
+        v1.Session.reset(target)
+
+
+def oracle(steps):
     """By worker: the loss before each step of one session here that has the batches of both."""
     with tf.Graph().as_default():
         x = v1.placeholder(tf.float32, [None, 2], name="x")
@@ -223,7 +255,7 @@ def oracle():
         losses = []
         with v1.Session() as session:
             session.run(v1.global_variables_initializer())
-            for _ in range(STEPS):
+            for _ in range(steps):
                 losses.append([session.run(loss, {x: b}) for b in batches])
                 session.run(step, {x: np.concatenate(batches)})
         return np.transpose(losses)
@@ -275,8 +307,7 @@ def main():
             failed += 1
             print(f"FAILED {case.name}: {type(e).__name__}: {str(e)[:2000]}", flush=True)
             traceback.print_exception(e)
-        for target in targets:
-            v1.Session.reset(target)
+            forget(targets)
     # Threads of a case that failed may still wait.
     os._exit(1 if failed else 0)
 

@@ -2,6 +2,8 @@
 
 mod tensorflow;
 
+use std::path::Path;
+
 use tensorflow::{alone, cluster, run, run_script};
 
 #[test]
@@ -14,7 +16,7 @@ fn programs_of_tensorflow_run_on_a_server() {
 
 #[test]
 fn programs_of_tensorflow_run_on_a_cluster() {
-    let tasks = cluster(1, 1);
+    let tasks = cluster(1, 1, None);
     let worker = tasks.last().unwrap();
     let cases = [
         "a_parameter_server",
@@ -31,22 +33,34 @@ fn programs_of_tensorflow_run_on_a_cluster() {
     run(&worker.target(), &cases);
 }
 
-/// Two workers and two parameter servers under a program whose cases have these names.
-fn monitored(cases: &str) {
-    let tasks = cluster(2, 2);
+/// Two workers and two parameter servers under the programs that have one of these in their names; with a
+/// folder, programs save there and go on from what they saved.
+fn monitored(cases: &[&str], folder: Option<&Path>) {
+    let tasks = cluster(2, 2, folder);
     let workers: Vec<String> = tasks[2..].iter().map(|w| w.target()).collect();
-    let [first, second] = &workers[..] else {
-        panic!("there are two workers");
-    };
-    run_script("monitored.py", &[first, second, "--only", cases]);
+    let mut arguments: Vec<&str> = workers.iter().map(String::as_str).collect();
+    arguments.push("--only");
+    arguments.extend(cases);
+    if let Some(folder) = folder {
+        arguments.extend(["--checkpoints", folder.to_str().unwrap()]);
+    }
+    run_script("monitored.py", &arguments);
 }
 
 #[test]
 fn monitored_training_sessions_of_tensorflow_run_on_a_cluster() {
-    monitored("MonitoredTrainingSession");
+    monitored(&["MonitoredTrainingSession"], None);
 }
 
 #[test]
 fn supervisors_of_tensorflow_run_on_a_cluster() {
-    monitored("Supervisor");
+    monitored(&["Supervisor"], None);
+}
+
+#[test]
+fn a_training_of_tensorflow_goes_on_from_its_checkpoint_when_the_servers_have_forgotten_it() {
+    let folder = std::env::temp_dir().join(format!("thalweg-monitored-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    monitored(&["Session-sync-2ps", "Supervisor-sync-2ps"], Some(&folder));
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -2,6 +2,7 @@
 
 mod encoding;
 mod making;
+mod region;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -6,6 +6,7 @@ mod addresses;
 use std::path::Path;
 use std::process::Command;
 
+use thalweg_device::Files;
 use thalweg_dist::{ClusterSpec, Server, ServerOptions};
 
 /// A Python that has TensorFlow, where there is one.
@@ -51,8 +52,8 @@ pub fn alone() -> Server {
     Server::start(ServerOptions::listening("127.0.0.1:0")).unwrap()
 }
 
-/// So many parameter servers, and behind them so many workers.
-pub fn cluster(servers: u32, workers: u32) -> Vec<Server> {
+/// So many parameter servers, and behind them so many workers, whose graphs may use the files of a folder.
+pub fn cluster(servers: u32, workers: u32, folder: Option<&Path>) -> Vec<Server> {
     let mut addresses = addresses::free_addresses((servers + workers) as usize);
     let of_workers = addresses.split_off(servers as usize);
     let cluster = ClusterSpec::new([("ps", addresses), ("worker", of_workers)]).unwrap();
@@ -60,6 +61,8 @@ pub fn cluster(servers: u32, workers: u32) -> Vec<Server> {
     let tasks = tasks.chain((0..workers).map(|i| ("worker", i)));
     let start = |(job, index)| {
         let options = ServerOptions::listening("");
+        let files = Files::within(folder.into_iter()).unwrap();
+        let options = options.files(files);
         Server::new(cluster.clone(), job, index, options).unwrap()
     };
     tasks.map(start).collect()
