@@ -240,3 +240,43 @@ fn a_merge_that_is_killed_at_any_operation_leaves_the_checkpoint_before_it() {
     assert!(operations > 25, "{operations}");
     stop_at_each(Fault::Full, save_parts);
 }
+
+#[test]
+fn a_checkpoint_that_is_written_over_is_the_old_or_the_new_one_at_any_operation() {
+    let save = |disk: &Arc<dyn Disk>, prefix: &Path, step: i64| {
+        let mut writer = BundleWriter::create_on(disk, prefix)?;
+        let mut all = values(step).into_iter();
+        all.try_for_each(|(name, value)| writer.add(&name, &value))?;
+        writer.finish()
+    };
+    for fault in [Fault::Killed, Fault::Full] {
+        for at in 0.. {
+            let folder = Folder::in_memory("over");
+            let (prefix, disk): (_, Arc<dyn Disk>) = (folder.join("model"), Arc::new(System));
+            save(&disk, &prefix, 1).unwrap();
+            let (faulty, count) = Faulty::disk(at, fault);
+            let saved = save(&faulty, &prefix, 2);
+            let said = format!("{fault:?} at operation {at}");
+            let new = is_whole(&prefix, 2);
+            assert!(new || is_whole(&prefix, 1), "{said}");
+            assert!(new || saved.is_err(), "{said}");
+            // Again and again: the files take turns, and none is left over.
+            for step in 3..6 {
+                save(&disk, &prefix, step).unwrap();
+                assert!(is_whole(&prefix, step), "{said}, step {step}");
+            }
+            let data = std::fs::read_dir(folder.path()).unwrap();
+            let data = data.filter(|e| {
+                !e.as_ref()
+                    .unwrap()
+                    .file_name()
+                    .to_string_lossy()
+                    .ends_with(".part")
+            });
+            assert!(data.count() <= 3, "{said}");
+            if count.load(Ordering::Relaxed) <= at {
+                break;
+            }
+        }
+    }
+}

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use prost::Message;
 use thalweg_tensor::{DType, Tensor};
 
+use super::index::Index;
 use super::slice::SliceSpec;
 use super::{data_path, dtype, index_path, keys, proto, strings};
 use crate::crc;
@@ -48,6 +49,9 @@ pub struct BundleWriter {
     entries: BTreeMap<Vec<u8>, proto::Entry>,
     size: u64,
     failed: bool,
+    /// How many data files the checkpoint has: the last one has all data. Two, where one of this prefix has one: its files
+    /// stay as they are until the index is another one.
+    shards: usize,
 }
 
 impl BundleWriter {
@@ -67,10 +71,15 @@ impl BundleWriter {
         let folder = disk::folder_of(prefix);
         disk.create_folder(folder)
             .map_err(|e| CheckpointError::io(folder, "made", &e))?;
+        let shards = match Index::read(&index_path(prefix)) {
+            Ok(there) if there.shards() == 1 => 2,
+            _ => 1,
+        };
         Ok(BundleWriter {
             disk: disk.clone(),
             prefix: prefix.to_owned(),
-            data: Pending::create(disk, &data_path(prefix, 0, 1))?,
+            data: Pending::create(disk, &data_path(prefix, shards - 1, shards))?,
+            shards,
             entries: BTreeMap::new(),
             size: 0,
             failed: false,
@@ -192,7 +201,7 @@ impl BundleWriter {
         let entry = proto::Entry {
             dtype,
             shape: Some(proto::Shape::of(tensor.dims())),
-            shard_id: 0,
+            shard_id: self.shards as i32 - 1,
             offset: self.size as i64,
             size: size as i64,
             crc32c: crc::mask(sum),
@@ -213,8 +222,27 @@ impl BundleWriter {
             return Err(CheckpointError::Failed { file: self.prefix });
         }
         self.data.finish()?;
-        write_index(&self.disk, &self.prefix, 1, &self.entries)
+        if self.shards == 2 {
+            // TensorFlow opens it by name where it lists a checkpoint's files.
+            disk::write(&self.disk, &data_path(&self.prefix, 0, 2), &[])?;
+        }
+        write_index(&self.disk, &self.prefix, self.shards, &self.entries)?;
+        remove_data(&self.disk, &self.prefix, 3 - self.shards)
     }
+}
+
+/// Removes the data of what had the prefix before, whose index is gone.
+fn remove_data(disk: &Arc<dyn Disk>, prefix: &Path, shards: usize) -> Result<(), CheckpointError> {
+    for shard in 0..shards {
+        let path = data_path(prefix, shard, shards);
+        match disk.remove(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(CheckpointError::io(&path, "removed", &e));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn write_summed(to: &mut Pending, mut sum: u32, bytes: &[u8]) -> std::io::Result<u32> {
