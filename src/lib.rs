@@ -127,7 +127,8 @@ pub mod prelude {
     };
     pub use thalweg_train::{
         Accumulate, Adadelta, Adagrad, Adam, AdamW, Adamax, Ftrl, GradientDescent, Lamb, Lars,
-        Momentum, MovingAverage, Nadam, Optimizer, RmsProp, clip_by_global_norm, clip_by_norm,
-        clip_by_value, create_global_step, global_norm,
+        Momentum, MonitoredTrainingSession, MovingAverage, Nadam, Optimizer, RmsProp, Saver,
+        Scaffold, clip_by_global_norm, clip_by_norm, clip_by_value, create_global_step,
+        global_norm,
     };
 }

@@ -38,6 +38,12 @@ pub struct Flags {
     /// Threads; 0 for as many as the machine runs at once.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
+    /// The folder for checkpoints and event files: a training goes on from the newest checkpoint there.
+    #[arg(long, value_name = "DIR")]
+    pub checkpoint_dir: Option<PathBuf>,
+    /// Steps between two checkpoints.
+    #[arg(long, default_value_t = 500)]
+    pub save_steps: u64,
     /// Writes what ran when in one step to this file, for Perfetto or chrome://tracing.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,

@@ -48,6 +48,13 @@ pub struct Flags {
     /// are workers.
     #[arg(long = "replicas_to_aggregate", default_value_t = 0)]
     pub aggregate: u32,
+    /// The folder for checkpoints and event files, which worker 0 writes. A training goes on from the newest one, also
+    /// after a parameter server was lost.
+    #[arg(long = "checkpoint_dir", value_name = "DIR")]
+    pub checkpoint_dir: Option<PathBuf>,
+    /// Updates between two checkpoints.
+    #[arg(long = "save_steps", default_value_t = 500)]
+    pub save_steps: u64,
     /// The folder with MNIST's four files; without it, a part of MNIST that comes with the code.
     #[arg(long = "data_dir", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,

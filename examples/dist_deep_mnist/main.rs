@@ -6,16 +6,17 @@ mod flags;
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Parser;
 use flags::{Flags, Job};
 use thalweg::dist::{
-    ClusterOptions, ClusterSpec, Protection, Server, ServerOptions, Session, sync,
+    ClusterError, ClusterOptions, ClusterSpec, Protection, Server, ServerOptions, Session, sync,
 };
 use thalweg::prelude::*;
 use thalweg::train::data::{Mnist, Split};
-use thalweg::train::{SyncReplicas, Synchronized};
+use thalweg::train::hooks::Every;
+use thalweg::train::{MonitoredSession, Role, SyncReplicas, Synchronized};
 use thalweg_examples::model::{
     DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds,
 };
@@ -26,8 +27,6 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Images of a test that are looked at in one step.
 const TEST_BATCH: usize = 200;
-/// How often a worker looks whether worker 0 has made the variables.
-const LOOK: Duration = Duration::from_millis(100);
 /// Steps of a benchmark that come before the measured ones.
 const WARMUP: u64 = 8;
 
@@ -135,29 +134,33 @@ fn work(flags: &Flags, server: &Server) -> Result<()> {
     let own = format!("/job:worker/task:{}", flags.task);
     let workers = server.cluster().len("worker") as u32;
     let (net, training, step) = build(&g, flags, setter(server, &own)?, workers);
-    let made = g.all_initialized();
     // The other workers have nothing that this one needs.
     let options = ClusterOptions::new().device_filter("/job:ps");
-    let session = Session::on(server, &g, options)?;
-    let made = || Ok::<_, Box<dyn Error>>(session.run::<bool>(made, [])?);
-    // Worker 0 makes the variables, unless it comes back to them.
-    if flags.task == 0 && !made()? {
-        session.run(g.initializers(), [])?;
+    let role = match flags.task {
+        0 => Role::Chief,
+        _ => Role::Worker,
+    };
+    let mut monitored = MonitoredTrainingSession::new(&g)
+        .role(role)
+        .log_step_count(None);
+    if let Some(folder) = &flags.checkpoint_dir {
+        let every = Every::Steps(flags.save_steps);
+        monitored = monitored.checkpoint_dir(folder).save_checkpoint(every);
     }
-    while !made()? {
-        std::thread::sleep(LOOK);
-    }
-    let worker = Worker {
+    let session = monitored.start(|| Session::on(server, &g, options.clone()))?;
+    let mut worker = Worker {
         flags,
-        session: &session,
+        session,
         net,
         training,
         step,
     };
     match flags.benchmark {
-        0 => worker.train(),
-        measured => worker.benchmark(measured),
+        0 => worker.train()?,
+        measured => worker.benchmark(measured)?,
     }
+    // The last checkpoint, with the values of the last step.
+    Ok(worker.session.close()?)
 }
 
 /// Adam, whose rate falls at the end; the updates of all workers are counted together.
@@ -175,33 +178,34 @@ fn adam<'g>(flags: &Flags, step: Variable<'g>) -> Adam<'g> {
 }
 
 /// One worker, ready to train.
-struct Worker<'w, 'g> {
+struct Worker<'w, 'g, M> {
     flags: &'w Flags,
-    session: &'w Session<'g>,
+    session: MonitoredSession<Session<'g>, M>,
     net: DeepMnist<'g>,
     training: Training<'g>,
     step: Variable<'g>,
 }
 
-impl Worker<'_, '_> {
+impl<'g, M> Worker<'_, 'g, M>
+where
+    M: FnMut() -> std::result::Result<Session<'g>, ClusterError>,
+{
     /// Runs a step: gives the loss and the global step; none where the training is over.
-    fn run(&self, batch: &[Tensor; 3]) -> Result<Option<(f32, u64)>> {
-        let (session, net) = (self.session, &self.net);
-        let feeds = net.feed(batch);
-        let (loss, done) = match &self.training {
+    fn run(&mut self, batch: &[Tensor; 3]) -> Result<Option<(f32, u64)>> {
+        let (net, flags) = (&self.net, self.flags);
+        let done = match &self.training {
             Training::Alone(update) => {
-                let (_, loss, step): (_, f32, i64) =
-                    session.run((*update, net.loss, self.step), feeds)?;
-                (loss, step)
+                let fetches = (*update, net.loss, self.step);
+                let done = self
+                    .session
+                    .run::<((), f32, i64)>(fetches, net.feed(batch))?;
+                done.map(|(_, loss, step)| (loss, step))
             }
-            Training::InStep(all) => {
-                match sync::give(session, all, self.flags.task, net.loss, feeds)? {
-                    Some(given) => given,
-                    None => return Ok(None),
-                }
-            }
+            Training::InStep(all) => (self.session)
+                .run_step_fn(|s| sync::give(s, all, flags.task, net.loss, net.feed(batch)))?,
         };
-        Ok(Some((loss, u64::try_from(done)?)))
+        let done = done.map(|(loss, step)| Ok((loss, u64::try_from(step)?)));
+        done.transpose()
     }
 
     /// Worker 0 runs a few steps more, and saves what ran when in the last of them, on all tasks, if that is
@@ -214,12 +218,13 @@ impl Worker<'_, '_> {
             return Err("--trace records steps without --sync_replicas alone".into());
         };
         let options = RunOptions::new().traced();
-        let traced = || (self.session).step_with(*update, self.net.feed(batch), &options);
+        let session = self.session.session();
+        let traced = || session.step_with(*update, self.net.feed(batch), &options);
         // The update alone is another plan than the update and the loss.
         Ok(warmed_up(|| traced().map(|(_, trace)| trace))?.save(path)?)
     }
 
-    fn train(&self) -> Result<()> {
+    fn train(&mut self) -> Result<()> {
         let flags = self.flags;
         let bundled = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../data/mnist"));
         let mnist = Mnist::load(flags.data_dir.clone().unwrap_or_else(bundled))?;
@@ -270,14 +275,15 @@ impl Worker<'_, '_> {
             let [images, labels, _] = &mut batch;
             chunk.images_into(images.as_mut_slice()?)?;
             chunk.one_hot_into(labels.as_mut_slice()?)?;
-            let part: f32 = self.session.run(self.net.accuracy, self.net.feed(&batch))?;
+            let session = self.session.session();
+            let part: f32 = session.run(self.net.accuracy, self.net.feed(&batch))?;
             found += f64::from(part) * chunk.len() as f64;
             seen += chunk.len();
         }
         Ok(found / seen.max(1) as f64)
     }
 
-    fn benchmark(&self, steps: u64) -> Result<()> {
+    fn benchmark(&mut self, steps: u64) -> Result<()> {
         let flags = self.flags;
         let batch = synthetic_feeds(flags.batch_size)?;
         for _ in 0..WARMUP {

@@ -1,5 +1,6 @@
 //! Tests of clusters whose tasks are servers of this process.
 
+mod flow;
 mod golden_graphs;
 mod losses;
 mod sessions;

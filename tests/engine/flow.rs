@@ -332,3 +332,40 @@ fn a_loop_that_computes_nothing_ends_with_its_time() {
         "{error:?}"
     );
 }
+
+/// A variable behind a reference, with this value.
+fn referenced(g: &Graph, value: f32) -> (Output<'_>, Operation<'_>) {
+    let v = g.op("VariableV2").name("v").attr("dtype", DType::F32);
+    let v = v.attr("shape", Shape::known(&[])).output();
+    let init = g.op("Assign").input(v).input(g.constant(value)).build();
+    (v, init)
+}
+
+/// In TensorFlow's `cond`, what a branch gives is an Identity, here of the reference that a Switch gave on.
+#[test]
+fn a_branch_may_give_a_reference_that_the_other_one_does_not_use() {
+    let g = Graph::new();
+    let (v, init) = referenced(&g, 2.0);
+    let on = g.placeholder("on", DType::Bool, []);
+    let side = |side: u32| {
+        let reference = g.op("RefSwitch").input(v).input(on).build();
+        reference.output(side)
+    };
+    let pivot = g.op("Switch").input(on).input(on).build().output(0);
+    let no = g.op("Identity").input(pivot).build();
+    // It is in the branch, as it waits for what is.
+    let one = g.op("Const").attr("dtype", DType::F32);
+    let one = one.attr("value", Tensor::scalar(1.0f32)).control(no);
+    let less = side(0) - one.output();
+    let same = g.op("Identity").input(side(1)).output();
+    let merged = g.op("Merge").inputs([less, same]).output();
+    // The same without an Identity.
+    let bare = g.op("Merge").inputs([less, side(1)]).output();
+    let session = Session::new(&g).unwrap();
+    session.run(init, []).unwrap();
+    for (taken, expected) in [(true, 2.0f32), (false, 1.0)] {
+        let found = session.step([merged, bare], [on.feed(taken)]).unwrap();
+        assert_eq!(found.scalar::<f32>(0).unwrap(), expected);
+        assert_eq!(found.scalar::<f32>(1).unwrap(), expected);
+    }
+}

@@ -6,6 +6,7 @@ pub mod chrome;
 pub mod cpus;
 pub mod emulated;
 pub mod emulated_gpu;
+pub mod folders;
 pub mod golden;
 pub mod golden_graphs;
 pub mod gpu_steps;

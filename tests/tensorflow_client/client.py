@@ -384,10 +384,67 @@ def pieces_over_tasks(target):
             close(session.run(second, {a: fine, b: 0, c: 1}), 2 * fine, 0)
 
 
+def variables_of_another_task(target):
+    """What is made of a variable of a server on a worker: variables and control flow of both kinds."""
+
+    def reference(v):
+        return v if v1.resource_variables_enabled() else v._ref()
+
+    def used(v, on):
+        return tf.identity(reference(v)) * 2.0 + tf.add(reference(v), 1.0), 7.0
+
+    def updated(v, on):
+        with tf.control_dependencies([v1.assign_add(v, 1.0)]):
+            return tf.identity(reference(v)) + 0.0, 3.0
+
+    def what_an_update_gives(v, on):
+        return v1.assign_add(v, 1.0) + 1.0, 4.0
+
+    def in_a_branch(v, on):
+        return v1.cond(on, lambda: v * 2.0, lambda: v - 1.0), 4.0
+
+    def given_by_a_branch(v, on):
+        return v1.cond(on, lambda: tf.identity(reference(v)), lambda: reference(v) - 1.0), 2.0
+
+    def in_the_other_branch(v, on):
+        return v1.cond(~on, lambda: tf.identity(reference(v)), lambda: reference(v) - 1.0), 1.0
+
+    def in_a_loop(v, on):
+        loop = v1.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s + v), (0, 0.0))
+        return loop[1], 6.0
+
+    programs = (
+        used,
+        updated,
+        what_an_update_gives,
+        in_a_branch,
+        given_by_a_branch,
+        in_the_other_branch,
+        in_a_loop,
+    )
+    for resources in (False, True):
+        for v2 in (False, True):
+            (v1.enable_resource_variables if resources else v1.disable_resource_variables)()
+            (v1.enable_control_flow_v2 if v2 else v1.disable_control_flow_v2)()
+            for program in programs:
+                with tf.Graph().as_default(), v1.Session(target) as session:
+                    with v1.device("/job:ps/task:0"):
+                        v = v1.get_variable("v", [], initializer=v1.constant_initializer(2.0))
+                    with v1.device("/job:worker/task:0"):
+                        on = v1.placeholder_with_default(True, [])
+                        made, expected = program(v, on)
+                    session.run(v.initializer)
+                    found = session.run(made)
+                    assert found == expected, (program.__name__, resources, v2, found)
+    v1.enable_resource_variables()
+    v1.enable_control_flow_v2()
+
+
 # Only where they are asked for by name: they need more than one task.
 OF_CLUSTERS = {
     "a_parameter_server": a_parameter_server,
     "pieces_over_tasks": pieces_over_tasks,
+    "variables_of_another_task": variables_of_another_task,
 }
 
 

@@ -36,7 +36,7 @@ STEPS = 8
 LIMIT = 30
 # How long the chief waits for its threads when it stops, in seconds: the one that applies gradients waits for
 # gradients that do not come any more.
-GRACE = 1
+GRACE = 0
 RATE = 0.05
 
 

@@ -243,9 +243,27 @@ pub fn message(name: &str) -> Vec<u8> {
     }))
 }
 
-/// A part with a loop, a variable, a function and constants, as it goes over the wire; and how many
-/// values follow it.
+/// A part with a loop, a variable, a function, a region and constants, as it goes over the wire; and how
+/// many values follow it.
 pub(crate) fn register() -> (Vec<u8>, usize) {
+    let (message, values) = part();
+    (registration(message, &values), values.len())
+}
+
+/// A part's message, and the values that follow it, as a call's body.
+pub(crate) fn registration(message: wire::Part, values: &[Tensor]) -> Vec<u8> {
+    let mut frames = Frames::of(Kind::Register(wire::Register {
+        session: SESSION.to_owned(),
+        part: Some(message),
+    }));
+    for value in values {
+        frames.push_value(0, value).expect("constants can be sent");
+    }
+    bytes_of(&mut frames)
+}
+
+/// The part of [`register`], and the values of its known nodes.
+pub(crate) fn part() -> (wire::Part, Vec<Tensor>) {
     let g = Graph::new();
     let square = |values: [f32; 4]| Tensor::new(&[2, 2], &values).expect("four elements");
     let x = g.placeholder("x", thalweg_tensor::DType::F32, [2, 2]);
@@ -257,6 +275,14 @@ pub(crate) fn register() -> (Vec<u8>, usize) {
         |b, v| vec![v[0] + b.constant(1i32)],
     );
     let sum = product + counted[0].cast(thalweg_tensor::DType::F32);
+    let branch = g
+        .op("Switch")
+        .input(sum)
+        .input(g.constant(true))
+        .name("branch")
+        .build();
+    let sides = [branch.output(0) * 2.0, branch.output(1) + 1.0];
+    let sum = g.op("Merge").inputs(sides).output();
     assert!(g.errors().is_empty(), "{:?}", g.errors());
     let options = SessionOptions::new().threads(1);
     let engine = Engine::new(&options).expect("a CPU is there");
@@ -268,16 +294,7 @@ pub(crate) fn register() -> (Vec<u8>, usize) {
     let cut = cutter.cut(&g.snapshot(), &fetches, &feeds);
     let cut = cut.expect("the graph can be cut");
     let tasks = [("localhost".to_owned(), 0)];
-    let (message, values) = part::encoded(&cut.parts[0], &cut.channels, &devices, &tasks)
-        .expect("what was cut can be sent");
-    let mut frames = Frames::of(Kind::Register(wire::Register {
-        session: SESSION.to_owned(),
-        part: Some(message),
-    }));
-    for value in &values {
-        frames.push_value(0, value).expect("constants can be sent");
-    }
-    (bytes_of(&mut frames), values.len())
+    part::encoded(&cut.parts[0], &cut.channels, &devices, &tasks).expect("what was cut can be sent")
 }
 
 /// A run of this part in this step, with its feed.

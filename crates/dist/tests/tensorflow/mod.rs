@@ -20,6 +20,12 @@ fn python() -> Option<String> {
 
 /// Runs the client's cases against this target: all of one task, or these. False where there is no client.
 pub fn run(target: &str, cases: &[&str]) -> bool {
+    let arguments: Vec<&str> = [target].into_iter().chain(cases.iter().copied()).collect();
+    run_script("client.py", &arguments)
+}
+
+/// Runs a program of TensorFlow's client. False where there is no client.
+pub fn run_script(name: &str, arguments: &[&str]) -> bool {
     let Some(python) = python() else {
         let required = std::env::var("REQUIRE_TENSORFLOW").is_ok_and(|v| v == "1");
         assert!(
@@ -30,14 +36,9 @@ pub fn run(target: &str, cases: &[&str]) -> bool {
         return false;
     };
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let client = here.join("../../tests/tensorflow_client/client.py");
+    let script = here.join("../../tests/tensorflow_client").join(name);
     let mut command = Command::new(python);
-    let output = command
-        .arg(client)
-        .arg(target)
-        .args(cases)
-        .output()
-        .unwrap();
+    let output = command.arg(script).args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     println!("{said}");
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -50,13 +51,16 @@ pub fn alone() -> Server {
     Server::start(ServerOptions::listening("127.0.0.1:0")).unwrap()
 }
 
-/// A worker, and its parameter server.
-pub fn cluster() -> [Server; 2] {
-    let addresses = addresses::free_addresses(2);
-    let tasks = ["ps", "worker"].into_iter().zip(addresses.chunks(1));
-    let cluster = ClusterSpec::new(tasks).unwrap();
-    ["worker", "ps"].map(|job| {
+/// So many parameter servers, and behind them so many workers.
+pub fn cluster(servers: u32, workers: u32) -> Vec<Server> {
+    let mut addresses = addresses::free_addresses((servers + workers) as usize);
+    let of_workers = addresses.split_off(servers as usize);
+    let cluster = ClusterSpec::new([("ps", addresses), ("worker", of_workers)]).unwrap();
+    let tasks = (0..servers).map(|i| ("ps", i));
+    let tasks = tasks.chain((0..workers).map(|i| ("worker", i)));
+    let start = |(job, index)| {
         let options = ServerOptions::listening("");
-        Server::new(cluster.clone(), job, 0, options).unwrap()
-    })
+        Server::new(cluster.clone(), job, index, options).unwrap()
+    };
+    tasks.map(start).collect()
 }

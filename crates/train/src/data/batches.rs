@@ -65,6 +65,26 @@ impl<'a> Batches<'a> {
         self.epoch
     }
 
+    /// How many images have been served: where the next batch begins. A checkpoint keeps it, so that a training
+    /// goes on with the same images.
+    pub fn position(&self) -> u64 {
+        let images = self.order.len() as u64;
+        self.epoch
+            .saturating_mul(images)
+            .saturating_add(self.next as u64)
+    }
+
+    /// Goes to a [position](Batches::position), as if so many images had been served.
+    pub fn seek(&mut self, position: u64) {
+        let images = self.order.len() as u64;
+        let epoch = position / images;
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            permute(&mut self.order, self.seed, epoch);
+        }
+        self.next = (position % images) as usize;
+    }
+
     /// Writes the next batch: pixels scaled to 0..=1 into `images`
     /// (`[size, rows, cols]`), classes into `labels` (`[size]`).
     ///

@@ -7,7 +7,7 @@ mod scaffold;
 use std::cell::Cell;
 
 use thalweg_graph::OutputId;
-use thalweg_session::{Feed, Fetch, FetchList, FetchesAs, RunOptions, Values};
+use thalweg_session::{Feed, Fetch, FetchList, FetchesAs, RunOptions, Trace, Values};
 use thalweg_tensor::Tensor;
 
 use crate::error::{StepFailure, TrainError};
@@ -35,7 +35,6 @@ pub struct MonitoredSession<S, M> {
     stop: Cell<bool>,
     /// Whether a step has failed: the hooks are then not told of the end.
     failed: bool,
-    closed: bool,
     fetches: Vec<Fetch>,
     feeds: Vec<(OutputId, Tensor)>,
 }
@@ -76,7 +75,6 @@ where
             hooks,
             stop: Cell::new(false),
             failed: false,
-            closed: false,
             fetches: Vec::new(),
             feeds: Vec::new(),
         };
@@ -115,7 +113,7 @@ where
 
     /// Whether the loop is to end: a hook has asked for it, or the input has come to its end.
     pub fn should_stop(&self) -> bool {
-        self.stop.get() || self.failed || self.closed
+        self.stop.get() || self.failed
     }
 
     /// Lets the loop end.
@@ -143,42 +141,71 @@ where
         fetches: impl FetchesAs<R>,
         feeds: impl AsRef<[Feed<'f>]>,
     ) -> Result<Option<R>, TrainError> {
-        if self.closed || self.failed {
-            return Err(TrainError::Closed);
-        }
-        if self.stop.get() {
-            return Ok(None);
-        }
-        match self.attempts(&fetches, feeds.as_ref()) {
-            Ok(values) => Ok(values),
-            Err(error) if error.failure() == StepFailure::OutOfRange => {
-                self.stop.set(true);
-                Ok(None)
-            }
-            Err(error) => {
-                self.failed = true;
-                Err(error)
-            }
-        }
+        let feeds = feeds.as_ref();
+        self.attempts(|monitored| monitored.attempt(&fetches, feeds).map(Some))
     }
 
+    /// As [`MonitoredSession::run`], of a step that `step` runs with the session: several steps, or one of
+    /// `thalweg_dist::sync`. It gives nothing where the training is over. What hooks fetch is fetched in a step of its own
+    /// after it.
+    ///
+    /// # Errors
+    /// As [`MonitoredSession::run`].
+    pub fn run_step_fn<R, F>(
+        &mut self,
+        mut step: impl FnMut(&S) -> Result<Option<R>, F>,
+    ) -> Result<Option<R>, TrainError>
+    where
+        F: Into<TrainError>,
+    {
+        self.attempts(|monitored| {
+            let options = monitored.before_step()?;
+            match step(&monitored.session).map_err(Into::into)? {
+                Some(result) => {
+                    let global_step = monitored.watched_step();
+                    monitored.fetches.extend(global_step.map(Fetch::Value));
+                    if !monitored.fetches.is_empty() {
+                        let (values, trace) = monitored.ran(&options)?;
+                        monitored.after_step(values, &trace, global_step, 1)?;
+                    }
+                    Ok(Some(result))
+                }
+                None => {
+                    monitored.stop.set(true);
+                    Ok(None)
+                }
+            }
+        })
+    }
+
+    /// Attempts a step, again after each recovery.
     fn attempts<R>(
         &mut self,
-        fetches: &impl FetchesAs<R>,
-        feeds: &[Feed<'_>],
+        mut attempt: impl FnMut(&mut Self) -> Result<Option<R>, TrainError>,
     ) -> Result<Option<R>, TrainError> {
-        loop {
-            match self.attempt(fetches, feeds) {
-                Err(error) if error.failure() == StepFailure::Lost => {
-                    self.remake(&error)?;
-                    self.created()?;
-                    if self.stop.get() {
-                        return Ok(None);
-                    }
-                }
-                done => return done.map(Some),
-            }
+        if self.failed {
+            return Err(TrainError::Closed);
         }
+        while !self.stop.get() {
+            self.fetches.clear();
+            self.feeds.clear();
+            let lost = match attempt(self) {
+                Err(error) if error.failure() == StepFailure::Lost => error,
+                Err(error) if error.failure() == StepFailure::OutOfRange => {
+                    self.stop.set(true);
+                    return Ok(None);
+                }
+                Err(error) => {
+                    self.failed = true;
+                    return Err(error);
+                }
+                done => return done,
+            };
+            let again = self.remake(&lost).and_then(|()| self.created());
+            self.failed = again.is_err();
+            again?;
+        }
+        Ok(None)
     }
 
     /// One step, with the hooks around it.
@@ -190,11 +217,31 @@ where
         let graph = self.session.graph();
         let list = FetchList::of(fetches, graph)?;
         let own = list.items().len();
-        self.fetches.clear();
         self.fetches.extend_from_slice(list.items());
-        self.feeds.clear();
-        self.feeds
-            .extend(Feed::all_of(feeds, graph)?.map(|(o, t)| (o, t.clone())));
+        let feeds = Feed::all_of(feeds, graph)?;
+        self.feeds.extend(feeds.map(|(o, t)| (o, t.clone())));
+        let options = self.before_step()?;
+        let global_step = self.watched_step();
+        self.fetches.extend(global_step.map(Fetch::Value));
+        let (values, trace) = self.ran(&options)?;
+        let mut values = self.after_step(values, &trace, global_step, 0)?;
+        values.truncate(own);
+        let list = FetchList::of(fetches, self.session.graph())?;
+        Ok(fetches.take(&mut Values::new(&list, values.into()))?)
+    }
+
+    fn ran(&self, options: &RunOptions) -> Result<(Vec<Option<Tensor>>, Trace), TrainError> {
+        (self.session).run_step(&self.fetches, &self.feeds, options)
+    }
+
+    /// The global step, if hooks look at steps.
+    fn watched_step(&self) -> Option<OutputId> {
+        let watched = self.hooks.iter().any(|h| h.watches);
+        self.recovery.global_step().filter(|_| watched)
+    }
+
+    /// Lets hooks add their fetches and feeds.
+    fn before_step(&mut self) -> Result<RunOptions, TrainError> {
         let mut options = RunOptions::new();
         for hooked in self.hooks.iter_mut().filter(|h| h.watches) {
             let first = self.fetches.len();
@@ -202,19 +249,24 @@ where
                 fetches: &mut self.fetches,
                 feeds: &mut self.feeds,
                 options: &mut options,
-                graph,
+                graph: self.session.graph(),
             })?;
             hooked.fetches = first..self.fetches.len();
         }
-        let watched = self.hooks.iter().any(|h| h.watches);
-        let global_step = self.recovery.global_step().filter(|_| watched);
-        self.fetches.extend(global_step.map(Fetch::Value));
+        Ok(options)
+    }
 
-        let (mut values, trace) = self
-            .session
-            .run_step(&self.fetches, &self.feeds, &options)?;
+    /// Tells hooks of a step. The last value is the global step, if that was fetched: `made` steps after the one that the
+    /// step began from.
+    fn after_step(
+        &mut self,
+        mut values: Vec<Option<Tensor>>,
+        trace: &Trace,
+        global_step: Option<OutputId>,
+        made: i64,
+    ) -> Result<Vec<Option<Tensor>>, TrainError> {
         let step_before = match global_step {
-            Some(_) => Some(step_of(values.pop().flatten().as_ref())?),
+            Some(_) => Some(step_of(values.pop().flatten().as_ref())?.saturating_sub(made)),
             None => None,
         };
         let context = seen(&self.session, &self.recovery, &self.stop);
@@ -224,14 +276,12 @@ where
                 values: values.get(hooked.fetches.clone()).unwrap_or_default(),
                 feeds: &self.feeds,
                 step_before,
-                trace: &trace,
+                trace,
             })?;
         }
-        // Nobody holds what was fed until the next step.
+        // Who fed a tensor may write into it again.
         self.feeds.clear();
-        values.truncate(own);
-        let list = FetchList::of(fetches, self.session.graph())?;
-        Ok(fetches.take(&mut Values::new(&list, values.into()))?)
+        Ok(values)
     }
 
     /// Ends the training: the hooks do what they do last, such as saving, unless a step has failed.
@@ -239,7 +289,6 @@ where
     /// # Errors
     /// What a hook could not do; of several errors the first.
     pub fn close(mut self) -> Result<(), TrainError> {
-        self.closed = true;
         let mut result = Ok(());
         if !self.failed {
             let context = seen(&self.session, &self.recovery, &self.stop);

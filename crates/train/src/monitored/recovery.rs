@@ -124,6 +124,12 @@ impl<M> Recovery<M> {
                     self.log.line(&format!("restored {}", newest.display()));
                 }
             }
+            // A chief without a folder comes back.
+            None if ready && self.folder.is_none() => {
+                let line =
+                    "the variables have values, which are kept: run the initializers to begin anew";
+                self.log.line(line);
+            }
             None => self.scaffold.initialize(&self.finalized, session)?,
         }
         self.finalized.local_init(session)?;

@@ -1,7 +1,7 @@
 //! What a session needs before its first step.
 
 use thalweg_graph::{Graph, NodeId, Operation, Output, OutputId};
-use thalweg_ops::{StateOps, Variable};
+use thalweg_ops::{StateOps, SummaryOps, Variable};
 use thalweg_session::Fetch;
 use thalweg_tensor::Tensor;
 
@@ -95,7 +95,7 @@ impl Scaffold {
         }
     }
 
-    /// Writes the summaries of this output, in place of those in the collection `summary_op`.
+    /// Writes the summaries of this output, in place of that in the collection `summary_op`, or of all that the graph has.
     pub fn summary(self, summary: Output<'_>) -> Scaffold {
         Scaffold {
             summary: Some(summary.id()),
@@ -122,7 +122,8 @@ impl Scaffold {
         });
         let saver = self.saver.get_or_insert_with(|| Saver::new(graph));
         let summary = graph.collection(SUMMARIES).first().map(|o| o.id());
-        self.summary = self.summary.or(summary);
+        let merged = || graph.merge_all_summaries().map(|o| o.id());
+        self.summary = self.summary.or(summary).or_else(merged);
         let named = graph
             .variables()
             .into_iter()

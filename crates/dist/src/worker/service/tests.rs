@@ -6,7 +6,9 @@ use thalweg_tensor::DType;
 
 use super::*;
 use crate::allowed::AllowedOps;
-use crate::fuzzing::tasks::{CALLS, FuzzedTask, bytes_of, little, message, register, run};
+use crate::fuzzing::tasks::{
+    CALLS, FuzzedTask, bytes_of, little, message, part, register, registration, run,
+};
 use crate::net::error as wire_error;
 
 /// The error that an answer ends with, if it does.
@@ -125,6 +127,86 @@ fn what_does_not_belong_together_is_an_error() {
         let answer = end(&task.call(name, body));
         assert!(answer.is_some(), "{name}");
     }
+}
+
+/// What is wrong with a region, and how a part gets so.
+type Wrong = (&'static str, fn(&mut wire::Part, usize));
+
+/// The region of a node.
+fn region(part: &mut wire::Part, at: usize) -> &mut wire::Region {
+    part.node[at].region.as_mut().unwrap()
+}
+
+#[test]
+fn a_region_that_is_not_as_it_should_be_is_an_error_of_its_node() {
+    let task = FuzzedTask::default();
+    let wrong: [Wrong; 9] = [
+        ("without its graph", |p, at| p.node[at].region = None),
+        ("of another op", |p, at| {
+            p.node[at].op = "Identity".to_owned()
+        }),
+        ("of a node that stands for none", |p, at| {
+            p.node[at - 1].region = p.node[at].region.clone();
+        }),
+        ("in a region", |p, at| {
+            let node = p.node[at].clone();
+            let inside = wire::Node {
+                inputs: (0..node.inputs.len() as u32)
+                    .map(|node| wire::Output { node, index: 0 })
+                    .collect(),
+                controls: Vec::new(),
+                ..node
+            };
+            region(p, at).node.push(inside);
+        }),
+        ("twice", |p, at| p.node.insert(at, p.node[at].clone())),
+        ("that gives less", |p, at| region(p, at).results.clear()),
+        ("that gives another dtype", |p, at| {
+            // Which side a Merge took.
+            region(p, at).results[0].index = 1;
+        }),
+        ("that gives what is not there", |p, at| {
+            region(p, at).results[0].node = u32::MAX;
+        }),
+        ("that uses what is not there", |p, at| {
+            let last = region(p, at).node.last_mut().unwrap();
+            last.inputs[0].node = u32::MAX;
+        }),
+    ];
+    for (what, change) in wrong {
+        let (mut part, values) = part();
+        let at = part.node.iter().position(|n| n.region.is_some()).unwrap();
+        change(&mut part, at);
+        let answer = end(&task.call("Register", registration(part, &values)));
+        let answer = answer.unwrap_or_else(|| panic!("a region {what} is taken"));
+        assert!(answer.message.contains("node '"), "{what}: {answer:?}");
+    }
+}
+
+#[test]
+fn the_nodes_of_a_region_count_as_those_of_its_part() {
+    let task = FuzzedTask::default();
+    let (mut part, values) = part();
+    let at = part.node.iter().position(|n| n.region.is_some()).unwrap();
+    let node = region(&mut part, at).node[0].clone();
+    region(&mut part, at).node = vec![node; little().graph_nodes];
+    let answer = end(&task.call("Register", registration(part, &values)));
+    assert_eq!(answer.unwrap().cause, Cause::Exhausted);
+}
+
+#[test]
+fn an_op_that_is_not_allowed_is_refused_in_a_region_too() {
+    let mut limits = little();
+    let names = thalweg_ops::ops().map(|op| op.def.name);
+    limits.ops = AllowedOps::only(names.filter(|n| *n != "Sqrt")).unwrap();
+    let task = FuzzedTask::new(limits);
+    let (mut part, values) = part();
+    let at = part.node.iter().position(|n| n.region.is_some()).unwrap();
+    region(&mut part, at).node[0].op = "Sqrt".to_owned();
+    let answer = end(&task.call("Register", registration(part, &values)));
+    let refused = answer.unwrap();
+    assert_eq!(refused.cause, Cause::Refused, "{refused:?}");
+    assert_eq!(refused.op.as_deref(), Some("Sqrt"), "{refused:?}");
 }
 
 proptest! {

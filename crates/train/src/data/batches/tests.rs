@@ -224,3 +224,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn batches_go_on_from_a_position_as_if_nothing_had_happened() {
+    let split = split(10);
+    let mut undisturbed = Batches::new(&split, 3, 5).expect("a batch size");
+    let mut seen = vec![];
+    for _ in 0..12 {
+        seen.push((undisturbed.position(), draw(&mut undisturbed)));
+    }
+    let mut other = Batches::new(&split, 3, 5).expect("a batch size");
+    for (position, batch) in seen.iter().rev().chain(&seen) {
+        other.seek(*position);
+        assert_eq!(other.position(), *position);
+        assert_eq!(draw(&mut other), *batch);
+    }
+}

@@ -1,0 +1,366 @@
+//! Monitored sessions and hooks: what is called when, what is restored, what stops.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use thalweg::prelude::*;
+use thalweg::session::Fetch;
+use thalweg::train::hooks::*;
+use thalweg::train::{MonitoredTrainingSession, Role, Saver, Scaffold, StepFailure, TrainError};
+use thalweg_tests::folders::Folder;
+
+/// A graph whose loss halves with each step.
+struct Model<'g> {
+    w: Variable<'g>,
+    loss: Output<'g>,
+    train: Operation<'g>,
+}
+
+fn model(g: &Graph) -> Model<'_> {
+    let w = g.variable("w", 4.0f32);
+    let loss = w.value().square().named("loss");
+    let step = create_global_step(g);
+    let train = GradientDescent::new(0.25).minimize_counting(loss, step);
+    Model { w, loss, train }
+}
+
+/// Notes what is called.
+struct Notes(Rc<RefCell<Vec<String>>>);
+
+impl SessionRunHook for Notes {
+    fn begin(&mut self, graph: &Graph) -> Result<(), TrainError> {
+        // The graph may still grow.
+        graph.constant(1.0f32);
+        self.0.borrow_mut().push("begin".into());
+        Ok(())
+    }
+    fn after_create_session(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
+        let step = session.needed_global_step()?;
+        self.0.borrow_mut().push(format!("session at {step}"));
+        Ok(())
+    }
+    fn before_run(&mut self, run: &mut BeforeRun<'_>) -> Result<(), TrainError> {
+        let _ = run;
+        self.0.borrow_mut().push("before".into());
+        Ok(())
+    }
+    fn after_run(&mut self, run: &AfterRun<'_>) -> Result<(), TrainError> {
+        let step = run.step_before().unwrap();
+        self.0.borrow_mut().push(format!("after {step}"));
+        Ok(())
+    }
+    fn end(&mut self, _: &Context<'_>) -> Result<(), TrainError> {
+        self.0.borrow_mut().push("end".into());
+        Ok(())
+    }
+}
+
+fn logged() -> (
+    Arc<Mutex<Vec<String>>>,
+    impl Fn(&str) + Send + Sync + 'static,
+) {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let theirs = lines.clone();
+    (lines, move |line: &str| {
+        theirs.lock().unwrap().push(line.to_owned())
+    })
+}
+
+#[test]
+fn hooks_are_called_in_tensorflows_order() {
+    let g = Graph::new();
+    let model = model(&g);
+    let notes = Rc::new(RefCell::new(Vec::new()));
+    let mut session = MonitoredTrainingSession::new(&g)
+        .hook(Notes(notes.clone()))
+        .hook(StopAtStepHook::num_steps(2))
+        .quiet()
+        .start(|| Session::new(&g))
+        .unwrap();
+    while let Some(()) = session.run(model.train, []).unwrap() {}
+    assert!(session.should_stop());
+    session.close().unwrap();
+    let wanted = [
+        "begin",
+        "session at 0",
+        "before",
+        "after 0",
+        "before",
+        "after 1",
+        "end",
+    ];
+    assert_eq!(*notes.borrow(), wanted);
+}
+
+#[test]
+fn a_step_that_fails_ends_the_session_and_no_hook_hears_of_an_end() {
+    let g = Graph::new();
+    let model = model(&g);
+    let x = g.placeholder("x", DType::F32, []);
+    let notes = Rc::new(RefCell::new(Vec::new()));
+    let mut session = MonitoredTrainingSession::new(&g)
+        .hook(Notes(notes.clone()))
+        .quiet()
+        .start(|| Session::new(&g))
+        .unwrap();
+    assert!(session.run::<f32>(x, []).is_err());
+    assert!(matches!(
+        session.run::<()>(model.train, []),
+        Err(TrainError::Closed)
+    ));
+    session.close().unwrap();
+    assert!(!notes.borrow().contains(&"end".to_owned()));
+}
+
+#[test]
+fn a_lost_session_is_made_again_and_the_step_runs_from_the_last_checkpoint() {
+    let folder = Folder::new("lost");
+    let g = Graph::new();
+    let model = model(&g);
+    let (lines, log) = logged();
+    // A hook that loses the session once, after step 5.
+    struct Loses(bool);
+    impl SessionRunHook for Loses {
+        fn before_run(&mut self, _: &mut BeforeRun<'_>) -> Result<(), TrainError> {
+            Ok(())
+        }
+        fn after_run(&mut self, run: &AfterRun<'_>) -> Result<(), TrainError> {
+            if run.step_before() == Some(4) && !std::mem::replace(&mut self.0, true) {
+                let gone = std::io::Error::other("the server is gone");
+                return Err(TrainError::step(StepFailure::Lost, gone));
+            }
+            Ok(())
+        }
+    }
+    let mut made = 0;
+    let mut session = MonitoredTrainingSession::new(&g)
+        .checkpoint_dir(folder.path())
+        .save_checkpoint(Every::Steps(2))
+        .hook(Loses(false))
+        .hook(StopAtStepHook::last_step(8))
+        .log(log)
+        .start(|| {
+            made += 1;
+            // A new session has no values: they were lost with the old one.
+            Session::new(&g)
+        })
+        .unwrap();
+    let mut losses = Vec::new();
+    while let Some((_, loss)) = session
+        .run::<((), f32)>((model.train, model.loss), [])
+        .unwrap()
+    {
+        losses.push(loss);
+    }
+    session.close().unwrap();
+    assert_eq!(made, 2);
+    // The step that was lost ran again, from the checkpoint of step 4.
+    let wanted: Vec<f32> = (0..8).map(|i| 16.0 / 4f32.powi(i)).collect();
+    assert_eq!(losses, wanted);
+    let lines = lines.lock().unwrap();
+    assert!(
+        lines.iter().any(|l| l.contains("the server is gone")),
+        "{lines:?}"
+    );
+    assert!(
+        lines.iter().any(|l| l.starts_with("restored ")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn another_process_goes_on_where_the_first_was() {
+    let folder = Folder::new("goes_on");
+    let train = |until: i64| {
+        let g = Graph::new();
+        let model = model(&g);
+        let mut session = MonitoredTrainingSession::new(&g)
+            .checkpoint_dir(folder.path())
+            .hook(StopAtStepHook::last_step(until))
+            .quiet()
+            .start(|| Session::new(&g))
+            .unwrap();
+        let mut steps = 0;
+        while let Some(()) = session.run(model.train, []).unwrap() {
+            steps += 1;
+        }
+        let w: f32 = session.session().run(model.w, []).unwrap();
+        session.close().unwrap();
+        (steps, w)
+    };
+    assert_eq!(train(3), (3, 0.5));
+    assert_eq!(train(5), (2, 0.125));
+    assert_eq!(train(5), (0, 0.125));
+}
+
+#[test]
+fn a_worker_waits_for_the_chief_and_says_for_what() {
+    let g = Graph::new();
+    model(&g);
+    let started = MonitoredTrainingSession::new(&g)
+        .role(Role::Worker)
+        .wait(Duration::from_millis(20), Duration::from_millis(5))
+        .quiet()
+        .start(|| Session::new(&g));
+    let Err(error) = started else {
+        panic!("a worker without a chief began");
+    };
+    let text = error.to_string();
+    assert!(
+        text.contains("w, global_step") && text.contains("start it"),
+        "{text}"
+    );
+}
+
+#[test]
+fn hooks_tell_log_stop_and_trace() {
+    let folder = Folder::new("tell");
+    let g = Graph::new();
+    let model = model(&g);
+    let bias = g.placeholder("bias", DType::F32, []);
+    let shifted = model.loss + bias;
+    let (lines, log) = logged();
+    let (last, values) = FinalOpsHook::new([Fetch::Value(model.w.value().id())], []);
+    let id = bias.id();
+    let mut session = MonitoredTrainingSession::new(&g)
+        .hook(StopAtStepHook::num_steps(5))
+        .hook(LoggingTensorHook::every_steps(
+            [("loss", model.loss.id())],
+            2,
+        ))
+        .hook(StepCounterHook::new(Every::Steps(2)))
+        .hook(ProfilerHook::new(Every::Steps(3), folder.path()))
+        .hook(FeedFnHook::new(move || {
+            Ok(vec![(id, Tensor::scalar(1.0f32))])
+        }))
+        .hook(last)
+        .log(log)
+        .start(|| Session::new(&g))
+        .unwrap();
+    let mut first = None;
+    while let Some((_, loss)) = session
+        .run::<((), f32)>((model.train, shifted), [])
+        .unwrap()
+    {
+        first.get_or_insert(loss);
+    }
+    session.close().unwrap();
+    assert_eq!(first, Some(17.0));
+    assert_eq!(values.get().unwrap()[0], Some(Tensor::scalar(0.125f32)));
+    let lines = lines.lock().unwrap();
+    let losses: Vec<&String> = lines.iter().filter(|l| l.starts_with("loss = ")).collect();
+    assert_eq!(losses.len(), 3, "{lines:?}");
+    assert_eq!(losses[0], "loss = 16");
+    assert!(losses[1].starts_with("loss = 1 (") && losses[1].ends_with(" sec)"));
+    assert!(
+        lines.iter().any(|l| l.starts_with("global_step/sec: ")),
+        "{lines:?}"
+    );
+    assert!(
+        folder.files().contains(&"timeline-4.json".to_owned()),
+        "{:?}",
+        folder.files()
+    );
+}
+
+#[test]
+fn an_output_that_is_fed_twice_is_an_error() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let id = x.id();
+    let mut session = MonitoredTrainingSession::new(&g)
+        .hook(FeedFnHook::new(move || {
+            Ok(vec![(id, Tensor::scalar(1.0f32))])
+        }))
+        .quiet()
+        .start(|| Session::new(&g))
+        .unwrap();
+    let error = session.run::<f32>(x, [x.feed(2.0f32)]).unwrap_err();
+    assert!(
+        matches!(&error, TrainError::FedTwice { output } if output == "x:0"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_loss_that_is_not_finite_names_the_node_or_stops() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let loss = x.log().named("logarithm") * 2.0;
+    let run = |hook: NanTensorHook| {
+        let mut session = MonitoredTrainingSession::new(&g)
+            .hook(hook)
+            .quiet()
+            .start(|| Session::new(&g))
+            .unwrap();
+        let first = session
+            .run::<f32>(loss, [x.feed(0.0f32)])
+            .map(|v| v.is_some());
+        first.map(|_| session.should_stop())
+    };
+    let error = run(NanTensorHook::new(loss.id())).unwrap_err().to_string();
+    assert!(
+        error.starts_with("Model diverged with loss = NaN."),
+        "{error}"
+    );
+    assert!(error.contains("'logarithm' (Log)"), "{error}");
+    assert!(run(NanTensorHook::new(loss.id()).stop()).unwrap());
+}
+
+#[test]
+fn the_end_of_the_input_ends_the_loop_quietly() {
+    let g = Graph::new();
+    let queue = g
+        .op("FIFOQueueV2")
+        .attr("component_types", vec![DType::F32])
+        .output();
+    let close = g.op("QueueCloseV2").input(queue).build();
+    let next = g
+        .op("QueueDequeueV2")
+        .input(queue)
+        .attr("component_types", vec![DType::F32])
+        .output();
+    let mut session = MonitoredTrainingSession::new(&g)
+        .quiet()
+        .start(|| Session::new(&g))
+        .unwrap();
+    session.session().run(close, []).unwrap();
+    assert_eq!(session.run::<f32>(next, []).unwrap(), None);
+    assert!(session.should_stop());
+    session.close().unwrap();
+}
+
+#[test]
+fn a_scaffold_says_how_variables_begin() {
+    let g = Graph::new();
+    let w = g.variable("w", 1.0f32);
+    let warm = w.assign_add(9.0f32).id();
+    let scaffold = Scaffold::new()
+        .init_fn(move |session| {
+            session
+                .run_step(&[Fetch::Run(warm)], &[], &Default::default())
+                .map(|_| ())
+        })
+        .saver(Saver::new(&g));
+    let mut session = MonitoredTrainingSession::new(&g)
+        .scaffold(scaffold)
+        .quiet()
+        .start(|| Session::new(&g))
+        .unwrap();
+    assert_eq!(session.run::<f32>(w, []).unwrap(), Some(10.0));
+    // What is left without a value is named.
+    let begun = MonitoredTrainingSession::new(&g)
+        .scaffold(Scaffold::new().init(Vec::<Operation<'_>>::new()))
+        .wait(Duration::ZERO, Duration::ZERO)
+        .quiet()
+        .start(|| Session::new(&g));
+    assert!(
+        begun
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("without a value: w")
+    );
+}
