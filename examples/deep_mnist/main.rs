@@ -12,6 +12,8 @@ use flags::Flags;
 use thalweg::prelude::*;
 use thalweg::tensor::text::counted;
 use thalweg::train::data::Mnist;
+use thalweg::train::hooks::{Every, NanTensorHook, StopAtStepHook};
+use thalweg::train::{Kept, MonitoredSession, TrainError};
 use thalweg_examples::accuracy::{Test, looked_at};
 use thalweg_examples::model::{
     DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds,
@@ -51,34 +53,60 @@ fn run(flags: &Flags, start: Instant) -> Result<()> {
     let options = SessionOptions::new()
         .threads(flags.threads)
         .for_device(&flags.device);
-    let session = Session::with_options(&g, options)?;
-    session.run(g.initializers(), [])?;
+    let session = || Session::with_options(&g, options.clone());
     if flags.benchmark {
-        benchmark(flags, &session, &net, start)
-    } else {
-        train(flags, &session, &net)
+        let session = session()?;
+        session.run(g.initializers(), [])?;
+        return benchmark(flags, &session, &net, start);
     }
+    let saver = Saver::new(&g);
+    let position = saver.keep("input/position", 0u64);
+    let mut monitored = MonitoredTrainingSession::new(&g)
+        .scaffold(Scaffold::new().saver(saver))
+        .hook(StopAtStepHook::last_step(flags.train_steps.try_into()?))
+        .hook(NanTensorHook::new(net.loss.id()))
+        .log_step_count(None);
+    if let Some(folder) = &flags.checkpoint_dir {
+        let every = Every::Steps(flags.save_steps);
+        monitored = monitored.checkpoint_dir(folder).save_checkpoint(every);
+    }
+    train(flags, monitored.start(session)?, &net, &position)
 }
 
 /// Makes the loss smaller by Adam.
 fn minimize<'g>(flags: &Flags, loss: Output<'g>) -> Operation<'g> {
     let falling = (flags.train_steps as f64 * flags.decay).round() as u32;
-    if flags.benchmark || falling == 0 {
+    if flags.benchmark {
         return Adam::new(flags.learning_rate).minimize(loss);
     }
     let step = create_global_step(loss.graph());
+    if falling == 0 {
+        return Adam::new(flags.learning_rate).minimize_counting(loss, step);
+    }
     let rate = falling_rate(step, flags.learning_rate, flags.train_steps, falling);
     Adam::new(rate).minimize_counting(loss, step)
 }
 
-fn train<'g>(flags: &Flags, session: &Session<'g>, net: &DeepMnist<'g>) -> Result<()> {
+/// A session that restores, saves and stops.
+type Monitored<'g, M> = MonitoredSession<Session<'g>, M>;
+
+fn train<'g, M>(
+    flags: &Flags,
+    mut session: Monitored<'g, M>,
+    net: &DeepMnist<'g>,
+    position: &Kept,
+) -> Result<()>
+where
+    M: FnMut() -> std::result::Result<Session<'g>, SessionError>,
+{
     let stop = Stop::on_ctrl_c()?;
     let bundled = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../data/mnist"));
     let mnist = Mnist::load(flags.data_dir.clone().unwrap_or_else(bundled))?;
     let mut batches = mnist.train.batches(flags.batch_size, flags.seed.into())?;
+    batches.seek(position.get().to_scalar()?);
     let mut batch = feeds(flags.batch_size, 0.5)?;
-    let mut step = session.callable((net.train, net.loss), net.inputs())?;
-    let mut test = Test::new(session, net)?;
+    let mut test = Test::new(session.session(), net)?;
+    let begun = u64::try_from(session.global_step()?.unwrap_or(0))?;
 
     let mut progress = Progress::new(flags.train_steps, flags.batch_size, !flags.json);
     if !flags.json {
@@ -91,19 +119,20 @@ fn train<'g>(flags: &Flags, session: &Session<'g>, net: &DeepMnist<'g>) -> Resul
     let [glance, whole] = [TEST_GLANCE, usize::MAX].map(|n| looked_at(n, mnist.test.len()));
     let (mut losses, mut accuracies) = (Vec::new(), Vec::new());
     let mut spent = Duration::ZERO;
-    let (mut done, mut sum, mut summed) = (0, 0.0, 0.0);
-    while done < flags.train_steps && !stop.requested() {
+    let (mut done, mut sum, mut summed) = (begun, 0.0, 0.0);
+    progress.begin_at(begun);
+    while !session.should_stop() && !stop.requested() {
         let begin = Instant::now();
         let [images, labels, _] = &mut batch;
         batches.next_one_hot_into(images.as_mut_slice()?, labels.as_mut_slice()?)?;
-        let loss = step.call(&batch)?.scalar::<f32>(1)?;
+        position.set(batches.position());
+        let fetched = session.run::<((), f32)>((net.train, net.loss), net.feed(&batch));
+        let Some((_, loss)) = fetched.map_err(advised)? else {
+            break;
+        };
         spent += begin.elapsed();
         done += 1;
         progress.step(loss);
-        if !loss.is_finite() {
-            progress.finish();
-            return Err(diverged(session, net, &batch, done));
-        }
         sum += f64::from(loss);
         summed += 1.0;
         if done % flags.display_every == 0 || done == flags.train_steps {
@@ -123,7 +152,7 @@ fn train<'g>(flags: &Flags, session: &Session<'g>, net: &DeepMnist<'g>) -> Resul
     progress.finish();
 
     let accuracy = test.accuracy(&mnist.test, usize::MAX)?;
-    let speed = done as f64 * flags.batch_size as f64 / spent.as_secs_f64().max(1e-9);
+    let speed = (done - begun) as f64 * flags.batch_size as f64 / spent.as_secs_f64().max(1e-9);
     let workload = format!("deep_mnist_train_{}", flags.data_format.name());
     // People compare it with the lines of progress, which are of fewer images.
     let part = match flags.json {
@@ -151,7 +180,10 @@ fn train<'g>(flags: &Flags, session: &Session<'g>, net: &DeepMnist<'g>) -> Resul
             &[curve(&glance, &accuracies), curve(&whole, &last)],
         )?;
     }
-    trace(flags, session, net, &batch)
+    // The steps of the trace are in no checkpoint.
+    let untold = session.session().clone();
+    session.close()?;
+    trace(flags, &untold, net, &batch)
 }
 
 /// Runs a few more steps, and writes what ran when in the last of them.
@@ -172,18 +204,12 @@ fn trace<'g>(
     Ok(())
 }
 
-/// What a step whose loss is not finite ended on: the first value of the next one that is not.
-fn diverged<'g>(
-    session: &Session<'g>,
-    net: &DeepMnist<'g>,
-    batch: &[Tensor; 3],
-    step: u64,
-) -> Box<dyn Error> {
-    let why = match session.step_with(net.loss, net.feed(batch), &RunOptions::new().checked()) {
-        Err(error) => error.to_string(),
-        Ok(_) => "it is finite for the same images now".to_owned(),
-    };
-    format!("the loss of step {step} is not finite, try a lower --learning-rate: {why}").into()
+/// What to do about a loss that is not finite.
+fn advised(error: TrainError) -> Box<dyn Error> {
+    match error {
+        TrainError::Diverged { .. } => format!("{error}: try a lower --learning-rate").into(),
+        error => error.into(),
+    }
 }
 
 fn benchmark<'g>(

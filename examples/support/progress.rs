@@ -46,6 +46,12 @@ impl Progress {
         }
     }
 
+    /// Begins after so many steps, which were made before.
+    pub fn begin_at(&mut self, done: u64) {
+        self.bar.set_position(done);
+        self.bar.reset_eta();
+    }
+
     /// Counts one more step, which ended with `loss`.
     pub fn step(&mut self, loss: f32) {
         self.bar.inc(1);

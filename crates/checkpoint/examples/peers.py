@@ -26,11 +26,12 @@ class TensorFlow:
         import tensorflow as tf
 
         v1 = tf.compat.v1
+        v1.disable_eager_execution()
         self.graph = tf.Graph()
         with self.graph.as_default():
             for i, shape in enumerate(shapes):
                 place = v1.placeholder_with_default(tf.zeros(shape), shape)
-                v1.get_variable("v%03d" % i, initializer=place)
+                v1.get_variable("v%03d" % i, initializer=place, use_resource=False)
             # As training has them: an initializer that the graph holds would be in the .meta file.
             self.session = v1.Session()
             self.session.run(v1.global_variables_initializer())

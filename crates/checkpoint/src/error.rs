@@ -3,7 +3,7 @@
 //! ```
 //! use thalweg_checkpoint::{BundleReader, CheckpointError};
 //!
-//! let error = BundleReader::open("/nowhere/model.ckpt-1").err().unwrap();
+//! let error = BundleReader::open("/nowhere/model.ckpt-1").unwrap_err();
 //! assert!(matches!(error, CheckpointError::Missing { .. }));
 //! // The sentence is the same for {} and {:?}.
 //! assert_eq!(format!("{error}"), format!("{error:?}"));

@@ -7,7 +7,7 @@
 //! - [`disk`]: how a file is written so that it is whole or not there.
 //!
 //! Nothing that a file says is believed before it is checked: a file that is torn or made up is an error, and
-//! takes no more memory than a small multiple of its length.
+//! takes no more memory than a multiple of its length: a small one, but for a compressed `.npz`.
 //!
 //! ```
 //! use thalweg_checkpoint::{Weights, save_weights};

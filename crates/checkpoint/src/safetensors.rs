@@ -40,6 +40,13 @@ pub const INDEX: &str = "model.safetensors.index.json";
 /// A safetensors file that is read, or all the files of an index.
 ///
 /// The format has no checksums: a byte that changed on the disk is not seen.
+///
+/// ```
+/// use thalweg_checkpoint::safetensors::SafetensorsReader;
+///
+/// let error = SafetensorsReader::open("/nowhere/model.safetensors").unwrap_err();
+/// assert!(error.to_string().starts_with("/nowhere/model.safetensors cannot be read"));
+/// ```
 pub struct SafetensorsReader {
     path: PathBuf,
     parts: Vec<Part>,
@@ -53,6 +60,15 @@ struct Part {
     metadata: Metadata,
     /// Where the data begins.
     start: u64,
+}
+
+impl std::fmt::Debug for SafetensorsReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SafetensorsReader")
+            .field("path", &self.path)
+            .field("tensors", &self.names.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl SafetensorsReader {

@@ -79,6 +79,14 @@ enum Source {
     Npz(NpzReader),
 }
 
+impl std::fmt::Debug for Weights {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Weights")
+            .field("path", &self.path())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Weights {
     /// Opens the weights at a path: a checkpoint's prefix or its index, a folder with checkpoints (the newest
     /// one is opened) or with `model.safetensors.index.json`, a `.safetensors`, a `.npz`, or such an index.

@@ -6,7 +6,8 @@ use serde_json::Value;
 use support::{golden, hex, numpy_name};
 use thalweg_checkpoint::bundle::{data_path, index_path};
 use thalweg_checkpoint::{
-    BundleReader, BundleWriter, CheckpointError, EntryType, SliceSpec, Weights, state,
+    BundleReader, BundleWriter, CheckpointError, EntryType, MergeOptions, SliceSpec, Weights,
+    bundle, state,
 };
 
 #[test]
@@ -163,4 +164,42 @@ fn names_that_are_not_there_are_told_with_what_is() {
         .err()
         .unwrap();
     assert!(matches!(said, CheckpointError::Missing { .. }), "{said}");
+}
+
+#[test]
+fn merged_parts_have_the_bytes_of_tensorflows_sharded_saver() {
+    let folder = golden();
+    let prefix = folder.join("sharded-3");
+    let reader = BundleReader::open(&prefix).unwrap();
+    let parts = [0, 1, 2].map(|i| folder.join(&format!("temp/part-{i:05}-of-00003")));
+    for (shard, part) in parts.iter().enumerate() {
+        let mut writer = BundleWriter::create(part).unwrap();
+        for entry in reader.entries().filter(|e| e.shard == Some(shard)) {
+            writer
+                .add(&entry.name, &reader.tensor(&entry.name).unwrap())
+                .unwrap();
+        }
+        writer.finish().unwrap();
+    }
+    let merged = folder.join("merged");
+    let absent = folder.join("temp/absent");
+    let all = [parts.as_slice(), &[absent]].concat();
+    let said = bundle::merge(&all, &merged, MergeOptions::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        said.contains("temp/absent: the task that merges must see"),
+        "{said}"
+    );
+    let options = MergeOptions {
+        allow_missing: true,
+        ..MergeOptions::default()
+    };
+    bundle::merge(&all, &merged, options).unwrap();
+    let read = |path| std::fs::read(path).unwrap();
+    assert!(read(index_path(&merged)) == read(index_path(&prefix)));
+    for shard in 0..3 {
+        assert!(read(data_path(&merged, shard, 3)) == read(data_path(&prefix, shard, 3)));
+    }
+    assert!(!folder.join("temp").exists());
 }

@@ -252,8 +252,6 @@ pub(super) fn write_index(
             ..proto::Version::default()
         }),
     };
-    // The names of the data files are on the disk before there is an index that needs them.
-    disk::sync_folder_of(disk, prefix)?;
     let mut table = TableWriter::new(Pending::create(disk, &path)?);
     let mut wrote = table.add(b"", &header.encode_to_vec());
     for (key, entry) in entries {
@@ -263,5 +261,7 @@ pub(super) fn write_index(
         .and_then(|()| table.finish())
         .map_err(|e| CheckpointError::io(&path, "written", &e))?;
     file.finish()?;
+    // Nobody is told of the checkpoint before the names of both files are on the disk. Where the index's alone
+    // got there, the data is missed when the checkpoint is opened.
     disk::sync_folder_of(disk, prefix)
 }

@@ -21,10 +21,26 @@ const LONGEST_HEADER: usize = 64 << 10;
 const UNPACKED_PER_BYTE: u64 = 1032;
 
 /// A `.npz` file that is read: one of NumPy's `savez` or `savez_compressed`, or of [`super::NpzWriter`].
+///
+/// ```
+/// use thalweg_checkpoint::npz::NpzReader;
+///
+/// let error = NpzReader::open("/nowhere/weights.npz").unwrap_err();
+/// assert!(error.to_string().starts_with("/nowhere/weights.npz cannot be read"));
+/// ```
 pub struct NpzReader {
     path: PathBuf,
     archive: ZipArchive<At>,
     arrays: BTreeMap<String, (usize, Header, u64)>,
+}
+
+impl std::fmt::Debug for NpzReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NpzReader")
+            .field("path", &self.path)
+            .field("arrays", &self.arrays.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl NpzReader {

@@ -61,17 +61,17 @@ fn entries(
             slices.len()
         )));
     }
-    let entry = |(name, slice): (&Box<[u8]>, &Box<[u8]>)| {
-        let text = |bytes: &[u8]| {
-            let text = std::str::from_utf8(bytes);
-            text.map(str::to_owned)
-                .map_err(|_| KernelError::Invalid("a name is not in UTF-8".to_owned()))
-        };
-        let slice = match text(slice)? {
+    let text = |bytes: &[u8]| {
+        let text = std::str::from_utf8(bytes);
+        text.map(str::to_owned)
+            .map_err(|_| KernelError::Invalid("a name is not in UTF-8".to_owned()))
+    };
+    let entry = |i: usize| {
+        let slice = match text(&slices[i])? {
             whole if whole.is_empty() => None,
             slice => Some(SliceSpec::parse(&slice).map_err(failed)?),
         };
-        Ok((text(name)?, slice))
+        Ok((text(&names[i])?, slice))
     };
-    names.iter().zip(slices).map(entry).collect()
+    (0..tensors).map(entry).collect()
 }

@@ -41,6 +41,7 @@ use std::time::Duration;
 
 use thalweg_graph::{Graph, OutputId};
 use thalweg_session::{Fetch, RunOptions, Trace};
+use thalweg_summary::{SummaryError, SummaryWriter};
 use thalweg_tensor::Tensor;
 
 use crate::error::TrainError;
@@ -152,6 +153,21 @@ impl<'a> Context<'a> {
     /// Lets the loop end after this step.
     pub fn request_stop(&self) {
         self.stop.set(true);
+    }
+
+    /// Writes with a writer of event files. One that fails, on a full disk for example, is given up, and people are told:
+    /// a training is worth more than its curves.
+    pub(crate) fn note(
+        &self,
+        writer: &mut Option<SummaryWriter>,
+        note: impl FnOnce(&SummaryWriter) -> Result<(), SummaryError>,
+    ) {
+        if let Some(open) = writer
+            && let Err(error) = note(open)
+        {
+            self.log(&format!("no more summaries are written: {error}"));
+            *writer = None;
+        }
     }
 
     /// Tells people a line.

@@ -6,7 +6,7 @@ use thalweg_summary::{SessionEvent, SummaryWriter};
 
 use super::{AfterRun, Context, Every, SessionRunHook, Timer};
 use crate::error::TrainError;
-use crate::saver::Saver;
+use crate::saver::{Saver, numbered};
 
 /// What is told of the saves of a [`CheckpointSaverHook`]: `tf.train.CheckpointSaverListener`.
 pub trait CheckpointSaverListener {
@@ -97,10 +97,9 @@ impl CheckpointSaverHook {
         self.timer.done(step);
         match begun {
             Ok(path) => {
-                if let Some(writer) = &self.writer {
-                    let path = path.to_string_lossy();
-                    writer.session_log(SessionEvent::Checkpoint(&path), step)?;
-                }
+                let path = path.to_string_lossy();
+                let event = SessionEvent::Checkpoint(&path);
+                context.note(&mut self.writer, |w| w.session_log(event, step));
             }
             Err(TrainError::Checkpoint(error)) => {
                 context.log(&format!("a checkpoint could not be saved: {error}"));
@@ -120,8 +119,13 @@ impl SessionRunHook for CheckpointSaverHook {
         if self.timer.last_step() == Some(step) {
             return Ok(());
         }
-        if let Some(writer) = &self.writer {
-            writer.graph(session.session().graph())?;
+        let graph = session.session().graph();
+        session.note(&mut self.writer, |w| w.graph(graph));
+        // What was just restored need not be written again.
+        let folder = self.prefix.parent().unwrap_or(Path::new("."));
+        if self.saver.latest(folder)? == Some(numbered(&self.prefix, step)) {
+            self.timer.done(step);
+            return Ok(());
         }
         self.save(session, step)
     }

@@ -80,17 +80,16 @@ impl SessionRunHook for StepCounterHook {
         if let Some((steps, time)) = self.timer.done(step) {
             let rate = steps as f64 / time.as_secs_f64().max(1e-9);
             run.context().log(&format!("global_step/sec: {rate:.6}"));
-            if let Some(writer) = &self.writer {
-                writer.scalar("global_step/sec", rate as f32, step)?;
-            }
+            let context = run.context();
+            context.note(&mut self.writer, |w| {
+                w.scalar("global_step/sec", rate as f32, step)
+            });
         }
         Ok(())
     }
 
-    fn end(&mut self, _: &Context<'_>) -> Result<(), TrainError> {
-        match &self.writer {
-            Some(writer) => Ok(writer.flush()?),
-            None => Ok(()),
-        }
+    fn end(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
+        session.note(&mut self.writer, SummaryWriter::flush);
+        Ok(())
     }
 }

@@ -56,9 +56,8 @@ impl SessionRunHook for SummarySaverHook {
             self.writer = Some(SummaryWriter::create(folder)?);
         }
         // TensorBoard drops what an earlier run wrote of later steps.
-        if let Some(writer) = &self.writer {
-            writer.session_log(SessionEvent::Start, self.steps)?;
-        }
+        let start = |w: &SummaryWriter| w.session_log(SessionEvent::Start, self.steps);
+        session.note(&mut self.writer, start);
         Ok(())
     }
 
@@ -82,18 +81,14 @@ impl SessionRunHook for SummarySaverHook {
         self.timer.done(step);
         let value = run.values().first().and_then(Option::as_ref);
         let summaries = value.map(Tensor::as_strings).transpose()?;
-        if let Some(writer) = &self.writer {
-            for summary in summaries.unwrap_or_default() {
-                writer.summary(summary, step)?;
-            }
+        for summary in summaries.unwrap_or_default() {
+            (run.context()).note(&mut self.writer, |w| w.summary(summary, step));
         }
         Ok(())
     }
 
-    fn end(&mut self, _: &Context<'_>) -> Result<(), TrainError> {
-        match &self.writer {
-            Some(writer) => Ok(writer.flush()?),
-            None => Ok(()),
-        }
+    fn end(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
+        session.note(&mut self.writer, SummaryWriter::flush);
+        Ok(())
     }
 }

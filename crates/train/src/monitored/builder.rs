@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use thalweg_checkpoint::disk;
 use thalweg_graph::Graph;
 use thalweg_summary::SummaryWriter;
 
@@ -227,6 +228,8 @@ impl<'a> MonitoredTrainingSession<'a> {
             return Ok(());
         };
         std::fs::create_dir_all(folder).map_err(|e| TrainError::io(folder, e))?;
+        // What an earlier process was writing when it died. Nobody but the chief writes here.
+        disk::remove_stale(&disk::system(), folder, Duration::ZERO)?;
         let writer = SummaryWriter::create(folder)?;
         if let Some(steps) = self.log_step_count.filter(|_| counts) {
             hooks.push(Box::new(

@@ -183,11 +183,7 @@ impl Saver {
     ) -> Result<PathBuf, TrainError> {
         self.wait()?;
         let prefix = match step.into() {
-            Some(step) => {
-                let mut name = prefix.as_ref().as_os_str().to_owned();
-                name.push(format!("-{step}"));
-                PathBuf::from(name)
-            }
+            Some(step) => numbered(prefix.as_ref(), step),
             None => prefix.as_ref().to_owned(),
         };
         let entries = self.snapshot(session)?;
@@ -344,6 +340,13 @@ impl std::fmt::Debug for Saver {
         let names = self.shared.items.iter().map(|item| &item.name);
         f.debug_list().entries(names).finish()
     }
+}
+
+/// The prefix of the checkpoint of a step.
+pub(crate) fn numbered(prefix: &Path, step: i64) -> PathBuf {
+    let mut name = prefix.as_os_str().to_owned();
+    name.push(format!("-{step}"));
+    PathBuf::from(name)
 }
 
 /// How far random ops had come.

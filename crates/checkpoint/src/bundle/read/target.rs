@@ -1,0 +1,134 @@
+//! Tensors that are put together from slices.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{Buffer, DType, Tensor};
+
+use crate::bundle::SliceSpec;
+use crate::bundle::assemble::{Block, Filled};
+use crate::bundle::entry::Entry;
+use crate::error::CheckpointError;
+
+/// The error of a variable of which parts are missing.
+pub(super) fn lacking(index: &Path, name: &str) -> CheckpointError {
+    CheckpointError::corrupt_entry(
+        index,
+        name,
+        "lacks slices: not all of its elements were saved",
+    )
+}
+
+/// The starts and lengths of what two slices of one tensor share.
+pub(super) fn meet(a: &SliceSpec, b: &SliceSpec) -> Option<(Vec<usize>, Vec<usize>)> {
+    let mut starts = Vec::new();
+    let mut lengths = Vec::new();
+    for ((start, length), (other, other_length)) in a.ranges().zip(b.ranges()) {
+        let first = start.max(other);
+        let end = (start + length).min(other + other_length);
+        lengths.push(end.checked_sub(first).filter(|&n| n > 0)?);
+        starts.push(first);
+    }
+    Some((starts, lengths))
+}
+
+/// A tensor that is put together from slices.
+pub(super) struct Target<'a> {
+    file: &'a Path,
+    name: &'a str,
+    dtype: DType,
+    wanted: &'a SliceSpec,
+    dims: Vec<usize>,
+    bytes: Buffer,
+    strings: Vec<Box<[u8]>>,
+    filled: Filled,
+}
+
+impl<'a> Target<'a> {
+    pub(super) fn new(
+        file: &'a Path,
+        name: &'a str,
+        entry: &Entry,
+        wanted: &'a SliceSpec,
+    ) -> Result<Target<'a>, CheckpointError> {
+        let dims = wanted.dims();
+        let elements = checked_elements(&dims);
+        let dtype = entry.dtype.known();
+        let room = elements.zip(dtype).and_then(|(n, dtype)| {
+            let buffer = Buffer::try_zeroed(n.checked_mul(dtype.size())?)?;
+            Some((n, dtype, buffer))
+        });
+        let (elements, dtype, bytes) = room.ok_or_else(|| {
+            let what = format!("of {} cannot be put together", entry.dtype);
+            CheckpointError::unsupported(file, Some(name), what)
+        })?;
+        let strings = match dtype {
+            DType::String => vec![Box::default(); elements],
+            _ => Vec::new(),
+        };
+        Ok(Target {
+            file,
+            name,
+            dtype,
+            wanted,
+            dims,
+            bytes,
+            strings,
+            filled: Filled::none_of(elements),
+        })
+    }
+
+    /// Copies what a slice has of what is wanted.
+    pub(super) fn add(
+        &mut self,
+        slice: &SliceSpec,
+        tensor: &Tensor,
+    ) -> Result<(), CheckpointError> {
+        let Some((starts, lengths)) = meet(slice, self.wanted) else {
+            return Ok(());
+        };
+        let beside = |of: &SliceSpec| -> Vec<usize> {
+            let ranges = starts.iter().zip(of.ranges());
+            ranges.map(|(start, (first, _))| start - first).collect()
+        };
+        let block = Block {
+            lengths: &lengths,
+            from_dims: tensor.dims(),
+            from: &beside(slice),
+            to_dims: &self.dims,
+            to: &beside(self.wanted),
+        };
+        let size = self.dtype.size();
+        let from = tensor.bytes();
+        let from_strings = tensor.as_strings().unwrap_or_default();
+        let to = self.bytes.bytes_mut();
+        let mut alone = true;
+        block.for_each_run(|a, b, n| {
+            alone &= self.filled.add(b, n);
+            match self.dtype {
+                DType::String => self.strings[b..b + n].clone_from_slice(&from_strings[a..a + n]),
+                _ => to[b * size..][..n * size].copy_from_slice(&from[a * size..][..n * size]),
+            }
+        });
+        match alone {
+            true => Ok(()),
+            false => Err(CheckpointError::corrupt_entry(
+                self.file,
+                self.name,
+                "has slices that overlap: which one holds is not known",
+            )),
+        }
+    }
+
+    pub(super) fn finish(self) -> Result<Tensor, CheckpointError> {
+        if !self.filled.is_full() {
+            return Err(lacking(self.file, self.name));
+        }
+        let made = match self.dtype {
+            DType::String => Tensor::strings(&self.dims, &self.strings),
+            dtype => Tensor::from_buffer(dtype, &self.dims, Arc::new(self.bytes)),
+        };
+        made.map_err(|e| CheckpointError::tensor(self.file, self.name, e))
+    }
+}
