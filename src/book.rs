@@ -24,6 +24,9 @@ struct Placement;
 #[doc = include_str!("../docs/book/training.md")]
 struct Training;
 
+#[doc = include_str!("../docs/book/models.md")]
+struct Models;
+
 #[doc = include_str!("../docs/book/checkpoints.md")]
 struct Checkpoints;
 

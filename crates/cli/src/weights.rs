@@ -222,11 +222,11 @@ fn diff(a: &Path, b: &Path, tolerance: f64, as_json: bool) -> Result<ExitCode, F
         let (shown_a, shown_b) = (a.path().display(), b.path().display());
         let mut text = format!("a: {shown_a}\nb: {shown_b}\n");
         text += &match rows.is_empty() {
-            true => format!("all {} are the same\n", counted(same, "tensor")),
+            true => format!("the same: {}\n", counted(same, "tensor")),
             false => format!(
-                "{} differ, {} are the same\n\n{}",
+                "different: {}; the same: {}\n\n{}",
                 counted(rows.len(), "tensor"),
-                same,
+                counted(same, "tensor"),
                 table(&["tensor", "difference"], rows, &[])
             ),
         };
