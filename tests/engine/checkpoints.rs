@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use thalweg::checkpoint::{BundleReader, state};
 use thalweg::device::Files;
 use thalweg::prelude::*;
-use thalweg::train::{SavedVariable, Saver, SaverNodes, SaverOptions, TrainError};
+use thalweg::train::{
+    BestCheckpoint, Goal, SavedVariable, Saver, SaverNodes, SaverOptions, TrainError,
+};
 use thalweg_tests::folders::Folder;
 
 fn name(path: &Path) -> Tensor {
@@ -256,4 +258,51 @@ fn what_does_not_fit_is_named_and_changes_nothing() {
     // A folder that cannot be made.
     let error = saver.save(&session, "/proc/none/m", 1).unwrap_err();
     assert!(error.to_string().contains("/proc/none"), "{error}");
+}
+
+#[test]
+fn averages_have_tensorflows_names_and_an_evaluation_restores_them_into_the_weights() {
+    let folder = Folder::new("averages");
+    let prefix = folder.path().join("m");
+    {
+        let g = Graph::new();
+        let w = g.variable("w", 4.0f32);
+        let step = GradientDescent::new(0.5).minimize(w.value().square());
+        let mut averages = MovingAverage::new(0.75);
+        let train = g.control_dependencies([step], || averages.apply(&g, &[w]));
+        let session = Session::new(&g).unwrap();
+        session.run(g.initializers(), []).unwrap();
+        session.run(train, []).unwrap();
+        Saver::new(&g).save(&session, &prefix, None).unwrap();
+    }
+    let reader = BundleReader::open(&prefix).unwrap();
+    let average = reader.tensor("w/ExponentialMovingAverage").unwrap();
+    assert_eq!(average, Tensor::scalar(3.0f32));
+
+    let g = Graph::new();
+    let w = g.variable("w", 0.0f32);
+    let saver = Saver::of(&g, MovingAverage::new(0.75).variables_to_restore(&g));
+    let session = Session::new(&g).unwrap();
+    saver.restore(&session, &prefix).unwrap();
+    assert_eq!(session.run::<f32>(w, []).unwrap(), 3.0);
+}
+
+#[test]
+fn the_best_checkpoint_outlives_its_process_and_worse_metrics() {
+    let folder = Folder::new("best");
+    let offer = |value: f32, metric: f64, step: i64| {
+        let g = Graph::new();
+        g.variable("w", value);
+        let session = Session::new(&g).unwrap();
+        session.run(g.initializers(), []).unwrap();
+        let mut best = BestCheckpoint::open(&g, folder.path(), Goal::Lowest).unwrap();
+        let is_best = best.offer(&session, metric, step).unwrap();
+        (is_best, best.metric())
+    };
+    assert_eq!(offer(1.0, f64::NAN, 0), (false, None));
+    assert_eq!(offer(1.0, 0.5, 1), (true, Some(0.5)));
+    assert_eq!(offer(2.0, 0.75, 2), (false, Some(0.5)));
+    assert_eq!(offer(3.0, 0.25, 3), (true, Some(0.25)));
+    let files = ["best-3.data-00000-of-00001", "best-3.index", "checkpoint"];
+    assert_eq!(folder.files(), files);
 }

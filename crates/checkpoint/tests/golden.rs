@@ -53,7 +53,7 @@ fn what_is_written_again_has_tensorflows_bytes() {
         "text_parts",
     ] {
         let from = folder.join(name);
-        let again = folder.join(format!("{name}-again"));
+        let again = folder.join(&format!("{name}-again"));
         let reader = BundleReader::open(&from).unwrap();
         let mut writer = BundleWriter::create(&again).unwrap();
         // TensorFlow's ops save tensors in the order of their names.

@@ -55,7 +55,7 @@ pub use optimizers::{
 };
 pub use rate::Rate;
 pub use saved_model::{ModelOptions, SavedModel, SavedModelError, save_model};
-pub use saver::{Kept, Saver};
+pub use saver::{BestCheckpoint, Goal, Kept, Saver};
 pub use saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
 pub use step::create_global_step;
 pub use steps::Steps;

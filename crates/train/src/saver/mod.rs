@@ -1,5 +1,6 @@
 //! Saving and restoring variables.
 
+mod best;
 mod items;
 mod kept;
 mod restore;
@@ -21,6 +22,7 @@ use thalweg_tensor::Tensor;
 use crate::error::TrainError;
 use crate::saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
 use crate::steps::Steps;
+pub use best::{BestCheckpoint, Goal};
 use items::Item;
 pub use kept::Kept;
 use write::Job;

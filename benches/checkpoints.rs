@@ -1,0 +1,133 @@
+//! How long a checkpoint keeps a training waiting, beside one copy of its variables in memory.
+//!
+//! ```text
+//! cargo bench -p thalweg-tests --bench checkpoints -- FOLDER [ROUNDS]
+//! ```
+//!
+//! A step updates all variables. What a save costs is the time of `begin_save`, and what the next step takes longer than
+//! others: it writes into new memory while the old values are being written to the disk. The copy is one into memory that
+//! was used before, and one into new memory, which is what a snapshot by copying needs.
+
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use thalweg::prelude::*;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Sizes of variables, in numbers of `f32`: those of deep MNIST, 100 MB, 1 GB.
+fn sizes() -> [(&'static str, Vec<usize>); 3] {
+    let deep_mnist = vec![800, 32, 51_200, 64, 3_211_264, 1024, 10_240, 10];
+    [
+        ("deep MNIST", deep_mnist),
+        ("100 MB", vec![3_125_000; 8]),
+        ("1 GB", vec![15_625_000; 16]),
+    ]
+}
+
+/// The middle one.
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+fn seconds(work: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let began = Instant::now();
+    work()?;
+    Ok(began.elapsed().as_secs_f64())
+}
+
+/// What one round measured, in seconds.
+struct Round {
+    step: f64,
+    begin: f64,
+    next: f64,
+    warm: f64,
+    fresh: f64,
+    written: f64,
+}
+
+fn round(
+    session: &Session<'_>,
+    train: Operation<'_>,
+    saver: &Saver,
+    prefix: &Path,
+    bytes: usize,
+) -> Result<Round> {
+    let step = || seconds(|| Ok(session.run(train, [])?));
+    let steps: Vec<f64> = (0..5).map(|_| step()).collect::<Result<_>>()?;
+    let written = Instant::now();
+    let begin = seconds(|| Ok(drop(saver.begin_save(session, prefix, 1)?)))?;
+    let next = step()?;
+    saver.wait()?;
+    let written = written.elapsed().as_secs_f64();
+    let from = vec![1u8; bytes];
+    let mut to = vec![2u8; bytes];
+    let warm = seconds(|| Ok(black_box(&mut to).copy_from_slice(black_box(&from))))?;
+    drop(to);
+    let fresh = seconds(|| Ok(drop(black_box(black_box(&from).clone()))))?;
+    Ok(Round {
+        step: median(steps),
+        begin,
+        next,
+        warm,
+        fresh,
+        written,
+    })
+}
+
+fn main() -> Result<()> {
+    let given: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| a != "--bench")
+        .collect();
+    let folder = PathBuf::from(given.first().map_or("target/checkpoints", |f| f));
+    let rounds: usize = given.get(1).map_or(Ok(7), |n| n.parse())?;
+    std::fs::create_dir_all(&folder)?;
+    println!(
+        "| variables | a step | begin_save | the step after it | stall | copy, used memory | copy, new memory | stall / copy | written |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    for (name, sizes) in sizes() {
+        let g = Graph::new();
+        let all = sizes.iter().map(|&n| {
+            let zeros = g.fill([n as i64], 0.5f32);
+            g.variable("w", zeros)
+        });
+        let all: Vec<Variable<'_>> = all.collect();
+        let loss = all.iter().map(|w| w.value().square().sum() * 0.5);
+        let loss = loss.reduce(|a, b| a + b).ok_or("no variables")?;
+        let train = GradientDescent::new(0.01).minimize(loss);
+        let saver = Saver::new(&g).max_to_keep(1);
+        let session = Session::new(&g)?;
+        session.run(g.initializers(), [])?;
+        let bytes = 4 * sizes.iter().sum::<usize>();
+        let prefix = folder.join("stall");
+        let mut measured = Vec::new();
+        for i in 0..=rounds {
+            let round = round(&session, train, &saver, &prefix, bytes)?;
+            // The first one makes plans.
+            if i > 0 {
+                measured.push(round);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let of = |what: fn(&Round) -> f64| median(measured.iter().map(what).collect());
+        let stall = |r: &Round| (r.begin + r.next - r.step).max(0.0);
+        let ms = |s: f64| format!("{:.2} ms", 1e3 * s);
+        println!(
+            "| {name} | {} | {} | {} | {} | {} | {} | {:.2}, {:.2} | {} |",
+            ms(of(|r| r.step)),
+            ms(of(|r| r.begin)),
+            ms(of(|r| r.next)),
+            ms(of(stall)),
+            ms(of(|r| r.warm)),
+            ms(of(|r| r.fresh)),
+            median(measured.iter().map(|r| stall(r) / r.warm).collect()),
+            median(measured.iter().map(|r| stall(r) / r.fresh).collect()),
+            ms(of(|r| r.written)),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! The best checkpoint so far.
+
+use std::path::{Path, PathBuf};
+
+use thalweg_checkpoint::BundleReader;
+use thalweg_checkpoint::state::latest_checkpoint;
+use thalweg_graph::Graph;
+
+use super::{Kept, Saver};
+use crate::error::TrainError;
+use crate::steps::Steps;
+
+/// The entry with the metric.
+const METRIC: &str = "_thalweg/best/metric";
+
+/// Which metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// The higher one, such as of an accuracy.
+    Highest,
+    /// The lower one, such as of a loss.
+    Lowest,
+}
+
+/// Keeps the checkpoint with the best metric of an evaluation, in a folder of its own: `best-STEP`. It knows what an
+/// earlier process found.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{NewGraph, StateOps};
+/// use thalweg_session::Session;
+/// use thalweg_train::{BestCheckpoint, Goal, Saver};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = std::env::temp_dir().join(format!("thalweg-best-{}", std::process::id()));
+/// let g = Graph::new();
+/// let w = g.variable("w", 0.0f32);
+/// let add = w.assign_add(1.0f32);
+/// let session = Session::new(&g)?;
+/// session.run(g.initializers(), [])?;
+///
+/// let mut best = BestCheckpoint::open(&g, &folder, Goal::Highest)?;
+/// for (step, accuracy) in [0.7, 0.9, 0.8].into_iter().enumerate() {
+///     session.run(add, [])?;
+///     let is_best = best.offer(&session, accuracy, step as i64)?;
+///     assert_eq!(is_best, step < 2);
+/// }
+/// assert_eq!(best.metric(), Some(0.9));
+/// Saver::new(&g).restore(&session, best.path().expect("there is one"))?;
+/// assert_eq!(session.run::<f32>(w, [])?, 2.0);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct BestCheckpoint {
+    saver: Saver,
+    metric: Kept,
+    prefix: PathBuf,
+    goal: Goal,
+    best: Option<(PathBuf, f64)>,
+}
+
+impl BestCheckpoint {
+    /// One for all variables of the graph, in this folder, with what is there already.
+    ///
+    /// # Errors
+    /// [`TrainError::Checkpoint`], where what is there cannot be read.
+    pub fn open(
+        graph: &Graph,
+        folder: impl AsRef<Path>,
+        goal: Goal,
+    ) -> Result<BestCheckpoint, TrainError> {
+        let folder = folder.as_ref();
+        let saver = Saver::new(graph).max_to_keep(1);
+        let metric = saver.keep(METRIC, 0.0f64);
+        let mut best = None;
+        if let Some(path) = latest_checkpoint(folder)? {
+            let found = BundleReader::open(&path)?.tensor(METRIC)?;
+            best = Some((path, found.to_scalar::<f64>()?));
+        }
+        Ok(BestCheckpoint {
+            saver,
+            metric,
+            prefix: folder.join("best"),
+            goal,
+            best,
+        })
+    }
+
+    /// Saves the variables if this metric is better than all before; gives whether it was. One that is not a number is
+    /// never better.
+    ///
+    /// # Errors
+    /// As [`Saver::save`]; the best one before is then still there.
+    pub fn offer(
+        &mut self,
+        session: &dyn Steps,
+        metric: f64,
+        step: i64,
+    ) -> Result<bool, TrainError> {
+        let is_better = match (&self.best, self.goal) {
+            _ if metric.is_nan() => false,
+            (None, _) => true,
+            (Some((_, best)), Goal::Highest) => metric > *best,
+            (Some((_, best)), Goal::Lowest) => metric < *best,
+        };
+        if is_better {
+            self.metric.set(metric);
+            let path = self.saver.save(session, &self.prefix, step)?;
+            self.best = Some((path, metric));
+        }
+        Ok(is_better)
+    }
+
+    /// The prefix of the best checkpoint.
+    pub fn path(&self) -> Option<&Path> {
+        self.best.as_ref().map(|(path, _)| &**path)
+    }
+
+    /// Its metric.
+    pub fn metric(&self) -> Option<f64> {
+        self.best.as_ref().map(|(_, metric)| *metric)
+    }
+}
