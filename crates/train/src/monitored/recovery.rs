@@ -12,6 +12,9 @@ use crate::hooks::{Context, step_of};
 use crate::log::Log;
 use crate::steps::Steps;
 
+/// How often people are told that a session is waited for.
+const TELL: Duration = Duration::from_secs(30);
+
 /// Makes sessions whose variables have values.
 pub(super) struct Recovery<M> {
     pub(super) make: M,
@@ -50,17 +53,23 @@ impl<M> Recovery<M> {
         E: Into<TrainError>,
     {
         let begin = Instant::now();
+        let mut told: Option<Instant> = None;
         loop {
-            let why = match self.attempt() {
+            let tells = told.is_none_or(|at| at.elapsed() >= TELL);
+            let last = begin.elapsed() >= self.most;
+            let why = match self.attempt(tells || last) {
                 Ok(session) => {
                     self.again = true;
                     return Ok(session);
                 }
-                Err(error @ TrainError::NotReady { .. }) => error,
-                Err(error) if error.failure() == StepFailure::Lost => error,
+                Err(error) if self.may_pass(&error) => error,
                 Err(error) => return Err(error),
             };
-            if begin.elapsed() >= self.most {
+            if tells {
+                self.log.line(&format!("waiting for a session: {why}"));
+                told = Some(Instant::now());
+            }
+            if last {
                 return Err(TrainError::Waited {
                     waited: begin.elapsed(),
                     why: why.to_string(),
@@ -70,7 +79,14 @@ impl<M> Recovery<M> {
         }
     }
 
-    fn attempt<S, E>(&mut self) -> Result<S, TrainError>
+    /// Whether it may be otherwise when it is looked again: a task comes back, the chief gives values.
+    fn may_pass(&self, error: &TrainError) -> bool {
+        let waits = self.role == Role::Worker && matches!(error, TrainError::NotReady { .. });
+        waits || error.failure() == StepFailure::Lost
+    }
+
+    /// Tries to make a session. Which variables have no value takes steps of its own, and is looked at where it is told.
+    fn attempt<S, E>(&mut self, tells: bool) -> Result<S, TrainError>
     where
         S: Steps,
         M: FnMut() -> Result<S, E>,
@@ -82,7 +98,10 @@ impl<M> Recovery<M> {
             Role::Worker => {
                 if !self.finalized.is_ready(&session)? {
                     return Err(TrainError::NotReady {
-                        variables: self.finalized.missing(&session),
+                        variables: match tells {
+                            true => self.finalized.missing(&session),
+                            false => Vec::new(),
+                        },
                         advice: "the chief gives them: start it, or look at what keeps it",
                     });
                 }

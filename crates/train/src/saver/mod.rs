@@ -142,9 +142,17 @@ impl Saver {
         let declared = graph.variables();
         let info = |(name, variable): (_, Variable<'g>)| {
             let found = declared.iter().find(|v| v.handle == variable.handle().id());
-            found.cloned().map(|info| (Into::into(name), info))
+            let undeclared = || VariableInfo {
+                name: variable.name(),
+                handle: variable.handle().id(),
+                value: variable.value().id(),
+                initializer: variable.initializer().id(),
+                trainable: false,
+                slice: None,
+            };
+            (Into::into(name), found.cloned().unwrap_or_else(undeclared))
         };
-        Saver::of_infos(graph, variables.into_iter().filter_map(info), None)
+        Saver::of_infos(graph, variables.into_iter().map(info), None)
     }
 
     fn of_infos(
