@@ -307,7 +307,8 @@ fn weights_are_shown_converted_and_compared() {
     assert!(output.stderr.is_empty());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        text.contains("different: 3 tensors; the same: 0 tensors") && text.contains("0.50000 at most"),
+        text.contains("different: 3 tensors; the same: 0 tensors")
+            && text.contains("0.50000 at most"),
         "{text}"
     );
 }
