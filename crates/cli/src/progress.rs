@@ -19,11 +19,13 @@ impl Progress {
     pub(crate) fn new(what: &str, items: u64, quiet: bool) -> Progress {
         let bar = match std::io::stderr().is_terminal() && !quiet {
             true => {
-                let template =
-                    format!("{what} {{pos}}/{{len}}  {{eta}} left  {{wide_bar:.cyan/dim}}");
-                let style = ProgressStyle::with_template(&template);
+                let style = ProgressStyle::with_template(
+                    "{prefix:6} {pos}/{len}  {eta} left  {wide_bar:.cyan/dim}",
+                );
                 let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-                ProgressBar::new(items).with_style(style.progress_chars("━━─"))
+                ProgressBar::new(items)
+                    .with_style(style.progress_chars("━━─"))
+                    .with_prefix(what.to_owned())
             }
             false => ProgressBar::hidden(),
         };

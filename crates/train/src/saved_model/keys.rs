@@ -11,6 +11,9 @@ use crate::values;
 /// How many functions are looked into, one inside of the other, for nodes that restore.
 const DEEPEST: usize = 8;
 
+/// How many nodes of functions are looked at: a small file can call functions from functions without end.
+const MOST_NODES: usize = 1 << 20;
+
 /// How many nodes may stand between one that reads a checkpoint and the one that assigns what it reads.
 const MOST_BETWEEN: usize = 8;
 
@@ -30,11 +33,12 @@ pub(super) fn wanted(graph: &Graph, restore: Option<&str>) -> Vec<Restored> {
     let data = graph.snapshot();
     let node = restore.and_then(|name| names::find_operation(graph, name));
     let mut all = Vec::new();
+    let mut left = MOST_NODES;
     if let Some(node) = node {
         let needed = data.needed([node.id()], |_| false);
-        for (id, node) in data.nodes().filter(|(id, _)| needed[id.index()]) {
+        for id in data.ids().filter(|id| needed[id.index()]) {
             let own = |handle| Some(handle);
-            of_node(&data, &data, id, node, &own, DEEPEST, &mut all);
+            of_node(&data, &data, id, &own, (DEEPEST, &mut left), &mut all);
         }
     }
     if all.is_empty() {
@@ -80,23 +84,26 @@ fn of_node(
     root: &GraphData,
     data: &GraphData,
     id: NodeId,
-    node: &Node,
     outer: &dyn Fn(OutputId) -> Option<OutputId>,
-    depth: usize,
+    (depth, left): (usize, &mut usize),
     to: &mut Vec<Restored>,
 ) {
+    let node = data.node(id);
     if node.op.name == "RestoreV2" {
         let (Some(keys), Some(slices)) = (strings(data, node, 1), strings(data, node, 2)) else {
             return;
         };
-        for (index, (key, slice)) in (0u32..).zip(keys.into_iter().zip(slices)) {
-            let handles = assigned(data, OutputId { node: id, index });
-            let handles = handles.into_iter().filter_map(outer);
-            to.extend(handles.map(|handle| Restored {
-                key: key.clone(),
-                slice: slice.clone(),
-                handle,
-            }));
+        for (index, handle) in assigned(data, id) {
+            let index = index as usize;
+            if let (Some(key), Some(slice)) = (keys.get(index), slices.get(index))
+                && let Some(handle) = outer(handle)
+            {
+                to.push(Restored {
+                    key: key.clone(),
+                    slice: slice.clone(),
+                    handle,
+                });
+            }
         }
         return;
     }
@@ -115,8 +122,12 @@ fn of_node(
         let given = node.inputs.get(index).filter(|_| is_argument)?;
         outer(*given)
     };
-    for (id, node) in body.nodes() {
-        of_node(root, body, id, node, &inner, depth, to);
+    for id in body.ids() {
+        let Some(fewer) = left.checked_sub(1) else {
+            return;
+        };
+        *left = fewer;
+        of_node(root, body, id, &inner, (depth, left), to);
     }
 }
 
@@ -137,27 +148,27 @@ fn strings(data: &GraphData, node: &Node, input: usize) -> Option<Vec<String>> {
     None
 }
 
-/// The handles of the variables that are given an output's value.
-fn assigned(data: &GraphData, value: OutputId) -> Vec<OutputId> {
+/// The outputs of a node whose values variables are given, by number, with the variables' handles.
+fn assigned(data: &GraphData, restore: NodeId) -> Vec<(u32, OutputId)> {
     let mut found = Vec::new();
-    let mut open = vec![(value, 0)];
-    while let Some((value, between)) = open.pop() {
-        for user in data.consumers(value.node) {
+    // A node, the output of the one that restores whose value it has, and how far they are from each other.
+    let mut open = vec![(restore, None, 0)];
+    while let Some((from, output, between)) = open.pop() {
+        let users: BTreeSet<NodeId> = data.consumers(from).collect();
+        for user in users {
             let node = data.node(user);
+            let of = |given: OutputId| (given.node == from).then(|| output.unwrap_or(given.index));
             match (node.op.name, &node.inputs[..]) {
-                ("Assign" | "AssignVariableOp", &[handle, given]) if given == value => {
-                    found.push(handle);
+                ("Assign" | "AssignVariableOp", &[handle, given]) => {
+                    found.extend(of(given).map(|index| (index, handle)));
                 }
-                ("Identity", &[given]) if given == value && between < MOST_BETWEEN => {
-                    let passed = OutputId {
-                        node: user,
-                        index: 0,
-                    };
-                    open.push((passed, between + 1));
+                ("Identity", &[given]) if between < MOST_BETWEEN => {
+                    open.extend(of(given).map(|index| (user, Some(index), between + 1)));
                 }
                 _ => {}
             }
         }
     }
+    found.sort();
     found
 }

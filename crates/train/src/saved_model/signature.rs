@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use thalweg_graph::{Graph, OutputId};
 use thalweg_graphdef::messages::tensor_info::Encoding;
 use thalweg_graphdef::messages::{MetaGraphDef, SignatureDef, TensorInfo};
+use thalweg_graphdef::names;
 
+use super::SavedModelError;
 use super::load::INIT_SIGNATURE;
-use super::{SavedModelError, write};
 
 /// What a caller may compute: inputs and outputs of a graph, by the names that callers use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl Signature {
         def: &SignatureDef,
     ) -> Result<Signature, SavedModelError> {
         let find = |key: &str, tensor: &str| {
-            let found = write::output(graph, prefix, tensor);
+            let found = output(graph, prefix, tensor);
             found.ok_or_else(|| SavedModelError::Signature {
                 model: model.to_owned(),
                 signature: name.to_owned(),
@@ -91,4 +92,13 @@ pub fn signatures(
         .filter(|(n, _)| *n != INIT_SIGNATURE);
     all.map(|(name, def)| Ok((name.clone(), Signature::of(graph, "", model, name, def)?)))
         .collect()
+}
+
+/// The output of this name, prefix and all.
+fn output(graph: &Graph, prefix: &str, name: &str) -> Option<OutputId> {
+    let name = match prefix {
+        "" => name.to_owned(),
+        _ => format!("{prefix}/{name}"),
+    };
+    names::find_output(graph, &name).map(|o| o.id())
 }

@@ -352,3 +352,41 @@ fn weights_of_any_format_fill_whole_variables_and_parts() {
         assert_eq!(found.collect::<Vec<_>>(), numbers);
     }
 }
+
+#[test]
+fn functions_that_call_functions_without_end_are_not_followed_without_end() {
+    let g = Graph::new();
+    let mut called = String::new();
+    // Eight functions, each of which calls the one before a hundred times.
+    for level in 0..8 {
+        let body = g.body(&format!("f{level}"));
+        let x = body.argument("x", &thalweg_graph::Fact::new(DType::F32, Shape::scalar()));
+        let mut y = x * 1.0;
+        for _ in 0..100 {
+            if level > 0 {
+                let call = body.op("PartitionedCall").input(y);
+                let call = call.attr("f", thalweg_graph::Func::named(&called));
+                y = call
+                    .attr("Tin", vec![DType::F32])
+                    .attr("Tout", vec![DType::F32])
+                    .output();
+            }
+        }
+        let closed = g.close_bodies(&[(body, &[x], &[y])]);
+        for function in closed.functions {
+            called = function.name.clone();
+            g.define(function);
+        }
+    }
+    let x = g.placeholder("x", DType::F32, []);
+    let call = g.op("PartitionedCall").input(x).name("restore");
+    let call = call.attr("f", thalweg_graph::Func::named(&called));
+    let call = call
+        .attr("Tin", vec![DType::F32])
+        .attr("Tout", vec![DType::F32]);
+    assert!(!call.build().is_invalid(), "{:?}", g.errors());
+    g.variable("w", 1.0f32);
+    let start = std::time::Instant::now();
+    assert_eq!(super::keys::wanted(&g, Some("restore")).len(), 1);
+    assert!(start.elapsed() < std::time::Duration::from_secs(20));
+}

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use thalweg_checkpoint::{BundleWriter, SliceSpec, disk};
 use thalweg_graph::{Graph, Output, OutputId};
+use thalweg_graphdef::file;
 use thalweg_graphdef::messages::{SavedModel as SavedModelDef, SignatureDef};
 use thalweg_graphdef::meta::{MetaOptions, export_meta_graph_data, signature};
-use thalweg_graphdef::{file, names};
 use thalweg_tensor::Tensor;
 
 use super::{SERVE, SavedModelError, VARIABLES};
@@ -168,13 +168,4 @@ fn on_copy<T>(
         Err(made) => made,
         Ok(never) => match never {},
     }
-}
-
-/// The output of this name, prefix and all.
-pub(super) fn output(graph: &Graph, prefix: &str, name: &str) -> Option<OutputId> {
-    let name = match prefix {
-        "" => name.to_owned(),
-        _ => format!("{prefix}/{name}"),
-    };
-    names::find_output(graph, &name).map(|o| o.id())
 }
