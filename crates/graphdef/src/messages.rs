@@ -855,6 +855,71 @@ pub mod summary {
         }
     }
 }
+/// A session began, ended, or saved a checkpoint.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionLog {
+    #[prost(enumeration = "session_log::SessionStatus", tag = "1")]
+    pub status: i32,
+    /// The prefix of the checkpoint's files.
+    #[prost(string, tag = "2")]
+    pub checkpoint_path: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub msg: ::prost::alloc::string::String,
+}
+/// Nested message and enum types in `SessionLog`.
+pub mod session_log {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum SessionStatus {
+        StatusUnspecified = 0,
+        Start = 1,
+        Stop = 2,
+        Checkpoint = 3,
+    }
+    impl SessionStatus {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::StatusUnspecified => "STATUS_UNSPECIFIED",
+                Self::Start => "START",
+                Self::Stop => "STOP",
+                Self::Checkpoint => "CHECKPOINT",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "STATUS_UNSPECIFIED" => Some(Self::StatusUnspecified),
+                "START" => Some(Self::Start),
+                "STOP" => Some(Self::Stop),
+                "CHECKPOINT" => Some(Self::Checkpoint),
+                _ => None,
+            }
+        }
+    }
+}
+/// What a traced step cost.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaggedRunMetadata {
+    #[prost(string, tag = "1")]
+    pub tag: ::prost::alloc::string::String,
+    /// An encoded RunMetadata.
+    #[prost(bytes = "vec", tag = "2")]
+    pub run_metadata: ::prost::alloc::vec::Vec<u8>,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Event {
     /// Seconds since 1970.
@@ -862,7 +927,7 @@ pub struct Event {
     pub wall_time: f64,
     #[prost(int64, tag = "2")]
     pub step: i64,
-    #[prost(oneof = "event::What", tags = "3, 4, 5, 9")]
+    #[prost(oneof = "event::What", tags = "3, 4, 5, 7, 8, 9")]
     pub what: ::core::option::Option<event::What>,
 }
 /// Nested message and enum types in `Event`.
@@ -877,6 +942,10 @@ pub mod event {
         GraphDef(::prost::alloc::vec::Vec<u8>),
         #[prost(message, tag = "5")]
         Summary(super::Summary),
+        #[prost(message, tag = "7")]
+        SessionLog(super::SessionLog),
+        #[prost(message, tag = "8")]
+        TaggedRunMetadata(super::TaggedRunMetadata),
         /// An encoded MetaGraphDef.
         #[prost(bytes, tag = "9")]
         MetaGraphDef(::prost::alloc::vec::Vec<u8>),

@@ -14,7 +14,7 @@ use thalweg_tensor::Tensor;
 
 use super::{SummaryWriter, now};
 use crate::error::SummaryError;
-use crate::messages::session_log::Status;
+use crate::messages::session_log::SessionStatus;
 use crate::messages::summary::{Value, value};
 use crate::messages::{SessionLog, Summary, SummaryMetadata, TaggedRunMetadata};
 
@@ -176,9 +176,9 @@ impl SummaryWriter {
     /// See above.
     pub fn session_log(&self, what: SessionEvent<'_>, step: i64) -> Result<(), SummaryError> {
         let (status, path) = match what {
-            SessionEvent::Start => (Status::Start, ""),
-            SessionEvent::Stop => (Status::Stop, ""),
-            SessionEvent::Checkpoint(path) => (Status::Checkpoint, path),
+            SessionEvent::Start => (SessionStatus::Start, ""),
+            SessionEvent::Stop => (SessionStatus::Stop, ""),
+            SessionEvent::Checkpoint(path) => (SessionStatus::Checkpoint, path),
         };
         let log = SessionLog {
             status: status.into(),
