@@ -4,9 +4,9 @@
 //! cargo bench -p thalweg-tests --bench checkpoints -- FOLDER [ROUNDS]
 //! ```
 //!
-//! A step updates all variables. What a save costs is the time of `begin_save`, and what the next step takes longer than
-//! others: it writes into new memory while the old values are being written to the disk. The copy is one into memory that
-//! was used before, and one into new memory, which is what a snapshot by copying needs.
+//! A step updates all variables. The snapshot costs the time of `begin_save`, and what the next step takes longer than
+//! others, as it writes elsewhere: the stall, which is measured without a writer. The copy is one into memory that was used
+//! before, and one into new memory. What a save costs in all is what the steps take longer until it is on the disk.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -42,10 +42,11 @@ fn seconds(work: impl FnOnce() -> Result<()>) -> Result<f64> {
 struct Round {
     step: f64,
     begin: f64,
-    next: f64,
+    held: f64,
     warm: f64,
     fresh: f64,
     written: f64,
+    lost: f64,
 }
 
 fn round(
@@ -57,23 +58,35 @@ fn round(
 ) -> Result<Round> {
     let step = || seconds(|| Ok(session.run(train, [])?));
     let steps: Vec<f64> = (0..5).map(|_| step()).collect::<Result<_>>()?;
-    let written = Instant::now();
+    let normal = median(steps);
+    // The snapshot alone.
+    let values: Vec<Tensor> = session.run(session.graph().trainable_variables(), [])?;
+    let held = step()?;
+    drop(values);
+    step()?;
+    // A save, with as many steps as there is time for.
+    let began = Instant::now();
     let begin = seconds(|| Ok(drop(saver.begin_save(session, prefix, 1)?)))?;
-    let next = step()?;
+    let mut steps = 0.0;
+    while saver.is_writing() {
+        step()?;
+        steps += 1.0;
+    }
     saver.wait()?;
-    let written = written.elapsed().as_secs_f64();
+    let written = began.elapsed().as_secs_f64();
     let from = vec![1u8; bytes];
     let mut to = vec![2u8; bytes];
     let warm = seconds(|| Ok(black_box(&mut to).copy_from_slice(black_box(&from))))?;
     drop(to);
     let fresh = seconds(|| Ok(drop(black_box(black_box(&from).clone()))))?;
     Ok(Round {
-        step: median(steps),
+        step: normal,
         begin,
-        next,
+        held,
         warm,
         fresh,
         written,
+        lost: written - steps * normal,
     })
 }
 
@@ -86,9 +99,9 @@ fn main() -> Result<()> {
     let rounds: usize = given.get(1).map_or(Ok(7), |n| n.parse())?;
     std::fs::create_dir_all(&folder)?;
     println!(
-        "| variables | a step | begin_save | the step after it | stall | copy, used memory | copy, new memory | stall / copy | written |"
+        "| variables | a step | begin_save | the step after it | stall | copy, used memory | copy, new memory | stall / copy | written after | lost in all |"
     );
-    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for (name, sizes) in sizes() {
         let g = Graph::new();
         let all = sizes.iter().map(|&n| {
@@ -114,19 +127,20 @@ fn main() -> Result<()> {
             std::thread::sleep(Duration::from_millis(50));
         }
         let of = |what: fn(&Round) -> f64| median(measured.iter().map(what).collect());
-        let stall = |r: &Round| (r.begin + r.next - r.step).max(0.0);
+        let stall = |r: &Round| (r.begin + r.held - r.step).max(0.0);
         let ms = |s: f64| format!("{:.2} ms", 1e3 * s);
         println!(
-            "| {name} | {} | {} | {} | {} | {} | {} | {:.2}, {:.2} | {} |",
+            "| {name} | {} | {} | {} | {} | {} | {} | {:.2}, {:.2} | {} | {} |",
             ms(of(|r| r.step)),
             ms(of(|r| r.begin)),
-            ms(of(|r| r.next)),
+            ms(of(|r| r.held)),
             ms(of(stall)),
             ms(of(|r| r.warm)),
             ms(of(|r| r.fresh)),
             median(measured.iter().map(|r| stall(r) / r.warm).collect()),
             median(measured.iter().map(|r| stall(r) / r.fresh).collect()),
             ms(of(|r| r.written)),
+            ms(of(|r| r.lost)),
         );
     }
     Ok(())

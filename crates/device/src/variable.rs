@@ -16,12 +16,15 @@
 //! ```
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::{Buffer, DType, Shape, Tensor};
 
 use crate::error::KernelError;
 use crate::gpu::{Address, Block};
+
+/// Values of this many bytes and more leave their memory to a later update.
+const LEAST_SPARE: usize = 64 << 10;
 
 /// A value on a device that steps read and update.
 ///
@@ -33,6 +36,9 @@ pub struct Variable {
     dtype: DType,
     shape: Shape,
     value: Mutex<Option<Tensor>>,
+    /// What the value was before an update that wrote elsewhere, because somebody held it: the next such update writes
+    /// there. It is memory that the system need not give anew.
+    spare: Mutex<Option<Tensor>>,
     resident: Option<Resident>,
 }
 
@@ -68,6 +74,7 @@ impl Variable {
             dtype,
             shape,
             value: Mutex::new(None),
+            spare: Mutex::new(None),
             resident: None,
         }
     }
@@ -132,6 +139,43 @@ impl Variable {
         }
         *self.lock() = Some(value);
         Ok(())
+    }
+
+    /// What an update of all of `value`, which is this variable's, is to write: nothing where nobody else holds `value`,
+    /// which can then be written as it is.
+    ///
+    /// # Errors
+    /// As [`Tensor::successor`].
+    pub fn successor(&self, value: &mut Tensor) -> Result<Option<Tensor>, KernelError> {
+        if value.is_alone() {
+            return Ok(None);
+        }
+        if let Some(mut spare) = self.lock_spare().take()
+            && spare.dims() == value.dims()
+            && spare.dtype() == value.dtype()
+            && spare.is_alone()
+        {
+            return Ok(Some(spare));
+        }
+        Ok(value.successor()?)
+    }
+
+    /// Keeps what the value was for [`Variable::successor`], if it is large.
+    pub fn keep_spare(&self, old: Tensor) {
+        // Those in shared memory have a pool of their own.
+        let is_own = |b: &Arc<Buffer>| b.len() >= LEAST_SPARE && b.segment().is_none();
+        if old.buffer().is_some_and(is_own) {
+            *self.lock_spare() = Some(old);
+        }
+    }
+
+    /// Gives up the memory that is kept for later updates.
+    pub fn release_spare(&self) {
+        *self.lock_spare() = None;
+    }
+
+    fn lock_spare(&self) -> MutexGuard<'_, Option<Tensor>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The error of a read before the first assignment.

@@ -23,6 +23,10 @@ impl Steps for Session<'_> {
         Ok(self.run_ids(fetches, feeds, options)?)
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     // The counters are the tasks', each of its own part.
     fn random_state(&self) -> Vec<(String, u64)> {
         Vec::new()

@@ -69,6 +69,13 @@ impl Store {
         Ok(thing)
     }
 
+    /// Gives up the memory that variables keep for later updates.
+    pub fn release_spares(&self) {
+        let variables = self.variables.lock();
+        let variables = variables.unwrap_or_else(PoisonError::into_inner);
+        variables.values().for_each(|v| v.release_spare());
+    }
+
     /// Forgets the variables and things of a container; who holds one keeps it.
     pub fn clear(&self, container: &str) {
         let mut variables = self

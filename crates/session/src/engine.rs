@@ -104,8 +104,9 @@ impl Engine {
         all.push(Arc::downgrade(plans));
     }
 
-    /// Gives up the memory of steps that do not run, those of all sessions.
+    /// Gives up the memory of steps that do not run, those of all sessions, and what variables keep for later updates.
     pub(crate) fn release(&self) {
+        self.store().release_spares();
         let all: Vec<_> = self.plans().iter().filter_map(Weak::upgrade).collect();
         all.iter()
             .for_each(|plans| plans.for_each(|ready| ready.release()));

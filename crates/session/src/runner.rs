@@ -83,9 +83,20 @@ impl Runner {
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), SessionError> {
+        self.run_of(&|| Ok(data.clone()), fetches, feeds, options)
+    }
+
+    /// As [`Runner::run`], of a graph that is asked for only where there is no plan yet.
+    pub(crate) fn run_of(
+        &self,
+        graph: &dyn Fn() -> Result<Arc<GraphData>, SessionError>,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, Tensor)],
+        options: &RunOptions,
+    ) -> Result<(Fetched, Trace), SessionError> {
         let given = feeds.iter().map(|(o, t)| (*o, t));
         let fuse = !options.check_finite;
-        let ready = self.plan(&|| Ok(data.clone()), fetches, given, fuse)?;
+        let ready = self.plan(graph, fetches, given, fuse)?;
         let mut results = SmallVec::new();
         let values = feeds.iter().map(|(_, t)| t);
         let trace = self.watched(&ready, values, options, None, &mut results)?;

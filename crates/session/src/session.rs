@@ -213,8 +213,8 @@ impl<'g> Session<'g> {
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), SessionError> {
-        let data = self.graph.checked()?;
-        self.runner.run(&data, fetches, feeds, options)
+        let graph = || self.graph.checked();
+        self.runner.run_of(&graph, fetches, feeds, options)
     }
 
     /// How far the random ops have come, by node: how many numbers each has drawn. Those of a GPU are not among them.

@@ -44,6 +44,9 @@ pub trait Steps {
         options: &RunOptions,
     ) -> Result<(Vec<Option<Tensor>>, Trace), TrainError>;
 
+    /// Whether other processes may run steps on the same variables.
+    fn is_shared(&self) -> bool;
+
     /// How far the random ops of the session have come, by node: empty where the session does not know it, as one over
     /// a cluster.
     fn random_state(&self) -> Vec<(String, u64)>;
@@ -65,6 +68,10 @@ impl Steps for Session<'_> {
     ) -> Result<(Vec<Option<Tensor>>, Trace), TrainError> {
         let (fetched, trace) = self.run_ids(fetches, feeds, options)?;
         Ok((fetched.into_values().collect(), trace))
+    }
+
+    fn is_shared(&self) -> bool {
+        false
     }
 
     fn random_state(&self) -> Vec<(String, u64)> {

@@ -97,11 +97,11 @@ impl<'a> KernelCx<'a> {
         renew: &mut dyn FnMut(&mut [Renewal<'_>]) -> Result<(), KernelError>,
     ) -> Result<(), KernelError> {
         // What is replaced goes once nobody waits for the variables any more.
-        let mut replaced: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
+        let mut replaced: SmallVec<[(usize, Tensor); 4]> = SmallVec::new();
         let mut next: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
         for (guard, &i) in guards.iter_mut().zip(inputs) {
             match guard.as_mut() {
-                Some(value) => next.push(value.successor()?),
+                Some(value) => next.push(self.variable(i)?.successor(value)?),
                 None => return Err(self.variable(i)?.uninitialized()),
             }
         }
@@ -118,13 +118,17 @@ impl<'a> KernelCx<'a> {
         }
         renew(&mut renewals)?;
         drop(renewals);
-        for (guard, next) in guards.iter_mut().zip(next) {
-            if next.is_some() {
-                replaced.push(std::mem::replace(&mut **guard, next));
+        for ((guard, next), &i) in guards.iter_mut().zip(next).zip(inputs) {
+            if next.is_some()
+                && let Some(old) = std::mem::replace(&mut **guard, next)
+            {
+                replaced.push((i, old));
             }
         }
         drop(guards);
-        drop(replaced);
+        for (i, old) in replaced {
+            self.variable(i)?.keep_spare(old);
+        }
         Ok(())
     }
 

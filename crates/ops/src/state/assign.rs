@@ -94,14 +94,14 @@ fn assign(p: &Prepare<'_>) -> Prepared {
                 && old.dims() == &dims[..]
                 && old.dtype() == dtype
             {
-                match old.successor()? {
-                    None => overwrite(old, value)?,
+                return match variable.successor(old)? {
+                    None => overwrite(old, value),
                     Some(mut next) => {
                         overwrite(&mut next, value)?;
-                        *old = next;
+                        variable.keep_spare(std::mem::replace(old, next));
+                        Ok(())
                     }
-                }
-                return Ok(());
+                };
             }
         }
         if validate {

@@ -167,6 +167,11 @@ impl SessionRunHook for LoggingTensorHook {
         Ok(())
     }
 
+    fn needs_step_from(&self) -> i64 {
+        // It counts the steps of its session.
+        i64::MAX
+    }
+
     fn end(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
         if self.at_end {
             let fetches: Vec<Fetch> = self.outputs.iter().map(|&o| Fetch::Value(o)).collect();

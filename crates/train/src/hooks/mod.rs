@@ -112,6 +112,12 @@ pub trait SessionRunHook {
     fn watches_steps(&self) -> bool {
         true
     }
+
+    /// From which global step on it has to know the global step of each step ([`AfterRun::step_before`]): from the
+    /// first, unless it says otherwise. To read it takes time, which a hook that is not due can save.
+    fn needs_step_from(&self) -> i64 {
+        i64::MIN
+    }
 }
 
 /// A session as hooks see it.
@@ -178,9 +184,14 @@ impl<'a> Context<'a> {
 
 /// The global step in a tensor.
 pub(crate) fn step_of(value: Option<&Tensor>) -> Result<i64, TrainError> {
-    match value.and_then(Tensor::to_ints).as_deref() {
-        Some([step]) => Ok(*step),
-        _ => Err(TrainError::NoGlobalStep),
+    let value = value.ok_or(TrainError::NoGlobalStep)?;
+    match value.to_scalar::<i64>() {
+        Ok(step) => Ok(step),
+        // TensorFlow's may be of 32 bits.
+        Err(_) => match value.to_ints().as_deref() {
+            Some([step]) => Ok(*step),
+            _ => Err(TrainError::NoGlobalStep),
+        },
     }
 }
 
@@ -243,7 +254,8 @@ impl<'a> AfterRun<'a> {
         self.feeds
     }
 
-    /// The global step as the step found it: its own update, and those of other workers meanwhile, are not in it.
+    /// The global step as the step found it: its own update, and those of other workers meanwhile, are not in it. Nothing
+    /// where the graph has none, or where no hook has to know it.
     pub fn step_before(&self) -> Option<i64> {
         self.step_before
     }

@@ -62,6 +62,10 @@ impl SessionRunHook for NanTensorHook {
         Ok(())
     }
 
+    fn needs_step_from(&self) -> i64 {
+        i64::MAX
+    }
+
     fn after_run(&mut self, run: &AfterRun<'_>) -> Result<(), TrainError> {
         let value = run.values().first().and_then(Option::as_ref);
         if value.is_none_or(is_finite) {

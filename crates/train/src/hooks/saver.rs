@@ -131,7 +131,9 @@ impl SessionRunHook for CheckpointSaverHook {
     }
 
     fn after_run(&mut self, run: &AfterRun<'_>) -> Result<(), TrainError> {
-        let before = run.step_before().ok_or(TrainError::NoGlobalStep)?;
+        let Some(before) = run.step_before() else {
+            return Ok(());
+        };
         if !self.timer.is_due(before.saturating_add(1)) {
             return Ok(());
         }
@@ -141,6 +143,10 @@ impl SessionRunHook for CheckpointSaverHook {
             true => self.save(&context, step),
             false => Ok(()),
         }
+    }
+
+    fn needs_step_from(&self) -> i64 {
+        self.timer.due_from().saturating_sub(1)
     }
 
     fn end(&mut self, session: &Context<'_>) -> Result<(), TrainError> {

@@ -53,7 +53,8 @@ impl StepCounterHook {
 }
 
 impl SessionRunHook for StepCounterHook {
-    fn after_create_session(&mut self, _: &Context<'_>) -> Result<(), TrainError> {
+    fn after_create_session(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
+        session.needed_global_step()?;
         self.timer = Timer::new(self.every);
         if let (None, Some(folder)) = (&self.writer, &self.folder) {
             self.writer = Some(SummaryWriter::create(folder)?);
@@ -62,7 +63,9 @@ impl SessionRunHook for StepCounterHook {
     }
 
     fn after_run(&mut self, run: &AfterRun<'_>) -> Result<(), TrainError> {
-        let before = run.step_before().ok_or(TrainError::NoGlobalStep)?;
+        let Some(before) = run.step_before() else {
+            return Ok(());
+        };
         self.still = match before == self.last {
             true => self.still + 1,
             false => 0,
@@ -86,6 +89,10 @@ impl SessionRunHook for StepCounterHook {
             });
         }
         Ok(())
+    }
+
+    fn needs_step_from(&self) -> i64 {
+        self.timer.due_from().saturating_sub(1)
     }
 
     fn end(&mut self, session: &Context<'_>) -> Result<(), TrainError> {

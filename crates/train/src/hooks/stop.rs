@@ -47,6 +47,10 @@ impl SessionRunHook for StopAtStepHook {
         Ok(())
     }
 
+    fn needs_step_from(&self) -> i64 {
+        self.last.map_or(i64::MIN, |last| last.saturating_sub(1))
+    }
+
     fn after_run(&mut self, run: &AfterRun<'_>) -> Result<(), TrainError> {
         let (Some(last), Some(before)) = (self.last, run.step_before()) else {
             return Ok(());

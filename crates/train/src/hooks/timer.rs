@@ -55,6 +55,16 @@ impl Timer {
         }
     }
 
+    /// From which step on it may be due; of one that goes by time, from the first on.
+    pub fn due_from(&self) -> i64 {
+        match (self.every, self.last) {
+            (Every::Steps(steps), Some((last, _))) => {
+                last.saturating_add(i64::try_from(steps).unwrap_or(i64::MAX))
+            }
+            _ => i64::MIN,
+        }
+    }
+
     /// Notes that it was done at this step; gives the steps and the time since it was done before.
     pub fn done(&mut self, step: i64) -> Option<(i64, Duration)> {
         let now = Instant::now();

@@ -37,6 +37,43 @@ pub struct MonitoredSession<S, M> {
     failed: bool,
     fetches: Vec<Fetch>,
     feeds: Vec<(OutputId, Tensor)>,
+    known: KnownStep,
+}
+
+/// What is known of the global step between two reads of it.
+#[derive(Default)]
+struct KnownStep {
+    /// The last one that was read, as the step found it.
+    last: Option<i64>,
+    /// Steps of this session since then.
+    steps: i64,
+    /// The most that it grew in one of this session's steps.
+    pace: i64,
+}
+
+/// The most steps of a session between two reads of the global step: other threads may train the same variables.
+const BLIND: i64 = 16;
+
+impl KnownStep {
+    /// Whether the next step may find the global step at `from` or later.
+    fn may_reach(&self, from: i64) -> bool {
+        let Some(last) = self.last else {
+            return true;
+        };
+        let ahead = (self.steps + 1).saturating_mul(self.pace.max(1));
+        self.steps >= BLIND || last.saturating_add(ahead) >= from
+    }
+
+    /// Notes a step: with what was read of the global step, if it was.
+    fn ran(&mut self, found: Option<i64>) {
+        self.steps += 1;
+        if let Some(found) = found {
+            let grown = self.last.map_or(1, |last| found.saturating_sub(last));
+            let paced = grown.saturating_add(self.steps - 1) / self.steps.max(1);
+            self.pace = self.pace.max(paced);
+            (self.last, self.steps) = (Some(found), 0);
+        }
+    }
 }
 
 /// A session as its hooks see it.
@@ -77,6 +114,7 @@ where
             failed: false,
             fetches: Vec::new(),
             feeds: Vec::new(),
+            known: KnownStep::default(),
         };
         monitored.created()?;
         Ok(monitored)
@@ -103,6 +141,7 @@ where
         let log = self.recovery.log();
         log.line(&format!("the session is made again: {error}"));
         self.session = self.recovery.session()?;
+        self.known = KnownStep::default();
         Ok(())
     }
 
@@ -234,10 +273,12 @@ where
         (self.session).run_step(&self.fetches, &self.feeds, options)
     }
 
-    /// The global step, if hooks look at steps.
+    /// The global step, if a hook has to know it of the next step. Where other processes count it too, it is read each time.
     fn watched_step(&self) -> Option<OutputId> {
-        let watched = self.hooks.iter().any(|h| h.watches);
-        self.recovery.global_step().filter(|_| watched)
+        let watching = self.hooks.iter().filter(|h| h.watches);
+        let from = watching.map(|h| h.hook.needs_step_from()).min()?;
+        let needed = from < i64::MAX && (self.session.is_shared() || self.known.may_reach(from));
+        self.recovery.global_step().filter(|_| needed)
     }
 
     /// Lets hooks add their fetches and feeds.
@@ -269,6 +310,7 @@ where
             Some(_) => Some(step_of(values.pop().flatten().as_ref())?.saturating_sub(made)),
             None => None,
         };
+        self.known.ran(step_before);
         let context = seen(&self.session, &self.recovery, &self.stop);
         for hooked in self.hooks.iter_mut().filter(|h| h.watches) {
             hooked.hook.after_run(&AfterRun {

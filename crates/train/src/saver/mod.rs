@@ -261,6 +261,12 @@ impl Saver {
         Ok(prefix)
     }
 
+    /// Whether a checkpoint is still being written in the background.
+    pub fn is_writing(&self) -> bool {
+        let saves = self.saves();
+        saves.writing.as_ref().is_some_and(|w| !w.is_finished())
+    }
+
     /// Waits until what is being written is on the disk.
     ///
     /// # Errors
