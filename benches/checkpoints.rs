@@ -66,7 +66,8 @@ fn round(
     step()?;
     // A save, with as many steps as there is time for.
     let began = Instant::now();
-    let begin = seconds(|| Ok(drop(saver.begin_save(session, prefix, 1)?)))?;
+    let save = || saver.begin_save(session, prefix, 1);
+    let begin = seconds(|| Ok(save().map(drop)?))?;
     let mut steps = 0.0;
     while saver.is_writing() {
         step()?;
@@ -76,9 +77,15 @@ fn round(
     let written = began.elapsed().as_secs_f64();
     let from = vec![1u8; bytes];
     let mut to = vec![2u8; bytes];
-    let warm = seconds(|| Ok(black_box(&mut to).copy_from_slice(black_box(&from))))?;
+    let warm = seconds(|| {
+        black_box(&mut to).copy_from_slice(black_box(&from));
+        Ok(())
+    })?;
     drop(to);
-    let fresh = seconds(|| Ok(drop(black_box(black_box(&from).clone()))))?;
+    let fresh = seconds(|| {
+        drop(black_box(black_box(&from).clone()));
+        Ok(())
+    })?;
     Ok(Round {
         step: normal,
         begin,
