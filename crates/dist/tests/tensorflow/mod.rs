@@ -61,7 +61,7 @@ pub fn cluster(servers: u32, workers: u32, folder: Option<&Path>) -> Vec<Server>
     let tasks = tasks.chain((0..workers).map(|i| ("worker", i)));
     let start = |(job, index)| {
         let options = ServerOptions::listening("");
-        let files = Files::within(folder.into_iter()).unwrap();
+        let files = Files::within(folder).unwrap();
         let options = options.files(files);
         Server::new(cluster.clone(), job, index, options).unwrap()
     };
