@@ -240,7 +240,7 @@ mod tests {
         let mut waits = Vec::new();
         for (instruction, len) in [(1, 64), (2, 128), (3, 192)] {
             let block = arena.take(64, 0, &mut waits);
-            assert_eq!(waits, []);
+            assert!(waits.is_empty(), "{waits:?}");
             assert_eq!(arena.len(), len);
             arena.give(block, last_use(&[instruction], 10));
         }
