@@ -306,3 +306,44 @@ fn the_best_checkpoint_outlives_its_process_and_worse_metrics() {
     let files = ["best-3.data-00000-of-00001", "best-3.index", "checkpoint"];
     assert_eq!(folder.files(), files);
 }
+
+#[test]
+fn checkpoints_of_tensorflow_are_restored_also_those_of_objects() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/checkpoints");
+    let restored = |prefix: PathBuf| {
+        let reader = BundleReader::open(&prefix).unwrap();
+        let objects = reader.by_variable_name().unwrap();
+        let names: Vec<String> = match &objects {
+            Some(objects) => objects.names().map(str::to_owned).collect(),
+            None => reader.names().map(str::to_owned).collect(),
+        };
+        let value = |name: &str| match &objects {
+            Some(objects) => objects.tensor(name).unwrap(),
+            None => reader.tensor(name).unwrap(),
+        };
+        let g = Graph::new();
+        let all: Vec<_> = names
+            .iter()
+            .map(|name| {
+                let like = value(name);
+                let zeros = Tensor::zeros(like.dtype(), like.dims()).unwrap();
+                let variable = g.untrained_variable(name, zeros);
+                (name.clone(), variable)
+            })
+            .collect();
+        let session = Session::new(&g).unwrap();
+        Saver::of(&g, all.clone())
+            .restore(&session, &prefix)
+            .unwrap();
+        for (name, variable) in &all {
+            let found: Tensor = session.run(*variable, []).unwrap();
+            assert_eq!(found, value(name), "{name}");
+        }
+        all.len()
+    };
+    assert_eq!(restored(golden.join("run/model.ckpt-4")), 7);
+    let newest = state::latest_checkpoint(&golden.join("objects"))
+        .unwrap()
+        .unwrap();
+    assert!(restored(newest) > 1);
+}
