@@ -16,6 +16,9 @@ use thalweg_examples::stop::Stop;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let folder = args.next().unwrap_or("monitored".to_owned());
+    if folder.starts_with('-') {
+        return Err("usage: monitored [FOLDER [STEPS]]".into());
+    }
     let steps: i64 = args.next().map_or(Ok(1000), |n| n.parse())?;
 
     let g = Graph::new();

@@ -231,7 +231,8 @@ where
         let seed = flags.seed + flags.task;
         let mut batches = mnist.train.batches(flags.batch_size, seed.into())?;
         let mut batch = feeds(flags.batch_size, 0.5)?;
-        let (mut done, mut own, mut sum) = (0, 0, 0.0);
+        let (mut own, mut sum) = (0, 0.0);
+        let mut done = u64::try_from(self.session.global_step()?.unwrap_or(0))?;
         let mut began = Instant::now();
         while done < flags.train_steps {
             let [images, labels, _] = &mut batch;

@@ -24,7 +24,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::bundle::BundleReader;
+use crate::bundle::{BundleReader, index_path};
 use crate::disk::{self, Disk};
 use crate::error::CheckpointError;
 
@@ -150,7 +150,7 @@ impl CheckpointState {
     /// The newest checkpoint's prefix; none where the file names none.
     pub fn newest(&self, folder: &Path) -> Option<PathBuf> {
         let path = &self.model_checkpoint_path;
-        (!path.is_empty()).then(|| folder.join(path))
+        (!path.is_empty()).then(|| resolved(folder, path))
     }
 
     /// All prefixes, the oldest first and the newest last, as TensorFlow reads them: the newest is one of them
@@ -159,7 +159,7 @@ impl CheckpointState {
         let mut all: Vec<_> = self
             .all_model_checkpoint_paths
             .iter()
-            .map(|path| folder.join(path))
+            .map(|path| resolved(folder, path))
             .collect();
         if let Some(newest) = self.newest(folder)
             && all.last() != Some(&newest)
@@ -169,6 +169,14 @@ impl CheckpointState {
         }
         all
     }
+}
+
+/// The prefix that a state file names: the checkpoint of that name in its own folder, if there is one. A folder that was
+/// copied or moved has its own checkpoints, whatever the paths say.
+fn resolved(folder: &Path, path: &str) -> PathBuf {
+    let named = folder.join(path);
+    let own = named.file_name().map(|name| folder.join(name));
+    own.filter(|own| index_path(own).exists()).unwrap_or(named)
 }
 
 /// Whether a checkpoint opens: its index is whole, and its data files are as long as that says.

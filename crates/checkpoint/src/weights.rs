@@ -63,6 +63,9 @@ pub struct WeightInfo {
     pub bytes: u64,
 }
 
+/// How the entries begin that are no weights: the state of random ops.
+const OWN: &str = "_thalweg/";
+
 /// Weights that are read, of any format that this crate knows.
 pub struct Weights {
     path: PathBuf,
@@ -148,11 +151,12 @@ impl Weights {
         }
     }
 
-    /// The names of the tensors, in order: in a checkpoint of TensorFlow 2's objects, their keys.
+    /// The names of the tensors, in order, without what a training keeps for itself (`_thalweg/...`): in a checkpoint of TensorFlow 2's objects, their keys.
     pub fn names(&self) -> Vec<&str> {
         match &self.source {
             Source::Bundle { reader, .. } => {
-                reader.names().filter(|n| *n != object_graph::KEY).collect()
+                let is_weight = |n: &&str| *n != object_graph::KEY && !n.starts_with(OWN);
+                reader.names().filter(is_weight).collect()
             }
             Source::Safetensors(reader) => reader.names().collect(),
             Source::Npz(reader) => reader.names().collect(),

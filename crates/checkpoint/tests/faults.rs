@@ -280,3 +280,62 @@ fn a_checkpoint_that_is_written_over_is_the_old_or_the_new_one_at_any_operation(
         }
     }
 }
+
+#[test]
+fn a_merge_over_a_checkpoint_is_the_old_or_the_new_one_at_any_operation() {
+    let save = |disk: &Arc<dyn Disk>, prefix: &Path, step: i64| {
+        let parts = [0, 1].map(|i| prefix.with_file_name(format!("temp/part-{i}")));
+        for (i, part) in parts.iter().enumerate() {
+            let mut writer = BundleWriter::create_on(disk, part)?;
+            for (name, value) in values(step).iter().skip(i).step_by(2) {
+                writer.add(name, value)?;
+            }
+            writer.finish()?;
+        }
+        bundle::merge_on(disk, &parts, prefix, MergeOptions::default())
+    };
+    for at in 0.. {
+        let folder = Folder::in_memory("merge_over");
+        let (prefix, disk): (_, Arc<dyn Disk>) = (folder.join("model"), Arc::new(System));
+        save(&disk, &prefix, 1).unwrap();
+        let (faulty, count) = Faulty::disk(at, Fault::Killed);
+        let saved = save(&faulty, &prefix, 2);
+        let new = is_whole(&prefix, 2);
+        assert!(new || is_whole(&prefix, 1), "at operation {at}");
+        assert!(new || saved.is_err(), "at operation {at}");
+        for step in 3..6 {
+            save(&disk, &prefix, step).unwrap();
+            assert!(is_whole(&prefix, step), "at operation {at}, step {step}");
+        }
+        if count.load(Ordering::Relaxed) <= at {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_copied_or_moved_folder_has_its_own_checkpoints_and_deletes_no_others() {
+    let folder = Folder::in_memory("copied");
+    let disk: Arc<dyn Disk> = Arc::new(System);
+    let first = folder.join("first");
+    save(&disk, &first, 1).unwrap();
+    save(&disk, &first, 2).unwrap();
+    let copy = folder.join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    for entry in std::fs::read_dir(&first).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+    }
+    let newest = state::latest_checkpoint(&copy).unwrap();
+    assert_eq!(newest, Some(copy.join("model.ckpt-2")));
+    for step in 3..9 {
+        save(&disk, &copy, step).unwrap();
+    }
+    assert!(is_whole(&first.join("model.ckpt-1"), 1) && is_whole(&first.join("model.ckpt-2"), 2));
+    assert!(!copy.join("model.ckpt-1.index").exists());
+
+    let moved = folder.join("moved");
+    std::fs::rename(&first, &moved).unwrap();
+    let newest = state::latest_checkpoint(&moved).unwrap();
+    assert_eq!(newest, Some(moved.join("model.ckpt-2")));
+}

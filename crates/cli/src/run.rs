@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::json;
 use thalweg_checkpoint::disk;
 use thalweg_checkpoint::npz::NpzWriter;
+use thalweg_device::Files;
 use thalweg_graph::{Graph, Operation, Output};
 use thalweg_graphdef::Imported;
 use thalweg_ops::NewGraph;
@@ -58,6 +59,10 @@ pub(crate) struct Run {
     /// Run a node once, before the steps; they are run in the order in which they are given
     #[arg(long = "init", value_name = "NAME")]
     inits: Vec<String>,
+
+    /// A folder whose files the graph may read and write; may be given several times. Without it, none
+    #[arg(long, value_name = "DIR")]
+    files: Vec<PathBuf>,
 
     /// How many threads; as many as the machine runs at once without it
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "N")]
@@ -139,7 +144,9 @@ impl Run {
         let inits = self.inits.iter().map(|n| find.node("--init", n));
         let inits: Vec<Operation<'_>> = inits.collect::<Result<_, _>>()?;
 
-        let session = Session::with_options(&graph, SessionOptions::new().threads(self.threads))?;
+        let files = Files::within(&self.files).map_err(|e| format!("--files {e}"))?;
+        let options = SessionOptions::new().threads(self.threads).files(files);
+        let session = Session::with_options(&graph, options)?;
         let restored = self.restore.restore(&session, &loaded)?;
         let disk = disk::system();
         let out = self.out.as_deref();

@@ -136,15 +136,27 @@ impl Files {
     /// As [`Files::resolve`].
     pub fn resolve_prefix(&self, name: &[u8]) -> Result<PathBuf, KernelError> {
         let prefix = self.resolve(name)?;
-        if matches!(self.allowed, Allowed::All) {
-            return Ok(prefix);
-        }
-        let (Some(folder), Some(start)) = (prefix.parent(), prefix.file_name()) else {
+        let Allowed::Within(roots) = &self.allowed else {
             return Ok(prefix);
         };
+        let shown = String::from_utf8_lossy(name);
+        let refused = |why: &str| KernelError::Refused(format!("file '{shown}': {why}"));
+        // The files of such a prefix would lie beside the folder.
+        if roots.iter().any(|root| root.real == prefix) {
+            return Err(refused("it is the folder itself: name a file in it"));
+        }
+        let (Some(folder), Some(start)) = (prefix.parent(), prefix.file_name()) else {
+            return Err(refused("this is no name of a file"));
+        };
         let start = [start.as_encoded_bytes(), b"."].concat();
-        // A folder that is not there has no files that could be something else.
-        for entry in folder.read_dir().into_iter().flatten().flatten() {
+        let entries = match folder.read_dir() {
+            Ok(entries) => entries,
+            // A folder that is not there has no files that could be something else.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(prefix),
+            Err(e) => return Err(refused(&format!("its folder cannot be listed: {e}"))),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|e| refused(&format!("its folder cannot be listed: {e}")))?;
             let name = entry.file_name();
             let belongs = name.as_encoded_bytes().starts_with(&start);
             if belongs && !entry.file_type().is_ok_and(|t| t.is_file()) {
@@ -176,10 +188,14 @@ fn walk(root: &Path, below: &Path) -> Result<PathBuf, String> {
     let mut parts = below.components().peekable();
     while let Some(part) = parts.next() {
         at.push(part);
-        let Ok(found) = at.symlink_metadata() else {
-            // It is not there yet, and neither is what comes after it.
-            at.extend(parts);
-            return Ok(at);
+        let found = match at.symlink_metadata() {
+            Ok(found) => found,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                // It is not there yet, and neither is what comes after it.
+                at.extend(parts);
+                return Ok(at);
+            }
+            Err(e) => return Err(format!("{}: {e}", at.display())),
         };
         let kind = found.file_type();
         if kind.is_symlink() {
@@ -249,6 +265,10 @@ mod tests {
         // A name that only begins as the folder's does.
         let beside = folder.join("inside-not/model");
         assert!(files.resolve(bytes(&beside)).is_err());
+        for folder in [inside.clone(), inside.join("."), inside.join("")] {
+            let error = files.resolve_prefix(bytes(&folder)).unwrap_err();
+            assert!(error.to_string().contains("the folder itself"), "{error}");
+        }
         let prefix = files.resolve_prefix(bytes(&inside.join("model")));
         assert!(prefix.unwrap_err().to_string().contains("plain files"));
         fs::remove_dir_all(folder).unwrap();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::index::{Index, shown};
-use super::write::write_index;
+use super::write::{remove_data, write_index};
 use super::{data_path, index_path, proto};
 use crate::disk::{self, Disk};
 use crate::error::CheckpointError;
@@ -97,18 +97,30 @@ pub fn merge_on(
     let folder = disk::folder_of(to);
     disk.create_folder(folder)
         .map_err(|e| CheckpointError::io(folder, "made", &e))?;
-    let all = merged.files.len();
+    let data = merged.files.len();
+    let old = Index::read(&index_path(to))
+        .ok()
+        .map(|index| index.shards());
+    // The files of what has the name now stay as they are until the index is another one.
+    let all = data + usize::from(old == Some(data));
     for (shard, from) in merged.files.iter().enumerate() {
         disk.rename(from, &data_path(to, shard, all))
             .map_err(|e| CheckpointError::io(from, "renamed", &e))?;
     }
+    if all > data {
+        disk::write(disk, &data_path(to, data, all), &[])?;
+    }
+    disk::sync_folder_of(disk, to)?;
     write_index(disk, to, all, &merged.entries)?;
-    for part in found {
-        // The checkpoint is whole: what is left of its parts harms nobody.
+    if let Some(old) = old {
+        remove_data(disk, to, old)?;
+    }
+    // The checkpoint is whole: what is left of its parts harms nobody.
+    for part in found.iter().filter(|part| part.as_path() != to) {
         let _ = disk.remove(&index_path(part));
     }
     if options.delete_old {
-        let mut old: Vec<_> = parts.iter().map(|p| disk::folder_of(p)).collect();
+        let mut old: Vec<_> = found.iter().map(|p| disk::folder_of(p)).collect();
         old.dedup();
         for old in old.into_iter().filter(|old| *old != folder) {
             let _ = disk.remove_folder(old);

@@ -21,9 +21,8 @@ const PIECE: usize = 512 << 10;
 
 /// A checkpoint of one shard that is being written. It appears when it is whole, at [`BundleWriter::finish`].
 ///
-/// Tensors go to the disk as they are added, in any order, and are not copied. Save under a name of its own
-/// each time, as `model.ckpt-STEP`: one that is written over another loses that one if it is stopped between
-/// the renames of its two files.
+/// Tensors go to the disk as they are added, in any order, and are not copied. One that is written over another
+/// leaves that one as it is until its own index has the name: its data is in a file of another number.
 ///
 /// ```
 /// use thalweg_checkpoint::{BundleReader, BundleWriter, SliceSpec};
@@ -232,7 +231,11 @@ impl BundleWriter {
 }
 
 /// Removes the data of what had the prefix before, whose index is gone.
-fn remove_data(disk: &Arc<dyn Disk>, prefix: &Path, shards: usize) -> Result<(), CheckpointError> {
+pub(super) fn remove_data(
+    disk: &Arc<dyn Disk>,
+    prefix: &Path,
+    shards: usize,
+) -> Result<(), CheckpointError> {
     for shard in 0..shards {
         let path = data_path(prefix, shard, shards);
         match disk.remove(&path) {

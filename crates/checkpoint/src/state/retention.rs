@@ -107,7 +107,8 @@ impl Retention {
         let timed = times.len() == state.all_model_checkpoint_paths.len();
         let all = state.all(folder).into_iter().enumerate();
         let kept = all
-            .filter(|(_, prefix)| index_path(prefix).exists())
+            // What lies elsewhere belongs to another run, which this folder may be a copy of.
+            .filter(|(_, prefix)| prefix.parent() == Some(folder) && index_path(prefix).exists())
             .map(|(i, prefix)| {
                 let time = times.get(i).filter(|_| timed).copied();
                 let time = time.or_else(|| changed(&prefix)).unwrap_or(start);
@@ -140,6 +141,7 @@ impl Retention {
 
     pub(super) fn saved_at(&mut self, prefix: &Path, time: f64) -> Result<(), CheckpointError> {
         let mut goes = None;
+        let before = self.kept.clone();
         if self.options.max_to_keep > 0 {
             self.kept.retain(|(path, _)| path != prefix);
             self.kept.push((prefix.to_owned(), time));
@@ -154,7 +156,11 @@ impl Retention {
                 }
             }
         }
-        self.state(prefix).write(&self.disk, &self.folder)?;
+        if let Err(error) = self.state(prefix).write(&self.disk, &self.folder) {
+            // The oldest is to go another time.
+            self.kept = before;
+            return Err(error);
+        }
         match goes {
             Some(oldest) => delete_checkpoint(&self.disk, &oldest),
             None => Ok(()),

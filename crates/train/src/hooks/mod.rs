@@ -37,6 +37,7 @@ mod timer;
 mod waiter;
 
 use std::cell::Cell;
+use std::path::Path;
 use std::time::Duration;
 
 use thalweg_graph::{Graph, OutputId};
@@ -159,6 +160,13 @@ impl<'a> Context<'a> {
     /// Lets the loop end after this step.
     pub fn request_stop(&self) {
         self.stop.set(true);
+    }
+
+    /// A writer of event files; none where there cannot be one, which people are told.
+    pub(crate) fn summaries(&self, folder: &Path) -> Option<SummaryWriter> {
+        let made = SummaryWriter::create(folder);
+        made.map_err(|error| self.log(&format!("no summaries are written: {error}")))
+            .ok()
     }
 
     /// Writes with a writer of event files. One that fails, on a full disk for example, is given up, and people are told:

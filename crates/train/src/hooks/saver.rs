@@ -94,14 +94,15 @@ impl CheckpointSaverHook {
             context.log(&format!("a checkpoint could not be saved: {error}"));
         }
         let begun = self.saver.begin_save(context.session(), &self.prefix, step);
-        self.timer.done(step);
         match begun {
             Ok(path) => {
+                self.timer.done(step);
                 let path = path.to_string_lossy();
                 let event = SessionEvent::Checkpoint(&path);
                 context.note(&mut self.writer, |w| w.session_log(event, step));
             }
             Err(TrainError::Checkpoint(error)) => {
+                self.timer.done(step);
                 context.log(&format!("a checkpoint could not be saved: {error}"));
             }
             Err(error) => return Err(error),

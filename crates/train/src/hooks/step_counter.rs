@@ -57,7 +57,7 @@ impl SessionRunHook for StepCounterHook {
         session.needed_global_step()?;
         self.timer = Timer::new(self.every);
         if let (None, Some(folder)) = (&self.writer, &self.folder) {
-            self.writer = Some(SummaryWriter::create(folder)?);
+            self.writer = session.summaries(folder);
         }
         Ok(())
     }

@@ -53,7 +53,7 @@ impl SessionRunHook for SummarySaverHook {
     fn after_create_session(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
         self.steps = session.global_step()?.unwrap_or(0);
         if let (None, Some(folder)) = (&self.writer, &self.folder) {
-            self.writer = Some(SummaryWriter::create(folder)?);
+            self.writer = session.summaries(folder);
         }
         // TensorBoard drops what an earlier run wrote of later steps.
         let start = |w: &SummaryWriter| w.session_log(SessionEvent::Start, self.steps);

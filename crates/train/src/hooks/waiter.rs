@@ -1,12 +1,14 @@
 //! Waits for the steps of others.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Context, SessionRunHook};
 use crate::error::TrainError;
 
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(500);
+/// After how long it tells that they have not moved.
+const SILENT: Duration = Duration::from_secs(30);
 /// After how many steps it tells how far they are.
 const TELL: i64 = 1000;
 
@@ -27,16 +29,16 @@ impl GlobalStepWaiterHook {
 
 impl SessionRunHook for GlobalStepWaiterHook {
     fn after_create_session(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
-        let mut told: Option<i64> = None;
+        let mut told: Option<(i64, Instant)> = None;
         loop {
             let step = session.needed_global_step()?;
             if step >= self.until {
                 return Ok(());
             }
-            if told.is_none_or(|t| step - t >= TELL) {
+            if told.is_none_or(|(at, when)| step - at >= TELL || when.elapsed() >= SILENT) {
                 let until = self.until;
                 session.log(&format!("waiting for global step {until}, it is {step}"));
-                told = Some(step);
+                told = Some((step, Instant::now()));
             }
             std::thread::sleep(LOOK);
         }

@@ -5,6 +5,7 @@ mod recovery;
 mod scaffold;
 
 use std::cell::Cell;
+use std::time::Instant;
 
 use thalweg_graph::OutputId;
 use thalweg_session::{Feed, Fetch, FetchList, FetchesAs, RunOptions, Trace, Values};
@@ -225,11 +226,26 @@ where
         if self.failed {
             return Err(TrainError::Closed);
         }
+        let mut lost_since: Option<Instant> = None;
         while !self.stop.get() {
             self.fetches.clear();
             self.feeds.clear();
             let lost = match attempt(self) {
-                Err(error) if error.failure() == StepFailure::Lost => error,
+                Err(error) if error.failure() == StepFailure::Lost => {
+                    // A new session that fails at once again is no progress.
+                    match lost_since {
+                        None => lost_since = Some(Instant::now()),
+                        Some(since) if since.elapsed() >= self.recovery.most => {
+                            self.failed = true;
+                            return Err(TrainError::Waited {
+                                waited: since.elapsed(),
+                                why: error.to_string(),
+                            });
+                        }
+                        Some(_) => std::thread::sleep(self.recovery.look),
+                    }
+                    error
+                }
                 Err(error) if error.failure() == StepFailure::OutOfRange => {
                     self.stop.set(true);
                     return Ok(None);

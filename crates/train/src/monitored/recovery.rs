@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use thalweg_checkpoint::CheckpointError;
+use thalweg_checkpoint::state::newest_usable;
 use thalweg_graph::OutputId;
 
 use super::builder::Role;
@@ -121,28 +123,14 @@ impl<M> Recovery<M> {
                 .line(&format!("a checkpoint could not be saved: {error}"));
         }
         let newest = match &self.folder {
-            Some(folder) => saver.latest(folder)?,
+            Some(folder) => saver.latest(folder)?.or_else(|| newest_usable(folder)),
             None => None,
         };
         let ready = self.finalized.is_ready(session)?;
         match newest {
             // Nothing was lost, or somebody else has restored it already.
             _ if ready && self.again => {}
-            Some(newest) => {
-                let saved = match self.finalized.global_step {
-                    Some(output) => saver.saved_value(&newest, output)?,
-                    None => None,
-                };
-                let saved = saved.map(|s| step_of(Some(&s))).transpose()?;
-                let now = match ready {
-                    true => self.context_step(session)?,
-                    false => None,
-                };
-                if now.is_none() || now < saved {
-                    saver.restore(session, &newest)?;
-                    self.log.line(&format!("restored {}", newest.display()));
-                }
-            }
+            Some(newest) => self.restore(session, newest, ready)?,
             // A chief without a folder comes back.
             None if ready && self.folder.is_none() => {
                 let line =
@@ -159,6 +147,57 @@ impl<M> Recovery<M> {
             });
         }
         Ok(())
+    }
+
+    /// Restores a checkpoint, unless the variables are further. Of one that is damaged, an older one takes the place.
+    fn restore(
+        &self,
+        session: &dyn Steps,
+        mut newest: PathBuf,
+        ready: bool,
+    ) -> Result<(), TrainError> {
+        let saver = &self.finalized.saver;
+        let mut damaged = Vec::new();
+        loop {
+            let shown = newest.display();
+            let saved = match self.finalized.global_step {
+                Some(output) => saver.saved_value(&newest, output),
+                None => Ok(None),
+            };
+            let restored = saved.and_then(|saved| {
+                let saved = saved.map(|s| step_of(Some(&s))).transpose()?;
+                let now = match ready {
+                    true => self.context_step(session)?,
+                    false => None,
+                };
+                if let (Some(now), Some(saved)) = (now, saved)
+                    && now >= saved
+                {
+                    self.log.line(&format!(
+                        "the variables are at step {now}, and {shown} at {saved}: they are kept"
+                    ));
+                    return Ok(());
+                }
+                saver.restore(session, &newest)?;
+                self.log.line(&format!("restored {shown}"));
+                Ok(())
+            });
+            match restored {
+                Err(TrainError::Checkpoint(CheckpointError::Corrupt {
+                    newest: Some(other),
+                    file,
+                    ..
+                })) if other != newest && !damaged.contains(&other) => {
+                    let file = file.display();
+                    self.log.line(&format!(
+                        "{file} is damaged, so the training goes on from {}",
+                        other.display()
+                    ));
+                    damaged.push(std::mem::replace(&mut newest, other));
+                }
+                restored => return restored,
+            }
+        }
     }
 
     fn context_step(&self, session: &dyn Steps) -> Result<Option<i64>, TrainError> {

@@ -77,6 +77,8 @@ struct Shared {
     sharded: Option<ShardedNodes>,
     kept: Mutex<BTreeMap<String, Kept>>,
     saves: Mutex<Saves>,
+    /// Held while a save begins, so that one follows the other.
+    beginning: Mutex<()>,
 }
 
 /// What was saved, and what is being written.
@@ -167,6 +169,7 @@ impl Saver {
                 sharded,
                 kept: Mutex::default(),
                 saves: Mutex::default(),
+                beginning: Mutex::default(),
             }),
             options: RetentionOptions::default(),
         }
@@ -226,6 +229,8 @@ impl Saver {
         prefix: impl AsRef<Path>,
         step: impl Into<Option<i64>>,
     ) -> Result<PathBuf, TrainError> {
+        let beginning = self.shared.beginning.lock();
+        let _beginning = beginning.unwrap_or_else(PoisonError::into_inner);
         self.wait()?;
         let prefix = match step.into() {
             Some(step) => numbered(prefix.as_ref(), step),
@@ -294,8 +299,14 @@ impl Saver {
         folder.push(format!("_temp_{:x}", std::process::id()));
         let part = PathBuf::from(folder).join("servers");
         let feed = (nodes.filename, prefix_tensor(&part)?);
-        session.run_step(&[Fetch::Run(nodes.save)], &[feed], &RunOptions::new())?;
-        Ok(part)
+        let saved = session.run_step(&[Fetch::Run(nodes.save)], &[feed], &RunOptions::new());
+        if saved.is_err()
+            && let Some(folder) = part.parent()
+        {
+            // What the servers have written is no checkpoint.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+        saved.map(|_| part)
     }
 
     fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
