@@ -49,6 +49,11 @@ impl BundleReader {
             }
             match name {
                 _ if key.starts_with(&[0]) => {
+                    // The size of a slice with slices would be held to nothing.
+                    if !entry.slices.is_empty() {
+                        let what = "is a slice, and has slices itself";
+                        return Err(CheckpointError::corrupt_entry(&index.path, shown, what));
+                    }
                     reader.parts.insert(key.clone(), entry);
                 }
                 Some(name) => {
