@@ -1,7 +1,6 @@
 //! Reading a checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,7 +59,7 @@ pub struct BundleReader {
 
 struct Shard {
     path: PathBuf,
-    file: File,
+    file: disk::Source,
 }
 
 impl std::fmt::Debug for BundleReader {

@@ -18,7 +18,7 @@ impl BundleReader {
     /// As [`BundleReader::open`], without a look at other checkpoints where this one is damaged.
     pub(crate) fn open_alone(prefix: &Path) -> Result<BundleReader, CheckpointError> {
         let path = index_path(prefix);
-        if !path.exists() {
+        if !disk::exists(&path) {
             return Err(no_index(prefix, &path));
         }
         let index = Index::read(&path)?;
