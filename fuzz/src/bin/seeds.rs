@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use thalweg_checkpoint::bundle::{data_path, index_path};
-use thalweg_checkpoint::save_weights;
+use thalweg_checkpoint::{BundleWriter, SliceSpec, save_weights};
 use thalweg_fuzz::weights::{save_bundle, saved};
 use thalweg_summary::{EventReader, SessionEvent, SummaryWriter};
+use thalweg_tensor::{DType, Tensor};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = PathBuf::from(std::env::args().nth(1).ok_or("seeds FOLDER")?);
@@ -23,6 +24,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         put("bundle_index", &format!("{name}-block"), &[&[1], block_of(&index)])?;
     }
     let prefix = save_bundle();
+    // The target's data are zeros: these are read to the end.
+    let zeros = prefix.with_file_name("zeros");
+    let mut writer = BundleWriter::create(&zeros)?;
+    for (slice, dims) in [("6 2 0,2:-", [2, 2]), ("6 2 2,4:0,1", [4, 1]), ("6 2 2,4:1,1", [4, 1])] {
+        let part = Tensor::zeros(DType::F32, &dims)?;
+        writer.add_slice("parts", &SliceSpec::parse(slice)?, &part)?;
+    }
+    writer.add("step", &Tensor::scalar(0i64))?;
+    writer.finish()?;
+    let index = std::fs::read(index_path(&zeros))?;
+    put("bundle_index", "zeros", &[&[0], &index])?;
+    put("bundle_index", "zeros-block", &[&[1], block_of(&index)])?;
+
     put("bundle_data", "saved", &[&[0], &std::fs::read(data_path(&prefix, 0, 1))?])?;
     put("bundle_data", "strings", &[b"\x07\x01\x02\x00abc"])?;
     let file = prefix.with_file_name("seed.safetensors");
