@@ -1,5 +1,7 @@
 //! What the targets share: how an input becomes calls, and a client of TensorFlow's with a server of its own.
 
+#[cfg(feature = "cluster")]
 pub mod client;
 pub mod inputs;
+pub mod memory;
 pub mod weights;

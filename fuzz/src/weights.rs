@@ -1,19 +1,38 @@
-//! Files of weights for the targets: where they lie, and indexes whose checksums fit.
+//! Files of weights for the targets: indexes whose checksums fit, and files in memory.
 
 use std::path::{Path, PathBuf};
 
-use thalweg_checkpoint::{BundleReader, SliceSpec, crc};
+use thalweg_checkpoint::bundle::{data_path, index_path};
+use thalweg_checkpoint::disk::memory;
+use thalweg_checkpoint::{BundleReader, BundleWriter, SliceSpec, crc};
+use thalweg_tensor::Tensor;
 
-/// The folder of this process, in memory where the system has such a place.
-pub fn folder() -> PathBuf {
-    let memory = Path::new("/dev/shm");
-    let place = match memory.is_dir() {
-        true => memory.to_owned(),
-        false => std::env::temp_dir(),
-    };
-    let folder = place.join(format!("thalweg-fuzz-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder of the fuzzer's own");
-    folder
+/// Tensors of some dtypes.
+pub fn saved() -> [(&'static str, Tensor); 4] {
+    [
+        ("flags", Tensor::vector(&[true, false, true])),
+        ("kernel", Tensor::from([[1.0f32, 2.0], [3.0, 4.0]])),
+        ("step", Tensor::scalar(5i64)),
+        ("text", Tensor::strings(&[3], &["a", "longer", ""]).expect("strings")),
+    ]
+}
+
+/// Saves them in a folder of this process, and gives the checkpoint's prefix.
+pub fn save_bundle() -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("thalweg-fuzz-{}", std::process::id()));
+    let prefix = folder.join("saved");
+    let mut writer = BundleWriter::create(&prefix).expect("a checkpoint");
+    for (name, tensor) in saved() {
+        writer.add(name, &tensor).expect("a tensor");
+    }
+    writer.finish().expect("a checkpoint");
+    prefix
+}
+
+/// Makes readers find a checkpoint of one shard at this prefix.
+pub fn put_bundle(prefix: &Path, index: &[u8], data: &[u8]) {
+    memory::put(&index_path(prefix), index);
+    memory::put(&data_path(prefix, 0, 1), data);
 }
 
 /// An index of one block, with checksums that fit.
@@ -40,14 +59,18 @@ fn put(file: &mut Vec<u8>, block: &[u8], kind: u8) -> Vec<u8> {
     let sum = crc::masked(&file[start..]);
     file.extend_from_slice(&sum.to_le_bytes());
     let mut handle = Vec::new();
-    for mut number in [start, block.len()] {
-        while number >= 0x80 {
-            handle.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        handle.push(number as u8);
-    }
+    put_varint(&mut handle, start);
+    put_varint(&mut handle, block.len());
     handle
+}
+
+/// Appends a number, seven bits a byte.
+pub fn put_varint(to: &mut Vec<u8>, mut number: usize) {
+    while number >= 0x80 {
+        to.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    to.push(number as u8);
 }
 
 /// Reads all that a checkpoint says it has.

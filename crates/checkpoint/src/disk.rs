@@ -26,10 +26,12 @@ use std::sync::Arc;
 
 use crate::error::CheckpointError;
 
+#[cfg(fuzzing)]
+pub mod memory;
 mod read;
 mod stale;
 
-pub(crate) use read::{open, read_exact_at, read_whole, read_with_crc};
+pub(crate) use read::{Source, exists, open, read_exact_at, read_whole, read_with_crc};
 pub use stale::remove_stale;
 
 /// What a save needs of a file system. Each call is one operation that can fail alone.

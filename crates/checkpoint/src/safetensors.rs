@@ -19,7 +19,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,7 +55,7 @@ pub struct SafetensorsReader {
 
 struct Part {
     path: PathBuf,
-    file: File,
+    file: disk::Source,
     metadata: Metadata,
     /// Where the data begins.
     start: u64,

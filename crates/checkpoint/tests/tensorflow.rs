@@ -2,63 +2,19 @@
 
 mod support;
 
-use std::path::Path;
-use std::process::Command;
-
 use serde_json::Value;
-use support::{Folder, hex, numpy_name};
+use support::{Folder, hex, numpy_name, plain_tensors, python};
 use thalweg_checkpoint::{BundleReader, BundleWriter, MergeOptions, SliceSpec, bundle, state};
-use thalweg_tensor::{DType, Tensor};
-
-/// A Python that has TensorFlow, where there is one.
-fn python() -> Option<String> {
-    let named = std::env::var("TENSORFLOW_PYTHON").ok();
-    let python = named.unwrap_or_else(|| "python3".to_owned());
-    // Looking whether it is there is quick, and importing it is not.
-    let look = "import importlib.util as u, sys; sys.exit(u.find_spec('tensorflow') is None)";
-    let found = Command::new(&python).args(["-c", look]).status();
-    found.is_ok_and(|s| s.success()).then_some(python)
-}
+use thalweg_tensor::Tensor;
 
 /// What TensorFlow says, a JSON object a line; none where there is no TensorFlow.
 fn asked(arguments: &[&str]) -> Option<Vec<Value>> {
-    let Some(python) = python() else {
-        let required = std::env::var("REQUIRE_TENSORFLOW").is_ok_and(|v| v == "1");
-        assert!(
-            !required,
-            "no Python with TensorFlow: set TENSORFLOW_PYTHON"
-        );
-        eprintln!("SKIPPED: no Python with TensorFlow; set TENSORFLOW_PYTHON to one");
-        return None;
-    };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reads.py");
-    let output = Command::new(python)
-        .arg(script)
-        .args(arguments)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{errors}");
-    Some(
-        said.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect(),
-    )
+    python::asked("tensorflow", "reads.py", arguments, "")
 }
 
-/// Tensors of every dtype, of no elements, and of no dimensions.
+/// Tensors of every dtype, and of strings.
 fn tensors() -> Vec<(String, Tensor)> {
-    let mut all = Vec::new();
-    for &dtype in DType::PLAIN {
-        for (shape, dims) in [("scalar", &[][..]), ("matrix", &[3, 5]), ("empty", &[0, 2])] {
-            let bytes = dims.iter().product::<usize>() * dtype.size();
-            // Patterns that are no NaN, and bools.
-            let bytes: Vec<u8> = (0..bytes).map(|i| (i % 2) as u8).collect();
-            let tensor = Tensor::from_bytes(dtype, dims, &bytes).unwrap();
-            all.push((format!("{shape}/{dtype}"), tensor));
-        }
-    }
+    let mut all = plain_tensors();
     let text = ["", "a", "h\u{e9}", "\0\u{1}", &"long ".repeat(100), "z"];
     all.push(("text".to_owned(), Tensor::strings(&[2, 3], &text).unwrap()));
     all.push((

@@ -1,7 +1,6 @@
 //! Reading a checkpoint.
 
-use std::collections::BTreeMap;
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::error::CheckpointError;
 mod open;
 mod target;
 
-use target::{Target, lacking, meet};
+use target::{Target, lacking, meet, overlapping};
 
 /// A checkpoint that is read. It holds its files open: they may be deleted meanwhile.
 ///
@@ -60,7 +59,7 @@ pub struct BundleReader {
 
 struct Shard {
     path: PathBuf,
-    file: File,
+    file: disk::Source,
 }
 
 impl std::fmt::Debug for BundleReader {
@@ -237,7 +236,12 @@ impl BundleReader {
     ) -> Result<Tensor, CheckpointError> {
         let mut parts = Vec::new();
         let mut elements = 0usize;
+        let mut seen = BTreeSet::new();
         for slice in entry.slices.iter().filter(|s| meet(s, wanted).is_some()) {
+            // A slice that is listed again and again would be given room each time.
+            if !seen.insert(slice) {
+                return Err(overlapping(&self.index, name));
+            }
             let part = self.parts.get(&keys::slice_key(name, slice));
             let part = part.filter(|p| p.dims == slice.dims() && p.dtype == entry.dtype);
             let part = part.ok_or_else(|| {

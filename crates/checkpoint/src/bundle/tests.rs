@@ -226,6 +226,42 @@ fn entries_that_promise_more_than_the_data_has_are_errors() {
 }
 
 #[test]
+fn slices_that_are_listed_again_take_no_room() {
+    let folder = Folder::new("again");
+    let (prefix, _) = saved(&folder);
+    rewrite(&prefix, false, |_, entries| {
+        let rows = entries.get_mut(b"rows".as_slice()).unwrap();
+        // A thousand times the first four rows, and a shape with room for all of them.
+        rows.slices = vec![rows.slices[0].clone(); 1000];
+        rows.shape = Some(proto::Shape::of(&[4000, 2]));
+    });
+    // It is said before anything is read.
+    let data = data_path(&prefix, 0, 1);
+    let length = std::fs::read(&data).unwrap().len();
+    std::fs::write(&data, vec![0xff; length]).unwrap();
+    let said = refused(&prefix);
+    assert!(said.contains("has slices that overlap"), "{said}");
+}
+
+#[test]
+fn a_slice_with_slices_is_refused() {
+    let folder = Folder::new("nested");
+    let (prefix, _) = saved(&folder);
+    rewrite(&prefix, false, |_, entries| {
+        let all = SliceSpec::whole(&[1 << 40]);
+        let mut part = entries[b"rows".as_slice()].clone();
+        part.shape = Some(proto::Shape::of(&[1 << 40]));
+        part.slices = vec![all.to_proto()];
+        // Strings of so many elements would end the process.
+        part.dtype = dtype::number(thalweg_tensor::DType::String).unwrap();
+        entries.insert(keys::slice_key("rows", &all), part.clone());
+        entries.insert(b"rows".to_vec(), part);
+    });
+    let said = refused(&prefix);
+    assert!(said.contains("is a slice, and has slices itself"), "{said}");
+}
+
+#[test]
 fn names_and_things_that_no_checkpoint_holds_are_refused() {
     let folder = Folder::new("names");
     let mut writer = BundleWriter::create(&folder.0.join("m")).unwrap();

@@ -9,8 +9,35 @@ use crate::error::CheckpointError;
 /// Bytes that are read, and then summed while they are still in a core's cache.
 const PIECE: usize = 512 << 10;
 
+/// What is read.
+#[cfg(not(fuzzing))]
+pub(crate) type Source = File;
+#[cfg(fuzzing)]
+pub(crate) use super::memory::Source;
+
+/// Whether there is something at a path.
+pub(crate) fn exists(path: &Path) -> bool {
+    #[cfg(fuzzing)]
+    if super::memory::find(path).is_some() {
+        return true;
+    }
+    path.exists()
+}
+
 /// Opens a plain file. Others (a pipe, a device, a folder) could hold the reader for ever.
-pub(crate) fn open(path: &Path) -> io::Result<(File, u64)> {
+pub(crate) fn open(path: &Path) -> io::Result<(Source, u64)> {
+    #[cfg(fuzzing)]
+    if let Some(bytes) = super::memory::find(path) {
+        let length = bytes.len() as u64;
+        return Ok((Source::Memory(bytes), length));
+    }
+    let (file, length) = open_file(path)?;
+    #[cfg(fuzzing)]
+    let file = Source::File(file);
+    Ok((file, length))
+}
+
+fn open_file(path: &Path) -> io::Result<(File, u64)> {
     let about = fs::metadata(path)?;
     if !about.is_file() {
         return Err(io::Error::other("it is no plain file"));
@@ -22,7 +49,11 @@ pub(crate) fn open(path: &Path) -> io::Result<(File, u64)> {
 
 /// All of a plain file.
 pub(crate) fn read_whole(path: &Path) -> Result<Vec<u8>, CheckpointError> {
-    let read = open(path).and_then(|(mut file, length)| {
+    #[cfg(fuzzing)]
+    if let Some(bytes) = super::memory::find(path) {
+        return Ok(bytes.to_vec());
+    }
+    let read = open_file(path).and_then(|(mut file, length)| {
         let mut bytes = Vec::new();
         let room = usize::try_from(length).map_err(io::Error::other)?;
         bytes.try_reserve_exact(room).map_err(io::Error::other)?;
@@ -33,7 +64,7 @@ pub(crate) fn read_whole(path: &Path) -> Result<Vec<u8>, CheckpointError> {
 }
 
 /// Fills `bytes` from this place in the file.
-pub(crate) fn read_exact_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
+pub(crate) fn read_exact_at(file: &Source, bytes: &mut [u8], at: u64) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_exact_at(file, bytes, at);
     #[cfg(not(unix))]
@@ -52,7 +83,7 @@ const SHARED: usize = 16 << 20;
 const THREADS: usize = 4;
 
 /// Fills `bytes` from this place in the file, and gives their CRC-32C.
-pub(crate) fn read_with_crc(file: &File, bytes: &mut [u8], at: u64) -> io::Result<u32> {
+pub(crate) fn read_with_crc(file: &Source, bytes: &mut [u8], at: u64) -> io::Result<u32> {
     let threads = match bytes.len() >= SHARED {
         true => std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS)),
         false => 1,
@@ -60,7 +91,7 @@ pub(crate) fn read_with_crc(file: &File, bytes: &mut [u8], at: u64) -> io::Resul
     read_on(threads, file, bytes, at)
 }
 
-fn read_on(threads: usize, file: &File, bytes: &mut [u8], at: u64) -> io::Result<u32> {
+fn read_on(threads: usize, file: &Source, bytes: &mut [u8], at: u64) -> io::Result<u32> {
     if threads < 2 || bytes.len() < threads * PIECE {
         return read_part(file, bytes, at);
     }
@@ -87,7 +118,7 @@ fn read_on(threads: usize, file: &File, bytes: &mut [u8], at: u64) -> io::Result
     })
 }
 
-fn read_part(file: &File, bytes: &mut [u8], at: u64) -> io::Result<u32> {
+fn read_part(file: &Source, bytes: &mut [u8], at: u64) -> io::Result<u32> {
     let (mut crc, mut place) = (0, at);
     for piece in bytes.chunks_mut(PIECE) {
         read_exact_at(file, piece, place)?;

@@ -1,7 +1,6 @@
 //! Reading a `.npz` file.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -242,7 +241,7 @@ fn header(
 /// A file that is read at a place of its own.
 #[derive(Clone)]
 struct At {
-    file: Arc<File>,
+    file: Arc<disk::Source>,
     at: u64,
     length: u64,
 }

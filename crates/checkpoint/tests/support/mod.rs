@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each of the tests uses a part")]
 
+pub mod python;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -105,6 +107,21 @@ pub fn numpy_name(dtype: DType) -> &'static str {
         DType::String => "string",
         other => panic!("{other} is in no file"),
     }
+}
+
+/// Tensors of every dtype but strings: of no dimensions, of some, and of no elements.
+pub fn plain_tensors() -> Vec<(String, Tensor)> {
+    let mut all = Vec::new();
+    for &dtype in DType::PLAIN {
+        for (shape, dims) in [("scalar", &[][..]), ("matrix", &[3, 5]), ("empty", &[0, 2])] {
+            let bytes = dims.iter().product::<usize>() * dtype.size();
+            // Patterns that are no NaN, and bools.
+            let bytes: Vec<u8> = (0..bytes).map(|i| (i % 2) as u8).collect();
+            let tensor = Tensor::from_bytes(dtype, dims, &bytes).unwrap();
+            all.push((format!("{shape}/{dtype}"), tensor));
+        }
+    }
+    all
 }
 
 /// All tensors of a checkpoint, by name.

@@ -18,7 +18,7 @@ impl BundleReader {
     /// As [`BundleReader::open`], without a look at other checkpoints where this one is damaged.
     pub(crate) fn open_alone(prefix: &Path) -> Result<BundleReader, CheckpointError> {
         let path = index_path(prefix);
-        if !path.exists() {
+        if !disk::exists(&path) {
             return Err(no_index(prefix, &path));
         }
         let index = Index::read(&path)?;
@@ -49,6 +49,11 @@ impl BundleReader {
             }
             match name {
                 _ if key.starts_with(&[0]) => {
+                    // The size of a slice with slices would be held to nothing.
+                    if !entry.slices.is_empty() {
+                        let what = "is a slice, and has slices itself";
+                        return Err(CheckpointError::corrupt_entry(&index.path, shown, what));
+                    }
                     reader.parts.insert(key.clone(), entry);
                 }
                 Some(name) => {

@@ -20,6 +20,15 @@ pub(super) fn lacking(index: &Path, name: &str) -> CheckpointError {
     )
 }
 
+/// The error of a variable of which something was saved twice.
+pub(super) fn overlapping(index: &Path, name: &str) -> CheckpointError {
+    CheckpointError::corrupt_entry(
+        index,
+        name,
+        "has slices that overlap: which one holds is not known",
+    )
+}
+
 /// The starts and lengths of what two slices of one tensor share.
 pub(super) fn meet(a: &SliceSpec, b: &SliceSpec) -> Option<(Vec<usize>, Vec<usize>)> {
     let mut starts = Vec::new();
@@ -113,11 +122,7 @@ impl<'a> Target<'a> {
         });
         match alone {
             true => Ok(()),
-            false => Err(CheckpointError::corrupt_entry(
-                self.file,
-                self.name,
-                "has slices that overlap: which one holds is not known",
-            )),
+            false => Err(overlapping(self.file, self.name)),
         }
     }
 
