@@ -189,7 +189,12 @@ fn nothing_is_global_or_of_a_thread() {
     let mut files = Vec::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
     sources(&root, &mut files);
-    for file in files {
+    // Programs of tests have allocators that count; only fuzzing builds the files in memory.
+    let is_library = |file: &PathBuf| {
+        let is_test = file.components().any(|c| c.as_os_str() == "tests");
+        !is_test && !file.ends_with("checkpoint/src/disk/memory.rs")
+    };
+    for file in files.into_iter().filter(is_library) {
         let source = std::fs::read_to_string(&file).unwrap();
         let library = source.split("#[cfg(test)]").next().unwrap_or_default();
         for banned in ["thread_local!", "static mut ", "lazy_static!"] {

@@ -283,7 +283,7 @@ fn names_and_things_that_no_checkpoint_holds_are_refused() {
     let thing = Tensor::handle(thalweg_tensor::DType::Variant, std::sync::Arc::new(1)).unwrap();
     let said = writer.add("c", &thing).unwrap_err().to_string();
     assert!(
-        said.contains("it is a variant, a thing of the runtime's"),
+        said.contains("its dtype is variant, a thing of the runtime's"),
         "{said}"
     );
 }

@@ -162,7 +162,7 @@ impl BundleWriter {
                 &self.prefix,
                 Some(name),
                 format!(
-                    "cannot be written: it is a {dtype}, a thing of the runtime's; save variables"
+                    "cannot be written: its dtype is {dtype}, a thing of the runtime's; save variables"
                 ),
             )
         })

@@ -68,7 +68,7 @@ impl NpzWriter {
             dtype => {
                 let descr = descr(dtype).ok_or_else(|| {
                     unsupported(format!(
-                        "cannot be written: it is a {dtype}, a thing of the runtime's; save variables"
+                        "cannot be written: its dtype is {dtype}, a thing of the runtime's; save variables"
                     ))
                 })?;
                 (descr.to_owned(), tensor.bytes().len())

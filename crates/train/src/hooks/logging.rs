@@ -131,7 +131,7 @@ fn shown(tensor: &Tensor) -> String {
                 Ok(all) => all.iter().take(MOST).map(ToString::to_string).collect(),
                 Err(e) => return e.to_string(),
             },
-            else return format!("a {dtype}")
+            else return format!("({dtype})")
         ),
     };
     match (tensor.dims(), tensor.len() > MOST) {
