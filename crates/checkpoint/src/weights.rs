@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use thalweg_tensor::{DType, Tensor};
 
-use crate::bundle::{BundleReader, BundleWriter, index_path};
+use crate::bundle::{BundleReader, BundleWriter, SliceSpec, index_path};
 use crate::disk::{self, Disk};
 use crate::error::CheckpointError;
 use crate::npz::{NpzReader, NpzWriter};
@@ -192,6 +192,29 @@ impl Weights {
             Source::Safetensors(reader) => reader.tensor(name),
             Source::Npz(reader) => reader.tensor(name),
         }
+    }
+
+    /// A tensor, or a slice of it where one is given.
+    ///
+    /// # Errors
+    /// As [`Weights::tensor`]; [`CheckpointError::Slice`], where the tensor has other dimensions than the slice is of.
+    pub fn part(&self, name: &str, slice: Option<&SliceSpec>) -> Result<Tensor, CheckpointError> {
+        let Some(slice) = slice else {
+            return self.tensor(name);
+        };
+        if let Source::Bundle { reader, keys } = &self.source {
+            return reader.slice(key_of(reader, keys, name), slice);
+        }
+        let whole = self.tensor(name)?;
+        slice.cut(&whole).ok_or_else(|| CheckpointError::Slice {
+            slice: slice.to_string(),
+            what: format!(
+                " of {name} in {}, which is {}{}",
+                self.path.display(),
+                whole.dtype(),
+                whole.shape()
+            ),
+        })
     }
 }
 

@@ -29,6 +29,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use thalweg_checkpoint::SliceSpec;
 use thalweg_graph::{
     DeviceScope, Graph, GraphData, GraphError, Operation, Output, OutputId, VariableInfo,
     VariableSlice,
@@ -59,31 +60,27 @@ impl SavedVariable {
         }
     }
 
-    /// The slice as TensorFlow writes it: the dimensions of the whole, then for each dimension
-    /// `start,length`, or `-` for all of it. Empty for a whole variable; nothing where the variable's
+    /// The slice of the whole that a variable of this shape is; `Some(None)` for a whole variable, and nothing where the
     /// shape is not known or no part of the whole.
-    pub(crate) fn slice_text(&self, shape: &Shape) -> Option<String> {
+    pub(crate) fn slice_of(&self, shape: &Shape) -> Option<Option<SliceSpec>> {
         let Some(VariableSlice { dims, begin, .. }) = &self.slice else {
-            return Some(String::new());
+            return Some(None);
         };
         let own = shape.to_dims()?;
         if [begin.len(), own.len()] != [dims.len(); 2] {
             return None;
         }
-        let parts = dims
-            .iter()
-            .zip(begin)
-            .zip(&own)
-            .map(|((&dim, &start), &len)| {
-                let end = start.checked_add(len).filter(|&end| end <= dim);
-                end.map(|_| match len == dim {
-                    true => "-".to_owned(),
-                    false => format!("{start},{len}"),
-                })
-            });
-        let parts: Vec<String> = parts.collect::<Option<_>>()?;
-        let dims: String = dims.iter().map(|d| format!("{d} ")).collect();
-        Some(dims + &parts.join(":"))
+        let extents = dims.iter().zip(begin).zip(&own);
+        let extents: Vec<_> = extents
+            .map(|((&dim, &start), &len)| (start > 0 || len != dim).then_some((start, len)))
+            .collect();
+        SliceSpec::new(dims, &extents).ok().map(Some)
+    }
+
+    /// The slice as TensorFlow writes it; empty for a whole variable. See [`SavedVariable::slice_of`].
+    pub(crate) fn slice_text(&self, shape: &Shape) -> Option<String> {
+        let slice = self.slice_of(shape)?;
+        Some(slice.map_or_else(String::new, |slice| slice.to_string()))
     }
 }
 

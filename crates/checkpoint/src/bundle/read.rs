@@ -175,6 +175,17 @@ impl BundleReader {
         read.map_err(|e| open::with_newest(e, &self.prefix))
     }
 
+    /// A tensor, or a slice of it where one is given.
+    ///
+    /// # Errors
+    /// As [`BundleReader::tensor`] and [`BundleReader::slice`].
+    pub fn part(&self, name: &str, slice: Option<&SliceSpec>) -> Result<Tensor, CheckpointError> {
+        match slice {
+            None => self.tensor(name),
+            Some(slice) => self.slice(name, slice),
+        }
+    }
+
     /// Reads everything and checks every checksum.
     ///
     /// # Errors

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use thalweg_tensor::Tensor;
 use thalweg_tensor::shape::checked_elements;
 
+use super::assemble::Block;
 use super::proto;
 use crate::error::CheckpointError;
 
@@ -113,6 +115,60 @@ impl SliceSpec {
             .collect::<Option<Vec<_>>>()
             .ok_or_else(|| refused("an extent is neither - nor start,length"))?;
         SliceSpec::new(&full, &extents)
+    }
+
+    /// Reads the text of a slice as the ops `SaveV2` and `RestoreV2` have it: an empty one means the whole tensor.
+    ///
+    /// # Errors
+    /// As [`SliceSpec::parse`].
+    ///
+    /// ```
+    /// use thalweg_checkpoint::SliceSpec;
+    ///
+    /// assert_eq!(SliceSpec::parse_or_whole(""), Ok(None));
+    /// assert!(SliceSpec::parse_or_whole("4 3 0,2:-").is_ok_and(|slice| slice.is_some()));
+    /// ```
+    pub fn parse_or_whole(text: &str) -> Result<Option<SliceSpec>, CheckpointError> {
+        match text {
+            "" => Ok(None),
+            text => SliceSpec::parse(text).map(Some),
+        }
+    }
+
+    /// This part of a tensor; nothing of a tensor of other dimensions than the slice is of.
+    ///
+    /// ```
+    /// use thalweg_checkpoint::SliceSpec;
+    /// use thalweg_tensor::Tensor;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let whole = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// let column = SliceSpec::parse("2 2 -:1,1")?.cut(&whole);
+    /// assert_eq!(column, Some(Tensor::from([[2.0f32], [4.0]])));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cut(&self, whole: &Tensor) -> Option<Tensor> {
+        if whole.dims() != self.full {
+            return None;
+        }
+        let (dims, from): (Vec<_>, Vec<_>) = self.ranges().map(|(start, len)| (len, start)).unzip();
+        let block = Block {
+            lengths: &dims,
+            from_dims: &self.full,
+            from: &from,
+            to_dims: &dims,
+            to: &vec![0; dims.len()],
+        };
+        if let Ok(all) = whole.as_strings() {
+            let mut strings = Vec::new();
+            block.for_each_run(|from, _, n| strings.extend_from_slice(&all[from..from + n]));
+            return Tensor::strings(&dims, &strings).ok();
+        }
+        let (size, all) = (whole.dtype().size(), whole.bytes());
+        let mut bytes = Vec::new();
+        block.for_each_run(|from, _, n| bytes.extend_from_slice(&all[from * size..][..n * size]));
+        Tensor::from_bytes(whole.dtype(), &dims, &bytes).ok()
     }
 
     /// The dimensions of the whole tensor.

@@ -145,6 +145,22 @@ impl BundleWriter {
         Ok(())
     }
 
+    /// Adds a tensor, or where a slice is given that slice of the variable `name`.
+    ///
+    /// # Errors
+    /// As [`BundleWriter::add`] and [`BundleWriter::add_slice`].
+    pub fn add_part(
+        &mut self,
+        name: &str,
+        slice: Option<&SliceSpec>,
+        tensor: &Tensor,
+    ) -> Result<(), CheckpointError> {
+        match slice {
+            None => self.add(name, tensor),
+            Some(slice) => self.add_slice(name, slice, tensor),
+        }
+    }
+
     fn check_name(&self, name: &str) -> Result<(), CheckpointError> {
         if name.is_empty() || name.starts_with('\0') {
             return Err(CheckpointError::unsupported(

@@ -67,10 +67,7 @@ fn entries(
             .map_err(|_| KernelError::Invalid("a name is not in UTF-8".to_owned()))
     };
     let entry = |i: usize| {
-        let slice = match text(&slices[i])? {
-            whole if whole.is_empty() => None,
-            slice => Some(SliceSpec::parse(&slice).map_err(failed)?),
-        };
+        let slice = SliceSpec::parse_or_whole(&text(&slices[i])?).map_err(failed)?;
         Ok((text(&names[i])?, slice))
     };
     (0..tensors).map(entry).collect()

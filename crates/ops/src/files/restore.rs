@@ -55,10 +55,7 @@ pub(crate) static RESTORE_V2: Op = Op {
                     "'{name}' is of {found} in the checkpoint, and {dtype} is asked for: restore it as what it was saved as"
                 )));
             }
-            let tensor = match slice {
-                None => reader.tensor(name),
-                Some(slice) => reader.slice(name, slice),
-            };
+            let tensor = reader.part(name, slice.as_ref());
             tensors.push(tensor.map_err(failed)?);
         }
         Ok(tensors)

@@ -29,10 +29,7 @@ pub(crate) static SAVE_V2: Op = Op {
         let mut writer = BundleWriter::create(&prefix(cx, 0)?).map_err(failed)?;
         for (i, (name, slice)) in entries.iter().enumerate() {
             let tensor = cx.tensor(3 + i)?;
-            let added = match slice {
-                None => writer.add(name, tensor),
-                Some(slice) => writer.add_slice(name, slice, tensor),
-            };
+            let added = writer.add_part(name, slice.as_ref(), tensor);
             added.map_err(failed)?;
         }
         writer.finish().map_err(failed)?;

@@ -6,7 +6,6 @@ use thalweg_checkpoint::{BundleReader, CheckpointError, SliceSpec, Weights};
 use thalweg_graph::OutputId;
 use thalweg_graphdef::messages::MetaGraphDef;
 use thalweg_tensor::Tensor;
-use thalweg_tensor::shape::elements;
 
 use super::SavedModelError;
 use super::keys::{Restored, wanted};
@@ -41,10 +40,8 @@ pub(super) fn restore(
 }
 
 fn of_bundle(reader: &BundleReader, one: &Restored) -> Result<Tensor, CheckpointError> {
-    match &*one.slice {
-        "" => reader.tensor(&one.key),
-        text => SliceSpec::parse(text).and_then(|slice| reader.slice(&one.key, &slice)),
-    }
+    let slice = SliceSpec::parse_or_whole(&one.slice)?;
+    reader.part(&one.key, slice.as_ref())
 }
 
 /// What [`restore_weights`] did.
@@ -103,59 +100,11 @@ pub fn restore_weights(
             done.missing.push(one.key);
             continue;
         }
-        let whole = weights.tensor(&one.key)?;
-        let value = match &*one.slice {
-            "" => whole,
-            text => {
-                let slice = SliceSpec::parse(text)?;
-                cut(&whole, &slice).ok_or_else(|| CheckpointError::Slice {
-                    slice: text.to_owned(),
-                    what: format!(
-                        " of {} in {}, which is {}{}",
-                        one.key,
-                        weights.path().display(),
-                        whole.dtype(),
-                        whole.shape()
-                    ),
-                })?
-            }
-        };
+        let slice = SliceSpec::parse_or_whole(&one.slice)?;
+        let value = weights.part(&one.key, slice.as_ref())?;
         values.push((one.handle, value));
     }
     done.restored = values.len();
     values::assign(session, values)?;
     Ok(done)
-}
-
-/// A part of a tensor; nothing of another one than the slice is of, or of strings.
-fn cut(whole: &Tensor, slice: &SliceSpec) -> Option<Tensor> {
-    let size = whole.dtype().size();
-    if whole.dims() != slice.full_dims() || size == 0 {
-        return None;
-    }
-    let dims = slice.dims();
-    let starts = slice
-        .extents()
-        .iter()
-        .map(|e| e.map_or(0, |(start, _)| start));
-    let starts: Vec<usize> = starts.collect();
-    let mut bytes = Vec::with_capacity(elements(&dims).checked_mul(size)?);
-    // Rows of the last dimension lie side by side.
-    let width = dims.last().copied().unwrap_or(1).checked_mul(size)?;
-    let rows = elements(&dims[..dims.len().saturating_sub(1)]);
-    for row in 0..rows {
-        let mut rest = row;
-        let (mut at, mut stride) = (0, 1);
-        for axis in (0..dims.len()).rev() {
-            let last = axis + 1 == dims.len();
-            let own = if last { 0 } else { rest % dims[axis] };
-            if !last {
-                rest /= dims[axis];
-            }
-            at += (starts[axis] + own) * stride;
-            stride *= whole.dims()[axis];
-        }
-        bytes.extend_from_slice(whole.bytes().get(at * size..)?.get(..width)?);
-    }
-    Tensor::from_bytes(whole.dtype(), &dims, &bytes).ok()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::Path;
 
-use thalweg_checkpoint::{BundleWriter, SliceSpec, disk};
+use thalweg_checkpoint::{BundleWriter, disk};
 use thalweg_graph::{Graph, Output, OutputId};
 use thalweg_graphdef::file;
 use thalweg_graphdef::messages::{SavedModel as SavedModelDef, SignatureDef};
@@ -149,10 +149,8 @@ fn write_variables(
     }
     let mut writer = BundleWriter::create(&folder.join(VARIABLES))?;
     for (one, value) in saved.iter().zip(values) {
-        match one.slice_text(&value.shape()).as_deref() {
-            None | Some("") => writer.add(&one.name, value)?,
-            Some(text) => writer.add_slice(&one.name, &SliceSpec::parse(text)?, value)?,
-        }
+        let slice = one.slice_of(&value.shape()).flatten();
+        writer.add_part(&one.name, slice.as_ref(), value)?;
     }
     Ok(writer.finish()?)
 }

@@ -28,12 +28,8 @@ impl Item {
                 slice: None,
             },
         };
-        let slice = variable.slice.as_ref().and_then(|slice| {
-            let lens = graph.fact(info.value)?.shape.to_dims()?;
-            let extents = slice.begin.iter().zip(lens.iter());
-            let extents: Vec<_> = extents.map(|(&begin, &len)| Some((begin, len))).collect();
-            SliceSpec::new(&slice.dims, &extents).ok()
-        });
+        let shape = graph.fact(info.value).map(|fact| fact.shape);
+        let slice = shape.and_then(|shape| variable.slice_of(&shape)?);
         Item {
             variable,
             slice,
@@ -57,10 +53,11 @@ impl Item {
         reader: &BundleReader,
         objects: Option<&VariableNames<'_>>,
     ) -> Result<Tensor, CheckpointError> {
-        match (&self.slice, objects) {
-            (None, Some(objects)) if !reader.contains(self.name()) => objects.tensor(self.name()),
-            (None, _) => reader.tensor(self.name()),
-            (Some(slice), _) => reader.slice(self.name(), slice),
+        match objects {
+            Some(objects) if self.slice.is_none() && !reader.contains(self.name()) => {
+                objects.tensor(self.name())
+            }
+            _ => reader.part(self.name(), self.slice.as_ref()),
         }
     }
 

@@ -31,10 +31,7 @@ pub(super) fn run(job: &Mutex<Option<Job>>) -> Result<(), CheckpointError> {
     };
     let mut writer = BundleWriter::create(&own)?;
     for (name, slice, tensor) in job.entries {
-        match slice {
-            None => writer.add(&name, &tensor)?,
-            Some(slice) => writer.add_slice(&name, &slice, &tensor)?,
-        }
+        writer.add_part(&name, slice.as_ref(), &tensor)?;
     }
     writer.finish()?;
     if let Some(part) = job.part {
