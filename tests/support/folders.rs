@@ -1,15 +1,32 @@
-//! Folders for the files of a test.
+//! Folders for the files of a test. Tests of other packages include this file too.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A folder that is removed with this.
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// An empty one; `name` tells it from those of other tests.
+    /// An empty one, for no other test.
     pub fn new(name: &str) -> Folder {
-        let name = format!("thalweg-test-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        Folder::under(&std::env::temp_dir(), name)
+    }
+
+    /// One whose syncs cost nothing, where the system has such a place.
+    pub fn in_memory(name: &str) -> Folder {
+        let memory = Path::new("/dev/shm");
+        match memory.is_dir() {
+            true => Folder::under(memory, name),
+            false => Folder::new(name),
+        }
+    }
+
+    fn under(place: &Path, name: &str) -> Folder {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("thalweg-test-{name}-{}-{number}", std::process::id());
+        let path = place.join(name);
+        // What an earlier process of this number has left.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
@@ -18,6 +35,16 @@ impl Folder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// A file in it.
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A file in it, as a command line names it.
+    pub fn at(&self, name: &str) -> String {
+        self.join(name).to_str().unwrap().to_owned()
     }
 
     /// The names of its files, in order.

@@ -1,9 +1,9 @@
 //! Models with variables, and files of weights, from the command line.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+mod support;
 
 use serde_json::Value;
+use support::{Folder, fails, thalweg, works};
 use thalweg_checkpoint::{Weights, save_weights};
 use thalweg_graph::Graph;
 use thalweg_graphdef::{ExportOptions, MetaOptions, export, export_meta_graph, file};
@@ -13,59 +13,14 @@ use thalweg_tensor::{DType, Tensor};
 use thalweg_train::saved_model::{DEFAULT_SIGNATURE, VARIABLES};
 use thalweg_train::{ModelOptions, SavedVariable, SaverNodes, SaverOptions, save_model};
 
-/// A folder of a test's own, which goes with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let at = std::env::temp_dir().join(format!("thalweg-cli-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&at);
-        std::fs::create_dir_all(&at).unwrap();
-        Folder(at)
-    }
-
-    fn at(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    /// A row of three ones.
-    fn ones(&self) -> String {
-        let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
-        let head = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }";
-        bytes.extend(format!("{head:<117}\n").bytes());
-        bytes.extend([1.0f32; 3].iter().flat_map(|v| v.to_le_bytes()));
-        std::fs::write(self.0.join("x.npy"), bytes).unwrap();
-        self.at("x.npy")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn thalweg(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-    command.args(arguments).output().unwrap()
-}
-
-#[track_caller]
-fn works(arguments: &[&str]) -> String {
-    let output = thalweg(arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-#[track_caller]
-fn fails(arguments: &[&str]) -> String {
-    let output = thalweg(arguments);
-    assert_eq!(output.status.code(), Some(1));
-    let text = String::from_utf8(output.stderr).unwrap();
-    let said = text.starts_with("error: ") && !text.contains("panicked");
-    assert!(said, "{text}");
-    text
+/// A row of three ones.
+fn ones(folder: &Folder) -> String {
+    let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    let head = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }";
+    bytes.extend(format!("{head:<117}\n").bytes());
+    bytes.extend([1.0f32; 3].iter().flat_map(|v| v.to_le_bytes()));
+    std::fs::write(folder.join("x.npy"), bytes).unwrap();
+    folder.at("x.npy")
 }
 
 /// `y = x w`, on a device of a cluster, with w = 1 2; 3 4; 5 6.
@@ -84,7 +39,7 @@ fn graph() -> Graph {
 fn weights(folder: &Folder, name: &str, more: f32) -> String {
     let w = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0].map(|v| v + more);
     let w = Tensor::new(&[3, 2], &w).unwrap();
-    save_weights(&folder.0.join(name), [("w", w)]).unwrap();
+    save_weights(&folder.join(name), [("w", w)]).unwrap();
     folder.at(name)
 }
 
@@ -101,7 +56,7 @@ fn saved(folder: &Folder) -> String {
     let session = Session::new(&g).unwrap();
     session.run(g.initializers(), []).unwrap();
     let options = ModelOptions::new().signature(DEFAULT_SIGNATURE, [("in", x)], [("out", y)]);
-    save_model(&session, folder.0.join("saved"), &options).unwrap();
+    save_model(&session, folder.join("saved"), &options).unwrap();
     folder.at("saved")
 }
 
@@ -114,7 +69,7 @@ fn result(path: &str, name: &str) -> Vec<f32> {
 #[test]
 fn a_saved_model_is_restored_where_it_is_run() {
     let folder = Folder::new("saved-run");
-    let (model, x, out) = (saved(&folder), folder.ones(), folder.at("r.npz"));
+    let (model, x, out) = (saved(&folder), ones(&folder), folder.at("r.npz"));
     let feed = format!("in={x}");
     let default = ["run", &model, "--signature", DEFAULT_SIGNATURE];
     let said = works(&[&default[..], &["--feed", &feed, "--out", &out]].concat());
@@ -141,9 +96,9 @@ fn graphs_of_a_cluster_are_run_here_with_values_of_a_checkpoint() {
     let saved: Vec<_> = g.variables().iter().map(SavedVariable::of).collect();
     let nodes = SaverNodes::add(&g, &saved, &SaverOptions::new()).unwrap();
     let meta = export_meta_graph(&g, &MetaOptions::new().saver(nodes.to_def())).unwrap();
-    std::fs::write(folder.0.join("g.pb"), file::encode(&def)).unwrap();
-    std::fs::write(folder.0.join("g.meta"), file::encode(&meta)).unwrap();
-    let (feed, out) = (format!("x={}", folder.ones()), folder.at("r.npz"));
+    std::fs::write(folder.join("g.pb"), file::encode(&def)).unwrap();
+    std::fs::write(folder.join("g.meta"), file::encode(&meta)).unwrap();
+    let (feed, out) = (format!("x={}", ones(&folder)), folder.at("r.npz"));
     for (model, values) in [("g.pb", "w.npz"), ("g.meta", "model.ckpt-7")] {
         let (model, values) = (folder.at(model), weights(&folder, values, 1.0));
         let run = [
@@ -164,7 +119,7 @@ fn graphs_of_a_cluster_are_run_here_with_values_of_a_checkpoint() {
         assert_eq!(result(&out, "y/0"), [12.0, 15.0]);
     }
     let model = folder.at("g.pb");
-    save_weights(&folder.0.join("other.npz"), [("v", Tensor::scalar(1.0f32))]).unwrap();
+    save_weights(&folder.join("other.npz"), [("v", Tensor::scalar(1.0f32))]).unwrap();
     let other = folder.at("other.npz");
     let run = [
         "run",
@@ -189,7 +144,7 @@ fn a_frozen_graph_needs_no_checkpoint() {
         said.starts_with("4 nodes, 2 variables restored; written: "),
         "{said}"
     );
-    let feed = format!("x={}", folder.ones());
+    let feed = format!("x={}", ones(&folder));
     works(&[
         "run", &frozen, "--feed", &feed, "--fetch", "y", "--out", &out,
     ]);
@@ -224,7 +179,7 @@ fn graph_here() -> Graph {
 #[test]
 fn tensors_are_told_with_what_is_wrong_with_them() {
     let folder = Folder::new("inspect");
-    let path = folder.0.join("model.ckpt-3");
+    let path = folder.join("model.ckpt-3");
     let all = [
         (
             "bad",
@@ -276,10 +231,10 @@ fn weights_are_shown_converted_and_compared() {
     let mut all = vec![("v", Tensor::scalar(1i64)), ("k", Tensor::scalar(1i64))];
     let w = Tensor::new(&[3, 2], &[1.0f32, 2.0, 3.5, 4.0, 5.0, 6.25]).unwrap();
     all.push(("w", w));
-    save_weights(&folder.0.join("d.npz"), all.clone()).unwrap();
+    save_weights(&folder.join("d.npz"), all.clone()).unwrap();
     all[1].1 = Tensor::scalar(1i32);
     all.remove(0);
-    save_weights(&folder.0.join("e.npz"), all).unwrap();
+    save_weights(&folder.join("e.npz"), all).unwrap();
 
     let of = |a: &str, b: &str, more: &[&str]| {
         let (a, b) = (folder.at(a), folder.at(b));

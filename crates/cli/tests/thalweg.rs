@@ -1,12 +1,13 @@
 //! The program as people call it: files in, files out, and what it says where something is wrong.
 
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::{Command, Output};
+mod support;
+
+use std::process::Output;
 
 use npyz::npz::NpzArchive;
 use npyz::{AutoSerialize, Order, WriterBuilder};
 use prost::Message;
+use support::{Folder, fails, thalweg, works};
 use thalweg_graph::Graph;
 use thalweg_graphdef::messages::collection_def::{BytesList, Kind};
 use thalweg_graphdef::messages::meta_graph_def::MetaInfoDef;
@@ -18,22 +19,22 @@ use thalweg_graphdef::{ExportOptions, GraphDef, export};
 use thalweg_ops::{LinalgOps, NewGraph, SourceOps, StateOps};
 use thalweg_tensor::DType;
 
-/// A folder of a test's own, which goes with it.
-struct Folder(PathBuf);
+/// Files of messages and arrays.
+trait Write {
+    fn write(&self, name: &str, message: &impl Message) -> String;
 
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let at = std::env::temp_dir().join(format!("thalweg-cli-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&at).unwrap();
-        Folder(at)
-    }
+    fn array<T: AutoSerialize>(
+        &self,
+        name: &str,
+        dims: &[u64],
+        order: Order,
+        elements: Vec<T>,
+    ) -> String;
+}
 
-    fn at(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
+impl Write for Folder {
     fn write(&self, name: &str, message: &impl Message) -> String {
-        std::fs::write(self.0.join(name), message.encode_to_vec()).unwrap();
+        std::fs::write(self.join(name), message.encode_to_vec()).unwrap();
         self.at(name)
     }
 
@@ -52,52 +53,9 @@ impl Folder {
         let mut array = options.writer(&mut bytes).begin_nd().unwrap();
         array.extend(elements).unwrap();
         array.finish().unwrap();
-        std::fs::File::create(self.0.join(name))
-            .unwrap()
-            .write_all(&bytes)
-            .unwrap();
+        std::fs::write(self.join(name), bytes).unwrap();
         self.at(name)
     }
-
-    fn files(&self) -> Vec<String> {
-        let files = std::fs::read_dir(&self.0).unwrap();
-        let mut names: Vec<String> = files
-            .map(|f| f.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn thalweg(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-    command.args(arguments).output().unwrap()
-}
-
-#[track_caller]
-fn works(arguments: &[&str]) -> String {
-    let output = thalweg(arguments);
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout)
-}
-
-#[track_caller]
-fn fails(arguments: &[&str]) -> String {
-    let output = thalweg(arguments);
-    assert_eq!(output.status.code(), Some(1));
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        text.starts_with("error: ") && !text.contains("panicked"),
-        "{text}"
-    );
-    text
 }
 
 /// `y = x w` for a variable `w` of ones, to which `up` adds ones; `words` are two strings.
@@ -247,10 +205,10 @@ fn mistakes_are_said_and_leave_no_file() {
     let folder = Folder::new("mistakes");
     let file = folder.write("model.pb", &model());
     let wrong = folder.array("wrong.npy", &[3], Order::C, vec![1i64, 2, 3]);
-    std::fs::write(folder.0.join("no.npy"), b"nothing").unwrap();
+    std::fs::write(folder.join("no.npy"), b"nothing").unwrap();
     let mut lying = std::fs::read(&wrong).unwrap();
     lying.truncate(lying.len() - 8);
-    std::fs::write(folder.0.join("lying.npy"), lying).unwrap();
+    std::fs::write(folder.join("lying.npy"), lying).unwrap();
     let out = folder.at("out.npz");
     let run = |rest: &[&str]| fails(&[&["run", &file, "--out", &out][..], rest].concat());
     let feed = |name: &str| format!("x={}", folder.at(name));
@@ -276,7 +234,7 @@ fn mistakes_are_said_and_leave_no_file() {
     assert!(fails(&["run", &folder.at("none.pb"), "--target", "x"]).contains("none.pb: "));
     assert!(fails(&["run", &folder.at("no.npy"), "--target", "x"]).contains("is no GraphDef"));
     assert!(fails(&["graph", &folder.at("graph.pbtxt")]).contains("as_text=False"));
-    assert!(fails(&["graph", folder.0.to_str().unwrap()]).contains("saved_model.pb"));
+    assert!(fails(&["graph", folder.path().to_str().unwrap()]).contains("saved_model.pb"));
     assert_eq!(
         folder.files(),
         ["lying.npy", "model.pb", "no.npy", "wrong.npy"]
@@ -448,7 +406,7 @@ fn meta_graphs_and_saved_models_are_read_and_told() {
         meta_graphs: vec![meta_graph("train"), meta_graph("serve")],
     };
     folder.write("saved_model.pb", &model);
-    let at = folder.0.to_str().unwrap();
+    let at = folder.path().to_str().unwrap();
     assert!(works(&["graph", at]).contains("tags: serve"));
     assert!(works(&["graph", at, "--tag", "train"]).contains("tags: train"));
     let error = fails(&["graph", at, "--tag", "gpu"]);

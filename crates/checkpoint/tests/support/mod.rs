@@ -2,56 +2,17 @@
 
 #![allow(dead_code, reason = "each of the tests uses a part")]
 
+#[path = "../../../../tests/support/folders.rs"]
+mod folders;
 pub mod python;
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::Path;
 
 use flate2::read::GzDecoder;
+pub use folders::Folder;
 use thalweg_checkpoint::BundleReader;
 use thalweg_tensor::{DType, Tensor};
-
-/// A folder of a test's own.
-pub struct Folder(PathBuf);
-
-impl Folder {
-    pub fn new(name: &str) -> Folder {
-        Self::under(&std::env::temp_dir(), name)
-    }
-
-    /// One whose syncs cost nothing, where the system has such a place.
-    pub fn in_memory(name: &str) -> Folder {
-        let memory = Path::new("/dev/shm");
-        match memory.is_dir() {
-            true => Self::under(memory, name),
-            false => Self::new(name),
-        }
-    }
-
-    fn under(place: &Path, name: &str) -> Folder {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("thalweg-{name}-{}-{number}", std::process::id());
-        let path = place.join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
-    pub fn join(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A copy of TensorFlow's checkpoints, unpacked.
 pub fn golden() -> Folder {
