@@ -364,3 +364,37 @@ fn a_scaffold_says_how_variables_begin() {
             .contains("without a value: w")
     );
 }
+
+#[test]
+fn hooks_are_due_at_their_steps_exactly_though_the_step_is_not_read_each_time() {
+    let folder = Folder::new("exactly");
+    let g = Graph::new();
+    let model = model(&g);
+    let saver = Saver::new(&g).max_to_keep(0);
+    let mut session = MonitoredTrainingSession::new(&g)
+        .checkpoint_dir(folder.path())
+        .scaffold(Scaffold::new().saver(saver))
+        .save_checkpoint(Every::Steps(30))
+        .log_step_count(None)
+        .hook(StopAtStepHook::last_step(100))
+        .quiet()
+        .start(|| Session::new(&g))
+        .unwrap();
+    let mut steps = 0;
+    while let Some(()) = session.run(model.train, []).unwrap() {
+        steps += 1;
+    }
+    session.close().unwrap();
+    assert_eq!(steps, 100);
+    let saved = [0, 30, 60, 90, 100].map(|step| folder.join(&format!("model.ckpt-{step}.index")));
+    assert!(
+        saved.iter().all(|index| index.exists()),
+        "{:?}",
+        folder.files()
+    );
+    let all = folder
+        .files()
+        .into_iter()
+        .filter(|name| name.ends_with(".index"));
+    assert_eq!(all.count(), saved.len());
+}

@@ -72,11 +72,6 @@ impl Timer {
         before.map(|(last, at)| (step.saturating_sub(last), now.duration_since(at)))
     }
 
-    /// Lets it be due again at once.
-    pub fn reset(&mut self) {
-        self.last = None;
-    }
-
     /// When it was done last: at which step.
     pub fn last_step(&self) -> Option<i64> {
         self.last.map(|(step, _)| step)

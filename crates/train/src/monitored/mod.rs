@@ -1,6 +1,7 @@
 //! Sessions that last: they restore, save, run hooks, and come back after a failure.
 
 mod builder;
+mod known_step;
 mod recovery;
 mod scaffold;
 
@@ -16,6 +17,7 @@ use crate::hooks::{AfterRun, BeforeRun, Context, SessionRunHook, step_of};
 use crate::steps::Steps;
 
 pub use builder::{MonitoredTrainingSession, Role};
+use known_step::KnownStep;
 use recovery::Recovery;
 pub use scaffold::Scaffold;
 
@@ -39,42 +41,6 @@ pub struct MonitoredSession<S, M> {
     fetches: Vec<Fetch>,
     feeds: Vec<(OutputId, Tensor)>,
     known: KnownStep,
-}
-
-/// What is known of the global step between two reads of it.
-#[derive(Default)]
-struct KnownStep {
-    /// The last one that was read, as the step found it.
-    last: Option<i64>,
-    /// Steps of this session since then.
-    steps: i64,
-    /// The most that it grew in one of this session's steps.
-    pace: i64,
-}
-
-/// The most steps of a session between two reads of the global step: other threads may train the same variables.
-const BLIND: i64 = 16;
-
-impl KnownStep {
-    /// Whether the next step may find the global step at `from` or later.
-    fn may_reach(&self, from: i64) -> bool {
-        let Some(last) = self.last else {
-            return true;
-        };
-        let ahead = (self.steps + 1).saturating_mul(self.pace.max(1));
-        self.steps >= BLIND || last.saturating_add(ahead) >= from
-    }
-
-    /// Notes a step: with what was read of the global step, if it was.
-    fn ran(&mut self, found: Option<i64>) {
-        self.steps += 1;
-        if let Some(found) = found {
-            let grown = self.last.map_or(1, |last| found.saturating_sub(last));
-            let paced = grown.saturating_add(self.steps - 1) / self.steps.max(1);
-            self.pace = self.pace.max(paced);
-            (self.last, self.steps) = (Some(found), 0);
-        }
-    }
 }
 
 /// A session as its hooks see it.

@@ -1,0 +1,78 @@
+//! When the global step has to be read.
+
+/// What is known of the global step between two reads of it.
+#[derive(Default)]
+pub(super) struct KnownStep {
+    /// The last one that was read, as the step found it.
+    last: Option<i64>,
+    /// Steps of this session since then.
+    steps: i64,
+    /// The most that it grew in one of this session's steps; not known before the second read.
+    pace: Option<i64>,
+}
+
+/// The most steps of a session between two reads of the global step: other threads may train the same variables.
+const BLIND: i64 = 16;
+
+impl KnownStep {
+    /// Whether the next step may find the global step at `from` or later.
+    pub(super) fn may_reach(&self, from: i64) -> bool {
+        let (Some(last), Some(pace)) = (self.last, self.pace) else {
+            return true;
+        };
+        let ahead = (self.steps + 1).saturating_mul(pace);
+        self.steps >= BLIND || last.saturating_add(ahead) >= from
+    }
+
+    /// Notes a step: with what was read of the global step, if it was.
+    pub(super) fn ran(&mut self, found: Option<i64>) {
+        self.steps += 1;
+        if let Some(found) = found {
+            if let Some(last) = self.last {
+                let grown = found.saturating_sub(last);
+                let paced = grown.saturating_add(self.steps - 1) / self.steps;
+                self.pace = self.pace.max(Some(paced.max(1)));
+            }
+            (self.last, self.steps) = (Some(found), 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In which of a session's steps the global step is read, where each adds `pace` and something is due from `from` on.
+    fn read_at(pace: i64, from: i64, steps: i64) -> Vec<i64> {
+        let mut known = KnownStep::default();
+        let step = |i: i64| {
+            let reads = known.may_reach(from);
+            known.ran(reads.then_some(i * pace));
+            reads.then_some(i)
+        };
+        (0..steps).filter_map(step).collect()
+    }
+
+    #[test]
+    fn nothing_that_is_due_is_missed_however_fast_the_step_grows() {
+        for pace in [1, 2, 7] {
+            for from in [1, 5, 40, 100] {
+                let read = read_at(pace, from, 200);
+                let due = (from + pace - 1) / pace;
+                assert!(
+                    read.contains(&due),
+                    "pace {pace}, due from {from}: {read:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn between_two_reads_are_sixteen_steps_at_most() {
+        let read = read_at(1, i64::MAX - 1, 100);
+        let apart = |w: &[i64]| w[1] - w[0] == BLIND + 1;
+        assert!(read[1..].windows(2).all(apart), "{read:?}");
+        // How fast it grows is known after two reads; from where it is due it is read each time.
+        assert_eq!(read_at(1, 4, 7), [0, 1, 4, 5, 6]);
+    }
+}

@@ -1,0 +1,160 @@
+//! From variables to a checkpoint.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use thalweg_checkpoint::state::Retention;
+use thalweg_session::{Fetch, RunOptions};
+use thalweg_tensor::Tensor;
+
+use super::write::{self, Job};
+use super::{RANDOM_DRAWN, RANDOM_NODES, Saver, ShardedNodes, numbered, prefix_tensor};
+use crate::error::TrainError;
+use crate::steps::Steps;
+use crate::values;
+
+impl Saver {
+    /// Saves a checkpoint, and returns its prefix, `PREFIX-STEP`, once it is whole on the disk.
+    ///
+    /// # Errors
+    /// Those of a step, and [`TrainError::Checkpoint`]: an earlier checkpoint is then as it was.
+    pub fn save(
+        &self,
+        session: &dyn Steps,
+        prefix: impl AsRef<Path>,
+        step: impl Into<Option<i64>>,
+    ) -> Result<PathBuf, TrainError> {
+        let path = self.begin_save(session, prefix, step)?;
+        self.wait()?;
+        Ok(path)
+    }
+
+    /// As [`Saver::save`], and returns once the values are taken: they are written in the background, while the training
+    /// goes on. A save that is still being written is waited for.
+    ///
+    /// # Errors
+    /// Those of a step; the error of the save before, which nobody has waited for: nothing is saved then.
+    pub fn begin_save(
+        &self,
+        session: &dyn Steps,
+        prefix: impl AsRef<Path>,
+        step: impl Into<Option<i64>>,
+    ) -> Result<PathBuf, TrainError> {
+        let beginning = self.shared.beginning.lock();
+        let _beginning = beginning.unwrap_or_else(PoisonError::into_inner);
+        self.wait()?;
+        let prefix = match step.into() {
+            Some(step) => numbered(prefix.as_ref(), step),
+            None => prefix.as_ref().to_owned(),
+        };
+        let retention = self.retention(&prefix)?;
+        let (mut entries, mut part) = (Vec::new(), None);
+        match &self.shared.sharded {
+            Some(nodes) => part = Some(self.servers_save(session, nodes, &prefix)?),
+            None => {
+                let items = self.shared.items.iter();
+                let handles: Vec<_> = items.clone().map(|i| i.variable.handle).collect();
+                // They share the buffers of the variables.
+                let values = values::read(session, &handles)?;
+                entries.extend(items.zip(values).map(|(item, value)| item.entry(value)));
+            }
+        }
+        self.add_state(session, &mut entries)?;
+        let job = Job {
+            prefix: prefix.clone(),
+            entries,
+            part,
+            retention,
+        };
+        let thread = std::thread::Builder::new().name("thalweg-save".to_owned());
+        // Where there is no thread to be had, it is written here.
+        let job = Arc::new(Mutex::new(Some(job)));
+        let theirs = job.clone();
+        match thread.spawn(move || write::run(&theirs)) {
+            Ok(writing) => self.saves().writing = Some(writing),
+            Err(_) => write::run(&job)?,
+        }
+        Ok(prefix)
+    }
+
+    /// Whether a checkpoint is still being written in the background.
+    pub fn is_writing(&self) -> bool {
+        let saves = self.saves();
+        saves.writing.as_ref().is_some_and(|w| !w.is_finished())
+    }
+
+    /// Waits until what is being written is on the disk.
+    ///
+    /// # Errors
+    /// [`TrainError::Checkpoint`], where it cannot be written.
+    pub fn wait(&self) -> Result<(), TrainError> {
+        let writing = self.saves().writing.take();
+        match writing.map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(written)) => Ok(written?),
+            Some(Err(_)) => Err(TrainError::Io {
+                path: PathBuf::from("a checkpoint"),
+                reason: "what wrote it panicked, which is a defect: please report it".to_owned(),
+            }),
+        }
+    }
+
+    /// Lets each server write its variables: gives the prefix of the part that they make.
+    fn servers_save(
+        &self,
+        session: &dyn Steps,
+        nodes: &ShardedNodes,
+        prefix: &Path,
+    ) -> Result<PathBuf, TrainError> {
+        let mut folder = prefix.as_os_str().to_owned();
+        folder.push(format!("_temp_{:x}", std::process::id()));
+        let part = PathBuf::from(folder).join("servers");
+        let feed = (nodes.filename, prefix_tensor(&part)?);
+        let saved = session.run_step(&[Fetch::Run(nodes.save)], &[feed], &RunOptions::new());
+        if saved.is_err()
+            && let Some(folder) = part.parent()
+        {
+            // What the servers have written is no checkpoint.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+        saved.map(|_| part)
+    }
+
+    /// Adds what is no variable: what is kept, and how far random ops have come.
+    fn add_state(
+        &self,
+        session: &dyn Steps,
+        entries: &mut Vec<write::Entry>,
+    ) -> Result<(), TrainError> {
+        let kept = self.kept();
+        entries.extend(
+            kept.iter()
+                .map(|(name, kept)| (name.clone(), None, kept.get())),
+        );
+        drop(kept);
+        let random = session.random_state();
+        if !random.is_empty() {
+            let (nodes, drawn): (Vec<String>, Vec<u64>) = random.into_iter().unzip();
+            let nodes = Tensor::strings(&[nodes.len()], &nodes)?;
+            entries.push((RANDOM_NODES.to_owned(), None, nodes));
+            entries.push((RANDOM_DRAWN.to_owned(), None, Tensor::vector(&drawn)));
+        }
+        Ok(())
+    }
+
+    /// What is known of the checkpoints beside this one.
+    fn retention(&self, prefix: &Path) -> Result<Arc<Mutex<Retention>>, TrainError> {
+        let folder = match prefix.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let mut saves = self.saves();
+        if let Some(known) = saves.folders.get(&folder) {
+            return Ok(known.clone());
+        }
+        let opened = Arc::new(Mutex::new(Retention::open(&folder, self.options.clone())?));
+        saves.folders.insert(folder, opened.clone());
+        Ok(opened)
+    }
+}
