@@ -111,7 +111,17 @@ impl Disk for System {
     }
 
     fn create_folder(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
+        if path.as_os_str().is_empty() || path.is_dir() {
+            return Ok(());
+        }
+        let parent = path.parent().unwrap_or(Path::new(""));
+        self.create_folder(parent)?;
+        match fs::create_dir(path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+            made => made?,
+        }
+        // What is synced in it is nowhere, as long as its own name is not on the disk.
+        self.sync_folder(folder_of(path))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
