@@ -28,6 +28,8 @@ impl Every {
 /// timer.done(5);
 /// assert!(!timer.is_due(14));
 /// assert!(timer.is_due(15));
+/// // After a restore of step 3.
+/// assert!(timer.is_due(3));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Timer {
@@ -41,13 +43,15 @@ impl Timer {
         Timer { every, last: None }
     }
 
-    /// Whether it is due at this step. It is due once for each step at most.
+    /// Whether it is due at this step. It is due once for each step at most, and again where the step has gone back.
     pub fn is_due(&self, step: i64) -> bool {
         let Some((last, at)) = self.last else {
             return true;
         };
         match self.every {
             _ if step == last => false,
+            // A restore has gone back.
+            _ if step < last => true,
             Every::Steps(steps) => {
                 step.saturating_sub(last) >= i64::try_from(steps).unwrap_or(i64::MAX)
             }
