@@ -5,9 +5,9 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use npyz::zip::read::ZipFile;
-use npyz::zip::{CompressionMethod, ZipArchive};
 use thalweg_tensor::{Buffer, Tensor, TensorError};
+use zip::read::ZipFile;
+use zip::{CompressionMethod, ZipArchive};
 
 use super::array::{self, Header, Kind};
 use crate::disk;

@@ -5,11 +5,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use npyz::npz;
-use npyz::zip::write::FileOptions;
-use npyz::zip::{CompressionMethod, ZipWriter};
 use thalweg_tensor::half::bf16;
 use thalweg_tensor::{DType, Tensor};
+use zip::write::FileOptions;
+use zip::{CompressionMethod, ZipWriter};
 
 use crate::disk::{self, Disk, Pending};
 use crate::error::CheckpointError;
@@ -79,9 +78,7 @@ impl NpzWriter {
             .compression_method(CompressionMethod::Stored)
             .large_file(bytes as u64 >= u64::from(u32::MAX) / 2);
         let head = header(&descr, tensor.dims());
-        let started = self
-            .zip
-            .start_file(npz::file_name_from_array_name(name), options);
+        let started = self.zip.start_file(format!("{name}.npy"), options);
         let wrote = started.map_err(io::Error::other).and_then(|()| {
             self.zip.write_all(&head)?;
             match (strings, tensor.as_slice::<bf16>()) {
