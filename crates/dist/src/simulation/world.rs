@@ -26,6 +26,8 @@ use crate::worker::{Worker, WorkerService};
 pub(super) const PATIENCE: Patience = Patience {
     start: Duration::from_secs(5),
     silence: Duration::from_secs(1),
+    absence: Duration::from_secs(3),
+    outage: Duration::from_secs(60),
 };
 
 /// A simulation whose messages take up to 30 ms.
