@@ -3,6 +3,7 @@
 
 use thalweg::dist::{ClusterError, ClusterOptions, Server, ServerOptions, Session};
 use thalweg::{layers::dense, prelude::*};
+use thalweg_examples::say;
 
 /// A worker: it draws points, and learns that they lie on the plane 2 a - b + 1.
 fn work(server: &Server) -> Result<(), ClusterError> {
@@ -23,7 +24,10 @@ fn work(server: &Server) -> Result<(), ClusterError> {
     for _ in 0..500 {
         (last, ()) = session.run((loss, train), [])?;
     }
-    println!("worker {}: last loss {last:.6}", server.task().1);
+    say::line(format_args!(
+        "worker {}: last loss {last:.6}",
+        server.task().1
+    ));
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use thalweg::layers::update_ops;
 use thalweg::layers::{Regularizer, batch_norm, conv2d, dense, losses, max_pool};
 use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
+use thalweg_examples::say;
 
 const BATCH: usize = 50;
 
@@ -61,10 +62,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             right += session.run::<f32>(accuracy, feeds)? * part.len() as f32;
         }
         let share = 100.0 * right / mnist.test.len() as f32;
-        println!(
+        say::line(format_args!(
             "epoch {epoch}: {share:.2}% of {} test images",
             mnist.test.len()
-        );
+        ));
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use clap::Parser;
 use thalweg::prelude::*;
 use thalweg_examples::plot::{Line, check_name, scatter_with_lines};
 use thalweg_examples::report::{Outcome, Spread, table};
+use thalweg_examples::say;
 
 /// Fits a line to ten points that lie around y = 3 x.
 #[derive(Parser)]
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
     match run(&Flags::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            say::error(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -93,7 +94,10 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
             let (_, loss): (_, f32) = session.run((train, loss), [x.feed(xi), y.feed(yi)])?;
             total += loss;
         }
-        println!("Epoch {epoch}: {:.4}", total / data.len() as f32);
+        say::line(format_args!(
+            "Epoch {epoch}: {:.4}",
+            total / data.len() as f32
+        ));
     }
 
     let (weight, bias): (f32, f32) = session.run((w, b), [])?;
@@ -101,11 +105,14 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         weight: weight.into(),
         bias: bias.into(),
     };
-    println!("y = {:.4} x + {:.4}", fitted.weight, fitted.bias);
+    say::line(format_args!(
+        "y = {:.4} x + {:.4}",
+        fitted.weight, fitted.bias
+    ));
     if let Some(path) = &flags.plot {
         let points: Vec<(f64, f64)> = data.iter().map(|&(x, y)| (x.into(), y.into())).collect();
         scatter_with_lines(path, &points, TRUE_LINE, fitted)?;
-        println!("drawn: {}", path.display());
+        say::line(format_args!("drawn: {}", path.display()));
     }
     Ok(())
 }
@@ -138,7 +145,7 @@ fn benchmark<'g>(
                 value: spread.median,
                 unit: "us/step",
             };
-            println!("{}", outcome.json());
+            say::line(outcome.json());
         }
     } else {
         let rows = results.map(|(workload, spread)| {
@@ -149,7 +156,7 @@ fn benchmark<'g>(
                 number(spread.jitter),
             ]
         });
-        println!("{}", table(["workload", "us/step", "+-"], rows));
+        say::line(table(["workload", "us/step", "+-"], rows));
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use std::error::Error;
 use thalweg::layers::{dense, losses, lstm_cell, rnn};
 use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
+use thalweg_examples::say;
 
 const BATCH: usize = 50;
 
@@ -48,10 +49,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let test = [images.feed(&test_images), labels.feed(&test_labels)];
         let right: f32 = session.run(accuracy, test)?;
-        println!(
+        say::line(format_args!(
             "epoch {epoch}: last loss {last:.4}, {:.2}% of the test images",
             100.0 * right
-        );
+        ));
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use thalweg::layers::dense;
 use thalweg::prelude::*;
+use thalweg_examples::say;
 
 fn main() -> Result<(), SessionError> {
     let g = Graph::new();
@@ -20,9 +21,9 @@ fn main() -> Result<(), SessionError> {
     for step in 0..=300 {
         let (_, loss): (_, f32) = session.run((train, loss), [])?;
         if step % 100 == 0 {
-            println!("step {step:3}: loss {loss:.5}");
+            say::line(format_args!("step {step:3}: loss {loss:.5}"));
         }
     }
-    print!("{}", session.placement()?.to_text());
+    say::line(session.placement()?.to_text().trim_end());
     Ok(())
 }

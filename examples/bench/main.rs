@@ -21,6 +21,7 @@ use machine::Machine;
 use ours::{Result, Step};
 use thalweg_examples::peer::Peer;
 use thalweg_examples::report::{median, table};
+use thalweg_examples::say;
 
 /// Measures Thalweg on the processor.
 #[derive(Parser)]
@@ -213,7 +214,7 @@ fn main() -> ExitCode {
     match run(&Flags::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            say::error(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
     }

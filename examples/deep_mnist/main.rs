@@ -21,6 +21,7 @@ use thalweg_examples::model::{
 use thalweg_examples::plot::{Curve, check_name, curves};
 use thalweg_examples::progress::Progress;
 use thalweg_examples::report::{Spread, print};
+use thalweg_examples::say;
 use thalweg_examples::stop::Stop;
 use thalweg_examples::traces::warmed_up;
 
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     match run(&flags, start) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            say::error(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -169,7 +170,10 @@ where
     );
     if !flags.json {
         let planned = counted(flags.train_steps, "step");
-        println!("{done} of {planned} in {:.1} s", spent.as_secs_f64());
+        say::line(format_args!(
+            "{done} of {planned} in {:.1} s",
+            spent.as_secs_f64()
+        ));
     }
     if let Some(path) = &flags.plot {
         let curve = |label, points| Curve { label, points };
@@ -249,7 +253,9 @@ fn benchmark<'g>(
             error,
             jitter,
         } = spread;
-        println!("single steps: {mean:.1} +- {error:.1}, median {median:.1}, jitter {jitter:.1}");
+        say::line(format_args!(
+            "single steps: {mean:.1} +- {error:.1}, median {median:.1}, jitter {jitter:.1}"
+        ));
     }
     trace(flags, session, net, &batch)
 }

@@ -21,6 +21,7 @@ use thalweg_examples::model::{
     DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds,
 };
 use thalweg_examples::report::print;
+use thalweg_examples::say;
 use thalweg_examples::traces::warmed_up;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
     match run(&Flags::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            say::error(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -252,7 +253,10 @@ where
             if own % flags.display_every == 0 && !flags.json {
                 let shown = flags.display_every as f64;
                 let speed = shown * flags.batch_size as f64 / began.elapsed().as_secs_f64();
-                println!("step {done}: loss {:.4}, {speed:.0} images/s", sum / shown);
+                say::line(format_args!(
+                    "step {done}: loss {:.4}, {speed:.0} images/s",
+                    sum / shown
+                ));
                 (sum, began) = (0.0, Instant::now());
             }
         }

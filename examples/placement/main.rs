@@ -13,6 +13,7 @@ use thalweg::ops::Split;
 use thalweg::prelude::*;
 use thalweg_examples::plot::{Boxes, boxes, check_name};
 use thalweg_examples::report::table;
+use thalweg_examples::say;
 
 /// Places variables on parameter servers, and shows what each of them gets.
 #[derive(Parser)]
@@ -61,7 +62,7 @@ fn figure_4(plot: Option<&std::path::Path>) -> Result<()> {
     let mut drawn = Vec::new();
     for (title, setter) in placements {
         let loads = placed(&variables, setter.into(), 3)?;
-        println!("{title}\n{}", loads.to_text());
+        say::line(format_args!("{title}\n{}", loads.to_text()));
         let sized = |name: &String| {
             let dims = variables.iter().find(|(n, _)| n == name);
             let elements: i64 = dims.map_or(0, |(_, dims)| dims.iter().product());
@@ -78,7 +79,7 @@ fn figure_4(plot: Option<&std::path::Path>) -> Result<()> {
     }
     if let Some(path) = plot {
         boxes(path, &drawn)?;
-        println!("drawn: {}\n", path.display());
+        say::line(format_args!("drawn: {}\n", path.display()));
     }
     Ok(())
 }
@@ -109,14 +110,14 @@ fn resnet_50(flags: &Flags) -> Result<()> {
         .map(|(_, d)| d.iter().product::<i64>())
         .sum();
     if !flags.json {
-        println!(
+        say::line(format_args!(
             "ResNet-50: {} variables, {:.1} MB. The largest load over the mean, by strategy;\n\
              an update takes {:.1} us and {:.3} ns a byte here:",
             variables.len(),
             elements as f64 * 4e-6,
             update.fixed / 1e3,
             update.per_byte
-        );
+        ));
     }
     let mut rows = Vec::new();
     for servers in 1..=flags.servers {
@@ -142,7 +143,7 @@ fn resnet_50(flags: &Flags) -> Result<()> {
                     "workload": "resnet50_placement", "servers": servers, "strategy": strategy,
                     "value": value, "unit": "max/mean",
                 });
-                println!("{line}");
+                say::line(line);
             }
         }
         let [a, b, c, d] = even.map(|e| format!("{e:.3}"));
@@ -150,7 +151,7 @@ fn resnet_50(flags: &Flags) -> Result<()> {
     }
     if !flags.json {
         let [a, b, c, d] = STRATEGIES;
-        println!("{}", table(["servers", a, b, c, d], rows));
+        say::line(table(["servers", a, b, c, d], rows));
     }
     Ok(())
 }

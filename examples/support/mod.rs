@@ -11,5 +11,6 @@ pub mod peer;
 pub mod plot;
 pub mod progress;
 pub mod report;
+pub mod say;
 pub mod stop;
 pub mod traces;

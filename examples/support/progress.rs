@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::say;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// What does not fit into the terminal's line is cut off: a line that wraps is drawn anew below itself.
@@ -68,7 +69,7 @@ impl Progress {
 
     /// Prints a line to standard output, above the bar where there is one.
     pub fn line(&self, text: &str) {
-        self.bar.suspend(|| println!("{text}"));
+        self.bar.suspend(|| say::line(text));
     }
 
     /// Takes the bar off the screen, at the end or when the loop is left early.

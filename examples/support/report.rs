@@ -1,5 +1,6 @@
 //! Results, for people as a table and for programs as a line of JSON.
 
+use crate::say;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::Value;
 
@@ -36,7 +37,7 @@ pub fn print(json: bool, batch: usize, results: &[(&str, f64, &str)]) {
         let rows = results.iter().map(|&(workload, value, unit)| {
             [workload.to_owned(), format!("{value:.4}"), unit.to_owned()]
         });
-        println!("{}", table(["workload", "value", "unit"], rows));
+        say::line(table(["workload", "value", "unit"], rows));
         return;
     }
     for &(workload, value, unit) in results {
@@ -46,7 +47,7 @@ pub fn print(json: bool, batch: usize, results: &[(&str, f64, &str)]) {
             value,
             unit,
         };
-        println!("{}", outcome.json());
+        say::line(outcome.json());
     }
 }
 

@@ -90,3 +90,13 @@ fn progress_bars_fit_into_forty_columns() {
     }
     assert_eq!(seen, 5, "programs with a progress bar");
 }
+
+#[test]
+fn programs_say_things_in_one_place_which_outlives_a_full_disk_and_a_reader_that_is_gone() {
+    let mut wrong = Vec::new();
+    for (path, text) in sources(&["crates/cli/src", "examples"]) {
+        let printed = code(&text).filter(|l| l.contains("println!") || l.contains("print!("));
+        wrong.extend(printed.map(|l| format!("{}: {}", path.display(), l.trim())));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -16,6 +16,7 @@ use crate::Failure;
 use crate::model::Model;
 use crate::restore::Restore;
 use crate::run::Find;
+use crate::say;
 
 /// Write a graph with constants in place of its variables, and with only what some outputs need
 #[derive(Args)]
@@ -79,12 +80,11 @@ impl Freeze {
         })?;
         let nodes = def.node.len();
         disk::write(&disk::system(), &self.out, &encode(&def))?;
-        println!(
+        say::line(format_args!(
             "{}, {} restored; written: {}",
             counted(nodes, "node"),
             counted(restored, "variable"),
             self.out.display()
-        );
-        Ok(())
+        ))
     }
 }

@@ -1,6 +1,5 @@
 //! `thalweg graph`: tells what is in a file.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -18,6 +17,7 @@ use thalweg_tensor::text::counted;
 
 use crate::Failure;
 use crate::model::{Loaded, Model};
+use crate::say;
 
 /// How many rows a table has on screen.
 const MOST_ROWS: usize = 40;
@@ -50,8 +50,7 @@ impl Graph {
             true => format!("{:#}\n", json(&told, &loaded)),
             false => tables(&told, &loaded),
         };
-        // A reader that has seen enough (`head`) is no failure.
-        let _ = std::io::stdout().write_all(text.as_bytes());
+        say::text(&text)?;
         if self.dot.is_none() && self.text.is_none() {
             return Ok(());
         }

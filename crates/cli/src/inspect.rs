@@ -1,6 +1,5 @@
 //! `thalweg inspect`: tells what tensors a model or a file of weights holds.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -19,6 +18,7 @@ use thalweg_train::saved_model::VARIABLES;
 use crate::Failure;
 use crate::graph::table;
 use crate::progress::Progress;
+use crate::say;
 use crate::statistics::Statistics;
 
 /// Tell the tensors of a checkpoint, a file of weights or a model: names, dtypes, shapes and statistics
@@ -51,9 +51,7 @@ impl Inspect {
             true => format!("{:#}\n", json(&from, &rows)),
             false => text(&from, rows),
         };
-        // A reader that has seen enough (`head`) is no failure.
-        let _ = std::io::stdout().write_all(text.as_bytes());
-        Ok(())
+        say::text(&text)
     }
 
     fn rows(&self) -> Result<(String, Vec<Row>), Failure> {

@@ -1,29 +1,28 @@
 //! `thalweg launch`: the tasks of a cluster, started and ended together.
 
+mod process;
+mod screen;
+mod signals;
 mod task;
+mod tasks;
 
-use std::io::IsTerminal;
 use std::net::TcpListener;
-use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitCode};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::Failure;
-use task::{Event, LaunchedTask};
+use crate::{Failure, say};
+use screen::Screen;
+use signals::Signals;
+use task::LaunchedTask;
+use tasks::Tasks;
 
 /// The ports of the report's scripts: servers from the first, workers from the second.
 const PORTS: [u16; 2] = [2230, 2220];
-/// How long the other tasks may take to end by themselves when the last worker has.
-const GRACE: Duration = Duration::from_secs(10);
-/// How long the last lines of tasks that have ended are waited for.
-const LAST: Duration = Duration::from_secs(2);
-/// How often the status and signals are looked at.
-const TICK: Duration = Duration::from_millis(100);
+/// How many lines may wait to be shown before the tasks wait for them.
+const LINES: usize = 1024;
 
 /// Starts the tasks of a cluster, and ends them together.
 #[derive(Args)]
@@ -41,7 +40,11 @@ enum LaunchPlace {
 /// --worker_hosts .... Their output is shown with their names before it; beneath it stands what each of
 /// them does, as far as its lines tell: "step 120" and "812 images/s".
 ///
-/// The training ends when all workers have; the exit status is that of the first task that failed.
+/// The training ends when all workers have. The exit status is that of the first task that failed, 128 and the number of
+/// the signal that ended the launch, or 74 where all tasks are done and lines of theirs could not be written.
+///
+/// SIGTERM, SIGINT and SIGHUP are passed on as SIGTERM; a second one kills all tasks. On Linux, tasks are killed when the
+/// launcher is. Give it programs, or scripts that end in `exec`: what a script starts lives on where both are killed.
 #[derive(Args)]
 struct Local {
     /// How many parameter servers.
@@ -53,6 +56,10 @@ struct Local {
     /// Takes free ports; without it, servers listen from 2230 on and workers from 2220 on.
     #[arg(long)]
     free_ports: bool,
+    /// How long a task may take to end once it was told to, in seconds; then it is killed.
+    #[arg(long, default_value_t = 30, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    grace: u32,
     /// The program of all tasks, and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
@@ -63,7 +70,7 @@ impl Launch {
     pub fn run(&self) -> ExitCode {
         let LaunchPlace::Local(local) = &self.place;
         local.run().unwrap_or_else(|failure| {
-            eprintln!("error: {failure}");
+            say::error(format_args!("error: {failure}"));
             ExitCode::FAILURE
         })
     }
@@ -76,37 +83,35 @@ impl Local {
         }
         let counts = [("ps", self.ps), ("worker", self.workers)];
         let addresses = self.addresses(counts.map(|(_, n)| n))?;
-        let stopped = Arc::new(AtomicBool::new(false));
-        let noted = stopped.clone();
-        ctrlc::set_handler(move || {
-            if noted.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        })?;
-        let (sender, events) = channel();
-        let mut tasks = Tasks::new();
-        let [ps, workers] = &addresses;
-        for (job, count) in counts {
-            for index in 0..count {
-                let mut arguments = self.command[1..].to_vec();
-                let index_text = index.to_string();
-                for (flag, value) in [
-                    ("--job_name", job),
-                    ("--task_index", &index_text),
-                    ("--ps_hosts", &ps.join(",")),
-                    ("--worker_hosts", &workers.join(",")),
-                ] {
-                    arguments.extend([flag.to_owned(), value.to_owned()]);
-                }
-                let number = tasks.all.len();
-                let name = format!("{job} {index}");
-                let task = LaunchedTask::start(&self.command[0], &arguments, name, number, &sender)
-                    .map_err(|e| format!("'{}' cannot be started: {e}", self.command[0]))?;
-                tasks.add(task, job == "worker");
-            }
+        let mut signals = Signals::catch()?;
+        let (sender, events) = sync_channel(LINES);
+        let of_job = |(job, count)| (0..count).map(move |index| (job, index));
+        let all: Vec<(&str, usize)> = counts.into_iter().flat_map(of_job).collect();
+        let names = all.iter().map(|(job, index)| format!("{job} {index}"));
+        let names: Vec<String> = names.collect();
+        let screen = Screen::start(names.clone(), events)?;
+        let mut tasks = Tasks {
+            all: Vec::new(),
+            grace: Duration::from_secs(self.grace.into()),
+        };
+        for (number, ((job, index), name)) in all.into_iter().zip(names).enumerate() {
+            let mut command = self.task(job, index, &addresses);
+            let task = LaunchedTask::start(&mut command, name, job == "worker", number, &sender)
+                .map_err(|e| format!("'{}' cannot be started: {e}", self.command[0]))?;
+            tasks.all.push(task);
         }
-        drop(sender);
-        Ok(tasks.watch(&events, &stopped))
+        Ok(tasks.watch(&mut signals, sender, screen))
+    }
+
+    /// The command of a task.
+    fn task(&self, job: &str, index: usize, [ps, workers]: &[Vec<String>; 2]) -> Command {
+        let mut command = Command::new(&self.command[0]);
+        command
+            .args(&self.command[1..])
+            .args(["--job_name", job, "--task_index", &index.to_string()])
+            .args(["--ps_hosts", &ps.join(",")])
+            .args(["--worker_hosts", &workers.join(",")]);
+        command
     }
 
     /// An address for each task, by job.
@@ -137,103 +142,5 @@ impl Local {
             }
         }
         Ok(all)
-    }
-}
-
-/// The tasks that were started; what still runs is ended with this.
-struct Tasks {
-    all: Vec<LaunchedTask>,
-    workers: Vec<bool>,
-    bars: Vec<ProgressBar>,
-    screen: MultiProgress,
-}
-
-impl Tasks {
-    fn new() -> Tasks {
-        let target = match std::io::stderr().is_terminal() {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
-        };
-        Tasks {
-            all: Vec::new(),
-            workers: Vec::new(),
-            bars: Vec::new(),
-            screen: MultiProgress::with_draw_target(target),
-        }
-    }
-
-    fn add(&mut self, task: LaunchedTask, worker: bool) {
-        let bar = self.screen.add(ProgressBar::no_length());
-        if let Ok(style) = ProgressStyle::with_template("{prefix:10.cyan} {wide_msg}") {
-            bar.set_style(style);
-        }
-        bar.set_prefix(task.name.clone());
-        bar.set_message(task.described());
-        self.bars.push(bar);
-        self.all.push(task);
-        self.workers.push(worker);
-    }
-
-    /// Shows what the tasks say until all have ended. Gives the status of the first that failed.
-    fn watch(&mut self, events: &Receiver<Event>, stopped: &AtomicBool) -> ExitCode {
-        let mut first: Option<(String, i32)> = None;
-        let mut ending: Option<Instant> = None;
-        while self.all.iter().any(LaunchedTask::runs) {
-            match events.recv_timeout(TICK) {
-                Ok(event) => self.show(event),
-                Err(RecvTimeoutError::Timeout) => {}
-                // All outputs are closed: only the ends are waited for.
-                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
-            }
-            for (task, bar) in self.all.iter_mut().zip(&self.bars) {
-                let Some(code) = task.ended() else { continue };
-                bar.set_message(task.described());
-                if code != 0 && !task.was_told() && first.is_none() {
-                    first = Some((task.name.clone(), code));
-                }
-            }
-            let workers = self.all.iter().zip(&self.workers).filter(|(_, w)| **w);
-            let trained = workers.clone().all(|(t, _)| !t.runs());
-            let told = stopped.load(Ordering::Relaxed);
-            if ending.is_none() && (trained || told || first.is_some()) {
-                ending = Some(Instant::now());
-                // Who ends by itself is let: a server that hears that the workers are done.
-                if told || first.is_some() {
-                    self.all.iter_mut().for_each(LaunchedTask::terminate);
-                }
-            }
-            if let Some(since) = ending {
-                if since.elapsed() > 2 * GRACE {
-                    self.all.iter_mut().for_each(LaunchedTask::kill);
-                } else if since.elapsed() > GRACE {
-                    self.all.iter_mut().for_each(LaunchedTask::terminate);
-                }
-            }
-        }
-        // Their last lines; what they have started may hold their outputs for longer.
-        let ended = Instant::now();
-        while let Ok(event) = events.recv_timeout(LAST.saturating_sub(ended.elapsed())) {
-            self.show(event);
-        }
-        self.bars.iter().for_each(ProgressBar::finish_and_clear);
-        match first {
-            _ if stopped.load(Ordering::Relaxed) => ExitCode::from(130),
-            None => ExitCode::SUCCESS,
-            Some((name, code)) => {
-                eprintln!("error: {name} ended with {}", task::status(code));
-                ExitCode::from(u8::try_from(code).unwrap_or(1))
-            }
-        }
-    }
-
-    fn show(&mut self, event: Event) {
-        let task = &mut self.all[event.task];
-        task.note(&event.line);
-        self.bars[event.task].set_message(task.described());
-        let line = format!("{:>9} | {}", task.name, event.line);
-        self.screen.suspend(|| match event.error {
-            true => eprintln!("{line}"),
-            false => println!("{line}"),
-        });
     }
 }

@@ -11,6 +11,7 @@ mod progress;
 mod protect;
 mod restore;
 mod run;
+mod say;
 mod server;
 mod statistics;
 mod weights;
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            say::error(format_args!("error: {failure}"));
             ExitCode::FAILURE
         }
     }

@@ -12,6 +12,7 @@ use rcgen::{
 use thalweg_dist::protection::{Protection, files};
 
 use crate::Failure;
+use crate::say;
 
 /// Makes what protects a cluster: a folder with a certificate for its hosts, the certificate of the
 /// authority that has signed it, and a token. Copy the folder to every host, over a way that you trust,
@@ -69,8 +70,7 @@ impl Protect {
             std::fs::remove_dir_all(&self.folder)?;
             return Err(e);
         }
-        println!("{shown}");
-        Ok(())
+        say::line(shown)
     }
 }
 

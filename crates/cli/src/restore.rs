@@ -11,6 +11,7 @@ use thalweg_train::saved_model::{restore_model, restore_weights};
 
 use crate::Failure;
 use crate::model::Loaded;
+use crate::say;
 
 /// How many names of variables are shown.
 const SHOWN: usize = 3;
@@ -68,11 +69,11 @@ impl Restore {
             } else {
                 ""
             };
-            eprintln!(
+            say::error(format_args!(
                 "note: {from} has no values for {}: {}{more}",
                 counted(done.missing.len(), "variable"),
                 shown.join(", ")
-            );
+            ));
         }
         Ok(done.restored.max(count))
     }

@@ -22,6 +22,7 @@ use crate::initializers::explained;
 use crate::model::Model;
 use crate::progress::Progress;
 use crate::restore::Restore;
+use crate::say;
 
 /// Run steps of a graph, with arrays from .npy files, and keep what they give in a .npz file
 ///
@@ -190,15 +191,17 @@ impl Run {
                 "fetches": fetches,
                 "out": self.out.as_ref().map(|p| p.display().to_string()),
             });
-            println!("{told}");
-            return Ok(());
+            return say::line(told);
         }
-        println!("{} in {seconds:.3} s", counted(self.steps, "step"));
+        say::line(format_args!(
+            "{} in {seconds:.3} s",
+            counted(self.steps, "step")
+        ))?;
         for (name, dtype, dims) in kept {
-            println!("{name}: {dtype}{dims:?}");
+            say::line(format_args!("{name}: {dtype}{dims:?}"))?;
         }
         if let Some(out) = &self.out {
-            println!("written: {}", out.display());
+            say::line(format_args!("written: {}", out.display()))?;
         }
         Ok(())
     }

@@ -86,7 +86,10 @@ impl Serve {
         let signalled = server.clone();
         ctrlc::set_handler(move || signalled.shutdown())?;
         // One line, when it is ready: programs that start a server wait for it.
-        println!("{}", server.target());
+        if let Err(e) = crate::say::line(server.target()) {
+            // Clients are worth more than the line.
+            crate::say::error(format_args!("note: {e}"));
+        }
         Ok(server.join()?)
     }
 }

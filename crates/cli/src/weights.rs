@@ -1,7 +1,6 @@
 //! `thalweg weights`: tells, converts and compares files of weights.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,6 +13,7 @@ use thalweg_tensor::text::counted;
 use crate::Failure;
 use crate::graph::table;
 use crate::progress::Progress;
+use crate::say;
 use crate::statistics::{each_pair, shown};
 
 /// Tell, convert and compare weights: checkpoints, .safetensors and .npz files
@@ -72,11 +72,6 @@ impl Weights {
     }
 }
 
-fn print(text: &str) {
-    // A reader that has seen enough (`head`) is no failure.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-}
-
 fn show(file: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     let weights = checkpoint::Weights::open(file)?;
     let infos = weights.names().into_iter().filter_map(|n| weights.info(n));
@@ -88,7 +83,7 @@ fn show(file: &Path, as_json: bool) -> Result<ExitCode, Failure> {
             .map(|i| json!({"name": i.name, "dtype": i.dtype_name, "shape": i.dims, "bytes": i.bytes}))
             .collect();
         let told = json!({"file": from.to_string(), "tensors": tensors});
-        print(&format!("{told:#}\n"));
+        say::text(&format!("{told:#}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let bytes = infos.iter().map(|i| i.bytes).fold(0, u64::saturating_add);
@@ -104,7 +99,7 @@ fn show(file: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         });
         text += &table(&["tensor", "dtype", "shape", "bytes"], rows.collect(), &[3]);
     }
-    print(&text);
+    say::text(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -120,11 +115,11 @@ fn convert(from: &Path, to: &Path) -> Result<ExitCode, Failure> {
     let count = all.len();
     save_weights(to, all)?;
     drop(progress);
-    print(&format!(
+    say::text(&format!(
         "{}; written: {}\n",
         counted(count, "tensor"),
         to.display()
-    ));
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -202,7 +197,7 @@ fn diff(a: &Path, b: &Path, tolerance: f64, as_json: bool) -> Result<ExitCode, F
             "same": same,
             "differences": differences,
         });
-        print(&format!("{told:#}\n"));
+        say::text(&format!("{told:#}\n"))?;
     } else {
         let rows: Vec<Vec<String>> = found
             .iter()
@@ -230,7 +225,7 @@ fn diff(a: &Path, b: &Path, tolerance: f64, as_json: bool) -> Result<ExitCode, F
                 table(&["tensor", "difference"], rows, &[])
             ),
         };
-        print(&text);
+        say::text(&text)?;
     }
     Ok(match found.is_empty() {
         true => ExitCode::SUCCESS,

@@ -15,6 +15,8 @@ fn launch(script: &str) -> Output {
             "1",
             "--workers",
             "2",
+            "--grace",
+            "1",
             "--",
         ])
         .args(["sh", "-c", script, "task"])

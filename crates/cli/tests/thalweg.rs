@@ -438,3 +438,28 @@ fn a_meta_graph_declares_its_variables() {
     assert_eq!(variables.len(), 1);
     assert!(variables[0].trainable && variables[0].name.starts_with("p/w"));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_an_error_and_a_reader_that_has_seen_enough_is_none() {
+    use std::process::{Command, Stdio};
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/frozen/softmax.pb"
+    );
+    for arguments in [["inspect", path], ["graph", path]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.args(arguments).stderr(Stdio::piped());
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = command.stdout(full.unwrap()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let expected = "error: standard output: No space left on device (os error 28)\n";
+        assert_eq!((output.status.code(), &*said), (Some(1), expected));
+
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), &*said), (Some(0), ""));
+    }
+}

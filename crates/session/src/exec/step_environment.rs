@@ -1,5 +1,7 @@
 //! What a step offers to its kernels beside their arguments.
 
+use std::io::Write;
+
 use thalweg_device::{Environment, Files, KernelError, Thing, Ticket};
 use thalweg_graph::{Func, Node};
 use thalweg_tensor::Tensor;
@@ -42,7 +44,8 @@ impl Environment for StepEnvironment<'_> {
     }
 
     fn print(&self, line: &str) {
-        eprintln!("{line}");
+        // `eprintln!` would panic where nobody can read it.
+        let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
     }
 
     fn files(&self) -> &Files {

@@ -1,0 +1,265 @@
+//! `thalweg launch` where something goes wrong around it: signals, a full disk, a reader or a terminal that is gone, its own
+//! death. Nothing that it has started is left.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use support::Folder;
+
+/// Within which whatever is awaited must have come.
+const LATE: Duration = Duration::from_secs(20);
+/// Says its number in a file of its task, which is complete once it is there.
+const SAY: &str = r#"echo $$ > "$T/$2$4.tmp"; mv "$T/$2$4.tmp" "$T/$2$4";"#;
+
+/// A launch of one server and one worker of this shell script, whose variable T names the folder.
+fn launch(folder: &Folder, options: &[&str], script: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command
+        .args(["launch", "local", "--free-ports"])
+        .args(options)
+        .args(["--", "sh", "-c", &format!("{SAY} {script}"), "task"])
+        .env("T", folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+#[track_caller]
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < LATE, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The number of the process of a task, once it has said it.
+#[track_caller]
+fn number(folder: &Folder, file: &str) -> u32 {
+    let file = folder.join(file);
+    until("the task does not start", || file.exists());
+    let text = std::fs::read_to_string(file).unwrap();
+    text.trim().parse().unwrap()
+}
+
+fn signal(process: u32, name: &str) {
+    let sent = Command::new("kill")
+        .args(["-s", name, &process.to_string()])
+        .status();
+    assert!(sent.unwrap().success(), "kill -s {name} {process}");
+}
+
+fn runs(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    // One that is dead and not reaped yet runs no more.
+    status.is_ok_and(|s| !s.contains(") Z "))
+}
+
+fn ends(mut child: Child) -> Output {
+    until("the launcher does not end", || {
+        child.try_wait().unwrap().is_some()
+    });
+    child.wait_with_output().unwrap()
+}
+
+fn errors(output: &Output) -> String {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(!text.contains("panicked"), "{text}");
+    text
+}
+
+/// The launcher is told once both tasks run; gives its end.
+fn told(options: &[&str], signals: &[&str], script: &str) -> (Output, Folder) {
+    let folder = Folder::new("launch");
+    let child = launch(&folder, options, script).spawn().unwrap();
+    let tasks = ["ps0", "worker0"].map(|task| number(&folder, task));
+    for name in signals {
+        signal(child.id(), name);
+        // Two of a kind that come at once are one.
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let output = ends(child);
+    assert!(tasks.iter().all(|&task| !runs(task)), "a task is left");
+    (output, folder)
+}
+
+/// Ends when it is told to, as a task that has something to save.
+const SAVES: &str = r#"trap 'touch "$T/saved$2"; exit 0' TERM; while :; do sleep 0.05; done"#;
+
+#[test]
+fn signals_to_the_launcher_end_its_tasks_in_order_and_are_its_status() {
+    for (name, status) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
+        let (output, folder) = told(&[], &[name], SAVES);
+        assert_eq!(output.status.code(), Some(status), "{name}: {output:?}");
+        let said = errors(&output);
+        assert!(said.contains(&format!("ended by SIG{name}")), "{said}");
+        for job in ["ps", "worker"] {
+            let saved = folder.join(&format!("saved{job}")).exists();
+            assert!(saved, "{name}: {job} was not asked");
+        }
+    }
+}
+
+/// Does not end when it is asked to.
+const DEAF: &str = r#"trap '' TERM; while :; do sleep 0.05; done"#;
+
+#[test]
+fn a_second_signal_kills_tasks_that_do_not_end() {
+    let (output, _) = told(&["--grace", "600"], &["TERM", "TERM"], DEAF);
+    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    let said = errors(&output);
+    assert!(
+        said.contains("killed: ps 0, after a second signal"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_task_that_does_not_end_in_time_is_killed_and_named() {
+    let (output, _) = told(&["--grace", "1"], &["TERM"], DEAF);
+    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    let said = errors(&output);
+    let named = "killed: worker 0 did not end within 1 s of SIGTERM";
+    assert!(said.contains(named), "{said}");
+}
+
+#[test]
+fn a_signal_that_is_ignored_stays_ignored() {
+    let folder = Folder::new("launch_nohup");
+    let script = r#"while [ ! -e "$T/go" ]; do sleep 0.05; done"#;
+    let launched = launch(&folder, &[], script);
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", r#"trap '' HUP; exec "$0" "$@""#])
+        .arg(launched.get_program())
+        .args(launched.get_args())
+        .env("T", folder.path())
+        .stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    number(&folder, "worker0");
+    signal(child.id(), "HUP");
+    std::thread::sleep(Duration::from_millis(200));
+    File::create(folder.join("go")).unwrap();
+    let output = ends(child);
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn tasks_are_killed_with_their_launcher() {
+    let folder = Folder::new("launch_killed");
+    let mut child = launch(&folder, &[], DEAF).spawn().unwrap();
+    let tasks = ["ps0", "worker0"].map(|task| number(&folder, task));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("a task outlives its launcher", || {
+        tasks.iter().all(|&task| !runs(task))
+    });
+}
+
+#[test]
+fn what_a_task_has_started_ends_with_it() {
+    let folder = Folder::new("launch_group");
+    let script = r#"sleep 300 & echo $! > "$T/child$2""#;
+    let output = ends(launch(&folder, &[], script).spawn().unwrap());
+    assert!(output.status.success(), "{output:?}");
+    for job in ["ps", "worker"] {
+        let child = number(&folder, &format!("child{job}"));
+        until("a child is left", || !runs(child));
+    }
+}
+
+#[test]
+fn a_task_that_is_ended_by_a_signal_is_named_with_the_signal() {
+    let folder = Folder::new("launch_signal");
+    let script = r#"case $2 in worker) kill -9 $$;; esac; exec sleep 300"#;
+    let output = ends(launch(&folder, &[], script).spawn().unwrap());
+    assert_eq!(output.status.code(), Some(137), "{output:?}");
+    let said = errors(&output);
+    assert!(said.contains("error: worker 0 ended by SIGKILL"), "{said}");
+}
+
+/// Says much, and then that it has worked to the end.
+const TALKS: &str = r#"for i in $(seq 200); do echo "step $i"; done; touch "$T/done$2""#;
+
+#[track_caller]
+fn goes_on(folder: &Folder, output: &Output, why: &str) {
+    assert_eq!(output.status.code(), Some(74), "{output:?}");
+    let said = errors(output);
+    assert!(said.contains(why), "{said}");
+    for job in ["ps", "worker"] {
+        let done = folder.join(&format!("done{job}")).exists();
+        assert!(done, "{job} did not work to its end: {said}");
+    }
+}
+
+#[test]
+fn a_launch_on_a_full_disk_goes_on_and_says_that_lines_are_lost() {
+    let folder = Folder::new("launch_full");
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let child = launch(&folder, &[], TALKS).stdout(full).spawn();
+    let output = ends(child.unwrap());
+    goes_on(&folder, &output, "No space left on device");
+}
+
+#[test]
+fn a_launch_whose_reader_is_gone_goes_on_and_says_that_lines_are_lost() {
+    let folder = Folder::new("launch_pipe");
+    let mut child = launch(&folder, &[], TALKS).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = ends(child);
+    goes_on(&folder, &output, "Broken pipe");
+}
+
+#[test]
+fn a_launch_whose_standard_error_is_full_too_goes_on() {
+    let folder = Folder::new("launch_both");
+    let full = |path: &str| File::options().write(true).open(path).unwrap();
+    let mut command = launch(&folder, &[], &format!("{TALKS}; echo oh >&2"));
+    let child = command.stdout(full("/dev/full")).stderr(full("/dev/full"));
+    let output = ends(child.spawn().unwrap());
+    goes_on(&folder, &output, "");
+}
+
+#[test]
+fn a_launch_whose_output_nobody_reads_ends_when_it_is_told_to() {
+    let script = r#"while :; do echo "a line that nobody reads"; done"#;
+    let folder = Folder::new("launch_unread");
+    let mut child = launch(&folder, &[], script).spawn().unwrap();
+    let unread = child.stdout.take();
+    let task = number(&folder, "worker0");
+    // Until the pipes are full.
+    std::thread::sleep(Duration::from_millis(500));
+    signal(child.id(), "TERM");
+    let output = ends(child);
+    drop(unread);
+    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    assert!(!runs(task));
+}
+
+#[test]
+fn a_launch_whose_terminal_is_gone_goes_on() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let open = || {
+        let path = Path::new(name.to_str().unwrap());
+        File::options().write(true).open(path).unwrap()
+    };
+    let folder = Folder::new("launch_terminal");
+    let script = format!(r#"while [ ! -e "$T/go" ]; do sleep 0.05; done; {TALKS}"#);
+    let mut command = launch(&folder, &[], &script);
+    let child = command.stdout(open()).stderr(open()).spawn().unwrap();
+    number(&folder, "worker0");
+    drop(terminal);
+    File::create(folder.join("go")).unwrap();
+    let output = ends(child);
+    goes_on(&folder, &output, "");
+}
