@@ -3,3 +3,4 @@
 mod faults;
 mod hosts;
 mod kills;
+mod workers;

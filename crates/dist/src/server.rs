@@ -14,7 +14,8 @@
 //! # }
 //! ```
 
-use std::collections::BTreeSet;
+mod workers;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -33,11 +34,8 @@ use tonic::transport::server::TcpIncoming;
 use crate::cluster::{ClusterSpec, TaskName};
 use crate::deadline::Deadline;
 use crate::limits::Limits;
-use crate::master::{Master, wait};
+use crate::master::Master;
 use crate::messages::master_service_server::MasterServiceServer;
-use crate::net::frames::Frames;
-use crate::net::messages::Finish;
-use crate::net::messages::header::Kind;
 use crate::peers::{FRAME, Peers, Reach, WINDOW, causes};
 use crate::platform::system;
 use crate::protection::{Protection, guard};
@@ -245,65 +243,6 @@ impl Server {
             job: Some(job.as_str().into()),
             task: Some(*index),
             ..DeviceSpec::default()
-        }
-    }
-
-    /// The numbers of the tasks of `job` that have sessions here now: one that has died, or is not
-    /// reached, is not among them.
-    pub fn present(&self, job: &str) -> BTreeSet<u32> {
-        self.worker.present(job)
-    }
-
-    /// The numbers of the tasks of `job` that have said that they have done their work.
-    pub fn finished(&self, job: &str) -> BTreeSet<u32> {
-        self.worker.finished(job)
-    }
-
-    /// Tells the tasks of `job` that this task has done its work: they may be waiting for it in
-    /// [`Server::join_workers`]. One that is gone already is passed over.
-    pub fn finish(&self, job: &str) {
-        let worker = &self.worker;
-        let finish = || {
-            Frames::of(Kind::Finish(Finish {
-                job: worker.task.0.clone(),
-                index: worker.task.1,
-            }))
-        };
-        for (index, address) in worker.cluster.tasks(job) {
-            let Ok(peer) = worker.peers.get(&(job.to_owned(), index), address) else {
-                continue;
-            };
-            let told = async {
-                let patience = peer.patience().silence;
-                let asked = tokio::time::timeout(patience, peer.ask("Finish", finish()));
-                Ok(asked.await.is_ok())
-            };
-            // One that is gone need not be told.
-            let _ = wait::waited(&self.runtime, told);
-        }
-    }
-
-    /// Waits until all tasks of `job` have said that they have done their work, or until this server
-    /// ends.
-    ///
-    /// # Errors
-    /// As [`Server::join`].
-    pub fn join_workers(&self, job: &str) -> Result<(), ServerError> {
-        let expected: Vec<TaskName> = (self.cluster().tasks(job))
-            .map(|(index, _)| (job.to_owned(), index))
-            .collect();
-        let mut finished = self.worker.finished.subscribe();
-        let mut stopped = self.stop.subscribe();
-        let done = async {
-            let all = finished.wait_for(|f| expected.iter().all(|t| f.contains(t)));
-            tokio::select! {
-                _ = all => Ok(true),
-                _ = stopped.wait_for(|s| *s) => Ok(false),
-            }
-        };
-        match wait::waited(&self.runtime, done) {
-            Ok(true) => Ok(()),
-            _ => self.join(),
         }
     }
 

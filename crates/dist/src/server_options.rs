@@ -1,16 +1,20 @@
 //! How a server works, where it listens, and why it cannot.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
 use thalweg_device::Files;
 use thalweg_session::{SessionError, SessionOptions};
 use thiserror::Error;
 
-use crate::cluster::SpecError;
+use crate::cluster::{SpecError, TaskName};
 use crate::error::ClusterError;
 use crate::limits::Limits;
 use crate::peers::{Patience, SPARE};
 use crate::protection::Protection;
+
+/// How many tasks an error names.
+const SHOWN: usize = 8;
 
 /// How a server works.
 ///
@@ -183,9 +187,32 @@ pub enum ServerError {
     /// Another task is not reached.
     #[error("{0}")]
     Task(ClusterError),
+    /// Tasks have gone without having done their work.
+    #[error(
+        "{} ended, or left, without being done, and did not come back within {} s: their own output says why",
+        named(lost), absence.as_secs_f64()
+    )]
+    Workers {
+        /// Which.
+        lost: Vec<TaskName>,
+        /// How long they were waited for: [`Patience::absence`].
+        absence: Duration,
+    },
     /// The network failed.
     #[error("the server has ended: {0}")]
     Ended(String),
+}
+
+/// The first few tasks, and how many there are.
+fn named(tasks: &[TaskName]) -> String {
+    let first = tasks.iter().take(SHOWN);
+    let first: Vec<String> = first
+        .map(|(job, index)| format!("/job:{job}/task:{index}"))
+        .collect();
+    match tasks.len().saturating_sub(SHOWN) {
+        0 => first.join(", "),
+        more => format!("{}, and {more} more", first.join(", ")),
+    }
 }
 
 /// The sentence: it is what a program prints that returns the error from `main`.

@@ -1,6 +1,7 @@
 //! One task's side of steps: the parts that it was handed, and how they run.
 
 mod parts;
+mod presence;
 mod receive;
 mod run;
 mod service;
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_graph::DeviceSpec;
 use thalweg_session::{Engine, Runner, SessionOptions};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::cluster::{ClusterSpec, TaskName};
 use crate::error::{Cause, ClusterError};
@@ -24,6 +26,8 @@ use crate::peers::Peers;
 use crate::platform::Platform;
 
 pub(crate) use parts::RegisteredPart;
+pub(crate) use presence::Awaited;
+use presence::Presence;
 pub(crate) use run::Asked;
 pub(crate) use service::WorkerService;
 use step::WorkerStep;
@@ -46,8 +50,8 @@ pub(crate) struct Worker {
     sessions: Mutex<BTreeMap<String, Arc<WorkerSession>>>,
     ends: AtomicBool,
     steps: Arc<()>,
-    /// The tasks that have said that their work is done.
-    pub(crate) finished: watch::Sender<Vec<TaskName>>,
+    /// Changed with `sessions` held where those change.
+    pub(crate) presence: watch::Sender<Presence>,
 }
 
 /// What one master has here.
@@ -95,7 +99,7 @@ impl Worker {
             sessions: Mutex::default(),
             ends: AtomicBool::new(false),
             steps: Arc::default(),
-            finished: watch::Sender::default(),
+            presence: watch::Sender::default(),
         }
     }
 
@@ -136,6 +140,10 @@ impl Worker {
         }
         // A master that opens it anew has lost the one before.
         let before = sessions.insert(handle.to_owned(), session.clone());
+        self.note(&sessions, &session);
+        if let Some(before) = &before {
+            self.note(&sessions, before);
+        }
         drop(sessions);
         if let Some(before) = before {
             before.end("its master has opened it anew");
@@ -152,6 +160,7 @@ impl Worker {
             .is_some_and(|s| Arc::ptr_eq(s, session))
         {
             sessions.remove(handle);
+            self.note(&sessions, session);
         }
         drop(sessions);
         session.end("its session was closed");
@@ -180,6 +189,7 @@ impl Worker {
         let mut sessions = locked(&self.sessions);
         self.ends.store(true, Ordering::Release);
         for session in std::mem::take(&mut *sessions).into_values() {
+            self.note(&sessions, &session);
             session.end("the task was shut down");
         }
     }
@@ -221,17 +231,36 @@ impl Worker {
         }
     }
 
+    /// Notes whether the master of a session has one still.
+    fn note(&self, sessions: &BTreeMap<String, Arc<WorkerSession>>, session: &WorkerSession) {
+        let Some(master) = &session.master else {
+            return;
+        };
+        let here = (sessions.values()).any(|s| s.master.as_ref() == Some(master));
+        self.presence.send_if_modified(|presence| match here {
+            true => presence.here.insert(master.clone()),
+            false => {
+                let was = presence.here.remove(master);
+                // What a peer calls itself is kept only where it is a task of the cluster.
+                if was && self.cluster.address(&master.0, master.1).is_ok() {
+                    presence.left.insert(master.clone(), Instant::now());
+                }
+                was
+            }
+        });
+    }
+
     /// The numbers of the tasks of `job` whose sessions are open here.
     pub(crate) fn present(&self, job: &str) -> BTreeSet<u32> {
-        let sessions = locked(&self.sessions);
-        let masters = sessions.values().filter_map(|s| s.master.as_ref());
-        masters.filter(|(j, _)| j == job).map(|(_, i)| *i).collect()
+        let presence = self.presence.borrow();
+        let own = presence.here.iter().filter(|(j, _)| j == job);
+        own.map(|(_, i)| *i).collect()
     }
 
     /// The numbers of the tasks of `job` that have said that they have done their work.
     pub(crate) fn finished(&self, job: &str) -> BTreeSet<u32> {
-        let finished = self.finished.borrow();
-        let own = finished.iter().filter(|(j, _)| j == job);
+        let presence = self.presence.borrow();
+        let own = presence.finished.keys().filter(|(j, _)| j == job);
         own.map(|(_, i)| *i).collect()
     }
 
@@ -246,10 +275,13 @@ impl Worker {
 
     /// Notes that a task has done its work.
     pub(crate) fn finish(&self, task: TaskName) {
-        self.finished.send_if_modified(|all| {
-            let new = !all.contains(&task) && self.cluster.address(&task.0, task.1).is_ok();
+        if self.cluster.address(&task.0, task.1).is_err() {
+            return;
+        }
+        self.presence.send_if_modified(|presence| {
+            let new = !presence.finished.contains_key(&task);
             if new {
-                all.push(task);
+                presence.finished.insert(task, Instant::now());
             }
             new
         });

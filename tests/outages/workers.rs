@@ -1,0 +1,172 @@
+//! Workers that go without having done their work, and a server that is away when one has: a server that waits for them
+//! ends, and says who is lost.
+#![cfg(unix)]
+
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use thalweg::dist::{ClusterOptions, Patience, Server, Session};
+use thalweg::prelude::*;
+use thalweg_tests::processes::{self, Said, say};
+use thalweg_tests::servers::free_addresses;
+use thalweg_tests::trainer;
+
+/// Within which whatever is awaited must have come.
+const LATE: Duration = Duration::from_secs(20);
+/// How long a worker may be away.
+const ABSENCE: Duration = Duration::from_secs(2);
+
+fn patience() -> Patience {
+    Patience::new()
+        .silence(Duration::from_secs(1))
+        .start(LATE)
+        .absence(ABSENCE)
+}
+
+#[test]
+#[ignore = "the body of a task's process, which the other tests start"]
+fn a_parameter_server() {
+    match processes::server(patience()).join_workers("worker") {
+        Ok(()) => say("joined"),
+        Err(e) => say(&format!("failed {e}")),
+    }
+}
+
+/// The first one works until its input ends; the other one for ever.
+#[test]
+#[ignore = "the body of a task's process, which the other tests start"]
+fn a_worker() {
+    let server = processes::server(patience());
+    match server.task().1 {
+        0 => train_until_told(&server),
+        _ => trainer::train(&server, patience()),
+    }
+}
+
+fn train_until_told(server: &Server) {
+    let g = Graph::new();
+    let w = g.device("/job:ps/task:0", || g.variable("first", 0.0f32));
+    let session = Session::on(server, &g, ClusterOptions::new()).unwrap();
+    session.run(w.initializer(), []).unwrap();
+    say("step 0");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    drop(session);
+    say("finishes");
+    server.finish("ps");
+    say("finished");
+}
+
+struct Cluster {
+    hosts: [String; 2],
+    /// The parameter server, and two workers.
+    tasks: [Child; 3],
+    lines: Receiver<Said>,
+    sender: Sender<Said>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for task in &mut self.tasks {
+            // One that has ended is no error.
+            let _ = task.kill();
+            let _ = task.wait();
+        }
+    }
+}
+
+impl Cluster {
+    fn new() -> Cluster {
+        let all = free_addresses(3);
+        let hosts = [all[0].clone(), all[1..].join(",")];
+        let (sender, lines) = channel();
+        let tasks = [0, 1, 2].map(|task| start(task, &hosts, &sender));
+        Cluster {
+            hosts,
+            tasks,
+            lines,
+            sender,
+        }
+    }
+
+    fn signal(&self, task: usize, name: &str) {
+        let id = self.tasks[task].id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(sent.unwrap().success(), "kill -s {name} {id}");
+    }
+
+    fn tell_the_first_worker(&mut self) {
+        drop(self.tasks[1].stdin.take());
+    }
+
+    /// Waits until this task says a line that begins so.
+    #[track_caller]
+    fn wait(&self, task: usize, begins: &str) -> String {
+        let began = Instant::now();
+        while let Some(rest) = LATE.checked_sub(began.elapsed()) {
+            match self.lines.recv_timeout(rest) {
+                Ok(said) if said.from == task && said.line.starts_with(begins) => {
+                    return said.line;
+                }
+                _ => {}
+            }
+        }
+        panic!("task {task} does not say '{begins}'");
+    }
+}
+
+fn start(task: usize, hosts: &[String; 2], to: &Sender<Said>) -> Child {
+    let mut command = match task {
+        0 => processes::task("workers::a_parameter_server", "ps", 0, hosts),
+        _ => processes::task("workers::a_worker", "worker", task - 1, hosts),
+    };
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    processes::hear(&mut child, task, 0, to);
+    child
+}
+
+#[test]
+fn a_server_that_waits_for_a_killed_worker_ends_and_names_it() {
+    let mut cluster = Cluster::new();
+    cluster.wait(1, "step");
+    cluster.wait(2, "error Uninitialized");
+    cluster.tasks[2].kill().unwrap();
+    cluster.tell_the_first_worker();
+    cluster.wait(1, "finished");
+    let error = cluster.wait(0, "failed");
+    let named = "failed /job:worker/task:1 ended, or left, without being done";
+    assert!(error.starts_with(named), "{error}");
+}
+
+#[test]
+fn a_worker_that_comes_back_in_time_is_waited_for() {
+    let mut cluster = Cluster::new();
+    cluster.wait(2, "error Uninitialized");
+    cluster.tasks[2].kill().unwrap();
+    cluster.tasks[2].wait().unwrap();
+    cluster.tell_the_first_worker();
+    cluster.wait(1, "finished");
+    cluster.tasks[2] = start(2, &cluster.hosts, &cluster.sender);
+    cluster.wait(2, "error Uninitialized");
+    std::thread::sleep(ABSENCE + ABSENCE / 2);
+    assert!(cluster.tasks[0].try_wait().unwrap().is_none());
+    cluster.tasks[2].kill().unwrap();
+    cluster.wait(0, "failed");
+}
+
+#[test]
+fn a_server_that_is_stopped_when_the_last_worker_is_done_hears_of_it_later() {
+    let mut cluster = Cluster::new();
+    cluster.wait(1, "step");
+    cluster.wait(2, "error Uninitialized");
+    cluster.signal(0, "STOP");
+    cluster.tell_the_first_worker();
+    cluster.wait(1, "finishes");
+    std::thread::sleep(ABSENCE * 3 / 4);
+    cluster.signal(0, "CONT");
+    cluster.wait(1, "finished");
+    cluster.tasks[2].kill().unwrap();
+    let error = cluster.wait(0, "failed");
+    assert!(!error.contains("task:0"), "{error}");
+}
