@@ -2,5 +2,7 @@
 
 mod faults;
 mod hosts;
+mod in_step;
 mod kills;
+mod limits;
 mod workers;

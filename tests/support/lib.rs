@@ -21,6 +21,7 @@ pub mod gradient_cases_moves;
 pub mod gradient_cases_nn;
 pub mod gradient_cases_rearrange;
 pub mod gradient_check;
+pub mod in_step;
 pub mod interpreter;
 pub mod large_cases;
 pub mod large_cases_nn;

@@ -1,0 +1,189 @@
+//! Synchronous training whose parameter servers are stopped, or get no threads: it goes on, or says what is wrong.
+#![cfg(unix)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use thalweg::dist::Patience;
+use thalweg_tests::in_step;
+use thalweg_tests::processes::{self, Said};
+use thalweg_tests::servers::free_addresses;
+
+/// Within which whatever is awaited must have come.
+const LATE: Duration = Duration::from_secs(20);
+
+fn patience() -> Patience {
+    Patience::new().silence(Duration::from_secs(1)).start(LATE)
+}
+
+#[test]
+#[ignore = "the body of a task's process, which the other tests start"]
+fn a_task() {
+    let server = processes::server(patience());
+    match (&*server.task().0, server.task().1) {
+        ("ps", 0) => in_step::coordinate(&server, patience(), i64::MAX),
+        ("ps", _) => server.join().unwrap(),
+        _ => in_step::train(&server, patience()),
+    }
+}
+
+struct Cluster {
+    tasks: Vec<Child>,
+    servers: usize,
+    lines: Receiver<Said>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for task in &mut self.tasks {
+            // One that has ended is no error.
+            let _ = task.kill();
+            let _ = task.wait();
+        }
+    }
+}
+
+impl Cluster {
+    /// Each command of a server is given to `limited`.
+    fn new(servers: usize, workers: usize, limited: impl Fn(Command) -> Command) -> Cluster {
+        let all = free_addresses(servers + workers);
+        let hosts = [all[..servers].join(","), all[servers..].join(",")];
+        let (sender, lines) = channel();
+        let jobs = (0..servers).map(|i| ("ps", i));
+        let jobs = jobs.chain((0..workers).map(|i| ("worker", i)));
+        let start = |(number, (job, index))| {
+            let command = processes::task("in_step::a_task", job, index, &hosts);
+            let mut command = match job {
+                "ps" => limited(command),
+                _ => command,
+            };
+            let mut child = command.spawn().unwrap();
+            processes::hear(&mut child, number, 0, &sender);
+            child
+        };
+        Cluster {
+            tasks: jobs.enumerate().map(start).collect(),
+            servers,
+            lines,
+        }
+    }
+
+    /// Waits until each worker has said a line of one of these kinds from now on, or fails with what was said.
+    #[track_caller]
+    fn workers_say(&mut self, kinds: &[&str]) -> Vec<String> {
+        let mut found = vec![None; self.tasks.len() - self.servers];
+        // What was said before.
+        while self.lines.try_recv().is_ok() {}
+        let began = Instant::now();
+        let mut others = Vec::new();
+        while let Some(rest) = LATE.checked_sub(began.elapsed()) {
+            let Ok(said) = self.lines.recv_timeout(rest) else {
+                break;
+            };
+            let right = kinds.iter().any(|k| said.line.starts_with(k));
+            match said.from.checked_sub(self.servers).filter(|_| right) {
+                Some(worker) => found[worker] = Some(said.line),
+                None => others.push((said.from, said.line)),
+            }
+            if found.iter().all(Option::is_some) {
+                return found.into_iter().flatten().collect();
+            }
+        }
+        others.truncate(20);
+        panic!("the workers do not say {kinds:?}; heard: {others:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs updates that survive their servers"]
+fn a_server_that_is_stopped_for_five_seconds_does_not_end_the_training() {
+    let mut cluster = Cluster::new(2, 2, |c| c);
+    cluster.workers_say(&["step"]);
+    let second = cluster.tasks[1].id();
+    let signal = |name: &str| {
+        let sent = Command::new("kill")
+            .args(["-s", name, &second.to_string()])
+            .status();
+        assert!(sent.unwrap().success());
+    };
+    signal("STOP");
+    std::thread::sleep(Duration::from_secs(5));
+    signal("CONT");
+    cluster.workers_say(&["step"]);
+    let mut steps = cluster.workers_say(&["step"]);
+    steps.sort();
+    let ended = cluster.tasks[0].try_wait().unwrap();
+    assert!(ended.is_none(), "the coordinator has ended: {ended:?}");
+}
+
+/// A cgroup for a process with few threads; none where there may be no such group, which is said.
+/// `REQUIRE_CGROUPS=1` makes that a failure.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(threads: usize) -> Option<Group> {
+        let roots = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"];
+        let made = roots.iter().find_map(|root| {
+            let path = Path::new(root).join(format!("thalweg-test-{}", std::process::id()));
+            Path::new(root)
+                .join("cgroup.procs")
+                .exists()
+                .then_some(())?;
+            std::fs::create_dir(&path).ok()?;
+            let group = Group(path);
+            std::fs::write(group.0.join("pids.max"), threads.to_string()).ok()?;
+            Some(group)
+        });
+        if made.is_none() {
+            let required = std::env::var("REQUIRE_CGROUPS").is_ok_and(|v| v == "1");
+            assert!(!required, "REQUIRE_CGROUPS=1: no cgroup with pids.max");
+            eprintln!(
+                "SKIPPED: no cgroup with pids.max; it takes root and a writable /sys/fs/cgroup"
+            );
+        }
+        made
+    }
+
+    /// The same command in the group.
+    fn holds(&self, command: &Command) -> Command {
+        let mut held = Command::new("sh");
+        held.args(["-c", r#"echo $$ > "$GROUP" && exec "$0" "$@""#])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .env("GROUP", self.0.join("cgroup.procs"))
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null());
+        for (name, value) in command.get_envs() {
+            if let Some(value) = value {
+                held.env(name, value);
+            }
+        }
+        held
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A process that was killed is in it for a moment more.
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs turns that hold no threads"]
+fn a_server_that_gets_nine_threads_trains_six_workers_or_says_what_it_lacks() {
+    let Some(group) = Group::new(9) else {
+        return;
+    };
+    let mut cluster = Cluster::new(1, 6, |c| group.holds(&c));
+    let said = cluster.workers_say(&["step", "error"]);
+    println!("{said:?}");
+    drop(cluster);
+}
