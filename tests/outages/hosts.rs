@@ -80,6 +80,35 @@ fn a_reader_of_a_large_parameter() {
     }
 }
 
+/// Reads a variable of 512 KiB, which a slow cable takes long for; a second worker runs small steps meanwhile.
+#[test]
+#[ignore = "the body of a task's process, which the other tests start"]
+fn a_reader_and_who_shares_its_cable() {
+    const ELEMENTS: usize = 128 << 10;
+    let server = processes::server(patience());
+    let g = Graph::new();
+    let (large, small) = g.device("/job:ps/task:0", || {
+        let values: Vec<f32> = (0..ELEMENTS).map(|i| i as f32).collect();
+        (g.variable("large", values), g.variable("small", 1.0f32))
+    });
+    let mut options = ClusterOptions::default();
+    options.patience = patience();
+    let session = Session::on(&server, &g, options).unwrap();
+    let (init, read, what) = match server.task().1 {
+        0 => (large.initializer(), large.value(), "read"),
+        _ => (small.initializer(), small.value(), "step"),
+    };
+    let mut found = session.step(init, []);
+    while found.is_ok() {
+        say(what);
+        let began = Instant::now();
+        found = session.step(read, []);
+        say(&format!("took {}", began.elapsed().as_micros()));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    say_error(&found.unwrap_err());
+}
+
 /// A parameter server and workers, each on a host of its own.
 struct Cluster {
     network: Network,
@@ -261,6 +290,27 @@ fn a_slow_cable_that_is_busy_for_longer_than_a_task_may_be_silent_is_not_taken_f
     long(&cluster.wait(1, "written", LATE).0);
     long(&cluster.wait(1, "read", LATE).0);
     long(&cluster.wait(1, "read", LATE).0);
+    assert!(cluster.errors().is_empty(), "{:?}", cluster.errors());
+}
+
+#[test]
+fn a_slow_cable_with_seconds_of_buffer_is_not_taken_for_a_dead_task() {
+    let slow = |n: &Network| n.change_all(|c| (c.rate, c.queue) = (1_000_000, 2 << 20));
+    let Some(mut cluster) = Cluster::new(2, "a_reader_and_who_shares_its_cable", slow) else {
+        return;
+    };
+    cluster.wait(1, "read", 2 * LATE);
+    cluster.wait(2, "step", 2 * LATE);
+    let (line, took) = cluster.wait(1, "took", 2 * LATE);
+    println!("{line}: the reader waits {took:?}");
+    assert!(took > 2 * SILENCE, "{took:?}: the cable is not slow");
+    let longest = (cluster.said.iter())
+        .filter(|(from, _)| *from == 2)
+        .filter_map(|(_, line)| line.strip_prefix("took ")?.parse::<u64>().ok());
+    println!(
+        "the longest small step took {} us",
+        longest.max().unwrap_or(0)
+    );
     assert!(cluster.errors().is_empty(), "{:?}", cluster.errors());
 }
 

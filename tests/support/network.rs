@@ -31,6 +31,8 @@ pub struct Cable {
     pub loss: f64,
     /// Bits a second; no bound where it is zero.
     pub rate: u64,
+    /// What waits in front of a slow cable at most, in bytes.
+    pub queue: usize,
     /// Whether the cable is pulled.
     pub pulled: bool,
 }
@@ -41,12 +43,13 @@ impl Default for Cable {
             delay: Duration::from_millis(1),
             loss: 0.0,
             rate: 0,
+            queue: QUEUE,
             pulled: false,
         }
     }
 }
 
-/// What waits in front of a slow cable at most, in bytes: a switch has no more.
+/// What waits in front of a slow cable, in bytes: a switch has no more.
 const QUEUE: usize = 256 << 10;
 /// How often the carrying thread looks whether it is still wanted.
 const LOOKS: Duration = Duration::from_millis(20);
@@ -279,7 +282,7 @@ impl Switch {
         if cable.rate > 0 {
             let time =
                 |bytes: usize| Duration::from_secs_f64(bytes as f64 * 8.0 / cable.rate as f64);
-            if line.free.saturating_duration_since(now) > time(QUEUE) {
+            if line.free.saturating_duration_since(now) > time(cable.queue) {
                 return;
             }
             line.free = line.free.max(now) + time(packet.len());

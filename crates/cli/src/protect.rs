@@ -1,5 +1,7 @@
 //! `thalweg protect`: certificates and a token for a cluster.
 
+mod renew;
+
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,51 +15,50 @@ use thalweg_dist::protection::{Protection, files};
 
 use crate::Failure;
 use crate::say;
+use renew::Renew;
 
 /// Makes what protects a cluster: a folder with a certificate for its hosts, the certificate of the
 /// authority that has signed it, and a token. Copy the folder to every host, over a way that you trust,
 /// and give it to all tasks and clients with --protection DIR: whoever has it can call the tasks, and
-/// stand in for one. Made anew, it locks out who has the one from before.
+/// stand in for one. Made anew, it locks out who has the one from before; --renew replaces all of it in three
+/// steps while the tasks run.
 #[derive(Args)]
 pub struct Protect {
-    /// The folder to make. It must not be there yet.
+    /// The folder to make. It must not be there yet, but for --renew.
     folder: PathBuf,
     /// The names and addresses by which the tasks are called, without ports.
-    #[arg(required = true, value_name = "HOST")]
+    #[arg(required_unless_present = "renew", value_name = "HOST")]
     hosts: Vec<String>,
+    /// Do one step of replacing the certificates and the token. After each step, copy the folder to every host; the
+    /// tasks read it again within seconds.
+    #[arg(long, value_name = "STEP")]
+    renew: Option<Renew>,
+}
+
+/// What one authority makes, as PEM.
+struct Made {
+    authority: String,
+    certificate: String,
+    key: String,
 }
 
 impl Protect {
-    /// Makes the folder.
+    /// Makes the folder, or does a step of its renewal.
     pub fn run(&self) -> Result<(), Failure> {
-        let mut own = CertificateParams::new(Vec::new())?;
-        own.distinguished_name
-            .push(DnType::CommonName, "the cluster's authority");
-        own.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        own.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        // Its key is not kept: nobody can sign more in its name.
-        let authority = CertifiedIssuer::self_signed(own, KeyPair::generate()?)?;
+        match self.renew {
+            None => self.make()?,
+            Some(step) => step.run(&self.folder, &self.hosts)?,
+        }
+        say::line(self.folder.display())
+    }
 
-        let mut task = CertificateParams::new(self.hosts.clone())?;
-        task.distinguished_name
-            .push(DnType::CommonName, "a task of the cluster");
-        task.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        // Every task is called, and calls others.
-        task.extended_key_usages = vec![
-            ExtendedKeyUsagePurpose::ServerAuth,
-            ExtendedKeyUsagePurpose::ClientAuth,
-        ];
-        let key = KeyPair::generate()?;
-        let certificate = task.signed_by(&key, &authority)?.pem();
-        let mut token = [0; 32];
-        getrandom::fill(&mut token)?;
-        let token: String = token.iter().map(|b| format!("{b:02x}")).collect();
-
+    fn make(&self) -> Result<(), Failure> {
+        let made = Made::of(&self.hosts)?;
         let all = [
-            (files::AUTHORITY, authority.pem()),
-            (files::CERTIFICATE, certificate),
-            (files::KEY, key.serialize_pem()),
-            (files::TOKEN, token),
+            (files::AUTHORITY, made.authority),
+            (files::CERTIFICATE, made.certificate),
+            (files::KEY, made.key),
+            (files::TOKEN, token()?),
         ];
         let shown = self.folder.display();
         std::fs::create_dir(&self.folder)
@@ -70,8 +71,44 @@ impl Protect {
             std::fs::remove_dir_all(&self.folder)?;
             return Err(e);
         }
-        say::line(shown)
+        Ok(())
     }
+}
+
+impl Made {
+    /// A new authority, and a certificate for these hosts.
+    fn of(hosts: &[String]) -> Result<Made, Failure> {
+        let mut own = CertificateParams::new(Vec::new())?;
+        own.distinguished_name
+            .push(DnType::CommonName, "the cluster's authority");
+        own.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        own.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        // Its key is not kept: nobody can sign more in its name.
+        let authority = CertifiedIssuer::self_signed(own, KeyPair::generate()?)?;
+
+        let mut task = CertificateParams::new(hosts)?;
+        task.distinguished_name
+            .push(DnType::CommonName, "a task of the cluster");
+        task.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        // Every task is called, and calls others.
+        task.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        let key = KeyPair::generate()?;
+        Ok(Made {
+            certificate: task.signed_by(&key, &authority)?.pem(),
+            authority: authority.pem(),
+            key: key.serialize_pem(),
+        })
+    }
+}
+
+/// A token that nobody can guess.
+fn token() -> Result<String, Failure> {
+    let mut token = [0; 32];
+    getrandom::fill(&mut token)?;
+    Ok(token.iter().map(|b| format!("{b:02x}")).collect())
 }
 
 /// A file that nobody else may read.

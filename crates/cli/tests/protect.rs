@@ -216,6 +216,7 @@ fn what_was_made_is_not_made_over_and_what_is_broken_is_told() {
     }
     for (name, text) in [
         (files::TOKEN, "short"),
+        (files::TOKEN, "the-first-one-is-a-token-that-is-long\nshort"),
         (
             files::TOKEN,
             "a token with spaces in it, which a header may not have",
@@ -236,4 +237,81 @@ fn what_was_made_is_not_made_over_and_what_is_broken_is_told() {
     std::fs::remove_file(folder.join(files::TOKEN)).unwrap();
     let error = Protection::from_dir(&folder).unwrap_err();
     assert!(error.to_string().contains("token"), "{error}");
+}
+
+/// Longer than files may be without a look at them.
+const LOOKED: Duration = Duration::from_millis(1100);
+
+/// Copies the folder to a host's, one file after the other, as people do.
+fn copied(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for name in [
+        files::AUTHORITY,
+        files::CERTIFICATE,
+        files::KEY,
+        files::TOKEN,
+    ] {
+        std::fs::copy(from.join(name), to.join(name)).unwrap();
+    }
+}
+
+fn renew(folder: &Path, step: &str, hosts: &[&str]) -> std::process::Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.arg("protect").arg(folder).args(["--renew", step]);
+    command.args(hosts).output().unwrap()
+}
+
+#[test]
+fn certificates_and_tokens_are_replaced_in_three_steps_while_tasks_run() {
+    let place = place("renewed");
+    let folder = made(place.join("keys"));
+    let first = place.join("first");
+    let hosts = ["ps", "worker"].map(|job| place.join(job));
+    copied(&folder, &first);
+    hosts.iter().for_each(|h| copied(&folder, h));
+    let cluster = cluster();
+    let tasks = ["ps", "worker"].map(|job| server(&cluster, job, &place.join(job)));
+    let target = tasks[1].target();
+    let g = Graph::new();
+    let (w, add) = counted(&g);
+    // It lives through all steps, and never connects again.
+    let old = Session::connect(&target, &g, asking(Some(&first))).unwrap();
+    runs(&old, w, add);
+    let as_of = |folder: &Path| {
+        let session = Session::connect(&target, &g, asking(Some(folder)));
+        session.map(|session| runs(&session, w, add))
+    };
+    assert!(!renew(&folder, "switch", &[]).status.success());
+    for step in ["add", "switch", "drop"] {
+        let named: &[&str] = if step == "add" { &["127.0.0.1"] } else { &[] };
+        let done = renew(&folder, step, named);
+        assert!(done.status.success(), "{step}: {done:?}");
+        // One host after the other: one of this step and one of the step before work together.
+        copied(&folder, &hosts[0]);
+        std::thread::sleep(LOOKED);
+        as_of(&folder).unwrap();
+        as_of(&first).unwrap();
+        runs(&old, w, add);
+        copied(&folder, &hosts[1]);
+    }
+    std::thread::sleep(LOOKED);
+    as_of(&folder).unwrap();
+    as_of(&first).unwrap_err();
+}
+
+#[test]
+fn damaged_files_leave_what_was_in_force() {
+    let place = place("damaged");
+    let folder = made(place.join("keys"));
+    let host = place.join("host");
+    copied(&folder, &host);
+    let worker = server(&cluster(), "worker", &host);
+    let g = Graph::new();
+    let connected = || Session::connect(&worker.target(), &g, asking(Some(&folder))).map(|_| ());
+    connected().unwrap();
+    for (name, text) in [(files::TOKEN, "short"), (files::KEY, "no key")] {
+        std::fs::write(host.join(name), text).unwrap();
+        std::thread::sleep(LOOKED);
+        connected().unwrap();
+    }
 }

@@ -22,6 +22,7 @@
 
 mod allowed;
 pub mod cluster;
+mod connection;
 mod deadline;
 mod error;
 #[cfg(any(test, fuzzing))]

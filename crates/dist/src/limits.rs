@@ -18,6 +18,8 @@
 //! # }
 //! ```
 
+use std::time::Duration;
+
 use crate::allowed::AllowedOps;
 
 /// How much one server does at most. Each bound is an error of its own where it is met.
@@ -44,8 +46,31 @@ pub struct Limits {
     /// The most bytes of tensors that have come in from other tasks on calls which still go on; of those
     /// that are copied from shared memory, while they are.
     pub flight_bytes: u64,
+    /// The most connections at a time. When there are as many, a new one takes the place of one that no call with the
+    /// cluster's token has come on, or else of the one that had no call for longest. By default, what the system's
+    /// bound of open files leaves (`ulimit -n`), and at most 65,536.
+    pub connections: usize,
+    /// How long a new connection may take for TLS and its first call.
+    pub arrival: Duration,
+    /// How long a connection may be without a call. TensorFlow's client keeps one open between steps.
+    pub idle: Duration,
     /// The ops that run.
     pub ops: AllowedOps,
+}
+
+/// The most connections where the system lets a process have any number of files open.
+const MOST_CONNECTIONS: usize = 65_536;
+
+/// How many connections the bound of open files leaves: a quarter of it, and at least 64, are for all else.
+fn connections() -> usize {
+    #[cfg(target_os = "linux")]
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    #[cfg(not(target_os = "linux"))]
+    let files = Some(256);
+    let files = files.and_then(|f| usize::try_from(f).ok());
+    let files = files.unwrap_or(usize::MAX);
+    let left = files.saturating_sub((files / 4).max(64));
+    left.clamp(1, MOST_CONNECTIONS)
 }
 
 impl Default for Limits {
@@ -60,6 +85,9 @@ impl Default for Limits {
             parts: 4096,
             value_bytes: 64 << 30,
             flight_bytes: 64 << 30,
+            connections: connections(),
+            arrival: Duration::from_secs(10),
+            idle: Duration::from_secs(2 * 3600),
             ops: AllowedOps::all(),
         }
     }
@@ -129,6 +157,24 @@ impl Limits {
             flight_bytes,
             ..self
         }
+    }
+
+    /// Sets the most connections at a time; see the field.
+    pub fn connections(self, connections: usize) -> Limits {
+        Limits {
+            connections,
+            ..self
+        }
+    }
+
+    /// Sets how long a new connection may take for its first call; see the field.
+    pub fn arrival(self, arrival: Duration) -> Limits {
+        Limits { arrival, ..self }
+    }
+
+    /// Sets how long a connection may be without a call; see the field.
+    pub fn idle(self, idle: Duration) -> Limits {
+        Limits { idle, ..self }
     }
 
     /// Sets the ops that run; see the field.

@@ -14,6 +14,7 @@ use tonic::codegen::{Service, http};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::cluster::TaskName;
+use crate::connection::{Dial, PING_ANSWER, ping_interval};
 use crate::error::{Cause, ClusterError};
 use crate::net::colocated::{Colocated, Lent};
 use crate::net::frames::{Frames, Reader};
@@ -92,13 +93,12 @@ pub(crate) struct Peer {
     pub(crate) address: String,
     pub(crate) platform: Arc<dyn Platform>,
     endpoint: Endpoint,
+    dial: Dial,
     /// Made by the first call: it lives on the threads of the network.
     channel: OnceLock<Channel>,
     limit: u64,
     spare: Arc<Spare>,
     patience: Patience,
-    /// What stands in the header of each call.
-    credentials: Option<http::HeaderValue>,
     heard: Mutex<Option<Instant>>,
     /// Whether its values may come through shared memory.
     shares: bool,
@@ -139,32 +139,26 @@ impl Peer {
             let text = format!("'{address}' is no address of a task: {e}");
             ClusterError::invalid(text).at(&task)
         };
-        let endpoint = match &peers.reach.protection {
-            None => Endpoint::from_shared(format!("http://{address}")),
-            Some(protection) => Endpoint::from_shared(format!("https://{address}"))
-                .and_then(|e| e.tls_config(protection.client(patience.silence))),
-        };
-        let endpoint = endpoint.map_err(none)?;
-        // A ping, and its answer, each within half of what a task may be silent.
-        let half = patience.silence / 2;
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(none)?;
         let endpoint = endpoint
-            .connect_timeout(patience.silence)
-            .tcp_nodelay(true)
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
             .max_frame_size(FRAME)
-            .http2_keep_alive_interval(half)
-            .keep_alive_timeout(half);
+            .http2_keep_alive_interval(ping_interval(patience.silence))
+            .keep_alive_timeout(PING_ANSWER);
         Ok(Peer {
             task,
             address: address.to_owned(),
             platform: peers.platform.clone(),
             endpoint,
+            dial: Dial {
+                silence: patience.silence,
+                protection: peers.reach.protection.clone(),
+            },
             channel: OnceLock::new(),
             limit: peers.reach.limit,
             spare: peers.spare.clone(),
             patience,
-            credentials: peers.reach.protection.as_ref().map(Protection::credentials),
             heard: Mutex::default(),
             shares: peers.reach.shared_memory,
             colocated: Mutex::default(),
@@ -227,7 +221,7 @@ impl Peer {
         let mut all = chain(error).filter_map(|e| e.downcast_ref::<std::io::Error>());
         let nobody = all.any(|e| !answers(e.kind()));
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        match (&self.credentials, nobody || heard.is_some()) {
+        match (&self.dial.protection, nobody || heard.is_some()) {
             (_, true) => "",
             (None, false) => {
                 "; if it is protected, its callers need its folder of `thalweg protect` too"
@@ -277,14 +271,14 @@ impl Peer {
             .method(http::Method::POST)
             .uri(format!("{PATH}{name}"))
             .header(http::header::CONTENT_TYPE, "application/grpc+thalweg");
-        let head = match &self.credentials {
-            Some(credentials) => head.header(http::header::AUTHORIZATION, credentials),
+        let head = match &self.dial.protection {
+            Some(known) => head.header(http::header::AUTHORIZATION, known.keys().credentials()),
             None => head,
         };
         let request = head.body(Body::new(request));
         let request = request.map_err(|e| self.lost(&e.to_string()))?;
         // Each call has a channel of its own to wait on: they share the connection.
-        let made = || self.platform.connect(&self.endpoint);
+        let made = || self.platform.connect(&self.endpoint, &self.dial);
         let mut channel = self.channel.get_or_init(made).clone();
         let lost = |e: tonic::transport::Error| {
             self.doubt();

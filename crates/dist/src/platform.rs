@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use tonic::codegen::BoxFuture;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::connection::Dial;
 use crate::error::ClusterError;
 
 /// Work that runs to its end once it has begun.
@@ -35,7 +36,7 @@ pub(crate) trait Platform: Send + Sync {
     fn number(&self) -> u64;
 
     /// A connection, which is made when it is first needed.
-    fn connect(&self, endpoint: &Endpoint) -> Channel;
+    fn connect(&self, endpoint: &Endpoint, dial: &Dial) -> Channel;
 }
 
 impl dyn Platform {
@@ -110,7 +111,7 @@ impl Platform for System {
         RandomState::new().hash_one(self.random.hash_one(0))
     }
 
-    fn connect(&self, endpoint: &Endpoint) -> Channel {
-        endpoint.connect_lazy()
+    fn connect(&self, endpoint: &Endpoint, dial: &Dial) -> Channel {
+        endpoint.connect_with_connector_lazy(dial.clone())
     }
 }

@@ -16,6 +16,9 @@
 //! # }
 //! ```
 //!
+//! The files of [`Protection::from_dir`] are read again when they change: certificates and tokens are replaced
+//! while tasks run. Files that cannot be used change nothing.
+//!
 //! A token that can be guessed is refused:
 //!
 //! ```
@@ -25,19 +28,21 @@
 //! assert!(refused.to_string().contains("at least 16"));
 //! ```
 
+mod keys;
+
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
 
-use subtle::ConstantTimeEq;
 use thiserror::Error;
-use tonic::codegen::http;
-use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
-use tonic::{Code, Request, Status};
+use tokio::time::Instant;
 
-/// How long a caller may take to show its certificate.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+pub(crate) use keys::Keys;
+
 /// Characters of a token, at least.
 const LEAST: usize = 16;
+/// How often files are looked at, at most.
+const LOOKS: Duration = Duration::from_secs(1);
 
 /// The files of [`Protection::from_dir`].
 ///
@@ -48,25 +53,45 @@ const LEAST: usize = 16;
 /// assert_eq!(all, ["authority.pem", "certificate.pem", "key.pem", "token"]);
 /// ```
 pub mod files {
-    /// The certificate of the authority that has signed those of all tasks, as PEM.
+    /// The certificates of the authorities that have signed those of the tasks, as PEM.
     pub const AUTHORITY: &str = "authority.pem";
     /// The certificate of this task, as PEM.
     pub const CERTIFICATE: &str = "certificate.pem";
     /// The key of that certificate, as PEM. Nobody else may read it.
     pub const KEY: &str = "key.pem";
-    /// The token, as text of printable characters without spaces. Nobody else may read it.
+    /// The token, as text of printable characters without spaces. Several may be valid at a time, one a line: the
+    /// first is shown to others. Nobody else may read it.
     pub const TOKEN: &str = "token";
 }
 
 /// What a task or a client shows to the tasks of a cluster, and what it asks of them. All of a cluster
 /// have the same authority and the same token.
 #[derive(Clone)]
-pub struct Protection {
-    authority: Certificate,
-    identity: Identity,
-    /// What stands in the header of a call.
-    credentials: http::HeaderValue,
+pub struct Protection(Arc<Inner>);
+
+struct Inner {
+    /// Where they came from.
+    folder: Option<PathBuf>,
+    keys: RwLock<Arc<Keys>>,
+    looked: Mutex<Looked>,
 }
+
+/// The last look at the files.
+struct Looked {
+    at: Instant,
+    found: Option<Found>,
+}
+
+/// What tells one version of the files from another: of each, its time and its length.
+type Found = [(Option<SystemTime>, u64); 4];
+
+/// The names of all files.
+const ALL: [&str; 4] = [
+    files::AUTHORITY,
+    files::CERTIFICATE,
+    files::KEY,
+    files::TOKEN,
+];
 
 /// Why there is no protection.
 #[derive(Debug, Error)]
@@ -91,7 +116,8 @@ pub enum ProtectionError {
 }
 
 impl Protection {
-    /// From certificates and a key as PEM, and a token.
+    /// From certificates and a key as PEM, and a token. The certificates of several authorities may follow each
+    /// other, and several tokens, one a line: all are accepted, and the first token is shown to others.
     ///
     /// # Errors
     /// They cannot be used.
@@ -101,66 +127,103 @@ impl Protection {
         key: &[u8],
         token: &str,
     ) -> Result<Protection, ProtectionError> {
-        let token = token.trim();
-        if token.len() < LEAST || !token.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(ProtectionError::Token);
-        }
-        let credentials = http::HeaderValue::from_str(&format!("Bearer {token}"));
-        let mut credentials = credentials.map_err(|_| ProtectionError::Token)?;
-        // Neither logged nor kept by the compression of headers.
-        credentials.set_sensitive(true);
-        let protection = Protection {
-            authority: Certificate::from_pem(authority),
-            identity: Identity::from_pem(certificate, key),
-            credentials,
-        };
-        // What is wrong with them shows here, not when the first peer is called.
-        tonic::transport::Server::builder()
-            .tls_config(protection.server())
-            .map_err(|e| ProtectionError::Certificates(crate::peers::causes(&e)))?;
-        Ok(protection)
+        let keys = Keys::new(authority, certificate, key, token)?;
+        Ok(Protection::of(keys, None, None))
     }
 
-    /// From the files of a folder, named as in [`files`].
+    /// From the files of a folder, named as in [`files`]. They are read again when they have changed: when a
+    /// connection is made, but not more often than once a second.
     ///
     /// # Errors
     /// One cannot be read, or not be used.
     pub fn from_dir(folder: impl AsRef<Path>) -> Result<Protection, ProtectionError> {
-        let read = |name: &str| {
-            let path = folder.as_ref().join(name);
-            std::fs::read(&path).map_err(|source| ProtectionError::File { path, source })
-        };
-        let token = read(files::TOKEN)?;
-        let token = std::str::from_utf8(&token).map_err(|_| ProtectionError::Token)?;
-        let (authority, certificate) = (read(files::AUTHORITY)?, read(files::CERTIFICATE)?);
-        Protection::new(&authority, &certificate, &read(files::KEY)?, token)
+        let folder = folder.as_ref().to_owned();
+        // Files that change meanwhile are read again.
+        let found = found(&folder);
+        let keys = read(&folder)?;
+        Ok(Protection::of(keys, Some(folder), Some(found)))
     }
 
-    /// What a server asks of its callers.
-    pub(crate) fn server(&self) -> ServerTlsConfig {
-        ServerTlsConfig::new()
-            .identity(self.identity.clone())
-            .client_ca_root(self.authority.clone())
-            .timeout(HANDSHAKE)
+    fn of(keys: Keys, folder: Option<PathBuf>, found: Option<Found>) -> Protection {
+        let at = Instant::now();
+        Protection(Arc::new(Inner {
+            folder,
+            keys: RwLock::new(Arc::new(keys)),
+            looked: Mutex::new(Looked { at, found }),
+        }))
     }
 
-    /// What a caller asks of a server, which may be silent for so long.
-    pub(crate) fn client(&self, silence: Duration) -> ClientTlsConfig {
-        ClientTlsConfig::new()
-            .identity(self.identity.clone())
-            .ca_certificate(self.authority.clone())
-            .timeout(silence)
+    /// What is in force.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        let keys = self.0.keys.read();
+        keys.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What stands in the header of a call.
-    pub(crate) fn credentials(&self) -> http::HeaderValue {
-        self.credentials.clone()
+    /// What is in force, after a look at the files if the last one was a while ago.
+    pub(crate) async fn fresh(&self) -> Arc<Keys> {
+        if self.is_old() {
+            let this = self.clone();
+            // Where no thread can be had, the keys stay as they are.
+            let _ = tokio::task::spawn_blocking(move || this.look()).await;
+        }
+        self.keys()
     }
 
-    /// Whether a caller knows the token. It takes as long whichever character is wrong.
-    fn admits(&self, said: &[u8]) -> bool {
-        said.ct_eq(self.credentials.as_bytes()).into()
+    /// Whether it is time for a look; the caller then takes it.
+    fn is_old(&self) -> bool {
+        if self.0.folder.is_none() {
+            return false;
+        }
+        let mut looked = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = looked.at.elapsed() >= LOOKS;
+        if old {
+            looked.at = Instant::now();
+        }
+        old
     }
+
+    /// Reads the files if they have changed.
+    fn look(&self) {
+        let Some(folder) = &self.0.folder else { return };
+        let now = found(folder);
+        let mut looked = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked.found == Some(now) {
+            return;
+        }
+        let shown = folder.display();
+        match read(folder) {
+            Ok(keys) => {
+                looked.found = Some(now);
+                *self.0.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+                tracing::info!("the certificates and tokens of {shown} were read again");
+            }
+            Err(e) => {
+                // They may be half written: they are read again until they can be used.
+                tracing::warn!("{e}; the certificates and tokens from before stay in force");
+            }
+        }
+    }
+}
+
+/// Reads the files of a folder.
+fn read(folder: &Path) -> Result<Keys, ProtectionError> {
+    let read = |name: &str| {
+        let path = folder.join(name);
+        std::fs::read(&path).map_err(|source| ProtectionError::File { path, source })
+    };
+    let token = read(files::TOKEN)?;
+    let token = std::str::from_utf8(&token).map_err(|_| ProtectionError::Token)?;
+    let (authority, certificate) = (read(files::AUTHORITY)?, read(files::CERTIFICATE)?);
+    Keys::new(&authority, &certificate, &read(files::KEY)?, token)
+}
+
+/// Which version of its files a folder has.
+fn found(folder: &Path) -> Found {
+    ALL.map(|name| {
+        let data = std::fs::metadata(folder.join(name)).ok();
+        let time = data.as_ref().and_then(|d| d.modified().ok());
+        (time, data.map_or(0, |d| d.len()))
+    })
 }
 
 impl std::fmt::Debug for Protection {
@@ -168,23 +231,4 @@ impl std::fmt::Debug for Protection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Protection").finish_non_exhaustive()
     }
-}
-
-/// Lets a call in whose caller knows the token, if there is one.
-///
-/// # Errors
-/// The caller does not.
-pub(crate) fn guard(
-    protection: Option<&Protection>,
-    call: Request<()>,
-) -> Result<Request<()>, Status> {
-    let said = call.metadata().get(http::header::AUTHORIZATION.as_str());
-    let said = said.map_or(&b""[..], |s| s.as_encoded_bytes());
-    if protection.is_none_or(|p| p.admits(said)) {
-        return Ok(call);
-    }
-    Err(Status::new(
-        Code::Unauthenticated,
-        "the caller does not have the token of this cluster: give all of its tasks and clients the same",
-    ))
 }

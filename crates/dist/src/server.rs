@@ -14,6 +14,7 @@
 //! # }
 //! ```
 
+mod gate;
 mod workers;
 
 use std::net::SocketAddr;
@@ -28,19 +29,20 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tonic::codec::CompressionEncoding;
-use tonic::service::InterceptorLayer;
-use tonic::transport::server::TcpIncoming;
+use tonic::service::Routes;
 
 use crate::cluster::{ClusterSpec, TaskName};
+use crate::connection::{Incoming, PING_ANSWER, Seats, ping_interval};
 use crate::deadline::Deadline;
 use crate::limits::Limits;
 use crate::master::Master;
 use crate::messages::master_service_server::MasterServiceServer;
-use crate::peers::{FRAME, Peers, Reach, WINDOW, causes};
+use crate::peers::{FRAME, Peers, Reach, WINDOW};
 use crate::platform::system;
-use crate::protection::{Protection, guard};
+use crate::protection::Protection;
 use crate::server_options::{ServerError, ServerOptions, address_of, bind};
 use crate::worker::{Worker, WorkerService};
+use gate::Gate;
 
 /// The most threads of the network: half of the processor's, and no more than these.
 const MOST_NET: usize = 4;
@@ -302,9 +304,22 @@ pub(crate) fn transport(silence: Duration) -> tonic::transport::Server {
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
         .max_frame_size(FRAME)
-        .http2_keepalive_interval(Some(silence / 2))
-        .http2_keepalive_timeout(Some(silence / 2))
+        .http2_keepalive_interval(Some(ping_interval(silence)))
+        .http2_keepalive_timeout(Some(PING_ANSWER))
 }
+
+/// How many calls one connection may have open. A step has a few on each, and each session one: who may run steps
+/// must not wait for who waits for these.
+fn calls(limits: &Limits) -> u32 {
+    let calls = limits
+        .steps
+        .saturating_add(limits.sessions)
+        .saturating_mul(4);
+    u32::try_from(calls.saturating_add(64)).unwrap_or(u32::MAX)
+}
+
+/// The most bytes of a call's HTTP headers.
+const MOST_HEADERS: u32 = 16 << 10;
 
 /// What the thread of a server needs.
 struct Serving {
@@ -332,7 +347,8 @@ fn serve(
     } = serving;
     let result = runtime.block_on(async {
         let listener = TcpListener::from_std(socket).map_err(|e| e.to_string())?;
-        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let seats = Seats::new(limits.connections, limits.arrival, limits.idle);
+        let incoming = Incoming::new(listener, seats, silence, protection.clone());
         let service = MasterServiceServer::new(master)
             .accept_compressed(CompressionEncoding::Gzip)
             .accept_compressed(CompressionEncoding::Deflate)
@@ -348,17 +364,11 @@ fn serve(
             let _ = late.wait_for(|s| *s).await;
             tokio::time::sleep(GRACE).await;
         };
-        let mut transport = transport(silence);
-        if let Some(protection) = &protection {
-            let protected = transport.tls_config(protection.server());
-            transport = protected.map_err(|e| causes(&e))?;
-        }
-        let guarded = InterceptorLayer::new(move |call| guard(protection.as_ref(), call));
-        let serving = transport
-            .layer(guarded)
-            .add_service(Deadline(service))
-            .add_service(WorkerService(worker))
-            .serve_with_incoming_shutdown(incoming, stop);
+        let routes = Routes::new(Deadline(service)).add_service(WorkerService(worker));
+        let serving = transport(silence)
+            .max_concurrent_streams(calls(&limits))
+            .http2_max_header_list_size(MOST_HEADERS)
+            .serve_with_incoming_shutdown(Gate::new(routes.prepare(), protection), incoming, stop);
         tokio::select! {
             ended = serving => ended.map_err(|e| e.to_string()),
             () = grace => Ok(()),

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -16,6 +17,8 @@ use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
 use tonic::transport::server::Connected;
 use turmoil::net::{TcpListener, TcpStream};
+
+use crate::connection::{Acknowledged, Evidence, Watched};
 
 /// The port that every host listens on.
 pub(super) const PORT: u16 = 2222;
@@ -40,19 +43,20 @@ impl Connections {
         self.dies.store(true, Ordering::Relaxed);
     }
 
-    fn add(self: &Arc<Self>, stream: TcpStream) -> Connection {
+    fn add(self: &Arc<Self>, stream: TcpStream, silence: Duration) -> Watched<Connection> {
         let held = Arc::new(Mutex::new(Some(stream)));
         let mut open = self.open.lock().unwrap();
         open.retain(|h| h.strong_count() > 0);
         open.push(Arc::downgrade(&held));
-        Connection {
+        let connection = Connection {
             held,
             of: self.clone(),
-        }
+        };
+        Watched::new(connection, silence, None)
     }
 }
 
-/// A simulated connection, as tonic takes it.
+/// A simulated connection.
 pub(super) struct Connection {
     held: Arc<Held>,
     of: Arc<Connections>,
@@ -80,7 +84,13 @@ impl Drop for Connection {
     }
 }
 
-impl Connected for Connection {
+impl Evidence for Connection {
+    fn acknowledged(&self) -> Option<Acknowledged> {
+        None
+    }
+}
+
+impl Connected for Watched<Connection> {
     type ConnectInfo = ();
 
     fn connect_info(&self) {}
@@ -116,10 +126,14 @@ impl AsyncWrite for Connection {
 
 /// Connects to hosts by their names.
 #[derive(Clone)]
-pub(super) struct Connector(pub(super) Arc<Connections>);
+pub(super) struct Connector {
+    pub(super) connections: Arc<Connections>,
+    /// How long the other side may be silent.
+    pub(super) silence: Duration,
+}
 
 impl Service<http::Uri> for Connector {
-    type Response = TokioIo<Connection>;
+    type Response = TokioIo<Watched<Connection>>;
     type Error = io::Error;
     type Future = BoxFuture<Self::Response, io::Error>;
 
@@ -129,10 +143,10 @@ impl Service<http::Uri> for Connector {
 
     fn call(&mut self, uri: http::Uri) -> Self::Future {
         let host = uri.host().unwrap_or_default().to_owned();
-        let connections = self.0.clone();
+        let (connections, silence) = (self.connections.clone(), self.silence);
         Box::pin(async move {
             let stream = TcpStream::connect((host, PORT)).await?;
-            Ok(TokioIo::new(connections.add(stream)))
+            Ok(TokioIo::new(connections.add(stream, silence)))
         })
     }
 }
@@ -140,12 +154,17 @@ impl Service<http::Uri> for Connector {
 /// The connections that come to the host that calls this.
 pub(super) async fn incoming(
     connections: Arc<Connections>,
-) -> io::Result<ReceiverStream<io::Result<Connection>>> {
+    silence: Duration,
+) -> io::Result<ReceiverStream<io::Result<Watched<Connection>>>> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await?;
     let (give, given) = tokio::sync::mpsc::channel(16);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            if give.send(Ok(connections.add(stream))).await.is_err() {
+            if give
+                .send(Ok(connections.add(stream, silence)))
+                .await
+                .is_err()
+            {
                 return;
             }
         }

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tonic::transport::{Channel, Endpoint};
 
 use super::network::{Connections, Connector};
+use crate::connection::Dial;
 use crate::platform::{Platform, Under, Waits, Work};
 
 /// A host of the simulation, from its start to its end.
@@ -66,8 +67,12 @@ impl Platform for Simulated {
         next(self.random.fetch_add(STRIDE, Ordering::Relaxed))
     }
 
-    fn connect(&self, endpoint: &Endpoint) -> Channel {
-        endpoint.connect_with_connector_lazy(Connector(self.connections.clone()))
+    fn connect(&self, endpoint: &Endpoint, dial: &Dial) -> Channel {
+        let connections = self.connections.clone();
+        endpoint.connect_with_connector_lazy(Connector {
+            connections,
+            silence: dial.silence,
+        })
     }
 }
 

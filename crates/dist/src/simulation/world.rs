@@ -117,7 +117,7 @@ impl World {
             .lock()
             .unwrap()
             .insert(task, Arc::downgrade(&worker));
-        let incoming = incoming(connections).await?;
+        let incoming = incoming(connections, PATIENCE.silence).await?;
         let service = Dated(WorkerService(worker.clone()));
         let serving = transport(PATIENCE.silence).add_service(service);
         tokio::spawn(serving.serve_with_incoming(incoming));

@@ -1,0 +1,127 @@
+//! Connections as a server accepts them.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+
+use super::seats::{Held, Seats};
+use super::{Stream, Watched};
+use crate::protection::Protection;
+
+/// How long nobody is accepted after the system has had no descriptor or memory for a connection.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How often connections are ended whose time is over.
+const SWEEP: Duration = Duration::from_millis(250);
+/// Connections that are ready and wait to be served.
+const WAITING: usize = 16;
+
+/// The connections of a server, each once it can be served. They end with this.
+pub(crate) struct Incoming(mpsc::Receiver<io::Result<Stream>>);
+
+/// What accepts them.
+struct Door {
+    listener: TcpListener,
+    seats: Arc<Seats>,
+    silence: Duration,
+    protection: Option<Protection>,
+    ready: mpsc::Sender<io::Result<Stream>>,
+}
+
+impl Incoming {
+    /// Accepts on this socket, with tasks of the runtime that calls this. A connection may be silent for so long.
+    pub(crate) fn new(
+        listener: TcpListener,
+        seats: Arc<Seats>,
+        silence: Duration,
+        protection: Option<Protection>,
+    ) -> Incoming {
+        let (ready, given) = mpsc::channel(WAITING);
+        let door = Door {
+            listener,
+            seats,
+            silence,
+            protection,
+            ready,
+        };
+        tokio::spawn(door.run());
+        Incoming(given)
+    }
+}
+
+impl tonic::codegen::tokio_stream::Stream for Incoming {
+    type Item = io::Result<Stream>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+impl Door {
+    /// Accepts until nobody takes connections any more.
+    async fn run(self) {
+        let mut sweep = tokio::time::interval(SWEEP);
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => self.accepted(accepted.map(|a| a.0)).await,
+                _ = sweep.tick() => self.seats.sweep(),
+                () = self.ready.closed() => return,
+            }
+        }
+    }
+
+    async fn accepted(&self, stream: io::Result<TcpStream>) {
+        match stream {
+            Ok(stream) => {
+                // Where no seat is free, the connection is closed here.
+                if let Some(held) = self.seats.take().await {
+                    self.begin(stream, held);
+                }
+            }
+            Err(e) if is_of_one(&e) => {}
+            Err(_) => {
+                // It would fail again at once, and turn in a circle.
+                self.seats.make_room();
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Makes a connection ready, beside the others.
+    fn begin(&self, stream: TcpStream, held: Held) {
+        // One that is slow all the same is no error.
+        let _ = stream.set_nodelay(true);
+        let (ready, protection) = (self.ready.clone(), self.protection.clone());
+        let watched = Watched::new(stream, self.silence, Some(held.seat.clone()));
+        tokio::spawn(async move {
+            let stream = match protection {
+                None => Stream::new(watched, Some(held)),
+                Some(protection) => {
+                    let keys = protection.fresh().await;
+                    let accepted = TlsAcceptor::from(keys.server.clone()).accept(watched);
+                    // Who does not show a certificate is told so by TLS.
+                    let Ok(stream) = accepted.await else { return };
+                    Stream::new(stream, Some(held))
+                }
+            };
+            // An error is a server that ends.
+            let _ = ready.send(Ok(stream)).await;
+        });
+    }
+}
+
+/// Whether an error is of one connection alone: the next one may well be accepted.
+fn is_of_one(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::Interrupted
+            | io::ErrorKind::WouldBlock
+    )
+}

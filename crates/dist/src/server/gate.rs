@@ -1,0 +1,123 @@
+//! What every call passes first: it is counted on its connection, and needs the cluster's token.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::{Code, Status};
+
+use crate::connection::{Call, Seat};
+use crate::protection::Protection;
+
+/// Services behind the gate.
+#[derive(Clone)]
+pub(crate) struct Gate<S> {
+    inner: S,
+    protection: Option<Protection>,
+}
+
+impl<S> Gate<S> {
+    /// Lets those in who know the token, if there is one.
+    pub(crate) fn new(inner: S, protection: Option<Protection>) -> Gate<S> {
+        Gate { inner, protection }
+    }
+}
+
+impl<S> Service<http::Request<Body>> for Gate<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send + 'static,
+{
+    type Response = http::Response<Counted>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Infallible>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let seat = request.extensions().get::<Option<Arc<Seat>>>().cloned();
+        let seat = seat.flatten();
+        let Some(protection) = &self.protection else {
+            let call = self.inner.call(request);
+            return Box::pin(counted(seat, call));
+        };
+        let protection = protection.clone();
+        let mut inner = self.inner.clone();
+        Box::pin(async move {
+            let said = request.headers().get(http::header::AUTHORIZATION).cloned();
+            match knows_token(&protection, said).await {
+                true => counted(seat, inner.call(request)).await,
+                false => Ok(refusal().into_http::<Body>().map(Counted::not)),
+            }
+        })
+    }
+}
+
+/// Whether a caller knows the token.
+async fn knows_token(protection: &Protection, said: Option<http::HeaderValue>) -> bool {
+    let said = said.as_ref().map_or(&b""[..], |s| s.as_bytes());
+    // One that is not known may be new.
+    protection.keys().admits(said) || protection.fresh().await.admits(said)
+}
+
+fn refusal() -> Status {
+    Status::new(
+        Code::Unauthenticated,
+        "the caller does not have the token of this cluster: give all of its tasks and clients the same",
+    )
+}
+
+/// What a call gives, which is open as long as its answer is.
+async fn counted(
+    seat: Option<Arc<Seat>>,
+    call: impl Future<Output = Result<http::Response<Body>, Infallible>>,
+) -> Result<http::Response<Counted>, Infallible> {
+    let open = seat.map(|seat| {
+        seat.admit();
+        seat.call()
+    });
+    let answer = call.await?;
+    Ok(answer.map(|body| Counted { body, _call: open }))
+}
+
+/// An answer, whose call is open until this is dropped.
+pub(crate) struct Counted {
+    body: Body,
+    _call: Option<Call>,
+}
+
+impl Counted {
+    fn not(body: Body) -> Counted {
+        Counted { body, _call: None }
+    }
+}
+
+impl http_body::Body for Counted {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
