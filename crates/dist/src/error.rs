@@ -87,6 +87,8 @@ pub enum Cause {
     Silent,
     /// The task is another process than before: what its variables held is lost.
     Restarted,
+    /// The process is not the task's any more: a newer one has taken its place.
+    Replaced,
     /// The task does not have the session any more, or has ended the step with it.
     SessionLost,
     /// The task, or the server of the session, is shut down.
@@ -113,6 +115,7 @@ impl Cause {
             Cause::Unreachable
                 | Cause::Silent
                 | Cause::Restarted
+                | Cause::Replaced
                 | Cause::SessionLost
                 | Cause::ShutDown
         )

@@ -57,6 +57,7 @@ pub mod messages;
 mod net;
 mod peers;
 mod platform;
+mod processes;
 pub mod protection;
 pub mod server;
 mod server_options;

@@ -23,6 +23,7 @@ use crate::net::messages::{Colocate, End, Value};
 use crate::net::spare::Spare;
 use crate::net::{self, WireError};
 use crate::platform::Platform;
+use crate::processes::Processes;
 use crate::protection::Protection;
 
 /// How many bytes may be on their way on one connection before the other side has read them.
@@ -94,6 +95,7 @@ pub(crate) struct Peer {
     pub(crate) platform: Arc<dyn Platform>,
     endpoint: Endpoint,
     dial: Dial,
+    pub(crate) processes: Arc<Processes>,
     /// Made by the first call: it lives on the threads of the network.
     channel: OnceLock<Channel>,
     limit: u64,
@@ -151,6 +153,7 @@ impl Peer {
             address: address.to_owned(),
             platform: peers.platform.clone(),
             endpoint,
+            processes: peers.processes.clone(),
             dial: Dial {
                 silence: patience.silence,
                 protection: peers.reach.protection.clone(),
@@ -467,6 +470,8 @@ pub(crate) struct Peers {
     platform: Arc<dyn Platform>,
     pub(crate) reach: Reach,
     pub(crate) spare: Arc<Spare>,
+    /// The newest processes of all tasks.
+    pub(crate) processes: Arc<Processes>,
     known: Mutex<HashMap<(TaskName, String), Arc<Peer>>>,
 }
 
@@ -476,6 +481,7 @@ impl Peers {
             platform,
             spare: Arc::new(Spare::new(SPARE, reach.flight)),
             reach,
+            processes: Arc::default(),
             known: Mutex::default(),
         }
     }
@@ -486,6 +492,7 @@ impl Peers {
             platform: self.platform.clone(),
             reach,
             spare: self.spare.clone(),
+            processes: self.processes.clone(),
             known: Mutex::default(),
         }
     }

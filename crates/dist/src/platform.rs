@@ -3,6 +3,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use thalweg_session::{Cancel, Rest};
 use tokio::runtime::Handle;
@@ -34,6 +35,9 @@ pub(crate) trait Platform: Send + Sync {
 
     /// A number that nobody can guess.
     fn number(&self) -> u64;
+
+    /// The time, in microseconds since 1970.
+    fn clock(&self) -> u64;
 
     /// A connection, which is made when it is first needed.
     fn connect(&self, endpoint: &Endpoint, dial: &Dial) -> Channel;
@@ -109,6 +113,12 @@ impl Platform for System {
     fn number(&self) -> u64 {
         // Each state has keys of its own; a hasher alone would give one number.
         RandomState::new().hash_one(self.random.hash_one(0))
+    }
+
+    fn clock(&self) -> u64 {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let micros = since.unwrap_or_default().as_micros();
+        u64::try_from(micros).unwrap_or(u64::MAX)
     }
 
     fn connect(&self, endpoint: &Endpoint, dial: &Dial) -> Channel {

@@ -74,7 +74,7 @@ fn code(cause: Cause) -> Code {
         Cause::Unauthenticated => Code::Unauthenticated,
         Cause::Exhausted => Code::ResourceExhausted,
         Cause::Unreachable | Cause::Silent | Cause::ShutDown | Cause::Device => Code::Unavailable,
-        Cause::Restarted | Cause::SessionLost => Code::Aborted,
+        Cause::Restarted | Cause::Replaced | Cause::SessionLost => Code::Aborted,
         Cause::Deadline => Code::DeadlineExceeded,
         Cause::Cancelled => Code::Cancelled,
         Cause::Storage => Code::DataLoss,

@@ -21,7 +21,7 @@ use crate::limits::Limits;
 use crate::net::frames::Frames;
 use crate::net::messages as wire;
 use crate::net::messages::header::Kind;
-use crate::net::part;
+use crate::net::{part, version};
 use crate::peers::{PATH, Patience, Peers, Reach};
 use crate::platform::system;
 use crate::worker::{Worker, WorkerService, WorkerSession};
@@ -59,7 +59,7 @@ impl FuzzedTask {
             .build()
             .expect("a runtime without threads is made");
         let worker = worker(runtime.handle().clone(), limits);
-        let session = worker.open(SESSION, false, None);
+        let session = worker.open(SESSION, 0, false, None);
         FuzzedTask {
             session: session.expect("the first session is taken"),
             worker,
@@ -77,7 +77,7 @@ impl Drop for FuzzedTask {
 impl FuzzedTask {
     /// Ends the session with all that it made, and opens it anew.
     pub fn anew(&mut self) {
-        let session = self.worker.open(SESSION, false, None);
+        let session = self.worker.open(SESSION, 0, false, None);
         self.session = session.expect("it takes the place of the one before");
         self.worker.clear(&[]);
     }
@@ -93,8 +93,9 @@ impl FuzzedTask {
         let request = request.body(body).expect("names of calls are of paths");
         let call = WorkerService(self.worker.clone()).call(request);
         let begun = self.runtime.spawn(async {
-            // It is ended before there is an answer.
-            let _ = call.await;
+            // An answer that comes is kept, until this is ended.
+            let _answer = call.await;
+            std::future::pending::<()>().await;
         });
         // It comes as far as it can.
         self.runtime.block_on(tokio::task::yield_now());
@@ -235,9 +236,14 @@ pub fn message(name: &str) -> Vec<u8> {
             job: "localhost".to_owned(),
             index: 0,
         }),
-        "Forget" => Kind::Forget(wire::Forget { session, part: 1 }),
+        "Forget" => Kind::Forget(wire::Forget {
+            session,
+            part: 1,
+            opening: 0,
+        }),
         _ => Kind::Open(wire::Open {
             session: "another".to_owned(),
+            version: Some(version::own()),
             ..wire::Open::default()
         }),
     }))
@@ -255,6 +261,7 @@ pub(crate) fn registration(message: wire::Part, values: &[Tensor]) -> Vec<u8> {
     let mut frames = Frames::of(Kind::Register(wire::Register {
         session: SESSION.to_owned(),
         part: Some(message),
+        opening: 0,
     }));
     for value in values {
         frames.push_value(0, value).expect("constants can be sent");
@@ -306,6 +313,7 @@ pub(crate) fn run(part: u64, step: u64) -> Vec<u8> {
         limit: 1_000_000,
         colocated: 0,
         trace: true,
+        opening: 0,
     }));
     let feed = Tensor::new(&[2, 2], &[1.0f32; 4]).expect("four elements");
     frames.push_value(0, &feed).expect("numbers can be sent");

@@ -16,8 +16,10 @@ use crate::error::{Cause, ClusterError};
 use crate::net::frames::Frames;
 use crate::net::messages as wire;
 use crate::net::messages::header::Kind;
+use crate::net::version;
 use crate::peers::Peers;
 use crate::peers::{Answer, Peer};
+use crate::processes::{self, Process};
 use crate::worker::{Worker, WorkerSession};
 
 /// How long to wait before a task that does not answer yet is asked again.
@@ -65,6 +67,8 @@ pub(crate) struct Opened {
     /// The session itself, where it is of this process.
     pub(crate) here: Option<(Arc<Worker>, Arc<WorkerSession>)>,
     handle: String,
+    /// What tells its opening from others, where it is another process'.
+    pub(crate) opening: u64,
     lost: Arc<AtomicBool>,
     keeper: Option<JoinHandle<()>>,
 }
@@ -72,7 +76,8 @@ pub(crate) struct Opened {
 impl Opened {
     /// Whether it has not been lost.
     pub(crate) fn is_open(&self) -> bool {
-        let ended = |(worker, _): &(Arc<Worker>, _)| worker.has_ended();
+        let ended =
+            |(worker, _): &(Arc<Worker>, _)| worker.has_ended() || worker.is_current().is_err();
         !self.lost.load(Ordering::Acquire) && !self.here.as_ref().is_some_and(ended)
     }
 }
@@ -131,7 +136,7 @@ impl Link {
 
     fn current(&self) -> Option<Arc<Opened>> {
         let open = self.known().open.clone();
-        open.filter(|o| !o.lost.load(Ordering::Acquire))
+        open.filter(|o| o.is_open())
     }
 
     /// Ends the session on it.
@@ -160,12 +165,13 @@ impl Link {
         let generation = self.made.fetch_add(1, Ordering::Relaxed);
         let (open, incarnation, devices) = match &self.way {
             Way::Here(worker) => {
-                let master = Some(worker.task.clone());
-                let session = worker.open(&asked.session, asked.isolated, master)?;
+                let master = Some((worker.task.clone(), worker.incarnation));
+                let session = worker.open(&asked.session, 0, asked.isolated, master)?;
                 let open = Opened {
                     generation,
                     here: Some((worker.clone(), session)),
                     handle: asked.session.clone(),
+                    opening: 0,
                     lost: Arc::default(),
                     keeper: None,
                 };
@@ -173,6 +179,11 @@ impl Link {
             }
             Way::There(peer) => {
                 let first = !self.is_known();
+                let opening = peer.platform.number();
+                let asked = &wire::Open {
+                    opening,
+                    ..asked.clone()
+                };
                 let (opened, answer) = reach(peer, asked, first).await?;
                 let lost = Arc::new(AtomicBool::new(false));
                 let keeper = runtime.spawn(keep(peer.clone(), answer, lost.clone()));
@@ -186,6 +197,7 @@ impl Link {
                     generation,
                     here: None,
                     handle: asked.session.clone(),
+                    opening,
                     lost,
                     keeper: Some(keeper),
                 };
@@ -223,11 +235,18 @@ async fn reach(
     let patience = peer.patience();
     let began = Instant::now();
     loop {
-        let request = Frames::of(Kind::Open(asked.clone()));
+        let request = Frames::of(Kind::Open(wire::Open {
+            version: Some(version::own()),
+            known: peer.processes.told(&peer.task),
+            ..asked.clone()
+        }));
         let opened = async {
             let mut answer = peer.call("Open", request).await?;
             match peer.next(&mut answer).await? {
-                Kind::Opened(opened) => Ok((opened, answer)),
+                Kind::Opened(opened) => {
+                    admit(peer, asked, &opened)?;
+                    Ok((opened, answer))
+                }
                 _ => Err(peer.lost("it has sent what is no answer")),
             }
         };
@@ -244,6 +263,30 @@ async fn reach(
             result => return result,
         }
     }
+}
+
+/// Looks whether a task that has answered speaks as this program does, and is the newest process of its name.
+fn admit(peer: &Peer, asked: &wire::Open, opened: &wire::Opened) -> Result<(), ClusterError> {
+    let own = match &*asked.job {
+        "" => "this client".to_owned(),
+        job => format!("/job:{job}/task:{}", asked.index),
+    };
+    version::agree(&own, &peer.described(), opened.version.as_ref())
+        .map_err(|e| e.at(&peer.task))?;
+    let process = Process {
+        incarnation: opened.incarnation,
+        started: opened.started,
+    };
+    peer.processes
+        .meet(&peer.task, process, &peer.described())?;
+    // What it knows of the caller's own task is heard of; the caller looks before it opens the next session.
+    let of_own =
+        |p: &&wire::Process| !p.job.is_empty() && (&p.job, p.index) == (&asked.job, asked.index);
+    for own in opened.known.iter().filter(of_own) {
+        let (task, process) = processes::of_message(own.clone());
+        let _ = peer.processes.meet(&task, process, "");
+    }
+    Ok(())
 }
 
 /// Notices when a session's stream ends.

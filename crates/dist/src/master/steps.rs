@@ -17,6 +17,7 @@ use super::wait;
 use crate::error::{Cause, ClusterError};
 use crate::net::messages as wire;
 use crate::platform::Platform;
+use crate::processes;
 use plans::{ClusterPlan, Key};
 use run::Given;
 
@@ -63,6 +64,10 @@ impl Steps {
             Some(Way::Here(worker)) => worker.task.clone(),
             _ => (String::new(), 0),
         };
+        let own = match ways.first() {
+            Some(Way::Here(worker)) => Some(processes::message(&worker.task, worker.process())),
+            _ => None,
+        };
         Steps {
             inner: Arc::new(Inner {
                 asked: wire::Open {
@@ -70,6 +75,8 @@ impl Steps {
                     isolated,
                     job,
                     index,
+                    own,
+                    ..wire::Open::default()
                 },
                 engine,
                 plans: PlanCache::new(options.plans),

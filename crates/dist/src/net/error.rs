@@ -14,7 +14,7 @@ const MOST_NAME: usize = 4 << 10;
 const CUT: &str = " ... [truncated]";
 
 /// Causes and their numbers in messages.
-const CAUSES: [(Cause, wire::Cause); 20] = [
+const CAUSES: [(Cause, wire::Cause); 21] = [
     (Cause::Kernel, wire::Cause::Kernel),
     (Cause::Uninitialized, wire::Cause::Uninitialized),
     (Cause::OutOfRange, wire::Cause::OutOfRange),
@@ -34,6 +34,7 @@ const CAUSES: [(Cause, wire::Cause); 20] = [
     (Cause::Cancelled, wire::Cause::Cancelled),
     (Cause::Protocol, wire::Cause::Protocol),
     (Cause::Storage, wire::Cause::Storage),
+    (Cause::Replaced, wire::Cause::Replaced),
     (Cause::Internal, wire::Cause::Internal),
 ];
 

@@ -42,7 +42,7 @@ pub mod header {
     }
 }
 /// Asks for a session.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Open {
     /// What the master calls it: nobody else can guess it.
     #[prost(string, tag = "1")]
@@ -55,6 +55,39 @@ pub struct Open {
     pub job: ::prost::alloc::string::String,
     #[prost(uint32, tag = "4")]
     pub index: u32,
+    /// No other opening of the session has it: what comes late for an earlier one finds nothing.
+    #[prost(fixed64, tag = "5")]
+    pub opening: u64,
+    #[prost(message, optional, tag = "6")]
+    pub version: ::core::option::Option<Version>,
+    /// The process that the master is in, where it is a task's.
+    #[prost(message, optional, tag = "7")]
+    pub own: ::core::option::Option<Process>,
+    /// Newest processes that the caller knows: the called task's, and those that have taken the place of others.
+    #[prost(message, repeated, tag = "8")]
+    pub known: ::prost::alloc::vec::Vec<Process>,
+}
+/// What a program speaks.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Version {
+    #[prost(uint32, tag = "1")]
+    pub protocol: u32,
+    #[prost(string, tag = "2")]
+    pub program: ::prost::alloc::string::String,
+}
+/// A process that is, or was, a task's.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Process {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub index: u32,
+    /// Tells this process from another one at the same address.
+    #[prost(fixed64, tag = "3")]
+    pub incarnation: u64,
+    /// When it started, in microseconds since 1970.
+    #[prost(uint64, tag = "4")]
+    pub started: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Opened {
@@ -71,6 +104,14 @@ pub struct Opened {
     pub job: ::prost::alloc::string::String,
     #[prost(uint32, tag = "5")]
     pub index: u32,
+    #[prost(message, optional, tag = "6")]
+    pub version: ::core::option::Option<Version>,
+    /// As in Process.
+    #[prost(uint64, tag = "7")]
+    pub started: u64,
+    /// As in Open: the caller's newest process among them.
+    #[prost(message, repeated, tag = "8")]
+    pub known: ::prost::alloc::vec::Vec<Process>,
 }
 /// A task of a cluster.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -93,6 +134,9 @@ pub struct Register {
     pub session: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "2")]
     pub part: ::core::option::Option<Part>,
+    /// As in Open.
+    #[prost(fixed64, tag = "3")]
+    pub opening: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Registered {
@@ -106,6 +150,9 @@ pub struct Forget {
     pub session: ::prost::alloc::string::String,
     #[prost(uint64, tag = "2")]
     pub part: u64,
+    /// As in Open.
+    #[prost(fixed64, tag = "3")]
+    pub opening: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Part {
@@ -221,6 +268,9 @@ pub struct Run {
     /// Whether to tell what ran when.
     #[prost(bool, tag = "6")]
     pub trace: bool,
+    /// As in Open.
+    #[prost(fixed64, tag = "7")]
+    pub opening: u64,
 }
 /// What ran when, ahead of the fetches of a part. Times are in microseconds.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -389,6 +439,7 @@ pub enum Cause {
     Cancelled = 17,
     Protocol = 18,
     Storage = 19,
+    Replaced = 20,
 }
 impl Cause {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -417,6 +468,7 @@ impl Cause {
             Self::Cancelled => "CANCELLED",
             Self::Protocol => "PROTOCOL",
             Self::Storage => "STORAGE",
+            Self::Replaced => "REPLACED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -442,6 +494,7 @@ impl Cause {
             "CANCELLED" => Some(Self::Cancelled),
             "PROTOCOL" => Some(Self::Protocol),
             "STORAGE" => Some(Self::Storage),
+            "REPLACED" => Some(Self::Replaced),
             _ => None,
         }
     }

@@ -11,6 +11,7 @@ pub(crate) mod part;
 pub(crate) mod spare;
 pub(crate) mod trace;
 pub(crate) mod value;
+pub(crate) mod version;
 
 use thalweg_graphdef::ValueError;
 use thalweg_tensor::{DType, SegmentError, TensorError};

@@ -67,6 +67,11 @@ impl Platform for Simulated {
         next(self.random.fetch_add(STRIDE, Ordering::Relaxed))
     }
 
+    fn clock(&self) -> u64 {
+        let since = turmoil::sim_elapsed().unwrap_or_default();
+        since.as_micros() as u64
+    }
+
     fn connect(&self, endpoint: &Endpoint, dial: &Dial) -> Channel {
         let connections = self.connections.clone();
         endpoint.connect_with_connector_lazy(Connector {

@@ -1,5 +1,6 @@
 //! One task's side of steps: the parts that it was handed, and how they run.
 
+mod newest;
 mod parts;
 mod presence;
 mod receive;
@@ -9,7 +10,7 @@ pub(crate) mod step;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use thalweg_graph::DeviceSpec;
 use thalweg_session::{Engine, Runner, SessionOptions};
@@ -24,6 +25,7 @@ use crate::net::messages as wire;
 use crate::net::part::{self, Ops};
 use crate::peers::Peers;
 use crate::platform::Platform;
+use crate::processes::Process;
 
 pub(crate) use parts::RegisteredPart;
 pub(crate) use presence::Awaited;
@@ -42,6 +44,8 @@ pub(crate) struct Worker {
     pub(crate) peers: Arc<Peers>,
     /// Tells this process from one that was there before it at the same address.
     pub(crate) incarnation: u64,
+    /// When it started, in microseconds since 1970.
+    started: u64,
     pub(crate) platform: Arc<dyn Platform>,
     ops: Ops,
     /// What is lent to co-located tasks, where the task has memory that it may share.
@@ -49,6 +53,8 @@ pub(crate) struct Worker {
     /// By handle, in an order that is the same each time, as steps are.
     sessions: Mutex<BTreeMap<String, Arc<WorkerSession>>>,
     ends: AtomicBool,
+    /// Set where a newer process is known to have taken its place.
+    replaced: OnceLock<ClusterError>,
     steps: Arc<()>,
     /// Changed with `sessions` held where those change.
     pub(crate) presence: watch::Sender<Presence>,
@@ -59,8 +65,12 @@ pub(crate) struct WorkerSession {
     runner: Arc<Runner>,
     parts: Mutex<Parts>,
     steps: Mutex<BTreeMap<u64, Arc<WorkerStep>>>,
+    /// Which opening of the session this is.
+    opening: u64,
     /// The task that its master is of.
     master: Option<TaskName>,
+    /// The incarnation of the master's process.
+    of: u64,
     /// Set to true when it is closed.
     closed: watch::Sender<bool>,
 }
@@ -85,6 +95,13 @@ impl Worker {
         platform: Arc<dyn Platform>,
     ) -> Worker {
         let shares = peers.reach.shared_memory && options.shared > 0;
+        let (incarnation, started) = (platform.number(), platform.clock());
+        let process = Process {
+            incarnation,
+            started,
+        };
+        // Others are compared with it.
+        let _ = peers.processes.meet(&task, process, "");
         Worker {
             lender: shares.then(Arc::default),
             engine,
@@ -93,11 +110,13 @@ impl Worker {
             cluster,
             task,
             peers,
-            incarnation: platform.number(),
+            incarnation,
+            started,
             platform,
             ops: part::ops(),
             sessions: Mutex::default(),
             ends: AtomicBool::new(false),
+            replaced: OnceLock::new(),
             steps: Arc::default(),
             presence: watch::Sender::default(),
         }
@@ -106,22 +125,27 @@ impl Worker {
     /// Makes a session of this handle.
     ///
     /// # Errors
-    /// There are as many as may be.
+    /// There are as many as may be, or the process is not the task's any more.
     pub(crate) fn open(
         &self,
         handle: &str,
+        opening: u64,
         isolated: bool,
-        master: Option<TaskName>,
+        master: Option<(TaskName, u64)>,
     ) -> Result<Arc<WorkerSession>, ClusterError> {
+        self.look()?;
         let engine = match isolated {
             true => self.engine.isolated(),
             false => self.engine.clone(),
         };
+        let (master, of) = master.unzip();
         let session = Arc::new(WorkerSession {
             runner: Arc::new(Runner::new(engine, self.options.clone())),
             parts: Mutex::default(),
             steps: Mutex::default(),
+            opening,
             master,
+            of: of.unwrap_or_default(),
             closed: watch::Sender::new(false),
         });
         let mut sessions = locked(&self.sessions);
@@ -177,6 +201,25 @@ impl Worker {
                 "this task does not have the session: it has restarted, or had lost its master";
             ClusterError::new(Cause::SessionLost, text)
         })
+    }
+
+    /// The session of this handle, for a master that has opened it with this number.
+    ///
+    /// # Errors
+    /// There is none, or it was opened anew.
+    pub(crate) fn opened(
+        &self,
+        handle: &str,
+        opening: u64,
+    ) -> Result<Arc<WorkerSession>, ClusterError> {
+        let session = self.session(handle)?;
+        match session.opening == opening {
+            true => Ok(session),
+            false => {
+                let text = "the session was opened anew since this was asked for";
+                Err(ClusterError::new(Cause::SessionLost, text))
+            }
+        }
     }
 
     /// Whether it has been shut down.
@@ -326,9 +369,13 @@ impl WorkerSession {
     }
 
     fn end(&self, why: &str) {
+        self.fail(ClusterError::new(Cause::SessionLost, why));
+    }
+
+    fn fail(&self, why: ClusterError) {
         let mut steps = locked(&self.steps);
         self.closed.send_replace(true);
-        let failure = ClusterError::new(Cause::SessionLost, why).derived();
+        let failure = why.derived();
         let steps = std::mem::take(&mut *steps);
         steps.values().for_each(|s| s.fail(failure.clone()));
     }

@@ -15,13 +15,15 @@ use tonic::server::NamedService;
 
 use super::step::{Outgoing, WorkerStep};
 use super::{Asked, Worker, WorkerSession};
+use crate::cluster::TaskName;
 use crate::error::{Cause, ClusterError};
 use crate::net::WireError;
 use crate::net::frames::{Frames, Reader, Source, Stream};
 use crate::net::messages as wire;
 use crate::net::messages::header::Kind;
-use crate::net::trace;
+use crate::net::{trace, version};
 use crate::peers::PATH;
+use crate::processes;
 
 /// Answers the calls of other tasks and of masters.
 #[derive(Clone)]
@@ -65,6 +67,7 @@ async fn answer(
     name: &str,
     mut reader: Reader<Body>,
 ) -> Result<Body, ClusterError> {
+    worker.is_current()?;
     let request = reader.next().await?;
     let request = request.ok_or(WireError::Expected("a message"))?;
     let done = |kind: Kind| Ok(Body::new(Frames::of(kind)));
@@ -72,16 +75,28 @@ async fn answer(
     match (name, request) {
         ("Open", Kind::Open(open)) => {
             let master = (!open.job.is_empty()).then_some((open.job, open.index));
-            let session = worker.open(&open.session, open.isolated, master)?;
+            admit(
+                &worker,
+                master.as_ref(),
+                open.version,
+                open.own.as_ref(),
+                open.known,
+            )?;
+            let known = master.as_ref().map(|m| worker.peers.processes.told(m));
+            let master = master.map(|m| (m, open.own.map_or(0, |own| own.incarnation)));
+            let session = worker.open(&open.session, open.opening, open.isolated, master)?;
             let lease = Lease {
-                opened: Some(opened(&worker)),
+                opened: Some(wire::Opened {
+                    known: known.unwrap_or_default(),
+                    ..opened(&worker)
+                }),
                 closed: Box::pin(is_closed(session.closed.subscribe())),
                 _end: End(worker, open.session, session),
             };
             Ok(Body::new(Stream::new(lease, None)))
         }
         ("Register", Kind::Register(register)) => {
-            let session = worker.session(&register.session)?;
+            let session = worker.opened(&register.session, register.opening)?;
             let message = register.part.unwrap_or_default();
             let mut values = Vec::new();
             for _ in 0..worker.values_of(&message)? {
@@ -93,7 +108,7 @@ async fn answer(
             done(Kind::Registered(wire::Registered { part }))
         }
         ("Forget", Kind::Forget(forget)) => {
-            let session = worker.session(&forget.session)?;
+            let session = worker.opened(&forget.session, forget.opening)?;
             session.drop_part(forget.part);
             ended()
         }
@@ -126,13 +141,41 @@ async fn answer(
     }
 }
 
+/// Looks whether a master may open a session: it has to speak as this task does, and to be the newest process of
+/// its task.
+///
+/// # Errors
+/// It may not, or this process is not the task's any more.
+fn admit(
+    worker: &Worker,
+    master: Option<&TaskName>,
+    version: Option<wire::Version>,
+    own: Option<&wire::Process>,
+    known: Vec<wire::Process>,
+) -> Result<(), ClusterError> {
+    let caller = master.map(|m| worker.described(m));
+    let caller = caller.as_deref().unwrap_or("the client");
+    let this = worker.described(&worker.task);
+    version::agree(&this, caller, version.as_ref())?;
+    worker.hear(known);
+    worker.look()?;
+    if let (Some(master), Some(own)) = (master, own) {
+        let (_, process) = processes::of_message(own.clone());
+        // The master of this process is no other one.
+        if *master != worker.task {
+            worker.meet(master, process)?;
+        }
+    }
+    Ok(())
+}
+
 async fn run_part(
     worker: &Arc<Worker>,
     run: wire::Run,
     mut reader: Reader<Body>,
 ) -> Result<Body, ClusterError> {
     let came = Instant::now();
-    let session = worker.session(&run.session)?;
+    let session = worker.opened(&run.session, run.opening)?;
     let part = session.part(run.part)?;
     let mut feeds: Vec<Tensor> = Vec::with_capacity(part.feeds.len());
     for _ in 0..part.feeds.len() {
@@ -177,6 +220,9 @@ fn opened(worker: &Worker) -> wire::Opened {
         tasks: tasks.collect(),
         job,
         index,
+        version: Some(version::own()),
+        started: worker.process().started,
+        known: Vec::new(),
     }
 }
 

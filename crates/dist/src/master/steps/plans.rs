@@ -48,6 +48,7 @@ impl Drop for ClusterPlan {
                         let forget = Kind::Forget(wire::Forget {
                             session,
                             part: registered.number,
+                            opening: registered.open.opening,
                         });
                         // A task that is gone has forgotten it.
                         let _ = peer.ask("Forget", Frames::of(forget)).await;
@@ -191,6 +192,7 @@ impl Inner {
                 let mut frames = Frames::of(Kind::Register(wire::Register {
                     session: self.asked.session.clone(),
                     part: Some(part),
+                    opening: open.opening,
                 }));
                 for value in &values {
                     frames.push_value(0, value)?;

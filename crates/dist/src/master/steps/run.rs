@@ -147,6 +147,7 @@ impl Inner {
                 .map_or(0, |l| u64::try_from(l.as_micros()).unwrap_or(u64::MAX)),
             colocated: from.as_ref().map_or(0, |f| f.incarnation),
             trace: asked.trace,
+            opening: registered.open.opening,
         }));
         for (number, feed) in asked.feeds.iter().enumerate() {
             frames.push_value(number as i64, feed)?;

@@ -9,6 +9,7 @@ use crate::allowed::AllowedOps;
 use crate::fuzzing::tasks::{
     CALLS, FuzzedTask, bytes_of, little, message, part, register, registration, run,
 };
+use crate::limits::Limits;
 use crate::net::error as wire_error;
 
 /// The error that an answer ends with, if it does.
@@ -68,6 +69,7 @@ fn a_part_of_too_many_nodes_or_values_is_refused_before_they_come() {
                 node: vec![node; nodes],
                 ..wire::Part::default()
             }),
+            opening: 0,
         })))
     };
     for body in [of(most + 1, 0), of(2, most as u32), of(2, u32::MAX)] {
@@ -90,6 +92,7 @@ fn what_comes_in_on_calls_that_go_on_is_bounded_and_what_is_announced_does_not_c
             }],
             ..wire::Part::default()
         }),
+        opening: 0,
     };
     let value = Tensor::zeros(DType::F32, &[1 << 18]).unwrap();
     let mut frames = Frames::of(Kind::Register(asked.clone()));
@@ -232,4 +235,133 @@ proptest! {
         task.call("Run", run(1, 7));
         task.call(name, message);
     }
+}
+
+/// A call of `Open`; gives how its answer ends, if it does.
+fn open(task: &FuzzedTask, open: wire::Open) -> Option<ClusterError> {
+    end(&task.call("Open", bytes_of(&mut Frames::of(Kind::Open(open)))))
+}
+
+fn opening() -> wire::Open {
+    wire::Open {
+        session: "another".to_owned(),
+        version: Some(version::own()),
+        ..wire::Open::default()
+    }
+}
+
+#[test]
+fn a_caller_of_another_version_is_refused_and_both_are_named() {
+    let task = FuzzedTask::default();
+    assert_eq!(open(&task, opening()), None);
+    let other = wire::Version {
+        protocol: 77,
+        program: "9.9.9".to_owned(),
+    };
+    for (version, said) in [
+        (Some(other), "9.9.9, protocol 77"),
+        (None, "tells no version"),
+    ] {
+        let error = open(
+            &task,
+            wire::Open {
+                version,
+                job: "localhost".to_owned(),
+                index: 3,
+                ..opening()
+            },
+        );
+        let error = error.unwrap();
+        assert_eq!(error.cause, Cause::Unsupported, "{error}");
+        let named = [
+            "/job:localhost/task:3",
+            "/job:localhost/task:0 at 127.0.0.1:1",
+            said,
+        ];
+        for part in named {
+            assert!(error.message.contains(part), "{part}: {error}");
+        }
+    }
+}
+
+#[test]
+fn what_comes_late_for_an_earlier_opening_of_a_session_finds_nothing() {
+    let task = FuzzedTask::default();
+    assert_eq!(end(&task.call("Register", register().0)), None);
+    let open_again = wire::Open {
+        session: "s".to_owned(),
+        opening: 5,
+        ..opening()
+    };
+    let body = bytes_of(&mut Frames::of(Kind::Open(open_again)));
+    let _opened = task.begin("Open", body);
+    for (name, body) in [
+        ("Register", register().0),
+        ("Run", run(1, 7)),
+        ("Forget", message("Forget")),
+    ] {
+        let error = end(&task.call(name, body)).unwrap();
+        assert_eq!(error.cause, Cause::SessionLost, "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_process_that_hears_of_a_newer_one_of_its_task_takes_nothing_any_more() {
+    let task = FuzzedTask::default();
+    let own = task.worker.process();
+    let hears = |incarnation: u64, started: u64| wire::Open {
+        known: vec![wire::Process {
+            job: "localhost".to_owned(),
+            index: 0,
+            incarnation,
+            started,
+        }],
+        ..opening()
+    };
+    // An older one, and itself.
+    assert_eq!(open(&task, hears(1, own.started - 1)), None);
+    assert_eq!(open(&task, hears(own.incarnation, own.started)), None);
+    assert_eq!(end(&task.call("Register", register().0)), None);
+    let replaced = open(&task, hears(2, own.started + 5_000_000)).unwrap();
+    assert_eq!(replaced.cause, Cause::Replaced, "{replaced}");
+    assert!(replaced.message.contains("5.0 s later"), "{replaced}");
+    for name in CALLS {
+        let error = end(&task.call(name, message(name))).unwrap();
+        assert_eq!(error.cause, Cause::Replaced, "{name}: {error}");
+    }
+    assert_eq!(task.worker.held().0, 0, "sessions");
+}
+
+#[test]
+fn a_master_whose_process_was_replaced_is_refused_and_its_sessions_end() {
+    let task = FuzzedTask::new(Limits {
+        sessions: 10,
+        ..little()
+    });
+    let master = ("worker".to_owned(), 0);
+    let of = |incarnation: u64, started: u64, session: &str| wire::Open {
+        session: session.to_owned(),
+        job: master.0.clone(),
+        index: master.1,
+        own: Some(wire::Process {
+            incarnation,
+            started,
+            ..wire::Process::default()
+        }),
+        ..opening()
+    };
+    let begin = |open| task.begin("Open", bytes_of(&mut Frames::of(Kind::Open(open))));
+    let _old = begin(of(1, 100, "old"));
+    assert!(task.worker.session("old").is_ok());
+    let _new = begin(of(2, 200, "new"));
+    assert!(task.worker.session("new").is_ok());
+    let ended = task.worker.session("old").map(|_| ()).unwrap_err();
+    assert_eq!(ended.cause, Cause::SessionLost);
+    let back = open(&task, of(1, 100, "again")).unwrap();
+    assert_eq!(
+        (back.cause, back.task.clone()),
+        (Cause::Replaced, Some(master.clone())),
+        "{back}"
+    );
+    assert!(task.worker.session("new").is_ok());
 }

@@ -1,0 +1,77 @@
+//! Which protocol tasks speak to each other, and what is said where two differ.
+
+use super::messages as wire;
+use crate::error::{Cause, ClusterError};
+
+/// The protocol of these messages. It is another one where a task of the version before would take a message for
+/// something else.
+const PROTOCOL: u32 = 2;
+/// The version of this program.
+const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+/// The longest version of another program that is shown, in characters.
+const MOST: usize = 40;
+
+/// What this program says of itself.
+pub(crate) fn own() -> wire::Version {
+    wire::Version {
+        protocol: PROTOCOL,
+        program: PROGRAM.to_owned(),
+    }
+}
+
+/// Looks whether this program understands one of that version; `own` and `other` describe their tasks.
+///
+/// # Errors
+/// It does not.
+pub(crate) fn agree(
+    own: &str,
+    other: &str,
+    version: Option<&wire::Version>,
+) -> Result<(), ClusterError> {
+    let theirs = match version {
+        Some(v) if v.protocol == PROTOCOL => return Ok(()),
+        Some(v) => {
+            let program: String = v.program.chars().take(MOST).collect();
+            format!("Thalweg {program}, protocol {}", v.protocol)
+        }
+        None => "a Thalweg that tells no version".to_owned(),
+    };
+    let text = format!(
+        "{other} runs {theirs}; {own} runs Thalweg {PROGRAM}, protocol {PROTOCOL}. They do not understand each \
+         other: run one version on all tasks and clients"
+    );
+    Err(ClusterError::new(Cause::Unsupported, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_another_protocol_are_named_with_their_versions() {
+        agree("own", "other", Some(&super::own())).unwrap();
+        let newer = wire::Version {
+            protocol: PROTOCOL + 1,
+            program: "7.8.9".to_owned(),
+        };
+        let error = agree(
+            "/job:ps/task:0 at a:1",
+            "/job:worker/task:1 at b:2",
+            Some(&newer),
+        );
+        let error = error.unwrap_err();
+        assert_eq!(error.cause, Cause::Unsupported);
+        let parts = [
+            "/job:ps/task:0 at a:1",
+            "/job:worker/task:1 at b:2",
+            "7.8.9, protocol 3",
+            PROGRAM,
+            "protocol 2",
+        ];
+        for part in parts {
+            assert!(error.message.contains(part), "{part}: {error}");
+        }
+        let old = agree("own", "other", None).unwrap_err();
+        assert!(old.message.contains("tells no version"), "{old}");
+    }
+}

@@ -1,0 +1,142 @@
+//! Which process is a task's: the newest that anybody has heard of.
+//!
+//! A process that was replaced may still run, behind a cable that was pulled, say, and come back. Who has met the newer
+//! one does not go back to it, and tells it. It then takes nothing any more: what it holds is old.
+//!
+//! Processes of one task are ordered by the time at which they started, by the clock of their machine.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::cluster::TaskName;
+use crate::error::{Cause, ClusterError};
+use crate::net::messages as wire;
+
+/// A process that is, or was, a task's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    /// No other process has it.
+    pub(crate) incarnation: u64,
+    /// When it started, in microseconds since 1970.
+    pub(crate) started: u64,
+}
+
+/// The newest process of each task that was met or heard of.
+#[derive(Default)]
+pub(crate) struct Processes(Mutex<BTreeMap<TaskName, Known>>);
+
+struct Known {
+    newest: Process,
+    /// Whether there was another one before it.
+    replaces: bool,
+}
+
+impl Processes {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<TaskName, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a process of a task; gives true where it takes the place of another one.
+    ///
+    /// # Errors
+    /// A newer one is known: `described` says which task it is.
+    pub(crate) fn meet(
+        &self,
+        task: &TaskName,
+        process: Process,
+        described: &str,
+    ) -> Result<bool, ClusterError> {
+        let mut all = self.known();
+        let Some(known) = all.get_mut(task) else {
+            let newest = process;
+            let replaces = false;
+            all.insert(task.clone(), Known { newest, replaces });
+            return Ok(false);
+        };
+        if known.newest.incarnation == process.incarnation {
+            return Ok(false);
+        }
+        if process.started < known.newest.started {
+            let seconds = (known.newest.started - process.started) as f64 / 1e6;
+            let text = format!(
+                "{described} is an old process: one that started {seconds:.1} s later has taken its place. End the \
+                 old one; if it is the new one, set its machine's clock"
+            );
+            return Err(ClusterError::new(Cause::Replaced, text).at(task));
+        }
+        (known.newest, known.replaces) = (process, true);
+        Ok(true)
+    }
+
+    /// What `to` has to know: its own newest process, and those that have taken the place of others.
+    pub(crate) fn told(&self, to: &TaskName) -> Vec<wire::Process> {
+        let all = self.known();
+        let told = all.iter().filter(|(t, k)| *t == to || k.replaces);
+        told.map(|(task, k)| message(task, k.newest)).collect()
+    }
+}
+
+/// A task's process, as a message.
+pub(crate) fn message((job, index): &TaskName, process: Process) -> wire::Process {
+    wire::Process {
+        job: job.clone(),
+        index: *index,
+        incarnation: process.incarnation,
+        started: process.started,
+    }
+}
+
+/// The task of a message, and its process.
+pub(crate) fn of_message(message: wire::Process) -> (TaskName, Process) {
+    let process = Process {
+        incarnation: message.incarnation,
+        started: message.started,
+    };
+    ((message.job, message.index), process)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(incarnation: u64, started: u64) -> Process {
+        Process {
+            incarnation,
+            started,
+        }
+    }
+
+    #[test]
+    fn nobody_goes_back_from_a_newer_process_to_an_older_one() {
+        let known = Processes::default();
+        let task = ("ps".to_owned(), 0);
+        let meet = |p| known.meet(&task, p, "/job:ps/task:0 at 10.0.0.1:2222");
+        let (old, new) = (process(1, 1_000_000), process(2, 3_000_000));
+        assert!(!meet(old).unwrap());
+        assert!(!meet(old).unwrap());
+        assert!(meet(new).unwrap());
+        let error = meet(old).unwrap_err();
+        assert_eq!(
+            (error.cause, &error.task),
+            (Cause::Replaced, &Some(task.clone()))
+        );
+        assert!(error.message.contains("2.0 s later"), "{error}");
+        assert!(!meet(new).unwrap());
+    }
+
+    #[test]
+    fn who_is_called_is_told_of_itself_and_of_those_that_were_replaced() {
+        let known = Processes::default();
+        let names: Vec<TaskName> = (0..3).map(|i| ("ps".to_owned(), i)).collect();
+        for name in &names {
+            known.meet(name, process(1, 1), "").unwrap();
+        }
+        known.meet(&names[1], process(2, 2), "").unwrap();
+        let told = |to: &TaskName| -> Vec<(u32, u64)> {
+            let told = known.told(to).into_iter().map(of_message);
+            told.map(|(t, p)| (t.1, p.incarnation)).collect()
+        };
+        assert_eq!(told(&names[0]), [(0, 1), (1, 2)]);
+        assert_eq!(told(&names[1]), [(1, 2)]);
+    }
+}
