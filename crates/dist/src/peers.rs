@@ -180,6 +180,12 @@ impl Peer {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
+    /// Whether it was heard of in this time.
+    pub(crate) fn heard_within(&self, time: Duration) -> bool {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.is_some_and(|at| at.elapsed() < time)
+    }
+
     /// Whoever answers next may be another process.
     fn doubt(&self) {
         *self.known() = None;

@@ -15,6 +15,7 @@
 //! ```
 
 mod gate;
+mod health;
 mod workers;
 
 use std::net::SocketAddr;
@@ -30,6 +31,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tonic::codec::CompressionEncoding;
 use tonic::service::Routes;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_reflection::server::{Builder, Error};
 
 use crate::cluster::{ClusterSpec, TaskName};
 use crate::connection::{Incoming, PING_ANSWER, Seats, ping_interval};
@@ -43,6 +46,7 @@ use crate::protection::Protection;
 use crate::server_options::{ServerError, ServerOptions, address_of, bind};
 use crate::worker::{Worker, WorkerService};
 use gate::Gate;
+use health::Health;
 
 /// The most threads of the network: half of the processor's, and no more than these.
 const MOST_NET: usize = 4;
@@ -318,6 +322,20 @@ fn calls(limits: &Limits) -> u32 {
     u32::try_from(calls.saturating_add(64)).unwrap_or(u32::MAX)
 }
 
+/// The services of TensorFlow and of health checking, described to who asks for that.
+fn reflected(routes: Routes) -> Result<Routes, Error> {
+    let described = || {
+        Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    // Older tools ask in the older way.
+    let (new, old) = (described().build_v1()?, described().build_v1alpha()?);
+    Ok(routes.add_service(new).add_service(old))
+}
+
+/// What `proto/master.proto` says, made by `tests/messages.rs`.
+const DESCRIPTORS: &[u8] = include_bytes!("descriptors.bin");
 /// The most bytes of a call's HTTP headers.
 const MOST_HEADERS: u32 = 16 << 10;
 
@@ -364,7 +382,11 @@ fn serve(
             let _ = late.wait_for(|s| *s).await;
             tokio::time::sleep(GRACE).await;
         };
-        let routes = Routes::new(Deadline(service)).add_service(WorkerService(worker));
+        let health = HealthServer::new(Health(worker.clone()));
+        let routes = Routes::new(Deadline(service))
+            .add_service(WorkerService(worker))
+            .add_service(health);
+        let routes = reflected(routes).map_err(|e| e.to_string())?;
         let serving = transport(silence)
             .max_concurrent_streams(calls(&limits))
             .http2_max_header_list_size(MOST_HEADERS)

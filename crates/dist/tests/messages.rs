@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use prost::Message;
+
 #[test]
 fn messages_are_what_the_proto_files_say() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -22,17 +24,25 @@ fn messages_are_what_the_proto_files_say() {
             builder = builder.extern_path(format!(".tensorflow.{name}"), path);
         }
     }
+    let mut described = descriptors.clone();
+    // Comments and lines are for people.
+    described
+        .file
+        .iter_mut()
+        .for_each(|f| f.source_code_info = None);
+    std::fs::write(out.join("described"), described.encode_to_vec()).unwrap();
     builder.compile_fds(descriptors).unwrap();
     for (package, file) in [
         ("tensorflow.rs", "src/messages.rs"),
         ("thalweg.rs", "src/net/messages.rs"),
+        ("described", "src/descriptors.bin"),
     ] {
-        let made = std::fs::read_to_string(out.join(package)).unwrap();
+        let made = std::fs::read(out.join(package)).unwrap();
         let at = here.join(file);
         if std::env::var_os("UPDATE_PROTO").is_some() {
             std::fs::write(&at, &made).unwrap();
         }
-        let kept = std::fs::read_to_string(&at).unwrap_or_default();
+        let kept = std::fs::read(&at).unwrap_or_default();
         assert!(
             kept == made,
             "{file} is not what the .proto files say: run UPDATE_PROTO=1 cargo test -p thalweg-dist --test messages"

@@ -1,6 +1,7 @@
 //! Connections as a server accepts them.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -68,18 +69,18 @@ impl Door {
         let mut sweep = tokio::time::interval(SWEEP);
         loop {
             tokio::select! {
-                accepted = self.listener.accept() => self.accepted(accepted.map(|a| a.0)).await,
+                accepted = self.listener.accept() => self.accepted(accepted).await,
                 _ = sweep.tick() => self.seats.sweep(),
                 () = self.ready.closed() => return,
             }
         }
     }
 
-    async fn accepted(&self, stream: io::Result<TcpStream>) {
+    async fn accepted(&self, stream: io::Result<(TcpStream, SocketAddr)>) {
         match stream {
-            Ok(stream) => {
+            Ok((stream, from)) => {
                 // Where no seat is free, the connection is closed here.
-                if let Some(held) = self.seats.take().await {
+                if let Some(held) = self.seats.take(from).await {
                     self.begin(stream, held);
                 }
             }

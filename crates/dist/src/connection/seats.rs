@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -48,6 +49,8 @@ struct Usage {
 
 /// One connection's seat.
 pub(crate) struct Seat {
+    /// Where the other side is.
+    pub(crate) address: SocketAddr,
     /// Whether a call with the right token has come.
     known: AtomicBool,
     begun: AtomicU64,
@@ -71,8 +74,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Seat {
-    fn new() -> Seat {
+    fn new(address: SocketAddr) -> Seat {
         Seat {
+            address,
             known: AtomicBool::new(false),
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
@@ -168,8 +172,8 @@ impl Seats {
         })
     }
 
-    /// A seat for a connection that has come; none where every other one has a call open.
-    pub(crate) async fn take(self: &Arc<Self>) -> Option<Held> {
+    /// A seat for a connection that has come from there; none where every other one has a call open.
+    pub(crate) async fn take(self: &Arc<Self>, address: SocketAddr) -> Option<Held> {
         if self.staying() >= self.most && !self.make_room() {
             return None;
         }
@@ -181,7 +185,7 @@ impl Seats {
         };
         tokio::time::timeout(LEAVES, leave).await.ok()?;
         let now = Instant::now();
-        let seat = Arc::new(Seat::new());
+        let seat = Arc::new(Seat::new(address));
         let mut taken = locked(&self.taken);
         let number = taken.next;
         taken.next += 1;

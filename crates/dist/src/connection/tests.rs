@@ -174,7 +174,10 @@ async fn a_line_of_long_round_trips_is_given_more_time() {
 #[tokio::test(start_paused = true)]
 async fn a_server_expects_nothing_of_who_has_no_call_open() {
     let seats = Seats::new(1, 1000 * SILENCE, 1000 * SILENCE);
-    let held = seats.take().await.unwrap();
+    let held = seats
+        .take(SocketAddr::from(([127, 0, 0, 1], 1)))
+        .await
+        .unwrap();
     let (mut watched, _other, _) = line(Some(held.seat.clone()));
     watched.write_all(b"ping").await.unwrap();
     let read = tokio::time::timeout(10 * SILENCE, watched.read_u8()).await;

@@ -14,6 +14,9 @@ use tonic::{Code, Status};
 use crate::connection::{Call, Seat};
 use crate::protection::Protection;
 
+/// Calls of this service need no token: what checks the health of a server has a certificate at most.
+const OPEN: &str = "/grpc.health.v1.Health/";
+
 /// Services behind the gate.
 #[derive(Clone)]
 pub(crate) struct Gate<S> {
@@ -47,7 +50,9 @@ where
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let seat = request.extensions().get::<Option<Arc<Seat>>>().cloned();
         let seat = seat.flatten();
-        let Some(protection) = &self.protection else {
+        let open = request.uri().path().starts_with(OPEN);
+        let Some(protection) = self.protection.as_ref().filter(|_| !open) else {
+            let seat = seat.filter(|_| !open || self.protection.is_none());
             let call = self.inner.call(request);
             return Box::pin(counted(seat, call));
         };

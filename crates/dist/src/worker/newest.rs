@@ -1,5 +1,7 @@
 //! Whether this process is still the task's.
 
+use std::collections::BTreeMap;
+
 use super::{Worker, WorkerSession, locked};
 use crate::cluster::TaskName;
 use crate::error::ClusterError;
@@ -53,8 +55,11 @@ impl Worker {
                 session.master.as_ref() == Some(task) && session.of != process.incarnation
             };
             let mut sessions = locked(&self.sessions);
-            let ended: Vec<_> = sessions.extract_if(.., |_, s| of_older(s)).collect();
-            for (_, session) in ended {
+            let all = std::mem::take(&mut *sessions);
+            let (ended, kept): (BTreeMap<_, _>, _) =
+                all.into_iter().partition(|(_, s)| of_older(s));
+            *sessions = kept;
+            for session in ended.into_values() {
                 self.note(&sessions, &session);
                 session.end("a newer process has taken the place of its master");
             }
