@@ -108,7 +108,8 @@ impl Seat {
     }
 
     /// Ends the connection.
-    fn end(&self) {
+    fn end(&self, why: &str) {
+        tracing::info!(address = %self.address, "a connection is closed: {why}");
         self.ends.store(true, Relaxed);
         if let Some(waker) = locked(&self.waker).take() {
             waker.wake();
@@ -227,7 +228,9 @@ impl Seats {
             false => (true, u.used),
         };
         let least = free.min_by_key(worth);
-        least.inspect(|u| u.seat.end()).is_some()
+        least
+            .inspect(|u| u.seat.end("all connections are taken"))
+            .is_some()
     }
 
     /// Ends connections whose time is over.
@@ -235,12 +238,12 @@ impl Seats {
         let now = Instant::now();
         for usage in locked(&self.taken).seats.values_mut() {
             usage.look(now);
-            let (since, limit) = match usage.is_guest() {
-                true => (usage.since, self.arrival),
-                false => (usage.used, self.idle),
+            let (since, limit, why) = match usage.is_guest() {
+                true => (usage.since, self.arrival, "no call has come on it"),
+                false => (usage.used, self.idle, "it was idle for too long"),
             };
             if !usage.ends() && now.duration_since(since) > limit {
-                usage.seat.end();
+                usage.seat.end(why);
             }
         }
     }
