@@ -67,6 +67,7 @@ mod simulation;
 mod status;
 pub mod sync;
 mod train_steps;
+mod turns;
 mod worker;
 
 pub use allowed::AllowedOps;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_graph::{Graph, OutputId};
+use thalweg_graph::{Graph, Operation, OutputId};
 use thalweg_session::{
     Engine, Feed, Fetch, FetchList, Fetched, Fetches, FetchesAs, GraphRef, RunOptions,
     SessionOptions, Trace, Values,
@@ -16,6 +16,7 @@ use crate::limits::Limits;
 use crate::master::link::{Way, others};
 use crate::master::steps::Steps;
 use crate::master::wait;
+use crate::net::messages as wire;
 use crate::peers::{Patience, Peers, Reach};
 use crate::platform::system;
 use crate::protection::Protection;
@@ -354,8 +355,30 @@ impl<'g> Session<'g> {
             (list.items().to_vec(), self.fed(feeds)?)
         };
         let data = self.graph.checked()?;
-        let run = self.steps.run_async(&data, &fetches, &feeds, options);
+        let run = self.steps.run_async(&data, &fetches, &feeds, options, None);
         run.await.map(|(values, _)| Fetched::of(values))
+    }
+
+    /// Runs `operations` once for a stamp, on each task to its end; see [`Steps::run_async`].
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub(crate) async fn once_async(
+        &self,
+        operations: &[Operation<'g>],
+        feeds: &[Feed<'_>],
+        options: &RunOptions,
+        once: wire::Once,
+    ) -> Result<(), ClusterError> {
+        let feeds = self.fed(feeds)?;
+        let data = self.graph.checked()?;
+        let run: Vec<Fetch> = operations.iter().map(|o| Fetch::Run(o.id())).collect();
+        let run = self.steps.run_async(&data, &run, &feeds, options, Some(once));
+        run.await.map(|_| ())
+    }
+
+    pub(crate) fn steps(&self) -> &Steps {
+        &self.steps
     }
 
     fn ran(

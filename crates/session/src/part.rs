@@ -34,6 +34,11 @@ impl PartPlan {
         let known = |p: &Program| p.graph.nodes().all(|(_, n)| takes_known_time(n));
         plan.waits || plan.programs.iter().any(|p| p.gpu.is_some() || !known(p))
     }
+
+    /// Whether a step may have to wait for what another step or task does.
+    pub fn waits(&self) -> bool {
+        self.0.plan.waits
+    }
 }
 
 /// Whether a node takes as long in one step as in another of the same shapes.

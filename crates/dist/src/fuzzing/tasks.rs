@@ -307,6 +307,7 @@ pub(crate) fn part() -> (wire::Part, Vec<Tensor>) {
 /// A run of this part in this step, with its feed.
 pub(crate) fn run(part: u64, step: u64) -> Vec<u8> {
     let mut frames = Frames::of(Kind::Run(wire::Run {
+        once: None,
         session: SESSION.to_owned(),
         part,
         step,

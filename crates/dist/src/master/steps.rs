@@ -15,7 +15,9 @@ use thalweg_tensor::Tensor;
 use super::link::{Link, Opened, Way};
 use super::wait;
 use crate::error::{Cause, ClusterError};
+use crate::net::frames::Frames;
 use crate::net::messages as wire;
+use crate::net::messages::header::Kind;
 use crate::platform::Platform;
 use crate::processes;
 use plans::{ClusterPlan, Key};
@@ -101,10 +103,11 @@ impl Steps {
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
     ) -> Result<(Vec<Option<Tensor>>, Trace), ClusterError> {
-        self.waited(self.run_async(data, fetches, feeds, options))
+        self.waited(self.run_async(data, fetches, feeds, options, None))
     }
 
-    /// As [`Steps::run`]; dropping it ends the step.
+    /// As [`Steps::run`]; dropping it ends the step. With `once` each task runs its part once for the stamp, and to
+    /// its end.
     ///
     /// # Errors
     /// As there.
@@ -114,6 +117,7 @@ impl Steps {
         fetches: &[Fetch],
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
+        once: Option<wire::Once>,
     ) -> Result<(Vec<Option<Tensor>>, Trace), ClusterError> {
         if self.ended() {
             return Err(over());
@@ -126,6 +130,7 @@ impl Steps {
                 limit: options.timeout,
                 trace: options.trace,
                 client: None,
+                once,
             };
             inner.parts(&plan, given).await
         };
@@ -161,13 +166,49 @@ impl Steps {
             limit: options.timeout,
             trace: false,
             client: Some(client),
+            once: None,
         };
         let run = self.inner.parts(&pieces.0, given);
         self.waited(self.inner.limited(options, run)).map(|_| ())
     }
 
+    /// Asks the coordinator of a synchronous training, which is this task, for a turn.
+    ///
+    /// # Errors
+    /// The task is not of the session, or not reached; the training is over.
+    pub(crate) async fn turn(
+        &self,
+        task: &DeviceSpec,
+        turn: wire::Turn,
+    ) -> Result<wire::TurnGiven, ClusterError> {
+        let fits = |link: &&Link| {
+            let (job, index) = link.way.task();
+            task.job.as_deref().is_none_or(|j| j == job) && task.task.is_none_or(|t| t == *index)
+        };
+        let found = self.inner.links.iter().find(fits).ok_or_else(|| {
+            ClusterError::invalid(format!(
+                "the session does not use {task}, which coordinates the training: leave it in the device filters"
+            ))
+        });
+        match &found?.way {
+            Way::Here(worker) => {
+                let patience = worker.peers.reach.patience.silence / 2;
+                worker.turns.ask(&turn, patience).await
+            }
+            Way::There(peer) => {
+                let limit = peer.patience().silence;
+                let asked = peer.ask("Turn", Frames::of(Kind::Turn(turn)));
+                let late = |_| Err(peer.gone(Cause::Silent, "no answer"));
+                match tokio::time::timeout(limit, asked).await.unwrap_or_else(late)? {
+                    Kind::TurnGiven(given) => Ok(given),
+                    _ => Err(peer.lost("it has sent what is no answer")),
+                }
+            }
+        }
+    }
+
     /// Whether the server of this session was shut down.
-    fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         let mut own = self.inner.links.iter().filter_map(|l| match &l.way {
             Way::Here(worker) => Some(worker),
             Way::There(_) => None,

@@ -3,7 +3,7 @@
 pub struct Header {
     #[prost(
         oneof = "header::Kind",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21"
     )]
     pub kind: ::core::option::Option<header::Kind>,
 }
@@ -39,6 +39,10 @@ pub mod header {
         Colocation(super::Colocation),
         #[prost(message, tag = "14")]
         Traced(super::Traced),
+        #[prost(message, tag = "20")]
+        Turn(super::Turn),
+        #[prost(message, tag = "21")]
+        TurnGiven(super::TurnGiven),
     }
 }
 /// Asks for a session.
@@ -271,6 +275,19 @@ pub struct Run {
     /// As in Open.
     #[prost(fixed64, tag = "7")]
     pub opening: u64,
+    /// Set for a part that is to run once, to its end, whatever becomes of its caller.
+    #[prost(message, optional, tag = "20")]
+    pub once: ::core::option::Option<Once>,
+}
+/// Tells a part that has run from one that has not. A task runs the part of a stamp once, and none of a smaller stamp
+/// after that.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Once {
+    /// What the stamps are of.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(fixed64, tag = "2")]
+    pub stamp: u64,
 }
 /// What ran when, ahead of the fetches of a part. Times are in microseconds.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -414,6 +431,37 @@ pub struct Finish {
     pub job: ::prost::alloc::string::String,
     #[prost(uint32, tag = "2")]
     pub index: u32,
+}
+/// Asks the coordinator of synchronous training for a turn.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Turn {
+    /// The training.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub worker: u32,
+    /// The turn that the worker has given its gradients for; no token where it has given none.
+    #[prost(sfixed64, tag = "3")]
+    pub token: i64,
+    #[prost(sint64, tag = "4")]
+    pub ticket: i64,
+    /// Whether only to note what was given.
+    #[prost(bool, tag = "5")]
+    pub only: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnGiven {
+    /// None where there is no turn for the worker yet: it asks again.
+    #[prost(sfixed64, tag = "1")]
+    pub token: i64,
+    #[prost(sint64, tag = "2")]
+    pub ticket: i64,
+    /// The global step.
+    #[prost(sint64, tag = "3")]
+    pub step: i64,
+    /// What is waited for, where there is no turn.
+    #[prost(string, tag = "4")]
+    pub waits: ::prost::alloc::string::String,
 }
 /// Why something went wrong. Who does not know a number takes it for INTERNAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -1,65 +1,87 @@
-//! Workers that train in step: each gives numbered gradients, so that what is in the variable tells
-//! which of them were taken, and how often.
+//! Synchronous training over several servers that die, come back and are restored: each worker gives numbered gradients,
+//! so that what is in the variables tells which of them an update took, and on which servers.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use thalweg_graph::{DeviceSpec, Graph, Output};
+use thalweg_graph::{DeviceSpec, Graph, Operation, Output};
 use thalweg_ops::{NewGraph, ReduceOps, SourceOps, StateOps, Variable};
-use thalweg_session::{Feeding, RunOptions};
+use thalweg_session::{Feed, Feeding, RunOptions};
 use thalweg_tensor::DType;
 use thalweg_train::{GradientDescent, SyncReplicas, Synchronized, create_global_step};
 use tokio::time::sleep;
 
 use super::faults::{Faults, Numbers};
 use super::world::{PATIENCE, World};
-use crate::error::Cause;
+use crate::error::{Cause, ClusterError};
 use crate::net::frames::Frames;
 use crate::net::messages::Finish;
 use crate::net::messages::header::Kind;
+use crate::session::Session;
 use crate::sync::{Coordinator, give_async};
 
 /// The most gradients of all workers.
-const MOST: usize = 2048;
-/// The time that a step of the worker which makes the variables is given.
-const LIMIT: Duration = Duration::from_secs(2);
+const MOST: usize = 1024;
+/// The time that a step of restoring or saving is given.
+const LIMIT: Duration = Duration::from_secs(3);
 
-#[derive(Default)]
 struct Shared {
     next: usize,
-    made: bool,
     ended: BTreeSet<u32>,
-    /// The variable and the global step at the end.
-    found: Option<(Vec<f32>, i64)>,
+    /// The newest checkpoint: the variables and the global step.
+    saved: (Vec<Vec<f32>>, i64),
+    /// The variables and the global step at the end.
+    found: Option<(Vec<Vec<f32>>, i64)>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Size {
+    servers: u32,
     workers: u32,
     aggregate: u32,
     steps: i64,
+    /// Updates between two checkpoints.
+    save: i64,
+    /// Whether workers die: one that comes back computes another gradient for the ticket of the one that it gave in part.
+    workers_die: bool,
 }
 
 pub(super) fn scenario(seed: u64) -> Result<String, String> {
     let mut numbers = Numbers::new(seed);
     let workers = 1 + numbers.below(3) as u32;
     let size = Size {
+        servers: 1 + numbers.below(3) as u32,
         workers,
-        aggregate: 1 + numbers.below(u64::from(workers)) as u32,
-        steps: 100 + numbers.below(200) as i64,
+        aggregate: match numbers.below(2) {
+            0 => workers,
+            _ => 1 + numbers.below(u64::from(workers) + 1) as u32,
+        },
+        steps: 30 + numbers.below(60) as i64,
+        save: 1 + numbers.below(10) as i64,
+        workers_die: numbers.below(2) == 0,
     };
-    let world = World::new(seed, 1, workers);
-    let shared: Arc<Mutex<Shared>> = Arc::default();
+    let world = World::new(seed, size.servers, workers);
+    world.note(format!("{size:?}"));
+    let variables = size.servers as usize;
+    let shared = Arc::new(Mutex::new(Shared {
+        next: 0,
+        ended: BTreeSet::new(),
+        saved: (vec![vec![0.0; MOST]; variables], 0),
+        found: None,
+    }));
     let mut sim = super::world::simulation(seed, &mut numbers);
-    let (of, books) = (world.clone(), shared.clone());
-    sim.host("ps0", move || {
-        let (world, shared) = (of.clone(), books.clone());
-        async move { Ok(serve(&world, &shared, size).await?) }
-    });
-    let mut hosts: Vec<String> = Vec::new();
+    let (mut servers, mut all) = (Vec::new(), Vec::new());
+    for index in 0..size.servers {
+        servers.push(format!("ps{index}"));
+        let (world, shared) = (world.clone(), shared.clone());
+        sim.host(format!("ps{index}"), move || {
+            let (world, shared) = (world.clone(), shared.clone());
+            async move { Ok(serve(&world, &shared, index, size).await?) }
+        });
+    }
     for index in 0..workers {
-        hosts.push(format!("worker{index}"));
+        all.push(format!("worker{index}"));
         let (world, shared) = (world.clone(), shared.clone());
         sim.host(format!("worker{index}"), move || {
             let (world, shared) = (world.clone(), shared.clone());
@@ -78,68 +100,149 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
         sleep(PATIENCE.silence * 3).await;
         watched.idle("ps")?;
         let shared = books.lock().unwrap();
-        let (values, step) = shared.found.as_ref().ok_or("nothing was found")?;
-        Ok(check(values, *step, size, shared.next)?)
+        let found = shared.found.as_ref().ok_or("nothing was found")?;
+        Ok(check(found, size, shared.next)?)
     });
-    let mortal = hosts.clone();
-    hosts.push("ps0".to_owned());
-    let done = Faults::new(&mut numbers, &hosts, &mortal).run(&mut sim, &world);
+    let mut mortal = servers.clone();
+    if size.workers_die {
+        mortal.extend(all.iter().cloned());
+    }
+    all.extend(servers);
+    let done = Faults::new(&mut numbers, &all, &mortal).run(&mut sim, &world);
     done.map_err(|e| format!("{e}\n{}", world.noted()))?;
     Ok(world.noted())
 }
 
 struct Model<'g> {
     x: Output<'g>,
-    w: Variable<'g>,
+    variables: Vec<Variable<'g>>,
     sync: Synchronized<'g>,
+    /// Assigns what is fed to the variables, and to the global step.
+    restore: Operation<'g>,
+    saved: Vec<Output<'g>>,
 }
 
-/// A loss whose gradient is what is fed.
+/// A loss whose gradient for each variable is what is fed.
 fn build(g: &Graph, size: Size) -> Model<'_> {
     let x = g.placeholder("x", DType::F32, [MOST as i64]);
-    let on: DeviceSpec = "/job:ps/task:0".parse().unwrap();
-    let (w, step) = g.device(on, || {
-        (g.variable("w", vec![0.0f32; MOST]), create_global_step(g))
-    });
-    let loss = (w * x).reduce_sum(&[0], false);
+    let on = |server: u32| -> DeviceSpec { format!("/job:ps/task:{server}").parse().unwrap() };
+    let step = g.device(on(0), || create_global_step(g));
+    let variable = |i: u32| g.device(on(i), || g.variable(&format!("w{i}"), vec![0.0f32; MOST]));
+    let variables: Vec<Variable<'_>> = (0..size.servers).map(variable).collect();
+    let losses = variables.iter().map(|&w| (w * x).reduce_sum(&[0], false));
+    let loss = losses.reduce(|a, b| a + b).unwrap();
     let sync = SyncReplicas::new(GradientDescent::new(1.0), size.workers)
         .aggregate(size.aggregate)
         .minimize(loss, step);
+    let saved = variables.iter().map(|_| g.placeholder("saved", DType::F32, [MOST as i64]));
+    let mut saved: Vec<Output<'_>> = saved.collect();
+    let mut assigned: Vec<Operation<'_>> =
+        variables.iter().zip(&saved).map(|(w, &s)| w.assign(s)).collect();
+    saved.push(g.placeholder("saved_step", DType::I64, []));
+    assigned.push(step.assign(saved[variables.len()]));
+    let restore = g.group("restore", assigned);
     assert!(g.errors().is_empty(), "{:?}", g.errors());
-    Model { x, w, sync }
+    Model {
+        x,
+        variables,
+        sync,
+        restore,
+        saved,
+    }
 }
 
-async fn serve(world: &World, shared: &Mutex<Shared>, size: Size) -> Result<(), String> {
-    let task = world.start("ps", 0).await.map_err(|e| e.to_string())?;
+impl<'g> Model<'g> {
+    /// The variables and the global step.
+    async fn read(&self, session: &Session<'g>) -> Result<(Vec<Vec<f32>>, i64), ClusterError> {
+        let options = RunOptions::new().timeout(LIMIT);
+        let all = (&self.variables, self.sync.global_step);
+        let found = session.step_async(&all, &[], &options).await?;
+        let count = self.variables.len();
+        let values = (0..count).map(|i| Ok(found.slice::<f32>(i)?.to_vec()));
+        Ok((values.collect::<Result<_, ClusterError>>()?, found.scalar::<i64>(count)?))
+    }
+
+    /// Restores the checkpoint, where a variable has no value, or where a restore has not come to its end.
+    async fn prepare(
+        &self,
+        session: &Session<'g>,
+        shared: &Mutex<Shared>,
+        unfinished: &mut bool,
+    ) -> Result<bool, ClusterError> {
+        let options = RunOptions::new().timeout(LIMIT);
+        let ready = session.step_async(&self.sync.ready, &[], &options).await?;
+        if ready.scalar::<bool>(0)? && !*unfinished {
+            return Ok(false);
+        }
+        *unfinished = true;
+        let (values, step) = shared.lock().unwrap().saved.clone();
+        let mut feeds: Vec<Feed<'g>> = Vec::new();
+        for (value, &into) in values.into_iter().zip(&self.saved) {
+            feeds.push(into.feed(value));
+        }
+        feeds.push(self.saved[self.variables.len()].feed(step));
+        session.step_async(&self.restore, &feeds, &options).await?;
+        *unfinished = false;
+        Ok(true)
+    }
+}
+
+async fn serve(world: &World, shared: &Mutex<Shared>, index: u32, size: Size) -> Result<(), String> {
+    let task = world.start("ps", index).await.map_err(|e| e.to_string())?;
+    if index > 0 {
+        return std::future::pending().await;
+    }
     {
         let g = Graph::new();
         let model = build(&g, size);
         let session = world.session(&task, &g).map_err(|e| e.to_string())?;
-        let coordinator = Coordinator {
-            task: &task,
-            session: &session,
-            sync: &model.sync,
-            job: "worker",
-        };
-        let done = coordinator.coordinate(size.steps).await;
-        done.map_err(|e| format!("the coordinator: {:?} {e}", e.cause))?;
-        world.note("all updates are made");
-        while task.finished("worker").len() < size.workers as usize {
-            sleep(Duration::from_millis(100)).await;
+        let coordinator = Coordinator::on(&task, &model.sync, "worker");
+        let mut coordinator = coordinator.map_err(|e| e.to_string())?;
+        let mut unfinished = false;
+        while shared.lock().unwrap().saved.1 < size.steps {
+            let update = async {
+                if model.prepare(&session, shared, &mut unfinished).await? {
+                    world.note("restored");
+                }
+                while shared.lock().unwrap().saved.1 < size.steps {
+                    let Some(step) = coordinator.update_async(&session).await? else {
+                        return Ok::<_, ClusterError>(None);
+                    };
+                    world.note(format!("update {step}"));
+                    if step % size.save == 0 || step >= size.steps {
+                        let saved = model.read(&session).await?;
+                        shared.lock().unwrap().saved = saved;
+                    }
+                }
+                Ok(Some(()))
+            };
+            match update.await {
+                Ok(Some(())) => {}
+                Ok(None) => return Err("the workers are done before the end".to_owned()),
+                Err(e) => {
+                    world.note(format!("the coordinator failed: {:?} {e}", e.cause));
+                    explained(&e).map_err(|e| format!("the coordinator: {e}"))?;
+                    sleep(Duration::from_millis(50)).await;
+                }
+            }
         }
-        let found = session
-            .step_async(
-                &(model.w, model.sync.global_step),
-                &[],
-                &RunOptions::default(),
-            )
-            .await;
-        let found = found.map_err(|e| e.to_string())?;
-        let values = found.slice::<f32>(0).map_err(|e| e.to_string())?.to_vec();
-        let step = found.scalar::<i64>(1).map_err(|e| e.to_string())?;
-        shared.lock().unwrap().found = Some((values, step));
+        coordinator.close();
+        let mut shared = shared.lock().unwrap();
+        shared.found = Some(shared.saved.clone());
+        world.note("all updates are made");
     }
+    // One that comes back tells workers that are not done yet.
     std::future::pending().await
+}
+
+/// Whether a fault explains an error.
+fn explained(e: &ClusterError) -> Result<(), String> {
+    match e.cause {
+        // Nobody has restored the variables yet.
+        Cause::Deadline | Cause::Uninitialized => Ok(()),
+        cause if cause.is_loss() => Ok(()),
+        _ => Err(format!("no fault explains {:?} {e}", e.cause)),
+    }
 }
 
 async fn work(world: &World, shared: &Mutex<Shared>, index: u32, size: Size) -> Result<(), String> {
@@ -150,27 +253,10 @@ async fn work(world: &World, shared: &Mutex<Shared>, index: u32, size: Size) -> 
     if shared.lock().unwrap().ended.contains(&index) {
         return Ok(());
     }
-    let explained = |e: &crate::ClusterError| match e.cause {
-        Cause::Deadline => Ok(()),
-        cause if cause.is_loss() => Ok(()),
-        // Nobody has made the variables yet.
-        Cause::Uninitialized => Ok(()),
-        _ => Err(format!(
-            "worker {index}: no fault explains {:?} {e}",
-            e.cause
-        )),
-    };
     {
         let g = Graph::new();
         let model = build(&g, size);
         let session = world.session(&task, &g).map_err(|e| e.to_string())?;
-        while index == 0 && !shared.lock().unwrap().made {
-            let options = RunOptions::new().timeout(LIMIT);
-            match session.step_async(&g.initializers(), &[], &options).await {
-                Ok(_) => shared.lock().unwrap().made = true,
-                Err(e) => explained(&e)?,
-            }
-        }
         loop {
             let id = {
                 let mut shared = shared.lock().unwrap();
@@ -192,7 +278,7 @@ async fn work(world: &World, shared: &Mutex<Shared>, index: u32, size: Size) -> 
                         "worker {index} failed with {id}: {:?} {e}",
                         e.cause
                     ));
-                    explained(&e)?;
+                    explained(&e).map_err(|e| format!("worker {index}: {e}"))?;
                     sleep(Duration::from_millis(100)).await;
                 }
             }
@@ -218,25 +304,34 @@ async fn work(world: &World, shared: &Mutex<Shared>, index: u32, size: Size) -> 
     Ok(())
 }
 
-/// Each update is the mean of as many gradients as are asked for, or of more; no gradient is in two of
-/// them, or twice in one.
-fn check(values: &[f32], step: i64, size: Size, given: usize) -> Result<(), String> {
-    if step != size.steps {
+/// Each update is the mean of as many gradients as are asked for, or of more, and was made on all servers.
+fn check((values, step): &(Vec<Vec<f32>>, i64), size: Size, given: usize) -> Result<(), String> {
+    if *step != size.steps {
         return Err(format!("the global step is {step}, not {}", size.steps));
     }
-    let most = 1.0 / size.aggregate as f32 + 1e-6;
-    for (id, &v) in values.iter().enumerate() {
-        if !(-most..=0.0).contains(&v) || (v != 0.0 && id >= given) {
+    // Where no worker's ticket is another's, a gradient is in one update.
+    let strict = !size.workers_die && size.aggregate == size.workers;
+    let most = 1.0 / size.aggregate as f32;
+    for (server, values) in values.iter().enumerate() {
+        let sum: f64 = values.iter().map(|&v| f64::from(-v)).sum();
+        if (sum - *step as f64).abs() > 1e-3 {
             return Err(format!(
-                "gradient {id} has {v} of the updates, {most} at most"
+                "server {server}: {step} updates have applied the means of {sum}"
             ));
         }
+        for (id, &v) in values.iter().enumerate() {
+            let near = |x: f32| (v + x).abs() < 1e-6;
+            let fits = match strict {
+                true => near(0.0) || near(most),
+                false => v <= 0.0,
+            };
+            if !fits || (v != 0.0 && id >= given) {
+                return Err(format!("server {server}: gradient {id} has {v} of the updates"));
+            }
+        }
     }
-    let sum: f64 = values.iter().map(|&v| f64::from(-v)).sum();
-    if (sum - step as f64).abs() > 1e-3 {
-        return Err(format!(
-            "{step} updates have applied {sum} gradients' means"
-        ));
+    if strict && values.iter().any(|v| v != &values[0]) {
+        return Err("servers have applied different gradients".to_owned());
     }
     Ok(())
 }

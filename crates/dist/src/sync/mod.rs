@@ -1,4 +1,4 @@
-//! Training in step, over a cluster: see [`thalweg_train::SyncReplicas`].
+//! Synchronous training over a cluster: see [`thalweg_train::SyncReplicas`].
 //!
 //! Each worker gives gradients, and one task of the cluster applies their mean. Here one server is both:
 //!
@@ -28,13 +28,14 @@
 //!     coordinator.join().expect("no panic")?;
 //!     Ok::<_, thalweg_dist::ClusterError>(steps)
 //! })?;
-//! assert!(steps >= 2);
+//! assert_eq!(steps, 2);
 //! assert_eq!(session.run::<f32>(w, [])?, 1.0);
 //! # Ok(())
 //! # }
 //! ```
 
-use std::collections::BTreeSet;
+mod coordinator;
+
 use std::time::Duration;
 
 use thalweg_session::{Feed, Feeding, FetchList, Fetched, Fetches, FetchesAs, RunOptions, Values};
@@ -42,23 +43,23 @@ use thalweg_train::Synchronized;
 use tokio::time::{Instant, sleep};
 
 use crate::error::{Cause, ClusterError};
-use crate::server::Server;
+use crate::net::messages::{Turn, TurnGiven};
 use crate::session::Session;
-use crate::worker::Worker;
 
-/// How long gradients are waited for before the coordinator looks who is there.
-const LOOK: Duration = Duration::from_millis(200);
+pub use coordinator::{Coordinator, coordinate};
 
-/// After how many looks without gradients turns are given anew. One too many does no harm: gradients
-/// that come late are dropped.
-const SILENT: u32 = 10;
+/// How long to wait before a task that was lost is asked again.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Waits for this worker's turn; then computes its gradients and gives them, and gives what else is
 /// fetched, as what it is asked for (see [`FetchesAs`]), and the global step that they began from.
 /// None where the training is over.
 ///
+/// A server that is lost is waited for, for as long as [`crate::Patience::outage`]: the gradients are then computed
+/// again. An update has them once, however often they were given.
+///
 /// # Errors
-/// As [`Session::run`].
+/// As [`Session::run`]; [`Cause::Deadline`], where there is no turn for as long as the outage.
 pub fn give<'f, R>(
     session: &Session<'_>,
     sync: &Synchronized<'_>,
@@ -84,181 +85,124 @@ pub(crate) async fn give_async<'f>(
     fetches: &(impl Fetches + Sync),
     mut feeds: Vec<Feed<'f>>,
 ) -> Result<Option<(Fetched, i64)>, ClusterError> {
-    let options = RunOptions::default();
-    let (turn, give) = (
-        sync.turn.get(worker as usize),
-        sync.give.get(worker as usize),
-    );
-    let (Some(turn), Some(give)) = (turn, give) else {
+    if worker >= sync.workers {
         return Err(ClusterError::invalid(format!(
-            "there is no worker {worker}"
+            "there is no worker {worker}: the training was built for {}",
+            sync.workers
         )));
-    };
-    let step = match session.step_async(turn, &[], &options).await {
-        Ok(step) => step.scalar::<i64>(0).map_err(ClusterError::from)?,
-        // The turns were closed.
-        Err(e) if e.cause == Cause::OutOfRange => return Ok(None),
-        Err(e) => return Err(e),
-    };
-    feeds.push(sync.local_step.feed(step));
-    // What is only run has no value.
-    let all = (fetches, *give);
-    let fetched = session.step_async(&all, &feeds, &options).await?;
-    Ok(Some((fetched, step)))
+    }
+    let own = feeds.len();
+    let mut outage = Outage::new(session);
+    loop {
+        let asks = Asks {
+            session,
+            sync,
+            worker,
+        };
+        let given = async {
+            let turn = asks.turn().await?;
+            feeds.truncate(own);
+            feeds.push(sync.token.feed(turn.token));
+            feeds.push(sync.ticket.feed(turn.ticket));
+            // What is only run has no value.
+            let all = (fetches, sync.give);
+            let options = RunOptions::default();
+            let fetched = session.step_async(&all, &feeds, &options).await?;
+            Ok::<_, ClusterError>((fetched, turn))
+        };
+        let (fetched, turn) = match given.await {
+            Ok(given) => given,
+            Err(e) if e.cause == Cause::OutOfRange && e.node.is_none() => return Ok(None),
+            Err(e) => {
+                outage.passes(e).await?;
+                continue;
+            }
+        };
+        // The gradients are there: only the note is told again.
+        while let Err(e) = asks.note(&turn).await {
+            outage.passes(e).await?;
+        }
+        return Ok(Some((fetched, turn.step)));
+    }
 }
 
-/// Gives the workers of `job` their turns and updates the variables, until the global step is `last` or
-/// all workers are done. To be called on one task that outlives the others: the first parameter server.
-///
-/// A worker that dies takes no turn with it: those that are left get the turns that an update still
-/// needs. One that comes back gets turns again.
-///
-/// # Errors
-/// As [`Session::run`], where the variables or the turns are not reached.
-pub fn coordinate<'g>(
-    server: &Server,
-    session: &Session<'g>,
-    sync: &Synchronized<'g>,
-    job: &str,
-    last: i64,
-) -> Result<(), ClusterError> {
-    let coordinator = Coordinator {
-        task: server.worker(),
-        session,
-        sync,
-        job,
-    };
-    session.waited(coordinator.coordinate(last))
+/// A worker as it asks the coordinator.
+struct Asks<'s, 'g> {
+    session: &'s Session<'g>,
+    sync: &'s Synchronized<'g>,
+    worker: u32,
 }
 
-/// The one task that gives turns: see [`coordinate`].
-pub(crate) struct Coordinator<'c, 'g> {
-    pub(crate) task: &'c Worker,
-    pub(crate) session: &'c Session<'g>,
-    pub(crate) sync: &'c Synchronized<'g>,
-    /// The job of the workers.
-    pub(crate) job: &'c str,
+impl Asks<'_, '_> {
+    async fn ask(&self, turn: Turn) -> Result<TurnGiven, ClusterError> {
+        let steps = self.session.steps();
+        let turn = Turn {
+            name: self.sync.name.clone(),
+            worker: self.worker,
+            ..turn
+        };
+        steps.turn(&self.sync.coordinator, turn).await
+    }
+
+    /// The next turn.
+    async fn turn(&self) -> Result<TurnGiven, ClusterError> {
+        let (began, most) = (Instant::now(), self.session.patience().outage);
+        loop {
+            let given = self.ask(Turn::default()).await?;
+            if given.token != 0 {
+                return Ok(given);
+            }
+            if began.elapsed() >= most {
+                let text = format!(
+                    "worker {} has had no turn for {:.1} s: {}",
+                    self.worker,
+                    most.as_secs_f64(),
+                    given.waits
+                );
+                return Err(ClusterError::new(Cause::Deadline, text));
+            }
+        }
+    }
+
+    /// Tells that the gradients of a turn are given.
+    async fn note(&self, turn: &TurnGiven) -> Result<(), ClusterError> {
+        let note = Turn {
+            token: turn.token,
+            ticket: turn.ticket,
+            only: true,
+            ..Turn::default()
+        };
+        self.ask(note).await.map(|_| ())
+    }
 }
 
-impl<'g> Coordinator<'_, 'g> {
-    /// See [`coordinate`].
+/// How long lost tasks are waited for.
+struct Outage<'s, 'g> {
+    session: &'s Session<'g>,
+    since: Option<Instant>,
+}
+
+impl<'s, 'g> Outage<'s, 'g> {
+    fn new(session: &'s Session<'g>) -> Outage<'s, 'g> {
+        Outage {
+            session,
+            since: None,
+        }
+    }
+
+    /// Waits a moment, where what went wrong may pass.
     ///
     /// # Errors
-    /// As there.
-    pub(crate) async fn coordinate(&self, last: i64) -> Result<(), ClusterError> {
-        match self.turns(last).await {
-            // The other servers may have ended, as the workers have.
-            Err(_) if self.is_done() => Ok(()),
-            result => result,
+    /// It does not pass, or has lasted too long.
+    async fn passes(&mut self, error: ClusterError) -> Result<(), ClusterError> {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        // A server that was started anew has no values until the coordinator has restored them.
+        let lost = error.cause.is_loss() || error.cause == Cause::Uninitialized;
+        let most = self.session.patience().outage;
+        if !lost || self.session.steps().ended() || since.elapsed() >= most {
+            return Err(error);
         }
-    }
-
-    /// Whether all workers have said that they are.
-    fn is_done(&self) -> bool {
-        self.task.finished(self.job).len() >= self.sync.grant.len()
-    }
-
-    async fn turns(&self, last: i64) -> Result<(), ClusterError> {
-        let sync = self.sync;
-        let present = || self.task.present(self.job);
-        // At first all of them are waited for: one that is alone would give the gradients of all.
-        let began = Instant::now();
-        let start = self.session.patience().start;
-        while present().len() < sync.grant.len() && began.elapsed() < start {
-            if self.is_done() {
-                return Ok(());
-            }
-            sleep(LOOK / 20).await;
-        }
-        // Somebody else makes the variables.
-        while !self
-            .run(&sync.ready)
-            .await?
-            .scalar::<bool>(0)
-            .map_err(ClusterError::from)?
-        {
-            if self.is_done() {
-                return Ok(());
-            }
-            sleep(LOOK / 20).await;
-        }
-        self.run(&sync.begin).await?;
-        let mut known = BTreeSet::new();
-        let mut silent = 0;
-        let look = RunOptions::new().timeout(LOOK);
-        while !self.is_done() && self.step().await? < last {
-            // Who has come or gone changes who has to give how much.
-            let now = present();
-            if now != known {
-                known = now;
-                let missing = sync.aggregate.saturating_sub(self.least().await?);
-                self.grant(&known, missing).await?;
-            }
-            match self.session.step_async(&sync.given, &[], &look).await {
-                Err(e) if e.cause != Cause::Deadline => return Err(e),
-                // None has come, or one that was taken too late to be told.
-                Err(_) => silent += 1,
-                Ok(_) => silent = 0,
-            }
-            let found = self.least().await?;
-            if found >= sync.aggregate {
-                self.run(&sync.update).await?;
-                self.grant(&known, sync.aggregate).await?;
-            } else if silent >= SILENT {
-                // A turn may have been taken in vain: by who failed, or came back before it was missed.
-                silent = 0;
-                self.grant(&known, sync.aggregate - found).await?;
-            }
-        }
-        self.run(&sync.close).await.map(|_| ())
-    }
-
-    async fn run(&self, fetches: &impl Fetches) -> Result<Fetched, ClusterError> {
-        let options = RunOptions::default();
-        self.session.step_async(fetches, &[], &options).await
-    }
-
-    /// The global step.
-    async fn step(&self) -> Result<i64, ClusterError> {
-        let step = self.run(&self.sync.global_step).await?;
-        step.scalar(0).map_err(ClusterError::from)
-    }
-
-    /// How many gradients there are of the variable that has the fewest.
-    async fn least(&self) -> Result<u32, ClusterError> {
-        let counts = self.run(&self.sync.counts).await?;
-        let mut least = u32::MAX;
-        for i in 0..self.sync.counts.len() {
-            let count = counts.scalar::<i32>(i).map_err(ClusterError::from)?;
-            least = least.min(u32::try_from(count).unwrap_or(0));
-        }
-        Ok(least)
-    }
-
-    /// Lets those that are there give so many gradients between them: each has then as many turns as all
-    /// others, and those that it has not taken count.
-    async fn grant(&self, present: &BTreeSet<u32>, missing: u32) -> Result<(), ClusterError> {
-        let sync = self.sync;
-        let there = present.iter().map(|&w| w as usize);
-        let there: Vec<usize> = there.filter(|&w| w < sync.grant.len()).collect();
-        if there.is_empty() {
-            return Ok(());
-        }
-        let share = missing.div_ceil(there.len() as u32).max(1);
-        let left: Vec<_> = there.iter().map(|&w| sync.turns[w]).collect();
-        let left = self.run(&left).await?;
-        for round in 0..share {
-            let mut grants = Vec::new();
-            for (i, &worker) in there.iter().enumerate() {
-                let left = left.scalar::<i32>(i).map_err(ClusterError::from)?;
-                if i64::from(left) <= i64::from(round) {
-                    grants.push(sync.grant[worker]);
-                }
-            }
-            if !grants.is_empty() {
-                self.run(&grants).await?;
-            }
-        }
+        sleep(AGAIN).await;
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! One task's side of steps: the parts that it was handed, and how they run.
 
 mod newest;
+mod once;
 mod parts;
 mod presence;
 mod receive;
@@ -26,6 +27,7 @@ use crate::net::part::{self, Ops};
 use crate::peers::Peers;
 use crate::platform::Platform;
 use crate::processes::Process;
+use crate::turns::AllTurns;
 
 pub(crate) use parts::RegisteredPart;
 pub(crate) use presence::Awaited;
@@ -58,6 +60,9 @@ pub(crate) struct Worker {
     steps: Arc<()>,
     /// Changed with `sessions` held where those change.
     pub(crate) presence: watch::Sender<Presence>,
+    once: once::Once,
+    /// The turns of synchronous trainings that this task coordinates.
+    pub(crate) turns: AllTurns,
 }
 
 /// What one master has here.
@@ -119,6 +124,8 @@ impl Worker {
             replaced: OnceLock::new(),
             steps: Arc::default(),
             presence: watch::Sender::default(),
+            once: once::Once::default(),
+            turns: AllTurns::default(),
         }
     }
 

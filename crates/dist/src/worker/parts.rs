@@ -46,6 +46,12 @@ impl RegisteredPart {
         last < SHORT && !self.long
     }
 
+    /// Whether it waits for nobody, and gives nothing.
+    pub(super) fn is_alone(&self) -> bool {
+        let crosses = !self.routes.sends.is_empty() || !self.routes.receives.is_empty();
+        !crosses && !self.plan.waits()
+    }
+
     pub(super) fn took(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.last.store(micros, Ordering::Relaxed);

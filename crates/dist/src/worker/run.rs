@@ -26,6 +26,8 @@ pub(crate) struct Asked {
     pub(crate) trace: bool,
     /// Who gives feeds and takes fetches while the step runs.
     pub(crate) client: Option<Arc<dyn Exchange>>,
+    /// Set where it is to run once and to its end.
+    pub(crate) once: Option<wire::Once>,
 }
 
 /// What a part gave.
@@ -65,6 +67,7 @@ impl Worker {
             limit,
             trace,
             client,
+            once,
         } = asked;
         let room = self.steps.clone();
         if Arc::strong_count(&room) > self.limits.steps + 1 {
@@ -75,6 +78,15 @@ impl Worker {
             return Err(ClusterError::new(Cause::Exhausted, text));
         }
         check_feeds(&part.feeds, &feeds)?;
+        if let Some(once) = once {
+            drop(room);
+            self.run_once(session, &part, feeds, &once).await?;
+            return Ok(Done {
+                fetched: Vec::new(),
+                trace: Trace::default(),
+                began: Duration::ZERO,
+            });
+        }
         let running = Running {
             session: session.clone(),
             step: session.step(step)?,

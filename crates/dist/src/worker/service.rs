@@ -134,6 +134,11 @@ async fn answer(
             worker.finish((finish.job, finish.index));
             ended()
         }
+        ("Turn", Kind::Turn(turn)) => {
+            let patience = worker.peers.reach.patience.silence / 2;
+            let given = worker.turns.ask(&turn, patience).await?;
+            done(Kind::TurnGiven(given))
+        }
         _ => {
             let text = format!("there is no call {name}");
             Err(ClusterError::new(Cause::Unsupported, text))
@@ -187,6 +192,7 @@ async fn run_part(
         limit: (run.limit > 0).then(|| Duration::from_micros(run.limit)),
         trace: run.trace,
         client: None,
+        once: run.once,
     };
     // Feeds come before the part is asked for here, and after it is there.
     let fed = came.elapsed();

@@ -1,5 +1,5 @@
 //! What outlives steps beside variables and may have to be waited for: queues, accumulators of
-//! gradients, staging areas.
+//! gradients, staging areas, turns of synchronous training.
 
 mod accumulator;
 mod accumulator_ops;
@@ -11,6 +11,7 @@ mod reference;
 mod stage;
 mod stage_ops;
 mod state;
+mod turns;
 
 use thalweg_device::Op;
 
@@ -57,4 +58,10 @@ pub(crate) static OPS: &[&Op] = &[
     &optional::GET_VALUE,
     &optional::HAS_VALUE,
     &optional::NONE,
+    &turns::SUM,
+    &turns::BEGIN,
+    &turns::GIVE,
+    &turns::MEAN,
+    &turns::KEEP,
+    &turns::KEPT,
 ];

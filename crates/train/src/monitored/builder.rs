@@ -1,5 +1,6 @@
 //! How a monitored session is made.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -213,6 +214,7 @@ impl<'a> MonitoredTrainingSession<'a> {
             most: self.most,
             log: self.log,
             again: false,
+            unfinished: Cell::new(false),
         };
         MonitoredSession::start(recovery, hooks.collect(), self.graph)
     }

@@ -1,5 +1,6 @@
 //! How a session comes to be, the first time and after a loss.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,8 @@ pub(super) struct Recovery<M> {
     pub(super) log: Log,
     /// Whether there was a session before.
     pub(super) again: bool,
+    /// Whether variables were being given values when that failed: some may have them, and others not.
+    pub(super) unfinished: Cell<bool>,
 }
 
 impl<M> Recovery<M> {
@@ -126,7 +129,7 @@ impl<M> Recovery<M> {
             Some(folder) => saver.latest(folder)?.or_else(|| newest_usable(folder)),
             None => None,
         };
-        let ready = self.finalized.is_ready(session)?;
+        let ready = self.finalized.is_ready(session)? && !self.unfinished.get();
         match newest {
             // Nothing was lost, or somebody else has restored it already.
             _ if ready && self.again => {}
@@ -137,7 +140,10 @@ impl<M> Recovery<M> {
                     "the variables have values, which are kept: run the initializers to begin anew";
                 self.log.line(line);
             }
-            None => self.scaffold.initialize(&self.finalized, session)?,
+            None => {
+                self.unfinished.set(true);
+                self.scaffold.initialize(&self.finalized, session)?;
+            }
         }
         self.finalized.local_init(session)?;
         if !self.finalized.is_ready(session)? {
@@ -146,6 +152,7 @@ impl<M> Recovery<M> {
                 advice: "neither the checkpoint nor the initializers gave them one",
             });
         }
+        self.unfinished.set(false);
         Ok(())
     }
 
@@ -178,6 +185,7 @@ impl<M> Recovery<M> {
                     ));
                     return Ok(());
                 }
+                self.unfinished.set(true);
                 saver.restore(session, &newest)?;
                 self.log.line(&format!("restored {shown}"));
                 Ok(())

@@ -28,6 +28,8 @@ pub(super) struct Given<'a> {
     pub(super) trace: bool,
     /// The other end of a step in pieces.
     pub(super) client: Option<Arc<dyn Exchange>>,
+    /// Set where each part is to run once and to its end.
+    pub(super) once: Option<wire::Once>,
 }
 
 fn in_order(mut events: Vec<Event>) -> Trace {
@@ -64,6 +66,7 @@ impl Inner {
             limit: given.limit,
             trace: given.trace,
             client: given.client.clone(),
+            once: given.once.clone(),
         };
         if let [placed] = &plan.parts[..] {
             let asked = own(&placed.part);
@@ -148,6 +151,7 @@ impl Inner {
             colocated: from.as_ref().map_or(0, |f| f.incarnation),
             trace: asked.trace,
             opening: registered.open.opening,
+            once: asked.once,
         }));
         for (number, feed) in asked.feeds.iter().enumerate() {
             frames.push_value(number as i64, feed)?;

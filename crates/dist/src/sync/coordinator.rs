@@ -1,0 +1,393 @@
+//! The task that hands out turns and updates the variables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_graph::Operation;
+use thalweg_session::{Feed, Feeding, Fetched, Fetches, RunOptions};
+use thalweg_train::Synchronized;
+use tokio::time::{Instant, sleep};
+
+use super::AGAIN;
+use crate::error::{Cause, ClusterError};
+use crate::net::messages::Once;
+use crate::server::Server;
+use crate::session::Session;
+use crate::turns::{Turns, Wanted};
+use crate::worker::Worker;
+
+/// How often it is looked who is there.
+const LOOK: Duration = Duration::from_millis(100);
+/// How many bits of a token count the turns of one microsecond.
+const TOKENS: u32 = 10;
+/// How far the token goes where another coordinator had a greater one: a clock was set back.
+const AHEAD: i64 = 1 << 44;
+
+/// Gives the workers of `job` their turns and updates the variables, until the global step is `last` or
+/// all workers are done. To be called on the task that has the global step.
+///
+/// Somebody else gives the variables their values. A server that is lost is waited for, for as long as
+/// [`crate::Patience::outage`]; one that was started anew ends this with an error, as its values are gone: see
+/// [`Coordinator`], which can go on.
+///
+/// A worker that is away for as long as [`crate::Patience::absence`] takes no turn with it: the others get the turns that
+/// an update still needs. One that comes back gets turns again.
+///
+/// # Errors
+/// As [`Session::run`], where the variables are not reached.
+pub fn coordinate<'g>(
+    server: &Server,
+    session: &Session<'g>,
+    sync: &Synchronized<'g>,
+    job: &str,
+    last: i64,
+) -> Result<(), ClusterError> {
+    let mut coordinator = Coordinator::new(server, sync, job)?;
+    session.waited(coordinator.until(session, last))
+}
+
+/// Hands out turns and updates the variables, one update at a time. To be made on the task that has the global step.
+///
+/// An update happens on all servers or on none. Where [`Coordinator::update`] fails, the variables may have to be
+/// restored; it can be called again then. So a training that survives its servers runs it in a monitored session:
+///
+/// ```no_run
+/// use thalweg_dist::{ClusterError, ClusterOptions, Server, Session, sync::Coordinator};
+/// use thalweg_graph::Graph;
+/// use thalweg_train::{MonitoredTrainingSession, Synchronized, TrainError};
+///
+/// fn coordinate<'g>(
+///     server: &Server,
+///     g: &'g Graph,
+///     training: &Synchronized<'g>,
+///     folder: &str,
+///     last: i64,
+/// ) -> Result<(), TrainError> {
+///     let mut coordinator = Coordinator::new(server, training, "worker")?;
+///     let mut session = MonitoredTrainingSession::new(g)
+///         .checkpoint_dir(folder)
+///         .start(|| Session::on(server, g, ClusterOptions::new().device_filter("/job:ps")))?;
+///     while session.global_step()?.unwrap_or(0) < last {
+///         if session.run_step_fn(|s| coordinator.update(s))?.is_none() {
+///             break;
+///         }
+///     }
+///     coordinator.close();
+///     session.close()
+/// }
+/// ```
+pub struct Coordinator<'c, 'g> {
+    task: Arc<Worker>,
+    sync: &'c Synchronized<'g>,
+    /// The job of the workers.
+    job: String,
+    turns: Arc<Turns>,
+    /// Of the turn that goes on.
+    token: i64,
+    /// The global step; none where the training has to begin, or to begin again.
+    step: Option<i64>,
+    /// When each worker was there last.
+    seen: BTreeMap<u32, Instant>,
+    began: Instant,
+}
+
+impl<'c, 'g> Coordinator<'c, 'g> {
+    /// Of this training, whose workers are the tasks of `job`.
+    ///
+    /// # Errors
+    /// The server is not the task that has the global step.
+    pub fn new(
+        server: &Server,
+        sync: &'c Synchronized<'g>,
+        job: &str,
+    ) -> Result<Coordinator<'c, 'g>, ClusterError> {
+        Coordinator::on(server.worker(), sync, job)
+    }
+
+    /// On this task.
+    ///
+    /// # Errors
+    /// As [`Coordinator::new`].
+    pub(crate) fn on(
+        task: &Arc<Worker>,
+        sync: &'c Synchronized<'g>,
+        job: &str,
+    ) -> Result<Coordinator<'c, 'g>, ClusterError> {
+        let place = &sync.coordinator;
+        let (own, index) = &task.task;
+        if place.job.as_deref().is_some_and(|j| j != own) || place.task.is_some_and(|t| t != *index)
+        {
+            return Err(ClusterError::invalid(format!(
+                "the training is coordinated by the task that has the global step, {place}, and not by \
+                 /job:{own}/task:{index}"
+            )));
+        }
+        Ok(Coordinator {
+            turns: task.turns.of(&sync.name)?,
+            task: task.clone(),
+            sync,
+            job: job.to_owned(),
+            token: 0,
+            step: None,
+            seen: BTreeMap::new(),
+            began: Instant::now(),
+        })
+    }
+
+    /// Waits for the gradients of one turn and updates the variables; gives the new global step. None where all workers
+    /// have said that they are done.
+    ///
+    /// # Errors
+    /// As [`Session::run`]. The workers wait until it is called again.
+    pub fn update(&mut self, session: &Session<'g>) -> Result<Option<i64>, ClusterError> {
+        session.waited(self.update_async(session))
+    }
+
+    /// Ends the training: workers that ask for a turn hear of it.
+    pub fn close(&mut self) {
+        self.turns.close();
+    }
+
+    /// See [`coordinate`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn until(
+        &mut self,
+        session: &Session<'g>,
+        last: i64,
+    ) -> Result<(), ClusterError> {
+        let updates = async {
+            while self.begun(session).await?.is_some_and(|step| step < last) {
+                if self.update_async(session).await?.is_none() {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        let ended = updates.await;
+        match ended {
+            // The other servers may have ended, as the workers have.
+            Err(e) if !self.is_done() => Err(e),
+            _ => {
+                self.close();
+                Ok(())
+            }
+        }
+    }
+
+    /// See [`Coordinator::update`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn update_async(
+        &mut self,
+        session: &Session<'g>,
+    ) -> Result<Option<i64>, ClusterError> {
+        let updated = self.turn(session).await;
+        if let Err(e) = &updated {
+            self.step = None;
+            self.turns
+                .end(format!("the coordinator has met an error: {}", e.message));
+        }
+        updated
+    }
+
+    async fn turn(&mut self, session: &Session<'g>) -> Result<Option<i64>, ClusterError> {
+        let Some(step) = self.begun(session).await? else {
+            return Ok(None);
+        };
+        let wanted = Wanted {
+            workers: self.sync.workers,
+            aggregate: self.sync.aggregate,
+        };
+        self.turns.begin(self.token, step, wanted);
+        if !self.filled(session).await? {
+            return Ok(None);
+        }
+        self.turns.end("the variables are being updated");
+        let (token, next) = (self.token, self.token + 1);
+        let feeds = [self.sync.token.feed(token)];
+        self.surely(session, Work::Run(self.sync.prepare), &feeds)
+            .await?;
+        let feeds = [
+            self.sync.token.feed(token),
+            self.sync.next_token.feed(next),
+        ];
+        let commit = Work::Once(&self.sync.commit, next);
+        self.surely(session, commit, &feeds).await?;
+        (self.token, self.step) = (next, Some(step + 1));
+        Ok(self.step)
+    }
+
+    /// The global step of the turn that goes on; begins the first one. None where the workers are done before.
+    async fn begun(&mut self, session: &Session<'g>) -> Result<Option<i64>, ClusterError> {
+        if let Some(step) = self.step {
+            return Ok(Some(step));
+        }
+        let scalar = |f: Fetched| f.scalar::<bool>(0).map_err(ClusterError::from);
+        // Somebody else may give the variables their values.
+        while !scalar(self.fetched(session, &self.sync.ready).await?)? {
+            if self.is_done() {
+                return Ok(None);
+            }
+            sleep(AGAIN).await;
+        }
+        let step = self.fetched(session, &self.sync.global_step).await?;
+        let step = step.scalar::<i64>(0).map_err(ClusterError::from)?;
+        let now = i64::try_from(self.task.platform.clock() << TOKENS).unwrap_or(i64::MAX / 2);
+        self.token = now.max(self.token + 1);
+        loop {
+            let feeds = [self.sync.token.feed(self.token)];
+            let begin = Work::Once(&self.sync.begin, self.token);
+            match self.surely(session, begin, &feeds).await {
+                Err(e) if e.cause == Cause::Refused && self.token < i64::MAX / 2 => {
+                    self.token += AHEAD;
+                }
+                Err(e) => return Err(e),
+                Ok(()) => break,
+            }
+        }
+        self.step = Some(step);
+        Ok(self.step)
+    }
+
+    /// Waits for the gradients of the turn; false where the workers are done before.
+    async fn filled(&mut self, session: &Session<'g>) -> Result<bool, ClusterError> {
+        loop {
+            if tokio::time::timeout(LOOK, self.turns.full()).await.is_ok() {
+                return Ok(true);
+            }
+            if self.is_done() {
+                return Ok(false);
+            }
+            self.look(session)?;
+        }
+    }
+
+    /// Looks which workers are there.
+    ///
+    /// # Errors
+    /// None has been for long.
+    fn look(&mut self, session: &Session<'g>) -> Result<(), ClusterError> {
+        let patience = session.patience();
+        let now = Instant::now();
+        for (worker, asked) in self.turns.asked() {
+            let seen = self.seen.entry(worker).or_insert(asked);
+            *seen = asked.max(*seen);
+        }
+        for worker in self.task.present(&self.job) {
+            self.seen.insert(worker, now);
+        }
+        let finished = self.task.finished(&self.job);
+        let gone = |w: &u32| now - *self.seen.get(w).unwrap_or(&self.began);
+        let away = |w: &u32| finished.contains(w) || gone(w) > patience.absence;
+        let workers = 0..self.sync.workers;
+        let longest = workers.clone().filter(|w| !finished.contains(w)).map(|w| gone(&w)).min();
+        if longest.is_some_and(|gone| gone > patience.outage) {
+            let text = format!(
+                "no worker of /job:{} has been there for {:.1} s",
+                self.job,
+                patience.outage.as_secs_f64()
+            );
+            return Err(ClusterError::new(Cause::Silent, text));
+        }
+        let away: BTreeSet<u32> = workers.filter(away).collect();
+        self.turns.away(away);
+        Ok(())
+    }
+
+    /// Whether all workers have said that they are done.
+    fn is_done(&self) -> bool {
+        self.task.finished(&self.job).len() >= self.sync.workers as usize
+    }
+
+    async fn fetched(
+        &self,
+        session: &Session<'g>,
+        fetches: &impl Fetches,
+    ) -> Result<Fetched, ClusterError> {
+        let mut since = None;
+        loop {
+            let options = limited(session);
+            match session.step_async(fetches, &[], &options).await {
+                Ok(fetched) => return Ok(fetched),
+                Err(e) => self.passes(session, e, &mut since).await?,
+            }
+        }
+    }
+
+    /// Does what may be done again until it is known to be done.
+    ///
+    /// # Errors
+    /// It cannot be, or not for so long.
+    async fn surely(
+        &self,
+        session: &Session<'g>,
+        work: Work<'_, 'g>,
+        feeds: &[Feed<'_>],
+    ) -> Result<(), ClusterError> {
+        let mut since = None;
+        loop {
+            let options = limited(session);
+            let done = match &work {
+                Work::Run(operation) => {
+                    let run = session.step_async(operation, feeds, &options);
+                    run.await.map(|_| ())
+                }
+                Work::Once(operations, stamp) => {
+                    let once = Once {
+                        name: self.sync.name.clone(),
+                        stamp: u64::try_from(*stamp).unwrap_or(0),
+                    };
+                    session.once_async(operations, feeds, &options, once).await
+                }
+            };
+            match done {
+                Ok(()) => return Ok(()),
+                Err(e) => self.passes(session, e, &mut since).await?,
+            }
+        }
+    }
+
+    /// Waits a moment, where what went wrong may pass: nothing that variables held is lost.
+    ///
+    /// # Errors
+    /// It does not pass, or has lasted too long.
+    async fn passes(
+        &self,
+        session: &Session<'g>,
+        error: ClusterError,
+        since: &mut Option<Instant>,
+    ) -> Result<(), ClusterError> {
+        let since = *since.get_or_insert_with(Instant::now);
+        let lost = error.cause.is_loss() || error.cause == Cause::Deadline;
+        let over = session.steps().ended() || self.is_done();
+        let most = session.patience().outage;
+        if !lost || error.cause == Cause::Restarted || over || since.elapsed() >= most {
+            return Err(error);
+        }
+        sleep(AGAIN).await;
+        Ok(())
+    }
+}
+
+impl Drop for Coordinator<'_, '_> {
+    fn drop(&mut self) {
+        self.turns.end("the coordinator has ended");
+    }
+}
+
+/// What is done until it is known to be done.
+enum Work<'w, 'g> {
+    /// It may run several times.
+    Run(Operation<'g>),
+    /// They run once for a stamp.
+    Once(&'w [Operation<'g>], i64),
+}
+
+/// How a step of the coordinator runs.
+fn limited(session: &Session<'_>) -> RunOptions {
+    RunOptions::new().timeout(session.patience().outage)
+}

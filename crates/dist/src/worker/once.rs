@@ -1,0 +1,142 @@
+//! Parts that run once and to their end, whatever becomes of who asked for them.
+//!
+//! A caller that lost the answer asks again with the same stamp: the part does not run again. A task runs no part of a
+//! stamp that is smaller than one that it has run.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thalweg_device::{KernelError, Ticket};
+use thalweg_session::{Cancel, Exchange, RunOptions};
+use thalweg_tensor::Tensor;
+use tokio::sync::watch;
+
+use super::parts::RegisteredPart;
+use super::{Worker, WorkerSession};
+use crate::error::{Cause, ClusterError};
+use crate::net::messages as wire;
+
+/// The most names of stamps that a task knows.
+const MOST_NAMES: usize = 1024;
+
+/// What has run once, by the name of the stamps.
+#[derive(Default)]
+pub(super) struct Once(Mutex<HashMap<String, Stamps>>);
+
+type Ended = Result<(), ClusterError>;
+
+#[derive(Default)]
+struct Stamps {
+    /// The last that has run to its end.
+    last: u64,
+    running: Option<(u64, watch::Receiver<Option<Ended>>)>,
+}
+
+impl Once {
+    fn stamps(&self) -> MutexGuard<'_, HashMap<String, Stamps>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ended(&self, of: &wire::Once, ended: &Ended) {
+        if let Some(stamps) = self.stamps().get_mut(&of.name) {
+            stamps.running = None;
+            if ended.is_ok() {
+                stamps.last = of.stamp;
+            }
+        }
+    }
+}
+
+/// What a part has no channel to.
+struct Nobody;
+
+impl Exchange for Nobody {
+    fn send(&self, _: i64, _: Tensor) -> Result<(), KernelError> {
+        Err(KernelError::Argument("a channel"))
+    }
+
+    fn receive(&self, _: i64, _: &Ticket) -> Result<Option<Tensor>, KernelError> {
+        Err(KernelError::Argument("a channel"))
+    }
+}
+
+/// What runs next, or what is waited for.
+enum Next {
+    Over,
+    Waits(u64, watch::Receiver<Option<Ended>>),
+}
+
+impl Worker {
+    /// Runs a part that has not run for this stamp. A drop of this does not end it.
+    ///
+    /// # Errors
+    /// It has failed; a part of a greater stamp has run; the part waits for something, or gives something.
+    pub(super) async fn run_once(
+        self: &Arc<Self>,
+        session: &Arc<WorkerSession>,
+        part: &Arc<RegisteredPart>,
+        feeds: Vec<Tensor>,
+        of: &wire::Once,
+    ) -> Result<(), ClusterError> {
+        if !part.is_alone() {
+            let text = "what is to happen on all servers or on none needs a value of another server, or waits: \
+                        place variables that are updated together on one server";
+            return Err(ClusterError::invalid(text));
+        }
+        let mut feeds = Some(feeds);
+        loop {
+            let (stamp, mut ended) = match self.next(session, part, &mut feeds, of)? {
+                Next::Over => return Ok(()),
+                Next::Waits(stamp, ended) => (stamp, ended),
+            };
+            let ended = match ended.wait_for(Option::is_some).await {
+                Ok(ended) => ended.clone(),
+                Err(_) => return Err(ClusterError::new(Cause::ShutDown, "the task is shutting down")),
+            };
+            if stamp == of.stamp {
+                return ended.unwrap_or(Ok(()));
+            }
+        }
+    }
+
+    /// Begins the part, unless it has run, or another one runs.
+    fn next(
+        self: &Arc<Self>,
+        session: &Arc<WorkerSession>,
+        part: &Arc<RegisteredPart>,
+        feeds: &mut Option<Vec<Tensor>>,
+        of: &wire::Once,
+    ) -> Result<Next, ClusterError> {
+        let mut all = self.once.stamps();
+        if all.len() >= MOST_NAMES && !all.contains_key(&of.name) {
+            let text = format!("a task takes part in {MOST_NAMES} synchronous trainings at most");
+            return Err(ClusterError::new(Cause::Exhausted, text));
+        }
+        let stamps = all.entry(of.name.clone()).or_default();
+        if of.stamp < stamps.last {
+            let text = "a later update has run already: another process coordinates this training";
+            return Err(ClusterError::new(Cause::Refused, text));
+        }
+        if of.stamp == stamps.last {
+            return Ok(Next::Over);
+        }
+        if let Some((stamp, ended)) = &stamps.running {
+            return Ok(Next::Waits(*stamp, ended.clone()));
+        }
+        let (tell, told) = watch::channel(None);
+        stamps.running = Some((of.stamp, told.clone()));
+        drop(all);
+        let (worker, of, feeds) = (self.clone(), of.clone(), feeds.take().unwrap_or_default());
+        let (runner, part) = (session.runner.clone(), part.clone());
+        let stamp = of.stamp;
+        self.platform.runtime().spawn(async move {
+            let run = move |_| runner.run_part(&part.plan, &feeds, &Nobody, &RunOptions::default());
+            let never = Cancel::new();
+            let ran = worker.platform.given_by_part(false, &never, run).await;
+            let ended = ran.and_then(|done| done.map(|_| ()).map_err(ClusterError::from));
+            worker.once.ended(&of, &ended);
+            tell.send_replace(Some(ended));
+        });
+        Ok(Next::Waits(stamp, told))
+    }
+}

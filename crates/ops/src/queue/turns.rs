@@ -1,0 +1,273 @@
+//! Synchronous training: gradients of one turn are added up, and what an update writes is kept until all
+//! servers have it.
+//!
+//! A turn has a token, and tokens only grow. What comes with another token than the current one is of a turn that
+//! is over: a gradient is then dropped, and a read is an error. So each op may be run again when its answer was lost.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thalweg_cpu::number::Number;
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::op::{AttrDef, Effect, Gradient, arg, arg_of, attr, str_attr, type_attr};
+use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape, Tensor, dispatch};
+
+use super::queues::{handle, shared_name};
+use crate::tensors::sum;
+
+/// The sum of the gradients of a turn: one for each ticket.
+struct TurnSum {
+    name: String,
+    dtype: DType,
+    shape: Shape,
+    state: Mutex<SumState>,
+}
+
+#[derive(Default)]
+struct SumState {
+    token: i64,
+    tickets: Vec<i64>,
+    sum: Option<Tensor>,
+    /// Once it was read: no gradient comes after that.
+    mean: Option<Tensor>,
+}
+
+impl TurnSum {
+    fn with<R>(&self, f: impl FnOnce(&mut SumState) -> R) -> R {
+        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Begins a turn, unless a later one has begun.
+    fn begin(&self, token: i64) {
+        self.with(|state| {
+            if token > state.token {
+                *state = SumState {
+                    token,
+                    ..SumState::default()
+                };
+            }
+        });
+    }
+
+    /// Adds a gradient, unless the turn is over or has one for the ticket.
+    fn give(&self, token: i64, ticket: i64, gradient: &Tensor) -> Result<(), KernelError> {
+        if gradient.dtype() != self.dtype || !self.shape.admits(gradient.dims()) {
+            return Err(KernelError::Invalid(format!(
+                "a sum of {}{} does not take {}{}",
+                self.dtype,
+                self.shape,
+                gradient.dtype(),
+                gradient.shape()
+            )));
+        }
+        self.with(|state| {
+            let known = state.tickets.contains(&ticket);
+            if token != state.token || state.mean.is_some() || known {
+                return Ok(());
+            }
+            let before = state.sum.as_ref();
+            if let Some(before) = before.filter(|b| b.dims() != gradient.dims()) {
+                return Err(KernelError::Invalid(format!(
+                    "a gradient of shape {} comes after one of {}: all gradients of a variable have one shape",
+                    gradient.shape(),
+                    before.shape()
+                )));
+            }
+            state.sum = Some(match state.sum.take() {
+                None => gradient.clone(),
+                Some(before) => sum(before, gradient)?,
+            });
+            state.tickets.push(ticket);
+            Ok(())
+        })
+    }
+
+    /// The mean of the gradients of this turn.
+    fn mean(&self, token: i64) -> Result<Tensor, KernelError> {
+        self.with(|state| {
+            // A process that was started anew knows nothing of the turn.
+            let unknown = || KernelError::Uninitialized {
+                variable: self.name.clone(),
+            };
+            if token != state.token {
+                return Err(unknown());
+            }
+            if let Some(mean) = &state.mean {
+                return Ok(mean.clone());
+            }
+            let mut mean = state.sum.take().ok_or_else(unknown)?;
+            let count = state.tickets.len() as f64;
+            dispatch!(self.dtype, NUMBERS, T => {
+                // Exact to the last bit for what is narrower than an f64: it rounds but once.
+                for x in mean.as_mut_slice::<T>()? {
+                    *x = T::from_f64(x.to_f64() / count);
+                }
+            }, else return Err(KernelError::DType(self.dtype)));
+            state.mean = Some(mean.clone());
+            Ok(mean)
+        })
+    }
+}
+
+/// A value that an update will use, of one turn.
+struct Kept {
+    name: String,
+    value: Mutex<Option<(i64, Tensor)>>,
+}
+
+impl Kept {
+    fn with<R>(&self, f: impl FnOnce(&mut Option<(i64, Tensor)>) -> R) -> R {
+        f(&mut self.value.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn kept(cx: &TensorCx<'_>) -> Result<Arc<Kept>, KernelError> {
+    let name = shared_name(cx);
+    let thing = cx.environment().thing("", name, &mut || {
+        Ok(Arc::new(Kept {
+            name: name.to_owned(),
+            value: Mutex::default(),
+        }))
+    })?;
+    thing.downcast().map_err(|_| {
+        KernelError::Invalid(format!("'{name}' is no kept value: give it another name"))
+    })
+}
+
+const SHARED_NAME: AttrDef = str_attr("shared_name", "", &[]);
+const SHAPE: AttrDef = attr("shape", AttrKind::Shape);
+
+/// The shape that an attribute says.
+fn of_attr(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    cx.set(0, cx.attrs().shape("shape"));
+    Ok(())
+}
+
+/// An op of a turn; to be completed.
+const TURN: OpDef = OpDef {
+    gradient: Gradient::None,
+    effect: Effect::Stateful,
+    ..OpDef::EMPTY
+};
+
+/// The sum of a turn's gradients.
+pub(super) static SUM: Op = Op {
+    def: OpDef {
+        name: "_TurnSum",
+        summary: "Adds up the gradients of a turn of synchronous training, one for each ticket.",
+        outputs: &[arg_of("handle", DType::Resource)],
+        attrs: &[type_attr("dtype", DType::NUMBERS), SHAPE, SHARED_NAME],
+        shape: crate::shapes::scalar,
+        ..TURN
+    },
+    kernels: &[cpu_tensors(|cx| {
+        handle(cx, &|name| {
+            Ok(Arc::new(TurnSum {
+                name: name.to_owned(),
+                dtype: cx.attrs().dtype("dtype").unwrap_or(DType::F32),
+                shape: cx.attrs().shape("shape"),
+                state: Mutex::default(),
+            }))
+        })
+    })],
+};
+
+/// Begins a turn.
+pub(super) static BEGIN: Op = Op {
+    def: OpDef {
+        name: "_TurnBegin",
+        summary: "Begins a turn of synchronous training, unless a later one has begun.",
+        inputs: &[
+            arg_of("handle", DType::Resource),
+            arg_of("token", DType::I64),
+        ],
+        ..TURN
+    },
+    kernels: &[cpu_tensors(|cx| {
+        cx.thing::<TurnSum>(0)?.begin(cx.int(1)?);
+        Ok(Vec::new())
+    })],
+};
+
+/// Gives a gradient.
+pub(super) static GIVE: Op = Op {
+    def: OpDef {
+        name: "_TurnGive",
+        summary: "Adds a gradient to a turn's sum, unless the turn is over or has one for the ticket.",
+        inputs: &[
+            arg_of("handle", DType::Resource),
+            arg_of("token", DType::I64),
+            arg_of("ticket", DType::I64),
+            arg("gradient", "dtype"),
+        ],
+        attrs: &[type_attr("dtype", DType::NUMBERS)],
+        ..TURN
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (token, ticket) = (cx.int(1)?, cx.int(2)?);
+        cx.thing::<TurnSum>(0)?.give(token, ticket, cx.tensor(3)?)?;
+        Ok(Vec::new())
+    })],
+};
+
+/// Reads the mean.
+pub(super) static MEAN: Op = Op {
+    def: OpDef {
+        name: "_TurnMean",
+        summary: "The mean of the gradients of a turn, which takes no more of them.",
+        inputs: &[
+            arg_of("handle", DType::Resource),
+            arg_of("token", DType::I64),
+        ],
+        outputs: &[arg("mean", "dtype")],
+        attrs: &[type_attr("dtype", DType::NUMBERS), SHAPE],
+        shape: of_attr,
+        ..TURN
+    },
+    kernels: &[cpu_tensors(|cx| {
+        Ok(vec![cx.thing::<TurnSum>(0)?.mean(cx.int(1)?)?])
+    })],
+};
+
+/// Keeps a value.
+pub(super) static KEEP: Op = Op {
+    def: OpDef {
+        name: "_TurnKeep",
+        summary: "Keeps a value that the update of a turn will use, unless one of a later turn is kept.",
+        inputs: &[arg_of("token", DType::I64), arg("value", "dtype")],
+        attrs: &[type_attr("dtype", &DType::ALL), SHARED_NAME],
+        ..TURN
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (token, value) = (cx.int(0)?, cx.value(1)?);
+        kept(cx)?.with(|kept| {
+            if kept.as_ref().is_none_or(|(of, _)| *of <= token) {
+                *kept = Some((token, value));
+            }
+        });
+        Ok(Vec::new())
+    })],
+};
+
+/// Reads a kept value.
+pub(super) static KEPT: Op = Op {
+    def: OpDef {
+        name: "_TurnKept",
+        summary: "The value that was kept for the update of a turn.",
+        inputs: &[arg_of("token", DType::I64)],
+        outputs: &[arg("value", "dtype")],
+        attrs: &[type_attr("dtype", &DType::ALL), SHAPE, SHARED_NAME],
+        shape: of_attr,
+        ..TURN
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (token, kept) = (cx.int(0)?, kept(cx)?);
+        kept.with(|value| match value {
+            Some((of, value)) if *of == token => Ok(vec![value.clone()]),
+            // The process was started anew meanwhile.
+            _ => Err(KernelError::Uninitialized {
+                variable: kept.name.clone(),
+            }),
+        })
+    })],
+};
