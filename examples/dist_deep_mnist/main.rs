@@ -102,8 +102,8 @@ fn build<'g>(
                     };
                     let sync = SyncReplicas::new(adam, workers).aggregate(asked);
                     let sync = sync.minimize(loss, step);
-                    let update = sync.update;
-                    (Training::InStep(sync), update)
+                    let give = sync.give;
+                    (Training::InStep(sync), give)
                 }
             };
             training = Some(built);
@@ -114,18 +114,47 @@ fn build<'g>(
     })
 }
 
-/// The first server's work where the workers train in step.
+/// The first server's work in synchronous training: it is the chief, and updates the variables.
 fn coordinate(flags: &Flags, server: &Server) -> Result<()> {
     let g = Graph::new();
+    g.set_seed(flags.seed.into());
     let workers = server.cluster().len("worker") as u32;
     let (_, training, _) = build(&g, flags, setter(server, "/job:ps/task:0")?, workers);
     let Training::InStep(sync) = &training else {
         return Ok(());
     };
+    let mut coordinator = sync::Coordinator::new(server, sync, "worker")?;
     let options = ClusterOptions::new().device_filter("/job:ps");
-    let session = Session::on(server, &g, options)?;
+    let mut session = monitored(flags, &g, Role::Chief, true)
+        .start(|| Session::on(server, &g, options.clone()))?;
     let last = i64::try_from(flags.steps())?;
-    Ok(sync::coordinate(server, &session, sync, "worker", last)?)
+    let mut step = session.global_step()?.unwrap_or(0);
+    while step < last {
+        match session.run_step_fn(|s| coordinator.update(s))? {
+            Some(now) => step = now,
+            None => break,
+        }
+    }
+    coordinator.close();
+    Ok(session.close()?)
+}
+
+/// A session that restores the newest checkpoint after a loss, and saves them if it `saves`.
+fn monitored<'g>(
+    flags: &Flags,
+    g: &'g Graph,
+    role: Role,
+    saves: bool,
+) -> MonitoredTrainingSession<'g> {
+    let monitored = MonitoredTrainingSession::new(g)
+        .role(role)
+        .log_step_count(None);
+    match flags.checkpoint_dir.as_ref().filter(|_| saves) {
+        Some(folder) => monitored
+            .checkpoint_dir(folder)
+            .save_checkpoint(Every::Steps(flags.save_steps)),
+        None => monitored,
+    }
 }
 
 fn work(flags: &Flags, server: &Server) -> Result<()> {
@@ -137,18 +166,13 @@ fn work(flags: &Flags, server: &Server) -> Result<()> {
     let (net, training, step) = build(&g, flags, setter(server, &own)?, workers);
     // The other workers have nothing that this one needs.
     let options = ClusterOptions::new().device_filter("/job:ps");
+    // In synchronous training the first server is the chief.
     let role = match flags.task {
-        0 => Role::Chief,
+        0 if !flags.sync => Role::Chief,
         _ => Role::Worker,
     };
-    let mut monitored = MonitoredTrainingSession::new(&g)
-        .role(role)
-        .log_step_count(None);
-    if let Some(folder) = &flags.checkpoint_dir {
-        let every = Every::Steps(flags.save_steps);
-        monitored = monitored.checkpoint_dir(folder).save_checkpoint(every);
-    }
-    let session = monitored.start(|| Session::on(server, &g, options.clone()))?;
+    let session = monitored(flags, &g, role, !flags.sync)
+        .start(|| Session::on(server, &g, options.clone()))?;
     let mut worker = Worker {
         flags,
         session,

@@ -373,7 +373,9 @@ impl<'g> Session<'g> {
         let feeds = self.fed(feeds)?;
         let data = self.graph.checked()?;
         let run: Vec<Fetch> = operations.iter().map(|o| Fetch::Run(o.id())).collect();
-        let run = self.steps.run_async(&data, &run, &feeds, options, Some(once));
+        let run = self
+            .steps
+            .run_async(&data, &run, &feeds, options, Some(once));
         run.await.map(|_| ())
     }
 

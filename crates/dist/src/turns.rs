@@ -230,9 +230,7 @@ impl State {
         let own = |i: usize| i as u32 % workers == worker;
         let held = left().find(|(_, t)| t.holder == Some(worker));
         let fresh = || left().find(|&(i, t)| t.holder.is_none() && own(i));
-        let lost = || {
-            left().find(|&(i, t)| away.contains(&t.holder.unwrap_or(i as u32 % workers)))
-        };
+        let lost = || left().find(|&(i, t)| away.contains(&t.holder.unwrap_or(i as u32 % workers)));
         let (ticket, _) = held.or_else(fresh).or_else(lost)?;
         round.tickets[ticket].holder = Some(worker);
         Some(TurnGiven {
@@ -291,7 +289,10 @@ mod tests {
     async fn a_turn_is_given_again_until_its_gradient_has_come() {
         let all = AllTurns::default();
         let turns = all.of("t").unwrap();
-        assert_eq!(turn(&all, 0, None).await.waits, "nobody coordinates the training yet");
+        assert_eq!(
+            turn(&all, 0, None).await.waits,
+            "nobody coordinates the training yet"
+        );
         turns.begin(7, 3, WANTED);
         let first = turn(&all, 0, None).await;
         assert_eq!((first.token, first.ticket, first.step), (7, 0, 3));

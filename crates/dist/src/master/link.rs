@@ -139,6 +139,11 @@ impl Link {
         open.filter(|o| o.is_open())
     }
 
+    /// Whether its session is open, if there ever was one.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.known().incarnation.is_none() || self.current().is_some()
+    }
+
     /// Ends the session on it.
     pub(crate) fn close(&self) {
         let open = self.known().open.take();

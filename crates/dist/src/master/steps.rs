@@ -199,12 +199,20 @@ impl Steps {
                 let limit = peer.patience().silence;
                 let asked = peer.ask("Turn", Frames::of(Kind::Turn(turn)));
                 let late = |_| Err(peer.gone(Cause::Silent, "no answer"));
-                match tokio::time::timeout(limit, asked).await.unwrap_or_else(late)? {
+                match tokio::time::timeout(limit, asked)
+                    .await
+                    .unwrap_or_else(late)?
+                {
                     Kind::TurnGiven(given) => Ok(given),
                     _ => Err(peer.lost("it has sent what is no answer")),
                 }
             }
         }
+    }
+
+    /// Whether no task that was reached is lost.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.inner.links.iter().all(Link::is_whole)
     }
 
     /// Whether the server of this session was shut down.

@@ -115,6 +115,8 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
 
 struct Model<'g> {
     x: Output<'g>,
+    /// Reads all variables.
+    loss: Output<'g>,
     variables: Vec<Variable<'g>>,
     sync: Synchronized<'g>,
     /// Assigns what is fed to the variables, and to the global step.
@@ -134,16 +136,22 @@ fn build(g: &Graph, size: Size) -> Model<'_> {
     let sync = SyncReplicas::new(GradientDescent::new(1.0), size.workers)
         .aggregate(size.aggregate)
         .minimize(loss, step);
-    let saved = variables.iter().map(|_| g.placeholder("saved", DType::F32, [MOST as i64]));
+    let saved = variables
+        .iter()
+        .map(|_| g.placeholder("saved", DType::F32, [MOST as i64]));
     let mut saved: Vec<Output<'_>> = saved.collect();
-    let mut assigned: Vec<Operation<'_>> =
-        variables.iter().zip(&saved).map(|(w, &s)| w.assign(s)).collect();
+    let mut assigned: Vec<Operation<'_>> = variables
+        .iter()
+        .zip(&saved)
+        .map(|(w, &s)| w.assign(s))
+        .collect();
     saved.push(g.placeholder("saved_step", DType::I64, []));
     assigned.push(step.assign(saved[variables.len()]));
     let restore = g.group("restore", assigned);
     assert!(g.errors().is_empty(), "{:?}", g.errors());
     Model {
         x,
+        loss,
         variables,
         sync,
         restore,
@@ -159,7 +167,10 @@ impl<'g> Model<'g> {
         let found = session.step_async(&all, &[], &options).await?;
         let count = self.variables.len();
         let values = (0..count).map(|i| Ok(found.slice::<f32>(i)?.to_vec()));
-        Ok((values.collect::<Result<_, ClusterError>>()?, found.scalar::<i64>(count)?))
+        Ok((
+            values.collect::<Result<_, ClusterError>>()?,
+            found.scalar::<i64>(count)?,
+        ))
     }
 
     /// Restores the checkpoint, where a variable has no value, or where a restore has not come to its end.
@@ -187,7 +198,12 @@ impl<'g> Model<'g> {
     }
 }
 
-async fn serve(world: &World, shared: &Mutex<Shared>, index: u32, size: Size) -> Result<(), String> {
+async fn serve(
+    world: &World,
+    shared: &Mutex<Shared>,
+    index: u32,
+    size: Size,
+) -> Result<(), String> {
     let task = world.start("ps", index).await.map_err(|e| e.to_string())?;
     if index > 0 {
         return std::future::pending().await;
@@ -269,8 +285,7 @@ async fn work(world: &World, shared: &Mutex<Shared>, index: u32, size: Size) -> 
             let mut one = vec![0.0f32; MOST];
             one[id] = 1.0;
             let feeds = vec![model.x.feed(one)];
-            let nothing: Vec<Output<'_>> = Vec::new();
-            match give_async(&session, &model.sync, index, &nothing, feeds).await {
+            match give_async(&session, &model.sync, index, &model.loss, feeds).await {
                 Ok(Some((_, step))) => world.note(format!("worker {index} gave {id} in {step}")),
                 Ok(None) => break,
                 Err(e) => {
@@ -326,7 +341,9 @@ fn check((values, step): &(Vec<Vec<f32>>, i64), size: Size, given: usize) -> Res
                 false => v <= 0.0,
             };
             if !fits || (v != 0.0 && id >= given) {
-                return Err(format!("server {server}: gradient {id} has {v} of the updates"));
+                return Err(format!(
+                    "server {server}: gradient {id} has {v} of the updates"
+                ));
             }
         }
     }

@@ -159,7 +159,14 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         last: i64,
     ) -> Result<(), ClusterError> {
         let updates = async {
-            while self.begun(session).await?.is_some_and(|step| step < last) {
+            // Somebody else gives the variables their values.
+            while let Err(e) = self.expect_ready(session).await {
+                if e.cause != Cause::Uninitialized || self.is_done() {
+                    return Err(e);
+                }
+                sleep(AGAIN).await;
+            }
+            while self.begun(session).await? < last {
                 if self.update_async(session).await?.is_none() {
                     break;
                 }
@@ -195,9 +202,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
     }
 
     async fn turn(&mut self, session: &Session<'g>) -> Result<Option<i64>, ClusterError> {
-        let Some(step) = self.begun(session).await? else {
-            return Ok(None);
-        };
+        let step = self.begun(session).await?;
         let wanted = Wanted {
             workers: self.sync.workers,
             aggregate: self.sync.aggregate,
@@ -211,29 +216,19 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         let feeds = [self.sync.token.feed(token)];
         self.surely(session, Work::Run(self.sync.prepare), &feeds)
             .await?;
-        let feeds = [
-            self.sync.token.feed(token),
-            self.sync.next_token.feed(next),
-        ];
+        let feeds = [self.sync.token.feed(token), self.sync.next_token.feed(next)];
         let commit = Work::Once(&self.sync.commit, next);
         self.surely(session, commit, &feeds).await?;
         (self.token, self.step) = (next, Some(step + 1));
         Ok(self.step)
     }
 
-    /// The global step of the turn that goes on; begins the first one. None where the workers are done before.
-    async fn begun(&mut self, session: &Session<'g>) -> Result<Option<i64>, ClusterError> {
+    /// The global step of the turn that goes on; begins the first one.
+    async fn begun(&mut self, session: &Session<'g>) -> Result<i64, ClusterError> {
         if let Some(step) = self.step {
-            return Ok(Some(step));
+            return Ok(step);
         }
-        let scalar = |f: Fetched| f.scalar::<bool>(0).map_err(ClusterError::from);
-        // Somebody else may give the variables their values.
-        while !scalar(self.fetched(session, &self.sync.ready).await?)? {
-            if self.is_done() {
-                return Ok(None);
-            }
-            sleep(AGAIN).await;
-        }
+        self.expect_ready(session).await?;
         let step = self.fetched(session, &self.sync.global_step).await?;
         let step = step.scalar::<i64>(0).map_err(ClusterError::from)?;
         let now = i64::try_from(self.task.platform.clock() << TOKENS).unwrap_or(i64::MAX / 2);
@@ -250,7 +245,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
             }
         }
         self.step = Some(step);
-        Ok(self.step)
+        Ok(step)
     }
 
     /// Waits for the gradients of the turn; false where the workers are done before.
@@ -263,6 +258,25 @@ impl<'c, 'g> Coordinator<'c, 'g> {
                 return Ok(false);
             }
             self.look(session)?;
+            // Workers give nothing that needs a server which has lost its variables.
+            if !session.steps().is_whole() {
+                self.expect_ready(session).await?;
+            }
+        }
+    }
+
+    /// Looks whether all variables have values still.
+    ///
+    /// # Errors
+    /// [`Cause::Uninitialized`].
+    async fn expect_ready(&self, session: &Session<'g>) -> Result<(), ClusterError> {
+        let ready = self.fetched(session, &self.sync.ready).await?;
+        match ready.scalar::<bool>(0)? {
+            true => Ok(()),
+            false => Err(ClusterError::new(
+                Cause::Uninitialized,
+                "a server was started anew: restore the variables",
+            )),
         }
     }
 
@@ -284,7 +298,11 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         let gone = |w: &u32| now - *self.seen.get(w).unwrap_or(&self.began);
         let away = |w: &u32| finished.contains(w) || gone(w) > patience.absence;
         let workers = 0..self.sync.workers;
-        let longest = workers.clone().filter(|w| !finished.contains(w)).map(|w| gone(&w)).min();
+        let longest = workers
+            .clone()
+            .filter(|w| !finished.contains(w))
+            .map(|w| gone(&w))
+            .min();
         if longest.is_some_and(|gone| gone > patience.outage) {
             let text = format!(
                 "no worker of /job:{} has been there for {:.1} s",

@@ -91,7 +91,12 @@ impl Worker {
             };
             let ended = match ended.wait_for(Option::is_some).await {
                 Ok(ended) => ended.clone(),
-                Err(_) => return Err(ClusterError::new(Cause::ShutDown, "the task is shutting down")),
+                Err(_) => {
+                    return Err(ClusterError::new(
+                        Cause::ShutDown,
+                        "the task is shutting down",
+                    ));
+                }
             };
             if stamp == of.stamp {
                 return ended.unwrap_or(Ok(()));
