@@ -9,6 +9,7 @@ use thalweg_tests::golden::cases;
 const FILES_OF_OWN: &str = "it works on files: tests/engine/checkpoints.rs runs it";
 const NO_KERNEL: &str = "it is there so that graphs can be read, and has no kernel yet";
 
+const TURNS: &str = "TensorFlow does not have it: tests/cluster/sync.rs runs it";
 const LISTED: &str = "the table has no lists, arrays or stacks: tests/engine/lists.rs runs it";
 
 /// The ops that the golden graphs have, which `tests/engine/tensorflow_graphs.rs` runs.
@@ -81,6 +82,12 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
         "TensorFlow has taken it back; it is TopKV2 with an attribute for an input",
     ),
     ("VarHandleOp", "every variable of every case is one"),
+    ("_TurnSum", TURNS),
+    ("_TurnBegin", TURNS),
+    ("_TurnGive", TURNS),
+    ("_TurnMean", TURNS),
+    ("_TurnKeep", TURNS),
+    ("_TurnKept", TURNS),
 ];
 
 const FIRST_VERSIONS: &str = "of TensorFlow's first versions; the op that took its place has one";
