@@ -2,6 +2,7 @@
 
 mod boxes;
 mod curves;
+mod panels;
 mod scatter;
 
 use std::error::Error;
@@ -12,6 +13,7 @@ use plotters::prelude::*;
 
 pub use boxes::{Boxes, boxes};
 pub use curves::{Curve, curves};
+pub use panels::{Panel, panels};
 pub use scatter::{Line, scatter_with_lines};
 
 /// Inks that stay apart for colour-blind readers and in grey (Okabe and Ito, 2008).

@@ -5,4 +5,5 @@ mod hosts;
 mod in_step;
 mod kills;
 mod limits;
+mod soak;
 mod workers;

@@ -49,6 +49,28 @@ pub fn hear(child: &mut Child, from: usize, generation: usize, to: &Sender<Said>
     });
 }
 
+/// Passes on what a task's process says on standard error, where that is a panic.
+pub fn hear_errors(child: &mut Child, from: usize, generation: usize, to: &Sender<Said>) {
+    let output = BufReader::new(child.stderr.take().unwrap());
+    let to = to.clone();
+    std::thread::spawn(move || {
+        let mut lines = output.lines().map_while(Result::ok);
+        while let Some(line) = lines.next() {
+            if !line.contains("panicked at") {
+                continue;
+            }
+            let why = lines.next().unwrap_or_default();
+            let line = format!("{line} {why}");
+            // An error is a test that listens no more.
+            let _ = to.send(Said {
+                from,
+                generation,
+                line,
+            });
+        }
+    });
+}
+
 /// In a task's process: its server.
 pub fn server(patience: Patience) -> Server {
     let task = std::env::var(TASK).unwrap_or_else(|_| panic!("{TASK} is not set"));

@@ -1,0 +1,276 @@
+//! The tasks of the soak as it sees them: processes on hosts of their own.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use thalweg_tests::network::Network;
+use thalweg_tests::processes::{self, Said};
+
+use super::tasks::FOLDER;
+use super::{SERVERS, WORKERS};
+
+/// The host of clients.
+pub const OUTSIDE: usize = SERVERS + WORKERS;
+/// The port of each task.
+const PORT: u16 = 2222;
+
+/// One task.
+pub struct Task {
+    pub job: &'static str,
+    pub index: usize,
+    child: Child,
+    generation: usize,
+    pub started: Instant,
+    /// Whether a fault holds it.
+    pub disturbed: bool,
+    stepped: Option<Instant>,
+    /// Whether it was ended by a fault, or told to end.
+    expected: bool,
+}
+
+impl Task {
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.job, self.index)
+    }
+}
+
+/// What was heard of the tasks.
+#[derive(Default)]
+pub struct Seen {
+    pub steps: u64,
+    /// The greatest global step.
+    pub greatest: u64,
+    pub panics: usize,
+    /// What tasks said that ended by themselves, shortened, and how often.
+    ended: BTreeMap<String, usize>,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} steps, the greatest global step is {}",
+            self.steps, self.greatest
+        )?;
+        for (what, count) in &self.ended {
+            writeln!(f, "{count} x {what}")?;
+        }
+        Ok(())
+    }
+}
+
+/// All tasks, and the network between them.
+pub struct Cluster {
+    pub network: Network,
+    pub tasks: Vec<Task>,
+    hosts: [String; 2],
+    folder: PathBuf,
+    lines: Receiver<Said>,
+    sender: Sender<Said>,
+    seen: Seen,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for task in &mut self.tasks {
+            // One that has ended is no error.
+            let _ = task.child.kill();
+            let _ = task.child.wait();
+        }
+    }
+}
+
+impl Cluster {
+    /// Starts all tasks; none where there are no network namespaces.
+    pub fn start(folder: &Path) -> Option<Cluster> {
+        let network = Network::new(SERVERS + WORKERS + 1)?;
+        let address = |host| format!("{}:{PORT}", network.address(host));
+        let all: Vec<String> = (0..SERVERS + WORKERS).map(address).collect();
+        let hosts = [all[..SERVERS].join(","), all[SERVERS..].join(",")];
+        let (sender, lines) = channel();
+        let mut cluster = Cluster {
+            network,
+            tasks: Vec::new(),
+            hosts,
+            folder: folder.to_owned(),
+            lines,
+            sender,
+            seen: Seen::default(),
+        };
+        for host in 0..SERVERS + WORKERS {
+            let (job, index) = match host.checked_sub(SERVERS) {
+                None => ("ps", host),
+                Some(index) => ("worker", index),
+            };
+            let child = cluster.process(host, job, index, 0);
+            cluster.tasks.push(Task {
+                job,
+                index,
+                child,
+                generation: 0,
+                started: Instant::now(),
+                disturbed: false,
+                stepped: None,
+                expected: false,
+            });
+        }
+        Some(cluster)
+    }
+
+    fn process(&self, host: usize, job: &str, index: usize, generation: usize) -> Child {
+        let mut command = processes::task("soak::tasks::a_task", job, index, &self.hosts);
+        command
+            .env(FOLDER, &self.folder)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = self.network.start(host, &mut command).unwrap();
+        processes::hear(&mut child, host, generation, &self.sender);
+        processes::hear_errors(&mut child, host, generation, &self.sender);
+        child
+    }
+
+    /// Where clients reach a parameter server.
+    pub fn target(&self, server: usize) -> String {
+        format!("{}:{PORT}", self.network.address(server))
+    }
+
+    /// Starts a client on the host of clients.
+    pub fn client(&self, what: &str, server: usize) -> Child {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["soak::hostile::a_client", "--exact", "--ignored"])
+            .env(
+                super::hostile::CLIENT,
+                format!("{what} {}", self.target(server)),
+            )
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        self.network.start(OUTSIDE, &mut command).unwrap()
+    }
+
+    /// Sends a signal to a task.
+    pub fn signal(&self, task: usize, name: &str) {
+        let id = self.tasks[task].id().to_string();
+        // An error is one that has ended by itself, which is told where it is seen.
+        let _ = Command::new("kill").args(["-s", name, &id]).status();
+    }
+
+    /// Kills a task.
+    pub fn kill(&mut self, task: usize) {
+        let task = &mut self.tasks[task];
+        task.expected = true;
+        let _ = task.child.kill();
+        let _ = task.child.wait();
+    }
+
+    /// Starts a task that was killed, or has ended.
+    pub fn restart(&mut self, number: usize) {
+        let (job, index) = (self.tasks[number].job, self.tasks[number].index);
+        let generation = self.tasks[number].generation + 1;
+        let child = self.process(number, job, index, generation);
+        let task = &mut self.tasks[number];
+        task.child = child;
+        task.generation = generation;
+        task.started = Instant::now();
+        task.expected = false;
+        task.stepped = None;
+    }
+
+    /// Hears what the tasks say for a while, and starts again who has ended by itself.
+    pub fn listen(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while let Some(rest) = end.checked_duration_since(Instant::now()) {
+            let Ok(said) = self.lines.recv_timeout(rest) else {
+                break;
+            };
+            self.note(said);
+        }
+        for number in 0..self.tasks.len() {
+            let task = &mut self.tasks[number];
+            if task.expected || task.child.try_wait().unwrap().is_none() {
+                continue;
+            }
+            let name = task.job;
+            let text = format!("a {name} ended by itself, and was started again");
+            *self.seen.ended.entry(text).or_default() += 1;
+            self.restart(number);
+        }
+    }
+
+    fn note(&mut self, said: Said) {
+        let task = &mut self.tasks[said.from];
+        if said.line.contains("panicked") {
+            self.seen.panics += 1;
+            println!("{}: {}", task.name(), said.line);
+        }
+        if let Some(step) = said.line.strip_prefix("step ") {
+            self.seen.steps += 1;
+            let step = step.parse().unwrap_or(0);
+            self.seen.greatest = self.seen.greatest.max(step);
+            if said.generation == task.generation {
+                task.stepped = Some(Instant::now());
+            }
+        } else if let Some(why) = said.line.strip_prefix("ended ") {
+            println!("        {} ended: {why}", task.name());
+            let short: String = why.chars().take(60).collect();
+            *self.seen.ended.entry(short).or_default() += 1;
+        } else if said.line.starts_with("wrong") {
+            panic!("{}: {}", task.name(), said.line);
+        }
+    }
+
+    /// Waits until each worker has made a step from now on; gives how long that took.
+    pub fn until_all_step(&mut self, limit: Duration) -> Duration {
+        let began = Instant::now();
+        loop {
+            self.listen(Duration::from_millis(20));
+            let mut workers = self.tasks.iter().filter(|t| t.job == "worker");
+            if workers.all(|t| t.stepped.is_some_and(|s| s > began)) {
+                return began.elapsed();
+            }
+            let since = |t: &Task| format!("{}: {:?}", t.name(), t.stepped.map(|s| s.elapsed()));
+            assert!(
+                began.elapsed() < limit,
+                "not all workers train: {:?}",
+                self.tasks.iter().map(since).collect::<Vec<_>>()
+            );
+        }
+    }
+
+    /// Tells the workers to end, and waits until all tasks have.
+    pub fn end(&mut self, limit: Duration) {
+        for task in self.tasks.iter_mut() {
+            task.expected = true;
+            drop(task.child.stdin.take());
+        }
+        let began = Instant::now();
+        loop {
+            self.listen(Duration::from_millis(50));
+            let ended = |t: &mut Task| t.child.try_wait().unwrap().is_some();
+            let left: Vec<String> = (self.tasks.iter_mut())
+                .filter_map(|t| (!ended(t)).then(|| t.name()))
+                .collect();
+            if left.is_empty() {
+                println!("all tasks have ended after {:?}", began.elapsed());
+                return;
+            }
+            assert!(began.elapsed() < limit, "{left:?} do not end");
+        }
+    }
+
+    /// What was heard.
+    pub fn seen(&mut self) -> Seen {
+        self.listen(Duration::from_millis(100));
+        std::mem::take(&mut self.seen)
+    }
+}

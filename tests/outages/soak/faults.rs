@@ -1,0 +1,214 @@
+//! The faults of the soak: one at a time begins, and each is over after a while.
+
+use std::collections::BTreeMap;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use thalweg_examples::report::table;
+
+use super::cluster::Cluster;
+use super::disk::SmallDisk;
+use super::{SERVERS, WORKERS};
+
+/// What is done to the training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    /// `kill -9` of a worker, which is started again.
+    KillWorker,
+    /// `kill -9` of a parameter server, which is started again: its variables come from the newest checkpoint.
+    KillServer,
+    /// SIGSTOP of a worker.
+    StopWorker,
+    /// SIGSTOP of a parameter server.
+    StopServer,
+    /// A cable that is pulled.
+    CutLink,
+    /// A cable of 2 Mbit/s, with 50 ms.
+    SlowLink,
+    /// No room for checkpoints.
+    FullDisk,
+    /// Clients that send garbage, connect and say nothing, or send little that expands to much.
+    HostileClient,
+    /// A client that opens sessions and is killed.
+    VanishedClient,
+    /// A graph that asks for more memory than there is.
+    LargeGraph,
+}
+
+const ALL: [Fault; 10] = [
+    Fault::KillWorker,
+    Fault::KillServer,
+    Fault::StopWorker,
+    Fault::StopServer,
+    Fault::CutLink,
+    Fault::SlowLink,
+    Fault::FullDisk,
+    Fault::HostileClient,
+    Fault::VanishedClient,
+    Fault::LargeGraph,
+];
+
+impl Fault {
+    /// Whether it leaves the task and its cable as they are.
+    fn is_from_outside(self) -> bool {
+        matches!(
+            self,
+            Fault::HostileClient | Fault::VanishedClient | Fault::LargeGraph | Fault::FullDisk
+        )
+    }
+}
+
+/// What was begun, and when it is over.
+struct Begun {
+    over: Instant,
+    end: End,
+}
+
+enum End {
+    Restart(usize),
+    Continue(usize),
+    Mend(usize),
+    Free,
+    /// A client; whether it must have ended well by then.
+    Client(Child, bool),
+}
+
+/// What is done, and what was.
+pub struct Faults {
+    state: u64,
+    begun: Vec<Begun>,
+    counts: BTreeMap<Fault, usize>,
+    /// Clients that were not answered as they should be.
+    pub wrong: usize,
+}
+
+impl Faults {
+    pub fn new(seed: u64) -> Faults {
+        Faults {
+            state: seed,
+            begun: Vec::new(),
+            counts: BTreeMap::new(),
+            wrong: 0,
+        }
+    }
+
+    /// SplitMix64 (Steele, Lea and Flood, 2014).
+    fn below(&mut self, most: usize) -> usize {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % most as u64) as usize
+    }
+
+    /// A fault, and the task that it is for, which nothing disturbs yet.
+    fn draw(&mut self, cluster: &Cluster) -> (Fault, usize) {
+        loop {
+            let fault = ALL[self.below(ALL.len())];
+            let task = match fault {
+                Fault::KillWorker | Fault::StopWorker => SERVERS + self.below(WORKERS),
+                Fault::CutLink | Fault::SlowLink => self.below(SERVERS + WORKERS),
+                _ => self.below(SERVERS),
+            };
+            if fault.is_from_outside() || !cluster.tasks[task].disturbed {
+                return (fault, task);
+            }
+        }
+    }
+
+    /// Begins a fault; says which.
+    pub fn begin(&mut self, cluster: &mut Cluster, disk: &SmallDisk) -> String {
+        let (fault, task) = self.draw(cluster);
+        let time = Duration::from_millis(1000 + self.below(5000) as u64);
+        let mut what = format!("{fault:?} {} for {time:?}", cluster.tasks[task].name());
+        let end = match fault {
+            Fault::KillWorker | Fault::KillServer => {
+                cluster.kill(task);
+                End::Restart(task)
+            }
+            Fault::StopWorker | Fault::StopServer => {
+                cluster.signal(task, "STOP");
+                End::Continue(task)
+            }
+            Fault::CutLink => {
+                cluster.network.change(task, |c| c.pulled = true);
+                End::Mend(task)
+            }
+            Fault::SlowLink => {
+                cluster.network.change(task, |c| {
+                    c.rate = 2_000_000;
+                    c.delay = Duration::from_millis(50);
+                });
+                End::Mend(task)
+            }
+            Fault::FullDisk => {
+                disk.fill();
+                what = format!("{fault:?} for {time:?}");
+                End::Free
+            }
+            Fault::HostileClient => {
+                let kind = ["garbage", "idle", "bomb"][self.below(3)];
+                what = format!("{fault:?} {kind} at {}", cluster.tasks[task].name());
+                End::Client(cluster.client(kind, task), false)
+            }
+            Fault::VanishedClient => End::Client(cluster.client("vanish", task), false),
+            Fault::LargeGraph => {
+                let answers = !cluster.tasks[task].disturbed;
+                End::Client(cluster.client("large", task), answers)
+            }
+        };
+        cluster.tasks[task].disturbed |= !fault.is_from_outside();
+        *self.counts.entry(fault).or_default() += 1;
+        let over = Instant::now() + time;
+        self.begun.push(Begun { over, end });
+        what
+    }
+
+    /// Ends the faults whose time is over.
+    pub fn end_what_is_over(&mut self, cluster: &mut Cluster, disk: &SmallDisk) {
+        let now = Instant::now();
+        let over = self.begun.extract_if(.., |b| b.over <= now);
+        for begun in over.collect::<Vec<_>>() {
+            self.end(begun, cluster, disk);
+        }
+    }
+
+    /// Ends all faults.
+    pub fn end_all(&mut self, cluster: &mut Cluster, disk: &SmallDisk) {
+        for begun in std::mem::take(&mut self.begun) {
+            self.end(begun, cluster, disk);
+        }
+    }
+
+    fn end(&mut self, begun: Begun, cluster: &mut Cluster, disk: &SmallDisk) {
+        match begun.end {
+            End::Restart(task) => {
+                cluster.restart(task);
+                cluster.tasks[task].disturbed = false;
+            }
+            End::Continue(task) => {
+                cluster.signal(task, "CONT");
+                cluster.tasks[task].disturbed = false;
+            }
+            End::Mend(host) => {
+                cluster.network.change(host, |c| *c = Default::default());
+                cluster.tasks[host].disturbed = false;
+            }
+            End::Free => disk.free(),
+            End::Client(mut child, must_be_answered) => {
+                let ended = child.try_wait().unwrap();
+                let _ = child.kill();
+                let _ = child.wait();
+                if must_be_answered && ended.is_some_and(|s| !s.success()) {
+                    self.wrong += 1;
+                    println!("        a client was not answered as it should be");
+                }
+            }
+        }
+    }
+
+    /// How often each was done.
+    pub fn table(&self) -> String {
+        let row = |(fault, count): (&Fault, &usize)| [format!("{fault:?}"), count.to_string()];
+        table(["fault", "times"], self.counts.iter().map(row))
+    }
+}

@@ -1,0 +1,84 @@
+//! A training that is disturbed every two seconds for as long as it is told to: nobody hangs, the training goes on, and
+//! memory, descriptors and threads stay as they are.
+//!
+//! `SECONDS=3600 SEED=1 cargo test --release -p thalweg-tests --test outages soak::a_training -- --ignored --nocapture`
+//! takes root, network namespaces and a tmpfs. `SOAK=FOLDER` keeps the table and the plot.
+#![cfg(target_os = "linux")]
+
+mod cluster;
+mod disk;
+mod faults;
+mod hostile;
+mod samples;
+mod tasks;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use cluster::{Cluster, Seen};
+use disk::SmallDisk;
+use faults::Faults;
+use samples::Samples;
+
+/// Parameter servers and workers.
+const SERVERS: usize = 2;
+const WORKERS: usize = 4;
+/// Between two faults.
+const EVERY: Duration = Duration::from_secs(2);
+/// Between two samples.
+const SAMPLE: Duration = Duration::from_secs(1);
+/// Within which each worker must make a step once nothing disturbs it any more.
+const RESUMES: Duration = Duration::from_secs(60);
+/// Within which all tasks must end once they are told to.
+const ENDS: Duration = Duration::from_secs(60);
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |n| n.parse().unwrap())
+}
+
+#[test]
+#[ignore = "takes as long as SECONDS says: see the top of this file"]
+fn a_training_that_is_disturbed_all_the_time_goes_on_and_stays_as_large_as_it_is() {
+    let seconds = number("SECONDS", 300);
+    let seed = number("SEED", 1);
+    let disk = SmallDisk::new("soak", 8).expect("a tmpfs, which takes root");
+    let mut cluster = Cluster::start(disk.path()).expect("network namespaces, which take root");
+    cluster.until_all_step(RESUMES);
+    let mut faults = Faults::new(seed);
+    let mut samples = Samples::new();
+    let began = Instant::now();
+    let (mut fault, mut sample) = (EVERY, Duration::ZERO);
+    while began.elapsed() < Duration::from_secs(seconds) {
+        cluster.listen(Duration::from_millis(50));
+        faults.end_what_is_over(&mut cluster, &disk);
+        if began.elapsed() >= fault {
+            fault += EVERY;
+            let what = faults.begin(&mut cluster, &disk);
+            println!("{:7.1} {what}", began.elapsed().as_secs_f64());
+        }
+        if began.elapsed() >= sample {
+            sample += SAMPLE;
+            samples.take(began.elapsed(), &cluster);
+        }
+    }
+    faults.end_all(&mut cluster, &disk);
+    let resumed = cluster.until_all_step(RESUMES);
+    println!("all workers train again after {resumed:?}");
+    cluster.end(ENDS);
+    let seen = cluster.seen();
+    report(&seen, &faults, &samples);
+    assert_eq!(seen.panics, 0, "a task has panicked");
+    samples.assert_flat();
+}
+
+fn report(seen: &Seen, faults: &Faults, samples: &Samples) {
+    println!("{}", faults.table());
+    println!("{}", samples.table());
+    println!("{seen}");
+    if let Some(folder) = std::env::var_os("SOAK").map(PathBuf::from) {
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = format!("{}\n\n{}\n\n{seen}\n", faults.table(), samples.table());
+        std::fs::write(folder.join("soak.txt"), text).unwrap();
+        samples.plot(&folder.join("soak.svg")).unwrap();
+    }
+}

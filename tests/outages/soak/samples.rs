@@ -1,0 +1,144 @@
+//! What the tasks of the soak hold, and whether it grows.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Duration;
+
+use thalweg_examples::plot::{Curve, Panel, panels};
+use thalweg_examples::report::{median, table};
+
+use super::cluster::Cluster;
+
+/// A process is young for so long: what it holds still grows.
+const YOUNG: Duration = Duration::from_secs(10);
+
+/// What a process holds.
+#[derive(Clone, Copy)]
+struct Held {
+    /// Since the soak began, in seconds.
+    at: f64,
+    /// In MiB.
+    memory: f64,
+    descriptors: f64,
+    threads: f64,
+}
+
+/// By what a sample is called: the value, and by how much it may grow beyond a tenth.
+type Kind = (&'static str, fn(&Held) -> f64, f64);
+
+const KINDS: [Kind; 3] = [
+    ("memory, MiB", |h| h.memory, 16.0),
+    ("descriptors", |h| h.descriptors, 8.0),
+    ("threads", |h| h.threads, 4.0),
+];
+
+/// All samples, by task.
+pub struct Samples {
+    tasks: Vec<(String, Vec<Held>)>,
+}
+
+impl Samples {
+    pub fn new() -> Samples {
+        Samples { tasks: Vec::new() }
+    }
+
+    /// Takes one of each task that is not young, and not held by a fault.
+    pub fn take(&mut self, at: Duration, cluster: &Cluster) {
+        for (number, task) in cluster.tasks.iter().enumerate() {
+            if self.tasks.len() <= number {
+                self.tasks.push((task.name(), Vec::new()));
+            }
+            if task.started.elapsed() < YOUNG || task.disturbed {
+                continue;
+            }
+            if let Some(held) = held(task.id(), at.as_secs_f64()) {
+                self.tasks[number].1.push(held);
+            }
+        }
+    }
+
+    /// The median of each kind in each third of the time.
+    fn thirds(samples: &[Held], value: fn(&Held) -> f64) -> Option<[f64; 3]> {
+        let end = samples.last()?.at;
+        let third = |i: usize| {
+            let part = samples
+                .iter()
+                .filter(|h| ((h.at / end * 3.0) as usize).min(2) == i);
+            median(part.map(value).collect())
+        };
+        Some([third(0)?, third(1)?, third(2)?])
+    }
+
+    /// What each task held in each third.
+    pub fn table(&self) -> String {
+        let mut rows = Vec::new();
+        for (name, samples) in &self.tasks {
+            for (kind, value, _) in KINDS {
+                let Some(thirds) = Samples::thirds(samples, value) else {
+                    continue;
+                };
+                let most = samples.iter().map(value).fold(0.0, f64::max);
+                let [a, b, c] = thirds.map(|v| format!("{v:.0}"));
+                rows.push([name.clone(), kind.to_owned(), a, b, c, format!("{most:.0}")]);
+            }
+        }
+        table(["task", "what", "first", "middle", "last", "most"], rows)
+    }
+
+    /// Fails where the last third holds more than the middle one.
+    pub fn assert_flat(&self) {
+        let mut grown = Vec::new();
+        for (name, samples) in &self.tasks {
+            for (kind, value, more) in KINDS {
+                let Some([_, middle, last]) = Samples::thirds(samples, value) else {
+                    continue;
+                };
+                if last > middle * 1.1 + more {
+                    grown.push(format!("{name}: {kind}: {middle:.0}, then {last:.0}"));
+                }
+            }
+        }
+        assert!(grown.is_empty(), "what tasks hold grows: {grown:?}");
+    }
+
+    /// Draws all of it into an SVG file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn plot(&self, path: &Path) -> Result<(), Box<dyn Error>> {
+        let points = |value: fn(&Held) -> f64| -> Vec<Vec<(f64, f64)>> {
+            let of = |samples: &Vec<Held>| samples.iter().map(|h| (h.at, value(h))).collect();
+            self.tasks.iter().map(|(_, samples)| of(samples)).collect()
+        };
+        let all: Vec<(&str, Vec<Vec<(f64, f64)>>)> = KINDS
+            .iter()
+            .map(|(kind, value, _)| (*kind, points(*value)))
+            .collect();
+        let shown: Vec<Panel<'_>> = all
+            .iter()
+            .map(|(name, of)| Panel {
+                name,
+                curves: (self.tasks.iter().zip(of))
+                    .map(|((label, _), points)| Curve { label, points })
+                    .collect(),
+            })
+            .collect();
+        panels(path, "seconds", &shown)
+    }
+}
+
+/// What a process holds; none where it has ended.
+fn held(process: u32, at: f64) -> Option<Held> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let number = |name: &str| -> Option<f64> {
+        let line = status.lines().find_map(|l| l.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?;
+    Some(Held {
+        at,
+        memory: number("VmRSS:")? / 1024.0,
+        descriptors: descriptors.count() as f64,
+        threads: number("Threads:")?,
+    })
+}

@@ -1,0 +1,96 @@
+//! What the tasks of the soak do, each in a process of its own.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use thalweg::dist::{ClusterOptions, Patience, Server, Session};
+use thalweg::prelude::*;
+use thalweg::train::Role;
+use thalweg::train::hooks::Every;
+use thalweg_tests::processes::{self, say};
+use thalweg_tests::trainer;
+
+/// The folder for checkpoints.
+pub const FOLDER: &str = "THALWEG_SOAK_FOLDER";
+
+/// Two cores carry six tasks: a worker leaves some time to the others.
+const REST: Duration = Duration::from_millis(10);
+
+fn patience() -> Patience {
+    Patience::new()
+        .silence(Duration::from_secs(2))
+        .start(Duration::from_secs(30))
+}
+
+#[test]
+#[ignore = "the body of a task's process, which the soak starts"]
+fn a_task() {
+    let server = processes::server(patience());
+    match &*server.task().0 {
+        "ps" => match server.join_workers("worker") {
+            Ok(()) => say("done"),
+            Err(e) => say(&format!("ended {e}")),
+        },
+        _ => work(&server),
+    }
+}
+
+/// Whether the input of this process has ended, which is how the soak tells a worker to end.
+fn told() -> Arc<AtomicBool> {
+    let told = Arc::<AtomicBool>::default();
+    let noted = told.clone();
+    std::thread::spawn(move || {
+        // An error is an end too.
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        noted.store(true, Ordering::Relaxed);
+    });
+    told
+}
+
+fn work(server: &Server) {
+    let told = told();
+    let g = Graph::new();
+    let servers = server.cluster().len("ps") as u32;
+    let setter = ReplicaDeviceSetter::new(servers).worker_device(server.device());
+    let model = g.device(setter, || trainer::model(&g));
+    let mut monitored = MonitoredTrainingSession::new(&g)
+        .log_step_count(None)
+        .save_summaries(None);
+    monitored = match server.task().1 {
+        0 => monitored
+            .role(Role::Chief)
+            .checkpoint_dir(PathBuf::from(std::env::var_os(FOLDER).unwrap()))
+            .save_checkpoint(Every::Steps(100)),
+        _ => monitored.role(Role::Worker),
+    };
+    let options = ClusterOptions::new()
+        .device_filter("/job:ps")
+        .patience(patience());
+    let started = monitored.start(|| Session::on(server, &g, options.clone()));
+    let mut session = match started {
+        Ok(session) => session,
+        Err(e) => return say(&format!("ended {e}")),
+    };
+    let feed = trainer::batch();
+    while !told.load(Ordering::Relaxed) {
+        let fetches = (model.train, model.loss, model.step);
+        match session.run::<((), f32, i64)>(fetches, [model.x.feed(&feed)]) {
+            Ok(Some((_, loss, step))) if loss.is_finite() => say(&format!("step {step}")),
+            Ok(Some((_, loss, step))) => say(&format!("wrong {loss} at {step}")),
+            Ok(None) => break,
+            Err(e) => {
+                say(&format!("ended {}", e.to_string().replace('\n', " ")));
+                return;
+            }
+        }
+        std::thread::sleep(REST);
+    }
+    if let Err(e) = session.close() {
+        say(&format!("error {}", e.to_string().replace('\n', " ")));
+    }
+    server.finish("ps");
+    say("done");
+}
