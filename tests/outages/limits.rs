@@ -61,7 +61,6 @@ impl Drop for Limited {
 }
 
 #[test]
-#[ignore = "needs bounded connections"]
 fn idle_connections_that_take_all_descriptors_do_not_keep_a_client_out() {
     let server = Limited::new("ulimit -n 256");
     let began = Instant::now();

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Sender;
 
-use thalweg::dist::{ClusterError, ClusterSpec, Patience, Server, ServerOptions};
+use thalweg::dist::{ClusterError, ClusterSpec, Patience, Protection, Server, ServerOptions};
 
 /// Says which task a process is: `JOB INDEX PS_HOSTS WORKER_HOSTS`.
 const TASK: &str = "THALWEG_TEST_TASK";
@@ -73,6 +73,11 @@ pub fn hear_errors(child: &mut Child, from: usize, generation: usize, to: &Sende
 
 /// In a task's process: its server.
 pub fn server(patience: Patience) -> Server {
+    server_protected(patience, None)
+}
+
+/// The same, with what protects the cluster.
+pub fn server_protected(patience: Patience, protection: Option<Protection>) -> Server {
     let task = std::env::var(TASK).unwrap_or_else(|_| panic!("{TASK} is not set"));
     let [job, index, ps, workers] = task.split(' ').collect::<Vec<_>>()[..] else {
         panic!("{TASK} is '{task}'");
@@ -83,6 +88,7 @@ pub fn server(patience: Patience) -> Server {
     options.patience = patience;
     // It listens where the test says: on loopback, or on a network that the test has made.
     options.unprotected_network = true;
+    options.protection = protection;
     Server::new(cluster, job, index.parse().unwrap(), options).unwrap()
 }
 

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use thalweg_tests::network::Network;
 use thalweg_tests::processes::{self, Said};
 
-use super::tasks::FOLDER;
+use super::keys::Keys;
+use super::tasks::{FOLDER, KEYS};
 use super::{SERVERS, WORKERS};
 
 /// The host of clients.
@@ -75,6 +76,8 @@ pub struct Cluster {
     pub tasks: Vec<Task>,
     hosts: [String; 2],
     folder: PathBuf,
+    /// The folder with what protects the cluster.
+    pub keys: Option<Keys>,
     lines: Receiver<Said>,
     sender: Sender<Said>,
     seen: Seen,
@@ -92,17 +95,19 @@ impl Drop for Cluster {
 
 impl Cluster {
     /// Starts all tasks; none where there are no network namespaces.
-    pub fn start(folder: &Path) -> Option<Cluster> {
+    pub fn start(folder: &Path, protected: bool) -> Option<Cluster> {
         let network = Network::new(SERVERS + WORKERS + 1)?;
         let address = |host| format!("{}:{PORT}", network.address(host));
         let all: Vec<String> = (0..SERVERS + WORKERS).map(address).collect();
         let hosts = [all[..SERVERS].join(","), all[SERVERS..].join(",")];
+        let keys = protected.then(|| Keys::new(&network));
         let (sender, lines) = channel();
         let mut cluster = Cluster {
             network,
             tasks: Vec::new(),
             hosts,
-            folder: folder.to_owned(),
+            folder: folder.join("checkpoints"),
+            keys,
             lines,
             sender,
             seen: Seen::default(),
@@ -131,6 +136,7 @@ impl Cluster {
         let mut command = processes::task("soak::tasks::a_task", job, index, &self.hosts);
         command
             .env(FOLDER, &self.folder)
+            .envs(self.keys.iter().map(|keys| (KEYS, keys.folder())))
             .stdin(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = self.network.start(host, &mut command).unwrap();
@@ -149,6 +155,7 @@ impl Cluster {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args(["soak::hostile::a_client", "--exact", "--ignored"])
+            .envs(self.keys.iter().map(|keys| (KEYS, keys.folder())))
             .env(
                 super::hostile::CLIENT,
                 format!("{what} {}", self.target(server)),
@@ -156,6 +163,37 @@ impl Cluster {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         self.network.start(OUTSIDE, &mut command).unwrap()
+    }
+
+    /// Tells all tasks to end by SIGTERM, the workers first; gives how long that took.
+    pub fn drain(&mut self, limit: Duration) -> Duration {
+        let began = Instant::now();
+        for first in ["worker", "ps"] {
+            for number in 0..self.tasks.len() {
+                if self.tasks[number].job == first {
+                    self.tasks[number].expected = true;
+                    self.signal(number, "TERM");
+                }
+            }
+            self.until_ended(first, limit);
+        }
+        began.elapsed()
+    }
+
+    /// Waits until all tasks of this job have ended.
+    fn until_ended(&mut self, job: &str, limit: Duration) {
+        let began = Instant::now();
+        loop {
+            self.listen(Duration::from_millis(50));
+            let ended = |t: &mut Task| t.child.try_wait().unwrap().is_some();
+            let left: Vec<String> = (self.tasks.iter_mut())
+                .filter_map(|t| (t.job == job && !ended(t)).then(|| t.name()))
+                .collect();
+            if left.is_empty() {
+                return;
+            }
+            assert!(began.elapsed() < limit, "{left:?} do not end");
+        }
     }
 
     /// Sends a signal to a task.
@@ -254,18 +292,9 @@ impl Cluster {
             drop(task.child.stdin.take());
         }
         let began = Instant::now();
-        loop {
-            self.listen(Duration::from_millis(50));
-            let ended = |t: &mut Task| t.child.try_wait().unwrap().is_some();
-            let left: Vec<String> = (self.tasks.iter_mut())
-                .filter_map(|t| (!ended(t)).then(|| t.name()))
-                .collect();
-            if left.is_empty() {
-                println!("all tasks have ended after {:?}", began.elapsed());
-                return;
-            }
-            assert!(began.elapsed() < limit, "{left:?} do not end");
-        }
+        self.until_ended("worker", limit);
+        self.until_ended("ps", limit);
+        println!("all tasks have ended after {:?}", began.elapsed());
     }
 
     /// What was heard.

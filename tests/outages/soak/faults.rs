@@ -8,7 +8,7 @@ use thalweg_examples::report::table;
 
 use super::cluster::Cluster;
 use super::disk::SmallDisk;
-use super::{SERVERS, WORKERS};
+use super::{ENDS, SERVERS, WORKERS};
 
 /// What is done to the training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,9 +33,13 @@ enum Fault {
     VanishedClient,
     /// A graph that asks for more memory than there is.
     LargeGraph,
+    /// New certificates and a new token, in three steps.
+    NewKeys,
+    /// All tasks are told to end by SIGTERM, and are started again.
+    RestartAll,
 }
 
-const ALL: [Fault; 10] = [
+const ALL: [Fault; 12] = [
     Fault::KillWorker,
     Fault::KillServer,
     Fault::StopWorker,
@@ -46,14 +50,26 @@ const ALL: [Fault; 10] = [
     Fault::HostileClient,
     Fault::VanishedClient,
     Fault::LargeGraph,
+    Fault::NewKeys,
+    Fault::RestartAll,
 ];
+
+/// How long certificates stay in each step of their replacement.
+const RENEWS: Duration = Duration::from_secs(4);
+/// Between two restarts of all tasks, at least: what they hold is of interest once they are older.
+const RESTARTS: Duration = Duration::from_secs(60);
 
 impl Fault {
     /// Whether it leaves the task and its cable as they are.
     fn is_from_outside(self) -> bool {
         matches!(
             self,
-            Fault::HostileClient | Fault::VanishedClient | Fault::LargeGraph | Fault::FullDisk
+            Fault::HostileClient
+                | Fault::VanishedClient
+                | Fault::LargeGraph
+                | Fault::FullDisk
+                | Fault::NewKeys
+                | Fault::RestartAll
         )
     }
 }
@@ -69,6 +85,8 @@ enum End {
     Continue(usize),
     Mend(usize),
     Free,
+    /// The steps of a replacement of certificates that are left.
+    Renew(&'static [&'static str]),
     /// A client; whether it must have ended well by then.
     Client(Child, bool),
 }
@@ -78,6 +96,8 @@ pub struct Faults {
     state: u64,
     begun: Vec<Begun>,
     counts: BTreeMap<Fault, usize>,
+    /// When all tasks were started last.
+    started: Instant,
     /// Clients that were not answered as they should be.
     pub wrong: usize,
 }
@@ -88,6 +108,7 @@ impl Faults {
             state: seed,
             begun: Vec::new(),
             counts: BTreeMap::new(),
+            started: Instant::now(),
             wrong: 0,
         }
     }
@@ -109,6 +130,15 @@ impl Faults {
                 Fault::CutLink | Fault::SlowLink => self.below(SERVERS + WORKERS),
                 _ => self.below(SERVERS),
             };
+            let renews = |b: &Begun| matches!(b.end, End::Renew(_));
+            let may = match fault {
+                Fault::NewKeys => cluster.keys.is_some() && !self.begun.iter().any(renews),
+                Fault::RestartAll => self.started.elapsed() > RESTARTS,
+                _ => true,
+            };
+            if !may {
+                continue;
+            }
             if fault.is_from_outside() || !cluster.tasks[task].disturbed {
                 return (fault, task);
             }
@@ -118,6 +148,9 @@ impl Faults {
     /// Begins a fault; says which.
     pub fn begin(&mut self, cluster: &mut Cluster, disk: &SmallDisk) -> String {
         let (fault, task) = self.draw(cluster);
+        if fault == Fault::RestartAll {
+            return self.restart_all(cluster, disk);
+        }
         let time = Duration::from_millis(1000 + self.below(5000) as u64);
         let mut what = format!("{fault:?} {} for {time:?}", cluster.tasks[task].name());
         let end = match fault {
@@ -145,6 +178,13 @@ impl Faults {
                 what = format!("{fault:?} for {time:?}");
                 End::Free
             }
+            Fault::NewKeys => {
+                what = format!("{fault:?}");
+                cluster.keys.iter().for_each(|k| k.renew("add"));
+                End::Renew(&["switch", "drop"])
+            }
+            // See above.
+            Fault::RestartAll => End::Free,
             Fault::HostileClient => {
                 let kind = ["garbage", "idle", "bomb"][self.below(3)];
                 what = format!("{fault:?} {kind} at {}", cluster.tasks[task].name());
@@ -158,9 +198,25 @@ impl Faults {
         };
         cluster.tasks[task].disturbed |= !fault.is_from_outside();
         *self.counts.entry(fault).or_default() += 1;
+        let time = if fault == Fault::NewKeys {
+            RENEWS
+        } else {
+            time
+        };
         let over = Instant::now() + time;
         self.begun.push(Begun { over, end });
         what
+    }
+
+    fn restart_all(&mut self, cluster: &mut Cluster, disk: &SmallDisk) -> String {
+        self.end_all(cluster, disk);
+        let took = cluster.drain(ENDS);
+        for task in 0..cluster.tasks.len() {
+            cluster.restart(task);
+        }
+        self.started = Instant::now();
+        *self.counts.entry(Fault::RestartAll).or_default() += 1;
+        format!("RestartAll: all tasks ended {took:?} after SIGTERM")
     }
 
     /// Ends the faults whose time is over.
@@ -174,7 +230,11 @@ impl Faults {
 
     /// Ends all faults.
     pub fn end_all(&mut self, cluster: &mut Cluster, disk: &SmallDisk) {
-        for begun in std::mem::take(&mut self.begun) {
+        while let Some(begun) = self.begun.pop() {
+            if matches!(begun.end, End::Renew(_)) {
+                // Between two steps there is time for the tasks to read what is new.
+                std::thread::sleep(RENEWS.saturating_sub(begun.over.elapsed()));
+            }
             self.end(begun, cluster, disk);
         }
     }
@@ -194,6 +254,16 @@ impl Faults {
                 cluster.tasks[host].disturbed = false;
             }
             End::Free => disk.free(),
+            End::Renew(steps) => {
+                let Some((step, left)) = steps.split_first() else {
+                    return;
+                };
+                cluster.keys.iter().for_each(|k| k.renew(step));
+                self.begun.push(Begun {
+                    over: Instant::now() + RENEWS,
+                    end: End::Renew(left),
+                });
+            }
             End::Client(mut child, must_be_answered) => {
                 let ended = child.try_wait().unwrap();
                 let _ = child.kill();

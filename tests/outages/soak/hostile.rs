@@ -17,7 +17,7 @@ const CONNECTIONS: usize = 50;
 /// How long those are held that say nothing.
 const HELD: Duration = Duration::from_secs(10);
 /// Bytes of empty nodes that a small message expands to.
-const EXPANDED: usize = 160 << 20;
+const EXPANDED: usize = 16 << 20;
 
 #[test]
 #[ignore = "the body of a client's process, which the soak starts"]
@@ -131,6 +131,7 @@ fn bomb(address: &str) {
     }
     std::thread::sleep(HELD / 20);
     let mut frames = Frames(Vec::new());
+    frames.push(4, 1, 0, &[]);
     let headers = [
         header(":method", "POST"),
         header(":scheme", "http"),
@@ -153,7 +154,9 @@ fn bomb(address: &str) {
 }
 
 fn options() -> ClusterOptions {
-    ClusterOptions::new().device_filter("/job:ps")
+    ClusterOptions::new()
+        .device_filter("/job:ps")
+        .protection(super::tasks::keys())
 }
 
 /// Opens sessions, and ends without closing them.

@@ -1,14 +1,20 @@
 //! A training that is disturbed every two seconds for as long as it is told to: nobody hangs, the training goes on, and
 //! memory, descriptors and threads stay as they are.
 //!
-//! `SECONDS=3600 SEED=1 cargo test --release -p thalweg-tests --test outages soak::a_training -- --ignored --nocapture`
-//! takes root, network namespaces and a tmpfs. `SOAK=FOLDER` keeps the table and the plot.
+//! ```text
+//! cargo build --release -p thalweg-cli
+//! SECONDS=3600 SEED=1 cargo test --release -p thalweg-tests --test outages soak::a_training -- --ignored --nocapture
+//! ```
+//!
+//! It takes root, network namespaces and a tmpfs. `SOAK=FOLDER` keeps the table and the plot. With `PROTECTED=0` the tasks
+//! use no TLS: clients then send messages that expand to much, and no certificates are replaced.
 #![cfg(target_os = "linux")]
 
 mod cluster;
 mod disk;
 mod faults;
 mod hostile;
+mod keys;
 mod samples;
 mod tasks;
 
@@ -42,7 +48,8 @@ fn a_training_that_is_disturbed_all_the_time_goes_on_and_stays_as_large_as_it_is
     let seconds = number("SECONDS", 300);
     let seed = number("SEED", 1);
     let disk = SmallDisk::new("soak", 8).expect("a tmpfs, which takes root");
-    let mut cluster = Cluster::start(disk.path()).expect("network namespaces, which take root");
+    let mut cluster = Cluster::start(disk.path(), number("PROTECTED", 1) == 1)
+        .expect("network namespaces, which take root");
     cluster.until_all_step(RESUMES);
     let mut faults = Faults::new(seed);
     let mut samples = Samples::new();
@@ -52,12 +59,12 @@ fn a_training_that_is_disturbed_all_the_time_goes_on_and_stays_as_large_as_it_is
         cluster.listen(Duration::from_millis(50));
         faults.end_what_is_over(&mut cluster, &disk);
         if began.elapsed() >= fault {
-            fault += EVERY;
             let what = faults.begin(&mut cluster, &disk);
+            fault = began.elapsed().max(fault) + EVERY;
             println!("{:7.1} {what}", began.elapsed().as_secs_f64());
         }
         if began.elapsed() >= sample {
-            sample += SAMPLE;
+            sample = began.elapsed() + SAMPLE;
             samples.take(began.elapsed(), &cluster);
         }
     }
@@ -68,6 +75,10 @@ fn a_training_that_is_disturbed_all_the_time_goes_on_and_stays_as_large_as_it_is
     let seen = cluster.seen();
     report(&seen, &faults, &samples);
     assert_eq!(seen.panics, 0, "a task has panicked");
+    assert_eq!(
+        faults.wrong, 0,
+        "clients were not answered as they should be"
+    );
     samples.assert_flat();
 }
 

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use thalweg::dist::{ClusterOptions, Patience, Server, Session};
+use thalweg::dist::{ClusterOptions, Patience, Protection, Server, Session};
 use thalweg::prelude::*;
 use thalweg::train::Role;
 use thalweg::train::hooks::Every;
 use thalweg_tests::processes::{self, say};
 use thalweg_tests::trainer;
 
+/// The folder with what protects the cluster, if anything does.
+pub const KEYS: &str = "THALWEG_SOAK_KEYS";
 /// The folder for checkpoints.
 pub const FOLDER: &str = "THALWEG_SOAK_FOLDER";
 
@@ -28,19 +30,30 @@ fn patience() -> Patience {
 #[test]
 #[ignore = "the body of a task's process, which the soak starts"]
 fn a_task() {
-    let server = processes::server(patience());
+    let server = Arc::new(processes::server_protected(patience(), keys()));
     match &*server.task().0 {
-        "ps" => match server.join_workers("worker") {
-            Ok(()) => say("done"),
-            Err(e) => say(&format!("ended {e}")),
-        },
+        "ps" => {
+            let signalled = server.clone();
+            ctrlc::set_handler(move || signalled.shutdown()).unwrap();
+            match server.join_workers("worker") {
+                Ok(()) => say("done"),
+                Err(e) => say(&format!("ended {e}")),
+            }
+        }
         _ => work(&server),
     }
 }
 
-/// Whether the input of this process has ended, which is how the soak tells a worker to end.
+/// What protects the cluster.
+pub fn keys() -> Option<Protection> {
+    std::env::var_os(KEYS).map(|folder| Protection::from_dir(folder).unwrap())
+}
+
+/// Whether this process is to end: its input has, or SIGTERM came.
 fn told() -> Arc<AtomicBool> {
     let told = Arc::<AtomicBool>::default();
+    let noted = told.clone();
+    ctrlc::set_handler(move || noted.store(true, Ordering::Relaxed)).unwrap();
     let noted = told.clone();
     std::thread::spawn(move || {
         // An error is an end too.
