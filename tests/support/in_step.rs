@@ -1,46 +1,71 @@
 //! Synchronous training whose batches follow from the step and the worker alone: what it gives does not depend on what has
 //! disturbed it.
 
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use thalweg::dist::{ClusterOptions, Patience, Server, Session, sync};
 use thalweg::prelude::*;
-use thalweg::train::{SyncReplicas, Synchronized};
+use thalweg::train::hooks::Every;
+use thalweg::train::{SyncReplicas, Synchronized, TrainError};
 
 use super::processes::{say, say_error};
 
 /// Numbers of each weight.
 const SIZE: usize = 64;
 
+/// The learning rate.
+const RATE: f32 = 0.5;
+
 /// What is trained.
 pub struct InStep<'g> {
     pub loss: Output<'g>,
     pub training: Synchronized<'g>,
-    pub weights: [Variable<'g>; 2],
 }
 
-/// Two weights, and a global step, over the parameter servers. The task is the one that the graph is for.
+/// What a worker adds to the phase of each number of its batches.
+fn phases(worker: u32) -> Vec<f32> {
+    let of = |i: usize| i as f32 * 0.1 + worker as f32 * 1.3;
+    (0..SIZE).map(of).collect()
+}
+
+/// Two weights, `w` and `b`, and a global step, over the parameter servers. The task is the one that the graph is for.
+///
+/// The gradients are sines and cosines, whatever the weights are: one that is lost, or counted twice, is seen for ever.
 pub fn model<'g>(g: &'g Graph, server: &Server) -> InStep<'g> {
     let cluster = server.cluster();
     let [servers, workers] = ["ps", "worker"].map(|job| cluster.len(job) as u32);
-    let worker = server.task().1 as f32;
     let setter = ReplicaDeviceSetter::new(servers).worker_device(server.device());
     g.device(setter, || {
         let step = create_global_step(g);
-        let w = g.variable("w", vec![0.5f32; SIZE]);
+        let w = g.variable("w", vec![0.0f32; SIZE]);
         let b = g.variable("b", vec![0.0f32; SIZE]);
-        let phases: Vec<f32> = (0..SIZE).map(|i| i as f32 * 0.1 + worker * 1.3).collect();
-        let x = (step.value().cast(DType::F32) * 0.7 + g.constant(Tensor::vector(&phases))).sin();
-        let loss = (x * w.value() + b.value() - (x * 2.0 - 1.0))
-            .square()
-            .mean();
-        let all = SyncReplicas::new(GradientDescent::new(0.5), workers);
+        let phases = g.constant(Tensor::vector(&phases(server.task().1)));
+        let phase = step.value().cast(DType::F32) * 0.7 + phases;
+        let loss = (phase.sin() * w.value() + phase.cos() * b.value()).sum();
+        let all = SyncReplicas::new(GradientDescent::new(RATE), workers);
         InStep {
             loss,
             training: all.minimize(loss, step),
-            weights: [w, b],
         }
     })
+}
+
+/// `w` and `b` after so many steps of so many workers that nothing disturbs.
+pub fn undisturbed(workers: u32, steps: i64) -> [Vec<f32>; 2] {
+    let mut weights = [vec![0.0f32; SIZE], vec![0.0f32; SIZE]];
+    let phases: Vec<Vec<f32>> = (0..workers).map(phases).collect();
+    for step in 0..steps {
+        for i in 0..SIZE {
+            let phase = |of: &Vec<f32>| step as f32 * 0.7 + of[i];
+            let sines: f32 = phases.iter().map(|p| phase(p).sin()).sum();
+            let cosines: f32 = phases.iter().map(|p| phase(p).cos()).sum();
+            weights[0][i] -= RATE * sines / workers as f32;
+            weights[1][i] -= RATE * cosines / workers as f32;
+        }
+    }
+    weights
 }
 
 fn options(patience: Patience) -> ClusterOptions {
@@ -60,13 +85,45 @@ pub fn coordinate(server: &Server, patience: Patience, last: i64) {
     }
 }
 
-/// A worker, until the training is over; says of each of its steps the global step that it began from.
-pub fn train(server: &Server, patience: Patience) {
+/// The work of the first parameter server where the training survives it, until it is told to end. It saves in this folder.
+///
+/// # Errors
+/// The training cannot go on.
+pub fn coordinate_until(
+    server: &Server,
+    patience: Patience,
+    folder: &Path,
+    told: &AtomicBool,
+) -> Result<(), TrainError> {
+    let g = Graph::new();
+    let model = model(&g, server);
+    let mut coordinator = sync::Coordinator::new(server, &model.training, "worker")?;
+    let mut session = MonitoredTrainingSession::new(&g)
+        .checkpoint_dir(folder)
+        .save_checkpoint(Every::Steps(50))
+        .save_summaries(None)
+        .log_step_count(None)
+        .start(|| Session::on(server, &g, options(patience)))?;
+    while !told.load(Ordering::Relaxed) {
+        match session.run_step_fn(|s| coordinator.update(s))? {
+            Some(step) => say(&format!("updated {step}")),
+            None => break,
+        }
+    }
+    // The other servers end once the workers know that it is over.
+    session.close()?;
+    coordinator.close();
+    Ok(())
+}
+
+/// A worker, until the training is over; says of each of its steps the global step that it began from. The first one
+/// gives the variables their values, if it is to.
+pub fn train(server: &Server, patience: Patience, initialise: bool) {
     let worker = server.task().1;
     let g = Graph::new();
     let model = model(&g, server);
     let session = Session::on(server, &g, options(patience)).unwrap();
-    if worker == 0 {
+    if worker == 0 && initialise {
         session.run(g.initializers(), []).unwrap();
     }
     loop {

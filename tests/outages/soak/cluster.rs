@@ -7,11 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use thalweg::checkpoint::state;
 use thalweg_tests::network::Network;
 use thalweg_tests::processes::{self, Said};
 
 use super::keys::Keys;
-use super::tasks::{FOLDER, KEYS};
+use super::tasks::{FOLDER, IN_STEP, KEYS};
 use super::{SERVERS, WORKERS};
 
 /// The host of clients.
@@ -52,8 +53,8 @@ pub struct Seen {
     /// The greatest global step.
     pub greatest: u64,
     pub panics: usize,
-    /// What tasks said that ended by themselves, shortened, and how often.
-    ended: BTreeMap<String, usize>,
+    /// The errors that tasks told of, and what those said that ended by themselves, shortened, and how often.
+    told: BTreeMap<String, usize>,
 }
 
 impl fmt::Display for Seen {
@@ -63,7 +64,7 @@ impl fmt::Display for Seen {
             "{} steps, the greatest global step is {}",
             self.steps, self.greatest
         )?;
-        for (what, count) in &self.ended {
+        for (what, count) in &self.told {
             writeln!(f, "{count} x {what}")?;
         }
         Ok(())
@@ -76,6 +77,8 @@ pub struct Cluster {
     pub tasks: Vec<Task>,
     hosts: [String; 2],
     folder: PathBuf,
+    /// Whether the workers train in step.
+    in_step: bool,
     /// The folder with what protects the cluster.
     pub keys: Option<Keys>,
     lines: Receiver<Said>,
@@ -95,7 +98,7 @@ impl Drop for Cluster {
 
 impl Cluster {
     /// Starts all tasks; none where there are no network namespaces.
-    pub fn start(folder: &Path, protected: bool) -> Option<Cluster> {
+    pub fn start(folder: &Path, protected: bool, in_step: bool) -> Option<Cluster> {
         let network = Network::new(SERVERS + WORKERS + 1)?;
         let address = |host| format!("{}:{PORT}", network.address(host));
         let all: Vec<String> = (0..SERVERS + WORKERS).map(address).collect();
@@ -108,6 +111,7 @@ impl Cluster {
             hosts,
             folder: folder.join("checkpoints"),
             keys,
+            in_step,
             lines,
             sender,
             seen: Seen::default(),
@@ -139,6 +143,9 @@ impl Cluster {
             .envs(self.keys.iter().map(|keys| (KEYS, keys.folder())))
             .stdin(Stdio::piped())
             .stderr(Stdio::piped());
+        if self.in_step {
+            command.env(IN_STEP, "1");
+        }
         let mut child = self.network.start(host, &mut command).unwrap();
         processes::hear(&mut child, host, generation, &self.sender);
         processes::hear_errors(&mut child, host, generation, &self.sender);
@@ -165,13 +172,20 @@ impl Cluster {
         self.network.start(OUTSIDE, &mut command).unwrap()
     }
 
-    /// Tells all tasks to end by SIGTERM, the workers first; gives how long that took.
+    /// Tells all tasks to end by SIGTERM, the workers first; gives how long that took. Workers in step end when their
+    /// coordinator does.
     pub fn drain(&mut self, limit: Duration) -> Duration {
         let began = Instant::now();
+        self.tasks.iter_mut().for_each(|t| t.expected = true);
+        if self.in_step {
+            self.signal(0, "TERM");
+            self.until_ended("worker", limit);
+            self.until_ended("ps", limit);
+            return began.elapsed();
+        }
         for first in ["worker", "ps"] {
             for number in 0..self.tasks.len() {
                 if self.tasks[number].job == first {
-                    self.tasks[number].expected = true;
                     self.signal(number, "TERM");
                 }
             }
@@ -211,6 +225,12 @@ impl Cluster {
         let _ = task.child.wait();
     }
 
+    /// The newest checkpoint.
+    pub fn checkpoint(&self) -> PathBuf {
+        let newest = state::latest_checkpoint(&self.folder).unwrap();
+        newest.expect("a checkpoint")
+    }
+
     /// Starts a task that was killed, or has ended.
     pub fn restart(&mut self, number: usize) {
         let (job, index) = (self.tasks[number].job, self.tasks[number].index);
@@ -240,7 +260,7 @@ impl Cluster {
             }
             let name = task.job;
             let text = format!("a {name} ended by itself, and was started again");
-            *self.seen.ended.entry(text).or_default() += 1;
+            *self.seen.told.entry(text).or_default() += 1;
             self.restart(number);
         }
     }
@@ -261,7 +281,10 @@ impl Cluster {
         } else if let Some(why) = said.line.strip_prefix("ended ") {
             println!("        {} ended: {why}", task.name());
             let short: String = why.chars().take(60).collect();
-            *self.seen.ended.entry(short).or_default() += 1;
+            *self.seen.told.entry(short).or_default() += 1;
+        } else if said.line.starts_with("error") {
+            let short: Vec<&str> = said.line.split(' ').take(2).collect();
+            *self.seen.told.entry(short.join(" ")).or_default() += 1;
         } else if said.line.starts_with("wrong") {
             panic!("{}: {}", task.name(), said.line);
         }
@@ -283,18 +306,6 @@ impl Cluster {
                 self.tasks.iter().map(since).collect::<Vec<_>>()
             );
         }
-    }
-
-    /// Tells the workers to end, and waits until all tasks have.
-    pub fn end(&mut self, limit: Duration) {
-        for task in self.tasks.iter_mut() {
-            task.expected = true;
-            drop(task.child.stdin.take());
-        }
-        let began = Instant::now();
-        self.until_ended("worker", limit);
-        self.until_ended("ps", limit);
-        println!("all tasks have ended after {:?}", began.elapsed());
     }
 
     /// What was heard.

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! It takes root, network namespaces and a tmpfs. `SOAK=FOLDER` keeps the table and the plot. With `PROTECTED=0` the tasks
-//! use no TLS: clients then send messages that expand to much, and no certificates are replaced.
+//! use no TLS, and clients send messages that expand to much, and no certificates are replaced. With
+//! `IN_STEP=0` the workers train asynchronously, and the result is not compared.
 #![cfg(target_os = "linux")]
 
 mod cluster;
@@ -20,6 +21,9 @@ mod tasks;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+use thalweg::checkpoint::BundleReader;
+use thalweg_tests::in_step::undisturbed;
 
 use cluster::{Cluster, Seen};
 use disk::SmallDisk;
@@ -47,8 +51,9 @@ fn number(name: &str, otherwise: u64) -> u64 {
 fn a_training_that_is_disturbed_all_the_time_goes_on_and_stays_as_large_as_it_is() {
     let seconds = number("SECONDS", 300);
     let seed = number("SEED", 1);
+    let in_step = number("IN_STEP", 1) == 1;
     let disk = SmallDisk::new("soak", 8).expect("a tmpfs, which takes root");
-    let mut cluster = Cluster::start(disk.path(), number("PROTECTED", 1) == 1)
+    let mut cluster = Cluster::start(disk.path(), number("PROTECTED", 1) == 1, in_step)
         .expect("network namespaces, which take root");
     cluster.until_all_step(RESUMES);
     let mut faults = Faults::new(seed);
@@ -71,7 +76,7 @@ fn a_training_that_is_disturbed_all_the_time_goes_on_and_stays_as_large_as_it_is
     faults.end_all(&mut cluster, &disk);
     let resumed = cluster.until_all_step(RESUMES);
     println!("all workers train again after {resumed:?}");
-    cluster.end(ENDS);
+    println!("all tasks have ended after {:?}", cluster.drain(ENDS));
     let seen = cluster.seen();
     report(&seen, &faults, &samples);
     assert_eq!(seen.panics, 0, "a task has panicked");
@@ -79,7 +84,32 @@ fn a_training_that_is_disturbed_all_the_time_goes_on_and_stays_as_large_as_it_is
         faults.wrong, 0,
         "clients were not answered as they should be"
     );
+    if in_step {
+        assert_undisturbed(&cluster);
+    }
     samples.assert_flat();
+}
+
+/// What was trained in step is what it would be if nothing had happened.
+fn assert_undisturbed(cluster: &Cluster) {
+    let reader = BundleReader::open(cluster.checkpoint()).unwrap();
+    let step = reader
+        .tensor("global_step")
+        .unwrap()
+        .to_scalar::<i64>()
+        .unwrap();
+    let expected = undisturbed(WORKERS as u32, step);
+    let mut farthest = 0.0f32;
+    for (name, expected) in ["w", "b"].iter().zip(&expected) {
+        let found = reader.tensor(name).unwrap().to_vec::<f32>().unwrap();
+        let apart = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+        farthest = apart.fold(farthest, f32::max);
+    }
+    println!(
+        "after {step} updates the weights are {farthest:e} from those of an undisturbed training"
+    );
+    // An update that is lost, or made twice, moves some weight by a hundred times as much.
+    assert!(farthest < 1e-3, "{farthest}");
 }
 
 fn report(seen: &Seen, faults: &Faults, samples: &Samples) {
@@ -91,5 +121,15 @@ fn report(seen: &Seen, faults: &Faults, samples: &Samples) {
         let text = format!("{}\n\n{}\n\n{seen}\n", faults.table(), samples.table());
         std::fs::write(folder.join("soak.txt"), text).unwrap();
         samples.plot(&folder.join("soak.svg")).unwrap();
+    }
+}
+
+#[test]
+fn an_update_that_is_lost_or_made_twice_moves_some_weight_by_a_tenth() {
+    for steps in 0..200 {
+        let [before, after] = [steps, steps + 1].map(|n| undisturbed(WORKERS as u32, n));
+        let apart = before.iter().flatten().zip(after.iter().flatten());
+        let most = apart.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(most > 0.1, "{most} at {steps}");
     }
 }

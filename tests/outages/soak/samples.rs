@@ -106,23 +106,19 @@ impl Samples {
     /// # Errors
     /// The file cannot be written.
     pub fn plot(&self, path: &Path) -> Result<(), Box<dyn Error>> {
-        let points = |value: fn(&Held) -> f64| -> Vec<Vec<(f64, f64)>> {
-            let of = |samples: &Vec<Held>| samples.iter().map(|h| (h.at, value(h))).collect();
-            self.tasks.iter().map(|(_, samples)| of(samples)).collect()
-        };
-        let all: Vec<(&str, Vec<Vec<(f64, f64)>>)> = KINDS
-            .iter()
-            .map(|(kind, value, _)| (*kind, points(*value)))
-            .collect();
-        let shown: Vec<Panel<'_>> = all
-            .iter()
-            .map(|(name, of)| Panel {
-                name,
-                curves: (self.tasks.iter().zip(of))
-                    .map(|((label, _), points)| Curve { label, points })
-                    .collect(),
-            })
-            .collect();
+        type Points = Vec<(f64, f64)>;
+        let mut all: Vec<Vec<Points>> = Vec::new();
+        for (_, value, _) in KINDS {
+            let points = |samples: &[Held]| samples.iter().map(|h| (h.at, value(h))).collect();
+            all.push(self.tasks.iter().map(|(_, s)| points(s)).collect());
+        }
+        let mut shown = Vec::new();
+        for ((name, ..), points) in KINDS.iter().zip(&all) {
+            let labelled = self.tasks.iter().zip(points);
+            let curves = labelled.map(|((label, _), points)| Curve { label, points });
+            let curves = curves.collect();
+            shown.push(Panel { name, curves });
+        }
         panels(path, "seconds", &shown)
     }
 }

@@ -10,11 +10,14 @@ use thalweg::dist::{ClusterOptions, Patience, Protection, Server, Session};
 use thalweg::prelude::*;
 use thalweg::train::Role;
 use thalweg::train::hooks::Every;
+use thalweg_tests::in_step;
 use thalweg_tests::processes::{self, say};
 use thalweg_tests::trainer;
 
 /// The folder with what protects the cluster, if anything does.
 pub const KEYS: &str = "THALWEG_SOAK_KEYS";
+/// Set where the workers train in step.
+pub const IN_STEP: &str = "THALWEG_SOAK_IN_STEP";
 /// The folder for checkpoints.
 pub const FOLDER: &str = "THALWEG_SOAK_FOLDER";
 
@@ -32,6 +35,13 @@ fn patience() -> Patience {
 fn a_task() {
     let server = Arc::new(processes::server_protected(patience(), keys()));
     match &*server.task().0 {
+        "ps" if server.task().1 == 0 && std::env::var_os(IN_STEP).is_some() => {
+            coordinate(&server);
+        }
+        "worker" if std::env::var_os(IN_STEP).is_some() => {
+            in_step::train(&server, patience(), false);
+            server.finish("ps");
+        }
         "ps" => {
             let signalled = server.clone();
             ctrlc::set_handler(move || signalled.shutdown()).unwrap();
@@ -42,6 +52,19 @@ fn a_task() {
         }
         _ => work(&server),
     }
+}
+
+fn coordinate(server: &Server) {
+    let done = in_step::coordinate_until(server, patience(), &folder(), &told());
+    match done.map(|()| server.join_workers("worker")) {
+        Ok(Ok(())) => say("done"),
+        Ok(Err(e)) => say(&format!("ended {e}")),
+        Err(e) => say(&format!("ended {}", e.to_string().replace('\n', " "))),
+    }
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(std::env::var_os(FOLDER).unwrap())
 }
 
 /// What protects the cluster.
@@ -75,7 +98,7 @@ fn work(server: &Server) {
     monitored = match server.task().1 {
         0 => monitored
             .role(Role::Chief)
-            .checkpoint_dir(PathBuf::from(std::env::var_os(FOLDER).unwrap()))
+            .checkpoint_dir(folder())
             .save_checkpoint(Every::Steps(100)),
         _ => monitored.role(Role::Worker),
     };
