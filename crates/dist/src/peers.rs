@@ -147,6 +147,7 @@ impl Peer {
             .initial_connection_window_size(WINDOW)
             .max_frame_size(FRAME)
             .http2_keep_alive_interval(ping_interval(patience.silence))
+            .keep_alive_while_idle(true)
             .keep_alive_timeout(PING_ANSWER);
         Ok(Peer {
             task,

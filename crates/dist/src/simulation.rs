@@ -7,8 +7,10 @@
 mod asynchronous;
 mod faults;
 mod in_step;
+mod line;
 mod network;
 mod platform;
+mod slow;
 mod world;
 
 use std::ops::Range;
@@ -77,9 +79,14 @@ fn simulated_workers_train_in_step_whatever_fails() {
 }
 
 #[test]
+fn simulated_tasks_on_a_slow_line_are_not_taken_for_lost() {
+    all("slow line", seeds(10), slow::scenario);
+}
+
+#[test]
 fn a_seed_gives_the_same_again() {
     for seed in 0..3 {
-        for scenario in [asynchronous::scenario, in_step::scenario] {
+        for scenario in [asynchronous::scenario, in_step::scenario, slow::scenario] {
             let (once, again) = (scenario(seed).unwrap(), scenario(seed).unwrap());
             let differs = once.lines().zip(again.lines()).find(|(a, b)| a != b);
             assert_eq!(differs, None, "seed {seed}");

@@ -95,17 +95,14 @@ async fn who_does_not_answer_is_given_up_after_the_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_asked_nothing_may_be_silent() {
+async fn who_was_told_nothing_may_be_silent_and_who_was_told_something_may_not() {
     let (mut watched, mut other, _) = line(None);
     let read = tokio::time::timeout(100 * SILENCE, watched.read_u8()).await;
     assert!(read.is_err());
-    // What was asked before has been answered.
     watched.write_all(b"ping").await.unwrap();
     other.write_all(b"p").await.unwrap();
     assert_eq!(watched.read_u8().await.unwrap(), b'p');
-    let read = tokio::time::timeout(100 * SILENCE, watched.read_u8()).await;
-    assert!(read.is_err());
-    watched.write_all(b"ping").await.unwrap();
+    // The answer to the ping may be on its way still: the transport sends no other one until it is there.
     assert!(fails(&mut watched).await >= SILENCE);
 }
 
@@ -178,10 +175,12 @@ async fn a_server_expects_nothing_of_who_has_no_call_open() {
         .take(SocketAddr::from(([127, 0, 0, 1], 1)))
         .await
         .unwrap();
-    let (mut watched, _other, _) = line(Some(held.seat.clone()));
+    let (mut watched, mut other, _) = line(Some(held.seat.clone()));
     watched.write_all(b"ping").await.unwrap();
     let read = tokio::time::timeout(10 * SILENCE, watched.read_u8()).await;
     assert!(read.is_err());
+    other.write_all(b"c").await.unwrap();
+    assert_eq!(watched.read_u8().await.unwrap(), b'c');
     let call = held.seat.call();
     assert!(fails(&mut watched).await >= SILENCE - SILENCE / 8);
     drop(call);

@@ -8,10 +8,10 @@
 //!   acknowledges for a process that is stopped too, but only until that process' buffer is full. Of a ping
 //!   alone it does so always: its acknowledgement is no sign.
 //!
-//! Where something was sent and no sign has come for the time of [`Watched::new`], and for the round trips that
-//! the line has been seen to take, the connection fails. Nothing is expected where nothing was sent since the
-//! last byte was read, nor on a server while the other side has no call open: a client of gRPC that is idle
-//! answers pings late, or never.
+//! Where no sign has come for the time of [`Watched::new`], and for the round trips that the line has been seen to
+//! take, the connection fails. Nothing is expected before something was sent, nor on a server while the other side
+//! has no call open: a client of gRPC that is idle answers pings late, or never. What was read since the last ping is
+//! no reason to expect nothing: the transport sends no ping while it waits for the answer to one.
 //!
 //! Time is counted in ticks of this connection's own task. One that comes late counts once: a process that did
 //! not run for a while does not blame the others.
@@ -52,8 +52,6 @@ struct Watch {
     waker: Option<Waker>,
     /// Whether bytes came since the last tick.
     read: bool,
-    /// Whether bytes have gone since the last ones came.
-    asked: bool,
     /// Whether the system takes no more bytes.
     full: bool,
     written: u64,
@@ -74,7 +72,6 @@ impl<S: Evidence> Watched<S> {
                 ticks: false,
                 waker: None,
                 read: false,
-                asked: false,
                 full: false,
                 written: 0,
                 acknowledged: 0,
@@ -90,17 +87,18 @@ impl Watch {
         self.seat.as_ref().map_or(Ok(()), |s| s.ends())
     }
 
-    /// Notes what was read.
-    fn reads(&mut self, bytes: usize) {
+    /// Notes what was read: it may be a call.
+    fn reads(&mut self, bytes: usize, cx: &mut Context<'_>) {
         if bytes > 0 {
-            (self.read, self.asked) = (true, false);
+            self.read = true;
+            self.begin(cx);
         }
     }
 
     /// Notes what was written.
     fn writes(&mut self, bytes: usize, cx: &mut Context<'_>) {
         self.written += bytes as u64;
-        (self.asked, self.full) = (true, false);
+        self.full = false;
         self.begin(cx);
     }
 
@@ -132,7 +130,7 @@ impl Watch {
     fn rests(&mut self, of: &impl Evidence, cx: &mut Context<'_>) -> io::Result<()> {
         if self.ticks && self.tick.is_elapsed() {
             self.ticked(of)?;
-            match self.asked || self.full {
+            match self.expects() {
                 true => self.next_tick(cx),
                 false => self.ticks = false,
             }
@@ -144,10 +142,13 @@ impl Watch {
         self.ends()
     }
 
+    /// Whether the other side has to say something.
+    fn expects(&self) -> bool {
+        self.full || self.seat.as_ref().is_none_or(|s| s.has_calls())
+    }
+
     /// Counts a tick.
     fn ticked(&mut self, of: &impl Evidence) -> io::Result<()> {
-        let calls = self.seat.as_ref().is_none_or(|s| s.has_calls());
-        let expected = (self.asked && calls) || self.full;
         let read = std::mem::take(&mut self.read);
         let acknowledged = of.acknowledged();
         let moved = acknowledged.is_some_and(|a| {
@@ -155,7 +156,7 @@ impl Watch {
             self.acknowledged = a.bytes;
             moved && self.written.saturating_sub(a.bytes) > FEW
         });
-        if read || moved || !expected {
+        if read || moved || !self.expects() {
             self.silent = 0;
             return Ok(());
         }
@@ -182,7 +183,7 @@ impl<S: AsyncRead + Evidence + Unpin> AsyncRead for Watched<S> {
         // What has come is read before anybody is called silent.
         match Pin::new(&mut *inner).poll_read(cx, buf) {
             Poll::Ready(done) => {
-                watch.reads(buf.filled().len() - before);
+                watch.reads(buf.filled().len() - before, cx);
                 watch.ends()?;
                 Poll::Ready(done)
             }

@@ -196,7 +196,8 @@ impl Steps {
                 worker.turns.ask(&turn, patience).await
             }
             Way::There(peer) => {
-                let limit = peer.patience().silence;
+                // The connection tells a task that is gone; an answer may wait for much else on a slow line.
+                let limit = peer.patience().outage;
                 let asked = peer.ask("Turn", Frames::of(Kind::Turn(turn)));
                 let late = |_| Err(peer.gone(Cause::Silent, "no answer"));
                 match tokio::time::timeout(limit, asked)

@@ -13,7 +13,7 @@ use thalweg_train::{GradientDescent, SyncReplicas, Synchronized, create_global_s
 use tokio::time::sleep;
 
 use super::faults::{Faults, Numbers};
-use super::world::{PATIENCE, World};
+use super::world::{Hardship, PATIENCE, World};
 use crate::error::{Cause, ClusterError};
 use crate::net::frames::Frames;
 use crate::net::messages::Finish;
@@ -61,8 +61,15 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
         save: 1 + numbers.below(10) as i64,
         workers_die: numbers.below(2) == 0,
     };
-    let world = World::new(seed, size.servers, workers);
-    world.note(format!("{size:?}"));
+    let hardship = Hardship {
+        threads: match numbers.below(3) {
+            0 => 1 + numbers.below(3) as usize,
+            _ => usize::MAX,
+        },
+        ..Hardship::default()
+    };
+    let world = World::with(seed, size.servers, workers, hardship);
+    world.note(format!("{size:?} {hardship:?}"));
     let variables = size.servers as usize;
     let shared = Arc::new(Mutex::new(Shared {
         next: 0,
@@ -256,6 +263,8 @@ fn explained(e: &ClusterError) -> Result<(), String> {
     match e.cause {
         // Nobody has restored the variables yet.
         Cause::Deadline | Cause::Uninitialized => Ok(()),
+        // A host has few threads.
+        Cause::Exhausted => Ok(()),
         cause if cause.is_loss() => Ok(()),
         _ => Err(format!("no fault explains {:?} {e}", e.cause)),
     }

@@ -18,6 +18,7 @@ use tonic::server::NamedService;
 use tonic::transport::server::Connected;
 use turmoil::net::{TcpListener, TcpStream};
 
+use super::line::{Busy, Line};
 use crate::connection::{Acknowledged, Evidence, Watched};
 
 /// The port that every host listens on.
@@ -32,12 +33,22 @@ pub(super) const PORT: u16 = 2222;
 pub(super) struct Connections {
     dies: AtomicBool,
     open: Mutex<Vec<Weak<Held>>>,
+    /// What holds the bytes that the host sends.
+    line: Option<Line>,
 }
 
 /// A connection, while it is open.
-type Held = Mutex<Option<TcpStream>>;
+pub(super) type Held = Mutex<Option<TcpStream>>;
 
 impl Connections {
+    /// Those of a host whose bytes go over this line.
+    pub(super) fn over(line: Option<Line>) -> Connections {
+        Connections {
+            line,
+            ..Connections::default()
+        }
+    }
+
     /// What is dropped from now on is dropped because the host dies.
     pub(super) fn die(&self) {
         self.dies.store(true, Ordering::Relaxed);
@@ -49,6 +60,7 @@ impl Connections {
         open.retain(|h| h.strong_count() > 0);
         open.push(Arc::downgrade(&held));
         let connection = Connection {
+            line: self.line.map(|line| Busy::start(line, &held)),
             held,
             of: self.clone(),
         };
@@ -60,6 +72,7 @@ impl Connections {
 pub(super) struct Connection {
     held: Arc<Held>,
     of: Arc<Connections>,
+    line: Option<Arc<Busy>>,
 }
 
 impl Connection {
@@ -76,6 +89,9 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        if let Some(line) = &self.line {
+            line.end();
+        }
         if self.of.dies.load(Ordering::Relaxed) {
             for held in &*self.of.open.lock().unwrap() {
                 drop(held.upgrade().and_then(|h| h.lock().unwrap().take()));
@@ -86,7 +102,7 @@ impl Drop for Connection {
 
 impl Evidence for Connection {
     fn acknowledged(&self) -> Option<Acknowledged> {
-        None
+        self.line.as_ref().map(|line| line.acknowledged())
     }
 }
 
@@ -112,7 +128,10 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.polled(|s| s.poll_write(cx, buf))
+        match &self.line {
+            Some(line) => line.poll_write(cx, buf),
+            None => self.polled(|s| s.poll_write(cx, buf)),
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

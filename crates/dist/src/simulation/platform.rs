@@ -4,7 +4,7 @@
 //! thread, but for parts of steps, which may wait. They have a thread each, and the simulation waits for
 //! it until it waits itself: never do two of them run at a time.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use thalweg_session::{Cancel, Rest};
@@ -14,6 +14,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::network::{Connections, Connector};
 use crate::connection::Dial;
+use crate::error::{Cause, ClusterError};
 use crate::platform::{Platform, Under, Waits, Work};
 
 /// A host of the simulation, from its start to its end.
@@ -21,16 +22,40 @@ pub(super) struct Simulated {
     runtime: Handle,
     random: AtomicU64,
     connections: Arc<Connections>,
+    /// Threads for parts that are left.
+    threads: Arc<AtomicUsize>,
 }
 
 impl Simulated {
     /// The host whose work calls this.
-    pub(super) fn here(seed: u64, connections: Arc<Connections>) -> Arc<dyn Platform> {
+    pub(super) fn here(
+        seed: u64,
+        connections: Arc<Connections>,
+        threads: usize,
+    ) -> Arc<dyn Platform> {
         Arc::new(Simulated {
             runtime: Handle::current(),
             random: AtomicU64::new(seed),
             connections,
+            threads: Arc::new(AtomicUsize::new(threads)),
         })
+    }
+}
+
+/// A thread of a host, given back when it is dropped.
+struct Thread(Arc<AtomicUsize>);
+
+impl Thread {
+    fn take(of: &Arc<AtomicUsize>) -> Option<Thread> {
+        let one_less = |n: usize| n.checked_sub(1);
+        let taken = of.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        taken.is_ok().then(|| Thread(of.clone()))
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -55,8 +80,13 @@ impl Platform for Simulated {
     }
 
     fn part(&self, _: bool, cancel: &Cancel, work: Waits) -> Under {
+        let Some(thread) = Thread::take(&self.threads) else {
+            let none = ClusterError::new(Cause::Exhausted, "the host has no more threads");
+            return Box::pin(std::future::ready(Err(none)));
+        };
         let cancel = cancel.clone();
         Box::pin(async move {
+            let _thread = thread;
             let mut turns = Turns::start(cancel, work);
             turns.all().await;
             Ok(())

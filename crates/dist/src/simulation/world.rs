@@ -10,6 +10,7 @@ use thalweg_session::{Engine, SessionOptions};
 use turmoil::{Builder, Sim};
 
 use super::faults::Numbers;
+use super::line::Line;
 use super::network::{Connections, Dated, PORT, incoming};
 use super::platform::{STRIDE, Simulated, next};
 use crate::cluster::{ClusterSpec, TaskName};
@@ -42,10 +43,31 @@ pub(super) fn simulation<'a>(seed: u64, numbers: &mut Numbers) -> Sim<'a> {
         .build()
 }
 
+/// What hosts have little of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hardship {
+    pub(super) line: Option<Line>,
+    /// Threads for parts of steps.
+    pub(super) threads: usize,
+}
+
+impl Default for Hardship {
+    fn default() -> Hardship {
+        Hardship {
+            line: None,
+            threads: usize::MAX,
+        }
+    }
+}
+
 /// A cluster of parameter servers and workers. Hosts have the names of their tasks: `ps0`, `worker1`.
 pub(super) struct World {
     pub(super) cluster: ClusterSpec,
     numbers: AtomicU64,
+    /// What holds the bytes of each host.
+    line: Option<Line>,
+    /// How many parts of steps a host has threads for.
+    threads: usize,
     alive: Mutex<BTreeMap<TaskName, Weak<Worker>>>,
     /// By host.
     connections: Mutex<BTreeMap<String, Arc<Connections>>>,
@@ -54,6 +76,11 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64, servers: u32, workers: u32) -> Arc<World> {
+        World::with(seed, servers, workers, Hardship::default())
+    }
+
+    /// One whose hosts have little of something.
+    pub(super) fn with(seed: u64, servers: u32, workers: u32, hardship: Hardship) -> Arc<World> {
         let hosts = |job: &str, n: u32| -> Vec<String> {
             (0..n).map(|i| format!("{job}{i}:{PORT}")).collect()
         };
@@ -64,6 +91,8 @@ impl World {
         Arc::new(World {
             cluster: ClusterSpec::new(jobs).unwrap(),
             numbers: AtomicU64::new(next(seed)),
+            line: hardship.line,
+            threads: hardship.threads,
             alive: Mutex::default(),
             connections: Mutex::default(),
             log: Mutex::default(),
@@ -90,9 +119,9 @@ impl World {
     /// The task of the host that calls this, which begins to listen.
     pub(super) async fn start(&self, job: &str, index: u32) -> turmoil::Result<Arc<Worker>> {
         let seed = next(self.numbers.fetch_add(STRIDE, Ordering::Relaxed));
-        let connections = Arc::new(Connections::default());
+        let connections = Arc::new(Connections::over(self.line));
         (self.connections.lock().unwrap()).insert(format!("{job}{index}"), connections.clone());
-        let platform = Simulated::here(seed, connections.clone());
+        let platform = Simulated::here(seed, connections.clone(), self.threads);
         let mut options = SessionOptions::new().threads(1);
         (options.job, options.task) = (job.to_owned(), index);
         let limits = Limits::default();
