@@ -1,6 +1,6 @@
 //! A server, as TensorFlow's client reaches it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -286,7 +286,7 @@ fn make(name: &str) -> Vec<u8> {
             options: Some(CallableOptions {
                 feed: vec![fed],
                 fetch: vec![product],
-                feed_devices: HashMap::new(),
+                feed_devices: BTreeMap::new(),
                 ..CallableOptions::default()
             }),
             ..MakeCallableRequest::default()

@@ -17,6 +17,7 @@ use thalweg_train::saved_model::VARIABLES;
 
 use crate::Failure;
 use crate::graph::table;
+use crate::model::most_decoded;
 use crate::progress::Progress;
 use crate::say;
 use crate::statistics::Statistics;
@@ -105,7 +106,7 @@ impl Inspect {
 
     fn graph(&self, path: &Path) -> Result<(String, Vec<Row>), Failure> {
         let from = path.display().to_string();
-        let graphs: Vec<GraphDef> = match file::read(path)? {
+        let graphs: Vec<GraphDef> = match file::read_within(path, most_decoded())? {
             File::Graph(def) => vec![def],
             File::MetaGraph(meta) => meta.graph_def.into_iter().collect(),
             File::SavedModel(SavedModel { meta_graphs, .. }) => {

@@ -2,7 +2,7 @@
 
 mod process;
 mod screen;
-mod signals;
+pub(crate) mod signals;
 mod task;
 mod tasks;
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use thalweg_dist::limits::Machine;
 use thalweg_graphdef::messages::{MetaGraphDef, SavedModel};
 use thalweg_graphdef::{File, GraphDef, ImportOptions, Imported, file, import, import_meta_graph};
 
@@ -32,10 +33,15 @@ pub(crate) struct Loaded {
     pub folder: Option<PathBuf>,
 }
 
+/// The most memory that what a file holds may take, in bytes: half of what there is for this process.
+pub(crate) fn most_decoded() -> u64 {
+    Machine::here().memory / 2
+}
+
 impl Model {
     pub(crate) fn load(&self) -> Result<Loaded, Failure> {
         let origin = self.file.display().to_string();
-        let read = file::read(&self.file)?;
+        let read = file::read_within(&self.file, most_decoded())?;
         let (tags, folder) = match &read {
             File::SavedModel(model) => (tags(model), Some(folder_of(&self.file))),
             _ => (Vec::new(), None),

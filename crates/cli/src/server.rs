@@ -1,95 +1,162 @@
 //! `thalweg server`: a task that clients connect to.
 
-use std::path::PathBuf;
+mod log;
+mod said;
+mod settings;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use clap::Args;
 use thalweg_device::Files;
 use thalweg_dist::{AllowedOps, ClusterSpec, Protection, Server, ServerOptions};
 
 use crate::Failure;
+use crate::launch::signals::Signals;
+use said::Said;
+
+/// How often it is looked whether a signal came.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs a task that clients connect to, TensorFlow's with grpc://HOST:PORT among them. Alone, it is
 /// /job:localhost/task:0.
+///
+/// On SIGTERM or Ctrl-C it takes nothing new, lets the steps that run end, and ends itself. A second signal ends it
+/// at once.
 #[derive(Args)]
 pub struct Serve {
-    /// Where to listen, as host:port; port 0 takes a free one. In a cluster, the task's address.
-    #[arg(long)]
-    listen: Option<String>,
-    /// The job of this task.
-    #[arg(long, default_value = "localhost")]
-    job: String,
-    /// The number of this task in its job.
-    #[arg(long, default_value_t = 0)]
-    task: u32,
-    /// The addresses of the parameter servers, with commas between them.
-    #[arg(long, default_value = "", value_name = "HOST:PORT,...")]
-    ps_hosts: String,
-    /// The addresses of the workers, with commas between them.
-    #[arg(long, default_value = "", value_name = "HOST:PORT,...")]
-    worker_hosts: String,
-    /// Threads that compute; as many as the machine has where this is 0.
-    #[arg(long, default_value_t = 0)]
-    threads: usize,
-    /// The folder with what protects the cluster, which `thalweg protect` makes. TensorFlow's own client
-    /// cannot show it.
-    #[arg(long, value_name = "DIR")]
-    protection: Option<PathBuf>,
-    /// Listen beyond this machine though nothing protects the server: whoever reaches it may run
-    /// graphs on it.
-    #[arg(long)]
-    unprotected_network: bool,
-    /// A file with the names of the ops that the server runs, one a line, in place of all. Constants,
-    /// placeholders, identities and casts need not be named.
+    /// A file of settings, as TOML: each flag is an entry, with underscores for dashes. What a flag says counts more.
     #[arg(long, value_name = "FILE")]
-    ops: Option<PathBuf>,
-    /// A folder whose files graphs may read and write, such as checkpoints; may be given several times. Without it,
-    /// graphs use no files.
-    #[arg(long, value_name = "DIR")]
-    files: Vec<PathBuf>,
-    /// Send large values to tasks on this machine over the connection too, in place of shared memory.
+    config: Option<PathBuf>,
+    /// Print all settings and where each comes from, as a file for --config, and end.
     #[arg(long)]
-    no_shared_memory: bool,
+    show_config: bool,
+    #[command(flatten)]
+    said: Said,
 }
 
 impl Serve {
     /// Runs the server until it is told to end.
     pub fn run(&self) -> Result<(), Failure> {
-        let jobs = [("ps", &*self.ps_hosts), ("worker", &*self.worker_hosts)];
-        let cluster = ClusterSpec::from_flags(&jobs)?;
-        let listen = self.listen.as_deref().unwrap_or("127.0.0.1:0");
-        let keys = self.protection.as_ref().map(Protection::from_dir);
-        let mut options = ServerOptions::listening(listen)
-            .unprotected_network(self.unprotected_network)
-            .files(Files::within(&self.files).map_err(|e| format!("--files {e}"))?)
-            .shared_memory(!self.no_shared_memory)
-            .protection(keys.transpose()?);
-        if let Some(file) = &self.ops {
-            let text = std::fs::read_to_string(file);
-            let text = text.map_err(|e| format!("{}: {e}", file.display()))?;
-            options.limits.ops = AllowedOps::only(text.split_whitespace())?;
+        let said = match &self.config {
+            Some(file) => self.said.clone().or_file(file)?,
+            None => self.said.clone(),
+        };
+        let options = options(&said)?;
+        if self.show_config {
+            return crate::say::text(&said.shown(&options));
         }
-        options.session.job.clone_from(&self.job);
-        options.session.task = self.task;
-        options.session.threads = self.threads;
-        let server = Arc::new(match cluster.is_empty() {
-            true => Server::start(options)?,
-            false => {
-                let own = cluster.address(&self.job, self.task)?;
-                if self.listen.as_deref().is_some_and(|l| l != own) {
-                    let text = format!("--listen is not {own}, where the other tasks look for it");
-                    return Err(text.into());
+        log::start(&said)?;
+        let drain = options.limits.drain;
+        let mut signals = Signals::catch()?;
+        let server = Arc::new(started(&said, options)?);
+        if let Some(address) = said.text("metrics") {
+            let at = server.serve_metrics(address);
+            let at = at.map_err(|e| said.wrong("metrics", &e))?;
+            tracing::info!("metrics are at http://{at}/metrics");
+        }
+        let (told, ends) = channel();
+        // It ends with the process.
+        std::thread::Builder::new()
+            .name("thalweg-signals".to_owned())
+            .spawn(move || {
+                loop {
+                    for signal in signals.came() {
+                        let _ = told.send(signal);
+                    }
+                    std::thread::sleep(LOOK);
                 }
-                Server::new(cluster, &self.job, self.task, options)?
-            }
-        });
-        let signalled = server.clone();
-        ctrlc::set_handler(move || signalled.shutdown())?;
+            })?;
         // One line, when it is ready: programs that start a server wait for it.
         if let Err(e) = crate::say::line(server.target()) {
             // Clients are worth more than the line.
             crate::say::error(format_args!("note: {e}"));
         }
+        let draining = server.clone();
+        let checkpoint = said.text("drain_checkpoint").map(PathBuf::from);
+        std::thread::Builder::new()
+            .name("thalweg-drain".to_owned())
+            .spawn(move || drained(&draining, &ends, drain, checkpoint.as_deref()))?;
         Ok(server.join()?)
     }
+}
+
+/// Waits for a signal, and ends the server gently. A second signal ends the process at once.
+fn drained(server: &Server, signals: &Receiver<i32>, limit: Duration, checkpoint: Option<&Path>) {
+    let Ok(_) = signals.recv() else { return };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let left = server.drain(limit);
+            if left > 0 {
+                let text =
+                    format!("note: {left} steps did not end within {limit:?}: they are cancelled");
+                crate::say::error(text);
+            }
+            if let Some(folder) = checkpoint {
+                match saved(server, folder) {
+                    Ok(prefix) => {
+                        crate::say::error(format_args!("note: variables are in {prefix}"))
+                    }
+                    Err(e) => crate::say::error(format_args!("error: no checkpoint: {e}")),
+                }
+            }
+            server.shutdown();
+        });
+        if let Ok(signal) = signals.recv() {
+            std::process::exit(128 + signal);
+        }
+    });
+}
+
+/// Writes a checkpoint of a server's variables; gives its prefix.
+fn saved(server: &Server, folder: &Path) -> Result<String, Failure> {
+    std::fs::create_dir_all(folder)?;
+    let (job, task) = server.task();
+    let prefix = folder.join(format!("{job}-{task}"));
+    thalweg_checkpoint::save_weights(&prefix, server.variables())?;
+    Ok(prefix.display().to_string())
+}
+
+/// The options of a server that is told this.
+fn options(said: &Said) -> Result<ServerOptions, Failure> {
+    let listen = said.text("listen").unwrap_or("127.0.0.1:0");
+    let files = Files::within(said.list("files")).map_err(|e| said.wrong("files", &e))?;
+    let mut options = ServerOptions::listening(listen)
+        .unprotected_network(said.flag("unprotected_network"))
+        .files(files)
+        .shared_memory(!said.flag("no_shared_memory"));
+    if let Some(folder) = said.text("protection") {
+        let keys = Protection::from_dir(folder);
+        options = options.protection(keys.map_err(|e| said.wrong("protection", &e))?);
+    }
+    if let Some(file) = said.text("ops") {
+        let text = std::fs::read_to_string(file);
+        let text = text.map_err(|e| said.wrong("ops", &format!("{file}: {e}")))?;
+        let ops = AllowedOps::only(text.split_whitespace());
+        options.limits.ops = ops.map_err(|e| said.wrong("ops", &e))?;
+    }
+    options.session.job = said.text("job").unwrap_or("localhost").to_owned();
+    options.session.task = said.number("task", 0)?;
+    options.session.threads = said.number("threads", 0)?;
+    said.apply(&mut options)?;
+    Ok(options)
+}
+
+/// A server that is alone, or a task of the cluster that was said.
+fn started(said: &Said, options: ServerOptions) -> Result<Server, Failure> {
+    let hosts = |name| said.text(name).unwrap_or_default();
+    let jobs = [("ps", hosts("ps_hosts")), ("worker", hosts("worker_hosts"))];
+    let cluster = ClusterSpec::from_flags(&jobs)?;
+    if cluster.is_empty() {
+        return Ok(Server::start(options)?);
+    }
+    let (job, task) = (options.session.job.clone(), options.session.task);
+    let own = cluster.address(&job, task)?;
+    if said.text("listen").is_some_and(|l| l != own) {
+        let text = format!("is not {own}, where the other tasks look for it");
+        return Err(said.wrong("listen", &text));
+    }
+    Ok(Server::new(cluster, &job, task, options)?)
 }

@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+mod account;
 mod allowed;
 pub mod cluster;
 mod connection;
@@ -54,6 +55,7 @@ pub mod master;
 #[allow(missing_docs, clippy::all, reason = "made by prost and tonic from a commented file")]
 #[rustfmt::skip]
 pub mod messages;
+mod metrics;
 mod net;
 mod peers;
 mod platform;
@@ -62,6 +64,8 @@ pub mod protection;
 pub mod server;
 mod server_options;
 mod session;
+#[rustfmt::skip]
+mod sizes;
 #[cfg(test)]
 mod simulation;
 mod status;

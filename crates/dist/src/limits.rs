@@ -18,9 +18,18 @@
 //! # }
 //! ```
 
+mod machine;
+mod table;
+
 use std::time::Duration;
 
+use tonic::Code;
+
+pub use machine::Machine;
+pub use table::{NoNumber, SETTINGS, Setting, Unit};
+
 use crate::allowed::AllowedOps;
+use crate::status::Status;
 
 /// How much one server does at most. Each bound is an error of its own where it is met.
 #[derive(Clone, Debug)]
@@ -28,6 +37,18 @@ use crate::allowed::AllowedOps;
 pub struct Limits {
     /// The largest message that is taken, in bytes.
     pub message_bytes: usize,
+    /// The most memory that one message takes once it is decoded, in bytes.
+    pub decoded_bytes: u64,
+    /// The most bytes that all calls which go on hold: what came of their messages, the decoded messages,
+    /// and the answers.
+    pub call_bytes: u64,
+    /// The most bytes that the graph of one session takes.
+    pub session_bytes: u64,
+    /// The most bytes that the graphs of all sessions take.
+    pub graph_bytes: u64,
+    /// The most bytes of the engine's memory on the CPU: variables, queues and steps. Options of a session that
+    /// say a limit of their own for a CPU keep it.
+    pub memory: u64,
     /// The most nodes of a session's graph, those of functions counted.
     pub graph_nodes: usize,
     /// How many bytes may be filled in for constants of which a graph says fewer elements than they
@@ -35,6 +56,10 @@ pub struct Limits {
     pub expanded_bytes: usize,
     /// The most sessions at a time.
     pub sessions: usize,
+    /// The most sessions at a time of one client, which is told by its address.
+    pub client_sessions: usize,
+    /// How long a session is kept after the last connection of its client has ended.
+    pub lease: Duration,
     /// The most steps at a time, those of all sessions together.
     pub steps: usize,
     /// The most callables of a session.
@@ -54,49 +79,114 @@ pub struct Limits {
     pub arrival: Duration,
     /// How long a connection may be without a call. TensorFlow's client keeps one open between steps.
     pub idle: Duration,
+    /// How long steps may still run when a server drains.
+    pub drain: Duration,
+    /// From which time on a step is told of in the log.
+    pub slow_step: Duration,
     /// The ops that run.
     pub ops: AllowedOps,
 }
 
 /// The most connections where the system lets a process have any number of files open.
-const MOST_CONNECTIONS: usize = 65_536;
+const MOST_CONNECTIONS: u64 = 65_536;
 
 /// How many connections the bound of open files leaves: a quarter of it, and at least 64, are for all else.
-fn connections() -> usize {
-    #[cfg(target_os = "linux")]
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    #[cfg(not(target_os = "linux"))]
-    let files = Some(256);
-    let files = files.and_then(|f| usize::try_from(f).ok());
-    let files = files.unwrap_or(usize::MAX);
-    let left = files.saturating_sub((files / 4).max(64));
-    left.clamp(1, MOST_CONNECTIONS)
+fn connections(descriptors: u64) -> usize {
+    let left = descriptors.saturating_sub((descriptors / 4).max(64));
+    left.clamp(1, MOST_CONNECTIONS) as usize
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits {
-            message_bytes: i32::MAX as usize,
-            graph_nodes: 4 << 20,
-            expanded_bytes: 256 << 20,
-            sessions: 1024,
-            steps: 1024,
-            callables: 1 << 16,
-            parts: 4096,
-            value_bytes: 64 << 30,
-            flight_bytes: 64 << 30,
-            connections: connections(),
-            arrival: Duration::from_secs(10),
-            idle: Duration::from_secs(2 * 3600),
-            ops: AllowedOps::all(),
-        }
+        Limits::of_machine()
     }
 }
+
+/// The name of a limit, as an error says it.
+pub(crate) const MESSAGE_BYTES: &str = "message_bytes";
+pub(crate) const DECODED_BYTES: &str = "decoded_bytes";
+pub(crate) const CALL_BYTES: &str = "call_bytes";
+pub(crate) const SESSION_BYTES: &str = "session_bytes";
+pub(crate) const GRAPH_BYTES: &str = "graph_bytes";
+pub(crate) const GRAPH_NODES: &str = "graph_nodes";
+pub(crate) const SESSIONS: &str = "sessions";
+pub(crate) const CLIENT_SESSIONS: &str = "client_sessions";
+pub(crate) const STEPS: &str = "steps";
+pub(crate) const CALLABLES: &str = "callables";
+
+/// The error of a limit that was met: what was too much, and what raises the limit.
+pub(crate) fn met(name: &'static str, what: &dyn std::fmt::Display) -> Status {
+    let flag = name.replace('_', "-");
+    let text = format!("{what} (the server's --{flag}, Limits::{name}, raises it)");
+    Status {
+        limit: Some(name),
+        ..Status::new(Code::ResourceExhausted, text)
+    }
+}
+
+/// The largest message of protobuf.
+const MOST_MESSAGE: usize = i32::MAX as usize;
+/// What a node of a session's graph is counted as beside its constants, in bytes.
+pub(crate) const BYTES_PER_NODE: u64 = 1024;
 
 impl Limits {
     /// The defaults.
     pub fn new() -> Limits {
         Limits::default()
+    }
+
+    /// Limits that follow from what this machine lets the process have: the default.
+    pub fn of_machine() -> Limits {
+        Limits::of(&Machine::here())
+    }
+
+    /// Limits that follow from what a machine lets a process have.
+    ///
+    /// The engine may take half of the memory, and the calls that go on a quarter. One message, decoded, may take
+    /// half of what calls may. The graphs of all sessions may take an eighth, and that of one session half of
+    /// it. Values that come in from other tasks may take a quarter.
+    ///
+    /// ```
+    /// use thalweg_dist::Limits;
+    /// use thalweg_dist::limits::Machine;
+    ///
+    /// let machine = Machine { memory: 16 << 30, ..Machine::here() };
+    /// let limits = Limits::of(&machine);
+    /// assert_eq!(limits.memory, 8 << 30);
+    /// assert_eq!(limits.call_bytes, 4 << 30);
+    /// assert_eq!(limits.decoded_bytes, 2 << 30);
+    /// ```
+    pub fn of(machine: &Machine) -> Limits {
+        // Where the system tells none, as many bytes as no machine has.
+        let memory = machine.memory.min(1 << 50);
+        let threads = usize::try_from(machine.threads).unwrap_or(usize::MAX);
+        let session_bytes = memory / 16;
+        let nodes = usize::try_from(session_bytes / BYTES_PER_NODE).unwrap_or(usize::MAX);
+        Limits {
+            message_bytes: usize::try_from(memory / 8)
+                .map_or(MOST_MESSAGE, |b| b.min(MOST_MESSAGE)),
+            decoded_bytes: memory / 8,
+            call_bytes: memory / 4,
+            session_bytes,
+            graph_bytes: memory / 8,
+            memory: memory / 2,
+            graph_nodes: nodes.min(4 << 20),
+            expanded_bytes: usize::try_from(memory / 32).map_or(256 << 20, |b| b.min(256 << 20)),
+            sessions: 1024,
+            client_sessions: 256,
+            lease: Duration::from_secs(4 * 3600),
+            steps: (threads / 2).clamp(1, 1024),
+            callables: 1 << 16,
+            parts: 4096,
+            value_bytes: memory / 4,
+            flight_bytes: memory / 4,
+            connections: connections(machine.descriptors),
+            arrival: Duration::from_secs(10),
+            idle: Duration::from_secs(2 * 3600),
+            drain: Duration::from_secs(30),
+            slow_step: Duration::from_secs(60),
+            ops: AllowedOps::all(),
+        }
     }
 
     /// Sets the largest message; see the field.

@@ -16,20 +16,21 @@
 
 mod gate;
 mod health;
+mod scrape;
 mod workers;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thalweg_device::Cpu;
 use thalweg_graph::DeviceSpec;
 use thalweg_session::Engine;
+use thalweg_tensor::Tensor;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use tonic::codec::CompressionEncoding;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::{Builder, Error};
@@ -38,8 +39,8 @@ use crate::cluster::{ClusterSpec, TaskName};
 use crate::connection::{Incoming, PING_ANSWER, Seats, ping_interval};
 use crate::deadline::Deadline;
 use crate::limits::Limits;
-use crate::master::Master;
-use crate::messages::master_service_server::MasterServiceServer;
+use crate::master::{Door, Master};
+use crate::metrics::Numbers;
 use crate::peers::{FRAME, Peers, Reach, WINDOW};
 use crate::platform::system;
 use crate::protection::Protection;
@@ -50,6 +51,11 @@ use health::Health;
 
 /// The most threads of the network: half of the processor's, and no more than these.
 const MOST_NET: usize = 4;
+/// How often sessions are looked for whose clients are gone.
+const LEAST_SWEEP: Duration = Duration::from_millis(50);
+const MOST_SWEEP: Duration = Duration::from_secs(10);
+/// How often a server that drains looks whether steps run.
+const DRAIN_LOOK: Duration = Duration::from_millis(5);
 /// How long steps may still run when a server ends.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -84,6 +90,7 @@ pub struct Server {
     address: SocketAddr,
     master: Arc<Master>,
     worker: Arc<Worker>,
+    seats: Arc<Seats>,
     runtime: tokio::runtime::Handle,
     stop: watch::Sender<bool>,
     ended: Arc<Ended>,
@@ -176,7 +183,7 @@ impl Server {
     ) -> Result<Server, ServerError> {
         let address = socket.local_addr().map_err(|e| options.cannot_listen(e))?;
         let task = (options.session.job.clone(), options.session.task);
-        let engine = Engine::new(&options.session)?;
+        let engine = Engine::new(&options.bounded())?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads((Cpu::available_threads() / 2).clamp(1, MOST_NET))
             .thread_name("thalweg-net")
@@ -205,12 +212,19 @@ impl Server {
         let master = Arc::new(Master::new(worker.clone()));
         let (stop, stopped) = watch::channel(false);
         let ended = Arc::new(Ended::default());
+        let Limits {
+            connections,
+            arrival,
+            idle,
+            ..
+        } = options.limits;
+        let seats = Seats::new(connections, arrival, idle);
         let serving = Serving {
             master: master.clone(),
             worker: worker.clone(),
-            limits: options.limits,
             silence: options.patience.silence,
             protection: options.protection,
+            seats: seats.clone(),
             ended: ended.clone(),
         };
         let thread = std::thread::Builder::new()
@@ -221,6 +235,7 @@ impl Server {
             address,
             master,
             worker,
+            seats,
             runtime: handle,
             stop,
             ended,
@@ -276,6 +291,78 @@ impl Server {
             let waited = self.ended.changed.wait(why);
             why = waited.unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// What it has counted and what it has, in the text format of OpenMetrics, which Prometheus reads. `thalweg server
+    /// --metrics` serves it.
+    ///
+    /// ```
+    /// use thalweg_dist::{Server, ServerOptions};
+    ///
+    /// # fn main() -> Result<(), thalweg_dist::ServerError> {
+    /// let server = Server::start(ServerOptions::listening("127.0.0.1:0"))?;
+    /// assert!(server.metrics().contains("thalweg_sessions 0"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn metrics(&self) -> String {
+        self.numbers().text()
+    }
+
+    /// Serves [`Server::metrics`] over HTTP on this address, until the server ends. Gives where it listens. Whoever
+    /// reaches the address reads the numbers.
+    ///
+    /// # Errors
+    /// It cannot listen there.
+    pub fn serve_metrics(&self, address: &str) -> Result<SocketAddr, ServerError> {
+        let numbers = self.numbers();
+        let text = move || numbers.text();
+        scrape::serve(address, &self.runtime, self.stop.subscribe(), text)
+    }
+
+    fn numbers(&self) -> Arc<Numbers> {
+        Arc::new(Numbers {
+            master: self.master.clone(),
+            worker: self.worker.clone(),
+            seats: self.seats.clone(),
+        })
+    }
+
+    /// Ends it gently: it takes no new sessions and no new steps of clients, and waits until none runs, or for so
+    /// long. The connections stay until [`Server::shutdown`]. Gives how many steps still run.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg_dist::{Server, ServerOptions};
+    ///
+    /// # fn main() -> Result<(), thalweg_dist::ServerError> {
+    /// let server = Server::start(ServerOptions::listening("127.0.0.1:0"))?;
+    /// assert_eq!(server.drain(Duration::from_secs(5)), 0);
+    /// server.shutdown();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn drain(&self, limit: Duration) -> usize {
+        self.worker.drain();
+        tracing::info!(?limit, "draining");
+        let began = Instant::now();
+        loop {
+            // A step of this server's clients is counted by both.
+            let running = self.master.running().max(self.worker.running());
+            if running == 0 || began.elapsed() >= limit || self.worker.has_ended() {
+                tracing::info!(running, "drained");
+                return running;
+            }
+            std::thread::sleep(DRAIN_LOOK);
+        }
+    }
+
+    /// The variables of this task that are on CPUs and have values, by name: what [`thalweg_checkpoint`]'s writers
+    /// and a `Saver` take. The tensors share the variables' memory.
+    ///
+    /// [`thalweg_checkpoint`]: https://docs.rs/thalweg-checkpoint
+    pub fn variables(&self) -> Vec<(String, Tensor)> {
+        self.worker.engine.store().values()
     }
 
     /// Ends it: no call is taken any more, and the steps that run are cancelled.
@@ -343,9 +430,9 @@ const MOST_HEADERS: u32 = 16 << 10;
 struct Serving {
     master: Arc<Master>,
     worker: Arc<Worker>,
-    limits: Limits,
     silence: Duration,
     protection: Option<Protection>,
+    seats: Arc<Seats>,
     ended: Arc<Ended>,
 }
 
@@ -358,20 +445,25 @@ fn serve(
     let Serving {
         master,
         worker,
-        limits,
         silence,
         protection,
+        seats,
         ended,
     } = serving;
     let result = runtime.block_on(async {
         let listener = TcpListener::from_std(socket).map_err(|e| e.to_string())?;
-        let seats = Seats::new(limits.connections, limits.arrival, limits.idle);
+        let calls = calls(master.limits());
         let incoming = Incoming::new(listener, seats, silence, protection.clone());
-        let service = MasterServiceServer::new(master)
-            .accept_compressed(CompressionEncoding::Gzip)
-            .accept_compressed(CompressionEncoding::Deflate)
-            .max_decoding_message_size(limits.message_bytes)
-            .max_encoding_message_size(usize::MAX);
+        let door = Door(master.clone());
+        // The sessions of clients that are gone. It ends with the runtime.
+        tokio::spawn(async move {
+            let often = (master.limits().lease / 4).clamp(LEAST_SWEEP, MOST_SWEEP);
+            let mut sweep = tokio::time::interval(often);
+            loop {
+                sweep.tick().await;
+                master.collect();
+            }
+        });
         let mut late = stopped.clone();
         let stop = async move {
             // An error is a server that was dropped.
@@ -383,12 +475,12 @@ fn serve(
             tokio::time::sleep(GRACE).await;
         };
         let health = HealthServer::new(Health(worker.clone()));
-        let routes = Routes::new(Deadline(service))
+        let routes = Routes::new(Deadline(door))
             .add_service(WorkerService(worker))
             .add_service(health);
         let routes = reflected(routes).map_err(|e| e.to_string())?;
         let serving = transport(silence)
-            .max_concurrent_streams(calls(&limits))
+            .max_concurrent_streams(calls)
             .http2_max_header_list_size(MOST_HEADERS)
             .serve_with_incoming_shutdown(Gate::new(routes.prepare(), protection), incoming, stop);
         tokio::select! {

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use thalweg_device::Files;
-use thalweg_session::{SessionError, SessionOptions};
+use thalweg_session::{CpuOptions, SessionError, SessionOptions};
 use thiserror::Error;
 
 use crate::cluster::{SpecError, TaskName};
@@ -124,6 +124,19 @@ impl ServerOptions {
             self.session.shared = SPARE;
         }
         self
+    }
+
+    /// The session's options, with the engine's memory bounded.
+    pub(crate) fn bounded(&self) -> SessionOptions {
+        let mut session = self.session.clone();
+        if session.cpus.is_empty() {
+            session.cpus.push(CpuOptions::new());
+        }
+        let most = usize::try_from(self.limits.memory).unwrap_or(usize::MAX);
+        for cpu in &mut session.cpus {
+            cpu.memory_limit.get_or_insert(most);
+        }
+        session
     }
 
     pub(crate) fn cannot_listen(&self, source: std::io::Error) -> ServerError {

@@ -18,6 +18,8 @@ pub struct Status {
     pub code: Code,
     /// What people read.
     pub message: String,
+    /// The limit of the server that was met, by its name.
+    pub(crate) limit: Option<&'static str>,
 }
 
 /// The longest text that goes into a trailer: clients take headers of 16 KiB.
@@ -29,6 +31,7 @@ impl Status {
         Status {
             code,
             message: message.into(),
+            limit: None,
         }
     }
 

@@ -78,7 +78,7 @@ fn what_is_too_much_is_refused() {
         assert!(many.message().contains("value 2"), "{many}");
         let large = Tensor::vector(&vec![0.0f32; 1 << 19]);
         let large = run(&mut client, step(&handle, &[("x:0", large)], &["y:0"], &[])).await;
-        assert_eq!(code(large), Code::OutOfRange);
+        assert_eq!(code(large), Code::ResourceExhausted);
         // It goes on.
         let x = Tensor::vector(&[2.0f32]);
         let got = run(&mut client, step(&handle, &[("x:0", x)], &["y:0"], &[])).await;
@@ -128,4 +128,134 @@ fn without_protection_a_server_stays_on_its_machine() {
     server.join().unwrap();
     let nowhere = Server::start(ServerOptions::listening("nowhere.invalid:1"));
     assert!(nowhere.is_err());
+}
+
+fn with_nodes(count: usize, name: &str) -> GraphDef {
+    let node = |i: usize| NodeDef {
+        name: format!("{name}{i}"),
+        op: "NoOp".to_owned(),
+        ..NodeDef::default()
+    };
+    GraphDef {
+        node: (0..count).map(node).collect(),
+        ..GraphDef::default()
+    }
+}
+
+/// The error of a limit that was met, which names it.
+fn met<T: std::fmt::Debug>(result: Result<T, tonic::Status>, limit: &str) {
+    let status = result.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    assert!(status.message().contains(limit), "{status}");
+}
+
+#[test]
+fn a_message_may_take_so_much_memory_once_it_is_decoded() {
+    let limited = |options: &mut ServerOptions| options.limits.decoded_bytes = 100_000;
+    with_server(limited, |mut client| async move {
+        let small = created(&mut client, with_nodes(100, "n")).await.unwrap();
+        met(
+            created(&mut client, with_nodes(1000, "n")).await,
+            "--decoded-bytes",
+        );
+        let extended = |nodes: usize, version| ExtendSessionRequest {
+            session_handle: small.clone(),
+            graph_def: Some(with_nodes(nodes, "m")),
+            current_graph_version: version,
+        };
+        met(
+            client.extend_session(extended(1000, 0)).await,
+            "--decoded-bytes",
+        );
+        client.extend_session(extended(10, 0)).await.unwrap();
+        let names = vec![String::new(); 10_000];
+        let step = RunStepRequest {
+            session_handle: small.clone(),
+            target: names.clone(),
+            ..RunStepRequest::default()
+        };
+        met(client.run_step(step).await, "--decoded-bytes");
+        let options = CallableOptions {
+            target: names,
+            ..CallableOptions::default()
+        };
+        let callable = MakeCallableRequest {
+            session_handle: small,
+            options: Some(options),
+            ..MakeCallableRequest::default()
+        };
+        met(client.make_callable(callable).await, "--decoded-bytes");
+    });
+}
+
+#[test]
+fn graphs_of_sessions_may_take_so_much_and_give_it_back() {
+    let limited = |options: &mut ServerOptions| {
+        options.limits.session_bytes = 500_000;
+        options.limits.graph_bytes = 700_000;
+    };
+    with_server(limited, |mut client| async move {
+        met(
+            created(&mut client, with_nodes(2000, "n")).await,
+            "--session-bytes",
+        );
+        let first = created(&mut client, with_nodes(150, "n")).await.unwrap();
+        let extended = ExtendSessionRequest {
+            session_handle: first.clone(),
+            graph_def: Some(with_nodes(250, "m")),
+            current_graph_version: 0,
+        };
+        met(client.extend_session(extended).await, "--session-bytes");
+        let mut open = vec![first];
+        let full = loop {
+            match created(&mut client, with_nodes(150, "n")).await {
+                Ok(handle) => open.push(handle),
+                full => break full,
+            }
+        };
+        assert!(open.len() > 1);
+        met(full, "--graph-bytes");
+        let close = CloseSessionRequest {
+            session_handle: open.swap_remove(0),
+        };
+        client.close_session(close).await.unwrap();
+        created(&mut client, with_nodes(150, "n")).await.unwrap();
+    });
+}
+
+#[test]
+fn calls_may_hold_so_much_together() {
+    let limited = |options: &mut ServerOptions| options.limits.call_bytes = 1 << 20;
+    with_server(limited, |mut client| async move {
+        let handle = created(&mut client, program()).await.unwrap();
+        let fed = |n: usize| {
+            let x = Tensor::vector(&vec![1.0f32; n]);
+            step(&handle, &[("x:0", x)], &["y:0"], &[])
+        };
+        let refused = fed(1 << 19);
+        met(run(&mut client, refused).await, "--call-bytes");
+        // What calls have held is given back: a hundred of them have more than it together.
+        for _ in 0..100 {
+            run(&mut client, fed(1 << 14)).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn compressed_messages_are_taken() {
+    with_server(
+        |_| {},
+        |client| async move {
+            for encoding in [
+                tonic::codec::CompressionEncoding::Gzip,
+                tonic::codec::CompressionEncoding::Deflate,
+            ] {
+                let mut client = client.clone().send_compressed(encoding);
+                let handle = created(&mut client, program()).await.unwrap();
+                let x = Tensor::vector(&[2.0f32]);
+                let got = run(&mut client, step(&handle, &[("x:0", x)], &["y:0"], &[])).await;
+                assert_eq!(got.unwrap(), [Tensor::vector(&[5.0f32])]);
+            }
+        },
+    );
 }

@@ -1,8 +1,13 @@
-//! `src/messages.rs` and `src/net/messages.rs` are what prost and tonic make of `proto/*.proto`.
+//! `src/messages.rs` and `src/net/messages.rs` are what prost and tonic make of `proto/*.proto`; `src/sizes.rs` and
+//! `src/net/sizes.rs` are what each message takes.
+
+#[path = "../../../tests/support/size_tables.rs"]
+mod size_tables;
 
 use std::path::Path;
 
 use prost::Message;
+use size_tables::Paths;
 
 #[test]
 fn messages_are_what_the_proto_files_say() {
@@ -11,7 +16,24 @@ fn messages_are_what_the_proto_files_say() {
     std::fs::create_dir_all(&out).unwrap();
     let folders = [here.join("proto"), here.join("../graphdef/proto")];
     let descriptors = protox::compile(["master.proto", "worker.proto"], folders).unwrap();
-    let mut builder = tonic_prost_build::configure().out_dir(&out);
+    let tables = |package, module| {
+        let paths = Paths {
+            package,
+            module,
+            elsewhere: Some(("graph.proto", "thalweg_graphdef::messages")),
+            sizes: "thalweg_graphdef::sizes",
+        };
+        size_tables::written(&descriptors, &paths)
+    };
+    let tables = [
+        (tables("tensorflow", "crate::messages"), "src/sizes.rs"),
+        (
+            tables("thalweg", "crate::net::messages"),
+            "src/net/sizes.rs",
+        ),
+    ];
+    let builder = tonic_prost_build::configure().build_server(false);
+    let mut builder = builder.btree_map(".").out_dir(&out);
     // The messages that another crate has.
     for file in descriptors
         .file
@@ -32,12 +54,18 @@ fn messages_are_what_the_proto_files_say() {
         .for_each(|f| f.source_code_info = None);
     std::fs::write(out.join("described"), described.encode_to_vec()).unwrap();
     builder.compile_fds(descriptors).unwrap();
-    for (package, file) in [
-        ("tensorflow.rs", "src/messages.rs"),
-        ("thalweg.rs", "src/net/messages.rs"),
-        ("described", "src/descriptors.bin"),
-    ] {
-        let made = std::fs::read(out.join(package)).unwrap();
+    let read = |package: &str| std::fs::read(out.join(package)).unwrap();
+    let messages = [
+        (read("tensorflow.rs"), "src/messages.rs"),
+        (read("thalweg.rs"), "src/net/messages.rs"),
+        (read("described"), "src/descriptors.bin"),
+    ];
+    let tables = tables.map(|(made, file)| (made.into_bytes(), file));
+    std::fs::remove_dir_all(&out).unwrap();
+    for (made, file) in messages.into_iter().chain(tables) {
+        // The tables of sizes count a message that lies in another as a part of its struct.
+        let boxed = made.windows(4).any(|w| w == b"Box<");
+        assert!(!boxed, "a boxed message has no size in the tables");
         let at = here.join(file);
         if std::env::var_os("UPDATE_PROTO").is_some() {
             std::fs::write(&at, &made).unwrap();
@@ -48,5 +76,4 @@ fn messages_are_what_the_proto_files_say() {
             "{file} is not what the .proto files say: run UPDATE_PROTO=1 cargo test -p thalweg-dist --test messages"
         );
     }
-    std::fs::remove_dir_all(&out).unwrap();
 }

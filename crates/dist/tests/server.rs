@@ -2,6 +2,8 @@
 
 mod client;
 
+use std::time::Duration;
+
 use client::{code, created, graph_def, program, run, step, with_server};
 use thalweg_dist::messages::*;
 use thalweg_dist::{Server, ServerOptions};
@@ -365,6 +367,39 @@ fn a_step_can_come_in_pieces() {
                 session_handle: handle.clone(),
             };
             client.close_session(close).await.unwrap();
+        },
+    );
+}
+
+#[test]
+fn a_session_whose_client_has_gone_before_the_answer_is_closed() {
+    with_server(
+        |options| options.limits.sessions = 1,
+        |mut client| async move {
+            let node = |i: usize| NodeDef {
+                name: format!("n{i}"),
+                op: "NoOp".to_owned(),
+                ..NodeDef::default()
+            };
+            let large = GraphDef {
+                node: (0..30_000).map(node).collect(),
+                ..GraphDef::default()
+            };
+            let mut request = tonic::Request::new(CreateSessionRequest {
+                graph_def: Some(large),
+                ..CreateSessionRequest::default()
+            });
+            // Less than the session takes to be made.
+            request.set_timeout(Duration::from_millis(20));
+            assert!(client.create_session(request).await.is_err());
+            let began = std::time::Instant::now();
+            loop {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                match created(&mut client, program()).await {
+                    Ok(_) => break,
+                    Err(e) => assert!(began.elapsed() < Duration::from_secs(20), "{e}"),
+                }
+            }
         },
     );
 }

@@ -26,6 +26,7 @@ use thiserror::Error;
 use crate::error::ImportError;
 use crate::export::MOST_BYTES;
 use crate::messages::{GraphDef, MetaGraphDef, SavedModel};
+use crate::sizes::{TooLarge, decoded_bytes};
 
 /// The file in a SavedModel's folder that says what is in it.
 pub const SAVED_MODEL: &str = "saved_model.pb";
@@ -61,6 +62,14 @@ pub enum FileError {
         /// Its size.
         bytes: u64,
     },
+    /// A message that takes more memory than it may.
+    #[error("{} takes more than {limit} bytes of memory once it is decoded, which is more than it may take here", .path.display())]
+    Memory {
+        /// The file.
+        path: PathBuf,
+        /// The limit, in bytes.
+        limit: u64,
+    },
     /// A graph as text.
     #[error("{} is a graph as text, which is not read: write it as binary, with as_text=False", .path.display())]
     Text {
@@ -85,8 +94,30 @@ impl std::fmt::Debug for FileError {
 /// # Errors
 /// See [`FileError`].
 pub fn read(path: &Path) -> Result<File, FileError> {
+    read_within(path, u64::MAX)
+}
+
+/// As [`read`], of a file that may come from anywhere: what it holds takes at most `limit` bytes of memory
+/// once it is decoded. A small file may ask for any amount.
+///
+/// # Errors
+/// As [`read`], and [`FileError::Memory`].
+///
+/// ```
+/// use thalweg_graphdef::messages::{GraphDef, NodeDef};
+/// use thalweg_graphdef::{FileError, file};
+///
+/// let def = GraphDef { node: vec![NodeDef::default(); 1000], ..GraphDef::default() };
+/// let path = std::env::temp_dir().join(format!("thalweg-within-{}.pb", std::process::id()));
+/// std::fs::write(&path, file::encode(&def))?;
+/// assert!(file::read_within(&path, 1 << 20).is_ok());
+/// assert!(matches!(file::read_within(&path, 1 << 10), Err(FileError::Memory { .. })));
+/// std::fs::remove_file(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn read_within(path: &Path, limit: u64) -> Result<File, FileError> {
     if path.is_dir() {
-        return read(&path.join(SAVED_MODEL));
+        return read_within(&path.join(SAVED_MODEL), limit);
     }
     let extension = path
         .extension()
@@ -110,11 +141,21 @@ pub fn read(path: &Path) -> Result<File, FileError> {
     }
     let bytes = fs::read(path).map_err(io)?;
     let origin = path.display().to_string();
+    let fits = |decoded: Result<u64, TooLarge>| match decoded {
+        Ok(_) => Ok(()),
+        Err(TooLarge { limit }) => Err(FileError::Memory {
+            path: path.to_owned(),
+            limit,
+        }),
+    };
     Ok(if path.file_name().is_some_and(|n| n == SAVED_MODEL) {
+        fits(decoded_bytes::<SavedModel>(&bytes, limit))?;
         File::SavedModel(decode(&bytes, &origin, "SavedModel")?)
     } else if extension == "meta" {
+        fits(decoded_bytes::<MetaGraphDef>(&bytes, limit))?;
         File::MetaGraph(Box::new(decode(&bytes, &origin, "MetaGraphDef")?))
     } else {
+        fits(decoded_bytes::<GraphDef>(&bytes, limit))?;
         File::Graph(decode(&bytes, &origin, "GraphDef")?)
     })
 }

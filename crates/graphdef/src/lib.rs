@@ -60,6 +60,7 @@ pub mod messages;
 pub mod meta;
 pub mod names;
 pub mod shape;
+pub mod sizes;
 pub mod survey;
 pub mod tensor;
 

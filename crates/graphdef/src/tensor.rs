@@ -48,6 +48,16 @@ impl Budget {
         Budget { limit, used: 0 }
     }
 
+    /// Counts bytes of copies; false where they are too many.
+    pub(crate) fn more(&mut self, bytes: usize) -> bool {
+        let used = self.used.saturating_add(bytes);
+        let fits = used <= self.limit;
+        if fits {
+            self.used = used;
+        }
+        fits
+    }
+
     fn take(&mut self, missing: usize, size: usize, dims: &[usize]) -> Result<(), ValueError> {
         let bytes = missing.saturating_mul(size).saturating_add(self.used);
         if bytes > self.limit {

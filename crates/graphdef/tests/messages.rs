@@ -1,6 +1,11 @@
-//! `src/messages.rs` is what prost makes of `proto/*.proto`.
+//! `src/messages.rs` is what prost makes of `proto/*.proto`, and `src/sizes/tables.rs` what each message takes.
+
+#[path = "../../../tests/support/size_tables.rs"]
+mod size_tables;
 
 use std::path::Path;
+
+use size_tables::Paths;
 
 #[test]
 fn messages_are_what_the_proto_files_say() {
@@ -9,6 +14,13 @@ fn messages_are_what_the_proto_files_say() {
     std::fs::create_dir_all(&out).unwrap();
     let files = ["meta_graph.proto", "event.proto"];
     let descriptors = protox::compile(files, [here.join("proto")]).unwrap();
+    let paths = Paths {
+        package: "tensorflow",
+        module: "crate::messages",
+        elsewhere: None,
+        sizes: "super",
+    };
+    let tables = size_tables::written(&descriptors, &paths);
     prost_build::Config::new()
         .btree_map(["."])
         .out_dir(&out)
@@ -16,13 +28,20 @@ fn messages_are_what_the_proto_files_say() {
         .unwrap();
     let made = std::fs::read_to_string(out.join("tensorflow.rs")).unwrap();
     std::fs::remove_dir_all(&out).unwrap();
-    let at = here.join("src/messages.rs");
-    if std::env::var_os("UPDATE_PROTO").is_some() {
-        std::fs::write(&at, &made).unwrap();
-    }
-    let kept = std::fs::read_to_string(&at).unwrap();
+    // The tables of sizes count a message that lies in another as a part of its struct.
     assert!(
-        kept == made,
-        "src/messages.rs is not what the .proto files say: run UPDATE_PROTO=1 cargo test -p thalweg-graphdef --test messages"
+        !made.contains("Box<"),
+        "a boxed message has no size in the tables"
     );
+    for (made, file) in [(made, "src/messages.rs"), (tables, "src/sizes/tables.rs")] {
+        let at = here.join(file);
+        if std::env::var_os("UPDATE_PROTO").is_some() {
+            std::fs::write(&at, &made).unwrap();
+        }
+        let kept = std::fs::read_to_string(&at).unwrap();
+        assert!(
+            kept == made,
+            "{file} is not what the .proto files say: run UPDATE_PROTO=1 cargo test -p thalweg-graphdef --test messages"
+        );
+    }
 }

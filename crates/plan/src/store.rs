@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_device::gpu::{Gpu, GpuError};
 use thalweg_device::{Device, KernelError, Thing, Variable};
 use thalweg_tensor::shape::checked_elements;
-use thalweg_tensor::{DType, Shape};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use crate::gpu_program::Counter;
 
@@ -67,6 +67,24 @@ impl Store {
         let thing = make()?;
         things.insert(key, thing.clone());
         Ok(thing)
+    }
+
+    /// The values of the variables on CPUs, in the order of their names. Those of a container that is not the default
+    /// have its name before theirs. Variables that were never assigned are left out, and so are those on GPUs.
+    pub fn values(&self) -> Vec<(String, Tensor)> {
+        let variables = self.variables.lock();
+        let variables = variables.unwrap_or_else(PoisonError::into_inner);
+        let named = variables.iter().filter_map(|((_, container, name), v)| {
+            let name = match &**container {
+                "" => name.clone(),
+                container => format!("{container}/{name}"),
+            };
+            Some((name, v.value()?))
+        });
+        let mut values: Vec<_> = named.collect();
+        values.sort_by(|a, b| a.0.cmp(&b.0));
+        values.dedup_by(|a, b| a.0 == b.0);
+        values
     }
 
     /// Gives up the memory that variables keep for later updates.

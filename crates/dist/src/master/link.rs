@@ -214,6 +214,11 @@ impl Link {
         known.open = Some(open.clone());
         known.devices = Some(devices);
         let before = known.incarnation.replace(incarnation);
+        if before.is_some() {
+            let (job, index) = self.way.task();
+            let restarted = before != Some(incarnation);
+            tracing::info!(job, index, restarted, "peer reached again");
+        }
         let (cause, why) = match before {
             Some(before) if before != incarnation => {
                 (Cause::Restarted, "has restarted since this session used it")
@@ -296,8 +301,13 @@ fn admit(peer: &Peer, asked: &wire::Open, opened: &wire::Opened) -> Result<(), C
 
 /// Notices when a session's stream ends.
 async fn keep(peer: Arc<Peer>, mut answer: Answer, lost: Arc<AtomicBool>) {
-    while peer.next(&mut answer).await.is_ok() {}
+    let why = loop {
+        if let Err(why) = peer.next(&mut answer).await {
+            break why;
+        }
+    };
     lost.store(true, Ordering::Release);
+    tracing::warn!(peer = peer.described(), why = why.message, "peer lost");
 }
 
 /// What a task says of itself; `first` where it may still have to start.

@@ -23,6 +23,8 @@
 //! # }
 //! ```
 
+mod door;
+mod leases;
 pub(crate) mod link;
 mod names;
 mod partial;
@@ -33,35 +35,41 @@ mod stats;
 pub(crate) mod steps;
 pub(crate) mod wait;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use thalweg_graph::DeviceSpec;
 use thalweg_session::{Wire, WireType};
+use tokio::task::JoinSet;
 use tonic::Code;
 
+use crate::account::Account;
 use crate::error::ClusterError;
-use crate::limits::Limits;
+use crate::limits::{Limits, STEPS, met};
 use crate::messages::{ConfigProto, DeviceAttributes, DeviceLocality};
+use crate::metrics;
 use crate::net::frames::Frames;
 use crate::net::messages::Clear;
 use crate::net::messages::header::Kind;
 use crate::platform::Platform;
 use crate::status::Status;
-use crate::worker::Worker;
+use crate::worker::{DRAINS, Worker};
+use leases::{Caller, Leases};
 use link::Way;
 use runs::Runs;
 use steps::Steps;
 
+pub(crate) use door::Door;
 pub use session::{MasterSession, Request, Response};
 
 /// The sessions of a server. They share its devices, and the variables and queues on those.
 pub struct Master {
     worker: Arc<Worker>,
     platform: Arc<dyn Platform>,
-    sessions: Mutex<HashMap<String, Arc<MasterSession>>>,
+    sessions: Leases,
     steps: AtomicUsize,
     /// How many sessions there were.
     made: AtomicU64,
@@ -69,6 +77,10 @@ pub struct Master {
     ends: AtomicBool,
     requests: Mutex<Requests>,
     random: RandomState,
+    /// What the calls that go on hold.
+    calls: Arc<Account>,
+    /// What the graphs of all sessions take.
+    graphs: Arc<Account>,
 }
 
 impl Master {
@@ -76,8 +88,10 @@ impl Master {
     pub(crate) fn new(worker: Arc<Worker>) -> Master {
         Master {
             platform: worker.platform.clone(),
+            calls: Account::new(worker.limits.call_bytes),
+            graphs: Account::new(worker.limits.graph_bytes),
             worker,
-            sessions: Mutex::default(),
+            sessions: Leases::default(),
             steps: AtomicUsize::new(0),
             made: AtomicU64::new(0),
             ends: AtomicBool::new(false),
@@ -90,15 +104,15 @@ impl Master {
         &self.worker.limits
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<MasterSession>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Makes a session without nodes; gives its handle and it.
     ///
     /// # Errors
     /// There are as many as may be, or the client asks for what a server does not do.
-    pub fn create(&self, config: &ConfigProto) -> Result<(String, Arc<MasterSession>), Status> {
+    pub(crate) fn create(
+        &self,
+        config: &ConfigProto,
+        caller: &Caller,
+    ) -> Result<(String, Arc<MasterSession>), Status> {
         if !config.session_inter_op_thread_pool.is_empty() {
             return Err(Status::invalid(
                 "Distributed session does not support session thread pool options.",
@@ -131,38 +145,59 @@ impl Master {
                 Runs::Cluster(Steps::new(ways, engine, options, isolated, platform))
             }
         };
-        let session = Arc::new(MasterSession::new(runs, &worker.limits));
-        let mut sessions = self.sessions();
-        if sessions.len() >= self.worker.limits.sessions {
-            return Err(Status::new(
-                Code::ResourceExhausted,
-                format!(
-                    "this server has {} sessions, as many as it may: close one",
-                    sessions.len()
-                ),
-            ));
-        }
-        if self.ends.load(Ordering::Acquire) {
-            return Err(Status::new(
-                Code::Unavailable,
-                "the server is shutting down",
-            ));
-        }
+        let session = Arc::new(MasterSession::new(runs, &worker.limits, self.graphs.open()));
         // No handle comes again, and none can be guessed.
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let half = |salt: &str| self.random.hash_one((number, salt));
         let handle = format!("{:016x}{:016x}", half("first"), half("second"));
-        sessions.insert(handle.clone(), session.clone());
+        let check = || {
+            if worker.drains() {
+                return Err(Status::new(Code::Unavailable, DRAINS));
+            }
+            if self.ends.load(Ordering::Acquire) {
+                let text = "the server is shutting down";
+                return Err(Status::new(Code::Unavailable, text));
+            }
+            Ok(())
+        };
+        let inserted = (self.sessions).insert(&handle, &session, caller, &worker.limits, check);
+        if let Some((freed, collected)) = inserted? {
+            collected.end();
+            metrics::add(&worker.counts.sessions_collected);
+            tracing::warn!(
+                session = freed,
+                "session closed to make room: its client is gone"
+            );
+        }
+        metrics::add(&worker.counts.sessions_made);
+        tracing::info!(session = handle, client = caller.shown(), "session made");
         Ok((handle, session))
     }
 
-    /// The session of this handle.
+    /// The session of this handle, which a caller uses.
     ///
     /// # Errors
     /// There is none: TensorFlow's client makes a new one where it is told `Aborted`.
-    pub fn session(&self, handle: &str) -> Result<Arc<MasterSession>, Status> {
-        let found = self.sessions().get(handle).cloned();
-        found.ok_or_else(|| Status::new(Code::Aborted, format!("Session {handle} is not found.")))
+    pub(crate) fn session(
+        &self,
+        handle: &str,
+        caller: &Caller,
+    ) -> Result<Arc<MasterSession>, Status> {
+        self.sessions.used(handle, caller)
+    }
+
+    /// Closes the sessions whose clients are gone for as long as a lease.
+    pub(crate) fn collect(&self) {
+        for (handle, session) in self.sessions.expired(self.worker.limits.lease) {
+            session.end();
+            metrics::add(&self.worker.counts.sessions_collected);
+            let lease = self.worker.limits.lease;
+            tracing::info!(
+                session = handle,
+                ?lease,
+                "session closed: its client is gone"
+            );
+        }
     }
 
     /// Closes a session: its steps are cancelled and waited for.
@@ -170,14 +205,34 @@ impl Master {
     /// # Errors
     /// There is none of this handle.
     pub fn close(&self, handle: &str) -> Result<(), Status> {
-        let session = self.sessions().remove(handle);
+        let session = self.sessions.remove(handle);
         let gone = || {
             let text =
                 format!("Session {handle} is not found. Possibly, this master has restarted.");
             Status::new(Code::Aborted, text)
         };
-        session.ok_or_else(gone)?.close();
+        let ended = session.ok_or_else(gone)?.close();
+        metrics::add(&self.worker.counts.sessions_closed);
+        match ended {
+            true => tracing::info!(session = handle, "session closed"),
+            false => tracing::warn!(
+                session = handle,
+                "session closed, and steps of it still run"
+            ),
+        }
         Ok(())
+    }
+
+    /// Closes a session that its client does not know of, without waiting for anything.
+    fn forget(&self, handle: &str) {
+        if let Some(session) = self.sessions.remove(handle) {
+            session.end();
+            metrics::add(&self.worker.counts.sessions_closed);
+            tracing::info!(
+                session = handle,
+                "session closed: its client went before the answer"
+            );
+        }
     }
 
     /// Closes all sessions, and clears these containers on all tasks; the default one where none is
@@ -186,8 +241,15 @@ impl Master {
     /// # Errors
     /// A task is not reached.
     pub fn reset(&self, containers: &[String]) -> Result<(), Status> {
-        let all: Vec<_> = self.sessions().drain().collect();
-        all.iter().for_each(|(_, session)| session.close());
+        let all = self.sessions.drain();
+        tracing::info!(sessions = all.len(), "reset: all sessions are closed");
+        all.iter().for_each(|session| session.cancel());
+        // One bound for all: what is still left goes on to its end by itself.
+        let end = Instant::now() + session::CLOSE;
+        for session in &all {
+            session.close_until(end);
+            metrics::add(&self.worker.counts.sessions_closed);
+        }
         self.worker.clear(containers);
         let others = self.others(&[])?;
         for way in &others {
@@ -213,9 +275,9 @@ impl Master {
 
     /// Takes nothing new, and cancels what runs.
     pub(crate) fn end(&self) {
-        let sessions = self.sessions();
         self.ends.store(true, Ordering::Release);
-        sessions.values().for_each(|s| s.cancel());
+        // Whoever has looked before it was set has put in the session by then.
+        self.sessions.each(MasterSession::cancel);
     }
 
     /// Notes a request's number.
@@ -244,12 +306,19 @@ impl Master {
             let limit = device.memory().limit();
             attributes(device.name(), limit, self.worker.incarnation, index)
         });
+        // All at once: each that does not answer takes its time.
+        let mut looks = JoinSet::new();
+        for (number, way) in self.others(&[]).unwrap_or_default().into_iter().enumerate() {
+            if let Way::There(peer) = way {
+                let look = async move { (number, link::look(&peer, false).await) };
+                looks.spawn_on(look, self.platform.runtime());
+            }
+        }
+        let looked = async { Ok(looks.join_all().await) };
+        let mut looked = wait::waited(self.platform.runtime(), looked).unwrap_or_default();
+        looked.sort_by_key(|(number, _)| *number);
         let mut others = Vec::new();
-        for way in self.others(&[]).unwrap_or_default() {
-            let Way::There(peer) = way else { continue };
-            let Ok(opened) = wait::waited(self.platform.runtime(), link::look(&peer, false)) else {
-                continue;
-            };
+        for opened in looked.into_iter().filter_map(|(_, opened)| opened.ok()) {
             for (index, name) in opened.devices.iter().enumerate() {
                 if let Ok(name) = DeviceSpec::parse(name) {
                     others.push(attributes(&name, None, opened.incarnation, index));
@@ -259,18 +328,45 @@ impl Master {
         (own.collect(), others)
     }
 
+    /// What there is now.
+    pub(crate) fn state(&self) -> State {
+        State {
+            sessions: self.sessions.len() as u64,
+            steps: self.running() as u64,
+            call_bytes: self.calls.bytes(),
+            graph_bytes: self.graphs.bytes(),
+        }
+    }
+
+    /// How many steps run.
+    pub(crate) fn running(&self) -> usize {
+        self.steps.load(Ordering::Acquire)
+    }
+
     /// Room for one more step, given back when it is dropped.
     pub(crate) fn step(self: &Arc<Self>) -> Result<Room, Status> {
+        if self.worker.drains() {
+            return Err(Status::new(Code::Unavailable, DRAINS));
+        }
         let running = self.steps.fetch_add(1, Ordering::AcqRel);
         let room = Room(self.clone());
         match running < self.worker.limits.steps {
             true => Ok(room),
-            false => Err(Status::new(
-                Code::ResourceExhausted,
-                format!("this server runs {running} steps, as many as it may: wait for one"),
-            )),
+            false => {
+                let text =
+                    format!("this server runs {running} steps, as many as it may: wait for one");
+                Err(met(STEPS, &text))
+            }
         }
     }
+}
+
+/// What a master has.
+pub(crate) struct State {
+    pub(crate) sessions: u64,
+    pub(crate) steps: u64,
+    pub(crate) call_bytes: u64,
+    pub(crate) graph_bytes: u64,
 }
 
 fn attributes(

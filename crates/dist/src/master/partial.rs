@@ -3,15 +3,20 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use thalweg_device::{KernelError, Ticket};
 use thalweg_graph::{Fact, GraphData, OutputId};
 use thalweg_plan::client_channel;
 use thalweg_session::{Cancel, Exchange};
 use thalweg_tensor::Tensor;
+use tonic::Code;
 
 use super::{Room, names};
 use crate::status::Status;
+
+/// How often a client that waits looks whether the step was cancelled.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A feed or a fetch of a step in pieces.
 #[derive(Clone, Copy)]
@@ -81,8 +86,9 @@ impl Client {
         }
     }
 
-    /// The value of a fetch, once it is there.
-    fn take(&self, channel: i64) -> Result<Tensor, Status> {
+    /// The value of a fetch, once it is there, or until the step is cancelled: a kernel that runs for long may be
+    /// slow to end.
+    fn take(&self, channel: i64, cancel: &Cancel) -> Result<Tensor, Status> {
         let mut state = locked(&self.state);
         loop {
             if let Some(value) = state.results.remove(&channel) {
@@ -91,10 +97,24 @@ impl Client {
             match &state.ended {
                 Some(Err(status)) => return Err(status.clone()),
                 Some(Ok(())) => return Err(Status::invalid("the step has ended without it")),
-                None => {}
+                None => state = self.changed(state, cancel)?,
             }
-            let waited = self.changed.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until something may have changed.
+    fn changed<'a>(
+        &self,
+        state: MutexGuard<'a, PartialRunState>,
+        cancel: &Cancel,
+    ) -> Result<MutexGuard<'a, PartialRunState>, Status> {
+        let cancelled = cancel.is_cancelled();
+        let waited = self.changed.wait_timeout(state, LOOK);
+        let (state, over) = waited.unwrap_or_else(PoisonError::into_inner);
+        // A step that was cancelled says how it has ended, if it ends soon.
+        match cancelled && over.timed_out() {
+            true => Err(Status::new(Code::Cancelled, "the step was cancelled")),
+            false => Ok(state),
         }
     }
 
@@ -104,14 +124,25 @@ impl Client {
         self.changed.notify_all();
     }
 
-    fn ended(&self) -> Result<(), Status> {
+    /// How the step has ended, once it has.
+    fn ended(&self, cancel: &Cancel) -> Result<(), Status> {
         let mut state = locked(&self.state);
         loop {
             if let Some(result) = &state.ended {
                 return result.clone();
             }
-            let waited = self.changed.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
+            state = self.changed(state, cancel)?;
+        }
+    }
+}
+
+/// Ends a step for its client where what runs it has panicked.
+pub(super) struct Ends(pub(super) Arc<Client>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if locked(&self.0.state).ended.is_none() {
+            self.0.end(Err(Status::defect(&"a step has panicked")));
         }
     }
 }
@@ -218,11 +249,13 @@ impl PartialRun {
             let mut all = pieces.feeds.values().chain(pieces.fetches.values());
             all.all(|p| p.done)
         };
-        let values: Result<Vec<Tensor>, Status> =
-            taken.into_iter().map(|c| self.client.take(c)).collect();
+        let values: Result<Vec<Tensor>, Status> = taken
+            .into_iter()
+            .map(|c| self.client.take(c, &self.cancel))
+            .collect();
         let values = values?;
         if done {
-            self.client.ended()?;
+            self.client.ended(&self.cancel)?;
         }
         Ok((values, done))
     }

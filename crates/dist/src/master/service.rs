@@ -1,29 +1,22 @@
-//! The door: what comes over the wire, handed to the master.
+//! What a client's calls do, as messages.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use thalweg_graphdef::messages::TensorProto;
 use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
 use thalweg_session::Cancel;
 use thalweg_tensor::Tensor;
-use tonic::{Code, Request as Call, Response as Answer};
+use tonic::Code;
 
-use super::{Master, Request};
-use crate::messages::master_service_server::MasterService;
+use super::door::{Kept, Undo, full};
+use super::{Master, Request, Response};
 use crate::messages::*;
+use crate::metrics;
 use crate::status::Status;
 
-/// Ends a step whose client has gone: it is dropped with the call.
-struct Gone(Cancel);
-
-impl Drop for Gone {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
-}
-
 /// Runs what may take long on a thread of its own.
-async fn apart<T: Send + 'static>(
+pub(super) async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Status> + Send + 'static,
 ) -> Result<T, Status> {
     let done = tokio::task::spawn_blocking(work).await;
@@ -42,32 +35,97 @@ fn message(tensor: &Tensor) -> Result<TensorProto, Status> {
     to_proto(tensor).map_err(|e| Status::invalid(format!("a fetched value cannot be sent: {e}")))
 }
 
+/// The answer to a call, and what belongs to the call until it has gone.
+type Answered<T> = Result<(T, Kept), Status>;
+
 impl Master {
     /// Runs a step on a thread of its own; it ends when the call does.
     async fn step_of(
         self: &Arc<Self>,
-        session: &str,
+        handle: &str,
+        mut kept: Kept,
         make: impl FnOnce(&super::MasterSession, usize) -> Result<Request, Status> + Send + 'static,
-    ) -> Result<(Vec<NamedTensorProto>, RunMetadata), Status> {
+    ) -> Answered<(Vec<NamedTensorProto>, RunMetadata)> {
         let room = self.step()?;
-        let session = self.session(session)?;
+        let session = self.session(handle, &kept.caller)?;
         let cancel = Cancel::new();
-        let _gone = Gone(cancel.clone());
+        let _gone = Undo::new({
+            let cancel = cancel.clone();
+            move || cancel.cancel()
+        });
         let limit = self.limits().expanded_bytes;
+        let (master, handle) = (self.clone(), handle.to_owned());
         apart(move || {
             let request = make(&session, limit)?;
+            let began = Instant::now();
             let response = session.run(&request, &cancel);
             drop(room);
+            master.stepped(&handle, began.elapsed(), &response);
             let response = response?;
-            Ok((named(request.fetches, &response.values)?, response.metadata))
+            let named = named(request.fetches, &response.values, &mut kept)?;
+            Ok(((named, response.metadata), kept))
         })
         .await
     }
 
-    async fn run_step(self: &Arc<Self>, call: RunStepRequest) -> Result<RunStepResponse, Status> {
+    /// Counts a step, and tells of one that was slow.
+    fn stepped(&self, session: &str, took: Duration, done: &Result<Response, Status>) {
+        let counts = &self.worker.counts;
+        match done {
+            Ok(_) => counts.steps.add(took),
+            Err(status) => counts.step_failed(status.code),
+        }
+        if took >= self.limits().slow_step {
+            metrics::add(&counts.slow_steps);
+            let seconds = took.as_secs_f64();
+            tracing::warn!(session, seconds, failed = done.is_err(), "slow step");
+        }
+    }
+
+    /// Counts a call that failed, and tells of it.
+    pub(super) fn failed(&self, status: &Status) {
+        self.worker.counts.call_failed(status);
+        match status.limit {
+            Some(limit) => tracing::warn!(limit, why = status.message, "limit met"),
+            None => tracing::debug!(code = ?status.code, why = status.message, "call failed"),
+        }
+    }
+
+    pub(super) async fn run_step(
+        self: &Arc<Self>,
+        call: RunStepRequest,
+        kept: Kept,
+    ) -> Answered<RunStepResponse> {
+        let in_body = call.store_errors_in_response_body;
+        let (calls, caller) = (self.calls.open(), kept.caller.clone());
+        match self.step_or_piece(call, kept).await {
+            Err(status) if in_body => {
+                self.failed(&status);
+                let response = RunStepResponse {
+                    metadata: Some(RunMetadata::default()),
+                    status_code: status.code as i32,
+                    status_error_message: status.message,
+                    ..RunStepResponse::default()
+                };
+                let kept = Kept {
+                    caller,
+                    held: calls,
+                    undo: None,
+                };
+                Ok((response, kept))
+            }
+            done => done,
+        }
+    }
+
+    async fn step_or_piece(
+        self: &Arc<Self>,
+        call: RunStepRequest,
+        kept: Kept,
+    ) -> Answered<RunStepResponse> {
         self.first(call.request_id, "RunStep (Master)")?;
         if !call.partial_run_handle.is_empty() {
-            return self.go_on(call).await;
+            return self.go_on(call, kept).await;
         }
         let handle = call.session_handle.clone();
         let make = move |_: &super::MasterSession, limit| {
@@ -77,44 +135,46 @@ impl Master {
                 ..request_of(call.feed, call.fetch, limit)?
             })
         };
-        let (tensor, metadata) = self.step_of(&handle, make).await?;
-        Ok(RunStepResponse {
+        let ((tensor, metadata), kept) = self.step_of(&handle, kept, make).await?;
+        let response = RunStepResponse {
             tensor,
             metadata: Some(metadata),
             ..RunStepResponse::default()
-        })
+        };
+        Ok((response, kept))
     }
 
-    /// A piece of a step that was set up before.
-    async fn go_on(self: &Arc<Self>, call: RunStepRequest) -> Result<RunStepResponse, Status> {
-        let session = self.session(&call.session_handle)?;
+    /// A piece of a step that was set up before. The step ends where its client goes in the middle of a call.
+    async fn go_on(
+        self: &Arc<Self>,
+        call: RunStepRequest,
+        mut kept: Kept,
+    ) -> Answered<RunStepResponse> {
+        let session = self.session(&call.session_handle, &kept.caller)?;
         let limit = self.limits().expanded_bytes;
-        let mut gone = Abandoned(Some((session.clone(), call.partial_run_handle.clone())));
+        let abandon = abandoned(session.clone(), call.partial_run_handle.clone());
         let done = apart(move || {
             let request = request_of(call.feed, call.fetch.clone(), limit)?;
             let values = session.go_on(&call.partial_run_handle, request)?;
-            named(call.fetch, &values)
+            let named = named(call.fetch, &values, &mut kept)?;
+            Ok((named, kept))
         })
         .await;
         // It has been answered.
-        gone.0 = None;
-        Ok(RunStepResponse {
-            tensor: done?,
+        abandon.keep();
+        let (tensor, kept) = done?;
+        let response = RunStepResponse {
+            tensor,
             metadata: Some(RunMetadata::default()),
             ..RunStepResponse::default()
-        })
+        };
+        Ok((response, kept))
     }
 }
 
-/// Ends a step in pieces whose client has gone in the middle of a call.
-struct Abandoned(Option<(Arc<super::MasterSession>, String)>);
-
-impl Drop for Abandoned {
-    fn drop(&mut self) {
-        if let Some((session, handle)) = self.0.take() {
-            session.abandon(&handle);
-        }
-    }
+/// Ends a step in pieces when it is dropped.
+fn abandoned(session: Arc<super::MasterSession>, handle: String) -> Undo {
+    Undo::new(move || session.abandon(&handle))
 }
 
 fn request_of(
@@ -136,8 +196,16 @@ fn request_of(
     })
 }
 
-fn named(names: Vec<String>, values: &[Tensor]) -> Result<Vec<NamedTensorProto>, Status> {
+/// Values as messages, which are copies.
+fn named(
+    names: Vec<String>,
+    values: &[Tensor],
+    kept: &mut Kept,
+) -> Result<Vec<NamedTensorProto>, Status> {
     let named = names.into_iter().zip(values).map(|(name, value)| {
+        kept.held
+            .more((value.len() * value.dtype().size()) as u64)
+            .map_err(full)?;
         Ok(NamedTensorProto {
             name,
             tensor: Some(message(value)?),
@@ -146,117 +214,121 @@ fn named(names: Vec<String>, values: &[Tensor]) -> Result<Vec<NamedTensorProto>,
     named.collect()
 }
 
-type Answered<T> = Result<Answer<T>, tonic::Status>;
-
-#[tonic::async_trait]
-impl MasterService for Arc<Master> {
-    async fn create_session(
-        &self,
-        call: Call<CreateSessionRequest>,
+impl Master {
+    pub(super) async fn create_session(
+        self: &Arc<Self>,
+        call: CreateSessionRequest,
+        mut kept: Kept,
     ) -> Answered<CreateSessionResponse> {
-        let (master, call) = (self.clone(), call.into_inner());
-        let handle = apart(move || {
-            let (handle, session) = master.create(&call.config.unwrap_or_default())?;
-            if let Err(e) = session.extend(&call.graph_def.unwrap_or_default(), None) {
-                let _ = master.close(&handle);
-                return Err(e);
-            }
-            Ok(handle)
+        let master = self.clone();
+        apart(move || {
+            let (handle, session) =
+                master.create(&call.config.unwrap_or_default(), &kept.caller)?;
+            let closes = (master.clone(), handle.clone());
+            // Until it has been answered, nobody else knows of it.
+            kept.undo = Some(Undo::new(move || closes.0.forget(&closes.1)));
+            let bytes = kept.held.bytes();
+            session.extend(&call.graph_def.unwrap_or_default(), None, bytes)?;
+            let response = CreateSessionResponse {
+                session_handle: handle,
+                graph_version: 0,
+            };
+            Ok((response, kept))
         })
-        .await?;
-        Ok(Answer::new(CreateSessionResponse {
-            session_handle: handle,
-            graph_version: 0,
-        }))
+        .await
     }
 
-    async fn extend_session(
-        &self,
-        call: Call<ExtendSessionRequest>,
+    pub(super) async fn extend_session(
+        self: &Arc<Self>,
+        call: ExtendSessionRequest,
+        kept: Kept,
     ) -> Answered<ExtendSessionResponse> {
-        let call = call.into_inner();
-        let session = self.session(&call.session_handle)?;
-        let extend = move || {
+        let session = self.session(&call.session_handle, &kept.caller)?;
+        apart(move || {
             let def = call.graph_def.unwrap_or_default();
-            session.extend(&def, Some(call.current_graph_version))
-        };
-        Ok(Answer::new(ExtendSessionResponse {
-            new_graph_version: apart(extend).await?,
-        }))
+            let expected = Some(call.current_graph_version);
+            let new_graph_version = session.extend(&def, expected, kept.held.bytes())?;
+            Ok((ExtendSessionResponse { new_graph_version }, kept))
+        })
+        .await
     }
 
-    async fn partial_run_setup(
-        &self,
-        call: Call<PartialRunSetupRequest>,
+    pub(super) async fn partial_run_setup(
+        self: &Arc<Self>,
+        call: PartialRunSetupRequest,
+        mut kept: Kept,
     ) -> Answered<PartialRunSetupResponse> {
-        let call = call.into_inner();
         self.first(call.request_id, "PartialRunSetup (Master)")?;
-        let session = self.session(&call.session_handle)?;
+        let session = self.session(&call.session_handle, &kept.caller)?;
         let room = self.step()?;
-        let begin = move || session.begin_partial(&call.feed, &call.fetch, &call.target, room);
-        Ok(Answer::new(PartialRunSetupResponse {
-            partial_run_handle: apart(begin).await?,
-        }))
+        apart(move || {
+            let handle = session.begin_partial(&call.feed, &call.fetch, &call.target, room)?;
+            kept.undo = Some(abandoned(session, handle.clone()));
+            let response = PartialRunSetupResponse {
+                partial_run_handle: handle,
+            };
+            Ok((response, kept))
+        })
+        .await
     }
 
-    async fn run_step(&self, call: Call<RunStepRequest>) -> Answered<RunStepResponse> {
-        let call = call.into_inner();
-        let in_body = call.store_errors_in_response_body;
-        match Master::run_step(self, call).await {
-            Ok(response) => Ok(Answer::new(response)),
-            Err(status) if in_body => Ok(Answer::new(RunStepResponse {
-                metadata: Some(RunMetadata::default()),
-                status_code: status.code as i32,
-                status_error_message: status.message,
-                ..RunStepResponse::default()
-            })),
-            Err(status) => Err(status.into()),
-        }
-    }
-
-    async fn close_session(
-        &self,
-        call: Call<CloseSessionRequest>,
+    pub(super) async fn close_session(
+        self: &Arc<Self>,
+        call: CloseSessionRequest,
+        kept: Kept,
     ) -> Answered<CloseSessionResponse> {
-        let (master, call) = (self.clone(), call.into_inner());
+        let master = self.clone();
         apart(move || master.close(&call.session_handle)).await?;
-        Ok(Answer::new(CloseSessionResponse {}))
+        Ok((CloseSessionResponse {}, kept))
     }
 
-    async fn list_devices(&self, call: Call<ListDevicesRequest>) -> Answered<ListDevicesResponse> {
-        let handle = call.into_inner().session_handle;
-        if !handle.is_empty() && self.session(&handle).is_err() {
+    pub(super) async fn list_devices(
+        self: &Arc<Self>,
+        call: ListDevicesRequest,
+        kept: Kept,
+    ) -> Answered<ListDevicesResponse> {
+        let handle = call.session_handle;
+        if !handle.is_empty() && self.session(&handle, &kept.caller).is_err() {
             let text =
                 format!("Session {handle} is not found. Possibly, this master has restarted.");
-            return Err(Status::invalid(text).into());
+            return Err(Status::invalid(text));
         }
         let master = self.clone();
         let (local_device, remote_device) = apart(move || Ok(master.devices())).await?;
-        Ok(Answer::new(ListDevicesResponse {
+        let response = ListDevicesResponse {
             local_device,
             remote_device,
-        }))
+        };
+        Ok((response, kept))
     }
 
-    async fn reset(&self, call: Call<ResetRequest>) -> Answered<ResetResponse> {
-        let (master, call) = (self.clone(), call.into_inner());
-        apart(move || Master::reset(&master, &call.container)).await?;
-        Ok(Answer::new(ResetResponse {}))
+    pub(super) async fn reset_all(
+        self: &Arc<Self>,
+        call: ResetRequest,
+        kept: Kept,
+    ) -> Answered<ResetResponse> {
+        let master = self.clone();
+        apart(move || master.reset(&call.container)).await?;
+        Ok((ResetResponse {}, kept))
     }
 
-    async fn make_callable(
-        &self,
-        call: Call<MakeCallableRequest>,
+    pub(super) async fn make_callable(
+        self: &Arc<Self>,
+        call: MakeCallableRequest,
+        kept: Kept,
     ) -> Answered<MakeCallableResponse> {
-        let call = call.into_inner();
         self.first(call.request_id, "MakeCallable (Master)")?;
-        let session = self.session(&call.session_handle)?;
-        let handle = session.make_callable(call.options.unwrap_or_default())?;
-        Ok(Answer::new(MakeCallableResponse { handle }))
+        let session = self.session(&call.session_handle, &kept.caller)?;
+        let bytes = kept.held.bytes();
+        let handle = session.make_callable(call.options.unwrap_or_default(), bytes)?;
+        Ok((MakeCallableResponse { handle }, kept))
     }
 
-    async fn run_callable(&self, call: Call<RunCallableRequest>) -> Answered<RunCallableResponse> {
-        let call = call.into_inner();
+    pub(super) async fn run_callable(
+        self: &Arc<Self>,
+        call: RunCallableRequest,
+        kept: Kept,
+    ) -> Answered<RunCallableResponse> {
         self.first(call.request_id, "RunCallable (Master)")?;
         let make = move |session: &super::MasterSession, limit| {
             let mut budget = Budget::new(limit);
@@ -264,21 +336,23 @@ impl MasterService for Arc<Master> {
             let values = values.map(|(i, proto)| value(i, proto, &mut budget));
             session.callable(call.handle, values.collect::<Result<_, _>>()?)
         };
-        let (values, metadata) = self.step_of(&call.session_handle, make).await?;
+        let session = call.session_handle;
+        let ((values, metadata), kept) = self.step_of(&session, kept, make).await?;
         let fetch = values.into_iter().map(|v| v.tensor.unwrap_or_default());
-        Ok(Answer::new(RunCallableResponse {
+        let response = RunCallableResponse {
             fetch: fetch.collect(),
             metadata: Some(metadata),
-        }))
+        };
+        Ok((response, kept))
     }
 
-    async fn release_callable(
-        &self,
-        call: Call<ReleaseCallableRequest>,
+    pub(super) async fn release_callable(
+        self: &Arc<Self>,
+        call: ReleaseCallableRequest,
+        kept: Kept,
     ) -> Answered<ReleaseCallableResponse> {
-        let call = call.into_inner();
-        let session = self.session(&call.session_handle)?;
+        let session = self.session(&call.session_handle, &kept.caller)?;
         session.release_callable(call.handle);
-        Ok(Answer::new(ReleaseCallableResponse {}))
+        Ok((ReleaseCallableResponse {}, kept))
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use prost::Message;
 use thalweg_graph::{Graph, Output, OutputId};
 use thalweg_graphdef::messages::FunctionDef;
 use thalweg_graphdef::{GraphDef, ImportOptions, names as graph_names};
@@ -13,13 +14,18 @@ use thalweg_tensor::Tensor;
 use thalweg_tensor::text::counted;
 use tonic::Code;
 
-use super::partial::PartialRun;
+use super::partial::{Ends, PartialRun};
 use super::runs::Runs;
 use super::{Room, names, stats};
-use crate::limits::Limits;
+use crate::account::Held;
+use crate::limits::{
+    BYTES_PER_NODE, CALLABLES, GRAPH_BYTES, GRAPH_NODES, Limits, SESSION_BYTES, met,
+};
 use crate::messages::{CallableOptions, RunMetadata, RunOptions as Asked};
 use crate::status::Status;
 
+/// How long the end of a session waits for steps that were cancelled.
+pub(super) const CLOSE: Duration = Duration::from_secs(5);
 /// What says FULL_TRACE.
 const FULL_TRACE: i32 = 3;
 
@@ -53,6 +59,8 @@ pub struct MasterSession {
     /// How often the graph was extended, and how many nodes came, those of functions counted. Held
     /// while it is.
     version: Mutex<Version>,
+    /// What the graph and the callables take.
+    held: Mutex<Held>,
     callables: Mutex<Callables>,
     partial: Mutex<Partial>,
     steps: Mutex<Steps>,
@@ -68,7 +76,8 @@ struct Version {
 #[derive(Default)]
 struct Callables {
     next: i64,
-    kept: HashMap<i64, CallableOptions>,
+    /// Each with the bytes that it takes.
+    kept: HashMap<i64, (CallableOptions, u64)>,
 }
 
 #[derive(Default)]
@@ -97,17 +106,33 @@ impl Drop for Running<'_> {
     }
 }
 
+/// Bytes that a session takes, given back unless what they are for is kept.
+struct Growth<'a>(&'a MasterSession, u64);
+
+impl Growth<'_> {
+    fn keep(mut self) {
+        self.1 = 0;
+    }
+}
+
+impl Drop for Growth<'_> {
+    fn drop(&mut self) {
+        locked(&self.0.held).less(self.1);
+    }
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MasterSession {
-    pub(super) fn new(runs: Runs, limits: &Limits) -> MasterSession {
+    pub(super) fn new(runs: Runs, limits: &Limits, held: Held) -> MasterSession {
         MasterSession {
             graph: Graph::new(),
             runs,
             limits: limits.clone(),
             version: Mutex::default(),
+            held: Mutex::new(held),
             callables: Mutex::default(),
             partial: Mutex::default(),
             steps: Mutex::default(),
@@ -119,12 +144,17 @@ impl MasterSession {
         locked(&self.steps)
     }
 
-    /// Adds nodes and functions; `expected` is the version that the client has seen. Gives the new
-    /// version.
+    /// Adds nodes and functions; `expected` is the version that the client has seen. The message takes so many
+    /// `bytes`. Gives the new version.
     ///
     /// # Errors
-    /// What is wrong with the nodes; nothing is added then.
-    pub fn extend(&self, def: &GraphDef, expected: Option<i64>) -> Result<i64, Status> {
+    /// What is wrong with the nodes, or they are too many; nothing is added then.
+    pub(super) fn extend(
+        &self,
+        def: &GraphDef,
+        expected: Option<i64>,
+        bytes: u64,
+    ) -> Result<i64, Status> {
         let mut version = locked(&self.version);
         if let Some(expected) = expected
             && expected != version.number
@@ -141,16 +171,20 @@ impl MasterSession {
             let name = f.signature.as_ref().map_or("", |s| &*s.name);
             self.graph.function(name).is_none()
         };
-        let inside: usize = functions.filter(new).map(|f| f.node_def.len()).sum();
-        let nodes = version
-            .nodes
-            .saturating_add(def.node.len())
-            .saturating_add(inside);
+        let (new, known): (Vec<_>, Vec<_>) = functions.partition(new);
+        let inside: usize = new.iter().map(|f| f.node_def.len()).sum();
+        let added = def.node.len().saturating_add(inside);
+        let nodes = version.nodes.saturating_add(added);
         if nodes > self.limits.graph_nodes {
             let most = self.limits.graph_nodes;
             let text = format!("a graph of more than {most} nodes is not taken by this server");
-            return Err(Status::new(Code::ResourceExhausted, text));
+            return Err(met(GRAPH_NODES, &text));
         }
+        let known: usize = known.iter().map(|f| f.encoded_len()).sum();
+        let share = 1.0 - known as f64 / def.encoded_len().max(1) as f64;
+        // The graph has the nodes of the message, and a plan has them once more.
+        let bytes = (2.0 * bytes as f64 * share) as u64 + added as u64 * BYTES_PER_NODE;
+        let growth = self.hold(bytes)?;
         for node in &def.node {
             if self.graph.find(&node.name).is_some() {
                 return Err(Status::invalid(format!(
@@ -163,7 +197,7 @@ impl MasterSession {
         let options = ImportOptions {
             input_map: self.used(def)?,
             origin: "the client's graph".to_owned(),
-            max_expanded_bytes: self.limits.expanded_bytes,
+            max_expanded_bytes: self.limits.expanded_bytes.min(self.room()),
             max_nodes: self.limits.graph_nodes,
             ..ImportOptions::default()
         };
@@ -174,9 +208,34 @@ impl MasterSession {
             self.runs.placed(&data)
         };
         thalweg_graphdef::import_and(&self.graph, def, &options, placed)?;
+        growth.keep();
         version.nodes = nodes;
         version.number += i64::from(expected.is_some());
         Ok(version.number)
+    }
+
+    /// Counts bytes that the session takes, until they are given back.
+    fn hold(&self, bytes: u64) -> Result<Growth<'_>, Status> {
+        let mut held = locked(&self.held);
+        let most = self.limits.session_bytes;
+        if held.bytes().saturating_add(bytes) > most {
+            let text = format!("a session whose graph takes more than {most} bytes is not taken");
+            return Err(met(SESSION_BYTES, &text));
+        }
+        held.more(bytes).map_err(|full| {
+            let text = format!(
+                "the graphs of all sessions take {} bytes, as many as they may: close one",
+                full.most
+            );
+            met(GRAPH_BYTES, &text)
+        })?;
+        Ok(Growth(self, bytes))
+    }
+
+    /// How many bytes more the session may take.
+    fn room(&self) -> usize {
+        let left = self.limits.session_bytes - locked(&self.held).bytes();
+        usize::try_from(left).unwrap_or(usize::MAX)
     }
 
     /// The outputs and nodes of the graph that nodes of `def` use, by the names that they use.
@@ -282,16 +341,28 @@ impl MasterSession {
         steps.running.values().for_each(Cancel::cancel);
     }
 
-    /// Cancels all steps and waits for their ends; none begins any more.
-    pub fn close(&self) {
+    /// Cancels all steps and waits for their ends; none begins any more. A step that does not end within a few
+    /// seconds goes on to its end by itself. Whether all have ended.
+    pub(super) fn close(&self) -> bool {
+        self.close_until(Instant::now() + CLOSE)
+    }
+
+    /// As [`MasterSession::close`], with another end of the time.
+    pub(super) fn close_until(&self, end: Instant) -> bool {
         self.cancel();
-        let mut steps = self.steps();
-        while !steps.running.is_empty() {
-            steps = self
-                .over
-                .wait(steps)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
+        let running = |s: &mut Steps| !s.running.is_empty();
+        let left = end.saturating_duration_since(Instant::now());
+        let waited = self.over.wait_timeout_while(self.steps(), left, running);
+        let (steps, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let ended = steps.running.is_empty();
+        drop(steps);
+        self.end();
+        ended
+    }
+
+    /// Cancels all steps, and gives up what other tasks hold for the session; waits for nothing.
+    pub(super) fn end(&self) {
+        self.cancel();
         self.runs.close();
     }
 
@@ -327,6 +398,7 @@ impl MasterSession {
         let run = Arc::new(PartialRun::new(fed, fetched, cancel.clone(), room));
         let (session, client) = (self.clone(), run.client().clone());
         let work = move || {
+            let _ends = Ends(client.clone());
             let options = RunOptions::new().cancelled_by(&cancel);
             let result = session.enter(&cancel).and_then(|running| {
                 let done = session.runs.run_pieces(&pieces, client.clone(), &options);
@@ -384,11 +456,15 @@ impl MasterSession {
         }
     }
 
-    /// Keeps a step to be run by number.
+    /// Keeps a step to be run by number. What it says takes so many `bytes`.
     ///
     /// # Errors
     /// It names what is not there, or there are as many as may be.
-    pub fn make_callable(&self, options: CallableOptions) -> Result<i64, Status> {
+    pub(super) fn make_callable(
+        &self,
+        options: CallableOptions,
+        bytes: u64,
+    ) -> Result<i64, Status> {
         if !options.tensor_connection.is_empty() {
             return Err(Status::new(
                 Code::Unimplemented,
@@ -410,11 +486,12 @@ impl MasterSession {
                 "a session may have {} callables: release one",
                 self.limits.callables
             );
-            return Err(Status::new(Code::ResourceExhausted, text));
+            return Err(met(CALLABLES, &text));
         }
+        self.hold(bytes)?.keep();
         let handle = callables.next;
         callables.next += 1;
-        callables.kept.insert(handle, options);
+        callables.kept.insert(handle, (options, bytes));
         Ok(handle)
     }
 
@@ -424,7 +501,7 @@ impl MasterSession {
     /// There is no such callable, or it takes more feeds.
     pub fn callable(&self, handle: i64, values: Vec<Tensor>) -> Result<Request, Status> {
         let callables = locked(&self.callables);
-        let Some(options) = callables.kept.get(&handle) else {
+        let Some((options, _)) = callables.kept.get(&handle) else {
             return Err(Status::invalid(
                 match (0..callables.next).contains(&handle) {
                     true => {
@@ -451,6 +528,31 @@ impl MasterSession {
 
     /// Forgets a callable.
     pub fn release_callable(&self, handle: i64) {
-        locked(&self.callables).kept.remove(&handle);
+        let kept = locked(&self.callables).kept.remove(&handle);
+        if let Some((_, bytes)) = kept {
+            locked(&self.held).less(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::Account;
+    use thalweg_session::{Engine, SessionOptions};
+
+    #[test]
+    fn the_end_of_a_session_does_not_wait_for_a_step_that_does_not_end() {
+        let options = SessionOptions::new().threads(1);
+        let runs = Runs::here(Engine::new(&options).unwrap(), options);
+        let held = Account::new(1000).open();
+        let session = MasterSession::new(runs, &Limits::new(), held);
+        let cancel = Cancel::new();
+        let running = session.enter(&cancel).unwrap();
+        let end = Instant::now() + Duration::from_millis(20);
+        assert!(!session.close_until(end));
+        assert!(cancel.is_cancelled() && session.enter(&cancel).is_err());
+        drop(running);
+        assert!(session.close());
     }
 }

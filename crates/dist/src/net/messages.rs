@@ -214,8 +214,8 @@ pub struct Node {
     pub inputs: ::prost::alloc::vec::Vec<Output>,
     #[prost(uint32, repeated, tag = "4")]
     pub controls: ::prost::alloc::vec::Vec<u32>,
-    #[prost(map = "string, message", tag = "5")]
-    pub attrs: ::std::collections::HashMap<
+    #[prost(btree_map = "string, message", tag = "5")]
+    pub attrs: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
         ::thalweg_graphdef::messages::AttrValue,
     >,

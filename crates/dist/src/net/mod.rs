@@ -8,6 +8,8 @@ pub(crate) mod frames;
 #[rustfmt::skip]
 pub mod messages;
 pub(crate) mod part;
+#[rustfmt::skip]
+mod sizes;
 pub(crate) mod spare;
 pub(crate) mod trace;
 pub(crate) mod value;

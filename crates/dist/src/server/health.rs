@@ -38,7 +38,9 @@ impl Health {
         let serves = !worker.has_ended() && worker.is_current().is_ok();
         let good = match service {
             "" => serves,
-            ready if READY.contains(&ready) => serves && self.reaches_all().await,
+            ready if READY.contains(&ready) => {
+                serves && !worker.drains() && self.reaches_all().await
+            }
             _ => return None,
         };
         Some(match good {

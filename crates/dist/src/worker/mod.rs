@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use crate::cluster::{ClusterSpec, TaskName};
 use crate::error::{Cause, ClusterError};
 use crate::limits::Limits;
+use crate::metrics::Counts;
 use crate::net::colocated::{Lender, Loans};
 use crate::net::messages as wire;
 use crate::net::part::{self, Ops};
@@ -35,6 +36,10 @@ use presence::Presence;
 pub(crate) use run::Asked;
 pub(crate) use service::WorkerService;
 use step::WorkerStep;
+
+/// What is said to who comes while a task drains.
+pub(crate) const DRAINS: &str =
+    "the task drains: it ends when its steps have, and takes nothing new. Use another one";
 
 /// A task as its masters see it.
 pub(crate) struct Worker {
@@ -57,7 +62,11 @@ pub(crate) struct Worker {
     ends: AtomicBool,
     /// Set where a newer process is known to have taken its place.
     replaced: OnceLock<ClusterError>,
+    /// Whether it takes no new sessions, and waits for the steps that run.
+    drains: AtomicBool,
     steps: Arc<()>,
+    /// What it has done.
+    pub(crate) counts: Counts,
     /// Changed with `sessions` held where those change.
     pub(crate) presence: watch::Sender<Presence>,
     once: once::Once,
@@ -122,7 +131,9 @@ impl Worker {
             sessions: Mutex::default(),
             ends: AtomicBool::new(false),
             replaced: OnceLock::new(),
+            drains: AtomicBool::new(false),
             steps: Arc::default(),
+            counts: Counts::default(),
             presence: watch::Sender::default(),
             once: once::Once::default(),
             turns: AllTurns::default(),
@@ -161,6 +172,9 @@ impl Worker {
                 Cause::ShutDown,
                 "the task is shutting down",
             ));
+        }
+        if self.drains() {
+            return Err(ClusterError::new(Cause::ShutDown, DRAINS));
         }
         if sessions.len() >= self.limits.sessions {
             let text = format!(
@@ -232,6 +246,21 @@ impl Worker {
     /// Whether it has been shut down.
     pub(crate) fn has_ended(&self) -> bool {
         self.ends.load(Ordering::Acquire)
+    }
+
+    /// Whether it takes no new sessions.
+    pub(crate) fn drains(&self) -> bool {
+        self.drains.load(Ordering::Relaxed)
+    }
+
+    /// Takes no new sessions from now on.
+    pub(crate) fn drain(&self) {
+        self.drains.store(true, Ordering::Relaxed);
+    }
+
+    /// How many parts of steps run.
+    pub(crate) fn running(&self) -> usize {
+        Arc::strong_count(&self.steps) - 1
     }
 
     /// Takes nothing new, and ends what runs.
@@ -319,8 +348,7 @@ impl Worker {
     pub(crate) fn held(&self) -> (usize, usize, usize) {
         let devices = self.engine.devices().iter();
         let bytes = devices.map(|d| d.memory().used()).sum();
-        let steps = Arc::strong_count(&self.steps) - 1;
-        (locked(&self.sessions).len(), steps, bytes)
+        (locked(&self.sessions).len(), self.running(), bytes)
     }
 
     /// Notes that a task has done its work.

@@ -49,7 +49,12 @@ impl Worker {
         part: Arc<RegisteredPart>,
         asked: Asked,
     ) -> Result<Done, ClusterError> {
+        let began = Instant::now();
         let done = self.run_here(session, handle, part, asked).await;
+        match &done {
+            Ok(_) => self.counts.parts.add(began.elapsed()),
+            Err(e) => self.counts.part_failed(e.cause),
+        }
         done.map_err(|e| e.at(&self.task))
     }
 

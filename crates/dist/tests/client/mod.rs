@@ -1,5 +1,7 @@
 //! A server of a test's own, and a client of its `tensorflow.MasterService` that is not TensorFlow's.
 
+#![allow(dead_code, reason = "each of the tests uses a part")]
+
 use std::time::Duration;
 
 use thalweg_dist::messages::master_service_client::MasterServiceClient;

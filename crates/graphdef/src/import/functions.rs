@@ -159,6 +159,12 @@ impl<'d> Functions<'d> {
         if key.1.len() > MOST_BYTES || self.names.len() >= MOST_FUNCTIONS {
             return Err(Problem::TooManyFunctions);
         }
+        // A further copy of a body takes the memory of its constants once more, and the file has them once.
+        let first = (name.to_owned(), Vec::new());
+        let next = self.names.range(first..).next();
+        if next.is_some_and(|((made, _), _)| made == name) && !budget.more(def.encoded_len()) {
+            return Err(Problem::TooManyFunctions);
+        }
         let made = self.free_name(name, &given);
         self.names.insert(key, made.clone());
         self.taken.insert(made.clone());

@@ -1,0 +1,133 @@
+//! The file of a server's settings.
+
+mod support;
+
+use support::{Folder, fails, works};
+
+fn in_file(name: &str, text: &str) -> (Folder, String) {
+    let folder = Folder::new(name);
+    let path = folder.path().join("server.toml");
+    std::fs::write(&path, text).unwrap();
+    let path = path.display().to_string();
+    (folder, path)
+}
+
+/// The line of a setting, and the comment before it that says where it comes from.
+fn shown<'a>(text: &'a str, name: &str) -> (&'a str, &'a str) {
+    let lines: Vec<&str> = text.lines().collect();
+    let at = lines.iter().position(|l| {
+        let l = l.trim_start_matches("# ");
+        l.split(" = ").next() == Some(name)
+    });
+    let at = at.unwrap_or_else(|| panic!("no {name} in {text}"));
+    (lines[at], lines[at - 1])
+}
+
+#[test]
+fn flags_count_more_than_the_file_and_the_file_more_than_defaults() {
+    let text = "lease = \"90min\"\nmessage_bytes = 1048576\n\nsessions = 7\nfiles = [\"/tmp\"]\n";
+    let (_folder, path) = in_file("config-order", text);
+    let said = works(&[
+        "server",
+        "--config",
+        &path,
+        "--sessions",
+        "9",
+        "--show-config",
+    ]);
+    assert_eq!(
+        shown(&said, "sessions"),
+        ("sessions = 9", "# (from --sessions)")
+    );
+    let from = format!("# (from {path}:1)");
+    assert_eq!(shown(&said, "lease"), ("lease = \"90min\"", &*from));
+    let from = format!("# (from {path}:2)");
+    assert_eq!(
+        shown(&said, "message_bytes"),
+        ("message_bytes = 1048576", &*from)
+    );
+    assert_eq!(shown(&said, "files").0, "files = [\"/tmp\"]");
+    let (job, from) = shown(&said, "job");
+    assert_eq!((job, from), ("job = \"localhost\"", "# (the default)"));
+    let (_, from) = shown(&said, "memory");
+    assert!(from.contains("half of the memory"), "{from}");
+}
+
+#[test]
+fn what_is_shown_is_a_file_that_says_the_same() {
+    let said = works(&[
+        "server",
+        "--show-config",
+        "--steps",
+        "12",
+        "--lease",
+        "5min",
+    ]);
+    let (_folder, path) = in_file("config-again", &said);
+    let again = works(&["server", "--config", &path, "--show-config"]);
+    let values = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|l| !l.starts_with("# ("));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(values(&said), values(&again));
+}
+
+#[test]
+fn a_mistake_in_the_file_names_the_file_and_the_line() {
+    for (name, text, line, what) in [
+        (
+            "unknown",
+            "job = \"ps\"\nmesage_bytes = 3\n",
+            2,
+            "did you mean 'message_bytes'",
+        ),
+        ("unit", "\n\nlease = \"soon\"\n", 3, "write 250ms, 90s"),
+        (
+            "number",
+            "task = \"first\"\n",
+            1,
+            "'first' is no such number",
+        ),
+        ("kind", "files = true\n", 1, "list of texts"),
+        ("flag", "no_shared_memory = \"yes\"\n", 1, "true or false"),
+        ("syntax", "job = \"ps\"\nlease = \n", 2, ""),
+        ("twice", "job = \"ps\"\njob = \"worker\"\n", 2, "duplicate"),
+        (
+            "folder",
+            "files = [\"/nowhere/at/all\"]\n",
+            1,
+            "/nowhere/at/all",
+        ),
+    ] {
+        let (_folder, path) = in_file(&format!("config-{name}"), text);
+        let said = fails(&["server", "--config", &path, "--show-config"]);
+        let place = format!("{path}:{line}");
+        assert!(said.contains(&place) && said.contains(what), "{said}");
+    }
+    let missing = fails(&["server", "--config", "/nowhere/server.toml"]);
+    assert!(missing.contains("/nowhere/server.toml"), "{missing}");
+    let flag = fails(&["server", "--message-bytes", "much"]);
+    assert!(flag.contains("--message-bytes"), "{flag}");
+}
+
+#[test]
+fn the_book_says_what_every_setting_is() {
+    let book =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/operations.md");
+    let book = std::fs::read_to_string(book).unwrap();
+    let said = works(&["server", "--show-config"]);
+    let lines = said
+        .lines()
+        .filter_map(|l| l.trim_start_matches("# ").split_once(" = "));
+    let names: Vec<&str> = lines
+        .map(|(name, _)| name)
+        .filter(|n| !n.contains(' '))
+        .collect();
+    assert!(names.len() > 25, "{names:?}");
+    for name in names {
+        assert!(
+            book.contains(&format!("`{name}`")),
+            "operations.md does not say what {name} is"
+        );
+    }
+}

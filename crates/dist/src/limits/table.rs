@@ -1,0 +1,394 @@
+//! The numbers of a server's options, by name: what flags, a file of options and documentation are made of.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::server_options::ServerOptions;
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes, written as `512MiB` or as a number.
+    Bytes,
+    /// Things.
+    Count,
+    /// Time, written as `4h`, `90s` or `250ms`.
+    Time,
+}
+
+/// One number of a server's options.
+///
+/// ```
+/// use thalweg_dist::ServerOptions;
+/// use thalweg_dist::limits::{Setting, SETTINGS};
+///
+/// let mut options = ServerOptions::listening("127.0.0.1:0");
+/// let lease = Setting::named("lease").expect("there is one");
+/// lease.set(&mut options, "90m")?;
+/// assert_eq!(options.limits.lease.as_secs(), 5400);
+/// assert_eq!(lease.of(&options), "90min");
+/// assert!(lease.set(&mut options, "soon").unwrap_err().to_string().contains("90s"));
+/// assert!(SETTINGS.iter().all(|s| !s.meaning.is_empty()));
+/// # Ok::<(), thalweg_dist::limits::NoNumber>(())
+/// ```
+pub struct Setting {
+    /// Its name; its flag has dashes for underscores.
+    pub name: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// What it is, in one sentence.
+    pub meaning: &'static str,
+    /// How its default follows from the machine, or the default.
+    pub default: &'static str,
+    get: fn(&ServerOptions) -> u64,
+    set: fn(&mut ServerOptions, u64),
+}
+
+/// A text that is no number of this unit.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("'{text}' is no {}", match .unit {
+    Unit::Bytes => "number of bytes: write 1000000, 512MiB or 4GiB",
+    Unit::Count => "count: write a number",
+    Unit::Time => "time: write 250ms, 90s, 5min or 4h",
+})]
+pub struct NoNumber {
+    /// The text.
+    pub text: String,
+    /// What it should be.
+    pub unit: Unit,
+}
+
+impl Setting {
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<&'static Setting> {
+        SETTINGS.iter().find(|s| s.name == name)
+    }
+
+    /// Its value in these options, as [`Setting::set`] takes it.
+    pub fn of(&self, options: &ServerOptions) -> String {
+        self.unit.written((self.get)(options))
+    }
+
+    /// Gives it a value.
+    ///
+    /// # Errors
+    /// The text is no number of its unit.
+    pub fn set(&self, options: &mut ServerOptions, text: &str) -> Result<(), NoNumber> {
+        (self.set)(options, self.unit.read(text)?);
+        Ok(())
+    }
+}
+
+/// What may stand behind a number, and how many bytes or milliseconds it is; the largest first.
+const BYTES: &[(&str, u64)] = &[
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("B", 1),
+    ("", 1),
+];
+const TIMES: &[(&str, u64)] = &[
+    ("h", 3_600_000),
+    ("min", 60_000),
+    ("m", 60_000),
+    ("s", 1000),
+    ("ms", 1),
+];
+const COUNTS: &[(&str, u64)] = &[("", 1)];
+
+impl Unit {
+    fn suffixes(self) -> &'static [(&'static str, u64)] {
+        match self {
+            Unit::Bytes => BYTES,
+            Unit::Count => COUNTS,
+            Unit::Time => TIMES,
+        }
+    }
+
+    fn read(self, text: &str) -> Result<u64, NoNumber> {
+        let wrong = || NoNumber {
+            text: text.to_owned(),
+            unit: self,
+        };
+        let text = text.trim();
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '_');
+        let (digits, suffix) = text.split_at(end.unwrap_or(text.len()));
+        let number: u64 = digits.replace('_', "").parse().map_err(|_| wrong())?;
+        let known = self.suffixes().iter().find(|(s, _)| *s == suffix.trim());
+        let (_, factor) = known.ok_or_else(wrong)?;
+        number.checked_mul(*factor).ok_or_else(wrong)
+    }
+
+    fn written(self, value: u64) -> String {
+        let whole = |(_, factor): &&(&str, u64)| value.is_multiple_of(*factor) && value >= *factor;
+        match self.suffixes().iter().find(whole) {
+            Some((suffix, factor)) => format!("{}{suffix}", value / factor),
+            None => match self {
+                Unit::Time => "0s".to_owned(),
+                Unit::Bytes | Unit::Count => value.to_string(),
+            },
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// All numbers of a server's options.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "memory",
+        unit: Unit::Bytes,
+        meaning: "The most memory of the engine on the CPU: variables, queues and steps.",
+        default: "half of the memory",
+        get: |o| o.limits.memory,
+        set: |o, n| o.limits.memory = n,
+    },
+    Setting {
+        name: "message_bytes",
+        unit: Unit::Bytes,
+        meaning: "The largest message of a client.",
+        default: "an eighth of the memory, and at most 2 GiB",
+        get: |o| o.limits.message_bytes as u64,
+        set: |o, n| o.limits.message_bytes = size(n),
+    },
+    Setting {
+        name: "decoded_bytes",
+        unit: Unit::Bytes,
+        meaning: "The most memory that one message takes once it is decoded.",
+        default: "an eighth of the memory",
+        get: |o| o.limits.decoded_bytes,
+        set: |o, n| o.limits.decoded_bytes = n,
+    },
+    Setting {
+        name: "call_bytes",
+        unit: Unit::Bytes,
+        meaning: "The most memory that the messages and answers of all calls under way take.",
+        default: "a quarter of the memory",
+        get: |o| o.limits.call_bytes,
+        set: |o, n| o.limits.call_bytes = n,
+    },
+    Setting {
+        name: "session_bytes",
+        unit: Unit::Bytes,
+        meaning: "The most memory that the graph of one session takes.",
+        default: "a sixteenth of the memory",
+        get: |o| o.limits.session_bytes,
+        set: |o, n| o.limits.session_bytes = n,
+    },
+    Setting {
+        name: "graph_bytes",
+        unit: Unit::Bytes,
+        meaning: "The most memory that the graphs of all sessions take.",
+        default: "an eighth of the memory",
+        get: |o| o.limits.graph_bytes,
+        set: |o, n| o.limits.graph_bytes = n,
+    },
+    Setting {
+        name: "graph_nodes",
+        unit: Unit::Count,
+        meaning: "The most nodes of a session's graph, those of functions counted.",
+        default: "one for each KiB of session_bytes, and at most 4194304",
+        get: |o| o.limits.graph_nodes as u64,
+        set: |o, n| o.limits.graph_nodes = size(n),
+    },
+    Setting {
+        name: "expanded_bytes",
+        unit: Unit::Bytes,
+        meaning: "The most bytes that one message may ask to fill in for constants of few elements.",
+        default: "a thirty-second of the memory, and at most 256 MiB",
+        get: |o| o.limits.expanded_bytes as u64,
+        set: |o, n| o.limits.expanded_bytes = size(n),
+    },
+    Setting {
+        name: "value_bytes",
+        unit: Unit::Bytes,
+        meaning: "The largest tensor that is taken from another task.",
+        default: "a quarter of the memory",
+        get: |o| o.limits.value_bytes,
+        set: |o, n| o.limits.value_bytes = n,
+    },
+    Setting {
+        name: "flight_bytes",
+        unit: Unit::Bytes,
+        meaning: "The most bytes of tensors that come in from other tasks at a time.",
+        default: "a quarter of the memory",
+        get: |o| o.limits.flight_bytes,
+        set: |o, n| o.limits.flight_bytes = n,
+    },
+    Setting {
+        name: "sessions",
+        unit: Unit::Count,
+        meaning: "The most sessions at a time.",
+        default: "1024",
+        get: |o| o.limits.sessions as u64,
+        set: |o, n| o.limits.sessions = size(n),
+    },
+    Setting {
+        name: "client_sessions",
+        unit: Unit::Count,
+        meaning: "The most sessions at a time of one client, which is told by its address.",
+        default: "256",
+        get: |o| o.limits.client_sessions as u64,
+        set: |o, n| o.limits.client_sessions = size(n),
+    },
+    Setting {
+        name: "lease",
+        unit: Unit::Time,
+        meaning: "How long a session is kept after the last connection of its client has ended.",
+        default: "4h",
+        get: |o| millis(o.limits.lease),
+        set: |o, n| o.limits.lease = Duration::from_millis(n),
+    },
+    Setting {
+        name: "steps",
+        unit: Unit::Count,
+        meaning: "The most steps at a time, those of all sessions together.",
+        default: "half of the threads that the system allows, and at most 1024",
+        get: |o| o.limits.steps as u64,
+        set: |o, n| o.limits.steps = size(n),
+    },
+    Setting {
+        name: "callables",
+        unit: Unit::Count,
+        meaning: "The most callables of a session.",
+        default: "65536",
+        get: |o| o.limits.callables as u64,
+        set: |o, n| o.limits.callables = size(n),
+    },
+    Setting {
+        name: "parts",
+        unit: Unit::Count,
+        meaning: "The most parts of steps that a task keeps for one session of another's.",
+        default: "4096",
+        get: |o| o.limits.parts as u64,
+        set: |o, n| o.limits.parts = size(n),
+    },
+    Setting {
+        name: "connections",
+        unit: Unit::Count,
+        meaning: "The most connections at a time.",
+        default: "three quarters of the descriptors that the system allows, and at most 65536",
+        get: |o| o.limits.connections as u64,
+        set: |o, n| o.limits.connections = size(n),
+    },
+    Setting {
+        name: "arrival",
+        unit: Unit::Time,
+        meaning: "How long a new connection may take for TLS and its first call.",
+        default: "10s",
+        get: |o| millis(o.limits.arrival),
+        set: |o, n| o.limits.arrival = Duration::from_millis(n),
+    },
+    Setting {
+        name: "idle",
+        unit: Unit::Time,
+        meaning: "How long a connection may be without a call.",
+        default: "2h",
+        get: |o| millis(o.limits.idle),
+        set: |o, n| o.limits.idle = Duration::from_millis(n),
+    },
+    Setting {
+        name: "drain",
+        unit: Unit::Time,
+        meaning: "How long steps may still run when the server is told to end.",
+        default: "30s",
+        get: |o| millis(o.limits.drain),
+        set: |o, n| o.limits.drain = Duration::from_millis(n),
+    },
+    Setting {
+        name: "slow_step",
+        unit: Unit::Time,
+        meaning: "From which time on a step is told of in the log.",
+        default: "60s",
+        get: |o| millis(o.limits.slow_step),
+        set: |o, n| o.limits.slow_step = Duration::from_millis(n),
+    },
+    Setting {
+        name: "start",
+        unit: Unit::Time,
+        meaning: "How long a session waits for a task that it reaches for the first time.",
+        default: "30s",
+        get: |o| millis(o.patience.start),
+        set: |o, n| o.patience.start = Duration::from_millis(n),
+    },
+    Setting {
+        name: "silence",
+        unit: Unit::Time,
+        meaning: "How long a task that has work may be silent before it is taken for lost.",
+        default: "3s",
+        get: |o| millis(o.patience.silence),
+        set: |o, n| o.patience.silence = Duration::from_millis(n.max(1)),
+    },
+    Setting {
+        name: "absence",
+        unit: Unit::Time,
+        meaning: "How long a worker may be away before training goes on without it.",
+        default: "60s",
+        get: |o| millis(o.patience.absence),
+        set: |o, n| o.patience.absence = Duration::from_millis(n),
+    },
+    Setting {
+        name: "outage",
+        unit: Unit::Time,
+        meaning: "How long synchronous training waits for lost servers to come back.",
+        default: "300s",
+        get: |o| millis(o.patience.outage),
+        set: |o, n| o.patience.outage = Duration::from_millis(n),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_is_written_as_it_is_read() {
+        for (unit, text, number) in [
+            (Unit::Bytes, "3MiB", 3 << 20),
+            (Unit::Bytes, "1000", 1000),
+            (Unit::Bytes, "0", 0),
+            (Unit::Count, "12", 12),
+            (Unit::Time, "90s", 90_000),
+            (Unit::Time, "250ms", 250),
+            (Unit::Time, "0s", 0),
+        ] {
+            assert_eq!(unit.read(text), Ok(number), "{text}");
+            let written = unit.written(number);
+            assert_eq!(unit.read(&written), Ok(number), "{written}");
+        }
+        for (unit, wrong) in [
+            (Unit::Bytes, "-1"),
+            (Unit::Bytes, "1 parsec"),
+            (Unit::Count, "1KiB"),
+            (Unit::Count, ""),
+            (Unit::Time, "10"),
+            (Unit::Bytes, "99999999999999999TiB"),
+        ] {
+            assert!(unit.read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn each_setting_changes_one_number() {
+        for setting in SETTINGS {
+            let mut options = ServerOptions::listening("");
+            let before: Vec<String> = SETTINGS.iter().map(|s| s.of(&options)).collect();
+            (setting.set)(&mut options, 12_345);
+            let changed = SETTINGS.iter().zip(&before);
+            let changed = changed.filter(|(s, before)| s.of(&options) != **before);
+            let names: Vec<_> = changed.map(|(s, _)| s.name).collect();
+            assert_eq!(names, [setting.name]);
+            let mut again = ServerOptions::listening("");
+            setting.set(&mut again, &setting.of(&options)).unwrap();
+            assert_eq!(setting.of(&again), setting.of(&options));
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The numbers of a server as a text.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::{BOUNDS, Times};
+use crate::connection::Seats;
+use crate::master::Master;
+use crate::worker::Worker;
+
+/// Where the numbers of a server are.
+pub(crate) struct Numbers {
+    pub(crate) master: Arc<Master>,
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) seats: Arc<Seats>,
+}
+
+impl Numbers {
+    /// All of them, in the text format of OpenMetrics.
+    pub(crate) fn text(self: &Arc<Self>) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self.clone()));
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _ = prometheus_client::encoding::text::encode(&mut out, &registry);
+        out
+    }
+}
+
+impl fmt::Debug for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Numbers")
+    }
+}
+
+type Done = Result<(), fmt::Error>;
+
+/// What is written for one scrape.
+struct Out<'a>(DescriptorEncoder<'a>);
+
+impl Out<'_> {
+    fn counter(&mut self, name: &str, help: &str, count: &AtomicU64) -> Done {
+        let count = count.load(Ordering::Relaxed);
+        let kind = MetricType::Counter;
+        let mut metric = (self.0).encode_descriptor(name, help, None, kind)?;
+        metric.encode_counter::<NoLabelSet, _, u64>(&count, None)
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) -> Done {
+        let kind = MetricType::Gauge;
+        let mut metric = (self.0).encode_descriptor(name, help, None, kind)?;
+        metric.encode_gauge(&signed(value))
+    }
+
+    /// One number for each value of a label.
+    fn by(
+        &mut self,
+        (name, help): (&str, &str),
+        kind: MetricType,
+        label: &str,
+        all: &[(String, u64)],
+    ) -> Done {
+        let mut metric = (self.0).encode_descriptor(name, help, None, kind)?;
+        for (value, number) in all {
+            let labels = [(label, value.as_str())];
+            let mut one = metric.encode_family(&labels)?;
+            match kind {
+                MetricType::Counter => one.encode_counter::<NoLabelSet, _, u64>(number, None)?,
+                _ => one.encode_gauge(&signed(*number))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn times(&mut self, name: &str, help: &str, times: &Times) -> Done {
+        let kind = MetricType::Histogram;
+        let unit = Some(&Unit::Seconds);
+        let mut metric = (self.0).encode_descriptor(name, help, unit, kind)?;
+        let bounds = BOUNDS.iter().map(|micros| *micros as f64 / 1e6);
+        let bounds = bounds.chain([f64::MAX]);
+        let counts = times.buckets.iter().map(|b| b.load(Ordering::Relaxed));
+        let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
+        let count = buckets.iter().map(|(_, n)| n).sum();
+        let sum = times.micros.load(Ordering::Relaxed) as f64 / 1e6;
+        metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+    }
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+impl Collector for Numbers {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Done {
+        let (master, worker) = (&self.master, &self.worker);
+        let counts = &worker.counts;
+        let mut out = Out(encoder);
+        out.times(
+            "thalweg_step",
+            "Steps of clients that went well",
+            &counts.steps,
+        )?;
+        out.times(
+            "thalweg_part",
+            "Parts of other tasks' steps that went well",
+            &counts.parts,
+        )?;
+        let tallies = [
+            (
+                ("thalweg_steps_failed", "Steps of clients that failed"),
+                "code",
+                &counts.failed_steps,
+            ),
+            (
+                ("thalweg_parts_failed", "Parts of steps that failed"),
+                "cause",
+                &counts.failed_parts,
+            ),
+            (
+                ("thalweg_calls_failed", "Calls of clients that failed"),
+                "code",
+                &counts.failed_calls,
+            ),
+            (
+                ("thalweg_limits_met", "Limits that calls have met"),
+                "limit",
+                &counts.limits,
+            ),
+        ];
+        for (named, label, tally) in tallies {
+            out.by(named, MetricType::Counter, label, &tally.all())?;
+        }
+        for (name, help, count) in [
+            (
+                "thalweg_sessions_made",
+                "Sessions that clients have made",
+                &counts.sessions_made,
+            ),
+            (
+                "thalweg_sessions_closed",
+                "Sessions that clients have closed",
+                &counts.sessions_closed,
+            ),
+            (
+                "thalweg_sessions_collected",
+                "Sessions that were closed because their clients were gone",
+                &counts.sessions_collected,
+            ),
+            (
+                "thalweg_slow_steps",
+                "Steps that took longer than slow_step",
+                &counts.slow_steps,
+            ),
+        ] {
+            out.counter(name, help, count)?;
+        }
+        let state = master.state();
+        for (name, help, value) in [
+            (
+                "thalweg_sessions",
+                "Sessions of clients that are open",
+                state.sessions,
+            ),
+            (
+                "thalweg_steps_running",
+                "Steps of clients that run",
+                state.steps,
+            ),
+            (
+                "thalweg_parts_running",
+                "Parts of steps that run",
+                worker.running() as u64,
+            ),
+            (
+                "thalweg_call_bytes",
+                "Bytes that calls under way hold",
+                state.call_bytes,
+            ),
+            (
+                "thalweg_graph_bytes",
+                "Bytes that the graphs of sessions take",
+                state.graph_bytes,
+            ),
+            (
+                "thalweg_connections",
+                "Connections that are open",
+                self.seats.taken() as u64,
+            ),
+            (
+                "thalweg_draining",
+                "1 while the server drains",
+                u64::from(worker.drains()),
+            ),
+        ] {
+            out.gauge(name, help, value)?;
+        }
+        let devices = worker.engine.devices();
+        let memory = |of: &dyn Fn(&thalweg_device::Device) -> Option<usize>| -> Vec<(String, u64)> {
+            let one = |d| Some((thalweg_device::Device::name(d).to_string(), of(d)? as u64));
+            devices.iter().filter_map(one).collect()
+        };
+        let used = memory(&|d| Some(d.memory().used()));
+        let named = ("thalweg_memory_bytes", "Bytes in use on a device");
+        out.by(named, MetricType::Gauge, "device", &used)?;
+        let limit = memory(&|d| d.memory().limit());
+        let named = ("thalweg_memory_limit_bytes", "Bytes that a device may use");
+        out.by(named, MetricType::Gauge, "device", &limit)
+    }
+}
