@@ -18,6 +18,8 @@ static HEADER: Table = Table {
         (12, Field::Message(&COLOCATE)),
         (13, Field::Message(&COLOCATION)),
         (14, Field::Message(&TRACED)),
+        (20, Field::Message(&TURN)),
+        (21, Field::Message(&TURN_GIVEN)),
     ],
 };
 
@@ -236,11 +238,24 @@ static RUN: Table = Table {
         (5, Field::Number),
         (6, Field::Number),
         (7, Field::Number),
+        (20, Field::Message(&ONCE)),
     ],
 };
 
 impl Measured for crate::net::messages::Run {
     const TABLE: &'static Table = &RUN;
+}
+
+static ONCE: Table = Table {
+    bytes: size_of::<crate::net::messages::Once>(),
+    fields: &[
+        (1, Field::Bytes),
+        (2, Field::Number),
+    ],
+};
+
+impl Measured for crate::net::messages::Once {
+    const TABLE: &'static Table = &ONCE;
 }
 
 static TRACED: Table = Table {
@@ -399,4 +414,33 @@ static FINISH: Table = Table {
 
 impl Measured for crate::net::messages::Finish {
     const TABLE: &'static Table = &FINISH;
+}
+
+static TURN: Table = Table {
+    bytes: size_of::<crate::net::messages::Turn>(),
+    fields: &[
+        (1, Field::Bytes),
+        (2, Field::Number),
+        (3, Field::Number),
+        (4, Field::Number),
+        (5, Field::Number),
+    ],
+};
+
+impl Measured for crate::net::messages::Turn {
+    const TABLE: &'static Table = &TURN;
+}
+
+static TURN_GIVEN: Table = Table {
+    bytes: size_of::<crate::net::messages::TurnGiven>(),
+    fields: &[
+        (1, Field::Number),
+        (2, Field::Number),
+        (3, Field::Number),
+        (4, Field::Bytes),
+    ],
+};
+
+impl Measured for crate::net::messages::TurnGiven {
+    const TABLE: &'static Table = &TURN_GIVEN;
 }
