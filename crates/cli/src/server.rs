@@ -96,9 +96,7 @@ fn drained(server: &Server, signals: &Receiver<i32>, limit: Duration, checkpoint
             }
             if let Some(folder) = checkpoint {
                 match saved(server, folder) {
-                    Ok(prefix) => {
-                        crate::say::error(format_args!("note: variables are in {prefix}"))
-                    }
+                    Ok(at) => crate::say::error(format_args!("note: variables are in {at}")),
                     Err(e) => crate::say::error(format_args!("error: no checkpoint: {e}")),
                 }
             }

@@ -227,17 +227,20 @@ fn values(choice: &Choice, value: &DeValue<'_>) -> Result<Vec<String>, String> {
     match (choice.kind, value) {
         (Kind::Flag, DeValue::Boolean(true)) => Ok(vec!["true".to_owned()]),
         (Kind::Flag, DeValue::Boolean(false)) => Ok(Vec::new()),
-        (Kind::Flag, _) => Err(format!("is true or false, not a {found}")),
+        (Kind::Flag, _) => Err(format!("is true or false, and not of kind {found}")),
         (Kind::Text, DeValue::String(text)) => Ok(vec![text.to_string()]),
         (Kind::Text, DeValue::Integer(number)) => Ok(vec![number.as_str().to_owned()]),
-        (Kind::Text, _) => Err(format!("is a text or a number, not a {found}")),
+        (Kind::Text, _) => Err(format!("is a text or a number, and not of kind {found}")),
         (Kind::List, DeValue::Array(all)) => {
             let text = |v: &toml::Spanned<DeValue<'_>>| match v.get_ref() {
                 DeValue::String(text) => Ok(text.to_string()),
-                other => Err(format!("is a list of texts, not of a {}", other.type_str())),
+                other => Err(format!(
+                    "is a list of texts, and one is of kind {}",
+                    other.type_str()
+                )),
             };
             all.iter().map(text).collect()
         }
-        (Kind::List, _) => Err(format!("is a list of texts, not a {found}")),
+        (Kind::List, _) => Err(format!("is a list of texts, and not of kind {found}")),
     }
 }
