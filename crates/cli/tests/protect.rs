@@ -304,6 +304,34 @@ fn certificates_and_tokens_are_replaced_in_three_steps_while_tasks_run() {
 }
 
 #[test]
+fn calls_on_connections_from_before_show_the_newest_token() {
+    let place = place("followed");
+    let folder = made(place.join("keys"));
+    let cluster = cluster();
+    let tasks = ["ps", "worker"].map(|job| server(&cluster, job, &folder));
+    let target = tasks[1].target();
+    let g = Graph::new();
+    let (w, add) = counted(&g);
+    let connected = || Session::connect(&target, &g, asking(Some(&folder))).unwrap();
+    // They never connect again.
+    let old = [connected(), connected(), connected(), connected()];
+    old.iter().for_each(|session| runs(session, w, add));
+    for step in ["add", "switch", "drop"] {
+        let named: &[&str] = if step == "add" { &["127.0.0.1"] } else { &[] };
+        assert!(renew(&folder, step, named).status.success());
+        std::thread::sleep(LOOKED);
+        // The tasks look at their files.
+        connected();
+        // At once: none may be refused while the files are read for another one.
+        std::thread::scope(|scope| {
+            for session in &old {
+                scope.spawn(|| session.run(add, []).unwrap());
+            }
+        });
+    }
+}
+
+#[test]
 fn damaged_files_leave_what_was_in_force() {
     let place = place("damaged");
     let folder = made(place.join("keys"));

@@ -282,7 +282,10 @@ impl Peer {
             .uri(format!("{PATH}{name}"))
             .header(http::header::CONTENT_TYPE, "application/grpc+thalweg");
         let head = match &self.dial.protection {
-            Some(known) => head.header(http::header::AUTHORIZATION, known.keys().credentials()),
+            Some(known) => {
+                let known = known.fresh().await;
+                head.header(http::header::AUTHORIZATION, known.credentials())
+            }
             None => head,
         };
         let request = head.body(Body::new(request));

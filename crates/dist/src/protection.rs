@@ -31,7 +31,7 @@
 mod keys;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use thiserror::Error;
@@ -74,6 +74,8 @@ struct Inner {
     folder: Option<PathBuf>,
     keys: RwLock<Arc<Keys>>,
     looked: Mutex<Looked>,
+    /// Held while the files are looked at.
+    looks: tokio::sync::Mutex<()>,
 }
 
 /// The last look at the files.
@@ -132,7 +134,7 @@ impl Protection {
     }
 
     /// From the files of a folder, named as in [`files`]. They are read again when they have changed: when a
-    /// connection is made, but not more often than once a second.
+    /// connection or a call is made, but not more often than once a second.
     ///
     /// # Errors
     /// One cannot be read, or not be used.
@@ -150,6 +152,7 @@ impl Protection {
             folder,
             keys: RwLock::new(Arc::new(keys)),
             looked: Mutex::new(Looked { at, found }),
+            looks: tokio::sync::Mutex::default(),
         }))
     }
 
@@ -162,38 +165,38 @@ impl Protection {
     /// What is in force, after a look at the files if the last one was a while ago.
     pub(crate) async fn fresh(&self) -> Arc<Keys> {
         if self.is_old() {
-            let this = self.clone();
-            // Where no thread can be had, the keys stay as they are.
-            let _ = tokio::task::spawn_blocking(move || this.look()).await;
+            // Who comes meanwhile waits: what it has may be known by the files alone.
+            let _looks = self.0.looks.lock().await;
+            if self.is_old() {
+                let this = self.clone();
+                // Where no thread can be had, the keys stay as they are.
+                let _ = tokio::task::spawn_blocking(move || this.look()).await;
+                self.looked().at = Instant::now();
+            }
         }
         self.keys()
     }
 
-    /// Whether it is time for a look; the caller then takes it.
+    /// Whether it is time for a look.
     fn is_old(&self) -> bool {
-        if self.0.folder.is_none() {
-            return false;
-        }
-        let mut looked = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = looked.at.elapsed() >= LOOKS;
-        if old {
-            looked.at = Instant::now();
-        }
-        old
+        self.0.folder.is_some() && self.looked().at.elapsed() >= LOOKS
+    }
+
+    fn looked(&self) -> MutexGuard<'_, Looked> {
+        self.0.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the files if they have changed.
     fn look(&self) {
         let Some(folder) = &self.0.folder else { return };
         let now = found(folder);
-        let mut looked = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        if looked.found == Some(now) {
+        if self.looked().found == Some(now) {
             return;
         }
         let shown = folder.display();
         match read(folder) {
             Ok(keys) => {
-                looked.found = Some(now);
+                self.looked().found = Some(now);
                 *self.0.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
                 tracing::info!("the certificates and tokens of {shown} were read again");
             }
