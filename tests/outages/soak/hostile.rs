@@ -17,7 +17,7 @@ const CONNECTIONS: usize = 50;
 /// How long those are held that say nothing.
 const HELD: Duration = Duration::from_secs(10);
 /// Bytes of empty nodes that a small message expands to.
-const EXPANDED: usize = 16 << 20;
+const EXPANDED: usize = 160 << 20;
 
 #[test]
 #[ignore = "the body of a client's process, which the soak starts"]

@@ -21,6 +21,8 @@ pub const IN_STEP: &str = "THALWEG_SOAK_IN_STEP";
 /// The folder for checkpoints.
 pub const FOLDER: &str = "THALWEG_SOAK_FOLDER";
 
+/// How long a server lets steps run once it is told to end.
+const DRAIN: Duration = Duration::from_secs(10);
 /// Two cores carry six tasks: a worker leaves some time to the others.
 const REST: Duration = Duration::from_millis(10);
 
@@ -44,7 +46,11 @@ fn a_task() {
         }
         "ps" => {
             let signalled = server.clone();
-            ctrlc::set_handler(move || signalled.shutdown()).unwrap();
+            let ends = move || {
+                signalled.drain(DRAIN);
+                signalled.shutdown();
+            };
+            ctrlc::set_handler(ends).unwrap();
             match server.join_workers("worker") {
                 Ok(()) => say("done"),
                 Err(e) => say(&format!("ended {e}")),
