@@ -110,3 +110,43 @@ fn a_variable_larger_than_memory_is_an_error_on_any_device() {
         assert!(session.step(y, []).is_err());
     }
 }
+
+#[test]
+fn strings_count_against_the_memory_of_their_device() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::String, []);
+    let join = |x| g.op("StringJoin").inputs(vec![x, x]).output();
+    let y = (0..8).fold(x, |x, _| join(x));
+    let z = g.op("StringLength").input(y).output();
+    let session = Session::with_options(&g, limited(1, 1 << 16)).unwrap();
+    let run = |bytes: usize| {
+        let text = Tensor::strings(&[], &[vec![b'x'; bytes]]).unwrap();
+        session.run::<i32>(z, [x.feed(text)])
+    };
+    assert_eq!(run(64).unwrap(), 64 << 8);
+    let used = session.devices()[0].memory().used();
+    for _ in 0..2 {
+        let error = run(1024).unwrap_err();
+        assert!(matches!(error, SessionError::Memory { .. }), "{error}");
+        // What a step made goes with it.
+        assert_eq!(session.devices()[0].memory().used(), used);
+    }
+    assert_eq!(run(64).unwrap(), 64 << 8);
+}
+
+#[test]
+fn lists_of_strings_and_numbers_count_too() {
+    for dtype in [DType::String, DType::F64] {
+        let g = Graph::new();
+        let x = g.placeholder("x", dtype, [-1]);
+        let shape = g.constant(-1i32);
+        let list = g.op("TensorListFromTensor").input(x).input(shape).output();
+        let stack = g.op("TensorListStack").input(list).input(shape);
+        let y = stack.attr("element_dtype", dtype).output();
+        let session = Session::with_options(&g, limited(1, 1 << 16)).unwrap();
+        let run = |n: usize| session.step(y, [x.feed(Tensor::zeros(dtype, &[n]).unwrap())]);
+        assert!(run(100).is_ok());
+        let error = run(10_000).map(drop).unwrap_err();
+        assert!(matches!(error, SessionError::Memory { .. }), "{error}");
+    }
+}

@@ -25,11 +25,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use thalweg_graph::{Attrs, Func, Node};
-use thalweg_tensor::{DType, Element, Tensor};
+use thalweg_tensor::{DType, Element, Memory, StringTensor, Tensor};
 
 use crate::cpu::Cpu;
 use crate::error::KernelError;
+use crate::evaluate::run;
 use crate::files::Files;
+use crate::kernel::Op;
 use crate::variable::Variable;
 
 /// What stands at an input of a node.
@@ -157,6 +159,9 @@ fn outside(what: &str) -> KernelError {
 /// What a running kernel sees that takes tensors.
 pub struct TensorCx<'a> {
     pub(crate) cpu: &'a Cpu,
+    pub(crate) memory: &'a Arc<Memory>,
+    /// The most nanoseconds that a kernel may say it takes.
+    pub(crate) most_cost: u64,
     pub(crate) node: &'a Node,
     pub(crate) arguments: &'a [Argument<'a>],
     pub(crate) counter: Option<&'a AtomicU64>,
@@ -167,6 +172,11 @@ impl<'a> TensorCx<'a> {
     /// The CPU that the kernel runs on.
     pub fn cpu(&self) -> &'a Cpu {
         self.cpu
+    }
+
+    /// The account of what it makes: the device's memory, or a part of that.
+    pub fn memory(&self) -> &'a Arc<Memory> {
+        self.memory
     }
 
     /// The node.
@@ -284,11 +294,66 @@ impl<'a> TensorCx<'a> {
         self.counter.ok_or(KernelError::Argument("a counter"))
     }
 
+    /// What another node gives for these arguments, in the same memory.
+    ///
+    /// # Errors
+    /// As [`crate::evaluate`].
+    pub fn evaluate(
+        &self,
+        op: &Op,
+        node: &Node,
+        arguments: &[Argument<'_>],
+    ) -> Result<Vec<Tensor>, KernelError> {
+        let cx = TensorCx {
+            node,
+            arguments: &[],
+            environment: &NoStep,
+            ..*self
+        };
+        run(op, &cx, arguments)
+    }
+
     /// A tensor of zeros in the device's memory.
     ///
     /// # Errors
     /// [`KernelError::Tensor`] where there is no memory for it.
     pub fn zeros(&self, dtype: DType, dims: &[usize]) -> Result<Tensor, KernelError> {
-        Ok(Tensor::zeros_in(dtype, dims, self.cpu.memory())?)
+        Ok(Tensor::zeros_in(dtype, dims, self.memory)?)
+    }
+
+    /// A tensor of these elements in the device's memory.
+    ///
+    /// # Errors
+    /// [`KernelError::Tensor`] where there is no memory for it, or their number is not what `dims` needs.
+    pub fn tensor_of<T: Element>(
+        &self,
+        dims: &[usize],
+        elements: &[T],
+    ) -> Result<Tensor, KernelError> {
+        Ok(Tensor::new_in(dims, elements, Some(self.memory))?)
+    }
+
+    /// A tensor of strings in the device's memory, to be made one string after the other.
+    ///
+    /// # Errors
+    /// [`KernelError::Tensor`] where there is no memory for so many strings.
+    pub fn string_tensor(&self, dims: &[usize]) -> Result<StringTensor, KernelError> {
+        Ok(StringTensor::new(dims, Some(self.memory))?)
+    }
+
+    /// A tensor of these strings in the device's memory.
+    ///
+    /// # Errors
+    /// [`KernelError::Tensor`] where there is no memory for them, or their number is not what `dims` needs.
+    pub fn strings_of<S: AsRef<[u8]>>(
+        &self,
+        dims: &[usize],
+        strings: impl IntoIterator<Item = S>,
+    ) -> Result<Tensor, KernelError> {
+        let mut all = self.string_tensor(dims)?;
+        for string in strings {
+            all.push(string.as_ref())?;
+        }
+        Ok(all.finish()?)
     }
 }

@@ -37,7 +37,7 @@ use thalweg_graph::check::infer;
 use thalweg_graph::op::Effect;
 use thalweg_graph::{Fact, Node};
 use thalweg_tensor::shape::Dims;
-use thalweg_tensor::{Buffer, DType, Shape, Tensor};
+use thalweg_tensor::{Buffer, DType, Memory, Shape, Tensor};
 
 use crate::context::{KernelCx, Slot};
 use crate::cpu::Cpu;
@@ -75,6 +75,62 @@ pub fn evaluate_in(
     counter: Option<&AtomicU64>,
     environment: &dyn Environment,
 ) -> Result<Vec<Tensor>, KernelError> {
+    let cx = TensorCx {
+        cpu,
+        memory: cpu.memory(),
+        most_cost: u64::MAX,
+        node,
+        arguments: &[],
+        counter,
+        environment,
+    };
+    run(op, &cx, arguments)
+}
+
+/// What a node may take that is evaluated for its own sake, as when constants are folded.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds<'a> {
+    /// Whose bytes its results and its scratch memory are.
+    pub memory: &'a Arc<Memory>,
+    /// The most nanoseconds that its kernel may estimate. A kernel without an estimate
+    /// ([`Body::Tensors`]) is taken to look at each byte of its inputs a few times.
+    pub cost: u64,
+}
+
+/// As [`evaluate`], within bounds.
+///
+/// # Errors
+/// As [`evaluate`]; [`KernelError::Stopped`] where it would take too long, [`KernelError::Tensor`] where it would
+/// take too much memory.
+pub fn evaluate_within(
+    bounds: Bounds<'_>,
+    cpu: &Cpu,
+    op: &Op,
+    node: &Node,
+    arguments: &[Argument<'_>],
+) -> Result<Vec<Tensor>, KernelError> {
+    let cx = TensorCx {
+        cpu,
+        memory: bounds.memory,
+        most_cost: bounds.cost,
+        node,
+        arguments: &[],
+        counter: None,
+        environment: &NoStep,
+    };
+    run(op, &cx, arguments)
+}
+
+/// About how many nanoseconds a kernel from tensors to tensors takes for each byte of its inputs.
+const COST_OF_BYTE: u64 = 20;
+
+/// Runs a node of `op` on these arguments, with the rest as `cx` says.
+pub(crate) fn run(
+    op: &Op,
+    cx: &TensorCx<'_>,
+    arguments: &[Argument<'_>],
+) -> Result<Vec<Tensor>, KernelError> {
+    let node = cx.node;
     // A handle that came as a value is the variable that it holds.
     let held: SmallVec<[Option<Arc<Variable>>; 4]> = arguments
         .iter()
@@ -103,13 +159,7 @@ pub fn evaluate_in(
             .or(outputs.first())
             .map_or(DType::F32, |f| f.dtype),
     ))?;
-    let cx = TensorCx {
-        cpu,
-        node,
-        arguments,
-        counter,
-        environment,
-    };
+    let cx = TensorCx { arguments, ..*cx };
     match kernel.body {
         Body::Nothing => Ok(Vec::new()),
         Body::Handle => Err(KernelError::Argument("a value in place of a handle")),
@@ -120,6 +170,15 @@ pub fn evaluate_in(
         Body::View => Ok(vec![view(arguments.first(), outputs.first())?]),
         Body::Launch(_) | Body::Host => Err(KernelError::Argument("a kernel of the CPU")),
         Body::Tensors(run) => {
+            let bytes = arguments.iter().map(|a| match a {
+                Argument::Value(t) => t.byte_size(),
+                Argument::Variable(_) => 0,
+            });
+            if cx.most_cost < u64::MAX
+                && COST_OF_BYTE.saturating_mul(bytes.sum::<usize>() as u64) > cx.most_cost
+            {
+                return Err(KernelError::Stopped);
+            }
             let tensors = run(&cx)?;
             check(&outputs, &tensors)?;
             Ok(tensors)
@@ -155,7 +214,7 @@ fn compute(
     prepare: PrepareFn,
     outputs: &[Fact],
 ) -> Result<Vec<Tensor>, KernelError> {
-    let memory = cx.cpu.memory();
+    let memory = cx.memory;
     let inputs: SmallVec<[Operand; 4]> = cx.arguments.iter().map(operand).collect();
     let mut operands: SmallVec<[Operand; 2]> = SmallVec::new();
     let mut tensors = Vec::with_capacity(outputs.len());
@@ -174,6 +233,9 @@ fn compute(
         inputs: &inputs,
         outputs: &operands,
     })?;
+    if prepared.cost > cx.most_cost {
+        return Err(KernelError::Stopped);
+    }
     let scratch = Buffer::try_zeroed_in(prepared.scratch, memory).ok_or_else(|| {
         KernelError::Invalid(format!(
             "there is no memory for {} bytes of scratch: feed a smaller batch",

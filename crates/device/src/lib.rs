@@ -30,7 +30,7 @@ pub use device::Device;
 pub use device_type::DeviceType;
 pub use environment::{Argument, Environment, NoStep, TensorCx, Thing, Ticket};
 pub use error::KernelError;
-pub use evaluate::{evaluate, evaluate_in};
+pub use evaluate::{Bounds, evaluate, evaluate_in, evaluate_within};
 pub use files::Files;
 pub use kernel::{
     Body, Kernel, Op, Operand, Prepare, PrepareFn, Prepared, RunFn, cpu, cpu_tensors, gpu, on_host,

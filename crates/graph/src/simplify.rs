@@ -5,7 +5,7 @@
 //! ```
 //! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
 //! use thalweg_graph::Fact;
-//! use thalweg_graph::simplify::{Simplify, simplify};
+//! use thalweg_graph::simplify::{MOST_FOLD_TIME, Simplify, simplify};
 //! use thalweg_tensor::{DType, Shape};
 //!
 //! let g = ops::graph();
@@ -13,7 +13,7 @@
 //! let y = (x + 1.0).named("y");
 //! let _unused = y + y;
 //!
-//! let options = Simplify { evaluate: None, share: true, devices: None, ops: None };
+//! let options = Simplify { evaluate: None, share: true, devices: None, ops: None, fold_time: MOST_FOLD_TIME };
 //! // `x` is fed with three elements, and `y` is fetched.
 //! let fed = (x.id(), Fact::new(DType::F32, Shape::known(&[3])));
 //! let simple = simplify(&g.snapshot(), &[fed], &[y.id()], &[], &options).unwrap();
@@ -22,6 +22,9 @@
 //! assert_eq!(simple.graph.len(), 3);
 //! assert_eq!(simple.graph.fact(simple.fetches[0]).unwrap().shape, Shape::known(&[3]));
 //! ```
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -64,6 +67,8 @@ pub struct Simplify<'a> {
     pub devices: Option<&'a [u32]>,
     /// Finds the ops that stand for those on references, and the one that reads a variable.
     pub ops: Option<FindOp<'a>>,
+    /// How long folding may take in all; what is left then is computed in the step.
+    pub fold_time: Duration,
 }
 
 /// Finds an op by its name.
@@ -72,6 +77,9 @@ pub type FindOp<'a> = &'a dyn Fn(&str) -> Option<&'static OpDef>;
 /// The outputs of a folded node may have this many bytes: what is larger is cheaper to compute than
 /// to keep.
 const MOST_FOLDED_BYTES: usize = 1 << 20;
+
+/// How long folding may take in all, where nothing else is said.
+pub const MOST_FOLD_TIME: Duration = Duration::from_secs(1);
 
 /// A graph to run, and where the things asked for are in it.
 #[derive(Debug)]
@@ -123,6 +131,7 @@ pub fn simplify(
         aliases: FxHashSet::default(),
         open: Vec::new(),
         contexts: Contexts::default(),
+        folding: Cell::new(Duration::ZERO),
     };
     let used: Vec<bool> = used_feeds(data, &needed, &fed, fetches, feeds.len());
     for (i, (output, fact)) in feeds.iter().enumerate() {
@@ -200,6 +209,8 @@ struct Pass<'a> {
     open: Vec<(NodeId, usize, OutputId)>,
     /// Which nodes of the old graph run never or often.
     contexts: Contexts,
+    /// How long folding has taken.
+    folding: Cell<Duration>,
 }
 
 impl Pass<'_> {
@@ -403,9 +414,16 @@ impl Pass<'_> {
             return;
         }
         let values: Option<SmallVec<[_; 4]>> = inputs.iter().map(|f| f.value.as_ref()).collect();
-        if let Some(values) = values
-            && let Some(results) = evaluate(node, &values)
-        {
+        let Some(values) = values.filter(|_| self.folding.get() < self.options.fold_time) else {
+            return;
+        };
+        let started = Instant::now();
+        let results = evaluate(node, &values);
+        self.folding.set(self.folding.get() + started.elapsed());
+        // Only now is it known how long strings are.
+        let small =
+            |results: &Vec<Tensor>| results.iter().all(|t| t.byte_size() <= MOST_FOLDED_BYTES);
+        if let Some(results) = results.filter(small) {
             for (fact, value) in outputs.iter_mut().zip(results) {
                 fact.shape = value.shape();
                 fact.value = Some(value);

@@ -3,7 +3,7 @@
 mod support;
 
 use support::{constant, evaluate, graph, placeholder};
-use thalweg_graph::simplify::{Simplified, Simplify, simplify};
+use thalweg_graph::simplify::{MOST_FOLD_TIME, Simplified, Simplify, simplify};
 use thalweg_graph::{Fact, Graph, NodeId, Output};
 use thalweg_tensor::{DType, Shape};
 
@@ -29,6 +29,7 @@ fn with(
         .collect();
     let fetches: Vec<_> = fetches.iter().map(|o| o.id()).collect();
     let options = Simplify {
+        fold_time: MOST_FOLD_TIME,
         evaluate: optimise.then_some(&evaluate),
         share: optimise,
         devices: None,
@@ -116,6 +117,7 @@ fn shapes_that_do_not_fit_are_an_error_of_the_node() {
     let z = add(x, y, "z");
     let fact = |n: usize| Fact::new(DType::F32, Shape::known(&[n]));
     let options = Simplify {
+        fold_time: MOST_FOLD_TIME,
         evaluate: None,
         share: false,
         devices: None,
@@ -201,6 +203,31 @@ fn random_nodes_and_nodes_with_other_controls_are_not_shared() {
     let late = g.control_dependencies([a], || add(x, x, "late"));
     let s = run(&g, &[(x, &[])], &[first, late], &[]);
     assert_ne!(s.fetches[0], s.fetches[1]);
+}
+
+#[test]
+fn folding_ends_when_its_time_is_up() {
+    let g = graph();
+    let y = (0..3).fold(constant(&g, 1.0f32), |x, i| add(x, x, &format!("y{i}")));
+    let calls = std::cell::Cell::new(0);
+    let counted = |node: &_, inputs: &[&_]| {
+        calls.set(calls.get() + 1);
+        evaluate(node, inputs)
+    };
+    let folds = |fold_time| {
+        calls.set(0);
+        let options = Simplify {
+            fold_time,
+            evaluate: Some(&counted),
+            share: true,
+            devices: None,
+            ops: None,
+        };
+        let s = simplify(&g.snapshot(), &[], &[y.id()], &[], &options).unwrap();
+        (calls.get(), nodes(&s).len())
+    };
+    assert_eq!(folds(MOST_FOLD_TIME), (3, 1));
+    assert_eq!(folds(std::time::Duration::ZERO), (0, 4));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What several kernels on tensors do with whole tensors.
 
 use thalweg_device::KernelError;
-use thalweg_tensor::{DType, Tensor, TensorError, dispatch};
+use thalweg_tensor::{DType, Dims, Tensor, TensorError, dispatch};
 
 use thalweg_cpu::number::Number;
 
@@ -40,4 +40,16 @@ pub(crate) fn bytes_mut(tensor: &mut Tensor, dtype: DType) -> Result<&mut [u8], 
     }
     dispatch!(dtype, NUMBERS, T => Ok(bytemuck::cast_slice_mut(tensor.as_mut_slice::<T>()?)), else
         Err(KernelError::DType(dtype)))
+}
+
+/// So many times a value, where the system has the memory: for a length that a graph chooses.
+pub(crate) fn filled<T: Clone>(len: usize, value: T) -> Result<Vec<T>, KernelError> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(len)
+        .map_err(|_| TensorError::TooLarge {
+            dtype: DType::U8,
+            dims: Dims::from_slice(&[len.saturating_mul(size_of::<T>())]),
+        })?;
+    all.resize(len, value);
+    Ok(all)
 }

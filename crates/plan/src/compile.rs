@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
-use thalweg_device::{Argument, Device, evaluate};
+use thalweg_device::{Argument, Bounds, Device, evaluate_within};
 use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{self, Partitioned, partition};
-use thalweg_graph::simplify::{Simplified, Simplify, simplify};
+use thalweg_graph::simplify::{MOST_FOLD_TIME, Simplified, Simplify, simplify};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
-use thalweg_tensor::Tensor;
+use thalweg_tensor::{Memory, Tensor};
 
 use crate::bindings::{Bindings, FindVariable};
 use crate::error::SessionError;
@@ -394,6 +394,11 @@ impl Uses {
     }
 }
 
+/// The most bytes that the folded constants of one plan, and what folds them, may take.
+const MOST_FOLDED: usize = 64 << 20;
+/// The most nanoseconds that a node may take by its estimate to be folded.
+const MOST_FOLD_COST: u64 = 50_000_000;
+
 /// The graph that computes what is asked for: pruned, cut at its feeds, with constants folded.
 ///
 /// # Errors
@@ -412,14 +417,21 @@ pub fn simplified(
         }
     }
 
+    let host = context.devices[0].host();
+    let memory = Arc::new(Memory::within(host.memory(), MOST_FOLDED));
+    let bounds = Bounds {
+        memory: &memory,
+        cost: MOST_FOLD_COST,
+    };
     let fold = |node: &Node, inputs: &[&Tensor]| {
         let arguments: SmallVec<[Argument<'_>; 4]> =
             inputs.iter().map(|t| Argument::Value(t)).collect();
         let op = context.kernels.get(node.op.name)?;
-        evaluate(context.devices[0].host(), op, node, &arguments, None).ok()
+        evaluate_within(bounds, host, op, node, &arguments).ok()
     };
     let options = Simplify {
         evaluate: context.optimise.then_some(&fold),
+        fold_time: MOST_FOLD_TIME,
         share: context.optimise,
         devices: Some(request.devices),
         ops: Some(&|name| context.kernels.get(name).map(|op| &op.def)),

@@ -20,6 +20,8 @@ pub struct Memory {
     buffers: AtomicUsize,
     /// Where what others hold lies, if other processes may map that.
     segments: Option<Segments>,
+    /// Whose bytes these are too.
+    whole: Option<Arc<Memory>>,
 }
 
 impl Memory {
@@ -30,6 +32,25 @@ impl Memory {
             used: AtomicUsize::new(0),
             buffers: AtomicUsize::new(0),
             segments: None,
+            whole: None,
+        }
+    }
+
+    /// An account of at most `limit` bytes of `whole`, which counts them too: for what may take a part only.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use thalweg_tensor::Memory;
+    ///
+    /// let whole = Arc::new(Memory::new(Some(100)));
+    /// let part = Memory::within(&whole, 60);
+    /// assert!(!part.take(61) && part.take(50) && whole.used() == 50);
+    /// assert!(whole.take(45) && !part.take(6));
+    /// ```
+    pub fn within(whole: &Arc<Memory>, limit: usize) -> Memory {
+        Memory {
+            whole: Some(whole.clone()),
+            ..Memory::new(Some(limit))
         }
     }
 
@@ -62,22 +83,41 @@ impl Memory {
         self.buffers.load(Ordering::Relaxed)
     }
 
-    /// Notes that a buffer of `bytes` more is in use; false where the limit does not allow it.
-    pub fn take(&self, bytes: usize) -> bool {
+    /// Notes that `bytes` more are in use, of a buffer that is counted already or of strings; false where the
+    /// limit does not allow it.
+    pub fn more(&self, bytes: usize) -> bool {
+        if !self.whole.as_ref().is_none_or(|whole| whole.more(bytes)) {
+            return false;
+        }
         let taken = self
             .used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
                 used.checked_add(bytes).filter(|&u| u <= self.limit)
             });
-        if taken.is_ok() {
-            self.buffers.fetch_add(1, Ordering::Relaxed);
+        if taken.is_err() {
+            self.whole.iter().for_each(|whole| whole.less(bytes));
         }
         taken.is_ok()
     }
 
+    /// Notes that `bytes`, which [`Memory::more`] has noted, are in use no more.
+    pub fn less(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.whole.iter().for_each(|whole| whole.less(bytes));
+    }
+
+    /// Notes that a buffer of `bytes` more is in use; false where the limit does not allow it.
+    pub fn take(&self, bytes: usize) -> bool {
+        let taken = self.more(bytes);
+        if taken {
+            self.buffers.fetch_add(1, Ordering::Relaxed);
+        }
+        taken
+    }
+
     /// Notes that a buffer of `bytes`, which [`Memory::take`] has noted, is in use no more.
     pub fn give(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.less(bytes);
         self.buffers.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -10,6 +10,7 @@ mod error;
 mod make;
 mod read;
 mod show;
+mod strings;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -19,11 +20,13 @@ use crate::dtype::{DType, Element};
 use crate::shape::{Dims, Shape, checked_elements};
 pub use error::TensorError;
 pub use read::FromTensor;
+pub use strings::StringTensor;
+use strings::Strings;
 
 #[derive(Clone)]
 enum Data {
     Bytes(Arc<Buffer>),
-    Strings(Arc<[Box<[u8]>]>),
+    Strings(Arc<Strings>),
     Handle(Handle),
 }
 
@@ -105,7 +108,7 @@ impl Tensor {
     pub fn len(&self) -> usize {
         match &self.data {
             Data::Bytes(b) => b.len() / self.dtype.size(),
-            Data::Strings(s) => s.len(),
+            Data::Strings(s) => s.all.len(),
             Data::Handle(_) => 1,
         }
     }
@@ -191,7 +194,7 @@ impl Tensor {
     /// [`TensorError::DType`] where it holds something else.
     pub fn as_strings(&self) -> Result<&[Box<[u8]>], TensorError> {
         match &self.data {
-            Data::Strings(s) => Ok(s),
+            Data::Strings(s) => Ok(&s.all),
             Data::Bytes(_) | Data::Handle(_) => Err(TensorError::DType {
                 asked: DType::String,
                 found: self.dtype,
@@ -298,7 +301,7 @@ impl PartialEq for Tensor {
             && self.dims == other.dims
             && match (&self.data, &other.data) {
                 (Data::Bytes(a), Data::Bytes(b)) => a.bytes() == b.bytes(),
-                (Data::Strings(a), Data::Strings(b)) => a == b,
+                (Data::Strings(a), Data::Strings(b)) => a.all == b.all,
                 (Data::Handle(a), Data::Handle(b)) => a == b,
                 _ => false,
             }

@@ -4,9 +4,10 @@ use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, attr, type_attr, type_attr_or};
 use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{DType, Element, Shape, Tensor};
+use thalweg_tensor::{DType, Element, Shape};
 
 use super::rules::{countable, single, wrong};
+use crate::tensors::filled;
 use thalweg_cpu::number::Number;
 
 const VALUES: AttrDef = type_attr("T", &[DType::I32, DType::I64, DType::F32, DType::F64]);
@@ -60,7 +61,7 @@ pub(crate) static BUCKETIZE: Op = Op {
             DType::F64 => x.as_slice::<f64>()?.iter().map(|&x| double(x)).collect(),
             other => return Err(KernelError::DType(other)),
         };
-        Ok(vec![Tensor::new(x.dims(), &buckets)?])
+        Ok(vec![cx.tensor_of(x.dims(), &buckets)?])
     })],
 };
 
@@ -84,7 +85,7 @@ fn histogram<T: Number + Element>(
         ));
     }
     let width = to_f64(high.sub(low)) / bins as f64;
-    let mut counts = vec![0; bins];
+    let mut counts = filled(bins, 0)?;
     for (element, &value) in values.iter().enumerate() {
         let value = if value < low { low } else { value };
         let at = to_f64(value.sub(low)) / width;

@@ -1,5 +1,7 @@
 //! Ops of TensorFlow's first versions, which others have taken the place of.
 
+use std::collections::HashMap;
+
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{InferError, OpDef};
@@ -24,17 +26,17 @@ fn turned(dims: &[usize], flip: &[bool]) -> Vec<usize> {
 }
 
 /// The elements of a tensor in these places.
-fn picked(from: &Tensor, places: &[usize]) -> Result<Tensor, KernelError> {
+fn picked(cx: &TensorCx<'_>, from: &Tensor, places: &[usize]) -> Result<Tensor, KernelError> {
     if from.dtype() == DType::String {
         let all = from.as_strings()?;
         let picked: Option<Vec<&[u8]>> = places.iter().map(|&i| all.get(i).map(|s| &**s)).collect();
         let picked = picked.ok_or(KernelError::Argument("an element"))?;
-        return Ok(Tensor::strings(from.dims(), &picked)?);
+        return cx.strings_of(from.dims(), &picked);
     }
     dispatch!(from.dtype(), PLAIN, T => {
         let all = from.as_slice::<T>()?;
         let picked: Option<Vec<T>> = places.iter().map(|&i| all.get(i).copied()).collect();
-        Ok(Tensor::new(from.dims(), &picked.ok_or(KernelError::Argument("an element"))?)?)
+        cx.tensor_of(from.dims(), &picked.ok_or(KernelError::Argument("an element"))?)
     }, else Err(KernelError::DType(from.dtype())))
 }
 
@@ -59,7 +61,7 @@ pub(crate) static REVERSE: Op = Op {
                 counted(tensor.dims().len(), "dimension")
             )));
         }
-        Ok(vec![picked(tensor, &turned(tensor.dims(), flip))?])
+        Ok(vec![picked(cx, tensor, &turned(tensor.dims(), flip))?])
     })],
 };
 
@@ -164,11 +166,13 @@ fn dense(cx: &TensorCx<'_>) -> Result<Tensor, KernelError> {
         let values = values.as_strings()?;
         let default = default.as_strings()?.first();
         let default = default.ok_or(KernelError::Argument("a default"))?;
-        let mut all: Vec<&[u8]> = vec![default; elements(&dims)];
-        for (k, &at) in places.iter().enumerate() {
-            all[at] = &values[value(k)];
-        }
-        return Ok(Tensor::strings(&dims, &all)?);
+        let given: HashMap<usize, usize> = places
+            .iter()
+            .enumerate()
+            .map(|(k, &at)| (at, value(k)))
+            .collect();
+        let all = (0..elements(&dims)).map(|at| given.get(&at).map_or(default, |&k| &values[k]));
+        return cx.strings_of(&dims, all);
     }
     let mut all = cx.zeros(values.dtype(), &dims)?;
     dispatch!(values.dtype(), PLAIN, T => {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use thalweg_device::{Argument, Kernel, KernelError, TensorCx, cpu_tensors, evaluate};
+use thalweg_device::{Argument, Kernel, KernelError, TensorCx, cpu_tensors};
 use thalweg_graph::Attr;
 use thalweg_tensor::{DType, Tensor};
 
@@ -31,7 +31,7 @@ fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
                     }
                     numbers.push(number);
                 }
-                Tensor::new(tensor.dims(), &numbers)?
+                cx.tensor_of(tensor.dims(), &numbers)?
             }
             _ => tensor.clone(),
         });
@@ -45,7 +45,7 @@ fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let op = crate::ops().find(|op| op.def.name == node.op.name);
     let op = op.ok_or(KernelError::Argument("its op"))?;
     let arguments: Vec<Argument<'_>> = inputs.iter().map(Argument::Value).collect();
-    let moved = evaluate(cx.cpu(), op, &node, &arguments, cx.counter().ok())?;
+    let moved = cx.evaluate(op, &node, &arguments)?;
     let back = |(i, tensor): (usize, Tensor)| {
         if cx
             .node()
@@ -55,11 +55,12 @@ fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         {
             return Ok(tensor);
         }
-        let numbers = tensor.as_slice::<i64>()?.iter();
-        let found = numbers.map(|&n| usize::try_from(n).ok().and_then(|n| strings.get(n)));
-        let found: Option<Vec<&&[u8]>> = found.collect();
-        let found = found.ok_or(KernelError::Argument("the number of a string"))?;
-        Ok(Tensor::strings(tensor.dims(), &found)?)
+        let mut all = cx.string_tensor(tensor.dims())?;
+        for &number in tensor.as_slice::<i64>()? {
+            let found = usize::try_from(number).ok().and_then(|n| strings.get(n));
+            all.push(found.ok_or(KernelError::Argument("the number of a string"))?)?;
+        }
+        Ok(all.finish()?)
     };
     moved.into_iter().enumerate().map(back).collect()
 }

@@ -11,6 +11,7 @@ use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use super::rules::wrong;
+use crate::tensors::filled;
 
 /// An element that can be compared with others.
 trait Key: Element {
@@ -58,6 +59,7 @@ fn keys(tensor: &Tensor) -> Result<Vec<Option<u64>>, KernelError> {
 
 /// Some slices of `inner` elements of a tensor, in dimensions `dims`.
 pub(super) fn take(
+    cx: &TensorCx<'_>,
     tensor: &Tensor,
     rows: &[usize],
     inner: usize,
@@ -66,13 +68,12 @@ pub(super) fn take(
     let all = rows.iter().flat_map(|row| row * inner..(row + 1) * inner);
     if tensor.dtype() == DType::String {
         let strings = tensor.as_strings()?;
-        let taken: Vec<&[u8]> = all.map(|i| &strings[i][..]).collect();
-        return Ok(Tensor::strings(dims, &taken)?);
+        return cx.strings_of(dims, all.map(|i| &strings[i]));
     }
     dispatch!(tensor.dtype(), PLAIN, T => {
         let from = tensor.as_slice::<T>()?;
         let taken: Vec<T> = all.map(|i| from[i]).collect();
-        Ok(Tensor::new(dims, &taken)?)
+        cx.tensor_of(dims, &taken)
     }, else Err(KernelError::DType(tensor.dtype())))
 }
 
@@ -110,17 +111,19 @@ pub(crate) static WHERE: Op = Op {
         }, else return Err(KernelError::DType(tensor.dtype())));
         let dims = tensor.dims();
         let count = set.iter().filter(|&&s| s).count();
-        let mut rows = vec![0i64; count * dims.len()];
+        let mut rows = cx.zeros(DType::I64, &[count, dims.len()])?;
         let found = set.iter().enumerate().filter(|(_, s)| **s);
         if !dims.is_empty() {
-            for ((mut i, _), row) in found.zip(rows.chunks_exact_mut(dims.len())) {
+            for ((mut i, _), row) in
+                found.zip(rows.as_mut_slice::<i64>()?.chunks_exact_mut(dims.len()))
+            {
                 for (index, &d) in row.iter_mut().zip(dims).rev() {
                     *index = (i % d) as i64;
                     i /= d;
                 }
             }
         }
-        Ok(vec![Tensor::new(&[count, dims.len()], &rows)?])
+        Ok(vec![rows])
     })],
 };
 
@@ -200,7 +203,9 @@ fn unique(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         rows.flat_map(|at| &keys[at..at + inner]).copied().collect()
     };
     let mut seen: HashMap<Vec<u64>, usize> = HashMap::new();
-    let (mut first, mut found, mut counts) = (Vec::new(), Vec::with_capacity(len), Vec::new());
+    // An axis may be long where there are no elements.
+    let mut found = filled(len, 0)?;
+    let (mut first, mut counts) = (Vec::new(), Vec::new());
     for i in 0..len {
         let next = first.len();
         let place = slice(i).map_or(next, |key| *seen.entry(key).or_insert(next));
@@ -209,14 +214,14 @@ fn unique(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             counts.push(0);
         }
         counts[place] += 1;
-        found.push(place);
+        found[i] = place;
     }
     let mut to = dims.to_vec();
     to[axis] = first.len();
     let rows: Vec<usize> = (0..outer)
         .flat_map(|o| first.iter().map(move |i| o * len + i))
         .collect();
-    let mut outputs = vec![take(x, &rows, inner, &to)?, indices(cx, &found)?];
+    let mut outputs = vec![take(cx, x, &rows, inner, &to)?, indices(cx, &found)?];
     if cx.node().outputs.len() > 2 {
         outputs.push(indices(cx, &counts)?);
     }
@@ -310,6 +315,9 @@ pub(crate) static LIST_DIFF: Op = Op {
                 .map(|(i, _)| i)
                 .collect()
         };
-        Ok(vec![take(x, &left, 1, &[left.len()])?, indices(cx, &left)?])
+        Ok(vec![
+            take(cx, x, &left, 1, &[left.len()])?,
+            indices(cx, &left)?,
+        ])
     })],
 };

@@ -12,7 +12,7 @@ fn name(cx: &TensorCx<'_>, name: impl Fn(&str) -> String) -> Result<Vec<Tensor>,
         return Err(KernelError::Argument("one name"));
     };
     let name = name(&String::from_utf8_lossy(base));
-    Ok(vec![Tensor::strings(&[], &[name])?])
+    Ok(vec![cx.strings_of(&[], [name])?])
 }
 
 /// The name of one file of several.

@@ -12,7 +12,7 @@ use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::list::count;
-use crate::tensors::sum;
+use crate::tensors::{filled, sum};
 
 /// An array of tensors that each are written once.
 pub(super) struct Array {
@@ -249,7 +249,7 @@ pub(crate) static ARRAY: Op = Op {
             adds: false,
             state: Mutex::new(ArrayState {
                 shape: attrs.shape("element_shape"),
-                elements: vec![Element::default(); count(cx.int(0)?)?],
+                elements: filled(count(cx.int(0)?)?, Element::default())?,
                 closed: false,
             }),
             gradients: Mutex::default(),

@@ -25,7 +25,7 @@ pub(crate) static GATHER: Op = Op {
         let items: Vec<Tensor> = items.collect::<Result<_, _>>()?;
         let asked = cx.attrs().shape("element_shape");
         let shape = array.shape().merge(&asked).unwrap_or(asked);
-        Ok(vec![stacked(array.dtype, &items, &shape)?])
+        Ok(vec![stacked(cx.memory(), array.dtype, &items, &shape)?])
     })],
 };
 
@@ -47,7 +47,7 @@ pub(crate) static SCATTER: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let (array, indices) = (array(cx)?, cx.ints(1)?);
-        let rows = rows(cx.tensor(2)?)?;
+        let rows = rows(cx.memory(), cx.tensor(2)?)?;
         if rows.len() != indices.len() {
             return Err(KernelError::Invalid(format!(
                 "{} for {}",
@@ -80,7 +80,7 @@ pub(crate) static SPLIT: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let array = array(cx)?;
-        let parts = split(cx.tensor(1)?, &cx.ints(2)?)?;
+        let parts = split(cx.memory(), cx.tensor(1)?, &cx.ints(2)?)?;
         array.grow(parts.len())?;
         for (i, part) in parts.into_iter().enumerate() {
             array.write(i as i64, part)?;
@@ -106,7 +106,7 @@ pub(crate) static CONCAT: Op = Op {
         let array = array(cx)?;
         let items = (0..array.len() as i64).map(|i| array.read(cx, i));
         let items: Vec<Tensor> = items.collect::<Result<_, _>>()?;
-        let (value, lengths) = concatenated(array.dtype, &items, &array.shape())?;
+        let (value, lengths) = concatenated(cx.memory(), array.dtype, &items, &array.shape())?;
         Ok(vec![value, lengths])
     })],
 };

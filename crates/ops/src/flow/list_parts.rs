@@ -59,7 +59,12 @@ pub(crate) static STACK: Op = Op {
             )));
         }
         let items = all(cx, &list, &asked)?;
-        Ok(vec![stacked(list.dtype, &items, &merged(&list, asked))?])
+        Ok(vec![stacked(
+            cx.memory(),
+            list.dtype,
+            &items,
+            &merged(&list, asked),
+        )?])
     })],
 };
 
@@ -83,7 +88,7 @@ pub(crate) static FROM_TENSOR: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let tensor = cx.tensor(0)?;
-        let rows = rows(tensor)?;
+        let rows = rows(cx.memory(), tensor)?;
         let said = shape_of(cx, 1)?;
         let shape = said
             .merge(&Shape::known(&tensor.dims()[1..]))
@@ -129,6 +134,7 @@ pub(crate) static GATHER: Op = Op {
         };
         let items: Result<Vec<Tensor>, _> = cx.ints(1)?.into_iter().map(item).collect();
         Ok(vec![stacked(
+            cx.memory(),
             list.dtype,
             &items?,
             &merged(&list, asked.clone()),
@@ -158,7 +164,7 @@ pub(crate) static SCATTER: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let (tensor, indices) = (cx.tensor(0)?, cx.ints(1)?);
-        let rows = rows(tensor)?;
+        let rows = rows(cx.memory(), tensor)?;
         let last = indices.iter().copied().max().unwrap_or(-1);
         let asked = cx.int(3)?;
         let len = count(if asked < 0 {
@@ -217,7 +223,7 @@ pub(crate) static SCATTER_INTO: Op = Op {
         let last = indices.iter().copied().max().unwrap_or(-1);
         let len = count(last.saturating_add(1).max(list.items.len() as i64))?;
         list.items.resize(len);
-        put(&mut list, &indices, rows(cx.tensor(1)?)?)?;
+        put(&mut list, &indices, rows(cx.memory(), cx.tensor(1)?)?)?;
         list.give()
     })],
 };
@@ -260,7 +266,7 @@ pub(crate) static CONCAT: Op = Op {
             }
             items.push(list.item(cx, i, &shape)?);
         }
-        let (tensor, lengths) = concatenated(list.dtype, &items, &asked)?;
+        let (tensor, lengths) = concatenated(cx.memory(), list.dtype, &items, &asked)?;
         Ok(vec![tensor, lengths])
     })],
 };
@@ -286,7 +292,7 @@ pub(crate) static SPLIT: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let tensor = cx.tensor(0)?;
-        let items = split(tensor, &cx.ints(2)?)?;
+        let items = split(cx.memory(), tensor, &cx.ints(2)?)?;
         List {
             dtype: tensor.dtype(),
             shape: shape_of(cx, 1)?,

@@ -1,38 +1,52 @@
 //! Tensors cut along their first dimension, and put together along it.
 
+use std::sync::Arc;
+
 use thalweg_device::KernelError;
 use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{DType, Shape, Tensor, dispatch};
+use thalweg_tensor::{DType, Memory, Shape, StringTensor, Tensor, dispatch};
+
+/// The most rows that become values of their own: a tensor without elements may have any number.
+const MOST: usize = 1 << 24;
 
 /// `count` elements from number `start` on, under these dimensions.
-fn piece(from: &Tensor, start: usize, dims: &[usize]) -> Result<Tensor, KernelError> {
+fn piece(
+    memory: &Arc<Memory>,
+    from: &Tensor,
+    start: usize,
+    dims: &[usize],
+) -> Result<Tensor, KernelError> {
     let count = checked_elements(dims).unwrap_or(usize::MAX);
     let end = start.checked_add(count).filter(|&end| end <= from.len());
     let end = end.ok_or(KernelError::Argument("elements"))?;
     if from.dtype() == DType::String {
-        return Ok(Tensor::strings(dims, &from.as_strings()?[start..end])?);
+        let strings = from.as_strings()?[start..end].iter();
+        return Ok(Tensor::strings_in(dims, strings, Some(memory))?);
     }
     dispatch!(from.dtype(), PLAIN, T => {
-        Ok(Tensor::new(dims, &from.as_slice::<T>()?[start..end])?)
+        Ok(Tensor::new_in(dims, &from.as_slice::<T>()?[start..end], Some(memory))?)
     }, else Err(KernelError::DType(from.dtype())))
 }
 
 /// All elements, one tensor after the other, under these dimensions.
 pub(crate) fn joined(
+    memory: &Arc<Memory>,
     dtype: DType,
     parts: &[Tensor],
     dims: &[usize],
 ) -> Result<Tensor, KernelError> {
     if dtype == DType::String {
-        let mut all: Vec<&[u8]> = Vec::new();
+        let mut all = StringTensor::new(dims, Some(memory))?;
         for part in parts {
-            all.extend(part.as_strings()?.iter().map(|s| &**s));
+            for string in part.as_strings()? {
+                all.push(string)?;
+            }
         }
-        return Ok(Tensor::strings(dims, &all)?);
+        return Ok(all.finish()?);
     }
     dispatch!(dtype, PLAIN, T => {
-        let mut all = Tensor::zeros(dtype, dims)?;
+        let mut all = Tensor::zeros_in(dtype, dims, memory)?;
         let mut rest = all.as_mut_slice::<T>()?;
         for part in parts {
             let from = part.as_slice::<T>()?;
@@ -47,18 +61,29 @@ pub(crate) fn joined(
 }
 
 /// The rows of a tensor: what its first dimension counts.
-pub(crate) fn rows(tensor: &Tensor) -> Result<Vec<Tensor>, KernelError> {
+pub(crate) fn rows(memory: &Arc<Memory>, tensor: &Tensor) -> Result<Vec<Tensor>, KernelError> {
     let [count, dims @ ..] = tensor.dims() else {
         return Err(KernelError::Invalid(
             "a scalar has no rows: give it a tensor with one dimension at least".to_owned(),
         ));
     };
+    if *count > MOST {
+        return Err(KernelError::Invalid(format!(
+            "{count} rows are too many to be values of their own: there may be {MOST}"
+        )));
+    }
     let size = checked_elements(dims).unwrap_or(0);
-    (0..*count).map(|i| piece(tensor, i * size, dims)).collect()
+    (0..*count)
+        .map(|i| piece(memory, tensor, i * size, dims))
+        .collect()
 }
 
 /// Some rows at a time: as many as each length says.
-pub(crate) fn split(tensor: &Tensor, lengths: &[i64]) -> Result<Vec<Tensor>, KernelError> {
+pub(crate) fn split(
+    memory: &Arc<Memory>,
+    tensor: &Tensor,
+    lengths: &[i64],
+) -> Result<Vec<Tensor>, KernelError> {
     let [count, inner @ ..] = tensor.dims() else {
         return Err(KernelError::Invalid("a scalar cannot be split".to_owned()));
     };
@@ -78,7 +103,7 @@ pub(crate) fn split(tensor: &Tensor, lengths: &[i64]) -> Result<Vec<Tensor>, Ker
         })?;
         let mut dims = vec![end - start];
         dims.extend_from_slice(inner);
-        parts.push(piece(tensor, start * size, &dims)?);
+        parts.push(piece(memory, tensor, start * size, &dims)?);
         start = end;
     }
     if start != *count {
@@ -91,6 +116,7 @@ pub(crate) fn split(tensor: &Tensor, lengths: &[i64]) -> Result<Vec<Tensor>, Ker
 
 /// Tensors of one shape as the rows of one; `shape` is that of a row, where there is none to tell.
 pub(crate) fn stacked(
+    memory: &Arc<Memory>,
     dtype: DType,
     items: &[Tensor],
     shape: &Shape,
@@ -116,11 +142,12 @@ pub(crate) fn stacked(
     }
     let mut all = vec![items.len()];
     all.extend_from_slice(&dims);
-    joined(dtype, items, &all)
+    joined(memory, dtype, items, &all)
 }
 
 /// Tensors one after the other along their first dimension, and the length of each.
 pub(crate) fn concatenated(
+    memory: &Arc<Memory>,
     dtype: DType,
     items: &[Tensor],
     shape: &Shape,
@@ -151,5 +178,8 @@ pub(crate) fn concatenated(
     let total = lengths.iter().sum::<i64>() as usize;
     let mut dims = vec![total];
     dims.extend_from_slice(&inner);
-    Ok((joined(dtype, items, &dims)?, Tensor::vector(&lengths)))
+    Ok((
+        joined(memory, dtype, items, &dims)?,
+        Tensor::vector(&lengths),
+    ))
 }

@@ -1,11 +1,14 @@
 //! Elements of queues: checked, cut from batches and put together as batches.
 
+use std::sync::Arc;
+
 use thalweg_device::KernelError;
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{DType, Shape, Tensor, dispatch};
+use thalweg_tensor::{DType, Memory, Shape, Tensor, dispatch};
 
 use super::state::{Element, Settings};
 use crate::flow::rows::{rows, stacked};
+use crate::tensors::filled;
 
 /// Whether a queue takes an element.
 pub(super) fn check_element(settings: &Settings, element: &Element) -> Result<(), KernelError> {
@@ -35,10 +38,13 @@ pub(super) fn check_element(settings: &Settings, element: &Element) -> Result<()
 }
 
 /// The elements of which batches are made: each component's rows.
-pub(super) fn elements(batches: &[Tensor]) -> Result<Vec<Element>, KernelError> {
+pub(super) fn elements(
+    memory: &Arc<Memory>,
+    batches: &[Tensor],
+) -> Result<Vec<Element>, KernelError> {
     let mut all: Vec<Element> = Vec::new();
     for (i, batch) in batches.iter().enumerate() {
-        let rows = rows(batch)?;
+        let rows = rows(memory, batch)?;
         if i == 0 {
             all = rows
                 .iter()
@@ -65,17 +71,20 @@ pub(super) fn batch(settings: &Settings, elements: &[Element]) -> Result<Vec<Ten
         let items = elements.iter().filter_map(|e| e.get(i));
         let items: Vec<Tensor> = match settings.pads {
             false => items.cloned().collect(),
-            true => padded(items)?,
+            true => padded(&settings.memory, items)?,
         };
         let unknown = Shape::unknown();
         let shape = settings.shapes.get(i).unwrap_or(&unknown);
-        stacked(dtype, &items, shape)
+        stacked(&settings.memory, dtype, &items, shape)
     };
     settings.dtypes.iter().enumerate().map(component).collect()
 }
 
 /// Tensors of one rank, filled up with zeros to the largest of each dimension.
-fn padded<'a>(items: impl Iterator<Item = &'a Tensor> + Clone) -> Result<Vec<Tensor>, KernelError> {
+fn padded<'a>(
+    memory: &Arc<Memory>,
+    items: impl Iterator<Item = &'a Tensor> + Clone,
+) -> Result<Vec<Tensor>, KernelError> {
     let mut dims: Vec<usize> = Vec::new();
     for item in items.clone() {
         if dims.is_empty() {
@@ -90,10 +99,10 @@ fn padded<'a>(items: impl Iterator<Item = &'a Tensor> + Clone) -> Result<Vec<Ten
             *most = d.max(*most);
         }
     }
-    items.map(|item| pad(item, &dims)).collect()
+    items.map(|item| pad(memory, item, &dims)).collect()
 }
 
-fn pad(item: &Tensor, dims: &[usize]) -> Result<Tensor, KernelError> {
+fn pad(memory: &Arc<Memory>, item: &Tensor, dims: &[usize]) -> Result<Tensor, KernelError> {
     if item.dims() == dims {
         return Ok(item.clone());
     }
@@ -111,13 +120,13 @@ fn pad(item: &Tensor, dims: &[usize]) -> Result<Tensor, KernelError> {
     };
     if item.dtype() == DType::String {
         let count = thalweg_tensor::shape::elements(dims);
-        let mut all: Vec<&[u8]> = vec![b""; count];
+        let mut all: Vec<&[u8]> = filled(count, &b""[..])?;
         for (at, s) in item.as_strings()?.iter().enumerate() {
             all[place(at)] = s;
         }
-        return Ok(Tensor::strings(dims, &all)?);
+        return Ok(Tensor::strings_in(dims, all.iter(), Some(memory))?);
     }
-    let mut all = Tensor::zeros(item.dtype(), dims)?;
+    let mut all = Tensor::zeros_in(item.dtype(), dims, memory)?;
     dispatch!(item.dtype(), PLAIN, T => {
         let to = all.as_mut_slice::<T>()?;
         for (at, &x) in item.as_slice::<T>()?.iter().enumerate() {

@@ -68,7 +68,7 @@ pub(crate) static ENQUEUE_MANY: Op = Op {
         ..WAITS
     },
     kernels: &[cpu_tensors(|cx| {
-        let all = || elements(&components(cx)?);
+        let all = || elements(cx.memory(), &components(cx)?);
         queue(cx)?.enqueue(cx, all).map(|()| Vec::new())
     })],
 };

@@ -67,6 +67,7 @@ fn queue(
             capacity: attrs.int("capacity"),
             pads,
             shuffle: shuffle(attrs),
+            memory: cx.memory().clone(),
         })))
     })
 }

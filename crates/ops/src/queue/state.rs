@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_device::{KernelError, TensorCx, Ticket};
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::{DType, Memory, Shape, Tensor};
 
 use super::element::{batch, check_element};
 use crate::random::philox::Philox;
@@ -26,6 +26,8 @@ pub(super) struct Settings {
     pub(super) pads: bool,
     /// Draws elements in random order where there is one.
     pub(super) shuffle: Option<Shuffle>,
+    /// Whose bytes its batches are.
+    pub(super) memory: Arc<Memory>,
 }
 
 /// How a queue draws elements.

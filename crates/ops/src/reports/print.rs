@@ -46,9 +46,16 @@ pub(crate) static ASSERT: Op = Op {
 /// The first elements of all inputs but the first, each in brackets.
 fn shown(cx: &TensorCx<'_>, between: &str) -> Result<String, KernelError> {
     let most = cx.attrs().int("summarize");
-    let each = (1..cx.inputs()).map(|i| Ok(format!("[{}]", summary(cx.tensor(i)?, most)?)));
-    let each: Result<Vec<String>, KernelError> = each.collect();
-    Ok(each?.join(between))
+    let mut shown = cx.string_tensor(&[])?;
+    for i in 1..cx.inputs() {
+        if i > 1 {
+            shown.extend(between.as_bytes())?;
+        }
+        shown.extend(b"[")?;
+        summary(&mut shown, cx.tensor(i)?, most)?;
+        shown.extend(b"]")?;
+    }
+    Ok(String::from_utf8_lossy(shown.open()).into_owned())
 }
 
 fn print(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {

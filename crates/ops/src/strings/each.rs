@@ -16,8 +16,11 @@ pub(super) fn try_strings(
     cx: &TensorCx<'_>,
     f: impl Fn(&[u8]) -> Result<Vec<u8>, String>,
 ) -> Result<Vec<Tensor>, KernelError> {
-    let made = made(cx, f)?;
-    Ok(vec![Tensor::strings(cx.tensor(0)?.dims(), &made)?])
+    let mut all = cx.string_tensor(cx.tensor(0)?.dims())?;
+    for made in made(cx, f)? {
+        all.push(&made?)?;
+    }
+    Ok(vec![all.finish()?])
 }
 
 /// One number for each string of input 0.
@@ -25,22 +28,25 @@ pub(super) fn numbers<T: Element>(
     cx: &TensorCx<'_>,
     f: impl Fn(&[u8]) -> Result<T, String>,
 ) -> Result<Vec<Tensor>, KernelError> {
-    let made = made(cx, f)?;
-    Ok(vec![Tensor::new(cx.tensor(0)?.dims(), &made)?])
+    let made: Vec<T> = made(cx, f)?.collect::<Result<_, _>>()?;
+    Ok(vec![cx.tensor_of(cx.tensor(0)?.dims(), &made)?])
 }
 
-fn made<T>(
-    cx: &TensorCx<'_>,
-    f: impl Fn(&[u8]) -> Result<T, String>,
-) -> Result<Vec<T>, KernelError> {
-    let made = cx.strings(0)?.iter().enumerate().map(|(element, s)| {
+/// What `f` makes of each string of input 0.
+fn made<'a, T>(
+    cx: &TensorCx<'a>,
+    f: impl Fn(&[u8]) -> Result<T, String> + 'a,
+) -> Result<impl Iterator<Item = Result<T, KernelError>> + 'a, KernelError>
+where
+    T: 'a,
+{
+    Ok(cx.strings(0)?.iter().enumerate().map(move |(element, s)| {
         f(s).map_err(|reason| KernelError::Element {
             input: 0,
             element,
             reason,
         })
-    });
-    made.collect()
+    }))
 }
 
 /// A string as people read it in a message.

@@ -12,12 +12,14 @@ fn format(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (template, placeholder) = (cx.attrs().str("template"), cx.attrs().str("placeholder"));
     let most = cx.attrs().int("summarize");
     let mut pieces = template.split(placeholder);
-    let mut text = pieces.next().unwrap_or("").as_bytes().to_vec();
+    let mut text = cx.string_tensor(&[])?;
+    text.extend(pieces.next().unwrap_or("").as_bytes())?;
     for (i, piece) in pieces.enumerate() {
-        text.extend(summary_v2(cx.tensor(i)?, most)?);
-        text.extend(piece.as_bytes());
+        summary_v2(&mut text, cx.tensor(i)?, most)?;
+        text.extend(piece.as_bytes())?;
     }
-    Ok(vec![Tensor::strings(&[], &[text])?])
+    text.end();
+    Ok(vec![text.finish()?])
 }
 
 /// Tensors in the places that a template has for them.

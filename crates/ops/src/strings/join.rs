@@ -6,7 +6,7 @@ use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg_of, bool_attr, count_att
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::{DType, Shape, StringTensor, Tensor};
 
 /// All inputs that are not scalars have one shape, which is the output's.
 fn join_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -37,18 +37,42 @@ fn join(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             dims = own;
         }
     }
-    let mut joined = vec![Vec::new(); elements(dims)];
+    let mut inputs = Vec::with_capacity(cx.inputs());
     for i in 0..cx.inputs() {
-        let strings = cx.strings(i)?;
-        for (element, out) in joined.iter_mut().enumerate() {
-            let own = if strings.len() == 1 { 0 } else { element };
-            if i > 0 {
-                out.extend_from_slice(separator);
-            }
-            out.extend_from_slice(strings.get(own).ok_or(KernelError::Argument("a string"))?);
-        }
+        inputs.push(cx.strings(i)?);
     }
-    Ok(vec![Tensor::strings(dims, &joined)?])
+    let mut joined = cx.string_tensor(dims)?;
+    let mut parts: Vec<&[u8]> = Vec::with_capacity(inputs.len());
+    for element in 0..elements(dims) {
+        parts.clear();
+        for strings in &inputs {
+            let own = if strings.len() == 1 { 0 } else { element };
+            parts.push(strings.get(own).ok_or(KernelError::Argument("a string"))?);
+        }
+        put_together(&mut joined, &parts, separator)?;
+    }
+    Ok(vec![joined.finish()?])
+}
+
+/// Adds one string: the parts, with a separator between.
+fn put_together(
+    to: &mut StringTensor,
+    parts: &[&[u8]],
+    separator: &[u8],
+) -> Result<(), KernelError> {
+    let between = separator
+        .len()
+        .saturating_mul(parts.len().saturating_sub(1));
+    let own = parts.iter().map(|p| p.len());
+    to.reserve(own.fold(between, usize::saturating_add))?;
+    for (i, part) in parts.iter().enumerate() {
+        if i > 0 {
+            to.extend(separator)?;
+        }
+        to.extend(part)?;
+    }
+    to.end();
+    Ok(())
 }
 
 /// Strings of several tensors put together.
@@ -113,28 +137,29 @@ fn reduce(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let axes = axes(&cx.ints(1)?, input.dims().len()).map_err(KernelError::Invalid)?;
     let separator = cx.attrs().str("separator").as_bytes();
     let mut dims = input.dims().to_vec();
-    let mut strings: Vec<Vec<u8>> = cx.strings(0)?.iter().map(|s| s.to_vec()).collect();
+    let mut strings = input.clone();
     // One axis after the other: the first one runs fastest.
     for &axis in &axes {
         let (outer, len) = (elements(&dims[..axis]), dims[axis]);
         let inner = elements(&dims[axis + 1..]);
-        let mut joined = Vec::with_capacity(outer * inner);
+        dims[axis] = 1;
+        let mut joined = cx.string_tensor(&dims)?;
+        let from = strings.as_strings()?;
+        let mut parts: Vec<&[u8]> = Vec::new();
         for place in 0..outer * inner {
             let (o, i) = (place / inner, place % inner);
-            let parts: Vec<&[u8]> = (0..len)
-                .filter_map(|at| strings.get((o * len + at) * inner + i))
-                .map(Vec::as_slice)
-                .collect();
-            joined.push(parts.join(separator));
+            let along = (0..len).filter_map(|at| from.get((o * len + at) * inner + i));
+            parts.clear();
+            parts.extend(along.map(|s| &**s));
+            put_together(&mut joined, &parts, separator)?;
         }
-        strings = joined;
-        dims[axis] = 1;
+        strings = joined.finish()?;
     }
     if !cx.attrs().bool("keep_dims") {
         let mut at = 0..;
         dims.retain(|_| !at.next().is_some_and(|i: usize| axes.contains(&i)));
     }
-    Ok(vec![Tensor::strings(&dims, &strings)?])
+    Ok(vec![strings.reshaped(&dims)?])
 }
 
 /// Strings along some dimensions put together.

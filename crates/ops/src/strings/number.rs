@@ -75,10 +75,10 @@ fn as_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         (_, true) => Style::Shortest,
         _ => Style::Fixed,
     };
-    let text: Vec<Vec<u8>> = match x.dtype() {
+    let text = match x.dtype() {
         DType::Bool => {
             let all = x.as_slice::<bool>()?.iter();
-            all.map(|b| b.to_string().into_bytes()).collect()
+            cx.strings_of(x.dims(), all.map(|b| b.to_string()))?
         }
         DType::String => {
             let pad = |s: &[u8]| {
@@ -88,21 +88,21 @@ fn as_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
                     _ => [&blank, s].concat(),
                 }
             };
-            cx.strings(0)?.iter().map(|s| pad(s)).collect()
+            cx.strings_of(x.dims(), cx.strings(0)?.iter().map(|s| pad(s)))?
         }
         dtype => dispatch!(dtype, FLOATS, T => {
-            let one = |x: &T| field.number(float(x.to_f64(), style, precision)).into_bytes();
-            x.as_slice::<T>()?.iter().map(one).collect()
+            let one = |x: &T| field.number(float(x.to_f64(), style, precision));
+            cx.strings_of(x.dims(), x.as_slice::<T>()?.iter().map(one))?
         }, else dispatch!(dtype, INTS, T => {
             // What has no sign has no place for one either.
             let unsigned = [DType::U8, DType::U16, DType::U32, DType::U64].contains(&dtype);
             let flag = field.flag.filter(|f| !(unsigned && matches!(f, '+' | ' ')));
             let field = Field { flag, ..field };
-            let one = |x: &T| field.number(x.to_string()).into_bytes();
-            x.as_slice::<T>()?.iter().map(one).collect()
+            let one = |x: &T| field.number(x.to_string());
+            cx.strings_of(x.dims(), x.as_slice::<T>()?.iter().map(one))?
         }, else return Err(KernelError::DType(dtype)))),
     };
-    Ok(vec![Tensor::strings(x.dims(), &text)?])
+    Ok(vec![text])
 }
 
 /// Numbers as C's `printf` writes them.

@@ -32,7 +32,12 @@ fn decode(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     }
     let mut dims = input.dims().to_vec();
     dims.push(bytes / size);
-    Ok(vec![Tensor::from_bytes(dtype, &dims, &all)?])
+    Ok(vec![Tensor::from_bytes_in(
+        dtype,
+        &dims,
+        &all,
+        Some(cx.memory()),
+    )?])
 }
 
 /// Bytes as the elements of a dtype.

@@ -5,9 +5,8 @@ use regex::bytes::Regex;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Gradient, arg_of, attr, bool_attr};
 use thalweg_graph::{AttrKind, OpDef};
-use thalweg_tensor::{DType, Tensor};
+use thalweg_tensor::{DType, StringTensor, Tensor};
 
-use super::each::strings;
 use crate::shapes::unchanged;
 
 fn compiled(pattern: &str) -> Result<Regex, KernelError> {
@@ -29,47 +28,90 @@ fn full_match(cx: &TensorCx<'_>, pattern: &str) -> Result<Vec<Tensor>, KernelErr
     compiled(pattern)?;
     let whole = compiled(&format!(r"\A(?:{pattern})\z"))?;
     let found: Vec<bool> = cx.strings(0)?.iter().map(|s| whole.is_match(s)).collect();
-    Ok(vec![Tensor::new(cx.tensor(0)?.dims(), &found)?])
+    Ok(vec![cx.tensor_of(cx.tensor(0)?.dims(), &found)?])
 }
 
-/// RE2's way to name groups, `\1`, as the crate's.
-fn rewritten(rewrite: &str) -> Result<String, KernelError> {
-    let mut out = String::with_capacity(rewrite.len());
-    let mut chars = rewrite.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '$' => out.push_str("$$"),
-            '\\' => match chars.next() {
+/// A part of what takes the place of a match.
+enum Piece {
+    Text(Vec<u8>),
+    /// What the group of this number matched.
+    Group(usize),
+}
+
+/// What RE2's way to write a replacement says: `\1` is a group.
+fn rewritten(rewrite: &str) -> Result<Vec<Piece>, KernelError> {
+    let mut pieces = Vec::new();
+    let mut text = Vec::new();
+    let mut bytes = rewrite.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => match bytes.next() {
                 Some(digit) if digit.is_ascii_digit() => {
-                    out.push_str("${");
-                    out.push(digit);
-                    out.push('}');
+                    pieces.push(Piece::Text(std::mem::take(&mut text)));
+                    pieces.push(Piece::Group(usize::from(digit - b'0')));
                 }
-                Some('\\') => out.push('\\'),
+                Some(b'\\') => text.push(b'\\'),
                 _ => {
                     return Err(KernelError::Invalid(format!(
                         "'{rewrite}': a backslash must stand before a digit or another one"
                     )));
                 }
             },
-            c => out.push(c),
+            byte => text.push(byte),
         }
     }
-    Ok(out)
+    pieces.push(Piece::Text(text));
+    Ok(pieces)
+}
+
+/// Adds a string with its matches, each given by its groups, replaced.
+fn replaced<'t>(
+    out: &mut StringTensor,
+    s: &'t [u8],
+    matches: impl Iterator<Item = impl Fn(usize) -> Option<std::ops::Range<usize>> + 't>,
+    rewrite: &[Piece],
+) -> Result<(), KernelError> {
+    let mut last = 0;
+    for group in matches {
+        let Some(whole) = group(0) else { continue };
+        out.extend(&s[last..whole.start])?;
+        for piece in rewrite {
+            match piece {
+                Piece::Text(text) => out.extend(text)?,
+                Piece::Group(i) => out.extend(group(*i).map_or(&[][..], |r| &s[r]))?,
+            }
+        }
+        last = whole.end;
+    }
+    out.extend(&s[last..])?;
+    out.end();
+    Ok(())
 }
 
 fn replace(cx: &TensorCx<'_>, pattern: &str, rewrite: &str) -> Result<Vec<Tensor>, KernelError> {
     let (regex, rewrite) = (compiled(pattern)?, rewritten(rewrite)?);
-    let limit = usize::from(!cx.attrs().bool("replace_global"));
+    let most = match cx.attrs().bool("replace_global") {
+        true => usize::MAX,
+        false => 1,
+    };
     // Text is not cut inside of its characters, as bytes would be by an empty match.
     let of_text = regex::Regex::new(pattern).ok();
-    strings(cx, |s| match (&of_text, std::str::from_utf8(s)) {
-        (Some(regex), Ok(text)) => regex
-            .replacen(text, limit, &*rewrite)
-            .into_owned()
-            .into_bytes(),
-        _ => regex.replacen(s, limit, rewrite.as_bytes()).into_owned(),
-    })
+    let mut out = cx.string_tensor(cx.tensor(0)?.dims())?;
+    for s in cx.strings(0)? {
+        match (&of_text, std::str::from_utf8(s)) {
+            (Some(regex), Ok(text)) => {
+                let all = regex.captures_iter(text).take(most);
+                let groups = all.map(|c| move |i: usize| c.get(i).map(|m| m.range()));
+                replaced(&mut out, s, groups, &rewrite)?;
+            }
+            _ => {
+                let all = regex.captures_iter(s).take(most);
+                let groups = all.map(|c| move |i: usize| c.get(i).map(|m| m.range()));
+                replaced(&mut out, s, groups, &rewrite)?;
+            }
+        }
+    }
+    Ok(vec![out.finish()?])
 }
 
 const TEXT: OpDef = OpDef {

@@ -24,28 +24,42 @@ fn join(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             "{segments} segments of {width} strings are too many: there may be {MOST}"
         )));
     }
-    let mut joined = vec![Vec::new(); count];
-    let slices = cx.strings(0)?.chunks(width.max(1));
-    for (element, (&id, slice)) in ids.iter().zip(slices).enumerate() {
+    // The slices of each segment, in order: by segment, and within it as they come.
+    let mut order: Vec<(usize, usize)> = Vec::with_capacity(ids.len());
+    for (element, &id) in ids.iter().enumerate() {
         let segment = usize::try_from(id).ok().filter(|&s| s < segments);
         let segment = segment.ok_or_else(|| KernelError::Element {
             input: 1,
             element,
             reason: format!("segment {id} is not within 0..{segments}"),
         })?;
-        for (out, string) in joined[segment * width..].iter_mut().zip(slice) {
-            // As in TensorFlow, nothing separates a string from empty ones before it.
-            if !out.is_empty() {
-                out.extend_from_slice(separator);
-            }
-            out.extend_from_slice(string);
-        }
+        order.push((segment, element));
     }
+    order.sort_unstable();
     let dims: Vec<usize> = [segments]
         .into_iter()
         .chain(inner.iter().copied())
         .collect();
-    Ok(vec![Tensor::strings(&dims, &joined)?])
+    let strings = cx.strings(0)?;
+    let mut joined = cx.string_tensor(&dims)?;
+    let mut rest = &order[..];
+    for segment in 0..segments {
+        let count = rest.iter().take_while(|(own, _)| *own == segment).count();
+        let (own, after) = rest.split_at(count);
+        rest = after;
+        for at in 0..width {
+            for (_, element) in own {
+                let string = strings.get(element * width + at);
+                // As in TensorFlow, nothing separates a string from empty ones before it.
+                if !joined.open().is_empty() {
+                    joined.extend(separator)?;
+                }
+                joined.extend(string.ok_or(KernelError::Argument("a string"))?)?;
+            }
+            joined.end();
+        }
+    }
+    Ok(vec![joined.finish()?])
 }
 
 /// Strings of one segment put together.

@@ -23,20 +23,42 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The pieces of each string.
-fn sparse(rows: &[Vec<&[u8]>]) -> Result<Vec<Tensor>, KernelError> {
-    let mut indices = Vec::new();
-    for (row, pieces) in rows.iter().enumerate() {
-        for column in 0..pieces.len() {
-            indices.extend([row as i64, column as i64]);
-        }
+/// Takes the pieces of a string, one after the other.
+type Take<'a, 'b> = &'b mut dyn FnMut(&'a [u8]) -> Result<(), KernelError>;
+
+/// The pieces of each string of input 0, which `pieces` hands out: they are counted before there is memory for
+/// them.
+fn sparse<'a>(
+    cx: &TensorCx<'a>,
+    pieces: impl Fn(&'a [u8], Take<'a, '_>) -> Result<(), KernelError>,
+) -> Result<Vec<Tensor>, KernelError> {
+    let rows = cx.strings(0)?;
+    let (mut count, mut longest) = (0usize, 0i64);
+    for row in rows {
+        let before = count;
+        pieces(row, &mut |_| {
+            count += 1;
+            Ok(())
+        })?;
+        longest = longest.max((count - before) as i64);
     }
-    let values = rows.concat();
-    let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let mut indices = cx.zeros(DType::I64, &[count, 2])?;
+    let mut values = cx.string_tensor(&[count])?;
+    let mut places = indices.as_mut_slice::<i64>()?.chunks_exact_mut(2);
+    for (number, row) in rows.iter().enumerate() {
+        let mut column = 0;
+        pieces(row, &mut |piece| {
+            if let Some(place) = places.next() {
+                place.copy_from_slice(&[number as i64, column]);
+            }
+            column += 1;
+            Ok(values.push(piece)?)
+        })?;
+    }
     Ok(vec![
-        Tensor::new(&[values.len(), 2], &indices)?,
-        Tensor::strings(&[values.len()], &values)?,
-        Tensor::vector(&[rows.len() as i64, longest as i64]),
+        indices,
+        values.finish()?,
+        Tensor::vector(&[rows.len() as i64, longest]),
     ])
 }
 
@@ -50,19 +72,16 @@ fn separator<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
 /// At every byte of a delimiter; where that is empty, into bytes.
 fn split(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (delimiter, skip) = (separator(cx)?, cx.attrs().bool("skip_empty"));
-    let rows: Vec<Vec<&[u8]>> = cx
-        .strings(0)?
-        .iter()
-        .map(|s| match delimiter.is_empty() {
-            _ if s.is_empty() => Vec::new(),
-            true => s.chunks(1).collect(),
-            false => {
-                let pieces = s.split(|b| delimiter.contains(b));
-                pieces.filter(|p| !skip || !p.is_empty()).collect()
-            }
-        })
-        .collect();
-    sparse(&rows)
+    sparse(cx, |s, take| match delimiter.is_empty() {
+        _ if s.is_empty() => Ok(()),
+        true => s.chunks(1).try_for_each(take),
+        false => {
+            let mut pieces = s.split(|b| delimiter.contains(b));
+            (pieces.by_ref())
+                .filter(|p| !skip || !p.is_empty())
+                .try_for_each(take)
+        }
+    })
 }
 
 /// At a separator; where that is empty, at white space. As Python's `str.split`.
@@ -71,42 +90,45 @@ fn split_v2(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     // Zero is no bound either, as in TensorFlow.
     let most = usize::try_from(cx.attrs().int("maxsplit")).ok();
     let most = most.filter(|&most| most > 0).unwrap_or(usize::MAX);
-    let pieces = |s| match separator.is_empty() {
-        true => at_spaces(s, most),
-        false => at(s, separator, most),
-    };
-    let rows: Vec<Vec<&[u8]>> = cx.strings(0)?.iter().map(|s| pieces(s)).collect();
-    sparse(&rows)
+    sparse(cx, |s, take| match separator.is_empty() {
+        true => at_spaces(s, most, take),
+        false => at(s, separator, most, take),
+    })
 }
 
-fn at<'a>(mut s: &'a [u8], separator: &[u8], most: usize) -> Vec<&'a [u8]> {
-    let mut pieces = Vec::new();
-    while pieces.len() < most
+fn at<'a>(
+    mut s: &'a [u8],
+    separator: &[u8],
+    most: usize,
+    take: Take<'a, '_>,
+) -> Result<(), KernelError> {
+    let mut count = 0;
+    while count < most
         && let Some(i) = s.windows(separator.len()).position(|w| w == separator)
     {
-        pieces.push(&s[..i]);
+        take(&s[..i])?;
+        count += 1;
         s = &s[i + separator.len()..];
     }
-    pieces.push(s);
-    pieces
+    take(s)
 }
 
 /// After the last split stands the rest, be it empty, as in TensorFlow.
-fn at_spaces(s: &[u8], most: usize) -> Vec<&[u8]> {
+fn at_spaces<'a>(s: &'a [u8], most: usize, take: Take<'a, '_>) -> Result<(), KernelError> {
     let begin = |s: &[u8]| s.iter().position(|b| !is_space(b)).unwrap_or(s.len());
-    let mut pieces = Vec::new();
+    let mut count = 0;
     let mut rest = &s[begin(s)..];
     while !rest.is_empty() {
         let end = rest.iter().position(is_space).unwrap_or(rest.len());
-        pieces.push(&rest[..end]);
+        take(&rest[..end])?;
+        count += 1;
         rest = &rest[end..];
         rest = &rest[begin(rest)..];
-        if pieces.len() == most {
-            pieces.push(rest);
-            break;
+        if count == most {
+            return take(rest);
         }
     }
-    pieces
+    Ok(())
 }
 
 /// At the bytes of a delimiter.

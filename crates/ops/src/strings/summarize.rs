@@ -1,32 +1,34 @@
 //! The first elements of a tensor as text, in the two forms that TensorFlow has for it.
 
+use std::ops::Range;
+
 use thalweg_device::KernelError;
-use thalweg_tensor::{DType, Tensor, dispatch};
+use thalweg_tensor::{DType, StringTensor, Tensor, dispatch};
 
 use super::printf::{plain_f32, plain_f64};
 
-/// Each number as text.
-fn numbers(tensor: &Tensor) -> Result<Vec<String>, KernelError> {
+/// Element `i` as text; strings as `string` has them.
+fn text(tensor: &Tensor, i: usize, string: fn(&[u8]) -> Vec<u8>) -> Result<Vec<u8>, KernelError> {
+    let missing = || KernelError::Argument("an element");
     Ok(match tensor.dtype() {
+        DType::String => string(tensor.as_strings()?.get(i).ok_or_else(missing)?),
         DType::Bool => {
-            let all = tensor.as_slice::<bool>()?.iter();
-            all.map(|&b| u8::from(b).to_string()).collect()
+            let x = tensor.as_slice::<bool>()?.get(i).ok_or_else(missing)?;
+            u8::from(*x).to_string().into_bytes()
         }
-        DType::F64 => tensor
-            .as_slice::<f64>()?
-            .iter()
-            .map(|&x| plain_f64(x))
-            .collect(),
-        DType::F32 => tensor
-            .as_slice::<f32>()?
-            .iter()
-            .map(|&x| plain_f32(x))
-            .collect(),
+        DType::F64 => {
+            let x = tensor.as_slice::<f64>()?.get(i).ok_or_else(missing)?;
+            plain_f64(*x).into_bytes()
+        }
+        DType::F32 => {
+            let x = tensor.as_slice::<f32>()?.get(i).ok_or_else(missing)?;
+            plain_f32(*x).into_bytes()
+        }
         dtype => dispatch!(dtype, [F16 BF16], T => {
-            tensor.as_slice::<T>()?.iter().map(|x| plain_f32(x.to_f32())).collect()
+            plain_f32(tensor.as_slice::<T>()?.get(i).ok_or_else(missing)?.to_f32()).into_bytes()
         }, else dispatch!(dtype, INTS, T => {
-            tensor.as_slice::<T>()?.iter().map(T::to_string).collect()
-        }, else vec![format!("<{dtype}>")])),
+            tensor.as_slice::<T>()?.get(i).ok_or_else(missing)?.to_string().into_bytes()
+        }, else format!("<{dtype}>").into_bytes())),
     })
 }
 
@@ -46,104 +48,110 @@ fn c_escaped(s: &[u8]) -> Vec<u8> {
     text
 }
 
-/// The first `most` elements, all where that is negative: `[1 2][3...]...`, as Print and Assert show
+/// Adds the first `most` elements, all where that is negative: `[1 2][3...]...`, as Print and Assert show
 /// them.
-pub(crate) fn summary(tensor: &Tensor, most: i64) -> Result<String, KernelError> {
-    let texts: Vec<String> = match tensor.dtype() {
-        DType::String => {
-            let text = |s: &[u8]| String::from_utf8_lossy(&c_escaped(s)).into_owned();
-            tensor.as_strings()?.iter().map(|s| text(s)).collect()
-        }
-        _ => numbers(tensor)?,
-    };
+pub(crate) fn summary(
+    out: &mut StringTensor,
+    tensor: &Tensor,
+    most: i64,
+) -> Result<(), KernelError> {
     let limit = usize::try_from(most)
-        .unwrap_or(texts.len())
-        .min(texts.len());
-    let mut out = String::new();
+        .unwrap_or(tensor.len())
+        .min(tensor.len());
     if tensor.dims().is_empty() {
-        out += &texts[..limit].join(" ");
+        if limit > 0 {
+            out.extend(&text(tensor, 0, c_escaped)?)?;
+        }
     } else {
-        let mut next = 0;
-        one_dimension(tensor.dims(), 0, &texts, limit, &mut next, &mut out);
+        one_dimension(tensor, 0, limit, &mut 0, out)?;
     }
-    if texts.len() > limit {
-        out += "...";
+    if tensor.len() > limit {
+        out.extend(b"...")?;
     }
-    Ok(out)
+    Ok(())
 }
 
 fn one_dimension(
-    dims: &[usize],
+    tensor: &Tensor,
     at: usize,
-    texts: &[String],
     limit: usize,
     next: &mut usize,
-    out: &mut String,
-) {
+    out: &mut StringTensor,
+) -> Result<(), KernelError> {
+    let dims = tensor.dims();
     if *next >= limit {
-        return;
+        return Ok(());
     }
     let Some(&len) = dims.get(at) else {
-        return;
+        return Ok(());
     };
     if at + 1 == dims.len() {
         for i in 0..len {
             if *next >= limit {
                 if at != 0 {
-                    out.push_str("...");
+                    out.extend(b"...")?;
                 }
-                return;
+                return Ok(());
             }
             if i > 0 {
-                out.push(' ');
+                out.extend(b" ")?;
             }
-            out.push_str(&texts[*next]);
+            out.extend(&text(tensor, *next, c_escaped)?)?;
             *next += 1;
         }
-        return;
+        return Ok(());
     }
     for _ in 0..len {
         let open = *next < limit;
         if open {
-            out.push('[');
+            out.extend(b"[")?;
         }
-        one_dimension(dims, at + 1, texts, limit, next, out);
+        one_dimension(tensor, at + 1, limit, next, out)?;
         if open {
-            out.push(']');
+            out.extend(b"]")?;
         }
         if *next >= limit {
-            return;
+            return Ok(());
         }
     }
+    Ok(())
 }
 
-/// The first and last `ends` elements of each dimension, all where that is negative: `[1 2 ... 8 9]`,
+/// Adds the first and last `ends` elements of each dimension, all where that is negative: `[1 2 ... 8 9]`,
 /// with rows below each other, as PrintV2 and StringFormat show them.
-pub(crate) fn summary_v2(tensor: &Tensor, ends: i64) -> Result<Vec<u8>, KernelError> {
-    let texts: Vec<Vec<u8>> = match tensor.dtype() {
-        DType::String => {
-            let quoted = |s: &[u8]| [b"\"", &*c_escaped(s), b"\""].concat();
-            tensor.as_strings()?.iter().map(|s| quoted(s)).collect()
-        }
-        _ => numbers(tensor)?
-            .into_iter()
-            .map(String::into_bytes)
-            .collect(),
-    };
-    let mut out = Vec::new();
+pub(crate) fn summary_v2(
+    out: &mut StringTensor,
+    tensor: &Tensor,
+    ends: i64,
+) -> Result<(), KernelError> {
     // Of nothing, no dimension shows its ends.
-    let ends = usize::try_from(ends).unwrap_or(usize::MAX).min(texts.len());
-    block(tensor.dims(), 0, &texts, ends, &mut out);
-    Ok(out)
+    let ends = usize::try_from(ends)
+        .unwrap_or(usize::MAX)
+        .min(tensor.len());
+    block(tensor, 0, 0..tensor.len(), ends, out)
 }
 
-/// The elements below dimension `at`, which `texts` are.
-fn block(dims: &[usize], at: usize, texts: &[Vec<u8>], ends: usize, out: &mut Vec<u8>) {
+fn quoted(s: &[u8]) -> Vec<u8> {
+    [b"\"", &*c_escaped(s), b"\""].concat()
+}
+
+/// The elements below dimension `at`, which are those of these numbers.
+fn block(
+    tensor: &Tensor,
+    at: usize,
+    elements: Range<usize>,
+    ends: usize,
+    out: &mut StringTensor,
+) -> Result<(), KernelError> {
+    let dims = tensor.dims();
     let Some(&len) = dims.get(at) else {
-        out.extend(texts.first().into_iter().flatten());
-        return;
+        if !elements.is_empty() {
+            out.extend(&text(tensor, elements.start, quoted)?)?;
+        }
+        return Ok(());
     };
-    let each = texts.len() / len.max(1);
+    let each = elements.len() / len.max(1);
+    let number = |i: usize| elements.start + i * each..elements.start + (i + 1) * each;
     // Between two of them: a space, or lines and as far in as they stand.
     let inner = dims.len() - at - 1;
     let between = match inner {
@@ -152,20 +160,21 @@ fn block(dims: &[usize], at: usize, texts: &[Vec<u8>], ends: usize, out: &mut Ve
     };
     let first = ends.min(len);
     let last = len.saturating_sub(ends).max(first);
-    out.push(b'[');
+    out.extend(b"[")?;
     for i in 0..first {
         if i > 0 {
-            out.extend(&between);
+            out.extend(&between)?;
         }
-        block(dims, at + 1, &texts[i * each..(i + 1) * each], ends, out);
+        block(tensor, at + 1, number(i), ends, out)?;
     }
     if last > first {
-        out.extend(&between);
-        out.extend(b"...");
+        out.extend(&between)?;
+        out.extend(b"...")?;
     }
     for i in last..len {
-        out.extend(&between);
-        block(dims, at + 1, &texts[i * each..(i + 1) * each], ends, out);
+        out.extend(&between)?;
+        block(tensor, at + 1, number(i), ends, out)?;
     }
-    out.push(b']');
+    out.extend(b"]")?;
+    Ok(())
 }

@@ -148,22 +148,21 @@ fn substr(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let dims = dims.ok_or(KernelError::Argument("shapes that go together"))?;
     let (at, from) = (Walk::new(&own, &dims), Walk::new(&given, &dims));
     let count = thalweg_tensor::shape::elements(&dims);
-    let mut parts: Vec<&[u8]> = Vec::with_capacity(count);
+    let mut parts = cx.string_tensor(&dims)?;
     for i in 0..count {
         let (s, p) = (at.index(i), from.index(i));
         let (Some(s), Some(&pos), Some(&len)) = (input.get(s), pos.get(p), len.get(p)) else {
             return Err(KernelError::Argument("an element"));
         };
         let chars = cx.attrs().str("unit") == "UTF8_CHAR";
-        parts.push(
-            part(s, pos, len, chars).ok_or_else(|| KernelError::Element {
-                input: 1,
-                element: p,
-                reason: format!("position {pos} is out of range for string {}", shown(s)),
-            })?,
-        );
+        let part = part(s, pos, len, chars).ok_or_else(|| KernelError::Element {
+            input: 1,
+            element: p,
+            reason: format!("position {pos} is out of range for string {}", shown(s)),
+        })?;
+        parts.push(part)?;
     }
-    Ok(vec![Tensor::strings(&dims, &parts)?])
+    Ok(vec![parts.finish()?])
 }
 
 /// Where the element of a broadcast tensor comes from.

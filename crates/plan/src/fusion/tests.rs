@@ -1,6 +1,6 @@
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::Cpu;
-use thalweg_graph::simplify::{Simplified, Simplify, simplify};
+use thalweg_graph::simplify::{MOST_FOLD_TIME, Simplified, Simplify, simplify};
 use thalweg_graph::{Graph, Node, NodeId, Output};
 use thalweg_ops::{MathOps, NewGraph, RandomOps, SourceOps};
 use thalweg_tensor::{DType, Shape, Tensor};
@@ -23,6 +23,7 @@ fn prepared(g: &Graph, x: Output<'_>, fetched: &[Output<'_>]) -> Simplified {
     let fetched: Vec<_> = fetched.iter().map(|o| o.id()).collect();
     let devices = vec![0; data.len()];
     let options = Simplify {
+        fold_time: MOST_FOLD_TIME,
         evaluate: None,
         share: false,
         devices: Some(&devices),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Data, Tensor};
+use super::{Data, Strings, Tensor};
 use crate::dtype::{DType, Element};
 use crate::shape::Dims;
 
@@ -60,7 +60,9 @@ impl From<&str> for Tensor {
         Tensor {
             dtype: DType::String,
             dims: Dims::new(),
-            data: Data::Strings(Arc::new([value.as_bytes().into()])),
+            data: Data::Strings(Arc::new(Strings::uncounted(
+                [value.as_bytes().into()].into(),
+            ))),
         }
     }
 }

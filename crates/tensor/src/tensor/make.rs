@@ -26,6 +26,9 @@ impl Tensor {
         dims: &[usize],
         memory: &Arc<Memory>,
     ) -> Result<Tensor, TensorError> {
+        if dtype == DType::String {
+            return Self::empty_strings(dims, Some(memory));
+        }
         Self::zeros_by(dtype, dims, |bytes| Buffer::try_zeroed_in(bytes, memory))
     }
 
@@ -69,7 +72,7 @@ impl Tensor {
         let n = checked_elements(dims).ok_or_else(too_large)?;
         let data = match dtype {
             DType::Resource | DType::Variant => return Err(TensorError::Bytes { dtype }),
-            DType::String => Data::Strings(vec![Box::from([]); n].into()),
+            DType::String => return Self::empty_strings(dims, None),
             _ => {
                 let bytes = n.checked_mul(dtype.size()).ok_or_else(too_large)?;
                 Data::Bytes(Arc::new(buffer(bytes).ok_or_else(too_large)?))
@@ -85,8 +88,21 @@ impl Tensor {
     /// A tensor with these elements, in row-major order.
     ///
     /// # Errors
-    /// [`TensorError::Length`] where their number is not what `dims` needs.
+    /// [`TensorError::Length`] where their number is not what `dims` needs, [`TensorError::TooLarge`] where the
+    /// system has no memory for them.
     pub fn new<T: Element>(dims: &[usize], elements: &[T]) -> Result<Tensor, TensorError> {
+        Self::new_in(dims, elements, None)
+    }
+
+    /// As [`Tensor::new`], of `memory` if there is one.
+    ///
+    /// # Errors
+    /// As [`Tensor::new`], also where the memory's limit does not allow it.
+    pub fn new_in<T: Element>(
+        dims: &[usize],
+        elements: &[T],
+        memory: Option<&Arc<Memory>>,
+    ) -> Result<Tensor, TensorError> {
         let expected = checked_elements(dims).ok_or_else(|| TensorError::TooLarge {
             dtype: T::DTYPE,
             dims: dims.into(),
@@ -98,16 +114,21 @@ impl Tensor {
                 found: elements.len(),
             });
         }
-        Ok(Self::filled(dims.into(), elements))
+        let buffer = Buffer::try_copied(bytes_of(elements), memory);
+        let buffer = buffer.ok_or_else(|| TensorError::TooLarge {
+            dtype: T::DTYPE,
+            dims: dims.into(),
+        })?;
+        Ok(Tensor {
+            dtype: T::DTYPE,
+            dims: dims.into(),
+            data: Data::Bytes(Arc::new(buffer)),
+        })
     }
 
     pub(super) fn filled<T: Element>(dims: Dims, elements: &[T]) -> Tensor {
         let mut buffer = Buffer::zeroed(size_of_val(elements));
-        // SAFETY: an `Element` has no padding, so its bytes may be read.
-        let bytes = unsafe {
-            std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements))
-        };
-        buffer.bytes_mut().copy_from_slice(bytes);
+        buffer.bytes_mut().copy_from_slice(bytes_of(elements));
         Tensor {
             dtype: T::DTYPE,
             dims,
@@ -123,26 +144,6 @@ impl Tensor {
     /// A tensor of one dimension.
     pub fn vector<T: Element>(elements: &[T]) -> Tensor {
         Self::filled(Dims::from_slice(&[elements.len()]), elements)
-    }
-
-    /// A tensor of byte strings.
-    ///
-    /// # Errors
-    /// [`TensorError::Length`] where their number is not what `dims` needs.
-    pub fn strings<S: AsRef<[u8]>>(dims: &[usize], elements: &[S]) -> Result<Tensor, TensorError> {
-        let expected = checked_elements(dims).unwrap_or(usize::MAX);
-        if expected != elements.len() {
-            return Err(TensorError::Length {
-                dims: dims.into(),
-                expected,
-                found: elements.len(),
-            });
-        }
-        Ok(Tensor {
-            dtype: DType::String,
-            dims: dims.into(),
-            data: Data::Strings(elements.iter().map(|s| s.as_ref().into()).collect()),
-        })
     }
 
     /// A tensor of no dimensions that holds a thing of the runtime's.
@@ -208,6 +209,11 @@ impl Tensor {
             data: Data::Bytes(buffer),
         })
     }
+}
+
+fn bytes_of<T: Element>(elements: &[T]) -> &[u8] {
+    // SAFETY: an `Element` has no padding, so its bytes may be read.
+    unsafe { std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements)) }
 }
 
 /// Whether `bytes` are the elements of a `dtype` tensor with these dimensions.

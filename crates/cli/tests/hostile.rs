@@ -1,0 +1,183 @@
+//! Graphs that ask for more memory than there is: the program says so, and is not ended by the system.
+
+mod support;
+
+use std::process::Command;
+
+use prost::Message;
+use support::Folder;
+use thalweg_graph::{Graph, Output};
+use thalweg_graphdef::{ExportOptions, export};
+use thalweg_ops::{NewGraph, SourceOps};
+use thalweg_tensor::{DType, Tensor};
+
+/// So much memory may the program have, in KiB.
+const MEMORY: &str = "2000000";
+
+/// What the program says of a graph that it cannot run in this much memory.
+fn refused(name: &str, build: impl Fn(&Graph)) {
+    let g = Graph::new();
+    build(&g);
+    let folder = Folder::new(&format!("hostile-{name}"));
+    let graph = export(&g, &ExportOptions::default()).unwrap();
+    std::fs::write(folder.join("graph.pb"), graph.encode_to_vec()).unwrap();
+    let limited = format!("ulimit -v {MEMORY}; exec \"$@\"");
+    let output = Command::new("sh")
+        .args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_thalweg")])
+        .args(["run", "--threads", "2", "--fetch", "y", "--out"])
+        .args([folder.at("out.npz"), folder.at("graph.pb")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{name}: {:?}: {said}",
+        output.status
+    );
+    let told = said.starts_with("error: ") && said.contains("no memory for");
+    assert!(told, "{name}: {said}");
+}
+
+fn ints<'g>(g: &'g Graph, values: &[i64]) -> Output<'g> {
+    g.constant(Tensor::vector(values))
+}
+
+fn int(g: &Graph, value: i64) -> Output<'_> {
+    g.constant(value)
+}
+
+fn join<'g>(g: &'g Graph, all: &[Output<'g>]) -> Output<'g> {
+    g.op("StringJoin").inputs(all.to_vec()).output()
+}
+
+#[test]
+fn strings_that_double_45_times_are_an_error() {
+    refused("join", |g| {
+        let mut x = g.constant("sixteen bytes ..");
+        for _ in 0..45 {
+            x = join(g, &[x, x]);
+        }
+        let _ = g.op("Identity").input(x).name("y").output();
+    });
+}
+
+#[test]
+fn many_strings_of_few_bytes_are_an_error() {
+    refused("fill", |g| {
+        let shape = ints(g, &[1 << 28]);
+        let node = g.op("Fill").input(shape).input(g.constant("x"));
+        let _ = node.name("y").output();
+    });
+    refused("tile", |g| {
+        let long = vec![b'x'; 1 << 20];
+        let x = g.constant(Tensor::strings(&[1], &[long]).unwrap());
+        let node = g.op("Tile").input(x).input(ints(g, &[1 << 20]));
+        let _ = node.name("y").output();
+    });
+    refused("split", |g| {
+        let x = g.constant(Tensor::strings(&[1], &[vec![b'x'; 1 << 20]]).unwrap());
+        let x = g.op("Tile").input(x).input(ints(g, &[100])).output();
+        let node = g.op("StringSplit").input(x).input(g.constant(""));
+        let _ = node.name("y").output();
+    });
+}
+
+#[test]
+fn replacements_that_grow_are_an_error() {
+    refused("replace", |g| {
+        let x = g.constant(Tensor::strings(&[], &[vec![b'x'; 1 << 18]]).unwrap());
+        let by = "\\0".repeat(1 << 16);
+        let node = g.op("RegexReplace").input(x).input(g.constant("x*"));
+        let _ = node.input(g.constant(&*by)).name("y").output();
+    });
+}
+
+#[test]
+fn few_numbers_that_ask_for_many_are_an_error() {
+    let large = 1i64 << 40;
+    refused("numbers", |g| {
+        let _ = g
+            .op("Fill")
+            .input(ints(g, &[large]))
+            .input(g.constant(1.0f32))
+            .name("y")
+            .output();
+    });
+    refused("range", |g| {
+        let range = g.op("Range").input(int(g, 0)).input(int(g, large));
+        let _ = range.input(int(g, 1)).name("y").output();
+    });
+    refused("linspace", |g| {
+        let node = g
+            .op("LinSpace")
+            .input(g.constant(0.0f32))
+            .input(g.constant(1.0f32));
+        let _ = node.input(int(g, large)).name("y").output();
+    });
+    refused("one-hot", |g| {
+        let node = g
+            .op("OneHot")
+            .input(ints(g, &[1, 2]))
+            .input(g.constant(i32::MAX));
+        let node = node.input(g.constant(1.0f32)).input(g.constant(0.0f32));
+        let _ = node.attr("axis", -1i64).name("y").output();
+    });
+    refused("pad", |g| {
+        let pads = g.constant([[0i64, large]]);
+        let _ = g
+            .op("Pad")
+            .input(g.constant([1.0f32]))
+            .input(pads)
+            .name("y")
+            .output();
+    });
+    refused("broadcast", |g| {
+        let node = g.op("BroadcastTo").input(g.constant(1.0f32));
+        let _ = node.input(ints(g, &[large])).name("y").output();
+    });
+    refused("repeat", |g| {
+        let node = g.op("Tile").input(g.constant([1.0f32]));
+        let _ = node.input(ints(g, &[large])).name("y").output();
+    });
+    refused("stitch", |g| {
+        let at = g.constant([i32::MAX - 1]);
+        let node = g
+            .op("DynamicStitch")
+            .inputs([at])
+            .inputs([g.constant([1.0f32])]);
+        let _ = node.attr("N", 1i64).name("y").output();
+    });
+    refused("zeros", |g| {
+        let shape = g.constant([1 << 15, 1 << 15, 1i32]);
+        let node = g.op("Empty").input(shape).attr("dtype", DType::F64);
+        let _ = node.attr("init", true).name("y").output();
+    });
+    refused("random", |g| {
+        let node = g.op("RandomUniform").input(ints(g, &[large]));
+        let _ = node.attr("dtype", DType::F32).name("y").output();
+    });
+    refused("transposed", |g| {
+        let sizes = g.constant([1i32, 1 << 15, 1 << 15, 1]);
+        let filter = g.constant(Tensor::zeros(DType::F32, &[1, 1, 1, 1]).unwrap());
+        let grad = Tensor::zeros(DType::F32, &[1, 1, 1, 1]).unwrap();
+        let node = g.op("Conv2DBackpropInput").input(sizes).input(filter);
+        let node = node
+            .input(g.constant(grad))
+            .attr("strides", vec![1i64, 1 << 15, 1 << 15, 1]);
+        let _ = node.attr("padding", "VALID").name("y").output();
+    });
+}
+
+#[test]
+fn resources_beyond_memory_are_an_error() {
+    refused("array", |g| {
+        let node = g.op("TensorArrayV3").input(g.constant(1i32 << 24));
+        let array = node.attr("dtype", DType::F32).build();
+        let size = g
+            .op("TensorArraySizeV3")
+            .input(array.output(0))
+            .input(array.output(1));
+        let _ = size.name("y").output();
+    });
+}

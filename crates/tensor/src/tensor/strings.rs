@@ -1,0 +1,364 @@
+//! Byte strings of tensors: how they are made, and whose memory they count against.
+
+use std::sync::Arc;
+
+use super::{Data, Tensor, TensorError};
+use crate::buffer::Memory;
+use crate::dtype::DType;
+use crate::shape::{Dims, checked_elements};
+
+/// What a string takes beside its bytes.
+const EACH: usize = size_of::<Box<[u8]>>();
+
+/// The strings of a tensor.
+pub(super) struct Strings {
+    pub(super) all: Box<[Box<[u8]>]>,
+    /// There for its drop.
+    _taken: Taken,
+}
+
+impl Strings {
+    /// Strings that no memory counts.
+    pub(super) fn uncounted(all: Box<[Box<[u8]>]>) -> Strings {
+        Strings {
+            all,
+            _taken: Taken::of(None),
+        }
+    }
+
+    /// The bytes that they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.all.iter().map(|s| s.len() + EACH).sum()
+    }
+}
+
+/// Bytes of a memory that are given back when this is dropped.
+struct Taken {
+    memory: Option<Arc<Memory>>,
+    bytes: usize,
+}
+
+impl Taken {
+    fn of(memory: Option<&Arc<Memory>>) -> Taken {
+        Taken {
+            memory: memory.cloned(),
+            bytes: 0,
+        }
+    }
+
+    /// Takes so many bytes more; false where the limit does not allow it.
+    fn more(&mut self, bytes: usize) -> bool {
+        let may = self.memory.as_ref().is_none_or(|m| m.more(bytes));
+        if may {
+            self.bytes += bytes;
+        }
+        may
+    }
+
+    fn less(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        self.memory.iter().for_each(|m| m.less(bytes));
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.less(self.bytes);
+    }
+}
+
+/// Makes a tensor of byte strings, one string after the other.
+///
+/// Each byte counts against the memory before it is allocated, and the allocation may fail without harm: so the
+/// strings of a graph that nobody knows cannot end the process.
+///
+/// ```
+/// use std::sync::Arc;
+/// use thalweg_tensor::{Memory, StringTensor};
+///
+/// let memory = Arc::new(Memory::new(Some(100)));
+/// let mut words = StringTensor::new(&[2], Some(&memory))?;
+/// words.push(b"one")?;
+/// // A string may come in pieces.
+/// words.extend(b"tw")?;
+/// words.extend(b"o")?;
+/// words.end();
+/// let words = words.finish()?;
+/// assert_eq!(words.as_strings()?[1][..], *b"two");
+/// assert_eq!(memory.used(), words.byte_size());
+///
+/// let mut long = StringTensor::new(&[], Some(&memory))?;
+/// assert!(long.push(&[0; 100]).is_err());
+/// # Ok::<(), thalweg_tensor::TensorError>(())
+/// ```
+pub struct StringTensor {
+    dims: Dims,
+    count: usize,
+    all: Vec<Box<[u8]>>,
+    /// The string that is being made.
+    open: Vec<u8>,
+    taken: Taken,
+}
+
+impl StringTensor {
+    /// A tensor with these dimensions, none of whose strings is there yet; they count against `memory`.
+    ///
+    /// # Errors
+    /// [`TensorError::TooLarge`] where there is no memory for so many strings.
+    pub fn new(dims: &[usize], memory: Option<&Arc<Memory>>) -> Result<StringTensor, TensorError> {
+        let mut tensor = StringTensor {
+            dims: dims.into(),
+            count: checked_elements(dims).unwrap_or(usize::MAX),
+            all: Vec::new(),
+            open: Vec::new(),
+            taken: Taken::of(memory),
+        };
+        let bytes = tensor.count.checked_mul(EACH);
+        let may = bytes.is_some_and(|bytes| tensor.taken.more(bytes))
+            && tensor.all.try_reserve_exact(tensor.count).is_ok();
+        match may {
+            true => Ok(tensor),
+            false => Err(tensor.too_large()),
+        }
+    }
+
+    fn too_large(&self) -> TensorError {
+        TensorError::TooLarge {
+            dtype: DType::String,
+            dims: self.dims.clone(),
+        }
+    }
+
+    /// The number of strings that are whole.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether no string is whole.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The bytes so far of the string that is being made.
+    pub fn open(&self) -> &[u8] {
+        &self.open
+    }
+
+    /// Gets memory for so many bytes more of the string that is being made.
+    ///
+    /// # Errors
+    /// [`TensorError::TooLarge`] where there is none.
+    pub fn reserve(&mut self, bytes: usize) -> Result<(), TensorError> {
+        let had = self.open.capacity();
+        let needed = self.open.len().checked_add(bytes);
+        let needed = needed.filter(|&n| n <= isize::MAX as usize);
+        let missing = needed.ok_or_else(|| self.too_large())?.saturating_sub(had);
+        if missing == 0 {
+            return Ok(());
+        }
+        if !self.taken.more(missing) {
+            return Err(self.too_large());
+        }
+        if self.open.try_reserve_exact(bytes).is_err() {
+            self.taken.less(missing);
+            return Err(self.too_large());
+        }
+        // What was given beyond what was asked for is not counted, and goes when the string ends.
+        let given = self.open.capacity() - had;
+        if given != missing && !self.taken.more(given - missing) {
+            self.open = Vec::new();
+            self.taken.less(had + missing);
+            return Err(self.too_large());
+        }
+        Ok(())
+    }
+
+    /// Adds bytes to the string that is being made.
+    ///
+    /// # Errors
+    /// [`TensorError::TooLarge`] where there is no memory for them.
+    pub fn extend(&mut self, bytes: &[u8]) -> Result<(), TensorError> {
+        if bytes.len() > self.open.capacity() - self.open.len() {
+            let amply = bytes.len().max(self.open.len());
+            match self.reserve(amply) {
+                Ok(()) => {}
+                Err(_) => self.reserve(bytes.len())?,
+            }
+        }
+        self.open.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Ends the string that is being made, which is empty where nothing was added.
+    pub fn end(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        self.taken.less(open.capacity() - open.len());
+        self.all.push(open.into_boxed_slice());
+    }
+
+    /// Adds a whole string.
+    ///
+    /// # Errors
+    /// [`TensorError::TooLarge`] where there is no memory for it.
+    pub fn push(&mut self, string: &[u8]) -> Result<(), TensorError> {
+        self.reserve(string.len())?;
+        self.open.extend_from_slice(string);
+        self.end();
+        Ok(())
+    }
+
+    /// The tensor.
+    ///
+    /// # Errors
+    /// [`TensorError::Length`] where there are fewer strings than its dimensions say, or more.
+    pub fn finish(self) -> Result<Tensor, TensorError> {
+        if self.all.len() != self.count {
+            return Err(TensorError::Length {
+                expected: self.count,
+                found: self.all.len(),
+                dims: self.dims,
+            });
+        }
+        let strings = Strings {
+            all: self.all.into_boxed_slice(),
+            _taken: self.taken,
+        };
+        Ok(Tensor {
+            dtype: DType::String,
+            dims: self.dims,
+            data: Data::Strings(Arc::new(strings)),
+        })
+    }
+}
+
+impl Tensor {
+    /// A tensor of byte strings.
+    ///
+    /// # Errors
+    /// [`TensorError::Length`] where their number is not what `dims` needs, [`TensorError::TooLarge`] where the
+    /// system has no memory for them.
+    pub fn strings<S: AsRef<[u8]>>(dims: &[usize], elements: &[S]) -> Result<Tensor, TensorError> {
+        Self::strings_in(dims, elements.iter(), None)
+    }
+
+    /// As [`Tensor::strings`], of `memory` if there is one.
+    ///
+    /// # Errors
+    /// As [`Tensor::strings`], also where the memory's limit does not allow it.
+    pub fn strings_in<S: AsRef<[u8]>>(
+        dims: &[usize],
+        elements: impl ExactSizeIterator<Item = S>,
+        memory: Option<&Arc<Memory>>,
+    ) -> Result<Tensor, TensorError> {
+        let (expected, found) = (checked_elements(dims).unwrap_or(usize::MAX), elements.len());
+        if expected != found {
+            return Err(TensorError::Length {
+                dims: dims.into(),
+                expected,
+                found,
+            });
+        }
+        let mut all = StringTensor::new(dims, memory)?;
+        for element in elements {
+            all.push(element.as_ref())?;
+        }
+        all.finish()
+    }
+
+    /// So many empty strings.
+    pub(super) fn empty_strings(
+        dims: &[usize],
+        memory: Option<&Arc<Memory>>,
+    ) -> Result<Tensor, TensorError> {
+        let mut all = StringTensor::new(dims, memory)?;
+        for _ in 0..all.count {
+            all.end();
+        }
+        all.finish()
+    }
+
+    /// The bytes that the elements take: of strings, their bytes and what each takes beside them. What a
+    /// resource or a variant holds is not counted.
+    ///
+    /// ```
+    /// use thalweg_tensor::Tensor;
+    ///
+    /// assert_eq!(Tensor::from([1.0f32, 2.0]).byte_size(), 8);
+    /// assert_eq!(Tensor::from("sixteen bytes ..").byte_size(), 32);
+    /// ```
+    pub fn byte_size(&self) -> usize {
+        match &self.data {
+            Data::Bytes(b) => b.len(),
+            Data::Strings(s) => s.bytes(),
+            Data::Handle(_) => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_count_against_their_memory_until_they_are_dropped() {
+        let memory = Arc::new(Memory::new(Some(1000)));
+        let words = Tensor::strings_in(&[2], ["one", "three"].iter(), Some(&memory)).unwrap();
+        assert_eq!(
+            (words.byte_size(), memory.used()),
+            (8 + 2 * EACH, 8 + 2 * EACH)
+        );
+        let shared = words.clone();
+        drop(words);
+        assert_eq!(memory.used(), 8 + 2 * EACH);
+        drop(shared);
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn strings_beyond_the_limit_are_an_error_and_leave_nothing_taken() {
+        let memory = Arc::new(Memory::new(Some(1000)));
+        let refused = |made: Result<(), TensorError>| {
+            assert!(
+                matches!(made, Err(TensorError::TooLarge { .. })),
+                "{made:?}"
+            );
+            assert_eq!(memory.used(), 0);
+        };
+        let one = |bytes: usize| {
+            Tensor::strings_in(&[], [vec![b'x'; bytes]].iter(), Some(&memory)).map(drop)
+        };
+        assert_eq!(one(1000 - EACH), Ok(()));
+        refused(one(1001 - EACH));
+        refused(StringTensor::new(&[1 << 20], Some(&memory)).map(drop));
+        refused(StringTensor::new(&[usize::MAX, 2], Some(&memory)).map(drop));
+        refused(Tensor::zeros_in(DType::String, &[63], &memory).map(drop));
+        let grown = || {
+            let mut tensor = StringTensor::new(&[], Some(&memory))?;
+            loop {
+                tensor.extend(b"seven..")?;
+            }
+        };
+        refused(grown());
+    }
+
+    #[test]
+    fn a_string_grows_to_the_limit_and_no_further() {
+        let memory = Arc::new(Memory::new(Some(EACH + 700)));
+        let mut tensor = StringTensor::new(&[], Some(&memory)).unwrap();
+        while tensor.extend(b"seven..").is_ok() {}
+        assert!(tensor.open().len() >= 350, "{}", tensor.open().len());
+        tensor.end();
+        let tensor = tensor.finish().unwrap();
+        assert_eq!(memory.used(), tensor.byte_size());
+    }
+
+    #[test]
+    fn strings_that_the_system_has_no_memory_for_are_an_error() {
+        let huge = StringTensor::new(&[usize::MAX / 64], None);
+        assert!(matches!(huge.map(drop), Err(TensorError::TooLarge { .. })));
+        let mut long = StringTensor::new(&[], None).unwrap();
+        for bytes in [usize::MAX, isize::MAX as usize] {
+            assert!(long.reserve(bytes).is_err());
+        }
+    }
+}
