@@ -27,4 +27,4 @@ pub use dtype::{DType, Element};
 pub use notes::Notes;
 pub use segment::SegmentError;
 pub use shape::{Dims, Shape};
-pub use tensor::{FromTensor, Handle, StringTensor, Tensor, TensorError};
+pub use tensor::{FromTensor, Nesting, StringTensor, Tensor, TensorError};

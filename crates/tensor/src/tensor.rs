@@ -8,6 +8,7 @@ mod arrays;
 mod convert;
 mod error;
 mod make;
+mod nested;
 mod read;
 mod show;
 mod strings;
@@ -19,6 +20,7 @@ use crate::buffer::{Buffer, Memory};
 use crate::dtype::{DType, Element};
 use crate::shape::{Dims, Shape, checked_elements};
 pub use error::TensorError;
+pub use nested::Nesting;
 pub use read::FromTensor;
 pub use strings::StringTensor;
 use strings::Strings;
@@ -32,12 +34,16 @@ enum Data {
 
 /// What a resource or variant tensor holds: a thing of the runtime's, which is shared.
 #[derive(Clone)]
-pub struct Handle(pub Arc<dyn Any + Send + Sync>);
+struct Handle {
+    thing: Arc<dyn Any + Send + Sync>,
+    /// Of what the thing holds.
+    nesting: Nesting,
+}
 
 impl PartialEq for Handle {
     /// Whether both hold the same thing.
     fn eq(&self, other: &Handle) -> bool {
-        std::ptr::addr_eq(Arc::as_ptr(&self.0), Arc::as_ptr(&other.0))
+        std::ptr::addr_eq(Arc::as_ptr(&self.thing), Arc::as_ptr(&other.thing))
     }
 }
 
@@ -75,7 +81,7 @@ impl Tensor {
     /// What a resource or variant tensor holds, where it is a `T`.
     pub fn thing<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         match &self.data {
-            Data::Handle(handle) => handle.0.clone().downcast().ok(),
+            Data::Handle(handle) => handle.thing.clone().downcast().ok(),
             _ => None,
         }
     }
@@ -84,7 +90,7 @@ impl Tensor {
     /// it alone may change it.
     pub fn into_thing<T: Any + Send + Sync>(self) -> Option<Arc<T>> {
         match self.data {
-            Data::Handle(handle) => handle.0.downcast().ok(),
+            Data::Handle(handle) => handle.thing.downcast().ok(),
             _ => None,
         }
     }

@@ -199,6 +199,7 @@ fn unique(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let keys = keys(x)?;
     // By what a slice has along the other axes.
     let slice = |i: usize| -> Option<Vec<u64>> {
+        let outer = if inner == 0 { 0 } else { outer };
         let rows = (0..outer).map(|o| (o * len + i) * inner);
         rows.flat_map(|at| &keys[at..at + inner]).copied().collect()
     };
@@ -206,7 +207,7 @@ fn unique(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     // An axis may be long where there are no elements.
     let mut found = filled(len, 0)?;
     let (mut first, mut counts) = (Vec::new(), Vec::new());
-    for i in 0..len {
+    for (i, found) in found.iter_mut().enumerate() {
         let next = first.len();
         let place = slice(i).map_or(next, |key| *seen.entry(key).or_insert(next));
         if place == next {
@@ -214,11 +215,11 @@ fn unique(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             counts.push(0);
         }
         counts[place] += 1;
-        found[i] = place;
+        *found = place;
     }
     let mut to = dims.to_vec();
     to[axis] = first.len();
-    let rows: Vec<usize> = (0..outer)
+    let rows: Vec<usize> = (0..if x.is_empty() { 0 } else { outer })
         .flat_map(|o| first.iter().map(move |i| o * len + i))
         .collect();
     let mut outputs = vec![take(cx, x, &rows, inner, &to)?, indices(cx, &found)?];

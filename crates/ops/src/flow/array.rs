@@ -21,9 +21,14 @@ pub(super) struct Array {
     clears: bool,
     /// Whether what is written twice is added up: a gradient.
     adds: bool,
+    /// How many arrays it is the gradient of: one, the one that this is the gradient of, and so on.
+    order: u32,
     state: Mutex<ArrayState>,
     gradients: Mutex<BTreeMap<String, Arc<Array>>>,
 }
+
+/// How often a gradient of a gradient may be asked for.
+const MOST_ORDER: u32 = 64;
 
 struct ArrayState {
     shape: Shape,
@@ -74,6 +79,7 @@ impl Array {
     /// Gives element `i` a value.
     pub(super) fn write(&self, i: i64, value: Tensor) -> Result<(), KernelError> {
         let at = usize::try_from(i).map_err(|_| out_of_range(i, self.len()))?;
+        value.check_holdable()?;
         self.grow(at.saturating_add(1))?;
         let mut state = self.lock();
         if value.dtype() != self.dtype || !state.shape.admits(value.dims()) {
@@ -153,6 +159,11 @@ impl Array {
         if let Some(gradient) = gradients.get(source) {
             return Ok(gradient.clone());
         }
+        if self.order == MOST_ORDER {
+            return Err(KernelError::Invalid(format!(
+                "an array has gradients of gradients {MOST_ORDER} times at most"
+            )));
+        }
         let elements = state.elements.iter().map(|e| Element {
             shape: e.value.as_ref().map_or(e.shape.clone(), Tensor::shape),
             ..Element::default()
@@ -162,6 +173,7 @@ impl Array {
             grows: false,
             clears: true,
             adds: true,
+            order: self.order + 1,
             state: Mutex::new(ArrayState {
                 shape: state.shape.clone(),
                 elements: elements.collect(),
@@ -247,6 +259,7 @@ pub(crate) static ARRAY: Op = Op {
             grows: attrs.bool("dynamic_size"),
             clears: attrs.bool("clear_after_read"),
             adds: false,
+            order: 0,
             state: Mutex::new(ArrayState {
                 shape: attrs.shape("element_shape"),
                 elements: filled(count(cx.int(0)?)?, Element::default())?,

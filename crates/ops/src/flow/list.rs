@@ -28,7 +28,13 @@ pub(super) struct List {
 impl List {
     /// As a value.
     pub(super) fn give(self) -> Result<Vec<Tensor>, KernelError> {
-        Ok(vec![Tensor::handle(DType::Variant, Arc::new(self))?])
+        Ok(vec![self.value()?])
+    }
+
+    /// As one.
+    pub(super) fn value(self) -> Result<Tensor, KernelError> {
+        let nesting = self.items.nesting();
+        Ok(Tensor::variant(Arc::new(self), nesting)?)
     }
 
     /// The element of this number; one that is not there is zeros.
@@ -69,6 +75,7 @@ impl List {
     }
 
     pub(super) fn check(&self, item: &Tensor) -> Result<(), KernelError> {
+        item.check_holdable()?;
         if item.dtype() != self.dtype || !self.shape.admits(item.dims()) {
             return Err(KernelError::Invalid(format!(
                 "a list of {}{} does not take {}{}",

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use thalweg_device::KernelError;
-use thalweg_tensor::Tensor;
+use thalweg_tensor::{Nesting, Tensor};
 
 /// The number of children of a branch is two to the power of this.
 const BITS: u32 = 4;
@@ -17,6 +17,8 @@ pub(super) struct Items {
     /// The number of branches above an element.
     height: u32,
     root: Node,
+    /// Of the elements that are variants: what they hold.
+    within: Nesting,
 }
 
 /// What is in a place of the tree.
@@ -70,8 +72,28 @@ impl Items {
 
     /// Puts something in the place of this number, which there must be.
     pub(super) fn set(&mut self, i: usize, item: Tensor) {
-        if i < self.len {
-            self.root.set(self.height, i, item);
+        if i >= self.len {
+            return;
+        }
+        self.count_no_more(i);
+        let held = item.nesting();
+        self.within.depth = self.within.depth.max(held.depth);
+        self.within.values = self.within.values.saturating_add(held.values);
+        self.root.set(self.height, i, item);
+    }
+
+    /// What the element of this number holds is to go.
+    fn count_no_more(&mut self, i: usize) {
+        let held = self.get(i).map(Tensor::nesting).unwrap_or_default();
+        self.within.values = self.within.values.saturating_sub(held.values);
+    }
+
+    /// How values are nested in a list of these. An element that is not there counts as one that is: it stands for
+    /// zeros.
+    pub(super) fn nesting(&self) -> Nesting {
+        Nesting {
+            values: self.within.values.saturating_add(self.len as u64),
+            ..self.within
         }
     }
 
@@ -84,6 +106,9 @@ impl Items {
     /// Leaves so many elements, or adds some that are not there.
     pub(super) fn resize(&mut self, len: usize) {
         if len < self.len {
+            if self.within.values > 0 {
+                (len..self.len).for_each(|i| self.count_no_more(i));
+            }
             self.root.cut(self.height, len);
         }
         while room(self.height) < len {
@@ -121,11 +146,19 @@ impl Items {
         let room = room(one.height.max(other.height));
         one.resize(room);
         other.resize(room);
+        let nested = one.within.values > 0 || other.within.values > 0;
         let mut merged = Items {
             root: one.root.merge(&other.root, f)?,
             ..one
         };
         merged.len = len;
+        if nested {
+            let all = merged.iter().flatten().map(Tensor::nesting);
+            merged.within = all.fold(Nesting::default(), |sum, held| Nesting {
+                depth: sum.depth.max(held.depth),
+                values: sum.values.saturating_add(held.values),
+            });
+        }
         Ok(merged)
     }
 }

@@ -67,6 +67,7 @@ pub(crate) static PUSH: Op = Op {
     kernels: &[cpu_tensors(|cx| {
         let (stack, value) = (cx.thing::<Stack>(0)?, cx.value(1)?);
         let mut values = stack.values.lock().unwrap_or_else(PoisonError::into_inner);
+        value.check_holdable()?;
         if value.dtype() != stack.dtype {
             return Err(KernelError::DType(value.dtype()));
         }

@@ -21,6 +21,7 @@ pub(super) fn check_element(settings: &Settings, element: &Element) -> Result<()
         )));
     }
     for (i, (component, dtype)) in element.iter().zip(&settings.dtypes).enumerate() {
+        component.check_holdable()?;
         let fits = settings
             .shapes
             .get(i)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Effect, Gradient, arg_of, args_of, list_attr, types_attr};
 use thalweg_graph::{AttrKind, OpDef};
-use thalweg_tensor::{DType, Tensor};
+use thalweg_tensor::{DType, Nesting, Tensor};
 
 /// The values, where they are there.
 struct Optional(Option<Vec<Tensor>>);
@@ -17,7 +17,10 @@ const OP: OpDef = OpDef {
 };
 
 fn give(optional: Optional) -> Result<Vec<Tensor>, KernelError> {
-    Ok(vec![Tensor::handle(DType::Variant, Arc::new(optional))?])
+    let mut nesting = Nesting::default();
+    let values = optional.0.iter().flatten();
+    values.into_iter().try_for_each(|v| nesting.add(v))?;
+    Ok(vec![Tensor::variant(Arc::new(optional), nesting)?])
 }
 
 fn optional(cx: &TensorCx<'_>) -> Result<Arc<Optional>, KernelError> {

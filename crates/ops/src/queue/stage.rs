@@ -41,7 +41,7 @@ struct StageState {
 }
 
 fn bytes(entry: &[Tensor]) -> usize {
-    entry.iter().map(|t| t.bytes().len()).sum()
+    entry.iter().map(|t| t.byte_size()).sum()
 }
 
 impl Stage {
@@ -59,6 +59,7 @@ impl Stage {
 
     /// Puts values down, as soon as there is room.
     pub(super) fn put(&self, cx: &TensorCx<'_>, entry: Vec<Tensor>) -> Result<(), KernelError> {
+        entry.iter().try_for_each(Tensor::check_holdable)?;
         let size = bytes(&entry);
         if self.bytes > 0 && size > self.bytes {
             return Err(KernelError::Invalid(format!(

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::nested::{MOST_DEEP, MOST_WITHIN};
 use crate::dtype::DType;
 use crate::shape::{Dims, Shape};
 use crate::text::counted;
@@ -45,6 +46,22 @@ pub enum TensorError {
     /// A string that was read as text is no UTF-8.
     #[error("the string is not UTF-8: read it as bytes, with Tensor::as_strings")]
     Utf8,
+    /// A value that holds too many others, or holds them too deep.
+    #[error(
+        "the value would hold {}, {depth} deep: there may be {MOST_WITHIN}, and {MOST_DEEP} deep",
+        counted(.values, "value")
+    )]
+    Nested {
+        /// How many variants would lie within each other.
+        depth: u32,
+        /// How many values would lie within.
+        values: u64,
+    },
+    /// The handle of a resource, where a value or a resource would hold it.
+    #[error(
+        "the handle of a resource cannot be an element of a value, a queue, an array or a stack: pass the handle itself"
+    )]
+    Held,
     /// More bytes than the system gives.
     #[error("there is no memory for a tensor of {dtype} and shape {shape}", shape = Shape::known(.dims))]
     TooLarge {

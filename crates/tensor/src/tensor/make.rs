@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::{Data, Handle, Tensor, TensorError};
+use super::{Data, Handle, Nesting, Tensor, TensorError};
 use crate::buffer::{Buffer, Memory};
 use crate::dtype::{DType, Element};
 use crate::shape::{Dims, checked_elements};
@@ -146,7 +146,8 @@ impl Tensor {
         Self::filled(Dims::from_slice(&[elements.len()]), elements)
     }
 
-    /// A tensor of no dimensions that holds a thing of the runtime's.
+    /// A tensor of no dimensions that holds a thing of the runtime's, which holds no values itself: one that does is
+    /// made by [`Tensor::variant`].
     ///
     /// # Errors
     /// [`TensorError::Bytes`] where `dtype` is neither [`DType::Resource`] nor [`DType::Variant`].
@@ -155,7 +156,10 @@ impl Tensor {
             DType::Resource | DType::Variant => Ok(Tensor {
                 dtype,
                 dims: Dims::new(),
-                data: Data::Handle(Handle(thing)),
+                data: Data::Handle(Handle {
+                    thing,
+                    nesting: Nesting::default(),
+                }),
             }),
             _ => Err(TensorError::Bytes { dtype }),
         }

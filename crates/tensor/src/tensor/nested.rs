@@ -1,0 +1,149 @@
+//! Values that hold values: how deep, and how many.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::{Data, Handle, Tensor, TensorError};
+use crate::dtype::DType;
+use crate::shape::Dims;
+
+/// The most variants that may lie within each other. Whoever walks through a value, or drops it, recurses as deep.
+pub const MOST_DEEP: u32 = 64;
+/// The most values that may lie in a variant, in all.
+pub const MOST_WITHIN: u64 = 1 << 24;
+
+/// How deep the values of a variant are nested, and how many there are.
+///
+/// ```
+/// use std::sync::Arc;
+/// use thalweg_tensor::{Nesting, Tensor};
+///
+/// let mut nesting = Nesting::default();
+/// nesting.add(&Tensor::from(1.0f32))?;
+/// let one = Tensor::variant(Arc::new("one"), nesting)?;
+/// let mut nesting = Nesting::default();
+/// nesting.add(&one)?;
+/// nesting.add(&one)?;
+/// let two = Tensor::variant(Arc::new("two"), nesting)?;
+/// assert_eq!((two.nesting().depth, two.nesting().values), (2, 4));
+/// # Ok::<(), thalweg_tensor::TensorError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Nesting {
+    /// How many variants lie within each other, this one among them.
+    pub depth: u32,
+    /// How many values lie within, at any depth. One that lies there twice counts twice: who walks through them
+    /// meets it twice.
+    pub values: u64,
+}
+
+impl Nesting {
+    /// Counts a value that a variant holds.
+    ///
+    /// # Errors
+    /// [`TensorError::Held`] for the handle of a resource: a resource could hold the variant again.
+    pub fn add(&mut self, value: &Tensor) -> Result<(), TensorError> {
+        value.check_holdable()?;
+        let within = value.nesting();
+        self.depth = self.depth.max(within.depth);
+        self.values = self.values.saturating_add(1).saturating_add(within.values);
+        Ok(())
+    }
+
+    /// Counts a value no more. The depth stays.
+    pub fn remove(&mut self, value: &Tensor) {
+        let within = value.nesting();
+        self.values = self.values.saturating_sub(1).saturating_sub(within.values);
+    }
+}
+
+impl Tensor {
+    /// A tensor of no dimensions that holds a thing which holds these values.
+    ///
+    /// # Errors
+    /// [`TensorError::Nested`] where there are more than [`MOST_WITHIN`], or they are nested deeper than
+    /// [`MOST_DEEP`].
+    pub fn variant(
+        thing: Arc<dyn Any + Send + Sync>,
+        values: Nesting,
+    ) -> Result<Tensor, TensorError> {
+        let nesting = Nesting {
+            depth: values.depth.saturating_add(1),
+            ..values
+        };
+        if nesting.depth > MOST_DEEP || nesting.values > MOST_WITHIN {
+            return Err(TensorError::Nested {
+                depth: nesting.depth,
+                values: nesting.values,
+            });
+        }
+        Ok(Tensor {
+            dtype: DType::Variant,
+            dims: Dims::new(),
+            data: Data::Handle(Handle { thing, nesting }),
+        })
+    }
+
+    /// How the values within are nested; of what holds none, nothing.
+    pub fn nesting(&self) -> Nesting {
+        match &self.data {
+            Data::Handle(handle) => handle.nesting,
+            Data::Bytes(_) | Data::Strings(_) => Nesting::default(),
+        }
+    }
+
+    /// Whether another value, or a resource, may hold this one.
+    ///
+    /// # Errors
+    /// [`TensorError::Held`] for the handle of a resource, which could come to hold itself.
+    pub fn check_holdable(&self) -> Result<(), TensorError> {
+        match self.dtype {
+            DType::Resource => Err(TensorError::Held),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn around(values: &[&Tensor]) -> Result<Tensor, TensorError> {
+        let mut nesting = Nesting::default();
+        values.iter().try_for_each(|v| nesting.add(v))?;
+        let held: Vec<Tensor> = values.iter().map(|v| (*v).clone()).collect();
+        Tensor::variant(Arc::new(held), nesting)
+    }
+
+    #[test]
+    fn a_variant_nests_to_a_bound() {
+        let mut value = Tensor::from(1.0f32);
+        let deep = loop {
+            value = match around(&[&value]) {
+                Ok(value) => value,
+                Err(error) => break error,
+            };
+        };
+        assert_eq!(value.nesting().depth, MOST_DEEP);
+        assert!(deep.to_string().contains("65 deep"), "{deep}");
+    }
+
+    #[test]
+    fn values_that_are_shared_count_each_time() {
+        let mut value = Tensor::from(1.0f32);
+        let many = loop {
+            value = match around(&[&value, &value]) {
+                Ok(value) => value,
+                Err(error) => break error,
+            };
+        };
+        assert!(value.nesting().depth < 25);
+        assert!(matches!(many, TensorError::Nested { values, .. } if values > MOST_WITHIN));
+    }
+
+    #[test]
+    fn a_resource_is_not_held() {
+        let resource = Tensor::handle(DType::Resource, Arc::new(())).unwrap();
+        assert_eq!(around(&[&resource]).unwrap_err(), TensorError::Held);
+    }
+}
