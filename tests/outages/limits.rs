@@ -91,7 +91,6 @@ fn idle_connections_that_take_all_descriptors_do_not_keep_a_client_out() {
 }
 
 #[test]
-#[ignore = "needs shared memory that falls back"]
 fn a_variable_that_is_larger_than_a_file_may_be_does_not_end_its_server() {
     // Of 512 bytes, or 1024 for some shells.
     let mut server = Limited::new("ulimit -f 1024");

@@ -26,11 +26,13 @@ use std::sync::Arc;
 
 use crate::error::CheckpointError;
 
+mod limited;
 #[cfg(fuzzing)]
 pub mod memory;
 mod read;
 mod stale;
 
+pub use limited::Limited;
 pub(crate) use read::{Source, exists, open, read_exact_at, read_whole, read_with_crc};
 pub use stale::remove_stale;
 
@@ -98,16 +100,10 @@ pub fn system() -> Arc<dyn Disk> {
     Arc::new(System)
 }
 
-impl DiskFile for File {
-    fn sync(&mut self) -> io::Result<()> {
-        self.sync_all()
-    }
-}
-
 impl Disk for System {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        Ok(Box::new(file))
+        Ok(Box::new(Limited::new(file)))
     }
 
     fn create_folder(&self, path: &Path) -> io::Result<()> {

@@ -16,12 +16,17 @@ const MEMORY: &str = "2000000";
 
 /// What the program says of a graph that it cannot run in this much memory.
 fn refused(name: &str, build: impl Fn(&Graph)) {
+    refused_under(&format!("ulimit -v {MEMORY}"), "no memory for", name, build);
+}
+
+/// What the program says of a graph that it cannot run under this limit.
+fn refused_under(limit: &str, expected: &str, name: &str, build: impl Fn(&Graph)) {
     let g = Graph::new();
     build(&g);
     let folder = Folder::new(&format!("hostile-{name}"));
     let graph = export(&g, &ExportOptions::default()).unwrap();
     std::fs::write(folder.join("graph.pb"), graph.encode_to_vec()).unwrap();
-    let limited = format!("ulimit -v {MEMORY}; exec \"$@\"");
+    let limited = format!("{limit}; exec \"$@\"");
     let output = Command::new("sh")
         .args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_thalweg")])
         .args(["run", "--threads", "2", "--fetch", "y", "--out"])
@@ -35,7 +40,7 @@ fn refused(name: &str, build: impl Fn(&Graph)) {
         "{name}: {:?}: {said}",
         output.status
     );
-    let told = said.starts_with("error: ") && said.contains("no memory for");
+    let told = said.starts_with("error: ") && said.contains(expected);
     assert!(told, "{name}: {said}");
 }
 
@@ -180,4 +185,20 @@ fn resources_beyond_memory_are_an_error() {
             .input(array.output(1));
         let _ = size.name("y").output();
     });
+}
+
+#[test]
+fn a_file_larger_than_the_process_may_write_is_an_error() {
+    refused_under(
+        "ulimit -f 100",
+        "the file size limit (ulimit -f)",
+        "file",
+        |g| {
+            let node = g
+                .op("Fill")
+                .input(ints(g, &[1 << 20]))
+                .input(g.constant(1.0f64));
+            let _ = node.name("y").output();
+        },
+    );
 }

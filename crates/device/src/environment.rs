@@ -29,9 +29,7 @@ use thalweg_tensor::{DType, Element, Memory, StringTensor, Tensor};
 
 use crate::cpu::Cpu;
 use crate::error::KernelError;
-use crate::evaluate::run;
 use crate::files::Files;
-use crate::kernel::Op;
 use crate::variable::Variable;
 
 /// What stands at an input of a node.
@@ -292,25 +290,6 @@ impl<'a> TensorCx<'a> {
     /// [`KernelError::Argument`] where the op's effect is not `Random`.
     pub fn counter(&self) -> Result<&'a AtomicU64, KernelError> {
         self.counter.ok_or(KernelError::Argument("a counter"))
-    }
-
-    /// What another node gives for these arguments, in the same memory.
-    ///
-    /// # Errors
-    /// As [`crate::evaluate`].
-    pub fn evaluate(
-        &self,
-        op: &Op,
-        node: &Node,
-        arguments: &[Argument<'_>],
-    ) -> Result<Vec<Tensor>, KernelError> {
-        let cx = TensorCx {
-            node,
-            arguments: &[],
-            environment: &NoStep,
-            ..*self
-        };
-        run(op, &cx, arguments)
     }
 
     /// A tensor of zeros in the device's memory.

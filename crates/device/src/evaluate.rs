@@ -121,15 +121,30 @@ pub fn evaluate_within(
     run(op, &cx, arguments)
 }
 
+/// What another node gives for these arguments, in the memory and within the bounds of the one that runs.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_for(
+    cx: &TensorCx<'_>,
+    op: &Op,
+    node: &Node,
+    arguments: &[Argument<'_>],
+) -> Result<Vec<Tensor>, KernelError> {
+    let cx = TensorCx {
+        node,
+        arguments: &[],
+        environment: &NoStep,
+        ..*cx
+    };
+    run(op, &cx, arguments)
+}
+
 /// About how many nanoseconds a kernel from tensors to tensors takes for each byte of its inputs.
 const COST_OF_BYTE: u64 = 20;
 
 /// Runs a node of `op` on these arguments, with the rest as `cx` says.
-pub(crate) fn run(
-    op: &Op,
-    cx: &TensorCx<'_>,
-    arguments: &[Argument<'_>],
-) -> Result<Vec<Tensor>, KernelError> {
+fn run(op: &Op, cx: &TensorCx<'_>, arguments: &[Argument<'_>]) -> Result<Vec<Tensor>, KernelError> {
     let node = cx.node;
     // A handle that came as a value is the variable that it holds.
     let held: SmallVec<[Option<Arc<Variable>>; 4]> = arguments

@@ -19,6 +19,7 @@ pub mod environment;
 pub mod error;
 pub mod evaluate;
 pub mod files;
+mod gate;
 pub mod gpu;
 pub mod kernel;
 pub mod rendezvous;
@@ -30,8 +31,9 @@ pub use device::Device;
 pub use device_type::DeviceType;
 pub use environment::{Argument, Environment, NoStep, TensorCx, Thing, Ticket};
 pub use error::KernelError;
-pub use evaluate::{Bounds, evaluate, evaluate_in, evaluate_within};
+pub use evaluate::{Bounds, evaluate, evaluate_for, evaluate_in, evaluate_within};
 pub use files::Files;
+pub use gate::{Gate, Holding};
 pub use kernel::{
     Body, Kernel, Op, Operand, Prepare, PrepareFn, Prepared, RunFn, cpu, cpu_tensors, gpu, on_host,
 };

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_tensor::{Buffer, DType, Shape, Tensor};
 
 use crate::error::KernelError;
+use crate::gate::Gate;
 use crate::gpu::{Address, Block};
 
 /// Values of this many bytes and more leave their memory to a later update.
@@ -40,6 +41,7 @@ pub struct Variable {
     /// there. It is memory that the system need not give anew.
     spare: Mutex<Option<Tensor>>,
     resident: Option<Resident>,
+    gate: Gate,
 }
 
 /// A variable's place in a GPU's memory, which is the same for as long as it lives.
@@ -76,7 +78,13 @@ impl Variable {
             value: Mutex::new(None),
             spare: Mutex::new(None),
             resident: None,
+            gate: Gate::default(),
         }
+    }
+
+    /// What keeps steps that must not wait apart from updates of this variable.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
     }
 
     /// A variable without a value whose elements are in a GPU's memory, and not in tensors.

@@ -70,6 +70,7 @@ mod sizes;
 mod simulation;
 mod status;
 pub mod sync;
+mod threads;
 mod train_steps;
 mod turns;
 mod worker;

@@ -13,12 +13,13 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::connection::Dial;
 use crate::error::ClusterError;
+use crate::threads::Threads;
 
 /// Work that runs to its end once it has begun.
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 /// Work that may wait, by the means that it is given.
 pub(crate) type Waits = Box<dyn FnOnce(Option<Arc<dyn Rest>>) + Send>;
-/// Work that is under way; it fails where the work has panicked.
+/// Work that is under way; it fails where the work has panicked, or no thread can be had for it.
 pub(crate) type Under = BoxFuture<(), ClusterError>;
 
 /// What a task stands on. Time is tokio's.
@@ -26,7 +27,7 @@ pub(crate) trait Platform: Send + Sync {
     /// Where the network's work runs.
     fn runtime(&self) -> &Handle;
 
-    /// Runs what computes for long, beside the network's work.
+    /// Runs what computes for long, beside the network's work: now, or not at all.
     fn apart(&self, work: Work) -> Under;
 
     /// Runs a part of a step; one that is short and never waits may run at once. Where this is dropped
@@ -47,7 +48,7 @@ impl dyn Platform {
     /// What `work` gives, which computes for long.
     ///
     /// # Errors
-    /// It has panicked.
+    /// It has panicked, or the system gives no thread.
     pub(crate) async fn given<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -63,7 +64,7 @@ impl dyn Platform {
     /// What a part gives.
     ///
     /// # Errors
-    /// It has panicked.
+    /// It has panicked, or the system gives no thread.
     pub(crate) async fn given_by_part<T: Send + 'static>(
         &self,
         short: bool,
@@ -83,13 +84,18 @@ impl dyn Platform {
 /// See [`system`].
 struct System {
     runtime: Handle,
+    threads: Threads,
     random: RandomState,
 }
 
 /// This machine, with a runtime's threads.
 pub(crate) fn system(runtime: Handle) -> Arc<dyn Platform> {
     let random = RandomState::new();
-    Arc::new(System { runtime, random })
+    Arc::new(System {
+        runtime,
+        threads: Threads::new(),
+        random,
+    })
 }
 
 impl Platform for System {
@@ -98,8 +104,19 @@ impl Platform for System {
     }
 
     fn apart(&self, work: Work) -> Under {
-        let done = self.runtime.spawn_blocking(work);
-        Box::pin(async { done.await.map_err(|e| ClusterError::defect(&e)) })
+        let (give, done) = oneshot::channel();
+        let runtime = self.runtime.clone();
+        let begun = self.threads.run(Box::new(move || {
+            let _context = runtime.enter();
+            work();
+            // Not sent where the work has panicked.
+            let _ = give.send(());
+        }));
+        Box::pin(async move {
+            begun?;
+            done.await
+                .map_err(|_| ClusterError::defect(&"a step's work has panicked"))
+        })
     }
 
     fn part(&self, short: bool, _: &Cancel, work: Waits) -> Under {

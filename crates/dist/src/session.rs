@@ -21,6 +21,7 @@ use crate::peers::{Patience, Peers, Reach};
 use crate::platform::system;
 use crate::protection::Protection;
 use crate::server::Server;
+use crate::threads::available;
 
 /// How a session over a cluster works.
 ///
@@ -229,6 +230,7 @@ impl<'g> Session<'g> {
                 "'{target}' is no target: write it as grpc://host:port"
             ))
         })?;
+        available(1)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("thalweg-net")

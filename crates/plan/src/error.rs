@@ -139,6 +139,19 @@ pub enum SessionError {
         /// What is missing, or what went wrong.
         source: GpuError,
     },
+    /// A device whose threads the system does not give.
+    #[error(
+        "{device} got {given} of {}: allow this process more threads (ulimit -u, pids.max), or ask for fewer",
+        counted(.asked, "thread")
+    )]
+    Threads {
+        /// Which device.
+        device: DeviceSpec,
+        /// The threads that it was to have, the calling one among them.
+        asked: usize,
+        /// Those that it got.
+        given: usize,
+    },
     /// Nodes that wait for each other.
     #[error("node '{node}' waits for itself: the graph has a cycle")]
     Cycle {

@@ -29,7 +29,7 @@ impl Machine {
     /// With the devices that these options ask for, and no variable yet.
     ///
     /// # Errors
-    /// [`SessionError::Device`]: a device that cannot be opened.
+    /// [`SessionError::Device`]: a device that cannot be opened. [`SessionError::Threads`]: one without its threads.
     pub fn new(options: &SessionOptions) -> Result<Machine, SessionError> {
         let kernels = thalweg_ops::kernels().into_iter().collect();
         Ok(Machine {

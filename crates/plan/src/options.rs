@@ -190,7 +190,7 @@ impl SessionOptions {
     /// The devices that these options ask for: CPUs first.
     ///
     /// # Errors
-    /// A GPU that cannot be opened, with what is missing and how to get it.
+    /// A GPU that cannot be opened, with what is missing and how to get it; threads that the system does not give.
     pub fn devices(&self) -> Result<Vec<Device>, SessionError> {
         let cpus = match &self.cpus[..] {
             [] => &[CpuOptions::default()],
@@ -211,13 +211,22 @@ impl SessionOptions {
         let cpu = |(index, cpu): (usize, &CpuOptions)| {
             let threads = if cpu.threads == 0 { share } else { cpu.threads };
             let name = name(DeviceType::Cpu, index);
-            let cpu = Cpu::new(threads).named(name, cpu.memory_limit);
-            Device::Cpu(match self.shared {
-                0 => cpu,
-                keep => cpu.sharing(keep),
-            })
+            let made = Cpu::new(threads).named(name, cpu.memory_limit);
+            let given = made.pool().threads();
+            if given < threads {
+                return Err(SessionError::Threads {
+                    device: made.name().clone(),
+                    asked: threads,
+                    given,
+                });
+            }
+            Ok(Device::Cpu(match self.shared {
+                0 => made,
+                keep => made.sharing(keep),
+            }))
         };
-        let mut devices: Vec<Device> = cpus.iter().enumerate().map(cpu).collect();
+        let devices = cpus.iter().enumerate().map(cpu);
+        let mut devices: Vec<Device> = devices.collect::<Result<_, _>>()?;
         let mut cards = Cards::new(thalweg_ops::gpu::HEADER);
         for (index, gpu) in self.gpus.iter().enumerate() {
             let device = name(DeviceType::Gpu, index);

@@ -52,7 +52,7 @@ impl Engine {
     /// With the devices that these options ask for.
     ///
     /// # Errors
-    /// [`SessionError::Device`]: one that cannot be opened.
+    /// [`SessionError::Device`]: one that cannot be opened. [`SessionError::Threads`]: one without its threads.
     pub fn new(options: &SessionOptions) -> Result<Engine, SessionError> {
         let machine = Machine::new(options)?;
         Ok(Engine {

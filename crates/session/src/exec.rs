@@ -42,6 +42,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) recorder: Option<&'a Recorder>,
     /// How values come from and go to other tasks.
     pub(crate) exchange: Option<&'a dyn Exchange>,
+    /// Whether the step has entered the gates of all its variables.
+    pub(crate) inside: bool,
 }
 
 impl Watch<'_> {

@@ -38,7 +38,7 @@ pub use engine::Engine;
 pub use exchange::{Exchange, Rest};
 pub use fetch::{Feed, Feeding, FetchList, Fetched, Fetches, FetchesAs, Run, Values};
 pub use graph_ref::GraphRef;
-pub use part::PartPlan;
+pub use part::{Inside, PartPlan};
 pub use run_options::{Cancel, RunOptions};
 pub use runner::Runner;
 pub use session::Session;

@@ -7,14 +7,15 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use thalweg_device::Variable;
 use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
 use thalweg_graph::{GraphData, Node, OutputId};
 use thalweg_plan::{
-    Fetch, PlanContext, Program, Request, SessionError, TaskPart, checked, compile_part,
+    Fetch, Plan, PlanContext, Program, Request, SessionError, TaskPart, checked, compile_part,
     compile_partial, piece_facts, simplified,
 };
-use thalweg_tensor::Tensor;
+use thalweg_tensor::{DType, Tensor};
 
 use crate::exchange::Exchange;
 use crate::fetch::Fetched;
@@ -24,20 +25,76 @@ use crate::runner::Runner;
 use crate::trace::Trace;
 
 /// A part that is ready to run.
-pub struct PartPlan(Arc<Ready>);
+pub struct PartPlan {
+    ready: Arc<Ready>,
+    /// Those that its instructions use, each once.
+    variables: Vec<Arc<Variable>>,
+    /// Whether variables come to it as values: which ones, only a step tells.
+    finds_variables: bool,
+}
+
+/// A step that may run where nothing may wait: no update holds a variable that it uses, and none will before this is
+/// dropped.
+pub struct Inside(Arc<PartPlan>);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.variables.iter().for_each(|v| v.gate().leave());
+    }
+}
 
 impl PartPlan {
+    fn new(plan: Plan) -> PartPlan {
+        let mut variables: Vec<Arc<Variable>> = Vec::new();
+        let mut finds_variables = false;
+        for program in &plan.programs {
+            for instruction in &program.instructions {
+                for variable in instruction.variables.iter().flatten() {
+                    if !variables.iter().any(|v| Arc::ptr_eq(v, variable)) {
+                        variables.push(variable.clone());
+                    }
+                }
+                let inputs = program.graph.node(instruction.node).inputs.iter();
+                finds_variables |= inputs.enumerate().any(|(i, input)| {
+                    let known = instruction.variables.get(i).is_some_and(Option::is_some);
+                    let fact = program.graph.fact(*input);
+                    !known && fact.is_some_and(|f| f.dtype == DType::Resource)
+                });
+            }
+        }
+        PartPlan {
+            ready: Arc::new(Ready::new(plan)),
+            variables,
+            finds_variables,
+        }
+    }
+
+    /// Lets a step begin that must not wait for a variable; none where an update holds one. No update begins until what
+    /// this gives is dropped: it is for a step that is short, which [`Runner::run_part_inside`] runs.
+    pub fn try_enter(self: &Arc<Self>) -> Option<Inside> {
+        for (i, variable) in self.variables.iter().enumerate() {
+            if !variable.gate().try_enter() {
+                self.variables[..i].iter().for_each(|v| v.gate().leave());
+                return None;
+            }
+        }
+        Some(Inside(self.clone()))
+    }
+
     /// Whether a step may take any time: where it waits for another task, a queue or a GPU's turn, does
     /// something outside, calls functions or has loops.
     pub fn may_take_long(&self) -> bool {
-        let plan = &self.0.plan;
+        let plan = &self.ready.plan;
         let known = |p: &Program| p.graph.nodes().all(|(_, n)| takes_known_time(n));
-        plan.waits || plan.programs.iter().any(|p| p.gpu.is_some() || !known(p))
+        plan.waits
+            || plan.parallel
+            || self.finds_variables
+            || plan.programs.iter().any(|p| p.gpu.is_some() || !known(p))
     }
 
     /// Whether a step may have to wait for what another step or task does.
     pub fn waits(&self) -> bool {
-        self.0.plan.waits
+        self.ready.plan.waits
     }
 }
 
@@ -61,7 +118,7 @@ impl Runner {
             ..self.context()
         };
         let plan = compile_part(part, devices, context)?;
-        Ok(PartPlan(Arc::new(Ready::new(plan))))
+        Ok(PartPlan::new(plan))
     }
 
     /// Makes a step ready whose feeds come one after the other while it runs, and whose fetches go as
@@ -91,7 +148,7 @@ impl Runner {
         };
         let whole = simplified(data, &request, context)?;
         let plan = compile_partial(whole, context)?;
-        Ok(PartPlan(Arc::new(Ready::new(plan))))
+        Ok(PartPlan::new(plan))
     }
 
     /// Runs a part, with the values of its feeds in its order; gives its fetches in its order.
@@ -106,7 +163,31 @@ impl Runner {
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), SessionError> {
         let mut results = SmallVec::new();
-        let trace = self.watched(&plan.0, feeds.iter(), options, Some(exchange), &mut results)?;
+        let trace = self.watched(
+            &plan.ready,
+            feeds.iter(),
+            options,
+            Some(exchange),
+            &mut results,
+        )?;
         Ok((Fetched { values: results }, trace))
+    }
+
+    /// As [`Runner::run_part`], of a step that has entered, on a thread that must not wait.
+    ///
+    /// # Errors
+    /// As [`Runner::run_part`].
+    pub fn run_part_inside(
+        &self,
+        inside: &Inside,
+        feeds: &[Tensor],
+        exchange: &dyn Exchange,
+        options: &RunOptions,
+    ) -> Result<(Fetched, Trace), SessionError> {
+        let options = RunOptions {
+            inside: true,
+            ..options.clone()
+        };
+        self.run_part(&inside.0, feeds, exchange, &options)
     }
 }

@@ -87,6 +87,8 @@ pub struct RunOptions {
     /// Whether to look at every value: the first that is not finite ends the step with
     /// [`crate::SessionError::NotFinite`].
     pub check_finite: bool,
+    /// Whether the step has entered the gates of its variables: see [`crate::PartPlan::try_enter`].
+    pub(crate) inside: bool,
 }
 
 impl RunOptions {

@@ -119,6 +119,7 @@ impl Runner {
             check_finite: options.check_finite,
             recorder: recorder.as_ref(),
             exchange,
+            inside: options.inside,
         };
         self.step(ready, feeds, watch, results)?;
         Ok(recorder.map_or_else(Trace::default, Recorder::finish))

@@ -72,6 +72,10 @@ impl Segment {
         // A file may be as long as it likes: what the machine never has is refused here, as by `malloc`.
         let mapped = mapped.filter(|&m| m as u64 <= memory());
         let mapped = mapped.ok_or(io::ErrorKind::OutOfMemory)?;
+        // Beyond the largest file that the process may make (`ulimit -f`), the system ends it with a signal.
+        if mapped as u64 > largest_file() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // SAFETY: the name is a string that ends with zero; what comes back is a new descriptor or -1.
         let descriptor = unsafe { libc::memfd_create(c"thalweg".as_ptr(), flags) };
@@ -293,13 +297,32 @@ impl Drop for Segments {
 #[cfg(all(target_os = "linux", not(miri)))]
 fn limit() -> usize {
     let strict = std::fs::read("/proc/sys/vm/overcommit_memory").is_ok_and(|s| s.starts_with(b"2"));
+    match strict {
+        true => 0,
+        false => {
+            // SAFETY: the place that is written to is there.
+            let files = of_process(|limit| unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limit) });
+            usize::try_from(files).unwrap_or(usize::MAX)
+        }
+    }
+}
+
+/// The most bytes that a file may have which the process makes, one of memory too.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn largest_file() -> u64 {
+    // SAFETY: the place that is written to is there.
+    of_process(|limit| unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, limit) })
+}
+
+/// The limit that `get` writes down; 0 where the system does not say.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn of_process(get: impl FnOnce(&mut libc::rlimit) -> libc::c_int) -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: the place that is written to is there.
-    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } {
-        0 if !strict => usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX),
+    match get(&mut limit) {
+        0 => limit.rlim_cur,
         _ => 0,
     }
 }

@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use thalweg_graph::Graph;
+use thalweg_graph::{Graph, OutputId};
 use thalweg_ops::{ArrayOps, FlowOps, LinalgOps, MathOps, NewGraph, SourceOps, StateOps};
 use thalweg_plan::Cutter;
 use thalweg_session::{CpuOptions, Engine, Fetch, SessionOptions};
-use thalweg_tensor::Tensor;
+use thalweg_tensor::{DType, Dims, Tensor};
 use tokio::runtime::Runtime;
 use tonic::body::Body;
 use tonic::codegen::{Body as _, Service, http};
@@ -80,6 +80,12 @@ impl FuzzedTask {
         let session = self.worker.open(SESSION, 0, false, None);
         self.session = session.expect("it takes the place of the one before");
         self.worker.clear(&[]);
+    }
+
+    /// Its session.
+    #[cfg(test)]
+    pub(crate) fn session(&self) -> &Arc<WorkerSession> {
+        &self.session
     }
 
     /// Calls `name` with a body that begins so and does not end, and goes on meanwhile.
@@ -291,14 +297,23 @@ pub(crate) fn part() -> (wire::Part, Vec<Tensor>) {
     let sides = [branch.output(0) * 2.0, branch.output(1) + 1.0];
     let sum = g.op("Merge").inputs(sides).output();
     assert!(g.errors().is_empty(), "{:?}", g.errors());
+    let feeds = [(x.id(), x.dtype(), smallvec::smallvec![2, 2])];
+    let fetches = [Fetch::Value(sum.id()), Fetch::Run(w.initializer().id())];
+    cut(&g, &fetches, &feeds)
+}
+
+/// The part of a graph that gives these fetches, and the values of its known nodes.
+pub(crate) fn cut(
+    g: &Graph,
+    fetches: &[Fetch],
+    feeds: &[(OutputId, DType, Dims)],
+) -> (wire::Part, Vec<Tensor>) {
     let options = SessionOptions::new().threads(1);
     let engine = Engine::new(&options).expect("a CPU is there");
     let devices: Vec<_> = engine.devices().iter().map(|d| d.name().clone()).collect();
     let numbered = devices.iter().map(|d| (d.clone(), 0)).collect();
     let cutter = Cutter::new(engine.machine().clone(), options, numbered);
-    let feeds = [(x.id(), x.dtype(), smallvec::smallvec![2, 2])];
-    let fetches = [Fetch::Value(sum.id()), Fetch::Run(w.initializer().id())];
-    let cut = cutter.cut(&g.snapshot(), &fetches, &feeds);
+    let cut = cutter.cut(&g.snapshot(), fetches, feeds);
     let cut = cut.expect("the graph can be cut");
     let tasks = [("localhost".to_owned(), 0)];
     part::encoded(&cut.parts[0], &cut.channels, &devices, &tasks).expect("what was cut can be sent")

@@ -115,14 +115,21 @@ impl Worker {
         let mut options = RunOptions::new().cancelled_by(&running.cancel);
         options.timeout = limit;
         options.trace = trace;
+        // An update that is under way would keep a thread of the network.
+        let inside = part.is_short().then(|| part.plan.try_enter()).flatten();
+        let short = inside.is_some();
         let work = {
             let runner = session.runner.clone();
             let (step, routes) = (running.step.clone(), part.routes.clone());
-            let part = part.clone();
+            let (part, inside) = (part.clone(), inside);
             move |rest| {
                 let channels = Channels::new(step, routes, client, rest);
                 let began = Instant::now();
-                let done = runner.run_part(&part.plan, &feeds, &channels, &options);
+                let done = match &inside {
+                    Some(inside) => runner.run_part_inside(inside, &feeds, &channels, &options),
+                    None => runner.run_part(&part.plan, &feeds, &channels, &options),
+                };
+                drop(inside);
                 part.took(began.elapsed());
                 // What it has sent may be taken while nobody waits for its end any more.
                 drop(room);
@@ -133,7 +140,7 @@ impl Worker {
                 })
             }
         };
-        let (short, cancel) = (part.is_short(), &running.cancel);
+        let cancel = &running.cancel;
         let done = self.platform.given_by_part(short, cancel, work).await?;
         match done {
             Ok(done) => {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use thalweg_device::{Argument, Kernel, KernelError, TensorCx, cpu_tensors};
+use thalweg_device::{Argument, Kernel, KernelError, TensorCx, cpu_tensors, evaluate_for};
 use thalweg_graph::Attr;
 use thalweg_tensor::{DType, Tensor};
 
@@ -45,7 +45,7 @@ fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let op = crate::ops().find(|op| op.def.name == node.op.name);
     let op = op.ok_or(KernelError::Argument("its op"))?;
     let arguments: Vec<Argument<'_>> = inputs.iter().map(Argument::Value).collect();
-    let moved = cx.evaluate(op, &node, &arguments)?;
+    let moved = evaluate_for(cx, op, &node, &arguments)?;
     let back = |(i, tensor): (usize, Tensor)| {
         if cx
             .node()

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 use thalweg_device::{
-    Argument, Cpu, Device, KernelCx, KernelError, Slot, Thing, Variable, evaluate_in,
+    Argument, Cpu, Device, Holding, KernelCx, KernelError, Slot, Thing, Variable, evaluate_in,
 };
 use thalweg_graph::Node;
 use thalweg_tensor::Memory;
@@ -91,6 +91,7 @@ impl ProgramRun<'_> {
             // SAFETY: the plan lets this instruction wait for all who use the slot.
             unsafe { self.part.hold(slot, None) };
         }
+        let _updating = self.updating(instruction);
         match &instruction.action {
             Action::Run { run, scratch, sent } => {
                 if *sent {
@@ -152,6 +153,23 @@ impl ProgramRun<'_> {
             // It tells of its own nodes.
             Action::Region(_) => Ok(()),
         }
+    }
+
+    /// Keeps steps that must not wait from the variables of an instruction, which may hold them for long: in a step
+    /// that other tasks take part in, unless it is one that must not wait itself.
+    fn updating<'i>(&self, instruction: &'i Instruction) -> SmallVec<[Holding<'i>; 4]> {
+        let watch = &self.step.watch;
+        let mut held = SmallVec::new();
+        if watch.exchange.is_none()
+            || watch.inside
+            || instruction.variables.is_empty()
+            || matches!(instruction.action, Action::Read { .. })
+        {
+            return held;
+        }
+        let variables = instruction.variables.iter().flatten();
+        held.extend(variables.map(|v| v.gate().hold()));
+        held
     }
 
     /// Sets memory aside for the outputs that lie in tensors of their own.

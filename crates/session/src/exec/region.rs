@@ -8,10 +8,11 @@
 mod frames;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use thalweg_device::{Argument, KernelError, Thing, evaluate_in};
+use thalweg_device::{Argument, Holding, KernelError, Thing, Variable, evaluate_in};
 use thalweg_graph::op::Effect;
 use thalweg_tensor::{DType, Tensor};
 
@@ -344,6 +345,17 @@ impl Interpreter<'_> {
                 };
                 let counter = node.counter.as_deref();
                 let cpu = self.run.cpu;
+                // What loops and branches update is held, too.
+                let variables: SmallVec<[Arc<Variable>; 2]> = match self.run.step.watch.exchange {
+                    Some(_) => {
+                        let handles = task.inputs.iter().flatten();
+                        let handles = handles.filter(|t| t.dtype() == DType::Resource);
+                        handles.filter_map(Tensor::thing).collect()
+                    }
+                    None => SmallVec::new(),
+                };
+                let _updating: SmallVec<[Holding<'_>; 2]> =
+                    variables.iter().map(|v| v.gate().hold()).collect();
                 let results = evaluate_in(cpu, op, &node.node, &arguments, counter, &around)?;
                 outputs.extend(results.into_iter().map(Some));
             }

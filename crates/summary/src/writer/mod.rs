@@ -17,6 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prost::Message;
+use thalweg_checkpoint::disk::Limited;
 
 use crate::error::SummaryError;
 use crate::messages::Event;
@@ -245,7 +246,7 @@ fn reason(error: SummaryError) -> String {
 }
 
 /// A file that did not exist: two writers of the same second do not write over each other.
-fn new_file(dir: &Path, name: &str) -> io::Result<(PathBuf, File)> {
+fn new_file(dir: &Path, name: &str) -> io::Result<(PathBuf, Limited)> {
     let mut tried = 0;
     loop {
         let path = match tried {
@@ -253,7 +254,7 @@ fn new_file(dir: &Path, name: &str) -> io::Result<(PathBuf, File)> {
             n => dir.join(format!("{name}.{n}")),
         };
         match File::create_new(&path) {
-            Ok(file) => return Ok((path, file)),
+            Ok(file) => return Ok((path, Limited::new(file))),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tried < 10_000 => tried += 1,
             Err(e) => return Err(e),
         }

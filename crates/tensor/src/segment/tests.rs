@@ -179,3 +179,38 @@ fn a_variable_that_is_held_is_followed_by_another_tensor() {
     let text = &mut Tensor::strings(&[1], &["a"]).unwrap();
     assert!(text.successor().is_err());
 }
+
+/// Runs only in the process that the test below starts.
+#[test]
+#[ignore = "it needs a process with a file size limit, which the next test starts"]
+fn with_a_file_size_limit() {
+    if std::env::var_os("FILE_SIZE_LIMITED").is_none() {
+        return;
+    }
+    let memory = shared();
+    let mut large = Buffer::try_any_in(1 << 20, &memory).unwrap();
+    large.bytes_mut().fill(7);
+    assert_eq!((large.segment(), large.bytes()[9]), (None, 7));
+    let small = Buffer::try_any_in(LEAST_SHARED, &memory).unwrap();
+    assert!(small.segment().is_some());
+}
+
+#[test]
+fn what_a_file_may_not_hold_lies_in_ordinary_memory() {
+    // In blocks of 512 bytes: more than the least segment, and less than a MiB.
+    let limited = "ulimit -f 512; exec \"$@\"";
+    let output = std::process::Command::new("sh")
+        .args(["-c", limited, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "segment::tests::with_a_file_size_limit",
+            "--exact",
+            "--ignored",
+        ])
+        .env("FILE_SIZE_LIMITED", "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{:?}: {said}", output.status);
+    assert!(said.contains("1 passed"), "{said}");
+}

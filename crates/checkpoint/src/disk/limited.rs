@@ -1,0 +1,103 @@
+//! Files that stay within the largest size that the process may write.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+
+use super::DiskFile;
+
+/// A file whose writes are errors where they would make it larger than the process may (`ulimit -f`): the system would
+/// end the process with a signal.
+///
+/// ```
+/// use std::io::Write;
+/// use thalweg_checkpoint::disk::Limited;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let path = std::env::temp_dir().join(format!("thalweg-limited-{}.txt", std::process::id()));
+/// let mut file = Limited::new(std::fs::File::create(&path)?);
+/// file.write_all(b"text")?;
+/// # std::fs::remove_file(&path)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Limited {
+    file: File,
+    /// Where the next byte goes.
+    at: u64,
+}
+
+impl Limited {
+    /// Of a file that was just opened, and is written from its beginning.
+    pub fn new(file: File) -> Limited {
+        Limited { file, at: 0 }
+    }
+
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        check(self.at, bytes.len(), largest())?;
+        let written = self.file.write(bytes)?;
+        self.at += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Limited {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.at = self.file.seek(to)?;
+        Ok(self.at)
+    }
+}
+
+impl DiskFile for Limited {
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+}
+
+/// Whether `len` bytes may be written from `at` on.
+fn check(at: u64, len: usize, largest: Option<u64>) -> io::Result<()> {
+    let end = at.saturating_add(len as u64);
+    match largest {
+        Some(largest) if end > largest => Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it would be larger than the file size limit (ulimit -f), {largest} bytes"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The bytes that the largest file may have which the process writes; none where it may have any number.
+fn largest() -> Option<u64> {
+    #[cfg(all(unix, not(miri)))]
+    return rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    #[cfg(not(all(unix, not(miri))))]
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_grows_to_the_limit_and_no_further() {
+        assert!(check(0, 100, Some(100)).is_ok());
+        assert!(check(90, 10, Some(100)).is_ok());
+        assert!(check(u64::MAX, 1, None).is_ok());
+        for (at, len) in [(0, 101), (90, 11), (u64::MAX, 1)] {
+            let error = check(at, len, Some(100)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+            assert!(error.to_string().contains("ulimit -f"), "{error}");
+        }
+    }
+}

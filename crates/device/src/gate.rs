@@ -1,0 +1,111 @@
+//! What keeps a step that must not wait apart from updates that hold a variable for long.
+//!
+//! A step on a thread of the network enters the gates of all its variables before it begins. It is turned away where an
+//! update is under way. While it is inside, updates wait: it is short.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The gate of a variable.
+///
+/// ```
+/// use thalweg_device::Gate;
+///
+/// let gate = Gate::default();
+/// assert!(gate.try_enter() && gate.try_enter());
+/// gate.leave();
+/// gate.leave();
+/// let update = gate.hold();
+/// assert!(!gate.try_enter());
+/// drop(update);
+/// assert!(gate.try_enter());
+/// ```
+#[derive(Debug, Default)]
+pub struct Gate {
+    state: Mutex<State>,
+    empty: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Steps that must not wait.
+    inside: u32,
+    /// Updates that are under way, or wait to begin.
+    updates: u32,
+}
+
+impl Gate {
+    /// Held for a few instructions only, so that a thread of the network may take it.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a step in that must not wait; false where an update is under way. Each that was let in leaves.
+    #[must_use]
+    pub fn try_enter(&self) -> bool {
+        let mut state = self.state();
+        let may = state.updates == 0;
+        state.inside += u32::from(may);
+        may
+    }
+
+    /// Notes that a step is inside no more.
+    pub fn leave(&self) {
+        let mut state = self.state();
+        state.inside -= 1;
+        if state.inside == 0 && state.updates > 0 {
+            drop(state);
+            self.empty.notify_all();
+        }
+    }
+
+    /// Waits until no step is inside; from now on none gets in until this is dropped. Updates do not wait for each
+    /// other here.
+    pub fn hold(&self) -> Holding<'_> {
+        let mut state = self.state();
+        state.updates += 1;
+        while state.inside > 0 {
+            state = (self.empty.wait(state)).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(state);
+        Holding(self)
+    }
+}
+
+/// An update that is under way.
+#[derive(Debug)]
+pub struct Holding<'a>(&'a Gate);
+
+impl Drop for Holding<'_> {
+    fn drop(&mut self) {
+        self.0.state().updates -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn an_update_waits_for_those_inside_and_keeps_others_out() {
+        let gate = Gate::default();
+        assert!(gate.try_enter());
+        let updated = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            let update = threads.spawn(|| {
+                let _held = gate.hold();
+                updated.store(true, Ordering::Relaxed);
+            });
+            // The update waits to begin: nobody gets in any more.
+            while gate.try_enter() {
+                gate.leave();
+                std::thread::yield_now();
+            }
+            assert!(!updated.load(Ordering::Relaxed));
+            gate.leave();
+            update.join().unwrap();
+        });
+        assert!(updated.load(Ordering::Relaxed) && gate.try_enter());
+    }
+}
