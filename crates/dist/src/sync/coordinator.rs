@@ -9,7 +9,7 @@ use thalweg_session::{Feed, Feeding, Fetched, Fetches, RunOptions};
 use thalweg_train::Synchronized;
 use tokio::time::{Instant, sleep};
 
-use super::AGAIN;
+use super::{AGAIN, patience_with};
 use crate::error::{Cause, ClusterError};
 use crate::net::messages::Once;
 use crate::server::Server;
@@ -380,10 +380,14 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         since: &mut Option<Instant>,
     ) -> Result<(), ClusterError> {
         let since = *since.get_or_insert_with(Instant::now);
-        let lost = error.cause.is_loss() || error.cause == Cause::Deadline;
+        let outage = session.patience().outage;
+        let most = match error.cause {
+            Cause::Restarted => Duration::ZERO,
+            Cause::Deadline => outage,
+            cause => patience_with(cause, outage),
+        };
         let over = session.steps().ended() || self.is_done();
-        let most = session.patience().outage;
-        if !lost || error.cause == Cause::Restarted || over || since.elapsed() >= most {
+        if over || since.elapsed() >= most {
             return Err(error);
         }
         sleep(AGAIN).await;

@@ -50,6 +50,17 @@ pub use coordinator::{Coordinator, coordinate};
 
 /// How long to wait before a task that was lost is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
+/// How long a server may have too little of something, such as threads.
+const SCARCE: Duration = Duration::from_secs(10);
+
+/// How long what has failed like this is tried again; not at all where it does not pass.
+fn patience_with(cause: Cause, outage: Duration) -> Duration {
+    match cause {
+        Cause::Exhausted => SCARCE.min(outage),
+        cause if cause.is_loss() => outage,
+        _ => Duration::ZERO,
+    }
+}
 
 /// Waits for this worker's turn; then computes its gradients and gives them, and gives what else is
 /// fetched, as what it is asked for (see [`FetchesAs`]), and the global step that they began from.
@@ -196,10 +207,13 @@ impl<'s, 'g> Outage<'s, 'g> {
     /// It does not pass, or has lasted too long.
     async fn passes(&mut self, error: ClusterError) -> Result<(), ClusterError> {
         let since = *self.since.get_or_insert_with(Instant::now);
-        // A server that was started anew has no values until the coordinator has restored them.
-        let lost = error.cause.is_loss() || error.cause == Cause::Uninitialized;
-        let most = self.session.patience().outage;
-        if !lost || self.session.steps().ended() || since.elapsed() >= most {
+        let outage = self.session.patience().outage;
+        let most = match error.cause {
+            // A server that was started anew has no values until the coordinator has restored them.
+            Cause::Uninitialized => outage,
+            cause => patience_with(cause, outage),
+        };
+        if self.session.steps().ended() || since.elapsed() >= most {
             return Err(error);
         }
         sleep(AGAIN).await;
