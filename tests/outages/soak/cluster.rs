@@ -53,6 +53,8 @@ pub struct Seen {
     /// The greatest global step.
     pub greatest: u64,
     pub panics: usize,
+    /// Tasks that have ended without being told to.
+    pub ended: usize,
     /// The errors that tasks told of, and what those said that ended by themselves, shortened, and how often.
     told: BTreeMap<String, usize>,
 }
@@ -259,6 +261,7 @@ impl Cluster {
                 continue;
             }
             let name = task.job;
+            self.seen.ended += 1;
             let text = format!("a {name} ended by itself, and was started again");
             *self.seen.told.entry(text).or_default() += 1;
             self.restart(number);
