@@ -1,5 +1,7 @@
 //! Graphs that ask for more memory than there is: the program says so, and is not ended by the system.
 
+#![cfg(target_os = "linux")]
+
 mod support;
 
 use std::process::Command;
@@ -201,4 +203,37 @@ fn a_file_larger_than_the_process_may_write_is_an_error() {
             let _ = node.name("y").output();
         },
     );
+}
+
+/// The system gives root any number of threads: another user runs the program then.
+#[test]
+fn threads_that_the_system_does_not_give_are_an_error() {
+    let root =
+        std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
+    let limit = match root {
+        true => {
+            "set -- setpriv --reuid 65534 --regid 65534 --clear-groups prlimit --nproc=1 \"$@\""
+        }
+        false => "ulimit -u 1",
+    };
+    let mut may = Command::new("setpriv");
+    may.args(["--reuid", "65534", "--clear-groups", "prlimit", "--nproc=1"]);
+    let may = may
+        .args([env!("CARGO_BIN_EXE_thalweg"), "--version"])
+        .output();
+    if root && !may.is_ok_and(|o| o.status.success()) {
+        assert!(
+            std::env::var_os("REQUIRE_NPROC").is_none(),
+            "no other user can run the program"
+        );
+        eprintln!("skipped: no other user can run the program");
+        return;
+    }
+    refused_under(limit, "(ulimit -u, pids.max)", "threads", |g| {
+        let _ = g
+            .op("Identity")
+            .input(g.constant(1.0f32))
+            .name("y")
+            .output();
+    });
 }
