@@ -461,7 +461,9 @@ fn serve(
             let mut sweep = tokio::time::interval(often);
             loop {
                 sweep.tick().await;
-                master.collect();
+                // A graph of gigabytes takes its time to go.
+                let master = master.clone();
+                let _ = tokio::task::spawn_blocking(move || master.collect()).await;
             }
         });
         let mut late = stopped.clone();
