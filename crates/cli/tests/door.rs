@@ -180,3 +180,34 @@ fn a_small_file_that_takes_gigabytes_once_decoded_is_refused() {
     }
     std::fs::remove_file(&path).unwrap();
 }
+
+#[test]
+fn a_call_that_is_not_one_message_is_refused_and_the_server_goes_on() {
+    let server = Small::start(4 << 20);
+    with_channel(&server, |mut channel| async move {
+        let short = [head(false, 10), vec![0; 5]].concat();
+        let two = [head(false, 0), head(false, 0)].concat();
+        let strange = [&[7][..], &head(false, 0)[1..]].concat();
+        let whole = |bytes: Vec<u8>| Body::new(Full::from(bytes));
+        for (body, what) in [
+            (whole(Vec::new()), "ended before"),
+            (whole(vec![0, 0]), "ended before"),
+            (whole(short), "ended before"),
+            (whole(two), "another one came"),
+            (whole(strange), "no message"),
+            (framed(true, &[1, 2, 3]), "no header says how"),
+            (framed(false, &[0xff; 20]), "cannot be decoded"),
+        ] {
+            let refused = called(&mut channel, "CreateSession", false, body).await;
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.code(), Code::Internal, "{refused}");
+            assert!(refused.message().contains(what), "{refused}");
+        }
+        let broken = called(&mut channel, "RunStep", true, framed(true, &[1, 2, 3])).await;
+        assert!(broken.unwrap_err().message().contains("decompressed"));
+        let unknown = called(&mut channel, "Nothing", false, framed(false, &[])).await;
+        assert_eq!(unknown.unwrap_err().code(), Code::Unimplemented);
+        let good = called(&mut channel, "CreateSession", false, framed(false, &[])).await;
+        good.unwrap();
+    });
+}
