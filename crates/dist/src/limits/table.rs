@@ -391,4 +391,17 @@ mod tests {
             assert_eq!(setting.of(&again), setting.of(&options));
         }
     }
+
+    #[test]
+    fn every_limit_is_a_setting() {
+        let all = format!("{:#?}", crate::Limits::new());
+        let fields = all.lines().filter_map(|l| l.strip_prefix("    "));
+        let fields = fields.filter(|l| !l.starts_with(' '));
+        let names = fields.filter_map(|l| Some(l.split_once(": ")?.0));
+        let numbers: Vec<&str> = names.filter(|n| *n != "ops").collect();
+        assert!(numbers.len() > 20, "{all}");
+        for name in numbers {
+            assert!(Setting::named(name).is_some(), "{name} is no setting");
+        }
+    }
 }
