@@ -135,8 +135,10 @@ fn coordinate(flags: &Flags, server: &Server) -> Result<()> {
             None => break,
         }
     }
+    // The last checkpoint is saved before the workers hear of the end: the other servers end with them.
+    let saved = session.close();
     coordinator.close();
-    Ok(session.close()?)
+    Ok(saved?)
 }
 
 /// A session that restores the newest checkpoint after a loss, and saves them if it `saves`.

@@ -73,8 +73,10 @@ pub fn coordinate<'g>(
 ///             break;
 ///         }
 ///     }
+///     // The last checkpoint, before the workers hear of the end.
+///     let saved = session.close();
 ///     coordinator.close();
-///     session.close()
+///     saved
 /// }
 /// ```
 pub struct Coordinator<'c, 'g> {
