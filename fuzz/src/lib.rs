@@ -4,4 +4,6 @@
 pub mod client;
 pub mod inputs;
 pub mod memory;
+#[cfg(feature = "cluster")]
+pub mod raw;
 pub mod weights;

@@ -1,0 +1,18 @@
+//! Bytes on a connection that are no calls: the server closes it, or waits, and serves others.
+#![no_main]
+
+use std::sync::{LazyLock, Mutex};
+
+use libfuzzer_sys::fuzz_target;
+use thalweg_fuzz::raw::Stranger;
+
+/// Made once: that takes far longer than a connection.
+static STRANGER: LazyLock<Mutex<Stranger>> = LazyLock::new(Mutex::default);
+
+fuzz_target!(|input: &[u8]| {
+    let Some((greets, bytes)) = input.split_first() else {
+        return;
+    };
+    let stranger = STRANGER.lock().expect("no run has panicked");
+    stranger.send(greets & 1 == 1, bytes);
+});
