@@ -14,6 +14,7 @@
 //! # }
 //! ```
 
+mod calls;
 mod gate;
 mod health;
 mod scrape;
@@ -46,6 +47,7 @@ use crate::platform::system;
 use crate::protection::Protection;
 use crate::server_options::{ServerError, ServerOptions, address_of, bind};
 use crate::worker::{Worker, WorkerService};
+use calls::Calls;
 use gate::Gate;
 use health::Health;
 
@@ -477,14 +479,16 @@ fn serve(
             tokio::time::sleep(GRACE).await;
         };
         let health = HealthServer::new(Health(worker.clone()));
-        let routes = Routes::new(Deadline(door))
-            .add_service(WorkerService(worker))
-            .add_service(health);
+        let routes = Routes::new(Deadline(door)).add_service(health);
         let routes = reflected(routes).map_err(|e| e.to_string())?;
+        let services = Calls {
+            worker: WorkerService(worker),
+            others: routes.prepare(),
+        };
         let serving = transport(silence)
             .max_concurrent_streams(calls)
             .http2_max_header_list_size(MOST_HEADERS)
-            .serve_with_incoming_shutdown(Gate::new(routes.prepare(), protection), incoming, stop);
+            .serve_with_incoming_shutdown(Gate::new(services, protection), incoming, stop);
         tokio::select! {
             ended = serving => ended.map_err(|e| e.to_string()),
             () = grace => Ok(()),

@@ -108,6 +108,14 @@ impl FuzzedTask {
         begun
     }
 
+    /// Ends a call that goes on.
+    #[cfg(test)]
+    pub(crate) fn end(&self, call: tokio::task::JoinHandle<()>) {
+        call.abort();
+        // It says that it was ended.
+        let _ = self.runtime.block_on(call);
+    }
+
     /// Calls `name` with these bytes as the body; gives the bytes of the answer that come at once.
     pub fn call(&self, name: &str, body: Vec<u8>) -> Vec<u8> {
         self.runtime.block_on(call(&self.worker, name, body))

@@ -22,8 +22,10 @@ use crate::net::colocated::{LEAST, Loans};
 
 /// Bytes of a value that are copied behind their header: one small write is cheaper than two.
 const SMALL: usize = 16 << 10;
-/// The longest header: a part of a very large graph.
-const MOST_HEADER: u64 = 1 << 30;
+/// The longest header, in bytes: a part of a very large graph, of some million nodes.
+const MOST_HEADER: u64 = 256 << 20;
+/// Headers from this size on count among the bytes that have come in.
+const COUNTED: usize = 4 << 10;
 
 /// Frames that are on their way out.
 #[derive(Debug, Default)]
@@ -262,7 +264,8 @@ where
             });
         }
         let length = length as usize;
-        let header = match self.chunk.len() >= length {
+        let counted = length >= COUNTED;
+        let header = match self.chunk.len() >= length && !counted {
             true => Header::decode(self.chunk.split_to(length))?,
             false => {
                 // It grows with what has come: a length alone takes no memory.
@@ -272,6 +275,9 @@ where
                         return Err(WireError::Short);
                     }
                     let n = self.chunk.len().min(length - bytes.len());
+                    if counted {
+                        self.flight.more(n)?;
+                    }
                     bytes.put(self.chunk.split_to(n));
                 }
                 Header::decode(bytes.freeze())?

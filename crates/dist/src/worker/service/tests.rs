@@ -429,3 +429,43 @@ fn a_thread_of_the_network_does_not_wait_for_an_update() {
         running.abort();
     });
 }
+
+#[test]
+fn a_long_header_counts_among_what_has_come_in_and_one_that_is_too_long_is_refused_at_once() {
+    let task = FuzzedTask::default();
+    // Names of 5 MiB, where 4 may come in.
+    let node = wire::Node {
+        name: "n".repeat(5 << 10),
+        ..wire::Node::default()
+    };
+    let body = bytes_of(&mut Frames::of(Kind::Register(wire::Register {
+        session: "s".to_owned(),
+        part: Some(wire::Part {
+            node: vec![node; 1 << 10],
+            ..wire::Part::default()
+        }),
+        opening: 0,
+    })));
+    let full = end(&task.call("Register", body.clone())).unwrap();
+    assert_eq!(full.cause, Cause::Exhausted, "{full}");
+    assert!(full.message.contains("flight_bytes"), "{full}");
+    // What others have begun to send counts too, as far as it has come.
+    let half = |bytes: usize| task.begin("Register", body[..bytes].to_vec());
+    let waiting = [half(2 << 20), half(2 << 20)];
+    let large = registration(
+        wire::Part {
+            node: vec![wire::Node::default(); 40 << 10],
+            ..wire::Part::default()
+        },
+        &[],
+    );
+    let error = end(&task.call("Register", large.clone())).unwrap();
+    assert!(error.message.contains("flight_bytes"), "{error}");
+    waiting.into_iter().for_each(|w| task.end(w));
+    let error = end(&task.call("Register", large)).unwrap();
+    assert!(error.message.contains("nodes"), "{error}");
+
+    let too_long = (257u32 << 20).to_le_bytes().to_vec();
+    let error = end(&task.call("Register", too_long)).unwrap();
+    assert_eq!(error.cause, Cause::Exhausted, "{error}");
+}
