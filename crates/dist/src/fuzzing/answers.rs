@@ -177,7 +177,7 @@ mod tests {
         // What it says is longer than anybody reads, and of no kind that there is.
         let long = wire::Error {
             cause: i32::MAX,
-            message: "x".repeat(1 << 21),
+            message: "x".repeat(1 << 20),
             ..wire::Error::default()
         };
         let long = told(long);

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body::{Body, Frame};
 use prost::Message;
+use thalweg_graphdef::sizes::decoded_bytes;
 use thalweg_tensor::Tensor;
 
 use super::WireError;
@@ -24,7 +25,7 @@ use crate::net::colocated::{LEAST, Loans};
 const SMALL: usize = 16 << 10;
 /// The longest header, in bytes: a part of a very large graph, of some million nodes.
 const MOST_HEADER: u64 = 256 << 20;
-/// Headers from this size on count among the bytes that have come in.
+/// Headers from this size on count among the bytes that have come in: as they come, and then as they are decoded.
 const COUNTED: usize = 4 << 10;
 
 /// Frames that are on their way out.
@@ -270,15 +271,22 @@ where
             false => {
                 // It grows with what has come: a length alone takes no memory.
                 let mut bytes = BytesMut::new();
+                let mut coming = Flight::new(self.spare.clone());
                 while bytes.len() < length {
                     if !self.more().await? {
                         return Err(WireError::Short);
                     }
                     let n = self.chunk.len().min(length - bytes.len());
                     if counted {
-                        self.flight.more(n)?;
+                        coming.more(n)?;
                     }
                     bytes.put(self.chunk.split_to(n));
+                }
+                if counted {
+                    // An empty node takes two bytes here, and hundreds once it is decoded.
+                    let decoded = decoded_bytes::<Header>(&bytes, self.spare.most());
+                    let decoded = decoded.map_err(|e| WireError::Flight { limit: e.limit })?;
+                    self.flight.more(decoded as usize)?;
                 }
                 Header::decode(bytes.freeze())?
             }

@@ -69,6 +69,11 @@ impl Spare {
         }
     }
 
+    /// The most bytes that have come in at a time.
+    pub(crate) fn most(&self) -> u64 {
+        self.most
+    }
+
     /// Memory of this many bytes, whatever they are; none where the system has none.
     pub(crate) fn take(&self, bytes: usize) -> Option<Buffer> {
         if bytes >= LEAST {

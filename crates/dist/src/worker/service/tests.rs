@@ -369,103 +369,42 @@ fn a_master_whose_process_was_replaced_is_refused_and_its_sessions_end() {
     assert!(task.worker.session("new").is_ok());
 }
 
-#[test]
-fn a_thread_of_the_network_does_not_wait_for_an_update() {
-    let task = FuzzedTask::default();
-    let g = Graph::new();
-    let w = g.variable("w", [1.0f32, 2.0]);
-    let add = w.assign_add(g.constant([1.0f32, 1.0]));
-    for update in [w.initializer().id(), add.id()] {
-        let (message, values) = cut(&g, &[Fetch::Run(update)], &[]);
-        assert_eq!(
-            end(&task.call("Register", registration(message, &values))),
-            None
-        );
-    }
-    let run = |part: u64, step: u64| {
-        bytes_of(&mut Frames::of(Kind::Run(wire::Run {
-            session: "s".to_owned(),
-            part,
-            step,
-            limit: 60_000_000,
-            ..wire::Run::default()
-        })))
+/// A call's body with a part of so many nodes, whose names have this length.
+fn nodes(count: usize, name: usize) -> Vec<u8> {
+    let node = wire::Node {
+        name: "n".repeat(name),
+        ..wire::Node::default()
     };
-    for part in [1, 2] {
-        assert_eq!(end(&task.call("Run", run(part, part))), None);
-    }
-    let part = crate::worker::locked(&task.session().parts).kept[&2].clone();
-    part.took(std::time::Duration::ZERO);
-    assert!(part.is_short());
-
-    let engine = &task.worker.engine;
-    let on = (0, &engine.devices()[0]);
-    let store = engine.store();
-    let variable = store
-        .variable(on, "", "w", DType::F32, &[2].into())
-        .unwrap();
-    assert!(
-        variable.value().is_some(),
-        "it is the one that the parts use"
-    );
-    let (begin, begun) = std::sync::mpsc::channel();
-    let (end_it, ended) = std::sync::mpsc::channel::<()>();
-    std::thread::scope(|threads| {
-        let variable = variable.clone();
-        let update = threads.spawn(move || {
-            let _held = variable.gate().hold();
-            let _value = variable.lock();
-            begin.send(()).unwrap();
-            // It ends by itself where the thread of the network waits for it.
-            ended
-                .recv_timeout(std::time::Duration::from_secs(5))
-                .is_ok()
-        });
-        begun.recv().unwrap();
-        let running = task.begin("Run", run(2, 3));
-        assert_eq!(end(&task.call("Finish", message("Finish"))), None);
-        let _ = end_it.send(());
-        assert!(update.join().unwrap(), "the network waited for the update");
-        running.abort();
-    });
+    let part = wire::Part {
+        node: vec![node; count],
+        ..wire::Part::default()
+    };
+    registration(part, &[])
 }
 
 #[test]
-fn a_long_header_counts_among_what_has_come_in_and_one_that_is_too_long_is_refused_at_once() {
+fn a_long_header_counts_while_it_comes_and_as_it_is_decoded_and_one_that_is_too_long_is_refused() {
     let task = FuzzedTask::default();
-    // Names of 5 MiB, where 4 may come in.
-    let node = wire::Node {
-        name: "n".repeat(5 << 10),
-        ..wire::Node::default()
-    };
-    let body = bytes_of(&mut Frames::of(Kind::Register(wire::Register {
-        session: "s".to_owned(),
-        part: Some(wire::Part {
-            node: vec![node; 1 << 10],
-            ..wire::Part::default()
-        }),
-        opening: 0,
-    })));
-    let full = end(&task.call("Register", body.clone())).unwrap();
-    assert_eq!(full.cause, Cause::Exhausted, "{full}");
-    assert!(full.message.contains("flight_bytes"), "{full}");
+    let refused = |body: Vec<u8>| end(&task.call("Register", body)).unwrap();
+    let is_full = |e: &ClusterError| e.message.contains("flight_bytes");
+    // 5 MiB of names, where 4 may come in; and 80 KB that take more once they are decoded.
+    let long = nodes(1 << 10, 5 << 10);
+    let many = nodes(40 << 10, 0);
+    assert!(many.len() < 100_000);
+    for body in [long.clone(), many] {
+        let full = refused(body);
+        assert_eq!(full.cause, Cause::Exhausted, "{full}");
+        assert!(is_full(&full), "{full}");
+    }
     // What others have begun to send counts too, as far as it has come.
-    let half = |bytes: usize| task.begin("Register", body[..bytes].to_vec());
-    let waiting = [half(2 << 20), half(2 << 20)];
-    let large = registration(
-        wire::Part {
-            node: vec![wire::Node::default(); 40 << 10],
-            ..wire::Part::default()
-        },
-        &[],
-    );
-    let error = end(&task.call("Register", large.clone())).unwrap();
-    assert!(error.message.contains("flight_bytes"), "{error}");
+    let half = || task.begin("Register", long[..2 << 20].to_vec());
+    let waiting = [half(), half()];
+    let small = nodes(300, 20);
+    assert!(is_full(&refused(small.clone())));
     waiting.into_iter().for_each(|w| task.end(w));
-    let error = end(&task.call("Register", large)).unwrap();
-    assert!(error.message.contains("nodes"), "{error}");
+    let error = refused(small);
+    assert!(!is_full(&error), "{error}");
 
-    let too_long = (257u32 << 20).to_le_bytes().to_vec();
-    let error = end(&task.call("Register", too_long)).unwrap();
-    assert_eq!(error.cause, Cause::Exhausted, "{error}");
+    let too_long = refused((257u32 << 20).to_le_bytes().to_vec());
+    assert_eq!(too_long.cause, Cause::Exhausted, "{too_long}");
 }
