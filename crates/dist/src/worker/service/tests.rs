@@ -369,6 +369,67 @@ fn a_master_whose_process_was_replaced_is_refused_and_its_sessions_end() {
     assert!(task.worker.session("new").is_ok());
 }
 
+#[test]
+fn a_thread_of_the_network_does_not_wait_for_an_update() {
+    let task = FuzzedTask::default();
+    let g = Graph::new();
+    let w = g.variable("w", [1.0f32, 2.0]);
+    let add = w.assign_add(g.constant([1.0f32, 1.0]));
+    for update in [w.initializer().id(), add.id()] {
+        let (message, values) = cut(&g, &[Fetch::Run(update)], &[]);
+        assert_eq!(
+            end(&task.call("Register", registration(message, &values))),
+            None
+        );
+    }
+    let run = |part: u64, step: u64| {
+        bytes_of(&mut Frames::of(Kind::Run(wire::Run {
+            session: "s".to_owned(),
+            part,
+            step,
+            limit: 60_000_000,
+            ..wire::Run::default()
+        })))
+    };
+    for part in [1, 2] {
+        assert_eq!(end(&task.call("Run", run(part, part))), None);
+    }
+    let part = crate::worker::locked(&task.session().parts).kept[&2].clone();
+    part.took(std::time::Duration::ZERO);
+    assert!(part.is_short());
+
+    let engine = &task.worker.engine;
+    let on = (0, &engine.devices()[0]);
+    let store = engine.store();
+    let variable = store
+        .variable(on, "", "w", DType::F32, &[2].into())
+        .unwrap();
+    assert!(
+        variable.value().is_some(),
+        "it is the one that the parts use"
+    );
+    let (begin, begun) = std::sync::mpsc::channel();
+    let (end_it, ended) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|threads| {
+        let variable = variable.clone();
+        let update = threads.spawn(move || {
+            let _held = variable.gate().hold();
+            let _value = variable.lock();
+            begin.send(()).unwrap();
+            // It ends by itself where the thread of the network waits for it.
+            ended
+                .recv_timeout(std::time::Duration::from_secs(5))
+                .is_ok()
+        });
+        begun.recv().unwrap();
+        let running = task.begin("Run", run(2, 3));
+        assert_eq!(end(&task.call("Finish", message("Finish"))), None);
+        let _ = end_it.send(());
+        assert!(update.join().unwrap(), "the network waited for the update");
+        running.abort();
+    });
+}
+
 /// A call's body with a part of so many nodes, whose names have this length.
 fn nodes(count: usize, name: usize) -> Vec<u8> {
     let node = wire::Node {
