@@ -61,8 +61,8 @@ impl Tensor {
     /// A tensor of no dimensions that holds a thing which holds these values.
     ///
     /// # Errors
-    /// [`TensorError::Nested`] where there are more than [`MOST_WITHIN`], or they are nested deeper than
-    /// [`MOST_DEEP`].
+    /// [`TensorError::Nested`] where there are more than 2^24 values, or they are nested deeper than
+    /// 64.
     pub fn variant(
         thing: Arc<dyn Any + Send + Sync>,
         values: Nesting,
