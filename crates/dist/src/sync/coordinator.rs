@@ -194,13 +194,17 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         &mut self,
         session: &Session<'g>,
     ) -> Result<Option<i64>, ClusterError> {
-        let updated = self.turn(session).await;
-        if let Err(e) = &updated {
-            self.step = None;
-            self.turns
-                .end(format!("the coordinator has met an error: {}", e.message));
+        match self.turn(session).await {
+            // The other servers may have ended, as the workers have.
+            Err(_) if self.is_done() => Ok(None),
+            Err(e) => {
+                self.step = None;
+                self.turns
+                    .end(format!("the coordinator has met an error: {}", e.message));
+                Err(e)
+            }
+            updated => updated,
         }
-        updated
     }
 
     async fn turn(&mut self, session: &Session<'g>) -> Result<Option<i64>, ClusterError> {
