@@ -245,7 +245,9 @@ fn a_server_that_ends_when_all_workers_are_done_is_no_failure() {
                     Ok(Some(_)) => {}
                     Ok(None) => return,
                     // The worker gives the variables their values.
-                    Err(e) if e.cause == Cause::Uninitialized => {}
+                    Err(e) if e.cause == Cause::Uninitialized => {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
                     Err(e) => panic!("{e}"),
                 }
             }

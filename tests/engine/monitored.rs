@@ -1,14 +1,18 @@
 //! Monitored sessions and hooks: what is called when, what is restored, what stops.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use thalweg::graph::OutputId;
 use thalweg::prelude::*;
-use thalweg::session::Fetch;
+use thalweg::session::{Fetch, Trace};
+use thalweg::tensor::Tensor;
 use thalweg::train::hooks::*;
-use thalweg::train::{MonitoredTrainingSession, Role, Saver, Scaffold, StepFailure, TrainError};
+use thalweg::train::{
+    MonitoredTrainingSession, Role, Saver, Scaffold, StepFailure, Steps, TrainError,
+};
 use thalweg_tests::folders::Folder;
 
 /// A graph whose loss halves with each step.
@@ -168,6 +172,82 @@ fn a_lost_session_is_made_again_and_the_step_runs_from_the_last_checkpoint() {
         lines.iter().any(|l| l.starts_with("restored ")),
         "{lines:?}"
     );
+}
+
+/// A session that loses a server in the middle of its first restore: all variables but the last are assigned by then.
+struct LostInRestore<'s, 'g> {
+    session: &'s Session<'g>,
+    lost: &'s Cell<bool>,
+}
+
+impl Steps for LostInRestore<'_, '_> {
+    fn graph(&self) -> &Graph {
+        self.session.graph()
+    }
+
+    fn run_step(
+        &self,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, Tensor)],
+        options: &RunOptions,
+    ) -> Result<(Vec<Option<Tensor>>, Trace), TrainError> {
+        let restores = feeds.len() == fetches.len() && fetches.len() > 1;
+        if !restores || self.lost.replace(true) {
+            return Steps::run_step(self.session, fetches, feeds, options);
+        }
+        let but_last = fetches.len() - 1;
+        Steps::run_step(self.session, &fetches[..but_last], feeds, options)?;
+        let gone = std::io::Error::other("the server is gone");
+        Err(TrainError::step(StepFailure::Lost, gone))
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn random_state(&self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
+
+    fn set_random_state(&self, _: &[(String, u64)]) {}
+}
+
+#[test]
+fn a_restore_that_is_lost_half_way_is_done_again() {
+    let folder = Folder::new("half");
+    let g = Graph::new();
+    let model = model(&g);
+    // Of the last name: it is assigned last.
+    let z = g.variable("z", 1.0f32);
+    let grow = z.assign_add(1.0f32);
+    let lose = g.op("DestroyResourceOp").input(model.w.handle()).build();
+    let session = Session::new(&g).unwrap();
+    let monitored = || {
+        MonitoredTrainingSession::new(&g)
+            .checkpoint_dir(folder.path())
+            .save_checkpoint(Every::Steps(1))
+            .quiet()
+    };
+    let mut first = monitored().start(|| Session::new(&g)).unwrap();
+    first.run::<((), ())>((model.train, grow), []).unwrap();
+    first.close().unwrap();
+    // The variables are further than the checkpoint, and one server is started anew.
+    session.run(g.initializers(), []).unwrap();
+    for _ in 0..3 {
+        session.run((model.train, grow), []).unwrap();
+    }
+    session.run(lose, []).unwrap();
+    let lost = Cell::new(false);
+    let again = monitored().start(|| {
+        Ok::<_, TrainError>(LostInRestore {
+            session: &session,
+            lost: &lost,
+        })
+    });
+    assert!(lost.get());
+    assert_eq!(again.unwrap().global_step().unwrap(), Some(1));
+    let (w, z): (f32, f32) = session.run((model.w, z), []).unwrap();
+    assert_eq!((w, z), (2.0, 2.0));
 }
 
 #[test]

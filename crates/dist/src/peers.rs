@@ -22,6 +22,7 @@ use crate::net::messages::header::Kind;
 use crate::net::messages::{Colocate, End, Value};
 use crate::net::spare::Spare;
 use crate::net::{self, WireError};
+use crate::patience::Patience;
 use crate::platform::Platform;
 use crate::processes::Processes;
 use crate::protection::Protection;
@@ -34,59 +35,6 @@ pub(crate) const FRAME: u32 = 256 << 10;
 
 /// How much memory of values that have come, or have gone, is kept for those to come, in bytes.
 pub(crate) const SPARE: usize = 1 << 30;
-
-/// How long other tasks are waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Patience {
-    /// How long a session waits for a task that it reaches for the first time: tasks start in any
-    /// order.
-    pub start: Duration,
-    /// How long a task that has work may be silent before it is taken for lost.
-    pub silence: Duration,
-    /// How long a worker may be away before the training goes on without it.
-    pub absence: Duration,
-    /// How long synchronous training waits for lost servers to come back.
-    pub outage: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
-            start: Duration::from_secs(30),
-            silence: Duration::from_secs(3),
-            absence: Duration::from_secs(60),
-            outage: Duration::from_secs(300),
-        }
-    }
-}
-
-impl Patience {
-    /// The defaults.
-    pub fn new() -> Patience {
-        Patience::default()
-    }
-
-    /// With this long for a task to start.
-    pub fn start(self, start: Duration) -> Patience {
-        Patience { start, ..self }
-    }
-
-    /// With this long for a task that has work and says nothing.
-    pub fn silence(self, silence: Duration) -> Patience {
-        Patience { silence, ..self }
-    }
-
-    /// With this long for a worker that is away.
-    pub fn absence(self, absence: Duration) -> Patience {
-        Patience { absence, ..self }
-    }
-
-    /// With this long for lost servers in synchronous training.
-    pub fn outage(self, outage: Duration) -> Patience {
-        Patience { outage, ..self }
-    }
-}
 
 /// A task that is reached over the network.
 pub(crate) struct Peer {

@@ -10,7 +10,8 @@ use thiserror::Error;
 use crate::cluster::{SpecError, TaskName};
 use crate::error::ClusterError;
 use crate::limits::Limits;
-use crate::peers::{Patience, SPARE};
+use crate::patience::Patience;
+use crate::peers::SPARE;
 use crate::protection::Protection;
 
 /// How many tasks an error names.

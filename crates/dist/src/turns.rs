@@ -73,9 +73,8 @@ pub(crate) struct Turns {
 struct State {
     round: Option<Round>,
     over: bool,
-    /// Who coordinates the training, and what it waits for.
+    /// What is waited for where there is no round.
     waits: String,
-    workers: u32,
     /// When workers have last asked.
     asked: BTreeMap<u32, Instant>,
     /// Workers whose tickets others may have.
@@ -85,7 +84,7 @@ struct State {
 struct Round {
     token: i64,
     step: i64,
-    wanted: usize,
+    wanted: Wanted,
     tickets: Vec<Ticket>,
 }
 
@@ -113,11 +112,10 @@ impl Turns {
         let tickets = wanted.aggregate.max(wanted.workers);
         let mut state = self.state();
         state.over = false;
-        state.workers = wanted.workers.max(1);
         state.round = Some(Round {
             token,
             step,
-            wanted: wanted.aggregate as usize,
+            wanted,
             tickets: (0..tickets).map(|_| Ticket::default()).collect(),
         });
         drop(state);
@@ -159,8 +157,7 @@ impl Turns {
     pub(crate) async fn full(&self) {
         self.until(|state| {
             let round = state.round.as_ref();
-            let full = |r: &Round| r.tickets.iter().filter(|t| t.given).count() >= r.wanted;
-            round.is_none_or(full).then_some(())
+            round.is_none_or(Round::is_full).then_some(())
         })
         .await;
     }
@@ -224,13 +221,12 @@ impl Turns {
 impl State {
     /// A ticket of this worker.
     fn turn(&mut self, worker: u32) -> Option<TurnGiven> {
-        let (away, workers) = (&self.away, self.workers);
+        let away = &self.away;
         let round = self.round.as_mut()?;
         let left = || round.tickets.iter().enumerate().filter(|(_, t)| !t.given);
-        let own = |i: usize| i as u32 % workers == worker;
         let held = left().find(|(_, t)| t.holder == Some(worker));
-        let fresh = || left().find(|&(i, t)| t.holder.is_none() && own(i));
-        let lost = || left().find(|&(i, t)| away.contains(&t.holder.unwrap_or(i as u32 % workers)));
+        let fresh = || left().find(|&(i, t)| t.holder.is_none() && round.owner(i) == worker);
+        let lost = || left().find(|&(i, t)| away.contains(&t.holder.unwrap_or(round.owner(i))));
         let (ticket, _) = held.or_else(fresh).or_else(lost)?;
         round.tickets[ticket].holder = Some(worker);
         Some(TurnGiven {
@@ -243,19 +239,30 @@ impl State {
 }
 
 impl Round {
+    /// The worker that a ticket is meant for.
+    fn owner(&self, ticket: usize) -> u32 {
+        ticket as u32 % self.wanted.workers.max(1)
+    }
+
+    /// How many gradients have come.
+    fn given(&self) -> usize {
+        self.tickets.iter().filter(|t| t.given).count()
+    }
+
+    fn is_full(&self) -> bool {
+        self.given() >= self.wanted.aggregate as usize
+    }
+
     /// What the round waits for.
     fn waits(&self) -> String {
-        let given = self.tickets.iter().filter(|t| t.given).count();
         let missing = self.tickets.iter().enumerate().filter(|(_, t)| !t.given);
-        let of = missing.map(|(i, t)| match t.holder {
-            Some(worker) => format!("worker {worker}"),
-            None => format!("whoever has ticket {i}"),
-        });
+        let of = missing.map(|(i, t)| format!("worker {}", t.holder.unwrap_or(self.owner(i))));
         let of: Vec<String> = of.take(8).collect();
         format!(
-            "step {} has {given} of {} gradients, and waits for {}",
+            "step {} has {} of {} gradients, and waits for {}",
             self.step,
-            self.wanted,
+            self.given(),
+            self.wanted.aggregate,
             of.join(", ")
         )
     }

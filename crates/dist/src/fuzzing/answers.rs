@@ -11,7 +11,8 @@ use crate::net::colocated::{Colocated, LEAST, Lender, Lending, Loans};
 use crate::net::frames::{Frames, Reader};
 use crate::net::messages as wire;
 use crate::net::messages::header::Kind;
-use crate::peers::{Patience, Peer, Peers, Reach};
+use crate::patience::Patience;
+use crate::peers::{Peer, Peers, Reach};
 use crate::platform::system;
 
 /// The most bytes of a value that is taken.

@@ -22,7 +22,8 @@ use crate::net::frames::Frames;
 use crate::net::messages as wire;
 use crate::net::messages::header::Kind;
 use crate::net::{part, version};
-use crate::peers::{PATH, Patience, Peers, Reach};
+use crate::patience::Patience;
+use crate::peers::{PATH, Peers, Reach};
 use crate::platform::system;
 use crate::worker::{Worker, WorkerService, WorkerSession};
 

@@ -18,7 +18,7 @@ const PIECE: usize = 1 << 10;
 
 /// How slow a line is, and how much it holds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(super) struct SlowLine {
     /// Bytes a second.
     pub(super) rate: u64,
     /// Bytes that are on their way at most.
@@ -27,7 +27,7 @@ pub(super) struct Line {
 
 /// What one connection has sent over its line.
 pub(super) struct Busy {
-    line: Line,
+    line: SlowLine,
     state: Mutex<State>,
     more: Notify,
 }
@@ -43,7 +43,7 @@ struct State {
 
 impl Busy {
     /// The line of a connection that begins.
-    pub(super) fn start(line: Line, to: &Arc<Held>) -> Arc<Busy> {
+    pub(super) fn start(line: SlowLine, to: &Arc<Held>) -> Arc<Busy> {
         let busy = Arc::new(Busy {
             line,
             state: Mutex::default(),

@@ -18,7 +18,7 @@ use tonic::server::NamedService;
 use tonic::transport::server::Connected;
 use turmoil::net::{TcpListener, TcpStream};
 
-use super::line::{Busy, Line};
+use super::line::{Busy, SlowLine};
 use crate::connection::{Acknowledged, Evidence, Watched};
 
 /// The port that every host listens on.
@@ -34,7 +34,7 @@ pub(super) struct Connections {
     dies: AtomicBool,
     open: Mutex<Vec<Weak<Held>>>,
     /// What holds the bytes that the host sends.
-    line: Option<Line>,
+    line: Option<SlowLine>,
 }
 
 /// A connection, while it is open.
@@ -42,7 +42,7 @@ pub(super) type Held = Mutex<Option<TcpStream>>;
 
 impl Connections {
     /// Those of a host whose bytes go over this line.
-    pub(super) fn over(line: Option<Line>) -> Connections {
+    pub(super) fn over(line: Option<SlowLine>) -> Connections {
         Connections {
             line,
             ..Connections::default()

@@ -10,7 +10,7 @@ use thalweg_tensor::DType;
 use tokio::time::{Instant, sleep};
 
 use super::faults::Numbers;
-use super::line::Line;
+use super::line::SlowLine;
 use super::world::{Hardship, PATIENCE, World};
 
 /// The steps of each worker.
@@ -23,7 +23,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
     // A value takes up to three times as long as a task may be silent.
     let elements = (rate as usize / 4) * (1 + numbers.below(3) as usize);
     let hardship = Hardship {
-        line: Some(Line {
+        line: Some(SlowLine {
             rate,
             holds: (16 << 10) + numbers.below(4 * rate) as usize,
         }),

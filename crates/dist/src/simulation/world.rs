@@ -10,7 +10,7 @@ use thalweg_session::{Engine, SessionOptions};
 use turmoil::{Builder, Sim};
 
 use super::faults::Numbers;
-use super::line::Line;
+use super::line::SlowLine;
 use super::network::{Connections, Dated, PORT, incoming};
 use super::platform::{STRIDE, Simulated, next};
 use crate::cluster::{ClusterSpec, TaskName};
@@ -19,7 +19,8 @@ use crate::limits::Limits;
 use crate::master::link::Way;
 use crate::master::link::others;
 use crate::master::steps::Steps;
-use crate::peers::{Patience, Peers, Reach};
+use crate::patience::Patience;
+use crate::peers::{Peers, Reach};
 use crate::server::transport;
 use crate::session::Session;
 use crate::worker::{Worker, WorkerService};
@@ -46,7 +47,7 @@ pub(super) fn simulation<'a>(seed: u64, numbers: &mut Numbers) -> Sim<'a> {
 /// What hosts have little of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hardship {
-    pub(super) line: Option<Line>,
+    pub(super) line: Option<SlowLine>,
     /// Threads for parts of steps.
     pub(super) threads: usize,
 }
@@ -65,7 +66,7 @@ pub(super) struct World {
     pub(super) cluster: ClusterSpec,
     numbers: AtomicU64,
     /// What holds the bytes of each host.
-    line: Option<Line>,
+    line: Option<SlowLine>,
     /// How many parts of steps a host has threads for.
     threads: usize,
     alive: Mutex<BTreeMap<TaskName, Weak<Worker>>>,

@@ -104,12 +104,12 @@ pub(crate) async fn give_async<'f>(
     }
     let own = feeds.len();
     let mut outage = Outage::new(session);
+    let asks = Asks {
+        session,
+        sync,
+        worker,
+    };
     loop {
-        let asks = Asks {
-            session,
-            sync,
-            worker,
-        };
         let given = async {
             let turn = asks.turn().await?;
             feeds.truncate(own);

@@ -60,6 +60,9 @@ impl Exchange for Nobody {
     }
 }
 
+/// What a part begins with: its feeds, and its place among the steps of the task.
+type Begins = (Vec<Tensor>, Arc<()>);
+
 /// What runs next, or what is waited for.
 enum Next {
     Over,
@@ -75,7 +78,7 @@ impl Worker {
         self: &Arc<Self>,
         session: &Arc<WorkerSession>,
         part: &Arc<RegisteredPart>,
-        feeds: Vec<Tensor>,
+        begins: Begins,
         of: &wire::Once,
     ) -> Result<(), ClusterError> {
         if !part.is_alone() {
@@ -83,9 +86,9 @@ impl Worker {
                         place variables that are updated together on one server";
             return Err(ClusterError::invalid(text));
         }
-        let mut feeds = Some(feeds);
+        let mut begins = Some(begins);
         loop {
-            let (stamp, mut ended) = match self.next(session, part, &mut feeds, of)? {
+            let (stamp, mut ended) = match self.next(session, part, &mut begins, of)? {
                 Next::Over => return Ok(()),
                 Next::Waits(stamp, ended) => (stamp, ended),
             };
@@ -109,7 +112,7 @@ impl Worker {
         self: &Arc<Self>,
         session: &Arc<WorkerSession>,
         part: &Arc<RegisteredPart>,
-        feeds: &mut Option<Vec<Tensor>>,
+        begins: &mut Option<Begins>,
         of: &wire::Once,
     ) -> Result<Next, ClusterError> {
         let mut all = self.once.stamps();
@@ -131,7 +134,8 @@ impl Worker {
         let (tell, told) = watch::channel(None);
         stamps.running = Some((of.stamp, told.clone()));
         drop(all);
-        let (worker, of, feeds) = (self.clone(), of.clone(), feeds.take().unwrap_or_default());
+        let (worker, of) = (self.clone(), of.clone());
+        let (feeds, room) = begins.take().unwrap_or_default();
         let (runner, part) = (session.runner.clone(), part.clone());
         let stamp = of.stamp;
         self.platform.runtime().spawn(async move {
@@ -139,6 +143,7 @@ impl Worker {
             let never = Cancel::new();
             let ran = worker.platform.given_by_part(false, &never, run).await;
             let ended = ran.and_then(|done| done.map(|_| ()).map_err(ClusterError::from));
+            drop(room);
             worker.once.ended(&of, &ended);
             tell.send_replace(Some(ended));
         });

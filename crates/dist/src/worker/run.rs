@@ -84,8 +84,7 @@ impl Worker {
         }
         check_feeds(&part.feeds, &feeds)?;
         if let Some(once) = once {
-            drop(room);
-            self.run_once(session, &part, feeds, &once).await?;
+            self.run_once(session, &part, (feeds, room), &once).await?;
             return Ok(Done {
                 fetched: Vec::new(),
                 trace: Trace::default(),
