@@ -24,7 +24,7 @@ use renew::Renew;
 /// steps while the tasks run.
 #[derive(Args)]
 pub struct Protect {
-    /// The folder to make. It must not be there yet, but for --renew.
+    /// The folder to make, which must not exist yet; with --renew, the folder to change.
     folder: PathBuf,
     /// The names and addresses by which the tasks are called, without ports.
     #[arg(required_unless_present = "renew", value_name = "HOST")]
@@ -47,6 +47,9 @@ impl Protect {
     pub fn run(&self) -> Result<(), Failure> {
         match self.renew {
             None => self.make()?,
+            Some(Renew::Switch | Renew::Drop) if !self.hosts.is_empty() => {
+                return Err("hosts are named with `--renew add` only".into());
+            }
             Some(step) => step.run(&self.folder, &self.hosts)?,
         }
         say::line(self.folder.display())

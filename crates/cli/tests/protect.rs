@@ -124,8 +124,10 @@ fn who_lacks_the_certificate_or_the_token_is_refused() {
     assert!(!nobody.message.contains("thalweg protect"), "{nobody}");
 
     // The authority of the cluster, but a token that it does not have.
-    std::fs::copy(other.join(files::TOKEN), folder.join(files::TOKEN)).unwrap();
-    let guest = refused(asking(Some(&folder)));
+    let guest = place.join("guest");
+    copied(&folder, &guest);
+    std::fs::copy(other.join(files::TOKEN), guest.join(files::TOKEN)).unwrap();
+    let guest = refused(asking(Some(&guest)));
     assert_eq!(guest.cause, Cause::Unauthenticated, "{guest}");
     assert!(guest.message.contains("token"), "{guest}");
 }
@@ -299,8 +301,57 @@ fn certificates_and_tokens_are_replaced_in_three_steps_while_tasks_run() {
         copied(&folder, &hosts[1]);
     }
     std::thread::sleep(LOOKED);
+    // Nobody has connected since: a call alone finds that its token was taken back.
+    let refused = old.step(add, []).unwrap_err();
+    assert_eq!(refused.cause, Cause::Unauthenticated, "{refused}");
     as_of(&folder).unwrap();
     as_of(&first).unwrap_err();
+}
+
+#[test]
+fn a_step_of_a_renewal_that_was_broken_off_is_done_again() {
+    let place = place("again");
+    let folder = made(place.join("keys"));
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let done = |step: &str, hosts: &[&str]| {
+        let done = renew(&folder, step, hosts);
+        assert!(done.status.success(), "{step}: {done:?}");
+    };
+    let (old_token, old_authority) = (read(files::TOKEN), read(files::AUTHORITY));
+    done("add", &["127.0.0.1"]);
+    // Before the authority was there.
+    std::fs::write(folder.join(files::AUTHORITY), &old_authority).unwrap();
+    done("add", &[]);
+    let (token, authority) = (read("next-token"), read("next-authority.pem"));
+    let waiting = [
+        "next-key.pem",
+        "next-certificate.pem",
+        "next-token",
+        "next-authority.pem",
+    ];
+    let waiting = waiting.map(|name| (name, read(name)));
+    done("switch", &[]);
+    // Before the files of the second step were gone.
+    for (name, text) in &waiting {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    done("switch", &[]);
+    assert_eq!(
+        read(files::TOKEN),
+        format!("{token}\n{}\n", old_token.trim())
+    );
+    assert_eq!(read(files::KEY), waiting[0].1);
+    let wrong = renew(&folder, "add", &["127.0.0.1"]);
+    let said = String::from_utf8(wrong.stderr).unwrap();
+    assert!(said.contains("--renew drop"), "{said}");
+    done("drop", &[]);
+    // Before the token was alone.
+    std::fs::write(folder.join(files::TOKEN), format!("{token}\n{old_token}")).unwrap();
+    done("drop", &[]);
+    assert_eq!(
+        (read(files::TOKEN).trim(), read(files::AUTHORITY)),
+        (&*token, authority)
+    );
 }
 
 #[test]

@@ -35,6 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use thiserror::Error;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 pub(crate) use keys::Keys;
@@ -168,9 +169,16 @@ impl Protection {
             // Who comes meanwhile waits: what it has may be known by the files alone.
             let _looks = self.0.looks.lock().await;
             if self.is_old() {
-                let this = self.clone();
-                // Where no thread can be had, the keys stay as they are.
-                let _ = tokio::task::spawn_blocking(move || this.look()).await;
+                let (this, (done, is_done)) = (self.clone(), oneshot::channel());
+                let looks = std::thread::Builder::new().name("thalweg-keys".to_owned());
+                let looks = looks.spawn(move || {
+                    this.look();
+                    let _ = done.send(());
+                });
+                // Where no thread can be had, the keys stay as they are; a folder that does not answer holds nobody.
+                if looks.is_ok() {
+                    let _ = tokio::time::timeout(LOOKS, is_done).await;
+                }
                 self.looked().at = Instant::now();
             }
         }

@@ -46,6 +46,7 @@ use crate::peers::{FRAME, Peers, Reach, WINDOW};
 use crate::platform::system;
 use crate::protection::Protection;
 use crate::server_options::{ServerError, ServerOptions, address_of, bind};
+use crate::threads::available;
 use crate::worker::{Worker, WorkerService};
 use calls::Calls;
 use gate::Gate;
@@ -186,10 +187,12 @@ impl Server {
         let address = socket.local_addr().map_err(|e| options.cannot_listen(e))?;
         let task = (options.session.job.clone(), options.session.task);
         let engine = Engine::new(&options.bounded())?;
+        let threads = (Cpu::available_threads() / 2).clamp(1, MOST_NET);
+        // And one that waits for the end.
+        available(threads + 1).map_err(|e| ServerError::Threads(std::io::Error::other(e)))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads((Cpu::available_threads() / 2).clamp(1, MOST_NET))
+            .worker_threads(threads)
             .thread_name("thalweg-net")
-            .max_blocking_threads(options.limits.steps.saturating_mul(2).saturating_add(64))
             .enable_all()
             .build()
             .map_err(ServerError::Threads)?;
@@ -464,8 +467,9 @@ fn serve(
             loop {
                 sweep.tick().await;
                 // A graph of gigabytes takes its time to go.
-                let master = master.clone();
-                let _ = tokio::task::spawn_blocking(move || master.collect()).await;
+                let swept = master.clone();
+                // Where no thread can be had, the next sweep does it.
+                let _ = master.platform.given(move || swept.collect()).await;
             }
         });
         let mut late = stopped.clone();

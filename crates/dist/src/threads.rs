@@ -142,7 +142,7 @@ impl Shared {
 }
 
 /// The error where the system gives no thread.
-fn no_thread(error: &io::Error) -> ClusterError {
+pub(crate) fn no_thread(error: &io::Error) -> ClusterError {
     let text = format!(
         "the system gives this process no more threads (ulimit -u, pids.max): {error}. Allow it more, or run fewer steps at a time"
     );

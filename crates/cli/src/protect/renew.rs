@@ -1,7 +1,7 @@
 //! New certificates and a new token for a cluster whose tasks run.
 //!
-//! At every moment, what one host has works with what the other hosts have from this step and from the one
-//! before.
+//! What a host has after a step works with what the other hosts have from this step and from the one before. A step that
+//! was broken off is done again.
 
 use std::path::Path;
 
@@ -11,8 +11,13 @@ use thalweg_dist::protection::{Protection, files};
 use super::{Made, token, write};
 use crate::Failure;
 
-/// The certificate and the key that take the place of the others in the second step.
-const NEXT: [&str; 2] = ["next-certificate.pem", "next-key.pem"];
+/// What takes the place of the others, from the first step to the second: the last of them says that all are there.
+const NEXT: [&str; 4] = [
+    "next-key.pem",
+    "next-certificate.pem",
+    "next-token",
+    "next-authority.pem",
+];
 /// What ends each certificate in a file of several.
 const END: &str = "-----END CERTIFICATE-----\n";
 
@@ -28,13 +33,11 @@ pub enum Renew {
 }
 
 impl Renew {
-    /// Does the step.
+    /// Does the step. One that was broken off may be done again.
     ///
     /// # Errors
     /// The step before was not done, or a file cannot be read or written.
     pub fn run(self, folder: &Path, hosts: &[String]) -> Result<(), Failure> {
-        // What is broken is not made worse.
-        Protection::from_dir(folder)?;
         let read = |name: &str| {
             let path = folder.join(name);
             std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))
@@ -42,42 +45,66 @@ impl Renew {
         let (authorities, tokens) = (read(files::AUTHORITY)?, read(files::TOKEN)?);
         let authorities: Vec<&str> = authorities.split_inclusive(END).collect();
         let tokens: Vec<&str> = tokens.lines().collect();
+        let (Some(&authority), Some(&newest), Some(&token)) =
+            (authorities.first(), authorities.last(), tokens.first())
+        else {
+            return Err(format!("{}: its files are empty", folder.display()).into());
+        };
         let replace = |name: &str, text: &str| replace(folder, name, text);
-        let waits = folder.join(NEXT[0]).exists();
-        match (self, &authorities[..], &tokens[..]) {
-            (Renew::Add, [old_authority], [old_token]) => {
-                if hosts.is_empty() {
-                    return Err("name the hosts of the new certificate, as for a new folder".into());
+        let waits = folder.join(NEXT[3]).exists();
+        let renewed = authorities.len() > 1 || tokens.len() > 1;
+        match (self, waits) {
+            (Renew::Add, waits) if waits || !renewed => {
+                if !waits {
+                    // What is broken is not made worse.
+                    Protection::from_dir(folder)?;
+                    let made = next(hosts)?;
+                    NEXT.iter()
+                        .zip(&made)
+                        .try_for_each(|(n, t)| replace(n, t))?;
                 }
-                let made = Made::of(hosts)?;
-                replace(NEXT[1], &made.key)?;
-                replace(files::TOKEN, &format!("{old_token}\n{}\n", token()?))?;
-                replace(NEXT[0], &made.certificate)?;
-                replace(
-                    files::AUTHORITY,
-                    &format!("{old_authority}{}", made.authority),
-                )
+                replace(files::TOKEN, &format!("{token}\n{}\n", read(NEXT[2])?))?;
+                let both = format!("{authority}{}", read(NEXT[3])?);
+                replace(files::AUTHORITY, &both)?;
             }
-            (Renew::Switch, [_, _], [old, new]) if waits => {
-                replace(files::KEY, &read(NEXT[1])?)?;
-                replace(files::CERTIFICATE, &read(NEXT[0])?)?;
-                replace(files::TOKEN, &format!("{new}\n{old}\n"))?;
-                for name in NEXT {
+            (Renew::Switch, true) if renewed => {
+                replace(files::KEY, &read(NEXT[0])?)?;
+                replace(files::CERTIFICATE, &read(NEXT[1])?)?;
+                let new = read(NEXT[2])?;
+                let old = tokens.iter().filter(|t| **t != new);
+                let all = old.fold(format!("{new}\n"), |all, old| format!("{all}{old}\n"));
+                replace(files::TOKEN, &all)?;
+                // The one that says that all are there goes first.
+                for name in NEXT.iter().rev() {
                     std::fs::remove_file(folder.join(name))?;
                 }
-                Ok(())
             }
-            (Renew::Drop, [_, new_authority], [new_token, _]) if !waits => {
-                replace(files::AUTHORITY, new_authority)?;
-                replace(files::TOKEN, &format!("{new_token}\n"))
+            (Renew::Drop, false) if renewed => {
+                replace(files::AUTHORITY, newest)?;
+                replace(files::TOKEN, &format!("{token}\n"))?;
             }
-            _ => Err(format!(
-                "{}: this step is not the next one: `add`, `switch` and `drop` follow each other",
-                folder.display()
-            )
-            .into()),
+            _ => {
+                let step = match (waits, renewed) {
+                    (true, _) => "switch",
+                    (false, true) => "drop",
+                    (false, false) => "add",
+                };
+                let shown = folder.display();
+                return Err(format!("{shown}: the next step is `--renew {step}`").into());
+            }
         }
+        Protection::from_dir(folder)?;
+        Ok(())
     }
+}
+
+/// What takes the place of the others, as [`NEXT`] names it.
+fn next(hosts: &[String]) -> Result<[String; 4], Failure> {
+    if hosts.is_empty() {
+        return Err("name the hosts of the new certificate, as for a new folder".into());
+    }
+    let made = Made::of(hosts)?;
+    Ok([made.key, made.certificate, token()?, made.authority])
 }
 
 /// Puts a file into the place of another one, whole.

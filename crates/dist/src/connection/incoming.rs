@@ -80,14 +80,21 @@ impl Door {
         match stream {
             Ok((stream, from)) => {
                 // Where no seat is free, the connection is closed here.
-                if let Some(held) = self.seats.take(from).await {
-                    self.begin(stream, held);
+                match self.seats.take(from).await {
+                    Some(held) => self.begin(stream, held),
+                    None => tracing::warn!(
+                        address = %from,
+                        "a connection is refused: every other one has a call open (the server's --connections raises the limit)"
+                    ),
                 }
             }
             Err(e) if is_of_one(&e) => {}
-            Err(_) => {
+            Err(e) => {
+                tracing::warn!("no connection can be accepted: {e}");
+                if is_of_the_system(&e) {
+                    self.seats.make_room();
+                }
                 // It would fail again at once, and turn in a circle.
-                self.seats.make_room();
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -114,6 +121,16 @@ impl Door {
             let _ = ready.send(Ok(stream)).await;
         });
     }
+}
+
+/// Whether the system lacks what a connection takes: descriptors or memory.
+fn is_of_the_system(error: &io::Error) -> bool {
+    #[cfg(target_os = "linux")]
+    let lacks = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    #[cfg(target_os = "linux")]
+    return error.raw_os_error().is_some_and(|e| lacks.contains(&e));
+    #[cfg(not(target_os = "linux"))]
+    return !is_of_one(error);
 }
 
 /// Whether an error is of one connection alone: the next one may well be accepted.

@@ -230,7 +230,7 @@ impl Incoming<'_> {
             Ok((message, held))
         };
         match large {
-            true => apart(decode).await,
+            true => apart(&self.master.platform, decode).await,
             false => decode(),
         }
     }

@@ -68,7 +68,7 @@ pub use session::{MasterSession, Request, Response};
 /// The sessions of a server. They share its devices, and the variables and queues on those.
 pub struct Master {
     worker: Arc<Worker>,
-    platform: Arc<dyn Platform>,
+    pub(crate) platform: Arc<dyn Platform>,
     sessions: Leases,
     steps: AtomicUsize,
     /// How many sessions there were.

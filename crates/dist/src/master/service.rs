@@ -7,23 +7,20 @@ use thalweg_graphdef::messages::TensorProto;
 use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
 use thalweg_session::Cancel;
 use thalweg_tensor::Tensor;
-use tonic::Code;
 
 use super::door::{Kept, Undo, full};
 use super::{Master, Request, Response};
 use crate::messages::*;
 use crate::metrics;
+use crate::platform::Platform;
 use crate::status::Status;
 
 /// Runs what may take long on a thread of its own.
 pub(super) async fn apart<T: Send + 'static>(
+    platform: &Arc<dyn Platform>,
     work: impl FnOnce() -> Result<T, Status> + Send + 'static,
 ) -> Result<T, Status> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|e| {
-        let text = format!("a defect of the server: {e}. Please report it");
-        Err(Status::new(Code::Internal, text))
-    })
+    platform.given(work).await?
 }
 
 fn value(index: usize, proto: &TensorProto, budget: &mut Budget) -> Result<Tensor, Status> {
@@ -55,7 +52,7 @@ impl Master {
         });
         let limit = self.limits().expanded_bytes;
         let (master, handle) = (self.clone(), handle.to_owned());
-        apart(move || {
+        apart(&self.platform, move || {
             let request = make(&session, limit)?;
             let began = Instant::now();
             let response = session.run(&request, &cancel);
@@ -153,7 +150,7 @@ impl Master {
         let session = self.session(&call.session_handle, &kept.caller)?;
         let limit = self.limits().expanded_bytes;
         let abandon = abandoned(session.clone(), call.partial_run_handle.clone());
-        let done = apart(move || {
+        let done = apart(&self.platform, move || {
             let request = request_of(call.feed, call.fetch.clone(), limit)?;
             let values = session.go_on(&call.partial_run_handle, request)?;
             let named = named(call.fetch, &values, &mut kept)?;
@@ -221,7 +218,7 @@ impl Master {
         mut kept: Kept,
     ) -> Answered<CreateSessionResponse> {
         let master = self.clone();
-        apart(move || {
+        apart(&self.platform, move || {
             let (handle, session) =
                 master.create(&call.config.unwrap_or_default(), &kept.caller)?;
             let closes = (master.clone(), handle.clone());
@@ -244,7 +241,7 @@ impl Master {
         kept: Kept,
     ) -> Answered<ExtendSessionResponse> {
         let session = self.session(&call.session_handle, &kept.caller)?;
-        apart(move || {
+        apart(&self.platform, move || {
             let def = call.graph_def.unwrap_or_default();
             let expected = Some(call.current_graph_version);
             let new_graph_version = session.extend(&def, expected, kept.held.bytes())?;
@@ -261,7 +258,7 @@ impl Master {
         self.first(call.request_id, "PartialRunSetup (Master)")?;
         let session = self.session(&call.session_handle, &kept.caller)?;
         let room = self.step()?;
-        apart(move || {
+        apart(&self.platform, move || {
             let handle = session.begin_partial(&call.feed, &call.fetch, &call.target, room)?;
             kept.undo = Some(abandoned(session, handle.clone()));
             let response = PartialRunSetupResponse {
@@ -278,7 +275,7 @@ impl Master {
         kept: Kept,
     ) -> Answered<CloseSessionResponse> {
         let master = self.clone();
-        apart(move || master.close(&call.session_handle)).await?;
+        apart(&self.platform, move || master.close(&call.session_handle)).await?;
         Ok((CloseSessionResponse {}, kept))
     }
 
@@ -294,7 +291,8 @@ impl Master {
             return Err(Status::invalid(text));
         }
         let master = self.clone();
-        let (local_device, remote_device) = apart(move || Ok(master.devices())).await?;
+        let (local_device, remote_device) =
+            apart(&self.platform, move || Ok(master.devices())).await?;
         let response = ListDevicesResponse {
             local_device,
             remote_device,
@@ -308,7 +306,7 @@ impl Master {
         kept: Kept,
     ) -> Answered<ResetResponse> {
         let master = self.clone();
-        apart(move || master.reset(&call.container)).await?;
+        apart(&self.platform, move || master.reset(&call.container)).await?;
         Ok((ResetResponse {}, kept))
     }
 

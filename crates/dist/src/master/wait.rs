@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 use crate::error::{Cause, ClusterError};
+use crate::threads::no_thread;
 
 /// How long an answer is looked for before the thread sleeps: to be woken takes some tens of
 /// microseconds, as long as the way of a small step to another task and back.
@@ -41,7 +42,10 @@ pub(crate) fn waited<T: Send>(
         Ok(_) => std::thread::scope(|scope| {
             let text = "a defect: a thread panicked. Please report it";
             let panicked = |_| Err(ClusterError::new(Cause::Internal, text));
-            scope.spawn(run).join().unwrap_or_else(panicked)
+            match std::thread::Builder::new().spawn_scoped(scope, run) {
+                Ok(thread) => thread.join().unwrap_or_else(panicked),
+                Err(e) => Err(no_thread(&e)),
+            }
         }),
     }
 }

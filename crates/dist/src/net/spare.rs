@@ -69,7 +69,7 @@ impl Spare {
         }
     }
 
-    /// The most bytes that have come in at a time.
+    /// How many bytes may come in at a time.
     pub(crate) fn most(&self) -> u64 {
         self.most
     }

@@ -71,8 +71,8 @@ where
 /// Whether a caller knows the token.
 async fn knows_token(protection: &Protection, said: Option<http::HeaderValue>) -> bool {
     let said = said.as_ref().map_or(&b""[..], |s| s.as_bytes());
-    // One that is not known may be new.
-    protection.keys().admits(said) || protection.fresh().await.admits(said)
+    // One that is not known may be new, and one that is known may have been taken back.
+    protection.fresh().await.admits(said)
 }
 
 fn refusal() -> Status {

@@ -13,6 +13,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_server};
 
 use crate::cluster::TaskName;
+use crate::error::Cause;
 use crate::master::link;
 use crate::worker::Worker;
 
@@ -68,7 +69,9 @@ impl Health {
             let room = room.clone();
             asked.spawn(async move {
                 let _room = room.acquire_owned().await;
-                link::look(&peer, false).await.is_ok()
+                // A task that has as many sessions as it may is there.
+                let looked = link::look(&peer, false).await;
+                looked.map_or_else(|e| e.cause == Cause::Exhausted, |_| true)
             });
         }
         while let Some(reached) = asked.join_next().await {

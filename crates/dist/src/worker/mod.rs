@@ -167,6 +167,7 @@ impl Worker {
             closed: watch::Sender::new(false),
         });
         let mut sessions = locked(&self.sessions);
+        self.is_current()?;
         if self.ends.load(Ordering::Acquire) {
             return Err(ClusterError::new(
                 Cause::ShutDown,
