@@ -6,7 +6,7 @@ mod settings;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use clap::Args;
@@ -58,13 +58,17 @@ impl Serve {
             tracing::info!("metrics are at http://{at}/metrics");
         }
         let (told, ends) = channel();
-        // It ends with the process.
+        // It ends with the process. A second signal ends the process at once.
         std::thread::Builder::new()
             .name("thalweg-signals".to_owned())
             .spawn(move || {
+                let mut ending = false;
                 loop {
                     for signal in signals.came() {
-                        let _ = told.send(signal);
+                        if std::mem::replace(&mut ending, true) {
+                            std::process::exit(128 + signal);
+                        }
+                        let _ = told.send(());
                     }
                     std::thread::sleep(LOOK);
                 }
@@ -76,41 +80,45 @@ impl Serve {
         }
         let draining = server.clone();
         let checkpoint = said.text("drain_checkpoint").map(PathBuf::from);
+        if let Some(folder) = &checkpoint {
+            let made = std::fs::create_dir_all(folder);
+            made.map_err(|e| said.wrong("drain_checkpoint", &e))?;
+        }
+        let (lost, losses) = channel();
         std::thread::Builder::new()
             .name("thalweg-drain".to_owned())
-            .spawn(move || drained(&draining, &ends, drain, checkpoint.as_deref()))?;
-        Ok(server.join()?)
+            .spawn(move || {
+                if ends.recv().is_ok() {
+                    if let Err(e) = drained(&draining, drain, checkpoint.as_deref()) {
+                        let _ = lost.send(e.to_string());
+                    }
+                    draining.shutdown();
+                }
+            })?;
+        server.join()?;
+        match losses.try_recv() {
+            Ok(e) => Err(format!("the variables are not saved: {e}").into()),
+            Err(_) => Ok(()),
+        }
     }
 }
 
-/// Waits for a signal, and ends the server gently. A second signal ends the process at once.
-fn drained(server: &Server, signals: &Receiver<i32>, limit: Duration, checkpoint: Option<&Path>) {
-    let Ok(_) = signals.recv() else { return };
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let left = server.drain(limit);
-            if left > 0 {
-                let text =
-                    format!("note: {left} steps did not end within {limit:?}: they are cancelled");
-                crate::say::error(text);
-            }
-            if let Some(folder) = checkpoint {
-                match saved(server, folder) {
-                    Ok(at) => crate::say::error(format_args!("note: variables are in {at}")),
-                    Err(e) => crate::say::error(format_args!("error: no checkpoint: {e}")),
-                }
-            }
-            server.shutdown();
-        });
-        if let Ok(signal) = signals.recv() {
-            std::process::exit(128 + signal);
-        }
-    });
+/// Lets the steps of a server end, and saves its variables.
+fn drained(server: &Server, limit: Duration, checkpoint: Option<&Path>) -> Result<(), Failure> {
+    let left = server.drain(limit);
+    if left > 0 {
+        let text = format!("note: {left} steps did not end within {limit:?}: they are cancelled");
+        crate::say::error(text);
+    }
+    if let Some(folder) = checkpoint {
+        let at = saved(server, folder)?;
+        crate::say::error(format_args!("note: variables are in {at}"));
+    }
+    Ok(())
 }
 
 /// Writes a checkpoint of a server's variables; gives its prefix.
 fn saved(server: &Server, folder: &Path) -> Result<String, Failure> {
-    std::fs::create_dir_all(folder)?;
     let (job, task) = server.task();
     let prefix = folder.join(format!("{job}-{task}"));
     thalweg_checkpoint::save_weights(&prefix, server.variables())?;

@@ -7,7 +7,9 @@ use thalweg_dist::messages::*;
 use thalweg_dist::{AllowedOps, Server, ServerOptions};
 use thalweg_graph::Graph;
 use thalweg_graphdef::GraphDef;
-use thalweg_graphdef::messages::{NodeDef, TensorProto, TensorShapeProto, tensor_shape_proto};
+use thalweg_graphdef::messages::{
+    AttrValue, NodeDef, TensorProto, TensorShapeProto, attr_value, tensor_shape_proto,
+};
 use thalweg_ops::{FlowOps, MathOps, NewGraph, SourceOps};
 use thalweg_tensor::{DType, Tensor};
 use tonic::Code;
@@ -220,6 +222,59 @@ fn graphs_of_sessions_may_take_so_much_and_give_it_back() {
         };
         client.close_session(close).await.unwrap();
         created(&mut client, with_nodes(150, "n")).await.unwrap();
+    });
+}
+
+#[test]
+fn constants_that_are_filled_in_count_as_what_they_take() {
+    let limited = |options: &mut ServerOptions| options.limits.session_bytes = 1 << 20;
+    // A hundred bytes that stand for a quarter of a MiB.
+    let filled = |name: String| {
+        let size = 1 << 16;
+        let dim = vec![tensor_shape_proto::Dim {
+            size,
+            ..Default::default()
+        }];
+        let value = TensorProto {
+            dtype: 1,
+            tensor_shape: Some(TensorShapeProto {
+                dim,
+                ..Default::default()
+            }),
+            float_val: vec![1.0],
+            ..TensorProto::default()
+        };
+        let attr = |value| AttrValue { value: Some(value) };
+        GraphDef {
+            node: vec![NodeDef {
+                name,
+                op: "Const".to_owned(),
+                attr: [
+                    ("dtype".to_owned(), attr(attr_value::Value::Type(1))),
+                    ("value".to_owned(), attr(attr_value::Value::Tensor(value))),
+                ]
+                .into(),
+                ..NodeDef::default()
+            }],
+            ..GraphDef::default()
+        }
+    };
+    with_server(limited, |mut client| async move {
+        let handle = created(&mut client, filled("c".to_owned())).await.unwrap();
+        let mut refused = None;
+        for version in 0..8 {
+            let extended = client.extend_session(ExtendSessionRequest {
+                session_handle: handle.clone(),
+                graph_def: Some(filled(format!("c{version}"))),
+                current_graph_version: version,
+            });
+            if let Err(status) = extended.await {
+                refused = Some((version, status));
+                break;
+            }
+        }
+        let (version, status) = refused.expect("no constant is refused");
+        assert!((1..=3).contains(&version), "{version}: {status}");
     });
 }
 

@@ -55,7 +55,7 @@ pub fn import_meta_graph<'g>(
     let empty = GraphDef::default();
     let def = meta.graph_def.as_ref().unwrap_or(&empty);
     let variables = variables(meta, &options.origin)?;
-    import_and(graph, def, options, |copy| {
+    import_and(graph, def, options, |copy, _| {
         for variable in &variables {
             copy.declare_variable(info(copy, variable, options)?);
         }

@@ -48,6 +48,11 @@ impl Budget {
         Budget { limit, used: 0 }
     }
 
+    /// The bytes that were filled in.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
     /// Counts bytes of copies; false where they are too many.
     pub(crate) fn more(&mut self, bytes: usize) -> bool {
         let used = self.used.saturating_add(bytes);

@@ -214,7 +214,9 @@ fn line_of(choice: &Choice, values: &[String]) -> String {
         }
         (_, []) => format!("# {name} = \"\""),
         (Kind::Flag, [value, ..]) => format!("{name} = {value}"),
-        (Kind::Text, [value, ..]) if value.bytes().all(|b| b.is_ascii_digit()) => {
+        (Kind::Text, [value, ..])
+            if value.parse::<i64>().is_ok_and(|n| n.to_string() == *value) =>
+        {
             format!("{name} = {value}")
         }
         (Kind::Text, [value, ..]) => format!("{name} = {}", quoted(value)),
@@ -229,7 +231,7 @@ fn values(choice: &Choice, value: &DeValue<'_>) -> Result<Vec<String>, String> {
         (Kind::Flag, DeValue::Boolean(false)) => Ok(Vec::new()),
         (Kind::Flag, _) => Err(format!("is true or false, and not of kind {found}")),
         (Kind::Text, DeValue::String(text)) => Ok(vec![text.to_string()]),
-        (Kind::Text, DeValue::Integer(number)) => Ok(vec![number.as_str().to_owned()]),
+        (Kind::Text, DeValue::Integer(number)) => Ok(vec![number.to_string()]),
         (Kind::Text, _) => Err(format!("is a text or a number, and not of kind {found}")),
         (Kind::List, DeValue::Array(all)) => {
             let text = |v: &toml::Spanned<DeValue<'_>>| match v.get_ref() {

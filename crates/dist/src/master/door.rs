@@ -143,7 +143,7 @@ impl Drop for Undo {
 async fn unary<Q, A, F>(call: Incoming<'_>, method: impl FnOnce(Q, Kept) -> F) -> Answered
 where
     Q: Message + Default + Measured + Send + 'static,
-    A: Message,
+    A: Message + 'static,
     F: Future<Output = Result<(A, Kept), Status>>,
 {
     let encoding = match call.encoding() {
@@ -155,7 +155,7 @@ where
             return Ok(answer);
         }
     };
-    let caller = call.caller.clone();
+    let (caller, platform) = (call.caller.clone(), call.master.platform.clone());
     let (request, held) = call.message(encoding).await?;
     let kept = Kept {
         caller,
@@ -163,7 +163,10 @@ where
         undo: None,
     };
     let (answer, kept) = method(request, kept).await?;
-    sent(&answer, kept)
+    match answer.encoded_len() >= LARGE {
+        true => apart(&platform, move || sent(&answer, kept)).await,
+        false => sent(&answer, kept),
+    }
 }
 
 /// How a message may be compressed.
@@ -372,7 +375,7 @@ fn sent(answer: &impl Message, mut kept: Kept) -> Answered {
     let encoded = answer.encode(&mut bytes);
     encoded.map_err(|e| Status::defect(&e))?;
     let outgoing = Outgoing {
-        data: Some(Bytes::from(bytes)),
+        data: Bytes::from(bytes),
         ended: false,
         kept,
     };
@@ -384,7 +387,7 @@ fn sent(answer: &impl Message, mut kept: Kept) -> Answered {
 
 /// An answer that goes out: its message, and that the call went well.
 struct Outgoing {
-    data: Option<Bytes>,
+    data: Bytes,
     ended: bool,
     kept: Kept,
 }
@@ -397,8 +400,10 @@ impl http_body::Body for Outgoing {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(data) = self.data.take() {
-            return Poll::Ready(Some(Ok(Frame::data(data))));
+        if !self.data.is_empty() {
+            // The transport takes what it is given at once, and asks for more when that has gone: so what waits is counted.
+            let piece = self.data.len().min(PIECE);
+            return Poll::Ready(Some(Ok(Frame::data(self.data.split_to(piece)))));
         }
         if self.ended {
             return Poll::Ready(None);

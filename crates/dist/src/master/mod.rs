@@ -345,10 +345,17 @@ impl Master {
 
     /// Room for one more step, given back when it is dropped.
     pub(crate) fn step(self: &Arc<Self>) -> Result<Room, Status> {
-        if self.worker.drains() {
-            return Err(Status::new(Code::Unavailable, DRAINS));
+        // It is counted before it is looked whether the server drains: a drain waits for it, or it is refused.
+        let room = self.room()?;
+        match self.worker.drains() {
+            true => Err(Status::new(Code::Unavailable, DRAINS)),
+            false => Ok(room),
         }
-        let running = self.steps.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Room for one more step, or for a piece of one that has begun.
+    fn room(self: &Arc<Self>) -> Result<Room, Status> {
+        let running = self.steps.fetch_add(1, Ordering::SeqCst);
         let room = Room(self.clone());
         match running < self.worker.limits.steps {
             true => Ok(room),

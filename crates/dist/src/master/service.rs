@@ -149,8 +149,10 @@ impl Master {
     ) -> Answered<RunStepResponse> {
         let session = self.session(&call.session_handle, &kept.caller)?;
         let limit = self.limits().expanded_bytes;
+        let room = self.room()?;
         let abandon = abandoned(session.clone(), call.partial_run_handle.clone());
         let done = apart(&self.platform, move || {
+            let _room = room;
             let request = request_of(call.feed, call.fetch.clone(), limit)?;
             let values = session.go_on(&call.partial_run_handle, request)?;
             let named = named(call.fetch, &values, &mut kept)?;
@@ -200,9 +202,7 @@ fn named(
     kept: &mut Kept,
 ) -> Result<Vec<NamedTensorProto>, Status> {
     let named = names.into_iter().zip(values).map(|(name, value)| {
-        kept.held
-            .more((value.len() * value.dtype().size()) as u64)
-            .map_err(full)?;
+        kept.held.more(value.byte_size() as u64).map_err(full)?;
         Ok(NamedTensorProto {
             name,
             tensor: Some(message(value)?),

@@ -2,6 +2,7 @@
 
 mod callables;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -196,13 +197,19 @@ impl MasterSession {
             ..ImportOptions::default()
         };
         // What cannot be placed is not taken: the client sends it again with what it adds next.
-        let placed = |graph: &Graph| {
+        let filled = Cell::new(None);
+        let placed = |graph: &Graph, expanded: usize| {
             let data = graph.snapshot();
             self.limits.ops.check(&data)?;
+            filled.set(None);
+            filled.set(Some(self.hold(expanded as u64)?));
             self.runs.placed(&data)
         };
         thalweg_graphdef::import_and(&self.graph, def, &options, placed)?;
         growth.keep();
+        if let Some(filled) = filled.take() {
+            filled.keep();
+        }
         version.nodes = nodes;
         version.number += i64::from(expected.is_some());
         Ok(version.number)

@@ -251,12 +251,12 @@ impl Worker {
 
     /// Whether it takes no new sessions.
     pub(crate) fn drains(&self) -> bool {
-        self.drains.load(Ordering::Relaxed)
+        self.drains.load(Ordering::SeqCst)
     }
 
     /// Takes no new sessions from now on.
     pub(crate) fn drain(&self) {
-        self.drains.store(true, Ordering::Relaxed);
+        self.drains.store(true, Ordering::SeqCst);
     }
 
     /// How many parts of steps run.

@@ -197,10 +197,11 @@ pub fn import<'g>(
     def: &GraphDef,
     options: &ImportOptions<'g>,
 ) -> Result<Imported<'g>, ImportError> {
-    import_and(graph, def, options, |_| Ok::<(), ImportError>(()))
+    import_and(graph, def, options, |_, _| Ok::<(), ImportError>(()))
 }
 
-/// As [`import`]; `and` looks at the graph with what was added before it is taken over.
+/// As [`import`]; `and` looks at the graph with what was added before it is taken over, and at how many bytes were filled
+/// in for constants. It may be called again.
 ///
 /// # Errors
 /// As [`import`], and what `and` returns; nothing is added then.
@@ -208,7 +209,7 @@ pub fn import_and<'g, E: From<ImportError>>(
     graph: &'g Graph,
     def: &GraphDef,
     options: &ImportOptions<'g>,
-    and: impl Fn(&Graph) -> Result<(), E>,
+    and: impl Fn(&Graph, usize) -> Result<(), E>,
 ) -> Result<Imported<'g>, E> {
     for (name, output) in &options.input_map {
         let problem = match std::ptr::eq(output.graph(), graph) {
@@ -231,7 +232,7 @@ pub fn import_and<'g, E: From<ImportError>>(
     check_survey(def, graph, &options.origin)?;
     let added = graph.atomically(|copy| -> Result<Added, E> {
         let added = add(copy, def, options)?;
-        and(copy)?;
+        and(copy, added.expanded)?;
         Ok(added)
     })?;
     Ok(Imported {
@@ -247,6 +248,8 @@ struct Added {
     outputs: Vec<OutputId>,
     nodes: usize,
     left_out: Vec<String>,
+    /// The bytes that were filled in for constants.
+    expanded: usize,
 }
 
 fn add(graph: &Graph, def: &GraphDef, options: &ImportOptions<'_>) -> Result<Added, ImportError> {
@@ -316,6 +319,7 @@ fn add(graph: &Graph, def: &GraphDef, options: &ImportOptions<'_>) -> Result<Add
             .collect::<Result<_, _>>()?,
         nodes: made.len(),
         left_out,
+        expanded: budget.used(),
     })
 }
 
