@@ -109,6 +109,20 @@ fn a_server_that_drains_refuses_sessions_and_saves_its_variables() {
 }
 
 #[test]
+fn variables_that_cannot_be_saved_are_told_by_the_status() {
+    let folder = Folder::new("drain-fails");
+    let place = folder.path().join("gone");
+    let shown = place.display().to_string();
+    let mut server = Running::start(&["--drain-checkpoint", &shown]);
+    std::fs::remove_dir(&place).unwrap();
+    std::fs::write(&place, "no folder").unwrap();
+    server.signal("TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("the variables are not saved"), "{said}");
+}
+
+#[test]
 fn a_server_without_steps_ends_at_once_and_a_second_signal_ends_any() {
     let mut idle = Running::start(&[]);
     idle.signal("TERM");

@@ -187,6 +187,18 @@ fn resources_beyond_memory_are_an_error() {
             .input(array.output(1));
         let _ = size.name("y").output();
     });
+    refused("growing", |g| {
+        let node = g.op("TensorArrayV3").input(g.constant(0i32));
+        let node = node.attr("dtype", DType::F32).attr("dynamic_size", true);
+        let array = node.build();
+        let write = g
+            .op("TensorArrayWriteV3")
+            .input(array.output(0))
+            .input(g.constant((1i32 << 24) - 1))
+            .input(g.constant(1.0f32))
+            .input(array.output(1));
+        let _ = write.name("y").output();
+    });
 }
 
 #[test]

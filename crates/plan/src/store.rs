@@ -70,21 +70,27 @@ impl Store {
     }
 
     /// The values of the variables on CPUs, in the order of their names. Those of a container that is not the default
-    /// have its name before theirs. Variables that were never assigned are left out, and so are those on GPUs.
+    /// have its name before theirs. Variables that were never assigned are left out, and so are those on GPUs. Of several
+    /// of one name, that on the first device counts.
     pub fn values(&self) -> Vec<(String, Tensor)> {
         let variables = self.variables.lock();
         let variables = variables.unwrap_or_else(PoisonError::into_inner);
-        let named = variables.iter().filter_map(|((_, container, name), v)| {
-            let name = match &**container {
-                "" => name.clone(),
-                container => format!("{container}/{name}"),
-            };
-            Some((name, v.value()?))
-        });
+        let named = variables
+            .iter()
+            .filter_map(|((device, container, name), v)| {
+                let name = match &**container {
+                    "" => name.clone(),
+                    container => format!("{container}/{name}"),
+                };
+                Some((name, *device, v.value()?))
+            });
         let mut values: Vec<_> = named.collect();
-        values.sort_by(|a, b| a.0.cmp(&b.0));
+        values.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
         values.dedup_by(|a, b| a.0 == b.0);
         values
+            .into_iter()
+            .map(|(name, _, value)| (name, value))
+            .collect()
     }
 
     /// Gives up the memory that variables keep for later updates.

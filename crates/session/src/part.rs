@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use thalweg_device::Variable;
 use thalweg_graph::function::calls;
@@ -46,11 +47,12 @@ impl Drop for Inside {
 impl PartPlan {
     fn new(plan: Plan) -> PartPlan {
         let mut variables: Vec<Arc<Variable>> = Vec::new();
+        let mut known = FxHashSet::default();
         let mut finds_variables = false;
         for program in &plan.programs {
             for instruction in &program.instructions {
                 for variable in instruction.variables.iter().flatten() {
-                    if !variables.iter().any(|v| Arc::ptr_eq(v, variable)) {
+                    if known.insert(Arc::as_ptr(variable)) {
                         variables.push(variable.clone());
                     }
                 }

@@ -54,6 +54,8 @@ const ALL: [Fault; 12] = [
     Fault::RestartAll,
 ];
 
+/// Within which a client is answered, or told that its server is lost, whatever disturbs the server.
+const ANSWERED: Duration = Duration::from_secs(90);
 /// How long certificates stay in each step of their replacement.
 const RENEWS: Duration = Duration::from_secs(4);
 /// Between two restarts of all tasks, at least: what they hold is of interest once they are older.
@@ -87,8 +89,8 @@ enum End {
     Free,
     /// The steps of a replacement of certificates that are left.
     Renew(&'static [&'static str]),
-    /// A client; whether it must have ended well by then.
-    Client(Child, bool),
+    /// A client; by when it must have ended well, if it must.
+    Client(Child, Option<Instant>),
 }
 
 /// What is done, and what was.
@@ -98,14 +100,17 @@ pub struct Faults {
     counts: BTreeMap<Fault, usize>,
     /// When all tasks were started last.
     started: Instant,
+    /// From when on the last server and the last worker stay.
+    settled: Instant,
     /// Clients that were not answered as they should be.
     pub wrong: usize,
 }
 
 impl Faults {
-    pub fn new(seed: u64) -> Faults {
+    pub fn new(seed: u64, settled: Instant) -> Faults {
         Faults {
             state: seed,
+            settled,
             begun: Vec::new(),
             counts: BTreeMap::new(),
             started: Instant::now(),
@@ -131,9 +136,12 @@ impl Faults {
                 _ => self.below(SERVERS),
             };
             let renews = |b: &Begun| matches!(b.end, End::Renew(_));
+            let settled = Instant::now() > self.settled;
+            let stays = task + 1 == SERVERS || task + 1 == SERVERS + WORKERS;
             let may = match fault {
+                Fault::KillServer | Fault::KillWorker => !(settled && stays),
                 Fault::NewKeys => cluster.keys.is_some() && !self.begun.iter().any(renews),
-                Fault::RestartAll => self.started.elapsed() > RESTARTS,
+                Fault::RestartAll => !settled && self.started.elapsed() > RESTARTS,
                 _ => true,
             };
             if !may {
@@ -188,12 +196,12 @@ impl Faults {
             Fault::HostileClient => {
                 let kind = ["garbage", "idle", "bomb"][self.below(3)];
                 what = format!("{fault:?} {kind} at {}", cluster.tasks[task].name());
-                End::Client(cluster.client(kind, task), false)
+                End::Client(cluster.client(kind, task), None)
             }
-            Fault::VanishedClient => End::Client(cluster.client("vanish", task), false),
+            Fault::VanishedClient => End::Client(cluster.client("vanish", task), None),
             Fault::LargeGraph => {
-                let answers = !cluster.tasks[task].disturbed;
-                End::Client(cluster.client("large", task), answers)
+                let limit = Some(Instant::now() + ANSWERED);
+                End::Client(cluster.client("large", task), limit)
             }
         };
         cluster.tasks[task].disturbed |= !fault.is_from_outside();
@@ -264,11 +272,18 @@ impl Faults {
                     end: End::Renew(left),
                 });
             }
-            End::Client(mut child, must_be_answered) => {
+            End::Client(mut child, answered) => {
                 let ended = child.try_wait().unwrap();
+                if ended.is_none() && answered.is_some_and(|limit| Instant::now() < limit) {
+                    self.begun.push(Begun {
+                        over: Instant::now() + Duration::from_millis(200),
+                        end: End::Client(child, answered),
+                    });
+                    return;
+                }
                 let _ = child.kill();
                 let _ = child.wait();
-                if must_be_answered && ended.is_some_and(|s| !s.success()) {
+                if answered.is_some() && !ended.is_some_and(|s| s.success()) {
                     self.wrong += 1;
                     println!("        a client was not answered as it should be");
                 }

@@ -56,7 +56,9 @@ fn a_training_that_is_disturbed_all_the_time_goes_on_and_stays_as_large_as_it_is
     let mut cluster = Cluster::start(disk.path(), number("PROTECTED", 1) == 1, in_step)
         .expect("network namespaces, which take root");
     cluster.until_all_step(RESUMES);
-    let mut faults = Faults::new(seed);
+    // From then on one server and one worker are not started again: what they hold must stay as it is.
+    let settled = Instant::now() + Duration::from_secs(seconds / 3);
+    let mut faults = Faults::new(seed, settled);
     let mut samples = Samples::new();
     let began = Instant::now();
     let (mut fault, mut sample) = (EVERY, Duration::ZERO);
@@ -80,6 +82,7 @@ fn a_training_that_is_disturbed_all_the_time_goes_on_and_stays_as_large_as_it_is
     let seen = cluster.seen();
     report(&seen, &faults, &samples);
     assert_eq!(seen.panics, 0, "a task has panicked");
+    assert_eq!(seen.ended, 0, "tasks have ended by themselves");
     assert_eq!(
         faults.wrong, 0,
         "clients were not answered as they should be"

@@ -91,6 +91,7 @@ impl Samples {
         for (name, samples) in &self.tasks {
             for (kind, value, more) in KINDS {
                 let Some([_, middle, last]) = Samples::thirds(samples, value) else {
+                    grown.push(format!("{name}: {kind}: a third of the time has no sample"));
                     continue;
                 };
                 if last > middle * 1.1 + more {

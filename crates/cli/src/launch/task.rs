@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
 
 use super::screen::Event;
 use super::{process, signals};
@@ -17,7 +18,7 @@ pub struct LaunchedTask {
     pub worker: bool,
     child: Child,
     ended: Option<i32>,
-    told: bool,
+    told: Option<Instant>,
     killed: bool,
 }
 
@@ -44,7 +45,7 @@ impl LaunchedTask {
             worker,
             child,
             ended: None,
-            told: false,
+            told: None,
             killed: false,
         };
         let outputs: [Option<Box<dyn Read + Send>>; 2] = [
@@ -82,14 +83,20 @@ impl LaunchedTask {
 
     /// Asks it to end.
     pub fn terminate(&mut self) {
-        if self.runs() && !std::mem::replace(&mut self.told, true) {
+        if self.runs() && self.told.is_none() {
+            self.told = Some(Instant::now());
             process::terminate(&self.child);
         }
     }
 
     /// Whether it was asked to end.
     pub fn was_told(&self) -> bool {
-        self.told
+        self.told.is_some()
+    }
+
+    /// Whether it has been told to end for longer than this.
+    pub fn is_late(&self, grace: Duration) -> bool {
+        self.told.is_some_and(|at| at.elapsed() > grace)
     }
 
     /// Ends it. Gives its name where it ran until now.

@@ -108,8 +108,7 @@ impl Tasks {
         if at_once || since > self.grace {
             self.all.iter_mut().for_each(LaunchedTask::terminate);
         }
-        let limit = if at_once { self.grace } else { 2 * self.grace };
-        for task in self.all.iter_mut().filter(|_| since > limit) {
+        for task in self.all.iter_mut().filter(|t| t.is_late(self.grace)) {
             if let Some(name) = task.kill() {
                 let grace = self.grace.as_secs();
                 let note = format!("killed: {name} did not end within {grace} s of SIGTERM");

@@ -9,7 +9,7 @@ use thalweg_graph::op::{
     Arg, AttrDef, Default, Effect, Gradient, arg, arg_of, attr, bool_attr, str_attr, type_attr,
 };
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::{DType, Dims, Shape, Tensor, TensorError};
 
 use super::list::count;
 use crate::tensors::{filled, sum};
@@ -60,6 +60,11 @@ impl Array {
         self.lock().elements.len()
     }
 
+    fn no_memory(&self, len: usize) -> KernelError {
+        let (dtype, dims) = (self.dtype, Dims::from_slice(&[len]));
+        TensorError::TooLarge { dtype, dims }.into()
+    }
+
     /// Makes it that long, where it may grow.
     pub(super) fn grow(&self, len: usize) -> Result<(), KernelError> {
         let mut state = self.lock();
@@ -71,6 +76,9 @@ impl Array {
                 return Err(out_of_range(len as i64 - 1, state.elements.len()));
             }
             count(len as i64)?;
+            let more = len - state.elements.len();
+            let reserved = state.elements.try_reserve(more);
+            reserved.map_err(|_| self.no_memory(len))?;
             state.elements.resize(len, Element::default());
         }
         Ok(())
@@ -164,10 +172,13 @@ impl Array {
                 "an array has gradients of gradients {MOST_ORDER} times at most"
             )));
         }
-        let elements = state.elements.iter().map(|e| Element {
+        let mut elements = Vec::new();
+        let reserved = elements.try_reserve_exact(state.elements.len());
+        reserved.map_err(|_| self.no_memory(state.elements.len()))?;
+        elements.extend(state.elements.iter().map(|e| Element {
             shape: e.value.as_ref().map_or(e.shape.clone(), Tensor::shape),
             ..Element::default()
-        });
+        }));
         let gradient = Arc::new(Array {
             dtype: self.dtype,
             grows: false,
@@ -176,7 +187,7 @@ impl Array {
             order: self.order + 1,
             state: Mutex::new(ArrayState {
                 shape: state.shape.clone(),
-                elements: elements.collect(),
+                elements,
                 closed: false,
             }),
             gradients: Mutex::default(),

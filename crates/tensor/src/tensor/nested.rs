@@ -49,12 +49,6 @@ impl Nesting {
         self.values = self.values.saturating_add(1).saturating_add(within.values);
         Ok(())
     }
-
-    /// Counts a value no more. The depth stays.
-    pub fn remove(&mut self, value: &Tensor) {
-        let within = value.nesting();
-        self.values = self.values.saturating_sub(1).saturating_sub(within.values);
-    }
 }
 
 impl Tensor {

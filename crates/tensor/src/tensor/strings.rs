@@ -163,13 +163,6 @@ impl StringTensor {
             self.taken.less(missing);
             return Err(self.too_large());
         }
-        // What was given beyond what was asked for is not counted, and goes when the string ends.
-        let given = self.open.capacity() - had;
-        if given != missing && !self.taken.more(given - missing) {
-            self.open = Vec::new();
-            self.taken.less(had + missing);
-            return Err(self.too_large());
-        }
         Ok(())
     }
 
