@@ -1,7 +1,10 @@
 //! What several kernels on tensors do with whole tensors.
 
-use thalweg_device::KernelError;
-use thalweg_tensor::{DType, Dims, Tensor, TensorError, dispatch};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use thalweg_device::{KernelError, TensorCx};
+use thalweg_tensor::{DType, Dims, Memory, Taken, Tensor, TensorError, dispatch};
 
 use thalweg_cpu::number::Number;
 
@@ -42,14 +45,93 @@ pub(crate) fn bytes_mut(tensor: &mut Tensor, dtype: DType) -> Result<&mut [u8], 
         Err(KernelError::DType(dtype)))
 }
 
-/// So many times a value, where the system has the memory: for a length that a graph chooses.
-pub(crate) fn filled<T: Clone>(len: usize, value: T) -> Result<Vec<T>, KernelError> {
-    let mut all = Vec::new();
-    all.try_reserve_exact(len)
-        .map_err(|_| TensorError::TooLarge {
+/// Integers as a vector in the device's memory, of the dtype that an attribute names; where it is not given, i32.
+pub(crate) fn integers(
+    cx: &TensorCx<'_>,
+    attr: &str,
+    values: impl ExactSizeIterator<Item = i64>,
+) -> Result<Tensor, KernelError> {
+    let dtype = cx.attrs().dtype(attr).unwrap_or(DType::I32);
+    let mut all = cx.zeros(dtype, &[values.len()])?;
+    if dtype == DType::I64 {
+        for (to, value) in all.as_mut_slice::<i64>()?.iter_mut().zip(values) {
+            *to = value;
+        }
+        return Ok(all);
+    }
+    for (to, value) in all.as_mut_slice::<i32>()?.iter_mut().zip(values) {
+        *to = i32::try_from(value).map_err(|_| {
+            KernelError::Invalid(format!(
+                "{value} is more than an i32 holds: ask for i64 as {attr}"
+            ))
+        })?;
+    }
+    Ok(all)
+}
+
+/// Elements of which a graph chooses how many there are: they count against a memory, and are an error where it or
+/// the system has no room for them.
+pub(crate) struct Counted<T> {
+    elements: Vec<T>,
+    taken: Taken,
+}
+
+impl<T: Clone> Counted<T> {
+    /// None yet.
+    pub(crate) fn new(memory: &Arc<Memory>) -> Counted<T> {
+        Counted {
+            elements: Vec::new(),
+            taken: Taken::of(Some(memory)),
+        }
+    }
+
+    /// So many times a value.
+    pub(crate) fn filled(
+        len: usize,
+        value: T,
+        memory: &Arc<Memory>,
+    ) -> Result<Counted<T>, KernelError> {
+        let mut all = Counted::new(memory);
+        all.grow(len, value)?;
+        Ok(all)
+    }
+
+    /// Makes it so long, where it is shorter.
+    pub(crate) fn grow(&mut self, len: usize, value: T) -> Result<(), KernelError> {
+        let more = len.saturating_sub(self.elements.len());
+        let bytes = more.saturating_mul(size_of::<T>());
+        let too_large = TensorError::TooLarge {
             dtype: DType::U8,
             dims: Dims::from_slice(&[len.saturating_mul(size_of::<T>())]),
-        })?;
-    all.resize(len, value);
-    Ok(all)
+        };
+        if !self.taken.more(bytes) {
+            return Err(too_large.into());
+        }
+        if self.elements.try_reserve(more).is_err() {
+            self.taken.less(bytes);
+            return Err(too_large.into());
+        }
+        self.elements.resize(len.max(self.elements.len()), value);
+        Ok(())
+    }
+
+    /// Gives all of them up.
+    pub(crate) fn clear(&mut self) {
+        self.taken.less(self.elements.len() * size_of::<T>());
+        self.elements = Vec::new();
+    }
+}
+
+impl<T> Deref for Counted<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.elements
+    }
+}
+
+impl<T> DerefMut for Counted<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.elements
+    }
 }

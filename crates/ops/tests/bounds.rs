@@ -13,7 +13,12 @@ fn run(op: &str, inputs: &[Tensor], cost: u64, bytes: usize) -> Result<Vec<Tenso
     let x = inputs
         .iter()
         .map(|t| g.placeholder("x", t.dtype(), t.shape()));
-    let id = g.op(op).inputs(x.collect::<Vec<_>>()).build().id();
+    let node = g.op(op).inputs(x.collect::<Vec<_>>());
+    let node = match op {
+        "TensorArrayV3" => node.attr("dtype", DType::F32),
+        _ => node,
+    };
+    let id = node.build().id();
     assert!(g.errors().is_empty(), "{:?}", g.errors());
     let cpu = Cpu::new(1);
     let memory = Arc::new(Memory::within(cpu.memory(), bytes));
@@ -51,4 +56,22 @@ fn what_would_take_much_memory_is_refused() {
     let row = Tensor::zeros(DType::F32, &[600]).unwrap();
     assert!(run("Tanh", std::slice::from_ref(&row), u64::MAX, 3000).is_ok());
     assert!(run("Tanh", &[row], u64::MAX, 2000).is_err());
+}
+
+#[test]
+fn what_a_kernel_works_with_counts_as_well() {
+    let rows = 1 << 20;
+    let empty = Tensor::zeros(DType::F32, &[0, rows]).unwrap();
+    let axis = Tensor::vector(&[1i64]);
+    let size = Tensor::scalar(rows as i32);
+    let cases = [
+        ("UniqueV2", vec![empty, axis]),
+        ("TensorArrayV3", vec![size]),
+    ];
+    for (op, inputs) in cases {
+        assert!(run(op, &inputs, u64::MAX, 1 << 30).is_ok(), "{op}");
+        let refused = run(op, &inputs, u64::MAX, 4 << 20).unwrap_err();
+        let expected = matches!(refused, KernelError::Tensor(TensorError::TooLarge { .. }));
+        assert!(expected, "{op}: {refused}");
+    }
 }

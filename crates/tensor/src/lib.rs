@@ -16,6 +16,7 @@ pub mod dtype;
 mod notes;
 mod segment;
 pub mod shape;
+mod taken;
 mod tensor;
 pub mod text;
 
@@ -27,4 +28,5 @@ pub use dtype::{DType, Element};
 pub use notes::Notes;
 pub use segment::SegmentError;
 pub use shape::{Dims, Shape};
+pub use taken::Taken;
 pub use tensor::{FromTensor, Nesting, StringTensor, Tensor, TensorError};

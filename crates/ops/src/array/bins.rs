@@ -7,7 +7,7 @@ use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
 use super::rules::{countable, single, wrong};
-use crate::tensors::filled;
+use crate::tensors::{Counted, integers};
 use thalweg_cpu::number::Number;
 
 const VALUES: AttrDef = type_attr("T", &[DType::I32, DType::I64, DType::F32, DType::F64]);
@@ -70,7 +70,7 @@ fn histogram<T: Number + Element>(
     cx: &TensorCx<'_>,
     bins: usize,
     to_f64: fn(T) -> f64,
-) -> Result<Vec<i64>, KernelError> {
+) -> Result<Counted<i64>, KernelError> {
     let (values, range) = (cx.slice::<T>(0)?, cx.slice::<T>(1)?);
     let &[low, high] = range else {
         return Err(KernelError::Argument("a range"));
@@ -85,7 +85,7 @@ fn histogram<T: Number + Element>(
         ));
     }
     let width = to_f64(high.sub(low)) / bins as f64;
-    let mut counts = filled(bins, 0)?;
+    let mut counts = Counted::filled(bins, 0, cx.memory())?;
     for (element, &value) in values.iter().enumerate() {
         let value = if value < low { low } else { value };
         let at = to_f64(value.sub(low)) / width;
@@ -151,8 +151,6 @@ pub(crate) static HISTOGRAM: Op = Op {
             DType::F64 => histogram::<f64>(cx, bins, |v| v)?,
             other => return Err(KernelError::DType(other)),
         };
-        let dtype = cx.attrs().dtype("dtype").unwrap_or(DType::I32);
-        let counts = super::rules::ints(dtype, &[bins], &counts);
-        Ok(vec![counts.ok_or(KernelError::Argument("counts"))?])
+        Ok(vec![integers(cx, "dtype", counts.iter().copied())?])
     })],
 };

@@ -12,7 +12,7 @@ use super::parts::{by_size, input_as, output_as};
 use super::rules::{countable, int_scalar, or_zeros, shape_of, wrong};
 use super::strings::moved_strings;
 use super::unique::take;
-use crate::tensors::filled;
+use crate::tensors::Counted;
 
 /// What follows the dimensions of `prefix` in `shape`, where both ranks are known.
 fn rest(shape: &Shape, prefix: &Shape, input: usize) -> Result<Option<Shape>, InferError> {
@@ -78,7 +78,7 @@ fn stitch_as<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelEr
         .ok_or(KernelError::Argument("rows"))?;
     let inner = elements(inner);
     // For each row of the output the last input that names it, and its row there.
-    let mut places: Vec<Option<(usize, usize)>> = filled(rows, None)?;
+    let mut places: Counted<Option<(usize, usize)>> = Counted::filled(rows, None, p.cpu.memory())?;
     for i in 0..n {
         for (row, index) in p.ints(i)?.into_iter().enumerate() {
             let place = usize::try_from(index)

@@ -11,7 +11,7 @@ use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use super::rules::wrong;
-use crate::tensors::filled;
+use crate::tensors::{Counted, integers};
 
 /// An element that can be compared with others.
 trait Key: Element {
@@ -79,14 +79,7 @@ pub(super) fn take(
 
 /// Numbers as the elements of an output of dtype `out_idx`.
 fn indices(cx: &TensorCx<'_>, values: &[usize]) -> Result<Tensor, KernelError> {
-    let values: Vec<i64> = values.iter().map(|&v| v as i64).collect();
-    let dtype = cx.attrs().dtype("out_idx").unwrap_or(DType::I32);
-    let tensor = super::rules::ints(dtype, &[values.len()], &values);
-    tensor.ok_or_else(|| {
-        KernelError::Invalid(
-            "there are more elements than an i32 counts: ask for i64 as out_idx".to_owned(),
-        )
-    })
+    integers(cx, "out_idx", values.iter().map(|&v| v as i64))
 }
 
 /// Where elements are not 0.
@@ -205,7 +198,7 @@ fn unique(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     };
     let mut seen: HashMap<Vec<u64>, usize> = HashMap::new();
     // An axis may be long where there are no elements.
-    let mut found = filled(len, 0)?;
+    let mut found = Counted::filled(len, 0, cx.memory())?;
     let (mut first, mut counts) = (Vec::new(), Vec::new());
     for (i, found) in found.iter_mut().enumerate() {
         let next = first.len();

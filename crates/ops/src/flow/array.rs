@@ -9,10 +9,10 @@ use thalweg_graph::op::{
     Arg, AttrDef, Default, Effect, Gradient, arg, arg_of, attr, bool_attr, str_attr, type_attr,
 };
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Dims, Shape, Tensor, TensorError};
+use thalweg_tensor::{DType, Memory, Shape, Tensor};
 
 use super::list::count;
-use crate::tensors::{filled, sum};
+use crate::tensors::{Counted, sum};
 
 /// An array of tensors that each are written once.
 pub(super) struct Array {
@@ -23,6 +23,8 @@ pub(super) struct Array {
     adds: bool,
     /// How many arrays it is the gradient of: one, the one that this is the gradient of, and so on.
     order: u32,
+    /// Whose bytes its elements are, beside their values.
+    memory: Arc<Memory>,
     state: Mutex<ArrayState>,
     gradients: Mutex<BTreeMap<String, Arc<Array>>>,
 }
@@ -32,7 +34,7 @@ const MOST_ORDER: u32 = 64;
 
 struct ArrayState {
     shape: Shape,
-    elements: Vec<Element>,
+    elements: Counted<Element>,
     closed: bool,
 }
 
@@ -60,11 +62,6 @@ impl Array {
         self.lock().elements.len()
     }
 
-    fn no_memory(&self, len: usize) -> KernelError {
-        let (dtype, dims) = (self.dtype, Dims::from_slice(&[len]));
-        TensorError::TooLarge { dtype, dims }.into()
-    }
-
     /// Makes it that long, where it may grow.
     pub(super) fn grow(&self, len: usize) -> Result<(), KernelError> {
         let mut state = self.lock();
@@ -76,10 +73,7 @@ impl Array {
                 return Err(out_of_range(len as i64 - 1, state.elements.len()));
             }
             count(len as i64)?;
-            let more = len - state.elements.len();
-            let reserved = state.elements.try_reserve(more);
-            reserved.map_err(|_| self.no_memory(len))?;
-            state.elements.resize(len, Element::default());
+            state.elements.grow(len, Element::default())?;
         }
         Ok(())
     }
@@ -172,19 +166,18 @@ impl Array {
                 "an array has gradients of gradients {MOST_ORDER} times at most"
             )));
         }
-        let mut elements = Vec::new();
-        let reserved = elements.try_reserve_exact(state.elements.len());
-        reserved.map_err(|_| self.no_memory(state.elements.len()))?;
-        elements.extend(state.elements.iter().map(|e| Element {
-            shape: e.value.as_ref().map_or(e.shape.clone(), Tensor::shape),
-            ..Element::default()
-        }));
+        let len = state.elements.len();
+        let mut elements = Counted::filled(len, Element::default(), &self.memory)?;
+        for (to, e) in elements.iter_mut().zip(state.elements.iter()) {
+            to.shape = e.value.as_ref().map_or(e.shape.clone(), Tensor::shape);
+        }
         let gradient = Arc::new(Array {
             dtype: self.dtype,
             grows: false,
             clears: true,
             adds: true,
             order: self.order + 1,
+            memory: self.memory.clone(),
             state: Mutex::new(ArrayState {
                 shape: state.shape.clone(),
                 elements,
@@ -265,15 +258,17 @@ pub(crate) static ARRAY: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let attrs = cx.attrs();
+        let size = count(cx.int(0)?)?;
         let array = Array {
             dtype: attrs.dtype("dtype").unwrap_or(DType::F32),
             grows: attrs.bool("dynamic_size"),
             clears: attrs.bool("clear_after_read"),
             adds: false,
             order: 0,
+            memory: cx.memory().clone(),
             state: Mutex::new(ArrayState {
                 shape: attrs.shape("element_shape"),
-                elements: filled(count(cx.int(0)?)?, Element::default())?,
+                elements: Counted::filled(size, Element::default(), cx.memory())?,
                 closed: false,
             }),
             gradients: Mutex::default(),

@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Memory, Shape, Tensor, dispatch};
 
 use super::state::{Element, Settings};
 use crate::flow::rows::{rows, stacked};
-use crate::tensors::filled;
+use crate::tensors::Counted;
 
 /// Whether a queue takes an element.
 pub(super) fn check_element(settings: &Settings, element: &Element) -> Result<(), KernelError> {
@@ -121,7 +121,7 @@ fn pad(memory: &Arc<Memory>, item: &Tensor, dims: &[usize]) -> Result<Tensor, Ke
     };
     if item.dtype() == DType::String {
         let count = thalweg_tensor::shape::elements(dims);
-        let mut all: Vec<&[u8]> = filled(count, &b""[..])?;
+        let mut all: Counted<&[u8]> = Counted::filled(count, &b""[..], memory)?;
         for (at, s) in item.as_strings()?.iter().enumerate() {
             all[place(at)] = s;
         }

@@ -6,6 +6,7 @@ use super::{Data, Tensor, TensorError};
 use crate::buffer::Memory;
 use crate::dtype::DType;
 use crate::shape::{Dims, checked_elements};
+use crate::taken::Taken;
 
 /// What a string takes beside its bytes.
 const EACH: usize = size_of::<Box<[u8]>>();
@@ -29,41 +30,6 @@ impl Strings {
     /// The bytes that they take.
     pub(super) fn bytes(&self) -> usize {
         self.all.iter().map(|s| s.len() + EACH).sum()
-    }
-}
-
-/// Bytes of a memory that are given back when this is dropped.
-struct Taken {
-    memory: Option<Arc<Memory>>,
-    bytes: usize,
-}
-
-impl Taken {
-    fn of(memory: Option<&Arc<Memory>>) -> Taken {
-        Taken {
-            memory: memory.cloned(),
-            bytes: 0,
-        }
-    }
-
-    /// Takes so many bytes more; false where the limit does not allow it.
-    fn more(&mut self, bytes: usize) -> bool {
-        let may = self.memory.as_ref().is_none_or(|m| m.more(bytes));
-        if may {
-            self.bytes += bytes;
-        }
-        may
-    }
-
-    fn less(&mut self, bytes: usize) {
-        self.bytes -= bytes;
-        self.memory.iter().for_each(|m| m.less(bytes));
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.less(self.bytes);
     }
 }
 
