@@ -43,7 +43,25 @@ enum Command {
 /// What ends a command: said on standard error.
 type Failure = Box<dyn std::error::Error>;
 
+/// A write beyond the largest file that the process may make (`ulimit -f`) is an error, where the system would end the
+/// process.
+#[cfg(unix)]
+fn writes_may_fail() -> std::io::Result<()> {
+    let came = std::sync::Arc::default();
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, came)?;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn writes_may_fail() -> std::io::Result<()> {
+    Ok(())
+}
+
 fn main() -> ExitCode {
+    if let Err(e) = writes_may_fail() {
+        say::error(format_args!("error: no signal is caught: {e}"));
+        return ExitCode::FAILURE;
+    }
     let done = match Arguments::parse().command {
         Command::Run(run) => run.run(),
         Command::Graph(graph) => graph.run(),

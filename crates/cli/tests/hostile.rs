@@ -217,6 +217,25 @@ fn a_file_larger_than_the_process_may_write_is_an_error() {
     );
 }
 
+#[test]
+fn an_output_beyond_the_file_size_limit_is_an_error_and_not_the_end() {
+    let folder = Folder::new("hostile-output");
+    let output = Command::new("sh")
+        .args([
+            "-c",
+            "ulimit -f 0; exec \"$0\" server --show-config > \"$1\"",
+        ])
+        .args([env!("CARGO_BIN_EXE_thalweg"), &folder.at("out")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code().is_some(), "{:?}", output.status);
+    assert!(
+        !output.status.success() && said.contains("error: "),
+        "{said}"
+    );
+}
+
 /// The system gives root any number of threads: another user runs the program then.
 #[test]
 fn threads_that_the_system_does_not_give_are_an_error() {

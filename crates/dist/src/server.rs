@@ -39,7 +39,7 @@ use tonic_reflection::server::{Builder, Error};
 use crate::cluster::{ClusterSpec, TaskName};
 use crate::connection::{Incoming, PING_ANSWER, Seats, ping_interval};
 use crate::deadline::Deadline;
-use crate::limits::Limits;
+use crate::limits::{Limits, Machine};
 use crate::master::{Door, Master};
 use crate::metrics::Numbers;
 use crate::peers::{FRAME, Peers, Reach, WINDOW};
@@ -198,6 +198,13 @@ impl Server {
             .map_err(ServerError::Threads)?;
         let handle = runtime.handle().clone();
         let platform = system(handle.clone());
+        let largest = Machine::here().file;
+        if options.shared_memory && largest != u64::MAX {
+            tracing::warn!(
+                "values of more than {largest} bytes go to tasks of this machine over TCP, and not through shared \
+                 memory: the file size limit (ulimit -f) holds for it"
+            );
+        }
         let reach = Reach {
             patience: options.patience,
             shared_memory: options.shared_memory,

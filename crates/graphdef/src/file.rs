@@ -89,12 +89,20 @@ impl std::fmt::Debug for FileError {
 }
 
 /// Reads a file of TensorFlow's: a folder is a SavedModel, `.meta` a MetaGraphDef, anything else a
-/// GraphDef.
+/// GraphDef. What it holds may take as much memory as the machine has free, where the system tells that.
 ///
 /// # Errors
 /// See [`FileError`].
 pub fn read(path: &Path) -> Result<File, FileError> {
-    read_within(path, u64::MAX)
+    read_within(path, available())
+}
+
+/// The bytes of memory that the machine has free; the largest number where the system does not tell.
+fn available() -> u64 {
+    let all = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = all.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map_or(u64::MAX, |kib| kib.saturating_mul(1024))
 }
 
 /// As [`read`], of a file that may come from anywhere: what it holds takes at most `limit` bytes of memory

@@ -12,6 +12,8 @@ pub struct Machine {
     pub threads: u64,
     /// Open files and connections: `ulimit -n`.
     pub descriptors: u64,
+    /// Bytes of the largest file that may be written, and of a value in shared memory: `ulimit -f`.
+    pub file: u64,
 }
 
 impl Machine {
@@ -28,6 +30,7 @@ impl Machine {
             memory: files.memory.min(limits.memory),
             threads: files.threads.min(limits.threads),
             descriptors: limits.descriptors,
+            file: limits.file,
         }
     }
 
@@ -41,6 +44,7 @@ impl Machine {
             memory: total.map_or(u64::MAX, |kib| kib.saturating_mul(1024)),
             threads: u64::MAX,
             descriptors: u64::MAX,
+            file: u64::MAX,
         };
         // `max` is no number, and no limit. A limit of version 1 that was never set is near the largest number.
         let limit = |path: String| read(&path).trim().parse::<u64>().unwrap_or(u64::MAX);
@@ -90,6 +94,7 @@ fn limits_of_process() -> Machine {
         memory: of(Resource::As),
         threads: of(Resource::Nproc),
         descriptors: of(Resource::Nofile),
+        file: of(Resource::Fsize),
     }
 }
 
@@ -99,6 +104,7 @@ fn limits_of_process() -> Machine {
         memory: u64::MAX,
         threads: u64::MAX,
         descriptors: u64::MAX,
+        file: u64::MAX,
     }
 }
 

@@ -260,7 +260,9 @@ async fn reach(
                 _ => Err(peer.lost("it has sent what is no answer")),
             }
         };
-        let limit = patience.silence;
+        // A connection that moves nothing is lost after `silence`. This bounds the wait for one whose line is full and
+        // slow, and for a task that reads and does not answer.
+        let limit = patience.start.max(patience.silence);
         let late = || {
             let text = format!("no answer within {:.1} s", limit.as_secs_f64());
             Err(peer.gone(Cause::Silent, &text))
@@ -287,14 +289,15 @@ fn admit(peer: &Peer, asked: &wire::Open, opened: &wire::Opened) -> Result<(), C
         incarnation: opened.incarnation,
         started: opened.started,
     };
+    let now = peer.platform.clock();
     peer.processes
-        .meet(&peer.task, process, &peer.described())?;
+        .meet(&peer.task, process, now, &peer.described())?;
     // What it knows of the caller's own task is heard of; the caller looks before it opens the next session.
     let of_own =
         |p: &&wire::Process| !p.job.is_empty() && (&p.job, p.index) == (&asked.job, asked.index);
     for own in opened.known.iter().filter(of_own) {
         let (task, process) = processes::of_message(own.clone());
-        let _ = peer.processes.meet(&task, process, "");
+        let _ = peer.processes.meet(&task, process, now, "");
     }
     Ok(())
 }

@@ -115,7 +115,7 @@ impl Worker {
             started,
         };
         // Others are compared with it.
-        let _ = peers.processes.meet(&task, process, "");
+        let _ = peers.processes.meet(&task, process, started, "");
         Worker {
             lender: shares.then(Arc::default),
             engine,

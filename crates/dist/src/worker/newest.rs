@@ -50,7 +50,7 @@ impl Worker {
     /// A newer one is known.
     pub(crate) fn meet(&self, task: &TaskName, process: Process) -> Result<(), ClusterError> {
         let known = &self.peers.processes;
-        if known.meet(task, process, &self.described(task))? {
+        if known.meet(task, process, self.platform.clock(), &self.described(task))? {
             let of_older = |session: &WorkerSession| {
                 session.master.as_ref() == Some(task) && session.of != process.incarnation
             };
@@ -74,7 +74,8 @@ impl Worker {
     pub(crate) fn look(&self) -> Result<(), ClusterError> {
         self.is_current()?;
         let known = &self.peers.processes;
-        let own = known.meet(&self.task, self.process(), &self.described(&self.task));
+        let (now, described) = (self.platform.clock(), self.described(&self.task));
+        let own = known.meet(&self.task, self.process(), now, &described);
         let Err(replaced) = own else { return Ok(()) };
         tracing::warn!("{replaced}");
         let mut sessions = locked(&self.sessions);

@@ -8,8 +8,8 @@ use crate::dtype::DType;
 use crate::shape::{Dims, checked_elements};
 use crate::taken::Taken;
 
-/// What a string takes beside its bytes.
-const EACH: usize = size_of::<Box<[u8]>>();
+/// What a string takes beside its bytes: where they are, and what the system's allocator adds, about.
+const EACH: usize = size_of::<Box<[u8]>>() + 16;
 
 /// The strings of a tensor.
 pub(super) struct Strings {
