@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
+use thalweg_graphdef::sizes::MOST_FIELDS;
 
 /// Where the messages of a package are, as Rust names them.
 pub struct Paths<'a> {
@@ -75,7 +76,7 @@ fn collect<'a>(
 ) {
     let name = format!("{scope}.{}", message.name());
     assert!(
-        message.field.len() <= 40,
+        message.field.len() <= MOST_FIELDS,
         "{name} has more fields than sizes::MOST_FIELDS"
     );
     let inner = format!("{module}::{}", snake(message.name()));

@@ -7,7 +7,7 @@ mod settings;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use thalweg_device::Files;
@@ -121,7 +121,10 @@ fn drained(server: &Server, limit: Duration, checkpoint: Option<&Path>) -> Resul
 fn saved(server: &Server, folder: &Path) -> Result<String, Failure> {
     let (job, task) = server.task();
     let prefix = folder.join(format!("{job}-{task}"));
-    thalweg_checkpoint::save_weights(&prefix, server.variables())?;
+    let began = Instant::now();
+    let done = thalweg_checkpoint::save_weights(&prefix, server.variables());
+    server.saved(began.elapsed(), done.is_ok());
+    done?;
     Ok(prefix.display().to_string())
 }
 

@@ -53,6 +53,95 @@ fn flags_count_more_than_the_file_and_the_file_more_than_defaults() {
     assert!(from.contains("half of the memory"), "{from}");
 }
 
+/// A value of a setting as a file has it, the `number`th one; what is said of it by default is `default`.
+fn another(name: &str, default: &str, folder: &Folder, number: usize) -> String {
+    let place = |what: &str| folder.at(&format!("{what}-{number}"));
+    match name {
+        "job" => format!("\"job{number}\""),
+        "listen" | "metrics" | "ps_hosts" | "worker_hosts" => format!("\"127.0.0.1:{number}\""),
+        "log_level" => ["\"warn\"", "\"debug\""][number % 2].to_owned(),
+        "log_format" => ["\"json\"", "\"text\""][number % 2].to_owned(),
+        "files" => {
+            std::fs::create_dir_all(place("files")).unwrap();
+            format!("[\"{}\"]", place("files"))
+        }
+        "ops" => {
+            std::fs::write(place("ops"), "MatMul\n").unwrap();
+            format!("\"{}\"", place("ops"))
+        }
+        "protection" => {
+            works(&["protect", &place("keys"), "127.0.0.1"]);
+            format!("\"{}\"", place("keys"))
+        }
+        "drain_checkpoint" => format!("\"{}\"", place("drain")),
+        _ if default == "false" => "true".to_owned(),
+        bytes if bytes == "memory" || bytes.ends_with("bytes") => format!("\"{number}MiB\""),
+        _ if default.starts_with('"') => format!("\"{number}s\""),
+        _ => number.to_string(),
+    }
+}
+
+#[test]
+fn every_setting_is_taken_from_the_file_and_a_flag_counts_more() {
+    let folder = Folder::new("config-every");
+    let said = works(&["server", "--show-config"]);
+    let lines = said
+        .lines()
+        .filter_map(|l| l.trim_start_matches("# ").split_once(" = "));
+    let settings: Vec<(&str, &str)> = lines.filter(|(name, _)| !name.contains(' ')).collect();
+    assert!(settings.len() > 35, "{settings:?}");
+    // No two settings have the same value: one that is taken for another is seen.
+    let values = |from: usize| -> Vec<String> {
+        let all = settings.iter().enumerate();
+        let one = |(i, (name, default)): (usize, &(&str, &str))| {
+            another(name, default, &folder, from + 2 * i)
+        };
+        all.map(one).collect()
+    };
+    let (in_file, by_flag) = (values(10), values(1011));
+    let lines = settings.iter().zip(&in_file);
+    let text: String = lines.map(|((n, _), v)| format!("{n} = {v}\n")).collect();
+    let (_folder, path) = self::in_file("config-all", &text);
+    let said = works(&["server", "--config", &path, "--show-config"]);
+    for (i, ((name, _), value)) in settings.iter().zip(&in_file).enumerate() {
+        let (line, from) = (
+            format!("{name} = {value}"),
+            format!("# (from {path}:{})", i + 1),
+        );
+        assert_eq!(shown(&said, name), (&*line, &*from));
+    }
+    let mut asked = vec!["server".to_owned(), "--config".to_owned(), path];
+    for ((name, default), value) in settings.iter().zip(&by_flag) {
+        asked.push(format!("--{}", name.replace('_', "-")));
+        if *default != "false" {
+            asked.push(value.trim_matches(['[', ']', '"']).to_owned());
+        }
+    }
+    asked.push("--show-config".to_owned());
+    let asked: Vec<&str> = asked.iter().map(|a| &**a).collect();
+    let said = works(&asked);
+    for ((name, _), value) in settings.iter().zip(&by_flag) {
+        let line = format!("{name} = {value}");
+        let from = format!("# (from --{})", name.replace('_', "-"));
+        assert_eq!(shown(&said, name), (&*line, &*from));
+    }
+}
+
+#[test]
+fn connections_steps_and_silence_of_zero_are_refused_by_name() {
+    for (name, zero) in [("connections", "0"), ("steps", "0"), ("silence", "0s")] {
+        let said = fails(&["server", &format!("--{name}"), zero]);
+        assert!(said.contains(&format!("{name} is 0")), "{said}");
+        let (_folder, path) = in_file(
+            &format!("config-zero-{name}"),
+            &format!("{name} = \"{zero}\"\n"),
+        );
+        let said = fails(&["server", "--config", &path]);
+        let place = format!("{path}:1: {name}");
+        assert!(said.contains(&place) && said.contains(" is 0"), "{said}");
+    }
+}
+
 #[test]
 fn what_is_shown_is_a_file_that_says_the_same() {
     let said = works(&[

@@ -2,45 +2,24 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "support/served.rs"]
+mod served;
+
 use std::convert::Infallible;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::pin::Pin;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http_body_util::{BodyExt, Full};
+use served::Served;
 use tonic::body::Body;
 use tonic::codegen::{Bytes, Service, http};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
-
-/// A server that may have so many KiB of addresses; it ends with this.
-struct Small(Child, String);
-
-impl Small {
-    fn start(kib: u32) -> Small {
-        let mut command = Command::new("sh");
-        let script = format!("ulimit -v {kib} && exec \"$0\" server --threads 1");
-        command.args(["-c", &script, env!("CARGO_BIN_EXE_thalweg")]);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        let out = child.stdout.take().unwrap();
-        BufReader::new(out).read_line(&mut line).unwrap();
-        let target = line.trim().replace("grpc://", "http://");
-        assert!(target.starts_with("http://"), "{line}");
-        Small(child, target)
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Calls with this body; gives the status.
 async fn called(channel: &mut Channel, call: &str, gzip: bool, body: Body) -> Result<(), Status> {
@@ -88,10 +67,10 @@ fn varint(mut value: usize) -> Vec<u8> {
     out
 }
 
-fn with_channel<F: Future<Output = ()>>(server: &Small, test: impl FnOnce(Channel) -> F) {
+fn with_channel<F: Future<Output = ()>>(server: &Served, test: impl FnOnce(Channel) -> F) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let endpoint = Endpoint::from_shared(server.1.clone()).unwrap();
+        let endpoint = Endpoint::from_shared(server.http()).unwrap();
         let channel = endpoint.connect().await.unwrap();
         let test = tokio::time::timeout(Duration::from_secs(60), test(channel));
         test.await.expect("the server does not answer");
@@ -100,7 +79,7 @@ fn with_channel<F: Future<Output = ()>>(server: &Small, test: impl FnOnce(Channe
 
 #[test]
 fn a_small_message_that_takes_gigabytes_once_decoded_is_refused() {
-    let server = Small::start(4 << 20);
+    let server = Served::limited("-v 4194304");
     // A CreateSessionRequest with a graph of eighty million nodes of two bytes each.
     let nodes = 160_000_000;
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
@@ -126,7 +105,7 @@ fn a_small_message_that_takes_gigabytes_once_decoded_is_refused() {
 
 #[test]
 fn bytes_that_are_only_announced_take_no_memory() {
-    let server = Small::start(4 << 20);
+    let server = Served::limited("-v 4194304");
     with_channel(&server, |mut channel| async move {
         let mut open = Vec::new();
         for _ in 0..40 {
@@ -183,7 +162,7 @@ fn a_small_file_that_takes_gigabytes_once_decoded_is_refused() {
 
 #[test]
 fn a_call_that_is_not_one_message_is_refused_and_the_server_goes_on() {
-    let server = Small::start(4 << 20);
+    let server = Served::limited("-v 4194304");
     with_channel(&server, |mut channel| async move {
         let short = [head(false, 10), vec![0; 5]].concat();
         let two = [head(false, 0), head(false, 0)].concat();

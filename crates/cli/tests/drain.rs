@@ -4,11 +4,10 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use support::Folder;
+use support::served::Served;
 use thalweg_checkpoint::BundleReader;
 use thalweg_dist::messages::master_service_client::MasterServiceClient;
 use thalweg_dist::messages::{CloseSessionRequest, CreateSessionRequest};
@@ -17,55 +16,6 @@ use thalweg_graph::{Attr, Graph};
 use thalweg_ops::{NewGraph, SourceOps, StateOps};
 use thalweg_tensor::{DType, Tensor};
 use tonic::transport::Endpoint;
-
-/// A server of a test's own; it ends with this.
-struct Running(Child, String);
-
-impl Running {
-    fn start(flags: &[&str]) -> Running {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-        command.args(["server", "--threads", "1"]).args(flags);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        let out = child.stdout.take().unwrap();
-        BufReader::new(out).read_line(&mut line).unwrap();
-        Running(child, line.trim().to_owned())
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.0.id().to_string();
-        let done = Command::new("kill").args(["-s", name, &pid]).status();
-        assert!(done.unwrap().success());
-    }
-
-    /// How it ends, and what it has said on standard error.
-    fn ended(&mut self) -> (Option<i32>, String) {
-        let began = Instant::now();
-        let status = loop {
-            if let Some(status) = self.0.try_wait().unwrap() {
-                break status;
-            }
-            assert!(began.elapsed() < Duration::from_secs(20), "it does not end");
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        let mut said = String::new();
-        self.0
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut said)
-            .unwrap();
-        (status.code(), said)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Something that waits for a queue which nobody fills.
 fn blocked(g: &Graph) -> thalweg_graph::Output<'_> {
@@ -79,11 +29,11 @@ fn blocked(g: &Graph) -> thalweg_graph::Output<'_> {
 fn a_server_that_drains_refuses_sessions_and_saves_its_variables() {
     let folder = Folder::new("drain-saves");
     let place = folder.path().display().to_string();
-    let mut server = Running::start(&["--drain", "1s", "--drain-checkpoint", &place]);
+    let mut server = Served::start(&["--drain", "1s", "--drain-checkpoint", &place]);
     let g = Graph::new();
     let w = g.variable("w", vec![1.0f32, 2.0]);
     let waits = blocked(&g);
-    let session = Session::connect(&server.1, &g, ClusterOptions::default()).unwrap();
+    let session = Session::connect(&server.target, &g, ClusterOptions::default()).unwrap();
     session.step(w.initializer(), []).unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| session.step(waits, []));
@@ -94,7 +44,7 @@ fn a_server_that_drains_refuses_sessions_and_saves_its_variables() {
         let other = Graph::new();
         let patience = Patience::new().start(Duration::ZERO);
         let options = ClusterOptions::default().patience(patience);
-        let refused = Session::connect(&server.1, &other, options);
+        let refused = Session::connect(&server.target, &other, options);
         let refused = refused.and_then(|s| s.step(other.constant(1.0f32), []).map(|_| ()));
         let refused = refused.unwrap_err();
         assert!(refused.message.contains("drains"), "{refused}");
@@ -113,7 +63,7 @@ fn variables_that_cannot_be_saved_are_told_by_the_status() {
     let folder = Folder::new("drain-fails");
     let place = folder.path().join("gone");
     let shown = place.display().to_string();
-    let mut server = Running::start(&["--drain-checkpoint", &shown]);
+    let mut server = Served::start(&["--drain-checkpoint", &shown]);
     std::fs::remove_dir(&place).unwrap();
     std::fs::write(&place, "no folder").unwrap();
     server.signal("TERM");
@@ -124,19 +74,19 @@ fn variables_that_cannot_be_saved_are_told_by_the_status() {
 
 #[test]
 fn a_server_without_steps_ends_at_once_and_a_second_signal_ends_any() {
-    let mut idle = Running::start(&[]);
+    let mut idle = Served::start(&[]);
     idle.signal("TERM");
     assert_eq!(idle.ended().0, Some(0));
-    let mut server = Running::start(&["--drain", "1h"]);
+    let mut server = Served::start(&["--drain", "1h"]);
     let g = Graph::new();
     let waits = blocked(&g);
-    let session = Session::connect(&server.1, &g, ClusterOptions::default()).unwrap();
+    let session = Session::connect(&server.target, &g, ClusterOptions::default()).unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| session.step(waits, []));
         std::thread::sleep(Duration::from_millis(300));
         server.signal("TERM");
         std::thread::sleep(Duration::from_millis(300));
-        assert!(server.0.try_wait().unwrap().is_none(), "it did not wait");
+        assert!(server.has_ended().is_none(), "it did not wait");
         server.signal("TERM");
         assert_eq!(server.ended().0, Some(143));
         assert!(waiting.join().unwrap().is_err());
@@ -146,9 +96,9 @@ fn a_server_without_steps_ends_at_once_and_a_second_signal_ends_any() {
 #[test]
 fn the_log_tells_of_sessions_limits_and_the_end() {
     let flags = ["--log-format", "json", "--sessions", "1"];
-    let mut server = Running::start(&flags);
+    let mut server = Served::start(&flags);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let target = server.1.replace("grpc://", "http://");
+    let target = server.http();
     runtime.block_on(async {
         let endpoint = Endpoint::from_shared(target).unwrap();
         let mut client = MasterServiceClient::new(endpoint.connect().await.unwrap());
@@ -175,7 +125,7 @@ fn the_log_tells_of_sessions_limits_and_the_end() {
     assert_eq!(told("session closed")["session"], made["session"]);
     assert_eq!(told("limit met")["limit"], "sessions");
     told("draining");
-    let quiet = Running::start(&["--log-level", "off"]);
+    let quiet = Served::start(&["--log-level", "off"]);
     quiet.signal("TERM");
     let mut quiet = quiet;
     assert_eq!(quiet.ended(), (Some(0), String::new()));

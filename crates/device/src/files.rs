@@ -19,9 +19,11 @@
 //! # }
 //! ```
 
+use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::KernelError;
 
@@ -29,9 +31,22 @@ use crate::error::KernelError;
 ///
 /// A path must lie in one of the folders. It must not contain `..`, a symlink below the folder, or end at a device, a
 /// pipe or a socket. A relative path starts at the current folder of the process.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Files {
     allowed: Allowed,
+    told: Option<Arc<dyn Saves>>,
+}
+
+/// Who is told of the checkpoints that steps write.
+pub trait Saves: Send + Sync {
+    /// A step has written a checkpoint, or has failed to, in this time.
+    fn saved(&self, took: Duration, well: bool);
+}
+
+impl fmt::Debug for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Files").field(&self.allowed).finish()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -59,6 +74,7 @@ impl Files {
     pub const fn none() -> Files {
         Files {
             allowed: Allowed::None,
+            told: None,
         }
     }
 
@@ -66,6 +82,7 @@ impl Files {
     pub const fn all() -> Files {
         Files {
             allowed: Allowed::All,
+            told: None,
         }
     }
 
@@ -88,7 +105,23 @@ impl Files {
         });
         Ok(Files {
             allowed: Allowed::Within(folders.collect::<io::Result<_>>()?),
+            told: None,
         })
+    }
+
+    /// The same files; this is told of the checkpoints that steps write.
+    pub fn telling(self, told: Arc<dyn Saves>) -> Files {
+        Files {
+            told: Some(told),
+            ..self
+        }
+    }
+
+    /// Tells of a checkpoint that a step has written, or has failed to.
+    pub fn saved(&self, took: Duration, well: bool) {
+        if let Some(told) = &self.told {
+            told.saved(took, well);
+        }
     }
 
     /// The path that these bytes of a graph name.

@@ -32,7 +32,7 @@ pub use device_type::DeviceType;
 pub use environment::{Argument, Environment, NoStep, TensorCx, Thing, Ticket};
 pub use error::KernelError;
 pub use evaluate::{Bounds, evaluate, evaluate_for, evaluate_in, evaluate_within};
-pub use files::Files;
+pub use files::{Files, Saves};
 pub use gate::{Gate, Holding};
 pub use kernel::{
     Body, Kernel, Op, Operand, Prepare, PrepareFn, Prepared, RunFn, cpu, cpu_tensors, gpu, on_host,

@@ -65,7 +65,7 @@ pub enum SpecError {
     #[error("job '{0}' has no tasks: give it an address, or leave it out")]
     EmptyJob(String),
     /// What is not of the form `host:port`.
-    #[error("'{address}', of /job:{job}/task:{task}, is no address: {reason}")]
+    #[error("'{address}', of {}, is no address: {reason}", shown(job, *task))]
     Address {
         /// The job.
         job: String,
@@ -87,7 +87,7 @@ pub enum SpecError {
         second: String,
     },
     /// A task that the cluster does not have.
-    #[error("the cluster has no /job:{job}/task:{task}: {has}")]
+    #[error("the cluster has no {}: {has}", shown(job, *task))]
     NoTask {
         /// The job.
         job: String,
@@ -111,6 +111,16 @@ pub enum SpecError {
 
 /// A task: its job and its number there.
 pub type TaskName = (String, u32);
+
+/// `/job:ps/task:0`.
+pub(crate) fn shown(job: &str, task: u32) -> String {
+    format!("/job:{job}/task:{task}")
+}
+
+/// `/job:ps/task:0 at 10.0.0.1:2222`.
+pub(crate) fn shown_at((job, task): &TaskName, address: &str) -> String {
+    format!("{} at {address}", shown(job, *task))
+}
 
 impl ClusterSpec {
     /// A cluster of these jobs: for each its name and the addresses of its tasks, in order.
@@ -155,7 +165,7 @@ impl ClusterSpec {
                     address: address.clone(),
                     reason,
                 })?;
-                let name = format!("/job:{job}/task:{task}");
+                let name = shown(&job, task);
                 if let Some(first) = seen.insert(address.clone(), name.clone()) {
                     return Err(SpecError::Duplicate {
                         address: address.clone(),

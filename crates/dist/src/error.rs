@@ -7,7 +7,8 @@ use thalweg_device::KernelError;
 use thalweg_graph::Origin;
 use thalweg_session::SessionError;
 
-use crate::cluster::TaskName;
+use crate::cluster::{TaskName, shown};
+use crate::limits::names::MEMORY;
 
 /// An error of a session over a cluster, or of one of its tasks. It crosses the network field by field:
 /// what is known of it at the task where it happened is known to whoever asked for the step.
@@ -50,6 +51,8 @@ pub struct ClusterError {
     /// What people read.
     pub message: String,
     session: Option<Arc<SessionError>>,
+    /// The limit of this task that was met, until it is counted.
+    pub(crate) limit: Option<&'static str>,
 }
 
 /// The sentence: it is what a program prints that returns the error from `main`, and what `unwrap` says.
@@ -108,6 +111,33 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// As numbers of a server name it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Cause::Kernel => "kernel",
+            Cause::Uninitialized => "uninitialized",
+            Cause::OutOfRange => "out_of_range",
+            Cause::Invalid => "invalid",
+            Cause::NotFound => "not_found",
+            Cause::Unsupported => "unsupported",
+            Cause::Refused => "refused",
+            Cause::Unauthenticated => "unauthenticated",
+            Cause::Exhausted => "exhausted",
+            Cause::Unreachable => "unreachable",
+            Cause::Silent => "silent",
+            Cause::Restarted => "restarted",
+            Cause::Replaced => "replaced",
+            Cause::SessionLost => "session_lost",
+            Cause::ShutDown => "shut_down",
+            Cause::Device => "device",
+            Cause::Deadline => "deadline",
+            Cause::Cancelled => "cancelled",
+            Cause::Protocol => "protocol",
+            Cause::Storage => "storage",
+            Cause::Internal => "internal",
+        }
+    }
+
     /// Whether a task was lost that may be back later: the step can be run again then.
     pub fn is_loss(self) -> bool {
         matches!(
@@ -134,6 +164,15 @@ impl ClusterError {
             derived: false,
             message: message.into(),
             session: None,
+            limit: None,
+        }
+    }
+
+    /// That a limit of this task was met.
+    pub(crate) fn met(limit: &'static str, message: impl Into<String>) -> ClusterError {
+        ClusterError {
+            limit: Some(limit),
+            ..ClusterError::new(Cause::Exhausted, message)
         }
     }
 
@@ -170,6 +209,7 @@ impl ClusterError {
     pub(crate) fn derived(self) -> ClusterError {
         ClusterError {
             derived: true,
+            limit: None,
             ..self
         }
     }
@@ -201,7 +241,7 @@ impl fmt::Display for ClusterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What is not of a node says by itself where it is.
         if let (Some((job, index)), Some(_)) = (&self.task, self.failed_node()) {
-            write!(f, "/job:{job}/task:{index}: ")?;
+            write!(f, "{}: ", shown(job, *index))?;
         }
         f.write_str(&self.message)
     }
@@ -259,8 +299,10 @@ impl From<SessionError> for ClusterError {
             E::Device { .. } => of(Cause::Device),
             _ => of(Cause::Invalid),
         };
+        let of_memory = matches!(error, E::Memory { limit: Some(_), .. });
         ClusterError {
             session: Some(Arc::new(error)),
+            limit: of_memory.then_some(MEMORY),
             ..made
         }
     }

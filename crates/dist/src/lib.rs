@@ -24,12 +24,14 @@ mod account;
 mod allowed;
 pub mod cluster;
 mod connection;
+mod contact;
 mod deadline;
 mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod limits;
+mod locked;
 pub mod master;
 /// The messages of `proto/master.proto`, and the service that they make.
 ///

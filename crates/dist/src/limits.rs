@@ -19,6 +19,7 @@
 //! ```
 
 mod machine;
+pub(crate) mod names;
 mod table;
 
 use std::time::Duration;
@@ -26,7 +27,7 @@ use std::time::Duration;
 use tonic::Code;
 
 pub use machine::Machine;
-pub use table::{NoNumber, SETTINGS, Setting, Unit};
+pub use table::{NoNumber, SETTINGS, Setting, SettingError, Unit};
 
 use crate::allowed::AllowedOps;
 use crate::status::Status;
@@ -101,18 +102,6 @@ impl Default for Limits {
         Limits::of_machine()
     }
 }
-
-/// The name of a limit, as an error says it.
-pub(crate) const MESSAGE_BYTES: &str = "message_bytes";
-pub(crate) const DECODED_BYTES: &str = "decoded_bytes";
-pub(crate) const CALL_BYTES: &str = "call_bytes";
-pub(crate) const SESSION_BYTES: &str = "session_bytes";
-pub(crate) const GRAPH_BYTES: &str = "graph_bytes";
-pub(crate) const GRAPH_NODES: &str = "graph_nodes";
-pub(crate) const SESSIONS: &str = "sessions";
-pub(crate) const CLIENT_SESSIONS: &str = "client_sessions";
-pub(crate) const STEPS: &str = "steps";
-pub(crate) const CALLABLES: &str = "callables";
 
 /// The error of a limit that was met: what was too much, and what raises the limit.
 pub(crate) fn met(name: &'static str, what: &dyn std::fmt::Display) -> Status {

@@ -2,15 +2,21 @@
 //!
 //! Counting is an addition to an atomic number. What is a state (sessions, memory) is asked for when it is read.
 
+mod tally;
 mod text;
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use thalweg_device::Saves;
 use tonic::Code;
 
+use crate::error::ClusterError;
+
+use tally::Tally;
+
+pub(crate) use tally::Refusals;
 pub(crate) use text::Numbers;
 
 /// The upper bounds of the buckets of times, in microseconds; the last one has none.
@@ -60,39 +66,40 @@ pub(crate) struct Counts {
     pub(crate) sessions_closed: AtomicU64,
     pub(crate) sessions_collected: AtomicU64,
     pub(crate) slow_steps: AtomicU64,
+    pub(crate) slow_parts: AtomicU64,
+    /// Checkpoints that were written, and how long that took.
+    checkpoints: Times,
+    failed_checkpoints: AtomicU64,
+    /// Calls whose message is still to come.
+    pub(crate) messages: AtomicU64,
+    /// Limits that were met, and callers that were not let in.
+    pub(crate) refusals: Arc<Refusals>,
     /// Steps that failed, by code.
     failed_steps: Tally,
     /// Parts that failed, by cause.
     failed_parts: Tally,
     /// Calls of clients that failed, by code.
     failed_calls: Tally,
-    /// Limits that were met.
-    limits: Tally,
-}
-
-/// Counts by name, off the hot path.
-#[derive(Default)]
-pub(crate) struct Tally(Mutex<BTreeMap<String, u64>>);
-
-impl Tally {
-    pub(crate) fn add(&self, name: &str) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match all.get_mut(name) {
-            Some(count) => *count += 1,
-            None => {
-                all.insert(name.to_owned(), 1);
-            }
-        }
-    }
-
-    fn all(&self) -> Vec<(String, u64)> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().map(|(n, c)| (n.clone(), *c)).collect()
-    }
 }
 
 pub(crate) fn add(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Something that waits, counted until this is dropped.
+pub(crate) struct Waits<'a>(&'a AtomicU64);
+
+impl Waits<'_> {
+    pub(crate) fn begin(count: &AtomicU64) -> Waits<'_> {
+        add(count);
+        Waits(count)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Counts {
@@ -101,13 +108,27 @@ impl Counts {
     }
 
     pub(crate) fn part_failed(&self, cause: crate::Cause) {
-        self.failed_parts.add(&format!("{cause:?}").to_lowercase());
+        self.failed_parts.add(cause.name());
     }
 
-    pub(crate) fn call_failed(&self, status: &crate::Status) {
-        self.failed_calls.add(name(status.code));
-        if let Some(limit) = status.limit {
-            self.limits.add(limit);
+    pub(crate) fn call_failed(&self, code: Code) {
+        self.failed_calls.add(name(code));
+    }
+
+    /// Counts the limit that an error is of: once, whoever comes by it later.
+    pub(crate) fn counted(&self, mut error: ClusterError) -> ClusterError {
+        if let Some(limit) = error.limit.take() {
+            self.refusals.limit(limit, &error.message);
+        }
+        error
+    }
+}
+
+impl Saves for Counts {
+    fn saved(&self, took: Duration, well: bool) {
+        match well {
+            true => self.checkpoints.add(took),
+            false => add(&self.failed_checkpoints),
         }
     }
 }

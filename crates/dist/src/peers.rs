@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,9 +14,12 @@ use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::cluster::TaskName;
+use crate::cluster::{TaskName, shown, shown_at};
 use crate::connection::{Dial, PING_ANSWER, ping_interval};
+use crate::contact::{Contact, Contacts};
 use crate::error::{Cause, ClusterError};
+use crate::locked::locked;
+use crate::metrics::Counts;
 use crate::net::colocated::{Colocated, Lent};
 use crate::net::frames::{Frames, Reader};
 use crate::net::messages::header::Kind;
@@ -50,26 +54,27 @@ pub(crate) struct Peer {
     spare: Arc<Spare>,
     patience: Patience,
     heard: Mutex<Option<Instant>>,
+    pub(crate) contact: Arc<Contact>,
     /// Whether its values may come through shared memory.
     shares: bool,
     /// How its segments are reached, if it is on this machine, once that is known.
     colocated: Mutex<Option<Option<Arc<Colocated>>>>,
     #[cfg(test)]
-    pub(crate) counts: Counts,
+    pub(crate) counts: Shared,
 }
 
 /// How many values of a co-located task were copied from its segments, how many were read there, and how many
 /// of the buffers of these somebody kept.
 #[cfg(test)]
 #[derive(Default)]
-pub(crate) struct Counts {
+pub(crate) struct Shared {
     pub(crate) copies: std::sync::atomic::AtomicU64,
     pub(crate) in_place: std::sync::atomic::AtomicU64,
     pub(crate) kept: std::sync::atomic::AtomicU64,
 }
 
 #[cfg(test)]
-impl Counts {
+impl Shared {
     fn add(count: &std::sync::atomic::AtomicU64, more: u64) {
         count.fetch_add(more, std::sync::atomic::Ordering::Relaxed);
     }
@@ -97,6 +102,12 @@ impl Peer {
             .http2_keep_alive_interval(ping_interval(patience.silence))
             .keep_alive_while_idle(true)
             .keep_alive_timeout(PING_ANSWER);
+        // Whoever is called knows by it whose connection it is.
+        let endpoint = match &peers.reach.own {
+            Some((job, index)) => endpoint.user_agent(shown(job, *index)).map_err(none)?,
+            None => endpoint,
+        };
+        let contact = peers.contacts.with(&task);
         Ok(Peer {
             task,
             address: address.to_owned(),
@@ -106,7 +117,9 @@ impl Peer {
             dial: Dial {
                 silence: patience.silence,
                 protection: peers.reach.protection.clone(),
+                contact: contact.clone(),
             },
+            contact,
             channel: OnceLock::new(),
             limit: peers.reach.limit,
             spare: peers.spare.clone(),
@@ -115,23 +128,22 @@ impl Peer {
             shares: peers.reach.shared_memory,
             colocated: Mutex::default(),
             #[cfg(test)]
-            counts: Counts::default(),
+            counts: Shared::default(),
         })
     }
 
     /// `/job:ps/task:0 at 10.0.0.1:2222`.
     pub(crate) fn described(&self) -> String {
-        let (job, index) = &self.task;
-        format!("/job:{job}/task:{index} at {}", self.address)
+        shown_at(&self.task, &self.address)
     }
 
     fn hear(&self) {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *locked(&self.heard) = Some(Instant::now());
     }
 
     /// Whether it was heard of in this time.
     pub(crate) fn heard_within(&self, time: Duration) -> bool {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = locked(&self.heard);
         heard.is_some_and(|at| at.elapsed() < time)
     }
 
@@ -141,9 +153,7 @@ impl Peer {
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Option<Arc<Colocated>>>> {
-        self.colocated
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        locked(&self.colocated)
     }
 
     /// That it is not reached.
@@ -153,7 +163,7 @@ impl Peer {
 
     /// That it is not heard of, and so what has become of it.
     pub(crate) fn gone(&self, cause: Cause, why: &str) -> ClusterError {
-        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = *locked(&self.heard);
         let last = match heard {
             None => "it was never reached".to_owned(),
             Some(at) => format!("last heard of {:.1} s ago", at.elapsed().as_secs_f64()),
@@ -178,7 +188,7 @@ impl Peer {
         };
         let mut all = chain(error).filter_map(|e| e.downcast_ref::<std::io::Error>());
         let nobody = all.any(|e| !answers(e.kind()));
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = locked(&self.heard);
         match (&self.dial.protection, nobody || heard.is_some()) {
             (_, true) => "",
             (None, false) => {
@@ -310,7 +320,9 @@ impl Peer {
             return Err(self.wrong(WireError::Expected("a value's bytes")));
         };
         let lent = Lent::new(from, loan, header, self.limit, &self.spare).await;
-        lent.map_err(|e| self.wrong(e))
+        let lent = lent.map_err(|e| self.wrong(e))?;
+        self.contact.shared.fetch_add(header.bytes, Relaxed);
+        Ok(lent)
     }
 
     /// The tensor of what it lends, read in place; none where it has to be copied.
@@ -320,7 +332,7 @@ impl Peer {
     pub(crate) fn in_place(&self, lent: &Lent) -> Result<Option<Tensor>, ClusterError> {
         let tensor = lent.in_place().map_err(|e| self.wrong(e))?;
         #[cfg(test)]
-        Counts::add(&self.counts.in_place, u64::from(tensor.is_some()));
+        Shared::add(&self.counts.in_place, u64::from(tensor.is_some()));
         Ok(tensor)
     }
 
@@ -328,7 +340,7 @@ impl Peer {
     pub(crate) fn gives(&self, from: &Colocated, buffer: Arc<Buffer>) -> bool {
         let free = from.give(buffer);
         #[cfg(test)]
-        Counts::add(&self.counts.kept, u64::from(!free));
+        Shared::add(&self.counts.kept, u64::from(!free));
         free
     }
 
@@ -340,7 +352,7 @@ impl Peer {
         let copied = self.platform.given(move || lent.copied()).await?;
         let tensor = copied.map_err(|e| self.wrong(e))?;
         #[cfg(test)]
-        Counts::add(&self.counts.copies, 1);
+        Shared::add(&self.counts.copies, 1);
         Ok(tensor)
     }
 
@@ -413,6 +425,8 @@ pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 /// How other tasks are reached.
 #[derive(Clone)]
 pub(crate) struct Reach {
+    /// Who reaches them, where that is a task too.
+    pub(crate) own: Option<TaskName>,
     pub(crate) patience: Patience,
     /// Whether values may come through shared memory, and be lent there.
     pub(crate) shared_memory: bool,
@@ -430,16 +444,22 @@ pub(crate) struct Peers {
     pub(crate) spare: Arc<Spare>,
     /// The newest processes of all tasks.
     pub(crate) processes: Arc<Processes>,
+    pub(crate) contacts: Arc<Contacts>,
+    /// What this process has done.
+    pub(crate) counts: Arc<Counts>,
     known: Mutex<HashMap<(TaskName, String), Arc<Peer>>>,
 }
 
 impl Peers {
-    pub(crate) fn new(platform: Arc<dyn Platform>, reach: Reach) -> Peers {
+    pub(crate) fn new(platform: Arc<dyn Platform>, reach: Reach, counts: Arc<Counts>) -> Peers {
+        let refusals = counts.refusals.clone();
         Peers {
             platform,
-            spare: Arc::new(Spare::new(SPARE, reach.flight)),
+            spare: Arc::new(Spare::new(SPARE, reach.flight, refusals)),
             reach,
             processes: Arc::default(),
+            contacts: Arc::default(),
+            counts,
             known: Mutex::default(),
         }
     }
@@ -451,6 +471,8 @@ impl Peers {
             reach,
             spare: self.spare.clone(),
             processes: self.processes.clone(),
+            contacts: self.contacts.clone(),
+            counts: self.counts.clone(),
             known: Mutex::default(),
         }
     }
@@ -460,7 +482,7 @@ impl Peers {
     /// # Errors
     /// As [`Peer::new`].
     pub(crate) fn get(&self, task: &TaskName, address: &str) -> Result<Arc<Peer>, ClusterError> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = locked(&self.known);
         let key = (task.clone(), address.to_owned());
         if let Some(peer) = known.get(&key) {
             return Ok(peer.clone());

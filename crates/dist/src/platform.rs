@@ -34,6 +34,11 @@ pub(crate) trait Platform: Send + Sync {
     /// the part may still run; `cancel` ends it.
     fn part(&self, short: bool, cancel: &Cancel, work: Waits) -> Under;
 
+    /// How many threads run parts of steps, and how many more wait for such work.
+    fn threads(&self) -> (usize, usize) {
+        (0, 0)
+    }
+
     /// A number that nobody can guess.
     fn number(&self) -> u64;
 
@@ -125,6 +130,11 @@ impl Platform for System {
             return Box::pin(std::future::ready(Ok(())));
         }
         self.apart(Box::new(|| work(None)))
+    }
+
+    fn threads(&self) -> (usize, usize) {
+        let (all, idle) = self.threads.count();
+        (all - idle, idle)
     }
 
     fn number(&self) -> u64 {

@@ -7,10 +7,11 @@
 //! clock was ahead counts from when it was met, so that it does not stand in the way of those that come after it.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::cluster::TaskName;
 use crate::error::{Cause, ClusterError};
+use crate::locked::locked;
 use crate::net::messages as wire;
 
 /// A process that is, or was, a task's.
@@ -37,7 +38,7 @@ const REMEMBERED: usize = 16;
 
 impl Processes {
     fn known(&self) -> MutexGuard<'_, BTreeMap<TaskName, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     /// Notes a process of a task; gives true where it takes the place of another one. `now` is this machine's time,

@@ -38,6 +38,8 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::locked::locked;
+
 pub(crate) use keys::Keys;
 
 /// Characters of a token, at least.
@@ -191,7 +193,7 @@ impl Protection {
     }
 
     fn looked(&self) -> MutexGuard<'_, Looked> {
-        self.0.looked.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0.looked)
     }
 
     /// Reads the files if they have changed.

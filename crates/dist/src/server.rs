@@ -25,7 +25,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use thalweg_device::Cpu;
+use thalweg_device::{Cpu, Saves};
 use thalweg_graph::DeviceSpec;
 use thalweg_session::Engine;
 use thalweg_tensor::Tensor;
@@ -37,11 +37,12 @@ use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::{Builder, Error};
 
 use crate::cluster::{ClusterSpec, TaskName};
-use crate::connection::{Incoming, PING_ANSWER, Seats, ping_interval};
+use crate::connection::{Bounds, Incoming, PING_ANSWER, Seats, ping_interval};
 use crate::deadline::Deadline;
-use crate::limits::{Limits, Machine};
+use crate::limits::{Limits, Machine, Setting};
+use crate::locked::locked;
 use crate::master::{Door, Master};
-use crate::metrics::Numbers;
+use crate::metrics::{Counts, Numbers};
 use crate::peers::{FRAME, Peers, Reach, WINDOW};
 use crate::platform::system;
 use crate::protection::Protection;
@@ -182,10 +183,13 @@ impl Server {
     fn serve(
         cluster: ClusterSpec,
         socket: std::net::TcpListener,
-        options: ServerOptions,
+        mut options: ServerOptions,
     ) -> Result<Server, ServerError> {
+        Setting::check_all(&options)?;
         let address = socket.local_addr().map_err(|e| options.cannot_listen(e))?;
         let task = (options.session.job.clone(), options.session.task);
+        let counts: Arc<Counts> = Arc::default();
+        options.session.files = options.session.files.telling(counts.clone());
         let engine = Engine::new(&options.bounded())?;
         let threads = (Cpu::available_threads() / 2).clamp(1, MOST_NET);
         // And one that waits for the end.
@@ -206,13 +210,14 @@ impl Server {
             );
         }
         let reach = Reach {
+            own: Some(task.clone()),
             patience: options.patience,
             shared_memory: options.shared_memory,
             protection: options.protection.clone(),
             limit: options.limits.value_bytes,
             flight: options.limits.flight_bytes,
         };
-        let peers = Peers::new(platform.clone(), reach);
+        let peers = Peers::new(platform.clone(), reach, counts);
         let worker = Arc::new(Worker::new(
             engine.clone(),
             options.session.clone(),
@@ -224,13 +229,14 @@ impl Server {
         let master = Arc::new(Master::new(worker.clone()));
         let (stop, stopped) = watch::channel(false);
         let ended = Arc::new(Ended::default());
-        let Limits {
-            connections,
-            arrival,
-            idle,
-            ..
-        } = options.limits;
-        let seats = Seats::new(connections, arrival, idle);
+        let bounds = Bounds {
+            most: options.limits.connections,
+            arrival: options.limits.arrival,
+            idle: options.limits.idle,
+            silence: options.patience.silence,
+        };
+        let refusals = worker.counts.refusals.clone();
+        let seats = Seats::new(bounds, refusals);
         let serving = Serving {
             master: master.clone(),
             worker: worker.clone(),
@@ -377,6 +383,12 @@ impl Server {
         self.worker.engine.store().values()
     }
 
+    /// Counts a checkpoint of its variables that its program has written, or has failed to, in this time.
+    pub fn saved(&self, took: Duration, well: bool) {
+        Saves::saved(&*self.worker.counts, took, well);
+        tracing::info!(seconds = took.as_secs_f64(), well, "checkpoint");
+    }
+
     /// Ends it: no call is taken any more, and the steps that run are cancelled.
     pub fn shutdown(&self) {
         self.master.end();
@@ -492,6 +504,7 @@ fn serve(
         let health = HealthServer::new(Health(worker.clone()));
         let routes = Routes::new(Deadline(door)).add_service(health);
         let routes = reflected(routes).map_err(|e| e.to_string())?;
+        let refusals = worker.counts.refusals.clone();
         let services = Calls {
             worker: WorkerService(worker),
             others: routes.prepare(),
@@ -499,13 +512,17 @@ fn serve(
         let serving = transport(silence)
             .max_concurrent_streams(calls)
             .http2_max_header_list_size(MOST_HEADERS)
-            .serve_with_incoming_shutdown(Gate::new(services, protection), incoming, stop);
+            .serve_with_incoming_shutdown(
+                Gate::new(services, protection, refusals),
+                incoming,
+                stop,
+            );
         tokio::select! {
             ended = serving => ended.map_err(|e| e.to_string()),
             () = grace => Ok(()),
         }
     });
     runtime.shutdown_timeout(GRACE);
-    *ended.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    *locked(&ended.why) = Some(result);
     ended.changed.notify_all();
 }

@@ -7,9 +7,9 @@ use thalweg_device::Files;
 use thalweg_session::{CpuOptions, SessionError, SessionOptions};
 use thiserror::Error;
 
-use crate::cluster::{SpecError, TaskName};
+use crate::cluster::{SpecError, TaskName, shown};
 use crate::error::ClusterError;
-use crate::limits::Limits;
+use crate::limits::{Limits, SettingError};
 use crate::patience::Patience;
 use crate::peers::SPARE;
 use crate::protection::Protection;
@@ -151,15 +151,24 @@ impl ServerOptions {
 /// A socket that listens where the options say.
 pub(crate) fn bind(options: &ServerOptions) -> Result<std::net::TcpListener, ServerError> {
     let listen = |e| options.cannot_listen(e);
-    let mut addresses = options.listen.to_socket_addrs().map_err(listen)?;
-    let none = || std::io::Error::other("it names no address");
-    let address = addresses.next().ok_or_else(|| listen(none()))?;
+    let address = resolved(&options.listen).map_err(listen)?;
     let open = options.protection.is_none() && !options.unprotected_network;
     if open && !address.ip().is_loopback() {
         return Err(ServerError::Unprotected(address));
     }
-    let socket = std::net::TcpListener::bind(address).map_err(listen)?;
-    socket.set_nonblocking(true).map_err(listen)?;
+    listener(address).map_err(listen)
+}
+
+/// The first address that a text names.
+pub(crate) fn resolved(text: &str) -> std::io::Result<SocketAddr> {
+    let none = || std::io::Error::other("it names no address");
+    text.to_socket_addrs()?.next().ok_or_else(none)
+}
+
+/// A socket that listens there, for the network's threads.
+pub(crate) fn listener(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
+    let socket = std::net::TcpListener::bind(address)?;
+    socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
@@ -189,6 +198,9 @@ pub enum ServerError {
         "'{0}' is reached from other machines, and nothing protects this server: give it --protection DIR, which `thalweg protect` makes, or listen on 127.0.0.1, or allow it with --unprotected-network in a network that you trust"
     )]
     Unprotected(SocketAddr),
+    /// One of its limits, or of its patience, cannot be.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     /// Its devices cannot be opened.
     #[error(transparent)]
     Devices(#[from] SessionError),
@@ -220,9 +232,7 @@ pub enum ServerError {
 /// The first few tasks, and how many there are.
 fn named(tasks: &[TaskName]) -> String {
     let first = tasks.iter().take(SHOWN);
-    let first: Vec<String> = first
-        .map(|(job, index)| format!("/job:{job}/task:{index}"))
-        .collect();
+    let first: Vec<String> = first.map(|(job, index)| shown(job, *index)).collect();
     match tasks.len().saturating_sub(SHOWN) {
         0 => first.join(", "),
         more => format!("{}, and {more} more", first.join(", ")),

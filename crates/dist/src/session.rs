@@ -242,6 +242,7 @@ impl<'g> Session<'g> {
             ClusterError::new(Cause::Exhausted, text)
         })?;
         let reach = Reach {
+            own: None,
             patience: options.patience,
             shared_memory: options.shared_memory,
             protection: options.protection,
@@ -251,13 +252,13 @@ impl<'g> Session<'g> {
         let platform = system(runtime.handle().clone());
         let unknown = ("localhost".to_owned(), 0);
         let found = wait::waited(runtime.handle(), async {
-            let peers = Peers::new(platform.clone(), reach.clone());
+            let peers = Peers::new(platform.clone(), reach.clone(), Arc::default());
             crate::master::link::cluster(&peers.get(&unknown, address)?).await
         });
         let (mut cluster, task) = found?;
         // As it is reached from here.
         cluster.set_address(&task, address);
-        let peers = Peers::new(platform.clone(), reach);
+        let peers = Peers::new(platform.clone(), reach, Arc::default());
         let mut ways = vec![Way::There(peers.get(&task, address)?)];
         ways.extend(others(&cluster, &task, &peers, &options.device_filters)?);
         let mut own = SessionOptions::new().threads(1);

@@ -8,6 +8,7 @@ use thiserror::Error;
 use tonic::Code;
 
 use crate::error::{Cause, ClusterError};
+use crate::limits::names::EXPANDED_BYTES;
 use crate::net::error::shortened;
 
 /// What went wrong, for a client.
@@ -98,13 +99,14 @@ fn not_fed(node: &str, dtype: DType, shape: &Shape) -> String {
 
 impl From<ClusterError> for Status {
     fn from(error: ClusterError) -> Status {
-        let code = code(error.cause);
+        let (code, limit) = (code(error.cause), error.limit);
         let status = match error.session_error() {
             Some(SessionError::MissingFeed {
                 node, dtype, shape, ..
             }) => Status::invalid(not_fed(node, *dtype, shape)),
             _ => Status::new(code, &error.message),
         };
+        let status = Status { limit, ..status };
         match error.failed_node() {
             Some(node) => status.of_node(node),
             None => status,
@@ -125,6 +127,9 @@ impl From<ImportError> for Status {
             ImportError::Unsupported { .. } => Code::NotFound,
             _ => Code::InvalidArgument,
         };
-        Status::new(code, error.to_string())
+        Status {
+            limit: error.is_of_expanded_bytes().then_some(EXPANDED_BYTES),
+            ..Status::new(code, error.to_string())
+        }
     }
 }

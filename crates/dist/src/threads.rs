@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use crate::error::{Cause, ClusterError};
+use crate::locked::locked;
 use crate::platform::Work;
 
 /// How long a thread waits for more work.
@@ -62,6 +63,12 @@ impl Threads {
         }))
     }
 
+    /// How many there are, and how many of them wait for work.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let state = self.0.state();
+        (state.count, state.idle)
+    }
+
     /// Does this on a thread that is idle, or on a new one.
     ///
     /// # Errors
@@ -103,7 +110,7 @@ impl Drop for Threads {
 impl Shared {
     /// No work is done under this lock.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// What a thread does from its beginning to its end.

@@ -4,13 +4,16 @@
 //! ticket belongs to the worker of its number. Another worker gets it when that one has been away for long.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::error::{Cause, ClusterError};
+use crate::locked::locked;
+use crate::metrics::Waits;
 use crate::net::messages::{Turn, TurnGiven};
 
 /// The most trainings that a task coordinates.
@@ -21,7 +24,11 @@ const MOST_WORKERS: u32 = 1 << 16;
 
 /// The turns of all trainings of a task, by name.
 #[derive(Default)]
-pub(crate) struct AllTurns(Mutex<BTreeMap<String, Arc<Turns>>>);
+pub(crate) struct AllTurns {
+    all: Mutex<BTreeMap<String, Arc<Turns>>>,
+    /// Workers that wait for one.
+    pub(crate) waiting: AtomicU64,
+}
 
 impl AllTurns {
     /// The turns of a training: whoever asks first makes them.
@@ -29,7 +36,7 @@ impl AllTurns {
     /// # Errors
     /// There are as many trainings as may be.
     pub(crate) fn of(&self, name: &str) -> Result<Arc<Turns>, ClusterError> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = locked(&self.all);
         if let Some(turns) = all.get(name) {
             return Ok(turns.clone());
         }
@@ -57,6 +64,7 @@ impl AllTurns {
         if asked.only {
             return Ok(TurnGiven::default());
         }
+        let _waits = Waits::begin(&self.waiting);
         let given = tokio::time::timeout(patience, turns.given(asked.worker)).await;
         given.unwrap_or_else(|_| Ok(turns.no_turn()))
     }
@@ -104,7 +112,7 @@ pub(crate) struct Wanted {
 
 impl Turns {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Begins a round.

@@ -1,8 +1,17 @@
-//! What one connection may ask of a server at a time.
+//! What one connection may ask of a server at a time, and how long it may leave what it has asked for.
+
+mod client;
 
 use std::time::Duration;
 
-use thalweg_dist::{Limits, Server, ServerOptions};
+use client::numbers::{met, value};
+use client::{Client, created, program, step};
+use http_body_util::{BodyExt, Full};
+use prost::Message;
+use thalweg_dist::{Limits, Patience, Server, ServerOptions};
+use thalweg_tensor::Tensor;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
 use tonic::transport::Channel;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
@@ -28,4 +37,68 @@ async fn calls_beyond_those_that_one_connection_may_have_open_wait() {
     open.pop();
     let late = tokio::time::timeout(Duration::from_secs(20), waits).await;
     late.unwrap().unwrap().unwrap();
+}
+
+/// Calls for an answer of a MiB; gives its body, of which nothing was read.
+async fn unread(server: &Server) -> Body {
+    let endpoint = Channel::from_shared(format!("http://{}", server.address())).unwrap();
+    // The client takes no more than is read.
+    let endpoint = endpoint.initial_stream_window_size(65_535);
+    let mut channel = endpoint.connect().await.unwrap();
+    let mut client = Client::new(channel.clone());
+    let handle = created(&mut client, program()).await.unwrap();
+    let x = Tensor::vector(&vec![1.0f32; 1 << 18]);
+    let message = step(&handle, &[("x:0", x)], &["y:0"], &[]).encode_to_vec();
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let bytes = [&[0][..], &length, &message].concat();
+    let path = "http://server/tensorflow.MasterService/RunStep";
+    let request = http::Request::post(path)
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(Body::new(Full::from(bytes)))
+        .unwrap();
+    std::future::poll_fn(|cx| channel.poll_ready(cx))
+        .await
+        .unwrap();
+    channel.call(request).await.unwrap().into_body()
+}
+
+fn silent_for(silence: Duration) -> Server {
+    let patience = Patience::new().silence(silence);
+    let options = ServerOptions::listening("127.0.0.1:0").patience(patience);
+    Server::start(options).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_read_its_answer_loses_its_connection_and_the_server_its_memory() {
+    let server = silent_for(Duration::from_secs(2));
+    let held = || value(&server.metrics(), "thalweg_call_bytes");
+    let body = unread(&server).await;
+    let before = held();
+    assert!(before > f64::from(1 << 20), "{before}");
+    let waits = "thalweg_calls_waiting{for=\"receiver\"}";
+    assert_eq!(value(&server.metrics(), waits), 1.0);
+    let freed = async {
+        while held() > 0.0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let freed = tokio::time::timeout(Duration::from_secs(30), freed).await;
+    freed.expect("the answer is kept");
+    assert_eq!(met(&server.metrics(), "silence"), 1.0);
+    body.collect().await.map(|_| ()).unwrap_err();
+    assert_eq!(value(&server.metrics(), waits), 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_reads_its_answer_slowly_has_all_of_it() {
+    let server = silent_for(Duration::from_millis(1500));
+    let mut body = unread(&server).await;
+    let mut bytes = 0;
+    while let Some(frame) = body.frame().await {
+        bytes += frame.unwrap().into_data().map_or(0, |d| d.len());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(bytes > 1 << 20, "{bytes}");
+    assert_eq!(met(&server.metrics(), "silence"), 0.0);
 }

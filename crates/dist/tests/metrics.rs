@@ -2,14 +2,21 @@
 
 mod client;
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::Duration;
 
-use client::{Client, created, program, run, step};
+use client::numbers::{met, value};
+use client::{Client, created, graph_def, program, run, step};
+use thalweg_device::Files;
 use thalweg_dist::messages::*;
 use thalweg_dist::{Server, ServerOptions};
-use thalweg_tensor::Tensor;
+use thalweg_graph::{Attr, Graph};
+use thalweg_graphdef::tensor::to_proto;
+use thalweg_ops::{NewGraph, SourceOps};
+use thalweg_tensor::{DType, Tensor};
 use tonic::transport::Channel;
 
 fn with_metrics<F: Future<Output = ()>>(
@@ -26,15 +33,6 @@ fn with_metrics<F: Future<Output = ()>>(
         let limited = tokio::time::timeout(Duration::from_secs(60), test(server.clone(), client));
         limited.await.expect("the test waits for something");
     });
-}
-
-/// The value on the line that begins so.
-fn value(text: &str, begin: &str) -> f64 {
-    let line = text
-        .lines()
-        .find(|l| l.strip_prefix(begin).is_some_and(|r| r.starts_with(' ')));
-    let line = line.unwrap_or_else(|| panic!("no {begin} in\n{text}"));
-    line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
 #[test]
@@ -62,10 +60,7 @@ fn steps_sessions_errors_and_limits_are_counted() {
             ),
             1.0
         );
-        assert_eq!(
-            value(&text, "thalweg_limits_met_total{limit=\"sessions\"}"),
-            1.0
-        );
+        assert_eq!((met(&text, "sessions"), met(&text, "steps")), (1.0, 0.0));
         assert_eq!(value(&text, "thalweg_sessions"), 1.0);
         assert_eq!(value(&text, "thalweg_sessions_made_total"), 1.0);
         assert!(value(&text, "thalweg_graph_bytes") > 0.0);
@@ -94,9 +89,10 @@ fn numbers_are_read_over_http() {
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
             .unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: it\r\n\r\n").unwrap();
+        // Who is not answered may be told so before it has asked.
+        let _ = write!(stream, "GET {path} HTTP/1.1\r\nHost: it\r\n\r\n");
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        let _ = stream.read_to_string(&mut answer);
         answer
     };
     let answer = asked("/metrics");
@@ -104,54 +100,143 @@ fn numbers_are_read_over_http() {
     assert!(answer.contains("application/openmetrics-text"), "{answer}");
     assert!(answer.contains("thalweg_sessions 0\n"), "{answer}");
     assert!(asked("/").starts_with("HTTP/1.1 404"));
-    // Who says nothing does not keep others out.
-    let silent: Vec<_> = (0..4).map(|_| TcpStream::connect(at).unwrap()).collect();
+    // Seven who say nothing keep nobody out; with eight, the next one is not answered until one has gone.
+    let mut silent: Vec<_> = (0..7).map(|_| TcpStream::connect(at).unwrap()).collect();
     assert!(asked("/metrics").contains("# EOF"));
-    drop(silent);
+    // The place of who has just asked may not be free at once.
+    while asked("/metrics").contains("# EOF") {
+        silent.push(TcpStream::connect(at).unwrap());
+    }
+    silent.clear();
+    while !asked("/metrics").contains("# EOF") {}
     assert!(server.serve_metrics("nowhere.invalid:1").is_err());
     server.shutdown();
 }
 
 #[test]
-fn the_dashboard_asks_for_numbers_that_there_are() {
+fn connections_and_what_is_filled_in_meet_limits_that_count() {
+    let few = |options: &mut ServerOptions| {
+        options.limits.connections = 2;
+        options.limits.expanded_bytes = 1 << 10;
+    };
+    with_metrics(few, |server, mut client| async move {
+        let handle = created(&mut client, program()).await.unwrap();
+        let mut large = step(&handle, &[], &["y:0"], &[]);
+        // A message of a few bytes that stands for four KiB.
+        let mut one = to_proto(&Tensor::vector(&[1.0f32])).unwrap();
+        one.tensor_shape.as_mut().unwrap().dim[0].size = 1 << 10;
+        one.tensor_content.clear();
+        large.feed.push(NamedTensorProto {
+            name: "x:0".to_owned(),
+            tensor: Some(one),
+        });
+        run(&mut client, large).await.unwrap_err();
+        assert_eq!(met(&server.metrics(), "expanded_bytes"), 1.0);
+        // Each but the first takes the place of the one before.
+        let connect = |_| TcpStream::connect(server.address()).unwrap();
+        let guests: Vec<_> = (0..5).map(connect).collect();
+        let began = std::time::Instant::now();
+        while met(&server.metrics(), "connections") < 4.0 {
+            assert!(began.elapsed() < Duration::from_secs(20));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        drop(guests);
+    });
+}
+
+#[test]
+fn checkpoints_that_steps_write_are_counted() {
+    let folder = std::env::temp_dir().join(format!("thalweg-counts-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let allowed = Files::within([&folder]).unwrap();
+    let files = |options: &mut ServerOptions| options.session.files = allowed;
+    let place = folder.clone();
+    with_metrics(files, |server, mut client| async move {
+        let saving = |to: &Path| {
+            let g = Graph::new();
+            let text = |text: &str| g.constant(Tensor::strings(&[1], &[text]).unwrap());
+            let types = Attr::Types(vec![DType::F32]);
+            let prefix = g.constant(to.to_str().unwrap());
+            let node = g.op("SaveV2").name("save").attr("dtypes", types);
+            let node = node.inputs([prefix, text("w"), text(""), g.constant(1.0f32)]);
+            node.build();
+            assert_eq!(g.errors(), []);
+            graph_def(&g)
+        };
+        for (to, well) in [
+            (place.join("model"), true),
+            (Path::new("/no").into(), false),
+        ] {
+            let handle = created(&mut client, saving(&to)).await.unwrap();
+            let done = run(&mut client, step(&handle, &[], &[], &["save"])).await;
+            assert_eq!(done.is_ok(), well, "{done:?}");
+        }
+        let text = server.metrics();
+        assert_eq!(value(&text, "thalweg_checkpoint_seconds_count"), 1.0);
+        assert_eq!(value(&text, "thalweg_checkpoints_failed_total"), 1.0);
+    });
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// The names of all numbers that a server has, as Prometheus has them.
+fn names() -> BTreeSet<String> {
     let server = Server::start(ServerOptions::listening("127.0.0.1:0")).unwrap();
     let text = server.metrics();
     let kinds = text.lines().filter_map(|l| l.strip_prefix("# TYPE "));
-    let kinds: Vec<(&str, &str)> = kinds.filter_map(|l| l.split_once(' ')).collect();
-    let known = |name: &str| {
-        kinds.iter().any(|(base, kind)| match *kind {
-            "counter" => name.strip_suffix("_total") == Some(base),
-            "histogram" => ["_bucket", "_sum", "_count"]
-                .iter()
-                .any(|end| name.strip_suffix(end) == Some(base)),
-            _ => name == *base,
-        })
-    };
-    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana.json");
-    let board: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-    let mut asked = std::collections::BTreeSet::new();
+    let named = kinds.filter_map(|l| l.split_once(' '));
+    let named = named.flat_map(|(base, kind)| match kind {
+        "counter" => vec![format!("{base}_total")],
+        "histogram" => ["_bucket", "_sum", "_count"]
+            .map(|end| format!("{base}{end}"))
+            .to_vec(),
+        _ => vec![base.to_owned()],
+    });
+    named.collect()
+}
+
+/// The names of numbers in a text.
+fn named_in(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let words = words.filter(|w| w.starts_with("thalweg_"));
+    words.map(str::to_owned).collect()
+}
+
+fn doc(file: &str) -> String {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    std::fs::read_to_string(docs.join(file)).unwrap()
+}
+
+#[test]
+fn the_dashboard_shows_every_number_and_no_other() {
+    let board: serde_json::Value = serde_json::from_str(&doc("grafana.json")).unwrap();
+    let mut shown = BTreeSet::new();
     for panel in board["panels"].as_array().unwrap() {
         let targets = panel["targets"].as_array().unwrap();
         assert!(!targets.is_empty(), "{panel}");
         for target in targets {
-            let query = target["expr"].as_str().unwrap();
-            let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            let names: Vec<_> = words.filter(|w| w.starts_with("thalweg_")).collect();
-            assert!(!names.is_empty(), "{query}");
-            for name in names {
-                assert!(
-                    known(name),
-                    "the dashboard asks for {name}, which there is not"
-                );
-                asked.insert(name.to_owned());
-            }
+            let asked = named_in(target["expr"].as_str().unwrap());
+            assert!(!asked.is_empty(), "{target}");
+            shown.extend(asked);
         }
     }
-    // Every number is shown.
-    for (base, _) in kinds {
-        let shown = asked.iter().any(|name| name.starts_with(base));
-        assert!(shown, "the dashboard does not show {base}");
-    }
+    assert_eq!(shown, names());
+}
+
+#[test]
+fn the_book_says_what_every_number_is_and_names_no_other() {
+    let book = doc("book/operations.md");
+    let table = book.split("## Metrics").nth(1).unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let rows = table.lines().filter(|l| l.starts_with("| `"));
+    let said = rows.flat_map(|l| named_in(l.split('|').nth(1).unwrap()));
+    // Of a histogram, the book has the name before its parts.
+    let whole = |name: String| {
+        let parts = ["_seconds_bucket", "_seconds_sum", "_seconds_count"];
+        let base = parts.iter().find_map(|part| name.strip_suffix(part));
+        base.map_or(name.clone(), |base| format!("{base}_seconds"))
+    };
+    let known: BTreeSet<String> = names().into_iter().map(whole).collect();
+    assert_eq!(said.collect::<BTreeSet<_>>(), known);
 }
 
 #[test]

@@ -187,6 +187,20 @@ fn grouped(nodes: &[(String, String)]) -> String {
     kinds.into_iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
+impl ImportError {
+    /// Whether more bytes are to be filled in than [`ImportOptions::max_expanded_bytes`](crate::ImportOptions) allows.
+    pub fn is_of_expanded_bytes(&self) -> bool {
+        let (ImportError::Node { problem, .. } | ImportError::Function { problem, .. }) = self
+        else {
+            return false;
+        };
+        let Problem::Attr { value, .. } = problem else {
+            return false;
+        };
+        matches!(value, ValueError::Expanded { .. })
+    }
+}
+
 /// What is wrong with a node or function of a file.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]

@@ -40,12 +40,22 @@ use crate::shape;
 pub struct Budget {
     limit: usize,
     used: usize,
+    refused: bool,
 }
 
 impl Budget {
     /// A budget of this many bytes.
     pub fn new(limit: usize) -> Budget {
-        Budget { limit, used: 0 }
+        Budget {
+            limit,
+            used: 0,
+            refused: false,
+        }
+    }
+
+    /// Whether more was asked for.
+    pub fn has_refused(&self) -> bool {
+        self.refused
     }
 
     /// The bytes that were filled in.
@@ -66,6 +76,7 @@ impl Budget {
     fn take(&mut self, missing: usize, size: usize, dims: &[usize]) -> Result<(), ValueError> {
         let bytes = missing.saturating_mul(size).saturating_add(self.used);
         if bytes > self.limit {
+            self.refused = true;
             return Err(ValueError::Expanded {
                 shape: Shape::known(dims),
                 bytes,

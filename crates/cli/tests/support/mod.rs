@@ -4,6 +4,7 @@
 
 #[path = "../../../../tests/support/folders.rs"]
 mod folders;
+pub mod served;
 
 use std::process::{Command, Output};
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tonic::codegen::{BoxFuture, Service, http};
 
 use super::{Stream, Watched};
+use crate::contact::Contact;
 use crate::protection::Protection;
 
 /// Connects to other tasks, as the transport asks for it.
@@ -21,6 +23,8 @@ pub(crate) struct Dial {
     /// How long they may be silent; how long each of TCP and TLS may take.
     pub(crate) silence: Duration,
     pub(crate) protection: Option<Protection>,
+    /// The task that is reached.
+    pub(crate) contact: Arc<Contact>,
 }
 
 impl Service<http::Uri> for Dial {
@@ -48,7 +52,7 @@ impl Dial {
         let stream = self.within("TCP", self.any_of(host, port)).await?;
         // One that is slow all the same is no error.
         let _ = stream.set_nodelay(true);
-        let watched = Watched::new(stream, self.silence, None);
+        let watched = Watched::new(stream, self.silence, None).to(self.contact.clone());
         let Some(protection) = &self.protection else {
             return Ok(Stream::new(watched, None));
         };

@@ -13,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::seats::{Held, Seats};
 use super::{Stream, Watched};
+use crate::limits::names::CONNECTIONS;
 use crate::protection::Protection;
 
 /// How long nobody is accepted after the system has had no descriptor or memory for a connection.
@@ -82,15 +83,17 @@ impl Door {
                 // Where no seat is free, the connection is closed here.
                 match self.seats.take(from).await {
                     Some(held) => self.begin(stream, held),
-                    None => tracing::warn!(
-                        address = %from,
-                        "a connection is refused: every other one has a call open (the server's --connections raises the limit)"
+                    None => self.seats.refusals().limit(
+                        CONNECTIONS,
+                        &format_args!(
+                            "a connection from {from} is refused: every other one has a call open (the server's --connections raises the limit)"
+                        ),
                     ),
                 }
             }
             Err(e) if is_of_one(&e) => {}
             Err(e) => {
-                tracing::warn!("no connection can be accepted: {e}");
+                self.seats.refusals().caller("system", None, &e);
                 if is_of_the_system(&e) {
                     self.seats.make_room();
                 }
@@ -105,6 +108,7 @@ impl Door {
         // One that is slow all the same is no error.
         let _ = stream.set_nodelay(true);
         let (ready, protection) = (self.ready.clone(), self.protection.clone());
+        let (seats, from) = (self.seats.clone(), held.seat.address);
         let watched = Watched::new(stream, self.silence, Some(held.seat.clone()));
         tokio::spawn(async move {
             let stream = match protection {
@@ -113,8 +117,14 @@ impl Door {
                     let keys = protection.fresh().await;
                     let accepted = TlsAcceptor::from(keys.server.clone()).accept(watched);
                     // Who does not show a certificate is told so by TLS.
-                    let Ok(stream) = accepted.await else { return };
-                    Stream::new(stream, Some(held))
+                    match accepted.await {
+                        Ok(stream) => Stream::new(stream, Some(held)),
+                        Err(e) => {
+                            let refusals = seats.refusals();
+                            refusals.caller("certificate", Some(from), &e);
+                            return;
+                        }
+                    }
                 }
             };
             // An error is a server that ends.

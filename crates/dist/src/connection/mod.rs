@@ -6,6 +6,7 @@
 //! * [`Dial`] makes them.
 
 mod acknowledged;
+mod answers;
 mod dial;
 mod incoming;
 mod seats;
@@ -20,9 +21,10 @@ use std::time::Duration;
 #[cfg(test)]
 pub(crate) use acknowledged::Acknowledged;
 pub(crate) use acknowledged::Evidence;
+pub(crate) use answers::Answer;
 pub(crate) use dial::Dial;
 pub(crate) use incoming::Incoming;
-pub(crate) use seats::{Call, Seat, Seats};
+pub(crate) use seats::{Bounds, Call, Seat, Seats};
 pub(crate) use stream::Stream;
 pub(crate) use watched::Watched;
 

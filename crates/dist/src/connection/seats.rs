@@ -9,24 +9,41 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::answers::{Answer, Answers};
+use crate::contact::{Contact, Since};
+use crate::limits::names::{ARRIVAL, CONNECTIONS, IDLE, SILENCE};
+use crate::locked::locked;
+use crate::metrics::{Refusals, Waits};
+
 /// How long a connection that is told to end may take for that.
 const LEAVES: Duration = Duration::from_secs(1);
 
+/// What the connections of a server may take.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds {
+    /// How many there may be.
+    pub(crate) most: usize,
+    /// How long a guest may take for TLS and the first call.
+    pub(crate) arrival: Duration,
+    /// How long a connection may have no call.
+    pub(crate) idle: Duration,
+    /// How long an answer may wait for whoever asked for it.
+    pub(crate) silence: Duration,
+}
+
 /// The seats of a server.
 pub(crate) struct Seats {
-    /// How many there are.
-    most: usize,
-    /// How long a guest may take for TLS and the first call.
-    arrival: Duration,
-    /// How long a connection may have no call.
-    idle: Duration,
+    bounds: Bounds,
+    refusals: Arc<Refusals>,
+    /// Connections that wait for the seat of another one.
+    waiting: AtomicU64,
     taken: Mutex<Taken>,
     /// Somebody has left.
     left: Notify,
@@ -57,6 +74,9 @@ pub(crate) struct Seat {
     ended: AtomicU64,
     ends: AtomicBool,
     waker: Mutex<Option<Waker>>,
+    answers: Mutex<Answers>,
+    /// The task at the other end, once it has said its name.
+    contact: OnceLock<(Arc<Contact>, Since)>,
 }
 
 /// A seat that is free again when this is dropped.
@@ -69,10 +89,6 @@ pub(crate) struct Held {
 /// A call on a connection, open until this is dropped.
 pub(crate) struct Call(Arc<Seat>);
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Seat {
     fn new(address: SocketAddr) -> Seat {
         Seat {
@@ -82,6 +98,30 @@ impl Seat {
             ended: AtomicU64::new(0),
             ends: AtomicBool::new(false),
             waker: Mutex::default(),
+            answers: Mutex::default(),
+            contact: OnceLock::new(),
+        }
+    }
+
+    /// The task at the other end, where it is known.
+    pub(crate) fn contact(&self) -> Option<&Contact> {
+        Some(&*self.contact.get()?.0)
+    }
+
+    /// Notes which task is at the other end. Whether that task had been lost.
+    pub(crate) fn is_of(&self, contact: Arc<Contact>) -> bool {
+        let (since, lost) = contact.begin();
+        // Of two calls at a time, one does it.
+        let _ = self.contact.set((contact, since));
+        lost
+    }
+
+    /// Notes that the other side has gone: in the middle of a call, it is lost.
+    pub(super) fn left(&self, why: &str) {
+        if let Some((contact, since)) = self.contact.get()
+            && self.has_calls()
+        {
+            contact.lose(*since, why);
         }
     }
 
@@ -108,8 +148,7 @@ impl Seat {
     }
 
     /// Ends the connection.
-    fn end(&self, why: &str) {
-        tracing::info!(address = %self.address, "a connection is closed: {why}");
+    fn end(&self) {
         self.ends.store(true, Relaxed);
         if let Some(waker) = locked(&self.waker).take() {
             waker.wake();
@@ -125,9 +164,16 @@ impl Seat {
             false => Ok(()),
             true => Err(io::Error::new(
                 io::ErrorKind::ConnectionAborted,
-                "the connection has given way to another one, or was idle for too long",
+                "the connection has given way to another one, or was without a call or a taker for too long",
             )),
         }
+    }
+}
+
+impl Call {
+    /// Its answer begins.
+    pub(crate) fn answer(&self) -> Arc<Answer> {
+        locked(&self.0.answers).begin()
     }
 }
 
@@ -163,11 +209,11 @@ impl Usage {
 }
 
 impl Seats {
-    pub(crate) fn new(most: usize, arrival: Duration, idle: Duration) -> Arc<Seats> {
+    pub(crate) fn new(bounds: Bounds, refusals: Arc<Refusals>) -> Arc<Seats> {
         Arc::new(Seats {
-            most,
-            arrival,
-            idle,
+            bounds,
+            refusals,
+            waiting: AtomicU64::new(0),
             taken: Mutex::default(),
             left: Notify::new(),
         })
@@ -175,16 +221,19 @@ impl Seats {
 
     /// A seat for a connection that has come from there; none where every other one has a call open.
     pub(crate) async fn take(self: &Arc<Self>, address: SocketAddr) -> Option<Held> {
-        if self.staying() >= self.most && !self.make_room() {
+        let most = self.bounds.most;
+        if self.staying() >= most && !self.make_room() {
             return None;
         }
         // Who gives way needs a moment to leave.
         let leave = async {
-            while self.taken() >= self.most {
+            while self.taken() >= most {
                 self.left.notified().await;
             }
         };
+        let waits = Waits::begin(&self.waiting);
         tokio::time::timeout(LEAVES, leave).await.ok()?;
+        drop(waits);
         let now = Instant::now();
         let seat = Arc::new(Seat::new(address));
         let mut taken = locked(&self.taken);
@@ -204,6 +253,29 @@ impl Seats {
     /// How many connections there are.
     pub(crate) fn taken(&self) -> usize {
         locked(&self.taken).seats.len()
+    }
+
+    /// How many connections wait for a seat.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.load(Relaxed)
+    }
+
+    /// How many answers wait for whoever asked for them.
+    pub(crate) fn answers(&self) -> u64 {
+        let taken = locked(&self.taken);
+        let waiting = (taken.seats.values()).map(|u| locked(&u.seat.answers).waiting() as u64);
+        waiting.sum()
+    }
+
+    /// What is refused here.
+    pub(super) fn refusals(&self) -> &Refusals {
+        &self.refusals
+    }
+
+    /// Ends a connection that has met a limit.
+    fn end(&self, seat: &Seat, limit: &'static str, why: &str) {
+        self.refusals.closed(limit, seat.address, why);
+        seat.end();
     }
 
     /// How many of them do not end.
@@ -229,7 +301,7 @@ impl Seats {
         };
         let least = free.min_by_key(worth);
         least
-            .inspect(|u| u.seat.end("all connections are taken"))
+            .inspect(|u| self.end(&u.seat, CONNECTIONS, "all connections are taken"))
             .is_some()
     }
 
@@ -238,12 +310,18 @@ impl Seats {
         let now = Instant::now();
         for usage in locked(&self.taken).seats.values_mut() {
             usage.look(now);
-            let (since, limit, why) = match usage.is_guest() {
-                true => (usage.since, self.arrival, "no call has come on it"),
-                false => (usage.used, self.idle, "it was idle for too long"),
+            if usage.ends() {
+                continue;
+            }
+            let (arrival, idle) = (self.bounds.arrival, self.bounds.idle);
+            let (since, most, limit, why) = match usage.is_guest() {
+                true => (usage.since, arrival, ARRIVAL, "no call has come on it"),
+                false => (usage.used, idle, IDLE, "it was idle for too long"),
             };
-            if !usage.ends() && now.duration_since(since) > limit {
-                usage.seat.end(why);
+            if now.duration_since(since) > most {
+                self.end(&usage.seat, limit, why);
+            } else if locked(&usage.seat.answers).stuck(now, self.bounds.silence) {
+                self.end(&usage.seat, SILENCE, "it does not take an answer");
             }
         }
     }

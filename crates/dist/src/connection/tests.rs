@@ -170,7 +170,7 @@ async fn a_line_of_long_round_trips_is_given_more_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_expects_nothing_of_who_has_no_call_open() {
-    let seats = Seats::new(1, 1000 * SILENCE, 1000 * SILENCE);
+    let seats = seats(1, 1000 * SILENCE, 1000 * SILENCE);
     let held = seats
         .take(SocketAddr::from(([127, 0, 0, 1], 1)))
         .await
@@ -186,6 +186,16 @@ async fn a_server_expects_nothing_of_who_has_no_call_open() {
     drop(call);
 }
 
+fn seats(most: usize, arrival: Duration, idle: Duration) -> Arc<Seats> {
+    let bounds = Bounds {
+        most,
+        arrival,
+        idle,
+        silence: SILENCE,
+    };
+    Seats::new(bounds, Arc::default())
+}
+
 /// A server's connections, without TLS; and how many there are.
 async fn door(
     most: usize,
@@ -194,7 +204,7 @@ async fn door(
 ) -> (Incoming, Arc<Seats>, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let seats = Seats::new(most, arrival, idle);
+    let seats = seats(most, arrival, idle);
     (
         Incoming::new(listener, seats.clone(), SILENCE, None),
         seats,

@@ -19,6 +19,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::Evidence;
 use super::seats::Seat;
+use crate::contact::Contact;
 
 /// Ticks in the time that a connection may be silent.
 const TICKS: u32 = 8;
@@ -45,6 +47,8 @@ struct Watch {
     silence: Duration,
     /// The place at the server that accepted it.
     seat: Option<Arc<Seat>>,
+    /// The task that it was made to.
+    contact: Option<Arc<Contact>>,
     tick: Pin<Box<Sleep>>,
     /// Whether a tick is to come.
     ticks: bool,
@@ -68,6 +72,7 @@ impl<S: Evidence> Watched<S> {
             watch: Watch {
                 silence,
                 seat,
+                contact: None,
                 tick: Box::pin(sleep(silence / TICKS)),
                 ticks: false,
                 waker: None,
@@ -79,9 +84,28 @@ impl<S: Evidence> Watched<S> {
             },
         }
     }
+
+    /// One that was made to this task.
+    pub(crate) fn to(mut self, contact: Arc<Contact>) -> Watched<S> {
+        self.watch.contact = Some(contact);
+        self
+    }
 }
 
 impl Watch {
+    /// The task at the other end, where it is known.
+    fn contact(&self) -> Option<&Contact> {
+        let own = self.contact.as_deref();
+        own.or_else(|| self.seat.as_ref()?.contact())
+    }
+
+    /// Notes that the other side has gone.
+    fn leaves(&self, why: &str) {
+        if let Some(seat) = &self.seat {
+            seat.left(why);
+        }
+    }
+
     /// Whether the server ends the connection.
     fn ends(&self) -> io::Result<()> {
         self.seat.as_ref().map_or(Ok(()), |s| s.ends())
@@ -91,6 +115,9 @@ impl Watch {
     fn reads(&mut self, bytes: usize, cx: &mut Context<'_>) {
         if bytes > 0 {
             self.read = true;
+            if let Some(contact) = self.contact() {
+                contact.received.fetch_add(bytes as u64, Relaxed);
+            }
             self.begin(cx);
         }
     }
@@ -98,6 +125,9 @@ impl Watch {
     /// Notes what was written.
     fn writes(&mut self, bytes: usize, cx: &mut Context<'_>) {
         self.written += bytes as u64;
+        if let Some(contact) = self.contact() {
+            contact.sent.fetch_add(bytes as u64, Relaxed);
+        }
         self.full = false;
         self.begin(cx);
     }
@@ -150,6 +180,9 @@ impl Watch {
     /// Counts a tick.
     fn ticked(&mut self, of: &impl Evidence) -> io::Result<()> {
         let read = std::mem::take(&mut self.read);
+        if read && let Some(contact) = self.contact() {
+            contact.hear();
+        }
         let acknowledged = of.acknowledged();
         let moved = acknowledged.is_some_and(|a| {
             let moved = a.bytes > self.acknowledged;
@@ -168,6 +201,7 @@ impl Watch {
             return Ok(());
         }
         let text = format!("no bytes for {:.1} s", patience.as_secs_f64());
+        self.leaves(&text);
         Err(io::Error::new(io::ErrorKind::TimedOut, text))
     }
 }
@@ -179,11 +213,17 @@ impl<S: AsyncRead + Evidence + Unpin> AsyncRead for Watched<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let Watched { inner, watch } = self.get_mut();
-        let before = buf.filled().len();
+        let (before, room) = (buf.filled().len(), buf.remaining());
         // What has come is read before anybody is called silent.
         match Pin::new(&mut *inner).poll_read(cx, buf) {
             Poll::Ready(done) => {
-                watch.reads(buf.filled().len() - before, cx);
+                let bytes = buf.filled().len() - before;
+                watch.reads(bytes, cx);
+                match &done {
+                    Err(e) => watch.leaves(&e.to_string()),
+                    Ok(()) if bytes == 0 && room > 0 => watch.leaves("the connection has ended"),
+                    Ok(()) => {}
+                }
                 watch.ends()?;
                 Poll::Ready(done)
             }
@@ -208,8 +248,9 @@ impl<S: AsyncWrite + Evidence + Unpin> Watched<S> {
             watch.rests(inner, cx)?;
             return Poll::Pending;
         };
-        if let Ok(bytes) = &done {
-            watch.writes(*bytes, cx);
+        match &done {
+            Ok(bytes) => watch.writes(*bytes, cx),
+            Err(e) => watch.leaves(&e.to_string()),
         }
         Poll::Ready(done)
     }

@@ -38,13 +38,14 @@ impl Default for Answers {
             .expect("a runtime without threads is made");
         let platform = system(runtime.handle().clone());
         let reach = Reach {
+            own: None,
             patience: Patience::default(),
             shared_memory: true,
             protection: None,
             limit: LIMIT,
             flight: 4 * LIMIT,
         };
-        let peers = Peers::new(platform, reach);
+        let peers = Peers::new(platform, reach, Arc::default());
         let peer = peers
             .get(&("ps".to_owned(), 0), "127.0.0.1:1")
             .expect("the address is one");

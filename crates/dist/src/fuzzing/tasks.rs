@@ -147,6 +147,7 @@ fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
         ..Patience::default()
     };
     let reach = Reach {
+        own: None,
         patience,
         shared_memory: true,
         protection: None,
@@ -162,7 +163,7 @@ fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
             cluster.expect("the cluster is one"),
             ("localhost".to_owned(), 0),
         ),
-        Arc::new(Peers::new(platform.clone(), reach)),
+        Arc::new(Peers::new(platform.clone(), reach, Arc::default())),
         platform,
     ))
 }

@@ -30,7 +30,7 @@ pub enum Unit {
 /// assert_eq!(lease.of(&options), "90min");
 /// assert!(lease.set(&mut options, "soon").unwrap_err().to_string().contains("90s"));
 /// assert!(SETTINGS.iter().all(|s| !s.meaning.is_empty()));
-/// # Ok::<(), thalweg_dist::limits::NoNumber>(())
+/// # Ok::<(), thalweg_dist::limits::SettingError>(())
 /// ```
 pub struct Setting {
     /// Its name; its flag has dashes for underscores.
@@ -59,7 +59,37 @@ pub struct NoNumber {
     pub unit: Unit,
 }
 
+/// Why a setting cannot have a value.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SettingError {
+    /// A text that is no number.
+    #[error(transparent)]
+    NoNumber(#[from] NoNumber),
+    /// Zero, where a server would do nothing then.
+    #[error("{0} is 0, and a server would do nothing then: it is 1 or more")]
+    Zero(&'static str),
+}
+
+/// Settings that are never zero.
+const NEVER_ZERO: [&str; 3] = ["connections", "steps", "silence"];
+
 impl Setting {
+    /// Looks whether these options have values that settings cannot have.
+    ///
+    /// # Errors
+    /// [`SettingError::Zero`].
+    pub(crate) fn check_all(options: &ServerOptions) -> Result<(), SettingError> {
+        SETTINGS.iter().try_for_each(|s| s.check((s.get)(options)))
+    }
+
+    fn check(&self, number: u64) -> Result<(), SettingError> {
+        match number == 0 && NEVER_ZERO.contains(&self.name) {
+            true => Err(SettingError::Zero(self.name)),
+            false => Ok(()),
+        }
+    }
+
     /// The one of this name.
     pub fn named(name: &str) -> Option<&'static Setting> {
         SETTINGS.iter().find(|s| s.name == name)
@@ -73,9 +103,11 @@ impl Setting {
     /// Gives it a value.
     ///
     /// # Errors
-    /// The text is no number of its unit.
-    pub fn set(&self, options: &mut ServerOptions, text: &str) -> Result<(), NoNumber> {
-        (self.set)(options, self.unit.read(text)?);
+    /// The text is no number of its unit, or is zero where that cannot be.
+    pub fn set(&self, options: &mut ServerOptions, text: &str) -> Result<(), SettingError> {
+        let number = self.unit.read(text)?;
+        self.check(number)?;
+        (self.set)(options, number);
         Ok(())
     }
 }
@@ -325,7 +357,7 @@ pub const SETTINGS: &[Setting] = &[
         meaning: "How long a task that has work may be silent before it is taken for lost.",
         default: "3s",
         get: |o| millis(o.patience.silence),
-        set: |o, n| o.patience.silence = Duration::from_millis(n.max(1)),
+        set: |o, n| o.patience.silence = Duration::from_millis(n),
     },
     Setting {
         name: "absence",
@@ -348,6 +380,7 @@ pub const SETTINGS: &[Setting] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::names;
 
     #[test]
     fn every_number_is_written_as_it_is_read() {
@@ -389,6 +422,40 @@ mod tests {
             let mut again = ServerOptions::listening("");
             setting.set(&mut again, &setting.of(&options)).unwrap();
             assert_eq!(setting.of(&again), setting.of(&options));
+        }
+    }
+
+    #[test]
+    fn every_size_and_count_is_a_limit_that_can_be_met() {
+        let sizes = SETTINGS.iter().filter(|s| s.unit != Unit::Time);
+        let mut named: Vec<_> = sizes.map(|s| s.name).collect();
+        named.extend([names::ARRIVAL, names::IDLE, names::SILENCE]);
+        named.sort_unstable();
+        let mut all = names::ALL;
+        all.sort_unstable();
+        assert_eq!(named, all);
+    }
+
+    #[test]
+    fn zero_connections_steps_or_silence_are_refused_by_name() {
+        for setting in SETTINGS {
+            let zero = if setting.unit == Unit::Time {
+                "0s"
+            } else {
+                "0"
+            };
+            let mut options = ServerOptions::listening("");
+            let set = setting.set(&mut options, zero);
+            (setting.set)(&mut options, 0);
+            let checked = Setting::check_all(&options);
+            match setting.name {
+                name @ ("connections" | "steps" | "silence") => {
+                    let text = set.unwrap_err().to_string();
+                    assert!(text.starts_with(&format!("{name} is 0")), "{text}");
+                    assert_eq!(checked, Err(SettingError::Zero(name)));
+                }
+                _ => assert_eq!((set, checked), (Ok(()), Ok(()))),
+            }
         }
     }
 

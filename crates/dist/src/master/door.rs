@@ -25,7 +25,9 @@ use super::leases::{Alive, Caller};
 use super::service::apart;
 use crate::account::{Full, Held};
 use crate::connection::Seat;
-use crate::limits::{CALL_BYTES, DECODED_BYTES, Limits, MESSAGE_BYTES, met};
+use crate::limits::names::{CALL_BYTES, DECODED_BYTES, MESSAGE_BYTES};
+use crate::limits::{Limits, met};
+use crate::metrics::Waits;
 use crate::status::Status;
 
 /// What stands before a message: whether it is compressed, and its length.
@@ -241,7 +243,9 @@ impl Incoming<'_> {
     /// The bytes of the only message, and whether they are compressed. They are counted as they come: what a
     /// caller only announces takes no memory.
     async fn collected(&mut self) -> Result<(bool, Bytes), Status> {
-        let most = self.master.limits().message_bytes;
+        let master = self.master;
+        let _waits = Waits::begin(&master.worker.counts.messages);
+        let most = master.limits().message_bytes;
         let mut bytes = Vec::new();
         let mut known = None;
         while let Some(data) = self.data().await? {

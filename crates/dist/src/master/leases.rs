@@ -5,14 +5,16 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tonic::Code;
 
 use super::MasterSession;
-use crate::limits::{CLIENT_SESSIONS, Limits, SESSIONS, met};
+use crate::limits::names::{CLIENT_SESSIONS, SESSIONS};
+use crate::limits::{Limits, met};
+use crate::locked::locked;
 use crate::status::Status;
 
 /// How many sessions that were collected are remembered, to say why.
@@ -85,7 +87,7 @@ impl Lease {
 
 impl Leases {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.inner)
     }
 
     /// How many there are.

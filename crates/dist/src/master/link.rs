@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use thalweg_graph::DeviceSpec;
@@ -11,8 +11,11 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::cluster::{ClusterSpec, TaskName};
+use crate::cluster::{ClusterSpec, TaskName, shown};
+use crate::contact::Since;
 use crate::error::{Cause, ClusterError};
+use crate::locked::locked;
+use crate::metrics::Waits;
 use crate::net::frames::Frames;
 use crate::net::messages as wire;
 use crate::net::messages::header::Kind;
@@ -111,7 +114,7 @@ impl Link {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.known)
     }
 
     /// Its devices, as far as they are known: every task has a CPU.
@@ -191,7 +194,8 @@ impl Link {
                 };
                 let (opened, answer) = reach(peer, asked, first).await?;
                 let lost = Arc::new(AtomicBool::new(false));
-                let keeper = runtime.spawn(keep(peer.clone(), answer, lost.clone()));
+                let (since, _) = peer.contact.begin();
+                let keeper = runtime.spawn(keep(peer.clone(), answer, lost.clone(), since));
                 let devices = opened.devices.iter().map(|d| DeviceSpec::parse(d));
                 let devices: Result<Vec<_>, _> = devices.collect();
                 let devices = devices.map_err(|e| {
@@ -216,8 +220,8 @@ impl Link {
         let before = known.incarnation.replace(incarnation);
         if before.is_some() {
             let (job, index) = self.way.task();
-            let restarted = before != Some(incarnation);
-            tracing::info!(job, index, restarted, "peer reached again");
+            let (peer, restarted) = (shown(job, *index), before != Some(incarnation));
+            tracing::info!(peer, restarted, "peer reached again");
         }
         let (cause, why) = match before {
             Some(before) if before != incarnation => {
@@ -229,8 +233,9 @@ impl Link {
         };
         let task @ (job, index) = self.way.task();
         let text = format!(
-            "/job:{job}/task:{index} {why}: what its variables and queues held is lost. Initialize or \
-             restore them; the session can be used again"
+            "{} {why}: what its variables and queues held is lost. Initialize or \
+             restore them; the session can be used again",
+            shown(job, *index)
         );
         Err(ClusterError::new(cause, text).at(task))
     }
@@ -244,6 +249,7 @@ async fn reach(
 ) -> Result<(wire::Opened, Answer), ClusterError> {
     let patience = peer.patience();
     let began = Instant::now();
+    let _waits = Waits::begin(&peer.contact.waiting);
     loop {
         let request = Frames::of(Kind::Open(wire::Open {
             version: Some(version::own()),
@@ -281,7 +287,7 @@ async fn reach(
 fn admit(peer: &Peer, asked: &wire::Open, opened: &wire::Opened) -> Result<(), ClusterError> {
     let own = match &*asked.job {
         "" => "this client".to_owned(),
-        job => format!("/job:{job}/task:{}", asked.index),
+        job => shown(job, asked.index),
     };
     version::agree(&own, &peer.described(), opened.version.as_ref())
         .map_err(|e| e.at(&peer.task))?;
@@ -303,14 +309,14 @@ fn admit(peer: &Peer, asked: &wire::Open, opened: &wire::Opened) -> Result<(), C
 }
 
 /// Notices when a session's stream ends.
-async fn keep(peer: Arc<Peer>, mut answer: Answer, lost: Arc<AtomicBool>) {
+async fn keep(peer: Arc<Peer>, mut answer: Answer, lost: Arc<AtomicBool>, since: Since) {
     let why = loop {
         if let Err(why) = peer.next(&mut answer).await {
             break why;
         }
     };
     lost.store(true, Ordering::Release);
-    tracing::warn!(peer = peer.described(), why = why.message, "peer lost");
+    peer.contact.lose(since, &why.message);
 }
 
 /// What a task says of itself; `first` where it may still have to start.

@@ -38,7 +38,7 @@ pub(crate) mod wait;
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use thalweg_graph::DeviceSpec;
@@ -48,7 +48,9 @@ use tonic::Code;
 
 use crate::account::Account;
 use crate::error::ClusterError;
-use crate::limits::{Limits, STEPS, met};
+use crate::limits::names::STEPS;
+use crate::limits::{Limits, met};
+use crate::locked::locked;
 use crate::messages::{ConfigProto, DeviceAttributes, DeviceLocality};
 use crate::metrics;
 use crate::net::frames::Frames;
@@ -285,7 +287,7 @@ impl Master {
     /// # Errors
     /// It came before: a client sends it again where it does not know whether it arrived.
     pub(crate) fn first(&self, request: i64, what: &str) -> Result<(), Status> {
-        let mut seen = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = locked(&self.requests);
         if request == 0 || seen.all.insert(request) {
             seen.order.extend((request != 0).then_some(request));
             if seen.order.len() > MOST_REQUESTS

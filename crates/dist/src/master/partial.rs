@@ -13,6 +13,7 @@ use thalweg_tensor::Tensor;
 use tonic::Code;
 
 use super::{Room, names};
+use crate::locked::locked;
 use crate::status::Status;
 
 /// How often a client that waits looks whether the step was cancelled.
@@ -54,10 +55,6 @@ struct PartialRunState {
     waiting: HashMap<i64, Ticket>,
     results: HashMap<i64, Tensor>,
     ended: Option<Result<(), Status>>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Exchange for Client {

@@ -10,6 +10,7 @@ use thalweg_tensor::Tensor;
 
 use super::door::{Kept, Undo, full};
 use super::{Master, Request, Response};
+use crate::limits::names::EXPANDED_BYTES;
 use crate::messages::*;
 use crate::metrics;
 use crate::platform::Platform;
@@ -24,8 +25,13 @@ pub(super) async fn apart<T: Send + 'static>(
 }
 
 fn value(index: usize, proto: &TensorProto, budget: &mut Budget) -> Result<Tensor, Status> {
-    from_proto(proto, budget)
-        .map_err(|e| Status::invalid(format!("Invalid TensorProto for feed value {index}: {e}")))
+    from_proto(proto, budget).map_err(|e| {
+        let text = format!("Invalid TensorProto for feed value {index}: {e}");
+        Status {
+            limit: budget.has_refused().then_some(EXPANDED_BYTES),
+            ..Status::invalid(text)
+        }
+    })
 }
 
 fn message(tensor: &Tensor) -> Result<TensorProto, Status> {
@@ -57,7 +63,9 @@ impl Master {
             let began = Instant::now();
             let response = session.run(&request, &cancel);
             drop(room);
-            master.stepped(&handle, began.elapsed(), &response);
+            if master.stepped(&handle, began.elapsed(), &response) {
+                session.was_slow(&request);
+            }
             let response = response?;
             let named = named(request.fetches, &response.values, &mut kept)?;
             Ok(((named, response.metadata), kept))
@@ -65,25 +73,36 @@ impl Master {
         .await
     }
 
-    /// Counts a step, and tells of one that was slow.
-    fn stepped(&self, session: &str, took: Duration, done: &Result<Response, Status>) {
+    /// Counts a step, and tells of one that was slow; whether it was.
+    fn stepped(&self, session: &str, took: Duration, done: &Result<Response, Status>) -> bool {
         let counts = &self.worker.counts;
         match done {
             Ok(_) => counts.steps.add(took),
             Err(status) => counts.step_failed(status.code),
         }
-        if took >= self.limits().slow_step {
+        let slow = took >= self.limits().slow_step;
+        if slow {
             metrics::add(&counts.slow_steps);
-            let seconds = took.as_secs_f64();
-            tracing::warn!(session, seconds, failed = done.is_err(), "slow step");
+            let longest = done.as_ref().ok().and_then(|d| d.longest.as_ref());
+            tracing::warn!(
+                session,
+                seconds = took.as_secs_f64(),
+                failed = done.is_err(),
+                longest_node = longest.map(|l| &*l.node),
+                longest_device = longest.map(|l| &*l.device),
+                longest_seconds = longest.map(|l| l.seconds),
+                "slow step"
+            );
         }
+        slow
     }
 
     /// Counts a call that failed, and tells of it.
     pub(super) fn failed(&self, status: &Status) {
-        self.worker.counts.call_failed(status);
+        let counts = &self.worker.counts;
+        counts.call_failed(status.code);
         match status.limit {
-            Some(limit) => tracing::warn!(limit, why = status.message, "limit met"),
+            Some(limit) => counts.refusals.limit(limit, &status.message),
             None => tracing::debug!(code = ?status.code, why = status.message, "call failed"),
         }
     }

@@ -1,6 +1,7 @@
 //! A session: a graph that its client sends, piece by piece, and steps of it.
 
 mod callables;
+mod slow;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,12 +18,16 @@ use thalweg_tensor::Tensor;
 use tonic::Code;
 
 use callables::Callables;
+pub(super) use slow::Longest;
+use slow::Slow;
 
 use super::partial::{Ends, PartialRun};
 use super::runs::Runs;
 use super::{Room, names, stats};
 use crate::account::Held;
-use crate::limits::{BYTES_PER_NODE, GRAPH_BYTES, GRAPH_NODES, Limits, SESSION_BYTES, met};
+use crate::limits::names::{GRAPH_BYTES, GRAPH_NODES, SESSION_BYTES};
+use crate::limits::{BYTES_PER_NODE, Limits, met};
+use crate::locked::locked;
 use crate::messages::{RunMetadata, RunOptions as Asked};
 use crate::status::Status;
 
@@ -51,6 +56,8 @@ pub struct Response {
     pub values: Vec<Tensor>,
     /// What was recorded.
     pub metadata: RunMetadata,
+    /// The node that took longest, where the step was watched.
+    pub(super) longest: Option<Longest>,
 }
 
 /// A client's session.
@@ -67,6 +74,7 @@ pub struct MasterSession {
     partial: Mutex<Partial>,
     steps: Mutex<Steps>,
     over: Condvar,
+    slow: Slow,
 }
 
 #[derive(Default)]
@@ -116,10 +124,6 @@ impl Drop for Growth<'_> {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl MasterSession {
     pub(super) fn new(runs: Runs, limits: &Limits, held: Held) -> MasterSession {
         MasterSession {
@@ -132,7 +136,13 @@ impl MasterSession {
             partial: Mutex::default(),
             steps: Mutex::default(),
             over: Condvar::new(),
+            slow: Slow::default(),
         }
+    }
+
+    /// Notes that a step was slow: the next one that fetches the same is watched.
+    pub(super) fn was_slow(&self, request: &Request) {
+        self.slow.note(request);
     }
 
     fn steps(&self) -> MutexGuard<'_, Steps> {
@@ -300,7 +310,8 @@ impl MasterSession {
         }
         let asked = request.options.unwrap_or_default();
         let mut options = RunOptions::new().cancelled_by(cancel);
-        options.trace = asked.trace_level == FULL_TRACE;
+        let (traced, watched) = (asked.trace_level == FULL_TRACE, self.slow.watches(request));
+        options.trace = traced || watched;
         let limit = u64::try_from(asked.timeout_in_ms).unwrap_or(0);
         options.timeout = (limit > 0).then(|| Duration::from_millis(limit));
         let running = self.enter(cancel)?;
@@ -310,7 +321,7 @@ impl MasterSession {
         drop(running);
         let (values, trace) = result.map_err(|e| self.failed(e, cancel))?;
         let mut metadata = RunMetadata::default();
-        if options.trace {
+        if traced {
             metadata.step_stats = Some(stats::step_stats(&self.graph, began, &trace));
         }
         let values = values.into_iter().take(request.fetches.len());
@@ -318,6 +329,7 @@ impl MasterSession {
         Ok(Response {
             values: values.unwrap_or_default(),
             metadata,
+            longest: watched.then(|| Longest::of(&trace)).flatten(),
         })
     }
 

@@ -4,7 +4,7 @@ mod plans;
 mod run;
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use thalweg_graph::{DeviceSpec, GraphData, OutputId};
@@ -15,6 +15,7 @@ use thalweg_tensor::Tensor;
 use super::link::{Link, Opened, Way};
 use super::wait;
 use crate::error::{Cause, ClusterError};
+use crate::locked::locked;
 use crate::net::frames::Frames;
 use crate::net::messages as wire;
 use crate::net::messages::header::Kind;
@@ -47,10 +48,6 @@ struct Inner {
 
 /// A step in pieces that is ready to run.
 pub(crate) struct Pieces(Arc<ClusterPlan>);
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl Steps {
     /// Over these tasks; where nothing says otherwise a node runs on the first. Constants are folded on

@@ -11,6 +11,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::{BOUNDS, Times};
 use crate::connection::Seats;
+use crate::contact::Contact;
 use crate::master::Master;
 use crate::worker::Worker;
 
@@ -98,44 +99,83 @@ fn signed(value: u64) -> i64 {
 
 impl Collector for Numbers {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Done {
-        let (master, worker) = (&self.master, &self.worker);
-        let counts = &worker.counts;
         let mut out = Out(encoder);
-        out.times(
-            "thalweg_step",
-            "Steps of clients that went well",
-            &counts.steps,
-        )?;
-        out.times(
-            "thalweg_part",
-            "Parts of other tasks' steps that went well",
-            &counts.parts,
-        )?;
-        let tallies = [
+        self.times(&mut out)?;
+        self.tallies(&mut out)?;
+        self.counters(&mut out)?;
+        self.states(&mut out)?;
+        self.waits(&mut out)?;
+        self.peers(&mut out)?;
+        self.memory(&mut out)
+    }
+}
+
+impl Numbers {
+    fn times(&self, out: &mut Out<'_>) -> Done {
+        let counts = &self.worker.counts;
+        for (name, help, times) in [
             (
-                ("thalweg_steps_failed", "Steps of clients that failed"),
+                "thalweg_step",
+                "Steps of clients that went well",
+                &counts.steps,
+            ),
+            (
+                "thalweg_part",
+                "Parts of other tasks' steps that went well",
+                &counts.parts,
+            ),
+            (
+                "thalweg_checkpoint",
+                "Checkpoints that were written",
+                &counts.checkpoints,
+            ),
+        ] {
+            out.times(name, help, times)?;
+        }
+        Ok(())
+    }
+
+    fn tallies(&self, out: &mut Out<'_>) -> Done {
+        let counts = &self.worker.counts;
+        for (name, help, label, tally) in [
+            (
+                "thalweg_steps_failed",
+                "Steps of clients that failed",
                 "code",
                 &counts.failed_steps,
             ),
             (
-                ("thalweg_parts_failed", "Parts of steps that failed"),
+                "thalweg_parts_failed",
+                "Parts of steps that failed",
                 "cause",
                 &counts.failed_parts,
             ),
             (
-                ("thalweg_calls_failed", "Calls of clients that failed"),
+                "thalweg_calls_failed",
+                "Calls of clients that failed",
                 "code",
                 &counts.failed_calls,
             ),
             (
-                ("thalweg_limits_met", "Limits that calls have met"),
+                "thalweg_limits_met",
+                "Limits that were met",
                 "limit",
-                &counts.limits,
+                &counts.refusals.limits,
             ),
-        ];
-        for (named, label, tally) in tallies {
-            out.by(named, MetricType::Counter, label, &tally.all())?;
+            (
+                "thalweg_callers_refused",
+                "Callers that were not let in",
+                "cause",
+                &counts.refusals.callers,
+            ),
+        ] {
+            out.by((name, help), MetricType::Counter, label, &tally.all())?;
         }
+        Ok(())
+    }
+
+    fn counters(&self, out: &mut Out<'_>) -> Done {
+        let counts = &self.worker.counts;
         for (name, help, count) in [
             (
                 "thalweg_sessions_made",
@@ -157,10 +197,25 @@ impl Collector for Numbers {
                 "Steps that took longer than slow_step",
                 &counts.slow_steps,
             ),
+            (
+                "thalweg_slow_parts",
+                "Parts of steps that took longer than slow_step",
+                &counts.slow_parts,
+            ),
+            (
+                "thalweg_checkpoints_failed",
+                "Checkpoints that could not be written",
+                &counts.failed_checkpoints,
+            ),
         ] {
             out.counter(name, help, count)?;
         }
-        let state = master.state();
+        Ok(())
+    }
+
+    fn states(&self, out: &mut Out<'_>) -> Done {
+        let (state, worker) = (self.master.state(), &self.worker);
+        let (busy, idle) = worker.platform.threads();
         for (name, help, value) in [
             (
                 "thalweg_sessions",
@@ -176,6 +231,16 @@ impl Collector for Numbers {
                 "thalweg_parts_running",
                 "Parts of steps that run",
                 worker.running() as u64,
+            ),
+            (
+                "thalweg_part_threads_busy",
+                "Threads that run parts of steps, or wait in one",
+                busy as u64,
+            ),
+            (
+                "thalweg_part_threads_idle",
+                "Threads that wait for a part of a step",
+                idle as u64,
             ),
             (
                 "thalweg_call_bytes",
@@ -200,7 +265,54 @@ impl Collector for Numbers {
         ] {
             out.gauge(name, help, value)?;
         }
-        let devices = worker.engine.devices();
+        Ok(())
+    }
+
+    /// What waits, and for what.
+    fn waits(&self, out: &mut Out<'_>) -> Done {
+        let worker = &self.worker;
+        let contacts = worker.peers.contacts.all();
+        let peers = contacts.iter().map(|c| c.waiting.load(Ordering::Relaxed));
+        let all = [
+            ("connection", self.seats.waiting()),
+            ("message", worker.counts.messages.load(Ordering::Relaxed)),
+            ("peer", peers.sum()),
+            ("receiver", self.seats.answers()),
+            ("turn", worker.turns.waiting.load(Ordering::Relaxed)),
+        ];
+        let all: Vec<_> = all.into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
+        let named = ("thalweg_calls_waiting", "Calls that wait, by what for");
+        out.by(named, MetricType::Gauge, "for", &all)
+    }
+
+    /// The other tasks of the cluster that there was contact with.
+    fn peers(&self, out: &mut Out<'_>) -> Done {
+        let contacts = self.worker.peers.contacts.all();
+        for (name, help, count) in COUNTS_OF_PEERS {
+            let of = |c: &Arc<Contact>| (c.peer.clone(), count(c).load(Ordering::Relaxed));
+            let all: Vec<_> = contacts.iter().map(of).collect();
+            out.by((name, help), MetricType::Counter, "peer", &all)?;
+        }
+        let lost = contacts.iter().filter(|c| c.is_lost()).count();
+        out.gauge("thalweg_peers_lost", "Tasks that are lost now", lost as u64)?;
+        let kind = MetricType::Gauge;
+        let (name, help) = (
+            "thalweg_peer_silent_seconds",
+            "How long ago something last came from a task",
+        );
+        let mut metric = (out.0).encode_descriptor(name, help, None, kind)?;
+        for contact in &contacts {
+            if let Some(silent) = contact.silent() {
+                let labels = [("peer", contact.peer.as_str())];
+                let mut one = metric.encode_family(&labels)?;
+                one.encode_gauge(&silent.as_secs_f64())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn memory(&self, out: &mut Out<'_>) -> Done {
+        let devices = self.worker.engine.devices();
         let memory = |of: &dyn Fn(&thalweg_device::Device) -> Option<usize>| -> Vec<(String, u64)> {
             let one = |d| Some((thalweg_device::Device::name(d).to_string(), of(d)? as u64));
             devices.iter().filter_map(one).collect()
@@ -213,3 +325,27 @@ impl Collector for Numbers {
         out.by(named, MetricType::Gauge, "device", &limit)
     }
 }
+
+/// One of the numbers that there are of each task.
+type OfPeer = (&'static str, &'static str, fn(&Contact) -> &AtomicU64);
+
+const COUNTS_OF_PEERS: [OfPeer; 4] = [
+    (
+        "thalweg_link_sent_bytes",
+        "Bytes that were written to connections with a task",
+        |c| &c.sent,
+    ),
+    (
+        "thalweg_link_received_bytes",
+        "Bytes that were read from connections with a task",
+        |c| &c.received,
+    ),
+    (
+        "thalweg_link_shared_bytes",
+        "Bytes that a task has lent through shared memory",
+        |c| &c.shared,
+    ),
+    ("thalweg_peer_losses", "How often a task was lost", |c| {
+        &c.losses
+    }),
+];

@@ -20,6 +20,7 @@ use thalweg_tensor::{DType, SegmentError, TensorError};
 use thiserror::Error;
 
 use crate::error::{Cause, ClusterError};
+use crate::limits::names::EXPANDED_BYTES;
 
 /// What is wrong with what a peer has sent, or with what is to be sent to one.
 #[derive(Debug, Error)]
@@ -39,6 +40,12 @@ pub(crate) enum WireError {
     Segment(#[from] SegmentError),
     #[error("a message has {found} bytes, {limit} at most are taken")]
     TooLong { found: u64, limit: u64 },
+    #[error(
+        "a value has {found} bytes, and {limit} at most are taken here (--value-bytes, Limits::value_bytes)"
+    )]
+    Large { found: u64, limit: u64 },
+    #[error("{0} (the task's --expanded-bytes, Limits::expanded_bytes, raises it)")]
+    Expanded(Box<WireError>),
     #[error(
         "{limit} bytes of values have come in here at a time, as many as may (Limits::flight_bytes): run \
          fewer steps at a time"
@@ -81,6 +88,15 @@ impl From<WireError> for ClusterError {
     fn from(error: WireError) -> ClusterError {
         let cause = match error {
             WireError::Forbidden(refused) => return refused,
+            WireError::Expanded(ref inner) => {
+                let met = ClusterError::met(EXPANDED_BYTES, error.to_string());
+                return match **inner {
+                    WireError::Node {
+                        ref node, ref op, ..
+                    } => met.in_node(node, op),
+                    _ => met,
+                };
+            }
             WireError::Node {
                 ref node, ref op, ..
             } => {
@@ -92,6 +108,7 @@ impl From<WireError> for ClusterError {
             | WireError::Descriptor(_)
             | WireError::Segment(_) => Cause::Unreachable,
             WireError::TooLong { .. }
+            | WireError::Large { .. }
             | WireError::Flight { .. }
             | WireError::Tensor(TensorError::TooLarge { .. }) => Cause::Exhausted,
             WireError::Handle(_) => Cause::Invalid,

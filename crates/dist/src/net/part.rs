@@ -143,16 +143,21 @@ pub(crate) fn decoded(
     limits: PartLimits<'_>,
 ) -> Result<TaskPart, WireError> {
     let library = received_library(message, limits)?;
+    let mut budget = Budget::new(limits.expanded_bytes);
     let making = Making {
         graph: GraphData::new().with_library_of(&library),
         count: message.node.len(),
         ops,
         allowed: limits.ops,
-        budget: &mut Budget::new(limits.expanded_bytes),
+        budget: &mut budget,
         is_region: false,
         open: Vec::new(),
     };
-    let graph = making.of(&message.node, &mut values)?;
+    let graph = making.of(&message.node, &mut values);
+    let graph = graph.map_err(|e| match budget.has_refused() {
+        true => WireError::Expanded(Box::new(e)),
+        false => e,
+    })?;
     // What is sent between devices of a task is that task's own affair.
     let local = |n: &Node| matches!(n.op.effect, Effect::Send | Effect::Recv) && !is_remote(n);
     if let Some((_, node)) = graph.nodes().find(|(_, n)| local(n)) {
@@ -210,7 +215,13 @@ fn received_library(message: &wire::Part, limits: PartLimits<'_>) -> Result<Grap
             max_nodes: limits.nodes,
             ..ImportOptions::default()
         };
-        import(&graph, &def, &options).map_err(|e| WireError::Part(e.to_string()))?;
+        import(&graph, &def, &options).map_err(|e| {
+            let wrong = WireError::Part(e.to_string());
+            match e.is_of_expanded_bytes() {
+                true => WireError::Expanded(Box::new(wrong)),
+                false => wrong,
+            }
+        })?;
     }
     let library = GraphData::clone(&graph.snapshot());
     limits.ops.check(&library).map_err(WireError::Forbidden)?;

@@ -3,11 +3,15 @@
 //! copy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use thalweg_tensor::Buffer;
 
 use super::WireError;
+
+use crate::limits::names::{FLIGHT_BYTES, VALUE_BYTES};
+use crate::locked::locked;
+use crate::metrics::Refusals;
 
 /// Values from this size on are kept in mind, in bytes.
 const LEAST: usize = 64 << 10;
@@ -21,6 +25,7 @@ pub(crate) struct Spare {
     /// The most bytes of values that have come in on calls which go on, and how many have.
     most: u64,
     flying: AtomicU64,
+    refusals: Arc<Refusals>,
 }
 
 /// Bytes of values that have come in on one call, counted until this is dropped.
@@ -40,7 +45,11 @@ impl Flight {
         let (bytes, most) = (bytes as u64, self.0.most);
         let more = |now: u64| now.checked_add(bytes).filter(|&n| n <= most);
         let taken = (self.0.flying).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map_err(|_| WireError::Flight { limit: most })?;
+        taken.map_err(|_| {
+            let full = WireError::Flight { limit: most };
+            self.0.refusals.limit(FLIGHT_BYTES, &full);
+            full
+        })?;
         self.1 += bytes;
         Ok(())
     }
@@ -60,13 +69,22 @@ struct Known {
 
 impl Spare {
     /// None yet; what is kept in mind has at most `limit` bytes, what comes in at a time `most`.
-    pub(crate) fn new(limit: usize, most: u64) -> Spare {
+    pub(crate) fn new(limit: usize, most: u64, refusals: Arc<Refusals>) -> Spare {
         Spare {
             limit,
             known: Mutex::default(),
             most,
             flying: AtomicU64::new(0),
+            refusals,
         }
+    }
+
+    /// A value that is not taken.
+    pub(crate) fn refused(&self, error: WireError) -> WireError {
+        if let WireError::Large { .. } = error {
+            self.refusals.limit(VALUE_BYTES, &error);
+        }
+        error
     }
 
     /// How many bytes may come in at a time.
@@ -77,7 +95,7 @@ impl Spare {
     /// Memory of this many bytes, whatever they are; none where the system has none.
     pub(crate) fn take(&self, bytes: usize) -> Option<Buffer> {
         if bytes >= LEAST {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = locked(&self.known);
             let free = |b: &Arc<Buffer>| b.len() == bytes && Arc::strong_count(b) == 1;
             if let Some(at) = known.buffers.iter().position(free) {
                 let buffer = known.buffers.remove(at);
@@ -97,7 +115,7 @@ impl Spare {
         if bytes < LEAST || bytes > self.limit {
             return;
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = locked(&self.known);
         // The oldest go first; a tensor that has one keeps it.
         while known.bytes + bytes > self.limit || known.buffers.len() >= MOST {
             let old = known.buffers.remove(0);
@@ -114,7 +132,7 @@ mod tests {
 
     #[test]
     fn memory_comes_again_when_nobody_has_it_any_more() {
-        let spare = Spare::new(4 * LEAST, 0);
+        let spare = Spare::new(4 * LEAST, 0, Arc::default());
         let first = Arc::new(spare.take(LEAST).unwrap());
         let at = first.as_ptr();
         spare.keep(&first);
@@ -127,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_in_mind_is_bounded() {
-        let spare = Spare::new(3 * LEAST, 0);
+        let spare = Spare::new(3 * LEAST, 0, Arc::default());
         for _ in 0..10 {
             spare.keep(&Arc::new(spare.take(LEAST + 1).unwrap()));
             spare.keep(&Arc::new(spare.take(2 * LEAST).unwrap()));
@@ -141,7 +159,7 @@ mod tests {
 
     #[test]
     fn what_comes_in_at_a_time_is_bounded() {
-        let spare = Arc::new(Spare::new(0, 10));
+        let spare = Arc::new(Spare::new(0, 10, Arc::default()));
         let flight = || Flight::new(spare.clone());
         let (mut first, mut second) = (flight(), flight());
         first.more(6).unwrap();

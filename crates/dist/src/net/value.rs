@@ -65,7 +65,7 @@ impl Described {
     pub(crate) fn new(header: &Value, limit: u64) -> Result<Described, WireError> {
         let dtype = dtype::from_number(header.dtype)?;
         if header.bytes > limit {
-            return Err(WireError::TooLong {
+            return Err(WireError::Large {
                 found: header.bytes,
                 limit,
             });
@@ -118,7 +118,7 @@ impl Room {
             dims,
             elements,
             bytes: total,
-        } = Described::new(header, limit)?;
+        } = Described::new(header, limit).map_err(|e| spare.refused(e))?;
         let too_large = |dims: Dims| TensorError::TooLarge { dtype, dims };
         let length = |expected: usize| WireError::Length {
             expected: expected as u64,
@@ -214,7 +214,11 @@ mod tests {
 
     /// What a reader makes of these frames; nothing of it waits.
     fn read(frames: Frames, limit: u64) -> Result<(i64, Tensor), WireError> {
-        let mut reader = Reader::new(frames, limit, Arc::new(Spare::new(1 << 20, u64::MAX)));
+        let mut reader = Reader::new(
+            frames,
+            limit,
+            Arc::new(Spare::new(1 << 20, u64::MAX, Arc::default())),
+        );
         let mut cx = Context::from_waker(Waker::noop());
         match pin!(reader.value()).poll(&mut cx) {
             Poll::Ready(result) => result,
@@ -273,7 +277,12 @@ mod tests {
             header(-1, &[], 8),
         ] {
             assert!(
-                Room::new(&header, 1 << 30, &Arc::new(Spare::new(0, u64::MAX))).is_err(),
+                Room::new(
+                    &header,
+                    1 << 30,
+                    &Arc::new(Spare::new(0, u64::MAX, Arc::default()))
+                )
+                .is_err(),
                 "{header:?}"
             );
         }

@@ -11,7 +11,9 @@ use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::{Code, Status};
 
-use crate::connection::{Call, Seat};
+use crate::connection::{Answer, Call, Seat};
+use crate::metrics::Refusals;
+use crate::peers::PATH;
 use crate::protection::Protection;
 
 /// Calls of this service need no token: what checks the health of a server has a certificate at most.
@@ -22,12 +24,21 @@ const OPEN: &str = "/grpc.health.v1.Health/";
 pub(crate) struct Gate<S> {
     inner: S,
     protection: Option<Protection>,
+    refusals: Arc<Refusals>,
 }
 
 impl<S> Gate<S> {
     /// Lets those in who know the token, if there is one.
-    pub(crate) fn new(inner: S, protection: Option<Protection>) -> Gate<S> {
-        Gate { inner, protection }
+    pub(crate) fn new(
+        inner: S,
+        protection: Option<Protection>,
+        refusals: Arc<Refusals>,
+    ) -> Gate<S> {
+        Gate {
+            inner,
+            protection,
+            refusals,
+        }
     }
 }
 
@@ -50,19 +61,25 @@ where
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let seat = request.extensions().get::<Option<Arc<Seat>>>().cloned();
         let seat = seat.flatten();
-        let open = request.uri().path().starts_with(OPEN);
+        let path = request.uri().path();
+        let (open, of_client) = (path.starts_with(OPEN), !path.starts_with(PATH));
         let Some(protection) = self.protection.as_ref().filter(|_| !open) else {
             let seat = seat.filter(|_| !open || self.protection.is_none());
             let call = self.inner.call(request);
-            return Box::pin(counted(seat, call));
+            return Box::pin(counted(seat, of_client, call));
         };
-        let protection = protection.clone();
+        let (protection, refusals) = (protection.clone(), self.refusals.clone());
         let mut inner = self.inner.clone();
         Box::pin(async move {
             let said = request.headers().get(http::header::AUTHORIZATION).cloned();
             match knows_token(&protection, said).await {
-                true => counted(seat, inner.call(request)).await,
-                false => Ok(refusal().into_http::<Body>().map(Counted::not)),
+                true => counted(seat, of_client, inner.call(request)).await,
+                false => {
+                    let from = seat.map(|s| s.address);
+                    refusals.caller("token", from, &NO_TOKEN);
+                    let refusal = Status::new(Code::Unauthenticated, NO_TOKEN);
+                    Ok(refusal.into_http::<Body>().map(Counted::not))
+                }
             }
         })
     }
@@ -75,16 +92,12 @@ async fn knows_token(protection: &Protection, said: Option<http::HeaderValue>) -
     protection.fresh().await.admits(said)
 }
 
-fn refusal() -> Status {
-    Status::new(
-        Code::Unauthenticated,
-        "the caller does not have the token of this cluster: give all of its tasks and clients the same",
-    )
-}
+const NO_TOKEN: &str = "the caller does not have the token of this cluster: give all of its tasks and clients the same";
 
 /// What a call gives, which is open as long as its answer is.
 async fn counted(
     seat: Option<Arc<Seat>>,
+    of_client: bool,
     call: impl Future<Output = Result<http::Response<Body>, Infallible>>,
 ) -> Result<http::Response<Counted>, Infallible> {
     let open = seat.map(|seat| {
@@ -92,18 +105,23 @@ async fn counted(
         seat.call()
     });
     let answer = call.await?;
-    Ok(answer.map(|body| Counted { body, _call: open }))
+    // A value for another task goes out in one piece, which may take any time: its connection alone is judged.
+    let counted = open.map(|call| (of_client.then(|| call.answer()), call));
+    Ok(answer.map(|body| Counted { body, counted }))
 }
 
 /// An answer, whose call is open until this is dropped.
 pub(crate) struct Counted {
     body: Body,
-    _call: Option<Call>,
+    counted: Option<(Option<Arc<Answer>>, Call)>,
 }
 
 impl Counted {
     fn not(body: Body) -> Counted {
-        Counted { body, _call: None }
+        Counted {
+            body,
+            counted: None,
+        }
     }
 }
 
@@ -115,7 +133,11 @@ impl http_body::Body for Counted {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let Some((Some(answer), _)) = &self.counted {
+            answer.asked(polled.is_ready());
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

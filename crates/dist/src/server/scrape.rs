@@ -1,11 +1,10 @@
 //! A server's numbers over HTTP.
 
 use std::convert::Infallible;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -14,7 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use tonic::body::Body;
 use tonic::codegen::http;
 
-use crate::server_options::ServerError;
+use crate::server_options::{ServerError, listener, resolved};
 
 /// How many may read at a time.
 const READERS: usize = 8;
@@ -34,10 +33,7 @@ pub(super) fn serve(
         address: address.to_owned(),
         source,
     };
-    let found = address.to_socket_addrs().map_err(failed)?.next();
-    let none = || failed(std::io::Error::other("it names no address"));
-    let socket = std::net::TcpListener::bind(found.ok_or_else(none)?).map_err(failed)?;
-    socket.set_nonblocking(true).map_err(failed)?;
+    let socket = resolved(address).and_then(listener).map_err(failed)?;
     let local = socket.local_addr().map_err(failed)?;
     let _context = runtime.enter();
     let listener = tokio::net::TcpListener::from_std(socket).map_err(failed)?;
@@ -87,25 +83,9 @@ fn answered(
             (http::StatusCode::NOT_FOUND, "text/plain", text)
         }
     };
-    let mut answer = http::Response::new(Body::new(Whole(Some(body.into()))));
+    let mut answer = http::Response::new(Body::new(body));
     *answer.status_mut() = status;
     let content = http::HeaderValue::from_static(content);
     (answer.headers_mut()).insert(http::header::CONTENT_TYPE, content);
     answer
-}
-
-/// A body in one piece.
-struct Whole(Option<Bytes>);
-
-impl http_body::Body for Whole {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
-        let data = self.0.take();
-        std::task::Poll::Ready(data.map(|d| Ok(http_body::Frame::data(d))))
-    }
 }

@@ -127,13 +127,14 @@ impl World {
         (options.job, options.task) = (job.to_owned(), index);
         let limits = Limits::default();
         let reach = Reach {
+            own: Some((job.to_owned(), index)),
             patience: PATIENCE,
             shared_memory: false,
             protection: None,
             limit: limits.value_bytes,
             flight: limits.flight_bytes,
         };
-        let peers = Peers::new(platform.clone(), reach);
+        let peers = Peers::new(platform.clone(), reach, Arc::default());
         let task = (job.to_owned(), index);
         let worker = Arc::new(Worker::new(
             Engine::new(&options)?,

@@ -10,6 +10,7 @@ use thalweg_train::Synchronized;
 use tokio::time::{Instant, sleep};
 
 use super::{AGAIN, patience_with};
+use crate::cluster::shown;
 use crate::error::{Cause, ClusterError};
 use crate::net::messages::Once;
 use crate::server::Server;
@@ -122,7 +123,8 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         {
             return Err(ClusterError::invalid(format!(
                 "the training is coordinated by the task that has the global step, {place}, and not by \
-                 /job:{own}/task:{index}"
+                 {}",
+                shown(own, *index)
             )));
         }
         Ok(Coordinator {

@@ -11,7 +11,7 @@ pub(crate) mod step;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use thalweg_graph::DeviceSpec;
 use thalweg_session::{Engine, Runner, SessionOptions};
@@ -21,6 +21,8 @@ use tokio::time::Instant;
 use crate::cluster::{ClusterSpec, TaskName};
 use crate::error::{Cause, ClusterError};
 use crate::limits::Limits;
+use crate::limits::names::SESSIONS;
+use crate::locked::locked;
 use crate::metrics::Counts;
 use crate::net::colocated::{Lender, Loans};
 use crate::net::messages as wire;
@@ -66,7 +68,7 @@ pub(crate) struct Worker {
     drains: AtomicBool,
     steps: Arc<()>,
     /// What it has done.
-    pub(crate) counts: Counts,
+    pub(crate) counts: Arc<Counts>,
     /// Changed with `sessions` held where those change.
     pub(crate) presence: watch::Sender<Presence>,
     once: once::Once,
@@ -95,10 +97,6 @@ struct Parts {
     kept: HashMap<u64, Arc<RegisteredPart>>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Worker {
     pub(crate) fn new(
         engine: Engine,
@@ -114,6 +112,7 @@ impl Worker {
             incarnation,
             started,
         };
+        let counts = peers.counts.clone();
         // Others are compared with it.
         let _ = peers.processes.meet(&task, process, started, "");
         Worker {
@@ -133,7 +132,7 @@ impl Worker {
             replaced: OnceLock::new(),
             drains: AtomicBool::new(false),
             steps: Arc::default(),
-            counts: Counts::default(),
+            counts,
             presence: watch::Sender::default(),
             once: once::Once::default(),
             turns: AllTurns::default(),
@@ -182,7 +181,7 @@ impl Worker {
                 "this task has {} sessions, as many as it may: close one",
                 sessions.len()
             );
-            return Err(ClusterError::new(Cause::Exhausted, text));
+            return Err(self.counts.counted(ClusterError::met(SESSIONS, text)));
         }
         // A master that opens it anew has lost the one before.
         let before = sessions.insert(handle.to_owned(), session.clone());
@@ -357,6 +356,7 @@ impl Worker {
         if self.cluster.address(&task.0, task.1).is_err() {
             return;
         }
+        self.peers.contacts.with(&task).finish();
         self.presence.send_if_modified(|presence| {
             let new = !presence.finished.contains_key(&task);
             if new {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Worker, WorkerSession, locked};
-use crate::cluster::TaskName;
+use super::{Worker, WorkerSession};
+use crate::cluster::{TaskName, shown, shown_at};
 use crate::error::ClusterError;
+use crate::locked::locked;
 use crate::net::messages as wire;
 use crate::processes::{self, Process};
 
@@ -21,8 +22,8 @@ impl Worker {
     pub(crate) fn described(&self, task: &TaskName) -> String {
         let (job, index) = task;
         match self.cluster.address(job, *index) {
-            Ok(address) => format!("/job:{job}/task:{index} at {address}"),
-            Err(_) => format!("/job:{job}/task:{index}"),
+            Ok(address) => shown_at(task, address),
+            Err(_) => shown(job, *index),
         }
     }
 

@@ -4,7 +4,7 @@
 //! stamp that is smaller than one that it has run.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use thalweg_device::{KernelError, Ticket};
 use thalweg_session::{Cancel, Exchange, RunOptions};
@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use super::parts::RegisteredPart;
 use super::{Worker, WorkerSession};
 use crate::error::{Cause, ClusterError};
+use crate::locked::locked;
 use crate::net::messages as wire;
 
 /// The most names of stamps that a task knows.
@@ -34,7 +35,7 @@ struct Stamps {
 
 impl Once {
     fn stamps(&self) -> MutexGuard<'_, HashMap<String, Stamps>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     fn ended(&self, of: &wire::Once, ended: &Ended) {

@@ -12,9 +12,11 @@ use thalweg_session::PartPlan;
 use thalweg_tensor::Tensor;
 
 use super::step::Routes;
-use super::{Worker, WorkerSession, locked};
+use super::{Worker, WorkerSession};
 use crate::cluster::TaskName;
-use crate::error::{Cause, ClusterError};
+use crate::error::ClusterError;
+use crate::limits::names::{GRAPH_NODES, PARTS};
+use crate::locked::locked;
 use crate::net::messages as wire;
 use crate::net::part::{self, PartLimits};
 use crate::peers::Peer;
@@ -78,7 +80,7 @@ impl Worker {
             let text = format!(
                 "a part of more than {most} nodes or values is not taken here: fetch less in one step"
             );
-            return Err(ClusterError::new(Cause::Exhausted, text));
+            return Err(self.counts.counted(ClusterError::met(GRAPH_NODES, text)));
         }
         Ok(values)
     }
@@ -99,7 +101,8 @@ impl Worker {
             expanded_bytes: self.limits.expanded_bytes,
             ops: &self.limits.ops,
         };
-        let part = part::decoded(message, values.into_iter(), &self.ops, limits)?;
+        let part = part::decoded(message, values.into_iter(), &self.ops, limits);
+        let part = part.map_err(|e| self.counts.counted(e.into()))?;
         let own = |number: u32| {
             let name = message.devices.get(number as usize);
             let name = name.ok_or_else(|| ClusterError::invalid("a node stands on no device"))?;
@@ -200,7 +203,7 @@ impl Worker {
                  feeds of fewer shapes",
                 self.limits.parts
             );
-            return Err(ClusterError::new(Cause::Exhausted, text));
+            return Err(self.counts.counted(ClusterError::met(PARTS, text)));
         }
         parts.made += 1;
         let number = parts.made;

@@ -13,7 +13,10 @@ use super::parts::RegisteredPart;
 use super::receive::receive;
 use super::step::{Channels, WorkerStep};
 use super::{Worker, WorkerSession};
+use crate::cluster::shown;
 use crate::error::{Cause, ClusterError};
+use crate::limits::names::STEPS;
+use crate::metrics;
 use crate::net::messages as wire;
 
 /// What a part is run for.
@@ -49,13 +52,20 @@ impl Worker {
         part: Arc<RegisteredPart>,
         asked: Asked,
     ) -> Result<Done, ClusterError> {
-        let began = Instant::now();
+        let (began, step) = (Instant::now(), asked.step);
         let done = self.run_here(session, handle, part, asked).await;
+        let took = began.elapsed();
         match &done {
-            Ok(_) => self.counts.parts.add(began.elapsed()),
+            Ok(_) => self.counts.parts.add(took),
             Err(e) => self.counts.part_failed(e.cause),
         }
-        done.map_err(|e| e.at(&self.task))
+        if took >= self.limits.slow_step {
+            metrics::add(&self.counts.slow_parts);
+            let (seconds, failed) = (took.as_secs_f64(), done.is_err());
+            let of = session.master.as_ref().map(|(job, i)| shown(job, *i));
+            tracing::warn!(session = handle, of, step, seconds, failed, "slow part");
+        }
+        done.map_err(|e| self.counts.counted(e).at(&self.task))
     }
 
     async fn run_here(
@@ -80,7 +90,7 @@ impl Worker {
                 "this task runs {} steps, as many as it may",
                 self.limits.steps
             );
-            return Err(ClusterError::new(Cause::Exhausted, text));
+            return Err(ClusterError::met(STEPS, text));
         }
         check_feeds(&part.feeds, &feeds)?;
         if let Some(once) = once {

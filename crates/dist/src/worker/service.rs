@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use thalweg_graph::DeviceSpec;
 use thalweg_tensor::Tensor;
 use tokio::sync::watch;
 use tonic::body::Body;
@@ -16,6 +17,7 @@ use tonic::server::NamedService;
 use super::step::{Outgoing, WorkerStep};
 use super::{Asked, Worker, WorkerSession};
 use crate::cluster::TaskName;
+use crate::connection::Seat;
 use crate::error::{Cause, ClusterError};
 use crate::net::WireError;
 use crate::net::frames::{Frames, Reader, Source, Stream};
@@ -44,6 +46,7 @@ impl Service<http::Request<Body>> for WorkerService {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let worker = self.0.clone();
+        worker.meet_caller(&request);
         Box::pin(async move {
             let name = request.uri().path().strip_prefix(PATH).unwrap_or("");
             let name = name.to_owned();
@@ -59,6 +62,34 @@ impl Service<http::Request<Body>> for WorkerService {
             };
             Ok(http::Response::new(body))
         })
+    }
+}
+
+impl Worker {
+    /// Notes which task's connection a call has come on, where it is one of the cluster's.
+    fn meet_caller(&self, request: &http::Request<Body>) {
+        let seat = request.extensions().get::<Option<Arc<Seat>>>();
+        let Some(seat) = seat.and_then(Option::as_ref) else {
+            return;
+        };
+        if seat.contact().is_some() {
+            return;
+        }
+        let named = request.headers().get(http::header::USER_AGENT);
+        // The transport's own name stands behind it.
+        let named = named.and_then(|n| n.to_str().ok()?.split(' ').next());
+        let task = named.filter(|n| n.starts_with("/job:"));
+        let task = task.and_then(|n| DeviceSpec::parse(n).ok());
+        let Some((Some(job), Some(index))) = task.map(|t| (t.job, t.task)) else {
+            return;
+        };
+        if self.cluster.address(&job, index).is_err() {
+            return;
+        }
+        let contact = self.peers.contacts.with(&(job.to_string(), index));
+        if seat.is_of(contact.clone()) {
+            tracing::info!(peer = contact.peer, "peer reached again");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One step on one task: what comes from others, and what goes to them.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use thalweg_device::{KernelError, Ticket};
@@ -11,6 +11,7 @@ use thalweg_tensor::Tensor;
 use tokio::sync::Notify;
 
 use crate::error::{Cause, ClusterError};
+use crate::locked::locked;
 use crate::net::frames::{Frames, Source};
 
 /// Which channels a part has.
@@ -61,7 +62,7 @@ struct Outbox {
 
 impl WorkerStep {
     fn state(&self) -> MutexGuard<'_, StepState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Its part begins, which has these channels, and which is cancelled should the step fail.

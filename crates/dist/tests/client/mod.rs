@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each of the tests uses a part")]
 
+pub mod numbers;
+
 use std::time::Duration;
 
 use thalweg_dist::messages::master_service_client::MasterServiceClient;

@@ -1,7 +1,9 @@
 //! Writes a checkpoint.
 
+use std::time::Instant;
+
 use thalweg_checkpoint::BundleWriter;
-use thalweg_device::{Op, cpu_tensors};
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg_of, args_of, types_attr};
 use thalweg_tensor::DType;
@@ -25,14 +27,21 @@ pub(crate) static SAVE_V2: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu_tensors(|cx| {
-        let entries = entries(cx, cx.inputs().saturating_sub(3))?;
-        let mut writer = BundleWriter::create(&prefix(cx, 0)?).map_err(failed)?;
-        for (i, (name, slice)) in entries.iter().enumerate() {
-            let tensor = cx.tensor(3 + i)?;
-            let added = writer.add_part(name, slice.as_ref(), tensor);
-            added.map_err(failed)?;
-        }
-        writer.finish().map_err(failed)?;
-        Ok(Vec::new())
+        let began = Instant::now();
+        let done = saved(cx);
+        let files = cx.environment().files();
+        files.saved(began.elapsed(), done.is_ok());
+        done.map(|()| Vec::new())
     })],
 };
+
+fn saved(cx: &TensorCx<'_>) -> Result<(), KernelError> {
+    let entries = entries(cx, cx.inputs().saturating_sub(3))?;
+    let mut writer = BundleWriter::create(&prefix(cx, 0)?).map_err(failed)?;
+    for (i, (name, slice)) in entries.iter().enumerate() {
+        let tensor = cx.tensor(3 + i)?;
+        let added = writer.add_part(name, slice.as_ref(), tensor);
+        added.map_err(failed)?;
+    }
+    writer.finish().map_err(failed)
+}

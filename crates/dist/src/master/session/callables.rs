@@ -6,8 +6,10 @@ use thalweg_tensor::Tensor;
 use thalweg_tensor::text::counted;
 use tonic::Code;
 
-use super::{MasterSession, Request, locked};
-use crate::limits::{CALLABLES, met};
+use super::{MasterSession, Request};
+use crate::limits::met;
+use crate::limits::names::CALLABLES;
+use crate::locked::locked;
 use crate::master::names;
 use crate::messages::CallableOptions;
 use crate::status::Status;

@@ -1,13 +1,14 @@
 //! What this process reads in segments of others.
 
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use thalweg_tensor::{Buffer, Tensor};
 use tokio::runtime::Handle;
 
 use super::link::Link;
+use crate::locked::locked;
 use crate::net::WireError;
 use crate::net::messages as wire;
 use crate::net::spare::{Flight, Spare};
@@ -90,7 +91,7 @@ impl Lent {
         limit: u64,
         spare: &Arc<Spare>,
     ) -> Result<Lent, WireError> {
-        let described = Described::new(header, limit)?;
+        let described = Described::new(header, limit).map_err(|e| spare.refused(e))?;
         let buffer = from.map(loan, described.bytes).await?;
         Ok(Lent {
             header: header.clone(),
@@ -203,7 +204,7 @@ impl Mapped {
 
 impl Maps {
     fn mapped(&self) -> MutexGuard<'_, Mapped> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     /// The first `len` bytes of a segment, if they are mapped.

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use thalweg_tensor::{Buffer, Tensor};
 use tokio::runtime::Handle;
 
 use super::link::Socket;
+use crate::locked::locked;
 use crate::net::messages as wire;
 
 /// All that a task lends, to whoever it is.
@@ -33,7 +34,7 @@ struct Lent {
 
 impl Lender {
     fn lent(&self) -> MutexGuard<'_, Lent> {
-        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.lent)
     }
 
     /// Where receivers get descriptors. It listens on this runtime, has `most` connections at a time, and

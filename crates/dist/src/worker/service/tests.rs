@@ -13,6 +13,7 @@ use crate::fuzzing::tasks::{
     CALLS, FuzzedTask, bytes_of, cut, little, message, part, register, registration, run,
 };
 use crate::limits::Limits;
+use crate::locked::locked;
 use crate::net::error as wire_error;
 
 /// The error that an answer ends with, if it does.
@@ -394,7 +395,7 @@ fn a_thread_of_the_network_does_not_wait_for_an_update() {
     for part in [1, 2] {
         assert_eq!(end(&task.call("Run", run(part, part))), None);
     }
-    let part = crate::worker::locked(&task.session().parts).kept[&2].clone();
+    let part = locked(&task.session().parts).kept[&2].clone();
     part.took(std::time::Duration::ZERO);
     assert!(part.is_short());
 

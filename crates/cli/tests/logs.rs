@@ -1,0 +1,209 @@
+//! What a server's log and its numbers tell of: slow steps, callers that it refuses, tasks that are lost.
+
+#![cfg(unix)]
+
+#[path = "../../../tests/support/addresses.rs"]
+mod addresses;
+mod support;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::served::Served;
+use support::{Folder, works};
+use thalweg_dist::messages::master_service_client::MasterServiceClient;
+use thalweg_dist::messages::{CreateSessionRequest, RunStepRequest};
+use thalweg_graph::{DeviceSpec, Graph};
+use thalweg_graphdef::{ExportOptions, GraphDef, export};
+use thalweg_ops::{ArrayOps, LinalgOps, NewGraph, SourceOps, StateOps};
+use tonic::transport::{Channel, Endpoint};
+
+/// Within which whatever is awaited must have come.
+const LATE: Duration = Duration::from_secs(30);
+
+type Client = MasterServiceClient<Channel>;
+
+fn exported(g: &Graph) -> GraphDef {
+    assert_eq!(g.errors(), []);
+    export(g, &ExportOptions::default()).unwrap()
+}
+
+/// Makes a session of this graph, which [`run`] runs steps of.
+async fn session(server: &Served, graph: GraphDef) -> (Client, String) {
+    let endpoint = Endpoint::from_shared(server.http()).unwrap();
+    let mut client = MasterServiceClient::new(endpoint.connect().await.unwrap());
+    let request = CreateSessionRequest {
+        graph_def: Some(graph),
+        ..CreateSessionRequest::default()
+    };
+    let made = client.create_session(request).await.unwrap();
+    (client, made.into_inner().session_handle)
+}
+
+async fn run((client, handle): &mut (Client, String), target: &str) {
+    let request = RunStepRequest {
+        session_handle: handle.clone(),
+        target: vec![target.to_owned()],
+        ..RunStepRequest::default()
+    };
+    client.run_step(request).await.unwrap();
+}
+
+/// Ends a server; gives the lines of its log with this message.
+fn told(server: &mut Served, message: &str) -> Vec<Value> {
+    server.signal("TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    let lines = said.lines().filter_map(|l| serde_json::from_str(l).ok());
+    lines.filter(|l: &Value| l["message"] == message).collect()
+}
+
+/// The numbers at this address, by their names and labels.
+fn numbers(at: &str) -> BTreeMap<String, f64> {
+    let mut stream = TcpStream::connect(at).unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: it\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let lines = text.lines().filter(|l| l.starts_with("thalweg_"));
+    let split = lines.filter_map(|l| l.rsplit_once(' '));
+    split
+        .map(|(name, n)| (name.to_owned(), n.parse().unwrap()))
+        .collect()
+}
+
+#[track_caller]
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < LATE, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn the_second_slow_step_names_the_node_that_took_longest() {
+    let flags = ["--slow-step", "1ms", "--log-format", "json"];
+    let mut server = Served::start(&flags);
+    let g = Graph::new();
+    let w = g
+        .constant(vec![1.0f32; 1 << 20])
+        .reshape([1 << 10, 1 << 10]);
+    let _ = w.matmul(w).named("product");
+    let graph = exported(&g);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let mut session = session(&server, graph).await;
+        for _ in 0..3 {
+            run(&mut session, "product").await;
+        }
+    });
+    let slow = told(&mut server, "slow step");
+    assert_eq!(slow.len(), 3, "{slow:?}");
+    assert!(slow[0]["longest_node"].is_null(), "{slow:?}");
+    for step in &slow[1..] {
+        assert_eq!(step["longest_node"], "product", "{slow:?}");
+        let (node, all) = (&step["longest_seconds"], &step["seconds"]);
+        assert!(node.as_f64() <= all.as_f64(), "{slow:?}");
+        let device = step["longest_device"].as_str().unwrap();
+        assert!(device.ends_with("/device:CPU:0"), "{slow:?}");
+    }
+}
+
+#[test]
+fn many_refused_callers_take_few_lines_of_the_log() {
+    /// How many there are.
+    const MANY: u64 = 200;
+    let folder = Folder::new("logs-refused");
+    let keys = folder.at("keys");
+    works(&["protect", &keys, "127.0.0.1"]);
+    let metrics = addresses::free_addresses(1).remove(0);
+    let mut server = Served::start(&[
+        "--protection",
+        &keys,
+        "--metrics",
+        &metrics,
+        "--log-format",
+        "json",
+    ]);
+    let began = Instant::now();
+    for _ in 0..MANY {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        // No TLS at all. The server may have hung up by now.
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\n\r\n");
+        let _ = stream.read(&mut [0; 100]);
+    }
+    let refused = r#"thalweg_callers_refused_total{cause="certificate"}"#;
+    until("they are not counted", || {
+        numbers(&metrics)[refused] == MANY as f64
+    });
+    let lines = told(&mut server, "caller refused");
+    let seconds = began.elapsed().as_secs() + 1;
+    assert!(
+        !lines.is_empty() && lines.len() as u64 <= seconds + 1,
+        "{lines:?}"
+    );
+    assert_eq!(lines[0]["cause"], "certificate");
+    assert!(
+        lines[0]["address"]
+            .as_str()
+            .unwrap()
+            .starts_with("127.0.0.1:")
+    );
+    let untold = lines.iter().map(|l| l["untold"].as_u64().unwrap());
+    assert!(untold.sum::<u64>() + lines.len() as u64 <= MANY);
+}
+
+/// The flags of a task of a cluster, whose numbers are at `metrics`.
+fn task<'a>(hosts: &'a [String], job: &'a str, metrics: &'a str) -> Vec<&'a str> {
+    let hosts = ["--ps-hosts", &hosts[0], "--worker-hosts", &hosts[1]];
+    let own = ["--job", job, "--metrics", metrics, "--silence", "500ms"];
+    [&hosts[..], &own, &["--log-format", "json"]].concat()
+}
+
+#[test]
+fn a_worker_that_is_killed_is_lost_at_the_server_until_it_is_back() {
+    let hosts = addresses::free_addresses(3);
+    let metrics = hosts[2].clone();
+    let mut ps = Served::start(&task(&hosts, "ps", &metrics));
+    let g = Graph::new();
+    let on: DeviceSpec = "/job:ps/task:0".parse().unwrap();
+    let w = g.device(on, || g.variable("w", vec![1.0f32; 1 << 10]));
+    let init = w.initializer().name();
+    let graph = exported(&g);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let numbers = || numbers(&metrics);
+    let steps = |worker: &Served| {
+        let graph = graph.clone();
+        runtime.block_on(async {
+            let mut session = session(worker, graph).await;
+            run(&mut session, &init).await;
+            session
+        })
+    };
+
+    let mut worker = Served::start(&task(&hosts, "worker", "127.0.0.1:0"));
+    let _session = steps(&worker);
+    assert_eq!(numbers()["thalweg_peers_lost"], 0.0);
+    let received = r#"thalweg_link_received_bytes_total{peer="/job:worker/task:0"}"#;
+    assert!(numbers()[received] > 0.0);
+    worker.signal("KILL");
+    until("the worker is not lost", || {
+        numbers()["thalweg_peers_lost"] == 1.0
+    });
+    assert!(worker.has_ended().is_some() || worker.ended().0.is_none());
+
+    let worker = Served::start(&task(&hosts, "worker", "127.0.0.1:0"));
+    let _session = steps(&worker);
+    let now = numbers();
+    assert_eq!(now["thalweg_peers_lost"], 0.0);
+    let losses = r#"thalweg_peer_losses_total{peer="/job:worker/task:0"}"#;
+    assert_eq!(now[losses], 1.0);
+    // It stays until the server has ended: a worker that leaves is lost once more.
+    let lost = told(&mut ps, "peer lost");
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert_eq!(lost[0]["peer"], "/job:worker/task:0");
+    drop(worker);
+}

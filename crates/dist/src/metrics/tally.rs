@@ -1,0 +1,126 @@
+//! Counts by name, and lines of the log that a caller can cause at will.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::limits::names::ALL;
+use crate::locked::locked;
+
+/// How often the log tells of the same thing, at most.
+const EVERY: Duration = Duration::from_secs(1);
+/// Why callers are refused before they have called.
+const CALLERS: [&str; 3] = ["certificate", "system", "token"];
+
+/// Counts by name, off the hot path. Names are of this program, never what a caller has sent.
+#[derive(Default)]
+pub(crate) struct Tally(Mutex<BTreeMap<&'static str, Count>>);
+
+#[derive(Default)]
+struct Count {
+    all: u64,
+    /// How many the log has not told of.
+    untold: u64,
+    told: Option<Instant>,
+}
+
+impl Tally {
+    /// One that has these names from the beginning.
+    fn of(names: impl IntoIterator<Item = &'static str>) -> Tally {
+        let all = names.into_iter().map(|n| (n, Count::default()));
+        Tally(Mutex::new(all.collect()))
+    }
+
+    /// Counts one more. Where the log may tell of it, gives how many it has not told of since the last time: who causes
+    /// it again and again does not fill a disk.
+    pub(crate) fn add(&self, name: &'static str) -> Option<u64> {
+        self.add_at(name, Instant::now())
+    }
+
+    fn add_at(&self, name: &'static str, now: Instant) -> Option<u64> {
+        let mut all = locked(&self.0);
+        let count = all.entry(name).or_default();
+        count.all += 1;
+        if count
+            .told
+            .is_some_and(|told| now.duration_since(told) < EVERY)
+        {
+            count.untold += 1;
+            return None;
+        }
+        count.told = Some(now);
+        Some(std::mem::take(&mut count.untold))
+    }
+
+    pub(super) fn all(&self) -> Vec<(String, u64)> {
+        let all = locked(&self.0);
+        all.iter().map(|(n, c)| ((*n).to_owned(), c.all)).collect()
+    }
+}
+
+/// What a server has refused: limits that were met, and callers that were not let in. Both are told of in the log.
+pub(crate) struct Refusals {
+    pub(super) limits: Tally,
+    pub(super) callers: Tally,
+}
+
+impl Default for Refusals {
+    fn default() -> Refusals {
+        Refusals {
+            limits: Tally::of(ALL),
+            callers: Tally::of(CALLERS),
+        }
+    }
+}
+
+impl Refusals {
+    /// Counts a limit that was met.
+    pub(crate) fn limit(&self, limit: &'static str, why: &dyn Display) {
+        if let Some(untold) = self.limits.add(limit) {
+            tracing::warn!(limit, untold, why = %why, "limit met");
+        }
+    }
+
+    /// Counts a connection that was closed, as it has met a limit.
+    pub(crate) fn closed(&self, limit: &'static str, address: SocketAddr, why: &str) {
+        if let Some(untold) = self.limits.add(limit) {
+            tracing::info!(limit, untold, %address, "a connection is closed: {why}");
+        }
+    }
+
+    /// Counts a caller that was not let in.
+    pub(crate) fn caller(
+        &self,
+        cause: &'static str,
+        address: Option<SocketAddr>,
+        why: &dyn Display,
+    ) {
+        if let Some(untold) = self.callers.add(cause) {
+            let address = address.map(tracing::field::display);
+            tracing::warn!(cause, untold, address, why = %why, "caller refused");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_tells_of_a_thing_once_in_a_while_and_of_how_many_there_were() {
+        let (tally, began) = (Tally::default(), Instant::now());
+        let at = |millis| tally.add_at("token", began + Duration::from_millis(millis));
+        assert_eq!(at(0), Some(0));
+        for millis in 1..1000 {
+            assert_eq!(at(millis), None);
+        }
+        assert_eq!(at(1000), Some(999));
+        assert_eq!(at(1001), None);
+        // Of another thing it tells all the same.
+        assert_eq!(tally.add_at("certificate", began), Some(0));
+        let all = [("certificate".to_owned(), 1), ("token".to_owned(), 1002)];
+        assert_eq!(tally.all(), all);
+    }
+}
