@@ -127,7 +127,8 @@ impl World {
         (options.job, options.task) = (job.to_owned(), index);
         let limits = Limits::default();
         let reach = Reach {
-            own: Some((job.to_owned(), index)),
+            // There are no numbers to read here, and so no need for names.
+            own: None,
             patience: PATIENCE,
             shared_memory: false,
             protection: None,
