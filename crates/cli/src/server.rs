@@ -73,17 +73,17 @@ impl Serve {
                     std::thread::sleep(LOOK);
                 }
             })?;
+        let checkpoint = said.text("drain_checkpoint").map(PathBuf::from);
+        if let Some(folder) = &checkpoint {
+            let made = std::fs::create_dir_all(folder);
+            made.map_err(|e| said.wrong("drain_checkpoint", &e))?;
+        }
         // One line, when it is ready: programs that start a server wait for it.
         if let Err(e) = crate::say::line(server.target()) {
             // Clients are worth more than the line.
             crate::say::error(format_args!("note: {e}"));
         }
         let draining = server.clone();
-        let checkpoint = said.text("drain_checkpoint").map(PathBuf::from);
-        if let Some(folder) = &checkpoint {
-            let made = std::fs::create_dir_all(folder);
-            made.map_err(|e| said.wrong("drain_checkpoint", &e))?;
-        }
         let (lost, losses) = channel();
         std::thread::Builder::new()
             .name("thalweg-drain".to_owned())

@@ -2,6 +2,7 @@
 //!
 //! Counting is an addition to an atomic number. What is a state (sessions, memory) is asked for when it is read.
 
+mod out;
 mod tally;
 mod text;
 

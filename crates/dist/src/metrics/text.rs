@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
-use super::{BOUNDS, Times};
+use super::out::{Done, Out};
 use crate::connection::Seats;
 use crate::contact::Contact;
 use crate::master::Master;
@@ -38,63 +38,6 @@ impl fmt::Debug for Numbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Numbers")
     }
-}
-
-type Done = Result<(), fmt::Error>;
-
-/// What is written for one scrape.
-struct Out<'a>(DescriptorEncoder<'a>);
-
-impl Out<'_> {
-    fn counter(&mut self, name: &str, help: &str, count: &AtomicU64) -> Done {
-        let count = count.load(Ordering::Relaxed);
-        let kind = MetricType::Counter;
-        let mut metric = (self.0).encode_descriptor(name, help, None, kind)?;
-        metric.encode_counter::<NoLabelSet, _, u64>(&count, None)
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: u64) -> Done {
-        let kind = MetricType::Gauge;
-        let mut metric = (self.0).encode_descriptor(name, help, None, kind)?;
-        metric.encode_gauge(&signed(value))
-    }
-
-    /// One number for each value of a label.
-    fn by(
-        &mut self,
-        (name, help): (&str, &str),
-        kind: MetricType,
-        label: &str,
-        all: &[(String, u64)],
-    ) -> Done {
-        let mut metric = (self.0).encode_descriptor(name, help, None, kind)?;
-        for (value, number) in all {
-            let labels = [(label, value.as_str())];
-            let mut one = metric.encode_family(&labels)?;
-            match kind {
-                MetricType::Counter => one.encode_counter::<NoLabelSet, _, u64>(number, None)?,
-                _ => one.encode_gauge(&signed(*number))?,
-            }
-        }
-        Ok(())
-    }
-
-    fn times(&mut self, name: &str, help: &str, times: &Times) -> Done {
-        let kind = MetricType::Histogram;
-        let unit = Some(&Unit::Seconds);
-        let mut metric = (self.0).encode_descriptor(name, help, unit, kind)?;
-        let bounds = BOUNDS.iter().map(|micros| *micros as f64 / 1e6);
-        let bounds = bounds.chain([f64::MAX]);
-        let counts = times.buckets.iter().map(|b| b.load(Ordering::Relaxed));
-        let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
-        let count = buckets.iter().map(|(_, n)| n).sum();
-        let sum = times.micros.load(Ordering::Relaxed) as f64 / 1e6;
-        metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
-    }
-}
-
-fn signed(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 impl Collector for Numbers {
