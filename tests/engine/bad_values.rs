@@ -95,6 +95,23 @@ fn limits_of_time_may_be_none_or_endless() {
 }
 
 #[test]
+fn estimates_of_values_that_no_memory_holds_do_not_overflow() {
+    for dims in [[1i64 << 62, 1], [1 << 40, 1 << 40], [i64::MAX, 1]] {
+        let g = Graph::new();
+        let x = g.random_uniform(dims, 0.0, 1.0, DType::F32, Some(1));
+        let op = |name: &str, x: Output<'_>| g.op(name).input(x).output();
+        // A row of exponentials; a chain whose kernels call functions.
+        let rows = op("LogSoftmax", x);
+        let chain = op("Lgamma", op("Erf", op("Digamma", x)));
+        let session = Session::new(&g).unwrap();
+        for y in [rows, chain] {
+            let e = error(&session, y, &[]);
+            says(&e, &["bad_values.rs:"]);
+        }
+    }
+}
+
+#[test]
 fn a_step_larger_than_the_address_space_is_an_error() {
     let g = Graph::new();
     let line = |i: usize| g.placeholder(&format!("line_{i}"), DType::F32, Shape::of_rank(4));

@@ -46,18 +46,25 @@ pub fn cases(prefix: &str) -> Vec<Case> {
 
 /// The objects of a file in `tests/golden`, one a line.
 pub fn lines(file: &str) -> Vec<Value> {
+    texts(file)
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// The lines of a file in `tests/golden`.
+pub fn texts(file: &str) -> Vec<String> {
     let path = super::root().join("tests/golden").join(file);
     let packed = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut text = String::new();
     flate2::read::GzDecoder::new(&packed[..])
         .read_to_string(&mut text)
         .unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    text.lines().map(str::to_owned).collect()
 }
 
-fn case(v: &Value) -> Case {
+/// A line of the table as a case.
+pub fn case(v: &Value) -> Case {
     let list = |key: &str| v[key].as_array().map_or(&[][..], |a| a);
     Case {
         name: v["name"].as_str().unwrap().to_owned(),

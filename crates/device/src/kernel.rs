@@ -244,10 +244,13 @@ pub struct Operand {
     pub value: Option<Tensor>,
 }
 
+/// More elements than any memory holds. An estimate may multiply it.
+const MOST_ELEMENTS: usize = 1 << 48;
+
 impl Operand {
-    /// The number of elements.
+    /// The number of elements. Dimensions that no tensor can have give a large one.
     pub fn elements(&self) -> usize {
-        thalweg_tensor::shape::elements(&self.dims)
+        thalweg_tensor::shape::elements(&self.dims).min(MOST_ELEMENTS)
     }
 }
 

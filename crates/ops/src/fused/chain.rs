@@ -200,7 +200,8 @@ pub fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             elementwise(p.cpu, op, &node, &inputs, operand(dtype, dims)).ok_or_else(missing)
         };
         let ((kernel, on_whole), (_, on_last)) = (link(&whole)?, link(&last)?);
-        cost += on_whole.cost.saturating_mul((len / piece) as u64) + on_last.cost;
+        let pieces = on_whole.cost.saturating_mul((len / piece) as u64);
+        cost = cost.saturating_add(pieces).saturating_add(on_last.cost);
         let in_place = kernel.in_place.iter().filter(|(_, o)| *o == 0);
         overwritten.push(in_place.map(|(i, _)| *i).collect());
         links.push(Link {

@@ -1,0 +1,237 @@
+//! Graphs of any ops, spoiled, and steps of them.
+//!
+//! An input is read six bytes at a time. The first six say how the session works, and which graph is spoiled: a case of
+//! the op table (`tests/golden/ops.jsonl.gz`), whose inputs are constants or fed, or one of the golden graphs. Each six
+//! that follow change something of it: see [`edit`]. So an input is a graph whatever its bytes are.
+//!
+//! The graph is imported, and its steps run in a session of this process, with little memory and little time. It may
+//! use no files.
+
+mod base;
+mod edit;
+mod follow;
+mod grown;
+mod values;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use thalweg_graph::op::Effect;
+use thalweg_graph::{Graph, Output, OutputId, gradients};
+use thalweg_graphdef::{ImportOptions, import, names};
+use thalweg_ops::NewGraph;
+use thalweg_session::{
+    CpuOptions, Fetch, Parallel, RunOptions, Session, SessionError, SessionOptions,
+};
+use thalweg_tensor::Tensor;
+
+pub use base::{BASES, Base};
+
+/// The most bytes of a device.
+const MEMORY: usize = 2 << 20;
+/// The most that a step takes, the kernel aside that runs then.
+const STEP: Duration = Duration::from_millis(100);
+/// The most changes of a graph.
+const EDITS: usize = 24;
+/// Graphs of more nodes are not imported again for each change.
+const FEW: usize = 256;
+/// The most steps, those of initialisation not counted.
+const STEPS: usize = 6;
+
+/// What became of an input.
+#[derive(Default)]
+pub struct Outcome {
+    pub imported: bool,
+    /// The ops whose kernels ran, if that was asked for: by the traces of steps, and what was fetched by a step that
+    /// had a result. Constants and placeholders are not among them.
+    pub ran: BTreeSet<String>,
+    /// The ops whose kernels were called and gave an error.
+    pub refused: BTreeSet<String>,
+    /// The last error.
+    pub error: Option<String>,
+}
+
+/// Runs an input; `look` asks for what ran.
+pub fn run(input: &[u8], look: bool) -> Outcome {
+    let mut outcome = Outcome::default();
+    let Some((&[how, fed, unknown, high, low, which], edits)) = input.split_first_chunk() else {
+        return outcome;
+    };
+    let g = Graph::new();
+    let number = usize::from(high) << 8 | usize::from(low);
+    let base = BASES.get(number, which.into(), fed, unknown, g.registry());
+    let mut edits = edits.as_chunks::<6>().0;
+    edits = &edits[..edits.len().min(EDITS)];
+    let Some(base) = imported(&g, base, edits, &mut outcome) else {
+        return outcome;
+    };
+    outcome.imported = true;
+    let slopes = if how & 0x20 != 0 {
+        slopes(&g, &base)
+    } else {
+        Vec::new()
+    };
+    match Session::with_options(&g, session_options(how)) {
+        Err(e) => outcome.error = Some(e.to_string()),
+        Ok(session) => {
+            let mut run_options = RunOptions::new().timeout(STEP);
+            run_options.trace = look || how & 0x40 != 0;
+            run_options.check_finite = how & 0x80 != 0;
+            steps(&session, &base, &slopes, &run_options, look, &mut outcome);
+        }
+    }
+    outcome
+}
+
+/// Imports a graph with all changes. Where that is refused, those changes stay that are not: most graphs run then.
+fn imported(g: &Graph, base: Base, edits: &[[u8; 6]], outcome: &mut Outcome) -> Option<Base> {
+    let options = ImportOptions {
+        max_expanded_bytes: 1 << 20,
+        max_nodes: 1 << 12,
+        ..ImportOptions::default()
+    };
+    let registry = g.registry();
+    let with = |base: &Base, edits: &[[u8; 6]]| {
+        let mut base = base.clone();
+        edits
+            .iter()
+            .for_each(|e| edit::apply(&mut base, e, registry));
+        base
+    };
+    let all = with(&base, edits);
+    let Err(e) = import(g, &all.def, &options) else {
+        return Some(all);
+    };
+    outcome.error = Some(e.to_string());
+    if base.def.node.len() > FEW {
+        return None;
+    }
+    let mut kept = base;
+    for one in edits.chunks(1) {
+        let more = with(&kept, one);
+        if import(&Graph::new(), &more.def, &options).is_ok() {
+            kept = more;
+        }
+    }
+    import(g, &kept.def, &options).ok().map(|_| kept)
+}
+
+fn session_options(how: u8) -> SessionOptions {
+    let mut options = SessionOptions::new().optimise(how & 1 == 0);
+    let device = CpuOptions::new().memory_limit(MEMORY);
+    options = options
+        .cpus(if how & 2 == 0 { 2 } else { 1 })
+        .each_cpu(device);
+    // Threads cost more than steps: only some inputs have them.
+    options = options.threads(if how & 0xc == 4 { 2 } else { 1 });
+    options = options.soft_placement(how & 0x10 != 0);
+    options.parallel(if how & 8 == 0 {
+        Parallel::WhereWorth
+    } else {
+        Parallel::Always
+    })
+}
+
+/// Gradients of what the first step asks for, with respect to all placeholders and variables.
+fn slopes<'g>(g: &'g Graph, base: &Base) -> Vec<Output<'g>> {
+    let asked = base.steps.first().into_iter().flatten();
+    let ys: Vec<Output<'_>> = asked
+        .filter_map(|n| names::find_output(g, n))
+        .filter(|y| y.dtype().is_float())
+        .collect();
+    let data = g.snapshot();
+    let sources = base
+        .def
+        .node
+        .iter()
+        .filter(|n| ["Placeholder", "VarHandleOp"].contains(&n.op.as_str()));
+    let xs: Vec<Output<'_>> = sources
+        .filter_map(|n| names::find_output(g, &n.name))
+        .take(8)
+        .collect();
+    if ys.is_empty() || data.is_empty() {
+        return Vec::new();
+    }
+    gradients(&ys, &xs).into_iter().flatten().collect()
+}
+
+fn steps(
+    session: &Session<'_>,
+    base: &Base,
+    slopes: &[Output<'_>],
+    options: &RunOptions,
+    look: bool,
+    outcome: &mut Outcome,
+) {
+    let g = session.graph();
+    let known = base
+        .feeds
+        .iter()
+        .filter_map(|(name, t)| Some((names::find_output(g, name)?.id(), t.clone())));
+    let mut feeds: Vec<(OutputId, Tensor)> = known.collect();
+    let slopes = slopes
+        .iter()
+        .map(|s| Fetch::Value(s.id()))
+        .collect::<Vec<_>>();
+    let all = base
+        .inits
+        .iter()
+        .map(std::slice::from_ref)
+        .chain(base.steps.iter().take(STEPS).map(Vec::as_slice));
+    for (i, asked) in all.enumerate() {
+        let mut fetches: Vec<Fetch> = asked.iter().filter_map(|name| fetch(g, name)).collect();
+        if i == base.inits.len() {
+            fetches.extend(&slopes);
+        }
+        let mut result = session.run_ids(&fetches, &feeds, options);
+        if let Err(SessionError::Feed { .. }) = result {
+            // The others may get further.
+            feeds.retain(|(output, t)| {
+                g.fact(*output)
+                    .is_some_and(|f| f.dtype == t.dtype() && f.shape.admits(t.dims()))
+            });
+            result = session.run_ids(&fetches, &feeds, options);
+        }
+        match result {
+            Err(e) => {
+                outcome.error = Some(e.to_string());
+                if let SessionError::Kernel { op, .. } = e {
+                    outcome.refused.extend(known_op(g, &op));
+                }
+            }
+            Ok((_, trace)) if look => {
+                let events = trace.events.iter();
+                let nodes = events
+                    .flat_map(|e| e.members.iter().chain([&e.node]))
+                    .chain(asked);
+                outcome.ran.extend(nodes.filter_map(|name| op_of(g, name)));
+                outcome
+                    .ran
+                    .extend(trace.events.iter().filter_map(|e| known_op(g, &e.op)));
+            }
+            Ok(_) => {}
+        }
+    }
+}
+
+/// What a name asks for: an output, where it has an index, or that a node runs.
+fn fetch(g: &Graph, name: &str) -> Option<Fetch> {
+    match name.contains(':') {
+        true => names::find_output(g, name).map(|o| Fetch::Value(o.id())),
+        false => names::find_operation(g, name).map(|o| Fetch::Run(o.id())),
+    }
+}
+
+/// The op of a node, or of an output, that has a kernel.
+fn op_of(g: &Graph, name: &str) -> Option<String> {
+    let operation = names::find_operation(g, name.split(':').next()?)?;
+    known_op(g, g.snapshot().get(operation.id())?.op.name)
+}
+
+fn known_op(g: &Graph, op: &str) -> Option<String> {
+    let def = g
+        .registry()
+        .get(op)
+        .filter(|def| def.name != "Const" && def.effect != Effect::Feed);
+    def.map(|def| def.name.to_owned())
+}
