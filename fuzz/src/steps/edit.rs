@@ -166,7 +166,7 @@ fn change_value(base: &mut Base, which: u8, how: u8, change: impl Fn(&Tensor) ->
             .iter_mut()
             .find(|n| n.name == *name && n.op == "Placeholder" && how < 240);
         if let Some(shape) = holder.and_then(|n| n.attr.get_mut("shape")) {
-            *shape = of(&Attr::Shape(if how % 4 == 0 {
+            *shape = of(&Attr::Shape(if how.is_multiple_of(4) {
                 Shape::unknown()
             } else {
                 t.shape()
