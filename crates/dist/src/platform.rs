@@ -13,6 +13,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::connection::Dial;
 use crate::error::ClusterError;
+use crate::master::wait;
 use crate::threads::Threads;
 
 /// Work that runs to its end once it has begun.
@@ -47,6 +48,9 @@ pub(crate) trait Platform: Send + Sync {
 
     /// A connection, which is made when it is first needed.
     fn connect(&self, endpoint: &Endpoint, dial: &Dial) -> Channel;
+
+    /// How the work that runs apart on this thread waits, where its thread may not just sleep.
+    fn rest(&self) -> Option<Arc<dyn Rest>>;
 }
 
 impl dyn Platform {
@@ -112,6 +116,7 @@ impl Platform for System {
         let (give, done) = oneshot::channel();
         let runtime = self.runtime.clone();
         let begun = self.threads.run(Box::new(move || {
+            wait::may_sleep();
             let _context = runtime.enter();
             work();
             // Not sent where the work has panicked.
@@ -150,5 +155,9 @@ impl Platform for System {
 
     fn connect(&self, endpoint: &Endpoint, dial: &Dial) -> Channel {
         endpoint.connect_with_connector_lazy(dial.clone())
+    }
+
+    fn rest(&self) -> Option<Arc<dyn Rest>> {
+        None
     }
 }

@@ -14,8 +14,8 @@
 //! # }
 //! ```
 
-mod calls;
-mod gate;
+pub(crate) mod calls;
+pub(crate) mod gate;
 mod health;
 mod scrape;
 mod workers;
@@ -413,6 +413,22 @@ impl std::fmt::Debug for Server {
     }
 }
 
+/// Closes the sessions of clients that are gone, again and again.
+pub(crate) async fn sweeps(master: Arc<Master>) {
+    let often = (master.limits().lease / 4).clamp(LEAST_SWEEP, MOST_SWEEP);
+    let mut sweep = tokio::time::interval(often);
+    loop {
+        sweep.tick().await;
+        // A graph of gigabytes takes its time to go.
+        let swept = master.clone();
+        let done = master.platform.given(move || swept.collect()).await;
+        if done.is_err() {
+            // No thread can be had, and steps of clients that are gone may be what has them all.
+            master.collect();
+        }
+    }
+}
+
 /// How connections from tasks that may be silent for so long are served.
 pub(crate) fn transport(silence: Duration) -> tonic::transport::Server {
     tonic::transport::Server::builder()
@@ -480,17 +496,7 @@ fn serve(
         let incoming = Incoming::new(listener, seats, silence, protection.clone());
         let door = Door(master.clone());
         // The sessions of clients that are gone. It ends with the runtime.
-        tokio::spawn(async move {
-            let often = (master.limits().lease / 4).clamp(LEAST_SWEEP, MOST_SWEEP);
-            let mut sweep = tokio::time::interval(often);
-            loop {
-                sweep.tick().await;
-                // A graph of gigabytes takes its time to go.
-                let swept = master.clone();
-                // Where no thread can be had, the next sweep does it.
-                let _ = master.platform.given(move || swept.collect()).await;
-            }
-        });
+        tokio::spawn(sweeps(master));
         let mut late = stopped.clone();
         let stop = async move {
             // An error is a server that was dropped.

@@ -251,7 +251,7 @@ impl<'g> Session<'g> {
         };
         let platform = system(runtime.handle().clone());
         let unknown = ("localhost".to_owned(), 0);
-        let found = wait::waited(runtime.handle(), async {
+        let found = wait::waited(&*platform, async {
             let peers = Peers::new(platform.clone(), reach.clone(), Arc::default());
             crate::master::link::cluster(&peers.get(&unknown, address)?).await
         });

@@ -5,9 +5,13 @@
 //! `SEED=7 cargo test --workspace --lib simulated -- --nocapture` runs one again.
 
 mod asynchronous;
+mod calls;
+mod clients;
 mod faults;
 mod in_step;
+mod ledger;
 mod line;
+mod masters;
 mod network;
 mod platform;
 mod slow;
@@ -84,9 +88,19 @@ fn simulated_tasks_on_a_slow_line_are_not_taken_for_lost() {
 }
 
 #[test]
+fn simulated_masters_serve_clients_of_tensorflow_whatever_fails() {
+    all("masters", seeds(10), masters::scenario);
+}
+
+#[test]
 fn a_seed_gives_the_same_again() {
     for seed in 0..3 {
-        for scenario in [asynchronous::scenario, in_step::scenario, slow::scenario] {
+        for scenario in [
+            asynchronous::scenario,
+            in_step::scenario,
+            masters::scenario,
+            slow::scenario,
+        ] {
             let (once, again) = (scenario(seed).unwrap(), scenario(seed).unwrap());
             let differs = once.lines().zip(again.lines()).find(|(a, b)| a != b);
             assert_eq!(differs, None, "seed {seed}");

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use client::{code, created, graph_def, program, run, step, with_server};
 use thalweg_dist::messages::*;
-use thalweg_dist::{Server, ServerOptions};
+use thalweg_dist::{Cause, ClusterOptions, Server, ServerOptions, Session};
 use thalweg_graph::Graph;
 use thalweg_graphdef::GraphDef;
 use thalweg_graphdef::messages::{NodeDef, TensorProto};
 use thalweg_graphdef::tensor::to_proto;
-use thalweg_ops::{MathOps, NewGraph, SourceOps};
+use thalweg_ops::{MathOps, NewGraph, SourceOps, StateOps};
 use thalweg_tensor::{DType, Tensor};
 use tonic::Code;
 
@@ -402,4 +402,34 @@ fn a_session_whose_client_has_gone_before_the_answer_is_closed() {
             }
         },
     );
+}
+
+#[test]
+fn what_a_reset_empties_is_gone_for_sessions_of_other_masters_too() {
+    let jobs = [("ps", 1), ("worker", 2)];
+    let tasks = Server::local_cluster(&jobs, ServerOptions::listening("")).unwrap();
+    let g = Graph::new();
+    let w = g.device("/job:ps/task:0", || g.variable("w", 0.0f32));
+    let add = w.assign_add(1.0f32);
+    let session = |task: usize| Session::on(&tasks[task], &g, ClusterOptions::new()).unwrap();
+    let own = session(1);
+    own.run(g.initializers(), []).unwrap();
+    own.run(add, []).unwrap();
+
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let address = format!("http://{}", tasks[2].address());
+        let endpoint = tonic::transport::Endpoint::from_shared(address).unwrap();
+        let mut client = client::Client::new(endpoint.connect().await.unwrap());
+        client.reset(ResetRequest::default()).await.unwrap();
+    });
+    let lost = own.run(add, []).unwrap_err();
+    assert!(
+        lost.cause.is_loss() || lost.cause == Cause::Uninitialized,
+        "{lost}"
+    );
+    own.run(g.initializers(), []).unwrap();
+    own.run(add, []).unwrap();
+    let found: f32 = session(2).run(w, []).unwrap();
+    assert_eq!(found, 1.0);
 }

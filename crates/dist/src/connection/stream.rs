@@ -22,7 +22,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(
+    pub(crate) fn new(
         bytes: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         held: Option<Held>,
     ) -> Stream {

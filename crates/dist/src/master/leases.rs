@@ -3,7 +3,7 @@
 //! A session lives while a connection that has used it is open, and for the time of a lease after that. One whose
 //! client cannot be told, as in a program of the server's own, lives until it is closed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
@@ -45,7 +45,8 @@ pub(super) struct Leases {
 
 #[derive(Default)]
 struct Inner {
-    sessions: HashMap<String, Lease>,
+    /// By handle, in an order that is the same each time.
+    sessions: BTreeMap<String, Lease>,
     /// Handles of sessions that were collected, and why.
     collected: VecDeque<(String, String)>,
 }
@@ -224,13 +225,18 @@ mod tests {
     use super::*;
     use crate::account::Account;
     use crate::master::runs::Runs;
+    use crate::platform::system;
+    use std::sync::LazyLock;
     use thalweg_session::{Engine, SessionOptions};
+    use tokio::runtime::Runtime;
 
     fn session() -> Arc<MasterSession> {
+        static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
         let options = SessionOptions::new().threads(1);
         let runs = Runs::here(Engine::new(&options).unwrap(), options);
         let held = Account::new(1000).open();
-        Arc::new(MasterSession::new(runs, &Limits::new(), held))
+        let platform = system(RUNTIME.handle().clone());
+        Arc::new(MasterSession::new(runs, &Limits::new(), held, platform))
     }
 
     /// A connection, and who calls on it.

@@ -79,8 +79,9 @@ pub(crate) struct Opened {
 impl Opened {
     /// Whether it has not been lost.
     pub(crate) fn is_open(&self) -> bool {
-        let ended =
-            |(worker, _): &(Arc<Worker>, _)| worker.has_ended() || worker.is_current().is_err();
+        let ended = |(worker, session): &(Arc<Worker>, Arc<WorkerSession>)| {
+            session.is_closed() || worker.has_ended() || worker.is_current().is_err()
+        };
         !self.lost.load(Ordering::Acquire) && !self.here.as_ref().is_some_and(ended)
     }
 }

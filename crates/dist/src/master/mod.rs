@@ -36,14 +36,13 @@ pub(crate) mod steps;
 pub(crate) mod wait;
 
 use std::collections::{HashSet, VecDeque};
-use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use thalweg_graph::DeviceSpec;
 use thalweg_session::{Wire, WireType};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tonic::Code;
 
 use crate::account::Account;
@@ -73,12 +72,9 @@ pub struct Master {
     pub(crate) platform: Arc<dyn Platform>,
     sessions: Leases,
     steps: AtomicUsize,
-    /// How many sessions there were.
-    made: AtomicU64,
     /// Whether the server ends, and takes nothing new.
     ends: AtomicBool,
     requests: Mutex<Requests>,
-    random: RandomState,
     /// What the calls that go on hold.
     calls: Arc<Account>,
     /// What the graphs of all sessions take.
@@ -95,10 +91,8 @@ impl Master {
             worker,
             sessions: Leases::default(),
             steps: AtomicUsize::new(0),
-            made: AtomicU64::new(0),
             ends: AtomicBool::new(false),
             requests: Mutex::default(),
-            random: RandomState::new(),
         }
     }
 
@@ -147,11 +141,11 @@ impl Master {
                 Runs::Cluster(Steps::new(ways, engine, options, isolated, platform))
             }
         };
-        let session = Arc::new(MasterSession::new(runs, &worker.limits, self.graphs.open()));
+        let (held, platform) = (self.graphs.open(), self.platform.clone());
+        let session = Arc::new(MasterSession::new(runs, &worker.limits, held, platform));
         // No handle comes again, and none can be guessed.
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let half = |salt: &str| self.random.hash_one((number, salt));
-        let handle = format!("{:016x}{:016x}", half("first"), half("second"));
+        let half = || self.platform.number();
+        let handle = format!("{:016x}{:016x}", half(), half());
         let check = || {
             if worker.drains() {
                 return Err(Status::new(Code::Unavailable, DRAINS));
@@ -259,7 +253,7 @@ impl Master {
             let clear = Kind::Clear(Clear {
                 containers: containers.to_vec(),
             });
-            wait::waited(self.platform.runtime(), async {
+            wait::waited(&*self.platform, async {
                 let limit = peer.patience().silence;
                 let asked = peer.ask("Clear", Frames::of(clear));
                 let done = tokio::time::timeout(limit, asked).await;
@@ -317,7 +311,7 @@ impl Master {
             }
         }
         let looked = async { Ok(looks.join_all().await) };
-        let mut looked = wait::waited(self.platform.runtime(), looked).unwrap_or_default();
+        let mut looked = wait::waited(&*self.platform, looked).unwrap_or_default();
         looked.sort_by_key(|(number, _)| *number);
         let mut others = Vec::new();
         for opened in looked.into_iter().filter_map(|(_, opened)| opened.ok()) {

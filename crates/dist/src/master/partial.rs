@@ -2,7 +2,7 @@
 //! runs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use thalweg_device::{KernelError, Ticket};
@@ -10,10 +10,12 @@ use thalweg_graph::{Fact, GraphData, OutputId};
 use thalweg_plan::client_channel;
 use thalweg_session::{Cancel, Exchange};
 use thalweg_tensor::Tensor;
+use tokio::sync::Notify;
 use tonic::Code;
 
-use super::{Room, names};
+use super::{Room, names, wait};
 use crate::locked::locked;
+use crate::platform::Platform;
 use crate::status::Status;
 
 /// How often a client that waits looks whether the step was cancelled.
@@ -33,6 +35,7 @@ pub(super) struct PartialRun {
     pieces: Mutex<Pieces>,
     client: Arc<Client>,
     cancel: Cancel,
+    platform: Arc<dyn Platform>,
     /// Its place among the steps of the server.
     _room: Room,
 }
@@ -46,7 +49,7 @@ struct Pieces {
 #[derive(Default)]
 pub(super) struct Client {
     state: Mutex<PartialRunState>,
-    changed: Condvar,
+    changed: Notify,
 }
 
 #[derive(Default)]
@@ -60,7 +63,7 @@ struct PartialRunState {
 impl Exchange for Client {
     fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError> {
         locked(&self.state).results.insert(channel, value);
-        self.changed.notify_all();
+        self.changed.notify_waiters();
         Ok(())
     }
 
@@ -85,51 +88,48 @@ impl Client {
 
     /// The value of a fetch, once it is there, or until the step is cancelled: a kernel that runs for long may be
     /// slow to end.
-    fn take(&self, channel: i64, cancel: &Cancel) -> Result<Tensor, Status> {
-        let mut state = locked(&self.state);
-        loop {
+    async fn take(&self, channel: i64, cancel: &Cancel) -> Result<Tensor, Status> {
+        self.once(cancel, |state| {
             if let Some(value) = state.results.remove(&channel) {
-                return Ok(value);
+                return Some(Ok(value));
             }
-            match &state.ended {
-                Some(Err(status)) => return Err(status.clone()),
-                Some(Ok(())) => return Err(Status::invalid("the step has ended without it")),
-                None => state = self.changed(state, cancel)?,
-            }
-        }
+            state.ended.as_ref().map(|ended| match ended {
+                Err(status) => Err(status.clone()),
+                Ok(()) => Err(Status::invalid("the step has ended without it")),
+            })
+        })
+        .await
     }
 
-    /// Waits until something may have changed.
-    fn changed<'a>(
+    /// Waits until `look` finds something.
+    async fn once<T>(
         &self,
-        state: MutexGuard<'a, PartialRunState>,
         cancel: &Cancel,
-    ) -> Result<MutexGuard<'a, PartialRunState>, Status> {
-        let cancelled = cancel.is_cancelled();
-        let waited = self.changed.wait_timeout(state, LOOK);
-        let (state, over) = waited.unwrap_or_else(PoisonError::into_inner);
-        // A step that was cancelled says how it has ended, if it ends soon.
-        match cancelled && over.timed_out() {
-            true => Err(Status::new(Code::Cancelled, "the step was cancelled")),
-            false => Ok(state),
+        mut look: impl FnMut(&mut PartialRunState) -> Option<Result<T, Status>>,
+    ) -> Result<T, Status> {
+        loop {
+            let cancelled = cancel.is_cancelled();
+            let changed = self.changed.notified();
+            if let Some(found) = look(&mut locked(&self.state)) {
+                return found;
+            }
+            let late = tokio::time::timeout(LOOK, changed).await.is_err();
+            // A step that was cancelled says how it has ended, if it ends soon.
+            if cancelled && late {
+                return Err(Status::new(Code::Cancelled, "the step was cancelled"));
+            }
         }
     }
 
     /// Tells how the step has ended.
     pub(super) fn end(&self, result: Result<(), Status>) {
         locked(&self.state).ended = Some(result);
-        self.changed.notify_all();
+        self.changed.notify_waiters();
     }
 
     /// How the step has ended, once it has.
-    fn ended(&self, cancel: &Cancel) -> Result<(), Status> {
-        let mut state = locked(&self.state);
-        loop {
-            if let Some(result) = &state.ended {
-                return result.clone();
-            }
-            state = self.changed(state, cancel)?;
-        }
+    async fn ended(&self, cancel: &Cancel) -> Result<(), Status> {
+        self.once(cancel, |state| state.ended.clone()).await
     }
 }
 
@@ -149,7 +149,7 @@ impl PartialRun {
     pub(super) fn new(
         feeds: Vec<(String, OutputId)>,
         fetches: Vec<(String, OutputId)>,
-        cancel: Cancel,
+        (cancel, platform): (Cancel, Arc<dyn Platform>),
         room: Room,
     ) -> PartialRun {
         let first = feeds.len();
@@ -172,6 +172,7 @@ impl PartialRun {
             }),
             client: Arc::default(),
             cancel,
+            platform,
             _room: room,
         }
     }
@@ -246,15 +247,21 @@ impl PartialRun {
             let mut all = pieces.feeds.values().chain(pieces.fetches.values());
             all.all(|p| p.done)
         };
-        let values: Result<Vec<Tensor>, Status> = taken
-            .into_iter()
-            .map(|c| self.client.take(c, &self.cancel))
-            .collect();
-        let values = values?;
-        if done {
-            self.client.ended(&self.cancel)?;
-        }
+        let all = async { Ok(self.all(&taken, done).await) };
+        let values = wait::waited(&*self.platform, all)??;
         Ok((values, done))
+    }
+
+    /// These values; where the step is `done`, once it has ended.
+    async fn all(&self, channels: &[i64], done: bool) -> Result<Vec<Tensor>, Status> {
+        let mut values = Vec::with_capacity(channels.len());
+        for &channel in channels {
+            values.push(self.client.take(channel, &self.cancel).await?);
+        }
+        if done {
+            self.client.ended(&self.cancel).await?;
+        }
+        Ok(values)
     }
 }
 

@@ -5,8 +5,9 @@ mod slow;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, SystemTime};
 
 use prost::Message;
 use thalweg_graph::{Graph, Output, OutputId};
@@ -15,6 +16,8 @@ use thalweg_graphdef::{GraphDef, ImportOptions, names as graph_names};
 use thalweg_ops::NewGraph;
 use thalweg_session::{Cancel, Fetch, RunOptions};
 use thalweg_tensor::Tensor;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 use tonic::Code;
 
 use callables::Callables;
@@ -23,12 +26,13 @@ use slow::Slow;
 
 use super::partial::{Ends, PartialRun};
 use super::runs::Runs;
-use super::{Room, names, stats};
+use super::{Room, names, stats, wait};
 use crate::account::Held;
 use crate::limits::names::{GRAPH_BYTES, GRAPH_NODES, SESSION_BYTES};
 use crate::limits::{BYTES_PER_NODE, Limits, met};
 use crate::locked::locked;
 use crate::messages::{RunMetadata, RunOptions as Asked};
+use crate::platform::Platform;
 use crate::status::Status;
 
 /// How long the end of a session waits for steps that were cancelled.
@@ -65,6 +69,7 @@ pub struct MasterSession {
     graph: Graph,
     runs: Runs,
     limits: Limits,
+    platform: Arc<dyn Platform>,
     /// How often the graph was extended, and how many nodes came, those of functions counted. Held
     /// while it is.
     version: Mutex<Version>,
@@ -73,7 +78,8 @@ pub struct MasterSession {
     callables: Mutex<Callables>,
     partial: Mutex<Partial>,
     steps: Mutex<Steps>,
-    over: Condvar,
+    /// A step has ended.
+    over: Notify,
     slow: Slow,
 }
 
@@ -93,7 +99,7 @@ struct Partial {
 struct Steps {
     closed: bool,
     next: u64,
-    running: HashMap<u64, Cancel>,
+    running: BTreeMap<u64, Cancel>,
 }
 
 /// A step that runs, told of when the session is closed.
@@ -105,7 +111,7 @@ struct Running<'a> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.session.steps().running.remove(&self.number);
-        self.session.over.notify_all();
+        self.session.over.notify_waiters();
     }
 }
 
@@ -125,17 +131,23 @@ impl Drop for Growth<'_> {
 }
 
 impl MasterSession {
-    pub(super) fn new(runs: Runs, limits: &Limits, held: Held) -> MasterSession {
+    pub(super) fn new(
+        runs: Runs,
+        limits: &Limits,
+        held: Held,
+        platform: Arc<dyn Platform>,
+    ) -> MasterSession {
         MasterSession {
             graph: Graph::new(),
             runs,
             limits: limits.clone(),
+            platform,
             version: Mutex::default(),
             held: Mutex::new(held),
             callables: Mutex::default(),
             partial: Mutex::default(),
             steps: Mutex::default(),
-            over: Condvar::new(),
+            over: Notify::new(),
             slow: Slow::default(),
         }
     }
@@ -363,14 +375,28 @@ impl MasterSession {
     /// As [`MasterSession::close`], with another end of the time.
     pub(super) fn close_until(&self, end: Instant) -> bool {
         self.cancel();
-        let running = |s: &mut Steps| !s.running.is_empty();
-        let left = end.saturating_duration_since(Instant::now());
-        let waited = self.over.wait_timeout_while(self.steps(), left, running);
-        let (steps, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let ended = steps.running.is_empty();
-        drop(steps);
+        let over = async {
+            loop {
+                let changed = self.over.notified();
+                if self.is_idle() {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        if !self.is_idle() {
+            let limited = async { Ok(tokio::time::timeout_at(end, over).await) };
+            // What is late, or a platform that ends, is seen below.
+            let _ = wait::waited(&*self.platform, limited);
+        }
+        let ended = self.is_idle();
         self.end();
         ended
+    }
+
+    /// Whether no step runs.
+    fn is_idle(&self) -> bool {
+        self.steps().running.is_empty()
     }
 
     /// Cancels all steps, and gives up what other tasks hold for the session; waits for nothing.
@@ -408,7 +434,9 @@ impl MasterSession {
         let data = self.graph.snapshot();
         let pieces = self.runs.prepare_pieces(&data, &wanted, &outputs)?;
         let cancel = Cancel::new();
-        let run = Arc::new(PartialRun::new(fed, fetched, cancel.clone(), room));
+        let platform = self.platform.clone();
+        let run = PartialRun::new(fed, fetched, (cancel.clone(), platform), room);
+        let run = Arc::new(run);
         let (session, client) = (self.clone(), run.client().clone());
         let work = move || {
             let _ends = Ends(client.clone());
@@ -420,11 +448,11 @@ impl MasterSession {
             });
             client.end(result);
         };
-        let thread = std::thread::Builder::new().name("thalweg-partial".to_owned());
-        thread.spawn(work).map_err(|e| {
-            let text = format!("no thread for the step: {e}");
-            Status::new(Code::ResourceExhausted, text)
-        })?;
+        // Dropped, it goes on; where it has no thread that is known at once.
+        let mut under = self.platform.apart(Box::new(work));
+        if let Poll::Ready(ended) = under.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            ended?;
+        }
         locked(&self.partial).running.insert(handle.clone(), run);
         Ok(handle)
     }
@@ -474,6 +502,7 @@ impl MasterSession {
 mod tests {
     use super::*;
     use crate::account::Account;
+    use crate::platform::system;
     use thalweg_session::{Engine, SessionOptions};
 
     #[test]
@@ -481,7 +510,9 @@ mod tests {
         let options = SessionOptions::new().threads(1);
         let runs = Runs::here(Engine::new(&options).unwrap(), options);
         let held = Account::new(1000).open();
-        let session = MasterSession::new(runs, &Limits::new(), held);
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let platform = system(runtime.handle().clone());
+        let session = MasterSession::new(runs, &Limits::new(), held, platform);
         let cancel = Cancel::new();
         let running = session.enter(&cancel).unwrap();
         let end = Instant::now() + Duration::from_millis(20);

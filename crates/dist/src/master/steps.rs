@@ -242,7 +242,7 @@ impl Steps {
         if self.ended() {
             return Err(over());
         }
-        match wait::waited(self.inner.platform.runtime(), work) {
+        match wait::waited(&*self.inner.platform, work) {
             Err(e) if matches!(e.cause, Cause::Internal | Cause::Protocol) && self.ended() => {
                 Err(over())
             }

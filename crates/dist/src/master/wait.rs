@@ -1,5 +1,6 @@
 //! Waiting for an answer.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,9 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use thalweg_session::Rest;
 use tokio::runtime::Handle;
 
 use crate::error::{Cause, ClusterError};
+use crate::platform::Platform;
 use crate::threads::no_thread;
 
 /// How long an answer is looked for before the thread sleeps: to be woken takes some tens of
@@ -25,21 +28,36 @@ impl Wake for Flag {
     }
 }
 
-/// Runs `work`, which is of this runtime, to its end, whatever thread this is.
+thread_local! {
+    static MAY_SLEEP: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Notes that this thread runs no work of the network, and may wait for it.
+pub(crate) fn may_sleep() {
+    MAY_SLEEP.set(true);
+}
+
+/// Runs `work`, which is of this platform's runtime, to its end, whatever thread this is.
 pub(crate) fn waited<T: Send>(
-    runtime: &Handle,
+    platform: &dyn Platform,
     work: impl Future<Output = Result<T, ClusterError>> + Send,
 ) -> Result<T, ClusterError> {
+    let runtime = platform.runtime();
+    let rest = platform.rest();
+    let may_sleep = rest.is_some() || MAY_SLEEP.get() || Handle::try_current().is_err();
     let run = || {
         // A runtime that is being shut down panics where something waits for time.
-        let done = catch_unwind(AssertUnwindSafe(|| block_on(runtime, work)));
+        let done = catch_unwind(AssertUnwindSafe(|| match rest {
+            Some(rest) => in_turns(runtime, rest, work),
+            None => block_on(runtime, work),
+        }));
         let text = "a defect: a step panicked. Please report it";
         done.unwrap_or_else(|_| Err(ClusterError::new(Cause::Internal, text)))
     };
-    match Handle::try_current() {
-        Err(_) => run(),
+    match may_sleep {
+        true => run(),
         // A thread that runs such work may not wait for it.
-        Ok(_) => std::thread::scope(|scope| {
+        false => std::thread::scope(|scope| {
             let text = "a defect: a thread panicked. Please report it";
             let panicked = |_| Err(ClusterError::new(Cause::Internal, text));
             match std::thread::Builder::new().spawn_scoped(scope, run) {
@@ -47,6 +65,28 @@ pub(crate) fn waited<T: Send>(
                 Err(e) => Err(no_thread(&e)),
             }
         }),
+    }
+}
+
+/// What a thread that waits in its own way is woken by.
+struct Wakes(Arc<dyn Rest>);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.wake();
+    }
+}
+
+/// Runs `work` to its end on this thread, which waits as `rest` says.
+fn in_turns<T>(runtime: &Handle, rest: Arc<dyn Rest>, work: impl Future<Output = T>) -> T {
+    let _context = runtime.enter();
+    let waker = Waker::from(Arc::new(Wakes(rest.clone())));
+    let mut work = pin!(work);
+    loop {
+        if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return done;
+        }
+        rest.rest();
     }
 }
 

@@ -51,7 +51,7 @@ impl Server {
             Ok(())
         };
         // One that is gone need not be told.
-        let _ = wait::waited(&self.runtime, told);
+        let _ = wait::waited(&*self.worker.platform, told);
     }
 
     /// Waits until all tasks of `job` have said that they have done their work, or until this server
@@ -97,7 +97,7 @@ impl Server {
                 }
             }
         };
-        match wait::waited(&self.runtime, over) {
+        match wait::waited(&*self.worker.platform, over) {
             Ok(Some(lost)) if lost.is_empty() => Ok(()),
             Ok(Some(lost)) => Err(ServerError::Workers { lost, absence }),
             _ => self.join(),

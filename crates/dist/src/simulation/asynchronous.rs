@@ -11,6 +11,7 @@ use thalweg_tensor::DType;
 use tokio::time::{Instant, sleep};
 
 use super::faults::{END, Faults, Numbers};
+use super::ledger::Ledger;
 use super::world::World;
 use crate::error::{Cause, ClusterError};
 use crate::session::Session;
@@ -24,18 +25,6 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// The longest time that a step without a limit may take: a task that is not there is waited for (5 s),
 /// one that is silent taken for lost after 1 s, for each task in turn.
 const NEVER: Duration = Duration::from_secs(16);
-
-/// What a worker knows of its gradients; it outlives the worker.
-#[derive(Default)]
-struct Ledger {
-    next: usize,
-    applied: Vec<usize>,
-    /// The first gradient that came after the variables were made.
-    since: usize,
-    /// Whether a request to make them may still be on its way.
-    doubtful: bool,
-    ended: bool,
-}
 
 type Ledgers = Arc<Mutex<Vec<Ledger>>>;
 
@@ -176,7 +165,8 @@ async fn work(world: &World, ledgers: &Ledgers, index: u32, servers: u32) -> Res
     let values = values.map_err(|e| format!("worker {index}, at its end: {e}"))?;
     for server in 0..logs.len() {
         let log = values.slice::<f32>(server).map_err(|e| e.to_string())?;
-        check(&ledgers.lock().unwrap()[index as usize], log)
+        ledgers.lock().unwrap()[index as usize]
+            .check(log)
             .map_err(|e| format!("worker {index} on server {server}: {e}"))?;
     }
     drop(session);
@@ -199,8 +189,7 @@ async fn failed(
         Cause::Uninitialized => {
             let mut before = false;
             book(&mut |l| {
-                l.since = l.next;
-                before = std::mem::replace(&mut l.doubtful, true);
+                before = l.lost();
             });
             let made = session
                 .step_async(&g.initializers(), &[], &RunOptions::new().timeout(LIMIT))
@@ -218,22 +207,5 @@ async fn failed(
         }
     }
     sleep(Duration::from_millis(100)).await;
-    Ok(())
-}
-
-/// Every gradient was applied once or never; once, if its step said so.
-fn check(ledger: &Ledger, log: &[f32]) -> Result<(), String> {
-    for (id, &times) in log.iter().enumerate() {
-        if times != 0.0 && times != 1.0 {
-            return Err(format!("gradient {id} was applied {times} times"));
-        }
-        if times > 0.0 && id >= ledger.next {
-            return Err(format!("gradient {id}, which nobody gave, was applied"));
-        }
-        let sure = id >= ledger.since && !ledger.doubtful && ledger.applied.contains(&id);
-        if sure && times == 0.0 {
-            return Err(format!("gradient {id} was lost"));
-        }
-    }
     Ok(())
 }

@@ -14,12 +14,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
-use tonic::server::NamedService;
-use tonic::transport::server::Connected;
 use turmoil::net::{TcpListener, TcpStream};
 
 use super::line::{Busy, SlowLine};
-use crate::connection::{Acknowledged, Evidence, Watched};
+use crate::connection::{Acknowledged, Evidence, Seat, Seats, Stream, Watched};
 
 /// The port that every host listens on.
 pub(super) const PORT: u16 = 2222;
@@ -54,7 +52,12 @@ impl Connections {
         self.dies.store(true, Ordering::Relaxed);
     }
 
-    fn add(self: &Arc<Self>, stream: TcpStream, silence: Duration) -> Watched<Connection> {
+    fn add(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        silence: Duration,
+        seat: Option<Arc<Seat>>,
+    ) -> Watched<Connection> {
         let held = Arc::new(Mutex::new(Some(stream)));
         let mut open = self.open.lock().unwrap();
         open.retain(|h| h.strong_count() > 0);
@@ -64,7 +67,7 @@ impl Connections {
             held,
             of: self.clone(),
         };
-        Watched::new(connection, silence, None)
+        Watched::new(connection, silence, seat)
     }
 }
 
@@ -104,12 +107,6 @@ impl Evidence for Connection {
     fn acknowledged(&self) -> Option<Acknowledged> {
         self.line.as_ref().map(|line| line.acknowledged())
     }
-}
-
-impl Connected for Watched<Connection> {
-    type ConnectInfo = ();
-
-    fn connect_info(&self) {}
 }
 
 impl AsyncRead for Connection {
@@ -164,26 +161,39 @@ impl Service<http::Uri> for Connector {
         let host = uri.host().unwrap_or_default().to_owned();
         let (connections, silence) = (self.connections.clone(), self.silence);
         Box::pin(async move {
-            let stream = TcpStream::connect((host, PORT)).await?;
-            Ok(TokioIo::new(connections.add(stream, silence)))
+            let connects = TcpStream::connect((host, PORT));
+            let stream = tokio::time::timeout(silence, connects).await??;
+            Ok(TokioIo::new(connections.add(stream, silence, None)))
         })
     }
 }
 
+/// How often connections are ended whose time is over.
+const SWEEP: Duration = Duration::from_millis(250);
+
 /// The connections that come to the host that calls this.
 pub(super) async fn incoming(
     connections: Arc<Connections>,
+    seats: Arc<Seats>,
     silence: Duration,
-) -> io::Result<ReceiverStream<io::Result<Watched<Connection>>>> {
+) -> io::Result<ReceiverStream<io::Result<Stream>>> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await?;
     let (give, given) = tokio::sync::mpsc::channel(16);
+    let swept = seats.clone();
     tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            if give
-                .send(Ok(connections.add(stream, silence)))
-                .await
-                .is_err()
-            {
+        loop {
+            tokio::time::sleep(SWEEP).await;
+            swept.sweep();
+        }
+    });
+    tokio::spawn(async move {
+        while let Ok((stream, from)) = listener.accept().await {
+            let Some(held) = seats.take(from).await else {
+                continue;
+            };
+            let watched = connections.add(stream, silence, Some(held.seat.clone()));
+            let accepted = give.send(Ok(Stream::new(watched, Some(held)))).await;
+            if accepted.is_err() {
                 return;
             }
         }
@@ -196,10 +206,6 @@ pub(super) async fn incoming(
 /// on when a second of real time ends.
 #[derive(Clone)]
 pub(super) struct Dated<S>(pub(super) S);
-
-impl<S: NamedService> NamedService for Dated<S> {
-    const NAME: &'static str = S::NAME;
-}
 
 impl<S> Service<http::Request<Body>> for Dated<S>
 where

@@ -1,15 +1,16 @@
 //! Threads and random numbers that a seed decides.
 //!
-//! Simulated time stands still while anything computes: work runs at once, on the simulation's own
-//! thread, but for parts of steps, which may wait. They have a thread each, and the simulation waits for
+//! Simulated time stands still while anything computes. Work has a thread each, and the simulation waits for
 //! it until it waits itself: never do two of them run at a time.
 
+use std::cell::RefCell;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use thalweg_session::{Cancel, Rest};
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tonic::transport::{Channel, Endpoint};
 
 use super::network::{Connections, Connector};
@@ -24,32 +25,55 @@ pub(super) struct Simulated {
     connections: Arc<Connections>,
     /// Threads for parts that are left.
     threads: Arc<AtomicUsize>,
+    /// Threads for other work that are left.
+    others: Arc<AtomicUsize>,
+    busy: Busy,
+}
+
+/// Counts the work that goes on on a host.
+pub(super) type Busy = Arc<()>;
+
+thread_local! {
+    /// How the work that runs apart on this thread waits.
+    static REST: RefCell<Option<Arc<dyn Rest>>> = const { RefCell::new(None) };
 }
 
 impl Simulated {
-    /// The host whose work calls this.
+    /// The host whose work calls this, with so many threads for parts and for other work.
     pub(super) fn here(
         seed: u64,
         connections: Arc<Connections>,
-        threads: usize,
+        (threads, others): (usize, usize),
+        busy: Busy,
     ) -> Arc<dyn Platform> {
         Arc::new(Simulated {
             runtime: Handle::current(),
             random: AtomicU64::new(seed),
             connections,
             threads: Arc::new(AtomicUsize::new(threads)),
+            others: Arc::new(AtomicUsize::new(others)),
+            busy,
         })
     }
 }
 
 /// A thread of a host, given back when it is dropped.
-struct Thread(Arc<AtomicUsize>);
+struct Thread(
+    Arc<AtomicUsize>,
+    #[expect(dead_code, reason = "it is counted")] Busy,
+);
 
 impl Thread {
-    fn take(of: &Arc<AtomicUsize>) -> Option<Thread> {
+    fn take(of: &Arc<AtomicUsize>, busy: &Busy) -> Result<Thread, Under> {
         let one_less = |n: usize| n.checked_sub(1);
         let taken = of.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
-        taken.is_ok().then(|| Thread(of.clone()))
+        let none = |_| -> Under {
+            let none = ClusterError::new(Cause::Exhausted, "the host has no more threads");
+            Box::pin(std::future::ready(Err(none)))
+        };
+        taken
+            .map(|_| Thread(of.clone(), busy.clone()))
+            .map_err(none)
     }
 }
 
@@ -75,20 +99,46 @@ impl Platform for Simulated {
     }
 
     fn apart(&self, work: Work) -> Under {
-        work();
-        Box::pin(std::future::ready(Ok(())))
+        let thread = match Thread::take(&self.others, &self.busy) {
+            Ok(thread) => thread,
+            Err(none) => return none,
+        };
+        let runtime = self.runtime.clone();
+        let work = Box::new(move |rest| {
+            let _context = runtime.enter();
+            REST.set(rest);
+            work();
+        });
+        // Nobody can end it but the end of the host.
+        let mut turns = Turns::start(Cancel::new(), work);
+        if !turns.waits() {
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        let (give, given) = oneshot::channel();
+        self.runtime.spawn(async move {
+            turns.go_on().await;
+            drop(thread);
+            let _ = give.send(());
+        });
+        Box::pin(async { given.await.map_err(|e| ClusterError::defect(&e)) })
+    }
+
+    fn rest(&self) -> Option<Arc<dyn Rest>> {
+        REST.with_borrow(Clone::clone)
     }
 
     fn part(&self, _: bool, cancel: &Cancel, work: Waits) -> Under {
-        let Some(thread) = Thread::take(&self.threads) else {
-            let none = ClusterError::new(Cause::Exhausted, "the host has no more threads");
-            return Box::pin(std::future::ready(Err(none)));
+        let thread = match Thread::take(&self.threads, &self.busy) {
+            Ok(thread) => thread,
+            Err(none) => return none,
         };
         let cancel = cancel.clone();
         Box::pin(async move {
             let _thread = thread;
             let mut turns = Turns::start(cancel, work);
-            turns.all().await;
+            if turns.waits() {
+                turns.go_on().await;
+            }
             Ok(())
         })
     }
@@ -111,7 +161,7 @@ impl Platform for Simulated {
     }
 }
 
-/// What a part's thread says.
+/// What a thread says.
 enum Said {
     Waits,
     Done,
@@ -126,8 +176,10 @@ impl Drop for Done {
     }
 }
 
-/// A part's side of its turns.
+/// A thread's side of its turns.
 struct Baton {
+    /// Whether what waits apart is to end at once: its host is dead.
+    dead: AtomicBool,
     woken: AtomicBool,
     notify: Notify,
     said: mpsc::Sender<Said>,
@@ -136,6 +188,11 @@ struct Baton {
 
 impl Rest for Baton {
     fn rest(&self) {
+        let may_end = REST.with_borrow(Option::is_some);
+        if may_end && self.dead.load(Ordering::SeqCst) {
+            // As a panic that nobody is told of.
+            resume_unwind(Box::new("the host is dead"));
+        }
         if !self.woken.swap(false, Ordering::SeqCst) {
             // Where nobody listens any more the part is to end, which it sees next.
             let _ = self.said.send(Said::Waits);
@@ -164,6 +221,7 @@ impl Turns {
         let (says, said) = mpsc::channel();
         let (go, goes) = mpsc::channel();
         let baton = Arc::new(Baton {
+            dead: AtomicBool::new(false),
             woken: AtomicBool::new(false),
             notify: Notify::new(),
             said: says.clone(),
@@ -190,10 +248,14 @@ impl Turns {
         !self.over
     }
 
-    async fn all(&mut self) {
-        while self.waits() {
+    /// From where it waits to its end.
+    async fn go_on(&mut self) {
+        loop {
             self.baton.notify.notified().await;
             let _ = self.go.send(());
+            if !self.waits() {
+                return;
+            }
         }
     }
 }
@@ -204,6 +266,7 @@ impl Drop for Turns {
             return;
         }
         self.cancel.cancel();
+        self.baton.dead.store(true, Ordering::SeqCst);
         loop {
             let _ = self.go.send(());
             if !self.waits() {

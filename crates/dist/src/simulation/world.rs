@@ -7,21 +7,27 @@ use std::time::Duration;
 
 use thalweg_graph::Graph;
 use thalweg_session::{Engine, SessionOptions};
+use tonic::service::Routes;
 use turmoil::{Builder, Sim};
 
 use super::faults::Numbers;
 use super::line::SlowLine;
 use super::network::{Connections, Dated, PORT, incoming};
-use super::platform::{STRIDE, Simulated, next};
+use super::platform::{Busy, STRIDE, Simulated, next};
 use crate::cluster::{ClusterSpec, TaskName};
+use crate::connection::{Bounds, Seats};
+use crate::deadline::Deadline;
 use crate::error::ClusterError;
 use crate::limits::Limits;
 use crate::master::link::Way;
 use crate::master::link::others;
 use crate::master::steps::Steps;
+use crate::master::{Door, Master};
 use crate::patience::Patience;
 use crate::peers::{Peers, Reach};
-use crate::server::transport;
+use crate::server::calls::Calls;
+use crate::server::gate::Gate;
+use crate::server::{sweeps, transport};
 use crate::session::Session;
 use crate::worker::{Worker, WorkerService};
 
@@ -50,6 +56,8 @@ pub(super) struct Hardship {
     pub(super) line: Option<SlowLine>,
     /// Threads for parts of steps.
     pub(super) threads: usize,
+    /// Threads for other work.
+    pub(super) others: usize,
 }
 
 impl Default for Hardship {
@@ -57,6 +65,7 @@ impl Default for Hardship {
         Hardship {
             line: None,
             threads: usize::MAX,
+            others: usize::MAX,
         }
     }
 }
@@ -65,14 +74,20 @@ impl Default for Hardship {
 pub(super) struct World {
     pub(super) cluster: ClusterSpec,
     numbers: AtomicU64,
-    /// What holds the bytes of each host.
-    line: Option<SlowLine>,
-    /// How many parts of steps a host has threads for.
-    threads: usize,
-    alive: Mutex<BTreeMap<TaskName, Weak<Worker>>>,
+    hardship: Hardship,
+    limits: Limits,
+    alive: Mutex<BTreeMap<TaskName, Task>>,
     /// By host.
     connections: Mutex<BTreeMap<String, Arc<Connections>>>,
     log: Mutex<Vec<String>>,
+}
+
+/// What is looked at of a task that was started last.
+struct Task {
+    worker: Weak<Worker>,
+    master: Weak<Master>,
+    seats: Arc<Seats>,
+    busy: Busy,
 }
 
 impl World {
@@ -82,6 +97,17 @@ impl World {
 
     /// One whose hosts have little of something.
     pub(super) fn with(seed: u64, servers: u32, workers: u32, hardship: Hardship) -> Arc<World> {
+        World::limited(seed, servers, workers, hardship, Limits::default())
+    }
+
+    /// One whose hosts do so much for others.
+    pub(super) fn limited(
+        seed: u64,
+        servers: u32,
+        workers: u32,
+        hardship: Hardship,
+        limits: Limits,
+    ) -> Arc<World> {
         let hosts = |job: &str, n: u32| -> Vec<String> {
             (0..n).map(|i| format!("{job}{i}:{PORT}")).collect()
         };
@@ -89,11 +115,12 @@ impl World {
             ("ps", hosts("ps", servers)),
             ("worker", hosts("worker", workers)),
         ];
+        let jobs = jobs.into_iter().filter(|(_, hosts)| !hosts.is_empty());
         Arc::new(World {
             cluster: ClusterSpec::new(jobs).unwrap(),
             numbers: AtomicU64::new(next(seed)),
-            line: hardship.line,
-            threads: hardship.threads,
+            hardship,
+            limits,
             alive: Mutex::default(),
             connections: Mutex::default(),
             log: Mutex::default(),
@@ -117,15 +144,29 @@ impl World {
         self.log.lock().unwrap().join("\n")
     }
 
+    /// The connections of a host that starts.
+    pub(super) fn connections(&self, host: &str) -> Arc<Connections> {
+        let connections = Arc::new(Connections::over(self.hardship.line));
+        let mut all = self.connections.lock().unwrap();
+        all.insert(host.to_owned(), connections.clone());
+        connections
+    }
+
+    /// A number that no other caller gets.
+    pub(super) fn number(&self) -> u64 {
+        next(self.numbers.fetch_add(STRIDE, Ordering::Relaxed))
+    }
+
     /// The task of the host that calls this, which begins to listen.
     pub(super) async fn start(&self, job: &str, index: u32) -> turmoil::Result<Arc<Worker>> {
-        let seed = next(self.numbers.fetch_add(STRIDE, Ordering::Relaxed));
-        let connections = Arc::new(Connections::over(self.line));
-        (self.connections.lock().unwrap()).insert(format!("{job}{index}"), connections.clone());
-        let platform = Simulated::here(seed, connections.clone(), self.threads);
+        let seed = self.number();
+        let connections = self.connections(&format!("{job}{index}"));
+        let threads = (self.hardship.threads, self.hardship.others);
+        let busy = Busy::default();
+        let platform = Simulated::here(seed, connections.clone(), threads, busy.clone());
         let mut options = SessionOptions::new().threads(1);
         (options.job, options.task) = (job.to_owned(), index);
-        let limits = Limits::default();
+        let limits = self.limits.clone();
         let reach = Reach {
             // There are no numbers to read here, and so no need for names.
             own: None,
@@ -134,6 +175,12 @@ impl World {
             protection: None,
             limit: limits.value_bytes,
             flight: limits.flight_bytes,
+        };
+        let bounds = Bounds {
+            most: limits.connections,
+            arrival: limits.arrival,
+            idle: limits.idle,
+            silence: PATIENCE.silence,
         };
         let peers = Peers::new(platform.clone(), reach, Arc::default());
         let task = (job.to_owned(), index);
@@ -145,14 +192,24 @@ impl World {
             Arc::new(peers),
             platform,
         ));
-        self.alive
-            .lock()
-            .unwrap()
-            .insert(task, Arc::downgrade(&worker));
-        let incoming = incoming(connections, PATIENCE.silence).await?;
-        let service = Dated(WorkerService(worker.clone()));
-        let serving = transport(PATIENCE.silence).add_service(service);
-        tokio::spawn(serving.serve_with_incoming(incoming));
+        let master = Arc::new(Master::new(worker.clone()));
+        let refusals = worker.counts.refusals.clone();
+        let seats = Seats::new(bounds, refusals.clone());
+        let started = Task {
+            worker: Arc::downgrade(&worker),
+            master: Arc::downgrade(&master),
+            seats: seats.clone(),
+            busy,
+        };
+        self.alive.lock().unwrap().insert(task, started);
+        tokio::spawn(sweeps(master.clone()));
+        let incoming = incoming(connections, seats, PATIENCE.silence).await?;
+        let services = Dated(Calls {
+            worker: WorkerService(worker.clone()),
+            others: Routes::new(Deadline(Door(master))).prepare(),
+        });
+        let serving = transport(PATIENCE.silence);
+        tokio::spawn(serving.serve_with_incoming(Gate::new(services, None, refusals), incoming));
         Ok(worker)
     }
 
@@ -179,31 +236,55 @@ impl World {
 
     /// What is wrong with the tasks of `job` once nobody uses them: sessions or steps are left.
     pub(super) fn idle(&self, job: &str) -> Result<(), String> {
-        let alive = self.alive.lock().unwrap();
-        let tasks = alive.iter().filter(|((of, _), _)| of == job);
-        for ((_, index), worker) in tasks {
-            let held = worker.upgrade().map_or((0, 0, 0), |w| w.held());
-            if (held.0, held.1) != (0, 0) {
-                return Err(format!(
-                    "{job}{index} holds (sessions, steps, bytes) {held:?}"
-                ));
-            }
-        }
-        Ok(())
+        self.each(job, |_, worker, _| match worker.held() {
+            (0, 0, _) => Ok(()),
+            held => Err(format!("holds (sessions, steps, bytes) {held:?}")),
+        })
     }
 
     /// What is wrong with the tasks of `job` once nobody uses them: they hold something still.
     pub(super) fn held(&self, job: &str, variables: impl Fn(u32) -> usize) -> Result<(), String> {
-        for ((of, index), worker) in &*self.alive.lock().unwrap() {
-            let Some(worker) = worker.upgrade().filter(|_| of == job) else {
-                continue;
+        self.each(job, |index, worker, _| {
+            let (held, expected) = (worker.held(), (0, 0, variables(index)));
+            match held == expected {
+                true => Ok(()),
+                false => Err(format!(
+                    "holds (sessions, steps, bytes) {held:?}, not {expected:?}"
+                )),
+            }
+        })
+    }
+
+    /// What is wrong with the masters of `job` once their clients are gone: they hold something still, and be it a
+    /// connection or a thread.
+    pub(super) fn left(&self, job: &str) -> Result<(), String> {
+        self.each(job, |_, _, task| {
+            let Some(master) = task.master.upgrade() else {
+                return Ok(());
             };
-            let held = worker.held();
-            let expected = (0, 0, variables(*index));
-            if held != expected {
-                return Err(format!(
-                    "{job}{index} holds (sessions, steps, bytes) {held:?}, not {expected:?}"
-                ));
+            let state = master.state();
+            let held = (state.sessions, state.steps);
+            let bytes = (state.call_bytes, state.graph_bytes);
+            let (seats, busy) = (task.seats.taken(), Arc::strong_count(&task.busy) - 2);
+            match (held, bytes, seats, busy) {
+                ((0, 0), (0, 0), 0, 0) => Ok(()),
+                _ => Err(format!(
+                    "holds (sessions, steps) {held:?}, bytes of (calls, graphs) {bytes:?}, \
+                     {seats} connections and {busy} threads for clients that are gone"
+                )),
+            }
+        })
+    }
+
+    /// What is wrong with the first of the tasks of `job` that live with which something is.
+    fn each(
+        &self,
+        job: &str,
+        look: impl Fn(u32, &Worker, &Task) -> Result<(), String>,
+    ) -> Result<(), String> {
+        for ((of, index), task) in &*self.alive.lock().unwrap() {
+            if let Some(worker) = task.worker.upgrade().filter(|_| of == job) {
+                look(*index, &worker, task).map_err(|e| format!("{job}{index} {e}"))?;
             }
         }
         Ok(())

@@ -308,6 +308,24 @@ impl Worker {
                 self.engine.store().clear(name);
             }),
         }
+        self.end_plans();
+    }
+
+    /// Ends the sessions that share the variables of this task. Their parts hold what was in the containers when they
+    /// were made, and would go on with it beside what others make anew.
+    fn end_plans(&self) {
+        let mut sessions = locked(&self.sessions);
+        let mut ended = Vec::new();
+        sessions.retain(|_, session| {
+            let shares = std::ptr::eq(session.runner.engine().store(), self.engine.store());
+            ended.extend(shares.then(|| session.clone()));
+            !shares
+        });
+        ended.iter().for_each(|s| self.note(&sessions, s));
+        drop(sessions);
+        for session in ended {
+            session.end("containers of this task were emptied: initialize or restore variables");
+        }
     }
 
     /// Notes whether the master of a session has one still.
@@ -374,13 +392,18 @@ impl WorkerSession {
     /// The session is closed.
     pub(crate) fn step(&self, number: u64) -> Result<Arc<WorkerStep>, ClusterError> {
         let mut steps = locked(&self.steps);
-        if *self.closed.borrow() {
+        if self.is_closed() {
             return Err(ClusterError::new(
                 Cause::SessionLost,
                 "the session was closed",
             ));
         }
         Ok(steps.entry(number).or_default().clone())
+    }
+
+    /// Whether it was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
     }
 
     fn forget(&self, number: u64, step: &Arc<WorkerStep>) {
