@@ -13,7 +13,6 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::connection::Dial;
 use crate::error::ClusterError;
-use crate::master::wait;
 use crate::threads::Threads;
 
 /// Work that runs to its end once it has begun.
@@ -116,7 +115,6 @@ impl Platform for System {
         let (give, done) = oneshot::channel();
         let runtime = self.runtime.clone();
         let begun = self.threads.run(Box::new(move || {
-            wait::may_sleep();
             let _context = runtime.enter();
             work();
             // Not sent where the work has panicked.

@@ -3,6 +3,7 @@
 //! Work begins at once or is refused: it never lies behind work that may wait for it. A thread that has nothing to do
 //! waits a while for more, and ends.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,6 +19,15 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// The most threads, whatever the system gives.
 const MOST: usize = 1 << 13;
+
+thread_local! {
+    static MAY_SLEEP: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread runs no work of the network, and may wait for it.
+pub(crate) fn may_sleep() -> bool {
+    MAY_SLEEP.get()
+}
 
 /// Starts a thread that does this.
 type Start = Box<dyn Fn(Work) -> io::Result<()> + Send + Sync>;
@@ -115,6 +125,7 @@ impl Shared {
 
     /// What a thread does from its beginning to its end.
     fn work(&self, first: Work) {
+        MAY_SLEEP.set(true);
         let mut next = Some(first);
         while let Some(work) = next {
             // Who waits for it is told by what the work drops.

@@ -1,6 +1,5 @@
 //! Waiting for an answer.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use tokio::runtime::Handle;
 
 use crate::error::{Cause, ClusterError};
 use crate::platform::Platform;
-use crate::threads::no_thread;
+use crate::threads::{may_sleep, no_thread};
 
 /// How long an answer is looked for before the thread sleeps: to be woken takes some tens of
 /// microseconds, as long as the way of a small step to another task and back.
@@ -28,15 +27,6 @@ impl Wake for Flag {
     }
 }
 
-thread_local! {
-    static MAY_SLEEP: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Notes that this thread runs no work of the network, and may wait for it.
-pub(crate) fn may_sleep() {
-    MAY_SLEEP.set(true);
-}
-
 /// Runs `work`, which is of this platform's runtime, to its end, whatever thread this is.
 pub(crate) fn waited<T: Send>(
     platform: &dyn Platform,
@@ -44,7 +34,7 @@ pub(crate) fn waited<T: Send>(
 ) -> Result<T, ClusterError> {
     let runtime = platform.runtime();
     let rest = platform.rest();
-    let may_sleep = rest.is_some() || MAY_SLEEP.get() || Handle::try_current().is_err();
+    let may_sleep = rest.is_some() || may_sleep() || Handle::try_current().is_err();
     let run = || {
         // A runtime that is being shut down panics where something waits for time.
         let done = catch_unwind(AssertUnwindSafe(|| match rest {
