@@ -33,13 +33,13 @@ fn programs_of_tensorflow_run_on_a_cluster() {
     run(&worker.target(), &cases);
 }
 
-/// Two workers and two parameter servers under the programs that have one of these in their names; with a
+/// Two workers and two parameter servers under half of the programs that have one of these in their names; with a
 /// folder, programs save there and go on from what they saved.
 fn monitored(cases: &[&str], folder: Option<&Path>) {
     let tasks = cluster(2, 2, folder);
     let workers: Vec<String> = tasks[2..].iter().map(|w| w.target()).collect();
     let mut arguments: Vec<&str> = workers.iter().map(String::as_str).collect();
-    arguments.push("--only");
+    arguments.extend(["--half", "--only"]);
     arguments.extend(cases);
     if let Some(folder) = folder {
         arguments.extend(["--checkpoints", folder.to_str().unwrap()]);
