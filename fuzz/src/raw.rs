@@ -47,8 +47,16 @@ pub struct Stranger {
     server: Server,
 }
 
+/// Lets an error say that the other side has closed a connection that is written to. A signal would end the process:
+/// Rust's main function ignores it, but that of a target is libFuzzer's.
+pub fn ignore_closed_connections() {
+    // SAFETY: no handler runs.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
 impl Default for Stranger {
     fn default() -> Stranger {
+        ignore_closed_connections();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
