@@ -3,14 +3,13 @@
 mod cell;
 
 use thalweg_graph::Output;
-use thalweg_layers::initializers::{Distribution, Fan};
-use thalweg_layers::{Initializer, VariableScopes};
+use thalweg_layers::VariableScopes;
 use thalweg_ops::NnOps;
-use thalweg_ops::Padding::{Same, Valid};
+use thalweg_ops::Padding::Valid;
 
 use crate::net::{Net, Norm};
 use crate::slim::Slim;
-use cell::{Cell, NORMAL, REDUCTION};
+use cell::{Cell, NORMAL, REDUCTION, slim};
 
 /// What tells one NASNet from another.
 #[derive(Clone, Copy, Debug)]
@@ -68,17 +67,6 @@ pub(crate) const CIFAR: Shape = Shape {
     large_images: false,
     ..MOBILE
 };
-
-/// How a convolution of this size is called and made.
-pub(crate) fn slim(name: &str, window: usize, stride: usize) -> Slim<'_> {
-    Slim {
-        name,
-        window,
-        stride,
-        padding: Same,
-        initializer: Initializer::variance_scaling(2.0, Fan::Out, Distribution::TruncatedNormal),
-    }
-}
 
 /// Cells, each of which takes what the two before it made.
 pub(crate) fn nasnet<'g>(net: &mut Net<'g>, x: Output<'g>, shape: Shape) -> Output<'g> {

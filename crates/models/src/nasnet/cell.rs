@@ -1,13 +1,14 @@
 //! The cells of NASNet-A: five pairs of what was there before, each pair changed and added.
 
 use thalweg_graph::Output;
-use thalweg_layers::VariableScopes;
+use thalweg_layers::initializers::{Distribution, Fan};
+use thalweg_layers::{Initializer, VariableScopes};
 use thalweg_ops::Padding::{Same, Valid};
 use thalweg_ops::{ArrayOps, DataFormat, MathOps, NnOps, RandomOps, SourceOps};
 use thalweg_tensor::DType;
 
-use super::slim;
 use crate::net::{Net, Norm};
+use crate::slim::Slim;
 
 /// What changes one of a pair.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +50,17 @@ pub(crate) static REDUCTION: Kind = Kind {
     ],
     ends: &[3, 4, 5, 6],
 };
+
+/// How a convolution of this size is called and made.
+pub(crate) fn slim(name: &str, window: usize, stride: usize) -> Slim<'_> {
+    Slim {
+        name,
+        window,
+        stride,
+        padding: Same,
+        initializer: Initializer::variance_scaling(2.0, Fan::Out, Distribution::TruncatedNormal),
+    }
+}
 
 /// A cell.
 pub(crate) struct Cell {
