@@ -51,6 +51,7 @@ pub use thalweg_dist as dist;
 pub use thalweg_graph as graph;
 pub use thalweg_graphdef as graphdef;
 pub use thalweg_layers as layers;
+pub use thalweg_models as models;
 pub use thalweg_ops as ops;
 pub use thalweg_summary as summary;
 pub use thalweg_tensor as tensor;

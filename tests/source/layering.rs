@@ -17,6 +17,7 @@ const LAYERS: &[&str] = &[
     "thalweg-kernels",
     "thalweg-ops",
     "thalweg-layers",
+    "thalweg-models",
     "thalweg-plan",
     "thalweg-session",
     "thalweg-graphdef",

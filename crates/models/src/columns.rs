@@ -1,0 +1,63 @@
+//! Modules of columns, as Inception networks have them: each column starts at the module's input, and what the
+//! columns end with lies side by side.
+
+use thalweg_graph::Output;
+use thalweg_layers::VariableScopes;
+
+use crate::net::{Conv, Net, Pool};
+
+/// A layer of a column.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    Conv(Conv),
+    Pool(Pool),
+    /// What the column before has at the same place.
+    Share,
+}
+
+impl From<Conv> for Step {
+    fn from(conv: Conv) -> Step {
+        Step::Conv(conv)
+    }
+}
+
+impl From<Pool> for Step {
+    fn from(pool: Pool) -> Step {
+        Step::Pool(pool)
+    }
+}
+
+/// A column of layers: `column![c(64, 1), c(96, 3)]` without a macro.
+pub(crate) fn column<const N: usize>(steps: [Step; N]) -> Vec<Step> {
+    steps.into()
+}
+
+impl<'g> Net<'g> {
+    /// A module of this kind.
+    pub(crate) fn module(
+        &mut self,
+        kind: &'static str,
+        x: Output<'g>,
+        columns: &[Vec<Step>],
+    ) -> Output<'g> {
+        let name = self.name(kind);
+        self.graph.variable_scope(&*name, || {
+            let mut built: Vec<Vec<Output<'g>>> = Vec::new();
+            for column in columns {
+                let mut outputs: Vec<Output<'g>> = Vec::new();
+                for (at, step) in column.iter().enumerate() {
+                    let input = outputs.last().copied().unwrap_or(x);
+                    let before = built.last().and_then(|column| column.get(at));
+                    outputs.push(match step {
+                        Step::Conv(conv) => self.conv(input, *conv),
+                        Step::Pool(pool) => self.pool(input, *pool),
+                        Step::Share => before.copied().unwrap_or(input),
+                    });
+                }
+                built.push(outputs);
+            }
+            let ends: Vec<_> = built.iter().filter_map(|c| c.last().copied()).collect();
+            self.joined(&ends)
+        })
+    }
+}

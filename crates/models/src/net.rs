@@ -1,0 +1,368 @@
+//! What networks are built with: layers with tf_cnn_benchmarks' defaults and names.
+//!
+//! A layer is called by its kind and its number among those of its kind in the whole network: `conv0`, `mpool0`,
+//! `affine0`. Checkpoints depend on these names.
+
+use std::collections::BTreeMap;
+
+use thalweg_graph::{Graph, Output};
+use thalweg_layers::initializers::{Distribution, Fan};
+use thalweg_layers::{Initializer, Layer, VariableScopes, Weights, batch_norm};
+use thalweg_ops::{
+    ArrayOps, DataFormat, DropoutOps, LinalgOps, NnOps, Padding, ReduceOps, SourceOps, Variable,
+};
+use thalweg_tensor::DType;
+
+use crate::options::Options;
+
+/// A network that is being built.
+pub(crate) struct Net<'g> {
+    pub(crate) graph: &'g Graph,
+    pub(crate) options: Options,
+    /// How convolutions are normalized; those of networks without have a bias.
+    pub(crate) norm: Option<Norm>,
+    /// What goes into the auxiliary head.
+    pub(crate) auxiliary: Option<Output<'g>>,
+    counts: BTreeMap<&'static str, usize>,
+}
+
+/// How a batch is normalized.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Norm {
+    pub(crate) decay: f64,
+    pub(crate) epsilon: f64,
+    pub(crate) scale: bool,
+}
+
+impl Norm {
+    /// Where a network says nothing else.
+    pub(crate) const USUAL: Norm = Norm {
+        decay: 0.999,
+        epsilon: 1e-3,
+        scale: false,
+    };
+    /// Of residual and of dense networks.
+    pub(crate) const RESIDUAL: Norm = Norm {
+        decay: 0.9,
+        epsilon: 1e-5,
+        scale: true,
+    };
+}
+
+/// How a layer's windows go over the border.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Border {
+    Same,
+    Valid,
+    /// Half of the window before, and the rest after: where windows lie does not depend on the size of images.
+    Resnet,
+}
+
+/// A convolution; see [`c`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conv {
+    channels: usize,
+    window: [usize; 2],
+    stride: usize,
+    border: Border,
+    relu: bool,
+    bias: Option<f32>,
+    stddev: Option<f64>,
+    normalized: bool,
+}
+
+/// A convolution to so many channels with a square window, with ReLU.
+pub(crate) const fn c(channels: usize, window: usize) -> Conv {
+    c2(channels, window, window)
+}
+
+/// As [`c`], with a window of so many lines and columns.
+pub(crate) const fn c2(channels: usize, lines: usize, columns: usize) -> Conv {
+    Conv {
+        channels,
+        window: [lines, columns],
+        stride: 1,
+        border: Border::Same,
+        relu: true,
+        bias: Some(0.0),
+        stddev: None,
+        normalized: true,
+    }
+}
+
+impl Conv {
+    pub(crate) const fn stride(self, stride: usize) -> Conv {
+        Conv { stride, ..self }
+    }
+
+    pub(crate) const fn valid(self) -> Conv {
+        self.border(Border::Valid)
+    }
+
+    pub(crate) const fn border(self, border: Border) -> Conv {
+        Conv { border, ..self }
+    }
+
+    /// Without ReLU.
+    pub(crate) const fn linear(self) -> Conv {
+        Conv {
+            relu: false,
+            ..self
+        }
+    }
+
+    /// The bias at first, where there is no normalization.
+    pub(crate) const fn bias(self, bias: f32) -> Conv {
+        Conv {
+            bias: Some(bias),
+            ..self
+        }
+    }
+
+    /// Without a bias.
+    pub(crate) const fn without_bias(self) -> Conv {
+        Conv { bias: None, ..self }
+    }
+
+    pub(crate) const fn stddev(self, stddev: f64) -> Conv {
+        Conv {
+            stddev: Some(stddev),
+            ..self
+        }
+    }
+
+    /// Without normalization, also in a network that has it.
+    pub(crate) const fn bare(self) -> Conv {
+        Conv {
+            normalized: false,
+            ..self
+        }
+    }
+}
+
+/// A pool; see [`mp`] and [`ap`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pool {
+    largest: bool,
+    window: usize,
+    stride: usize,
+    padding: Padding,
+}
+
+/// The largest of each square window.
+pub(crate) const fn mp(window: usize, stride: usize, padding: Padding) -> Pool {
+    Pool {
+        largest: true,
+        window,
+        stride,
+        padding,
+    }
+}
+
+/// The mean of each square window.
+pub(crate) const fn ap(window: usize, stride: usize, padding: Padding) -> Pool {
+    Pool {
+        largest: false,
+        ..mp(window, stride, padding)
+    }
+}
+
+impl<'g> Net<'g> {
+    pub(crate) fn new(graph: &'g Graph, options: &Options) -> Net<'g> {
+        Net {
+            graph,
+            options: options.clone(),
+            norm: None,
+            auxiliary: None,
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// The name of the next layer of this kind.
+    pub(crate) fn name(&mut self, kind: &'static str) -> String {
+        let count = self.counts.entry(kind).or_default();
+        let name = format!("{kind}{count}");
+        *count += 1;
+        name
+    }
+
+    /// The dimension of channels.
+    pub(crate) fn channel(&self) -> usize {
+        self.options.format.channel(4)
+    }
+
+    /// The channels of `x`; 0 where it has none, which the op that gets `x` reports.
+    pub(crate) fn channels(&self, x: Output<'g>) -> usize {
+        x.shape().dim(self.channel()).unwrap_or(0)
+    }
+
+    /// A weight, in the dtype that the network computes in.
+    pub(crate) fn weight(
+        &self,
+        name: &str,
+        dims: &[usize],
+        initializer: Initializer,
+    ) -> Output<'g> {
+        let weight = self.graph.get_variable(name, dims);
+        let weight = weight.dtype(self.options.weights).initializer(initializer);
+        self.computed(weight.build())
+    }
+
+    fn computed(&self, weight: Variable<'g>) -> Output<'g> {
+        match self.options.compute == self.options.weights {
+            true => weight.value(),
+            false => weight.value().cast(self.options.compute),
+        }
+    }
+
+    pub(crate) fn conv(&mut self, x: Output<'g>, conv: Conv) -> Output<'g> {
+        let name = self.name("conv");
+        let graph = self.graph;
+        graph.variable_scope(&*name, || {
+            let x = self.convolved(x, &conv);
+            let x = match (self.norm.filter(|_| conv.normalized), conv.bias) {
+                (Some(norm), _) => self.normalized(x, norm),
+                (None, Some(bias)) => {
+                    let initial = Initializer::Constant(f64::from(bias));
+                    let bias = self.weight("biases", &[conv.channels], initial);
+                    x.bias_add(bias, self.options.format)
+                }
+                (None, None) => x,
+            };
+            if conv.relu { x.relu() } else { x }
+        })
+    }
+
+    fn convolved(&mut self, x: Output<'g>, conv: &Conv) -> Output<'g> {
+        let [lines, columns] = conv.window;
+        let initializer = match conv.stddev {
+            Some(stddev) => Initializer::truncated_normal(0.0, stddev),
+            None => Initializer::variance_scaling(1.0, Fan::In, Distribution::TruncatedNormal),
+        };
+        let dims = [lines, columns, self.channels(x), conv.channels];
+        let kernel = self.weight("conv2d/kernel", &dims, initializer);
+        let (x, padding) = match conv.border {
+            Border::Valid => (x, Padding::Valid),
+            Border::Resnet if conv.stride > 1 => (self.padded(x, conv.window), Padding::Valid),
+            Border::Same | Border::Resnet => (x, Padding::Same),
+        };
+        x.conv2d(kernel, [conv.stride; 2], padding, self.options.format)
+    }
+
+    /// With zeros around, half of the window before and the rest after.
+    fn padded(&self, x: Output<'g>, window: [usize; 2]) -> Output<'g> {
+        let around = window.map(|n| [(n as i32 - 1) / 2, n as i32 - 1 - (n as i32 - 1) / 2]);
+        let none = [0, 0];
+        let all = match self.options.format {
+            DataFormat::Nhwc => [none, around[0], around[1], none],
+            DataFormat::Nchw => [none, none, around[0], around[1]],
+        };
+        x.pad(self.graph.constant(all))
+    }
+
+    /// Batch normalization.
+    pub(crate) fn normalized(&mut self, x: Output<'g>, norm: Norm) -> Output<'g> {
+        let layer = batch_norm()
+            .named(&self.name("batchnorm"))
+            .training(self.options.training)
+            .momentum(norm.decay)
+            .epsilon(norm.epsilon)
+            .data_format(self.options.format);
+        match norm.scale {
+            true => layer.on(x),
+            false => layer.without_scale().on(x),
+        }
+    }
+
+    pub(crate) fn pool(&mut self, x: Output<'g>, pool: Pool) -> Output<'g> {
+        let (window, strides) = ([pool.window; 2], [pool.stride; 2]);
+        let format = self.options.format;
+        let kind = if pool.largest { "mpool" } else { "apool" };
+        let name = self.name(kind);
+        self.graph.name_scope(&name, || match pool.largest {
+            true => x.max_pool(window, strides, pool.padding, format),
+            false => x.avg_pool(window, strides, pool.padding, format),
+        })
+    }
+
+    /// All elements of each image in one dimension, in the order of the network's format.
+    pub(crate) fn flat(&self, x: Output<'g>) -> Output<'g> {
+        let shape = x.shape();
+        let lengths = shape.dims().unwrap_or_default().iter().skip(1);
+        let all: Option<usize> = lengths.copied().product();
+        x.reshape([-1, all.map_or(-1, |n| n as i64)])
+    }
+
+    /// So many units with ReLU.
+    pub(crate) fn full(&mut self, x: Output<'g>, units: usize) -> Output<'g> {
+        self.affine(x, units, 2.0, None, 0.0).relu()
+    }
+
+    /// As [`Net::full`], with a standard deviation of the weights at first, and a bias.
+    pub(crate) fn full_from(
+        &mut self,
+        x: Output<'g>,
+        units: usize,
+        stddev: f64,
+        bias: f64,
+    ) -> Output<'g> {
+        self.affine(x, units, 2.0, Some(stddev), bias).relu()
+    }
+
+    /// The logits, as f32.
+    pub(crate) fn logits(
+        &mut self,
+        x: Output<'g>,
+        classes: usize,
+        stddev: Option<f64>,
+    ) -> Output<'g> {
+        let logits = self.affine(x, classes, 1.0, stddev, 0.0);
+        match self.options.compute {
+            DType::F32 => logits,
+            _ => logits.cast(DType::F32),
+        }
+    }
+
+    /// `x w + b`; without a standard deviation of its own, `w` has `factor / inputs` as its variance.
+    fn affine(
+        &mut self,
+        x: Output<'g>,
+        units: usize,
+        factor: f64,
+        stddev: Option<f64>,
+        bias: f64,
+    ) -> Output<'g> {
+        let name = self.name("affine");
+        let inputs = x.shape().dim(1).unwrap_or(0);
+        let stddev = stddev.unwrap_or_else(|| (factor / inputs.max(1) as f64).sqrt());
+        self.graph.variable_scope(&*name, || {
+            let initial = Initializer::truncated_normal(0.0, stddev);
+            let weights = self.weight("weights", &[inputs, units], initial);
+            let biases = self.weight("biases", &[units], Initializer::Constant(bias));
+            x.matmul(weights).bias_add(biases, DataFormat::Nhwc)
+        })
+    }
+
+    /// Drops all but this share, where the network learns.
+    pub(crate) fn dropout(&mut self, x: Output<'g>, keep: f64) -> Output<'g> {
+        match self.options.training {
+            true => x.dropout(keep, None),
+            false => x,
+        }
+    }
+
+    /// The mean of each channel of each image.
+    pub(crate) fn mean(&mut self, x: Output<'g>) -> Output<'g> {
+        let name = self.name("spatial_mean");
+        let axes = match self.options.format {
+            DataFormat::Nhwc => [1, 2],
+            DataFormat::Nchw => [2, 3],
+        };
+        self.graph.name_scope(&name, || x.reduce_mean(&axes, false))
+    }
+
+    /// Tensors side by side, channel after channel.
+    pub(crate) fn joined(&self, all: &[Output<'g>]) -> Output<'g> {
+        self.graph.concat(all, self.channel() as i64)
+    }
+}

@@ -1,0 +1,82 @@
+//! Layers with the names and defaults of TensorFlow's `slim`, which MobileNet and NASNet are written with. A layer is
+//! called as its caller says.
+
+use thalweg_graph::Output;
+use thalweg_layers::{Initializer, Layer, VariableScopes, Weights, batch_norm};
+use thalweg_ops::{NnOps, Padding};
+
+use crate::net::{Net, Norm};
+
+/// A convolution without a bias, under a name.
+pub(crate) struct Slim<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) window: usize,
+    pub(crate) stride: usize,
+    pub(crate) padding: Padding,
+    pub(crate) initializer: Initializer,
+}
+
+impl<'g> Net<'g> {
+    /// To so many channels.
+    pub(crate) fn slim_conv(&self, x: Output<'g>, channels: usize, slim: Slim<'_>) -> Output<'g> {
+        self.graph.variable_scope(slim.name, || {
+            self.slim_conv_here(x, "weights", channels, &slim)
+        })
+    }
+
+    fn slim_conv_here(
+        &self,
+        x: Output<'g>,
+        weights: &str,
+        channels: usize,
+        slim: &Slim<'_>,
+    ) -> Output<'g> {
+        let dims = [slim.window, slim.window, self.channels(x), channels];
+        let weights = self.weight(weights, &dims, slim.initializer.clone());
+        let strides = [slim.stride; 2];
+        x.conv2d(weights, strides, slim.padding, self.options.format)
+    }
+
+    /// Of each channel by itself.
+    pub(crate) fn slim_depthwise(&self, x: Output<'g>, slim: Slim<'_>) -> Output<'g> {
+        self.graph
+            .variable_scope(slim.name, || self.slim_depthwise_here(x, &slim))
+    }
+
+    fn slim_depthwise_here(&self, x: Output<'g>, slim: &Slim<'_>) -> Output<'g> {
+        let dims = [slim.window, slim.window, self.channels(x), 1];
+        let weights = self.weight("depthwise_weights", &dims, slim.initializer.clone());
+        let strides = [slim.stride; 2];
+        x.depthwise_conv2d(weights, strides, slim.padding, self.options.format)
+    }
+
+    /// Of each channel by itself, and then to so many channels.
+    pub(crate) fn slim_separable(
+        &self,
+        x: Output<'g>,
+        channels: usize,
+        slim: Slim<'_>,
+    ) -> Output<'g> {
+        self.graph.variable_scope(slim.name, || {
+            let x = self.slim_depthwise_here(x, &slim);
+            let pixel = Slim {
+                window: 1,
+                stride: 1,
+                initializer: slim.initializer.clone(),
+                ..slim
+            };
+            self.slim_conv_here(x, "pointwise_weights", channels, &pixel)
+        })
+    }
+
+    /// Batch normalization under a name.
+    pub(crate) fn slim_norm(&self, x: Output<'g>, name: &str, norm: Norm) -> Output<'g> {
+        let layer = batch_norm()
+            .named(name)
+            .training(self.options.training)
+            .momentum(norm.decay)
+            .epsilon(norm.epsilon)
+            .data_format(self.options.format);
+        layer.on(x)
+    }
+}
