@@ -42,7 +42,7 @@ impl Strings {
 /// use std::sync::Arc;
 /// use thalweg_tensor::{Memory, StringTensor};
 ///
-/// let memory = Arc::new(Memory::new(Some(100)));
+/// let memory = Arc::new(Memory::new(Some(200)));
 /// let mut words = StringTensor::new(&[2], Some(&memory))?;
 /// words.push(b"one")?;
 /// // A string may come in pieces.
@@ -54,7 +54,7 @@ impl Strings {
 /// assert_eq!(memory.used(), words.byte_size());
 ///
 /// let mut long = StringTensor::new(&[], Some(&memory))?;
-/// assert!(long.push(&[0; 100]).is_err());
+/// assert!(long.push(&[0; 200]).is_err());
 /// # Ok::<(), thalweg_tensor::TensorError>(())
 /// ```
 pub struct StringTensor {
@@ -243,7 +243,7 @@ impl Tensor {
     /// use thalweg_tensor::Tensor;
     ///
     /// assert_eq!(Tensor::from([1.0f32, 2.0]).byte_size(), 8);
-    /// assert_eq!(Tensor::from("sixteen bytes ..").byte_size(), 32);
+    /// assert_eq!(Tensor::from("sixteen bytes ..").byte_size(), 48);
     /// ```
     pub fn byte_size(&self) -> usize {
         match &self.data {
