@@ -7,9 +7,13 @@ use std::sync::{LazyLock, Mutex};
 use libfuzzer_sys::fuzz_target;
 use thalweg_fuzz::client::{CALLS, Client, message};
 use thalweg_fuzz::inputs::calls;
+use thalweg_fuzz::raw::ignore_closed_connections;
 
 /// Made once: that takes far longer than a call.
-static CLIENT: LazyLock<Mutex<Client>> = LazyLock::new(Mutex::default);
+static CLIENT: LazyLock<Mutex<Client>> = LazyLock::new(|| {
+    ignore_closed_connections();
+    Mutex::default()
+});
 
 fuzz_target!(|input: &[u8]| {
     let mut client = CLIENT.lock().expect("no run has panicked");

@@ -52,7 +52,6 @@ pub struct Client {
 
 impl Default for Client {
     fn default() -> Client {
-        crate::raw::ignore_closed_connections();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
