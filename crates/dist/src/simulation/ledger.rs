@@ -21,12 +21,13 @@ impl Ledger {
 
     /// Every gradient was applied once or never; once, if its step said so.
     pub(super) fn check(&self, log: &[f32]) -> Result<(), String> {
-        for (id, &times) in log.iter().enumerate() {
+        // What nobody gave first: it may be all that is wrong.
+        for (id, &times) in log.iter().enumerate().rev() {
+            if times != 0.0 && id >= self.next {
+                return Err(format!("gradient {id}, which nobody gave, was applied"));
+            }
             if times != 0.0 && times != 1.0 {
                 return Err(format!("gradient {id} was applied {times} times"));
-            }
-            if times > 0.0 && id >= self.next {
-                return Err(format!("gradient {id}, which nobody gave, was applied"));
             }
             let sure = id >= self.since && !self.doubtful && self.applied.contains(&id);
             if sure && times == 0.0 {
