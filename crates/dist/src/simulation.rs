@@ -103,7 +103,7 @@ fn a_seed_gives_the_same_again() {
         ] {
             let once = scenario(seed).unwrap();
             let again = || scenario(seed).unwrap();
-            // A machine that is slow gives others: HTTP/2 forgets a call that was dropped after a second of real time.
+            // Something real decides as well, on a busy machine: docs/results/simulation.md.
             let same = (0..4).any(|_| again() == once);
             assert!(same && !once.is_empty(), "seed {seed}");
         }
