@@ -1,6 +1,5 @@
 //! Simulated connections, as tonic takes them, and what makes them the same each time.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
@@ -12,7 +11,6 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use turmoil::net::{TcpListener, TcpStream};
 
@@ -199,34 +197,4 @@ pub(super) async fn incoming(
         }
     });
     Ok(ReceiverStream::new(given))
-}
-
-/// A service whose answers bear one date. HTTP would write the real one, in fewer bytes where it is that
-/// of the answer before: what a connection holds, and with it the order of what follows, would depend
-/// on when a second of real time ends.
-#[derive(Clone)]
-pub(super) struct Dated<S>(pub(super) S);
-
-impl<S> Service<http::Request<Body>> for Dated<S>
-where
-    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
-{
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<http::Response<Body>, Infallible>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let call = self.0.call(request);
-        Box::pin(async {
-            let mut answer = call.await?;
-            let date = http::HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT");
-            answer.headers_mut().insert(http::header::DATE, date);
-            Ok(answer)
-        })
-    }
 }

@@ -229,6 +229,7 @@ impl Turns {
         });
         let rest = baton.clone();
         std::thread::spawn(move || {
+            super::clock::stop();
             // Also where it panics.
             let _done = Done(says);
             work(Some(rest));

@@ -12,7 +12,7 @@ use turmoil::{Builder, Sim};
 
 use super::faults::Numbers;
 use super::line::SlowLine;
-use super::network::{Connections, Dated, PORT, incoming};
+use super::network::{Connections, PORT, incoming};
 use super::platform::{Busy, STRIDE, Simulated, next};
 use crate::cluster::{ClusterSpec, TaskName};
 use crate::connection::{Bounds, Seats};
@@ -204,10 +204,10 @@ impl World {
         self.alive.lock().unwrap().insert(task, started);
         tokio::spawn(sweeps(master.clone()));
         let incoming = incoming(connections, seats, PATIENCE.silence).await?;
-        let services = Dated(Calls {
+        let services = Calls {
             worker: WorkerService(worker.clone()),
             others: Routes::new(Deadline(Door(master))).prepare(),
-        });
+        };
         let serving = transport(PATIENCE.silence);
         tokio::spawn(serving.serve_with_incoming(Gate::new(services, None, refusals), incoming));
         Ok(worker)

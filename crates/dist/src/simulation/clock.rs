@@ -1,0 +1,71 @@
+//! Makes the machine's clock stand still for a simulation.
+//!
+//! h2 forgets a stream that was reset after a second of the machine's time, and answers differently what
+//! then comes for it; hyper writes the date into its answers. How long a simulation takes must decide
+//! neither. The test binary therefore has a `clock_gettime` of its own, which the linker takes before the
+//! C library's. Threads of a simulation read one time from it, all others the machine's.
+
+use std::cell::Cell;
+
+thread_local! {
+    static STANDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The clock stands still on this thread from now on.
+pub(super) fn stop() {
+    STANDS.set(true);
+}
+
+/// Runs a simulation on a thread of its own: what a thread keeps of earlier ones decides nothing.
+pub(super) fn stopped<T: Send>(run: impl FnOnce() -> T + Send) -> std::thread::Result<T> {
+    std::thread::scope(|scope| {
+        let stopped = || {
+            stop();
+            run()
+        };
+        scope.spawn(stopped).join()
+    })
+}
+
+/// What the clocks of a simulation say, in seconds: any number that is no different each time.
+#[cfg(target_os = "linux")]
+const TIME: libc::time_t = 1_000_000_000;
+
+/// Stands for the C library's function of this name.
+///
+/// # Safety
+/// As there: `time` points to what may be written.
+#[cfg(target_os = "linux")]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn clock_gettime(
+    clock: libc::clockid_t,
+    time: *mut libc::timespec,
+) -> libc::c_int {
+    // A thread that ends has no such state any more.
+    if !STANDS.try_with(Cell::get).unwrap_or(false) {
+        // SAFETY: The system call has the contract of the function that this stands for.
+        return unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) } as libc::c_int;
+    }
+    let stands = libc::timespec {
+        tv_sec: TIME,
+        tv_nsec: 0,
+    };
+    // SAFETY: The caller promises that `time` may be written.
+    unsafe { time.write(stands) };
+    0
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_clock_stands_still_for_a_simulation_alone() {
+    use std::time::{Duration, Instant, SystemTime};
+
+    let pass = || {
+        let (began, date) = (Instant::now(), SystemTime::now());
+        std::thread::sleep(Duration::from_millis(2));
+        (began.elapsed(), date.elapsed().unwrap())
+    };
+    assert_eq!(stopped(pass).unwrap(), (Duration::ZERO, Duration::ZERO));
+    let (time, date) = pass();
+    assert!(time >= Duration::from_millis(2) && !date.is_zero());
+}
