@@ -3,16 +3,17 @@
 #![cfg(target_os = "linux")]
 
 mod support;
+#[path = "../../../tests/support/wait.rs"]
+mod wait;
 
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use support::Folder;
+use wait::until;
 
-/// Within which whatever is awaited must have come.
-const LATE: Duration = Duration::from_secs(20);
 /// Says its number in a file of its task, which is complete once it is there.
 const SAY: &str = r#"echo $$ > "$T/$2$4.tmp"; mv "$T/$2$4.tmp" "$T/$2$4";"#;
 
@@ -28,15 +29,6 @@ fn launch(folder: &Folder, options: &[&str], script: &str) -> Command {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command
-}
-
-#[track_caller]
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is() {
-        assert!(began.elapsed() < LATE, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// The number of the process of a task, once it has said it.

@@ -5,11 +5,13 @@
 #[path = "../../../tests/support/addresses.rs"]
 mod addresses;
 mod support;
+#[path = "../../../tests/support/wait.rs"]
+mod wait;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 use support::served::Served;
@@ -20,9 +22,7 @@ use thalweg_graph::{DeviceSpec, Graph};
 use thalweg_graphdef::{ExportOptions, GraphDef, export};
 use thalweg_ops::{ArrayOps, LinalgOps, NewGraph, SourceOps, StateOps};
 use tonic::transport::{Channel, Endpoint};
-
-/// Within which whatever is awaited must have come.
-const LATE: Duration = Duration::from_secs(30);
+use wait::until;
 
 type Client = MasterServiceClient<Channel>;
 
@@ -72,15 +72,6 @@ fn numbers(at: &str) -> BTreeMap<String, f64> {
     split
         .map(|(name, n)| (name.to_owned(), n.parse().unwrap()))
         .collect()
-}
-
-#[track_caller]
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is() {
-        assert!(began.elapsed() < LATE, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ pub(crate) mod calls;
 pub(crate) mod gate;
 mod health;
 mod scrape;
+pub(crate) mod serving;
 mod workers;
 
 use std::net::SocketAddr;
@@ -29,40 +30,24 @@ use thalweg_device::{Cpu, Saves};
 use thalweg_graph::DeviceSpec;
 use thalweg_session::Engine;
 use thalweg_tensor::Tensor;
-use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use tonic::service::Routes;
-use tonic_health::pb::health_server::HealthServer;
-use tonic_reflection::server::{Builder, Error};
 
 use crate::cluster::{ClusterSpec, TaskName};
-use crate::connection::{Bounds, Incoming, PING_ANSWER, Seats, ping_interval};
-use crate::deadline::Deadline;
-use crate::limits::{Limits, Machine, Setting};
-use crate::locked::locked;
-use crate::master::{Door, Master};
+use crate::connection::{Bounds, Seats};
+use crate::limits::{Machine, Setting};
+use crate::master::Master;
 use crate::metrics::{Counts, Numbers};
-use crate::peers::{FRAME, Peers, Reach, WINDOW};
+use crate::peers::{Peers, Reach};
 use crate::platform::system;
-use crate::protection::Protection;
 use crate::server_options::{ServerError, ServerOptions, address_of, bind};
 use crate::threads::available;
-use crate::worker::{Worker, WorkerService};
-use calls::Calls;
-use gate::Gate;
-use health::Health;
+use crate::worker::Worker;
+use serving::Serving;
 
 /// The most threads of the network: half of the processor's, and no more than these.
 const MOST_NET: usize = 4;
-/// How often sessions are looked for whose clients are gone.
-const LEAST_SWEEP: Duration = Duration::from_millis(50);
-const MOST_SWEEP: Duration = Duration::from_secs(10);
 /// How often a server that drains looks whether steps run.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
-/// How long steps may still run when a server ends.
-const GRACE: Duration = Duration::from_secs(5);
-
 /// A task that clients connect to. It runs until it is shut down or dropped.
 ///
 /// [`Server::start`] makes one that is alone, [`Server::new`] a task of a cluster. This is the main function of
@@ -247,7 +232,7 @@ impl Server {
         };
         let thread = std::thread::Builder::new()
             .name("thalweg-server".to_owned())
-            .spawn(move || serve(runtime, socket, serving, stopped))
+            .spawn(move || serving.run(runtime, socket, stopped))
             .map_err(ServerError::Threads)?;
         Ok(Server {
             address,
@@ -411,124 +396,4 @@ impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Server({})", self.target())
     }
-}
-
-/// Closes the sessions of clients that are gone, again and again.
-pub(crate) async fn sweeps(master: Arc<Master>) {
-    let often = (master.limits().lease / 4).clamp(LEAST_SWEEP, MOST_SWEEP);
-    let mut sweep = tokio::time::interval(often);
-    loop {
-        sweep.tick().await;
-        // A graph of gigabytes takes its time to go.
-        let swept = master.clone();
-        let done = master.platform.given(move || swept.collect()).await;
-        if done.is_err() {
-            // No thread can be had, and steps of clients that are gone may be what has them all.
-            master.collect();
-        }
-    }
-}
-
-/// How connections from tasks that may be silent for so long are served.
-pub(crate) fn transport(silence: Duration) -> tonic::transport::Server {
-    tonic::transport::Server::builder()
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
-        .max_frame_size(FRAME)
-        .http2_keepalive_interval(Some(ping_interval(silence)))
-        .http2_keepalive_timeout(Some(PING_ANSWER))
-}
-
-/// How many calls one connection may have open. A step has a few on each, and each session one: who may run steps
-/// must not wait for who waits for these.
-fn calls(limits: &Limits) -> u32 {
-    let calls = limits
-        .steps
-        .saturating_add(limits.sessions)
-        .saturating_mul(4);
-    u32::try_from(calls.saturating_add(64)).unwrap_or(u32::MAX)
-}
-
-/// The services of TensorFlow and of health checking, described to who asks for that.
-fn reflected(routes: Routes) -> Result<Routes, Error> {
-    let described = || {
-        Builder::configure()
-            .register_encoded_file_descriptor_set(DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-    };
-    // Older tools ask in the older way.
-    let (new, old) = (described().build_v1()?, described().build_v1alpha()?);
-    Ok(routes.add_service(new).add_service(old))
-}
-
-/// What `proto/master.proto` says, made by `tests/messages.rs`.
-const DESCRIPTORS: &[u8] = include_bytes!("descriptors.bin");
-/// The most bytes of a call's HTTP headers.
-const MOST_HEADERS: u32 = 16 << 10;
-
-/// What the thread of a server needs.
-struct Serving {
-    master: Arc<Master>,
-    worker: Arc<Worker>,
-    silence: Duration,
-    protection: Option<Protection>,
-    seats: Arc<Seats>,
-    ended: Arc<Ended>,
-}
-
-fn serve(
-    runtime: Runtime,
-    socket: std::net::TcpListener,
-    serving: Serving,
-    mut stopped: watch::Receiver<bool>,
-) {
-    let Serving {
-        master,
-        worker,
-        silence,
-        protection,
-        seats,
-        ended,
-    } = serving;
-    let result = runtime.block_on(async {
-        let listener = TcpListener::from_std(socket).map_err(|e| e.to_string())?;
-        let calls = calls(master.limits());
-        let incoming = Incoming::new(listener, seats, silence, protection.clone());
-        let door = Door(master.clone());
-        // The sessions of clients that are gone. It ends with the runtime.
-        tokio::spawn(sweeps(master));
-        let mut late = stopped.clone();
-        let stop = async move {
-            // An error is a server that was dropped.
-            let _ = stopped.wait_for(|s| *s).await;
-        };
-        // A client that never ends its call does not keep the server.
-        let grace = async move {
-            let _ = late.wait_for(|s| *s).await;
-            tokio::time::sleep(GRACE).await;
-        };
-        let health = HealthServer::new(Health(worker.clone()));
-        let routes = Routes::new(Deadline(door)).add_service(health);
-        let routes = reflected(routes).map_err(|e| e.to_string())?;
-        let refusals = worker.counts.refusals.clone();
-        let services = Calls {
-            worker: WorkerService(worker),
-            others: routes.prepare(),
-        };
-        let serving = transport(silence)
-            .max_concurrent_streams(calls)
-            .http2_max_header_list_size(MOST_HEADERS)
-            .serve_with_incoming_shutdown(
-                Gate::new(services, protection, refusals),
-                incoming,
-                stop,
-            );
-        tokio::select! {
-            ended = serving => ended.map_err(|e| e.to_string()),
-            () = grace => Ok(()),
-        }
-    });
-    runtime.shutdown_timeout(GRACE);
-    *locked(&ended.why) = Some(result);
-    ended.changed.notify_all();
 }

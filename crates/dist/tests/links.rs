@@ -1,19 +1,20 @@
 //! What a server counts of the other tasks, and of the limits that their values meet.
 
 mod client;
+#[path = "../../../tests/support/wait.rs"]
+mod wait;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use client::numbers::{found, met, value};
 use thalweg_dist::{ClusterOptions, Server, ServerOptions, Session};
 use thalweg_graph::{DeviceSpec, Graph};
 use thalweg_ops::{MathOps, NewGraph, RandomOps, SourceOps, StateOps};
 use thalweg_tensor::DType;
+use wait::{LATE, until};
 
 /// Elements of what crosses: enough to be lent, where it may be.
 const MANY: usize = 1 << 16;
-/// Within which whatever is awaited must have come.
-const LATE: Duration = Duration::from_secs(30);
 
 /// A parameter server and a worker.
 fn two(change: impl FnOnce(&mut ServerOptions)) -> [Server; 2] {
@@ -27,15 +28,6 @@ fn two(change: impl FnOnce(&mut ServerOptions)) -> [Server; 2] {
 
 fn on(job: &str) -> DeviceSpec {
     format!("/job:{job}/task:0").parse().unwrap()
-}
-
-#[track_caller]
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is() {
-        assert!(began.elapsed() < LATE, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 fn link(server: &Server, number: &str, peer: &str) -> f64 {

@@ -4,7 +4,8 @@
 use thalweg_graph::Output;
 use thalweg_layers::VariableScopes;
 
-use crate::net::{Conv, Net, Pool};
+use crate::net::Net;
+use crate::specs::{Conv, Pool};
 
 /// A layer of a column.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +28,7 @@ impl From<Pool> for Step {
     }
 }
 
-/// A column of layers: `column![c(64, 1), c(96, 3)]` without a macro.
+/// The layers of a column, from the first to the last.
 pub(crate) fn column<const N: usize>(steps: [Step; N]) -> Vec<Step> {
     steps.into()
 }

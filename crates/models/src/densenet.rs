@@ -4,7 +4,8 @@ use thalweg_graph::Output;
 use thalweg_ops::NnOps;
 use thalweg_ops::Padding::Valid;
 
-use crate::net::{Net, Norm, ap, c};
+use crate::net::Net;
+use crate::specs::{Norm, ap, c};
 
 /// Three blocks of so many layers, each of which adds `growth` channels to all that came before.
 pub(crate) fn densenet<'g>(

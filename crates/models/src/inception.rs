@@ -4,7 +4,8 @@ use thalweg_graph::Output;
 use thalweg_ops::Padding::{Same, Valid};
 
 use crate::columns::{Step, column};
-use crate::net::{Net, Norm, Pool, ap, c, c2, mp};
+use crate::net::Net;
+use crate::specs::{Norm, Pool, ap, c, c2, mp};
 
 /// GoogLeNet (Szegedy et al., 2014), without auxiliary heads.
 pub(crate) fn googlenet<'g>(net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {

@@ -5,8 +5,9 @@ use thalweg_layers::{Initializer, VariableScope, VariableScopes};
 use thalweg_ops::Padding::Same;
 use thalweg_ops::{DataFormat, NnOps, ReduceOps};
 
-use crate::net::{Net, Norm};
+use crate::net::Net;
 use crate::slim::Slim;
+use crate::specs::Norm;
 
 const NORM: Norm = Norm {
     decay: 0.997,

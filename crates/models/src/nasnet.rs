@@ -7,13 +7,14 @@ use thalweg_layers::VariableScopes;
 use thalweg_ops::NnOps;
 use thalweg_ops::Padding::Valid;
 
-use crate::net::{Net, Norm};
+use crate::net::Net;
 use crate::slim::Slim;
+use crate::specs::Norm;
 use cell::{Cell, NORMAL, REDUCTION, slim};
 
 /// What tells one NASNet from another.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct NasNet {
     cells: usize,
     filters: usize,
     stem: usize,
@@ -35,7 +36,7 @@ const NORM: Norm = Norm {
 };
 
 /// For images of 224 x 224 pixels.
-pub(crate) const MOBILE: Shape = Shape {
+pub(crate) const MOBILE: NasNet = NasNet {
     cells: 12,
     filters: 44,
     stem: 32,
@@ -47,7 +48,7 @@ pub(crate) const MOBILE: Shape = Shape {
 };
 
 /// For images of 331 x 331 pixels.
-pub(crate) const LARGE: Shape = Shape {
+pub(crate) const LARGE: NasNet = NasNet {
     cells: 18,
     filters: 168,
     stem: 96,
@@ -57,7 +58,7 @@ pub(crate) const LARGE: Shape = Shape {
 };
 
 /// For images of 32 x 32 pixels.
-pub(crate) const CIFAR: Shape = Shape {
+pub(crate) const CIFAR: NasNet = NasNet {
     cells: 18,
     filters: 32,
     stem: 96,
@@ -69,7 +70,7 @@ pub(crate) const CIFAR: Shape = Shape {
 };
 
 /// Cells, each of which takes what the two before it made.
-pub(crate) fn nasnet<'g>(net: &mut Net<'g>, x: Output<'g>, shape: Shape) -> Output<'g> {
+pub(crate) fn nasnet<'g>(net: &mut Net<'g>, x: Output<'g>, shape: NasNet) -> Output<'g> {
     let mut cells = Cells::new(shape);
     let mut x = match shape.large_images {
         true => cells.stem(net, x),
@@ -100,7 +101,7 @@ pub(crate) fn nasnet<'g>(net: &mut Net<'g>, x: Output<'g>, shape: Shape) -> Outp
 
 /// The cells so far.
 struct Cells<'g> {
-    shape: Shape,
+    shape: NasNet,
     /// What they made, in order.
     made: Vec<Output<'g>>,
     /// The channels of what is inside of the next one.
@@ -109,7 +110,7 @@ struct Cells<'g> {
 }
 
 impl<'g> Cells<'g> {
-    fn new(shape: Shape) -> Cells<'g> {
+    fn new(shape: NasNet) -> Cells<'g> {
         Cells {
             shape,
             made: Vec::new(),
@@ -155,7 +156,7 @@ impl<'g> Cells<'g> {
         net: &mut Net<'g>,
         x: Output<'g>,
         name: &str,
-        kind: &'static cell::Kind,
+        pairs: &'static cell::Pairs,
         stride: usize,
         other: Option<Output<'g>>,
     ) -> Output<'g> {
@@ -163,7 +164,7 @@ impl<'g> Cells<'g> {
         let all = self.shape.cells + if self.shape.large_images { 4 } else { 2 };
         let depth = (self.count + 1) as f64 / all as f64;
         let cell = Cell {
-            kind,
+            pairs,
             filters: self.filters,
             stride,
             norm: self.shape.norm,

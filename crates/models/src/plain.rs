@@ -3,7 +3,8 @@
 use thalweg_graph::Output;
 use thalweg_ops::Padding::{Same, Valid};
 
-use crate::net::{Net, c, mp};
+use crate::net::Net;
+use crate::specs::{c, mp};
 
 /// Two layers on all pixels: what a step costs beside the network.
 pub(crate) fn trivial<'g>(net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {

@@ -5,7 +5,8 @@ use thalweg_layers::VariableScopes;
 use thalweg_ops::Padding::{Same, Valid};
 use thalweg_ops::{ArrayOps, DataFormat, NnOps, SourceOps};
 
-use crate::net::{Border, Net, Norm, ap, c, mp};
+use crate::net::Net;
+use crate::specs::{Border, Norm, ap, c, mp};
 
 /// Where a block normalizes, and where it has its stride.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

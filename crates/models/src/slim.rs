@@ -5,7 +5,8 @@ use thalweg_graph::Output;
 use thalweg_layers::{Initializer, Layer, VariableScopes, Weights, batch_norm};
 use thalweg_ops::{NnOps, Padding};
 
-use crate::net::{Net, Norm};
+use crate::net::Net;
+use crate::specs::Norm;
 
 /// A convolution without a bias, under a name.
 pub(crate) struct Slim<'a> {

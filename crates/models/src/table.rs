@@ -2,6 +2,7 @@
 
 use thalweg_graph::Output;
 
+use crate::nasnet::NasNet;
 use crate::net::Net;
 use crate::residual::Version;
 use crate::{densenet, inception, mobilenet, nasnet, plain, residual};
@@ -83,29 +84,29 @@ pub struct Model {
     pub batch: usize,
     /// The learning rate.
     pub rate: Rate,
-    pub(crate) network: Kind,
+    pub(crate) network: Layers,
 }
 
 /// Which network it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum Layers {
     Plain(for<'g> fn(&mut Net<'g>, Output<'g>) -> Output<'g>),
     Vgg([usize; 5]),
     ResNet([usize; 4], Version),
     CifarResNet(usize, Version),
     DenseNet(usize, usize),
-    NasNet(nasnet::Shape),
+    NasNet(NasNet),
 }
 
-impl Kind {
+impl Layers {
     pub(crate) fn on<'g>(self, net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {
         match self {
-            Kind::Plain(build) => build(net, x),
-            Kind::Vgg(blocks) => plain::vgg(net, x, blocks),
-            Kind::ResNet(blocks, version) => residual::imagenet(net, x, blocks, version),
-            Kind::CifarResNet(blocks, version) => residual::cifar(net, x, blocks, version),
-            Kind::DenseNet(layers, growth) => densenet::densenet(net, x, layers, growth),
-            Kind::NasNet(shape) => nasnet::nasnet(net, x, shape),
+            Layers::Plain(build) => build(net, x),
+            Layers::Vgg(blocks) => plain::vgg(net, x, blocks),
+            Layers::ResNet(blocks, version) => residual::imagenet(net, x, blocks, version),
+            Layers::CifarResNet(blocks, version) => residual::cifar(net, x, blocks, version),
+            Layers::DenseNet(layers, growth) => densenet::densenet(net, x, layers, growth),
+            Layers::NasNet(shape) => nasnet::nasnet(net, x, shape),
         }
     }
 }
@@ -127,7 +128,7 @@ fn is_alias(name: &str, model: &str) -> bool {
     (name, model) == ("lenet5", "lenet")
 }
 
-const fn imagenet(name: &'static str, size: usize, batch: usize, network: Kind) -> Model {
+const fn imagenet(name: &'static str, size: usize, batch: usize, network: Layers) -> Model {
     Model {
         name,
         data: Data::ImageNet,
@@ -141,11 +142,11 @@ const fn imagenet(name: &'static str, size: usize, batch: usize, network: Kind) 
 const fn resnet(name: &'static str, batch: usize, blocks: [usize; 4], version: Version) -> Model {
     Model {
         rate: Rate::Residual(0.128),
-        ..imagenet(name, 224, batch, Kind::ResNet(blocks, version))
+        ..imagenet(name, 224, batch, Layers::ResNet(blocks, version))
     }
 }
 
-const fn cifar(name: &'static str, batch: usize, rate: Rate, network: Kind) -> Model {
+const fn cifar(name: &'static str, batch: usize, rate: Rate, network: Layers) -> Model {
     Model {
         name,
         data: Data::Cifar10,
@@ -158,17 +159,17 @@ const fn cifar(name: &'static str, batch: usize, rate: Rate, network: Kind) -> M
 
 const fn cifar_resnet(name: &'static str, blocks: usize, version: Version) -> Model {
     let rate = Rate::Steps(&[(0.1, 82), (0.01, 123), (0.001, 300)], 0.0002);
-    cifar(name, 128, rate, Kind::CifarResNet(blocks, version))
+    cifar(name, 128, rate, Layers::CifarResNet(blocks, version))
 }
 
 const fn dense(name: &'static str, layers: usize, growth: usize) -> Model {
     let rate = Rate::Steps(&[(0.1, 150), (0.01, 225), (0.001, 300)], 0.0001);
-    cifar(name, 64, rate, Kind::DenseNet(layers, growth))
+    cifar(name, 64, rate, Layers::DenseNet(layers, growth))
 }
 
 pub(crate) const RESNET50: Model = resnet("resnet50", 64, [3, 4, 6, 3], Version::V1);
 pub(crate) const INCEPTION3: Model =
-    imagenet("inception3", 299, 32, Kind::Plain(inception::inception3));
+    imagenet("inception3", 299, 32, Layers::Plain(inception::inception3));
 
 const ALEXNET_CIFAR: Rate = Rate::Decayed {
     rate: 0.1,
@@ -177,16 +178,16 @@ const ALEXNET_CIFAR: Rate = Rate::Decayed {
 };
 
 static ALL: [Model; 38] = [
-    imagenet("trivial", 227, 32, Kind::Plain(plain::trivial)),
-    imagenet("lenet", 28, 32, Kind::Plain(plain::lenet)),
-    imagenet("alexnet", 227, 512, Kind::Plain(plain::alexnet)),
-    imagenet("overfeat", 231, 32, Kind::Plain(plain::overfeat)),
-    imagenet("vgg11", 224, 64, Kind::Vgg([1, 1, 2, 2, 2])),
-    imagenet("vgg16", 224, 64, Kind::Vgg([2, 2, 3, 3, 3])),
-    imagenet("vgg19", 224, 64, Kind::Vgg([2, 2, 4, 4, 4])),
-    imagenet("googlenet", 224, 32, Kind::Plain(inception::googlenet)),
+    imagenet("trivial", 227, 32, Layers::Plain(plain::trivial)),
+    imagenet("lenet", 28, 32, Layers::Plain(plain::lenet)),
+    imagenet("alexnet", 227, 512, Layers::Plain(plain::alexnet)),
+    imagenet("overfeat", 231, 32, Layers::Plain(plain::overfeat)),
+    imagenet("vgg11", 224, 64, Layers::Vgg([1, 1, 2, 2, 2])),
+    imagenet("vgg16", 224, 64, Layers::Vgg([2, 2, 3, 3, 3])),
+    imagenet("vgg19", 224, 64, Layers::Vgg([2, 2, 4, 4, 4])),
+    imagenet("googlenet", 224, 32, Layers::Plain(inception::googlenet)),
     INCEPTION3,
-    imagenet("inception4", 299, 32, Kind::Plain(inception::inception4)),
+    imagenet("inception4", 299, 32, Layers::Plain(inception::inception4)),
     RESNET50,
     resnet("resnet101", 32, [3, 4, 23, 3], Version::V1),
     resnet("resnet152", 32, [3, 8, 36, 3], Version::V1),
@@ -196,20 +197,20 @@ static ALL: [Model; 38] = [
     resnet("resnet50_v2", 64, [3, 4, 6, 3], Version::V2),
     resnet("resnet101_v2", 32, [3, 4, 23, 3], Version::V2),
     resnet("resnet152_v2", 32, [3, 8, 36, 3], Version::V2),
-    imagenet("mobilenet", 224, 32, Kind::Plain(mobilenet::mobilenet)),
-    imagenet("nasnet", 224, 32, Kind::NasNet(nasnet::MOBILE)),
-    imagenet("nasnetlarge", 331, 16, Kind::NasNet(nasnet::LARGE)),
+    imagenet("mobilenet", 224, 32, Layers::Plain(mobilenet::mobilenet)),
+    imagenet("nasnet", 224, 32, Layers::NasNet(nasnet::MOBILE)),
+    imagenet("nasnetlarge", 331, 16, Layers::NasNet(nasnet::LARGE)),
     cifar(
         "trivial",
         32,
         Rate::Constant(0.005),
-        Kind::Plain(plain::trivial),
+        Layers::Plain(plain::trivial),
     ),
     cifar(
         "alexnet",
         128,
         ALEXNET_CIFAR,
-        Kind::Plain(plain::alexnet_cifar),
+        Layers::Plain(plain::alexnet_cifar),
     ),
     cifar_resnet("resnet20", 3, Version::V1),
     cifar_resnet("resnet32", 5, Version::V1),
@@ -228,6 +229,6 @@ static ALL: [Model; 38] = [
         "nasnet",
         32,
         Rate::Constant(0.025),
-        Kind::NasNet(nasnet::CIFAR),
+        Layers::NasNet(nasnet::CIFAR),
     ),
 ];

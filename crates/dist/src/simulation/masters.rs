@@ -253,7 +253,13 @@ impl Working<'_> {
             match self.program.read().await {
                 Ok(logs) => break logs,
                 // What others have left may have all there is, until their leases end.
-                Err(Trouble::Fault(Code::ResourceExhausted, _)) if tries < 100 => tries += 1,
+                Err(Trouble::Fault(Code::ResourceExhausted, _)) if tries < 100 => {
+                    tries += 1;
+                    if tries % 4 == 0 {
+                        // So may what it has left itself.
+                        self.program.go()?;
+                    }
+                }
                 Err(e) => return Err(format!("{name}, at its end: {e:?}")),
             }
             sleep(Duration::from_millis(100)).await;

@@ -27,7 +27,7 @@ use crate::patience::Patience;
 use crate::peers::{Peers, Reach};
 use crate::server::calls::Calls;
 use crate::server::gate::Gate;
-use crate::server::{sweeps, transport};
+use crate::server::serving::{sweeps, transport};
 use crate::session::Session;
 use crate::worker::{Worker, WorkerService};
 

@@ -7,8 +7,9 @@ use thalweg_ops::Padding::{Same, Valid};
 use thalweg_ops::{ArrayOps, DataFormat, MathOps, NnOps, RandomOps, SourceOps};
 use thalweg_tensor::DType;
 
-use crate::net::{Net, Norm};
+use crate::net::Net;
 use crate::slim::Slim;
+use crate::specs::Norm;
 
 /// What changes one of a pair.
 #[derive(Clone, Copy, Debug)]
@@ -23,14 +24,14 @@ pub(crate) enum Change {
 use Change::{Max, Mean, None as Keep, Separable};
 
 /// The pairs: which two, by their place among the cell's inputs and the pairs before, and how they are changed.
-pub(crate) struct Kind {
-    pairs: [[(usize, Change); 2]; 5],
+pub(crate) struct Pairs {
+    all: [[(usize, Change); 2]; 5],
     /// Which of the two inputs and the five pairs are part of the result.
     ends: &'static [usize],
 }
 
-pub(crate) static NORMAL: Kind = Kind {
-    pairs: [
+pub(crate) static NORMAL: Pairs = Pairs {
+    all: [
         [(0, Separable(5)), (1, Separable(3))],
         [(1, Separable(5)), (1, Separable(3))],
         [(0, Mean), (1, Keep)],
@@ -40,8 +41,8 @@ pub(crate) static NORMAL: Kind = Kind {
     ends: &[1, 2, 3, 4, 5, 6],
 };
 
-pub(crate) static REDUCTION: Kind = Kind {
-    pairs: [
+pub(crate) static REDUCTION: Pairs = Pairs {
+    all: [
         [(0, Separable(5)), (1, Separable(7))],
         [(0, Max), (1, Separable(7))],
         [(0, Mean), (1, Separable(5))],
@@ -64,7 +65,7 @@ pub(crate) fn slim(name: &str, window: usize, stride: usize) -> Slim<'_> {
 
 /// A cell.
 pub(crate) struct Cell {
-    pub(crate) kind: &'static Kind,
+    pub(crate) pairs: &'static Pairs,
     pub(crate) filters: usize,
     pub(crate) stride: usize,
     pub(crate) norm: Norm,
@@ -84,7 +85,7 @@ impl Cell {
         let first = net.slim_conv(x.relu(), self.filters, slim("1x1", 1, 1));
         let first = net.slim_norm(first, "beginning_bn", self.norm);
         let mut states = vec![first, other];
-        for (at, pair) in self.kind.pairs.iter().enumerate() {
+        for (at, pair) in self.pairs.all.iter().enumerate() {
             let graph = net.graph;
             let sum = graph.variable_scope(&*format!("comb_iter_{at}"), || {
                 let [left, right] = [("left", pair[0]), ("right", pair[1])].map(|(side, one)| {
@@ -190,7 +191,7 @@ impl Cell {
     /// What is part of the result, side by side.
     fn ended<'g>(&self, net: &mut Net<'g>, states: &mut [Output<'g>]) -> Output<'g> {
         let like = *states.last().expect("a cell has five pairs");
-        for &at in self.kind.ends {
+        for &at in self.pairs.ends {
             let stride = match lines(net, states[at]) == lines(net, like) {
                 true => 1,
                 false => 2,
@@ -201,7 +202,7 @@ impl Cell {
                 states[at] = graph.variable_scope(&*name, || self.reduced(net, states[at], stride));
             }
         }
-        let ends: Vec<_> = self.kind.ends.iter().map(|&at| states[at]).collect();
+        let ends: Vec<_> = self.pairs.ends.iter().map(|&at| states[at]).collect();
         net.joined(&ends)
     }
 }
