@@ -73,6 +73,19 @@ fn bytes_of_a_link_count_at_both_ends() {
 }
 
 #[test]
+fn a_session_that_ends_with_its_connections_is_no_loss() {
+    // Sessions that are patient in another way than the server have connections of their own.
+    let [ps, worker] = two(|_| {});
+    for _ in 0..20 {
+        exchange(&worker);
+    }
+    let g = Graph::new();
+    let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
+    session.run::<f32>(g.constant(1.0f32) + 1.0, []).unwrap();
+    assert_eq!(link(&ps, "peer_losses_total", "worker"), 0.0);
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn bytes_that_are_lent_count_at_who_reads_them() {
     let [ps, worker] = two(|_| {});

@@ -8,6 +8,7 @@
 mod acknowledged;
 mod answers;
 mod dial;
+mod farewell;
 mod incoming;
 mod seats;
 mod stream;

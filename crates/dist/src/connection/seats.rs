@@ -73,6 +73,8 @@ pub(crate) struct Seat {
     begun: AtomicU64,
     ended: AtomicU64,
     ends: AtomicBool,
+    /// Whether the other side has said that it ends the connection.
+    parts: AtomicBool,
     waker: Mutex<Option<Waker>>,
     answers: Mutex<Answers>,
     /// The task at the other end, once it has said its name.
@@ -97,6 +99,7 @@ impl Seat {
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             ends: AtomicBool::new(false),
+            parts: AtomicBool::new(false),
             waker: Mutex::default(),
             answers: Mutex::default(),
             contact: OnceLock::new(),
@@ -116,10 +119,16 @@ impl Seat {
         lost
     }
 
-    /// Notes that the other side has gone: in the middle of a call, it is lost.
+    /// Notes that the other side has said that it ends the connection.
+    pub(super) fn part(&self) {
+        self.parts.store(true, Relaxed);
+    }
+
+    /// Notes that the other side has gone: in the middle of a call and without a word, it is lost.
     pub(super) fn left(&self, why: &str) {
         if let Some((contact, since)) = self.contact.get()
             && self.has_calls()
+            && !self.parts.load(Relaxed)
         {
             contact.lose(*since, why);
         }

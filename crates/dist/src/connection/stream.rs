@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
+use super::farewell::Farewell;
 use super::seats::{Held, Seat};
 
 trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -17,8 +18,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
 /// A connection.
 pub(crate) struct Stream {
     bytes: Box<dyn Bytes>,
-    /// Its place, where a server has accepted it.
-    held: Option<Held>,
+    /// Its place and what reads along, where a server has accepted it.
+    held: Option<(Held, Farewell)>,
 }
 
 impl Stream {
@@ -26,8 +27,10 @@ impl Stream {
         bytes: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         held: Option<Held>,
     ) -> Stream {
-        let bytes = Box::new(bytes);
-        Stream { bytes, held }
+        Stream {
+            bytes: Box::new(bytes),
+            held: held.map(|held| (held, Farewell::new())),
+        }
     }
 }
 
@@ -35,17 +38,25 @@ impl Connected for Stream {
     type ConnectInfo = Option<Arc<Seat>>;
 
     fn connect_info(&self) -> Option<Arc<Seat>> {
-        self.held.as_ref().map(|h| h.seat.clone())
+        self.held.as_ref().map(|(held, _)| held.seat.clone())
     }
 }
 
 impl AsyncRead for Stream {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.bytes).poll_read(cx, buf)
+        let Stream { bytes, held } = self.get_mut();
+        let before = buf.filled().len();
+        let read = Pin::new(bytes).poll_read(cx, buf);
+        if let Some((held, farewell)) = held
+            && farewell.is_said(&buf.filled()[before..])
+        {
+            held.seat.part();
+        }
+        read
     }
 }
 

@@ -1,0 +1,93 @@
+//! Hears when the other side says that it ends its connection, which is no loss of it.
+//!
+//! An HTTP/2 connection that its maker needs no more ends with a GOAWAY frame (RFC 9113, 6.8). The end of the
+//! connection may be read before its last calls are seen to have ended.
+
+/// What comes first on a connection.
+const PREFACE: usize = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
+/// Length in three bytes, kind, flags, and the stream in four.
+const HEAD: usize = 9;
+/// A frame's kind.
+const GOAWAY: u8 = 7;
+/// The last stream and the error, in four bytes each.
+const BODY: usize = 8;
+
+/// Reads along with a server's side of a connection.
+pub(super) struct Farewell {
+    /// Bytes that are of no interest.
+    skip: usize,
+    frame: [u8; HEAD + BODY],
+    have: usize,
+}
+
+impl Farewell {
+    pub(super) fn new() -> Farewell {
+        Farewell {
+            skip: PREFACE,
+            frame: [0; HEAD + BODY],
+            have: 0,
+        }
+    }
+
+    /// Reads what has come next: whether the other side ends the connection without an error.
+    pub(super) fn is_said(&mut self, mut bytes: &[u8]) -> bool {
+        let mut said = false;
+        loop {
+            let skipped = self.skip.min(bytes.len());
+            self.skip -= skipped;
+            bytes = &bytes[skipped..];
+            let [a, b, c, kind, ..] = self.frame;
+            let length = u32::from_be_bytes([0, a, b, c]) as usize;
+            let goes = self.have >= HEAD && kind == GOAWAY && length >= BODY;
+            let wanted = if goes { HEAD + BODY } else { HEAD };
+            if self.have == wanted {
+                said |= goes && self.frame[HEAD + 4..] == [0; 4];
+                self.skip = length + HEAD - wanted;
+                self.have = 0;
+            } else if bytes.is_empty() {
+                return said;
+            } else {
+                let taken = bytes.len().min(wanted - self.have);
+                self.frame[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
+                self.have += taken;
+                bytes = &bytes[taken..];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = (body.len() as u32).to_be_bytes();
+        [&length[1..], &[kind, 0, 0, 0, 0, 0], body].concat()
+    }
+
+    /// Whether it is said by these frames, cut into pieces of this length.
+    fn said(frames: &[Vec<u8>], piece: usize) -> bool {
+        let all = [vec![GOAWAY; PREFACE], frames.concat()].concat();
+        let mut farewell = Farewell::new();
+        let mut said = false;
+        for piece in all.chunks(piece) {
+            said |= farewell.is_said(piece);
+        }
+        said
+    }
+
+    #[test]
+    fn only_an_end_without_an_error_is_a_farewell() {
+        // Data that looks like one, and frames without a body.
+        let data = frame(0, &frame(GOAWAY, &[0; 8]));
+        let (empty, short) = (frame(4, &[]), frame(GOAWAY, &[0; 7]));
+        let goes = frame(GOAWAY, &[0, 0, 0, 9, 0, 0, 0, 0, b'x']);
+        let error = frame(GOAWAY, &[0, 0, 0, 9, 0, 0, 0, 11]);
+        for piece in 1..80 {
+            let others = [data.clone(), empty.clone(), short.clone(), error.clone()];
+            assert!(!said(&others, piece), "{piece}");
+            let all = [&others[..], &[goes.clone(), data.clone()]].concat();
+            assert!(said(&all, piece), "{piece}");
+        }
+    }
+}
