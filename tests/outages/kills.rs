@@ -15,6 +15,8 @@ use thalweg::train::hooks::Every;
 use thalweg::train::{Kept, data::Split};
 use thalweg_tests::folders::Folder;
 
+use super::disk::SmallDisk;
+
 /// The folder of a training that runs as a process.
 const FOLDER: &str = "THALWEG_TEST_FOLDER";
 /// Numbers of each weight: with Adam's slots a checkpoint has some 0.4 MB.
@@ -228,23 +230,7 @@ fn a_training_that_is_killed_goes_on_with_the_same_bits() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_training_on_a_disk_that_fills_up_goes_on_with_the_same_bits() {
-    let folder = Folder::new("kills_full");
-    let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=3m", "thalweg-test"])
-        .arg(folder.path())
-        .output();
-    if !mounted.is_ok_and(|m| m.status.success()) {
-        println!("SKIPPED: no tmpfs can be mounted here, which takes root");
-        assert!(std::env::var_os("REQUIRE_TMPFS").is_none());
-        return;
+    if let Some(disk) = SmallDisk::new("kills_full", 3) {
+        kill(disk.path(), number("KILLS", 12), true);
     }
-    struct Mounted<'f>(&'f Path);
-    impl Drop for Mounted<'_> {
-        fn drop(&mut self) {
-            let _ = Command::new("umount").arg(self.0).status();
-        }
-    }
-    let mounted = Mounted(folder.path());
-    kill(folder.path(), number("KILLS", 12), true);
-    drop(mounted);
 }

@@ -26,7 +26,7 @@ pub enum SummaryError {
         /// What the system says.
         reason: String,
     },
-    /// The file could not be written further. What came before is in it, and nothing after. Every later
+    /// The file could not be written, or not further. What came before is in it, and nothing after. Every later
     /// call of the writer gives this error again.
     #[error("{}: writing events failed: {reason}; if the disk is full, free some space, then create a new writer", .path.display())]
     Write {

@@ -30,8 +30,6 @@ pub struct Task {
     /// Whether a fault holds it.
     pub disturbed: bool,
     stepped: Option<Instant>,
-    /// Whether it has said that there is no room for its files.
-    lacks_disk: bool,
     /// Whether it was ended by a fault, or told to end.
     expected: bool,
 }
@@ -55,7 +53,7 @@ pub struct Seen {
     /// The greatest global step.
     pub greatest: u64,
     pub panics: usize,
-    /// Tasks that have ended without being told to, but for those that were started on a full disk.
+    /// Tasks that have ended without being told to.
     pub ended: usize,
     /// The errors that tasks told of, and what those said that ended by themselves, shortened, and how often.
     told: BTreeMap<String, usize>,
@@ -134,7 +132,6 @@ impl Cluster {
                 started: Instant::now(),
                 disturbed: false,
                 stepped: None,
-                lacks_disk: false,
                 expected: false,
             });
         }
@@ -264,12 +261,8 @@ impl Cluster {
                 continue;
             }
             let name = task.job;
-            let text = if std::mem::take(&mut task.lacks_disk) {
-                format!("a {name} that was started on a full disk ended, and was started again")
-            } else {
-                self.seen.ended += 1;
-                format!("a {name} ended by itself, and was started again")
-            };
+            self.seen.ended += 1;
+            let text = format!("a {name} ended by itself, and was started again");
             *self.seen.told.entry(text).or_default() += 1;
             self.restart(number);
         }
@@ -290,7 +283,6 @@ impl Cluster {
             }
         } else if let Some(why) = said.line.strip_prefix("ended ") {
             println!("        {} ended: {why}", task.name());
-            task.lacks_disk = why.contains("No space left on device");
             let short: String = why.chars().take(60).collect();
             *self.seen.told.entry(short).or_default() += 1;
         } else if said.line.starts_with("error") {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use thalweg_examples::report::table;
 
 use super::cluster::Cluster;
-use super::disk::SmallDisk;
 use super::{ENDS, SERVERS, WORKERS};
+use crate::disk::SmallDisk;
 
 /// What is done to the training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

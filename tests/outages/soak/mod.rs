@@ -12,7 +12,6 @@
 #![cfg(target_os = "linux")]
 
 mod cluster;
-mod disk;
 mod faults;
 mod hostile;
 mod keys;
@@ -25,8 +24,8 @@ use std::time::{Duration, Instant};
 use thalweg::checkpoint::BundleReader;
 use thalweg_tests::in_step::undisturbed;
 
+use super::disk::SmallDisk;
 use cluster::{Cluster, Seen};
-use disk::SmallDisk;
 use faults::Faults;
 use samples::Samples;
 

@@ -101,7 +101,7 @@ impl SummaryWriter {
     /// TensorFlow's: `events.out.tfevents.`, the seconds since 1970 with ten digits, and the host's name.
     ///
     /// # Errors
-    /// [`SummaryError::Create`].
+    /// [`SummaryError::Create`]; [`SummaryError::Write`] where the file is made and cannot be written: the disk is full.
     pub fn create(dir: impl AsRef<Path>) -> Result<SummaryWriter, SummaryError> {
         SummaryWriter::with_options(dir, &SummaryWriterOptions::new())
     }
@@ -109,7 +109,7 @@ impl SummaryWriter {
     /// As [`create`](SummaryWriter::create), with options.
     ///
     /// # Errors
-    /// [`SummaryError::Create`].
+    /// Those of [`create`](SummaryWriter::create).
     ///
     /// ```
     /// use thalweg_summary::{SummaryWriter, SummaryWriterOptions};
@@ -128,19 +128,15 @@ impl SummaryWriter {
         options: &SummaryWriterOptions,
     ) -> Result<SummaryWriter, SummaryError> {
         let dir = dir.as_ref();
-        let failed = |path: &Path, error: io::Error| SummaryError::Create {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        };
-        fs::create_dir_all(dir).map_err(|e| failed(dir, e))?;
+        fs::create_dir_all(dir).map_err(|e| cannot_begin(dir, &e))?;
         let name = format!(
             "events.out.tfevents.{:010}.{}{}",
             now() as u64,
             options::host(),
             options.suffix
         );
-        let (path, file) = new_file(dir, &name).map_err(|e| failed(&dir.join(&name), e))?;
-        SummaryWriter::of(&path, file, options).map_err(|e| failed(&path, e))
+        let (path, file) = new_file(dir, &name).map_err(|e| cannot_begin(&dir.join(&name), &e))?;
+        SummaryWriter::of(&path, file, options)
     }
 
     /// The writer of a file that was opened.
@@ -148,12 +144,13 @@ impl SummaryWriter {
         path: &Path,
         file: impl Write + Send + 'static,
         options: &SummaryWriterOptions,
-    ) -> io::Result<SummaryWriter> {
+    ) -> Result<SummaryWriter, SummaryError> {
         let queue = Arc::new(Queue::new(options.queue_bytes));
         let (own, every) = (queue.clone(), options.flush_every);
         let thread = thread::Builder::new()
             .name("summary writer".to_owned())
-            .spawn(move || own.write_to(file, every))?;
+            .spawn(move || own.write_to(file, every))
+            .map_err(|e| cannot_begin(path, &e))?;
         let writer = SummaryWriter {
             inner: Arc::new(Inner {
                 path: path.to_owned(),
@@ -162,10 +159,8 @@ impl SummaryWriter {
             }),
         };
         // A reader that finds the file at once finds an event file.
-        let version = writer.field(now(), 0, FILE_VERSION, VERSION.as_bytes());
-        version
-            .and_then(|()| writer.flush())
-            .map_err(|e| io::Error::other(reason(e)))?;
+        writer.field(now(), 0, FILE_VERSION, VERSION.as_bytes())?;
+        writer.flush()?;
         Ok(writer)
     }
 
@@ -237,11 +232,14 @@ impl SummaryWriter {
     }
 }
 
-/// What the system said.
-fn reason(error: SummaryError) -> String {
-    match error {
-        SummaryError::Write { reason, .. } => reason,
-        other => other.to_string(),
+/// That no event file can be begun there.
+fn cannot_begin(path: &Path, error: &io::Error) -> SummaryError {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+
+    let (path, reason) = (path.to_owned(), error.to_string());
+    match error.kind() {
+        StorageFull | QuotaExceeded => SummaryError::Write { path, reason },
+        _ => SummaryError::Create { path, reason },
     }
 }
 

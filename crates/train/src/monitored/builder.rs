@@ -1,12 +1,12 @@
 //! How a monitored session is made.
 
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thalweg_checkpoint::disk;
 use thalweg_graph::Graph;
-use thalweg_summary::SummaryWriter;
+use thalweg_summary::{SummaryError, SummaryWriter};
 
 use super::recovery::Recovery;
 use super::scaffold::Scaffold;
@@ -232,23 +232,41 @@ impl<'a> MonitoredTrainingSession<'a> {
         std::fs::create_dir_all(folder).map_err(|e| TrainError::io(folder, e))?;
         // What an earlier process was writing when it died. Nobody but the chief writes here.
         disk::remove_stale(&disk::system(), folder, Duration::ZERO)?;
-        let writer = SummaryWriter::create(folder)?;
+        let writer = self.writer(folder)?;
         if let Some(steps) = self.log_step_count.filter(|_| counts) {
-            hooks.push(Box::new(
-                StepCounterHook::new(Every::Steps(steps)).writer(writer.clone()),
-            ));
+            let counter = StepCounterHook::new(Every::Steps(steps));
+            hooks.push(Box::new(match &writer {
+                Some(writer) => counter.writer(writer.clone()),
+                None => counter,
+            }));
         }
-        if let (Some(every), Some(summary)) = (self.save_summaries, self.scaffold.summary) {
+        if let (Some(every), Some(summary), Some(writer)) =
+            (self.save_summaries, self.scaffold.summary, &writer)
+        {
+            let writer = writer.clone();
             hooks.push(Box::new(SummarySaverHook::with_writer(
-                summary,
-                every,
-                writer.clone(),
+                summary, every, writer,
             )));
         }
         if let Some(every) = self.save_checkpoint {
             let hook = CheckpointSaverHook::new(folder, every, saver.clone());
-            hooks.push(Box::new(hook.writer(writer)));
+            hooks.push(Box::new(match writer {
+                Some(writer) => hook.writer(writer),
+                None => hook,
+            }));
         }
         Ok(())
+    }
+
+    /// What writes the event file; none on a disk that is full now, which people are told: a training is worth more
+    /// than its curves.
+    fn writer(&self, folder: &Path) -> Result<Option<SummaryWriter>, TrainError> {
+        match SummaryWriter::create(folder) {
+            Err(error @ SummaryError::Write { .. }) => {
+                self.log.line(&format!("no summaries are written: {error}"));
+                Ok(None)
+            }
+            made => Ok(Some(made?)),
+        }
     }
 }
