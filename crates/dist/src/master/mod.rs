@@ -310,7 +310,14 @@ impl Master {
                 looks.spawn_on(look, self.platform.runtime());
             }
         }
-        let looked = async { Ok(looks.join_all().await) };
+        let looked = async {
+            let mut all = Vec::new();
+            // One that has no result ends with the server.
+            while let Some(look) = looks.join_next().await {
+                all.extend(look);
+            }
+            Ok(all)
+        };
         let mut looked = wait::waited(&*self.platform, looked).unwrap_or_default();
         looked.sort_by_key(|(number, _)| *number);
         let mut others = Vec::new();

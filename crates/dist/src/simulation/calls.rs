@@ -92,7 +92,8 @@ impl Calls {
         let most = match limited {
             true => {
                 request.set_timeout(LIMIT);
-                LIMIT + LIMIT / 10
+                // The limit begins when there is a connection: one attempt may be on its way, and fails, and then another.
+                LIMIT + LIMIT / 10 + 2 * PATIENCE.silence
             }
             false => NEVER,
         };

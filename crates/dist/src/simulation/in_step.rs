@@ -227,6 +227,11 @@ async fn serve(
                 if model.prepare(&session, shared, &mut unfinished).await? {
                     world.note("restored");
                 }
+                // The last update may be made whose save has failed.
+                let now = model.read(&session).await?;
+                if now.1 >= size.steps {
+                    shared.lock().unwrap().saved = now;
+                }
                 while shared.lock().unwrap().saved.1 < size.steps {
                     let Some(step) = coordinator.update_async(&session).await? else {
                         return Ok::<_, ClusterError>(None);
