@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use thalweg_examples::report::table;
 
 use super::cluster::Cluster;
-use super::{ENDS, SERVERS, WORKERS};
+use super::{ENDS, RESUMES, SERVERS, WORKERS};
 use crate::disk::SmallDisk;
 
 /// What is done to the training.
@@ -218,6 +218,8 @@ impl Faults {
 
     fn restart_all(&mut self, cluster: &mut Cluster, disk: &SmallDisk) -> String {
         self.end_all(cluster, disk);
+        // A process that has just been started does not know what SIGTERM asks for.
+        cluster.until_all_step(RESUMES);
         let took = cluster.drain(ENDS);
         for task in 0..cluster.tasks.len() {
             cluster.restart(task);

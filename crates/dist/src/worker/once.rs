@@ -151,3 +151,47 @@ impl Worker {
         Ok(Next::Waits(stamp, told))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use thalweg_graph::{DeviceSpec, Graph, Operation};
+    use thalweg_ops::{NewGraph, StateOps};
+
+    use super::*;
+    use crate::{ClusterOptions, Server, ServerOptions, Session};
+
+    #[test]
+    fn what_runs_once_for_a_stamp_runs_on_every_server_and_not_again() {
+        let jobs = [("ps", 2), ("worker", 1)];
+        let tasks = Server::local_cluster(&jobs, ServerOptions::listening("")).unwrap();
+        let g = Graph::new();
+        let counts = [0, 1].map(|task| {
+            let on: DeviceSpec = format!("/job:ps/task:{task}").parse().unwrap();
+            g.device(on, || g.variable(&format!("count{task}"), 0i64))
+        });
+        let adds = counts.map(|c| g.colocate_with(c.handle().operation(), || c.assign_add(1i64)));
+        let session = || Session::on(&tasks[2], &g, ClusterOptions::default()).unwrap();
+        let first = session();
+        for count in counts {
+            first.run(count.initializer(), []).unwrap();
+        }
+        let run = |session: &Session<'_>, operations: &[Operation<'_>], stamp| {
+            let once = wire::Once {
+                name: "training".to_owned(),
+                stamp,
+            };
+            let options = RunOptions::default();
+            session.waited(session.once_async(operations, &[], &options, once))
+        };
+        let found = || counts.map(|c| first.run::<i64>(c.read(), []).unwrap());
+        // The answer of the second server is lost, so to say, and the caller asks again; so does another session.
+        run(&first, &adds[..1], 5).unwrap();
+        run(&first, &adds, 5).unwrap();
+        run(&session(), &adds, 5).unwrap();
+        assert_eq!(found(), [1, 1]);
+        let refused = run(&first, &adds, 4).unwrap_err();
+        assert_eq!(refused.cause, Cause::Refused);
+        run(&first, &adds, 6).unwrap();
+        assert_eq!(found(), [2, 2]);
+    }
+}

@@ -271,3 +271,37 @@ pub(super) static KEPT: Op = Op {
         })
     })],
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_takes_one_gradient_for_a_ticket_and_none_of_another_turn() {
+        let sum = TurnSum {
+            name: "w".to_owned(),
+            dtype: DType::F32,
+            shape: Shape::from([1]),
+            state: Mutex::default(),
+        };
+        let give = |token, ticket, x: f32| sum.give(token, ticket, &Tensor::vector(&[x]));
+        let mean = |token| Some(sum.mean(token).ok()?.to_vec::<f32>().unwrap());
+        sum.begin(2);
+        give(2, 0, 1.0).unwrap();
+        // Given again, and late from the turn before, and from one that has not begun.
+        give(2, 0, 8.0).unwrap();
+        give(1, 1, 8.0).unwrap();
+        give(3, 1, 8.0).unwrap();
+        give(2, 1, 3.0).unwrap();
+        assert_eq!((mean(1), mean(2)), (None, Some(vec![2.0])));
+        // The mean was read: what comes now is of a turn that is over.
+        give(2, 2, 8.0).unwrap();
+        assert_eq!(mean(2), Some(vec![2.0]));
+        // A turn that had begun before does not come back.
+        sum.begin(3);
+        sum.begin(2);
+        assert_eq!((mean(2), mean(3)), (None, None));
+        give(3, 0, 5.0).unwrap();
+        assert_eq!(mean(3), Some(vec![5.0]));
+    }
+}
