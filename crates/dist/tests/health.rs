@@ -2,10 +2,14 @@
 
 #[path = "../../../tests/support/addresses.rs"]
 mod addresses;
+#[path = "../../../tests/support/wait.rs"]
+mod wait;
 
 use std::time::Duration;
 
-use thalweg_dist::{ClusterSpec, Patience, Server, ServerOptions};
+use thalweg_dist::{ClusterOptions, ClusterSpec, Patience, Server, ServerOptions, Session};
+use thalweg_graph::{DeviceSpec, Graph};
+use thalweg_ops::{NewGraph, StateOps};
 use tonic::Code;
 use tonic::codegen::tokio_stream::{StreamExt, once};
 use tonic::transport::Channel;
@@ -16,6 +20,7 @@ use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+use wait::until;
 
 fn server(cluster: &ClusterSpec, job: &str) -> Server {
     let mut options = ServerOptions::listening("");
@@ -60,6 +65,31 @@ async fn a_worker_is_ready_once_its_parameter_server_is_reached_and_lives_before
     let mut watched = of_ps.watch(asked("")).await.unwrap().into_inner();
     let first = watched.next().await.unwrap().unwrap();
     assert_eq!(first.status(), Serving);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_is_not_ready_as_soon_as_it_knows_that_its_parameter_server_is_lost() {
+    let addresses = addresses::free_addresses(2);
+    let cluster = ClusterSpec::new(["ps", "worker"].into_iter().zip(addresses.chunks(1))).unwrap();
+    let (ps, worker) = (server(&cluster, "ps"), server(&cluster, "worker"));
+    let mut client = HealthClient::new(channel(&worker).await);
+    let mut status = async || {
+        let answer = client.check(asked("tensorflow.MasterService")).await;
+        answer.unwrap().into_inner().status()
+    };
+    let g = Graph::new();
+    let on: DeviceSpec = "/job:ps/task:0".parse().unwrap();
+    let w = g.device(on, || g.variable("w", 1.0f32));
+    let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
+    session.run(w.initializer(), []).unwrap();
+    assert_eq!(status().await, Serving);
+    drop(ps);
+    until("the server is not lost", || {
+        worker.metrics().contains("\nthalweg_peers_lost 1\n")
+    });
+    assert_eq!(status().await, NotServing);
+    let _ps = server(&cluster, "ps");
+    assert_eq!(status().await, Serving);
 }
 
 #[tokio::test(flavor = "multi_thread")]

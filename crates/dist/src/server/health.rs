@@ -63,7 +63,7 @@ impl Health {
             let Ok(peer) = worker.peers.get(&task, address) else {
                 return false;
             };
-            if peer.heard_within(FRESH) {
+            if peer.heard_within(FRESH) && !peer.contact.is_lost() {
                 continue;
             }
             let room = room.clone();
