@@ -34,6 +34,7 @@
 //! | [`graph`], [`ops`], [`tensor`] | building a graph |
 //! | [`layers`] | variable scopes, initialisers, layers, losses, metrics |
 //! | [`train`] | optimizers, schedules, data, monitored sessions |
+//! | [`parallel`] | one model on several devices or tasks |
 //! | [`checkpoint`] | files of weights |
 //! | [`summary`] | what TensorBoard shows |
 //! | `dist` (feature `cluster`) | clusters |
@@ -53,6 +54,7 @@ pub use thalweg_graphdef as graphdef;
 pub use thalweg_layers as layers;
 pub use thalweg_models as models;
 pub use thalweg_ops as ops;
+pub use thalweg_parallel as parallel;
 pub use thalweg_summary as summary;
 pub use thalweg_tensor as tensor;
 pub use thalweg_train as train;

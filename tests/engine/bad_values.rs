@@ -238,3 +238,29 @@ fn a_filter_that_is_kept_is_made_anew_when_it_is_written() {
         }
     }
 }
+
+#[test]
+fn the_widest_text_of_a_number_is_written_and_a_wider_one_refused() {
+    for (attr, style) in [
+        ("width", "scientific"),
+        ("precision", "scientific"),
+        ("precision", "shortest"),
+    ] {
+        for (size, written) in [(65_000, true), (65_001, false), (65_536, false)] {
+            let g = Graph::new();
+            let x = g.constant([1e-4f64, -3.0]);
+            let node = g.op("AsString").input(x).attr(attr, size as i64);
+            let text = node.attr(style, true).output();
+            match Session::new(&g).and_then(|s| s.run::<Tensor>(text, [])) {
+                Ok(text) => {
+                    assert!(written, "{attr} {style} {size}");
+                    assert_eq!(text.dims(), [2]);
+                }
+                Err(error) => {
+                    assert!(!written, "{attr} {style} {size}: {error}");
+                    assert!(error.to_string().contains("use at most 65000"), "{error}");
+                }
+            }
+        }
+    }
+}

@@ -23,6 +23,7 @@ const LAYERS: &[&str] = &[
     "thalweg-graphdef",
     "thalweg-summary",
     "thalweg-train",
+    "thalweg-parallel",
     "thalweg-dist",
     "thalweg",
     "thalweg-cli",

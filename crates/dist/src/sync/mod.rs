@@ -115,9 +115,12 @@ pub(crate) async fn give_async<'f>(
             feeds.truncate(own);
             feeds.push(sync.token.feed(turn.token));
             feeds.push(sync.ticket.feed(turn.ticket));
+            let options = RunOptions::default();
+            if let Some(refresh) = sync.refresh {
+                session.step_async(&refresh, &[], &options).await?;
+            }
             // What is only run has no value.
             let all = (fetches, sync.give);
-            let options = RunOptions::default();
             let fetched = session.step_async(&all, &feeds, &options).await?;
             Ok::<_, ClusterError>((fetched, turn))
         };

@@ -1,8 +1,11 @@
 //! Variable scopes as they are described, and those that a graph is in.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
 
 use thalweg_graph::VariableInfo;
+use thalweg_ops::Variable;
 
 use crate::initializers::Initializer;
 use crate::regularizers::Regularizer;
@@ -58,6 +61,23 @@ pub struct VariableScope {
     pub(super) reuse: Reuse,
     pub(super) initializer: Option<Initializer>,
     pub(super) regularizer: Option<Regularizer>,
+    pub(super) getter: Option<Getter>,
+}
+
+/// What stands between a scope's variables and who gets them.
+#[derive(Clone)]
+pub(super) struct Getter(Arc<dyn for<'g> Fn(Variable<'g>) -> Variable<'g> + Send + Sync>);
+
+impl Getter {
+    pub(super) fn get<'g>(&self, variable: Variable<'g>) -> Variable<'g> {
+        (self.0)(variable)
+    }
+}
+
+impl fmt::Debug for Getter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Getter")
+    }
 }
 
 /// What the name of a scope means.
@@ -112,6 +132,29 @@ impl VariableScope {
     /// averages too, as in TensorFlow.
     pub fn regularizer(mut self, regularizer: Regularizer) -> VariableScope {
         self.regularizer = Some(regularizer);
+        self
+    }
+
+    /// Hands out what `get` makes of a variable, whenever one is asked for: TensorFlow's `custom_getter`. With
+    /// [`Variable::with_value`] whoever asks for it reads something else in its place. The getter of an inner scope is
+    /// called instead of the one around it.
+    ///
+    /// ```
+    /// use thalweg_graph::Graph;
+    /// use thalweg_layers::{VariableScope, VariableScopes};
+    /// use thalweg_ops::{ArrayOps, NewGraph};
+    ///
+    /// let g = Graph::new();
+    /// let frozen = VariableScope::new("model").getter(|v| v.with_value(v.value().stop_gradient()));
+    /// let w = g.variable_scope(frozen, || g.get_variable("w", [4]).build());
+    /// assert_eq!(w.value().operation().op(), "StopGradient");
+    /// assert_eq!(w.name(), "model/w");
+    /// ```
+    pub fn getter(
+        mut self,
+        get: impl for<'g> Fn(Variable<'g>) -> Variable<'g> + Send + Sync + 'static,
+    ) -> VariableScope {
+        self.getter = Some(Getter(Arc::new(get)));
         self
     }
 
@@ -190,6 +233,7 @@ impl Scopes {
                 reuse: outer.reuse,
                 initializer: scope.initializer.or(outer.initializer),
                 regularizer: scope.regularizer.or(outer.regularizer),
+                getter: scope.getter.or(outer.getter),
             }
             .reuse(scope.reuse),
         };

@@ -99,11 +99,15 @@ impl<'g> NewVariable<'g> {
                 Some(found) => self.shared(&scope, &found),
                 None => self.made(&scope, &name),
             };
-            variable.unwrap_or_else(|text| {
-                let op = "get_variable";
-                let failed = self.graph.fail(&name, op, Reason::Argument(text));
-                self.graph.variable(&name, failed)
-            })
+            match (variable, &scope.getter) {
+                (Ok(variable), Some(getter)) => getter.get(variable),
+                (Ok(variable), None) => variable,
+                (Err(text), _) => {
+                    let op = "get_variable";
+                    let failed = self.graph.fail(&name, op, Reason::Argument(text));
+                    self.graph.variable(&name, failed)
+                }
+            }
         })
     }
 

@@ -105,6 +105,12 @@ impl<'g> Variable<'g> {
         }
     }
 
+    /// The same variable, read as `value`: a copy on another device, say. Updates are those of the variable itself, and
+    /// its gradient is the one with respect to `value`.
+    pub fn with_value(self, value: Output<'g>) -> Variable<'g> {
+        Variable { value, ..self }
+    }
+
     /// Its handle, which ops that read or update it take.
     pub fn handle(self) -> Output<'g> {
         self.handle

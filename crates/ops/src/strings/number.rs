@@ -13,8 +13,9 @@ use super::text::stripped;
 use crate::shapes::unchanged;
 use thalweg_cpu::number::Number;
 
-/// The longest field and the most places: a file may ask for any.
-const MOST: i64 = 1 << 16;
+/// The longest field and the most places: a file may ask for any. `format!` panics above 65,535, and the shortest style
+/// needs three more places than it is asked for.
+const MOST: i64 = 65_000;
 
 fn as_string_shape(cx: &mut thalweg_graph::Infer<'_>) -> Result<(), InferError> {
     let wrong = |attr: &'static str, reason: &str| {
@@ -51,7 +52,7 @@ fn as_string_shape(cx: &mut thalweg_graph::Infer<'_>) -> Result<(), InferError> 
     }
     for attr in ["precision", "width"] {
         if attrs.int(attr) > MOST {
-            return wrong(attr, "use at most 65536");
+            return wrong(attr, "use at most 65000");
         }
     }
     unchanged(cx)

@@ -47,6 +47,9 @@ pub struct Synchronized<'g> {
     pub ready: Output<'g>,
     /// Begin the first turn, on each server.
     pub begin: Vec<Operation<'g>>,
+    /// What a worker does at the begin of its turn, before it computes gradients: it takes the values of a copy of its
+    /// own from the servers, say. None where nothing was given; a program sets it.
+    pub refresh: Option<Operation<'g>>,
     /// Computes gradients and gives them; those of a turn that is over are dropped.
     pub give: Operation<'g>,
     /// Computes what the update of a turn uses, and keeps it where it is used.
@@ -87,7 +90,21 @@ impl<O> SyncReplicas<O> {
         let g = loss.graph();
         let variables = g.trainable_variables();
         let found = self.optimizer.compute_gradients(loss, &variables);
-        g.at_caller(|| g.name_scope("SyncReplicas", || self.build(g, &found, global_step)))
+        self.apply_gradients(g, &found, global_step)
+    }
+
+    /// As [`SyncReplicas::minimize`], with these gradients.
+    #[track_caller]
+    pub fn apply_gradients<'g>(
+        &self,
+        g: &'g Graph,
+        gradients: &[(Output<'g>, Variable<'g>)],
+        global_step: Variable<'g>,
+    ) -> Synchronized<'g>
+    where
+        O: Optimizer<'g>,
+    {
+        g.at_caller(|| g.name_scope("SyncReplicas", || self.build(g, gradients, global_step)))
     }
 
     /// Builds it in the scope of the caller.
@@ -137,6 +154,7 @@ impl<O> SyncReplicas<O> {
             next_token,
             ticket,
             ready: g.all_initialized(),
+            refresh: None,
             begin: begin(token),
             give: g.group("give", sums.iter().map(|s| s.give)),
             prepare: g.group("prepare", halves.prepare),

@@ -1,0 +1,55 @@
+//! Builds a training.
+
+use thalweg_graph::{Graph, Output};
+use thalweg_ops::Variable;
+use thalweg_train::{Optimizer, create_global_step};
+
+use crate::devices::Places;
+use crate::error::ParallelError;
+use crate::loss_scale::Scale;
+use crate::options::DataParallel;
+use crate::tower::Tower;
+use crate::towers::made;
+use crate::training::Training;
+use crate::update::Update;
+
+impl DataParallel {
+    /// Builds a tower of the model on each device of this process, and what trains them.
+    ///
+    /// `tower` builds the model once for each tower, and gives its loss, a scalar. Its variables are made by layers or by
+    /// [`thalweg_layers::VariableScopes::get_variable`]: so towers share them, or have copies. `optimizer` gets the global step, for a
+    /// learning rate that follows it.
+    ///
+    /// # Errors
+    /// Options that do not go together; towers with different variables. Mistakes of the model are kept in the graph.
+    #[track_caller]
+    pub fn build<'g, O: Optimizer<'g>>(
+        &self,
+        g: &'g Graph,
+        optimizer: impl FnOnce(Variable<'g>) -> O,
+        tower: impl FnMut(&Tower<'g>) -> Output<'g>,
+    ) -> Result<Training<'g>, ParallelError> {
+        self.check()?;
+        g.at_caller(|| {
+            let copies = self.update.has_copies();
+            let shared = (!copies).then_some(self.parameter_device);
+            let places = Places::new(self.towers, &self.device, self.task, shared);
+            let (global_step, optimizer) = places.on_step(g, || {
+                let step = create_global_step(g);
+                (step, optimizer(step))
+            });
+            let scale = Scale::new(g, &places, self.loss_scale);
+            let made = made(self, g, &places, scale.as_ref(), tower)?;
+            let updates = Update {
+                options: self,
+                g,
+                places: &places,
+                optimizer: &optimizer,
+                global_step,
+                scale,
+                made,
+            };
+            updates.build()
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! Where towers and variables are.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thalweg_graph::device::{ChoiceError, Greedy, PsStrategy};
+use thalweg_graph::{DeviceScope, DeviceSpec, Graph, Node};
+use thalweg_ops::Variable;
+
+use crate::mode::{ParameterDevice, Task};
+
+/// The job of the parameter servers.
+pub(crate) const SERVERS: &str = "ps";
+/// The ops that stand for a variable.
+const VARIABLES: [&str; 3] = ["VarHandleOp", "VariableV2", "Variable"];
+
+/// The devices of this process, and those of the variables.
+pub(crate) struct Places {
+    /// Job and task of this process.
+    process: DeviceSpec,
+    towers: Vec<DeviceSpec>,
+    /// Where the variables are that are made in a tower of one process.
+    shared: Option<Vec<DeviceSpec>>,
+    task: Option<Task>,
+}
+
+impl Places {
+    /// For so many towers on devices of a type; `shared` says where the variables are that towers of one process share.
+    pub(crate) fn new(
+        towers: usize,
+        device: &str,
+        task: Option<Task>,
+        shared: Option<ParameterDevice>,
+    ) -> Places {
+        let process = match task {
+            None => DeviceSpec::default(),
+            Some(task) => match task.worker {
+                Some(worker) => spec(&format!("/job:worker/task:{worker}")),
+                None => spec("/job:ps/task:0"),
+            },
+        };
+        let on = |device: String| spec(&device).or(&process);
+        let towers: Vec<DeviceSpec> = (0..towers)
+            .map(|tower| on(format!("/{device}:{tower}")))
+            .collect();
+        let shared = shared.map(|shared| match shared {
+            ParameterDevice::Cpu => vec![on("/cpu:0".to_owned())],
+            ParameterDevice::Towers => towers.clone(),
+        });
+        Places {
+            process,
+            towers,
+            shared,
+            task,
+        }
+    }
+
+    pub(crate) fn towers(&self) -> usize {
+        self.towers.len()
+    }
+
+    /// The device of a tower.
+    pub(crate) fn tower(&self, tower: usize) -> DeviceSpec {
+        self.towers[tower].clone()
+    }
+
+    /// On the device of a tower.
+    #[track_caller]
+    pub(crate) fn on_tower<R>(&self, g: &Graph, tower: usize, build: impl FnOnce() -> R) -> R {
+        g.device(&self.towers[tower], build)
+    }
+
+    /// On the first CPU device of this process.
+    #[track_caller]
+    pub(crate) fn on_cpu<R>(&self, g: &Graph, build: impl FnOnce() -> R) -> R {
+        g.device(spec("/cpu:0").or(&self.process), build)
+    }
+
+    /// Where the global step is, and what follows from it: on the first server, or on the CPU.
+    #[track_caller]
+    pub(crate) fn on_step<R>(&self, g: &Graph, build: impl FnOnce() -> R) -> R {
+        match self.task {
+            Some(_) => g.device("/job:ps/task:0/cpu:0", build),
+            None => self.on_cpu(g, build),
+        }
+    }
+
+    /// Where the nodes of a tower go, for each tower: its variables to `chosen` where they are not its own.
+    pub(crate) fn scope(&self, tower: usize, chosen: &Chosen) -> DeviceScope {
+        match chosen {
+            Chosen::Own => (&self.towers[tower]).into(),
+            Chosen::Shared(setter) => setter.scope(&self.towers[tower]),
+        }
+    }
+
+    /// How the variables that towers make get their devices. To be asked for once: it remembers what is where.
+    pub(crate) fn chosen(&self) -> Chosen {
+        match (&self.shared, self.task) {
+            (None, _) => Chosen::Own,
+            (Some(_), Some(task)) => Chosen::Shared(Shared::servers(task.servers)),
+            (Some(devices), None) => Chosen::Shared(Shared::new(devices.clone())),
+        }
+    }
+}
+
+/// How variables get their devices.
+pub(crate) enum Chosen {
+    /// Each tower has its own, where it is.
+    Own,
+    /// They are shared.
+    Shared(Shared),
+}
+
+/// The devices of shared variables: each variable goes where the fewest bytes are.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    devices: Vec<DeviceSpec>,
+    strategy: Arc<Mutex<Greedy>>,
+}
+
+impl Shared {
+    fn new(devices: Vec<DeviceSpec>) -> Shared {
+        let strategy = Greedy::by_bytes(devices.len() as u32);
+        Shared {
+            devices,
+            strategy: Arc::new(Mutex::new(strategy)),
+        }
+    }
+
+    /// On the CPUs of parameter servers.
+    pub(crate) fn servers(servers: u32) -> Shared {
+        let server = |task| spec(&format!("/job:{SERVERS}/task:{task}/cpu:0"));
+        Shared::new((0..servers.max(1)).map(server).collect())
+    }
+
+    /// A scope in which variables go there, and all else to `other`.
+    pub(crate) fn scope(&self, other: &DeviceSpec) -> DeviceScope {
+        let (shared, other) = (self.clone(), other.clone());
+        DeviceScope::function(move |node| shared.place(node, &other).map(Some))
+    }
+
+    fn place(&self, node: &Node, other: &DeviceSpec) -> Result<DeviceSpec, ChoiceError> {
+        if !VARIABLES.contains(&node.op.name) {
+            return Ok(node.device.or(other));
+        }
+        let mut strategy = self.strategy.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = strategy.choose(node)? as usize;
+        Ok(node.device.or(&self.devices[at % self.devices.len()]))
+    }
+}
+
+/// Beside a variable.
+#[track_caller]
+pub(crate) fn beside<R>(variable: Variable<'_>, build: impl FnOnce() -> R) -> R {
+    let handle = variable.handle();
+    handle.graph().colocate_with(handle.operation(), build)
+}
+
+/// A device that is written right.
+fn spec(text: &str) -> DeviceSpec {
+    DeviceSpec::parse(text).unwrap_or_default()
+}

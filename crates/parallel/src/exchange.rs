@@ -1,0 +1,125 @@
+//! How towers of one process come to the sum of their gradients: all of it as nodes of the graph, which the step's sends
+//! and receives carry.
+
+mod hierarchy;
+mod packing;
+mod ring;
+mod spec;
+mod sum;
+
+use thalweg_graph::{Graph, Output};
+use thalweg_ops::ArrayOps;
+use thalweg_tensor::DType;
+
+use crate::devices::Places;
+use crate::error::ParallelError;
+
+pub use hierarchy::Topology;
+pub use spec::{Algorithm, AllReduce};
+
+/// The gradients of one tower, in the order of its variables.
+pub(crate) type Gradients<'g> = Vec<Output<'g>>;
+
+/// What reduces gradients.
+pub(crate) struct Exchange<'a> {
+    pub(crate) places: &'a Places,
+    pub(crate) all_reduce: Option<&'a AllReduce>,
+    pub(crate) hierarchical: Option<Topology>,
+    pub(crate) repacking: usize,
+    pub(crate) compact: Option<DType>,
+}
+
+impl Exchange<'_> {
+    /// # Errors
+    /// An all-reduce that these towers cannot do.
+    pub(crate) fn check(&self) -> Result<(), ParallelError> {
+        match (self.all_reduce, self.hierarchical) {
+            (Some(all_reduce), _) => all_reduce.check(self.places.towers()),
+            (None, Some(topology)) => topology.check(self.places.towers()),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// The sum of each gradient over all towers, on each tower.
+    pub(crate) fn sums<'g>(&self, g: &'g Graph, towers: Vec<Gradients<'g>>) -> Vec<Gradients<'g>> {
+        if towers.len() < 2 {
+            return towers;
+        }
+        let dtypes: Vec<DType> = towers[0].iter().map(|x| x.dtype()).collect();
+        let towers = self.each(towers, |x| match self.compact {
+            Some(dtype) => x.cast(dtype),
+            None => x,
+        });
+        let packed = packing::packed(g, self.places, &towers, self.repacking);
+        let sums = match &packed {
+            Some(packed) => packed.unpacked(g, self.places, self.reduced(g, &packed.towers)),
+            None => self.reduced(g, &towers),
+        };
+        let back = |(tower, sums): (usize, Gradients<'g>)| {
+            self.places.on_tower(g, tower, || {
+                let pairs = sums.into_iter().zip(&dtypes);
+                pairs
+                    .map(|(x, &dtype)| if x.dtype() == dtype { x } else { x.cast(dtype) })
+                    .collect()
+            })
+        };
+        sums.into_iter().enumerate().map(back).collect()
+    }
+
+    /// The same of every gradient, on its tower.
+    fn each<'g>(
+        &self,
+        towers: Vec<Gradients<'g>>,
+        make: impl Fn(Output<'g>) -> Output<'g>,
+    ) -> Vec<Gradients<'g>> {
+        let on = |(tower, gradients): (usize, Gradients<'g>)| {
+            let make = |x: Output<'g>| self.places.on_tower(x.graph(), tower, || make(x));
+            gradients.into_iter().map(make).collect()
+        };
+        towers.into_iter().enumerate().map(on).collect()
+    }
+
+    fn reduced<'g>(&self, g: &'g Graph, towers: &[Gradients<'g>]) -> Vec<Gradients<'g>> {
+        let mut sums = vec![Vec::new(); towers.len()];
+        for number in 0..towers[0].len() {
+            let all: Vec<Output<'g>> = towers.iter().map(|t| t[number]).collect();
+            let reduced = match (self.all_reduce, self.hierarchical) {
+                (Some(all_reduce), _) => self.by(g, all_reduce, number, &all),
+                (None, Some(topology)) => hierarchy::sum(g, self.places, topology, number, &all),
+                (None, None) => sum::copied(g, self.places, number, &all),
+            };
+            for (tower, sum) in sums.iter_mut().zip(reduced) {
+                tower.push(sum);
+            }
+        }
+        sums
+    }
+
+    /// By the algorithm for a tensor of its size.
+    fn by<'g>(
+        &self,
+        g: &'g Graph,
+        all_reduce: &AllReduce,
+        number: usize,
+        all: &[Output<'g>],
+    ) -> Vec<Output<'g>> {
+        let range = all_reduce.of(elements(all[0]));
+        match range.algorithm {
+            Algorithm::Ring => ring::sum(g, self.places, range.shards, all),
+            Algorithm::Devices => sum::sharded(g, self.places, range.shards, number, false, all),
+            Algorithm::Cpu => sum::sharded(g, self.places, range.shards, number, true, all),
+        }
+    }
+}
+
+/// The elements of a value whose shape is known; 0 else.
+pub(crate) fn elements(x: Output<'_>) -> usize {
+    x.shape().to_dims().map_or(0, |dims| dims.iter().product())
+}
+
+/// The parts of `total` elements that are as equal as can be: where each begins, and its length.
+pub(crate) fn parts(total: usize, count: usize) -> Vec<(usize, usize)> {
+    let bound = |i: usize| total * i / count;
+    let of = |i: usize| (bound(i), bound(i + 1) - bound(i));
+    (0..count).map(of).collect()
+}

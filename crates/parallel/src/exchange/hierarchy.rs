@@ -1,0 +1,130 @@
+//! Sums in two groups of devices, and then of the two.
+
+use std::str::FromStr;
+
+use thalweg_graph::{Graph, Output};
+use thalweg_ops::SumOps;
+
+use crate::devices::Places;
+use crate::error::ParallelError;
+
+/// How the devices of a machine are connected, as tf_cnn_benchmarks' `network_topology` has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Topology {
+    /// Two groups whose devices reach each other quickly: the first half of the devices and the second.
+    #[default]
+    Dgx1,
+    /// Eight devices of which some pairs reach each other across: 0 and 5, 2 and 7.
+    GcpV100,
+}
+
+impl Topology {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Topology::Dgx1 => "dgx1",
+            Topology::GcpV100 => "gcp_v100",
+        }
+    }
+
+    /// # Errors
+    /// Too few towers for groups.
+    pub(super) fn check(self, towers: usize) -> Result<(), ParallelError> {
+        let wrong = |range| ParallelError::Range {
+            what: "the number of towers of a hierarchical copy",
+            found: towers.to_string(),
+            range,
+        };
+        match self {
+            Topology::Dgx1 if towers < 2 || towers % 2 == 1 => {
+                Err(wrong("an even number from 2 on"))
+            }
+            Topology::GcpV100 if towers != 8 => Err(wrong("8, or the topology dgx1")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The devices of the two groups in which tensor `number` is summed; the first of each is where that happens.
+    fn groups(self, number: usize, towers: usize) -> [Vec<usize>; 2] {
+        let half = towers / 2;
+        let mains = match self {
+            Topology::Dgx1 => {
+                let first = number % towers;
+                [first, (first + half) % towers]
+            }
+            Topology::GcpV100 => [[0, 5], [2, 7], [5, 0], [7, 2]][number % 4],
+        };
+        mains.map(|main| {
+            let begin = if main < half { 0 } else { half };
+            let others = (begin..begin + half).filter(|&d| d != main);
+            std::iter::once(main).chain(others).collect()
+        })
+    }
+}
+
+impl FromStr for Topology {
+    type Err = ParallelError;
+
+    fn from_str(text: &str) -> Result<Topology, ParallelError> {
+        let mut all = [Topology::Dgx1, Topology::GcpV100].into_iter();
+        all.find(|t| t.name() == text)
+            .ok_or_else(|| ParallelError::Range {
+                what: "the network topology",
+                found: text.to_owned(),
+                range: "dgx1 or gcp_v100",
+            })
+    }
+}
+
+/// The sum on each tower: in each group on its main device, then of both on both, from where the others have it.
+pub(super) fn sum<'g>(
+    g: &'g Graph,
+    places: &Places,
+    topology: Topology,
+    number: usize,
+    all: &[Output<'g>],
+) -> Vec<Output<'g>> {
+    let groups = topology.groups(number, all.len());
+    let partial = |group: &Vec<usize>| {
+        let inside: Vec<Output<'g>> = group.iter().map(|&d| all[d]).collect();
+        places.on_tower(g, group[0], || match inside.len() {
+            1 => inside[0],
+            _ => g.add_n(&inside),
+        })
+    };
+    let [first, second] = [partial(&groups[0]), partial(&groups[1])];
+    let mut sums = all.to_vec();
+    for group in &groups {
+        // In one order on both sides, so that all have the same bits.
+        let both = places.on_tower(g, group[0], || first + second);
+        for &device in group {
+            sums[device] = both;
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_groups_have_every_device_once_whatever_the_tensor() {
+        for (topology, towers) in [
+            (Topology::Dgx1, 2),
+            (Topology::Dgx1, 6),
+            (Topology::GcpV100, 8),
+        ] {
+            for number in 0..20 {
+                let groups = topology.groups(number, towers);
+                let mut all = groups.concat();
+                all.sort_unstable();
+                assert_eq!(
+                    all,
+                    (0..towers).collect::<Vec<_>>(),
+                    "{topology:?} {number}"
+                );
+            }
+        }
+    }
+}

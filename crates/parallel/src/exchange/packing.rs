@@ -1,0 +1,71 @@
+//! All gradients as few large tensors of one size.
+
+use thalweg_graph::{Graph, Output};
+use thalweg_ops::{ArrayOps, SourceOps};
+
+use super::sum::like;
+use super::{Gradients, elements, parts};
+use crate::devices::Places;
+
+/// Gradients that are packed.
+pub(super) struct Packed<'g> {
+    /// The parts of each tower.
+    pub(super) towers: Vec<Gradients<'g>>,
+    /// What each gradient was.
+    like: Gradients<'g>,
+}
+
+/// All gradients of a tower one after the other, cut into so many equal parts; none where they are to stay as they are,
+/// or are of several dtypes.
+pub(super) fn packed<'g>(
+    g: &'g Graph,
+    places: &Places,
+    towers: &[Gradients<'g>],
+    count: usize,
+) -> Option<Packed<'g>> {
+    let first = &towers[0];
+    let same = first.iter().all(|x| x.dtype() == first[0].dtype());
+    if count == 0 || first.is_empty() || !same {
+        return None;
+    }
+    let total: usize = first.iter().map(|&x| elements(x)).sum();
+    let cuts = parts(total, count.clamp(1, total.max(1)));
+    let pack = |(tower, gradients): (usize, &Gradients<'g>)| {
+        places.on_tower(g, tower, || {
+            let flat: Vec<Output<'g>> = gradients.iter().map(|x| x.reshape([-1])).collect();
+            let all = g.concat(&flat, 0);
+            let cut =
+                |&(begin, length): &(usize, usize)| all.slice([begin as i64], [length as i64]);
+            cuts.iter().map(cut).collect()
+        })
+    };
+    Some(Packed {
+        towers: towers.iter().enumerate().map(pack).collect(),
+        like: first.clone(),
+    })
+}
+
+impl<'g> Packed<'g> {
+    /// The gradients again.
+    pub(super) fn unpacked(
+        &self,
+        g: &'g Graph,
+        places: &Places,
+        sums: Vec<Gradients<'g>>,
+    ) -> Vec<Gradients<'g>> {
+        let unpack = |(tower, parts): (usize, Gradients<'g>)| {
+            places.on_tower(g, tower, || {
+                let all = g.concat(&parts, 0);
+                let mut begin = 0;
+                let mut next = |&gradient: &Output<'g>| {
+                    let length = elements(gradient);
+                    let part = all.slice([begin as i64], [length as i64]);
+                    begin += length;
+                    like(part, gradient)
+                };
+                self.like.iter().map(&mut next).collect()
+            })
+        };
+        sums.into_iter().enumerate().map(unpack).collect()
+    }
+}

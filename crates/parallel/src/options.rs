@@ -1,0 +1,235 @@
+//! What a training on several devices is told.
+
+use thalweg_tensor::DType;
+
+use crate::error::ParallelError;
+use crate::exchange::{AllReduce, Topology};
+use crate::loss_scale::LossScale;
+use crate::mode::{ParameterDevice, Reduction, Task, VariableUpdate};
+use crate::recipe::Decay;
+
+/// Describes data parallelism; [`DataParallel::build`] builds it. See the [crate](crate) for an example.
+#[derive(Clone, Debug)]
+pub struct DataParallel {
+    pub(crate) update: VariableUpdate,
+    pub(crate) towers: usize,
+    pub(crate) device: String,
+    pub(crate) task: Option<Task>,
+    pub(crate) parameter_device: ParameterDevice,
+    pub(crate) reduction: Reduction,
+    pub(crate) in_step: bool,
+    pub(crate) staged: bool,
+    pub(crate) relaxed: bool,
+    pub(crate) repacking: usize,
+    pub(crate) compact: Option<DType>,
+    pub(crate) all_reduce: Option<AllReduce>,
+    pub(crate) hierarchical: Option<Topology>,
+    pub(crate) decay: Option<Decay>,
+    pub(crate) clip: Option<f32>,
+    pub(crate) loss_scale: LossScale,
+}
+
+impl DataParallel {
+    /// One tower on the first CPU device.
+    pub fn new(update: VariableUpdate) -> DataParallel {
+        DataParallel {
+            update,
+            towers: 1,
+            device: "cpu".to_owned(),
+            task: None,
+            parameter_device: ParameterDevice::Cpu,
+            reduction: Reduction::Mean,
+            in_step: true,
+            staged: false,
+            relaxed: false,
+            repacking: 0,
+            compact: None,
+            all_reduce: None,
+            hierarchical: None,
+            decay: None,
+            clip: None,
+            loss_scale: LossScale::None,
+        }
+    }
+
+    /// So many towers in this process, each on a device of its own: `/cpu:0`, `/cpu:1`, ...
+    pub fn towers(mut self, towers: usize) -> DataParallel {
+        self.towers = towers;
+        self
+    }
+
+    /// The type of the towers' devices: `cpu`, which it is without it, or `gpu`.
+    pub fn device_type(mut self, device: &str) -> DataParallel {
+        device.clone_into(&mut self.device);
+        self
+    }
+
+    /// As a task of a cluster.
+    pub fn task(mut self, task: Task) -> DataParallel {
+        self.task = Some(task);
+        self
+    }
+
+    /// Where the variables are that the towers of one process share.
+    pub fn parameter_device(mut self, device: ParameterDevice) -> DataParallel {
+        self.parameter_device = device;
+        self
+    }
+
+    /// What becomes of the gradients of all towers; their mean without it.
+    pub fn reduction(mut self, reduction: Reduction) -> DataParallel {
+        self.reduction = reduction;
+        self
+    }
+
+    /// Whether the workers of a cluster train in step, which they do without it: an update has a gradient of each
+    /// worker. Otherwise each worker updates the variables whenever it has a gradient.
+    pub fn in_step(mut self, in_step: bool) -> DataParallel {
+        self.in_step = in_step;
+        self
+    }
+
+    /// Towers take values that were copied to their devices in the step before, while that computed, and gradients are
+    /// applied a step later. The update of step k then has the gradient at the values before step k - 2. Of
+    /// `ParameterServer` in one process only.
+    pub fn staged(mut self) -> DataParallel {
+        self.staged = true;
+        self
+    }
+
+    /// Gradients are applied a step after they were reduced, so that the all-reduce of a step does not keep its update
+    /// waiting. The first step applies zeros. Of `Replicated` only.
+    pub fn relaxed(mut self) -> DataParallel {
+        self.relaxed = true;
+        self
+    }
+
+    /// Gradients cross as so many equal parts of all of them together, and not one by one. Of `Replicated` only; 0 for
+    /// one by one.
+    pub fn repacking(mut self, parts: usize) -> DataParallel {
+        self.repacking = parts;
+        self
+    }
+
+    /// Gradients cross between devices of a process as this dtype: f16 or bf16.
+    pub fn compact(mut self, dtype: DType) -> DataParallel {
+        self.compact = Some(dtype);
+        self
+    }
+
+    /// How the towers of `Replicated` reduce gradients. Without it, each gradient is summed on one of their devices,
+    /// which take turns, and copied back.
+    pub fn all_reduce(mut self, all_reduce: AllReduce) -> DataParallel {
+        self.all_reduce = Some(all_reduce);
+        self
+    }
+
+    /// Gradients are summed in groups of devices first, and then between the groups. Of more than one tower; an
+    /// [`DataParallel::all_reduce`] wins over it.
+    pub fn hierarchical_copy(mut self, topology: Topology) -> DataParallel {
+        self.hierarchical = Some(topology);
+        self
+    }
+
+    /// Weights decay: the loss to minimize has the L2 norm of variables too.
+    pub fn decay(mut self, decay: Decay) -> DataParallel {
+        self.decay = Some(decay);
+        self
+    }
+
+    /// Elements of reduced gradients are clipped to `-most..=most`.
+    pub fn clip(mut self, most: f32) -> DataParallel {
+        self.clip = Some(most);
+        self
+    }
+
+    /// The loss is multiplied before gradients are computed, and they are divided again, so that f16 holds small ones.
+    pub fn loss_scale(mut self, scale: LossScale) -> DataParallel {
+        self.loss_scale = scale;
+        self
+    }
+
+    /// # Errors
+    /// Options that do not go together.
+    pub(crate) fn check(&self) -> Result<(), ParallelError> {
+        use VariableUpdate::{DistributedReplicated, Independent, ParameterServer, Replicated};
+        let mode = self.update;
+        let refuse = |applies: bool, option, advice| match applies {
+            true => Err(ParallelError::Option {
+                option,
+                mode,
+                advice,
+            }),
+            false => Ok(()),
+        };
+        if self.towers == 0 {
+            return Err(ParallelError::Range {
+                what: "the number of towers",
+                found: "0".to_owned(),
+                range: "at least 1",
+            });
+        }
+        let local = matches!(mode, Independent | Replicated);
+        let on_servers = self.task.is_some();
+        refuse(
+            local && on_servers,
+            "a cluster",
+            "take parameter_server or distributed_replicated, or run it in one process",
+        )?;
+        refuse(
+            mode == DistributedReplicated && !on_servers,
+            "a single process",
+            "take replicated, or give servers and workers",
+        )?;
+        refuse(
+            self.staged && (mode != ParameterServer || on_servers),
+            "staging",
+            "take parameter_server in one process",
+        )?;
+        let advice = "take replicated";
+        refuse(
+            self.relaxed && mode != Replicated,
+            "relaxed consistency",
+            advice,
+        )?;
+        refuse(
+            self.repacking > 0 && mode != Replicated,
+            "repacking",
+            advice,
+        )?;
+        refuse(
+            self.all_reduce.is_some() && mode != Replicated,
+            "an all-reduce",
+            advice,
+        )?;
+        refuse(
+            self.hierarchical.is_some() && mode != Replicated,
+            "hierarchical copying",
+            advice,
+        )?;
+        let automatic = matches!(self.loss_scale, LossScale::Automatic { .. });
+        refuse(
+            automatic && (self.staged || on_servers),
+            "an automatic loss scale",
+            "give a fixed one, or train in one process without staging",
+        )?;
+        if self.hierarchical.is_some() && self.all_reduce.is_none() && self.towers < 2 {
+            return Err(ParallelError::Range {
+                what: "the number of towers of a hierarchical copy",
+                found: self.towers.to_string(),
+                range: "at least 2",
+            });
+        }
+        if let Some(dtype) = self
+            .compact
+            .filter(|d| !matches!(d, DType::F16 | DType::BF16))
+        {
+            return Err(ParallelError::Range {
+                what: "the dtype of compact gradients",
+                found: dtype.to_string(),
+                range: "f16 or bf16",
+            });
+        }
+        Ok(())
+    }
+}

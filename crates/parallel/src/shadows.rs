@@ -1,0 +1,71 @@
+//! Variables on servers for those that workers have copies of.
+
+use thalweg_graph::{Graph, Operation};
+use thalweg_ops::{StateOps, Variable};
+
+use crate::devices::{Places, Shared, beside};
+
+/// Before the name of the variable that it stands for.
+const PREFIX: &str = "ps_var/";
+
+/// The variables of the servers.
+pub(crate) struct Shadows<'g> {
+    /// For each variable of the first tower, in order.
+    pub(crate) all: Vec<Variable<'g>>,
+}
+
+impl<'g> Shadows<'g> {
+    /// For the variables of the first tower, with their initial values.
+    #[track_caller]
+    pub(crate) fn new(
+        g: &'g Graph,
+        places: &Places,
+        servers: u32,
+        first: &[Variable<'g>],
+        trained: impl Fn(Variable<'g>) -> bool,
+    ) -> Shadows<'g> {
+        let shared = Shared::servers(servers);
+        let make = |&variable: &Variable<'g>| {
+            let name = format!("{PREFIX}{}", variable.name());
+            let initial = initial(g, variable);
+            let scope = shared.scope(&places.tower(0));
+            let make = || match trained(variable) {
+                true => g.variable(&name, initial),
+                false => g.untrained_variable(&name, initial),
+            };
+            g.name_scope("/", || g.device(scope, make))
+        };
+        Shadows {
+            all: first.iter().map(make).collect(),
+        }
+    }
+
+    /// Gives the copies of a tower the values that the servers have when `after` is done.
+    #[track_caller]
+    pub(crate) fn copied(
+        &self,
+        copies: &[Variable<'g>],
+        after: &[Operation<'g>],
+    ) -> Vec<Operation<'g>> {
+        let copy = |(shadow, copy): (&Variable<'g>, &Variable<'g>)| {
+            let g = copy.handle().graph();
+            let value =
+                g.control_dependencies(after.iter().copied(), || beside(*shadow, || shadow.read()));
+            beside(*copy, || copy.assign(value))
+        };
+        self.all.iter().zip(copies).map(copy).collect()
+    }
+}
+
+/// The name in a checkpoint.
+pub(crate) fn saved_name(name: &str) -> &str {
+    name.strip_prefix(PREFIX).unwrap_or(name)
+}
+
+/// The initial value of a variable: what its initializer assigns.
+fn initial<'g>(g: &'g Graph, variable: Variable<'g>) -> thalweg_graph::Output<'g> {
+    let data = g.snapshot();
+    let node = data.get(variable.initializer().id());
+    let value = node.and_then(|n| n.inputs.get(1).copied());
+    value.map_or(variable.value(), |id| g.output(id))
+}

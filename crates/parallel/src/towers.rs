@@ -1,0 +1,112 @@
+//! The towers of this process, and their gradients.
+
+use thalweg_graph::{Graph, Operation, Output, gradients};
+use thalweg_layers::{Reuse, VariableScope, VariableScopes, update_ops};
+use thalweg_ops::Variable;
+
+use crate::devices::Places;
+use crate::error::ParallelError;
+use crate::loss_scale::Scale;
+use crate::options::DataParallel;
+use crate::staging::StagedValues;
+use crate::tower::Tower;
+
+/// A tower that is built.
+pub(crate) struct Made<'g> {
+    pub(crate) loss: Output<'g>,
+    /// For each variable that is trained; none, where the loss does not depend on it.
+    pub(crate) gradients: Vec<Option<Output<'g>>>,
+    /// The variables that it trains.
+    pub(crate) trained: Vec<Variable<'g>>,
+    /// All that it has made.
+    pub(crate) variables: Vec<Variable<'g>>,
+    /// The updates of its layers, such as those of moving averages.
+    pub(crate) updates: Vec<Operation<'g>>,
+    pub(crate) staged: Option<StagedValues>,
+}
+
+/// Builds the model once for each tower.
+///
+/// # Errors
+/// Towers with different variables.
+pub(crate) fn made<'g>(
+    options: &DataParallel,
+    g: &'g Graph,
+    places: &Places,
+    scale: Option<&Scale<'g>>,
+    mut tower: impl FnMut(&Tower<'g>) -> Output<'g>,
+) -> Result<Vec<Made<'g>>, ParallelError> {
+    let chosen = places.chosen();
+    let mut all: Vec<Made<'g>> = Vec::new();
+    for index in 0..options.towers {
+        let (variables, updates) = (g.variables().len(), update_ops(g).len());
+        let scope = match options.update.has_copies() {
+            true => VariableScope::new(&format!("v{index}")),
+            false => VariableScope::new("v").reuse(Reuse::Auto),
+        };
+        let staged = options.staged.then(StagedValues::new);
+        let scope = match &staged {
+            Some(staged) => staged.scope(scope, places.tower(index)),
+            None => scope,
+        };
+        let on = Tower {
+            graph: g,
+            index,
+            towers: options.towers,
+        };
+        let build = || {
+            g.variable_scope(scope, || {
+                g.name_scope(&format!("tower_{index}"), || tower(&on))
+            })
+        };
+        let loss = g.device(places.scope(index, &chosen), build);
+        let own: Vec<_> = g.variables().split_off(variables);
+        let of = |v: &thalweg_graph::VariableInfo| Variable::of(g, v);
+        let trained: Vec<Variable<'g>> = own.iter().filter(|v| v.trainable).map(of).collect();
+        let first = all.first().map_or(trained.len(), |f| f.trained.len());
+        let expected = if options.update.has_copies() || index == 0 {
+            first
+        } else {
+            0
+        };
+        if trained.len() != expected {
+            return Err(ParallelError::Towers {
+                tower: index,
+                found: trained.len(),
+                first,
+            });
+        }
+        let trained = match all.first() {
+            Some(first) if !options.update.has_copies() => first.trained.clone(),
+            _ => trained,
+        };
+        let gradients = places.on_tower(g, index, || {
+            tower_gradients(loss, &trained, staged.as_ref(), scale)
+        });
+        all.push(Made {
+            loss,
+            gradients,
+            trained,
+            variables: own.iter().map(of).collect(),
+            updates: update_ops(g).split_off(updates),
+            staged,
+        });
+    }
+    Ok(all)
+}
+
+/// The gradient of the loss with respect to each variable.
+fn tower_gradients<'g>(
+    loss: Output<'g>,
+    trained: &[Variable<'g>],
+    staged: Option<&StagedValues>,
+    scale: Option<&Scale<'g>>,
+) -> Vec<Option<Output<'g>>> {
+    let of = |&v: &Variable<'g>| staged.and_then(|s| s.value(v)).unwrap_or(v.handle());
+    let all: Vec<Output<'g>> = trained.iter().map(of).collect();
+    let loss = match scale {
+        Some(scale) => loss * scale.value,
+        None => loss,
+    };
+    gradients(&[loss], &all)
+}

@@ -1,0 +1,195 @@
+//! What updates the variables of towers: what all modes share.
+
+mod local;
+mod servers;
+
+use thalweg_graph::{Graph, Operation, Output};
+use thalweg_ops::{ArrayOps, MathOps, SourceOps, StateOps, SumOps, Variable};
+use thalweg_tensor::DType;
+use thalweg_train::{Optimizer, Synchronized};
+
+use crate::devices::{Places, beside};
+use crate::error::ParallelError;
+use crate::loss_scale::Scale;
+use crate::mode::{Reduction, VariableUpdate};
+use crate::options::DataParallel;
+use crate::recipe::{Prepared, Recipe, decayed};
+use crate::shadows::saved_name;
+use crate::towers::Made;
+use crate::training::Training;
+
+/// What updates the variables of towers.
+pub(crate) struct Update<'a, 'g, O> {
+    pub(crate) options: &'a DataParallel,
+    pub(crate) g: &'g Graph,
+    pub(crate) places: &'a Places,
+    pub(crate) optimizer: &'a O,
+    pub(crate) global_step: Variable<'g>,
+    pub(crate) scale: Option<Scale<'g>>,
+    pub(crate) made: Vec<Made<'g>>,
+}
+
+/// Gradients, each with the variable that it updates.
+type Pairs<'g> = Vec<(Output<'g>, Variable<'g>)>;
+
+/// What a mode has built.
+struct Built<'g> {
+    /// What a step runs.
+    step: Vec<Operation<'g>>,
+    synchronized: Option<thalweg_train::Synchronized<'g>>,
+    gradients: Pairs<'g>,
+    /// Run in each session, when what is saved has values.
+    own: Vec<Operation<'g>>,
+    /// The variables that are not saved, as they are copies, or wait for others' values.
+    copies: Vec<Variable<'g>>,
+}
+
+impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
+    /// Builds it.
+    ///
+    /// # Errors
+    /// An exchange that these towers cannot do.
+    pub(crate) fn build(self) -> Result<Training<'g>, ParallelError> {
+        let g = self.g;
+        let losses: Vec<Output<'g>> = self.made.iter().map(|t| t.loss).collect();
+        let loss = self.places.on_cpu(g, || match losses.len() {
+            1 => losses[0],
+            towers => g.add_n(&losses) * (1.0 / towers as f64),
+        });
+        let built = match self.options.update {
+            VariableUpdate::Independent => self.independent(),
+            VariableUpdate::ParameterServer => self.shared(),
+            VariableUpdate::Replicated => self.replicated()?,
+            VariableUpdate::DistributedReplicated => self.distributed(),
+        };
+        let total_loss = match decayed(g, self.options.decay.as_ref(), &self.made[0].trained) {
+            Some(decay) => self.places.on_cpu(g, || loss + decay),
+            None => loss,
+        };
+        let is_copy = |v: &Variable<'g>| {
+            let same = |c: &Variable<'g>| c.handle().id() == v.handle().id();
+            built.copies.iter().any(same)
+        };
+        let all = g.variables();
+        let all = all.iter().map(|v| Variable::of(g, v));
+        let saved: Vec<Variable<'g>> = all.filter(|v| !is_copy(v)).collect();
+        let ready = self.places.on_step(g, || ready(g, &saved));
+        let synchronized = built.synchronized.map(|s| Synchronized { ready, ..s });
+        Ok(Training {
+            global_step: self.global_step,
+            loss,
+            total_loss,
+            step: g.group("train_step", built.step),
+            synchronized,
+            gradients: built.gradients,
+            towers: self.made.into_iter().map(|t| t.trained).collect(),
+            first: saved.iter().map(|v| v.initializer()).collect(),
+            saved: saved
+                .into_iter()
+                .map(|v| (saved_name(&v.name()).to_owned(), v))
+                .collect(),
+            own: built.own,
+            ready,
+        })
+    }
+
+    /// An optimizer whose gradients are sums of so many.
+    fn prepared(&self, gradients: usize) -> Prepared<'_, 'g, O> {
+        let reduction = self.options.reduction;
+        let workers = match self.options.task {
+            Some(task) if self.options.in_step => task.workers,
+            _ => 1,
+        };
+        let summed = self.options.reduction == Reduction::Sum;
+        // A turn of workers gives the mean of theirs.
+        let factor = match summed && workers > 1 {
+            true => Some(f64::from(workers)),
+            false => reduction.factor(gradients),
+        };
+        let decays = if summed {
+            gradients * workers as usize
+        } else {
+            1
+        };
+        Prepared {
+            optimizer: self.optimizer,
+            recipe: Recipe {
+                factor,
+                scale: self.scale.as_ref().map(|s| s.value),
+                decay: self.options.decay.clone(),
+                decays: decays as f64,
+                clip: self.options.clip,
+            },
+        }
+    }
+
+    /// Applies the gradients of one set of variables; the optimizer's mistakes are those of all gradients.
+    fn applied(&self, gradients: usize, pairs: &Pairs<'g>, counts: bool) -> Operation<'g> {
+        let step = counts.then_some(self.global_step);
+        let apply = || {
+            let prepared = self.prepared(gradients);
+            let apply = || prepared.apply_gradients(self.g, pairs, step);
+            self.places.on_step(self.g, apply)
+        };
+        match &self.scale {
+            Some(scale) => scale.guarded(self.g, pairs, apply),
+            None => apply(),
+        }
+    }
+
+    /// The gradients of a tower with their variables.
+    fn pairs(&self, tower: usize) -> Pairs<'g> {
+        let made = &self.made[tower];
+        let pairs = made.gradients.iter().zip(&made.trained);
+        pairs.filter_map(|(&x, &v)| Some((x?, v))).collect()
+    }
+
+    fn adapted(&self, pairs: &Pairs<'g>) -> Option<Operation<'g>> {
+        self.scale.as_ref()?.adapted(self.g, pairs)
+    }
+
+    fn updates(&self, tower: usize) -> impl Iterator<Item = Operation<'g>> + '_ {
+        self.made[tower].updates.iter().copied()
+    }
+
+    /// The sum of the towers' gradients, where `at` has each; of one tower, its own.
+    fn sums(
+        &self,
+        towers: &[Pairs<'g>],
+        at: impl Fn(Variable<'g>, &[Output<'g>]) -> Output<'g>,
+    ) -> Pairs<'g> {
+        let sum = |(number, &(own, variable)): (usize, &(Output<'g>, Variable<'g>))| {
+            let all: Vec<Output<'g>> = towers.iter().map(|t| t[number].0).collect();
+            let sum = if all.len() == 1 {
+                own
+            } else {
+                at(variable, &all)
+            };
+            (sum, variable)
+        };
+        towers[0].iter().enumerate().map(sum).collect()
+    }
+
+    fn compact(&self, tower: usize, pairs: Pairs<'g>) -> Pairs<'g> {
+        match self.options.compact {
+            Some(dtype) if self.options.towers > 1 => {
+                let cast = |(x, v): (Output<'g>, Variable<'g>)| (x.cast(dtype).cast(x.dtype()), v);
+                let cast = || pairs.into_iter().map(cast).collect();
+                self.places.on_tower(self.g, tower, cast)
+            }
+            _ => pairs,
+        }
+    }
+}
+
+/// Whether all of these have values, a scalar bool.
+fn ready<'g>(g: &'g Graph, variables: &[Variable<'g>]) -> Output<'g> {
+    let all: Vec<Output<'g>> = variables
+        .iter()
+        .map(|&v| beside(v, || v.is_initialized().cast(DType::F32)))
+        .collect();
+    match all.is_empty() {
+        true => g.constant(true),
+        false => g.add_n(&all).greater_equal(all.len() as f64 - 0.5),
+    }
+}
