@@ -4,6 +4,7 @@ mod checkpoints;
 mod flow;
 mod golden_graphs;
 mod losses;
+mod parallel;
 mod sessions;
 mod steps;
 mod sync;

@@ -6,6 +6,7 @@ use crate::error::ParallelError;
 use crate::exchange::{AllReduce, Topology};
 use crate::loss_scale::LossScale;
 use crate::mode::{ParameterDevice, Reduction, Task, VariableUpdate};
+use crate::process::Process;
 use crate::recipe::Decay;
 
 /// Describes data parallelism; [`DataParallel::build`] builds it. See the [crate](crate) for an example.
@@ -61,6 +62,12 @@ impl DataParallel {
     /// The type of the towers' devices: `cpu`, which it is without it, or `gpu`.
     pub fn device_type(mut self, device: &str) -> DataParallel {
         device.clone_into(&mut self.device);
+        self
+    }
+
+    /// In this process: alone, or as the task of a cluster that it is.
+    pub fn on(mut self, process: &Process) -> DataParallel {
+        self.task = process.task();
         self
     }
 

@@ -1,0 +1,205 @@
+//! A process that trains: alone, or a task of a cluster.
+
+#[cfg(feature = "cluster")]
+use thalweg_dist::{ClusterOptions, Server, Session as ClusterSession, sync};
+use thalweg_graph::Graph;
+use thalweg_session::{Session, SessionError, SessionOptions};
+#[cfg(feature = "cluster")]
+use thalweg_train::Role;
+use thalweg_train::{MonitoredTrainingSession, TrainError};
+
+use crate::mode::Task;
+use crate::run::{Run, Steps};
+use crate::training::Training;
+
+/// What this process is: all of a training, or one of the jobs `ps` and `worker` of a cluster.
+///
+/// The same program runs in all processes. A server builds the graph too, and [`Process::start`] returns on it when
+/// the training is over:
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_layers::{Initializer, VariableScopes};
+/// use thalweg_ops::{MathOps, NewGraph, ReduceOps, StateOps};
+/// use thalweg_parallel::{DataParallel, Process, VariableUpdate};
+/// use thalweg_session::SessionOptions;
+/// use thalweg_train::GradientDescent;
+///
+/// fn train(process: &Process, mode: VariableUpdate) -> Result<f32, Box<dyn std::error::Error>> {
+///     let g = Graph::new();
+///     let training = DataParallel::new(mode).on(process).build(
+///         &g,
+///         |_step| GradientDescent::new(0.1),
+///         |_tower| {
+///             let w = g.get_variable("w", [2]).initializer(Initializer::Ones).build();
+///             w.value().square().sum()
+///         },
+///     )?;
+///     let mut last = f32::NAN;
+///     if let Some(mut run) = process.start(&g, &training, |session| session.quiet())? {
+///         for _ in 0..10 {
+///             let Some((loss, _step)) = run.step::<f32>(training.loss, [])? else { break };
+///             last = loss;
+///         }
+///         run.close()?;
+///     }
+///     Ok(last)
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let alone = Process::alone(SessionOptions::new());
+/// assert!(train(&alone, VariableUpdate::Independent)? < 0.1);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Process {
+    kind: Kind,
+    session: SessionOptions,
+}
+
+enum Kind {
+    Alone,
+    #[cfg(feature = "cluster")]
+    Task {
+        server: Server,
+        task: Task,
+    },
+}
+
+impl Process {
+    /// All of a training, in sessions with these options: there must be as many CPU devices as towers.
+    pub fn alone(session: SessionOptions) -> Process {
+        Process {
+            kind: Kind::Alone,
+            session,
+        }
+    }
+
+    /// The task that a server is. Its devices are the server's; sessions have these options.
+    #[cfg(feature = "cluster")]
+    pub fn of(server: Server, session: SessionOptions) -> Process {
+        let name = server.task();
+        let worker = (name.0 == "worker").then_some(name.1);
+        let task = Task {
+            servers: server.cluster().len("ps") as u32,
+            workers: server.cluster().len("worker") as u32,
+            worker,
+        };
+        Process {
+            kind: Kind::Task { server, task },
+            session,
+        }
+    }
+
+    /// Where it is in a cluster; none, where it is alone.
+    pub fn task(&self) -> Option<Task> {
+        match &self.kind {
+            Kind::Alone => None,
+            #[cfg(feature = "cluster")]
+            Kind::Task { task, .. } => Some(*task),
+        }
+    }
+
+    /// Whether it steps: all but servers do.
+    pub fn steps(&self) -> bool {
+        self.task().is_none_or(|task| task.worker.is_some())
+    }
+
+    /// Begins the training of a graph: gives variables values, or takes those of the newest checkpoint. `configure` says
+    /// what a [`MonitoredTrainingSession`] does beside the steps, such as saving checkpoints.
+    ///
+    /// On a parameter server it does the server's part until all workers are done, and then gives none.
+    ///
+    /// # Errors
+    /// What is wrong with the graph or a checkpoint, and tasks that are not reached.
+    pub fn start<'p, 'g>(
+        &'p self,
+        g: &'g Graph,
+        training: &'p Training<'g>,
+        configure: impl FnOnce(MonitoredTrainingSession<'p>) -> MonitoredTrainingSession<'p>,
+    ) -> Result<Option<Run<'p, 'g>>, TrainError>
+    where
+        'g: 'p,
+    {
+        let monitored = MonitoredTrainingSession::new(g).scaffold(training.scaffold());
+        let monitored = configure(monitored);
+        match &self.kind {
+            Kind::Alone => {
+                let options = self.session.clone();
+                let make = move || Session::with_options(g, options.clone());
+                let make: Box<dyn FnMut() -> Result<Session<'g>, SessionError> + 'p> =
+                    Box::new(make);
+                let steps = Steps::Alone(monitored.start(make)?);
+                Ok(Some(Run::new(training, steps)))
+            }
+            #[cfg(feature = "cluster")]
+            Kind::Task { server, task } => match task.worker {
+                Some(worker) => {
+                    let run = self.work(server, worker, g, training, monitored);
+                    if run.is_err() {
+                        // The servers then do not wait for it.
+                        server.finish("ps");
+                    }
+                    run.map(Some)
+                }
+                None => self.serve(server, g, training, monitored).map(|()| None),
+            },
+        }
+    }
+}
+
+#[cfg(feature = "cluster")]
+impl Process {
+    /// The options of a session on a task. Tasks have nothing for each other, but for the servers.
+    fn options(&self) -> ClusterOptions {
+        ClusterOptions::new()
+            .session(self.session.clone())
+            .device_filter("/job:ps")
+    }
+
+    fn work<'p, 'g>(
+        &'p self,
+        server: &'p Server,
+        worker: u32,
+        g: &'g Graph,
+        training: &'p Training<'g>,
+        monitored: MonitoredTrainingSession<'p>,
+    ) -> Result<Run<'p, 'g>, TrainError> {
+        let role = match (worker, &training.synchronized) {
+            (0, None) => Role::Chief,
+            // In step the first server is the chief.
+            _ => Role::Worker,
+        };
+        let make = move || ClusterSession::on(server, g, self.options());
+        let make: crate::run::MakeOnTask<'p, 'g> = Box::new(make);
+        let session = monitored.role(role).start(make)?;
+        let steps = Steps::Task {
+            server,
+            worker,
+            session,
+        };
+        Ok(Run::new(training, steps))
+    }
+
+    /// A server's part.
+    fn serve<'p, 'g>(
+        &'p self,
+        server: &'p Server,
+        g: &'g Graph,
+        training: &'p Training<'g>,
+        monitored: MonitoredTrainingSession<'p>,
+    ) -> Result<(), TrainError> {
+        let coordinates = server.task().1 == 0;
+        if let Some(synchronized) = training.synchronized.as_ref().filter(|_| coordinates) {
+            let mut coordinator = sync::Coordinator::new(server, synchronized, "worker")?;
+            let make = || ClusterSession::on(server, g, self.options());
+            let mut session = monitored.role(Role::Chief).start(make)?;
+            while session.run_step_fn(|s| coordinator.update(s))?.is_some() {}
+            // The last checkpoint is saved before the workers hear of the end: the other servers end with them.
+            let saved = session.close();
+            coordinator.close();
+            saved?;
+        }
+        Ok(server.join_workers("worker")?)
+    }
+}
