@@ -1,11 +1,16 @@
 //! The steps of one process.
 
+use std::time::{Duration, Instant};
+
 #[cfg(feature = "cluster")]
 use thalweg_dist::{ClusterError, Server, Session as ClusterSession, sync};
-use thalweg_session::{Feed, FetchesAs, Session, SessionError};
-use thalweg_train::{MonitoredSession, TrainError};
+use thalweg_session::{Feed, FetchesAs, RunOptions, Session, SessionError, Trace};
+use thalweg_train::{MonitoredSession, StepFailure, TrainError};
 
 use crate::training::Training;
+
+/// How often it is looked who has come.
+const LOOK: Duration = Duration::from_millis(5);
 
 type MakeAlone<'p, 'g> = Box<dyn FnMut() -> Result<Session<'g>, SessionError> + 'p>;
 #[cfg(feature = "cluster")]
@@ -29,6 +34,8 @@ pub struct Run<'p, 'g> {
     training: &'p Training<'g>,
     /// None when it was closed.
     steps: Option<Steps<'p, 'g>>,
+    /// How often it has waited for the others.
+    waits: i64,
 }
 
 impl<'p, 'g> Run<'p, 'g> {
@@ -36,6 +43,7 @@ impl<'p, 'g> Run<'p, 'g> {
         Run {
             training,
             steps: Some(steps),
+            waits: 0,
         }
     }
 
@@ -83,6 +91,56 @@ impl<'p, 'g> Run<'p, 'g> {
             Steps::Alone(session) => Ok(session.session().run(fetches, feeds)?),
             #[cfg(feature = "cluster")]
             Steps::Task { session, .. } => Ok(session.session().run(fetches, feeds)?),
+        }
+    }
+
+    /// Runs a training step, and records what ran when.
+    ///
+    /// # Errors
+    /// As [`Session::step`]; [`TrainError::Step`] where workers train in step, as such a step is several.
+    pub fn traced(&mut self, feeds: impl AsRef<[Feed<'g>]>) -> Result<Trace, TrainError> {
+        let (step, feeds) = (self.training.step, feeds.as_ref());
+        let options = RunOptions::new().traced();
+        match self.steps.as_mut().ok_or(TrainError::Closed)? {
+            Steps::Alone(session) => Ok(session.session().step_with(step, feeds, &options)?.1),
+            #[cfg(feature = "cluster")]
+            Steps::Task { session, .. } => match self.training.synchronized {
+                None => Ok(session.session().step_with(step, feeds, &options)?.1),
+                Some(_) => {
+                    let text = "a step of workers in step is several, and is not traced";
+                    Err(TrainError::step(
+                        StepFailure::Other,
+                        std::io::Error::other(text),
+                    ))
+                }
+            },
+        }
+    }
+
+    /// Waits until all workers have called this as often as this one; at once, where it is alone.
+    ///
+    /// # Errors
+    /// As [`MonitoredSession::run`]; [`TrainError::Waited`], where others do not come for as long as `most`.
+    pub fn wait_for_workers(&mut self, workers: u32, most: Duration) -> Result<(), TrainError> {
+        let Some(arrivals) = self.training.arrivals else {
+            return Ok(());
+        };
+        self.waits += 1;
+        let wanted = i64::from(workers) * self.waits;
+        self.fetch::<()>(arrivals.arrive, [])?;
+        let began = Instant::now();
+        loop {
+            let arrived: i64 = self.fetch(arrivals.arrived, [])?;
+            if arrived >= wanted {
+                return Ok(());
+            }
+            if began.elapsed() >= most {
+                return Err(TrainError::Waited {
+                    waited: began.elapsed(),
+                    why: format!("{} of {workers} workers are not there", wanted - arrived),
+                });
+            }
+            std::thread::sleep(LOOK);
         }
     }
 

@@ -31,6 +31,15 @@ pub struct Training<'g> {
     pub(crate) own: Vec<Operation<'g>>,
     /// Whether what is shared and saved has values.
     pub(crate) ready: Output<'g>,
+    /// Where workers wait for each other.
+    pub(crate) arrivals: Option<Arrivals<'g>>,
+}
+
+/// A number that workers of a cluster count up when they have come somewhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrivals<'g> {
+    pub(crate) arrive: Operation<'g>,
+    pub(crate) arrived: Variable<'g>,
 }
 
 impl<'g> Training<'g> {

@@ -85,8 +85,8 @@ pub enum TrainError {
     },
     /// Variables that nothing gave a value to.
     #[error(
-        "variables without a value: {}: {advice}",
-        .variables.join(", ")
+        "variables have no value yet{}: {advice}",
+        few(.variables)
     )]
     NotReady {
         /// Their names.
@@ -164,5 +164,18 @@ impl From<SessionError> for TrainError {
 impl fmt::Debug for TrainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// The most names that a message lists.
+const NAMES: usize = 5;
+
+/// The first of these names, and how many there are beside them.
+fn few(names: &[String]) -> String {
+    let shown = names[..names.len().min(NAMES)].join(", ");
+    match names.len().saturating_sub(NAMES) {
+        0 if names.is_empty() => String::new(),
+        0 => format!(" ({shown})"),
+        more => format!(" ({shown} and {more} more)"),
     }
 }

@@ -16,7 +16,7 @@ use crate::options::DataParallel;
 use crate::recipe::{Prepared, Recipe, decayed};
 use crate::shadows::saved_name;
 use crate::towers::Made;
-use crate::training::Training;
+use crate::training::{Arrivals, Training};
 
 /// What updates the variables of towers.
 pub(crate) struct Update<'a, 'g, O> {
@@ -74,6 +74,14 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let all = all.iter().map(|v| Variable::of(g, v));
         let saved: Vec<Variable<'g>> = all.filter(|v| !is_copy(v)).collect();
         let ready = self.places.on_step(g, || ready(g, &saved));
+        let arrivals = self.options.task.map(|_| {
+            let make = || g.untrained_variable("parallel/arrivals", 0i64);
+            let arrivals = self.places.on_step(g, make);
+            Arrivals {
+                arrive: beside(arrivals, || arrivals.assign_add(1i64)),
+                arrived: arrivals,
+            }
+        });
         let synchronized = built.synchronized.map(|s| Synchronized { ready, ..s });
         Ok(Training {
             global_step: self.global_step,
@@ -83,7 +91,12 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             synchronized,
             gradients: built.gradients,
             towers: self.made.into_iter().map(|t| t.trained).collect(),
-            first: saved.iter().map(|v| v.initializer()).collect(),
+            first: saved
+                .iter()
+                .chain(arrivals.iter().map(|a| &a.arrived))
+                .map(|v| v.initializer())
+                .collect(),
+            arrivals,
             saved: saved
                 .into_iter()
                 .map(|v| (saved_name(&v.name()).to_owned(), v))

@@ -174,5 +174,40 @@ pub trait Optimizer<'g> {
     }
 }
 
+/// An optimizer that is chosen when the program runs.
+impl<'g, O: Optimizer<'g> + ?Sized> Optimizer<'g> for Box<O> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    #[track_caller]
+    fn update(
+        &self,
+        updates: &mut Updates<'g>,
+        gradients: &[(Output<'g>, Variable<'g>)],
+    ) -> Vec<Operation<'g>> {
+        (**self).update(updates, gradients)
+    }
+
+    #[track_caller]
+    fn compute_gradients(
+        &self,
+        loss: Output<'g>,
+        variables: &[Variable<'g>],
+    ) -> Vec<(Output<'g>, Variable<'g>)> {
+        (**self).compute_gradients(loss, variables)
+    }
+
+    #[track_caller]
+    fn apply_gradients(
+        &self,
+        graph: &'g Graph,
+        gradients: &[(Output<'g>, Variable<'g>)],
+        global_step: Option<Variable<'g>>,
+    ) -> Operation<'g> {
+        (**self).apply_gradients(graph, gradients, global_step)
+    }
+}
+
 #[cfg(test)]
 mod tests;

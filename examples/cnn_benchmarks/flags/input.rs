@@ -1,0 +1,63 @@
+//! Where images come from.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Args, Debug)]
+#[command(rename_all = "snake_case", next_help_heading = "Input")]
+pub struct Input {
+    /// The folder with images; synthetic ones without it.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// imagenet or cifar10.
+    #[arg(long)]
+    pub data_name: Option<String>,
+    /// How images are resized.
+    #[arg(long, default_value = "bilinear", value_parser = [
+        "crop", "nearest", "bilinear", "bicubic", "area", "round_robin",
+    ])]
+    pub resize_method: String,
+    /// Distorts colours.
+    #[arg(long)]
+    pub distortions: bool,
+    /// Distorts them as luminance and chrominance.
+    #[arg(long, default_value_t = true)]
+    pub distort_color_in_yiq: bool,
+    /// Decodes no more than is cropped.
+    #[arg(long, default_value_t = true)]
+    pub fuse_decode_and_crop: bool,
+    /// Reads with datasets.
+    #[arg(long, default_value_t = true)]
+    pub use_datasets: bool,
+    /// What prepares images.
+    #[arg(long, default_value = "default")]
+    pub input_preprocessor: String,
+    /// Prepares batches before they are needed.
+    #[arg(long, default_value_t = true)]
+    pub datasets_use_prefetch: bool,
+    /// So many.
+    #[arg(long, default_value_t = 1)]
+    pub datasets_prefetch_buffer_size: usize,
+    /// Threads that prepare.
+    #[arg(long)]
+    pub datasets_num_private_threads: Option<usize>,
+    /// Keeps what was read.
+    #[arg(long)]
+    pub datasets_use_caching: bool,
+    /// Files that are read side by side.
+    #[arg(long)]
+    pub datasets_parallel_interleave_cycle_length: Option<usize>,
+    /// In any order.
+    #[arg(long)]
+    pub datasets_sloppy_parallel_interleave: bool,
+    /// Batches of each.
+    #[arg(long)]
+    pub datasets_parallel_interleave_prefetch: Option<usize>,
+    /// One batch again and again.
+    #[arg(long)]
+    pub datasets_repeat_cached_sample: bool,
+    /// Batches that a tower may be ahead.
+    #[arg(long, default_value_t = 1)]
+    pub multi_device_iterator_max_buffer_size: usize,
+}

@@ -1,0 +1,128 @@
+//! The command line: tf_cnn_benchmarks' flags and defaults, and some of our own.
+
+mod devices;
+mod exchange;
+mod input;
+mod optimizer;
+mod output;
+mod own;
+mod run;
+
+use std::any::TypeId;
+use std::ffi::OsString;
+
+use clap::builder::BoolishValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
+
+pub use devices::{Device, Devices};
+pub use exchange::{Consistency, Exchange, Job};
+pub use input::Input;
+pub use optimizer::{Algorithm, Training};
+pub use output::Output;
+pub use own::{Compat, Own, Synthetic};
+pub use run::{LossType, Run};
+
+/// Trains convolutional networks and says how fast: the program tf_cnn_benchmarks, with its flags.
+///
+/// A flag that is on or off takes `--x`, `--nox` or `--x=true`. Images are synthetic.
+#[derive(Debug, Parser)]
+#[command(name = "cnn_benchmarks", rename_all = "snake_case")]
+pub struct Flags {
+    #[command(flatten)]
+    pub run: Run,
+    #[command(flatten)]
+    pub devices: Devices,
+    #[command(flatten)]
+    pub exchange: Exchange,
+    #[command(flatten)]
+    pub training: Training,
+    #[command(flatten)]
+    pub input: Input,
+    #[command(flatten)]
+    pub output: Output,
+    #[command(flatten)]
+    pub own: Own,
+}
+
+/// Flags as they were given.
+pub struct Given {
+    pub flags: Flags,
+    /// The names of those on the command line.
+    pub names: Vec<String>,
+}
+
+/// Reads a command line; ends the program where it is wrong, or asks for help.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Given {
+    match read(args) {
+        Ok(given) => given,
+        Err(error) => error.exit(),
+    }
+}
+
+/// Reads a command line.
+///
+/// # Errors
+/// A flag that there is not, or a value that it does not take.
+pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Given, clap::Error> {
+    let mut command = Flags::command().mut_args(switch);
+    let switches: Vec<String> = command
+        .get_arguments()
+        .filter(|arg| is_switch(arg))
+        .filter_map(|arg| arg.get_long().map(str::to_owned))
+        .collect();
+    let args = args.into_iter().map(|arg| spelled(arg, &switches));
+    let matches = command.try_get_matches_from_mut(args)?;
+    Ok(Given {
+        flags: Flags::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?,
+        names: given(&command, &matches),
+    })
+}
+
+fn given(command: &Command, matches: &ArgMatches) -> Vec<String> {
+    let said = |arg: &&Arg| {
+        let source = matches.value_source(arg.get_id().as_str());
+        source == Some(clap::parser::ValueSource::CommandLine)
+    };
+    let arguments = command.get_arguments().filter(said);
+    arguments
+        .filter_map(|arg| arg.get_long().map(str::to_owned))
+        .collect()
+}
+
+fn is_switch(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::SetTrue)
+        || arg.get_value_parser().type_id() == TypeId::of::<bool>()
+}
+
+/// A flag that is on or off, as abseil's.
+fn switch(arg: Arg) -> Arg {
+    if !is_switch(&arg) || arg.get_long().is_none_or(|name| name == "help") {
+        return arg;
+    }
+    let off = arg.get_default_values().is_empty();
+    let arg = arg
+        .action(ArgAction::Set)
+        .value_parser(BoolishValueParser::new())
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("true");
+    if off { arg.default_value("false") } else { arg }
+}
+
+/// `--nox` is `--x=false`, and `-x` is `--x`.
+fn spelled(arg: OsString, switches: &[String]) -> OsString {
+    let Some(text) = arg.to_str() else {
+        return arg;
+    };
+    let name = match text.strip_prefix("--").or_else(|| text.strip_prefix('-')) {
+        Some(name) if name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() > 1 => name,
+        _ => return arg,
+    };
+    match name
+        .strip_prefix("no")
+        .filter(|name| switches.iter().any(|s| s == name))
+    {
+        Some(off) => format!("--{off}=false").into(),
+        None => format!("--{name}").into(),
+    }
+}

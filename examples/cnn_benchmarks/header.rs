@@ -1,0 +1,85 @@
+//! What is printed before the first step.
+
+use crate::flags::Compat;
+use crate::settings::Settings;
+
+/// The lines, as tf_cnn_benchmarks prints them, but for the first: that is ours.
+pub fn lines(settings: &Settings) -> Vec<String> {
+    let flags = &settings.flags;
+    let report = flags.own.compat == Compat::Report;
+    let mut lines = Vec::new();
+    let mut row = |label: &str, value: String| lines.push(format!("{label:<13}{value}"));
+    let truth = |x: bool| if x { "True" } else { "False" }.to_owned();
+    row("Thalweg:", env!("CARGO_PKG_VERSION").to_owned());
+    row("Model:", settings.model.name.to_owned());
+    if !report {
+        row(
+            "Dataset:",
+            format!("{} (synthetic)", settings.model.data.name()),
+        );
+    }
+    row("Mode:", settings.mode.name().to_owned());
+    if !report {
+        row("SingleSess:", truth(false));
+    }
+    row("Batch size:", format!("{} global", settings.global_batch()));
+    row(
+        "",
+        match report {
+            true => format!("{:?} per device", settings.batch as f64),
+            false => format!("{} per device", settings.batch),
+        },
+    );
+    if flags.run.batch_group_size > 1 && !report {
+        row(
+            "",
+            format!(
+                "{} batches per prepocessing group",
+                flags.run.batch_group_size
+            ),
+        );
+    }
+    if !report {
+        row("Num batches:", settings.steps.to_string());
+        row("Num epochs:", format!("{:.2}", settings.epochs()));
+    }
+    row("Devices:", format!("[{}]", devices(settings).join(", ")));
+    if !report {
+        row("NUMA bind:", truth(false));
+    }
+    row("Data format:", flags.devices.data_format.clone());
+    row("Optimizer:", flags.training.optimizer.name().to_owned());
+    row("Variables:", settings.update.name().to_owned());
+    if settings.update.name() == "replicated" && !report {
+        let spec = flags.exchange.all_reduce_spec.as_deref();
+        row("AllReduce:", spec.unwrap_or("None").to_owned());
+    }
+    if report {
+        row("Use NCCL:", truth(false));
+    }
+    if settings.job().is_some() {
+        row("Sync:", truth(settings.in_step()));
+    }
+    if flags.exchange.staged_vars {
+        row("Staged vars:", truth(true));
+    }
+    row(
+        "Gradients:",
+        format!("{} over all devices", settings.reduction.name()),
+    );
+    lines.push("==========".to_owned());
+    lines
+}
+
+/// The towers' devices, as text of Python.
+fn devices(settings: &Settings) -> Vec<String> {
+    let kind = settings.flags.devices.device.name();
+    let task = settings.flags.exchange.task_index;
+    let job = match settings.job() {
+        Some(_) => format!("/job:worker/replica:0/task:{task}"),
+        None => String::new(),
+    };
+    (0..settings.towers)
+        .map(|n| format!("'{job}/{kind}:{n}'"))
+        .collect()
+}

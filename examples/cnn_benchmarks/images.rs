@@ -1,0 +1,139 @@
+//! Synthetic images.
+
+use thalweg::tensor::{DType, Tensor, TensorError};
+
+use crate::flags::Synthetic;
+use crate::settings::Settings;
+
+/// Points along a side of a pattern.
+const POINTS: usize = 4;
+const MEAN: f32 = 127.0;
+const DEVIATION: f32 = 60.0;
+
+/// What towers are fed: images that stay, or change with their labels.
+pub struct Images {
+    chance: Chance,
+    classes: usize,
+    side: usize,
+    patterns: Vec<Vec<f32>>,
+    /// Images and labels of each tower.
+    pub towers: Vec<[Tensor; 2]>,
+}
+
+impl Images {
+    /// For the towers of a worker.
+    ///
+    /// # Errors
+    /// A batch that is too large.
+    pub fn new(settings: &Settings, worker: u32) -> Result<Images, TensorError> {
+        let (side, n) = (settings.model.size, settings.batch);
+        let mut chance = Chance::new(settings.flags.run.tf_random_seed ^ (u64::from(worker) << 32));
+        let classes = settings.model.data.classes() - 1;
+        let patterns = match settings.flags.own.synthetic {
+            Synthetic::Random => Vec::new(),
+            // The same for all workers.
+            Synthetic::Patterns => {
+                let mut shared = Chance::new(settings.flags.run.tf_random_seed);
+                (0..classes).map(|_| pattern(&mut shared, side)).collect()
+            }
+        };
+        let towers = (0..settings.towers).map(|_| {
+            let mut images = Tensor::zeros(DType::F32, &[n, side, side, 3])?;
+            for x in images.as_mut_slice::<f32>()? {
+                *x = MEAN + DEVIATION * chance.truncated_normal();
+            }
+            Ok([images, Tensor::zeros(DType::I32, &[n])?])
+        });
+        Ok(Images {
+            towers: towers.collect::<Result<_, TensorError>>()?,
+            chance,
+            classes,
+            side,
+            patterns,
+        })
+    }
+
+    /// Those of the next step.
+    ///
+    /// # Errors
+    /// None that the first step has not had.
+    pub fn advance(&mut self) -> Result<(), TensorError> {
+        let pixels = self.side * self.side * 3;
+        for [images, labels] in &mut self.towers {
+            for label in labels.as_mut_slice::<i32>()? {
+                *label = self.chance.below(self.classes) as i32;
+            }
+            if self.patterns.is_empty() {
+                continue;
+            }
+            let labels = labels.as_slice::<i32>()?;
+            let images = images.as_mut_slice::<f32>()?;
+            for (image, &label) in images.chunks_mut(pixels).zip(labels) {
+                for (x, &p) in image.iter_mut().zip(&self.patterns[label as usize]) {
+                    *x = MEAN + DEVIATION * 0.7 * (p + self.chance.truncated_normal());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Random numbers on a coarse grid, with straight lines between them.
+fn pattern(chance: &mut Chance, side: usize) -> Vec<f32> {
+    let grid: Vec<f32> = (0..(POINTS + 1) * (POINTS + 1) * 3)
+        .map(|_| chance.truncated_normal())
+        .collect();
+    let at = |y: usize, x: usize, c: usize| grid[(y * (POINTS + 1) + x) * 3 + c];
+    let place = |i: usize| {
+        let at = i as f32 * POINTS as f32 / side as f32;
+        (at as usize, at.fract())
+    };
+    let mut pixels = Vec::with_capacity(side * side * 3);
+    for y in 0..side {
+        for x in 0..side {
+            let ((j, v), (i, u)) = (place(y), place(x));
+            for c in 0..3 {
+                let above = at(j, i, c) * (1.0 - u) + at(j, i + 1, c) * u;
+                let below = at(j + 1, i, c) * (1.0 - u) + at(j + 1, i + 1, c) * u;
+                pixels.push(above * (1.0 - v) + below * v);
+            }
+        }
+    }
+    pixels
+}
+
+/// Numbers that look random, the same for the same seed.
+struct Chance(u64);
+
+impl Chance {
+    fn new(seed: u64) -> Chance {
+        Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// From 0 to 1, both left out.
+    fn part(&mut self) -> f32 {
+        ((self.next() >> 41) as f32 + 0.5) / (1u32 << 23) as f32
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        ((self.next() >> 32) as usize * n) >> 32
+    }
+
+    /// A normal number that is no further than two deviations from 0.
+    fn truncated_normal(&mut self) -> f32 {
+        loop {
+            let (u, v) = (self.part(), self.part());
+            let x = (-2.0 * u.ln()).sqrt() * (std::f32::consts::TAU * v).cos();
+            if x.abs() <= 2.0 {
+                return x;
+            }
+        }
+    }
+}

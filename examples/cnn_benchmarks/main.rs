@@ -1,0 +1,61 @@
+//! tf_cnn_benchmarks' program on Thalweg: its flags, its models, its output.
+
+mod flags;
+mod header;
+mod images;
+mod network;
+mod rate;
+mod serve;
+mod settings;
+mod speed;
+mod steps;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use thalweg::models;
+use thalweg_examples::report::table;
+use thalweg_examples::say;
+
+use flags::Given;
+use settings::Settings;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let given = flags::parse(std::env::args_os());
+    match run(given) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say::error(format_args!("error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(given: Given) -> Result<()> {
+    if given.flags.own.list_models {
+        say::line(models_table());
+        return Ok(());
+    }
+    let (settings, notes) = Settings::new(given)?;
+    for note in notes {
+        say::error(format_args!("note: {note}"));
+    }
+    let process = serve::process(&settings)?;
+    steps::run(&settings, &process)
+}
+
+/// All models, with what the program takes where nothing else is said.
+fn models_table() -> String {
+    let rows = models::all().iter().map(|m| {
+        let numbers = [
+            m.data.name().to_owned(),
+            m.size.to_string(),
+            m.batch.to_string(),
+        ];
+        let [data, size, batch] = numbers;
+        [m.name.to_owned(), data, size, batch]
+    });
+    table(["--model", "--data_name", "pixels", "batch"], rows)
+}

@@ -1,0 +1,40 @@
+//! What this process is: alone, or a task of a cluster.
+
+use thalweg::dist::{ClusterSpec, Protection, Server, ServerOptions};
+use thalweg::parallel::Process;
+use thalweg::prelude::*;
+use thalweg_examples::say;
+
+use crate::Result;
+use crate::flags::Job;
+use crate::settings::Settings;
+
+/// # Errors
+/// A cluster that cannot be read, or a server that cannot be.
+pub fn process(settings: &Settings) -> Result<Process> {
+    let flags = &settings.flags;
+    let threads = flags.devices.num_intra_threads.unwrap_or(0);
+    let session = SessionOptions::new().cpus(settings.towers).threads(threads);
+    let Some(job) = settings.job() else {
+        return Ok(Process::alone(session));
+    };
+    let exchange = &flags.exchange;
+    let jobs = [
+        ("ps", &*exchange.ps_hosts),
+        ("worker", &*exchange.worker_hosts),
+    ];
+    let cluster = ClusterSpec::from_flags(&jobs)?;
+    let keys = flags.own.protection.as_ref().map(Protection::from_dir);
+    let options = ServerOptions::listening("")
+        .session(session.clone())
+        .protection(keys.transpose()?);
+    let (name, what) = match job {
+        Job::Ps => ("ps", "Running parameter server"),
+        _ => ("worker", "Starting worker"),
+    };
+    let server = Server::new(cluster, name, exchange.task_index, options)?;
+    if !flags.own.json {
+        say::line(format_args!("{what} {}", exchange.task_index));
+    }
+    Ok(Process::of(server, session))
+}

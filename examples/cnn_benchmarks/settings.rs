@@ -1,0 +1,197 @@
+//! What the flags come to: a model, its batches, and for how long; or why they do not go together.
+
+mod refused;
+mod without_effect;
+
+use thalweg::models::{self, Data, Model};
+use thalweg::ops::DataFormat;
+use thalweg::parallel::{Reduction, VariableUpdate};
+use thalweg::tensor::DType;
+
+use crate::flags::{Flags, Given, Job};
+
+/// A run, as the flags describe it.
+pub struct Settings {
+    pub flags: Flags,
+    pub model: &'static Model,
+    pub update: VariableUpdate,
+    pub reduction: Reduction,
+    pub format: DataFormat,
+    /// What the network computes in, and what its weights are.
+    pub compute: DType,
+    pub weights: DType,
+    pub towers: usize,
+    /// Images of a tower in a step.
+    pub batch: usize,
+    pub workers: usize,
+    pub servers: usize,
+    /// Measured steps.
+    pub steps: u64,
+    pub warmup: u64,
+    pub mode: Mode,
+}
+
+/// What is done with the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Train,
+    ForwardOnly,
+    Evaluate,
+}
+
+impl Mode {
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Train => "training",
+            Mode::ForwardOnly => "forward only",
+            Mode::Evaluate => "evaluation",
+        }
+    }
+}
+
+impl Settings {
+    /// # Errors
+    /// Flags that do not go together, in words.
+    pub fn new(given: Given) -> Result<(Settings, Vec<String>), String> {
+        let notes = without_effect::notes(&given.names);
+        let flags = given.flags;
+        refused::check(&flags, &given.names)?;
+        crate::rate::check(&flags.training)?;
+        let data = match flags.input.data_name.as_deref() {
+            None | Some("imagenet") => Data::ImageNet,
+            Some("cifar10") => Data::Cifar10,
+            Some(other) => {
+                return Err(format!("--data_name={other}: give imagenet or cifar10"));
+            }
+        };
+        let model = found(&flags.run.model, data)?;
+        let mode = match (flags.run.eval, flags.run.forward_only) {
+            (true, _) => Mode::Evaluate,
+            (_, true) => Mode::ForwardOnly,
+            _ => Mode::Train,
+        };
+        let asked = match mode {
+            Mode::Evaluate if flags.run.eval_batch_size > 0 => flags.run.eval_batch_size,
+            _ => flags.run.batch_size,
+        };
+        let batch = if asked == 0 { model.batch } else { asked };
+        let towers = usize::from(flags.devices.num_gpus);
+        let hosts = |list: &str| list.split(',').filter(|h| !h.is_empty()).count();
+        let workers = hosts(&flags.exchange.worker_hosts).max(1);
+        let update = flags
+            .exchange
+            .variable_update
+            .parse()
+            .map_err(|e| format!("{e}"))?;
+        let all = batch
+            .checked_mul(towers * workers)
+            .ok_or("--batch_size is too large")?;
+        let group = flags.run.batch_group_size;
+        let warmup = flags.run.num_warmup_batches.unwrap_or(10);
+        Ok((
+            Settings {
+                model,
+                update,
+                reduction: match &*flags.own.gradient_reduction {
+                    "sum" => Reduction::Sum,
+                    _ => Reduction::Mean,
+                },
+                format: match &*flags.devices.data_format {
+                    "NHWC" => DataFormat::Nhwc,
+                    _ => DataFormat::Nchw,
+                },
+                compute: match (flags.training.use_fp16, flags.own.use_bf16) {
+                    (true, _) => DType::F16,
+                    (_, true) => DType::BF16,
+                    _ => DType::F32,
+                },
+                weights: match flags.training.fp16_vars {
+                    true => DType::F16,
+                    false => DType::F32,
+                },
+                towers,
+                batch,
+                workers,
+                servers: hosts(&flags.exchange.ps_hosts),
+                steps: steps(&flags, model, mode, all)?,
+                warmup: warmup.div_ceil(group) * group,
+                mode,
+                flags,
+            },
+            notes,
+        ))
+    }
+
+    /// Images of all towers of this worker in a step.
+    pub fn own_batch(&self) -> usize {
+        self.batch * self.towers
+    }
+
+    /// Images of all workers in a step.
+    pub fn global_batch(&self) -> usize {
+        self.own_batch() * self.workers
+    }
+
+    /// Whether it is a task of a cluster.
+    pub fn job(&self) -> Option<Job> {
+        self.flags.exchange.job_name
+    }
+
+    /// Whether workers train in step.
+    pub fn in_step(&self) -> bool {
+        self.flags.exchange.cross_replica_sync
+    }
+
+    /// Passes over the images that are measured.
+    pub fn epochs(&self) -> f64 {
+        let images = match self.mode {
+            Mode::Evaluate => self.model.data.validation_images(),
+            _ => self.model.data.images(),
+        };
+        self.steps as f64 * self.global_batch() as f64 / images as f64
+    }
+}
+
+/// The model of a name.
+fn found(name: &str, data: Data) -> Result<&'static Model, String> {
+    models::find(name, data).ok_or_else(|| {
+        let other = match data {
+            Data::ImageNet => Data::Cifar10,
+            Data::Cifar10 => Data::ImageNet,
+        };
+        let advice = match models::find(name, other) {
+            Some(_) => format!("it is one for --data_name={}", other.name()),
+            None => "--list_models prints all".to_owned(),
+        };
+        format!(
+            "--model={name}: there is no such model for {}: {advice}",
+            data.name()
+        )
+    })
+}
+
+/// The measured steps of a run whose steps have so many images.
+fn steps(flags: &Flags, model: &Model, mode: Mode, images: usize) -> Result<u64, String> {
+    let (batches, epochs, all) = match mode {
+        Mode::Evaluate => (
+            flags.run.num_eval_batches,
+            flags.run.num_eval_epochs.or(Some(1.0)),
+            model.data.validation_images(),
+        ),
+        _ => (
+            flags.run.num_batches,
+            flags.run.num_epochs,
+            model.data.images(),
+        ),
+    };
+    let of_epochs = |epochs: f64| (epochs * all as f64 / images as f64).ceil() as u64;
+    let steps = match (batches, epochs) {
+        (Some(batches), _) => batches,
+        (None, Some(epochs)) => of_epochs(epochs),
+        (None, None) => 100,
+    };
+    match steps {
+        0 => Err("there are no steps to run: give --num_batches of at least 1".to_owned()),
+        steps => Ok(steps),
+    }
+}

@@ -1,0 +1,262 @@
+//! Flags that do not go together, and those whose part of the program is not there.
+
+use crate::flags::{Consistency, Device, Flags, Job};
+
+/// Flags whose part of the program is not there, with what to do.
+const NOT_THERE: &[(&str, &str)] = &[
+    (
+        "data_dir",
+        "images are not read from files: leave it out for synthetic ones",
+    ),
+    (
+        "freeze_when_forward_only",
+        "leave it out: --forward_only runs the same network with its variables",
+    ),
+    ("ml_perf", "leave it out"),
+    (
+        "benchmark_log_dir",
+        "leave it out: --json prints each result",
+    ),
+    (
+        "eval_during_training_every_n_steps",
+        "train with --train_dir, and evaluate with --eval beside it",
+    ),
+    (
+        "eval_during_training_every_n_epochs",
+        "train with --train_dir, and evaluate with --eval beside it",
+    ),
+    (
+        "eval_during_training_at_specified_steps",
+        "train with --train_dir, and evaluate with --eval beside it",
+    ),
+    (
+        "eval_during_training_at_specified_epochs",
+        "train with --train_dir, and evaluate with --eval beside it",
+    ),
+    (
+        "stop_at_top_1_accuracy",
+        "evaluate with --eval beside the training",
+    ),
+    ("eval_dir", "leave it out: results are printed"),
+    (
+        "partitioned_graph_file_prefix",
+        "--graph_file writes the graph",
+    ),
+    ("tfprof_file", "--trace_file writes a trace for Perfetto"),
+    ("controller_host", "take parameter servers and workers"),
+    ("horovod_device", "take --variable_update=replicated"),
+];
+
+/// # Errors
+/// The first flags that do not go together, in words.
+pub fn check(flags: &Flags, given: &[String]) -> Result<(), String> {
+    let missing = |name: &String| NOT_THERE.iter().find(|(flag, _)| flag == name);
+    if let Some((flag, advice)) = given.iter().find_map(missing) {
+        return Err(format!("--{flag} is not there yet: {advice}"));
+    }
+    let all = exchange(flags)
+        .into_iter()
+        .chain(lengths(flags, given))
+        .chain(numbers(flags));
+    for (refused, why) in all {
+        if refused {
+            return Err(why.to_owned());
+        }
+    }
+    Ok(())
+}
+
+type Rules = Vec<(bool, &'static str)>;
+
+/// How variables are updated, and where.
+fn exchange(flags: &Flags) -> Rules {
+    let (exchange, devices) = (&flags.exchange, &flags.devices);
+    let mode = &*exchange.variable_update;
+    let task = exchange.job_name;
+    let servers = mode == "parameter_server";
+    let automatic = flags.training.fp16_enable_auto_loss_scale;
+    vec![
+        (
+            matches!(
+                mode,
+                "distributed_all_reduce" | "collective_all_reduce" | "horovod"
+            ),
+            "this --variable_update is not there yet: take parameter_server or distributed_replicated in a cluster, \
+             and replicated in one process",
+        ),
+        (
+            task == Some(Job::Controller),
+            "--job_name=controller is of distributed_all_reduce, which is not there yet: take ps and worker",
+        ),
+        (
+            exchange.staged_vars && !servers,
+            "--staged_vars is of --variable_update=parameter_server",
+        ),
+        (
+            exchange.staged_vars && task.is_some(),
+            "--staged_vars is of one process: leave out --job_name",
+        ),
+        (
+            matches!(mode, "replicated" | "independent") && task.is_some(),
+            "--variable_update=replicated and independent are of one process: leave out --job_name, or take \
+             parameter_server or distributed_replicated",
+        ),
+        (
+            mode == "distributed_replicated" && task.is_none(),
+            "--variable_update=distributed_replicated is of a cluster: give --job_name, --ps_hosts and --worker_hosts",
+        ),
+        (
+            task.is_some() && (exchange.ps_hosts.is_empty() || exchange.worker_hosts.is_empty()),
+            "a task of a cluster needs --ps_hosts and --worker_hosts",
+        ),
+        (
+            task.is_none() && !(exchange.ps_hosts.is_empty() && exchange.worker_hosts.is_empty()),
+            "--ps_hosts and --worker_hosts are of a cluster: give --job_name too",
+        ),
+        (
+            exchange.variable_consistency == Consistency::Relaxed && mode != "replicated",
+            "--variable_consistency=relaxed is of --variable_update=replicated",
+        ),
+        (
+            exchange.gradient_repacking > 0 && mode != "replicated",
+            "--gradient_repacking is of --variable_update=replicated",
+        ),
+        (
+            exchange.all_reduce_spec.is_some() && mode != "replicated",
+            "--all_reduce_spec is of --variable_update=replicated",
+        ),
+        (
+            exchange.hierarchical_copy && devices.num_gpus < 2,
+            "--hierarchical_copy takes more than one device: give --num_gpus of at least 2",
+        ),
+        (
+            exchange.hierarchical_copy && mode != "replicated",
+            "--hierarchical_copy is of --variable_update=replicated",
+        ),
+        (
+            automatic && exchange.staged_vars,
+            "--fp16_enable_auto_loss_scale does not go with --staged_vars",
+        ),
+        (
+            automatic && task.is_some(),
+            "--fp16_enable_auto_loss_scale is of one process: give --fp16_loss_scale",
+        ),
+        (
+            devices.device == Device::Gpu
+                && devices.gpu_thread_mode == "global"
+                && devices.per_gpu_thread_count > 0,
+            "--per_gpu_thread_count does not go with --gpu_thread_mode=global",
+        ),
+    ]
+}
+
+/// What is run, and for how long.
+fn lengths(flags: &Flags, given: &[String]) -> Rules {
+    let (run, output) = (&flags.run, &flags.output);
+    let has = |name: &str| given.iter().any(|g| g == name);
+    vec![
+        (
+            run.num_batches.is_some() && run.num_epochs.is_some(),
+            "--num_batches and --num_epochs exclude each other: leave out one of them",
+        ),
+        (
+            run.num_eval_batches.is_some() && run.num_eval_epochs.is_some(),
+            "--num_eval_batches and --num_eval_epochs exclude each other: leave out one of them",
+        ),
+        (
+            run.eval && run.forward_only,
+            "--eval and --forward_only exclude each other",
+        ),
+        (
+            run.eval && output.train_dir.is_none(),
+            "--eval needs --train_dir: the folder of the checkpoint",
+        ),
+        (
+            run.eval && flags.exchange.job_name.is_some(),
+            "--eval is of one process: leave out --job_name",
+        ),
+        (
+            output.save_model_secs > 0 && output.save_model_steps.is_some(),
+            "--save_model_secs and --save_model_steps exclude each other: leave out one of them",
+        ),
+        (
+            has("eval_interval_secs") && !run.eval,
+            "--eval_interval_secs is of --eval",
+        ),
+        (
+            flags.own.plot.is_some() && flags.exchange.job_name == Some(Job::Ps),
+            "--plot is of a worker",
+        ),
+    ]
+}
+
+/// Numbers out of their bounds, and rates.
+fn numbers(flags: &Flags) -> Rules {
+    let (run, training) = (&flags.run, &flags.training);
+    let decays = training.num_epochs_per_decay > 0.0;
+    let factor = training.learning_rate_decay_factor > 0.0;
+    let piecewise = training.piecewise_learning_rate_schedule.is_some();
+    let part = |x: Option<f64>| x.is_some_and(|x| !(0.0..=1.0).contains(&x));
+    let negative = |x: f64| x.is_nan() || x < 0.0;
+    vec![
+        (
+            part(run.display_perf_ewma),
+            "--display_perf_ewma is a part: give 0 to 1",
+        ),
+        (
+            run.num_epochs.is_some_and(|n| n.is_nan() || n <= 0.0),
+            "--num_epochs is a number of passes: give more than 0",
+        ),
+        (
+            run.num_eval_epochs.is_some_and(|n| n.is_nan() || n <= 0.0),
+            "--num_eval_epochs is a number of passes: give more than 0",
+        ),
+        (
+            negative(training.num_epochs_per_decay)
+                || negative(training.learning_rate_decay_factor)
+                || negative(training.minimum_learning_rate)
+                || negative(training.num_learning_rate_warmup_epochs)
+                || negative(training.weight_decay)
+                || training.init_learning_rate.is_some_and(negative),
+            "rates, passes and the decay of weights are no negative numbers",
+        ),
+        (
+            decays != factor || (decays && training.init_learning_rate.is_none()),
+            "a decaying rate takes all of --init_learning_rate, --num_epochs_per_decay and \
+             --learning_rate_decay_factor",
+        ),
+        (
+            training.minimum_learning_rate > 0.0 && !decays,
+            "--minimum_learning_rate is of a rate that decays: give --num_epochs_per_decay too",
+        ),
+        (
+            piecewise
+                && (training.init_learning_rate.is_some()
+                    || decays
+                    || training.num_learning_rate_warmup_epochs > 0.0),
+            "--piecewise_learning_rate_schedule excludes all other flags of the rate",
+        ),
+        (
+            training.use_fp16 && flags.own.use_bf16,
+            "--use_fp16 and --use_bf16 exclude each other",
+        ),
+        (
+            training.fp16_vars && !training.use_fp16,
+            "--fp16_vars is of --use_fp16",
+        ),
+        (
+            training.fp16_vars && flags.exchange.gradient_repacking > 0,
+            "--fp16_vars does not go with --gradient_repacking",
+        ),
+        (
+            training.fp16_enable_auto_loss_scale && !training.use_fp16,
+            "--fp16_enable_auto_loss_scale is of --use_fp16",
+        ),
+        (
+            training
+                .fp16_loss_scale
+                .is_some_and(|s| s.is_nan() || s <= 0.0),
+            "--fp16_loss_scale is more than 0",
+        ),
+    ]
+}

@@ -1,0 +1,88 @@
+//! Flags that are taken, as programs give them, and change nothing here.
+
+/// Each with the reason.
+const FLAGS: &[(&str, &str)] = &[
+    (
+        "num_inter_threads",
+        "the engine runs a step's branches on all of its threads",
+    ),
+    ("gpu_thread_mode", "a GPU needs no threads of its own"),
+    ("per_gpu_thread_count", "a GPU needs no threads of its own"),
+    ("gpu_indices", "devices are taken in their order"),
+    ("use_numa_affinity", "the system places threads"),
+    ("allow_growth", "memory grows as it is needed"),
+    (
+        "force_gpu_compatible",
+        "host memory is page-locked where a GPU takes it",
+    ),
+    (
+        "gpu_memory_frac_for_testing",
+        "memory grows as it is needed",
+    ),
+    ("winograd_nonfused", "cuDNN chooses"),
+    ("batchnorm_persistent", "cuDNN chooses"),
+    ("autotune_threshold", "cuDNN chooses"),
+    (
+        "enable_optimizations",
+        "graphs are always simplified and fused",
+    ),
+    ("xla", "graphs are always simplified and fused"),
+    ("xla_compile", "graphs are always simplified and fused"),
+    ("sync_on_finish", "a step ends when its devices have ended"),
+    (
+        "agg_small_grads_max_bytes",
+        "sends of a step are already put together: see --gradient_repacking",
+    ),
+    (
+        "agg_small_grads_max_group",
+        "sends of a step are already put together: see --gradient_repacking",
+    ),
+    (
+        "allreduce_merge_scope",
+        "sends of a step are already put together",
+    ),
+    ("use_resource_vars", "all variables are resources"),
+    (
+        "single_l2_loss_op",
+        "the engine fuses the decay into the updates",
+    ),
+    (
+        "compute_lr_on_cpu",
+        "the rate is computed where the global step is",
+    ),
+    ("batch_group_size", "synthetic images are prepared once"),
+    ("resize_method", "images are synthetic"),
+    ("distortions", "images are synthetic"),
+    ("distort_color_in_yiq", "images are synthetic"),
+    ("fuse_decode_and_crop", "images are synthetic"),
+    ("use_datasets", "images are synthetic"),
+    ("input_preprocessor", "images are synthetic"),
+    ("datasets_use_prefetch", "images are synthetic"),
+    ("datasets_prefetch_buffer_size", "images are synthetic"),
+    ("datasets_num_private_threads", "images are synthetic"),
+    ("datasets_use_caching", "images are synthetic"),
+    (
+        "datasets_parallel_interleave_cycle_length",
+        "images are synthetic",
+    ),
+    (
+        "datasets_sloppy_parallel_interleave",
+        "images are synthetic",
+    ),
+    (
+        "datasets_parallel_interleave_prefetch",
+        "images are synthetic",
+    ),
+    ("datasets_repeat_cached_sample", "images are synthetic"),
+    (
+        "multi_device_iterator_max_buffer_size",
+        "images are synthetic",
+    ),
+];
+
+/// A line for each of the given flags that has no effect.
+pub fn notes(given: &[String]) -> Vec<String> {
+    let reason = |name: &String| FLAGS.iter().find(|(flag, _)| flag == name);
+    let line = |(flag, why): &(&str, &str)| format!("--{flag} has no effect: {why}");
+    given.iter().filter_map(reason).map(line).collect()
+}

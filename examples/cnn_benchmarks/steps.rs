@@ -1,0 +1,264 @@
+//! The steps: warm-up, those that are measured, and their lines.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use thalweg::parallel::{Process, Run};
+use thalweg::prelude::*;
+use thalweg::session::Feed;
+use thalweg::train::MonitoredTrainingSession;
+use thalweg::train::hooks::Every;
+use thalweg_examples::progress::Progress;
+use thalweg_examples::say;
+use thalweg_examples::stop::Stop;
+
+use crate::Result;
+use crate::flags::LossType;
+use crate::header;
+use crate::images::Images;
+use crate::network::{Network, build};
+use crate::settings::{Mode, Settings};
+use crate::speed::Speed;
+
+/// How long workers wait for each other.
+const WAIT: Duration = Duration::from_secs(600);
+
+/// Builds the model and runs it; on a parameter server, serves until the workers are done.
+///
+/// # Errors
+/// What is wrong with the model, a step or a file.
+pub fn run(settings: &Settings, process: &Process) -> Result<()> {
+    let stop = Stop::on_ctrl_c()?;
+    let json = settings.flags.own.json;
+    let say = |line: &str| {
+        if !json {
+            say::line(line);
+        }
+    };
+    let g = Graph::new();
+    if process.steps() {
+        header::lines(settings).iter().for_each(|line| say(line));
+        say(match settings.mode {
+            Mode::Evaluate => "Generating evaluation model",
+            _ => "Generating training model",
+        });
+    }
+    let network = build(settings, process, &g)?;
+    if process.steps() {
+        say("Initializing graph");
+    }
+    let started = process.start(&g, &network.training, |session| {
+        monitored(settings, session)
+    })?;
+    let Some(run) = started else {
+        return Ok(());
+    };
+    let task = process.task().and_then(|t| t.worker).unwrap_or(0);
+    let images = Images::new(settings, task)?;
+    let mut worker = Worker {
+        settings,
+        network: &network,
+        run,
+        images,
+        stop,
+        json,
+    };
+    worker.warm_up()?;
+    worker.measure()?;
+    // The last checkpoint.
+    Ok(worker.run.close()?)
+}
+
+/// What is saved, and how often.
+fn monitored<'a>(
+    settings: &Settings,
+    session: MonitoredTrainingSession<'a>,
+) -> MonitoredTrainingSession<'a> {
+    let output = &settings.flags.output;
+    let session = session.log_step_count(None);
+    let Some(folder) = output
+        .train_dir
+        .as_ref()
+        .filter(|_| settings.mode == Mode::Train)
+    else {
+        return session;
+    };
+    let every = match (output.save_model_secs, output.save_model_steps) {
+        (0, None) => Every::Steps(u64::MAX),
+        (0, Some(steps)) => Every::Steps(steps.max(1)),
+        (seconds, _) => Every::secs(seconds),
+    };
+    let summaries = match (output.summary_verbosity, output.save_summaries_steps) {
+        (0, _) | (_, 0) => None,
+        (_, steps) => Some(Every::Steps(steps)),
+    };
+    session
+        .checkpoint_dir(folder)
+        .save_checkpoint(every)
+        .save_summaries(summaries)
+}
+
+/// A process that steps.
+struct Worker<'w, 'g> {
+    settings: &'w Settings,
+    network: &'w Network<'g>,
+    run: Run<'w, 'g>,
+    images: Images,
+    stop: Stop,
+    json: bool,
+}
+
+/// What a step gives: the loss, and the parts of images whose class was found.
+type Values = [f32; 3];
+
+impl<'g> Worker<'_, 'g> {
+    fn say(&self, line: impl std::fmt::Display) {
+        if !self.json {
+            say::line(line);
+        }
+    }
+
+    /// Runs a step; gives none where the training is over.
+    fn step(&mut self) -> Result<Option<Values>> {
+        self.images.advance()?;
+        let pairs = self.network.inputs.iter().zip(&self.images.towers);
+        let feeds: Vec<Feed<'g>> = pairs
+            .flat_map(|([x, y], [images, labels])| [x.feed(images.clone()), y.feed(labels.clone())])
+            .collect();
+        let (loss, [first, five]) = (self.network.loss, self.network.top);
+        let accuracy = self.settings.flags.run.print_training_accuracy;
+        let train = self.settings.mode == Mode::Train;
+        Ok(match (train, accuracy) {
+            (true, false) => {
+                let done = self.run.step::<f32>(loss, feeds)?;
+                done.map(|(loss, _)| [loss, 0.0, 0.0])
+            }
+            (true, true) => {
+                let done = self.run.step::<[f32; 3]>([loss, first, five], feeds)?;
+                done.map(|(values, _)| values)
+            }
+            (false, _) => Some(self.run.fetch::<[f32; 3]>([loss, first, five], feeds)?),
+        })
+    }
+
+    fn warm_up(&mut self) -> Result<()> {
+        self.say("Running warm up");
+        for _ in 0..self.settings.warmup {
+            if self.stop.requested() || self.step()?.is_none() {
+                break;
+            }
+        }
+        self.say("Done warm up");
+        if self.settings.job().is_some() {
+            self.say("Waiting for other replicas to finish warm up");
+            self.run
+                .wait_for_workers(self.settings.workers as u32, WAIT)?;
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self) -> Result<()> {
+        let settings = self.settings;
+        let own = settings.own_batch();
+        let accuracy = settings.flags.run.print_training_accuracy || settings.mode != Mode::Train;
+        let mut columns = format!("Step\tImg/sec\t{}", loss_name(settings));
+        if accuracy {
+            columns += "\ttop_1_accuracy\ttop_5_accuracy";
+        }
+        self.say(columns);
+        let mut speed = Speed::new(own, settings.flags.run.display_perf_ewma);
+        let mut progress = Progress::new(settings.steps, own, !self.json);
+        let before = self.global_step()?;
+        let began = Instant::now();
+        let mut hits = [0.0f64; 2];
+        for step in 1..=settings.steps {
+            let at = Instant::now();
+            let Some(values) = self.step()?.filter(|_| !self.stop.requested()) else {
+                break;
+            };
+            speed.add(at.elapsed());
+            progress.step(values[0]);
+            for (sum, value) in hits.iter_mut().zip(&values[1..]) {
+                *sum += f64::from(*value);
+            }
+            if !values[0].is_finite() && settings.mode == Mode::Train {
+                return Err(format!(
+                    "the loss of step {step} is {}: try a lower --init_learning_rate",
+                    values[0]
+                )
+                .into());
+            }
+            if step == 1 || step % settings.flags.run.display_every == 0 {
+                self.show(&progress, step, &speed, values, accuracy);
+            }
+        }
+        progress.finish();
+        let elapsed = began.elapsed().as_secs_f64();
+        let done = speed.steps.len() as f64;
+        if settings.mode == Mode::Evaluate && done > 0.0 {
+            self.show_accuracy(hits.map(|h| h / done), done as usize * own);
+        }
+        let all = match settings.job().is_some() && !settings.in_step() {
+            // Workers out of step are as fast as the global step goes.
+            true => (self.global_step()? - before) as f64 * own as f64,
+            false => done * settings.global_batch() as f64,
+        };
+        self.show_total(all / elapsed.max(1e-9));
+        Ok(())
+    }
+
+    fn global_step(&mut self) -> Result<i64> {
+        Ok(self.run.fetch(self.network.training.global_step, [])?)
+    }
+
+    fn show(&self, progress: &Progress, step: u64, speed: &Speed, values: Values, accuracy: bool) {
+        let Some(summary) = speed.summary() else {
+            return;
+        };
+        let [loss, first, five] = values;
+        if self.json {
+            let line = json!({
+                "step": step, "images_per_sec": summary.mean, "uncertainty": summary.uncertainty,
+                "jitter": summary.jitter, loss_name(self.settings): loss,
+                "top_1_accuracy": accuracy.then_some(first), "top_5_accuracy": accuracy.then_some(five),
+            });
+            return say::line(line);
+        }
+        let mut line = format!(
+            "{step}\timages/sec: {:.1} +/- {:.1} (jitter = {:.1})\t{loss:.3}",
+            summary.mean, summary.uncertainty, summary.jitter
+        );
+        if accuracy {
+            line += &format!("\t{first:.3}\t{five:.3}");
+        }
+        progress.line(&line);
+    }
+
+    fn show_accuracy(&self, [first, five]: [f64; 2], images: usize) {
+        match self.json {
+            true => say::line(json!({
+                "accuracy_at_1": first, "accuracy_at_5": five, "examples": images,
+            })),
+            false => say::line(format_args!(
+                "Accuracy @ 1 = {first:.4} Accuracy @ 5 = {five:.4} [{images} examples]"
+            )),
+        }
+    }
+
+    fn show_total(&self, speed: f64) {
+        if self.json {
+            return say::line(json!({ "total_images_per_sec": speed }));
+        }
+        let dashes = "-".repeat(64);
+        say::line(format_args!(
+            "{dashes}\ntotal images/sec: {speed:.2}\n{dashes}"
+        ));
+    }
+}
+
+fn loss_name(settings: &Settings) -> &'static str {
+    match settings.flags.run.loss_type_to_report {
+        LossType::TotalLoss => "total_loss",
+        LossType::BaseLoss => "base_loss",
+    }
+}
