@@ -47,7 +47,7 @@ pub fn lines(settings: &Settings) -> Vec<String> {
     if !report {
         row("NUMA bind:", truth(false));
     }
-    row("Data format:", flags.devices.data_format.clone());
+    row("Data format:", settings.format.name().to_owned());
     row("Optimizer:", flags.training.optimizer.name().to_owned());
     row("Variables:", settings.update.name().to_owned());
     if settings.update.name() == "replicated" && !report {

@@ -8,7 +8,7 @@ use thalweg::ops::DataFormat;
 use thalweg::parallel::{Reduction, VariableUpdate};
 use thalweg::tensor::DType;
 
-use crate::flags::{Flags, Given, Job};
+use crate::flags::{Device, Flags, Given, Job};
 
 /// A run, as the flags describe it.
 pub struct Settings {
@@ -96,8 +96,8 @@ impl Settings {
                     "sum" => Reduction::Sum,
                     _ => Reduction::Mean,
                 },
-                format: match &*flags.devices.data_format {
-                    "NHWC" => DataFormat::Nhwc,
+                format: match (flags.devices.data_format.as_deref(), flags.devices.device) {
+                    (Some("NHWC"), _) | (None, Device::Cpu) => DataFormat::Nhwc,
                     _ => DataFormat::Nchw,
                 },
                 compute: match (flags.training.use_fp16, flags.own.use_bf16) {

@@ -5,6 +5,7 @@ mod bad_graphs;
 mod bad_input;
 mod bad_values;
 mod checkpoints;
+mod cnn;
 mod device_faults;
 mod device_memory;
 mod devices;

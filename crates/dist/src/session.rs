@@ -344,7 +344,7 @@ impl<'g> Session<'g> {
         Ok((Fetched::of(values), trace))
     }
 
-    /// As [`Session::step`], for who runs on the threads of the network; dropping it ends the step.
+    /// As [`Session::step_with`], for who runs on the threads of the network; dropping it ends the step.
     ///
     /// # Errors
     /// As there.
@@ -353,14 +353,15 @@ impl<'g> Session<'g> {
         fetches: &impl Fetches,
         feeds: &[Feed<'_>],
         options: &RunOptions,
-    ) -> Result<Fetched, ClusterError> {
+    ) -> Result<(Fetched, Trace), ClusterError> {
         let (fetches, feeds) = {
             let list = FetchList::of(fetches, &self.graph)?;
             (list.items().to_vec(), self.fed(feeds)?)
         };
         let data = self.graph.checked()?;
         let run = self.steps.run_async(&data, &fetches, &feeds, options, None);
-        run.await.map(|(values, _)| Fetched::of(values))
+        run.await
+            .map(|(values, trace)| (Fetched::of(values), trace))
     }
 
     /// Runs `operations` once for a stamp, on each task to its end; see [`Steps::run_async`].

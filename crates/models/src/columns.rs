@@ -41,8 +41,9 @@ impl<'g> Net<'g> {
         x: Output<'g>,
         columns: &[Vec<Step>],
     ) -> Output<'g> {
-        let name = self.name(kind);
-        self.graph.variable_scope(&*name, || {
+        // tf_cnn_benchmarks counts no modules: those of a kind are all in the first one's scope, and their convolutions
+        // are numbered. Checkpoints have these names.
+        self.graph.variable_scope(&*format!("{kind}0"), || {
             let mut built: Vec<Vec<Output<'g>>> = Vec::new();
             for column in columns {
                 let mut outputs: Vec<Output<'g>> = Vec::new();

@@ -205,7 +205,7 @@ impl<'g> Net<'g> {
 
     /// Drops all but this share, where the network learns.
     pub(crate) fn dropout(&mut self, x: Output<'g>, keep: f64) -> Output<'g> {
-        match self.options.training {
+        match self.options.training && self.options.drops {
             true => x.dropout(keep, None),
             false => x,
         }

@@ -12,6 +12,7 @@ pub struct Options {
     pub(crate) compute: DType,
     pub(crate) weights: DType,
     pub(crate) auxiliary: bool,
+    pub(crate) drops: bool,
 }
 
 impl Default for Options {
@@ -22,6 +23,7 @@ impl Default for Options {
             compute: DType::F32,
             weights: DType::F32,
             auxiliary: false,
+            drops: true,
         }
     }
 }
@@ -61,6 +63,12 @@ impl Options {
     /// With the auxiliary head, where the network has one and learns.
     pub fn auxiliary(mut self) -> Options {
         self.auxiliary = true;
+        self
+    }
+
+    /// A network that learns and drops nothing: its steps are the same in every run.
+    pub fn without_dropout(mut self) -> Options {
+        self.drops = false;
         self
     }
 }

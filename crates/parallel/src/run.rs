@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "cluster")]
 use thalweg_dist::{ClusterError, Server, Session as ClusterSession, sync};
 use thalweg_session::{Feed, FetchesAs, RunOptions, Session, SessionError, Trace};
-use thalweg_train::{MonitoredSession, StepFailure, TrainError};
+use thalweg_train::{MonitoredSession, TrainError};
 
 use crate::training::Training;
 
@@ -97,23 +97,27 @@ impl<'p, 'g> Run<'p, 'g> {
     /// Runs a training step, and records what ran when.
     ///
     /// # Errors
-    /// As [`Session::step`]; [`TrainError::Step`] where workers train in step, as such a step is several.
+    /// As [`Session::step`].
     pub fn traced(&mut self, feeds: impl AsRef<[Feed<'g>]>) -> Result<Trace, TrainError> {
-        let (step, feeds) = (self.training.step, feeds.as_ref());
+        let (training, feeds) = (self.training, feeds.as_ref());
         let options = RunOptions::new().traced();
         match self.steps.as_mut().ok_or(TrainError::Closed)? {
-            Steps::Alone(session) => Ok(session.session().step_with(step, feeds, &options)?.1),
+            Steps::Alone(session) => {
+                let traced = session.session().step_with(training.step, feeds, &options);
+                Ok(traced?.1)
+            }
             #[cfg(feature = "cluster")]
-            Steps::Task { session, .. } => match self.training.synchronized {
-                None => Ok(session.session().step_with(step, feeds, &options)?.1),
-                Some(_) => {
-                    let text = "a step of workers in step is several, and is not traced";
-                    Err(TrainError::step(
-                        StepFailure::Other,
-                        std::io::Error::other(text),
-                    ))
-                }
-            },
+            Steps::Task {
+                worker, session, ..
+            } => {
+                let session = session.session();
+                let Some(all) = &training.synchronized else {
+                    return Ok(session.step_with(training.step, feeds, &options)?.1);
+                };
+                let (loss, worker) = (training.loss, *worker);
+                let given = sync::give_with::<f32>(session, all, worker, loss, feeds, &options)?;
+                Ok(given.map_or_else(Trace::default, |(_, _, trace)| trace))
+            }
         }
     }
 

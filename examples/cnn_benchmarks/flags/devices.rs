@@ -33,9 +33,10 @@ pub struct Devices {
     /// Where the variables of `parameter_server` are in one process: on the towers' devices, or on the CPU.
     #[arg(long, value_enum, default_value = "gpu", ignore_case = true)]
     pub local_parameter_device: Device,
-    /// The order of dimensions inside of the network. Both work on all devices.
-    #[arg(long, default_value = "NCHW", value_parser = ["NCHW", "NHWC"])]
-    pub data_format: String,
+    /// The order of dimensions inside of the network: NCHW, which GPUs get without it, or NHWC, which CPUs get. Both work
+    /// on all devices.
+    #[arg(long, value_parser = ["NCHW", "NHWC"])]
+    pub data_format: Option<String>,
     /// Threads that compute; all without it.
     #[arg(long)]
     pub num_intra_threads: Option<usize>,

@@ -164,7 +164,7 @@ async fn work(world: &World, ledgers: &Ledgers, index: u32, servers: u32) -> Res
     }
     let values = values.map_err(|e| format!("worker {index}, at its end: {e}"))?;
     for server in 0..logs.len() {
-        let log = values.slice::<f32>(server).map_err(|e| e.to_string())?;
+        let log = values.0.slice::<f32>(server).map_err(|e| e.to_string())?;
         ledgers.lock().unwrap()[index as usize]
             .check(log)
             .map_err(|e| format!("worker {index} on server {server}: {e}"))?;

@@ -171,7 +171,7 @@ impl<'g> Model<'g> {
     async fn read(&self, session: &Session<'g>) -> Result<(Vec<Vec<f32>>, i64), ClusterError> {
         let options = RunOptions::new().timeout(LIMIT);
         let all = (&self.variables, self.sync.global_step);
-        let found = session.step_async(&all, &[], &options).await?;
+        let (found, _) = session.step_async(&all, &[], &options).await?;
         let count = self.variables.len();
         let values = (0..count).map(|i| Ok(found.slice::<f32>(i)?.to_vec()));
         Ok((
@@ -188,7 +188,7 @@ impl<'g> Model<'g> {
         unfinished: &mut bool,
     ) -> Result<bool, ClusterError> {
         let options = RunOptions::new().timeout(LIMIT);
-        let ready = session.step_async(&self.sync.ready, &[], &options).await?;
+        let (ready, _) = session.step_async(&self.sync.ready, &[], &options).await?;
         if ready.scalar::<bool>(0)? && !*unfinished {
             return Ok(false);
         }
@@ -299,8 +299,9 @@ async fn work(world: &World, shared: &Mutex<Shared>, index: u32, size: Size) -> 
             let mut one = vec![0.0f32; MOST];
             one[id] = 1.0;
             let feeds = vec![model.x.feed(one)];
-            match give_async(&session, &model.sync, index, &model.loss, feeds).await {
-                Ok(Some((_, step))) => world.note(format!("worker {index} gave {id} in {step}")),
+            let options = RunOptions::default();
+            match give_async(&session, &model.sync, index, &model.loss, feeds, &options).await {
+                Ok(Some((_, step, _))) => world.note(format!("worker {index} gave {id} in {step}")),
                 Ok(None) => break,
                 Err(e) => {
                     world.note(format!(

@@ -338,7 +338,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         loop {
             let options = limited(session);
             match session.step_async(fetches, &[], &options).await {
-                Ok(fetched) => return Ok(fetched),
+                Ok((fetched, _)) => return Ok(fetched),
                 Err(e) => self.passes(session, e, &mut since).await?,
             }
         }

@@ -38,7 +38,9 @@ mod coordinator;
 
 use std::time::Duration;
 
-use thalweg_session::{Feed, Feeding, FetchList, Fetched, Fetches, FetchesAs, RunOptions, Values};
+use thalweg_session::{
+    Feed, Feeding, FetchList, Fetched, Fetches, FetchesAs, RunOptions, Trace, Values,
+};
 use thalweg_train::Synchronized;
 use tokio::time::{Instant, sleep};
 
@@ -78,24 +80,42 @@ pub fn give<'f, R>(
     fetches: impl FetchesAs<R> + Sync,
     feeds: impl AsRef<[Feed<'f>]>,
 ) -> Result<Option<(R, i64)>, ClusterError> {
+    let options = RunOptions::default();
+    let given = give_with(session, sync, worker, fetches, feeds, &options)?;
+    Ok(given.map(|(values, step, _)| (values, step)))
+}
+
+/// As [`give`], with options for the step that computes the gradients; what ran when in it, where that was asked for.
+///
+/// # Errors
+/// As [`give`].
+pub fn give_with<'f, R>(
+    session: &Session<'_>,
+    sync: &Synchronized<'_>,
+    worker: u32,
+    fetches: impl FetchesAs<R> + Sync,
+    feeds: impl AsRef<[Feed<'f>]>,
+    options: &RunOptions,
+) -> Result<Option<(R, i64, Trace)>, ClusterError> {
     let feeds = feeds.as_ref().to_vec();
-    let given = session.waited(give_async(session, sync, worker, &fetches, feeds))?;
-    let Some((fetched, step)) = given else {
+    let given = give_async(session, sync, worker, &fetches, feeds, options);
+    let Some((fetched, step, trace)) = session.waited(given)? else {
         return Ok(None);
     };
     let list = FetchList::of(&fetches, session.graph())?;
     let mut values = Values::new(&list, fetched.into_values().collect());
-    Ok(Some((fetches.take(&mut values)?, step)))
+    Ok(Some((fetches.take(&mut values)?, step, trace)))
 }
 
-/// As [`give`], for who runs on the threads of the network.
+/// As [`give_with`], for who runs on the threads of the network.
 pub(crate) async fn give_async<'f>(
     session: &Session<'_>,
     sync: &Synchronized<'f>,
     worker: u32,
     fetches: &(impl Fetches + Sync),
     mut feeds: Vec<Feed<'f>>,
-) -> Result<Option<(Fetched, i64)>, ClusterError> {
+    options: &RunOptions,
+) -> Result<Option<(Fetched, i64, Trace)>, ClusterError> {
     if worker >= sync.workers {
         return Err(ClusterError::invalid(format!(
             "there is no worker {worker}: the training was built for {}",
@@ -115,16 +135,16 @@ pub(crate) async fn give_async<'f>(
             feeds.truncate(own);
             feeds.push(sync.token.feed(turn.token));
             feeds.push(sync.ticket.feed(turn.ticket));
-            let options = RunOptions::default();
             if let Some(refresh) = sync.refresh {
-                session.step_async(&refresh, &[], &options).await?;
+                let plain = RunOptions::default();
+                session.step_async(&refresh, &[], &plain).await?;
             }
             // What is only run has no value.
             let all = (fetches, sync.give);
-            let fetched = session.step_async(&all, &feeds, &options).await?;
-            Ok::<_, ClusterError>((fetched, turn))
+            let (fetched, trace) = session.step_async(&all, &feeds, options).await?;
+            Ok::<_, ClusterError>((fetched, trace, turn))
         };
-        let (fetched, turn) = match given.await {
+        let (fetched, trace, turn) = match given.await {
             Ok(given) => given,
             Err(e) if e.cause == Cause::OutOfRange && e.node.is_none() => return Ok(None),
             Err(e) => {
@@ -136,7 +156,7 @@ pub(crate) async fn give_async<'f>(
         while let Err(e) = asks.note(&turn).await {
             outage.passes(e).await?;
         }
-        return Ok(Some((fetched, turn.step)));
+        return Ok(Some((fetched, turn.step, trace)));
     }
 }
 

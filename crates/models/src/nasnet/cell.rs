@@ -177,7 +177,8 @@ impl Cell {
 
     /// Without it in some images, where the network learns.
     fn dropped<'g>(&self, net: &Net<'g>, x: Output<'g>) -> Output<'g> {
-        if !net.options.training || self.path >= 1.0 {
+        let drops = net.options.training && net.options.drops;
+        if !drops || self.path >= 1.0 {
             return x;
         }
         let (graph, dtype) = (net.graph, x.dtype());
