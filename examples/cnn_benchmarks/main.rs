@@ -1,13 +1,17 @@
 //! tf_cnn_benchmarks' program on Thalweg: its flags, its models, its output.
 
+mod evaluate;
+mod explain;
 mod flags;
 mod header;
 mod images;
 mod network;
+mod picture;
 mod rate;
 mod serve;
 mod settings;
 mod speed;
+mod split;
 mod steps;
 
 use std::error::Error;
@@ -24,10 +28,14 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> ExitCode {
     let given = flags::parse(std::env::args_os());
+    let on_gpu = given.flags.devices.device == flags::Device::Gpu;
     match run(given) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say::error(format_args!("error: {error}"));
+            if on_gpu {
+                say::error("note: --device=cpu runs on the processor");
+            }
             ExitCode::FAILURE
         }
     }

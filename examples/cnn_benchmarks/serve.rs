@@ -6,7 +6,7 @@ use thalweg::prelude::*;
 use thalweg_examples::say;
 
 use crate::Result;
-use crate::flags::Job;
+use crate::flags::{Device, Job};
 use crate::settings::Settings;
 
 /// # Errors
@@ -14,7 +14,11 @@ use crate::settings::Settings;
 pub fn process(settings: &Settings) -> Result<Process> {
     let flags = &settings.flags;
     let threads = flags.devices.num_intra_threads.unwrap_or(0);
-    let session = SessionOptions::new().cpus(settings.towers).threads(threads);
+    let session = SessionOptions::new().threads(threads);
+    let session = match flags.devices.device {
+        Device::Cpu => session.cpus(settings.towers),
+        Device::Gpu => session.gpus(settings.towers),
+    };
     let Some(job) = settings.job() else {
         return Ok(Process::alone(session));
     };

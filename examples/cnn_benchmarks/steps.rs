@@ -1,11 +1,13 @@
 //! The steps: warm-up, those that are measured, and their lines.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use thalweg::graphdef::{ExportOptions, export, file};
 use thalweg::parallel::{Process, Run};
 use thalweg::prelude::*;
-use thalweg::session::Feed;
+use thalweg::session::{Feed, Trace};
 use thalweg::train::MonitoredTrainingSession;
 use thalweg::train::hooks::Every;
 use thalweg_examples::progress::Progress;
@@ -13,12 +15,16 @@ use thalweg_examples::say;
 use thalweg_examples::stop::Stop;
 
 use crate::Result;
+use crate::evaluate::Checkpoints;
+use crate::explain::Explained;
 use crate::flags::LossType;
 use crate::header;
 use crate::images::Images;
 use crate::network::{Network, build};
+use crate::picture;
 use crate::settings::{Mode, Settings};
 use crate::speed::Speed;
+use crate::split::Split;
 
 /// How long workers wait for each other.
 const WAIT: Duration = Duration::from_secs(600);
@@ -44,7 +50,18 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
         });
     }
     let network = build(settings, process, &g)?;
+    if settings.flags.own.explain && process.steps() {
+        let explained = Explained::new(settings, &g, &network)?;
+        match json {
+            true => say::line(explained.to_json()),
+            false => say::line(explained.to_text()),
+        }
+        return Ok(());
+    }
     if process.steps() {
+        if let Some(path) = &settings.flags.output.graph_file {
+            write_graph(&g, path)?;
+        }
         say("Initializing graph");
     }
     let started = process.start(&g, &network.training, |session| {
@@ -62,11 +79,39 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
         images,
         stop,
         json,
+        task,
+        splits: Vec::new(),
+        inputs: Duration::ZERO,
     };
+    if settings.mode == Mode::Evaluate {
+        let mut checkpoints = Checkpoints::new(settings);
+        while let Some(checkpoint) = checkpoints.next(&worker.stop)? {
+            worker.say(format_args!("Evaluating {}", checkpoint.display()));
+            network
+                .training
+                .restore(worker.run.session()?, checkpoint)?;
+            worker.measure()?;
+        }
+        return Ok(());
+    }
     worker.warm_up()?;
-    worker.measure()?;
+    let speeds = worker.measure()?;
+    if let Some(path) = &settings.flags.own.plot {
+        picture::draw(path, settings.own_batch(), &speeds, &worker.splits)?;
+    }
     // The last checkpoint.
     Ok(worker.run.close()?)
+}
+
+/// Writes the graph, as text where the name says so.
+fn write_graph(g: &Graph, path: &Path) -> Result<()> {
+    let def = export(g, &ExportOptions::new())?;
+    let text = path.extension().is_some_and(|e| e == "pbtxt" || e == "txt");
+    let bytes = match text {
+        true => format!("{def:#?}").into_bytes(),
+        false => file::encode(&def),
+    };
+    std::fs::write(path, bytes).map_err(|e| format!("{}: {e}", path.display()).into())
 }
 
 /// What is saved, and how often.
@@ -106,6 +151,12 @@ struct Worker<'w, 'g> {
     images: Images,
     stop: Stop,
     json: bool,
+    /// Its number among the workers.
+    task: u32,
+    /// What the time of traced steps went to, with their numbers.
+    splits: Vec<(u64, Split)>,
+    /// What making the images of the last step took.
+    inputs: Duration,
 }
 
 /// What a step gives: the loss, and the parts of images whose class was found.
@@ -118,13 +169,37 @@ impl<'g> Worker<'_, 'g> {
         }
     }
 
-    /// Runs a step; gives none where the training is over.
-    fn step(&mut self) -> Result<Option<Values>> {
+    /// What the next step is fed.
+    fn feeds(&mut self) -> Result<Vec<Feed<'g>>> {
+        let began = Instant::now();
         self.images.advance()?;
         let pairs = self.network.inputs.iter().zip(&self.images.towers);
-        let feeds: Vec<Feed<'g>> = pairs
-            .flat_map(|([x, y], [images, labels])| [x.feed(images.clone()), y.feed(labels.clone())])
-            .collect();
+        let feed = |([x, y], [images, labels]): (&[Output<'g>; 2], &[Tensor; 2])| {
+            [x.feed(images.clone()), y.feed(labels.clone())]
+        };
+        let feeds = pairs.flat_map(feed).collect();
+        self.inputs = began.elapsed();
+        Ok(feeds)
+    }
+
+    /// A step of which is recorded what ran when.
+    fn traced(&mut self, step: u64) -> Result<Trace> {
+        let began = Instant::now();
+        let feeds = self.feeds()?;
+        let trace = self.run.traced(feeds)?;
+        let own = match self.settings.job() {
+            Some(_) => format!("/job:worker/replica:0/task:{}/", self.task),
+            None => String::new(),
+        };
+        let took = began.elapsed().as_secs_f64();
+        let split = Split::of(&trace, &own, took, self.inputs.as_secs_f64());
+        self.splits.push((step, split));
+        Ok(trace)
+    }
+
+    /// Runs a step; gives none where the training is over.
+    fn step(&mut self) -> Result<Option<Values>> {
+        let feeds = self.feeds()?;
         let (loss, [first, five]) = (self.network.loss, self.network.top);
         let accuracy = self.settings.flags.run.print_training_accuracy;
         let train = self.settings.mode == Mode::Train;
@@ -143,8 +218,15 @@ impl<'g> Worker<'_, 'g> {
 
     fn warm_up(&mut self) -> Result<()> {
         self.say("Running warm up");
-        for _ in 0..self.settings.warmup {
-            if self.stop.requested() || self.step()?.is_none() {
+        let trains = self.settings.mode == Mode::Train;
+        for left in (0..self.settings.warmup).rev() {
+            if self.stop.requested() {
+                break;
+            }
+            // The last step but one, as tf_cnn_benchmarks.
+            if let (Some(path), 1, true) = (&self.settings.flags.output.trace_file, left, trains) {
+                self.traced(0)?.save(path)?;
+            } else if self.step()?.is_none() {
                 break;
             }
         }
@@ -157,7 +239,8 @@ impl<'g> Worker<'_, 'g> {
         Ok(())
     }
 
-    fn measure(&mut self) -> Result<()> {
+    /// The measured steps: gives the seconds of each.
+    fn measure(&mut self) -> Result<Vec<f64>> {
         let settings = self.settings;
         let own = settings.own_batch();
         let accuracy = settings.flags.run.print_training_accuracy || settings.mode != Mode::Train;
@@ -171,6 +254,8 @@ impl<'g> Worker<'_, 'g> {
         let before = self.global_step()?;
         let began = Instant::now();
         let mut hits = [0.0f64; 2];
+        let mut warned = false;
+        let plots = settings.flags.own.plot.is_some() && settings.mode == Mode::Train;
         for step in 1..=settings.steps {
             let at = Instant::now();
             let Some(values) = self.step()?.filter(|_| !self.stop.requested()) else {
@@ -181,12 +266,15 @@ impl<'g> Worker<'_, 'g> {
             for (sum, value) in hits.iter_mut().zip(&values[1..]) {
                 *sum += f64::from(*value);
             }
-            if !values[0].is_finite() && settings.mode == Mode::Train {
-                return Err(format!(
-                    "the loss of step {step} is {}: try a lower --init_learning_rate",
+            if !values[0].is_finite() && !std::mem::replace(&mut warned, true) {
+                let text = "the network learns nothing more; --init_learning_rate may be too high for these images";
+                say::error(format_args!(
+                    "note: the loss of step {step} is {}: {text}",
                     values[0]
-                )
-                .into());
+                ));
+            }
+            if plots && step % settings.flags.run.display_every == 0 {
+                self.traced(step)?;
             }
             if step == 1 || step % settings.flags.run.display_every == 0 {
                 self.show(&progress, step, &speed, values, accuracy);
@@ -204,7 +292,7 @@ impl<'g> Worker<'_, 'g> {
             false => done * settings.global_batch() as f64,
         };
         self.show_total(all / elapsed.max(1e-9));
-        Ok(())
+        Ok(speed.steps)
     }
 
     fn global_step(&mut self) -> Result<i64> {

@@ -17,6 +17,7 @@ import sys
 import zlib
 
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np  # noqa: E402
@@ -80,6 +81,11 @@ def without_dropout(builder):
     def drop_path(net, keep_prob, is_training=True):
         return net
     nasnet_utils.drop_path = arg_scope.add_arg_scope(drop_path)
+    import tf_slim
+
+    def slim_dropout(inputs, *args, **kwargs):
+        return inputs
+    tf_slim.dropout = arg_scope.add_arg_scope(slim_dropout)
 
 
 class Normalization:

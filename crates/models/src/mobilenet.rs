@@ -62,6 +62,7 @@ fn slim(name: &str, window: usize, stride: usize) -> Slim<'_> {
         stride,
         padding: Same,
         initializer: Initializer::truncated_normal(0.0, 0.09),
+        relu: false,
     }
 }
 

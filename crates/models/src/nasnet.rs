@@ -20,8 +20,6 @@ pub(crate) struct NasNet {
     stem: usize,
     /// The share of paths that stays, at the end of a training.
     path: f64,
-    /// The share of units that stays before the classes.
-    units: f64,
     norm: Norm,
     /// Whether images are large: two cells make them smaller first.
     large_images: bool,
@@ -29,20 +27,13 @@ pub(crate) struct NasNet {
     skips_reduction: bool,
 }
 
-const NORM: Norm = Norm {
-    decay: 0.9997,
-    epsilon: 1e-3,
-    scale: true,
-};
-
 /// For images of 224 x 224 pixels.
 pub(crate) const MOBILE: NasNet = NasNet {
     cells: 12,
     filters: 44,
     stem: 32,
     path: 1.0,
-    units: 0.5,
-    norm: NORM,
+    norm: Norm::USUAL,
     large_images: true,
     skips_reduction: false,
 };
@@ -63,8 +54,6 @@ pub(crate) const CIFAR: NasNet = NasNet {
     filters: 32,
     stem: 96,
     path: 0.6,
-    units: 1.0,
-    norm: Norm::RESIDUAL,
     large_images: false,
     ..MOBILE
 };
@@ -90,13 +79,8 @@ pub(crate) fn nasnet<'g>(net: &mut Net<'g>, x: Output<'g>, shape: NasNet) -> Out
         };
         x = cells.add(net, x, &format!("cell_{at}"), &NORMAL, 1, other);
     }
-    net.graph.variable_scope("final_layer", || {
-        let x = net.mean(x.relu());
-        match shape.units {
-            1.0 => x,
-            keep => net.dropout(x, keep),
-        }
-    })
+    net.graph
+        .variable_scope("final_layer", || net.mean(x.relu()))
 }
 
 /// The cells so far.

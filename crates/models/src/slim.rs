@@ -8,13 +8,15 @@ use thalweg_ops::{NnOps, Padding};
 use crate::net::Net;
 use crate::specs::Norm;
 
-/// A convolution without a bias, under a name.
+/// A convolution, under a name.
 pub(crate) struct Slim<'a> {
     pub(crate) name: &'a str,
     pub(crate) window: usize,
     pub(crate) stride: usize,
     pub(crate) padding: Padding,
     pub(crate) initializer: Initializer,
+    /// Whether a bias and ReLU follow it, as where `slim` is told nothing else.
+    pub(crate) relu: bool,
 }
 
 impl<'g> Net<'g> {
@@ -35,7 +37,12 @@ impl<'g> Net<'g> {
         let dims = [slim.window, slim.window, self.channels(x), channels];
         let weights = self.weight(weights, &dims, slim.initializer.clone());
         let strides = [slim.stride; 2];
-        x.conv2d(weights, strides, slim.padding, self.options.format)
+        let y = x.conv2d(weights, strides, slim.padding, self.options.format);
+        if !slim.relu {
+            return y;
+        }
+        let biases = self.weight("biases", &[channels], Initializer::Zeros);
+        y.bias_add(biases, self.options.format).relu()
     }
 
     /// Of each channel by itself.
@@ -78,6 +85,9 @@ impl<'g> Net<'g> {
             .momentum(norm.decay)
             .epsilon(norm.epsilon)
             .data_format(self.options.format);
-        layer.on(x)
+        match norm.scale {
+            true => layer.on(x),
+            false => layer.without_scale().on(x),
+        }
     }
 }

@@ -77,6 +77,18 @@ impl<'p, 'g> Run<'p, 'g> {
         }
     }
 
+    /// The session, which is another one after a task was lost.
+    ///
+    /// # Errors
+    /// [`TrainError::Closed`].
+    pub fn session(&self) -> Result<&dyn thalweg_train::Steps, TrainError> {
+        match self.steps.as_ref().ok_or(TrainError::Closed)? {
+            Steps::Alone(session) => Ok(session.session()),
+            #[cfg(feature = "cluster")]
+            Steps::Task { session, .. } => Ok(session.session()),
+        }
+    }
+
     /// Fetches values, and trains nothing.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! What was built.
 
+use std::path::Path;
+
 use thalweg_graph::{Operation, Output};
 use thalweg_ops::Variable;
 use thalweg_session::{Fetch, RunOptions};
@@ -64,12 +66,27 @@ impl<'g> Training<'g> {
     /// # Errors
     /// As a step.
     pub fn initialize(&self, session: &dyn Steps) -> Result<(), TrainError> {
-        for nodes in [&self.first, &self.own] {
-            let run: Vec<_> = nodes.iter().map(|n| Fetch::Run(n.id())).collect();
-            if !run.is_empty() {
-                session.run_step(&run, &[], &RunOptions::default())?;
-            }
-        }
-        Ok(())
+        run(session, &self.first)?;
+        run(session, &self.own)
     }
+
+    /// Gives all variables the values of a checkpoint of the same model, also one of another
+    /// [`VariableUpdate`](crate::VariableUpdate) with the same names.
+    ///
+    /// # Errors
+    /// What is wrong with the checkpoint.
+    pub fn restore(&self, session: &dyn Steps, prefix: impl AsRef<Path>) -> Result<(), TrainError> {
+        run(session, &self.first)?;
+        self.saver().restore(session, prefix)?;
+        run(session, &self.own)
+    }
+}
+
+fn run(session: &dyn Steps, nodes: &[Operation<'_>]) -> Result<(), TrainError> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let run: Vec<_> = nodes.iter().map(|n| Fetch::Run(n.id())).collect();
+    let done = session.run_step(&run, &[], &RunOptions::default());
+    done.map(|_| ())
 }

@@ -1,7 +1,6 @@
 //! The cells of NASNet-A: five pairs of what was there before, each pair changed and added.
 
 use thalweg_graph::Output;
-use thalweg_layers::initializers::{Distribution, Fan};
 use thalweg_layers::{Initializer, VariableScopes};
 use thalweg_ops::Padding::{Same, Valid};
 use thalweg_ops::{ArrayOps, DataFormat, MathOps, NnOps, RandomOps, SourceOps};
@@ -52,14 +51,16 @@ pub(crate) static REDUCTION: Pairs = Pairs {
     ends: &[3, 4, 5, 6],
 };
 
-/// How a convolution of this size is called and made.
+/// How a convolution of this size is called and made. tf_cnn_benchmarks does not enter NASNet's own scope of arguments, so
+/// `slim`'s defaults hold.
 pub(crate) fn slim(name: &str, window: usize, stride: usize) -> Slim<'_> {
     Slim {
         name,
         window,
         stride,
         padding: Same,
-        initializer: Initializer::variance_scaling(2.0, Fan::Out, Distribution::TruncatedNormal),
+        initializer: Initializer::glorot_uniform(),
+        relu: true,
     }
 }
 

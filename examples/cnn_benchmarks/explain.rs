@@ -1,0 +1,200 @@
+//! What goes where, and what a step must move and compute: told before anything runs.
+
+use serde_json::{Value, json};
+use thalweg::graph::device::LoadTable;
+use thalweg::graph::{Attr, GraphData, Node};
+use thalweg::parallel::VariableUpdate;
+use thalweg::prelude::*;
+use thalweg_examples::report::table;
+
+use crate::Result;
+use crate::network::Network;
+use crate::settings::Settings;
+
+/// Gigabits a second between tasks, where a step's time is estimated.
+const LINK: f64 = 10.0;
+/// Side of the matrices that are multiplied to see how fast that is.
+const SIDE: usize = 768;
+/// The part of that speed which networks reach.
+const REACHED: f64 = 0.6;
+
+/// A step of this worker, estimated.
+pub struct Explained {
+    loads: LoadTable,
+    /// Bytes that a step takes from and gives to others than its own devices, or between these.
+    bytes: u64,
+    /// Floating-point operations of a step of this process.
+    flops: f64,
+    /// Those that this machine does in a second.
+    speed: f64,
+    clustered: bool,
+}
+
+impl Explained {
+    /// # Errors
+    /// Matrices cannot be multiplied.
+    pub fn new(settings: &Settings, g: &Graph, network: &Network<'_>) -> Result<Explained> {
+        let data = g.snapshot();
+        let variables: u64 = network.training.towers[0]
+            .iter()
+            .map(|v| elements(&data, v.value()) * v.dtype().size() as u64)
+            .sum();
+        let clustered = settings.job().is_some();
+        let towers = settings.towers as u64;
+        // Values out and gradients in, for each that does not have them where they are.
+        let crossings = match (settings.update, clustered) {
+            (VariableUpdate::Independent, _) => 0,
+            (VariableUpdate::ParameterServer | VariableUpdate::DistributedReplicated, true) => 1,
+            (_, false) => towers - 1,
+            (VariableUpdate::Replicated, true) => 0,
+        };
+        Ok(Explained {
+            loads: LoadTable::requested(&data, &[]),
+            bytes: 2 * variables * crossings,
+            flops: data.nodes().map(|(_, node)| flops(&data, node)).sum(),
+            speed: measured()?,
+            clustered,
+        })
+    }
+
+    /// Seconds of computing, and of moving bytes between tasks.
+    fn seconds(&self) -> [f64; 2] {
+        let moving = match self.clustered {
+            true => self.bytes as f64 * 8.0 / (LINK * 1e9),
+            false => 0.0,
+        };
+        [self.flops / (self.speed * REACHED), moving]
+    }
+
+    fn bottleneck(&self) -> &'static str {
+        let [compute, exchange] = self.seconds();
+        match (exchange > compute, self.loads.imbalance() > 1.2) {
+            (false, _) => "computing",
+            (true, true) => "the link of the server with the most bytes",
+            (true, false) => "the links to the servers",
+        }
+    }
+
+    pub fn to_json(&self) -> Value {
+        let [compute, exchange] = self.seconds();
+        let loads = self.loads.loads.iter();
+        let devices: Vec<Value> = loads
+            .map(|l| json!({ "device": l.device.to_string(), "bytes": l.bytes, "variables": l.variables.len() }))
+            .collect();
+        json!({
+            "devices": devices, "bytes_per_step": self.bytes, "gflop_per_step": self.flops / 1e9,
+            "gflops_measured": self.speed / 1e9, "compute_s": compute, "exchange_s": exchange,
+            "bottleneck": self.bottleneck(),
+        })
+    }
+
+    pub fn to_text(&self) -> String {
+        let all = self.loads.bytes().max(1) as f64;
+        let rows = self.loads.loads.iter().map(|load| {
+            [
+                load.device.to_string(),
+                load.variables.len().to_string(),
+                megabytes(load.bytes),
+                format!("{:.1}", 100.0 * load.bytes as f64 / all),
+            ]
+        });
+        let placed = table(["variables on", "variables", "MB", "%"], rows);
+        let [compute, exchange] = self.seconds();
+        let speed = self.speed / 1e9;
+        let rows = [
+            [
+                "values and gradients moved, MB".to_owned(),
+                megabytes(self.bytes),
+            ],
+            [
+                "operations of this process, GFLOP".to_owned(),
+                format!("{:.1}", self.flops / 1e9),
+            ],
+            [
+                "products of matrices on all threads, GFLOP/s".to_owned(),
+                format!("{speed:.0}"),
+            ],
+            [
+                format!("computing, at {REACHED} of that, ms"),
+                format!("{:.1}", compute * 1e3),
+            ],
+            [
+                format!("moving, at {LINK} Gbit/s between tasks, ms"),
+                format!("{:.1}", exchange * 1e3),
+            ],
+        ];
+        let step = table(["a step of this worker", ""], rows);
+        let estimate = 1e3 * compute.max(exchange);
+        format!(
+            "{placed}\n{step}\nestimated step time: {estimate:.1} ms; the bottleneck is {}",
+            self.bottleneck()
+        )
+    }
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / 1e6)
+}
+
+fn elements(data: &GraphData, output: Output<'_>) -> u64 {
+    let fact = data.fact(output.id());
+    let dims = fact.and_then(|f| f.shape.to_dims());
+    dims.map_or(0, |dims| dims.iter().map(|&d| d as u64).product())
+}
+
+/// What products of matrices and convolutions compute: two operations for each product of two numbers.
+fn flops(data: &GraphData, node: &Node) -> f64 {
+    let dims = |input: usize| -> Option<Vec<f64>> {
+        let fact = data.fact(*node.inputs.get(input)?)?;
+        Some(fact.shape.to_dims()?.iter().map(|&d| d as f64).collect())
+    };
+    let all = |dims: Vec<f64>| dims.iter().product::<f64>();
+    let own = || {
+        let fact = node.outputs.first()?;
+        Some(
+            fact.shape
+                .to_dims()?
+                .iter()
+                .map(|&d| d as f64)
+                .product::<f64>(),
+        )
+    };
+    // The elements of the results, each a sum over a filter's window and inputs.
+    let window = |filter: Vec<f64>| {
+        filter[..filter.len().saturating_sub(1)]
+            .iter()
+            .product::<f64>()
+    };
+    let count = match node.op.name {
+        "Conv2D" => own().zip(dims(1)).map(|(y, f)| y * window(f)),
+        "Conv2DBackpropInput" => dims(2).zip(dims(1)).map(|(y, f)| all(y) * window(f)),
+        "Conv2DBackpropFilter" => {
+            let filter = node.outputs.first().and_then(|f| f.shape.to_dims());
+            let filter = filter.map(|dims| dims.iter().map(|&d| d as f64).collect());
+            dims(2).zip(filter).map(|(y, f)| all(y) * window(f))
+        }
+        "DepthwiseConv2dNative" => own().zip(dims(1)).map(|(y, f)| y * f[0] * f[1]),
+        "MatMul" => own().zip(dims(0)).map(|(y, a)| {
+            let transposed = node.attrs.get("transpose_a") == Some(&Attr::Bool(true));
+            y * a[usize::from(!transposed)]
+        }),
+        _ => None,
+    };
+    2.0 * count.unwrap_or(0.0)
+}
+
+/// The operations that products of matrices do here in a second.
+fn measured() -> Result<f64> {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [SIDE as i64, SIDE as i64]);
+    let y = x.matmul(x).sum();
+    let session = Session::new(&g)?;
+    let ones = Tensor::new(&[SIDE, SIDE], &vec![1.0f32; SIDE * SIDE])?;
+    let mut best = f64::INFINITY;
+    for _ in 0..6 {
+        let began = std::time::Instant::now();
+        session.run::<f32>(y, [x.feed(&ones)])?;
+        best = best.min(began.elapsed().as_secs_f64());
+    }
+    Ok(2.0 * (SIDE as f64).powi(3) / best)
+}

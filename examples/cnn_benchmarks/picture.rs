@@ -1,0 +1,46 @@
+//! The speed of each step, and what the time of some went to, as a picture.
+
+use std::path::Path;
+
+use thalweg_examples::plot::{Curve, Panel, panels};
+
+use crate::Result;
+use crate::split::Split;
+
+/// Draws it.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn draw(path: &Path, batch: usize, steps: &[f64], splits: &[(u64, Split)]) -> Result<()> {
+    let speeds: Vec<(f64, f64)> = (1..)
+        .zip(steps)
+        .map(|(step, seconds)| (f64::from(step), batch as f64 / seconds))
+        .collect();
+    let part = |of: fn(&Split) -> f64| -> Vec<(f64, f64)> {
+        let splits = splits.iter().filter(|(step, _)| *step > 0);
+        splits
+            .map(|(step, split)| (*step as f64, of(split) * 1e3))
+            .collect()
+    };
+    let parts = [
+        ("compute", part(|s| s.compute)),
+        ("exchange", part(|s| s.exchange)),
+        ("input", part(|s| s.input)),
+        ("waiting", part(|s| s.waiting)),
+    ];
+    let curves = parts.iter().map(|(label, points)| Curve { label, points });
+    let all = [
+        Panel {
+            name: "images/s of each step",
+            curves: vec![Curve {
+                label: "images/s",
+                points: &speeds,
+            }],
+        },
+        Panel {
+            name: "what a step's time went to, ms (traced steps)",
+            curves: curves.collect(),
+        },
+    ];
+    panels(path, "step", &all)
+}

@@ -1,0 +1,98 @@
+//! What the time of a step went to.
+
+use thalweg::session::{Event, Trace};
+
+/// Seconds of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Split {
+    /// Something was computed on a device of this process.
+    pub compute: f64,
+    /// Nothing was, and values were sent or received.
+    pub exchange: f64,
+    /// Images were made.
+    pub input: f64,
+    /// All else: devices waited for each other, or for the program.
+    pub waiting: f64,
+}
+
+impl Split {
+    /// Of a step that took so long, with its input, of which the input took so long; `own` is the task whose devices
+    /// count.
+    pub fn of(trace: &Trace, own: &str, took: f64, input: f64) -> Split {
+        let mine = trace.events.iter().filter(|e| e.device.contains(own));
+        let (moves, work): (Vec<&Event>, Vec<&Event>) = mine.partition(|e| is_exchange(&e.op));
+        let compute = covered(work.iter().copied());
+        let both = covered(work.into_iter().chain(moves));
+        let waiting = (took - input - both).max(0.0);
+        Split {
+            compute,
+            exchange: both - compute,
+            input,
+            waiting,
+        }
+    }
+
+    /// The part of the step in which values were exchanged and nothing was computed.
+    pub fn exchange_part(&self) -> f64 {
+        let all = self.compute + self.exchange + self.input + self.waiting;
+        self.exchange / all.max(1e-12)
+    }
+}
+
+/// Whether an op moves values between devices or tasks.
+fn is_exchange(op: &str) -> bool {
+    matches!(op, "_Send" | "_Recv" | "_HostSend" | "_HostRecv") || op.starts_with("copy ")
+}
+
+/// Seconds in which at least one of the events was at work.
+fn covered<'e>(events: impl Iterator<Item = &'e Event>) -> f64 {
+    let mut spans: Vec<(f64, f64)> = events
+        .map(|e| (e.start_us, e.start_us + e.duration_us))
+        .collect();
+    spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut all, mut until) = (0.0, f64::NEG_INFINITY);
+    for (begin, end) in spans {
+        all += (end - begin.max(until)).max(0.0);
+        until = until.max(end);
+    }
+    all / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(op: &str, start_us: f64, duration_us: f64, device: &str) -> Event {
+        Event {
+            node: op.to_owned(),
+            op: op.to_owned(),
+            device: device.to_owned(),
+            thread: 0,
+            start_us,
+            duration_us,
+            bytes: 0,
+            members: Vec::new(),
+            channel: None,
+        }
+    }
+
+    #[test]
+    fn an_exchange_counts_where_nothing_is_computed_beside_it() {
+        let trace = Trace {
+            events: vec![
+                event("Conv2D", 0.0, 40.0, "/task:0/cpu:0"),
+                event("Conv2D", 20.0, 40.0, "/task:0/cpu:1"),
+                event("_Send", 50.0, 30.0, "/task:0/cpu:0"),
+                event("_Recv", 85.0, 5.0, "/task:0/cpu:0"),
+                event("MatMul", 60.0, 40.0, "/task:1/cpu:0"),
+            ],
+        };
+        let split = Split::of(&trace, "/task:0", 120e-6, 10e-6);
+        let micro = |s: f64| (s * 1e6).round();
+        assert_eq!(micro(split.compute), 60.0);
+        assert_eq!(micro(split.exchange), 25.0);
+        assert_eq!(micro(split.input), 10.0);
+        assert_eq!(micro(split.waiting), 25.0);
+        assert!((split.exchange_part() - 25.0 / 120.0).abs() < 1e-9);
+    }
+}
