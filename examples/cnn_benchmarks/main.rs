@@ -5,6 +5,7 @@ mod explain;
 mod flags;
 mod header;
 mod images;
+mod lines;
 mod network;
 mod picture;
 mod rate;

@@ -126,7 +126,7 @@ impl Piecewise {
 fn pieces(text: &str) -> Result<Piecewise, String> {
     let wrong = |why: &str| format!("--piecewise_learning_rate_schedule={text}: {why}");
     let words: Vec<&str> = text.split(';').collect();
-    if words.len() % 2 == 0 {
+    if words.len().is_multiple_of(2) {
         return Err(wrong(
             "give an odd number of parts: rate;passes;rate;...;rate",
         ));

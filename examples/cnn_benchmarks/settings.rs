@@ -24,7 +24,6 @@ pub struct Settings {
     /// Images of a tower in a step.
     pub batch: usize,
     pub workers: usize,
-    pub servers: usize,
     /// Measured steps.
     pub steps: u64,
     pub warmup: u64,
@@ -112,7 +111,6 @@ impl Settings {
                 towers,
                 batch,
                 workers,
-                servers: hosts(&flags.exchange.ps_hosts),
                 steps: steps(&flags, model, mode, all)?,
                 warmup: warmup.div_ceil(group) * group,
                 mode,

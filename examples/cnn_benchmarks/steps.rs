@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
 use thalweg::graphdef::{ExportOptions, export, file};
 use thalweg::parallel::{Process, Run};
 use thalweg::prelude::*;
@@ -17,9 +16,9 @@ use thalweg_examples::stop::Stop;
 use crate::Result;
 use crate::evaluate::Checkpoints;
 use crate::explain::Explained;
-use crate::flags::LossType;
 use crate::header;
 use crate::images::Images;
+use crate::lines::{Lines, Values};
 use crate::network::{Network, build};
 use crate::picture;
 use crate::settings::{Mode, Settings};
@@ -35,16 +34,13 @@ const WAIT: Duration = Duration::from_secs(600);
 /// What is wrong with the model, a step or a file.
 pub fn run(settings: &Settings, process: &Process) -> Result<()> {
     let stop = Stop::on_ctrl_c()?;
-    let json = settings.flags.own.json;
-    let say = |line: &str| {
-        if !json {
-            say::line(line);
-        }
-    };
+    let lines = Lines::new(settings);
     let g = Graph::new();
     if process.steps() {
-        header::lines(settings).iter().for_each(|line| say(line));
-        say(match settings.mode {
+        header::lines(settings)
+            .iter()
+            .for_each(|line| lines.say(line));
+        lines.say(match settings.mode {
             Mode::Evaluate => "Generating evaluation model",
             _ => "Generating training model",
         });
@@ -52,7 +48,7 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
     let network = build(settings, process, &g)?;
     if settings.flags.own.explain && process.steps() {
         let explained = Explained::new(settings, &g, &network)?;
-        match json {
+        match lines.json {
             true => say::line(explained.to_json()),
             false => say::line(explained.to_text()),
         }
@@ -62,7 +58,7 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
         if let Some(path) = &settings.flags.output.graph_file {
             write_graph(&g, path)?;
         }
-        say("Initializing graph");
+        lines.say("Initializing graph");
     }
     let started = process.start(&g, &network.training, |session| {
         monitored(settings, session)
@@ -78,7 +74,7 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
         run,
         images,
         stop,
-        json,
+        lines,
         task,
         splits: Vec::new(),
         inputs: Duration::ZERO,
@@ -86,7 +82,9 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
     if settings.mode == Mode::Evaluate {
         let mut checkpoints = Checkpoints::new(settings);
         while let Some(checkpoint) = checkpoints.next(&worker.stop)? {
-            worker.say(format_args!("Evaluating {}", checkpoint.display()));
+            worker
+                .lines
+                .say(format_args!("Evaluating {}", checkpoint.display()));
             network
                 .training
                 .restore(worker.run.session()?, checkpoint)?;
@@ -103,14 +101,9 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
     Ok(worker.run.close()?)
 }
 
-/// Writes the graph, as text where the name says so.
+/// Writes the graph.
 fn write_graph(g: &Graph, path: &Path) -> Result<()> {
-    let def = export(g, &ExportOptions::new())?;
-    let text = path.extension().is_some_and(|e| e == "pbtxt" || e == "txt");
-    let bytes = match text {
-        true => format!("{def:#?}").into_bytes(),
-        false => file::encode(&def),
-    };
+    let bytes = file::encode(&export(g, &ExportOptions::new())?);
     std::fs::write(path, bytes).map_err(|e| format!("{}: {e}", path.display()).into())
 }
 
@@ -150,7 +143,7 @@ struct Worker<'w, 'g> {
     run: Run<'w, 'g>,
     images: Images,
     stop: Stop,
-    json: bool,
+    lines: Lines,
     /// Its number among the workers.
     task: u32,
     /// What the time of traced steps went to, with their numbers.
@@ -159,16 +152,7 @@ struct Worker<'w, 'g> {
     inputs: Duration,
 }
 
-/// What a step gives: the loss, and the parts of images whose class was found.
-type Values = [f32; 3];
-
 impl<'g> Worker<'_, 'g> {
-    fn say(&self, line: impl std::fmt::Display) {
-        if !self.json {
-            say::line(line);
-        }
-    }
-
     /// What the next step is fed.
     fn feeds(&mut self) -> Result<Vec<Feed<'g>>> {
         let began = Instant::now();
@@ -217,8 +201,9 @@ impl<'g> Worker<'_, 'g> {
     }
 
     fn warm_up(&mut self) -> Result<()> {
-        self.say("Running warm up");
+        self.lines.say("Running warm up");
         let trains = self.settings.mode == Mode::Train;
+        let plots = self.settings.flags.own.plot.is_some();
         for left in (0..self.settings.warmup).rev() {
             if self.stop.requested() {
                 break;
@@ -226,13 +211,17 @@ impl<'g> Worker<'_, 'g> {
             // The last step but one, as tf_cnn_benchmarks.
             if let (Some(path), 1, true) = (&self.settings.flags.output.trace_file, left, trains) {
                 self.traced(0)?.save(path)?;
+            } else if plots && left == 1 && trains {
+                // The plan of a traced step is another one: it is made here.
+                self.traced(0)?;
             } else if self.step()?.is_none() {
                 break;
             }
         }
-        self.say("Done warm up");
+        self.lines.say("Done warm up");
         if self.settings.job().is_some() {
-            self.say("Waiting for other replicas to finish warm up");
+            self.lines
+                .say("Waiting for other replicas to finish warm up");
             self.run
                 .wait_for_workers(self.settings.workers as u32, WAIT)?;
         }
@@ -243,14 +232,9 @@ impl<'g> Worker<'_, 'g> {
     fn measure(&mut self) -> Result<Vec<f64>> {
         let settings = self.settings;
         let own = settings.own_batch();
-        let accuracy = settings.flags.run.print_training_accuracy || settings.mode != Mode::Train;
-        let mut columns = format!("Step\tImg/sec\t{}", loss_name(settings));
-        if accuracy {
-            columns += "\ttop_1_accuracy\ttop_5_accuracy";
-        }
-        self.say(columns);
+        self.lines.columns();
         let mut speed = Speed::new(own, settings.flags.run.display_perf_ewma);
-        let mut progress = Progress::new(settings.steps, own, !self.json);
+        let mut progress = Progress::new(settings.steps, own, !self.lines.json);
         let before = self.global_step()?;
         let began = Instant::now();
         let mut hits = [0.0f64; 2];
@@ -277,76 +261,26 @@ impl<'g> Worker<'_, 'g> {
                 self.traced(step)?;
             }
             if step == 1 || step % settings.flags.run.display_every == 0 {
-                self.show(&progress, step, &speed, values, accuracy);
+                self.lines.step(&progress, step, &speed, values);
             }
         }
         progress.finish();
         let elapsed = began.elapsed().as_secs_f64();
         let done = speed.steps.len() as f64;
         if settings.mode == Mode::Evaluate && done > 0.0 {
-            self.show_accuracy(hits.map(|h| h / done), done as usize * own);
+            self.lines
+                .found(hits.map(|h| h / done), done as usize * own);
         }
         let all = match settings.job().is_some() && !settings.in_step() {
             // Workers out of step are as fast as the global step goes.
             true => (self.global_step()? - before) as f64 * own as f64,
             false => done * settings.global_batch() as f64,
         };
-        self.show_total(all / elapsed.max(1e-9));
+        self.lines.total(all / elapsed.max(1e-9), &self.splits);
         Ok(speed.steps)
     }
 
     fn global_step(&mut self) -> Result<i64> {
         Ok(self.run.fetch(self.network.training.global_step, [])?)
-    }
-
-    fn show(&self, progress: &Progress, step: u64, speed: &Speed, values: Values, accuracy: bool) {
-        let Some(summary) = speed.summary() else {
-            return;
-        };
-        let [loss, first, five] = values;
-        if self.json {
-            let line = json!({
-                "step": step, "images_per_sec": summary.mean, "uncertainty": summary.uncertainty,
-                "jitter": summary.jitter, loss_name(self.settings): loss,
-                "top_1_accuracy": accuracy.then_some(first), "top_5_accuracy": accuracy.then_some(five),
-            });
-            return say::line(line);
-        }
-        let mut line = format!(
-            "{step}\timages/sec: {:.1} +/- {:.1} (jitter = {:.1})\t{loss:.3}",
-            summary.mean, summary.uncertainty, summary.jitter
-        );
-        if accuracy {
-            line += &format!("\t{first:.3}\t{five:.3}");
-        }
-        progress.line(&line);
-    }
-
-    fn show_accuracy(&self, [first, five]: [f64; 2], images: usize) {
-        match self.json {
-            true => say::line(json!({
-                "accuracy_at_1": first, "accuracy_at_5": five, "examples": images,
-            })),
-            false => say::line(format_args!(
-                "Accuracy @ 1 = {first:.4} Accuracy @ 5 = {five:.4} [{images} examples]"
-            )),
-        }
-    }
-
-    fn show_total(&self, speed: f64) {
-        if self.json {
-            return say::line(json!({ "total_images_per_sec": speed }));
-        }
-        let dashes = "-".repeat(64);
-        say::line(format_args!(
-            "{dashes}\ntotal images/sec: {speed:.2}\n{dashes}"
-        ));
-    }
-}
-
-fn loss_name(settings: &Settings) -> &'static str {
-    match settings.flags.run.loss_type_to_report {
-        LossType::TotalLoss => "total_loss",
-        LossType::BaseLoss => "base_loss",
     }
 }

@@ -25,12 +25,16 @@ const FLATTEN: [&str; 7] = [
 ];
 const DECAY: f64 = 4e-5;
 const TOLERANCE: f64 = 1e-4;
+/// How often as far as TensorFlow is from itself.
+const OWN: f64 = 3.0;
 
 struct Line {
     model: String,
     data: String,
     batch: usize,
     rate: f32,
+    /// How far TensorFlow is from itself when images differ by a millionth.
+    varies: f64,
     losses: Vec<f64>,
     norms: BTreeMap<String, f64>,
     shapes: BTreeMap<String, Vec<usize>>,
@@ -63,6 +67,7 @@ impl Line {
             data: all["data"].as_str().unwrap().to_owned(),
             batch: all["batch"].as_u64().unwrap() as usize,
             rate: all["rate"].as_f64().unwrap() as f32,
+            varies: all["varies"].as_f64().unwrap(),
             losses: losses.map(|x| x.as_f64().unwrap()).collect(),
             norms: numbers("norms"),
             shapes: shapes.map(|(name, x)| (name.clone(), dims(x))).collect(),
@@ -219,8 +224,12 @@ fn agree(wanted: impl Fn(&Line) -> bool) {
             .filter(|&f| !flattens || f == DataFormat::Nhwc)
         {
             let worst = compare(line, format);
-            println!("{} {} {format:?}: {worst:.1e}", line.model, line.data);
-            if worst > TOLERANCE {
+            println!(
+                "{} {} {format:?}: {worst:.1e}, TensorFlow's own {:.1e}",
+                line.model, line.data, line.varies
+            );
+            // In a deep network a last bit opens or closes some ReLU, in TensorFlow too.
+            if worst > TOLERANCE.max(OWN * line.varies) {
                 far.push(format!(
                     "{} {} {format:?}: {worst:.1e}",
                     line.model, line.data

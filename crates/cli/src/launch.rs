@@ -7,6 +7,7 @@ mod task;
 mod tasks;
 
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -60,9 +61,22 @@ struct Local {
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     grace: u32,
-    /// The program of all tasks, and its arguments.
+    /// The program of all tasks, and its arguments. A name without a folder is that of a program beside this one, or on
+    /// the PATH.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
+}
+
+/// The program of a name: the one beside this program, where the name has no folder and there is one, such as
+/// `cnn_benchmarks`; otherwise whatever the system finds.
+fn program(name: &str) -> PathBuf {
+    let bare = Path::new(name).components().count() == 1 && !name.starts_with('.');
+    let own = std::env::current_exe().ok();
+    let beside = own.and_then(|own| Some(own.parent()?.join(name)));
+    match beside.filter(|path| bare && path.is_file()) {
+        Some(path) => path,
+        None => name.into(),
+    }
 }
 
 impl Launch {
@@ -105,7 +119,7 @@ impl Local {
 
     /// The command of a task.
     fn task(&self, job: &str, index: usize, [ps, workers]: &[Vec<String>; 2]) -> Command {
-        let mut command = Command::new(&self.command[0]);
+        let mut command = Command::new(program(&self.command[0]));
         command
             .args(&self.command[1..])
             .args(["--job_name", job, "--task_index", &index.to_string()])

@@ -79,3 +79,24 @@ fn a_program_that_is_not_there_is_named() {
         "{errors}"
     );
 }
+
+#[test]
+fn a_program_that_lies_beside_the_launcher_needs_no_folder() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = std::env::temp_dir().join(format!("thalweg-beside-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let launcher = folder.join("thalweg");
+    std::fs::copy(env!("CARGO_BIN_EXE_thalweg"), &launcher).unwrap();
+    let program = folder.join("trains");
+    std::fs::write(&program, "#!/bin/sh\necho I train\n").unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let launched = Command::new(&launcher)
+        .args(["launch", "local", "--free-ports", "--", "trains"])
+        .output()
+        .unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(launched.status.success(), "{launched:?}");
+    let said = String::from_utf8(launched.stdout).unwrap();
+    assert_eq!(said.matches("I train").count(), 2, "{said}");
+}

@@ -64,7 +64,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Given {
 /// # Errors
 /// A flag that there is not, or a value that it does not take.
 pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Given, clap::Error> {
-    let mut command = Flags::command().mut_args(switch);
+    let mut command = Flags::command().args_override_self(true).mut_args(switch);
     let switches: Vec<String> = command
         .get_arguments()
         .filter(|arg| is_switch(arg))

@@ -34,7 +34,7 @@ pub struct Output {
     /// As Chrome and Perfetto read it, which is the only form.
     #[arg(long, default_value_t = true)]
     pub use_chrome_trace_format: bool,
-    /// The graph as a file: text where it ends with `.pbtxt` or `.txt`.
+    /// The graph as a GraphDef.
     #[arg(long, value_name = "FILE")]
     pub graph_file: Option<PathBuf>,
     /// Files of the graph's parts.

@@ -154,7 +154,12 @@ fn exchange(flags: &Flags) -> Rules {
 fn lengths(flags: &Flags, given: &[String]) -> Rules {
     let (run, output) = (&flags.run, &flags.output);
     let has = |name: &str| given.iter().any(|g| g == name);
+    let text = output.graph_file.as_ref().and_then(|p| p.extension());
     vec![
+        (
+            text.is_some_and(|e| e == "pbtxt" || e == "txt"),
+            "--graph_file writes no text: give a name that ends in .pb",
+        ),
         (
             run.num_batches.is_some() && run.num_epochs.is_some(),
             "--num_batches and --num_epochs exclude each other: leave out one of them",

@@ -1,0 +1,104 @@
+//! What is printed of steps: lines as tf_cnn_benchmarks has them, or JSON.
+
+use std::fmt::Display;
+
+use serde_json::json;
+use thalweg_examples::progress::Progress;
+use thalweg_examples::report::median;
+use thalweg_examples::say;
+
+use crate::flags::LossType;
+use crate::settings::{Mode, Settings};
+use crate::speed::Speed;
+use crate::split::Split;
+
+/// What a step gives: the loss, and the parts of images whose class was found.
+pub type Values = [f32; 3];
+
+/// What prints them.
+pub struct Lines {
+    pub json: bool,
+    loss: &'static str,
+    /// Whether accuracies are printed too.
+    accuracy: bool,
+}
+
+impl Lines {
+    pub fn new(settings: &Settings) -> Lines {
+        Lines {
+            json: settings.flags.own.json,
+            loss: match settings.flags.run.loss_type_to_report {
+                LossType::TotalLoss => "total_loss",
+                LossType::BaseLoss => "base_loss",
+            },
+            accuracy: settings.flags.run.print_training_accuracy || settings.mode != Mode::Train,
+        }
+    }
+
+    /// A line for people.
+    pub fn say(&self, line: impl Display) {
+        if !self.json {
+            say::line(line);
+        }
+    }
+
+    /// The names of the columns.
+    pub fn columns(&self) {
+        let accuracy = match self.accuracy {
+            true => "\ttop_1_accuracy\ttop_5_accuracy",
+            false => "",
+        };
+        self.say(format_args!("Step\tImg/sec\t{}{accuracy}", self.loss));
+    }
+
+    /// A step, and the speed so far.
+    pub fn step(&self, progress: &Progress, step: u64, speed: &Speed, values: Values) {
+        let Some(summary) = speed.summary() else {
+            return;
+        };
+        let [loss, first, five] = values;
+        if self.json {
+            return say::line(json!({
+                "step": step, "images_per_sec": summary.mean, "uncertainty": summary.uncertainty,
+                "jitter": summary.jitter, self.loss: loss,
+                "top_1_accuracy": self.accuracy.then_some(first),
+                "top_5_accuracy": self.accuracy.then_some(five),
+            }));
+        }
+        let mut line = format!(
+            "{step}\timages/sec: {:.1} +/- {:.1} (jitter = {:.1})\t{loss:.3}",
+            summary.mean, summary.uncertainty, summary.jitter
+        );
+        if self.accuracy {
+            line += &format!("\t{first:.3}\t{five:.3}");
+        }
+        progress.line(&line);
+    }
+
+    /// What an evaluation has found.
+    pub fn found(&self, [first, five]: [f64; 2], images: usize) {
+        if self.json {
+            return say::line(json!({
+                "accuracy_at_1": first, "accuracy_at_5": five, "examples": images,
+            }));
+        }
+        say::line(format_args!(
+            "Accuracy @ 1 = {first:.4} Accuracy @ 5 = {five:.4} [{images} examples]"
+        ));
+    }
+
+    /// The speed of all steps, and how much of a traced step was exchange.
+    pub fn total(&self, speed: f64, splits: &[(u64, Split)]) {
+        if self.json {
+            let splits = splits.iter().filter(|(step, _)| *step > 0);
+            let parts = splits.map(|(_, split)| split.exchange_part()).collect();
+            return say::line(json!({
+                "total_images_per_sec": speed, "exchange_part": median(parts),
+            }));
+        }
+        let dashes = "-".repeat(64);
+        say::line(format_args!(
+            "{dashes}\ntotal images/sec: {speed:.2}\n{dashes}"
+        ));
+    }
+}
