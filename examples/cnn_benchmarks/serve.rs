@@ -1,13 +1,15 @@
 //! What this process is: alone, or a task of a cluster.
 
+use thalweg::dist::limits::Machine;
 use thalweg::dist::{ClusterSpec, Protection, Server, ServerOptions};
 use thalweg::parallel::Process;
 use thalweg::prelude::*;
+use thalweg::session::CpuOptions;
 use thalweg_examples::say;
 
 use crate::Result;
 use crate::flags::{Device, Job};
-use crate::settings::Settings;
+use crate::settings::{Mode, Settings};
 
 /// # Errors
 /// A cluster that cannot be read, or a server that cannot be.
@@ -16,7 +18,7 @@ pub fn process(settings: &Settings) -> Result<Process> {
     let threads = flags.devices.num_intra_threads.unwrap_or(0);
     let session = SessionOptions::new().threads(threads);
     let session = match flags.devices.device {
-        Device::Cpu => session.cpus(settings.towers),
+        Device::Cpu => within_memory(settings, session.cpus(settings.towers)),
         Device::Gpu => session.gpus(settings.towers),
     };
     let Some(job) = settings.job() else {
@@ -41,4 +43,14 @@ pub fn process(settings: &Settings) -> Result<Process> {
         say::line(format_args!("{what} {}", exchange.task_index));
     }
     Ok(Process::of(server, session))
+}
+
+/// With the memory that the machine has as the towers' limit: a model that needs more then is an error before its first
+/// step, and not a process that the system kills. Inference keeps what it derives from filters, which a limit forbids.
+fn within_memory(settings: &Settings, session: SessionOptions) -> SessionOptions {
+    let bytes = usize::try_from(Machine::here().memory).unwrap_or(usize::MAX);
+    match settings.mode {
+        Mode::Train => session.each_cpu(CpuOptions::new().memory_limit(bytes / settings.towers)),
+        _ => session,
+    }
 }

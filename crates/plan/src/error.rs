@@ -5,7 +5,7 @@ use std::fmt;
 
 use thalweg_device::gpu::GpuError;
 use thalweg_device::{Device, KernelError};
-use thalweg_graph::{DeviceSpec, GraphError, Node, Origin, PlaceError};
+use thalweg_graph::{DeviceSpec, Fact, GraphError, Node, Origin, PlaceError};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 use thiserror::Error;
@@ -235,8 +235,9 @@ pub enum SessionError {
     /// A value for which the device has no memory, or the largest one of a step that as a whole
     /// does not fit.
     #[error(
-        "node '{node}' ({op}), made at {origin}: {device} has no memory for its {dtype}{shape}{}: feed a smaller batch, or place it elsewhere",
-        limited(.limit, .used)
+        "node '{node}' ({op}), made at {origin}: {device} has no memory for its {dtype}{shape}{}{}: feed a smaller batch, or place it elsewhere",
+        limited(.limit, .used),
+        of_step(.whole)
     )]
     Memory {
         /// The node.
@@ -255,6 +256,9 @@ pub enum SessionError {
         limit: Option<usize>,
         /// The bytes that it used at the time.
         used: usize,
+        /// The bytes that all values of the step take on the device at once, of which this is the largest; `None` where it
+        /// is this value that does not fit.
+        whole: Option<usize>,
     },
     /// A fetched value that was read as something else.
     #[error("{what}: {reason}")]
@@ -339,6 +343,23 @@ pub fn memory(on: &Device, node: &Node, dtype: DType, shape: Shape) -> SessionEr
         device: on.name().clone(),
         limit: on.memory().limit(),
         used: on.memory().used(),
+        whole: None,
+    }
+}
+
+/// The error of a step whose values do not fit on a device at once, with the largest of them.
+pub fn memory_of_step(on: &Device, node: &Node, fact: &Fact, bytes: usize) -> SessionError {
+    let mut error = memory(on, node, fact.dtype, fact.shape.clone());
+    if let SessionError::Memory { whole, .. } = &mut error {
+        *whole = Some(bytes);
+    }
+    error
+}
+
+fn of_step(bytes: &Option<usize>) -> String {
+    match bytes {
+        Some(bytes) => format!(", the largest value of a step that takes {bytes} bytes at once"),
+        None => String::new(),
     }
 }
 

@@ -39,7 +39,7 @@ pub use cache::PlanCache;
 pub use compile::{
     NO_SLOT, client_channel, compile, compile_part, compile_partial, in_pieces, ordered, simplified,
 };
-pub use error::{SessionError, failed, memory, panicked};
+pub use error::{SessionError, failed, memory, memory_of_step, panicked};
 pub use kernels::{Kernels, find};
 pub use machine::Machine;
 pub use options::{CpuOptions, GpuOptions, Parallel, SessionOptions};

@@ -12,7 +12,7 @@ use thalweg_tensor::{Tensor, TensorError};
 
 use crate::gpu_queue::Queued;
 use thalweg_plan::SessionError;
-use thalweg_plan::{Home, Plan, Program, SlotPlan, memory};
+use thalweg_plan::{Home, Plan, Program, SlotPlan, memory_of_step};
 
 /// The state of one step. It is made once, and used again by later steps of the same plan.
 pub(crate) struct Frame {
@@ -71,7 +71,7 @@ impl ProgramFrame {
             let (node, fact) = program
                 .largest()
                 .expect("a program without values has an arena without bytes");
-            memory(device, node, fact.dtype, fact.shape.clone())
+            memory_of_step(device, node, fact, program.arena_bytes())
         };
         let (bytes, queued) = match device {
             Device::Cpu(_) => (program.arena, None),
