@@ -34,6 +34,9 @@ struct Checkpoints;
 #[doc = include_str!("../docs/book/clusters.md")]
 struct Clusters;
 
+#[doc = include_str!("../docs/book/many.md")]
+struct Many;
+
 #[cfg(feature = "cluster")]
 #[doc = include_str!("../docs/book/cluster-internals.md")]
 struct ClusterInternals;

@@ -55,6 +55,22 @@ pub enum ParallelError {
         /// Those of the first tower.
         first: usize,
     },
+    /// A flag of a task that cannot be read.
+    #[error("{flag} {value}: give a number from 0 on")]
+    Flags {
+        /// The flag.
+        flag: &'static str,
+        /// What was given.
+        value: String,
+    },
+    /// A cluster that cannot be.
+    #[cfg(feature = "cluster")]
+    #[error(transparent)]
+    Cluster(#[from] thalweg_dist::cluster::SpecError),
+    /// A server that cannot be started.
+    #[cfg(feature = "cluster")]
+    #[error(transparent)]
+    Server(#[from] thalweg_dist::ServerError),
     /// Variables did not get their first values.
     #[error(transparent)]
     Train(#[from] TrainError),

@@ -1,13 +1,17 @@
 //! A process that trains: alone, or a task of a cluster.
 
 #[cfg(feature = "cluster")]
-use thalweg_dist::{ClusterOptions, Server, Session as ClusterSession, sync};
+use thalweg_dist::{
+    ClusterOptions, ClusterSpec, Server, ServerOptions, Session as ClusterSession, sync,
+};
 use thalweg_graph::Graph;
 use thalweg_session::{Session, SessionError, SessionOptions};
 #[cfg(feature = "cluster")]
 use thalweg_train::Role;
 use thalweg_train::{MonitoredTrainingSession, TrainError};
 
+#[cfg(feature = "cluster")]
+use crate::error::ParallelError;
 use crate::mode::Task;
 use crate::run::{Run, Steps};
 use crate::training::Training;
@@ -73,6 +77,66 @@ impl Process {
             kind: Kind::Alone,
             session,
         }
+    }
+
+    /// The task that the flags `--job_name`, `--task_index`, `--ps_hosts` and `--worker_hosts` say, which
+    /// `thalweg launch` gives to a program; alone, where there are none. Other flags are passed over.
+    ///
+    /// # Errors
+    /// [`ParallelError::Flags`], [`ParallelError::Cluster`], [`ParallelError::Server`].
+    ///
+    /// ```
+    /// use thalweg_parallel::Process;
+    /// use thalweg_session::SessionOptions;
+    ///
+    /// let alone = ["program", "--steps", "5"].map(str::to_owned);
+    /// assert_eq!(Process::launched(alone, SessionOptions::new())?.task(), None);
+    ///
+    /// let wrong = ["program", "--job_name=worker", "--task_index", "one"].map(str::to_owned);
+    /// let error = Process::launched(wrong, SessionOptions::new()).err().expect("an error");
+    /// assert_eq!(error.to_string(), "--task_index one: give a number from 0 on");
+    /// # Ok::<(), thalweg_parallel::ParallelError>(())
+    /// ```
+    #[cfg(feature = "cluster")]
+    pub fn launched(
+        args: impl IntoIterator<Item = String>,
+        session: SessionOptions,
+    ) -> Result<Process, ParallelError> {
+        let args: Vec<String> = args.into_iter().collect();
+        let flag = |name: &str| -> Option<&str> {
+            let at = args
+                .iter()
+                .position(|a| a.split('=').next() == Some(name))?;
+            match args[at].split_once('=') {
+                Some((_, value)) => Some(value),
+                None => args.get(at + 1).map(String::as_str),
+            }
+        };
+        let Some(job) = flag("--job_name") else {
+            return Ok(Process::alone(session));
+        };
+        let text = flag("--task_index").unwrap_or("0");
+        let wrong = |_| ParallelError::Flags {
+            flag: "--task_index",
+            value: text.to_owned(),
+        };
+        let index: u32 = text.parse().map_err(wrong)?;
+        let hosts = |name| flag(name).unwrap_or_default();
+        let jobs = [
+            ("ps", hosts("--ps_hosts")),
+            ("worker", hosts("--worker_hosts")),
+        ];
+        let cluster = ClusterSpec::from_flags(&jobs)?;
+        let options = ServerOptions::listening("").session(session.clone());
+        Ok(Process::of(
+            Server::new(cluster, job, index, options)?,
+            session,
+        ))
+    }
+
+    /// A number that no other worker has: 0 where it is alone. For seeds that are to differ between workers.
+    pub fn number(&self) -> u32 {
+        self.task().and_then(|task| task.worker).unwrap_or(0)
     }
 
     /// The task that a server is. Its devices are the server's; sessions have these options.
