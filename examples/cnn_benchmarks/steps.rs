@@ -210,9 +210,11 @@ impl<'g> Worker<'_, 'g> {
             }
             // The last step but one, as tf_cnn_benchmarks.
             if let (Some(path), 1, true) = (&self.settings.flags.output.trace_file, left, trains) {
+                // The plan of a traced step is another one, whose first step takes longer.
+                self.traced(0)?;
                 self.traced(0)?.save(path)?;
             } else if plots && left == 1 && trains {
-                // The plan of a traced step is another one: it is made here.
+                // So that no traced step of the picture is the first.
                 self.traced(0)?;
             } else if self.step()?.is_none() {
                 break;

@@ -150,3 +150,26 @@ fn lists_of_strings_and_numbers_count_too() {
         assert!(matches!(error, SessionError::Memory { .. }), "{error}");
     }
 }
+
+#[test]
+fn a_gradient_with_a_decay_takes_no_memory_beside_the_gradients() {
+    const SIDE: usize = 512;
+    let bytes = 4 * SIDE * SIDE;
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [SIDE as i64, 1]);
+    let w = g.variable("w", g.fill([SIDE as i64; 2], 0.5f32));
+    // As large as the variable, and a value that passes: unlike the variable's, its memory is free afterwards.
+    let gradient = x.matmul(x.transpose(g.constant([1i32, 0])));
+    let decayed = w.value() * 1e-4 + gradient;
+    let train = GradientDescent::new(0.1).apply_gradients(&g, &[(decayed, w)], None);
+    // The variable and what updates it, the gradient, and the packed parts of a product.
+    let session = Session::with_options(&g, limited(1, 3 * bytes + bytes * 6 / 10)).unwrap();
+    session.run(w.initializer(), []).unwrap();
+    let ones = || Tensor::new(&[SIDE, 1], &[1.0f32; SIDE]).unwrap();
+    for _ in 0..3 {
+        session.run(train, [x.feed(ones())]).unwrap();
+    }
+    let found = session.run::<Tensor>(w, []).unwrap();
+    let expected = (0..3).fold(0.5f32, |w, _| w - 0.1 * (w * 1e-4 + 1.0));
+    assert!((found.as_slice::<f32>().unwrap()[7] - expected).abs() < 1e-6);
+}

@@ -441,7 +441,7 @@ fn a_scaffold_says_how_variables_begin() {
             .err()
             .unwrap()
             .to_string()
-            .contains("without a value: w")
+            .contains("no value yet (w)")
     );
 }
 

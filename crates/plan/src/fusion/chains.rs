@@ -154,7 +154,14 @@ fn replacement(graph: &Rewriter<'_>, members: &[NodeId]) -> Option<Replacement> 
             _ => false,
         }
     };
-    let leading = inputs.iter().position(|o| fits(o) && may(&o));
+    // A variable's value and a constant keep their memory: of what may be replaced, another one is better.
+    let passes = |o: &OutputId| {
+        let node = graph.node(o.node);
+        node.is_some_and(|n| n.op.effect != Effect::Read && !n.inputs.is_empty())
+    };
+    let may_be = |o: &OutputId| fits(o) && may(&o);
+    let leading = inputs.iter().position(|o| may_be(o) && passes(o));
+    let leading = leading.or_else(|| inputs.iter().position(may_be));
     let leading = leading.or_else(|| inputs.iter().position(|o| !fits(o)))?;
     inputs.swap(0, leading);
     let (mut ops, mut attrs) = (Vec::with_capacity(members.len()), Attrs::default());
