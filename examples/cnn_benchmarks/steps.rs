@@ -94,7 +94,8 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
     }
     worker.warm_up()?;
     let speeds = worker.measure()?;
-    if let Some(path) = &settings.flags.own.plot {
+    // Of several workers the first one draws.
+    if let Some(path) = settings.flags.own.plot.as_ref().filter(|_| task == 0) {
         picture::draw(path, settings.own_batch(), &speeds, &worker.splits)?;
     }
     // The last checkpoint.

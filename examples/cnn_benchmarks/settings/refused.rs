@@ -188,10 +188,6 @@ fn lengths(flags: &Flags, given: &[String]) -> Rules {
             has("eval_interval_secs") && !run.eval,
             "--eval_interval_secs is of --eval",
         ),
-        (
-            flags.own.plot.is_some() && flags.exchange.job_name == Some(Job::Ps),
-            "--plot is of a worker",
-        ),
     ]
 }
 
