@@ -10,6 +10,6 @@ for folder in crates/*/ kernels/; do
 done
 for package in "${packages[@]}"; do
     features=()
-    [ "$package" != thalweg ] || features=(--features cluster)
+    case $package in thalweg | thalweg-parallel) features=(--features cluster) ;; esac
     cargo +nightly public-api -sss -p "$package" "${features[@]}" > "docs/api/$package.txt"
 done
