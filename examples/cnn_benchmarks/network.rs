@@ -123,7 +123,9 @@ fn parallel(settings: &Settings) -> Result<DataParallel, ParallelError> {
         .in_step(settings.in_step())
         .repacking(exchange.gradient_repacking)
         .loss_scale(loss_scale(settings));
-    if flags.devices.local_parameter_device == Device::Gpu {
+    // The update of an automatic scale is a branch, whose variables are on one device.
+    let automatic = flags.training.fp16_enable_auto_loss_scale;
+    if flags.devices.local_parameter_device == Device::Gpu && !automatic {
         parallel = parallel.parameter_device(ParameterDevice::Towers);
     }
     if exchange.staged_vars {

@@ -171,6 +171,7 @@ fn every_way_of_one_process_trains_on_two_devices() {
         ],
         &["--variable_update=replicated", "--gradient_reduction=sum"],
         &["--use_bf16", "--optimizer=momentum"],
+        &["--use_fp16", "--fp16_enable_auto_loss_scale"],
         &["--forward_only"],
     ] {
         let mut args = vec!["--num_gpus=2"];

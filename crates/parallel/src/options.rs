@@ -220,6 +220,12 @@ impl DataParallel {
             "an automatic loss scale",
             "give a fixed one, or train in one process without staging",
         )?;
+        let spread = self.parameter_device == ParameterDevice::Towers && mode == ParameterServer;
+        refuse(
+            automatic && spread && self.towers > 1,
+            "an automatic loss scale with variables on several devices",
+            "leave them on the CPU: its update is a branch, which runs on one device",
+        )?;
         if self.hierarchical.is_some() && self.all_reduce.is_none() && self.towers < 2 {
             return Err(ParallelError::Range {
                 what: "the number of towers of a hierarchical copy",

@@ -300,7 +300,16 @@ fn a_step_whose_gradients_are_not_finite_updates_nothing_and_halves_the_scale() 
 #[test]
 fn what_does_not_go_together_is_refused_with_advice() {
     use VariableUpdate::{Independent, ParameterServer, Replicated};
+    let automatic = LossScale::Automatic {
+        initial: 8.0,
+        double_after: 2,
+    };
+    let spread = DataParallel::new(ParameterServer).parameter_device(ParameterDevice::Towers);
     let cases = [
+        (
+            spread.towers(2).loss_scale(automatic),
+            "leave them on the CPU",
+        ),
         (
             DataParallel::new(Replicated).staged(),
             "staging does not go with replicated",
