@@ -112,7 +112,7 @@ impl Settings {
                 batch,
                 workers,
                 steps: steps(&flags, model, mode, all)?,
-                warmup: warmup.div_ceil(group) * group,
+                warmup: warmup.div_ceil(group).saturating_mul(group),
                 mode,
                 flags,
             },
