@@ -212,3 +212,47 @@ fn sums_of_all_workers_are_as_many_times_their_mean() {
         "two workers",
     );
 }
+
+#[test]
+fn workers_wait_for_each_other_and_trace_their_turns() {
+    let spec = cluster(&[("ps", 1), ("worker", 2)]);
+    let start = |job: &str, task| process(server(&spec, job, task, 1, Patience::default()));
+    let all = [start("ps", 0), start("worker", 0), start("worker", 1)];
+    let work = |process: &Process| {
+        let g = Graph::new();
+        let x = g.placeholder("x", DType::F32, [BATCH as i64, 3]);
+        let parallel = DataParallel::new(VariableUpdate::DistributedReplicated).on(process);
+        let training = parallel
+            .build(&g, |_| optimizer(), |tower| network(tower, x))
+            .unwrap();
+        let mut run = process.start(&g, &training, |s| s.quiet()).unwrap()?;
+        let feeds = [x.feed(batch(0..1, 0))];
+        run.wait_for_workers(2, std::time::Duration::from_secs(60))
+            .unwrap();
+        let trace = run.traced(&feeds).unwrap();
+        run.wait_for_workers(2, std::time::Duration::from_secs(60))
+            .unwrap();
+        run.close().unwrap();
+        Some(trace)
+    };
+    let traces = std::thread::scope(|scope| {
+        scope.spawn(|| work(&all[0]));
+        let other = scope.spawn(|| work(&all[2]));
+        let own = work(&all[1]).unwrap();
+        [own, other.join().unwrap().unwrap()]
+    });
+    for (trace, task) in traces.iter().zip([
+        "/job:worker/replica:0/task:0",
+        "/job:worker/replica:0/task:1",
+    ]) {
+        let computed = |op: &str, on: &str| {
+            let mut events = trace.events.iter();
+            events.any(|e| e.op == op && e.device.contains(on))
+        };
+        assert!(
+            computed("MatMul", task) || computed("_FusedMatMul", task),
+            "{task}"
+        );
+        assert!(computed("_TurnGive", "/job:ps"), "{task}");
+    }
+}
