@@ -9,6 +9,7 @@ use thalweg::prelude::*;
 use thalweg::session::{Feed, Trace};
 use thalweg::train::MonitoredTrainingSession;
 use thalweg::train::hooks::Every;
+use thalweg_examples::plot::check_name;
 use thalweg_examples::progress::Progress;
 use thalweg_examples::say;
 use thalweg_examples::stop::Stop;
@@ -34,6 +35,9 @@ const WAIT: Duration = Duration::from_secs(600);
 /// What is wrong with the model, a step or a file.
 pub fn run(settings: &Settings, process: &Process) -> Result<()> {
     let stop = Stop::on_ctrl_c()?;
+    if let Some(path) = &settings.flags.own.plot {
+        check_name(path)?;
+    }
     let lines = Lines::new(settings);
     let g = Graph::new();
     if process.steps() {

@@ -172,6 +172,7 @@ fn every_way_of_one_process_trains_on_two_devices() {
         &["--variable_update=replicated", "--gradient_reduction=sum"],
         &["--use_bf16", "--optimizer=momentum"],
         &["--use_fp16", "--fp16_enable_auto_loss_scale"],
+        &["--use_fp16", "--fp16_vars"],
         &["--forward_only"],
     ] {
         let mut args = vec!["--num_gpus=2"];
@@ -373,6 +374,14 @@ fn what_does_not_go_together_is_refused_in_words() {
             "excludes all other flags",
         ),
         (&["--graph_file=g.pbtxt"], "writes no text"),
+        (
+            &["--trace_file=t.json", "--num_warmup_batches=1"],
+            "a step of the warm-up",
+        ),
+        (
+            &["--plot=figure.png", "--device=cpu"],
+            "a name that ends in .svg",
+        ),
     ];
     for (args, why) in cases {
         let done = run(args);

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use thalweg_graph::{Graph, Operation, Output};
-use thalweg_ops::{MathOps, ReduceOps, SumOps, Variable};
+use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SumOps, Variable};
+use thalweg_tensor::DType;
 use thalweg_train::Optimizer;
 use thalweg_train::optimizers::Updates;
 
@@ -66,7 +67,12 @@ impl<'g> Recipe<'g> {
                 x = x * factor;
             }
             if let Some(scale) = self.scale {
-                x = x / scale;
+                // Of an f16 variable the gradient is f16 too.
+                x = x / if scale.dtype() == x.dtype() {
+                    scale
+                } else {
+                    scale.cast(x.dtype())
+                };
             }
             if let Some(decay) = self.decay.as_ref().filter(|d| d.applies(variable)) {
                 x = x + variable.value() * (decay.rate * self.decays);
@@ -129,7 +135,13 @@ pub(crate) fn decayed<'g>(
     let terms: Vec<Output<'g>> = variables
         .iter()
         .filter(|v| decay.applies(**v))
-        .map(|&v| beside(v, || v.value().l2_loss()))
+        .map(|&v| {
+            beside(v, || match v.dtype() {
+                // Squares of f16 weights soon add up to more than it holds.
+                DType::F16 | DType::BF16 => v.value().cast(DType::F32).l2_loss(),
+                _ => v.value().l2_loss(),
+            })
+        })
         .collect();
     (!terms.is_empty()).then(|| g.add_n(&terms) * decay.rate)
 }

@@ -185,6 +185,10 @@ fn lengths(flags: &Flags, given: &[String]) -> Rules {
             "--save_model_secs and --save_model_steps exclude each other: leave out one of them",
         ),
         (
+            output.trace_file.is_some() && run.num_warmup_batches.is_some_and(|n| n < 2),
+            "--trace_file records a step of the warm-up: give --num_warmup_batches of at least 2",
+        ),
+        (
             has("eval_interval_secs") && !run.eval,
             "--eval_interval_secs is of --eval",
         ),
