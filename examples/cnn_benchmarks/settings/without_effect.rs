@@ -31,20 +31,20 @@ const FLAGS: &[(&str, &str)] = &[
     ("sync_on_finish", "a step ends when its devices have ended"),
     (
         "agg_small_grads_max_bytes",
-        "sends of a step are already put together: see --gradient_repacking",
+        "gradients are reduced one by one, or all together: see --gradient_repacking",
     ),
     (
         "agg_small_grads_max_group",
-        "sends of a step are already put together: see --gradient_repacking",
+        "gradients are reduced one by one, or all together: see --gradient_repacking",
     ),
     (
         "allreduce_merge_scope",
-        "sends of a step are already put together",
+        "gradients are reduced one by one, or all together: see --gradient_repacking",
     ),
     ("use_resource_vars", "all variables are resources"),
     (
         "single_l2_loss_op",
-        "the engine fuses the decay into the updates",
+        "the gradient of the decay is added beside each variable",
     ),
     (
         "compute_lr_on_cpu",
