@@ -22,7 +22,7 @@ pub fn process(settings: &Settings) -> Result<Process> {
         Device::Gpu => session.gpus(settings.towers),
     };
     let Some(job) = settings.job() else {
-        return Ok(Process::alone(session));
+        return Ok(Process::alone(session).max_to_keep(flags.output.max_ckpts_to_keep));
     };
     let exchange = &flags.exchange;
     let jobs = [
@@ -42,7 +42,7 @@ pub fn process(settings: &Settings) -> Result<Process> {
     if !flags.own.json {
         say::line(format_args!("{what} {}", exchange.task_index));
     }
-    Ok(Process::of(server, session))
+    Ok(Process::of(server, session).max_to_keep(flags.output.max_ckpts_to_keep))
 }
 
 /// With the memory that the machine has as the towers' limit: a model that needs more then is an error before its first

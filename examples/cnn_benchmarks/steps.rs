@@ -50,7 +50,10 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
         });
     }
     let network = build(settings, process, &g)?;
-    if settings.flags.own.explain && process.steps() {
+    if settings.flags.own.explain {
+        if !process.steps() {
+            return Ok(());
+        }
         let explained = Explained::new(settings, &g, &network)?;
         match lines.json {
             true => say::line(explained.to_json()),
@@ -131,14 +134,10 @@ fn monitored<'a>(
         (0, Some(steps)) => Every::Steps(steps.max(1)),
         (seconds, _) => Every::secs(seconds),
     };
-    let summaries = match (output.summary_verbosity, output.save_summaries_steps) {
-        (0, _) | (_, 0) => None,
-        (_, steps) => Some(Every::Steps(steps)),
-    };
     session
         .checkpoint_dir(folder)
         .save_checkpoint(every)
-        .save_summaries(summaries)
+        .save_summaries(None)
 }
 
 /// A process that steps.

@@ -256,3 +256,41 @@ fn workers_wait_for_each_other_and_trace_their_turns() {
         assert!(computed("_TurnGive", "/job:ps"), "{task}");
     }
 }
+
+#[test]
+fn workers_wait_for_each_other_also_after_a_checkpoint_was_restored() {
+    let folder = std::env::temp_dir().join(format!("thalweg-parallel-{}", std::process::id()));
+    for (in_step, begins) in [(false, 0), (false, 1), (true, 2), (true, 3)] {
+        let spec = cluster(&[("ps", 1), ("worker", 1)]);
+        let start = |job: &str| process(server(&spec, job, 0, 1, Patience::default()));
+        let (ps, worker) = (start("ps"), start("worker"));
+        let work = |process: &Process| {
+            let g = Graph::new();
+            let x = g.placeholder("x", DType::F32, [BATCH as i64, 3]);
+            let parallel = DataParallel::new(VariableUpdate::ParameterServer);
+            let training = parallel
+                .in_step(in_step)
+                .on(process)
+                .build(&g, |_| optimizer(), |tower| network(tower, x))
+                .unwrap();
+            let mut run = process
+                .start(&g, &training, |s| s.quiet().checkpoint_dir(&folder))
+                .unwrap()?;
+            run.wait_for_workers(1, std::time::Duration::from_secs(60))
+                .unwrap();
+            let feeds = [x.feed(batch(0..1, 0))];
+            let (_, step) = run.step::<f32>(training.loss, &feeds).unwrap().unwrap();
+            while run.fetch::<i64>(training.global_step, []).unwrap() <= step {
+                std::thread::yield_now();
+            }
+            run.close().unwrap();
+            Some(step)
+        };
+        let step = std::thread::scope(|scope| {
+            scope.spawn(|| work(&ps));
+            work(&worker).unwrap()
+        });
+        assert_eq!(step, begins, "in step: {in_step}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

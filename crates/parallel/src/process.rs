@@ -6,15 +6,16 @@ use thalweg_dist::{
 };
 use thalweg_graph::Graph;
 use thalweg_session::{Session, SessionError, SessionOptions};
-#[cfg(feature = "cluster")]
-use thalweg_train::Role;
-use thalweg_train::{MonitoredTrainingSession, TrainError};
+use thalweg_train::{MonitoredTrainingSession, Role, TrainError};
 
 #[cfg(feature = "cluster")]
 use crate::error::ParallelError;
 use crate::mode::Task;
 use crate::run::{Run, Steps};
 use crate::training::Training;
+
+/// The checkpoints of a folder that are kept where nothing is said, as `tf.train.Saver` keeps them.
+const KEPT: usize = 5;
 
 /// What this process is: all of a training, or one of the jobs `ps` and `worker` of a cluster.
 ///
@@ -59,6 +60,8 @@ use crate::training::Training;
 pub struct Process {
     kind: Kind,
     session: SessionOptions,
+    /// The checkpoints of a folder.
+    kept: usize,
 }
 
 enum Kind {
@@ -76,6 +79,7 @@ impl Process {
         Process {
             kind: Kind::Alone,
             session,
+            kept: KEPT,
         }
     }
 
@@ -152,6 +156,7 @@ impl Process {
         Process {
             kind: Kind::Task { server, task },
             session,
+            kept: KEPT,
         }
     }
 
@@ -162,6 +167,23 @@ impl Process {
             #[cfg(feature = "cluster")]
             Kind::Task { task, .. } => Some(*task),
         }
+    }
+
+    /// How many checkpoints of a folder are kept (5): all, where it is 0.
+    pub fn max_to_keep(mut self, most: usize) -> Process {
+        self.kept = most;
+        self
+    }
+
+    /// Who gives variables their values and saves them: the first server where workers train in step, and otherwise the
+    /// first worker.
+    fn role(&self, training: &Training<'_>) -> Role {
+        let chief = match (self.task(), &training.synchronized) {
+            (None, _) => true,
+            (Some(task), None) => task.worker == Some(0),
+            (Some(task), Some(_)) => task.worker.is_none(),
+        };
+        if chief { Role::Chief } else { Role::Worker }
     }
 
     /// Whether it steps: all but servers do.
@@ -185,8 +207,11 @@ impl Process {
     where
         'g: 'p,
     {
-        let monitored = MonitoredTrainingSession::new(g).scaffold(training.scaffold());
-        let monitored = configure(monitored);
+        let role = self.role(training);
+        let scaffold =
+            training.scaffold(training.saver().max_to_keep(self.kept), role == Role::Chief);
+        let monitored = MonitoredTrainingSession::new(g).scaffold(scaffold);
+        let monitored = configure(monitored).role(role);
         match &self.kind {
             Kind::Alone => {
                 let options = self.session.clone();
@@ -229,14 +254,9 @@ impl Process {
         training: &'p Training<'g>,
         monitored: MonitoredTrainingSession<'p>,
     ) -> Result<Run<'p, 'g>, TrainError> {
-        let role = match (worker, &training.synchronized) {
-            (0, None) => Role::Chief,
-            // In step the first server is the chief.
-            _ => Role::Worker,
-        };
         let make = move || ClusterSession::on(server, g, self.options());
         let make: crate::run::MakeOnTask<'p, 'g> = Box::new(make);
-        let session = monitored.role(role).start(make)?;
+        let session = monitored.start(make)?;
         let steps = Steps::Task {
             server,
             worker,
@@ -257,7 +277,7 @@ impl Process {
         if let Some(synchronized) = training.synchronized.as_ref().filter(|_| coordinates) {
             let mut coordinator = sync::Coordinator::new(server, synchronized, "worker")?;
             let make = || ClusterSession::on(server, g, self.options());
-            let mut session = monitored.role(Role::Chief).start(make)?;
+            let mut session = monitored.start(make)?;
             while session.run_step_fn(|s| coordinator.update(s))?.is_some() {}
             // The last checkpoint is saved before the workers hear of the end: the other servers end with them.
             let saved = session.close();

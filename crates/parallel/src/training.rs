@@ -46,13 +46,17 @@ pub(crate) struct Arrivals<'g> {
 
 impl<'g> Training<'g> {
     /// What a [monitored session](thalweg_train::MonitoredTrainingSession) of it needs: first values, the values of
-    /// copies, and what is saved.
-    pub fn scaffold(&self) -> Scaffold {
+    /// copies, and what is saved. `saver` is [`Training::saver`], with options; `chief` is whether the process gives
+    /// variables their values.
+    pub fn scaffold(&self, saver: Saver, chief: bool) -> Scaffold {
+        // No checkpoint has this number, and no worker begins before it has a value.
+        let counts = self.arrivals.filter(|_| chief);
+        let counts = counts.map(|a| a.arrived.initializer());
         Scaffold::new()
             .init(self.first.iter().copied())
-            .local_init(self.own.iter().copied())
+            .local_init(self.own.iter().copied().chain(counts))
             .ready(self.ready)
-            .saver(self.saver())
+            .saver(saver)
     }
 
     /// Saves the variables of the first tower, or of the servers, under the names that they have in one process.
@@ -67,6 +71,8 @@ impl<'g> Training<'g> {
     /// As a step.
     pub fn initialize(&self, session: &dyn Steps) -> Result<(), TrainError> {
         run(session, &self.first)?;
+        let counts = self.arrivals.map(|a| a.arrived.initializer());
+        run(session, counts.as_slice())?;
         run(session, &self.own)
     }
 

@@ -37,6 +37,14 @@ const NOT_THERE: &[(&str, &str)] = &[
         "stop_at_top_1_accuracy",
         "evaluate with --eval beside the training",
     ),
+    (
+        "summary_verbosity",
+        "leave it out: --json prints the losses",
+    ),
+    (
+        "save_summaries_steps",
+        "leave it out: --json prints the losses",
+    ),
     ("eval_dir", "leave it out: results are printed"),
     (
         "partitioned_graph_file_prefix",

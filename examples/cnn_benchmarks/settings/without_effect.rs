@@ -2,6 +2,8 @@
 
 /// Each with the reason.
 const FLAGS: &[(&str, &str)] = &[
+    ("use_chrome_trace_format", "traces have no other format"),
+    ("server_protocol", "servers speak gRPC"),
     (
         "num_inter_threads",
         "the engine runs a step's branches on all of its threads",

@@ -73,7 +73,6 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let all = g.variables();
         let all = all.iter().map(|v| Variable::of(g, v));
         let saved: Vec<Variable<'g>> = all.filter(|v| !is_copy(v)).collect();
-        let ready = self.places.on_step(g, || ready(g, &saved));
         let arrivals = self.options.task.map(|_| {
             let make = || g.untrained_variable("parallel/arrivals", 0i64);
             let arrivals = self.places.on_step(g, make);
@@ -82,6 +81,9 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
                 arrived: arrivals,
             }
         });
+        let counted = arrivals.iter().map(|a| a.arrived);
+        let needed: Vec<Variable<'g>> = saved.iter().copied().chain(counted).collect();
+        let ready = self.places.on_step(g, || ready(g, &needed));
         let synchronized = built.synchronized.map(|s| Synchronized { ready, ..s });
         Ok(Training {
             global_step: self.global_step,
@@ -91,11 +93,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             synchronized,
             gradients: built.gradients,
             towers: self.made.into_iter().map(|t| t.trained).collect(),
-            first: saved
-                .iter()
-                .chain(arrivals.iter().map(|a| &a.arrived))
-                .map(|v| v.initializer())
-                .collect(),
+            first: saved.iter().map(|v| v.initializer()).collect(),
             arrivals,
             saved: saved
                 .into_iter()
