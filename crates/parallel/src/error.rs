@@ -55,6 +55,28 @@ pub enum ParallelError {
         /// Those of the first tower.
         first: usize,
     },
+    /// A tower that makes a variable of its own, where towers share them.
+    #[error(
+        "tower {tower} makes variable '{variable}' anew: make it with a layer or get_variable, so that towers share it"
+    )]
+    Unshared {
+        /// The tower.
+        tower: usize,
+        /// The variable.
+        variable: String,
+    },
+    /// Workers that have not come to where others wait for them.
+    #[error(
+        "{missing} of {workers} workers have not come within {waited:?}: start them, or look at what keeps them"
+    )]
+    Absent {
+        /// How many.
+        missing: i64,
+        /// Of how many.
+        workers: u32,
+        /// For how long they were waited for.
+        waited: std::time::Duration,
+    },
     /// A flag of a task that cannot be read.
     #[error("{flag} {value}: give a number from 0 on")]
     Flags {

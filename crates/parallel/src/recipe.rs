@@ -47,7 +47,6 @@ impl fmt::Debug for Decay {
 }
 
 /// What every gradient goes through, beside its variable: a factor, the decay, and clipping.
-#[derive(Clone)]
 pub(crate) struct Recipe<'g> {
     /// What a sum is multiplied by.
     pub(crate) factor: Option<f64>,

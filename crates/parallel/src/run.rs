@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "cluster")]
 use thalweg_dist::{ClusterError, Server, Session as ClusterSession, sync};
 use thalweg_session::{Feed, FetchesAs, RunOptions, Session, SessionError, Trace};
-use thalweg_train::{MonitoredSession, TrainError};
+use thalweg_train::{MonitoredSession, StepFailure, TrainError};
 
+use crate::error::ParallelError;
 use crate::training::Training;
 
 /// How often it is looked who has come.
@@ -136,7 +137,7 @@ impl<'p, 'g> Run<'p, 'g> {
     /// Waits until all workers have called this as often as this one; at once, where it is alone.
     ///
     /// # Errors
-    /// As [`MonitoredSession::run`]; [`TrainError::Waited`], where others do not come for as long as `most`.
+    /// As [`MonitoredSession::run`]; [`ParallelError::Absent`], where others do not come for as long as `most`.
     pub fn wait_for_workers(&mut self, workers: u32, most: Duration) -> Result<(), TrainError> {
         let Some(arrivals) = self.training.arrivals else {
             return Ok(());
@@ -151,10 +152,12 @@ impl<'p, 'g> Run<'p, 'g> {
                 return Ok(());
             }
             if began.elapsed() >= most {
-                return Err(TrainError::Waited {
+                let absent = ParallelError::Absent {
+                    missing: wanted - arrived,
+                    workers,
                     waited: began.elapsed(),
-                    why: format!("{} of {workers} workers are not there", wanted - arrived),
-                });
+                };
+                return Err(TrainError::step(StepFailure::Other, absent));
             }
             std::thread::sleep(LOOK);
         }

@@ -63,22 +63,25 @@ pub(crate) fn made<'g>(
         let own: Vec<_> = g.variables().split_off(variables);
         let of = |v: &thalweg_graph::VariableInfo| Variable::of(g, v);
         let trained: Vec<Variable<'g>> = own.iter().filter(|v| v.trainable).map(of).collect();
-        let first = all.first().map_or(trained.len(), |f| f.trained.len());
-        let expected = if options.update.has_copies() || index == 0 {
-            first
-        } else {
-            0
-        };
-        if trained.len() != expected {
-            return Err(ParallelError::Towers {
-                tower: index,
-                found: trained.len(),
-                first,
-            });
-        }
-        let trained = match all.first() {
-            Some(first) if !options.update.has_copies() => first.trained.clone(),
-            _ => trained,
+        let trained = match (all.first(), options.update.has_copies()) {
+            (None, _) => trained,
+            (Some(first), true) if trained.len() == first.trained.len() => trained,
+            (Some(first), true) => {
+                return Err(ParallelError::Towers {
+                    tower: index,
+                    found: trained.len(),
+                    first: first.trained.len(),
+                });
+            }
+            (Some(first), false) => match trained.first() {
+                None => first.trained.clone(),
+                Some(variable) => {
+                    return Err(ParallelError::Unshared {
+                        tower: index,
+                        variable: variable.name(),
+                    });
+                }
+            },
         };
         let gradients = places.on_tower(g, index, || {
             tower_gradients(loss, &trained, staged.as_ref(), scale)

@@ -377,5 +377,12 @@ fn towers_that_share_no_variables_are_told_apart() {
     let error = parallel
         .build(&g, |_| GradientDescent::new(0.1), build)
         .unwrap_err();
-    assert!(error.to_string().contains("tower 1"), "{error}");
+    let advice = "make it with a layer or get_variable";
+    assert!(error.to_string().contains(advice), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("tower 1 makes variable 'v_1/tower_1/w'"),
+        "{error}"
+    );
 }

@@ -19,12 +19,12 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             .map(|t| self.applied(1, &self.pairs(t), t == 0))
             .collect();
         step.extend(towers.flat_map(|t| self.updates(t)));
-        let gradients = self.pairs(0);
-        step.extend(self.adapted(&gradients));
+        let all: Pairs<'g> = (0..self.made.len()).flat_map(|t| self.pairs(t)).collect();
+        step.extend(self.adapted(&all));
         Built {
             step,
             synchronized: None,
-            gradients,
+            gradients: self.pairs(0),
             own: Vec::new(),
             copies: Vec::new(),
         }

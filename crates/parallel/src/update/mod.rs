@@ -36,11 +36,11 @@ type Pairs<'g> = Vec<(Output<'g>, Variable<'g>)>;
 struct Built<'g> {
     /// What a step runs.
     step: Vec<Operation<'g>>,
-    synchronized: Option<thalweg_train::Synchronized<'g>>,
+    synchronized: Option<Synchronized<'g>>,
     gradients: Pairs<'g>,
     /// Run in each session, when what is saved has values.
     own: Vec<Operation<'g>>,
-    /// The variables that are not saved, as they are copies, or wait for others' values.
+    /// The variables that are not saved, as others have their values.
     copies: Vec<Variable<'g>>,
 }
 
@@ -106,7 +106,6 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
 
     /// An optimizer whose gradients are sums of so many.
     fn prepared(&self, gradients: usize) -> Prepared<'_, 'g, O> {
-        let reduction = self.options.reduction;
         let workers = match self.options.task {
             Some(task) if self.options.in_step => task.workers,
             _ => 1,
@@ -115,7 +114,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         // A turn of workers gives the mean of theirs.
         let factor = match summed && workers > 1 {
             true => Some(f64::from(workers)),
-            false => reduction.factor(gradients),
+            false => self.options.reduction.factor(gradients),
         };
         let decays = if summed {
             gradients * workers as usize
@@ -134,7 +133,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         }
     }
 
-    /// Applies the gradients of one set of variables; the optimizer's mistakes are those of all gradients.
+    /// Applies the gradients of one set of variables, each a sum of so many; `counts` is whether that is a step.
     fn applied(&self, gradients: usize, pairs: &Pairs<'g>, counts: bool) -> Operation<'g> {
         let step = counts.then_some(self.global_step);
         let apply = || {
