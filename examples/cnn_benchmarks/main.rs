@@ -18,6 +18,7 @@ mod steps;
 use std::error::Error;
 use std::process::ExitCode;
 
+use serde_json::{Value, json};
 use thalweg::models;
 use thalweg_examples::report::table;
 use thalweg_examples::say;
@@ -44,7 +45,10 @@ fn main() -> ExitCode {
 
 fn run(given: Given) -> Result<()> {
     if given.flags.own.list_models {
-        say::line(models_table());
+        match given.flags.own.json {
+            true => models_json().for_each(say::line),
+            false => say::line(models_table()),
+        }
         return Ok(());
     }
     let (settings, notes) = Settings::new(given)?;
@@ -53,6 +57,13 @@ fn run(given: Given) -> Result<()> {
     }
     let process = serve::process(&settings)?;
     steps::run(&settings, &process)
+}
+
+/// All models, an object each.
+fn models_json() -> impl Iterator<Item = Value> {
+    models::all().iter().map(|m| {
+        json!({ "model": m.name, "data_name": m.data.name(), "pixels": m.size, "batch": m.batch })
+    })
 }
 
 /// All models, with what the program takes where nothing else is said.

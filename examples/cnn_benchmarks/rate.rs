@@ -4,7 +4,7 @@ use thalweg::models::Rate;
 use thalweg::prelude::*;
 use thalweg::train::{Rate as Learning, schedules::piecewise_constant};
 
-use crate::flags::Training;
+use crate::flags::OptimizerFlags;
 use crate::settings::Settings;
 
 /// Passes in which the rate of a residual network grows.
@@ -78,7 +78,7 @@ pub fn rate<'g>(settings: &Settings, step: Variable<'g>) -> Learning<'g> {
 
 /// A constant rate, or one that decays.
 fn decayed<'g>(
-    flags: &Training,
+    flags: &OptimizerFlags,
     initial: f64,
     step: Variable<'g>,
     steps: impl Fn(f64) -> f64,
@@ -157,7 +157,7 @@ fn pieces(text: &str) -> Result<Piecewise, String> {
 
 /// # Errors
 /// A schedule that cannot be read.
-pub fn check(flags: &Training) -> Result<(), String> {
+pub fn check(flags: &OptimizerFlags) -> Result<(), String> {
     let text = flags.piecewise_learning_rate_schedule.as_deref();
     text.map_or(Ok(()), |text| pieces(text).map(|_| ()))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use thalweg::graphdef::{ExportOptions, export, file};
-use thalweg::parallel::{Process, Run};
+use thalweg::parallel::{Process, TrainingRun};
 use thalweg::prelude::*;
 use thalweg::session::{Feed, Trace};
 use thalweg::train::MonitoredTrainingSession;
@@ -144,7 +144,7 @@ fn monitored<'a>(
 struct Worker<'w, 'g> {
     settings: &'w Settings,
     network: &'w Network<'g>,
-    run: Run<'w, 'g>,
+    run: TrainingRun<'w, 'g>,
     images: Images,
     stop: Stop,
     lines: Lines,

@@ -215,7 +215,13 @@ fn patterns_are_learned_saved_and_evaluated() {
 
 #[test]
 fn json_is_all_that_is_printed_where_it_is_asked_for() {
-    for more in [&["--json"][..], &["--json", "--explain"]] {
+    let models = small(&["--json", "--list_models"]);
+    assert_eq!(models.len(), thalweg::models::all().len());
+    for more in [
+        &["--json"][..],
+        &["--json", "--explain"],
+        &["--json", "--list_models"],
+    ] {
         for line in small(more) {
             let value: serde_json::Value = serde_json::from_str(&line).expect(&line);
             assert!(value.is_object());
@@ -410,4 +416,41 @@ fn a_model_that_needs_more_memory_than_there_is_says_what_needs_it() {
     for part in parts {
         assert!(errors.contains(part), "{errors}");
     }
+}
+
+#[test]
+fn every_flag_is_used_or_says_that_it_is_not() {
+    let help = run(&["--help"]);
+    let help = text(&help.stdout);
+    let flags = help
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix("--"));
+    let name = |flag: &str| {
+        flag.split(|c: char| !c.is_alphanumeric() && c != '_')
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("cnn_benchmarks");
+    let mut sources = String::new();
+    for place in [folder.clone(), folder.join("settings")] {
+        for file in std::fs::read_dir(place).unwrap() {
+            let path = file.unwrap().path();
+            if path.is_file() {
+                sources += &std::fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+    let words: std::collections::BTreeSet<&str> = sources
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .collect();
+    let mut seen = 0;
+    for flag in flags.map(name).filter(|f| !f.is_empty() && f != "help") {
+        assert!(
+            words.contains(&*flag),
+            "--{flag} does nothing, and nobody is told"
+        );
+        seen += 1;
+    }
+    assert!(seen > 90, "{seen}");
 }

@@ -49,7 +49,7 @@ impl DataParallel {
                 scale,
                 made,
             };
-            updates.build()
+            Ok(updates.build())
         })
     }
 }

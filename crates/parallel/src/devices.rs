@@ -54,10 +54,6 @@ impl Places {
         }
     }
 
-    pub(crate) fn towers(&self) -> usize {
-        self.towers.len()
-    }
-
     /// The device of a tower.
     pub(crate) fn tower(&self, tower: usize) -> DeviceSpec {
         self.towers[tower].clone()

@@ -12,7 +12,6 @@ use thalweg_ops::ArrayOps;
 use thalweg_tensor::DType;
 
 use crate::devices::Places;
-use crate::error::ParallelError;
 
 pub use hierarchy::Topology;
 pub use spec::{Algorithm, AllReduce};
@@ -30,16 +29,6 @@ pub(crate) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// # Errors
-    /// An all-reduce that these towers cannot do.
-    pub(crate) fn check(&self) -> Result<(), ParallelError> {
-        match (self.all_reduce, self.hierarchical) {
-            (Some(all_reduce), _) => all_reduce.check(self.places.towers()),
-            (None, Some(topology)) => topology.check(self.places.towers()),
-            (None, None) => Ok(()),
-        }
-    }
-
     /// The sum of each gradient over all towers, on each tower.
     pub(crate) fn sums<'g>(&self, g: &'g Graph, towers: Vec<Gradients<'g>>) -> Vec<Gradients<'g>> {
         if towers.len() < 2 {

@@ -68,6 +68,6 @@ pub use mode::{ParameterDevice, Reduction, Task, VariableUpdate};
 pub use options::DataParallel;
 pub use process::Process;
 pub use recipe::Decay;
-pub use run::Run;
+pub use run::TrainingRun;
 pub use tower::Tower;
 pub use training::Training;

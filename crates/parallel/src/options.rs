@@ -226,12 +226,10 @@ impl DataParallel {
             "an automatic loss scale with variables on several devices",
             "leave them on the CPU: its update is a branch, which runs on one device",
         )?;
-        if self.hierarchical.is_some() && self.all_reduce.is_none() && self.towers < 2 {
-            return Err(ParallelError::Range {
-                what: "the number of towers of a hierarchical copy",
-                found: self.towers.to_string(),
-                range: "at least 2",
-            });
+        match (&self.all_reduce, self.hierarchical) {
+            (Some(all_reduce), _) => all_reduce.check(self.towers)?,
+            (None, Some(topology)) => topology.check(self.towers)?,
+            (None, None) => {}
         }
         if let Some(dtype) = self
             .compact

@@ -11,7 +11,7 @@ use thalweg_train::{MonitoredTrainingSession, Role, TrainError};
 #[cfg(feature = "cluster")]
 use crate::error::ParallelError;
 use crate::mode::Task;
-use crate::run::{Run, Steps};
+use crate::run::{Sessions, TrainingRun};
 use crate::training::Training;
 
 /// The checkpoints of a folder that are kept where nothing is said, as `tf.train.Saver` keeps them.
@@ -203,7 +203,7 @@ impl Process {
         g: &'g Graph,
         training: &'p Training<'g>,
         configure: impl FnOnce(MonitoredTrainingSession<'p>) -> MonitoredTrainingSession<'p>,
-    ) -> Result<Option<Run<'p, 'g>>, TrainError>
+    ) -> Result<Option<TrainingRun<'p, 'g>>, TrainError>
     where
         'g: 'p,
     {
@@ -218,8 +218,8 @@ impl Process {
                 let make = move || Session::with_options(g, options.clone());
                 let make: Box<dyn FnMut() -> Result<Session<'g>, SessionError> + 'p> =
                     Box::new(make);
-                let steps = Steps::Alone(monitored.start(make)?);
-                Ok(Some(Run::new(training, steps)))
+                let steps = Sessions::Alone(monitored.start(make)?);
+                Ok(Some(TrainingRun::new(training, steps)))
             }
             #[cfg(feature = "cluster")]
             Kind::Task { server, task } => match task.worker {
@@ -253,16 +253,16 @@ impl Process {
         g: &'g Graph,
         training: &'p Training<'g>,
         monitored: MonitoredTrainingSession<'p>,
-    ) -> Result<Run<'p, 'g>, TrainError> {
+    ) -> Result<TrainingRun<'p, 'g>, TrainError> {
         let make = move || ClusterSession::on(server, g, self.options());
         let make: crate::run::MakeOnTask<'p, 'g> = Box::new(make);
         let session = monitored.start(make)?;
-        let steps = Steps::Task {
+        let steps = Sessions::Task {
             server,
             worker,
             session,
         };
-        Ok(Run::new(training, steps))
+        Ok(TrainingRun::new(training, steps))
     }
 
     /// A server's part.

@@ -20,7 +20,7 @@ pub(crate) type MakeOnTask<'p, 'g> =
 
 /// What steps are run with.
 #[allow(clippy::large_enum_variant, reason = "there is one for each process")]
-pub(crate) enum Steps<'p, 'g> {
+pub(crate) enum Sessions<'p, 'g> {
     Alone(MonitoredSession<Session<'g>, MakeAlone<'p, 'g>>),
     #[cfg(feature = "cluster")]
     Task {
@@ -31,17 +31,17 @@ pub(crate) enum Steps<'p, 'g> {
 }
 
 /// A training that has begun: see [`Process::start`](crate::Process::start).
-pub struct Run<'p, 'g> {
+pub struct TrainingRun<'p, 'g> {
     training: &'p Training<'g>,
     /// None when it was closed.
-    steps: Option<Steps<'p, 'g>>,
+    steps: Option<Sessions<'p, 'g>>,
     /// How often it has waited for the others.
     waits: i64,
 }
 
-impl<'p, 'g> Run<'p, 'g> {
-    pub(crate) fn new(training: &'p Training<'g>, steps: Steps<'p, 'g>) -> Run<'p, 'g> {
-        Run {
+impl<'p, 'g> TrainingRun<'p, 'g> {
+    pub(crate) fn new(training: &'p Training<'g>, steps: Sessions<'p, 'g>) -> TrainingRun<'p, 'g> {
+        TrainingRun {
             training,
             steps: Some(steps),
             waits: 0,
@@ -62,9 +62,9 @@ impl<'p, 'g> Run<'p, 'g> {
         let all = (training.step, fetches, training.global_step);
         let done = |done: Option<((), R, i64)>| done.map(|(_, values, step)| (values, step));
         match self.steps.as_mut().ok_or(TrainError::Closed)? {
-            Steps::Alone(session) => session.run(all, feeds).map(done),
+            Sessions::Alone(session) => session.run(all, feeds).map(done),
             #[cfg(feature = "cluster")]
-            Steps::Task {
+            Sessions::Task {
                 worker, session, ..
             } => match &training.synchronized {
                 None => session.run(all, feeds).map(done),
@@ -84,9 +84,9 @@ impl<'p, 'g> Run<'p, 'g> {
     /// [`TrainError::Closed`].
     pub fn session(&self) -> Result<&dyn thalweg_train::Steps, TrainError> {
         match self.steps.as_ref().ok_or(TrainError::Closed)? {
-            Steps::Alone(session) => Ok(session.session()),
+            Sessions::Alone(session) => Ok(session.session()),
             #[cfg(feature = "cluster")]
-            Steps::Task { session, .. } => Ok(session.session()),
+            Sessions::Task { session, .. } => Ok(session.session()),
         }
     }
 
@@ -101,9 +101,9 @@ impl<'p, 'g> Run<'p, 'g> {
     ) -> Result<R, TrainError> {
         let feeds = feeds.as_ref();
         match self.steps.as_mut().ok_or(TrainError::Closed)? {
-            Steps::Alone(session) => Ok(session.session().run(fetches, feeds)?),
+            Sessions::Alone(session) => Ok(session.session().run(fetches, feeds)?),
             #[cfg(feature = "cluster")]
-            Steps::Task { session, .. } => Ok(session.session().run(fetches, feeds)?),
+            Sessions::Task { session, .. } => Ok(session.session().run(fetches, feeds)?),
         }
     }
 
@@ -115,12 +115,12 @@ impl<'p, 'g> Run<'p, 'g> {
         let (training, feeds) = (self.training, feeds.as_ref());
         let options = RunOptions::new().traced();
         match self.steps.as_mut().ok_or(TrainError::Closed)? {
-            Steps::Alone(session) => {
+            Sessions::Alone(session) => {
                 let traced = session.session().step_with(training.step, feeds, &options);
                 Ok(traced?.1)
             }
             #[cfg(feature = "cluster")]
-            Steps::Task {
+            Sessions::Task {
                 worker, session, ..
             } => {
                 let session = session.session();
@@ -174,9 +174,9 @@ impl<'p, 'g> Run<'p, 'g> {
     fn end(&mut self) -> Result<(), TrainError> {
         match self.steps.take() {
             None => Ok(()),
-            Some(Steps::Alone(session)) => session.close(),
+            Some(Sessions::Alone(session)) => session.close(),
             #[cfg(feature = "cluster")]
-            Some(Steps::Task {
+            Some(Sessions::Task {
                 server, session, ..
             }) => {
                 let closed = session.close();
@@ -187,11 +187,11 @@ impl<'p, 'g> Run<'p, 'g> {
     }
 }
 
-impl Drop for Run<'_, '_> {
+impl Drop for TrainingRun<'_, '_> {
     /// Servers do not wait for a worker that has failed. What is wrong then is known already.
     fn drop(&mut self) {
         #[cfg(feature = "cluster")]
-        if let Some(Steps::Task { server, .. }) = self.steps.take() {
+        if let Some(Sessions::Task { server, .. }) = self.steps.take() {
             server.finish("ps");
         }
     }

@@ -332,7 +332,7 @@ fn what_does_not_go_together_is_refused_with_advice() {
         ),
         (
             DataParallel::new(Replicated).hierarchical_copy(Topology::Dgx1),
-            "is 1: give at least 2",
+            "is 1: give an even number from 2 on",
         ),
         (
             DataParallel::new(Replicated)

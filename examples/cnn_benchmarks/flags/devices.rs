@@ -20,7 +20,7 @@ impl Device {
 
 #[derive(Args, Debug)]
 #[command(rename_all = "snake_case", next_help_heading = "Devices and threads")]
-pub struct Devices {
+pub struct DeviceFlags {
     /// Where towers run.
     #[arg(long, value_enum, default_value = "gpu", ignore_case = true)]
     pub device: Device,

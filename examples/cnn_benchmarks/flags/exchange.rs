@@ -24,7 +24,7 @@ pub enum Consistency {
     rename_all = "snake_case",
     next_help_heading = "Variables and exchange"
 )]
-pub struct Exchange {
+pub struct ExchangeFlags {
     /// How variables are updated: independent, parameter_server, replicated, distributed_replicated.
     #[arg(long, default_value = "parameter_server", value_parser = [
         "independent", "parameter_server", "replicated", "distributed_replicated",

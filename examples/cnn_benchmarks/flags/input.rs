@@ -6,7 +6,7 @@ use clap::Args;
 
 #[derive(Args, Debug)]
 #[command(rename_all = "snake_case", next_help_heading = "Input")]
-pub struct Input {
+pub struct InputFlags {
     /// The folder with images; synthetic ones without it.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,

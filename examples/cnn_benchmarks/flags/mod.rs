@@ -14,13 +14,13 @@ use std::ffi::OsString;
 use clap::builder::BoolishValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 
-pub use devices::{Device, Devices};
-pub use exchange::{Consistency, Exchange, Job};
-pub use input::Input;
-pub use optimizer::{Algorithm, Training};
-pub use output::Output;
-pub use own::{Compat, Own, Synthetic};
-pub use run::{LossType, Run};
+pub use devices::{Device, DeviceFlags};
+pub use exchange::{Consistency, ExchangeFlags, Job};
+pub use input::InputFlags;
+pub use optimizer::{Algorithm, OptimizerFlags};
+pub use output::OutputFlags;
+pub use own::{Compat, OwnFlags, Synthetic};
+pub use run::{LossType, RunFlags};
 
 /// Trains convolutional networks and says how fast: the program tf_cnn_benchmarks, with its flags.
 ///
@@ -29,19 +29,19 @@ pub use run::{LossType, Run};
 #[command(name = "cnn_benchmarks", rename_all = "snake_case")]
 pub struct Flags {
     #[command(flatten)]
-    pub run: Run,
+    pub run: RunFlags,
     #[command(flatten)]
-    pub devices: Devices,
+    pub devices: DeviceFlags,
     #[command(flatten)]
-    pub exchange: Exchange,
+    pub exchange: ExchangeFlags,
     #[command(flatten)]
-    pub training: Training,
+    pub training: OptimizerFlags,
     #[command(flatten)]
-    pub input: Input,
+    pub input: InputFlags,
     #[command(flatten)]
-    pub output: Output,
+    pub output: OutputFlags,
     #[command(flatten)]
-    pub own: Own,
+    pub own: OwnFlags,
 }
 
 /// Flags as they were given.

@@ -31,7 +31,7 @@ impl Algorithm {
 
 #[derive(Args, Debug)]
 #[command(rename_all = "snake_case", next_help_heading = "Optimizer")]
-pub struct Training {
+pub struct OptimizerFlags {
     /// The optimizer.
     #[arg(long, value_enum, default_value = "sgd")]
     pub optimizer: Algorithm,

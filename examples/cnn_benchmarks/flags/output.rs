@@ -6,7 +6,7 @@ use clap::Args;
 
 #[derive(Args, Debug)]
 #[command(rename_all = "snake_case", next_help_heading = "Output")]
-pub struct Output {
+pub struct OutputFlags {
     /// The folder for checkpoints and event files.
     #[arg(long, value_name = "DIR")]
     pub train_dir: Option<PathBuf>,

@@ -14,7 +14,7 @@ pub enum LossType {
 
 #[derive(Args, Debug)]
 #[command(rename_all = "snake_case", next_help_heading = "Model and run")]
-pub struct Run {
+pub struct RunFlags {
     /// The network: `--list_models` prints all names.
     #[arg(long, default_value = "trivial")]
     pub model: String,

@@ -29,7 +29,7 @@ impl Topology {
 
     /// # Errors
     /// Too few towers for groups.
-    pub(super) fn check(self, towers: usize) -> Result<(), ParallelError> {
+    pub(crate) fn check(self, towers: usize) -> Result<(), ParallelError> {
         let wrong = |range| ParallelError::Range {
             what: "the number of towers of a hierarchical copy",
             found: towers.to_string(),

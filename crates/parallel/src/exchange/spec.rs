@@ -71,7 +71,7 @@ impl AllReduce {
 
     /// # Errors
     /// More rings than there are devices in one.
-    pub(super) fn check(&self, towers: usize) -> Result<(), ParallelError> {
+    pub(crate) fn check(&self, towers: usize) -> Result<(), ParallelError> {
         let too_many = |r: &&Range| r.algorithm == Algorithm::Ring && r.shards > towers;
         match self.ranges.iter().find(too_many) {
             Some(range) => Err(ParallelError::AllReduce {

@@ -6,7 +6,6 @@ use thalweg_train::Optimizer;
 
 use super::{Built, Pairs, Update};
 use crate::devices::beside;
-use crate::error::ParallelError;
 use crate::exchange::Exchange;
 use crate::staging::deferred;
 
@@ -31,7 +30,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
     }
 
     /// A copy of the variables on each tower, all of which stay equal.
-    pub(super) fn replicated(&self) -> Result<Built<'g>, ParallelError> {
+    pub(super) fn replicated(&self) -> Built<'g> {
         let (g, options) = (self.g, self.options);
         let exchange = Exchange {
             places: self.places,
@@ -40,7 +39,6 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             repacking: options.repacking,
             compact: options.compact,
         };
-        exchange.check()?;
         let towers = self.made.len();
         let pairs: Vec<Pairs<'g>> = (0..towers).map(|t| self.pairs(t)).collect();
         let split = |p: &Pairs<'g>| p.iter().map(|p| p.0).collect();
@@ -77,12 +75,12 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             };
             own.extend(first.iter().zip(copies).map(copy));
         }
-        Ok(Built {
+        Built {
             step,
             synchronized: None,
             gradients: all.swap_remove(0),
             own,
             copies: others.concat(),
-        })
+        }
     }
 }

@@ -9,7 +9,6 @@ use thalweg_tensor::DType;
 use thalweg_train::{Optimizer, Synchronized};
 
 use crate::devices::{Places, beside};
-use crate::error::ParallelError;
 use crate::loss_scale::Scale;
 use crate::mode::{Reduction, VariableUpdate};
 use crate::options::DataParallel;
@@ -46,10 +45,7 @@ struct Built<'g> {
 
 impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
     /// Builds it.
-    ///
-    /// # Errors
-    /// An exchange that these towers cannot do.
-    pub(crate) fn build(self) -> Result<Training<'g>, ParallelError> {
+    pub(crate) fn build(self) -> Training<'g> {
         let g = self.g;
         let losses: Vec<Output<'g>> = self.made.iter().map(|t| t.loss).collect();
         let loss = self.places.on_cpu(g, || match losses.len() {
@@ -59,7 +55,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let built = match self.options.update {
             VariableUpdate::Independent => self.independent(),
             VariableUpdate::ParameterServer => self.shared(),
-            VariableUpdate::Replicated => self.replicated()?,
+            VariableUpdate::Replicated => self.replicated(),
             VariableUpdate::DistributedReplicated => self.distributed(),
         };
         let total_loss = match decayed(g, self.options.decay.as_ref(), &self.made[0].trained) {
@@ -85,7 +81,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let needed: Vec<Variable<'g>> = saved.iter().copied().chain(counted).collect();
         let ready = self.places.on_step(g, || ready(g, &needed));
         let synchronized = built.synchronized.map(|s| Synchronized { ready, ..s });
-        Ok(Training {
+        Training {
             global_step: self.global_step,
             loss,
             total_loss,
@@ -101,7 +97,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
                 .collect(),
             own: built.own,
             ready,
-        })
+        }
     }
 
     /// An optimizer whose gradients are sums of so many.
