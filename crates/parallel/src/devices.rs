@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_graph::device::{ChoiceError, Greedy, PsStrategy};
 use thalweg_graph::{DeviceScope, DeviceSpec, Graph, Node};
-use thalweg_ops::Variable;
 
 use crate::mode::{ParameterDevice, Task};
 
@@ -142,13 +141,6 @@ impl Shared {
         let at = strategy.choose(node)? as usize;
         Ok(node.device.or(&self.devices[at % self.devices.len()]))
     }
-}
-
-/// Beside a variable.
-#[track_caller]
-pub(crate) fn beside<R>(variable: Variable<'_>, build: impl FnOnce() -> R) -> R {
-    let handle = variable.handle();
-    handle.graph().colocate_with(handle.operation(), build)
 }
 
 /// A device that is written right.

@@ -9,8 +9,6 @@ use thalweg_tensor::DType;
 use thalweg_train::Optimizer;
 use thalweg_train::optimizers::Updates;
 
-use crate::devices::beside;
-
 /// Weights decay: `rate / 2` times the sum of squares of each variable is part of the loss.
 #[derive(Clone)]
 pub struct Decay {
@@ -60,7 +58,7 @@ pub(crate) struct Recipe<'g> {
 
 impl<'g> Recipe<'g> {
     fn on(&self, gradient: Output<'g>, variable: Variable<'g>) -> Output<'g> {
-        beside(variable, || {
+        variable.beside(|| {
             let mut x = gradient;
             if let Some(factor) = self.factor {
                 x = x * factor;
@@ -135,7 +133,7 @@ pub(crate) fn decayed<'g>(
         .iter()
         .filter(|v| decay.applies(**v))
         .map(|&v| {
-            beside(v, || match v.dtype() {
+            v.beside(|| match v.dtype() {
                 // Squares of f16 weights soon add up to more than it holds.
                 DType::F16 | DType::BF16 => v.value().cast(DType::F32).l2_loss(),
                 _ => v.value().l2_loss(),

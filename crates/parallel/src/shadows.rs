@@ -3,7 +3,7 @@
 use thalweg_graph::{Graph, Operation};
 use thalweg_ops::{StateOps, Variable};
 
-use crate::devices::{Places, Shared, beside};
+use crate::devices::{Places, Shared};
 
 /// Before the name of the variable that it stands for.
 const PREFIX: &str = "ps_var/";
@@ -50,8 +50,8 @@ impl<'g> Shadows<'g> {
         let copy = |(shadow, copy): (&Variable<'g>, &Variable<'g>)| {
             let g = copy.handle().graph();
             let value =
-                g.control_dependencies(after.iter().copied(), || beside(*shadow, || shadow.read()));
-            beside(*copy, || copy.assign(value))
+                g.control_dependencies(after.iter().copied(), || shadow.beside(|| shadow.read()));
+            copy.beside(|| copy.assign(value))
         };
         self.all.iter().zip(copies).map(copy).collect()
     }

@@ -386,3 +386,31 @@ fn towers_that_share_no_variables_are_told_apart() {
         "{error}"
     );
 }
+
+#[test]
+fn a_mistake_in_a_tower_is_kept_in_the_graph_whatever_the_mode() {
+    for update in [VariableUpdate::ParameterServer, VariableUpdate::Replicated] {
+        for staged in [false, true] {
+            let parallel = DataParallel::new(update).towers(2).decay(Decay::new(0.1));
+            let parallel = match staged && update == VariableUpdate::ParameterServer {
+                true => parallel.staged(),
+                false => parallel,
+            };
+            let g = Graph::new();
+            let build = |_: &Tower<'_>| {
+                // A variable needs a known shape.
+                let w = g.get_variable("w", [-1i64]).build();
+                g.output(w.value().id()).square().mean()
+            };
+            let built = parallel.build(&g, |_| Momentum::new(0.1, 0.9), build);
+            let error = match built {
+                Ok(_) => g.errors()[0].to_string(),
+                Err(error) => error.to_string(),
+            };
+            assert!(
+                error.contains("a variable needs a known one"),
+                "{update}: {error}"
+            );
+        }
+    }
+}

@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, MathOps, StateOps, Variable};
 use thalweg_tensor::DType;
 
 use crate::rate::Rate;
-use crate::slots::{beside, slot};
+use crate::slots::slot;
 
 /// What averages are called, after their variables.
 const NAME: &str = "ExponentialMovingAverage";
@@ -79,7 +79,7 @@ impl<'g> MovingAverage<'g> {
             graph.name_scope(NAME, || {
                 let weight = 1.0 - self.decay(graph);
                 let moves = averages.iter().map(|&(v, average)| {
-                    beside(v, || {
+                    v.beside(|| {
                         let average_now = average.read();
                         let weight = Rate::from(weight).on(graph, "weight", average_now.dtype());
                         average.assign_sub((average_now - v.read()) * weight)

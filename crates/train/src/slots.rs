@@ -22,17 +22,7 @@ pub(crate) fn slot<'g>(
         let initial = graph.name_scope(&format!("{name}/Initializer"), || initial(&value.fact()));
         graph.untrained_variable(name, initial)
     };
-    graph.without_control_dependencies(|| graph.name_scope(&scope, || beside(variable, make)))
-}
-
-/// Runs `build` so that what it makes stands where `variable` does.
-#[track_caller]
-pub(crate) fn beside<'g, R>(variable: Variable<'g>, build: impl FnOnce() -> R) -> R {
-    let handle = variable.handle();
-    match handle.is_invalid() {
-        true => build(),
-        false => handle.graph().colocate_with(handle.operation(), build),
-    }
+    graph.without_control_dependencies(|| graph.name_scope(&scope, || variable.beside(make)))
 }
 
 /// A tensor like `fact` that is `fill` everywhere. It is filled when it is asked for: a constant of

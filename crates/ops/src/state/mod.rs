@@ -149,6 +149,18 @@ impl<'g> Variable<'g> {
             .output()
     }
 
+    /// Runs `build` so that what it makes stands where the variable does.
+    #[track_caller]
+    pub fn beside<R>(self, build: impl FnOnce() -> R) -> R {
+        match self.handle.is_invalid() {
+            true => build(),
+            false => {
+                let graph = self.handle.graph();
+                graph.colocate_with(self.handle.operation(), build)
+            }
+        }
+    }
+
     /// The node that gives it its initial value.
     pub fn initializer(self) -> Operation<'g> {
         self.initializer
@@ -243,6 +255,9 @@ pub trait StateOps {
     /// Whether all variables have values: a scalar bool.
     fn all_initialized(&self) -> Output<'_>;
 
+    /// Whether all of these variables have a value: a scalar bool.
+    fn initialized<'g>(&'g self, variables: &[Variable<'g>]) -> Output<'g>;
+
     /// The variables that an optimizer trains.
     fn trainable_variables(&self) -> Vec<Variable<'_>>;
 
@@ -283,10 +298,14 @@ impl StateOps for Graph {
 
     #[track_caller]
     fn all_initialized(&self) -> Output<'_> {
+        let all = self.variables();
+        let all: Vec<_> = all.iter().map(|v| Variable::of(self, v)).collect();
+        self.at_caller(|| self.initialized(&all))
+    }
+
+    fn initialized<'g>(&'g self, variables: &[Variable<'g>]) -> Output<'g> {
         let build = || {
-            let all = self.variables();
-            let handles = all.iter().map(|v| self.output(v.handle));
-            let made = handles.map(|h| self.op("VarIsInitializedOp").input(h).output());
+            let made = variables.iter().map(|v| v.is_initialized());
             made.fold(self.constant(true), |all, one| {
                 self.op("LogicalAnd").input(all).input(one).output()
             })

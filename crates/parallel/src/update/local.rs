@@ -5,7 +5,6 @@ use thalweg_ops::Variable;
 use thalweg_train::Optimizer;
 
 use super::{Built, Pairs, Update};
-use crate::devices::beside;
 use crate::exchange::Exchange;
 use crate::staging::deferred;
 
@@ -70,9 +69,8 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         step.extend(self.adapted(&all[0]));
         let (first, others) = groups.split_first().expect("there is a tower");
         for copies in others {
-            let copy = |(from, to): (&Variable<'g>, &Variable<'g>)| {
-                beside(*to, || to.assign(from.value()))
-            };
+            let copy =
+                |(from, to): (&Variable<'g>, &Variable<'g>)| to.beside(|| to.assign(from.value()));
             own.extend(first.iter().zip(copies).map(copy));
         }
         Built {

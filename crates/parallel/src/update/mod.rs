@@ -4,11 +4,10 @@ mod local;
 mod servers;
 
 use thalweg_graph::{Graph, Operation, Output};
-use thalweg_ops::{ArrayOps, MathOps, SourceOps, StateOps, SumOps, Variable};
-use thalweg_tensor::DType;
+use thalweg_ops::{ArrayOps, StateOps, SumOps, Variable};
 use thalweg_train::{Optimizer, Synchronized};
 
-use crate::devices::{Places, beside};
+use crate::devices::Places;
 use crate::loss_scale::Scale;
 use crate::mode::{Reduction, VariableUpdate};
 use crate::options::DataParallel;
@@ -73,13 +72,13 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             let make = || g.untrained_variable("parallel/arrivals", 0i64);
             let arrivals = self.places.on_step(g, make);
             Arrivals {
-                arrive: beside(arrivals, || arrivals.assign_add(1i64)),
+                arrive: arrivals.beside(|| arrivals.assign_add(1i64)),
                 arrived: arrivals,
             }
         });
         let counted = arrivals.iter().map(|a| a.arrived);
         let needed: Vec<Variable<'g>> = saved.iter().copied().chain(counted).collect();
-        let ready = self.places.on_step(g, || ready(g, &needed));
+        let ready = self.places.on_step(g, || g.initialized(&needed));
         let synchronized = built.synchronized.map(|s| Synchronized { ready, ..s });
         Training {
             global_step: self.global_step,
@@ -185,17 +184,5 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             }
             _ => pairs,
         }
-    }
-}
-
-/// Whether all of these have values, a scalar bool.
-fn ready<'g>(g: &'g Graph, variables: &[Variable<'g>]) -> Output<'g> {
-    let all: Vec<Output<'g>> = variables
-        .iter()
-        .map(|&v| beside(v, || v.is_initialized().cast(DType::F32)))
-        .collect();
-    match all.is_empty() {
-        true => g.constant(true),
-        false => g.add_n(&all).greater_equal(all.len() as f64 - 0.5),
     }
 }

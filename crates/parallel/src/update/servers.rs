@@ -5,7 +5,6 @@ use thalweg_ops::{StateOps, SumOps, Variable};
 use thalweg_train::{Optimizer, SyncReplicas, Synchronized};
 
 use super::{Built, Pairs, Update};
-use crate::devices::beside;
 use crate::exchange::Gradients;
 use crate::shadows::Shadows;
 use crate::staging::deferred;
@@ -36,7 +35,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let gradients = match self.options.task {
             // In a cluster a worker adds up its own, so that each gradient crosses once.
             Some(_) => self.sums(&all, |_, all| self.places.on_cpu(g, || g.add_n(all))),
-            None => self.sums(&all, |v, all| beside(v, || g.add_n(all))),
+            None => self.sums(&all, |v, all| v.beside(|| g.add_n(all))),
         };
         let synchronized = self.applied_in_step(&gradients);
         match &synchronized {
@@ -120,9 +119,9 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let averages: Vec<Operation<'g>> = averages
             .filter_map(|&own| {
                 let updated =
-                    g.control_dependencies(step.iter().copied(), || beside(own, || own.read()));
+                    g.control_dependencies(step.iter().copied(), || own.beside(|| own.read()));
                 let shadow = shadow(own)?;
-                Some(beside(shadow, || shadow.assign(updated)))
+                Some(shadow.beside(|| shadow.assign(updated)))
             })
             .collect();
         step.extend(averages);

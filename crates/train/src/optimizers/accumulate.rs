@@ -4,7 +4,7 @@ use thalweg_graph::{Graph, Operation, Output, Reason};
 use thalweg_ops::{MathOps, StateOps, Variable};
 
 use super::{Optimizer, Updates};
-use crate::slots::{beside, filled};
+use crate::slots::filled;
 
 /// Another optimizer, which updates at every n-th step, by the mean of the gradients of n steps: as a
 /// batch n times as large, in the memory of a small one. In the steps between, neither variables nor
@@ -70,7 +70,7 @@ impl<O> Accumulate<O> {
         let sums = gradients.iter();
         let sums: Vec<Sum<'g>> = sums.map(|&(g, v)| Sum::new(&updates, g, v)).collect();
         // All beside one variable: that a branch runs on one device is then known when it is placed.
-        beside(first, || {
+        first.beside(|| {
             let (last, count) = self.count(graph);
             // What waits for the second output runs where the step is the last one, and not elsewhere.
             let sides = graph.op("Switch").input(last).input(last).build();

@@ -37,8 +37,6 @@ mod updates;
 use thalweg_graph::{Graph, Operation, Output, Reason, gradients};
 use thalweg_ops::{StateOps, Variable};
 
-use crate::slots::beside;
-
 pub use accumulate::Accumulate;
 pub use adadelta::Adadelta;
 pub use adagrad::Adagrad;
@@ -142,7 +140,7 @@ pub trait Optimizer<'g> {
             let update = graph.group("update", nodes);
             match global_step {
                 Some(step) => {
-                    graph.control_dependencies([update], || beside(step, || step.assign_add(1i64)))
+                    graph.control_dependencies([update], || step.beside(|| step.assign_add(1i64)))
                 }
                 None => update,
             }

@@ -7,7 +7,6 @@ use super::moments::Moments;
 use super::updates::{power, raise};
 use super::{Optimizer, Updates};
 use crate::rate::Rate;
-use crate::slots::beside;
 
 /// What the difference between the momentum and its limit is multiplied by in each step, as in Keras;
 /// the report has it for 250 steps. The difference is half of the limit at step 0.
@@ -72,7 +71,7 @@ impl<'g> Shared<'g> {
         let beta2_power = power(first, "beta2_power", beta2);
         let decay = power(first, "momentum_decay_power", MOMENTUM_DECAY);
         let product = power(first, "momentum_product", 1.0);
-        beside(first, || {
+        first.beside(|| {
             let beta1 = f64::from(beta1);
             let momentum = |decay: Output<'g>| beta1 * (1.0 - decay * 0.5);
             let now = momentum(decay.value());

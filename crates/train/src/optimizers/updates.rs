@@ -5,7 +5,7 @@ use thalweg_ops::{StateOps, Variable};
 use thalweg_tensor::DType;
 
 use crate::rate::Rate;
-use crate::slots::{beside, filled, slot};
+use crate::slots::{filled, slot};
 
 /// The updates of one [`Optimizer::apply_gradients`](super::Optimizer::apply_gradients).
 pub struct Updates<'g> {
@@ -64,7 +64,7 @@ impl<'g> Updates<'g> {
     #[track_caller]
     pub fn beside<R>(&self, variable: Variable<'g>, build: impl FnOnce() -> R) -> R {
         let scope = format!("update_{}", variable.handle().operation().name());
-        self.graph.name_scope(&scope, || beside(variable, build))
+        self.graph.name_scope(&scope, || variable.beside(build))
     }
 }
 
@@ -74,7 +74,7 @@ impl<'g> Updates<'g> {
 #[track_caller]
 pub(super) fn power<'g>(first: Variable<'g>, name: &str, initial: f32) -> Variable<'g> {
     let graph = first.handle().graph();
-    let make = || beside(first, || graph.untrained_variable(name, initial));
+    let make = || first.beside(|| graph.untrained_variable(name, initial));
     graph.name_scope("/", make)
 }
 
@@ -82,5 +82,5 @@ pub(super) fn power<'g>(first: Variable<'g>, name: &str, initial: f32) -> Variab
 /// value.
 #[track_caller]
 pub(super) fn raise<'g>(power: Variable<'g>, base: f32) -> Operation<'g> {
-    beside(power, || power.assign(power * f64::from(base)))
+    power.beside(|| power.assign(power * f64::from(base)))
 }

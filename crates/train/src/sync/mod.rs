@@ -16,7 +16,6 @@ use thalweg_ops::{SourceOps, StateOps, Variable};
 use thalweg_tensor::{DType, Shape};
 
 use crate::optimizers::Optimizer;
-use crate::slots::beside;
 
 /// Describes synchronous training, as TensorFlow's `SyncReplicasOptimizer`.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +122,7 @@ impl<O> SyncReplicas<O> {
         let sums: Vec<Sum<'g>> = gradients
             .iter()
             .map(|&(gradient, variable)| {
-                beside(variable, || Sum::new(variable, gradient, [token, ticket]))
+                variable.beside(|| Sum::new(variable, gradient, [token, ticket]))
             })
             .collect();
         let means: Vec<(Output<'g>, Variable<'g>)> =
@@ -140,7 +139,7 @@ impl<O> SyncReplicas<O> {
             commit::Halves::default()
         });
         let begin = |token: Output<'g>| {
-            let begin = |s: &Sum<'g>| beside(s.variable, || s.begin(token));
+            let begin = |s: &Sum<'g>| s.variable.beside(|| s.begin(token));
             sums.iter().map(begin).collect::<Vec<_>>()
         };
         let next = begin(next_token);
