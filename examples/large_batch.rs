@@ -61,8 +61,13 @@ fn network<'g>(images: Output<'g>, training: Output<'g>) -> Output<'g> {
     dense(10).on(block(h, 16).reshape([-1, 7 * 7 * 16]))
 }
 
-/// The part of the test images whose class is found after a training with this batch.
-fn accuracy(flags: &Flags, mnist: &Mnist, lars: bool, batch: usize) -> Result<f32, Box<dyn Error>> {
+/// A training with this batch: the last loss, and the part of the test images whose class is found then.
+fn trained(
+    flags: &Flags,
+    mnist: &Mnist,
+    lars: bool,
+    batch: usize,
+) -> Result<(f32, f32), Box<dyn Error>> {
     let g = Graph::new();
     g.set_seed(1);
     let images = g.placeholder("images", DType::F32, [None, Some(784)]);
@@ -87,9 +92,11 @@ fn accuracy(flags: &Flags, mnist: &Mnist, lars: bool, batch: usize) -> Result<f3
     let session = Session::new(&g)?;
     session.run(g.initializers(), [])?;
     let mut batches = mnist.train.batches(batch, 1)?;
+    let mut last = f32::NAN;
     for _ in 0..steps {
         let [x, y] = batches.tensors()?;
-        session.run(train, [images.feed(x), labels.feed(y), training.feed(true)])?;
+        let feeds = [images.feed(x), labels.feed(y), training.feed(true)];
+        (_, last) = session.run::<((), f32)>((train, loss), feeds)?;
     }
     let mut right = 0.0;
     for part in mnist.test.chunks(500)? {
@@ -97,7 +104,7 @@ fn accuracy(flags: &Flags, mnist: &Mnist, lars: bool, batch: usize) -> Result<f3
         let feeds = [images.feed(x), labels.feed(y), training.feed(false)];
         right += session.run::<f32>(found, feeds)? * part.len() as f32;
     }
-    Ok(right / mnist.test.len() as f32)
+    Ok((last, right / mnist.test.len() as f32))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -109,16 +116,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         .map(|n| BATCH << n)
         .take_while(|b| *b <= BATCH * flags.most)
         .collect();
-    let mut progress = Progress::new(2 * batches.len() as u64, 1, !flags.json);
+    let seen = flags.epochs as usize * mnist.train.len();
+    let mut progress = Progress::new(2 * batches.len() as u64, seen, !flags.json);
     let mut curves = [Vec::new(), Vec::new()];
     for &batch in &batches {
         for (lars, curve) in [false, true].into_iter().zip(&mut curves) {
             if stop.requested() {
                 break;
             }
-            let share = accuracy(&flags, &mnist, lars, batch)?;
+            let (loss, share) = trained(&flags, &mnist, lars, batch)?;
             curve.push(((batch as f64).log2(), f64::from(share)));
-            progress.step(1.0 - share);
+            progress.step(loss);
         }
     }
     progress.finish();
