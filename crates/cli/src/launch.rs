@@ -1,11 +1,13 @@
 //! `thalweg launch`: the tasks of a cluster, started and ended together.
 
+mod hvd;
 mod process;
 mod screen;
 pub(crate) mod signals;
 mod task;
 mod tasks;
 
+use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -35,6 +37,7 @@ pub struct Launch {
 #[derive(Subcommand)]
 enum LaunchPlace {
     Local(Local),
+    Hvd(hvd::Hvd),
 }
 
 /// Starts every task on this machine: PROGRAM ARGS --job_name JOB --task_index N --ps_hosts ...
@@ -79,11 +82,59 @@ fn program(name: &str) -> PathBuf {
     }
 }
 
+/// The arguments of this program, with `-np` of horovodrun and mpirun as clap has it: an option of one letter.
+pub(crate) fn as_of_horovodrun(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut own = true;
+    let changed = args.enumerate().map(|(at, arg)| {
+        // What follows the program's name is the program's.
+        own &= at < 3
+            || arg.to_string_lossy().starts_with('-')
+            || arg.to_string_lossy().parse::<u32>().is_ok();
+        if own && arg == "-np" {
+            "--np".into()
+        } else {
+            arg
+        }
+    });
+    changed.collect()
+}
+
+/// A task that is to be started.
+struct Started {
+    name: String,
+    /// Whether the training ends when all like it have.
+    worker: bool,
+    command: Command,
+}
+
+/// Starts tasks, and runs until all have ended.
+fn run_all(tasks: Vec<Started>, grace: Duration) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::catch()?;
+    let (sender, events) = sync_channel(LINES);
+    let names = tasks.iter().map(|t| t.name.clone()).collect();
+    let screen = Screen::start(names, events)?;
+    let mut all = Tasks {
+        all: Vec::new(),
+        grace,
+    };
+    for (number, mut task) in tasks.into_iter().enumerate() {
+        let started =
+            LaunchedTask::start(&mut task.command, task.name, task.worker, number, &sender);
+        let program = task.command.get_program().to_string_lossy();
+        let started = started.map_err(|e| format!("'{program}' cannot be started: {e}"))?;
+        all.all.push(started);
+    }
+    Ok(all.watch(&mut signals, sender, screen))
+}
+
 impl Launch {
     /// Runs until all tasks have ended.
     pub fn run(&self) -> ExitCode {
-        let LaunchPlace::Local(local) = &self.place;
-        local.run().unwrap_or_else(|failure| {
+        let run = match &self.place {
+            LaunchPlace::Local(local) => local.run(),
+            LaunchPlace::Hvd(hvd) => hvd.run(),
+        };
+        run.unwrap_or_else(|failure| {
             say::error(format_args!("error: {failure}"));
             ExitCode::FAILURE
         })
@@ -97,24 +148,14 @@ impl Local {
         }
         let counts = [("ps", self.ps), ("worker", self.workers)];
         let addresses = self.addresses(counts.map(|(_, n)| n))?;
-        let mut signals = Signals::catch()?;
-        let (sender, events) = sync_channel(LINES);
         let of_job = |(job, count)| (0..count).map(move |index| (job, index));
-        let all: Vec<(&str, usize)> = counts.into_iter().flat_map(of_job).collect();
-        let names = all.iter().map(|(job, index)| format!("{job} {index}"));
-        let names: Vec<String> = names.collect();
-        let screen = Screen::start(names.clone(), events)?;
-        let mut tasks = Tasks {
-            all: Vec::new(),
-            grace: Duration::from_secs(self.grace.into()),
-        };
-        for (number, ((job, index), name)) in all.into_iter().zip(names).enumerate() {
-            let mut command = self.task(job, index, &addresses);
-            let task = LaunchedTask::start(&mut command, name, job == "worker", number, &sender)
-                .map_err(|e| format!("'{}' cannot be started: {e}", self.command[0]))?;
-            tasks.all.push(task);
-        }
-        Ok(tasks.watch(&mut signals, sender, screen))
+        let all = counts.into_iter().flat_map(of_job);
+        let all = all.map(|(job, index)| Started {
+            name: format!("{job} {index}"),
+            worker: job == "worker",
+            command: self.task(job, index, &addresses),
+        });
+        run_all(all.collect(), Duration::from_secs(self.grace.into()))
     }
 
     /// The command of a task.

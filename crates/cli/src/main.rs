@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         say::error(format_args!("error: no signal is caught: {e}"));
         return ExitCode::FAILURE;
     }
-    let done = match Arguments::parse().command {
+    let done = match Arguments::parse_from(launch::as_of_horovodrun(std::env::args_os())).command {
         Command::Run(run) => run.run(),
         Command::Graph(graph) => graph.run(),
         Command::Inspect(inspect) => inspect.run(),

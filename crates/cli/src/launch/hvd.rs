@@ -1,0 +1,68 @@
+//! `thalweg launch hvd`: ranks of a job that trains without servers.
+
+use std::net::TcpListener;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use clap::Args;
+use thalweg_collective::{Coordinator, variables};
+
+use super::{Started, program, run_all};
+use crate::Failure;
+
+/// Starts the ranks of a job on this machine. Each has HOROVOD_RANK, HOROVOD_SIZE, HOROVOD_LOCAL_RANK and
+/// HOROVOD_LOCAL_SIZE in its environment, and what it needs to meet the others. `thalweg::hvd` reads them.
+///
+/// The exit status is that of the first rank that failed. Signals, output and the end of all are as of `launch local`.
+#[derive(Args)]
+pub struct Hvd {
+    /// How many ranks. `-np 2`, as of horovodrun, is the same.
+    #[arg(short = 'n', long = "np", value_name = "RANKS",
+          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    ranks: u32,
+    /// How long a rank may take to end once it was told to, in seconds; then it is killed.
+    #[arg(long, default_value_t = 30, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    grace: u32,
+    /// The program of all ranks, and its arguments. A name without a folder is that of a program beside this one, or on the
+    /// PATH.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+impl Hvd {
+    pub(super) fn run(&self) -> Result<ExitCode, Failure> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let secret = secret()?;
+        let coordinator = Coordinator::start(listener, self.ranks as usize, &secret)?;
+        let address = coordinator.address();
+        let rank = |rank: u32| {
+            let mut command = Command::new(program(&self.command[0]));
+            command
+                .args(&self.command[1..])
+                .env(variables::RANK, rank.to_string())
+                .env(variables::SIZE, self.ranks.to_string())
+                .env(variables::LOCAL_RANK, rank.to_string())
+                .env(variables::LOCAL_SIZE, self.ranks.to_string())
+                .env(variables::ADDRESS, address.ip().to_string())
+                .env(variables::PORT, address.port().to_string())
+                .env(variables::SECRET, &secret);
+            Started {
+                name: format!("rank {rank}"),
+                worker: true,
+                command,
+            }
+        };
+        run_all(
+            (0..self.ranks).map(rank).collect(),
+            Duration::from_secs(self.grace.into()),
+        )
+    }
+}
+
+/// What nobody can guess.
+fn secret() -> Result<String, Failure> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}

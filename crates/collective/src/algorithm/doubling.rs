@@ -1,0 +1,75 @@
+//! Recursive doubling, and what is done with ranks beyond a power of two.
+
+use crate::channel::Channel;
+use crate::error::Result;
+use crate::links::Sink;
+use crate::reduce::{First, Reducer};
+
+pub(super) fn all_reduce(ch: &mut Channel<'_>, data: &mut [u8], reducer: Reducer) -> Result<()> {
+    folded(ch, data, reducer, |ch, data, fold| {
+        let mut copy = Vec::new();
+        let mut distance = 1;
+        while distance < fold.size {
+            let own = fold.own;
+            let other = fold.rank(own ^ distance);
+            copy.clear();
+            copy.extend_from_slice(data);
+            let first = if own & distance == 0 {
+                First::There
+            } else {
+                First::Comes
+            };
+            let sink = Sink::reduce(data, reducer, first);
+            ch.exchange(Some((other, &copy)), Some((other, sink)))?;
+            distance <<= 1;
+        }
+        reducer.finish(data);
+        Ok(())
+    })
+}
+
+/// The ranks that are left after folding: as many as the largest power of two.
+pub(super) struct Fold {
+    /// How many there are.
+    pub(super) size: usize,
+    /// The place of this rank among them.
+    pub(super) own: usize,
+    /// How many had another one fold into them.
+    extra: usize,
+}
+
+impl Fold {
+    /// The rank of a place.
+    pub(super) fn rank(&self, place: usize) -> usize {
+        match place < self.extra {
+            true => 2 * place + 1,
+            false => place + self.extra,
+        }
+    }
+}
+
+/// Runs an algorithm for a power of two on any number of ranks: of the first ranks, as many pairs as are too many, the even
+/// one gives its value to the odd one, and has the result from it.
+pub(super) fn folded(
+    ch: &mut Channel<'_>,
+    data: &mut [u8],
+    reducer: Reducer,
+    run: impl FnOnce(&mut Channel<'_>, &mut [u8], &Fold) -> Result<()>,
+) -> Result<()> {
+    let (rank, size) = (ch.rank(), 1 << ch.size().ilog2());
+    let extra = ch.size() - size;
+    let paired = rank < 2 * extra;
+    if paired && rank % 2 == 0 {
+        ch.send(rank + 1, data)?;
+        return ch.receive(rank + 1, Sink::store(data));
+    }
+    if paired {
+        ch.receive(rank - 1, Sink::reduce(data, reducer, First::Comes))?;
+    }
+    let own = if paired { rank / 2 } else { rank - extra };
+    run(ch, data, &Fold { size, own, extra })?;
+    if paired {
+        ch.send(rank - 1, data)?;
+    }
+    Ok(())
+}

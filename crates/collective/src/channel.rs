@@ -1,0 +1,122 @@
+//! One collective among some ranks.
+
+use std::ops::Range;
+
+use crate::error::Result;
+use crate::links::{Incoming, Links, Outgoing, Sink};
+use crate::reduce::{First, Reducer};
+
+/// What the messages of one collective go through: the links of this rank, and which ranks take part. Ranks have the
+/// numbers of their places among those that take part.
+pub struct Channel<'a> {
+    links: &'a mut dyn Links,
+    members: &'a [usize],
+    rank: usize,
+    tag: u64,
+}
+
+impl<'a> Channel<'a> {
+    /// Of these ranks, of which this is one; `tag` tells the collective from others.
+    ///
+    /// # Errors
+    /// [`Argument`](crate::CollectiveError::Argument): this rank is not among them.
+    pub fn new(links: &'a mut dyn Links, members: &'a [usize], tag: u64) -> Result<Channel<'a>> {
+        let own = links.rank();
+        let place = members.iter().position(|&m| m == own);
+        let rank = place.ok_or_else(|| {
+            let text = format!("rank {own} is not among the ranks {members:?} of a collective");
+            crate::CollectiveError::Argument(text)
+        })?;
+        Ok(Channel {
+            links,
+            members,
+            rank,
+            tag,
+        })
+    }
+
+    /// The place of this rank.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// How many take part.
+    pub fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The rank that is so many places further on, in a ring.
+    pub(crate) fn after(&self, places: usize) -> usize {
+        (self.rank + places) % self.size()
+    }
+
+    /// The rank that is so many places further back, in a ring.
+    pub(crate) fn before(&self, places: usize) -> usize {
+        (self.rank + self.size() - places % self.size()) % self.size()
+    }
+
+    /// Sends to one rank and receives from another.
+    pub(crate) fn exchange(
+        &mut self,
+        send: Option<(usize, &[u8])>,
+        receive: Option<(usize, Sink<'_>)>,
+    ) -> Result<()> {
+        let tag = self.tag;
+        let send = send.map(|(to, bytes)| Outgoing {
+            to: self.members[to],
+            tag,
+            bytes,
+        });
+        let receive = receive.map(|(from, sink)| Incoming {
+            from: self.members[from],
+            tag,
+            sink,
+        });
+        self.links.exchange(send, receive)
+    }
+
+    pub(crate) fn send(&mut self, to: usize, bytes: &[u8]) -> Result<()> {
+        self.exchange(Some((to, bytes)), None)
+    }
+
+    pub(crate) fn receive(&mut self, from: usize, sink: Sink<'_>) -> Result<()> {
+        self.exchange(None, Some((from, sink)))
+    }
+
+    /// Sends one part of the data and receives another one, which is stored or reduced.
+    pub(crate) fn swap(
+        &mut self,
+        data: &mut [u8],
+        (to, sent): (usize, Range<usize>),
+        (from, received): (usize, Range<usize>),
+        reduce: Option<(Reducer, First)>,
+    ) -> Result<()> {
+        let (sent, received) = two(data, sent, received);
+        self.exchange(Some((to, sent)), Some((from, Sink::of(received, reduce))))
+    }
+}
+
+/// Two ranges that do not overlap.
+fn two(data: &mut [u8], a: Range<usize>, b: Range<usize>) -> (&[u8], &mut [u8]) {
+    if a.end <= b.start {
+        let (first, second) = data.split_at_mut(b.start);
+        (&first[a], &mut second[..b.end - b.start])
+    } else {
+        let (first, second) = data.split_at_mut(a.start);
+        (&second[..a.end - a.start], &mut first[b])
+    }
+}
+
+/// Parts of `bytes` for so many ranks, as equal as whole elements can be: the first ones have one more.
+pub(crate) fn parts(bytes: usize, element: usize, ranks: usize) -> Vec<Range<usize>> {
+    let elements = bytes / element;
+    let (each, more) = (elements / ranks, elements % ranks);
+    let mut begin = 0;
+    let part = |rank| {
+        let len = (each + usize::from(rank < more)) * element;
+        let part = begin..begin + len;
+        begin += len;
+        part
+    };
+    (0..ranks).map(part).collect()
+}

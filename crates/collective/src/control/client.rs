@@ -1,0 +1,268 @@
+//! A rank's end of the control plane.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::wire::{Line, Reader, Writer};
+use super::{BEAT, SILENCE};
+use crate::error::{CollectiveError, Result};
+
+/// A rank's connection to the coordinator.
+pub(crate) struct Control {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// Where this rank is, as the coordinator's network sees it.
+    own: IpAddr,
+}
+
+struct Shared {
+    writer: Writer,
+    failed: AtomicBool,
+    leaves: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    joined: bool,
+    gathered: HashMap<String, Vec<Value>>,
+    /// By name: who is missing.
+    missing: HashMap<String, Vec<usize>>,
+    left: HashSet<usize>,
+    failure: Option<CollectiveError>,
+}
+
+fn rendezvous(error: impl std::fmt::Display) -> CollectiveError {
+    CollectiveError::Rendezvous(error.to_string())
+}
+
+impl Control {
+    /// Joins as one of so many ranks. The coordinator may come up to `patience` later.
+    ///
+    /// # Errors
+    /// [`CollectiveError::Rendezvous`].
+    pub(crate) fn join(
+        address: SocketAddr,
+        (rank, size): (usize, usize),
+        secret: &str,
+        patience: Duration,
+    ) -> Result<Control> {
+        let began = Instant::now();
+        let stream = loop {
+            match TcpStream::connect_timeout(&address, patience.max(BEAT)) {
+                Ok(stream) => break stream,
+                Err(e) if began.elapsed() >= patience => {
+                    return Err(rendezvous(format!("{address} is not reached: {e}")));
+                }
+                Err(_) => thread::sleep(Duration::from_millis(50)),
+            }
+        };
+        let start = || -> io::Result<Control> {
+            stream.set_nodelay(true)?;
+            let own = stream.local_addr()?.ip();
+            let shared = Arc::new(Shared {
+                writer: Writer::new(&stream)?,
+                failed: AtomicBool::new(false),
+                leaves: AtomicBool::new(false),
+                state: Mutex::default(),
+                changed: Condvar::new(),
+            });
+            shared
+                .writer
+                .write(&json!({"rank": rank, "size": size, "secret": secret}))?;
+            let (mut reader, listens) = (Reader::new(stream)?, shared.clone());
+            reader.trust();
+            let thread = thread::Builder::new().name("control".to_owned());
+            let thread = thread.spawn(move || listens.listen(reader))?;
+            Ok(Control {
+                shared,
+                thread: Some(thread),
+                own,
+            })
+        };
+        let control = start().map_err(rendezvous)?;
+        control.wait("the coordinator", patience, |state| {
+            state.joined.then_some(())
+        })?;
+        Ok(control)
+    }
+
+    /// Where this rank is.
+    pub(crate) fn own_address(&self) -> IpAddr {
+        self.own
+    }
+
+    /// What ended the job, if anything did: looked at often.
+    pub(crate) fn failure(&self) -> Option<CollectiveError> {
+        match self.shared.failed.load(Ordering::Acquire) {
+            true => self.shared.state().failure.clone(),
+            false => None,
+        }
+    }
+
+    /// Whether a rank has said that it leaves.
+    pub(crate) fn has_left(&self, rank: usize) -> bool {
+        self.shared.state().left.contains(&rank)
+    }
+
+    /// Ends the job for all ranks.
+    pub(crate) fn fail(&self, error: &CollectiveError) {
+        if self.failure().is_none() {
+            let _ = self
+                .shared
+                .writer
+                .write(&json!({"ended": error.to_string()}));
+            self.shared.fail(error.clone());
+        }
+    }
+
+    /// Gives a value, and has those of all ranks once they are there.
+    ///
+    /// # Errors
+    /// What ended the job; [`CollectiveError::Late`].
+    pub(crate) fn gather(
+        &self,
+        name: &str,
+        value: &Value,
+        patience: Duration,
+    ) -> Result<Vec<Value>> {
+        let message = json!({"gather": name, "value": value});
+        self.shared.writer.write(&message).map_err(rendezvous)?;
+        self.wait(name, patience, |state| state.gathered.remove(name))
+    }
+
+    fn wait<T>(
+        &self,
+        what: &str,
+        patience: Duration,
+        mut look: impl FnMut(&mut State) -> Option<T>,
+    ) -> Result<T> {
+        let began = Instant::now();
+        let mut state = self.shared.state();
+        loop {
+            if let Some(found) = look(&mut state) {
+                return Ok(found);
+            }
+            if let Some(failure) = &state.failure {
+                return Err(failure.clone());
+            }
+            let waited = began.elapsed();
+            if waited >= patience {
+                let missing = state.missing.get(what).and_then(|m| m.first().copied());
+                return Err(match missing {
+                    Some(rank) => CollectiveError::Late {
+                        rank,
+                        what: what.to_owned(),
+                        waited,
+                    },
+                    None => rendezvous(format!("{what}: no answer for {waited:?}")),
+                });
+            }
+            let left = (patience - waited).min(BEAT);
+            let (next, _) = (self.shared.changed.wait_timeout(state, left))
+                .unwrap_or_else(PoisonError::into_inner);
+            state = next;
+        }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.shared.leaves.store(true, Ordering::Release);
+        let _ = self.shared.writer.write(&json!({"leave": true}));
+        self.shared.writer.close();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fail(&self, error: CollectiveError) {
+        self.state().failure.get_or_insert(error);
+        self.failed.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    /// Hears the coordinator until it or this rank goes.
+    fn listen(&self, mut reader: Reader) {
+        let mut beat = Instant::now();
+        loop {
+            match reader.next() {
+                Ok(Line::Message(message)) => self.hear(&message),
+                Ok(Line::Nothing) => {}
+                Err(e) => {
+                    return self.fail(CollectiveError::Ended(format!(
+                        "the coordinator is lost: {e}"
+                    )));
+                }
+            }
+            if self.leaves.load(Ordering::Acquire) {
+                return;
+            }
+            if reader.silence() > SILENCE {
+                let why = format!("nothing was heard of the coordinator for {SILENCE:?}");
+                return self.fail(CollectiveError::Ended(why));
+            }
+            if beat.elapsed() >= BEAT {
+                beat = Instant::now();
+                // That it is gone is noticed by reading.
+                let _ = self.writer.write(&json!({}));
+            }
+        }
+    }
+
+    fn hear(&self, message: &Value) {
+        let number = |key: &str| message[key].as_u64().and_then(|n| usize::try_from(n).ok());
+        let reason = || {
+            message["reason"]
+                .as_str()
+                .unwrap_or("no reason is known")
+                .to_owned()
+        };
+        if let Some(rank) = number("lost") {
+            return self.fail(CollectiveError::lost(rank, reason()));
+        }
+        if let Some(rank) = number("ended") {
+            return self.fail(CollectiveError::Ended(format!("rank {rank}: {}", reason())));
+        }
+        if let Some(why) = message["refused"].as_str() {
+            return self.fail(rendezvous(why));
+        }
+        let mut state = self.state();
+        if message.get("joined").is_some() {
+            state.joined = true;
+        }
+        if let Some(rank) = number("left") {
+            state.left.insert(rank);
+        }
+        if let (Some(name), Some(values)) =
+            (message["gathered"].as_str(), message["values"].as_array())
+        {
+            state.missing.remove(name);
+            state.gathered.insert(name.to_owned(), values.clone());
+        }
+        if let (Some(name), Some(missing)) =
+            (message["waits"].as_str(), message["missing"].as_array())
+        {
+            let ranks = missing
+                .iter()
+                .filter_map(|m| usize::try_from(m.as_u64()?).ok());
+            state.missing.insert(name.to_owned(), ranks.collect());
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+}

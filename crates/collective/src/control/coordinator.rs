@@ -1,0 +1,261 @@
+//! The coordinator: it knows who is there, and nothing of what they exchange.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::wire::{Line, Reader, Writer, same_secret};
+use super::{BEAT, SILENCE};
+
+/// The stack of a connection's thread: it parses lines.
+const STACK: usize = 256 << 10;
+/// How long a new connection may take to say who it is.
+const FIRST: Duration = Duration::from_secs(10);
+/// How old a gathering is when those that wait are told who is missing.
+const OVERDUE: Duration = Duration::from_secs(5);
+
+/// Where the ranks of a job meet. It runs in threads of its own until it is dropped.
+pub struct Coordinator {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    size: usize,
+    secret: String,
+    ended: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By rank, those that are there.
+    ranks: HashMap<usize, Arc<Writer>>,
+    /// By name: what came of each rank, and since when.
+    gatherings: HashMap<String, Gathering>,
+    /// What ended the job.
+    failure: Option<Value>,
+}
+
+struct Gathering {
+    values: HashMap<usize, Value>,
+    since: Instant,
+}
+
+impl Coordinator {
+    /// One for a job of so many ranks that know the secret.
+    ///
+    /// # Errors
+    /// The system has no address or thread for it.
+    pub fn start(listener: TcpListener, size: usize, secret: &str) -> io::Result<Coordinator> {
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            size,
+            secret: secret.to_owned(),
+            ended: AtomicBool::new(false),
+            state: Mutex::default(),
+        });
+        let own = shared.clone();
+        thread::Builder::new()
+            .name("coordinator".to_owned())
+            .spawn(move || own.accept(&listener))?;
+        Ok(Coordinator { address, shared })
+    }
+
+    /// Where ranks find it.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::Release);
+        for writer in self.shared.state().ranks.values() {
+            writer.close();
+        }
+        // So that it looks.
+        let _ = TcpStream::connect_timeout(&self.address, BEAT);
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn accept(self: &Arc<Shared>, listener: &TcpListener) {
+        loop {
+            let accepted = listener.accept();
+            if self.ended.load(Ordering::Acquire) {
+                return;
+            }
+            let Ok((stream, _)) = accepted else {
+                // The process has no more descriptors: perhaps later.
+                thread::sleep(BEAT);
+                continue;
+            };
+            let own = self.clone();
+            let thread = thread::Builder::new().stack_size(STACK);
+            // Without a thread the connection is closed, and the rank says that it is lost.
+            let _ = thread.spawn(move || own.serve(stream));
+        }
+    }
+
+    /// Serves one connection until it ends.
+    fn serve(&self, stream: TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let (Ok(writer), Ok(mut reader)) = (Writer::new(&stream), Reader::new(stream)) else {
+            return;
+        };
+        let writer = Arc::new(writer);
+        let Some(rank) = self.join(&mut reader, &writer) else {
+            writer.close();
+            return;
+        };
+        reader.trust();
+        let reason = self.listen(rank, &mut reader, &writer);
+        let mut state = self.state();
+        state.ranks.remove(&rank);
+        match reason {
+            Some(reason) => state.fail(&json!({"lost": rank, "reason": reason})),
+            None => state.tell(&json!({"left": rank})),
+        }
+        drop(state);
+        writer.close();
+    }
+
+    /// Which rank the connection is of; none where it may not come in.
+    fn join(&self, reader: &mut Reader, writer: &Arc<Writer>) -> Option<usize> {
+        let began = Instant::now();
+        let message = loop {
+            match reader.next().ok()? {
+                Line::Message(message) => break message,
+                Line::Nothing if began.elapsed() > FIRST => return None,
+                Line::Nothing => {}
+            }
+        };
+        let secret = message["secret"].as_str()?;
+        if !same_secret(secret.as_bytes(), self.secret.as_bytes()) {
+            let _ = writer.write(&json!({"refused": "the secret of the job is another one"}));
+            return None;
+        }
+        let (rank, size) = (message["rank"].as_u64()?, message["size"].as_u64()?);
+        let rank = usize::try_from(rank).ok()?;
+        let mut state = self.state();
+        let refused = if size != self.size as u64 {
+            Some(format!("the job has {} ranks, not {size}", self.size))
+        } else if rank >= self.size {
+            Some(format!("there is no rank {rank} of {size}"))
+        } else if state.ranks.contains_key(&rank) {
+            Some(format!("there are two ranks {rank}"))
+        } else {
+            None
+        };
+        if let Some(why) = refused {
+            drop(state);
+            let _ = writer.write(&json!({"refused": why}));
+            return None;
+        }
+        state.ranks.insert(rank, writer.clone());
+        let failure = state.failure.clone();
+        drop(state);
+        writer
+            .write(&failure.unwrap_or(json!({"joined": rank})))
+            .ok()?;
+        Some(rank)
+    }
+
+    /// What a rank says, until it goes: gives why, or nothing where it said that it goes.
+    fn listen(&self, rank: usize, reader: &mut Reader, writer: &Writer) -> Option<String> {
+        let mut beat = Instant::now();
+        loop {
+            let message = match reader.next() {
+                Ok(Line::Message(message)) => message,
+                Ok(Line::Nothing) => Value::Null,
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Some("its process has ended".to_owned());
+                }
+                Err(e) => return Some(e.to_string()),
+            };
+            if reader.silence() > SILENCE {
+                return Some(format!("nothing was heard of it for {SILENCE:?}"));
+            }
+            if beat.elapsed() >= BEAT {
+                beat = Instant::now();
+                if writer.write(&json!({})).is_err() {
+                    return Some("its connection is broken".to_owned());
+                }
+                self.state().overdue(rank, self.size, writer);
+            }
+            if message.get("leave").is_some() {
+                return None;
+            }
+            if let Some(reason) = message.get("ended") {
+                self.state().fail(&json!({"ended": rank, "reason": reason}));
+            }
+            if let (Some(name), Some(value)) = (message["gather"].as_str(), message.get("value")) {
+                self.state().gather(name, rank, value.clone(), self.size);
+            }
+        }
+    }
+}
+
+impl State {
+    /// Tells all ranks that are there.
+    fn tell(&self, message: &Value) {
+        for writer in self.ranks.values() {
+            // Who does not hear it is noticed by its own thread.
+            let _ = writer.write(message);
+        }
+    }
+
+    /// Ends the job, for the first reason.
+    fn fail(&mut self, why: &Value) {
+        if self.failure.is_none() {
+            self.failure = Some(why.clone());
+            self.tell(why);
+        }
+    }
+
+    /// Keeps what a rank gave; tells all of them when the last one came.
+    fn gather(&mut self, name: &str, rank: usize, value: Value, size: usize) {
+        let now = Instant::now();
+        let gathering = self.gatherings.entry(name.to_owned());
+        let gathering = gathering.or_insert_with(|| Gathering {
+            values: HashMap::new(),
+            since: now,
+        });
+        gathering.values.insert(rank, value);
+        if gathering.values.len() < size {
+            return;
+        }
+        let Some(mut gathering) = self.gatherings.remove(name) else {
+            return;
+        };
+        let values = (0..size).map(|r| gathering.values.remove(&r).unwrap_or(Value::Null));
+        let values: Vec<Value> = values.collect();
+        self.tell(&json!({"gathered": name, "values": values}));
+    }
+
+    /// Tells a rank that waits who is missing.
+    fn overdue(&mut self, rank: usize, size: usize, writer: &Writer) {
+        for (name, gathering) in &mut self.gatherings {
+            let waits = gathering.values.contains_key(&rank);
+            if !waits || gathering.since.elapsed() < OVERDUE {
+                continue;
+            }
+            let missing = (0..size).filter(|r| !gathering.values.contains_key(r));
+            let missing: Vec<usize> = missing.take(16).collect();
+            let seconds = gathering.since.elapsed().as_secs();
+            let told = json!({"waits": name, "missing": missing, "seconds": seconds});
+            let _ = writer.write(&told);
+        }
+    }
+}

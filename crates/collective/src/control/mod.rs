@@ -1,0 +1,20 @@
+//! The control plane: one connection of each rank to a coordinator, which tells addresses, gathers small values, and tells
+//! everyone which rank was lost and why.
+//!
+//! Both sides write one JSON object a line, and at least one line a second. Whoever is silent for too long is lost.
+
+mod client;
+mod coordinator;
+mod wire;
+
+pub(crate) use client::Control;
+pub use coordinator::Coordinator;
+pub(crate) use wire::same_secret;
+
+use std::time::Duration;
+
+/// How often each side writes at least.
+const BEAT: Duration = Duration::from_millis(500);
+
+/// How long a side may be silent until it counts as lost.
+pub const SILENCE: Duration = Duration::from_secs(10);

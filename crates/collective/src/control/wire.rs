@@ -1,0 +1,119 @@
+//! Lines of JSON over a stream.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::BEAT;
+
+/// The most bytes of the first line of a connection, whose other end is not known yet.
+const MOST_AT_FIRST: usize = 4 << 10;
+/// The most bytes of other lines: a plan of some 100,000 collectives.
+const MOST: usize = 16 << 20;
+
+/// Writes lines, from any thread.
+pub(super) struct Writer(Mutex<TcpStream>);
+
+impl Writer {
+    pub(super) fn new(stream: &TcpStream) -> io::Result<Writer> {
+        let stream = stream.try_clone()?;
+        // Who takes nothing for so long is lost anyway.
+        stream.set_write_timeout(Some(Duration::from_secs(5)))?;
+        Ok(Writer(Mutex::new(stream)))
+    }
+
+    pub(super) fn write(&self, message: &Value) -> io::Result<()> {
+        let line = format!("{message}\n");
+        let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        stream.write_all(line.as_bytes())
+    }
+
+    /// Ends both directions.
+    pub(super) fn close(&self) {
+        let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = stream.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+/// Reads lines.
+pub(super) struct Reader {
+    stream: TcpStream,
+    read: Vec<u8>,
+    /// The most bytes of a line.
+    most: usize,
+    /// When something was last read.
+    heard: Instant,
+}
+
+/// What a read came to.
+pub(super) enum Line {
+    /// A line.
+    Message(Value),
+    /// Nothing yet.
+    Nothing,
+}
+
+impl Reader {
+    pub(super) fn new(stream: TcpStream) -> io::Result<Reader> {
+        stream.set_read_timeout(Some(BEAT))?;
+        Ok(Reader {
+            stream,
+            read: Vec::new(),
+            most: MOST_AT_FIRST,
+            heard: Instant::now(),
+        })
+    }
+
+    /// Whoever is at the other end is known: it may write long lines.
+    pub(super) fn trust(&mut self) {
+        self.most = MOST;
+    }
+
+    /// How long nothing was read.
+    pub(super) fn silence(&self) -> Duration {
+        self.heard.elapsed()
+    }
+
+    /// The next line, if it comes before the next beat.
+    ///
+    /// # Errors
+    /// The stream has ended, or what comes is not JSON, or too long.
+    pub(super) fn next(&mut self) -> io::Result<Line> {
+        loop {
+            if let Some(end) = self.read.iter().position(|&b| b == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                return Ok(Line::Message(serde_json::from_slice(&line)?));
+            }
+            if self.read.len() > self.most {
+                return Err(io::Error::other("a line is too long"));
+            }
+            let mut bytes = [0; 4096];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => {
+                    self.heard = Instant::now();
+                    self.read.extend_from_slice(&bytes[..n]);
+                }
+                Err(e) if is_late(&e) => return Ok(Line::Nothing),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+fn is_late(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
+}
+
+/// Whether two secrets are the same; it takes as long whichever byte differs.
+pub(crate) fn same_secret(a: &[u8], b: &[u8]) -> bool {
+    let differs = a.iter().zip(b).fold(0, |d, (a, b)| d | (a ^ b));
+    a.len() == b.len() && differs == 0
+}

@@ -1,0 +1,153 @@
+//! How a process becomes a rank.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::error::{CollectiveError, Result};
+
+/// How long ranks wait for each other.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a process knows of the job that it is a rank of.
+#[derive(Clone, Debug)]
+pub struct Join {
+    pub(crate) coordinator: Option<SocketAddr>,
+    pub(crate) rank: usize,
+    pub(crate) size: usize,
+    pub(crate) secret: String,
+    pub(crate) host: Option<String>,
+    pub(crate) memory: bool,
+    pub(crate) patience: Duration,
+}
+
+/// The names of the environment variables that a launcher sets: Horovod's, and one of our own.
+pub mod variables {
+    /// The number of a rank.
+    pub const RANK: &str = "HOROVOD_RANK";
+    /// How many ranks there are.
+    pub const SIZE: &str = "HOROVOD_SIZE";
+    /// The number of a rank among those of its host.
+    pub const LOCAL_RANK: &str = "HOROVOD_LOCAL_RANK";
+    /// How many ranks its host has.
+    pub const LOCAL_SIZE: &str = "HOROVOD_LOCAL_SIZE";
+    /// The IP address of the coordinator.
+    pub const ADDRESS: &str = "HOROVOD_GLOO_RENDEZVOUS_ADDR";
+    /// The port of the coordinator.
+    pub const PORT: &str = "HOROVOD_GLOO_RENDEZVOUS_PORT";
+    /// How long ranks wait for each other, in seconds.
+    pub const TIMEOUT: &str = "HOROVOD_GLOO_TIMEOUT_SECONDS";
+    /// What only the ranks of a job know.
+    pub const SECRET: &str = "THALWEG_JOB_SECRET";
+}
+
+impl Join {
+    /// The only rank of a job.
+    pub fn alone() -> Join {
+        Join {
+            coordinator: None,
+            rank: 0,
+            size: 1,
+            secret: String::new(),
+            host: None,
+            memory: true,
+            patience: PATIENCE,
+        }
+    }
+
+    /// One of `size` ranks that meet at a coordinator and know a secret.
+    pub fn at(coordinator: SocketAddr, rank: usize, size: usize, secret: &str) -> Join {
+        Join {
+            coordinator: Some(coordinator),
+            rank,
+            size,
+            secret: secret.to_owned(),
+            ..Join::alone()
+        }
+    }
+
+    /// What `thalweg launch hvd` has set in the environment; alone, where it has set nothing.
+    ///
+    /// # Errors
+    /// [`CollectiveError::Argument`]: a variable has a value that cannot be used, or is missing beside others.
+    pub fn from_env() -> Result<Join> {
+        Join::from_variables(&|name| std::env::var(name).ok())
+    }
+
+    /// As [`Join::from_env`], of variables that a function gives.
+    ///
+    /// # Errors
+    /// As [`Join::from_env`].
+    ///
+    /// ```
+    /// use thalweg_collective::Join;
+    ///
+    /// let set = |name: &str| (name == "HOROVOD_RANK").then(|| "1".to_owned());
+    /// let error = Join::from_variables(&set).unwrap_err();
+    /// assert!(error.to_string().contains("HOROVOD_SIZE is not set"));
+    /// assert!(Join::from_variables(&|_| None).is_ok());
+    /// ```
+    pub fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Join> {
+        use variables::{ADDRESS, PORT, RANK, SECRET, SIZE, TIMEOUT};
+        if get(RANK).is_none() && get(SIZE).is_none() {
+            return Ok(Join::alone());
+        }
+        let missing = |name: &str| {
+            CollectiveError::Argument(format!(
+                "{name} is not set beside {RANK}: start the program with `thalweg launch hvd`"
+            ))
+        };
+        fn parsed<T: std::str::FromStr>(name: &str, text: &str) -> Result<T> {
+            let wrong = |_| CollectiveError::Argument(format!("{name}={text} cannot be used"));
+            text.parse().map_err(wrong)
+        }
+        let needed = |name: &str| get(name).ok_or_else(|| missing(name));
+        let rank = parsed(RANK, &needed(RANK)?)?;
+        let size = parsed(SIZE, &needed(SIZE)?)?;
+        if rank >= size {
+            return Err(CollectiveError::Argument(format!(
+                "{RANK}={rank} must be less than {SIZE}={size}"
+            )));
+        }
+        let (ip, port) = (needed(ADDRESS)?, needed(PORT)?);
+        let address = SocketAddr::new(parsed(ADDRESS, &ip)?, parsed(PORT, &port)?);
+        let join = Join::at(address, rank, size, &get(SECRET).unwrap_or_default());
+        match get(TIMEOUT) {
+            Some(text) => Ok(join.patience(Duration::from_secs(parsed(TIMEOUT, &text)?))),
+            None => Ok(join),
+        }
+    }
+
+    /// With another name of the host: ranks with the same one are neighbours.
+    pub fn host(self, name: &str) -> Join {
+        Join {
+            host: Some(name.to_owned()),
+            ..self
+        }
+    }
+
+    /// Whether ranks of one host share memory (they do).
+    pub fn memory(self, shares: bool) -> Join {
+        Join {
+            memory: shares,
+            ..self
+        }
+    }
+
+    /// How long ranks wait for each other (60 s): to meet, and within a collective.
+    pub fn patience(self, most: Duration) -> Join {
+        Join {
+            patience: most,
+            ..self
+        }
+    }
+}
+
+/// What tells this host from others: processes with the same one may share memory.
+pub(crate) fn host() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let boot = read("/proc/sys/kernel/random/boot_id");
+    let name = read("/proc/sys/kernel/hostname");
+    // A network of its own is a host of its own.
+    let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    format!("{} {} {}", boot.trim(), name.trim(), network.display())
+}

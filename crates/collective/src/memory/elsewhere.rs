@@ -1,0 +1,26 @@
+//! Other systems share no memory here: ranks of one host then speak over TCP.
+
+use std::io;
+
+use serde_json::Value;
+
+/// There is none.
+pub(crate) enum Map {}
+
+impl Map {
+    pub(super) fn new(_: usize) -> io::Result<Map> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn offer(&self) -> Value {
+        match *self {}
+    }
+
+    pub(super) fn open(_: &Value, _: usize) -> io::Result<Map> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn at(&self, _: usize, _: usize) -> *mut u8 {
+        match *self {}
+    }
+}
