@@ -117,8 +117,9 @@ pub mod prelude {
     };
     pub use thalweg_layers::{Layer as _, VariableScopes as _, Weights as _};
     pub use thalweg_ops::{
-        ArrayOps, DataFormat, DropoutOps, FlowOps, LinalgOps, MathOps, NewGraph, NnOps, Padding,
-        RandomOps, ReduceOps, SourceOps, StateOps, SumOps, SummaryOps, Variable,
+        ArrayOps, CollectiveOps, DataFormat, DropoutOps, FlowOps, LinalgOps, MathOps, NewGraph,
+        NnOps, Padding, RandomOps, RankOps, ReduceOps, SourceOps, StateOps, SumOps, SummaryOps,
+        Variable,
     };
     pub use thalweg_session::{
         Callable, Feeding, Fetched, RunOptions, Session, SessionError, SessionOptions,

@@ -9,6 +9,7 @@ use thalweg_tests::golden::cases;
 const FILES_OF_OWN: &str = "it works on files: tests/engine/checkpoints.rs runs it";
 const NO_KERNEL: &str = "it is there so that graphs can be read, and has no kernel yet";
 
+const RANKS: &str = "it takes several sessions: crates/session/tests/collectives runs it";
 const TURNS: &str = "TensorFlow does not have it: tests/cluster/sync.rs runs it";
 const LISTED: &str = "the table has no lists, arrays or stacks: tests/engine/lists.rs runs it";
 
@@ -88,6 +89,20 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("_TurnMean", TURNS),
     ("_TurnKeep", TURNS),
     ("_TurnKept", TURNS),
+    ("HorovodAllreduce", RANKS),
+    ("HorovodAllgather", RANKS),
+    ("HorovodBroadcast", RANKS),
+    ("HorovodAlltoall", RANKS),
+    ("HorovodReducescatter", RANKS),
+    ("HorovodSize", RANKS),
+    ("HorovodRank", RANKS),
+    ("_Barrier", RANKS),
+    ("CollectiveReduceV2", RANKS),
+    ("CollectiveReduceScatterV2", RANKS),
+    ("CollectiveGatherV2", RANKS),
+    ("CollectiveAllToAllV2", RANKS),
+    ("CollectiveBcastSendV2", RANKS),
+    ("CollectiveBcastRecvV2", RANKS),
 ];
 
 const FIRST_VERSIONS: &str = "of TensorFlow's first versions; the op that took its place has one";
@@ -147,6 +162,12 @@ const WITHOUT_GRADIENT: &[(&str, &str)] = &[
     ("OptionalHasValue", ARRAYS),
     ("OptionalNone", ARRAYS),
     ("MaxPoolGradWithArgmax", "TensorFlow has none"),
+    ("CollectiveReduceV2", "TensorFlow has none"),
+    ("CollectiveReduceScatterV2", "TensorFlow has none"),
+    ("CollectiveGatherV2", "TensorFlow has none"),
+    ("CollectiveAllToAllV2", "TensorFlow has none"),
+    ("CollectiveBcastSendV2", "TensorFlow has none"),
+    ("CollectiveBcastRecvV2", "TensorFlow has none"),
 ];
 
 #[test]

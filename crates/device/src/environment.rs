@@ -27,6 +27,7 @@ use std::sync::atomic::AtomicU64;
 use thalweg_graph::{Attrs, Func, Node};
 use thalweg_tensor::{DType, Element, Memory, StringTensor, Tensor};
 
+use crate::collectives::Collectives;
 use crate::cpu::Cpu;
 use crate::error::KernelError;
 use crate::files::Files;
@@ -77,6 +78,9 @@ pub trait Environment: Sync {
 
     /// Which files it may use.
     fn files(&self) -> &Files;
+
+    /// What carries values between ranks; none where the session is no rank.
+    fn collectives(&self) -> Option<&Arc<dyn Collectives>>;
 }
 
 /// A node that could not go on: told from all others, and woken when it may.
@@ -145,6 +149,10 @@ impl Environment for NoStep {
 
     fn files(&self) -> &Files {
         const { &Files::none() }
+    }
+
+    fn collectives(&self) -> Option<&Arc<dyn Collectives>> {
+        None
     }
 }
 

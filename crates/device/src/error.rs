@@ -85,6 +85,21 @@ pub enum KernelError {
     /// A file that cannot be read or written, or that is damaged.
     #[error("{0}")]
     Storage(String),
+    /// A node that works together with other ranks, in a session that is no rank.
+    #[error("it needs ranks: give the session SessionOptions::collectives")]
+    NoRanks,
+    /// A node that is made for another number of ranks than its group has.
+    #[error(
+        "its group_size is {expected}, and group {group} has {found} ranks: give it the number of ranks of its group"
+    )]
+    Ranks {
+        /// The group.
+        group: i32,
+        /// What the node says.
+        expected: i64,
+        /// How many ranks there are.
+        found: usize,
+    },
     /// Inputs whose shapes or values the kernel cannot take.
     #[error("{0}")]
     Invalid(String),

@@ -10,6 +10,7 @@
 //! assert_eq!(device.host().pool().threads(), 2);
 //! ```
 
+pub mod collectives;
 pub mod context;
 pub mod cpu;
 pub mod cuda;
@@ -25,6 +26,9 @@ pub mod kernel;
 pub mod rendezvous;
 pub mod variable;
 
+pub use collectives::{
+    Collective, CollectiveRequest, Collectives, PlannedCollective, RankOf, ReduceOp,
+};
 pub use context::{InOut, KernelCx, Renewal, Slot};
 pub use cpu::Cpu;
 pub use device::Device;

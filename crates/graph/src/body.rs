@@ -318,7 +318,7 @@ fn function(name: &str, data: &GraphData, inputs: Vec<NodeId>, outputs: Vec<Outp
     let has_effect = |n: &Node| {
         matches!(
             n.op.effect,
-            Effect::Write | Effect::Stateful | Effect::Waits
+            Effect::Write | Effect::Stateful | Effect::Waits | Effect::Collective
         )
     };
     let controls = data.nodes().filter(|(_, n)| has_effect(n));

@@ -180,6 +180,19 @@ impl GraphData {
         self.graph[index(at)] = Arc::new(node);
     }
 
+    /// Lets a node wait for another one that comes before it in every order.
+    pub fn wait_for(&mut self, node: NodeId, first: NodeId) {
+        let Some(at) = self.node_mut(node) else {
+            return;
+        };
+        if !at.controls.contains(&first) {
+            at.controls.push(first);
+            at.controls.sort();
+            self.graph
+                .add_edge(index(first), index(node), Edge::Control);
+        }
+    }
+
     /// The function of this name in the library.
     pub fn function(&self, name: &str) -> Option<&Arc<Function>> {
         self.functions.get(name)

@@ -311,7 +311,9 @@ impl Function {
                     let outputs = 0..node.outputs.len() as u32;
                     kept.extend(outputs.map(|index| OutputId { node: id, index }));
                 }
-                Effect::Stateful | Effect::Waits | Effect::Write if !node.outputs.is_empty() => {
+                Effect::Stateful | Effect::Waits | Effect::Collective | Effect::Write
+                    if !node.outputs.is_empty() =>
+                {
                     return Err(node.name.clone());
                 }
                 _ => {}

@@ -117,12 +117,22 @@ pub enum Effect {
     Stateful,
     /// As [`Effect::Stateful`], and it may have to wait for what another step does: a queue's ops.
     Waits,
+    /// As [`Effect::Waits`], for other ranks, which all do the same: those of a step run one after the other, in one
+    /// order on all ranks.
+    Collective,
     /// Decides which of the nodes after it run, or how often: Switch, Merge and the ops of loops.
     Flow,
     /// Gives a value to another device.
     Send,
     /// Takes a value from another device.
     Recv,
+}
+
+impl Effect {
+    /// Whether a node may have to wait for what another step or rank does.
+    pub fn waits(self) -> bool {
+        matches!(self, Effect::Waits | Effect::Collective)
+    }
 }
 
 /// The dtype of an input or output.

@@ -340,6 +340,7 @@ fn is_stateful(node: &Node) -> bool {
         | Effect::Write
         | Effect::Stateful
         | Effect::Waits
+        | Effect::Collective
         | Effect::Send
         | Effect::Recv => node.op.name != "PartitionedCall",
     }

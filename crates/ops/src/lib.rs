@@ -25,6 +25,7 @@ use thalweg_device::Op;
 use thalweg_graph::{Graph, Registry};
 
 mod array;
+mod collective;
 mod constants;
 mod elementwise;
 mod epilogue;
@@ -48,6 +49,7 @@ mod training;
 mod widened;
 
 pub use array::{ArrayOps, Index, NewAxis, Part, Rest, SourceOps};
+pub use collective::{ALL_RANKS, CollectiveOps, RankOps, Reduction, planned_collective};
 pub use flow::FlowOps;
 pub use linalg::LinalgOps;
 pub use math::{MathOps, SumOps};
@@ -56,6 +58,7 @@ pub use random::{DropoutOps, RandomOps};
 pub use reduce::ReduceOps;
 pub use reports::{SummaryOps, encode as summaries};
 pub use state::{PartitionedVariable, Split, StateOps, Variable};
+pub use thalweg_device::ReduceOp;
 
 /// The families of ops. An op is registered by standing in its family's list.
 static FAMILIES: &[&[&Op]] = &[
@@ -72,6 +75,7 @@ static FAMILIES: &[&[&Op]] = &[
     strings::OPS,
     files::OPS,
     reports::OPS,
+    collective::OPS,
 ];
 
 /// Every op.

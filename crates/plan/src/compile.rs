@@ -11,13 +11,13 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::{Argument, Bounds, Device, evaluate_within};
-use thalweg_graph::op::Effect;
 use thalweg_graph::partition::{self, Partitioned, partition};
 use thalweg_graph::simplify::{MOST_FOLD_TIME, Simplified, Simplify, simplify};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::{Memory, Tensor};
 
 use crate::bindings::{Bindings, FindVariable};
+use crate::collectives;
 use crate::error::SessionError;
 use crate::options::Parallel;
 use crate::order::{Accesses, sequence};
@@ -137,6 +137,7 @@ fn planned(
         true => graph.ids().collect(),
         false => complete(graph, &accesses)?,
     };
+    let collectives = collectives::in_turn(&mut simplified.graph, &order, context)?;
     let first = simplified.devices.first().copied().unwrap_or(0);
     if simplified.devices.iter().all(|&d| d == first) {
         let whole = Whole {
@@ -159,10 +160,18 @@ fn planned(
         )?;
         let segments = vec![(0, built.program.len() as u32)];
         let plan = whole.plan(request, context, smallvec![built], Vec::new(), segments);
-        return Ok(Plan { moved, ..plan });
+        return Ok(Plan {
+            moved,
+            collectives,
+            ..plan
+        });
     }
     let plan = several(simplified, &order, request, context)?;
-    Ok(Plan { moved, ..plan })
+    Ok(Plan {
+        moved,
+        collectives,
+        ..plan
+    })
 }
 
 /// The program of one device; `on` is its number among the programs, and its device's.
@@ -326,11 +335,12 @@ impl Whole {
             feeds,
             fetches,
             moved: Vec::new(),
+            collectives: Vec::new(),
             parallel: false,
             arrivals: Vec::new(),
             waits: false,
         };
-        let waits = |(_, node): (NodeId, &Arc<Node>)| node.op.effect == Effect::Waits;
+        let waits = |(_, node): (NodeId, &Arc<Node>)| node.op.effect.waits();
         plan.arrivals = arrivals(&plan.programs);
         let blocks = plan.programs.iter().any(|p| p.graph.nodes().any(waits));
         plan.waits = blocks || !plan.arrivals.is_empty();

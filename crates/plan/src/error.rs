@@ -200,6 +200,14 @@ pub enum SessionError {
         /// What the panic said.
         message: String,
     },
+    /// Ranks that do not run the same together, or of which one was lost before they could say.
+    #[error("before its first collective, '{first}', this plan was not agreed on: {source}")]
+    Collectives {
+        /// The first collective of the plan.
+        first: String,
+        /// What differs, or what went wrong.
+        source: KernelError,
+    },
     /// A value that is not finite, found because the step was asked to look.
     #[error(
         "node '{node}' ({op}), made at {origin}: element {element} of output {index} is {value}, the first value of the step that is not finite"

@@ -15,6 +15,7 @@
 
 mod bindings;
 mod cache;
+mod collectives;
 mod compile;
 mod error;
 mod fusion;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_device::{Cpu, Device, Files};
+use thalweg_device::{Collectives, Cpu, Device, Files};
 
 use crate::error::SessionError;
 use crate::kernels::Kernels;
@@ -23,6 +23,8 @@ pub struct Machine {
     pub store: Arc<Store>,
     /// Which files steps may use.
     pub files: Files,
+    /// What carries values between ranks.
+    pub collectives: Option<Arc<dyn Collectives>>,
 }
 
 impl Machine {
@@ -38,6 +40,7 @@ impl Machine {
             kernels: Arc::new(kernels),
             store: Arc::default(),
             files: options.files.clone(),
+            collectives: options.collectives.clone(),
         })
     }
 
@@ -60,6 +63,7 @@ impl Machine {
             devices: &self.devices,
             store: &self.store,
             files: &self.files,
+            collectives: self.collectives.as_ref(),
             counters,
             parallel: options.parallel,
             cores: self.cores,

@@ -1,10 +1,11 @@
 //! How sessions and steps are asked to work.
 
+use std::fmt;
 use std::sync::Arc;
 
 use thalweg_device::cuda::Cards;
 use thalweg_device::gpu::{Driver, Gpu, GpuError};
-use thalweg_device::{Cpu, Device, DeviceType, Files};
+use thalweg_device::{Collectives, Cpu, Device, DeviceType, Files};
 use thalweg_graph::DeviceSpec;
 
 use crate::error::SessionError;
@@ -37,7 +38,7 @@ const MOST_GPUS: usize = 1024;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct SessionOptions {
     /// The job in whose name the devices stand: `/job:JOB/replica:0/task:TASK/device:CPU:0`.
@@ -71,6 +72,9 @@ pub struct SessionOptions {
     pub shared: usize,
     /// Which files the graph may use: none, unless it is said here.
     pub files: Files,
+    /// What carries values between this session and others that run the same graph, each a rank; none where it is
+    /// alone.
+    pub collectives: Option<Arc<dyn Collectives>>,
 }
 
 impl Default for SessionOptions {
@@ -89,7 +93,29 @@ impl Default for SessionOptions {
             wire: None,
             shared: 0,
             files: Files::none(),
+            collectives: None,
         }
+    }
+}
+
+impl fmt::Debug for SessionOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionOptions")
+            .field("job", &self.job)
+            .field("task", &self.task)
+            .field("threads", &self.threads)
+            .field("cpus", &self.cpus)
+            .field("gpus", &self.gpus)
+            .field("soft_placement", &self.soft_placement)
+            .field("deny_fallback", &self.deny_fallback)
+            .field("plans", &self.plans)
+            .field("parallel", &self.parallel)
+            .field("optimise", &self.optimise)
+            .field("wire", &self.wire)
+            .field("shared", &self.shared)
+            .field("files", &self.files)
+            .field("collectives", &self.collectives.is_some())
+            .finish()
     }
 }
 
@@ -180,6 +206,14 @@ impl SessionOptions {
     /// With the files that the graph's ops may read and write: checkpoints, for `SaveV2` and `RestoreV2`.
     pub fn files(self, files: Files) -> SessionOptions {
         SessionOptions { files, ..self }
+    }
+
+    /// As one of several ranks: with what carries values between them.
+    pub fn collectives(self, collectives: Arc<dyn Collectives>) -> SessionOptions {
+        SessionOptions {
+            collectives: Some(collectives),
+            ..self
+        }
     }
 
     /// With at most so many plans kept.

@@ -85,7 +85,8 @@ impl Accesses {
 ///
 /// Among the nodes that may run next the one built first is taken, but an update waits until all
 /// uses of its variable's old value have run, and is then taken at once: its gradient is still in
-/// the cache, and its buffer can be given back.
+/// the cache, and its buffer can be given back. A collective waits for those built before it, and is then taken at once:
+/// what comes after it runs while ranks exchange values.
 pub(super) fn sequence(graph: &GraphData, accesses: &Accesses) -> Vec<NodeId> {
     let mut waiting: Vec<u32> = graph
         .nodes()
@@ -113,7 +114,7 @@ pub(super) fn sequence(graph: &GraphData, accesses: &Accesses) -> Vec<NodeId> {
 /// What keeps an update from running although its inputs are there.
 #[derive(Clone, Copy, Default)]
 struct Blockers {
-    /// Reads of its variable and earlier updates of it.
+    /// Reads of its variable and earlier updates of it; of a collective, the one before it.
     hard: u32,
     /// Uses of the variable's old value: the update could run before them, into a copy.
     soft: u32,
@@ -126,8 +127,9 @@ impl Blockers {
 }
 
 struct Order<'a> {
+    graph: &'a GraphData,
     accesses: &'a Accesses,
-    /// By node, if it is an update.
+    /// By node, if it is an update or a collective.
     blockers: Vec<Blockers>,
     /// By node: the updates that it keeps from running, and whether hard.
     blocks: Vec<SmallVec<[(NodeId, bool); 1]>>,
@@ -137,8 +139,9 @@ struct Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    fn new(graph: &GraphData, accesses: &'a Accesses) -> Order<'a> {
+    fn new(graph: &'a GraphData, accesses: &'a Accesses) -> Order<'a> {
         let mut order = Order {
+            graph,
             accesses,
             blockers: vec![Blockers::default(); graph.len()],
             blocks: vec![SmallVec::new(); graph.len()],
@@ -169,6 +172,14 @@ impl<'a> Order<'a> {
                 }
             }
         }
+        // Not the order in which they could run: feeds of other shapes change that, and ranks have one order all the same.
+        let is_collective = |id: &NodeId| graph.node(*id).op.effect == Effect::Collective;
+        let mut last = None;
+        for id in graph.ids().filter(is_collective) {
+            if let Some(earlier) = last.replace(id) {
+                order.block(earlier, id, true);
+            }
+        }
         order
     }
 
@@ -181,7 +192,8 @@ impl<'a> Order<'a> {
     }
 
     fn add(&mut self, id: NodeId) {
-        if self.accesses.updates[id.index()].is_empty() {
+        let collective = self.graph.node(id).op.effect == Effect::Collective;
+        if self.accesses.updates[id.index()].is_empty() && !collective {
             self.ready.push(Reverse(id));
         } else if self.is_free(id) {
             self.urgent.push(Reverse(id));

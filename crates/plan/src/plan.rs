@@ -2,7 +2,7 @@
 //! they meet.
 
 use smallvec::SmallVec;
-use thalweg_device::Device;
+use thalweg_device::{Device, PlannedCollective};
 use thalweg_tensor::Dims;
 
 use crate::program::{Action, Program, SlotPlan};
@@ -22,6 +22,8 @@ pub struct Plan {
     pub fetches: Vec<Option<FetchPlan>>,
     /// What stands on a GPU and runs on its host.
     pub moved: Vec<Moved>,
+    /// What it does together with other ranks, in order.
+    pub collectives: Vec<PlannedCollective>,
     /// Whether instructions that do not wait for each other run at the same time.
     pub parallel: bool,
     /// What comes from outside while the step runs.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use thalweg_device::{Device, Files, Variable};
+use thalweg_device::{Collectives, Device, Files, Variable};
 use thalweg_graph::{Fact, GraphData, NodeId, OutputId};
 use thalweg_tensor::DType;
 use thalweg_tensor::shape::checked_elements;
@@ -58,6 +58,8 @@ pub struct PlanContext<'a> {
     pub store: &'a Store,
     /// Which files steps may use.
     pub files: &'a Files,
+    /// What carries values between ranks, where there are several.
+    pub collectives: Option<&'a Arc<dyn Collectives>>,
     /// How far random ops have come.
     pub counters: &'a Counters,
     /// When nodes run at the same time.

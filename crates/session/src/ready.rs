@@ -2,15 +2,19 @@
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::Duration;
 
 use smallvec::SmallVec;
-use thalweg_device::{Device, Variable};
+use thalweg_device::{Device, KernelError, Variable};
 use thalweg_graph::{Function, OutputId};
 use thalweg_plan::{Fetch, Plan, SessionError};
 use thalweg_tensor::{DType, Dims};
 
 use crate::frame::Frame;
+
+/// How long a step waits until it looks again whether another one is done.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// What a plan is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -71,6 +75,8 @@ pub(crate) struct Ready {
     frames: Mutex<Vec<Box<Frame>>>,
     /// Whether a step has ended before. A plan that runs once (initializers) leaves no frame behind.
     ran: AtomicBool,
+    /// Whether all ranks have said that they run the same together.
+    agreed: Mutex<bool>,
 }
 
 impl Ready {
@@ -79,6 +85,7 @@ impl Ready {
             plan,
             frames: Mutex::default(),
             ran: AtomicBool::new(false),
+            agreed: Mutex::default(),
         }
     }
 
@@ -96,6 +103,31 @@ impl Ready {
             Some(frame) => Ok(frame),
             None => Ok(Box::new(Frame::new(&self.plan, devices)?)),
         }
+    }
+
+    /// Lets ranks agree on what they run together, once; one step at a time.
+    ///
+    /// # Errors
+    /// What `agree` returns, and [`KernelError::Stopped`] where the step has ended meanwhile.
+    pub(crate) fn agree(
+        &self,
+        ended: &dyn Fn() -> bool,
+        agree: impl FnOnce() -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
+        let mut agreed = loop {
+            match self.agreed.try_lock() {
+                Ok(agreed) => break agreed,
+                Err(TryLockError::Poisoned(agreed)) => break agreed.into_inner(),
+                // Another step of the plan asks the other ranks, which may take long.
+                Err(TryLockError::WouldBlock) if ended() => return Err(KernelError::Stopped),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+            }
+        };
+        if !*agreed {
+            agree()?;
+            *agreed = true;
+        }
+        Ok(())
     }
 
     /// Drops the frames that no step uses.

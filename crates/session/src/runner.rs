@@ -221,6 +221,35 @@ impl Runner {
         Ok(turns)
     }
 
+    /// Before the first step of a plan: all ranks are to run the same together.
+    fn agreed(
+        &self,
+        ready: &Ready,
+        deadline: Option<Instant>,
+        watch: &Watch<'_>,
+    ) -> Result<(), SessionError> {
+        let planned = &ready.plan.collectives;
+        let collectives = self.engine.machine().collectives.as_ref();
+        // Without ranks a node says what is missing.
+        let (Some(first), Some(collectives)) = (planned.first(), collectives) else {
+            return Ok(());
+        };
+        let cancelled = || watch.cancel.is_some_and(Cancel::is_cancelled);
+        let ended = || cancelled() || deadline.is_some_and(|d| Instant::now() >= d);
+        let result = ready.agree(&ended, || collectives.agree(planned, &ended));
+        let next = first.name.clone();
+        result.map_err(|source| match (source, watch.timeout) {
+            (KernelError::Stopped, Some(limit)) if !cancelled() => {
+                SessionError::Timeout { limit, next }
+            }
+            (KernelError::Stopped, _) => SessionError::Cancelled { next },
+            (source, _) => SessionError::Collectives {
+                first: next,
+                source,
+            },
+        })
+    }
+
     /// Runs a step of a plan; its results are written into those of an earlier one where nobody
     /// else holds them.
     pub(crate) fn step<'t>(
@@ -233,6 +262,7 @@ impl Runner {
         let plan = &ready.plan;
         // A limit beyond what the clock can tell is none.
         let deadline = watch.timeout.and_then(|t| Instant::now().checked_add(t));
+        self.agreed(ready, deadline, &watch)?;
         let _turns = self.turns(plan, deadline, &watch)?;
         let frame = match ready.take(self.engine.devices()) {
             Err(SessionError::Memory { .. }) => {

@@ -23,7 +23,7 @@ use crate::parallel::SHARED;
 use crate::program::{Action, Home, Instruction};
 use crate::region::Region;
 
-/// Values that go to another task have tensors of their own from this size on, in bytes.
+/// Values that go to another task or rank have tensors of their own from this size on, in bytes.
 const LEAST_SENT: usize = 64 << 10;
 
 impl Builder<'_> {
@@ -251,6 +251,9 @@ impl Builder<'_> {
     ) -> Result<(), SessionError> {
         let node = graph.node(id);
         let (mut waits, inputs) = (self.waits(node), self.inputs(node));
+        if node.op.effect == Effect::Collective {
+            inputs.iter().for_each(|&slot| self.sent(slot));
+        }
         let mut output_slots = SmallVec::new();
         for (i, (o, fact)) in outputs.iter().zip(&node.outputs).enumerate() {
             // A shape that is known all the same is held to when it runs.
@@ -263,7 +266,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Lets a large value that goes to another task lie in a tensor of its own, so that it need not be
+    /// Lets a large value that goes to another task or rank lie in a tensor of its own, so that it need not be
     /// copied out of the arena.
     pub(super) fn sent(&mut self, slot: u32) {
         let Some(plan) = self.slots.get_mut(slot as usize) else {

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use thalweg_device::{Argument, Holding, KernelError, Thing, Variable, evaluate_in};
-use thalweg_graph::op::Effect;
 use thalweg_tensor::{DType, Tensor};
 
 use super::ProgramRun;
@@ -167,7 +166,7 @@ impl Interpreter<'_> {
                 }
                 Err(e) => return Err(self.run.error_of(&node.node, e)),
             }
-            if node.node.op.effect == Effect::Waits {
+            if node.node.op.effect.waits() {
                 self.waiting.done(task.number);
             }
         }

@@ -1,8 +1,9 @@
 //! What a step offers to its kernels beside their arguments.
 
 use std::io::Write;
+use std::sync::Arc;
 
-use thalweg_device::{Environment, Files, KernelError, Thing, Ticket};
+use thalweg_device::{Collectives, Environment, Files, KernelError, Thing, Ticket};
 use thalweg_graph::{Func, Node};
 use thalweg_tensor::Tensor;
 
@@ -50,5 +51,9 @@ impl Environment for StepEnvironment<'_> {
 
     fn files(&self) -> &Files {
         self.run.step.context.files
+    }
+
+    fn collectives(&self) -> Option<&Arc<dyn Collectives>> {
+        self.run.step.context.collectives
     }
 }

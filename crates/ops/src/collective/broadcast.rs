@@ -1,0 +1,70 @@
+//! The value of one rank on every rank.
+
+use smallvec::smallvec;
+use thalweg_device::{Collective, KernelError, Op, ReduceOp, TensorCx, cpu_tensors};
+use thalweg_graph::op::{Gradient, arg, attr, type_attr};
+use thalweg_graph::{AttrKind, GradCx, InferError, OpDef, Output};
+use thalweg_tensor::DType;
+
+use super::build::{Reduction, all_reduce_of, rank_in};
+use super::run::{COLLECTIVE, IGNORE_SCOPE, SET, collectives, run, set};
+use crate::array::{ArrayOps, SourceOps};
+use crate::math::MathOps;
+
+/// Gives every rank the value of one.
+pub(super) static BROADCAST: Op = Op {
+    def: OpDef {
+        name: "HorovodBroadcast",
+        summary: "The tensor of one rank, on every rank.",
+        inputs: &[arg("tensor", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: &[
+            type_attr("T", DType::PLAIN),
+            attr("root_rank", AttrKind::Int),
+            IGNORE_SCOPE,
+            SET,
+        ],
+        shape: |cx| {
+            if cx.attrs().int("root_rank") < 0 {
+                return Err(InferError::Attr {
+                    attr: "root_rank",
+                    reason: "ranks are counted from 0".to_owned(),
+                });
+            }
+            cx.set(0, cx.shape(0).clone());
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| smallvec![Some(of_root(g))]),
+        ..COLLECTIVE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let root = root(cx)?;
+        run(cx, set(cx.attrs())?, || {
+            Ok((Collective::Broadcast { root }, cx.tensor(0)?.clone()))
+        })
+    })],
+};
+
+fn root(cx: &TensorCx<'_>) -> Result<usize, KernelError> {
+    let (root, size) = (cx.attrs().int("root_rank"), collectives(cx)?.ranks(0)?.size);
+    let valid = usize::try_from(root).ok().filter(|&r| r < size);
+    valid.ok_or_else(|| {
+        KernelError::Invalid(format!(
+            "root_rank is {root}, and there are {size} ranks: give it one from 0 to {}",
+            size.saturating_sub(1)
+        ))
+    })
+}
+
+/// The mean of the gradients of all ranks, as Horovod takes it; zero on a rank whose value goes nowhere.
+fn of_root<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
+    let graph = g.graph();
+    let set = g.attrs().int("process_set_id");
+    let mean = all_reduce_of(g.grad(), Reduction::of(ReduceOp::Average).within(set));
+    let root = graph.constant(g.attrs().int("root_rank") as i32);
+    let is_root = rank_in(graph, 0).equal(root);
+    // A product with zero would keep what is not finite.
+    is_root
+        .broadcast_to(mean.shape_tensor())
+        .select(mean, mean.zeros_like())
+}

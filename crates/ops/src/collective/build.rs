@@ -1,0 +1,212 @@
+//! Builder methods for what ranks do together.
+
+use thalweg_device::ReduceOp;
+use thalweg_graph::{Graph, Operation, Output, Value};
+
+/// The set of all ranks.
+pub const ALL_RANKS: i32 = 0;
+
+/// How values of ranks become one: inputs are multiplied with one factor, reduced, and multiplied with another one.
+///
+/// ```
+/// use thalweg_ops::{ReduceOp, Reduction};
+///
+/// let mean = Reduction::of(ReduceOp::Sum).scaled(1.0, 0.25).within(2);
+/// assert_eq!((mean.postscale, mean.set), (0.25, 2));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Reduction {
+    /// The op.
+    pub op: ReduceOp,
+    /// What inputs are multiplied with.
+    pub prescale: f32,
+    /// What the result is multiplied with.
+    pub postscale: f32,
+    /// Which ranks take part.
+    pub set: i32,
+}
+
+impl Reduction {
+    /// Of all ranks by this op, without factors.
+    pub fn of(op: ReduceOp) -> Reduction {
+        Reduction {
+            op,
+            prescale: 1.0,
+            postscale: 1.0,
+            set: ALL_RANKS,
+        }
+    }
+
+    /// With these factors, before and after.
+    pub fn scaled(self, prescale: f32, postscale: f32) -> Reduction {
+        Reduction {
+            prescale,
+            postscale,
+            ..self
+        }
+    }
+
+    /// Of the ranks of a set.
+    pub fn within(self, set: impl Into<i64>) -> Reduction {
+        Reduction {
+            set: i32::try_from(set.into()).unwrap_or(i32::MIN),
+            ..self
+        }
+    }
+}
+
+impl From<ReduceOp> for Reduction {
+    fn from(op: ReduceOp) -> Reduction {
+        Reduction::of(op)
+    }
+}
+
+/// Builder methods for values of several ranks: sessions that run the same graph, each on data of its own.
+///
+/// All ranks build the same of these, in the same order. A session is a rank where it is given
+/// `SessionOptions::collectives`.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{ALL_RANKS, CollectiveOps, NewGraph, RankOps, ReduceOp, Reduction, SourceOps};
+/// use thalweg_tensor::{DType, Shape};
+///
+/// let g = Graph::new();
+/// let gradient = g.placeholder("gradient", DType::F32, [10, 3]);
+/// let mean = gradient.all_reduce(ReduceOp::Average);
+/// let scaled = gradient.all_reduce(Reduction::of(ReduceOp::Sum).scaled(0.5, 1.0));
+/// let first = gradient.broadcast_from(0, ALL_RANKS);
+/// assert_eq!((mean.shape(), scaled.shape(), first.shape()), (
+///     Shape::from([10, 3]), Shape::from([10, 3]), Shape::from([10, 3]),
+/// ));
+///
+/// // How many rows there are, the other ranks tell.
+/// let all = gradient.all_gather(ALL_RANKS);
+/// let own = gradient.reduce_scatter(ReduceOp::Sum);
+/// let (rows, from) = gradient.all_to_all([4, 6], ALL_RANKS);
+/// assert_eq!((all.shape(), own.shape(), rows.shape()), (
+///     Shape::from([-1, 3]), Shape::from([-1, 3]), Shape::from([-1, 3]),
+/// ));
+/// assert_eq!(from.shape(), Shape::from([2]));
+///
+/// let (rank, ranks) = (g.rank(ALL_RANKS), g.ranks(ALL_RANKS));
+/// let all_are_here = g.barrier(ALL_RANKS);
+/// assert!(g.errors().is_empty());
+/// # let _ = (rank, ranks, all_are_here);
+/// ```
+pub trait CollectiveOps<'g>: Sized {
+    /// What the values of all ranks become together, on every rank: Horovod's `allreduce`. They have one shape.
+    fn all_reduce(self, how: impl Into<Reduction>) -> Output<'g>;
+    /// The rows of all ranks of a set, in their order, on each of them. Only the first dimension may differ.
+    fn all_gather(self, set: i32) -> Output<'g>;
+    /// The value of one rank, numbered among all, on every rank of a set. They have one shape.
+    fn broadcast_from(self, root: usize, set: i32) -> Output<'g>;
+    /// This rank's rows of what [`CollectiveOps::all_reduce`] gives. Earlier ranks have one more where they cannot have
+    /// as many.
+    fn reduce_scatter(self, how: impl Into<Reduction>) -> Output<'g>;
+    /// The rows that the ranks of a set give to this one, and how many came from each. `splits` says how many rows each
+    /// is given; without elements, each is given as many.
+    fn all_to_all(self, splits: impl Into<Value<'g>>, set: i32) -> (Output<'g>, Output<'g>);
+}
+
+/// Builder methods for what a rank knows of the others.
+pub trait RankOps {
+    /// How many ranks a set has, i32.
+    fn ranks(&self, set: i32) -> Output<'_>;
+    /// The number of this rank in a set, from 0, i32.
+    fn rank(&self, set: i32) -> Output<'_>;
+    /// Waits until all ranks of a set have come here.
+    fn barrier(&self, set: i32) -> Operation<'_>;
+}
+
+impl<'g> CollectiveOps<'g> for Output<'g> {
+    #[track_caller]
+    fn all_reduce(self, how: impl Into<Reduction>) -> Output<'g> {
+        all_reduce_of(self, how.into())
+    }
+
+    #[track_caller]
+    fn all_gather(self, set: i32) -> Output<'g> {
+        all_gather_in(self, i64::from(set))
+    }
+
+    #[track_caller]
+    fn broadcast_from(self, root: usize, set: i32) -> Output<'g> {
+        let node = self.graph().op("HorovodBroadcast").input(self);
+        node.attr("root_rank", i64::try_from(root).unwrap_or(i64::MAX))
+            .attr("process_set_id", i64::from(set))
+            .output()
+    }
+
+    #[track_caller]
+    fn reduce_scatter(self, how: impl Into<Reduction>) -> Output<'g> {
+        reduced("HorovodReducescatter", self, how.into())
+    }
+
+    #[track_caller]
+    fn all_to_all(self, splits: impl Into<Value<'g>>, set: i32) -> (Output<'g>, Output<'g>) {
+        let splits = splits.into().on(self.graph());
+        all_to_all_in(self, splits, i64::from(set))
+    }
+}
+
+impl RankOps for Graph {
+    #[track_caller]
+    fn ranks(&self, set: i32) -> Output<'_> {
+        size_in(self, i64::from(set))
+    }
+
+    #[track_caller]
+    fn rank(&self, set: i32) -> Output<'_> {
+        rank_in(self, i64::from(set))
+    }
+
+    #[track_caller]
+    fn barrier(&self, set: i32) -> Operation<'_> {
+        let node = self.op("_Barrier").name("barrier");
+        node.attr("process_set_id", i64::from(set)).build()
+    }
+}
+
+#[track_caller]
+fn reduced<'g>(op: &str, x: Output<'g>, how: Reduction) -> Output<'g> {
+    let node = x.graph().op(op).input(x);
+    node.attr("reduce_op", how.op.number())
+        .attr("prescale_factor", how.prescale)
+        .attr("postscale_factor", how.postscale)
+        .attr("process_set_id", i64::from(how.set))
+        .output()
+}
+
+#[track_caller]
+pub(super) fn all_reduce_of(x: Output<'_>, how: Reduction) -> Output<'_> {
+    reduced("HorovodAllreduce", x, how)
+}
+
+#[track_caller]
+pub(super) fn all_gather_in(x: Output<'_>, set: i64) -> Output<'_> {
+    let node = x.graph().op("HorovodAllgather").input(x);
+    node.attr("process_set_id", set).output()
+}
+
+#[track_caller]
+pub(super) fn all_to_all_in<'g>(
+    x: Output<'g>,
+    splits: Output<'g>,
+    set: i64,
+) -> (Output<'g>, Output<'g>) {
+    let node = x.graph().op("HorovodAlltoall").input(x).input(splits);
+    let node = node.attr("process_set_id", set).build();
+    (node.output(0), node.output(1))
+}
+
+#[track_caller]
+pub(super) fn size_in(graph: &Graph, set: i64) -> Output<'_> {
+    graph.op("HorovodSize").attr("process_set_id", set).output()
+}
+
+#[track_caller]
+pub(super) fn rank_in(graph: &Graph, set: i64) -> Output<'_> {
+    graph.op("HorovodRank").attr("process_set_id", set).output()
+}

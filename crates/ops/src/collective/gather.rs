@@ -1,0 +1,47 @@
+//! The rows of all ranks on every rank.
+
+use smallvec::smallvec;
+use thalweg_device::{Collective, Op, ReduceOp, cpu_tensors};
+use thalweg_graph::op::{Gradient, arg, type_attr};
+use thalweg_graph::{GradCx, OpDef, Output};
+use thalweg_tensor::DType;
+
+use super::build::{Reduction, all_gather_in, all_reduce_of, rank_in};
+use super::run::{COLLECTIVE, IGNORE_SCOPE, SET, other_rows, run, set};
+use crate::array::{ArrayOps, SourceOps};
+use crate::reduce::ReduceOps;
+
+/// Gives every rank the rows of all.
+pub(super) static ALL_GATHER: Op = Op {
+    def: OpDef {
+        name: "HorovodAllgather",
+        summary: "The rows of the tensors of all ranks, in the order of ranks, on every rank.",
+        inputs: &[arg("tensor", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: &[type_attr("T", DType::PLAIN), IGNORE_SCOPE, SET],
+        shape: other_rows,
+        gradient: Gradient::Rule(|g| smallvec![Some(own_rows(g))]),
+        ..COLLECTIVE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        run(cx, set(cx.attrs())?, || {
+            Ok((Collective::Gather, cx.tensor(0)?.clone()))
+        })
+    })],
+};
+
+/// The mean of the gradients of all ranks, as Horovod takes it, and of that the rows that came from here.
+fn own_rows<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
+    let (graph, x) = (g.graph(), g.input(0));
+    let set = g.attrs().int("process_set_id");
+    let mean = all_reduce_of(g.grad(), Reduction::of(ReduceOp::Average).within(set));
+    let shape = x.shape_tensor();
+    let own = shape.slice([0], [1]);
+    let rows = all_gather_in(own, set);
+    let before = rank_in(graph, set).reshape([1]);
+    let start = rows.slice([0], before).reduce_sum(&[0], false);
+    let end = start + own.reshape([0i32; 0]);
+    let one = graph.constant(1i32);
+    let range = graph.op("Range").inputs([start, end, one]).output();
+    mean.gather(range, 0).reshape(shape)
+}

@@ -1,0 +1,68 @@
+//! TensorFlow's groups of ranks, which inputs name.
+
+use thalweg_device::{KernelError, RankOf, TensorCx};
+use thalweg_graph::op::{
+    Allowed, Arg, AttrDef, Default, arg, arg_of, attr, bool_attr, float_attr, str_attr,
+};
+use thalweg_graph::{AttrKind, OpDef};
+use thalweg_tensor::DType;
+
+use super::run::{COLLECTIVE, collectives};
+
+/// How many ranks a group has.
+pub(super) const GROUP_SIZE: Arg = arg_of("group_size", DType::I32);
+/// Which group.
+pub(super) const GROUP_KEY: Arg = arg_of("group_key", DType::I32);
+/// Which collective of the group. The name of the node and the order of the plan tell it here.
+pub(super) const INSTANCE_KEY: Arg = arg_of("instance_key", DType::I32);
+/// What TensorFlow orders collectives by. The plan has an order of its own.
+const TOKEN: Arg = arg_of("ordering_token", DType::Resource).list(TOKENS.name);
+
+/// Which algorithm to take. What carries the values chooses one.
+pub(super) const HINT: AttrDef = str_attr("communication_hint", "auto", &[]);
+/// How long to wait. The time limit of the step counts here.
+pub(super) const TIMEOUT: AttrDef = float_attr("timeout_seconds", 0.0);
+pub(super) const STATELESS: AttrDef = bool_attr("is_stateless", false);
+pub(super) const TOKENS: AttrDef = AttrDef {
+    default: Default::Int(0),
+    allowed: Allowed::AtLeast(0),
+    ..attr("Nordering_token", AttrKind::Int)
+};
+
+/// The inputs of an op of a group.
+pub(super) const INPUTS: &[Arg] = &[
+    arg("input", "T"),
+    GROUP_SIZE,
+    GROUP_KEY,
+    INSTANCE_KEY,
+    TOKEN,
+];
+
+/// An op of a group; to be completed.
+pub(super) const GROUPED: OpDef = OpDef {
+    inputs: INPUTS,
+    outputs: &[arg("data", "T")],
+    ..COLLECTIVE
+};
+
+/// The set that a group is, and this rank's place in it. `at` is the input that says its size; the next one is its
+/// key. A group of as many ranks as there are is that of all, whatever its key.
+pub(super) fn group(cx: &TensorCx<'_>, at: usize) -> Result<(i32, RankOf), KernelError> {
+    let collectives = collectives(cx)?;
+    let (expected, key) = (cx.int(at)?, cx.int(at + 1)?);
+    let is_right = |of: RankOf| i64::try_from(of.size).is_ok_and(|size| size == expected);
+    let all = collectives.ranks(0)?;
+    if is_right(all) {
+        return Ok((0, all));
+    }
+    let set = i32::try_from(key).map_err(|_| KernelError::Argument("a key of 32 bits"))?;
+    let of = collectives.ranks(set)?;
+    match is_right(of) {
+        true => Ok((set, of)),
+        false => Err(KernelError::Ranks {
+            group: set,
+            expected,
+            found: of.size,
+        }),
+    }
+}

@@ -1,0 +1,143 @@
+//! TensorFlow's collectives on groups of ranks.
+
+use thalweg_device::{Collective, KernelError, Op, ReduceOp, cpu_tensors};
+use thalweg_graph::op::{AttrDef, Default, int_attr, str_attr, type_attr};
+use thalweg_graph::{Attrs, OpDef};
+use thalweg_tensor::DType;
+
+use super::group::{GROUPED, HINT, STATELESS, TIMEOUT, TOKENS, group};
+use super::run::{evenly, first, other_rows, run};
+
+const MERGE: AttrDef = AttrDef {
+    default: Default::Required,
+    ..str_attr("merge_op", "", &["Min", "Max", "Mul", "Add"])
+};
+const FINAL: AttrDef = AttrDef {
+    default: Default::Required,
+    ..str_attr("final_op", "", &["Id", "Div"])
+};
+const REDUCE_ATTRS: &[AttrDef] = &[
+    type_attr("T", DType::NUMBERS),
+    MERGE,
+    FINAL,
+    HINT,
+    TIMEOUT,
+    STATELESS,
+    TOKENS,
+    int_attr("max_subdivs_per_device", -1),
+];
+const ATTRS: &[AttrDef] = &[
+    type_attr("T", DType::NUMBERS),
+    HINT,
+    TIMEOUT,
+    STATELESS,
+    TOKENS,
+];
+
+/// How attributes say that values become one: the op, and the scale after it.
+fn merged(attrs: &Attrs, size: usize) -> (ReduceOp, f64) {
+    let divided = attrs.str("final_op") == "Div";
+    let op = match attrs.str("merge_op") {
+        "Min" => ReduceOp::Min,
+        "Max" => ReduceOp::Max,
+        "Mul" => ReduceOp::Product,
+        _ if divided => return (ReduceOp::Average, 1.0),
+        _ => ReduceOp::Sum,
+    };
+    let scale = if divided { 1.0 / size as f64 } else { 1.0 };
+    (op, scale)
+}
+
+/// Gives every rank the reduced value.
+pub(super) static REDUCE: Op = Op {
+    def: OpDef {
+        name: "CollectiveReduceV2",
+        summary: "What the tensors of a group of ranks become together, on each of them.",
+        attrs: REDUCE_ATTRS,
+        shape: |cx| {
+            cx.set(0, cx.shape(0).clone());
+            Ok(())
+        },
+        ..GROUPED
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (set, of) = group(cx, 1)?;
+        run(cx, set, || {
+            let (op, postscale) = merged(cx.attrs(), of.size);
+            let kind = Collective::Reduce {
+                op,
+                prescale: 1.0,
+                postscale,
+            };
+            Ok((kind, cx.tensor(0)?.clone()))
+        })
+    })],
+};
+
+/// Gives every rank as many rows of the reduced value.
+pub(super) static REDUCE_SCATTER: Op = Op {
+    def: OpDef {
+        name: "CollectiveReduceScatterV2",
+        summary: "This rank's rows of what the tensors of a group of ranks become together; each has as many.",
+        attrs: REDUCE_ATTRS,
+        shape: other_rows,
+        ..GROUPED
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (set, of) = group(cx, 1)?;
+        run(cx, set, || {
+            let input = cx.tensor(0)?;
+            evenly(input.dims().first().copied().unwrap_or(0), of.size)?;
+            let (op, postscale) = merged(cx.attrs(), of.size);
+            let kind = Collective::Scatter {
+                op,
+                prescale: 1.0,
+                postscale,
+            };
+            Ok((kind, input.clone()))
+        })
+    })],
+};
+
+/// Gives every rank the rows of all.
+pub(super) static GATHER: Op = Op {
+    def: OpDef {
+        name: "CollectiveGatherV2",
+        summary: "The rows of the tensors of a group of ranks, in the order of ranks, on each of them.",
+        attrs: ATTRS,
+        shape: other_rows,
+        ..GROUPED
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (set, _) = group(cx, 1)?;
+        run(cx, set, || Ok((Collective::Gather, cx.tensor(0)?.clone())))
+    })],
+};
+
+/// Gives each rank as many rows, and takes those that the others give.
+pub(super) static ALL_TO_ALL: Op = Op {
+    def: OpDef {
+        name: "CollectiveAllToAllV2",
+        summary: "The rows that a group of ranks gives to this one, as many from each, in the order of ranks.",
+        attrs: ATTRS,
+        shape: |cx| {
+            super::run::rows(cx)?;
+            cx.set(0, cx.shape(0).clone());
+            Ok(())
+        },
+        ..GROUPED
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (set, of) = group(cx, 1)?;
+        let results = run(cx, set, || {
+            let input = cx.tensor(0)?;
+            let rows = input.dims().first();
+            let rows = *rows.ok_or(KernelError::Argument("rows"))?;
+            let kind = Collective::Exchange {
+                splits: vec![evenly(rows, of.size)?; of.size],
+            };
+            Ok((kind, input.clone()))
+        })?;
+        first(results)
+    })],
+};

@@ -1,0 +1,103 @@
+//! Values of ranks that become one: all of it, or a part of its rows for each rank.
+
+use smallvec::smallvec;
+use thalweg_device::{Collective, Op, ReduceOp, cpu_tensors};
+use thalweg_graph::op::{AttrDef, Gradient, arg, attr, type_attr};
+use thalweg_graph::{AttrKind, OpDef};
+use thalweg_tensor::DType;
+
+use super::build::{all_gather_in, size_in};
+use super::run::{
+    COLLECTIVE, IGNORE_SCOPE, POSTSCALE, PRESCALE, SET, check_reduction, other_rows, reduction,
+    run, set,
+};
+use crate::array::ArrayOps;
+
+const ATTRS: &[AttrDef] = &[
+    type_attr("T", DType::NUMBERS),
+    attr("reduce_op", AttrKind::Int),
+    PRESCALE,
+    POSTSCALE,
+    IGNORE_SCOPE,
+    SET,
+];
+
+/// Gives every rank the reduced value.
+pub(super) static ALL_REDUCE: Op = Op {
+    def: OpDef {
+        name: "HorovodAllreduce",
+        summary: "What the tensors of all ranks become together, on every rank.",
+        inputs: &[arg("tensor", "T")],
+        outputs: &[arg("sum", "T")],
+        attrs: ATTRS,
+        shape: |cx| {
+            check_reduction(cx)?;
+            cx.set(0, cx.shape(0).clone());
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let mut node = g.graph().op("HorovodAllreduce").input(g.grad());
+            for name in [
+                "reduce_op",
+                "prescale_factor",
+                "postscale_factor",
+                "ignore_name_scope",
+                "process_set_id",
+            ] {
+                if let Some(value) = g.attrs().get(name) {
+                    node = node.attr(name, value.clone());
+                }
+            }
+            smallvec![Some(node.output())]
+        }),
+        ..COLLECTIVE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        run(cx, set(cx.attrs())?, || {
+            let (op, prescale, postscale) = reduction(cx.attrs())?;
+            let kind = Collective::Reduce {
+                op,
+                prescale,
+                postscale,
+            };
+            Ok((kind, cx.tensor(0)?.clone()))
+        })
+    })],
+};
+
+/// Gives every rank some rows of the reduced value.
+pub(super) static REDUCE_SCATTER: Op = Op {
+    def: OpDef {
+        name: "HorovodReducescatter",
+        summary: "This rank's rows of what the tensors of all ranks become together; earlier ranks have one more where \
+                  they cannot have as many.",
+        inputs: &[arg("tensor", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| {
+            check_reduction(cx)?;
+            other_rows(cx)
+        },
+        gradient: Gradient::Rule(|g| {
+            let set = g.attrs().int("process_set_id");
+            let sums = g.attrs().int("reduce_op") == ReduceOp::Sum.number();
+            let grad = match sums {
+                true => g.grad() * size_in(g.graph(), set).cast(g.grad().dtype()),
+                false => g.grad(),
+            };
+            smallvec![Some(all_gather_in(grad, set))]
+        }),
+        ..COLLECTIVE
+    },
+    kernels: &[cpu_tensors(|cx| {
+        run(cx, set(cx.attrs())?, || {
+            let (op, prescale, postscale) = reduction(cx.attrs())?;
+            let kind = Collective::Scatter {
+                op,
+                prescale,
+                postscale,
+            };
+            Ok((kind, cx.tensor(0)?.clone()))
+        })
+    })],
+};

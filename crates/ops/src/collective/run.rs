@@ -1,0 +1,158 @@
+//! What the kernels of collective ops share: who takes part, and the wait.
+
+use std::sync::Arc;
+
+use thalweg_device::{
+    Collective, CollectiveRequest, Collectives, KernelError, RankOf, ReduceOp, TensorCx,
+};
+use thalweg_graph::op::{AttrDef, Effect, Gradient, bool_attr, float_attr, int_attr};
+use thalweg_graph::{Attrs, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape, Tensor};
+
+/// Which ranks take part: Horovod's process sets; 0 is that of all.
+pub(super) const SET: AttrDef = int_attr("process_set_id", 0);
+/// Whether the name of the node counts without its scopes. Ranks that run the same graph have the same names, so
+/// nothing looks at it.
+pub(super) const IGNORE_SCOPE: AttrDef = bool_attr("ignore_name_scope", false);
+/// What inputs are multiplied with before they are reduced.
+pub(super) const PRESCALE: AttrDef = float_attr("prescale_factor", 1.0);
+/// What the reduced value is multiplied with.
+pub(super) const POSTSCALE: AttrDef = float_attr("postscale_factor", 1.0);
+
+/// A collective op; to be completed.
+pub(super) const COLLECTIVE: OpDef = OpDef {
+    effect: Effect::Collective,
+    gradient: Gradient::Missing,
+    ..OpDef::EMPTY
+};
+
+/// What carries values between ranks.
+pub(super) fn collectives<'a>(cx: &TensorCx<'a>) -> Result<&'a Arc<dyn Collectives>, KernelError> {
+    cx.environment().collectives().ok_or(KernelError::NoRanks)
+}
+
+/// The set that an attribute names.
+pub(super) fn set(attrs: &Attrs) -> Result<i32, KernelError> {
+    let id = attrs.int("process_set_id");
+    i32::try_from(id).map_err(|_| {
+        KernelError::Invalid(format!(
+            "{id} is no process set: give process_set_id the number of one, or 0 for all ranks"
+        ))
+    })
+}
+
+/// This rank's place in the set that an attribute names.
+pub(super) fn ranks(cx: &TensorCx<'_>) -> Result<RankOf, KernelError> {
+    collectives(cx)?.ranks(set(cx.attrs())?)
+}
+
+/// Does its part of a collective, and waits for the others'; `what` is asked for once.
+pub(super) fn run(
+    cx: &TensorCx<'_>,
+    set: i32,
+    what: impl Fn() -> Result<(Collective, Tensor), KernelError>,
+) -> Result<Vec<Tensor>, KernelError> {
+    run_as(cx, &cx.node().name, set, what)
+}
+
+/// As [`run`], under another name than the node's.
+pub(super) fn run_as(
+    cx: &TensorCx<'_>,
+    name: &str,
+    set: i32,
+    what: impl Fn() -> Result<(Collective, Tensor), KernelError>,
+) -> Result<Vec<Tensor>, KernelError> {
+    let collectives = collectives(cx)?;
+    // Who is in no such set is told, before others wait for it.
+    collectives.ranks(set)?;
+    let ticket = cx.environment().ticket();
+    let mut request = || {
+        let (kind, input) = what()?;
+        Ok(CollectiveRequest {
+            name: name.to_owned(),
+            set,
+            kind,
+            input,
+        })
+    };
+    if let Some(results) = collectives.run(&ticket, cx.memory(), &mut request)? {
+        return Ok(results);
+    }
+    let (collectives, number) = (collectives.clone(), ticket.number());
+    let abandon = Box::new(move || collectives.abandon(number));
+    cx.environment().on_abandon(abandon);
+    Err(KernelError::Blocked)
+}
+
+/// How attributes say that values become one: the op, and the scales before and after it.
+pub(super) fn reduction(attrs: &Attrs) -> Result<(ReduceOp, f64, f64), KernelError> {
+    let op = ReduceOp::of_number(attrs.int("reduce_op"));
+    let op = op.ok_or(KernelError::Argument("the number of a reduction"))?;
+    let scale = |name| f64::from(attrs.float(name));
+    Ok((op, scale("prescale_factor"), scale("postscale_factor")))
+}
+
+/// Checks what attributes say of a reduction.
+pub(super) fn check_reduction(cx: &Infer<'_>) -> Result<(), InferError> {
+    let number = cx.attrs().int("reduce_op");
+    let wrong = |reason: String| InferError::Attr {
+        attr: "reduce_op",
+        reason,
+    };
+    match ReduceOp::of_number(number) {
+        None => {
+            let all = ReduceOp::ALL.map(|op| format!("{} ({op})", op.number()));
+            let all = all.join(", ");
+            Err(wrong(format!("{number} is none of {all}")))
+        }
+        Some(ReduceOp::Adasum) if !cx.dtype(0).is_float() => {
+            let dtype = cx.dtype(0);
+            Err(wrong(format!("Adasum is for floats: Cast what is {dtype}")))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// The shape of input 0 with another number of rows, which depends on the other ranks.
+pub(super) fn other_rows(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let shape = rows(cx)?;
+    cx.set(0, shape);
+    Ok(())
+}
+
+/// The shape of input 0, which must have rows, without their number.
+pub(super) fn rows(cx: &Infer<'_>) -> Result<Shape, InferError> {
+    let shape = cx.shape(0);
+    match shape.dims() {
+        None => Ok(Shape::unknown()),
+        Some([]) => Err(InferError::Rank {
+            input: 0,
+            expected: "at least 1".to_owned(),
+            found: shape.clone(),
+        }),
+        Some([_, rest @ ..]) => Ok(Shape::partial(
+            std::iter::once(None).chain(rest.iter().copied()),
+        )),
+    }
+}
+
+/// How many rows each of `size` ranks is given of `rows`, where each is given as many.
+pub(super) fn evenly(rows: usize, size: usize) -> Result<usize, KernelError> {
+    if size == 0 || !rows.is_multiple_of(size) {
+        return Err(KernelError::Invalid(format!(
+            "its {rows} rows are no multiple of the {size} ranks: give it as many rows for each rank"
+        )));
+    }
+    Ok(rows / size)
+}
+
+/// The first of some results.
+pub(super) fn first(results: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError> {
+    let first = results.into_iter().next();
+    Ok(vec![first.ok_or(KernelError::Argument("a result"))?])
+}
+
+/// The input of a barrier.
+pub(super) fn nothing() -> Result<Tensor, KernelError> {
+    Ok(Tensor::zeros(DType::F32, &[0])?)
+}

@@ -1,0 +1,77 @@
+//! Collectives of a step: all ranks run them one after the other, in one order.
+//!
+//! The order of a plan follows from its graph alone, so ranks that run the same graph have the same. A node waits for the
+//! collective before it, so threads cannot change that order, and neither can devices.
+
+use rustc_hash::FxHashSet;
+use thalweg_device::{KernelError, PlannedCollective};
+use thalweg_graph::function::calls;
+use thalweg_graph::op::Effect;
+use thalweg_graph::{GraphData, Node, NodeId};
+use thalweg_ops::planned_collective;
+
+use crate::error::{SessionError, failed};
+use crate::request::PlanContext;
+
+/// Lets each collective of a graph wait for the one before it in `order`; gives what ranks compare.
+///
+/// # Errors
+/// A collective in a function: it runs when its call does, at no place of its own in the order.
+pub(crate) fn in_turn(
+    graph: &mut GraphData,
+    order: &[NodeId],
+    context: PlanContext<'_>,
+) -> Result<Vec<PlannedCollective>, SessionError> {
+    let ranks = context.collectives.and_then(|c| c.ranks(0).ok());
+    let ranks = ranks.map(|of| of.size);
+    let mut planned = Vec::new();
+    let mut known = FxHashSet::default();
+    let mut last: Option<NodeId> = None;
+    for &id in order {
+        let node = graph.node(id);
+        refuse_inside(graph, node, &mut known)?;
+        let Some(collective) = planned_collective(graph, node, ranks) else {
+            continue;
+        };
+        planned.push(collective);
+        if let Some(last) = last.replace(id) {
+            graph.wait_for(id, last);
+        }
+    }
+    Ok(planned)
+}
+
+/// # Errors
+/// A function that this node calls, or one that is called there, has a collective.
+fn refuse_inside<'a>(
+    graph: &'a GraphData,
+    node: &'a Node,
+    known: &mut FxHashSet<String>,
+) -> Result<(), SessionError> {
+    let mut stack = calls(node.attrs.iter().map(|(_, a)| a));
+    while let Some(name) = stack.pop() {
+        let Some(function) = graph.function(name) else {
+            continue;
+        };
+        if !known.insert(name.to_owned()) {
+            continue;
+        }
+        for (_, inner) in function.body.nodes() {
+            if inner.op.effect == Effect::Collective {
+                return Err(failed(
+                    inner,
+                    KernelError::Invalid(inside(name, &node.name)),
+                ));
+            }
+            stack.extend(calls(inner.attrs.iter().map(|(_, a)| a)));
+        }
+    }
+    Ok(())
+}
+
+fn inside(function: &str, caller: &str) -> String {
+    format!(
+        "it is in function '{function}', which '{caller}' calls: ranks would not run it in one order; build it outside of \
+         functions, branches and loops"
+    )
+}
