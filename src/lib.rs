@@ -34,6 +34,8 @@
 //! | [`graph`], [`ops`], [`tensor`] | building a graph |
 //! | [`layers`] | variable scopes, initialisers, layers, losses, metrics |
 //! | [`train`] | optimizers, schedules, data, monitored sessions |
+//! | [`hvd`] | Horovod's API: ranks that average gradients by all-reduce |
+//! | [`collective`] | ranks, links between them, collectives |
 //! | [`parallel`] | one model on several devices or tasks |
 //! | [`checkpoint`] | files of weights |
 //! | [`summary`] | what TensorBoard shows |
@@ -45,12 +47,14 @@
 mod book;
 
 pub use thalweg_checkpoint as checkpoint;
+pub use thalweg_collective as collective;
 pub use thalweg_cpu as cpu;
 pub use thalweg_device as device;
 #[cfg(feature = "cluster")]
 pub use thalweg_dist as dist;
 pub use thalweg_graph as graph;
 pub use thalweg_graphdef as graphdef;
+pub use thalweg_hvd as hvd;
 pub use thalweg_layers as layers;
 pub use thalweg_models as models;
 pub use thalweg_ops as ops;

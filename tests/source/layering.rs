@@ -24,6 +24,7 @@ const LAYERS: &[&str] = &[
     "thalweg-graphdef",
     "thalweg-summary",
     "thalweg-train",
+    "thalweg-hvd",
     "thalweg-dist",
     "thalweg-parallel",
     "thalweg",

@@ -17,6 +17,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use crate::{Failure, say};
+pub(crate) use hvd::secret;
 use screen::Screen;
 use signals::Signals;
 use task::LaunchedTask;

@@ -1,6 +1,7 @@
 //! The `thalweg` program: runs TensorFlow's graphs, and tells what is in them.
 
 mod arrays;
+mod bench;
 mod freeze;
 mod graph;
 mod initializers;
@@ -37,6 +38,7 @@ enum Command {
     Freeze(freeze::Freeze),
     Server(server::Serve),
     Launch(launch::Launch),
+    Bench(bench::Bench),
     Protect(protect::Protect),
 }
 
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Server(server) => server.run(),
         Command::Protect(protect) => protect.run(),
         Command::Launch(launch) => return launch.run(),
+        Command::Bench(bench) => bench.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

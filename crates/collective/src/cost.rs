@@ -11,6 +11,8 @@ pub struct Cost {
     pub byte: f64,
     /// Seconds of a byte that is reduced.
     pub reduced: f64,
+    /// The algorithm that is chosen, whatever it costs; the cheapest, where there is none.
+    pub only: Option<Algorithm>,
 }
 
 impl Default for Cost {
@@ -20,6 +22,7 @@ impl Default for Cost {
             message: 20e-6,
             byte: 1.0 / 2e9,
             reduced: 1.0 / 8e9,
+            only: None,
         }
     }
 }
@@ -30,7 +33,7 @@ impl Cost {
     /// ```
     /// use thalweg_collective::{Algorithm, Cost};
     ///
-    /// let cost = Cost { message: 1e-5, byte: 1e-9, reduced: 0.0 };
+    /// let cost = Cost { message: 1e-5, byte: 1e-9, reduced: 0.0, only: None };
     /// // Two messages of half the bytes each.
     /// assert!((cost.of(Algorithm::Ring, 2, 1_000_000) - 1.02e-3).abs() < 1e-9);
     /// ```
@@ -56,7 +59,7 @@ impl Cost {
         }
     }
 
-    /// The cheapest algorithm; of equals, the first.
+    /// The algorithm for a value of so many bytes; of equally cheap ones, the first.
     pub fn choose(&self, ranks: usize, bytes: usize) -> Algorithm {
         let cheaper = |best: Algorithm, other: Algorithm| match self.of(other, ranks, bytes)
             < self.of(best, ranks, bytes)

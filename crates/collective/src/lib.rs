@@ -33,6 +33,7 @@ mod error;
 mod join;
 pub mod links;
 mod memory;
+mod progress;
 mod ranks;
 mod reduce;
 
@@ -42,5 +43,7 @@ pub use control::{Coordinator, SILENCE};
 pub use cost::Cost;
 pub use error::{CollectiveError, Result};
 pub use join::{Join, variables};
+pub use progress::Progress;
 pub use ranks::{ALL_RANKS, Ranks, Reduction};
-pub use reduce::{First, ReduceOp, Reducer};
+pub use reduce::{First, Reducer};
+pub use thalweg_device::ReduceOp;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use thalweg_tensor::DType;
 
-use crate::algorithm;
+use crate::algorithm::{self, Algorithm};
 use crate::collective::{Collective, Set};
 use crate::control::Control;
 use crate::cost::Cost;
@@ -17,7 +17,8 @@ use crate::join::{Join, host};
 use crate::links::Links;
 use crate::links::tcp::{Listening, TcpLinks};
 use crate::memory::SharedMemory;
-use crate::reduce::{ReduceOp, Reducer};
+use crate::reduce::Reducer;
+use thalweg_device::ReduceOp;
 
 /// The set of all ranks.
 pub const ALL_RANKS: i32 = 0;
@@ -171,6 +172,11 @@ impl Ranks {
         (0..hosts).all(|h| count(h) == count(0))
     }
 
+    /// How values are reduced over links from now on: by this algorithm, or by the cheapest. All ranks must say the same.
+    pub fn choose(&mut self, algorithm: Option<Algorithm>) {
+        self.cost.only = algorithm;
+    }
+
     /// The place of this rank in a set, and the size of the set.
     ///
     /// # Errors
@@ -183,6 +189,26 @@ impl Ranks {
             CollectiveError::Argument(format!("rank {} is not in set {set} of ranks", self.rank))
         })?;
         Ok((place, members.len()))
+    }
+
+    /// The place of a rank in a set.
+    ///
+    /// # Errors
+    /// As [`Ranks::place`].
+    pub fn place_of(&self, set: i32, rank: usize) -> Result<usize> {
+        let members = &self.sets.get(&set).ok_or_else(|| unknown(set))?.members;
+        let place = members.iter().position(|&m| m == rank);
+        place.ok_or_else(|| {
+            CollectiveError::Argument(format!("rank {rank} is not in set {set} of ranks"))
+        })
+    }
+
+    pub(crate) fn control(&self) -> Option<Arc<Control>> {
+        self.control.clone()
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// Makes a set of ranks: all ranks must do so, those that are not in it too. Gives its number.
@@ -441,7 +467,7 @@ fn unknown(set: i32) -> CollectiveError {
 }
 
 /// Tells messages of a collective from those of others: FNV-1a of its set and name.
-fn tag(set: i32, name: &str) -> u64 {
+pub(crate) fn tag(set: i32, name: &str) -> u64 {
     let bytes = set.to_le_bytes().into_iter().chain(name.bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -3,50 +3,10 @@
 //! Integers wrap. Halves are computed in f32 and rounded after each operation. A minimum or maximum with NaN is NaN.
 
 use thalweg_cpu::number::Number;
+use thalweg_device::ReduceOp;
 use thalweg_tensor::{DType, dispatch};
 
 use crate::error::{CollectiveError, Result};
-
-/// How the values of all ranks become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ReduceOp {
-    /// Their sum.
-    Sum,
-    /// Their sum, divided by the number of ranks.
-    Average,
-    /// The least of each element.
-    Min,
-    /// The largest of each element.
-    Max,
-    /// Their product.
-    Product,
-    /// Adasum: a sum that takes less of what gradients have in common.
-    Adasum,
-}
-
-impl ReduceOp {
-    /// All of them.
-    pub const ALL: [ReduceOp; 6] = [
-        ReduceOp::Sum,
-        ReduceOp::Average,
-        ReduceOp::Min,
-        ReduceOp::Max,
-        ReduceOp::Product,
-        ReduceOp::Adasum,
-    ];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            ReduceOp::Sum => "Sum",
-            ReduceOp::Average => "Average",
-            ReduceOp::Min => "Min",
-            ReduceOp::Max => "Max",
-            ReduceOp::Product => "Product",
-            ReduceOp::Adasum => "Adasum",
-        }
-    }
-}
 
 /// What elements two operands become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -61,7 +61,7 @@ impl Hvd {
 }
 
 /// What nobody can guess.
-fn secret() -> Result<String, Failure> {
+pub(crate) fn secret() -> Result<String, Failure> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
     Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())

@@ -7,7 +7,7 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::*;
 use crate::links::threads::ThreadLinks;
-use crate::reduce::ReduceOp;
+use thalweg_device::ReduceOp;
 
 /// Runs the same on each rank; gives what each returns.
 fn on_ranks<R: Send>(size: usize, run: impl Fn(&mut Channel<'_>) -> R + Sync) -> Vec<R> {

@@ -14,6 +14,9 @@ use super::wire::{Line, Reader, Writer};
 use super::{BEAT, SILENCE};
 use crate::error::{CollectiveError, Result};
 
+/// How often a wait looks around.
+const LOOK: Duration = Duration::from_millis(5);
+
 /// A rank's connection to the coordinator.
 pub(crate) struct Control {
     shared: Arc<Shared>,
@@ -139,6 +142,27 @@ impl Control {
         self.wait(name, patience, |state| state.gathered.remove(name))
     }
 
+    /// As [`Control::gather`], of these ranks alone; `ended` says, every few milliseconds, whether to wait no more.
+    ///
+    /// # Errors
+    /// As [`Control::gather`].
+    pub(crate) fn gather_among(
+        &self,
+        name: &str,
+        value: &Value,
+        (members, patience): (&[usize], Duration),
+        ended: &dyn Fn() -> bool,
+    ) -> Result<Vec<Value>> {
+        let message = json!({"gather": name, "value": value, "among": members});
+        self.shared.writer.write(&message).map_err(rendezvous)?;
+        let end = || CollectiveError::Ended("nobody waits any more".to_owned());
+        let waited = self.wait(name, patience, |state| match state.gathered.remove(name) {
+            Some(values) => Some(Ok(values)),
+            None => ended().then(|| Err(end())),
+        });
+        waited?
+    }
+
     fn wait<T>(
         &self,
         what: &str,
@@ -166,10 +190,8 @@ impl Control {
                     None => rendezvous(format!("{what}: no answer for {waited:?}")),
                 });
             }
-            let left = (patience - waited).min(BEAT);
-            let (next, _) = (self.shared.changed.wait_timeout(state, left))
-                .unwrap_or_else(PoisonError::into_inner);
-            state = next;
+            let next = self.shared.changed.wait_timeout(state, LOOK);
+            state = next.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }

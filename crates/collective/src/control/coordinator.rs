@@ -44,6 +44,8 @@ struct State {
 }
 
 struct Gathering {
+    /// Whose values it is of, in their order.
+    among: Vec<usize>,
     values: HashMap<usize, Value>,
     since: Instant,
 }
@@ -192,7 +194,7 @@ impl Shared {
                 if writer.write(&json!({})).is_err() {
                     return Some("its connection is broken".to_owned());
                 }
-                self.state().overdue(rank, self.size, writer);
+                self.state().overdue(rank, writer);
             }
             if message.get("leave").is_some() {
                 return None;
@@ -201,7 +203,12 @@ impl Shared {
                 self.state().fail(&json!({"ended": rank, "reason": reason}));
             }
             if let (Some(name), Some(value)) = (message["gather"].as_str(), message.get("value")) {
-                self.state().gather(name, rank, value.clone(), self.size);
+                let among = message["among"].as_array().map(|all| {
+                    let ranks = all.iter().filter_map(|r| usize::try_from(r.as_u64()?).ok());
+                    ranks.collect()
+                });
+                let among = among.unwrap_or_else(|| (0..self.size).collect());
+                self.state().gather(name, rank, value.clone(), among);
             }
         }
     }
@@ -225,37 +232,45 @@ impl State {
     }
 
     /// Keeps what a rank gave; tells all of them when the last one came.
-    fn gather(&mut self, name: &str, rank: usize, value: Value, size: usize) {
-        let now = Instant::now();
+    fn gather(&mut self, name: &str, rank: usize, value: Value, among: Vec<usize>) {
         let gathering = self.gatherings.entry(name.to_owned());
         let gathering = gathering.or_insert_with(|| Gathering {
+            among,
             values: HashMap::new(),
-            since: now,
+            since: Instant::now(),
         });
         gathering.values.insert(rank, value);
-        if gathering.values.len() < size {
+        if gathering.missing().next().is_some() {
             return;
         }
         let Some(mut gathering) = self.gatherings.remove(name) else {
             return;
         };
-        let values = (0..size).map(|r| gathering.values.remove(&r).unwrap_or(Value::Null));
-        let values: Vec<Value> = values.collect();
-        self.tell(&json!({"gathered": name, "values": values}));
+        let values = gathering.among.iter().map(|r| gathering.values.remove(r));
+        let values: Vec<Value> = values.map(Option::unwrap_or_default).collect();
+        let message = json!({"gathered": name, "values": values});
+        for writer in gathering.among.iter().filter_map(|r| self.ranks.get(r)) {
+            // Who does not hear it is noticed by its own thread.
+            let _ = writer.write(&message);
+        }
     }
 
     /// Tells a rank that waits who is missing.
-    fn overdue(&mut self, rank: usize, size: usize, writer: &Writer) {
-        for (name, gathering) in &mut self.gatherings {
+    fn overdue(&self, rank: usize, writer: &Writer) {
+        for (name, gathering) in &self.gatherings {
             let waits = gathering.values.contains_key(&rank);
-            if !waits || gathering.since.elapsed() < OVERDUE {
-                continue;
+            if waits && gathering.since.elapsed() >= OVERDUE {
+                let missing: Vec<usize> = gathering.missing().take(16).collect();
+                let _ = writer.write(&json!({"waits": name, "missing": missing}));
             }
-            let missing = (0..size).filter(|r| !gathering.values.contains_key(r));
-            let missing: Vec<usize> = missing.take(16).collect();
-            let seconds = gathering.since.elapsed().as_secs();
-            let told = json!({"waits": name, "missing": missing, "seconds": seconds});
-            let _ = writer.write(&told);
         }
+    }
+}
+
+impl Gathering {
+    /// Who has given nothing yet.
+    fn missing(&self) -> impl Iterator<Item = usize> + '_ {
+        let among = self.among.iter().copied();
+        among.filter(|r| !self.values.contains_key(r))
     }
 }

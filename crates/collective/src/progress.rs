@@ -1,0 +1,354 @@
+//! The thread that runs a rank's collectives, and what sessions and programs ask of it.
+
+mod requests;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde_json::json;
+use thalweg_device::{
+    CollectiveRequest, Collectives, KernelError, PlannedCollective, RankOf, Ticket,
+};
+use thalweg_tensor::{Memory, Tensor};
+
+use crate::error::{CollectiveError, Result};
+use crate::ranks::{Ranks, tag};
+
+/// This process as a rank: collectives of sessions, and of the program itself, run one after another on a thread of their
+/// own, in the order in which they are asked for.
+///
+/// ```
+/// use std::sync::Arc;
+/// use thalweg_collective::{Join, Progress, Ranks};
+/// use thalweg_device::{Collective, CollectiveRequest, ReduceOp};
+/// use thalweg_tensor::Tensor;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let progress = Arc::new(Progress::start(Ranks::join(&Join::alone())?)?);
+/// let sum = progress.call(CollectiveRequest {
+///     name: "sum".to_owned(),
+///     set: 0,
+///     kind: Collective::Reduce { op: ReduceOp::Sum, prescale: 1.0, postscale: 2.0 },
+///     input: Tensor::vector(&[1.0f32]),
+/// })?;
+/// assert_eq!(sum, [Tensor::vector(&[2.0f32])]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Progress {
+    shared: Arc<Shared>,
+    commands: Mutex<Option<Sender<Command>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    control: Option<Arc<crate::control::Control>>,
+    rank: usize,
+    patience: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By number: the members of a set, in order.
+    sets: HashMap<i32, Vec<usize>>,
+    /// By ticket: what a node waits for.
+    waits: HashMap<u64, Wait>,
+    /// By set: how often its ranks have agreed on a plan.
+    agreements: HashMap<i32, u64>,
+    /// Digests of what was agreed on.
+    agreed: HashSet<u64>,
+}
+
+enum Wait {
+    /// It runs, or will.
+    Pending { ticket: Ticket, name: String },
+    /// It has run.
+    Done(Result<Vec<Tensor>>),
+}
+
+enum Command {
+    /// For a node of a step.
+    Run(u64, CollectiveRequest, Arc<Memory>),
+    /// For the program.
+    Call(CollectiveRequest, Sender<Result<Vec<Tensor>>>),
+    /// A set of ranks.
+    AddSet(Vec<usize>, Sender<Result<i32>>),
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fail(&self, error: &CollectiveError) {
+        if let Some(control) = &self.control {
+            control.fail(error);
+        }
+    }
+}
+
+impl Progress {
+    /// Starts the thread of a rank.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub fn start(ranks: Ranks) -> std::io::Result<Progress> {
+        let state = State {
+            sets: HashMap::from([(crate::ALL_RANKS, (0..ranks.size()).collect())]),
+            ..State::default()
+        };
+        let shared = Arc::new(Shared {
+            control: ranks.control(),
+            rank: ranks.rank(),
+            patience: ranks.patience(),
+            state: Mutex::new(state),
+        });
+        let (sender, commands) = channel();
+        let own = shared.clone();
+        let thread = thread::Builder::new().name("collectives".to_owned());
+        let thread = thread.spawn(move || own.work(ranks, &commands))?;
+        Ok(Progress {
+            shared,
+            commands: Mutex::new(Some(sender)),
+            thread: Some(thread),
+        })
+    }
+
+    fn send(&self, command: Command) -> Result<()> {
+        let ended = || CollectiveError::Ended("the rank has shut down".to_owned());
+        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = commands.as_ref().ok_or_else(ended)?;
+        sender.send(command).map_err(|_| ended())
+    }
+
+    /// Runs a collective for the program, and waits for it.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn call(&self, request: CollectiveRequest) -> Result<Vec<Tensor>> {
+        let (sender, result) = channel();
+        self.send(Command::Call(request, sender))?;
+        received(&result)
+    }
+
+    /// Makes a set of ranks: all ranks must do so, those that are not in it too. Gives its number.
+    ///
+    /// # Errors
+    /// As [`Ranks::add_set`].
+    pub fn add_set(&self, members: &[usize]) -> Result<i32> {
+        let (sender, result) = channel();
+        self.send(Command::AddSet(members.to_vec(), sender))?;
+        received(&result)
+    }
+
+    /// What ended the job, if anything did.
+    pub fn failure(&self) -> Option<CollectiveError> {
+        self.shared.control.as_ref()?.failure()
+    }
+}
+
+fn received<T>(result: &Receiver<Result<T>>) -> Result<T> {
+    let ended = |_| CollectiveError::Ended("the rank has shut down".to_owned());
+    result.recv().map_err(ended)?
+}
+
+impl Drop for Progress {
+    /// What was asked for is done first; then the other ranks hear that this one leaves.
+    fn drop(&mut self) {
+        let commands = self.commands.get_mut();
+        drop(commands.unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Runs what is asked for, until nobody asks any more.
+    fn work(&self, mut ranks: Ranks, commands: &Receiver<Command>) {
+        for command in commands {
+            match command {
+                Command::Run(number, request, memory) => {
+                    let result = requests::run(&mut ranks, request, Some(&memory));
+                    self.done(number, result);
+                }
+                Command::Call(request, sender) => {
+                    let _ = sender.send(requests::run(&mut ranks, request, None));
+                }
+                Command::AddSet(members, sender) => {
+                    let added = ranks.add_set(&members);
+                    if let Ok(set) = added {
+                        let mut members = members;
+                        members.sort_unstable();
+                        self.state().sets.insert(set, members);
+                    }
+                    let _ = sender.send(added);
+                }
+            }
+        }
+    }
+
+    /// Keeps the result of a node, and wakes it; nobody waits for that of a step that has ended.
+    fn done(&self, number: u64, result: Result<Vec<Tensor>>) {
+        let mut state = self.state();
+        let Some(wait) = state.waits.get_mut(&number) else {
+            return;
+        };
+        if let Wait::Pending { ticket, .. } = std::mem::replace(wait, Wait::Done(result)) {
+            drop(state);
+            ticket.wake();
+        }
+    }
+}
+
+/// An error of a collective as one of a kernel.
+fn kernel(error: CollectiveError) -> KernelError {
+    KernelError::Invalid(error.to_string())
+}
+
+impl Collectives for Progress {
+    fn ranks(&self, set: i32) -> std::result::Result<RankOf, KernelError> {
+        let state = self.shared.state();
+        let members = state.sets.get(&set).ok_or_else(|| {
+            KernelError::Invalid(format!(
+                "there is no set {set} of ranks: add it on all ranks first"
+            ))
+        })?;
+        let rank = members.iter().position(|&m| m == self.shared.rank);
+        let size = members.len();
+        let rank = rank.ok_or_else(|| {
+            KernelError::Invalid(format!(
+                "rank {} is not in set {set} of ranks",
+                self.shared.rank
+            ))
+        })?;
+        Ok(RankOf { rank, size })
+    }
+
+    fn run(
+        &self,
+        ticket: &Ticket,
+        memory: &Arc<Memory>,
+        request: &mut dyn FnMut() -> std::result::Result<CollectiveRequest, KernelError>,
+    ) -> std::result::Result<Option<Vec<Tensor>>, KernelError> {
+        let number = ticket.number();
+        let mut state = self.shared.state();
+        match state.waits.remove(&number) {
+            Some(Wait::Done(result)) => return result.map(Some).map_err(kernel),
+            Some(Wait::Pending { name, .. }) => {
+                let ticket = ticket.clone();
+                state.waits.insert(number, Wait::Pending { ticket, name });
+                return Ok(None);
+            }
+            None => {}
+        }
+        drop(state);
+        let request = request()?;
+        let wait = Wait::Pending {
+            ticket: ticket.clone(),
+            name: request.name.clone(),
+        };
+        self.shared.state().waits.insert(number, wait);
+        let sent = self.send(Command::Run(number, request, memory.clone()));
+        if let Err(error) = sent {
+            self.shared.state().waits.remove(&number);
+            return Err(kernel(error));
+        }
+        Ok(None)
+    }
+
+    fn abandon(&self, ticket: u64) {
+        let wait = self.shared.state().waits.remove(&ticket);
+        if let Some(Wait::Pending { name, .. }) = wait {
+            // The others would wait for ever.
+            let why = format!("its step ended while '{name}' waited");
+            self.shared.fail(&CollectiveError::Ended(why));
+        }
+    }
+
+    fn agree(
+        &self,
+        planned: &[PlannedCollective],
+        ended: &dyn Fn() -> bool,
+    ) -> std::result::Result<(), KernelError> {
+        let mut sets: Vec<i32> = planned.iter().map(|p| p.set).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        for set in sets {
+            let of_set = planned.iter().filter(|p| p.set == set);
+            let lines: Vec<String> = of_set.map(ToString::to_string).collect();
+            self.shared.agree(set, &lines, ended)?;
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Whether all ranks of a set plan these collectives.
+    fn agree(
+        &self,
+        set: i32,
+        lines: &[String],
+        ended: &dyn Fn() -> bool,
+    ) -> std::result::Result<(), KernelError> {
+        let Some(control) = &self.control else {
+            return Ok(());
+        };
+        let digest = tag(set, &lines.join("\n"));
+        let (number, members) = {
+            let mut state = self.state();
+            if state.agreed.contains(&digest) {
+                return Ok(());
+            }
+            let members = state.sets.get(&set).cloned().unwrap_or_default();
+            let number = state.agreements.entry(set).or_default();
+            *number += 1;
+            (*number, members)
+        };
+        let name = format!("plan {number} of set {set}");
+        let gather = |name: &str, value: &serde_json::Value| {
+            let all = control.gather_among(name, value, (&members, self.patience), ended);
+            all.map_err(|error| match ended() {
+                true => KernelError::Stopped,
+                false => kernel(error),
+            })
+        };
+        let own = json!(format!("{digest:016x}"));
+        if gather(&name, &own)?.iter().all(|other| *other == own) {
+            self.state().agreed.insert(digest);
+            return Ok(());
+        }
+        let all = gather(&format!("{name}, all of it"), &json!(lines))?;
+        let error = difference(&members, &all, lines);
+        self.fail(&error);
+        Err(kernel(error))
+    }
+}
+
+/// The first rank whose plan differs, and where.
+fn difference(members: &[usize], all: &[serde_json::Value], own: &[String]) -> CollectiveError {
+    let none = "nothing more";
+    for (&rank, theirs) in members.iter().zip(all) {
+        let theirs: Vec<&str> = theirs
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|l| l.as_str())
+            .collect();
+        let most = own.len().max(theirs.len());
+        let line = |i: usize| (theirs.get(i).copied(), own.get(i).map(String::as_str));
+        if let Some(i) = (0..most).find(|&i| line(i).0 != line(i).1) {
+            let (theirs, ours) = line(i);
+            return CollectiveError::Differs {
+                rank,
+                theirs: theirs.unwrap_or(none).to_owned(),
+                ours: ours.unwrap_or(none).to_owned(),
+            };
+        }
+    }
+    CollectiveError::Ended("ranks plan different collectives".to_owned())
+}

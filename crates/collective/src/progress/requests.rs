@@ -1,0 +1,227 @@
+//! Requests of tensors, as collectives of bytes.
+
+use std::sync::Arc;
+
+use thalweg_device::{Collective, CollectiveRequest, ReduceOp};
+use thalweg_tensor::{DType, Memory, Tensor, dispatch};
+
+use crate::aligned::Aligned;
+use crate::error::{CollectiveError, Result};
+use crate::ranks::{Ranks, Reduction};
+
+/// Runs a request; its results lie in this memory.
+pub(super) fn run(
+    ranks: &mut Ranks,
+    request: CollectiveRequest,
+    memory: Option<&Arc<Memory>>,
+) -> Result<Vec<Tensor>> {
+    if request.input.dtype() != DType::Bool {
+        return run_numbers(ranks, request, memory);
+    }
+    // Not every byte is a bool: what comes is looked at.
+    let bits = request.input.as_slice::<bool>().map_err(no_memory)?;
+    let bytes: Vec<u8> = bits.iter().map(|&b| u8::from(b)).collect();
+    let input = Tensor::new_in(request.input.dims(), &bytes, memory).map_err(no_memory)?;
+    let request = CollectiveRequest { input, ..request };
+    let mut results = run_numbers(ranks, request, memory)?;
+    if let Some(first) = results.first_mut() {
+        let bytes = first.as_slice::<u8>().map_err(no_memory)?;
+        let bits: Vec<bool> = bytes.iter().map(|&b| b != 0).collect();
+        *first = Tensor::new_in(first.dims(), &bits, memory).map_err(no_memory)?;
+    }
+    Ok(results)
+}
+
+fn run_numbers(
+    ranks: &mut Ranks,
+    request: CollectiveRequest,
+    memory: Option<&Arc<Memory>>,
+) -> Result<Vec<Tensor>> {
+    let CollectiveRequest {
+        name,
+        set,
+        kind,
+        input,
+    } = request;
+    let at = At {
+        ranks,
+        name: &name,
+        set,
+        memory,
+    };
+    match kind {
+        Collective::Reduce {
+            op,
+            prescale,
+            postscale,
+        } => at.reduce(input, (op, prescale, postscale)),
+        Collective::Gather => at.gather(&input),
+        Collective::Broadcast { root } => at.broadcast(input, root),
+        Collective::Scatter {
+            op,
+            prescale,
+            postscale,
+        } => at.scatter(input, (op, prescale, postscale)),
+        Collective::Exchange { splits } => at.exchange(&input, &splits),
+        Collective::Barrier => {
+            at.ranks.barrier(set, &name)?;
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// A collective of some ranks.
+struct At<'a> {
+    ranks: &'a mut Ranks,
+    name: &'a str,
+    set: i32,
+    memory: Option<&'a Arc<Memory>>,
+}
+
+/// The whole of a tensor's bytes, to be changed: where others hold them, those of a copy.
+fn bytes_mut(tensor: &mut Tensor) -> Result<&mut [u8]> {
+    let dtype = tensor.dtype();
+    dispatch!(dtype, NUMBERS, T => {
+        let elements = tensor.as_mut_slice::<T>().map_err(no_memory)?;
+        Ok(bytemuck::cast_slice_mut(elements))
+    }, else Err(CollectiveError::Undefined { op: "a collective", dtype }))
+}
+
+fn no_memory(error: thalweg_tensor::TensorError) -> CollectiveError {
+    CollectiveError::Argument(error.to_string())
+}
+
+impl At<'_> {
+    /// What all ranks must have alike, as part of the collective's name.
+    fn described(&self, what: &str, dtype: DType, dims: &[usize]) -> String {
+        format!("{} = {what} {dtype}{dims:?}", self.name)
+    }
+
+    fn zeros(&self, dtype: DType, dims: &[usize]) -> Result<Tensor> {
+        match self.memory {
+            Some(memory) => Tensor::zeros_in(dtype, dims, memory),
+            None => Tensor::zeros(dtype, dims),
+        }
+        .map_err(no_memory)
+    }
+
+    /// A tensor that nobody else holds: this one, or a copy.
+    fn own(&self, mut tensor: Tensor) -> Result<Tensor> {
+        match self.memory {
+            Some(memory) if !tensor.is_alone() => tensor.copied_to(memory).map_err(no_memory),
+            _ => Ok(tensor),
+        }
+    }
+
+    fn reduce(
+        self,
+        input: Tensor,
+        (op, prescale, postscale): (ReduceOp, f64, f64),
+    ) -> Result<Vec<Tensor>> {
+        let dtype = input.dtype();
+        let name = self.described(op.name(), dtype, input.dims());
+        let mut value = self.own(input)?;
+        let reduction = Reduction {
+            op,
+            dtype,
+            prescale,
+            postscale,
+        };
+        let bytes = bytes_mut(&mut value)?;
+        self.ranks.all_reduce(self.set, &name, bytes, reduction)?;
+        Ok(vec![value])
+    }
+
+    fn broadcast(self, input: Tensor, root: usize) -> Result<Vec<Tensor>> {
+        let root = self.ranks.place_of(self.set, root)?;
+        let name = self.described("broadcast", input.dtype(), input.dims());
+        let mut value = self.own(input)?;
+        let bytes = bytes_mut(&mut value)?;
+        self.ranks.broadcast(self.set, &name, root, bytes)?;
+        Ok(vec![value])
+    }
+
+    /// One number of each rank.
+    fn numbers(&mut self, name: &str, own: &[u64]) -> Result<Vec<Vec<u64>>> {
+        let (_, size) = self.ranks.place(self.set)?;
+        let own: &[u8] = bytemuck::cast_slice(own);
+        let mut all = Aligned::zeroed(own.len() * size);
+        self.ranks
+            .all_gather(self.set, name, own, &vec![own.len(); size], all.bytes_mut())?;
+        let all: &[u64] = bytemuck::cast_slice(all.bytes());
+        Ok(all
+            .chunks((own.len() / 8).max(1))
+            .map(<[u64]>::to_vec)
+            .collect())
+    }
+
+    fn gather(mut self, input: &Tensor) -> Result<Vec<Tensor>> {
+        let (dtype, dims) = (input.dtype(), input.dims());
+        let (&rows, rest) = dims.split_first().ok_or_else(|| scalar(self.name))?;
+        let name = self.described("gather", dtype, rest);
+        let all = self.numbers(&format!("{name}, rows"), &[rows as u64])?;
+        let rows: Vec<usize> = all.iter().map(|r| r[0] as usize).collect();
+        let row = rest.iter().product::<usize>() * dtype.size();
+        let lens: Vec<usize> = rows.iter().map(|r| r * row).collect();
+        let mut dims = dims.to_vec();
+        dims[0] = rows.iter().sum();
+        let mut output = self.zeros(dtype, &dims)?;
+        let bytes = bytes_mut(&mut output)?;
+        self.ranks
+            .all_gather(self.set, &name, input.bytes(), &lens, bytes)?;
+        Ok(vec![output])
+    }
+
+    fn scatter(
+        self,
+        input: Tensor,
+        (op, prescale, postscale): (ReduceOp, f64, f64),
+    ) -> Result<Vec<Tensor>> {
+        let (dtype, mut dims) = (input.dtype(), input.dims().to_vec());
+        let (&rows, rest) = dims.split_first().ok_or_else(|| scalar(self.name))?;
+        let name = self.described(&format!("scatter {}", op.name()), dtype, &dims);
+        let (place, size) = self.ranks.place(self.set)?;
+        let own = |p: usize| rows / size + usize::from(p < rows % size);
+        let row = rest.iter().product::<usize>() * dtype.size();
+        let lens: Vec<usize> = (0..size).map(|p| own(p) * row).collect();
+        let mut value = self.own(input)?;
+        let reduction = Reduction {
+            op,
+            dtype,
+            prescale,
+            postscale,
+        };
+        let bytes = bytes_mut(&mut value)?;
+        self.ranks
+            .reduce_scatter(self.set, &name, bytes, &lens, reduction)?;
+        dims[0] = own(place);
+        let begin: usize = lens[..place].iter().sum();
+        let mut output = self.zeros(dtype, &dims)?;
+        bytes_mut(&mut output)?.copy_from_slice(&value.bytes()[begin..begin + lens[place]]);
+        Ok(vec![output])
+    }
+
+    fn exchange(mut self, input: &Tensor, splits: &[usize]) -> Result<Vec<Tensor>> {
+        let (dtype, mut dims) = (input.dtype(), input.dims().to_vec());
+        let (_, rest) = dims.split_first().ok_or_else(|| scalar(self.name))?;
+        let name = self.described("exchange", dtype, rest);
+        let (place, _) = self.ranks.place(self.set)?;
+        let own: Vec<u64> = splits.iter().map(|&s| s as u64).collect();
+        let all = self.numbers(&format!("{name}, splits"), &own)?;
+        let received: Vec<usize> = all.iter().map(|r| r[place] as usize).collect();
+        let row = rest.iter().product::<usize>() * dtype.size();
+        let bytes = |rows: &[usize]| rows.iter().map(|r| r * row).collect::<Vec<usize>>();
+        dims[0] = received.iter().sum();
+        let mut output = self.zeros(dtype, &dims)?;
+        let into = bytes_mut(&mut output)?;
+        let (sent, came) = (bytes(splits), bytes(&received));
+        self.ranks
+            .all_to_all(self.set, &name, (input.bytes(), &sent), (into, &came))?;
+        let rows: Vec<i32> = received.iter().map(|&r| r as i32).collect();
+        Ok(vec![output, Tensor::from(rows)])
+    }
+}
+
+fn scalar(name: &str) -> CollectiveError {
+    CollectiveError::Argument(format!("{name}: a scalar has no rows"))
+}

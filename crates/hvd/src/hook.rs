@@ -1,0 +1,47 @@
+//! Variables that begin with the values of one rank.
+
+use thalweg_graph::{Graph, NodeId};
+use thalweg_session::{Fetch, RunOptions};
+use thalweg_train::TrainError;
+use thalweg_train::hooks::{Context, SessionRunHook};
+
+use crate::ranks::broadcast;
+
+/// Gives all variables the values that they have on one rank, when a session has been made: all ranks then begin with the same
+/// ones, whether they were drawn or restored from a checkpoint of that rank.
+#[derive(Debug)]
+pub struct BroadcastGlobalVariablesHook {
+    root: usize,
+    operation: Option<NodeId>,
+}
+
+impl BroadcastGlobalVariablesHook {
+    /// Of this rank.
+    pub fn new(root: usize) -> BroadcastGlobalVariablesHook {
+        BroadcastGlobalVariablesHook {
+            root,
+            operation: None,
+        }
+    }
+}
+
+impl SessionRunHook for BroadcastGlobalVariablesHook {
+    fn begin(&mut self, graph: &Graph) -> Result<(), TrainError> {
+        self.operation = Some(broadcast(graph, self.root).id());
+        Ok(())
+    }
+
+    fn after_create_session(&mut self, context: &Context<'_>) -> Result<(), TrainError> {
+        if let Some(operation) = self.operation {
+            let fetch = [Fetch::Run(operation)];
+            context
+                .session()
+                .run_step(&fetch, &[], &RunOptions::new())?;
+        }
+        Ok(())
+    }
+
+    fn watches_steps(&self) -> bool {
+        false
+    }
+}

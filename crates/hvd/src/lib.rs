@@ -1,0 +1,41 @@
+//! Horovod's API: processes that run the same program, each with data of its own, and average their gradients by all-reduce.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_hvd::Hvd;
+//! use thalweg_ops::{MathOps, NewGraph, ReduceOps, StateOps};
+//! use thalweg_session::{Session, SessionOptions};
+//! use thalweg_train::{GradientDescent, Optimizer};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Under `thalweg launch hvd -np 4` this is one rank of four; without it, the only one.
+//! let hvd = Hvd::init()?;
+//!
+//! let g = Graph::new();
+//! let w = g.variable("w", [3.0f32, 4.0]);
+//! let loss = w.value().square().sum();
+//! let train = hvd.distributed(GradientDescent::new(0.1 * hvd.size() as f32)).minimize(loss);
+//! let broadcast = hvd.broadcast_global_variables(&g, 0);
+//!
+//! let session = Session::with_options(&g, hvd.session(SessionOptions::new()))?;
+//! session.run(g.initializers(), [])?;
+//! session.run(broadcast, [])?;
+//! session.run(train, [])?;
+//! assert_eq!(hvd.rank(), 0);
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod hook;
+mod optimizer;
+mod process_set;
+mod ranks;
+
+pub use error::HvdError;
+pub use hook::BroadcastGlobalVariablesHook;
+pub use optimizer::{Compression, DistributedOptimizer, THRESHOLD};
+pub use process_set::ProcessSet;
+pub use ranks::Hvd;
+pub use thalweg_collective::{CollectiveError, Join};
+pub use thalweg_device::ReduceOp;

@@ -1,0 +1,242 @@
+//! An optimizer whose gradients are reduced over ranks first.
+
+use thalweg_collective::ALL_RANKS;
+use thalweg_device::ReduceOp;
+use thalweg_graph::{Graph, Operation, Output};
+use thalweg_ops::{ArrayOps, CollectiveOps, Reduction, SourceOps, Variable};
+use thalweg_tensor::DType;
+use thalweg_train::optimizers::Updates;
+use thalweg_train::{Accumulate, Optimizer};
+
+use crate::process_set::ProcessSet;
+
+/// Bytes of gradients that are reduced as one tensor, unless it is said otherwise: large enough for the full speed of memory
+/// and network, and small enough that the reduction of the first ones overlaps with the rest of the backward pass.
+pub const THRESHOLD: usize = 8 << 20;
+
+/// The dtype in which gradients go between ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// Their own.
+    #[default]
+    None,
+    /// Floats as f16.
+    Fp16,
+    /// Floats as bf16.
+    Bf16,
+}
+
+impl Compression {
+    fn of(self, dtype: DType) -> DType {
+        match (self, dtype) {
+            (Compression::Fp16, DType::F32 | DType::F64) => DType::F16,
+            (Compression::Bf16, DType::F32 | DType::F64) => DType::BF16,
+            _ => dtype,
+        }
+    }
+}
+
+/// An optimizer that updates by gradients which are reduced over all ranks: averaged, unless it is said otherwise. See
+/// [`Hvd::distributed`](crate::Hvd::distributed).
+///
+/// Gradients are packed into buckets of one dtype, in the order in which the backward pass makes them: the same on all ranks,
+/// as they build the same graph.
+#[derive(Clone, Debug)]
+pub struct DistributedOptimizer<O> {
+    optimizer: O,
+    size: usize,
+    op: ReduceOp,
+    set: i32,
+    compression: Compression,
+    predivide: f32,
+    threshold: usize,
+}
+
+impl<O> DistributedOptimizer<O> {
+    /// Of so many ranks.
+    pub(crate) fn new(optimizer: O, size: usize) -> DistributedOptimizer<O> {
+        DistributedOptimizer {
+            optimizer,
+            size,
+            op: ReduceOp::Average,
+            set: ALL_RANKS,
+            compression: Compression::None,
+            predivide: 1.0,
+            threshold: THRESHOLD,
+        }
+    }
+
+    /// Reduces by this op.
+    pub fn op(self, op: ReduceOp) -> Self {
+        DistributedOptimizer { op, ..self }
+    }
+
+    /// Reduces over the ranks of a set.
+    pub fn process_set(self, set: &ProcessSet) -> Self {
+        DistributedOptimizer {
+            set: set.id,
+            size: set.ranks.len(),
+            ..self
+        }
+    }
+
+    /// Gradients go between ranks in this dtype.
+    pub fn compression(self, compression: Compression) -> Self {
+        DistributedOptimizer {
+            compression,
+            ..self
+        }
+    }
+
+    /// Of an average: divides by this before the sum, and by the rest after it (1), so that a sum of f16 does not overflow.
+    pub fn gradient_predivide_factor(self, factor: f32) -> Self {
+        DistributedOptimizer {
+            predivide: factor,
+            ..self
+        }
+    }
+
+    /// How many bytes of gradients are reduced as one tensor (8 MiB); 0 for each on its own.
+    pub fn fusion_threshold(self, bytes: usize) -> Self {
+        DistributedOptimizer {
+            threshold: bytes,
+            ..self
+        }
+    }
+
+    /// Reduces and updates at every n-th step only, by the mean of the gradients of n steps.
+    pub fn backward_passes_per_step(self, steps: u32) -> Accumulate<Self> {
+        Accumulate::new(self, steps)
+    }
+
+    fn reduction(&self) -> Reduction {
+        let how = match self.op {
+            ReduceOp::Average if self.predivide != 1.0 => Reduction::of(ReduceOp::Sum)
+                .scaled(1.0 / self.predivide, self.predivide / self.size as f32),
+            op => Reduction::of(op),
+        };
+        how.within(self.set)
+    }
+
+    /// Gradients that are reduced together: those of one dtype, in the order in which they were built, while they fit.
+    fn buckets(&self, gradients: &[Output<'_>]) -> Vec<Vec<usize>> {
+        let mut order: Vec<usize> = (0..gradients.len()).collect();
+        order.sort_by_key(|&i| gradients[i].id());
+        let mut buckets: Vec<Vec<usize>> = Vec::new();
+        // By dtype: the bucket that has room, and its bytes.
+        let mut open: Vec<(DType, usize, usize)> = Vec::new();
+        for i in order {
+            let dtype = self.compression.of(gradients[i].dtype());
+            let elements = gradients[i]
+                .shape()
+                .to_dims()
+                .map(|d| d.iter().product::<usize>());
+            let bytes = elements.map(|n| n * dtype.size());
+            // Adasum looks at each tensor for itself.
+            let alone = self.op == ReduceOp::Adasum || bytes.is_none_or(|b| b >= self.threshold);
+            if alone {
+                buckets.push(vec![i]);
+                continue;
+            }
+            let bytes = bytes.unwrap_or(0);
+            let found = open.iter_mut().find(|(d, ..)| *d == dtype);
+            match found {
+                Some((_, bucket, filled)) if *filled + bytes <= self.threshold => {
+                    buckets[*bucket].push(i);
+                    *filled += bytes;
+                }
+                Some(place) => {
+                    *place = (dtype, buckets.len(), bytes);
+                    buckets.push(vec![i]);
+                }
+                None => {
+                    open.push((dtype, buckets.len(), bytes));
+                    buckets.push(vec![i]);
+                }
+            }
+        }
+        buckets
+    }
+
+    /// The gradients of all ranks together.
+    #[track_caller]
+    fn reduced<'g>(
+        &self,
+        graph: &'g Graph,
+        pairs: &[(Output<'g>, Variable<'g>)],
+    ) -> Vec<(Output<'g>, Variable<'g>)> {
+        if self.size == 1 {
+            return pairs.to_vec();
+        }
+        let own: Vec<Output<'g>> = pairs.iter().map(|p| p.0).collect();
+        let mut reduced: Vec<Option<Output<'g>>> = vec![None; own.len()];
+        for bucket in self.buckets(&own) {
+            let all: Vec<Output<'g>> = bucket.iter().map(|&i| own[i]).collect();
+            for (i, x) in bucket.into_iter().zip(self.together(graph, &all)) {
+                reduced[i] = Some(x);
+            }
+        }
+        let pair = |(x, &(own, variable)): (Option<Output<'g>>, &(Output<'g>, Variable<'g>))| {
+            (x.unwrap_or(own), variable)
+        };
+        reduced.into_iter().zip(pairs).map(pair).collect()
+    }
+
+    /// One bucket.
+    #[track_caller]
+    fn together<'g>(&self, graph: &'g Graph, all: &[Output<'g>]) -> Vec<Output<'g>> {
+        let narrow = |x: Output<'g>| match self.compression.of(x.dtype()) {
+            dtype if dtype == x.dtype() => x,
+            dtype => x.cast(dtype),
+        };
+        let wide = |x: Output<'g>, like: Output<'g>| match x.dtype() == like.dtype() {
+            true => x,
+            false => x.cast(like.dtype()),
+        };
+        if let [only] = all {
+            return vec![wide(narrow(*only).all_reduce(self.reduction()), *only)];
+        }
+        let flat: Vec<Output<'g>> = all.iter().map(|&x| narrow(x).reshape([-1])).collect();
+        let whole = graph.concat(&flat, 0).all_reduce(self.reduction());
+        let mut begin = 0;
+        let part = |&like: &Output<'g>| {
+            let dims = like.shape().to_dims().unwrap_or_default();
+            let length = dims.iter().product::<usize>() as i64;
+            let part = whole.slice([begin], [length]);
+            begin += length;
+            let dims: Vec<i64> = dims.iter().map(|&d| d as i64).collect();
+            wide(part.reshape(&dims[..]), like)
+        };
+        all.iter().map(part).collect()
+    }
+}
+
+impl<'g, O: Optimizer<'g>> Optimizer<'g> for DistributedOptimizer<O> {
+    fn name(&self) -> &'static str {
+        self.optimizer.name()
+    }
+
+    #[track_caller]
+    fn update(
+        &self,
+        updates: &mut Updates<'g>,
+        gradients: &[(Output<'g>, Variable<'g>)],
+    ) -> Vec<Operation<'g>> {
+        let reduced = match gradients.first() {
+            Some((first, _)) => self.reduced(first.graph(), gradients),
+            None => Vec::new(),
+        };
+        self.optimizer.update(updates, &reduced)
+    }
+
+    #[track_caller]
+    fn apply_gradients(
+        &self,
+        graph: &'g Graph,
+        gradients: &[(Output<'g>, Variable<'g>)],
+        global_step: Option<Variable<'g>>,
+    ) -> Operation<'g> {
+        let reduced = graph.name_scope("DistributedOptimizer", || self.reduced(graph, gradients));
+        self.optimizer.apply_gradients(graph, &reduced, global_step)
+    }
+}

@@ -1,0 +1,248 @@
+//! This process as one of the ranks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use thalweg_collective::{ALL_RANKS, Join, Progress, Ranks};
+use thalweg_device::{Collective, CollectiveRequest, ReduceOp};
+use thalweg_graph::{Graph, Operation};
+use thalweg_ops::{CollectiveOps, StateOps, Variable};
+use thalweg_session::SessionOptions;
+use thalweg_tensor::Tensor;
+
+use crate::error::HvdError;
+use crate::hook::BroadcastGlobalVariablesHook;
+use crate::optimizer::DistributedOptimizer;
+use crate::process_set::ProcessSet;
+
+/// This process as one of the ranks of a job: what `hvd.init()` sets up. Dropping it is `hvd.shutdown()`, once no session
+/// uses it any more.
+#[derive(Clone)]
+pub struct Hvd {
+    progress: Arc<Progress>,
+    places: Places,
+    /// How many collectives without a name the program has run.
+    calls: Arc<AtomicU64>,
+}
+
+/// Where this rank is.
+#[derive(Clone, Copy, Debug)]
+struct Places {
+    rank: usize,
+    size: usize,
+    local: (usize, usize),
+    cross: (usize, usize),
+    homogeneous: bool,
+}
+
+impl Hvd {
+    /// Meets the other ranks that `thalweg launch hvd` has started; alone, where it was not started so.
+    ///
+    /// # Errors
+    /// The variables of the environment cannot be used, or ranks do not find each other.
+    pub fn init() -> Result<Hvd, HvdError> {
+        Hvd::join(&Join::from_env()?)
+    }
+
+    /// Meets the other ranks of a job.
+    ///
+    /// # Errors
+    /// The ranks do not find each other.
+    pub fn join(join: &Join) -> Result<Hvd, HvdError> {
+        let ranks = Ranks::join(join)?;
+        let places = Places {
+            rank: ranks.rank(),
+            size: ranks.size(),
+            local: ranks.local(),
+            cross: ranks.cross(),
+            homogeneous: ranks.is_homogeneous(),
+        };
+        Ok(Hvd {
+            progress: Arc::new(Progress::start(ranks).map_err(HvdError::Thread)?),
+            places,
+            calls: Arc::default(),
+        })
+    }
+
+    /// The number of this rank.
+    pub fn rank(&self) -> usize {
+        self.places.rank
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        self.places.size
+    }
+
+    /// The number of this rank among those of its host.
+    pub fn local_rank(&self) -> usize {
+        self.places.local.0
+    }
+
+    /// How many ranks its host has.
+    pub fn local_size(&self) -> usize {
+        self.places.local.1
+    }
+
+    /// The number of its host among those that have a rank with this local number.
+    pub fn cross_rank(&self) -> usize {
+        self.places.cross.0
+    }
+
+    /// How many hosts have a rank with this local number.
+    pub fn cross_size(&self) -> usize {
+        self.places.cross.1
+    }
+
+    /// Whether all hosts have as many ranks.
+    pub fn is_homogeneous(&self) -> bool {
+        self.places.homogeneous
+    }
+
+    /// The options of a session whose graph has collectives: it is one of the ranks.
+    pub fn session(&self, options: SessionOptions) -> SessionOptions {
+        options.collectives(self.progress.clone())
+    }
+
+    /// Makes a set of ranks: all ranks must do so, in the same order.
+    ///
+    /// # Errors
+    /// The ranks name different sets, or what ended the job.
+    pub fn add_process_set(&self, ranks: &[usize]) -> Result<ProcessSet, HvdError> {
+        let id = self.progress.add_set(ranks)?;
+        let mut ranks = ranks.to_vec();
+        ranks.sort_unstable();
+        Ok(ProcessSet { id, ranks })
+    }
+
+    /// An optimizer that updates by the average of the gradients of all ranks.
+    pub fn distributed<O>(&self, optimizer: O) -> DistributedOptimizer<O> {
+        DistributedOptimizer::new(optimizer, self.size())
+    }
+
+    /// Gives all variables of the graph the values that they have on one rank.
+    #[track_caller]
+    pub fn broadcast_global_variables<'g>(&self, graph: &'g Graph, root: usize) -> Operation<'g> {
+        broadcast(graph, root)
+    }
+
+    /// A hook that gives variables the values of one rank when a session has been made.
+    pub fn broadcast_hook(&self, root: usize) -> BroadcastGlobalVariablesHook {
+        BroadcastGlobalVariablesHook::new(root)
+    }
+
+    /// The name of a collective that has none: its number, as all ranks call the same ones.
+    fn name(&self, what: &str) -> String {
+        format!("{what}.{}", self.calls.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn call(
+        &self,
+        what: &str,
+        kind: Collective,
+        input: Tensor,
+        set: i32,
+    ) -> Result<Vec<Tensor>, HvdError> {
+        let name = self.name(what);
+        let request = CollectiveRequest {
+            name,
+            set,
+            kind,
+            input,
+        };
+        Ok(self.progress.call(request)?)
+    }
+
+    fn one(&self, what: &str, kind: Collective, input: Tensor) -> Result<Tensor, HvdError> {
+        let mut all = self.call(what, kind, input, ALL_RANKS)?;
+        Ok(all.swap_remove(0))
+    }
+
+    /// What the values of all ranks become together: at once, outside of any graph.
+    ///
+    /// # Errors
+    /// The ranks' values do not fit each other, or what ended the job.
+    ///
+    /// ```
+    /// use thalweg_hvd::{Hvd, ReduceOp};
+    /// use thalweg_tensor::Tensor;
+    ///
+    /// let hvd = Hvd::init()?;
+    /// let mean = hvd.allreduce(Tensor::vector(&[1.0f32]), ReduceOp::Average)?;
+    /// assert_eq!(mean, Tensor::vector(&[1.0f32]));
+    /// # Ok::<(), thalweg_hvd::HvdError>(())
+    /// ```
+    pub fn allreduce(&self, tensor: Tensor, op: ReduceOp) -> Result<Tensor, HvdError> {
+        let kind = Collective::Reduce {
+            op,
+            prescale: 1.0,
+            postscale: 1.0,
+        };
+        self.one("allreduce", kind, tensor)
+    }
+
+    /// The rows of all ranks, in their order. Only the first dimension may differ.
+    ///
+    /// # Errors
+    /// As [`Hvd::allreduce`].
+    pub fn allgather(&self, tensor: Tensor) -> Result<Tensor, HvdError> {
+        self.one("allgather", Collective::Gather, tensor)
+    }
+
+    /// The value of one rank.
+    ///
+    /// # Errors
+    /// As [`Hvd::allreduce`].
+    pub fn broadcast(&self, tensor: Tensor, root: usize) -> Result<Tensor, HvdError> {
+        self.one("broadcast", Collective::Broadcast { root }, tensor)
+    }
+
+    /// The rows that all ranks give to this one, and how many came from each. `splits` says how many rows each is given.
+    ///
+    /// # Errors
+    /// As [`Hvd::allreduce`].
+    pub fn alltoall(&self, tensor: Tensor, splits: &[usize]) -> Result<(Tensor, Tensor), HvdError> {
+        let splits = splits.to_vec();
+        let mut all = self.call(
+            "alltoall",
+            Collective::Exchange { splits },
+            tensor,
+            ALL_RANKS,
+        )?;
+        let received = all.swap_remove(1);
+        Ok((all.swap_remove(0), received))
+    }
+
+    /// This rank's rows of what [`Hvd::allreduce`] gives.
+    ///
+    /// # Errors
+    /// As [`Hvd::allreduce`].
+    pub fn reducescatter(&self, tensor: Tensor, op: ReduceOp) -> Result<Tensor, HvdError> {
+        let kind = Collective::Scatter {
+            op,
+            prescale: 1.0,
+            postscale: 1.0,
+        };
+        self.one("reducescatter", kind, tensor)
+    }
+
+    /// Returns once all ranks have called it.
+    ///
+    /// # Errors
+    /// As [`Hvd::allreduce`].
+    pub fn barrier(&self) -> Result<(), HvdError> {
+        let nothing = Tensor::vector::<f32>(&[]);
+        self.call("barrier", Collective::Barrier, nothing, ALL_RANKS)
+            .map(|_| ())
+    }
+}
+
+/// Gives all variables of a graph the values that they have on one rank.
+#[track_caller]
+pub(crate) fn broadcast(graph: &Graph, root: usize) -> Operation<'_> {
+    let variables = graph.variables();
+    let all = variables.iter().map(|v| Variable::of(graph, v));
+    let assigned = all.map(|v| v.beside(|| v.assign(v.read().broadcast_from(root, ALL_RANKS))));
+    let assigned: Vec<Operation<'_>> = assigned.collect();
+    graph.group("broadcast_global_variables", assigned)
+}
