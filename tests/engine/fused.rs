@@ -5,20 +5,20 @@ use thalweg::ops::{DataFormat, LinalgOps, NnOps, Padding};
 use thalweg::prelude::*;
 use thalweg::session::Feed;
 
-const FORMATS: [DataFormat; 2] = [DataFormat::Nhwc, DataFormat::Nchw];
+pub(super) const FORMATS: [DataFormat; 2] = [DataFormat::Nhwc, DataFormat::Nchw];
 
 /// The ops that may follow a bias in a fused product or convolution.
 const ACTIVATIONS: [&str; 1] = ["Relu"];
 
 /// Numbers between -1 and 1, of which neighbours differ.
-fn numbers(dims: &[usize], seed: usize) -> Tensor {
+pub(super) fn numbers(dims: &[usize], seed: usize) -> Tensor {
     let n: usize = dims.iter().product();
     let of = |i: usize| ((i + 1) as f64 * 0.618_033_988_75 + seed as f64 * 0.414_213_56).fract();
     let values: Vec<f64> = (0..n).map(|i| 2.0 * of(i) - 1.0).collect();
     Tensor::new(dims, &values).unwrap()
 }
 
-fn one_by_one(g: &Graph) -> Session<'_> {
+pub(super) fn one_by_one(g: &Graph) -> Session<'_> {
     let mut options = SessionOptions::default();
     options.optimise = false;
     Session::with_options(g, options).unwrap()

@@ -4,6 +4,7 @@ mod attention;
 mod bad_graphs;
 mod bad_input;
 mod bad_values;
+mod batch_norms;
 mod checkpoints;
 mod cnn;
 mod device_faults;

@@ -142,6 +142,7 @@ fn main() {
         for _ in 0..rounds {
             for (i, c) in convs.iter_mut().enumerate() {
                 let e = Epilogue {
+                    scale: None,
                     bias: Some(&c.b),
                     activation: Activation::Relu,
                 };

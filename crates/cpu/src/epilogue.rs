@@ -38,10 +38,12 @@ impl Activation {
     }
 }
 
-/// What is done to each output before it is stored: the bias is added, and then the activation applied.
+/// What is done to each output before it is stored: it is scaled, the bias is added, and then the activation applied.
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue<'a, T> {
-    /// One number for each output channel, or column.
+    /// A factor for each output channel, or column.
+    pub scale: Option<&'a [T]>,
+    /// What is added to each output channel, or column.
     pub bias: Option<&'a [T]>,
     /// What follows the bias.
     pub activation: Activation,
@@ -50,13 +52,25 @@ pub struct Epilogue<'a, T> {
 impl<T> Epilogue<'_, T> {
     /// Nothing is done.
     pub const NONE: Self = Epilogue {
+        scale: None,
         bias: None,
         activation: Activation::None,
     };
 
     /// Whether nothing is done.
     pub fn is_nothing(&self) -> bool {
-        self.bias.is_none() && self.activation == Activation::None
+        self.scale.is_none() && self.bias.is_none() && self.activation == Activation::None
+    }
+
+    /// Numbers that [`padded`](Epilogue::padded) needs for this many in each list.
+    pub(super) const fn room(width: usize) -> usize {
+        2 * width
+    }
+
+    /// Whether what it has of channels or columns is of so many.
+    pub(super) fn fits(&self, channels: usize) -> bool {
+        let lists = [self.scale, self.bias];
+        lists.into_iter().flatten().all(|l| l.len() == channels)
     }
 }
 
@@ -69,22 +83,21 @@ impl<T> Default for Epilogue<'_, T> {
 impl<'a, T: Pod> Epilogue<'a, T> {
     /// That of some of the channels.
     #[inline]
-    pub(super) fn channels(self, which: impl SliceIndex<[T], Output = [T]>) -> Self {
+    pub(super) fn channels(self, which: impl SliceIndex<[T], Output = [T]> + Clone) -> Self {
         Epilogue {
+            scale: self.scale.map(|scale| &scale[which.clone()]),
             bias: self.bias.map(|bias| &bias[which]),
             ..self
         }
     }
 
-    /// The same, with a bias that can be read in full vectors: its copy in `room`, with zeros behind it.
+    /// The same, with lists that can be read in full vectors: copies in the halves of `room`, with zeros behind them.
     pub(super) fn padded(self, room: &mut [T]) -> Epilogue<'_, T> {
-        if let Some(bias) = self.bias {
-            let (copy, behind) = room.split_at_mut(bias.len());
-            copy.copy_from_slice(bias);
-            behind.fill(T::zeroed());
-        }
+        let (scales, biases) = room.split_at_mut(room.len() / 2);
+        let copied = |list: Option<&[T]>, room| list.map(|list| &*with_zeros(list, room));
         Epilogue {
-            bias: self.bias.map(|_| &*room),
+            scale: copied(self.scale, scales),
+            bias: copied(self.bias, biases),
             activation: self.activation,
         }
     }
@@ -95,16 +108,28 @@ impl<'a, T: Pod> Epilogue<'a, T> {
     /// If `U` has another size.
     pub(super) fn cast<U: Pod>(self) -> Epilogue<'a, U> {
         Epilogue {
+            scale: self.scale.map(bytemuck::cast_slice),
             bias: self.bias.map(bytemuck::cast_slice),
             activation: self.activation,
         }
     }
 }
 
+/// A copy of `list` at the front of `room`, and zeros.
+fn with_zeros<'r, T: Pod>(list: &[T], room: &'r mut [T]) -> &'r mut [T] {
+    let (copy, behind) = room.split_at_mut(list.len());
+    copy.copy_from_slice(list);
+    behind.fill(T::zeroed());
+    room
+}
+
 impl<T: Pod + Number> Epilogue<'_, T> {
     /// What an output of this channel becomes.
     #[inline(always)]
     pub(super) fn of(&self, channel: usize, mut y: T) -> T {
+        if let Some(scale) = self.scale {
+            y = Number::mul(y, scale[channel]);
+        }
         if let Some(bias) = self.bias {
             y = Number::add(y, bias[channel]);
         }

@@ -201,8 +201,8 @@ pub fn gemm_many<T: Element>(
         "operands do not fit {p:?}, {many:?}"
     );
     assert!(
-        epilogue.bias.is_none_or(|bias| bias.len() == p.n),
-        "one bias for each column of {p:?}"
+        epilogue.fits(p.n),
+        "one scale and one bias for each column of {p:?}"
     );
     if p.m * p.n == 0 {
         return;

@@ -40,8 +40,8 @@ pub(super) struct Tile<'a, T> {
     pub cols: usize,
     /// Whether `C` is added to, or overwritten.
     pub add: bool,
-    /// What is done to the sums before they are stored. A bias begins with that of the first column, and is read in full
-    /// vectors, also behind `cols`.
+    /// What is done to the sums before they are stored. Its lists begin with what the first column has, and are read in
+    /// full vectors, also behind `cols`.
     pub epilogue: Epilogue<'a, T>,
     /// What to bring near meanwhile.
     pub ahead: Ahead<T>,
@@ -117,7 +117,8 @@ impl<T> Tiles<T> {
     pub(super) unsafe fn run(&self, rows: usize, tile: &Tile<'_, T>) {
         debug_assert!((1..=self.cols()).contains(&tile.cols));
         let read = tile.cols.next_multiple_of(self.lanes);
-        debug_assert!(tile.epilogue.bias.is_none_or(|bias| bias.len() >= read));
+        let Epilogue { scale, bias, .. } = tile.epilogue;
+        debug_assert!([scale, bias].into_iter().flatten().all(|l| l.len() >= read));
         // SAFETY: a `Tiles` comes from an `Isa`, which exists only where its instructions do; the rest is as promised.
         unsafe { self.code[rows - 1][usize::from(tile.cols > self.lanes)](tile) }
     }
@@ -188,6 +189,9 @@ unsafe fn body<V: Vector, const ROWS: usize, const VECTORS: usize>(t: &Tile<'_, 
                         V::load_first(c, last)
                     }
                     .add(s);
+                }
+                if let Some(scale) = t.epilogue.scale {
+                    s = s.mul(V::load(scale.as_ptr().add(v * V::LANES)));
                 }
                 if let Some(bias) = t.epilogue.bias {
                     s = s.add(V::load(bias.as_ptr().add(v * V::LANES)));

@@ -24,6 +24,7 @@ pub(super) trait Vector: Copy {
     /// The first `n` lanes, `0 < n <= LANES`; nothing behind them is written.
     unsafe fn store_first(self, to: *mut Self::Elem, n: usize);
     unsafe fn add(self, other: Self) -> Self;
+    unsafe fn mul(self, other: Self) -> Self;
     /// Asks for the cache line of an address, valid or not, to be brought near.
     unsafe fn prefetch(_address: *const Self::Elem) {}
     /// `floor` where the number is below it; keeps NaN.
@@ -77,6 +78,10 @@ impl<T: Number, const N: usize> Vector for Lanes<T, N> {
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         Lanes(std::array::from_fn(|i| Number::add(self.0[i], other.0[i])))
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        Lanes(std::array::from_fn(|i| Number::mul(self.0[i], other.0[i])))
     }
     #[inline(always)]
     unsafe fn at_least(self, floor: Self) -> Self {

@@ -1,56 +1,86 @@
 //! The epilogue of a fused product or convolution, as its attribute `fused_ops` says it: the one vocabulary of the rule
 //! that makes such nodes and of their kernels.
 
+use thalweg_cpu::number::Number;
 use thalweg_cpu::{Activation, Epilogue};
 use thalweg_device::{KernelCx, KernelError};
-use thalweg_graph::op::{AttrDef, list_attr};
+use thalweg_graph::op::{Arg, AttrDef, arg, count_attr, float_attr, list_attr};
 use thalweg_graph::{Attr, AttrKind, Attrs};
 use thalweg_tensor::Element;
 
 /// The ops that follow, in their order: as TensorFlow's nodes of this name say it.
 pub const FUSED_OPS: AttrDef = list_attr("fused_ops", AttrKind::Str);
 
+/// What the ops that follow take: a bias, or what a batch normalization takes beside its images.
+pub(crate) const ARGS: Arg = arg("args", "T").list(NUM_ARGS.name);
+
+/// How many [`ARGS`] there are.
+pub(crate) const NUM_ARGS: AttrDef = count_attr("num_args");
+
+/// That of a batch normalization.
+pub(crate) const EPSILON: AttrDef = float_attr("epsilon", 1e-4);
+
 /// The op that adds the bias.
 const BIAS: &str = "BiasAdd";
 
-/// The ops that may follow the bias, and what they apply.
+/// The op that normalizes by a mean and a variance that are given.
+const BATCH_NORM: &str = "FusedBatchNorm";
+
+/// The input that is the first of [`ARGS`].
+const FIRST: usize = 2;
+
+/// The ops that may follow the first one, and what they apply.
 const ACTIVATIONS: &[(&str, Activation)] = &[("Relu", Activation::Relu)];
 
-/// The ops that follow a product or a convolution in the same node: a bias, which is input 2, and an activation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What follows first, on each channel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum First {
+    Nothing,
+    Bias,
+    BatchNorm { epsilon: f32 },
+}
+
+/// The ops that follow a product or a convolution in the same node: a bias or a batch normalization, whose numbers are the
+/// inputs from 2 on, and an activation.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FusedOps {
-    bias: bool,
+    first: First,
     activation: Activation,
 }
 
 impl FusedOps {
     /// Nothing follows.
     pub const NONE: FusedOps = FusedOps {
-        bias: false,
+        first: First::Nothing,
         activation: Activation::None,
     };
 
     /// A bias alone.
     pub const BIAS: FusedOps = FusedOps {
-        bias: true,
+        first: First::Bias,
         activation: Activation::None,
     };
 
-    /// A bias, and then the activation that the op of this name is; none where it is not one.
-    pub fn bias_then(op: &str) -> Option<FusedOps> {
-        let &(_, activation) = ACTIVATIONS.iter().find(|(name, _)| *name == op)?;
-        Some(FusedOps {
-            activation,
-            ..FusedOps::BIAS
-        })
+    /// A batch normalization with this epsilon, by a mean and a variance that are given.
+    pub const fn batch_norm(epsilon: f32) -> FusedOps {
+        FusedOps {
+            first: First::BatchNorm { epsilon },
+            activation: Activation::None,
+        }
     }
 
-    /// The names of the ops that may follow a bias.
+    /// The same, and then the activation that the op of this name is; none where it is not one.
+    pub fn then(self, op: &str) -> Option<FusedOps> {
+        let &(_, activation) = ACTIVATIONS.iter().find(|(name, _)| *name == op)?;
+        Some(FusedOps { activation, ..self })
+    }
+
+    /// The names of the ops that may follow a bias or a batch normalization.
     pub fn activations() -> impl Iterator<Item = &'static str> {
         ACTIVATIONS.iter().map(|&(name, _)| name)
     }
 
-    /// What the attribute says.
+    /// What the attributes say.
     ///
     /// # Errors
     /// [`KernelError::Invalid`] where no kernel computes it.
@@ -59,10 +89,16 @@ impl FusedOps {
             Some(Attr::Strs(names)) => names.as_slice(),
             _ => &[],
         };
+        let first = |name: &[u8]| match std::str::from_utf8(name) {
+            Ok(BIAS) => Some(FusedOps::BIAS),
+            Ok(BATCH_NORM) => Some(FusedOps::batch_norm(attrs.float(EPSILON.name))),
+            _ => None,
+        };
         let found = match names {
-            [bias] if bias == BIAS.as_bytes() => Some(FusedOps::BIAS),
-            [bias, then] if bias == BIAS.as_bytes() => {
-                std::str::from_utf8(then).ok().and_then(FusedOps::bias_then)
+            [name] => first(name),
+            [name, then] => {
+                let then = std::str::from_utf8(then).ok();
+                first(name).zip(then).and_then(|(ops, op)| ops.then(op))
             }
             _ => None,
         };
@@ -70,31 +106,66 @@ impl FusedOps {
             let names: Vec<_> = names.iter().map(|n| String::from_utf8_lossy(n)).collect();
             let known: Vec<_> = FusedOps::activations().collect();
             KernelError::Invalid(format!(
-                "fused_ops is [{}]: it must be [{BIAS}], or {BIAS} and one of [{}]",
+                "fused_ops is [{}]: it must be {BIAS} or {BATCH_NORM}, and may go on with one of [{}]",
                 names.join(", "),
                 known.join(", ")
             ))
         })
     }
 
-    /// The attribute that says it.
-    pub fn attr(self) -> Attr {
-        let bias = self.bias.then_some(BIAS);
+    /// Sets the attributes that say it.
+    pub fn write(self, attrs: &mut Attrs) {
+        let (first, args) = match self.first {
+            First::Nothing => (None, 0),
+            First::Bias => (Some(BIAS), 1),
+            First::BatchNorm { epsilon } => {
+                attrs.set(EPSILON.name, epsilon.into());
+                (Some(BATCH_NORM), 4)
+            }
+        };
         let then = ACTIVATIONS.iter().find(|(_, a)| *a == self.activation);
-        let names = bias.into_iter().chain(then.map(|&(name, _)| name));
-        Attr::Strs(names.map(|name| name.as_bytes().to_vec()).collect())
+        let names = first.into_iter().chain(then.map(|&(name, _)| name));
+        let names = names.map(|name| name.as_bytes().to_vec()).collect();
+        attrs.set(FUSED_OPS.name, Attr::Strs(names));
+        attrs.set(NUM_ARGS.name, Attr::Int(args));
     }
 
-    /// What the kernel does to its sums, with the bias that it is given.
+    /// Numbers that [`FusedOps::epilogue`] needs to work in, for this many channels.
+    pub fn room(self, channels: usize) -> usize {
+        match self.first {
+            First::BatchNorm { .. } => 2 * channels,
+            _ => 0,
+        }
+    }
+
+    /// What the kernel does to its sums, by the numbers that it is given. `room` is as long as [`FusedOps::room`] says.
     ///
     /// # Errors
     /// As [`KernelCx::input`].
-    pub fn epilogue<'a, T: Element>(
+    pub fn epilogue<'a, T: Element + Number>(
         self,
         cx: &KernelCx<'a>,
+        room: &'a mut [T],
     ) -> Result<Epilogue<'a, T>, KernelError> {
+        let (scale, bias) = match self.first {
+            First::Nothing => (None, None),
+            First::Bias => (None, Some(cx.input::<T>(FIRST)?)),
+            First::BatchNorm { epsilon } => {
+                let (scale, offset) = (cx.input::<T>(FIRST)?, cx.input::<T>(FIRST + 1)?);
+                let (mean, variance) = (cx.input::<T>(FIRST + 2)?, cx.input::<T>(FIRST + 3)?);
+                let (rates, shifts) = room.split_at_mut(room.len() / 2);
+                for c in 0..rates.len() {
+                    let deviation = (variance[c].to_f64() + f64::from(epsilon)).sqrt();
+                    let rate = scale[c].to_f64() / deviation;
+                    rates[c] = T::from_f64(rate);
+                    shifts[c] = T::from_f64(offset[c].to_f64() - mean[c].to_f64() * rate);
+                }
+                (Some(&*rates), Some(&*shifts))
+            }
+        };
         Ok(Epilogue {
-            bias: self.bias.then(|| cx.input::<T>(2)).transpose()?,
+            scale,
+            bias,
             activation: self.activation,
         })
     }
@@ -104,26 +175,33 @@ impl FusedOps {
 mod tests {
     use super::*;
 
-    fn parsed(attr: Attr) -> Result<FusedOps, KernelError> {
+    fn parsed(list: &[&str]) -> Result<FusedOps, KernelError> {
+        let names = list.iter().map(|n| n.as_bytes().to_vec()).collect();
         let mut attrs = Attrs::default();
-        attrs.set(FUSED_OPS.name, attr);
+        attrs.set(FUSED_OPS.name, Attr::Strs(names));
         FusedOps::parse(&attrs)
     }
 
     #[test]
     fn every_activation_has_a_name_that_is_parsed_back() {
-        for &activation in Activation::ALL {
+        let firsts = [(FusedOps::BIAS, 1), (FusedOps::batch_norm(0.25), 4)];
+        for ((first, args), &activation) in firsts
+            .into_iter()
+            .flat_map(|first| Activation::ALL.iter().map(move |a| (first, a)))
+        {
             let ops = FusedOps {
-                bias: true,
                 activation,
+                ..first
             };
-            let attr = ops.attr();
-            let Attr::Strs(names) = &attr else {
-                panic!("{attr:?}");
+            let mut attrs = Attrs::default();
+            ops.write(&mut attrs);
+            let Some(Attr::Strs(names)) = attrs.get(FUSED_OPS.name) else {
+                panic!("{attrs:?}");
             };
             let named = usize::from(activation != Activation::None);
             assert_eq!(names.len(), 1 + named, "{activation:?}");
-            assert_eq!(parsed(attr).unwrap(), ops);
+            assert_eq!(attrs.int(NUM_ARGS.name), args);
+            assert_eq!(FusedOps::parse(&attrs).unwrap(), ops);
         }
     }
 
@@ -136,16 +214,16 @@ mod tests {
 
     #[test]
     fn other_lists_are_refused_with_what_is_known() {
-        let lists: [&[&str]; 5] = [
+        let lists: [&[&str]; 6] = [
             &[],
             &["Relu"],
             &["BiasAdd", "BiasAdd"],
+            &["FusedBatchNorm", "BiasAdd"],
             &["BiasAdd", "Tanh"],
             &["BiasAdd", "Relu", "Relu"],
         ];
         for list in lists {
-            let names = list.iter().map(|n| n.as_bytes().to_vec()).collect();
-            let error = parsed(Attr::Strs(names)).unwrap_err().to_string();
+            let error = parsed(list).unwrap_err().to_string();
             assert!(error.contains(&format!("[{}]", list.join(", "))), "{error}");
         }
     }

@@ -119,7 +119,7 @@ pub(super) struct CacheBlocked<'a, T: 'static> {
     /// Channels of a pixel of the result.
     pub channels: usize,
     pub to: (&'a Disjoint<'a, T>, Lines),
-    /// Its bias has whole panels.
+    /// Its lists have whole panels.
     pub epilogue: Epilogue<'a, T>,
 }
 

@@ -95,7 +95,7 @@ impl<T: Real> ForwardPlan<T> {
     fn shared(&self, g: &ConvGeometry) -> usize {
         let width = self.panels * self.tiles.cols();
         Scratch::bytes::<T>(self.filter_len())
-            + Scratch::bytes::<T>(width)
+            + Scratch::bytes::<T>(Epilogue::<T>::room(width))
             + Scratch::bytes::<usize>(g.k_h * g.k_w / self.merged)
     }
 
@@ -199,8 +199,8 @@ pub fn conv2d<T: Real>(
         "operands do not fit {g:?}"
     );
     assert!(
-        epilogue.bias.is_none_or(|b| b.len() == g.out_c),
-        "one bias for each output channel"
+        epilogue.fits(g.out_c),
+        "one scale and one bias for each output channel"
     );
     if output.is_empty() {
         return;
@@ -224,7 +224,8 @@ pub fn conv2d<T: Real>(
     let mut scratch = Scratch::new(scratch);
     let own = scratch.take::<T>(plan.filter_len());
     let packed = plan.packed(cpu, g, filter, own);
-    let epilogue = epilogue.padded(scratch.take::<T>(plan.panels * plan.tiles.cols()));
+    let width = plan.panels * plan.tiles.cols();
+    let epilogue = epilogue.padded(scratch.take::<T>(Epilogue::<T>::room(width)));
     let offsets = scratch.take::<usize>(g.k_h * g.k_w / plan.merged);
     plan.write_offsets(g, offsets);
     let call = ForwardCall {
@@ -250,7 +251,7 @@ struct ForwardCall<'a, T: 'static> {
     input: Images<'a, T>,
     packed: &'a [T],
     offsets: &'a [usize],
-    /// Its bias has whole panels.
+    /// Its lists have whole panels.
     epilogue: Epilogue<'a, T>,
 }
 

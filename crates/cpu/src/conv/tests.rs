@@ -316,13 +316,14 @@ fn the_number_of_threads_changes_no_bit() {
 }
 
 #[test]
-fn the_epilogue_adds_a_bias_and_then_activates() {
+fn the_epilogue_scales_adds_a_bias_and_then_activates() {
     let pool = ThreadPool::new(2);
     for isa in Isa::available() {
         let cpu = Cpu { pool: &pool, isa };
         for g in geometries().chain(tiled()) {
             let [x, f, _] = operands::<f32>(&g);
             let bias: Vec<f32> = (0..g.out_c).map(|c| c as f32 - 3.0).collect();
+            let scale: Vec<f32> = (0..g.out_c).map(|c| 1.5 - c as f32).collect();
             let mut scratch = vec![0u8; conv2d_scratch::<f32>(isa, 2, &g)];
             let [mut plain, mut done] = [0.0, 9.0].map(|x| vec![x; g.output_len()]);
             conv2d(
@@ -334,8 +335,11 @@ fn the_epilogue_adds_a_bias_and_then_activates() {
                 &mut plain,
                 &mut scratch,
             );
-            for &activation in Activation::ALL {
+            let cases = [None, Some(&scale[..])].into_iter();
+            let cases = cases.flat_map(|scale| Activation::ALL.iter().map(move |&a| (scale, a)));
+            for (scale, activation) in cases {
                 let epilogue = Epilogue {
+                    scale,
                     bias: Some(&bias),
                     activation,
                 };
@@ -346,8 +350,9 @@ fn the_epilogue_adds_a_bias_and_then_activates() {
                         Layout::Nhwc => i % g.out_c,
                         Layout::Nchw => i / (g.out_h * g.out_w) % g.out_c,
                     };
-                    let wanted = activation.of((p + bias[c]).into()) as f32;
-                    assert_eq!(d, wanted, "{isa:?} {activation:?} {g:?}");
+                    let scaled = scale.map_or(*p, |scale| p * scale[c]);
+                    let wanted = activation.of((scaled + bias[c]).into()) as f32;
+                    assert_eq!(d, wanted, "{isa:?} {activation:?} {scale:?} {g:?}");
                 }
             }
         }
@@ -411,6 +416,7 @@ fn no_input_channels_give_the_epilogue_of_zero() {
         &[],
         Filter::from(&[][..]),
         Epilogue {
+            scale: Some(&[3.0, 3.0]),
             bias: Some(&[1.0, -1.0]),
             activation: Activation::Relu,
         },

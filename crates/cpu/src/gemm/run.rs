@@ -42,7 +42,7 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
     ) {
         let GemmPlan { tiles, .. } = *self.plan;
         let mut scratch = Scratch::new(scratch);
-        let [a_len, b_len, c_len, bias_len] = self.plan.packed(self.p.transpose_a);
+        let [a_len, b_len, c_len, epilogue_len] = self.plan.packed(self.p.transpose_a);
         let lens = [a_len, b_len];
         let mut packed = Packed {
             now: lens.map(|len| scratch.take(len)),
@@ -55,7 +55,7 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
         let sums = scratch.take::<S>(if own { 0 } else { c_len });
         let epilogue = epilogue
             .channels(self.col..self.col + self.cols)
-            .padded(scratch.take(bias_len));
+            .padded(scratch.take(epilogue_len));
         let a_stride = self.plan.a_stride(self.p.transpose_a);
         let direct = self.reads_a_directly::<T>();
         let (row_tiles, panels) = (
@@ -117,7 +117,7 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
                             None => Ahead::NONE,
                         },
                     };
-                    // SAFETY: the packed operands hold `inner` whole rows, the biases whole panels, and `A`, where it is read directly, these rows
+                    // SAFETY: the packed operands hold `inner` whole rows, the epilogue's lists whole panels, and `A`, where it is read directly, these rows
                     // of `k` numbers; `c` points to this task's part, in bounds by the lengths that `gemm_many` checked,
                     // and of type `S` because `T` is `S` when `own`.
                     unsafe { tiles.run(rows, &tile) };

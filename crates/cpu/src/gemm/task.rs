@@ -7,9 +7,9 @@ use bytemuck::Pod;
 use super::block::{Block, in_line};
 use super::task_grid::Results;
 use super::{Element, Gemm, Many};
-use crate::Isa;
 use crate::micro_kernel::{Tiled, Tiles};
 use crate::scratch::{Scratch, part};
+use crate::{Epilogue, Isa};
 
 /// The longest block of the inner dimension: with it, a panel of `B` and a tile's rows of `A` fit the first-level cache,
 /// or nearly.
@@ -98,15 +98,15 @@ impl<S: Tiled> GemmPlan<S> {
             self.inner * self.task_panels * self.tiles.cols(),
             // For types whose sums are wider, the task's part of `C`.
             self.task_rows * self.task_panels * self.tiles.cols(),
-            // Its biases, in whole panels.
-            self.task_panels * self.tiles.cols(),
+            // What its epilogue has of columns, in whole panels.
+            Epilogue::<S>::room(self.task_panels * self.tiles.cols()),
         ]
     }
 
     pub(super) fn lane(&self, transpose_a: bool) -> usize {
-        let [a, b, c, bias] = self.packed(transpose_a);
+        let [a, b, c, epilogue] = self.packed(transpose_a);
         let next = self.lens_of_next([a, b]);
-        let all = [a, b, c, bias, next[0], next[1]];
+        let all = [a, b, c, epilogue, next[0], next[1]];
         all.map(Scratch::bytes::<S>).iter().sum()
     }
 

@@ -144,21 +144,31 @@ fn the_number_of_threads_changes_no_bit() {
 }
 
 #[test]
-fn a_bias_and_an_activation_follow_the_whole_sum() {
+fn a_scale_a_bias_and_an_activation_follow_the_whole_sum() {
     for (p, isa) in shapes().flat_map(|p| Isa::available().map(move |isa| (p, isa))) {
         let (a, b) = (numbers(p.m * p.k, 1), numbers(p.k * p.n, 2));
-        let bias = numbers(p.n, 3);
+        let (bias, scale) = (numbers(p.n, 3), numbers(p.n, 4));
         let activations = Activation::ALL.iter().copied();
-        let cases =
-            activations.flat_map(|activation| [(activation, None), (activation, Some(&bias))]);
-        for (activation, bias) in cases {
-            let followed =
-                |(i, c): (usize, f64)| activation.of(c + bias.map_or(0.0, |bias| bias[i % p.n]));
+        let cases = activations.flat_map(|activation| {
+            let lists = [
+                (None, Some(&bias)),
+                (Some(&scale), None),
+                (Some(&scale), Some(&bias)),
+            ];
+            lists.map(|(scale, bias)| (activation, scale, bias))
+        });
+        for (activation, scale, bias) in cases {
+            let of = |list: Option<&Vec<f64>>, i: usize, none| list.map_or(none, |l| l[i % p.n]);
+            let followed = |(i, c): (usize, f64)| {
+                let scaled = c * of(scale, i, 1.0);
+                activation.of(scaled + of(bias, i, 0.0))
+            };
             let wanted = naive(&p, &a, &b).into_iter().enumerate().map(followed);
             let pool = ThreadPool::new(2);
             let mut c = vec![7.0; p.m * p.n];
             let mut scratch = vec![0xff; gemm_scratch::<f64>(isa, 2, &p)];
             let epilogue = Epilogue {
+                scale: scale.map(Vec::as_slice),
                 bias: bias.map(Vec::as_slice),
                 activation,
             };
@@ -194,8 +204,8 @@ fn activations_of_infinite_numbers_and_nan_are_as_defined() {
             let (a, mut c) = (vec![1.0; m], vec![7.0; m * p.n]);
             let mut scratch = vec![0xff; gemm_scratch::<f64>(isa, 2, &p)];
             let epilogue = Epilogue {
-                bias: None,
                 activation,
+                ..Epilogue::NONE
             };
             let cpu = Cpu { pool: &pool, isa };
             gemm(cpu, &p, [&a, &b], None, epilogue, &mut c, &mut scratch);

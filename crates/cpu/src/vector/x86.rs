@@ -40,6 +40,10 @@ impl Vector for __m512 {
         unsafe { _mm512_add_ps(self, other) }
     }
     #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        unsafe { _mm512_mul_ps(self, other) }
+    }
+    #[inline(always)]
     unsafe fn prefetch(address: *const f32) {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
@@ -86,6 +90,10 @@ impl Vector for __m512d {
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         unsafe { _mm512_add_pd(self, other) }
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        unsafe { _mm512_mul_pd(self, other) }
     }
     #[inline(always)]
     unsafe fn prefetch(address: *const f64) {
@@ -136,6 +144,10 @@ impl Vector for __m256 {
         unsafe { _mm256_add_ps(self, other) }
     }
     #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        unsafe { _mm256_mul_ps(self, other) }
+    }
+    #[inline(always)]
     unsafe fn prefetch(address: *const f32) {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
@@ -182,6 +194,10 @@ impl Vector for __m256d {
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         unsafe { _mm256_add_pd(self, other) }
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        unsafe { _mm256_mul_pd(self, other) }
     }
     #[inline(always)]
     unsafe fn prefetch(address: *const f64) {

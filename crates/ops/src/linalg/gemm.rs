@@ -89,12 +89,17 @@ fn cost(batches: &Batches) -> u64 {
     100 + (steps / 30.0) as u64
 }
 
-/// Prepares the kernel of a single GEMM, and of what follows it.
+/// Prepares the kernel of a single GEMM, and of a bias and what follows it.
 pub(super) fn followed(
     p: &Prepare<'_>,
     gemm: Gemm,
     ops: FusedOps,
 ) -> Result<Prepared, KernelError> {
+    if ops.room(1) > 0 {
+        return Err(KernelError::Invalid(
+            "a batch normalization cannot follow a product in one node".to_owned(),
+        ));
+    }
     let batches = Batches {
         gemm,
         pairs: vec![[0, 0]],
@@ -119,7 +124,7 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
     };
     Prepared::new(0, move |cx| {
         let scratch = cx.scratch::<u8>(scratch)?;
-        let epilogue = ops.epilogue::<T::Sum>(cx)?;
+        let epilogue = ops.epilogue::<T::Sum>(cx, &mut [])?;
         // They are on the whole of an input.
         let notes = cx.notes(1).filter(|_| batches.pairs.len() == 1);
         each::<T>(cx, &batches, |a, b, c| {

@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Shape};
 
 use super::LinalgOps;
 use super::gemm::{self, Batches};
-use crate::epilogue::{FUSED_OPS, FusedOps};
+use crate::epilogue::{ARGS, FUSED_OPS, FusedOps, NUM_ARGS};
 use crate::fused::DTYPES;
 use thalweg_cpu::gemm::Gemm;
 
@@ -64,12 +64,13 @@ pub static FUSED_MAT_MUL: Op = Op {
     def: OpDef {
         name: "_FusedMatMul",
         summary: "The product of two matrices, a bias for each column, and what follows.",
-        inputs: &[arg("a", "T"), arg("b", "T"), arg("args", "T")],
+        inputs: &[arg("a", "T"), arg("b", "T"), ARGS],
         outputs: &[arg("product", "T")],
         attrs: &[
             bool_attr("transpose_a", false),
             bool_attr("transpose_b", false),
             type_attr("T", DTYPES),
+            NUM_ARGS,
             FUSED_OPS,
         ],
         shape,

@@ -12,7 +12,7 @@ use super::conv_kernels::{Direction, convolution, followed};
 use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
 use crate::constants::shape_of;
-use crate::epilogue::{FUSED_OPS, FusedOps};
+use crate::epilogue::{ARGS, EPSILON, FUSED_OPS, FusedOps, NUM_ARGS};
 use crate::fused::DTYPES;
 
 pub(super) const ATTRS: &[AttrDef] = &[
@@ -111,13 +111,13 @@ pub(crate) static CONV_2D: Op = Op {
     ],
 };
 
-/// The convolution of images with a filter, plus a bias for each output channel, and what follows that. Made of others
-/// by the planner.
+/// The convolution of images with a filter, a bias or a batch normalization of each output channel, and what follows
+/// that. Made of others by the planner.
 pub static FUSED_CONV_2D: Op = Op {
     def: OpDef {
         name: "_FusedConv2D",
-        summary: "The convolution of a batch of images with a filter, a bias for each channel, and what follows.",
-        inputs: &[arg("input", "T"), arg("filter", "T"), arg("args", "T")],
+        summary: "The convolution of a batch of images with a filter, a bias or a batch normalization of each channel, and what follows.",
+        inputs: &[arg("input", "T"), arg("filter", "T"), ARGS],
         attrs: &[
             type_attr("T", DTYPES),
             ATTRS[1],
@@ -126,7 +126,9 @@ pub static FUSED_CONV_2D: Op = Op {
             ATTRS[4],
             ATTRS[5],
             ATTRS[6],
+            NUM_ARGS,
             FUSED_OPS,
+            EPSILON,
         ],
         gradient: Gradient::None,
         ..CONV_2D.def

@@ -13,7 +13,7 @@ use thalweg_cpu::conv::{
     conv2d_input_grad, conv2d_input_grad_scratch, conv2d_pack, conv2d_packing, conv2d_scratch,
 };
 use thalweg_cpu::number::Float;
-use thalweg_cpu::{Epilogue, Isa, Layout};
+use thalweg_cpu::{Epilogue, Isa, Layout, Scratch};
 
 /// What of a convolution is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,13 @@ fn real<T: Real + Element>(
     g: ConvGeometry,
     ops: FusedOps,
 ) -> Prepared {
-    let scratch = direction.scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), &g);
+    let own = direction.scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), &g);
+    let room = ops.room(g.out_c);
+    // It comes first, and moves what is behind it off its alignment.
+    let scratch = match room {
+        0 => own,
+        room => Scratch::bytes::<T>(room) + own,
+    };
     let [a, b] = direction.operands();
     // What the gradients are made of changes with every step that makes them.
     let forward = direction == Direction::Forward;
@@ -115,8 +121,12 @@ fn real<T: Real + Element>(
     let packing = packing.flatten();
     Prepared::new(0, move |cx| {
         let (operands, out) = ([cx.input::<T>(a)?, cx.input::<T>(b)?], cx.output::<T>(0)?);
-        let (cpu, scratch) = (on(cx.cpu()), cx.scratch::<u8>(scratch)?);
-        let epilogue = ops.epilogue::<T>(cx)?;
+        let (cpu, mut scratch) = (on(cx.cpu()), Scratch::new(cx.scratch::<u8>(scratch)?));
+        let numbers = match room {
+            0 => &mut [],
+            room => scratch.take::<T>(room),
+        };
+        let (epilogue, scratch) = (ops.epilogue::<T>(cx, numbers)?, scratch.rest());
         let taps = operands[1];
         match packing.and_then(|p| kept(cx, &g, p, taps, scratch)) {
             Some(packed) => {

@@ -4,7 +4,8 @@ use smallvec::SmallVec;
 use thalweg_graph::{Node, NodeId, OutputId};
 
 use thalweg_ops::DataFormat;
-use thalweg_ops::fused::{DTYPES, FUSED_CONV_2D, FUSED_MAT_MUL, FUSED_OPS, FusedOps, MEMBERS};
+use thalweg_ops::fused::{DTYPES, FUSED_CONV_2D, FUSED_MAT_MUL, FusedOps, MEMBERS};
+use thalweg_tensor::DType;
 
 use super::replacement::Replacement;
 use super::rewriter::Rewriter;
@@ -16,20 +17,64 @@ const BIAS: &[&str] = &["BiasAdd", "BiasAddV1"];
 /// Adds two inputs, of which one may be a bias.
 const SUM: &[&str] = &["AddV2", "Add"];
 
+/// Normalizes each channel of its first input.
+pub(super) const BATCH_NORM: &[&str] = &["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"];
+
 /// An activation behind a bias behind a GEMM or a convolution.
 pub(super) fn with_activation(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement> {
     let activations: Vec<_> = FusedOps::activations().collect();
     let last = graph.is(id, &activations)?;
-    let ops = FusedOps::bias_then(last.op.name)?;
+    let ops = FusedOps::BIAS.then(last.op.name)?;
     let sum = graph.only_for(id, 0, &[BIAS, SUM].concat())?;
     let biased = biased(graph, sum)?;
-    replacement(graph, biased, Some(sum), id, ops)
+    let (producer, bias) = biased;
+    replacement(graph, producer, &[bias], &[sum, id], ops)
 }
 
 /// A bias behind a GEMM or a convolution.
 pub(super) fn with_bias(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement> {
     graph.is(id, &[BIAS, SUM].concat())?;
-    replacement(graph, biased(graph, id)?, None, id, FusedOps::BIAS)
+    let (producer, bias) = biased(graph, id)?;
+    replacement(graph, producer, &[bias], &[id], FusedOps::BIAS)
+}
+
+/// An activation behind a batch normalization behind a convolution.
+pub(super) fn with_normalized_activation(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement> {
+    let activations: Vec<_> = FusedOps::activations().collect();
+    let last = graph.is(id, &activations)?;
+    let norm = graph.first_only_for(id, 0, BATCH_NORM)?;
+    let (conv, ops) = normalized(graph, norm)?;
+    let args = &graph.node(norm)?.inputs[1..];
+    replacement(graph, conv, args, &[norm, id], ops.then(last.op.name)?)
+}
+
+/// A batch normalization behind a convolution.
+pub(super) fn with_batch_norm(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement> {
+    let norm = graph.is(id, BATCH_NORM)?;
+    let (conv, ops) = normalized(graph, id)?;
+    replacement(graph, conv, &norm.inputs[1..], &[id], ops)
+}
+
+/// The convolution whose channels this batch normalization moves by a mean and a variance that are given, where it gives
+/// its images alone.
+fn normalized(graph: &Rewriter<'_>, norm: NodeId) -> Option<(NodeId, FusedOps)> {
+    let node = graph.node(norm)?;
+    let conv = graph.only_for(norm, 0, &["Conv2D"])?;
+    let made = graph.node(conv)?;
+    let channel = DataFormat::of(&made.attrs).channel(4);
+    let channels = *graph.dims(node.inputs[0])?.get(channel)?;
+    let alike = DataFormat::of(&node.attrs).channel(4) == channel;
+    let of_channels = |&i: &OutputId| graph.dims(i).is_some_and(|d| d[..] == [channels]);
+    let f32 = |&i: &OutputId| graph.fact(i).is_some_and(|f| f.dtype == DType::F32);
+    let fits = node.inputs[1..].iter().all(of_channels) && node.inputs.iter().all(f32);
+    let others = 1..node.outputs.len() as u32;
+    let unused = !others
+        .into_iter()
+        .any(|index| graph.is_seen(OutputId { node: norm, index }));
+    // What has its dimensions late stays as the graph says it.
+    let known = made.inputs.iter().all(|&i| graph.dims(i).is_some());
+    let fused = !node.attrs.bool("is_training") && alike && fits && unused && known;
+    fused.then(|| (conv, FusedOps::batch_norm(node.attrs.float("epsilon"))))
 }
 
 /// The GEMM or convolution that this node adds a bias to, and the bias.
@@ -61,31 +106,35 @@ fn biased(graph: &Rewriter<'_>, sum: NodeId) -> Option<(NodeId, OutputId)> {
     })
 }
 
-/// A fused node in the place of `last`: of the sum with the bias, or of the activation of that sum.
+/// A fused node in the place of the last of the nodes that follow `producer`, of which others give their output to the next
+/// one alone. `args` is what they take beside that.
 fn replacement(
     graph: &Rewriter<'_>,
-    (producer, bias): (NodeId, OutputId),
-    sum: Option<NodeId>,
-    last: NodeId,
+    producer: NodeId,
+    args: &[OutputId],
+    followers: &[NodeId],
     ops: FusedOps,
 ) -> Option<Replacement> {
+    let (&last, between) = followers.split_last()?;
     let (made, end) = (graph.node(producer)?, graph.node(last)?);
     let op = match made.op.name {
         "Conv2D" => &FUSED_CONV_2D.def,
         _ => &FUSED_MAT_MUL.def,
     };
     let mut attrs = made.attrs.clone();
-    attrs.set(FUSED_OPS.name, ops.attr());
-    let together = [Some(producer), sum, Some(last)].into_iter().flatten();
+    ops.write(&mut attrs);
+    let together = [producer].into_iter().chain(followers.iter().copied());
     attrs.set(MEMBERS, graph.names(together));
     let mut inputs: SmallVec<_> = made.inputs.clone();
-    inputs.push(bias);
+    inputs.extend(args.iter().copied());
     let fused = Node {
         op,
         inputs,
         attrs,
+        // A batch normalization has other outputs, which nothing uses.
+        outputs: end.outputs[..1].into(),
         ..(**end).clone()
     };
-    let left_out = sum.into_iter().chain([producer]);
+    let left_out = between.iter().copied().chain([producer]);
     Some(Replacement::one(last, fused, left_out))
 }

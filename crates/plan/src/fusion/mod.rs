@@ -1,6 +1,7 @@
 //! Fusion: one node in place of several that are computed together, on CPUs.
 //!
-//! - A bias and an activation behind a GEMM or a convolution become its epilogue.
+//! - A bias and an activation behind a GEMM or a convolution become its epilogue; so does a batch normalization behind a
+//!   convolution, where its mean and variance are given.
 //! - Elementwise ops that follow each other become a chain, which runs piece by piece in one pass over memory.
 //! - Where the gradient of a max pooling is computed in the same step, the pooling stores the argmax of each window in a
 //!   byte: the gradient then needs neither the images nor the pooled ones.
@@ -38,6 +39,8 @@ const RULES: &[Rule] = &[
     Rule::Each(pooling_gradients::relu_before_pooling),
     Rule::Each(pooling_gradients::sum_before_pooling),
     Rule::Each(argmax_pooling::stored),
+    Rule::Each(epilogues::with_normalized_activation),
+    Rule::Each(epilogues::with_batch_norm),
     Rule::Each(epilogues::with_activation),
     Rule::Each(epilogues::with_bias),
     Rule::All(chains::found),

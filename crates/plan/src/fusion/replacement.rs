@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::known;
-use thalweg_graph::{Node, NodeId};
+use thalweg_graph::{Node, NodeId, OutputId};
 
 use super::rewriter::Rewriter;
 
@@ -87,7 +87,12 @@ impl Replacement {
                 .outputs
                 .get(i)
                 .is_some_and(|f| f.dtype == fact.dtype && f.shape == fact.shape);
-            if !same && !inner {
+            let output = OutputId {
+                node: id,
+                index: i as u32,
+            };
+            // One that goes may be one that nothing uses.
+            if !same && !inner && graph.is_seen(output) {
                 return Err(Refused::Output(id, i));
             }
         }

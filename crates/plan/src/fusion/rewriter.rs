@@ -109,11 +109,34 @@ impl<'a> Rewriter<'a> {
     /// The node behind input `i` of `node`, where it is of one of these ops, gives its only output to `node` alone, is on
     /// the same device, and nothing waits for it: it can be left out.
     pub(super) fn only_for(&self, user: NodeId, i: usize, ops: &[&str]) -> Option<NodeId> {
+        let node = self.first_only_for(user, i, ops)?;
+        let only = self.users(node) == [user] && self.node(node)?.outputs.len() == 1;
+        only.then_some(node)
+    }
+
+    /// As [`Rewriter::only_for`], of a node that has other outputs too, which may be used: its first output is for `user`
+    /// alone.
+    pub(super) fn first_only_for(&self, user: NodeId, i: usize, ops: &[&str]) -> Option<NodeId> {
         let input = *self.node(user)?.inputs.get(i)?;
-        let node = self.is(input.node, ops)?;
-        let alone = self.users[input.node.index()][..] == [user];
-        let free = node.outputs.len() == 1 && self.is_free(input.node);
-        (alone && free && self.together(user, input.node)).then_some(input.node)
+        self.is(input.node, ops)?;
+        let uses = |id: &NodeId| {
+            let inputs = self.node(*id).map_or(&[][..], |n| &n.inputs);
+            inputs.iter().filter(|&&i| i == input).count()
+        };
+        let mut users: SmallVec<[NodeId; 4]> = self.users(input.node).into();
+        users.sort_unstable();
+        users.dedup();
+        let alone = uses(&user) == 1 && users.iter().map(uses).sum::<usize>() == 1;
+        let fits = input.index == 0 && alone && self.is_free(input.node);
+        (fits && self.together(user, input.node)).then_some(input.node)
+    }
+
+    /// Whether an output is used or fetched, or may be fed.
+    pub(super) fn is_seen(&self, output: OutputId) -> bool {
+        let fetched = self.simplified.fetches.contains(&output);
+        let fed = self.simplified.feeds.contains(&Some(output.node));
+        let uses = |&id: &NodeId| self.node(id).is_some_and(|n| n.inputs.contains(&output));
+        fetched || fed || self.users(output.node).iter().any(uses)
     }
 
     /// A node, if it has not been left out.

@@ -184,6 +184,26 @@ impl<V: Vector<Elem = f32>, L: Linear, C: Linear> Vectorize for InVectors<'_, V,
     }
 }
 
+/// What a list of the epilogue has of `left` channels; zeros where there is none.
+///
+/// # Safety
+/// As [`Vector`]; a list has these channels.
+#[inline(always)]
+unsafe fn of_channels<V: Vector<Elem = f32>>(
+    list: Option<&[f32]>,
+    channel: usize,
+    left: usize,
+) -> V {
+    // SAFETY: as the caller says.
+    unsafe {
+        match list {
+            Some(list) if left == V::LANES => V::load(list.as_ptr().wrapping_add(channel)),
+            Some(list) => V::load_first(list.as_ptr().wrapping_add(channel), left),
+            None => V::zero(),
+        }
+    }
+}
+
 /// Transforms `left` channels of a tile.
 ///
 /// # Safety
@@ -218,11 +238,8 @@ unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
             half[j].write(L::apply(&x));
             j += 1;
         }
-        let bias = match job.epilogue.bias {
-            Some(bias) if whole => V::load(bias.as_ptr().wrapping_add(channel)),
-            Some(bias) => V::load_first(bias.as_ptr().wrapping_add(channel), left),
-            None => V::zero(),
-        };
+        let scale = of_channels::<V>(job.epilogue.scale, channel, left);
+        let bias = of_channels::<V>(job.epilogue.bias, channel, left);
         let mut i = 0;
         while i < L::OUT && i < lines {
             let mut x = [V::zero(); MOST];
@@ -236,6 +253,9 @@ unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
             j = 0;
             while j < C::OUT && j < pixels {
                 let mut y = y[j];
+                if job.epilogue.scale.is_some() {
+                    y = y.mul(scale);
+                }
                 if job.epilogue.bias.is_some() {
                     y = y.add(bias);
                 }
