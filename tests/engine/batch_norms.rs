@@ -214,3 +214,202 @@ fn a_trace_tells_of_the_batch_norm_that_ran_with_its_convolution() {
     let (_, trace) = session.step_with(y, feeds(&l.inputs), &options).unwrap();
     assert!(trace.events.iter().any(|e| e.op == NORMS[2]));
 }
+
+const EX: &str = "_FusedBatchNormEx";
+
+/// Images, what is added to them, and what a batch normalization takes.
+fn images_and_side<'g>(
+    g: &'g Graph,
+    format: DataFormat,
+    size: [usize; 4],
+) -> ([Output<'g>; 2], [Output<'g>; 4]) {
+    let dims = Shape::known(&images(format, size));
+    let both = ["x", "side"].map(|name| g.placeholder(name, DType::F32, dims.clone()));
+    (both, moments(g, size[3]))
+}
+
+/// The sums of two values, by op.
+fn sums<'g>(a: Output<'g>, b: Output<'g>) -> [Output<'g>; 4] {
+    let g = a.graph();
+    let by = |op: &str, a, b| g.op(op).input(a).input(b).output();
+    let list = g.op("AddN").inputs([a, b]).output();
+    [a + b, b + a, by("Add", a, b), list]
+}
+
+#[test]
+fn a_relu_behind_a_batch_norm_is_of_one_pass_with_or_without_a_sum_between() {
+    let sizes = [[3, 5, 7, 3], [2, 9, 11, 70], [1, 1, 1, 5], [4, 33, 31, 16]];
+    for ((format, size), (op, training)) in FORMATS
+        .into_iter()
+        .flat_map(|f| sizes.map(|s| (f, s)))
+        .flat_map(|case| [(case, true), (case, false)])
+        .flat_map(|(case, training)| NORMS.map(|op| (case, (op, training))))
+    {
+        let what = format!("{op}, {format:?}, {size:?}, {training}");
+        let g = Graph::new();
+        let ([x, side], moments) = images_and_side(&g, format, size);
+        let y = norm(op, x, moments, format, training)[0];
+        let inputs: Vec<_> = [x].into_iter().chain(moments).collect();
+        let fused = [(EX, 1), (op, 0), ("Relu", 0)];
+        let relu = y.relu();
+        same(&what, &[relu], &feeds(&inputs), &fused);
+        same(
+            &format!("{what}, on"),
+            &[relu.tanh()],
+            &feeds(&inputs),
+            &fused,
+        );
+        let inputs: Vec<_> = [x, side].into_iter().chain(moments).collect();
+        for (i, sum) in sums(y, side).into_iter().enumerate() {
+            let what = format!("{what}, sum {i}");
+            same(&what, &[sum.relu()], &feeds(&inputs), &fused);
+            let on = sum.relu().tanh();
+            same(&format!("{what}, on"), &[on], &feeds(&inputs), &fused);
+        }
+    }
+}
+
+#[test]
+fn a_batch_norm_with_a_sum_and_a_relu_is_trained_as_its_nodes_are() {
+    for (format, op) in FORMATS.into_iter().flat_map(|f| NORMS.map(|op| (f, op))) {
+        let g = Graph::new();
+        let ([x, side], moments) = images_and_side(&g, format, [3, 6, 5, 9]);
+        let [y, mean, variance] = norm(op, x, moments, format, true);
+        // As moving averages use them, before the Relu is made.
+        let [moved, spread] = [mean * 0.9, variance * 0.9];
+        let last = (y + side).relu().tanh();
+        let towards = [x, side, moments[0], moments[1]];
+        let grads = gradients(&[last], &towards).into_iter().flatten();
+        let fetches: Vec<_> = [last, moved, spread].into_iter().chain(grads).collect();
+        assert_eq!(fetches.len(), 7);
+        let inputs: Vec<_> = [x, side].into_iter().chain(moments).collect();
+        let grad = op.replace("Norm", "NormGrad");
+        let ops = [(EX, 1), (op, 0), (&*grad, 1), ("ReluGrad", 1), ("Relu", 0)];
+        same(
+            &format!("{format:?}, {op}"),
+            &fetches,
+            &feeds(&inputs),
+            &ops,
+        );
+    }
+}
+
+#[test]
+fn a_batch_norm_takes_what_is_made_after_it_where_its_moments_are_used_later() {
+    let format = DataFormat::Nhwc;
+    let op = NORMS[2];
+    let g = Graph::new();
+    let ([x, side], moments) = images_and_side(&g, format, [2, 5, 4, 3]);
+    let inputs: Vec<_> = [x, side].into_iter().chain(moments).collect();
+    let [y, mean, _] = norm(op, x, moments, format, true);
+    let early = mean * 2.0;
+    let relu = (y + side.exp()).relu();
+    let late = mean * 3.0;
+    let on = relu.tanh();
+    let values = feeds(&inputs);
+    let fused = [(EX, 1), (op, 0), ("Relu", 0)];
+    let apart = [(EX, 0), (op, 1), ("Relu", 1)];
+    same("alone", &[on], &values, &fused);
+    same("late", &[on, late], &values, &fused);
+    same("early", &[on, early], &values, &apart);
+    // What is fetched stays where it is.
+    same("fetched", &[relu, late], &values, &fused);
+    same("fetched, early", &[relu, early], &values, &apart);
+}
+
+#[test]
+fn a_batch_norm_with_a_sum_may_be_in_place_of_either() {
+    for (format, training) in FORMATS.into_iter().flat_map(|f| [(f, true), (f, false)]) {
+        let g = Graph::new();
+        let ([x, side], moments) = images_and_side(&g, format, [2, 5, 7, 6]);
+        let inputs: Vec<_> = [x, side].into_iter().chain(moments).collect();
+        let values = feeds(&inputs);
+        let (x, side) = (x.exp(), side.exp());
+        let y = norm(NORMS[2], x, moments, format, training)[0];
+        let (last, doubled) = ((y + side).relu().tanh(), (y + x).relu().tanh());
+        let fused = [(EX, 1), ("Relu", 0)];
+        let what = format!("{format:?}, {training}");
+        same(&format!("{what}, both end"), &[last], &values, &fused);
+        same(&format!("{what}, one ends"), &[last, x], &values, &fused);
+        same(&format!("{what}, other"), &[last, side], &values, &fused);
+        same(&format!("{what}, none"), &[last, side, x], &values, &fused);
+        let inputs: Vec<_> = [inputs[0]].into_iter().chain(moments).collect();
+        let values = feeds(&inputs);
+        same(&format!("{what}, itself"), &[doubled], &values, &fused);
+    }
+}
+
+#[test]
+fn of_two_batch_norms_that_are_added_one_is_added_to_the_other() {
+    let format = DataFormat::Nchw;
+    let g = Graph::new();
+    let ([x, side], moments) = images_and_side(&g, format, [2, 5, 7, 6]);
+    let inputs: Vec<_> = [x, side].into_iter().chain(moments).collect();
+    let [a, b] = [x, side].map(|x| norm(NORMS[2], x, moments, format, true)[0]);
+    for sum in sums(a, b) {
+        let ops = [(EX, 1), (NORMS[2], 1), ("Relu", 0)];
+        same("two", &[sum.relu().tanh()], &feeds(&inputs), &ops);
+    }
+}
+
+#[test]
+fn a_batch_norm_that_others_use_stays_a_node_of_its_own() {
+    let format = DataFormat::Nhwc;
+    let op = NORMS[2];
+    let g = Graph::new();
+    let ([x, side], moments) = images_and_side(&g, format, [2, 5, 7, 6]);
+    let inputs: Vec<_> = [x, side].into_iter().chain(moments).collect();
+    let row = g.placeholder("row", DType::F32, [6]);
+    let y = norm(op, x, moments, format, true)[0];
+    let sum = y + side;
+    let plain: Vec<_> = [x].into_iter().chain(moments).collect();
+    let (plain, values) = (feeds(&plain), feeds(&inputs));
+    let apart = [(EX, 0), (op, 1)];
+    same("fetched", &[y.relu(), y], &plain, &apart);
+    same("used twice", &[y.relu(), y.tanh()], &plain, &apart);
+    same("used twice by one", &[(y + y).relu()], &plain, &apart);
+    same("the sum is fetched", &[sum.relu(), sum], &values, &apart);
+    same(
+        "the sum is used",
+        &[sum.relu(), sum.tanh()],
+        &values,
+        &apart,
+    );
+    same("no relu", &[sum], &values, &apart);
+    let with_row: Vec<_> = [x, row].into_iter().chain(moments).collect();
+    same("a row", &[(y + row).relu()], &feeds(&with_row), &apart);
+    let half = norm(op, x.cast(DType::F16), moments, format, true)[0];
+    let half = half.relu().cast(DType::F32);
+    same("halves", &[half], &plain, &apart);
+    let late = g.control_dependencies([y], || side.tanh());
+    same("waited for", &[y.relu(), late], &values, &apart);
+}
+
+#[test]
+fn a_batch_norm_by_given_moments_goes_to_its_convolution_first() {
+    for format in FORMATS {
+        let g = Graph::new();
+        let l = layer(&g, NORMS[2], format, SIZES[0], false);
+        let [n, h, w, _] = SIZES[0][0];
+        let dims = Shape::known(&images(format, [n, h, w, SIZES[0][1][3]]));
+        let side = g.placeholder("side", DType::F32, dims);
+        let inputs: Vec<_> = l.inputs.into_iter().chain([side]).collect();
+        let ops = [("_FusedConv2D", 1), (EX, 0), (NORMS[2], 0)];
+        let y = (l.norm[0] + side).relu();
+        same(&format!("{format:?}"), &[y], &feeds(&inputs), &ops);
+    }
+}
+
+#[test]
+fn a_trace_tells_of_the_sum_and_the_relu_that_ran_with_a_batch_norm() {
+    let format = DataFormat::Nhwc;
+    let g = Graph::new();
+    let ([x, side], moments) = images_and_side(&g, format, [2, 5, 7, 6]);
+    let inputs: Vec<_> = [x, side].into_iter().chain(moments).collect();
+    let y = (norm(NORMS[1], x, moments, format, true)[0] + side).relu();
+    let session = Session::new(&g).unwrap();
+    let traced = RunOptions::new().traced();
+    let (_, trace) = session.step_with(y, feeds(&inputs), &traced).unwrap();
+    let fused = trace.events.iter().find(|e| e.op == EX);
+    assert_eq!(fused.unwrap().members.len(), 3, "{fused:?}");
+}

@@ -27,12 +27,15 @@ use thalweg_tensor::DType;
 
 pub use crate::epilogue::{FUSED_OPS, FusedOps};
 pub use crate::linalg::FUSED_MAT_MUL;
-pub use crate::nn::{FUSED_CONV_2D, MAX_POOL_GRAD_STORED_ARGMAX, MAX_POOL_STORE_ARGMAX};
+pub use crate::nn::{
+    FUSED_BATCH_NORM_EX, FUSED_CONV_2D, MAX_POOL_GRAD_STORED_ARGMAX, MAX_POOL_STORE_ARGMAX,
+};
 
 /// The ops.
 pub(crate) const OPS: &[&Op] = &[
     &FUSED_MAT_MUL,
     &FUSED_CONV_2D,
+    &FUSED_BATCH_NORM_EX,
     &MAX_POOL_STORE_ARGMAX,
     &MAX_POOL_GRAD_STORED_ARGMAX,
     &chain::CHAIN,

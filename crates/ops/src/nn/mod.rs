@@ -26,6 +26,7 @@ use thalweg_tensor::{DType, Tensor};
 
 use crate::constants::ints;
 
+pub use batch_norm::FUSED_BATCH_NORM_EX;
 pub use conv2d::FUSED_CONV_2D;
 pub use format::{DataFormat, Padding};
 pub use max_pool_stored_argmax::{MAX_POOL_GRAD_STORED_ARGMAX, MAX_POOL_STORE_ARGMAX};

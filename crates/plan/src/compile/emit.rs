@@ -146,7 +146,7 @@ impl Builder<'_> {
         let places = kernel.in_place.iter().filter(|(_, out)| *out == i);
         // One whose memory was taken has none any more.
         places
-            .map(|(input, _)| inputs[*input])
+            .filter_map(|(input, _)| inputs.get(*input).copied())
             .find(|&s| self.ends_here(s, inputs) && self.fits(s, output))
     }
 

@@ -49,6 +49,6 @@ pub(super) fn stored(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement> {
     put.extend(reading);
     Some(Replacement {
         put,
-        left_out: smallvec![],
+        ..Replacement::default()
     })
 }

@@ -2,6 +2,7 @@
 //!
 //! - A bias and an activation behind a GEMM or a convolution become its epilogue; so does a batch normalization behind a
 //!   convolution, where its mean and variance are given.
+//! - A Relu behind a batch normalization, or behind the sum of one and another value, is computed in its pass.
 //! - Elementwise ops that follow each other become a chain, which runs piece by piece in one pass over memory.
 //! - Where the gradient of a max pooling is computed in the same step, the pooling stores the argmax of each window in a
 //!   byte: the gradient then needs neither the images nor the pooled ones.
@@ -10,6 +11,7 @@
 //! that nothing else uses are left out.
 
 mod argmax_pooling;
+mod batch_norms;
 mod chains;
 mod epilogues;
 mod pooling_gradients;
@@ -41,6 +43,7 @@ const RULES: &[Rule] = &[
     Rule::Each(argmax_pooling::stored),
     Rule::Each(epilogues::with_normalized_activation),
     Rule::Each(epilogues::with_batch_norm),
+    Rule::Each(batch_norms::with_relu),
     Rule::Each(epilogues::with_activation),
     Rule::Each(epilogues::with_bias),
     Rule::All(chains::found),

@@ -34,7 +34,7 @@ pub(super) fn relu_before_pooling(graph: &Rewriter<'_>, last: NodeId) -> Option<
     };
     Some(Replacement {
         put: smallvec![(first, of_pooled), (last, of_image)],
-        left_out: smallvec![],
+        ..Replacement::default()
     })
 }
 

@@ -14,6 +14,9 @@ pub(super) struct Replacement {
     pub(super) put: SmallVec<[(NodeId, Node); 2]>,
     /// The nodes that nothing uses any more.
     pub(super) left_out: SmallVec<[NodeId; 4]>,
+    /// A node that is left out though nodes that stay use it, and the node whose outputs of the same numbers they use from
+    /// now on.
+    pub(super) redirected: Option<(NodeId, NodeId)>,
 }
 
 /// Why a replacement is not made.
@@ -43,10 +46,11 @@ impl Replacement {
         Replacement {
             put: SmallVec::from_iter([(last, node)]),
             left_out: left_out.into_iter().collect(),
+            redirected: None,
         }
     }
 
-    fn changes(&self, id: NodeId) -> bool {
+    pub(super) fn changes(&self, id: NodeId) -> bool {
         self.put.iter().any(|(put, _)| *put == id) || self.left_out.contains(&id)
     }
 
@@ -64,9 +68,46 @@ impl Replacement {
                 return Err(Refused::Effect(id));
             }
             // Users that change are checked by their new inputs.
+            let redirected = self.redirected.is_some_and(|(from, _)| from == id);
             let users_change = graph.users(id).iter().all(|&user| self.changes(user));
-            if !graph.is_free(id) || !users_change {
+            if !graph.is_free(id) || !(users_change || redirected) {
                 return Err(Refused::Used(id));
+            }
+        }
+        match self.redirected {
+            Some((from, to)) => self.check_redirected(graph, from, to),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks whether the users of a node that stay can use the outputs of another one.
+    fn check_redirected(
+        &self,
+        graph: &Rewriter<'_>,
+        from: NodeId,
+        to: NodeId,
+    ) -> Result<(), Refused> {
+        if !self.left_out.contains(&from) {
+            return Err(Refused::Used(from));
+        }
+        let put = self.put.iter().find(|(put, _)| *put == to);
+        let target = put.map(|(_, node)| node);
+        let target = target.or_else(|| graph.node(to).map(|n| &**n));
+        let target = target.ok_or(Refused::Missing(to))?;
+        let users = graph.users(from).iter().filter(|&&u| !self.changes(u));
+        for &user in users {
+            let node = graph.node(user).ok_or(Refused::Missing(user))?;
+            for (i, input) in node.inputs.iter().enumerate() {
+                if input.node != from {
+                    continue;
+                }
+                let same = graph
+                    .fact(*input)
+                    .zip(target.outputs.get(input.index as usize))
+                    .is_some_and(|(a, b)| a.dtype == b.dtype && a.shape == b.shape);
+                if !same || to.index() >= user.index() {
+                    return Err(Refused::Input(user, i));
+                }
             }
         }
         Ok(())

@@ -177,6 +177,9 @@ impl<'a> Rewriter<'a> {
             for (id, node) in replacement.put {
                 self.replace(id, node);
             }
+            if let Some((from, to)) = replacement.redirected {
+                self.redirect(from, to);
+            }
             // Each is used by those behind it.
             let mut left_out = replacement.left_out;
             left_out.sort_unstable();
@@ -193,6 +196,20 @@ impl<'a> Rewriter<'a> {
             }
         }
         self.nodes[id.index()] = Some(Arc::new(node));
+    }
+
+    /// Has all nodes that use a node use another one.
+    fn redirect(&mut self, from: NodeId, to: NodeId) {
+        for user in std::mem::take(&mut self.users[from.index()]) {
+            let Some(node) = self.nodes[user.index()].as_mut() else {
+                continue;
+            };
+            let inputs = &mut Arc::make_mut(node).inputs;
+            if let Some(input) = inputs.iter_mut().find(|i| i.node == from) {
+                input.node = to;
+                self.users[to.index()].push(user);
+            }
+        }
     }
 
     /// Leaves a node out that nothing uses any more.

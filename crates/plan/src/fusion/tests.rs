@@ -112,16 +112,57 @@ fn other_waits_and_later_inputs_are_refused() {
 }
 
 #[test]
+fn users_go_to_an_equal_output_that_comes_before_them() {
+    let aside = |change: fn(&Rewriter<'_>, &mut Replacement)| {
+        let g = Graph::new();
+        let cpu = Cpu::new(1);
+        let (cpus, kernels) = ([Some(&cpu)], Kernels::default());
+        let rewriter = Rewriter::new(simplified(&g), &cpus, &kernels);
+        let (tanh, _) = of(&rewriter, "Tanh");
+        let mut replacement = Replacement {
+            left_out: smallvec![tanh],
+            redirected: Some((tanh, of(&rewriter, "Square").0)),
+            ..Replacement::default()
+        };
+        change(&rewriter, &mut replacement);
+        let (sin, _) = of(&rewriter, "Sin");
+        let checked = replacement.check(&rewriter);
+        let at = |id: NodeId| rewriter.node(id).map(|n| n.inputs[0].node);
+        let before = at(sin);
+        let mut rewriter = rewriter;
+        if checked.is_ok() {
+            rewriter.apply(replacement);
+            let square = of(&rewriter, "Square").0;
+            assert_eq!(rewriter.node(sin).unwrap().inputs[0].node, square);
+            assert!(rewriter.node(tanh).is_none());
+            assert_eq!(rewriter.users(square), [sin]);
+        }
+        (before == Some(tanh), sin, checked)
+    };
+    let (was, _, checked) = aside(|_, _| ());
+    assert!(was);
+    assert_eq!(checked, Ok(()));
+    let (_, sin, checked) = aside(|graph, r| {
+        r.redirected = Some((r.left_out[0], of(graph, "Sin").0));
+        // It would use itself.
+        r.put = smallvec![];
+    });
+    assert_eq!(checked, Err(Refused::Input(sin, 0)));
+    let (_, _, checked) = aside(|_, r| r.left_out.clear());
+    assert!(matches!(checked, Err(Refused::Used(_))));
+}
+
+#[test]
 fn what_is_used_or_fetched_is_not_left_out() {
     // `Tanh` reads it, and it is fetched.
     let (square, outcome) = checked("Square", |_, id, _| Replacement {
-        put: smallvec![],
         left_out: smallvec![id],
+        ..Replacement::default()
     });
     assert_eq!(outcome, Err(Refused::Used(square)));
     let (tanh, outcome) = checked("Tanh", |_, id, _| Replacement {
-        put: smallvec![],
         left_out: smallvec![id],
+        ..Replacement::default()
     });
     assert_eq!(outcome, Err(Refused::Used(tanh)));
 }

@@ -4,6 +4,7 @@ use thalweg_device::{InOut, KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
 use thalweg_tensor::shape::elements;
 
+use super::then::Then;
 use super::{FACTOR, axis_of};
 use crate::kernel::on;
 use crate::widened::widened;
@@ -33,9 +34,17 @@ pub(super) fn view(p: &Prepare<'_>) -> Result<Channels, KernelError> {
 
 pub(super) fn forward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     widened(p, &[0], &[0], &|p| match p.dtype(0) {
-        DType::F32 => normalized(p),
+        DType::F32 => normalized(p, Then::NOTHING),
         other => Err(KernelError::DType(other)),
     })
+}
+
+/// With what follows in the same node.
+pub(super) fn followed(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    match p.dtype(0) {
+        DType::F32 => normalized(p, Then::of(&p.node.attrs)?),
+        other => Err(KernelError::DType(other)),
+    }
 }
 
 pub(super) fn backward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -45,7 +54,7 @@ pub(super) fn backward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     })
 }
 
-fn normalized(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+fn normalized(p: &Prepare<'_>, then: Then) -> Result<Prepared, KernelError> {
     let g = view(p)?;
     let attrs = &p.node.attrs;
     let (epsilon, factor) = (attrs.float("epsilon"), attrs.float(FACTOR.name));
@@ -57,6 +66,7 @@ fn normalized(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         _ => g.scratch::<3>() + 3 * Scratch::bytes::<f32>(columns),
     };
     Ok(Prepared::new(2 * g.elements(), move |cx| {
+        let side = then.side(cx, g.elements())?;
         let (scale, offset) = (cx.input::<f32>(1)?, cx.input::<f32>(2)?);
         let old = [cx.input::<f32>(3)?, cx.input::<f32>(4)?];
         let [batch_mean, batch_variance] = [cx.output::<f32>(1)?, cx.output::<f32>(2)?];
@@ -107,10 +117,7 @@ fn normalized(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         }
         let mut all = [mean, rate, shift];
         to_columns(&g, &mut all);
-        let all = all.map(|c| &*c);
-        apply(cpu, &g, x, None, y, all, |x, _, [mean, rate, shift]| {
-            (x - mean) * rate + shift
-        });
+        then.write(cpu, &g, x, side, y, all.map(|c| &*c));
         Ok(())
     })
     .with_scratch(scratch))

@@ -2,6 +2,7 @@
 
 mod kernels;
 mod second;
+mod then;
 
 use smallvec::smallvec;
 use thalweg_device::{Kernel, Op, cpu, gpu};
@@ -11,8 +12,9 @@ use thalweg_graph::op::{
 use thalweg_graph::{Attrs, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use self::kernels::{backward, forward, view};
+use self::kernels::{backward, followed, forward, view};
 use self::second::second;
+use self::then::{ACTIVATION, SIDE, SIDES};
 use super::conv2d::FORMAT;
 
 const HALVES_AND_F32: &[DType] = &[DType::F16, DType::BF16, DType::F32];
@@ -63,6 +65,14 @@ const INPUTS_V2: &[Arg] = &[
     arg("offset", "U"),
     arg("mean", "U"),
     arg("variance", "U"),
+];
+const INPUTS_EX: &[Arg] = &[
+    INPUTS_V2[0],
+    INPUTS_V2[1],
+    INPUTS_V2[2],
+    INPUTS_V2[3],
+    INPUTS_V2[4],
+    arg("side_input", "T").list(SIDES.name),
 ];
 const OUTPUTS_V3: &[Arg] = &[
     arg("y", "T"),
@@ -252,6 +262,30 @@ pub(crate) static FUSED_BATCH_NORM_V3: Op = Op {
         cpu(forward).in_place(&[(0, 0)]).only(&[("U", F32)]),
         ON_GPU.only(&[("U", F32)]),
     ],
+};
+
+/// Batch normalization, and the sum with another tensor and an activation behind it. Made of others by the planner.
+pub static FUSED_BATCH_NORM_EX: Op = Op {
+    def: OpDef {
+        name: "_FusedBatchNormEx",
+        summary: "Batch normalization, plus another tensor where there is one, and what follows.",
+        inputs: INPUTS_EX,
+        outputs: OUTPUTS_V3,
+        attrs: &[
+            type_attr("T", F32),
+            type_attr("U", F32),
+            EPSILON,
+            FACTOR,
+            FORMAT_V3,
+            TRAINING,
+            SIDES,
+            ACTIVATION,
+        ],
+        shape: forward_shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(followed).in_place(&[(0, 0), (SIDE, 0)])],
 };
 
 const GRAD_SUMMARY: &str = "The gradients of FusedBatchNorm to its images, its scale and its offset, from the mean and the variance that it has used.";

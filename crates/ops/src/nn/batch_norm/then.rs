@@ -1,0 +1,113 @@
+//! What follows a batch normalization in the same node: the sum with another tensor, and an activation.
+
+use thalweg_cpu::Cpu;
+use thalweg_cpu::batch_norm::{Channels, apply};
+use thalweg_device::{KernelCx, KernelError};
+use thalweg_graph::Attrs;
+use thalweg_graph::op::{AttrDef, int_attr, str_attr};
+
+/// The names of the activations are TensorFlow's.
+pub(super) const ACTIVATION: AttrDef =
+    str_attr("activation_mode", "Identity", &["Identity", "Relu"]);
+/// How many tensors are added: none, or one.
+pub(super) const SIDES: AttrDef = int_attr("num_side_inputs", 0);
+/// The input that is added.
+pub(super) const SIDE: usize = 5;
+
+/// What follows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Then {
+    /// Whether a tensor is added.
+    side: bool,
+    /// What is below this becomes this.
+    least: f32,
+}
+
+impl Then {
+    pub(super) const NOTHING: Then = Then {
+        side: false,
+        least: f32::NEG_INFINITY,
+    };
+
+    /// What the attributes say.
+    ///
+    /// # Errors
+    /// [`KernelError::Invalid`].
+    pub(super) fn of(attrs: &Attrs) -> Result<Then, KernelError> {
+        let least = match attrs.str(ACTIVATION.name) {
+            "Relu" => 0.0,
+            "Identity" => f32::NEG_INFINITY,
+            other => {
+                let what = format!("activation_mode is {other}: it must be Identity or Relu");
+                return Err(KernelError::Invalid(what));
+            }
+        };
+        match attrs.int(SIDES.name) {
+            sides @ 0..=1 => Ok(Then {
+                side: sides == 1,
+                least,
+            }),
+            sides => {
+                let what = format!("num_side_inputs is {sides}: it must be 0 or 1");
+                Err(KernelError::Invalid(what))
+            }
+        }
+    }
+
+    /// What is added to this many elements.
+    ///
+    /// # Errors
+    /// As [`KernelCx::input`].
+    pub(super) fn side<'a>(
+        self,
+        cx: &KernelCx<'a>,
+        elements: usize,
+    ) -> Result<Side<'a>, KernelError> {
+        if !self.side {
+            return Ok(Side::Nothing);
+        }
+        if cx.is_in_place(SIDE, 0) {
+            return Ok(Side::InOutput);
+        }
+        let side = cx.input::<f32>(SIDE)?;
+        match side.len() == elements {
+            true => Ok(Side::Apart(side)),
+            false => Err(KernelError::Argument("side_input")),
+        }
+    }
+
+    /// Writes what becomes of `x`, which is what `y` has where it is not given, by the mean, the rate and the shift of its
+    /// column.
+    pub(super) fn write(
+        self,
+        cpu: Cpu<'_>,
+        g: &Channels,
+        x: Option<&[f32]>,
+        side: Side<'_>,
+        y: &mut [f32],
+        columns: [&[f32]; 3],
+    ) {
+        let least = self.least;
+        // NaN stays.
+        let bounded = move |y: f32| if y < least { least } else { y };
+        let of = |x: f32, [mean, rate, shift]: [f32; 3]| (x - mean) * rate + shift;
+        match side {
+            Side::Nothing => apply(cpu, g, x, None, y, columns, |x, _, own| bounded(of(x, own))),
+            Side::Apart(side) => apply(cpu, g, x, Some(side), y, columns, |x, side, own| {
+                bounded(of(x, own) + side)
+            }),
+            Side::InOutput => apply(cpu, g, None, x, y, columns, |side, x, own| {
+                bounded(of(x, own) + side)
+            }),
+        }
+    }
+}
+
+/// What is added.
+#[derive(Clone, Copy)]
+pub(super) enum Side<'a> {
+    Nothing,
+    /// It lies where the output is written.
+    InOutput,
+    Apart(&'a [f32]),
+}
