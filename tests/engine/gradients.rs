@@ -12,6 +12,8 @@ use thalweg_tests::emulated_gpu::Call;
 use thalweg_tests::gradient_cases::Case;
 use thalweg_tests::gradient_check::{all_cases, check};
 
+const RANKS: &str = "it takes several sessions: crates/session/tests/collectives";
+
 /// Ops with a gradient rule that stand in no case, and why.
 const WITHOUT_CASE: &[(&str, &str)] = &[
     ("If", "it calls functions: tests/engine/flow.rs"),
@@ -36,6 +38,11 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
         "RefIdentity",
         "a session runs Identity in its place, which is in the table",
     ),
+    ("HorovodAllreduce", RANKS),
+    ("HorovodAllgather", RANKS),
+    ("HorovodBroadcast", RANKS),
+    ("HorovodAlltoall", RANKS),
+    ("HorovodReducescatter", RANKS),
 ];
 
 /// The cases whose names begin with `GRADIENT`.
