@@ -28,6 +28,7 @@ pub struct Explained {
     /// Those that this machine does in a second.
     speed: f64,
     clustered: bool,
+    ranks: bool,
 }
 
 impl Explained {
@@ -39,21 +40,28 @@ impl Explained {
             .iter()
             .map(|v| elements(&data, v.value()) * v.dtype().size() as u64)
             .sum();
-        let clustered = settings.job().is_some();
+        let ranks = settings.update == VariableUpdate::Horovod && settings.workers > 1;
+        let clustered = ranks || settings.job().is_some();
         let towers = settings.towers as u64;
         // Values out and gradients in, for each that does not have them where they are.
         let crossings = match (settings.update, clustered) {
             (VariableUpdate::Independent, _) => 0,
             (VariableUpdate::ParameterServer | VariableUpdate::DistributedReplicated, true) => 1,
             (_, false) => towers - 1,
-            (VariableUpdate::Replicated, true) => 0,
+            (VariableUpdate::Replicated | VariableUpdate::Horovod, true) => 0,
+        };
+        let others = settings.workers as u64 - 1;
+        let bytes = match ranks {
+            true => 2 * variables * others / (others + 1),
+            false => 2 * variables * crossings,
         };
         Ok(Explained {
             loads: LoadTable::requested(&data, &[]),
-            bytes: 2 * variables * crossings,
+            bytes,
             flops: data.nodes().map(|(_, node)| flops(&data, node)).sum(),
             speed: measured()?,
             clustered,
+            ranks,
         })
     }
 
@@ -70,6 +78,7 @@ impl Explained {
         let [compute, exchange] = self.seconds();
         match (exchange > compute, self.loads.imbalance() > 1.2) {
             (false, _) => "computing",
+            (true, _) if self.ranks => "the links between ranks",
             (true, true) => "the link of the server with the most bytes",
             (true, false) => "the links to the servers",
         }

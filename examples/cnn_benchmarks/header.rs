@@ -1,5 +1,7 @@
 //! What is printed before the first step.
 
+use thalweg::parallel::VariableUpdate;
+
 use crate::flags::Compat;
 use crate::settings::Settings;
 
@@ -49,8 +51,8 @@ pub fn lines(settings: &Settings) -> Vec<String> {
     }
     row("Data format:", settings.format.name().to_owned());
     row("Optimizer:", flags.training.optimizer.name().to_owned());
-    row("Variables:", settings.update.name().to_owned());
-    if settings.update.name() == "replicated" && !report {
+    row("Variables:", flags.exchange.variable_update.clone());
+    if settings.update == VariableUpdate::Replicated && !report {
         let spec = flags.exchange.all_reduce_spec.as_deref();
         row("AllReduce:", spec.unwrap_or("None").to_owned());
     }

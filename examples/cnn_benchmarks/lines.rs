@@ -18,14 +18,17 @@ pub type Values = [f32; 3];
 /// What prints them.
 pub struct Lines {
     pub json: bool,
+    /// Of several ranks the first one prints.
+    pub shown: bool,
     loss: &'static str,
     /// Whether accuracies are printed too.
     accuracy: bool,
 }
 
 impl Lines {
-    pub fn new(settings: &Settings) -> Lines {
+    pub fn new(settings: &Settings, shown: bool) -> Lines {
         Lines {
+            shown,
             json: settings.flags.own.json,
             loss: match settings.flags.run.loss_type_to_report {
                 LossType::TotalLoss => "total_loss",
@@ -37,7 +40,7 @@ impl Lines {
 
     /// A line for people.
     pub fn say(&self, line: impl Display) {
-        if !self.json {
+        if !self.json && self.shown {
             say::line(line);
         }
     }
@@ -53,7 +56,7 @@ impl Lines {
 
     /// A step, and the speed so far.
     pub fn step(&self, progress: &Progress, step: u64, speed: &Speed, values: Values) {
-        let Some(summary) = speed.summary() else {
+        let Some(summary) = speed.summary().filter(|_| self.shown) else {
             return;
         };
         let [loss, first, five] = values;
@@ -77,6 +80,9 @@ impl Lines {
 
     /// What an evaluation has found.
     pub fn found(&self, [first, five]: [f64; 2], images: usize) {
+        if !self.shown {
+            return;
+        }
         if self.json {
             return say::line(json!({
                 "accuracy_at_1": first, "accuracy_at_5": five, "examples": images,
@@ -89,6 +95,9 @@ impl Lines {
 
     /// The speed of all steps, and how much of a traced step was exchange.
     pub fn total(&self, speed: f64, splits: &[(u64, Split)]) {
+        if !self.shown {
+            return;
+        }
         if self.json {
             let splits = splits.iter().filter(|(step, _)| *step > 0);
             let parts = splits.map(|(_, split)| split.exchange_part()).collect();

@@ -1,8 +1,9 @@
-//! What this process is: alone, or a task of a cluster.
+//! What this process is: alone, a task of a cluster, or a rank of a job.
 
 use thalweg::dist::limits::Machine;
 use thalweg::dist::{ClusterSpec, Protection, Server, ServerOptions};
-use thalweg::parallel::Process;
+use thalweg::hvd::Hvd;
+use thalweg::parallel::{Process, VariableUpdate};
 use thalweg::prelude::*;
 use thalweg::session::CpuOptions;
 use thalweg_examples::say;
@@ -21,8 +22,12 @@ pub fn process(settings: &Settings) -> Result<Process> {
         Device::Cpu => within_memory(settings, session.cpus(settings.towers)),
         Device::Gpu => session.gpus(settings.towers),
     };
+    let kept = flags.output.max_ckpts_to_keep;
+    if settings.update == VariableUpdate::Horovod {
+        return Ok(Process::rank(&Hvd::init()?, session).max_to_keep(kept));
+    }
     let Some(job) = settings.job() else {
-        return Ok(Process::alone(session).max_to_keep(flags.output.max_ckpts_to_keep));
+        return Ok(Process::alone(session).max_to_keep(kept));
     };
     let exchange = &flags.exchange;
     let jobs = [
@@ -42,7 +47,7 @@ pub fn process(settings: &Settings) -> Result<Process> {
     if !flags.own.json {
         say::line(format_args!("{what} {}", exchange.task_index));
     }
-    Ok(Process::of(server, session).max_to_keep(flags.output.max_ckpts_to_keep))
+    Ok(Process::of(server, session).max_to_keep(kept))
 }
 
 /// With the memory that the machine has as the towers' limit: a model that needs more then is an error before its first

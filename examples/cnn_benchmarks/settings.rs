@@ -3,6 +3,7 @@
 mod refused;
 mod without_effect;
 
+use thalweg::collective::Join;
 use thalweg::models::{self, Data, Model};
 use thalweg::ops::DataFormat;
 use thalweg::parallel::{Reduction, VariableUpdate};
@@ -76,12 +77,15 @@ impl Settings {
         let batch = if asked == 0 { model.batch } else { asked };
         let towers = usize::from(flags.devices.num_gpus);
         let hosts = |list: &str| list.split(',').filter(|h| !h.is_empty()).count();
-        let workers = hosts(&flags.exchange.worker_hosts).max(1);
-        let update = flags
-            .exchange
-            .variable_update
-            .parse()
-            .map_err(|e| format!("{e}"))?;
+        let update = match &*flags.exchange.variable_update {
+            // Ranks reduce on all of their devices, without servers or a controller, in all three.
+            "distributed_all_reduce" | "collective_all_reduce" => VariableUpdate::Horovod,
+            name => name.parse().map_err(|e| format!("{e}"))?,
+        };
+        let workers = match update {
+            VariableUpdate::Horovod => Join::from_env().map_err(|e| format!("{e}"))?.size(),
+            _ => hosts(&flags.exchange.worker_hosts).max(1),
+        };
         let all = batch
             .checked_mul(towers * workers)
             .ok_or("--batch_size is too large")?;

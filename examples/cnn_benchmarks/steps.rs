@@ -38,7 +38,8 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
     if let Some(path) = &settings.flags.own.plot {
         check_name(path)?;
     }
-    let lines = Lines::new(settings);
+    let shown = process.ranks().is_none() || process.number() == 0;
+    let lines = Lines::new(settings, shown);
     let g = Graph::new();
     if process.steps() {
         header::lines(settings)
@@ -54,6 +55,9 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
         if !process.steps() {
             return Ok(());
         }
+        if !shown {
+            return Ok(());
+        }
         let explained = Explained::new(settings, &g, &network)?;
         match lines.json {
             true => say::line(explained.to_json()),
@@ -62,7 +66,8 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
         return Ok(());
     }
     if process.steps() {
-        if let Some(path) = &settings.flags.output.graph_file {
+        let graph_file = settings.flags.output.graph_file.as_ref();
+        if let Some(path) = graph_file.filter(|_| shown) {
             write_graph(&g, path)?;
         }
         lines.say("Initializing graph");
@@ -73,7 +78,7 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
     let Some(run) = started else {
         return Ok(());
     };
-    let task = process.task().and_then(|t| t.worker).unwrap_or(0);
+    let task = process.number();
     let images = Images::new(settings, task)?;
     let mut worker = Worker {
         settings,
@@ -225,7 +230,7 @@ impl<'g> Worker<'_, 'g> {
             }
         }
         self.lines.say("Done warm up");
-        if self.settings.job().is_some() {
+        if self.settings.workers > 1 || self.settings.job().is_some() {
             self.lines
                 .say("Waiting for other replicas to finish warm up");
             self.run
@@ -240,7 +245,8 @@ impl<'g> Worker<'_, 'g> {
         let own = settings.own_batch();
         self.lines.columns();
         let mut speed = Speed::new(own, settings.flags.run.display_perf_ewma);
-        let mut progress = Progress::new(settings.steps, own, !self.lines.json);
+        let visible = !self.lines.json && self.lines.shown;
+        let mut progress = Progress::new(settings.steps, own, visible);
         let before = self.global_step()?;
         let began = Instant::now();
         let mut hits = [0.0f64; 2];

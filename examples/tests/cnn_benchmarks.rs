@@ -281,12 +281,8 @@ fn what_does_not_go_together_is_refused_in_words() {
         (&["--data_dir=x"], "--data_dir is not there yet"),
         (&["--data_name=coco"], "give imagenet or cifar10"),
         (
-            &["--variable_update=horovod"],
-            "this --variable_update is not there yet",
-        ),
-        (
-            &["--variable_update=distributed_all_reduce"],
-            "not there yet",
+            &["--variable_update=horovod", "--job_name=worker"],
+            "are of ranks",
         ),
         (
             &["--variable_update=distributed_replicated"],
@@ -310,7 +306,7 @@ fn what_does_not_go_together_is_refused_in_words() {
             "needs --ps_hosts and --worker_hosts",
         ),
         (&["--ps_hosts=a:1"], "give --job_name too"),
-        (&["--job_name=controller"], "is of distributed_all_reduce"),
+        (&["--job_name=controller"], "needs a controller"),
         (&["--hierarchical_copy"], "more than one device"),
         (
             &["--all_reduce_spec=xring"],

@@ -132,7 +132,10 @@ impl AllReduce {
         if first && !self.json {
             let algorithm = self.algorithm.map_or("the cheapest", Algorithm::name);
             let engine = self.engine.name();
-            say::line(format_args!("# {} ranks, {engine}, {algorithm}", ranks.size()))?;
+            say::line(format_args!(
+                "# {} ranks, {engine}, {algorithm}",
+                ranks.size()
+            ))?;
             say::line(format_args!(
                 "#{:>12} {:>13} {:>8} {:>7} {:>10} {:>8} {:>8} {:>7}",
                 "size (B)", "count", "type", "redop", "time (us)", "algbw", "busbw", "#wrong"
@@ -152,7 +155,13 @@ impl AllReduce {
         Ok(())
     }
 
-    fn print(&self, ranks: &Ranks, bytes: usize, seconds: f64, wrong: usize) -> Result<(), Failure> {
+    fn print(
+        &self,
+        ranks: &Ranks,
+        bytes: usize,
+        seconds: f64,
+        wrong: usize,
+    ) -> Result<(), Failure> {
         let n = ranks.size() as f64;
         let speed = bytes as f64 / seconds / 1e9;
         let bus = speed * 2.0 * (n - 1.0) / n;

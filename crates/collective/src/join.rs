@@ -117,6 +117,16 @@ impl Join {
         }
     }
 
+    /// The number of the rank.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
     /// With another name of the host: ranks with the same one are neighbours.
     pub fn host(self, name: &str) -> Join {
         Join {

@@ -327,6 +327,10 @@ impl Ranks {
         run: impl FnOnce(&mut Collective<'_>) -> Result<R>,
     ) -> Result<R> {
         let (place, _) = self.place(set)?;
+        if let Some(failure) = self.failure() {
+            // What the others have posted before may still be there.
+            return Err(failure);
+        }
         let found = self.sets.get_mut(&set).ok_or_else(|| unknown(set))?;
         let mut collective = Collective {
             links: &mut *self.links,

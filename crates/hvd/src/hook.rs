@@ -1,6 +1,7 @@
 //! Variables that begin with the values of one rank.
 
 use thalweg_graph::{Graph, NodeId};
+use thalweg_ops::Variable;
 use thalweg_session::{Fetch, RunOptions};
 use thalweg_train::TrainError;
 use thalweg_train::hooks::{Context, SessionRunHook};
@@ -27,7 +28,9 @@ impl BroadcastGlobalVariablesHook {
 
 impl SessionRunHook for BroadcastGlobalVariablesHook {
     fn begin(&mut self, graph: &Graph) -> Result<(), TrainError> {
-        self.operation = Some(broadcast(graph, self.root).id());
+        let all = graph.variables();
+        let all: Vec<Variable<'_>> = all.iter().map(|v| Variable::of(graph, v)).collect();
+        self.operation = Some(broadcast(graph, &all, self.root).id());
         Ok(())
     }
 

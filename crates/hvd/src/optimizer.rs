@@ -104,9 +104,17 @@ impl<O> DistributedOptimizer<O> {
         }
     }
 
-    /// Reduces and updates at every n-th step only, by the mean of the gradients of n steps.
-    pub fn backward_passes_per_step(self, steps: u32) -> Accumulate<Self> {
-        Accumulate::new(self, steps)
+    /// Updates at every n-th step only, by the mean of the gradients of n steps. They are reduced at every step.
+    pub fn backward_passes_per_step(self, steps: u32) -> DistributedOptimizer<Accumulate<O>> {
+        DistributedOptimizer {
+            optimizer: Accumulate::new(self.optimizer, steps),
+            size: self.size,
+            op: self.op,
+            set: self.set,
+            compression: self.compression,
+            predivide: self.predivide,
+            threshold: self.threshold,
+        }
     }
 
     fn reduction(&self) -> Reduction {
@@ -158,9 +166,9 @@ impl<O> DistributedOptimizer<O> {
         buckets
     }
 
-    /// The gradients of all ranks together.
+    /// Gradients of all ranks together, each with the variable that it is of: what the optimizer updates by.
     #[track_caller]
-    fn reduced<'g>(
+    pub fn reduced<'g>(
         &self,
         graph: &'g Graph,
         pairs: &[(Output<'g>, Variable<'g>)],

@@ -35,6 +35,12 @@ struct Places {
     homogeneous: bool,
 }
 
+impl std::fmt::Debug for Hvd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rank {} of {}", self.rank(), self.size())
+    }
+}
+
 impl Hvd {
     /// Meets the other ranks that `thalweg launch hvd` has started; alone, where it was not started so.
     ///
@@ -123,7 +129,20 @@ impl Hvd {
     /// Gives all variables of the graph the values that they have on one rank.
     #[track_caller]
     pub fn broadcast_global_variables<'g>(&self, graph: &'g Graph, root: usize) -> Operation<'g> {
-        broadcast(graph, root)
+        let all = graph.variables();
+        let all: Vec<Variable<'g>> = all.iter().map(|v| Variable::of(graph, v)).collect();
+        self.broadcast_variables(graph, &all, root)
+    }
+
+    /// Gives these variables the values that they have on one rank.
+    #[track_caller]
+    pub fn broadcast_variables<'g>(
+        &self,
+        graph: &'g Graph,
+        variables: &[Variable<'g>],
+        root: usize,
+    ) -> Operation<'g> {
+        broadcast(graph, variables, root)
     }
 
     /// A hook that gives variables the values of one rank when a session has been made.
@@ -237,12 +256,15 @@ impl Hvd {
     }
 }
 
-/// Gives all variables of a graph the values that they have on one rank.
+/// Gives variables the values that they have on one rank.
 #[track_caller]
-pub(crate) fn broadcast(graph: &Graph, root: usize) -> Operation<'_> {
-    let variables = graph.variables();
-    let all = variables.iter().map(|v| Variable::of(graph, v));
-    let assigned = all.map(|v| v.beside(|| v.assign(v.read().broadcast_from(root, ALL_RANKS))));
-    let assigned: Vec<Operation<'_>> = assigned.collect();
-    graph.group("broadcast_global_variables", assigned)
+pub(crate) fn broadcast<'g>(
+    graph: &'g Graph,
+    variables: &[Variable<'g>],
+    root: usize,
+) -> Operation<'g> {
+    let of_root =
+        |v: &Variable<'g>| v.beside(|| v.assign(v.read().broadcast_from(root, ALL_RANKS)));
+    let assigned: Vec<Operation<'g>> = variables.iter().map(of_root).collect();
+    graph.group("broadcast_variables", assigned)
 }

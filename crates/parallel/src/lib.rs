@@ -10,6 +10,7 @@
 //! | `ParameterServer` | one set, on a device of the process or on servers | values to the towers, gradients back |
 //! | `Replicated` | a set for each tower | gradients: an all-reduce between the towers |
 //! | `DistributedReplicated` | a set for each tower, and one on servers | the mean of the towers' gradients to the servers, values back |
+//! | `Horovod` | a set for each tower of each rank of a job | gradients: an all-reduce over all ranks |
 //!
 //! ```
 //! use thalweg_graph::Graph;

@@ -16,15 +16,18 @@ pub enum VariableUpdate {
     Replicated,
     /// As `Replicated` on each worker; servers have the variables that are updated.
     DistributedReplicated,
+    /// As `Replicated` on each rank of a job, and gradients are all-reduced over all ranks.
+    Horovod,
 }
 
 impl VariableUpdate {
     /// All of them.
-    pub const ALL: [VariableUpdate; 4] = [
+    pub const ALL: [VariableUpdate; 5] = [
         VariableUpdate::Independent,
         VariableUpdate::ParameterServer,
         VariableUpdate::Replicated,
         VariableUpdate::DistributedReplicated,
+        VariableUpdate::Horovod,
     ];
 
     /// Its name on the command line.
@@ -34,6 +37,7 @@ impl VariableUpdate {
             VariableUpdate::ParameterServer => "parameter_server",
             VariableUpdate::Replicated => "replicated",
             VariableUpdate::DistributedReplicated => "distributed_replicated",
+            VariableUpdate::Horovod => "horovod",
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a training on several devices is told.
 
+use thalweg_hvd::Hvd;
 use thalweg_tensor::DType;
 
 use crate::error::ParallelError;
@@ -16,6 +17,8 @@ pub struct DataParallel {
     pub(crate) towers: usize,
     pub(crate) device: String,
     pub(crate) task: Option<Task>,
+    /// The job of ranks that this process is one of.
+    pub(crate) ranks: Option<Hvd>,
     pub(crate) parameter_device: ParameterDevice,
     pub(crate) reduction: Reduction,
     pub(crate) in_step: bool,
@@ -38,6 +41,7 @@ impl DataParallel {
             towers: 1,
             device: "cpu".to_owned(),
             task: None,
+            ranks: None,
             parameter_device: ParameterDevice::Cpu,
             reduction: Reduction::Mean,
             in_step: true,
@@ -65,9 +69,10 @@ impl DataParallel {
         self
     }
 
-    /// In this process: alone, or as the task of a cluster that it is.
+    /// In this process: alone, or as the task of a cluster or the rank of a job that it is.
     pub fn on(mut self, process: &Process) -> DataParallel {
         self.task = process.task();
+        self.ranks = process.ranks().cloned();
         self
     }
 
@@ -105,13 +110,13 @@ impl DataParallel {
     }
 
     /// Gradients are applied a step after they were reduced, so that the all-reduce of a step does not keep its update
-    /// waiting. The first step applies zeros. Of `Replicated` only.
+    /// waiting. The first step applies zeros. Of `Replicated` and `Horovod`.
     pub fn relaxed(mut self) -> DataParallel {
         self.relaxed = true;
         self
     }
 
-    /// Gradients cross as so many equal parts of all of them together, and not one by one. Of `Replicated` only; 0 for
+    /// Gradients cross as so many equal parts of all of them together, and not one by one. Of `Replicated` and `Horovod`; 0 for
     /// one by one.
     pub fn repacking(mut self, parts: usize) -> DataParallel {
         self.repacking = parts;
@@ -159,7 +164,9 @@ impl DataParallel {
     /// # Errors
     /// Options that do not go together.
     pub(crate) fn check(&self) -> Result<(), ParallelError> {
-        use VariableUpdate::{DistributedReplicated, Independent, ParameterServer, Replicated};
+        use VariableUpdate::{
+            DistributedReplicated, Horovod, Independent, ParameterServer, Replicated,
+        };
         let mode = self.update;
         let refuse = |applies: bool, option, advice| match applies {
             true => Err(ParallelError::Option {
@@ -176,12 +183,17 @@ impl DataParallel {
                 range: "at least 1",
             });
         }
-        let local = matches!(mode, Independent | Replicated);
+        let local = matches!(mode, Independent | Replicated | Horovod);
         let on_servers = self.task.is_some();
         refuse(
             local && on_servers,
             "a cluster",
             "take parameter_server or distributed_replicated, or run it in one process",
+        )?;
+        refuse(
+            self.ranks.is_some() && mode != Horovod,
+            "a job of ranks",
+            "take horovod, or start the program without `thalweg launch hvd`",
         )?;
         refuse(
             mode == DistributedReplicated && !on_servers,
@@ -193,24 +205,17 @@ impl DataParallel {
             "staging",
             "take parameter_server in one process",
         )?;
+        let copies = matches!(mode, Replicated | Horovod);
         let advice = "take replicated";
+        refuse(self.relaxed && !copies, "relaxed consistency", advice)?;
+        refuse(self.repacking > 0 && !copies, "repacking", advice)?;
         refuse(
-            self.relaxed && mode != Replicated,
-            "relaxed consistency",
-            advice,
-        )?;
-        refuse(
-            self.repacking > 0 && mode != Replicated,
-            "repacking",
-            advice,
-        )?;
-        refuse(
-            self.all_reduce.is_some() && mode != Replicated,
+            self.all_reduce.is_some() && !copies,
             "an all-reduce",
             advice,
         )?;
         refuse(
-            self.hierarchical.is_some() && mode != Replicated,
+            self.hierarchical.is_some() && !copies,
             "hierarchical copying",
             advice,
         )?;

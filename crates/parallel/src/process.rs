@@ -5,6 +5,7 @@ use thalweg_dist::{
     ClusterOptions, ClusterSpec, Server, ServerOptions, Session as ClusterSession, sync,
 };
 use thalweg_graph::Graph;
+use thalweg_hvd::Hvd;
 use thalweg_session::{Session, SessionError, SessionOptions};
 use thalweg_train::{MonitoredTrainingSession, Role, TrainError};
 
@@ -60,6 +61,8 @@ const KEPT: usize = 5;
 pub struct Process {
     kind: Kind,
     session: SessionOptions,
+    /// The job of ranks that this process is one of.
+    ranks: Option<Hvd>,
     /// The checkpoints of a folder.
     kept: usize,
 }
@@ -79,8 +82,22 @@ impl Process {
         Process {
             kind: Kind::Alone,
             session,
+            ranks: None,
             kept: KEPT,
         }
+    }
+
+    /// One rank of a job: [`VariableUpdate::Horovod`](crate::VariableUpdate::Horovod).
+    pub fn rank(hvd: &Hvd, session: SessionOptions) -> Process {
+        Process {
+            ranks: Some(hvd.clone()),
+            ..Process::alone(hvd.session(session))
+        }
+    }
+
+    /// The job of ranks that this process is one of.
+    pub fn ranks(&self) -> Option<&Hvd> {
+        self.ranks.as_ref()
     }
 
     /// The task that the flags `--job_name`, `--task_index`, `--ps_hosts` and `--worker_hosts` say, which
@@ -138,9 +155,12 @@ impl Process {
         ))
     }
 
-    /// A number that no other worker has: 0 where it is alone. For seeds that are to differ between workers.
+    /// A number that no other worker or rank has: 0 where it is alone. For seeds that are to differ between them.
     pub fn number(&self) -> u32 {
-        self.task().and_then(|task| task.worker).unwrap_or(0)
+        match &self.ranks {
+            Some(hvd) => hvd.rank() as u32,
+            None => self.task().and_then(|task| task.worker).unwrap_or(0),
+        }
     }
 
     /// The task that a server is. Its devices are the server's; sessions have these options.
@@ -156,6 +176,7 @@ impl Process {
         Process {
             kind: Kind::Task { server, task },
             session,
+            ranks: None,
             kept: KEPT,
         }
     }
@@ -212,6 +233,11 @@ impl Process {
             training.scaffold(training.saver().max_to_keep(self.kept), role == Role::Chief);
         let monitored = MonitoredTrainingSession::new(g).scaffold(scaffold);
         let monitored = configure(monitored).role(role);
+        let monitored = match self.number() {
+            // Rank 0 alone saves, and gives the others what it has restored.
+            1.. if self.ranks.is_some() => monitored.without_folder(),
+            _ => monitored,
+        };
         match &self.kind {
             Kind::Alone => {
                 let options = self.session.clone();
@@ -219,7 +245,7 @@ impl Process {
                 let make: Box<dyn FnMut() -> Result<Session<'g>, SessionError> + 'p> =
                     Box::new(make);
                 let steps = Sessions::Alone(monitored.start(make)?);
-                Ok(Some(TrainingRun::new(training, steps)))
+                Ok(Some(TrainingRun::new(training, steps, self.ranks.clone())))
             }
             #[cfg(feature = "cluster")]
             Kind::Task { server, task } => match task.worker {
@@ -262,7 +288,7 @@ impl Process {
             worker,
             session,
         };
-        Ok(TrainingRun::new(training, steps))
+        Ok(TrainingRun::new(training, steps, None))
     }
 
     /// A server's part.

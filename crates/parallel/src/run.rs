@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(feature = "cluster")]
 use thalweg_dist::{ClusterError, Server, Session as ClusterSession, sync};
+use thalweg_hvd::Hvd;
 use thalweg_session::{Feed, FetchesAs, RunOptions, Session, SessionError, Trace};
 use thalweg_train::{MonitoredSession, StepFailure, TrainError};
 
@@ -37,14 +38,21 @@ pub struct TrainingRun<'p, 'g> {
     steps: Option<Sessions<'p, 'g>>,
     /// How often it has waited for the others.
     waits: i64,
+    /// The job of ranks that it is of.
+    ranks: Option<Hvd>,
 }
 
 impl<'p, 'g> TrainingRun<'p, 'g> {
-    pub(crate) fn new(training: &'p Training<'g>, steps: Sessions<'p, 'g>) -> TrainingRun<'p, 'g> {
+    pub(crate) fn new(
+        training: &'p Training<'g>,
+        steps: Sessions<'p, 'g>,
+        ranks: Option<Hvd>,
+    ) -> TrainingRun<'p, 'g> {
         TrainingRun {
             training,
             steps: Some(steps),
             waits: 0,
+            ranks,
         }
     }
 
@@ -134,11 +142,15 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
         }
     }
 
-    /// Waits until all workers have called this as often as this one; at once, where it is alone.
+    /// Waits until all workers, or ranks, have called this as often as this one; at once, where it is alone.
     ///
     /// # Errors
     /// As [`MonitoredSession::run`]; [`ParallelError::Absent`], where others do not come for as long as `most`.
     pub fn wait_for_workers(&mut self, workers: u32, most: Duration) -> Result<(), TrainError> {
+        if let Some(hvd) = &self.ranks {
+            let met = hvd.barrier();
+            return met.map_err(|e| TrainError::step(StepFailure::Other, e));
+        }
         let Some(arrivals) = self.training.arrivals else {
             return Ok(());
         };

@@ -25,7 +25,8 @@ pub enum Consistency {
     next_help_heading = "Variables and exchange"
 )]
 pub struct ExchangeFlags {
-    /// How variables are updated: independent, parameter_server, replicated, distributed_replicated.
+    /// How variables are updated: independent, parameter_server, replicated, distributed_replicated; horovod on the ranks of
+    /// `thalweg launch hvd`, which distributed_all_reduce and collective_all_reduce are too.
     #[arg(long, default_value = "parameter_server", value_parser = [
         "independent", "parameter_server", "replicated", "distributed_replicated",
         "distributed_all_reduce", "collective_all_reduce", "horovod",

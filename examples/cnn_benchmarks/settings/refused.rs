@@ -52,7 +52,7 @@ const NOT_THERE: &[(&str, &str)] = &[
     ),
     ("tfprof_file", "--trace_file writes a trace for Perfetto"),
     ("controller_host", "take parameter servers and workers"),
-    ("horovod_device", "take --variable_update=replicated"),
+    ("horovod_device", "ranks reduce on CPUs: leave it out"),
 ];
 
 /// # Errors
@@ -82,19 +82,21 @@ fn exchange(flags: &Flags) -> Rules {
     let mode = &*exchange.variable_update;
     let task = exchange.job_name;
     let servers = mode == "parameter_server";
+    let ranks = matches!(
+        mode,
+        "distributed_all_reduce" | "collective_all_reduce" | "horovod"
+    );
+    let copies = ranks || mode == "replicated";
     let automatic = flags.training.fp16_enable_auto_loss_scale;
     vec![
         (
-            matches!(
-                mode,
-                "distributed_all_reduce" | "collective_all_reduce" | "horovod"
-            ),
-            "this --variable_update is not there yet: take parameter_server or distributed_replicated in a cluster, \
-             and replicated in one process",
+            ranks && task.is_some(),
+            "--variable_update=horovod, distributed_all_reduce and collective_all_reduce are of ranks: leave out \
+             --job_name, and start them with `thalweg launch hvd`",
         ),
         (
             task == Some(Job::Controller),
-            "--job_name=controller is of distributed_all_reduce, which is not there yet: take ps and worker",
+            "--job_name=controller: no --variable_update here needs a controller: take ps and worker, or leave it out",
         ),
         (
             exchange.staged_vars && !servers,
@@ -122,15 +124,15 @@ fn exchange(flags: &Flags) -> Rules {
             "--ps_hosts and --worker_hosts are of a cluster: give --job_name too",
         ),
         (
-            exchange.variable_consistency == Consistency::Relaxed && mode != "replicated",
+            exchange.variable_consistency == Consistency::Relaxed && !copies,
             "--variable_consistency=relaxed is of --variable_update=replicated",
         ),
         (
-            exchange.gradient_repacking > 0 && mode != "replicated",
+            exchange.gradient_repacking > 0 && !copies,
             "--gradient_repacking is of --variable_update=replicated",
         ),
         (
-            exchange.all_reduce_spec.is_some() && mode != "replicated",
+            exchange.all_reduce_spec.is_some() && !copies,
             "--all_reduce_spec is of --variable_update=replicated",
         ),
         (
@@ -138,7 +140,7 @@ fn exchange(flags: &Flags) -> Rules {
             "--hierarchical_copy takes more than one device: give --num_gpus of at least 2",
         ),
         (
-            exchange.hierarchical_copy && mode != "replicated",
+            exchange.hierarchical_copy && !copies,
             "--hierarchical_copy is of --variable_update=replicated",
         ),
         (

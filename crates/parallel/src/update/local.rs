@@ -1,11 +1,13 @@
 //! Each tower has variables of its own.
 
 use thalweg_graph::Operation;
+use thalweg_hvd::{Hvd, ReduceOp};
 use thalweg_ops::Variable;
 use thalweg_train::Optimizer;
 
 use super::{Built, Pairs, Update};
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Gradients};
+use crate::mode::Reduction;
 use crate::staging::deferred;
 
 impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
@@ -28,7 +30,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         }
     }
 
-    /// A copy of the variables on each tower, all of which stay equal.
+    /// A copy of the variables on each tower, all of which stay equal; those of all ranks too.
     pub(super) fn replicated(&self) -> Built<'g> {
         let (g, options) = (self.g, self.options);
         let exchange = Exchange {
@@ -42,6 +44,9 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let pairs: Vec<Pairs<'g>> = (0..towers).map(|t| self.pairs(t)).collect();
         let split = |p: &Pairs<'g>| p.iter().map(|p| p.0).collect();
         let mut sums = exchange.sums(g, pairs.iter().map(split).collect());
+        if let Some(hvd) = options.ranks.as_ref().filter(|hvd| hvd.size() > 1) {
+            self.over_ranks(hvd, &pairs[0], &mut sums);
+        }
         let (mut step, mut own): (Vec<Operation<'g>>, Vec<Operation<'g>>) = Default::default();
         if options.relaxed {
             for (tower, sums) in sums.iter_mut().enumerate() {
@@ -68,9 +73,17 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         step.extend(self.updates(0));
         step.extend(self.adapted(&all[0]));
         let (first, others) = groups.split_first().expect("there is a tower");
+        // All ranks begin with what rank 0 has drawn or restored.
+        let begun = options.ranks.as_ref().map(|hvd| {
+            let all: Vec<Variable<'g>> = first.iter().copied().chain([self.global_step]).collect();
+            hvd.broadcast_variables(g, &all, 0)
+        });
+        own.extend(begun);
         for copies in others {
-            let copy =
-                |(from, to): (&Variable<'g>, &Variable<'g>)| to.beside(|| to.assign(from.value()));
+            let copy = |(from, to): (&Variable<'g>, &Variable<'g>)| {
+                let value = g.control_dependencies(begun, || from.beside(|| from.read()));
+                to.beside(|| to.assign(value))
+            };
             own.extend(first.iter().zip(copies).map(copy));
         }
         Built {
@@ -79,6 +92,21 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             gradients: all.swap_remove(0),
             own,
             copies: others.concat(),
+        }
+    }
+
+    /// The sums of all ranks in place of those of this process, on each tower.
+    fn over_ranks(&self, hvd: &Hvd, pairs: &Pairs<'g>, sums: &mut [Gradients<'g>]) {
+        let op = match self.options.reduction {
+            Reduction::Mean => ReduceOp::Average,
+            Reduction::Sum => ReduceOp::Sum,
+        };
+        let variables = pairs.iter().map(|p| p.1);
+        let own: Pairs<'g> = sums[0].iter().copied().zip(variables).collect();
+        let reduce = || hvd.distributed(()).op(op).reduced(self.g, &own);
+        let reduced = self.places.on_tower(self.g, 0, reduce);
+        for sums in sums {
+            *sums = reduced.iter().map(|p| p.0).collect();
         }
     }
 }

@@ -54,7 +54,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let built = match self.options.update {
             VariableUpdate::Independent => self.independent(),
             VariableUpdate::ParameterServer => self.shared(),
-            VariableUpdate::Replicated => self.replicated(),
+            VariableUpdate::Replicated | VariableUpdate::Horovod => self.replicated(),
             VariableUpdate::DistributedReplicated => self.distributed(),
         };
         let total_loss = match decayed(g, self.options.decay.as_ref(), &self.made[0].trained) {
@@ -105,6 +105,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             Some(task) if self.options.in_step => task.workers,
             _ => 1,
         };
+        let ranks = self.options.ranks.as_ref().map_or(1, |hvd| hvd.size());
         let summed = self.options.reduction == Reduction::Sum;
         // A turn of workers gives the mean of theirs.
         let factor = match summed && workers > 1 {
@@ -112,7 +113,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             false => self.options.reduction.factor(gradients),
         };
         let decays = if summed {
-            gradients * workers as usize
+            gradients * workers as usize * ranks
         } else {
             1
         };

@@ -118,6 +118,14 @@ impl<'a> MonitoredTrainingSession<'a> {
         }
     }
 
+    /// Without a folder: nothing is saved or restored.
+    pub fn without_folder(self) -> Self {
+        MonitoredTrainingSession {
+            folder: None,
+            ..self
+        }
+    }
+
     /// With this for what a session needs before its first step.
     pub fn scaffold(self, scaffold: Scaffold) -> Self {
         MonitoredTrainingSession { scaffold, ..self }
