@@ -200,3 +200,37 @@ impl Local {
         Ok(all)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::as_of_horovodrun;
+
+    fn changed(line: &str) -> String {
+        let args = line.split(' ').map(Into::into);
+        let all = as_of_horovodrun(args).into_iter();
+        let all: Vec<String> = all.map(|a| a.into_string().unwrap()).collect();
+        all.join(" ")
+    }
+
+    #[test]
+    fn np_is_an_option_of_the_launcher_and_stays_one_of_the_program() {
+        let lines = [
+            (
+                "thalweg launch hvd -np 2 -- a -np 3",
+                "thalweg launch hvd --np 2 -- a -np 3",
+            ),
+            (
+                "thalweg launch hvd --grace 5 -np 2 a -np 3",
+                "thalweg launch hvd --grace 5 --np 2 a -np 3",
+            ),
+            (
+                "thalweg bench allreduce -np 3",
+                "thalweg bench allreduce --np 3",
+            ),
+            ("thalweg run -np", "thalweg run --np"),
+        ];
+        for (given, expected) in lines {
+            assert_eq!(changed(given), expected);
+        }
+    }
+}

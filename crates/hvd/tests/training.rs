@@ -7,7 +7,9 @@ use std::time::Duration;
 use thalweg_collective::Coordinator;
 use thalweg_graph::{Graph, Operation, Output};
 use thalweg_hvd::{Compression, DistributedOptimizer, Hvd, Join, ReduceOp};
-use thalweg_ops::{ArrayOps, CollectiveOps, LinalgOps, MathOps, NewGraph, ReduceOps, SourceOps, StateOps};
+use thalweg_ops::{
+    ArrayOps, CollectiveOps, LinalgOps, MathOps, NewGraph, ReduceOps, SourceOps, StateOps,
+};
 use thalweg_session::{Feeding, RunOptions, Session, SessionOptions};
 use thalweg_tensor::{DType, Tensor};
 use thalweg_train::hooks::StopAtStepHook;
