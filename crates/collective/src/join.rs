@@ -8,6 +8,9 @@ use crate::error::{CollectiveError, Result};
 /// How long ranks wait for each other.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What Open MPI and MPICH set for each process that they start.
+const OF_MPIRUN: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
+
 /// What a process knows of the job that it is a rank of.
 #[derive(Clone, Debug)]
 pub struct Join {
@@ -17,6 +20,8 @@ pub struct Join {
     pub(crate) secret: String,
     pub(crate) host: Option<String>,
     pub(crate) memory: bool,
+    /// Whether MPI tells who this rank is, and carries values.
+    pub(crate) mpi: bool,
     pub(crate) patience: Duration,
 }
 
@@ -50,6 +55,7 @@ impl Join {
             secret: String::new(),
             host: None,
             memory: true,
+            mpi: false,
             patience: PATIENCE,
         }
     }
@@ -65,10 +71,20 @@ impl Join {
         }
     }
 
-    /// What `thalweg launch hvd` has set in the environment; alone, where it has set nothing.
+    /// One of the ranks that `mpirun` has started: MPI carries the values.
+    #[cfg(feature = "mpi")]
+    pub fn mpi() -> Join {
+        Join {
+            mpi: true,
+            ..Join::alone()
+        }
+    }
+
+    /// What `thalweg launch hvd` or `mpirun` has set in the environment; alone, where they have set nothing.
     ///
     /// # Errors
-    /// [`CollectiveError::Argument`]: a variable has a value that cannot be used, or is missing beside others.
+    /// [`CollectiveError::Argument`]: a variable has a value that cannot be used, or is missing beside others; `mpirun` has
+    /// started a program that was built without the feature `mpi`.
     pub fn from_env() -> Result<Join> {
         Join::from_variables(&|name| std::env::var(name).ok())
     }
@@ -84,12 +100,16 @@ impl Join {
     /// let set = |name: &str| (name == "HOROVOD_RANK").then(|| "1".to_owned());
     /// let error = Join::from_variables(&set).unwrap_err();
     /// assert!(error.to_string().contains("HOROVOD_SIZE is not set"));
+    /// // Nothing is set.
     /// assert!(Join::from_variables(&|_| None).is_ok());
     /// ```
     pub fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Join> {
         use variables::{ADDRESS, PORT, RANK, SECRET, SIZE, TIMEOUT};
         if get(RANK).is_none() && get(SIZE).is_none() {
-            return Ok(Join::alone());
+            return match OF_MPIRUN.iter().any(|name| get(name).is_some()) {
+                true => Join::of_mpirun(),
+                false => Ok(Join::alone()),
+            };
         }
         let missing = |name: &str| {
             CollectiveError::Argument(format!(
@@ -115,6 +135,20 @@ impl Join {
             Some(text) => Ok(join.patience(Duration::from_secs(parsed(TIMEOUT, &text)?))),
             None => Ok(join),
         }
+    }
+
+    #[cfg(feature = "mpi")]
+    fn of_mpirun() -> Result<Join> {
+        Ok(Join::mpi())
+    }
+
+    #[cfg(not(feature = "mpi"))]
+    fn of_mpirun() -> Result<Join> {
+        Err(CollectiveError::Argument(
+            "mpirun has started a program without MPI: build it with the feature `mpi`, or start it with \
+             `thalweg launch hvd`"
+                .to_owned(),
+        ))
     }
 
     /// The number of the rank.

@@ -1,5 +1,7 @@
 //! How a rank reaches the others.
 
+#[cfg(feature = "mpi")]
+pub(crate) mod mpi;
 pub(crate) mod tcp;
 pub mod threads;
 
@@ -101,6 +103,16 @@ pub trait Links: Send {
     /// has another tag or another length.
     fn exchange(&mut self, send: Option<Outgoing<'_>>, receive: Option<Incoming<'_>>)
     -> Result<()>;
+
+    /// Reduces the values of all ranks by what the links have for that, and then multiplies by the reducer's factor; false
+    /// where they have nothing: the caller then takes an algorithm.
+    ///
+    /// # Errors
+    /// As [`Links::exchange`].
+    fn all_reduce(&mut self, data: &mut [u8], reducer: Reducer) -> Result<bool> {
+        let _ = (data, reducer);
+        Ok(false)
+    }
 }
 
 /// Whether the message that comes is the one that is expected: tags, and bytes.

@@ -10,7 +10,7 @@ use thalweg_tensor::DType;
 
 use crate::algorithm::{self, Algorithm};
 use crate::collective::{Collective, Set};
-use crate::control::Control;
+use crate::control::{Control, Coordinator};
 use crate::cost::Cost;
 use crate::error::{CollectiveError, Result};
 use crate::join::{Join, host};
@@ -34,6 +34,8 @@ pub struct Ranks {
     cost: Cost,
     memory: bool,
     patience: Duration,
+    /// Where the ranks meet, if it is in this process. It goes last.
+    coordinator: Option<Coordinator>,
 }
 
 /// No other rank: nothing is sent.
@@ -54,6 +56,20 @@ impl Links for Alone {
         _: Option<crate::links::Incoming<'_>>,
     ) -> Result<()> {
         Ok(())
+    }
+}
+
+impl Drop for Ranks {
+    /// The rank that has the coordinator stays until the others have left, or something ended the job.
+    fn drop(&mut self) {
+        let Some(coordinator) = &self.coordinator else {
+            return;
+        };
+        let began = std::time::Instant::now();
+        while coordinator.ranks() > 1 && self.failure().is_none() && began.elapsed() < self.patience
+        {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
@@ -88,6 +104,10 @@ impl Ranks {
     /// # Errors
     /// [`CollectiveError::Rendezvous`], [`CollectiveError::Late`].
     pub fn join(join: &Join) -> Result<Ranks> {
+        #[cfg(feature = "mpi")]
+        if join.mpi {
+            return Ranks::join_by_mpi(join);
+        }
         let Some(address) = join.coordinator else {
             return Ok(Ranks {
                 rank: 0,
@@ -98,6 +118,7 @@ impl Ranks {
                 cost: Cost::default(),
                 memory: false,
                 patience: join.patience,
+                coordinator: None,
             });
         };
         let (rank, size) = (join.rank, join.size);
@@ -131,6 +152,32 @@ impl Ranks {
             cost: Cost::default(),
             memory: table.iter().all(|v| v["memory"] == true),
             patience: join.patience,
+            coordinator: None,
+        };
+        ranks.add(ALL_RANKS, (0..size).collect())?;
+        Ok(ranks)
+    }
+
+    /// Meets the other ranks that `mpirun` has started: the first one has the coordinator.
+    #[cfg(feature = "mpi")]
+    fn join_by_mpi(join: &Join) -> Result<Ranks> {
+        let (met, coordinator) = crate::links::mpi::Met::begin()?;
+        let ((rank, size), patience) = (met.place(), join.patience);
+        let control = Control::join(met.address, (rank, size), &met.secret, patience)?;
+        let control = Arc::new(control);
+        let own = json!({ "host": join.host.clone().unwrap_or_else(host) });
+        let table = control.gather("ranks", &own, patience)?;
+        let mut ranks = Ranks {
+            rank,
+            hosts: numbers(&table, "host"),
+            links: Box::new(met.links(control.clone(), patience)),
+            control: Some(control),
+            sets: BTreeMap::new(),
+            cost: Cost::default(),
+            // MPI has memory of its own.
+            memory: false,
+            patience,
+            coordinator,
         };
         ranks.add(ALL_RANKS, (0..size).collect())?;
         Ok(ranks)

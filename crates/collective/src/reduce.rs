@@ -10,7 +10,7 @@ use crate::error::{CollectiveError, Result};
 
 /// What elements two operands become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Combine {
+pub(crate) enum Combine {
     Sum,
     Min,
     Max,
@@ -71,6 +71,12 @@ impl Reducer {
             factor: 1.0,
             ..self
         }
+    }
+
+    /// The dtype of the elements, and how two become one.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn parts(&self) -> (DType, Combine) {
+        (self.dtype, self.combine)
     }
 
     /// The bytes of an element.

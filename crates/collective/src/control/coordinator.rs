@@ -70,6 +70,11 @@ impl Coordinator {
         Ok(Coordinator { address, shared })
     }
 
+    /// How many ranks are there.
+    pub fn ranks(&self) -> usize {
+        self.shared.state().ranks.len()
+    }
+
     /// Where ranks find it.
     pub fn address(&self) -> SocketAddr {
         self.address
