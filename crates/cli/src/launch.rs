@@ -85,10 +85,12 @@ fn program(name: &str) -> PathBuf {
 
 /// The arguments of this program, with `-np` of horovodrun and mpirun as clap has it: an option of one letter.
 pub(crate) fn as_of_horovodrun(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut own = true;
+    let (mut own, mut launches) = (true, false);
     let changed = args.enumerate().map(|(at, arg)| {
-        // What follows the program's name is the program's.
-        own &= at < 3
+        launches |= at == 1 && arg == "launch";
+        // What follows the name of a program that is launched is that program's.
+        own &= !launches
+            || at < 3
             || arg.to_string_lossy().starts_with('-')
             || arg.to_string_lossy().parse::<u32>().is_ok();
         if own && arg == "-np" {
@@ -224,8 +226,8 @@ mod tests {
                 "thalweg launch hvd --grace 5 --np 2 a -np 3",
             ),
             (
-                "thalweg bench allreduce -np 3",
-                "thalweg bench allreduce --np 3",
+                "thalweg bench allreduce --engine tcp -np 3",
+                "thalweg bench allreduce --engine tcp --np 3",
             ),
             ("thalweg run -np", "thalweg run --np"),
         ];

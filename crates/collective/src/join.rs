@@ -21,6 +21,7 @@ pub struct Join {
     pub(crate) host: Option<String>,
     pub(crate) memory: bool,
     /// Whether MPI tells who this rank is, and carries values.
+    #[cfg(feature = "mpi")]
     pub(crate) mpi: bool,
     pub(crate) patience: Duration,
 }
@@ -55,6 +56,7 @@ impl Join {
             secret: String::new(),
             host: None,
             memory: true,
+            #[cfg(feature = "mpi")]
             mpi: false,
             patience: PATIENCE,
         }

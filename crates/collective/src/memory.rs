@@ -60,6 +60,8 @@ struct Counters {
     taken: AtomicU64,
 }
 
+const _: () = assert!(size_of::<Counters>() == COUNTERS);
+
 /// The shared memory of some ranks, of which this is one.
 pub(crate) struct SharedMemory {
     map: Map,
@@ -191,6 +193,12 @@ impl SharedMemory {
             look += 1;
             if look % 64 == 0 {
                 self.look(place, waited)?;
+                let left = self.control.has_left(self.members[place]);
+                // It may have done its part and left since the counter was looked at.
+                if left && counter.load(Ordering::Acquire) < least {
+                    let rank = self.members[place];
+                    return Err(CollectiveError::lost(rank, "it has shut down"));
+                }
             }
             std::thread::sleep(NAP);
         }
@@ -202,9 +210,6 @@ impl SharedMemory {
         let rank = self.members[place];
         if let Some(failure) = self.control.failure() {
             return Err(failure);
-        }
-        if self.control.has_left(rank) {
-            return Err(CollectiveError::lost(rank, "it has shut down"));
         }
         match waited < self.patience {
             true => Ok(()),

@@ -3,6 +3,7 @@
 mod requests;
 
 use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -55,13 +56,18 @@ struct Shared {
 struct State {
     /// By number: the members of a set, in order.
     sets: HashMap<i32, Vec<usize>>,
-    /// By ticket: what a node waits for.
-    waits: HashMap<u64, Wait>,
+    /// What nodes wait for.
+    waits: HashMap<Key, Wait>,
+    /// How many sessions there were.
+    sessions: u64,
     /// By set: how often its ranks have agreed on a plan.
     agreements: HashMap<i32, u64>,
     /// Digests of what was agreed on.
     agreed: HashSet<u64>,
 }
+
+/// A node that waits: the number of its session, and that of its ticket there.
+type Key = (u64, u64);
 
 enum Wait {
     /// It runs, or will.
@@ -72,7 +78,7 @@ enum Wait {
 
 enum Command {
     /// For a node of a step.
-    Run(u64, CollectiveRequest, Arc<Memory>),
+    Run(Key, CollectiveRequest, Arc<Memory>),
     /// For the program.
     Call(CollectiveRequest, Sender<Result<Vec<Tensor>>>),
     /// A set of ranks.
@@ -145,6 +151,16 @@ impl Progress {
         received(&result)
     }
 
+    /// What a session needs to be this rank: its nodes are told from those of other sessions.
+    pub fn session(self: &Arc<Progress>) -> Arc<dyn Collectives> {
+        let mut state = self.shared.state();
+        state.sessions += 1;
+        Arc::new(OfSession {
+            progress: self.clone(),
+            number: state.sessions,
+        })
+    }
+
     /// What ended the job, if anything did.
     pub fn failure(&self) -> Option<CollectiveError> {
         self.shared.control.as_ref()?.failure()
@@ -172,12 +188,12 @@ impl Shared {
     fn work(&self, mut ranks: Ranks, commands: &Receiver<Command>) {
         for command in commands {
             match command {
-                Command::Run(number, request, memory) => {
-                    let result = requests::run(&mut ranks, request, Some(&memory));
-                    self.done(number, result);
+                Command::Run(key, request, memory) => {
+                    let result = self.run(&mut ranks, request, Some(&memory));
+                    self.done(key, result);
                 }
                 Command::Call(request, sender) => {
-                    let _ = sender.send(requests::run(&mut ranks, request, None));
+                    let _ = sender.send(self.run(&mut ranks, request, None));
                 }
                 Command::AddSet(members, sender) => {
                     let added = ranks.add_set(&members);
@@ -192,10 +208,29 @@ impl Shared {
         }
     }
 
+    /// Runs a collective. Whatever goes wrong ends the job: the other ranks wait for this one.
+    fn run(
+        &self,
+        ranks: &mut Ranks,
+        request: CollectiveRequest,
+        memory: Option<&Arc<Memory>>,
+    ) -> Result<Vec<Tensor>> {
+        let name = request.name.clone();
+        let run = AssertUnwindSafe(|| requests::run(ranks, request, memory));
+        let result = catch_unwind(run).unwrap_or_else(|_| {
+            let why = format!("'{name}' panicked: please report it");
+            Err(CollectiveError::Ended(why))
+        });
+        if let Err(error) = &result {
+            self.fail(error);
+        }
+        result
+    }
+
     /// Keeps the result of a node, and wakes it; nobody waits for that of a step that has ended.
-    fn done(&self, number: u64, result: Result<Vec<Tensor>>) {
+    fn done(&self, key: Key, result: Result<Vec<Tensor>>) {
         let mut state = self.state();
-        let Some(wait) = state.waits.get_mut(&number) else {
+        let Some(wait) = state.waits.get_mut(&key) else {
             return;
         };
         if let Wait::Pending { ticket, .. } = std::mem::replace(wait, Wait::Done(result)) {
@@ -210,20 +245,26 @@ fn kernel(error: CollectiveError) -> KernelError {
     KernelError::Invalid(error.to_string())
 }
 
-impl Collectives for Progress {
+/// A session that is this rank.
+struct OfSession {
+    progress: Arc<Progress>,
+    number: u64,
+}
+
+impl Collectives for OfSession {
     fn ranks(&self, set: i32) -> std::result::Result<RankOf, KernelError> {
-        let state = self.shared.state();
+        let state = self.progress.shared.state();
         let members = state.sets.get(&set).ok_or_else(|| {
             KernelError::Invalid(format!(
                 "there is no set {set} of ranks: add it on all ranks first"
             ))
         })?;
-        let rank = members.iter().position(|&m| m == self.shared.rank);
+        let rank = members.iter().position(|&m| m == self.progress.shared.rank);
         let size = members.len();
         let rank = rank.ok_or_else(|| {
             KernelError::Invalid(format!(
                 "rank {} is not in set {set} of ranks",
-                self.shared.rank
+                self.progress.shared.rank
             ))
         })?;
         Ok(RankOf { rank, size })
@@ -235,8 +276,8 @@ impl Collectives for Progress {
         memory: &Arc<Memory>,
         request: &mut dyn FnMut() -> std::result::Result<CollectiveRequest, KernelError>,
     ) -> std::result::Result<Option<Vec<Tensor>>, KernelError> {
-        let number = ticket.number();
-        let mut state = self.shared.state();
+        let number = (self.number, ticket.number());
+        let mut state = self.progress.shared.state();
         match state.waits.remove(&number) {
             Some(Wait::Done(result)) => return result.map(Some).map_err(kernel),
             Some(Wait::Pending { name, .. }) => {
@@ -252,21 +293,28 @@ impl Collectives for Progress {
             ticket: ticket.clone(),
             name: request.name.clone(),
         };
-        self.shared.state().waits.insert(number, wait);
-        let sent = self.send(Command::Run(number, request, memory.clone()));
+        self.progress.shared.state().waits.insert(number, wait);
+        let sent = self
+            .progress
+            .send(Command::Run(number, request, memory.clone()));
         if let Err(error) = sent {
-            self.shared.state().waits.remove(&number);
+            self.progress.shared.state().waits.remove(&number);
             return Err(kernel(error));
         }
         Ok(None)
     }
 
     fn abandon(&self, ticket: u64) {
-        let wait = self.shared.state().waits.remove(&ticket);
+        let wait = self
+            .progress
+            .shared
+            .state()
+            .waits
+            .remove(&(self.number, ticket));
         if let Some(Wait::Pending { name, .. }) = wait {
             // The others would wait for ever.
             let why = format!("its step ended while '{name}' waited");
-            self.shared.fail(&CollectiveError::Ended(why));
+            self.progress.shared.fail(&CollectiveError::Ended(why));
         }
     }
 
@@ -279,9 +327,11 @@ impl Collectives for Progress {
         sets.sort_unstable();
         sets.dedup();
         for set in sets {
+            // Who is not in it waits for nobody.
+            self.ranks(set)?;
             let of_set = planned.iter().filter(|p| p.set == set);
             let lines: Vec<String> = of_set.map(ToString::to_string).collect();
-            self.shared.agree(set, &lines, ended)?;
+            self.progress.shared.agree(set, &lines, ended)?;
         }
         Ok(())
     }
@@ -312,9 +362,14 @@ impl Shared {
         let name = format!("plan {number} of set {set}");
         let gather = |name: &str, value: &serde_json::Value| {
             let all = control.gather_among(name, value, (&members, self.patience), ended);
-            all.map_err(|error| match ended() {
-                true => KernelError::Stopped,
-                false => kernel(error),
+            all.map_err(|error| {
+                // What this rank has said stays with the coordinator: it cannot compare once more.
+                let why = format!("it ended while ranks compared {name}");
+                self.fail(&CollectiveError::Ended(why));
+                match ended() {
+                    true => KernelError::Stopped,
+                    false => kernel(error),
+                }
             })
         };
         let own = json!(format!("{digest:016x}"));

@@ -33,6 +33,8 @@ pub struct Reducer {
     combine: Combine,
     /// What each element of the reduced value is multiplied by; 1 where nothing is to be done.
     factor: f64,
+    /// What it is divided by.
+    divisor: f64,
 }
 
 impl Reducer {
@@ -50,9 +52,9 @@ impl Reducer {
         if !DType::NUMBERS.contains(&dtype) {
             return Err(undefined);
         }
-        let (combine, share) = match op {
+        let (combine, divisor) = match op {
             ReduceOp::Sum => (Combine::Sum, 1.0),
-            ReduceOp::Average => (Combine::Sum, 1.0 / ranks.max(1) as f64),
+            ReduceOp::Average => (Combine::Sum, ranks.max(1) as f64),
             ReduceOp::Min => (Combine::Min, 1.0),
             ReduceOp::Max => (Combine::Max, 1.0),
             ReduceOp::Product => (Combine::Product, 1.0),
@@ -61,7 +63,8 @@ impl Reducer {
         Ok(Reducer {
             dtype,
             combine,
-            factor: share * factor,
+            factor,
+            divisor,
         })
     }
 
@@ -69,6 +72,7 @@ impl Reducer {
     pub(crate) fn unfinished(self) -> Reducer {
         Reducer {
             factor: 1.0,
+            divisor: 1.0,
             ..self
         }
     }
@@ -105,16 +109,16 @@ impl Reducer {
 
     /// What is left to do with elements that are reduced over all ranks.
     pub(crate) fn finish(&self, bytes: &mut [u8]) {
-        if self.factor == 1.0 || bytes.is_empty() {
+        if (self.factor == 1.0 && self.divisor == 1.0) || bytes.is_empty() {
             return;
         }
         dispatch!(self.dtype, NUMBERS, T => {
             let elements: &mut [T] = bytemuck::cast_slice_mut(bytes);
             if self.dtype == DType::F32 {
-                let factor = T::from_f64(self.factor);
+                let factor = T::from_f64(self.factor / self.divisor);
                 elements.iter_mut().for_each(|x| *x = Number::mul(*x, factor));
             } else {
-                elements.iter_mut().for_each(|x| *x = T::from_f64(x.to_f64() * self.factor));
+                elements.iter_mut().for_each(|x| *x = T::from_f64(x.to_f64() * self.factor / self.divisor));
             }
         }, else {});
     }

@@ -163,6 +163,8 @@ impl<O> DistributedOptimizer<O> {
                 }
             }
         }
+        // One after another as they become whole.
+        buckets.sort_by_key(|bucket| bucket.last().map(|&i| gradients[i].id()));
         buckets
     }
 

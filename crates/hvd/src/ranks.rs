@@ -107,7 +107,7 @@ impl Hvd {
 
     /// The options of a session whose graph has collectives: it is one of the ranks.
     pub fn session(&self, options: SessionOptions) -> SessionOptions {
-        options.collectives(self.progress.clone())
+        options.collectives(self.progress.session())
     }
 
     /// Makes a set of ranks: all ranks must do so, in the same order.

@@ -319,3 +319,133 @@ fn a_step_that_runs_out_of_time_ends_the_others_with_its_reason() {
         "{found:?}"
     );
 }
+
+#[test]
+fn splits_that_do_not_share_the_rows_are_an_error_and_none_are_equal_ones() {
+    on_ranks(2, |hvd| {
+        let own = hvd.rank() as f32;
+        let rows = Tensor::vector(&[own, own + 10.0]);
+        let (came, from) = hvd.alltoall(rows, &[]).unwrap();
+        assert_eq!(from, Tensor::vector(&[1, 1]));
+        let expected = [10.0 * own, 10.0 * own + 1.0];
+        assert_eq!(came, Tensor::vector(&expected));
+    });
+    for splits in [&[2][..], &[1, 2], &[usize::MAX, 1]] {
+        let found = on_ranks(2, |hvd| {
+            let rows = Tensor::vector(&[1.0f32, 2.0]);
+            hvd.alltoall(rows, splits).unwrap_err().to_string()
+        });
+        assert!(
+            found.iter().any(|e| e.contains("do not share 2 rows")),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn broadcasts_from_different_roots_are_an_error() {
+    let found = on_ranks(2, |hvd| {
+        let own = Tensor::vector(&[hvd.rank() as f32]);
+        hvd.broadcast(own, hvd.rank()).unwrap_err().to_string()
+    });
+    assert!(found.iter().any(|e| e.contains("same graph")), "{found:?}");
+}
+
+#[test]
+fn a_step_that_ends_while_plans_are_compared_ends_the_job() {
+    let found = on_ranks(2, |hvd| {
+        let g = Graph::new();
+        let sum = g.constant(vec![1.0f32; 3]).all_reduce(ReduceOp::Sum);
+        let session = Session::with_options(&g, hvd.session(SessionOptions::new())).unwrap();
+        let limit = match hvd.rank() {
+            0 => Duration::from_millis(200),
+            _ => {
+                thread::sleep(Duration::from_secs(1));
+                Duration::from_secs(20)
+            }
+        };
+        let options = RunOptions::new().timeout(limit);
+        session
+            .step_with(sum, [], &options)
+            .unwrap_err()
+            .to_string()
+    });
+    assert!(
+        found[1].contains("rank 0") && found[1].contains("compared plan 1"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_plan_of_a_set_without_this_rank_is_an_error_at_once() {
+    on_ranks(2, |hvd| {
+        let set = hvd.add_process_set(&[0]).unwrap();
+        let g = Graph::new();
+        let x = g.constant(vec![1.0f32; 3]);
+        let sum = x.all_reduce(thalweg_ops::Reduction::of(ReduceOp::Sum).within(set.id()));
+        let session = Session::with_options(&g, hvd.session(SessionOptions::new())).unwrap();
+        let done = session.run::<Tensor>(sum, []);
+        match hvd.rank() {
+            0 => assert_eq!(done.unwrap(), Tensor::vector(&[1.0f32; 3])),
+            _ => assert!(
+                done.unwrap_err()
+                    .to_string()
+                    .contains("rank 1 is not in set 1")
+            ),
+        }
+    });
+}
+
+#[test]
+fn two_sessions_of_a_rank_do_not_take_each_others_results() {
+    on_ranks(2, |hvd| {
+        let alone = [0, 1].map(|rank| hvd.add_process_set(&[rank]).unwrap());
+        thread::scope(|scope| {
+            let own = alone[hvd.rank()].id();
+            for (set, factor) in [(0, 2.0f32), (own, 1.0)] {
+                let hvd = &hvd;
+                scope.spawn(move || {
+                    let g = Graph::new();
+                    let x = g.placeholder("x", DType::F32, [3]);
+                    let sum = x.all_reduce(thalweg_ops::Reduction::of(ReduceOp::Sum).within(set));
+                    let options = hvd.session(SessionOptions::new());
+                    let session = Session::with_options(&g, options).unwrap();
+                    for step in 0..50 {
+                        let value = [step as f32, factor, 1.0];
+                        let found: Tensor = session.run(sum, [x.feed(value)]).unwrap();
+                        assert_eq!(found, Tensor::vector(&value.map(|v| v * factor)));
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn a_rank_that_leaves_is_named_by_those_that_compare_plans() {
+    let found = on_ranks(2, |hvd| {
+        if hvd.rank() == 1 {
+            return String::new();
+        }
+        let g = Graph::new();
+        let sum = g.constant(vec![1.0f32; 3]).all_reduce(ReduceOp::Sum);
+        let session = Session::with_options(&g, hvd.session(SessionOptions::new())).unwrap();
+        let began = std::time::Instant::now();
+        let error = session.run::<Tensor>(sum, []).unwrap_err().to_string();
+        assert!(began.elapsed() < Duration::from_secs(20));
+        error
+    });
+    assert!(
+        found[0].contains("rank 1 is lost: it has shut down"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn an_average_of_ones_is_one_on_any_number_of_ranks() {
+    let found = on_ranks(7, |hvd| {
+        let ones = hvd.allreduce(Tensor::vector(&[1i32, 7, -7]), ReduceOp::Average);
+        ones.unwrap().to_vec::<i32>().unwrap()
+    });
+    assert!(found.iter().all(|f| *f == [1, 7, -7]), "{found:?}");
+}

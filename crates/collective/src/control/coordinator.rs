@@ -1,6 +1,6 @@
 //! The coordinator: it knows who is there, and nothing of what they exchange.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,6 +39,8 @@ struct State {
     ranks: HashMap<usize, Arc<Writer>>,
     /// By name: what came of each rank, and since when.
     gatherings: HashMap<String, Gathering>,
+    /// Those that have said that they go, and have not come back.
+    left: HashSet<usize>,
     /// What ended the job.
     failure: Option<Value>,
 }
@@ -132,7 +134,11 @@ impl Shared {
         state.ranks.remove(&rank);
         match reason {
             Some(reason) => state.fail(&json!({"lost": rank, "reason": reason})),
-            None => state.tell(&json!({"left": rank})),
+            None => {
+                state.left.insert(rank);
+                state.tell(&json!({"left": rank}));
+                state.forsaken();
+            }
         }
         drop(state);
         writer.close();
@@ -171,6 +177,7 @@ impl Shared {
             return None;
         }
         state.ranks.insert(rank, writer.clone());
+        state.left.remove(&rank);
         let failure = state.failure.clone();
         drop(state);
         writer
@@ -236,6 +243,15 @@ impl State {
         }
     }
 
+    /// Ends the job where a gathering waits for a rank that has left.
+    fn forsaken(&mut self) {
+        let missing = self.gatherings.values().flat_map(Gathering::missing);
+        let gone = missing.into_iter().find(|rank| self.left.contains(rank));
+        if let Some(rank) = gone {
+            self.fail(&json!({"lost": rank, "reason": "it has shut down"}));
+        }
+    }
+
     /// Keeps what a rank gave; tells all of them when the last one came.
     fn gather(&mut self, name: &str, rank: usize, value: Value, among: Vec<usize>) {
         let gathering = self.gatherings.entry(name.to_owned());
@@ -246,7 +262,7 @@ impl State {
         });
         gathering.values.insert(rank, value);
         if gathering.missing().next().is_some() {
-            return;
+            return self.forsaken();
         }
         let Some(mut gathering) = self.gatherings.remove(name) else {
             return;

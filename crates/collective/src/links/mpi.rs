@@ -176,7 +176,7 @@ impl MpiLinks {
         for part in data.chunks_mut(MOST / size_of::<T>()) {
             let own = part.to_vec();
             request::scope(|scope| {
-                let request = world.immediate_all_reduce_into(scope, &own[..], part, &op);
+                let request = world.immediate_all_reduce_into(scope, &own[..], part, op);
                 self.wait(vec![request], 0);
             });
         }

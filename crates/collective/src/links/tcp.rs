@@ -20,6 +20,10 @@ const HEADER: usize = 16;
 const PIECE: usize = 256 << 10;
 /// How long a wait lasts before it is looked whether the job has ended.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long one attempt to connect takes at most.
+const ATTEMPT: Duration = Duration::from_millis(500);
+/// How long a rank that has left may still have a connection that waits to be looked at.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// How long the other end of a new connection may take to say who it is.
 const FIRST: Duration = Duration::from_secs(10);
 
@@ -161,27 +165,49 @@ impl TcpLinks {
     }
 
     fn dial(&self, peer: usize) -> Result<TcpStream> {
-        let dial = || {
-            let mut stream = TcpStream::connect_timeout(&self.addresses[peer], self.patience)?;
+        let mut stream = self.connected(peer)?;
+        let mut dial = || {
             stream.write_all(&(self.rank as u64).to_le_bytes())?;
             stream.write_all(self.secret.as_bytes())?;
-            ready(&stream)?;
-            Ok(stream)
+            ready(&stream)
         };
-        dial().map_err(|e: io::Error| {
-            let why = format!("{} is not reached: {e}", self.addresses[peer]);
-            self.lost(peer, why)
-        })
+        let done = dial();
+        done.map_err(|e| self.lost(peer, e.to_string()))?;
+        Ok(stream)
+    }
+
+    /// A connection to a rank: it is looked now and then whether to wait for it any longer.
+    fn connected(&self, peer: usize) -> Result<TcpStream> {
+        let began = Instant::now();
+        loop {
+            match TcpStream::connect_timeout(&self.addresses[peer], ATTEMPT) {
+                Ok(stream) => return Ok(stream),
+                Err(e) if e.kind() == io::ErrorKind::TimedOut => {
+                    self.look(peer, began, "a connection")?;
+                }
+                Err(e) => {
+                    let why = format!("{} is not reached: {e}", self.addresses[peer]);
+                    return Err(self.lost(peer, why));
+                }
+            }
+        }
     }
 
     fn accepted(&self, peer: usize) -> Result<TcpStream> {
         let (shared, began) = (&self.listening.shared, Instant::now());
+        let mut left = None;
         let mut waiting = shared.waiting();
         loop {
             if let Some(stream) = waiting.remove(&peer) {
                 return Ok(stream);
             }
             self.look(peer, began, "a connection")?;
+            // Its connection may have come, and not been looked at.
+            if self.control.has_left(peer)
+                && left.get_or_insert_with(Instant::now).elapsed() > FAREWELL
+            {
+                return Err(CollectiveError::lost(peer, "it has shut down"));
+            }
             let waited = shared.changed.wait_timeout(waiting, LOOK);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -192,9 +218,7 @@ impl TcpLinks {
         if let Some(failure) = self.control.failure() {
             return Err(failure);
         }
-        if self.control.has_left(peer) {
-            return Err(CollectiveError::lost(peer, "it has shut down"));
-        }
+        // Whether it has left shows at the end of its connection: what it has sent before may still be on the way.
         let waited = began.elapsed();
         match waited < self.patience {
             true => Ok(()),

@@ -133,8 +133,9 @@ impl At<'_> {
     }
 
     fn broadcast(self, input: Tensor, root: usize) -> Result<Vec<Tensor>> {
+        let what = format!("broadcast from {root}");
+        let name = self.described(&what, input.dtype(), input.dims());
         let root = self.ranks.place_of(self.set, root)?;
-        let name = self.described("broadcast", input.dtype(), input.dims());
         let mut value = self.own(input)?;
         let bytes = bytes_mut(&mut value)?;
         self.ranks.broadcast(self.set, &name, root, bytes)?;
@@ -160,11 +161,10 @@ impl At<'_> {
         let (&rows, rest) = dims.split_first().ok_or_else(|| scalar(self.name))?;
         let name = self.described("gather", dtype, rest);
         let all = self.numbers(&format!("{name}, rows"), &[rows as u64])?;
-        let rows: Vec<usize> = all.iter().map(|r| r[0] as usize).collect();
-        let row = rest.iter().product::<usize>() * dtype.size();
-        let lens: Vec<usize> = rows.iter().map(|r| r * row).collect();
+        let rows: Vec<u64> = all.iter().map(|r| r[0]).collect();
+        let (total, lens) = bytes(&rows, rest, dtype)?;
         let mut dims = dims.to_vec();
-        dims[0] = rows.iter().sum();
+        dims[0] = total;
         let mut output = self.zeros(dtype, &dims)?;
         let bytes = bytes_mut(&mut output)?;
         self.ranks
@@ -203,18 +203,19 @@ impl At<'_> {
 
     fn exchange(mut self, input: &Tensor, splits: &[usize]) -> Result<Vec<Tensor>> {
         let (dtype, mut dims) = (input.dtype(), input.dims().to_vec());
-        let (_, rest) = dims.split_first().ok_or_else(|| scalar(self.name))?;
+        let (&rows, rest) = dims.split_first().ok_or_else(|| scalar(self.name))?;
+        let rest = &rest.to_vec()[..];
         let name = self.described("exchange", dtype, rest);
-        let (place, _) = self.ranks.place(self.set)?;
+        let (place, size) = self.ranks.place(self.set)?;
+        let splits = &shares(splits, rows, size)?;
         let own: Vec<u64> = splits.iter().map(|&s| s as u64).collect();
         let all = self.numbers(&format!("{name}, splits"), &own)?;
-        let received: Vec<usize> = all.iter().map(|r| r[place] as usize).collect();
-        let row = rest.iter().product::<usize>() * dtype.size();
-        let bytes = |rows: &[usize]| rows.iter().map(|r| r * row).collect::<Vec<usize>>();
-        dims[0] = received.iter().sum();
+        let received: Vec<u64> = all.iter().map(|r| r[place]).collect();
+        let (_, sent) = bytes(&own, rest, dtype)?;
+        let (total, came) = bytes(&received, rest, dtype)?;
+        dims[0] = total;
         let mut output = self.zeros(dtype, &dims)?;
         let into = bytes_mut(&mut output)?;
-        let (sent, came) = (bytes(splits), bytes(&received));
         self.ranks
             .all_to_all(self.set, &name, (input.bytes(), &sent), (into, &came))?;
         let rows: Vec<i32> = received.iter().map(|&r| r as i32).collect();
@@ -224,4 +225,36 @@ impl At<'_> {
 
 fn scalar(name: &str) -> CollectiveError {
     CollectiveError::Argument(format!("{name}: a scalar has no rows"))
+}
+
+/// How many rows each of `size` ranks is given: as `splits` says, or as many each where it is empty.
+fn shares(splits: &[usize], rows: usize, size: usize) -> Result<Vec<usize>> {
+    let sum = splits.iter().try_fold(0usize, |sum, &s| sum.checked_add(s));
+    match splits.is_empty() {
+        true if rows.is_multiple_of(size) => Ok(vec![rows / size; size]),
+        false if splits.len() == size && sum == Some(rows) => Ok(splits.to_vec()),
+        _ => Err(CollectiveError::Argument(format!(
+            "splits {splits:?} do not share {rows} rows among {size} ranks: give a number for each rank, whose sum is \
+             {rows}"
+        ))),
+    }
+}
+
+/// All rows, and the bytes of those of each rank: numbers that other ranks have told.
+fn bytes(rows: &[u64], rest: &[usize], dtype: DType) -> Result<(usize, Vec<usize>)> {
+    let row = rest.iter().product::<usize>() * dtype.size();
+    let bytes = |&rows: &u64| usize::try_from(rows).ok()?.checked_mul(row.max(1));
+    let checked: Option<Vec<usize>> = rows.iter().map(bytes).collect();
+    let total = checked.as_ref().and_then(|all| {
+        let sum = all.iter().try_fold(0usize, |sum, &b| sum.checked_add(b))?;
+        Some(sum / row.max(1))
+    });
+    let (Some(lens), Some(total)) = (checked, total) else {
+        let text = format!("ranks say that they have {rows:?} rows: no memory holds them");
+        return Err(CollectiveError::Argument(text));
+    };
+    match row {
+        0 => Ok((total, vec![0; rows.len()])),
+        _ => Ok((total, lens)),
+    }
 }

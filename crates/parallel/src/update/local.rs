@@ -1,8 +1,9 @@
 //! Each tower has variables of its own.
 
 use thalweg_graph::Operation;
-use thalweg_hvd::{Hvd, ReduceOp};
+use thalweg_hvd::{Compression, Hvd, ReduceOp};
 use thalweg_ops::Variable;
+use thalweg_tensor::DType;
 use thalweg_train::Optimizer;
 
 use super::{Built, Pairs, Update};
@@ -103,7 +104,13 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         };
         let variables = pairs.iter().map(|p| p.1);
         let own: Pairs<'g> = sums[0].iter().copied().zip(variables).collect();
-        let reduce = || hvd.distributed(()).op(op).reduced(self.g, &own);
+        let compression = match self.options.compact {
+            Some(DType::F16) => Compression::Fp16,
+            Some(DType::BF16) => Compression::Bf16,
+            _ => Compression::None,
+        };
+        let optimizer = hvd.distributed(()).op(op).compression(compression);
+        let reduce = || optimizer.reduced(self.g, &own);
         let reduced = self.places.on_tower(self.g, 0, reduce);
         for sums in sums {
             *sums = reduced.iter().map(|p| p.0).collect();
